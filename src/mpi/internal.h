@@ -2,7 +2,7 @@
 #ifndef MPI_INTERNAL_H
 #define MPI_INTERNAL_H
 
-#include "mpi/parts.h"
+#include "mpi/partition/parts.h"
 
 #include <clattn/mpi.h>
 #include <stdint.h>

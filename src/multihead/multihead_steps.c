@@ -1,6 +1,6 @@
 #include "multihead/multihead.h"
 #include "problem/layout.h"
-#include "problem/problem_words.h"
+#include "problem/text/problem_words.h"
 
 #include <stdio.h>
 

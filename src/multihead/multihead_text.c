@@ -1,7 +1,7 @@
 /* A layer's one-line text form. */
 #include "base/log.h"
 #include "multihead/multihead.h"
-#include "problem/problem_words.h"
+#include "problem/text/problem_words.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Problems of operation CLATTN_APPEND: what problem.c and problem_class.c ask for them. */
 #include "problem/problem_append.h"
 #include "base/log.h"
-#include "problem/class_size.h"
+#include "problem/classes/class_size.h"
 #include "problem/layout.h"
 #include "problem/operations.h"
 #include "problem/tensors.h"

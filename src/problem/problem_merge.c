@@ -1,6 +1,6 @@
 /* Problems of operation CLATTN_MERGE: what problem.c and problem_class.c ask for them. */
 #include "base/log.h"
-#include "problem/class_size.h"
+#include "problem/classes/class_size.h"
 #include "problem/layout.h"
 #include "problem/operations.h"
 #include "problem/tensors.h"

@@ -1,7 +1,7 @@
 #include "store/override.h"
 #include "families/candidate.h"
 #include "families/registry.h"
-#include "problem/problem_class.h"
+#include "problem/classes/problem_class.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Changes of the store: lock, read anew, change a copy, write it, take it over. */
 #include "families/candidate.h"
-#include "problem/problem_class.h"
+#include "problem/classes/problem_class.h"
 #include "store/store_entry.h"
 #include "store/store_state.h"
 

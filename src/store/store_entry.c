@@ -2,7 +2,7 @@
 #include "base/log.h"
 #include "families/candidate.h"
 #include "families/registry.h"
-#include "problem/problem_class.h"
+#include "problem/classes/problem_class.h"
 #include "store/store.h"
 
 #include <string.h>

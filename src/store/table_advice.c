@@ -1,8 +1,8 @@
 #include "store/table_advice.h"
 #include "families/candidate.h"
 #include "families/registry.h"
+#include "problem/classes/problem_class.h"
 #include "problem/problem.h"
-#include "problem/problem_class.h"
 #include "store/store_entry.h"
 
 #include <math.h>

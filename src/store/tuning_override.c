@@ -2,8 +2,8 @@
 #include "context/context.h"
 #include "families/candidate.h"
 #include "families/registry.h"
+#include "problem/classes/problem_class.h"
 #include "problem/problem.h"
-#include "problem/problem_class.h"
 #include "store/override.h"
 #include <clattn/tuning.h>
 

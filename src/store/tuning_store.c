@@ -1,8 +1,8 @@
 #define _POSIX_C_SOURCE 200809L /* open, fchmod */
 #include "base/disk.h"
 #include "context/context.h"
+#include "problem/classes/problem_class.h"
 #include "problem/problem.h"
-#include "problem/problem_class.h"
 #include "program/program.h"
 #include "store/store.h"
 #include "store/store_entry.h"

@@ -1,7 +1,7 @@
 /* What a document may hold. The parser and those who add to a store ask here, so that nothing is
  * written that would be refused when it is read. */
 #include "families/tunables.h"
-#include "problem/problem_class.h"
+#include "problem/classes/problem_class.h"
 #include "store/tuning_table.h"
 
 #include <math.h>

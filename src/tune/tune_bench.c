@@ -1,7 +1,7 @@
 #include "base/clock.h"
 #include "context/context.h"
 #include "families/candidate.h"
-#include "problem/problem_class.h"
+#include "problem/classes/problem_class.h"
 #include "store/store.h"
 #include "tune/tune_run.h"
 #include "tune/tune_space.h"

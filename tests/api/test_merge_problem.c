@@ -1,5 +1,5 @@
 /* Problems of merges: their text form, what is refused, operations, classes. No device. */
-#include "problem/problem_class.h"
+#include "problem/classes/problem_class.h"
 #include "tests/support/fixture.h"
 #include "tests/support/problems.h"
 

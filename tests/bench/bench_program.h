@@ -2,8 +2,8 @@
 #ifndef TEST_BENCH_PROGRAM_H
 #define TEST_BENCH_PROGRAM_H
 
-#include "tests/support/program.h"
-#include "tests/support/scratch.h"
+#include "tests/support/programs/program.h"
+#include "tests/support/programs/scratch.h"
 
 /* Of the run's first device; NULL where there is no such. */
 const json_t *bench_result(const json_t *run, size_t index);

@@ -2,8 +2,8 @@
 #define _XOPEN_SOURCE 700 /* posix_openpt */
 #include "bench/records/comparison.h"
 #include "tests/bench/run_example.h"
-#include "tests/support/program.h"
-#include "tests/support/scratch.h"
+#include "tests/support/programs/program.h"
+#include "tests/support/programs/scratch.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>

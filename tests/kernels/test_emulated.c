@@ -9,7 +9,7 @@
 #include "families/registry.h"
 #include "tests/faults/faults.h"
 #include "tests/support/profiles.h"
-#include "tests/support/scratch.h"
+#include "tests/support/programs/scratch.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/projection_trial.h"
 #include "tests/trials/random_problem.h"

@@ -5,7 +5,7 @@
 #include "context/first_run.h"
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
-#include "tests/support/store_folder.h"
+#include "tests/support/programs/store_folder.h"
 #include "tests/support/unoptimised.h"
 #include <clattn/tuning.h>
 #include <criterion/criterion.h>

@@ -9,7 +9,7 @@
 #include "program/program.h"
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
-#include "tests/support/scratch.h"
+#include "tests/support/programs/scratch.h"
 #include "tests/support/unoptimised.h"
 #include "trust/trust.h"
 #include <criterion/criterion.h>

@@ -6,7 +6,7 @@
 #include "tests/faults/faults.h"
 #include "tests/support/families.h"
 #include "tests/support/fixture.h"
-#include "tests/support/scratch.h"
+#include "tests/support/programs/scratch.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>

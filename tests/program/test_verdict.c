@@ -8,7 +8,7 @@
 #include "tests/faults/faults.h"
 #include "tests/store/tables.h"
 #include "tests/support/fixture.h"
-#include "tests/support/store_folder.h"
+#include "tests/support/programs/store_folder.h"
 #include "tests/support/unoptimised.h"
 #include "tune/tune.h"
 #include <criterion/criterion.h>

@@ -3,8 +3,8 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "create/choose.h"
 #include "families/candidate.h"
+#include "problem/classes/problem_class.h"
 #include "problem/problem.h"
-#include "problem/problem_class.h"
 #include "store/override.h"
 #include "store/shipped.h"
 #include "store/store.h"

@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L /* access, unlink */
 #include "tests/faults/faults.h"
 #include "tests/store/tables.h"
-#include "tests/support/store_folder.h"
+#include "tests/support/programs/store_folder.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

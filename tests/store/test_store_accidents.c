@@ -2,7 +2,7 @@
  * files are set aside and not lost. */
 #define _POSIX_C_SOURCE 200809L /* fork, kill, nanosleep */
 #include "tests/store/tables.h"
-#include "tests/support/store_folder.h"
+#include "tests/support/programs/store_folder.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>

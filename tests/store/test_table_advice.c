@@ -1,8 +1,8 @@
 /* What a table of tuning results advises: the nearest entries, and a portfolio of seeds. */
 #include "families/candidate.h"
 #include "families/registry.h"
+#include "problem/classes/problem_class.h"
 #include "problem/problem.h"
-#include "problem/problem_class.h"
 #include "store/shipped.h"
 #include "store/table_advice.h"
 #include "tests/faults/faults.h"

@@ -1,12 +1,12 @@
 /* The public verbs of clattn/tuning.h on the store: every status that the header promises. */
 #define _POSIX_C_SOURCE 200809L /* mkfifo, umask */
 #include "context/context.h"
-#include "problem/problem_class.h"
+#include "problem/classes/problem_class.h"
 #include "store/store.h"
 #include "tests/faults/faults.h"
 #include "tests/store/tables.h"
 #include "tests/support/fixture.h"
-#include "tests/support/store_folder.h"
+#include "tests/support/programs/store_folder.h"
 #include <clattn/tuning.h>
 
 #include <criterion/criterion.h>

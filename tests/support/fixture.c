@@ -5,7 +5,7 @@
 #include "device/facts.h"
 #include "problem/problem.h"
 #include "tests/faults/faults.h"
-#include "tests/support/scratch.h"
+#include "tests/support/programs/scratch.h"
 #include "tests/support/unoptimised.h"
 #include <criterion/criterion.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
 #ifndef TEST_PROBLEMS_H
 #define TEST_PROBLEMS_H
 
-#include "problem/problem_class.h"
+#include "problem/classes/problem_class.h"
 #include <clattn/problem.h>
 #include <stddef.h>
 

@@ -2,8 +2,8 @@
 #ifndef TEST_TUNE_PROGRAM_H
 #define TEST_TUNE_PROGRAM_H
 
-#include "tests/support/program.h"
-#include "tests/support/scratch.h"
+#include "tests/support/programs/program.h"
+#include "tests/support/programs/scratch.h"
 #include <criterion/criterion.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 #include "base/log.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
-#include "problem/problem_words.h"
 #include "problem/tensors.h"
+#include "problem/text/problem_words.h"
 
 #include <locale.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "mpi/partition.h"
+#include "mpi/partition/partition.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 #define _POSIX_C_SOURCE 200809L /* popen */
-#include "tests/support/program.h"
+#include "tests/support/programs/program.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 #define _POSIX_C_SOURCE 200809L /* glob */
-#include "tests/support/store_folder.h"
+#include "tests/support/programs/store_folder.h"
 #include "families/registry.h"
 
 #include "families/family.h"

@@ -1,6 +1,6 @@
 /* Likeness of problem classes. */
+#include "problem/classes/problem_class.h"
 #include "problem/problem.h"
-#include "problem/problem_class.h"
 #include "problem/tensors.h"
 
 #include <math.h>

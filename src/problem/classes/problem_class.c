@@ -1,10 +1,10 @@
-#include "problem/problem_class.h"
-#include "problem/class_size.h"
+#include "problem/classes/problem_class.h"
+#include "problem/classes/class_size.h"
 #include "problem/layout.h"
 #include "problem/operations.h"
 #include "problem/problem.h"
-#include "problem/problem_words.h"
 #include "problem/tensors.h"
+#include "problem/text/problem_words.h"
 #include <clattn/tuning.h>
 
 enum { MOST_HEADS = 128, MOST_SEQ = 65536 };

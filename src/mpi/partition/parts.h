@@ -3,7 +3,7 @@
 #ifndef MPI_PARTS_H
 #define MPI_PARTS_H
 
-#include "mpi/partition.h"
+#include "mpi/partition/partition.h"
 
 /* Host copies of what says how long sequences are; NULL where the problem has none. All ranks have the
  * same, so that all find the same parts. */

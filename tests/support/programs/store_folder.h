@@ -3,7 +3,7 @@
 #define TEST_STORE_FOLDER_H
 
 #include "store/store.h"
-#include "tests/support/scratch.h"
+#include "tests/support/programs/scratch.h"
 
 struct store_warnings {
     size_t count, errors;

@@ -1,180 +1,12 @@
 #include "base/log.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
-#include "problem/problem_words.h"
 #include "problem/tensors.h"
+#include "problem/text/parse_values.h"
+#include "problem/text/problem_words.h"
 
 #include <ctype.h>
-#include <locale.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* Each reads what follows a word's key, up to the end of the text, and returns 0 if it cannot. */
-
-static int parse_pair(const char *text, size_t *first, size_t *second)
-{
-    if (!ca_parse_size(&text, first))
-        return 0;
-    *second = *first;
-    if (*text == '/') {
-        text++;
-        if (!ca_parse_size(&text, second))
-            return 0;
-    }
-    return *text == '\0';
-}
-
-/* Digits with a point or an exponent, as "%.9g" prints a finite number; what else strtof() would read
- * (blanks, a sign in front but '-', hexadecimal digits, "inf", "nan", the locale's point) is none. */
-static int parse_float(const char *text, float *value)
-{
-    char copy[64], *end;
-    const char *point = localeconv()->decimal_point;
-    const char *mark = strchr(text, '.');
-    const int before = mark ? (int)(mark - text) : (int)strlen(text);
-
-    if (!isdigit((unsigned char)text[*text == '-']) || text[strspn(text, "+-.0123456789eE")])
-        return 0;
-    if (snprintf(copy, sizeof copy, "%.*s%s%s", before, text, mark ? point : "",
-                 mark ? mark + 1 : "") >= (int)sizeof copy)
-        return 0;
-    *value = strtof(copy, &end);
-    return *end == '\0' && isfinite(*value);
-}
-
-static int parse_name(const char *text, const char *const *names, size_t count, int *value)
-{
-    for (size_t n = 0; n < count; n++) {
-        if (strcmp(names[n], text) == 0) {
-            *value = (int)n;
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static int parse_strides(const char *text, clattn_layout *layout)
-{
-    for (int n = 0; n < 4; n++) {
-        if (n > 0 && *text++ != '.')
-            return 0;
-        if (!ca_parse_size(&text, &layout->stride[n]))
-            return 0;
-    }
-    return *text == '\0';
-}
-
-/* A layout that overflows is for clattn_problem_check() to refuse, in its words. */
-static int parse_layout(const char *text, const size_t sizes[4], clattn_layout *layout)
-{
-    if (!ca_layout_is_order(text))
-        return parse_strides(text, layout);
-    ca_layout_pack(text, sizes, layout);
-    return 1;
-}
-
-static int parse_spanning(const char *text, const clattn_problem *p, size_t columns,
-                          clattn_layout *layout)
-{
-    if (parse_strides(text, layout))
-        return 1;
-    for (unsigned axes = 15; axes > 0; axes--) {
-        char letters[5];
-        ca_spanning_layout(p, columns, axes, letters, layout);
-        if (strcmp(text, letters) == 0)
-            return 1;
-    }
-    return 0;
-}
-
-static int parse_step(const char **text, int64_t *step)
-{
-    size_t value;
-
-    if (**text == '*') {
-        ++*text;
-        *step = CLATTN_UNLIMITED;
-        return 1;
-    }
-    if (!ca_parse_size(text, &value) || value > CA_MAX_SIZE)
-        return 0;
-    *step = (int64_t)value;
-    return 1;
-}
-
-static int parse_diagonal(const char *text, clattn_problem *p)
-{
-    const int negative = *text == '-';
-    size_t value;
-
-    if (strcmp(text, "tl") == 0 || strcmp(text, "br") == 0) {
-        p->diagonal = *text == 't' ? CLATTN_TOP_LEFT : CLATTN_BOTTOM_RIGHT;
-        return 1;
-    }
-    text += negative;
-    if (!ca_parse_size(&text, &value) || *text != '\0' || value > CA_MAX_SIZE)
-        return 0;
-    p->diagonal = CLATTN_OFFSET;
-    p->diagonal_offset = negative ? -(int64_t)value : (int64_t)value;
-    return 1;
-}
-
-static int parse_dtype(const char *text, clattn_dtype *dtype)
-{
-    int value;
-
-    if (!parse_name(text, ca_dtype_names, CA_DTYPE_NAMES, &value))
-        return 0;
-    *dtype = (clattn_dtype)value;
-    return 1;
-}
-
-static int parse_cache(const char *text, clattn_cache *cache)
-{
-    int value;
-
-    if (!parse_name(text, ca_cache_names, CA_CACHE_NAMES, &value) || value == CLATTN_CACHE_PLAIN)
-        return 0;
-    *cache = (clattn_cache)value;
-    return 1;
-}
-
-/* "pairs:N:X" or "halves:N:tables:M". */
-static int parse_rope(const char *text, clattn_problem *p)
-{
-    static const char tables[] = "tables:";
-    const char *colon = strchr(text, ':');
-    char name[16];
-    int value;
-
-    if (!colon || colon - text >= (int)sizeof name)
-        return 0;
-    snprintf(name, sizeof name, "%.*s", (int)(colon - text), text);
-    if (!parse_name(name, ca_rotary_names, CA_ROTARY_NAMES, &value) || value == CLATTN_ROTARY_NONE)
-        return 0;
-    p->rotary = (clattn_rotary)value;
-    text = colon + 1;
-    if (!ca_parse_size(&text, &p->rotary_dim) || *text++ != ':')
-        return 0;
-    if (strncmp(text, tables, strlen(tables)) != 0)
-        return parse_float(text, &p->rotary_base);
-    text += strlen(tables);
-    return ca_parse_size(&text, &p->rotary_length) && *text == '\0' && p->rotary_length > 0;
-}
-
-/* "64x32:100" or "64x32:100:bh". */
-static int parse_blocks(const char *text, clattn_problem *p)
-{
-    if (!ca_parse_size(&text, &p->block_q) || *text++ != 'x' ||
-        !ca_parse_size(&text, &p->block_kv) || *text++ != ':' ||
-        !ca_parse_size(&text, &p->max_blocks))
-        return 0;
-    p->block_batches = strcmp(text, ":b") == 0 || strcmp(text, ":bh") == 0;
-    p->block_heads = strcmp(text, ":h") == 0 || strcmp(text, ":bh") == 0;
-    return p->block_q != 0 && (*text == '\0' || p->block_batches || p->block_heads);
-}
 
 /* The words. A key that ends in '=' is followed by a value, one that ends in a letter and is
  * marked as a number by digits; others stand alone. Layouts need all the sizes: a second pass. */
@@ -312,9 +144,9 @@ static enum word recognise(const char *text, const char **value)
     int number;
 
     *value = text;
-    if (parse_name(text, ca_operation_names, CA_NUM_OPERATIONS, &number))
+    if (ca_parse_name(text, ca_operation_names, CA_NUM_OPERATIONS, &number))
         return W_OPERATION;
-    if (parse_name(text, ca_dtype_names, CA_DTYPE_NAMES, &number))
+    if (ca_parse_name(text, ca_dtype_names, CA_DTYPE_NAMES, &number))
         return W_DTYPE;
     for (unsigned w = W_DTYPE + 1; w < W_COUNT; w++) {
         const size_t length = strlen(keys[w]);
@@ -336,32 +168,32 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
 
     switch (word) {
     case W_OPERATION:
-        if (!parse_name(value, ca_operation_names, CA_NUM_OPERATIONS, &number))
+        if (!ca_parse_name(value, ca_operation_names, CA_NUM_OPERATIONS, &number))
             return 0;
         p->operation = (clattn_operation)number;
         return 1;
     case W_K_CACHE:
-        return parse_cache(value, &p->k_cache);
+        return ca_parse_cache(value, &p->k_cache);
     case W_V_CACHE:
-        return parse_cache(value, &p->v_cache);
+        return ca_parse_cache(value, &p->v_cache);
     case W_BLOCKS:
-        return parse_blocks(value, p);
+        return ca_parse_blocks(value, p);
     case W_PAGE_SIZE:
         return ca_parse_size(&value, &p->page_size) && *value == '\0' && p->page_size > 0;
     case W_PAGES:
         return ca_parse_size(&value, &p->pages) && *value == '\0';
     case W_DROPOUT:
-        return parse_float(value, &p->dropout);
+        return ca_parse_float(value, &p->dropout);
     case W_DTYPE:
-        return parse_dtype(value, &p->dtype);
+        return ca_parse_dtype(value, &p->dtype);
     case W_CACHE_DTYPE:
-        return parse_dtype(value, &p->cache_dtype);
+        return ca_parse_dtype(value, &p->cache_dtype);
     case W_POSITIONS:
         return p->positions = 1;
     case W_SLOTS:
         return p->slots = 1;
     case W_ROPE:
-        return parse_rope(value, p);
+        return ca_parse_rope(value, p);
     case W_QUERIES:
         p->queries = CLATTN_QUERIES_ROTATED;
         return 1;
@@ -371,28 +203,28 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
     case W_BATCH:
         return ca_parse_size(&value, &p->batch) && *value == '\0';
     case W_HEADS:
-        return parse_pair(value, &p->heads, &p->kv_heads);
+        return ca_parse_pair(value, &p->heads, &p->kv_heads);
     case W_SEQ_Q:
         return ca_parse_size(&value, &p->seq_q) && *value == '\0';
     case W_SEQ_KV:
     case W_STATES:
         return ca_parse_size(&value, &p->seq_kv) && *value == '\0';
     case W_DIM:
-        return parse_pair(value, &p->dim_qk, &p->dim_v);
+        return ca_parse_pair(value, &p->dim_qk, &p->dim_v);
     case W_SCALE:
-        return parse_float(value, &p->scale);
+        return ca_parse_float(value, &p->scale);
     case W_SOFTCAP:
-        return parse_float(value, &p->softcap);
+        return ca_parse_float(value, &p->softcap);
     case W_CAUSAL:
         p->causal = 1;
-        return parse_diagonal(value, p);
+        return ca_parse_diagonal(value, p);
     case W_DIAGONAL:
-        return parse_diagonal(value, p);
+        return ca_parse_diagonal(value, p);
     case W_WINDOW:
-        return parse_step(&value, &p->window_left) && *value++ == ',' &&
-               parse_step(&value, &p->window_right) && *value == '\0';
+        return ca_parse_step(&value, &p->window_left) && *value++ == ',' &&
+               ca_parse_step(&value, &p->window_right) && *value == '\0';
     case W_SCORES:
-        if (!parse_name(value, ca_scores_names, CA_SCORES_NAMES, &number) || number == 0)
+        if (!ca_parse_name(value, ca_scores_names, CA_SCORES_NAMES, &number) || number == 0)
             return 0;
         p->scores = (clattn_scores)number;
         return 1;
@@ -409,17 +241,6 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
     default:
         return 1; /* a layout: for the second pass */
     }
-}
-
-/* "io", "oi" or strides. */
-static int parse_weights(const char *value, clattn_problem *p)
-{
-    const size_t sizes[4] = {p->kv_heads, p->dim_qk, p->heads, p->dim_v};
-
-    if (strcmp(value, "io") != 0 && strcmp(value, "oi") != 0)
-        return parse_strides(value, &p->k);
-    ca_layout_pack(*value == 'i' ? "bhsd" : CA_OUT_IN, sizes, &p->k);
-    return 1;
 }
 
 /* The tensor whose layout a word gives; CA_WORKSPACE if it gives none. */
@@ -463,25 +284,25 @@ static int parse_layout_word(enum word word, const char *value, uint64_t seen, c
 
     if (argument != CA_WORKSPACE) {
         ca_problem_tensors(p, tensors);
-        return parse_layout(value, tensors[argument].sizes, ca_problem_layout(p, argument));
+        return ca_parse_layout(value, tensors[argument].sizes, ca_problem_layout(p, argument));
     }
     switch (word) {
     case W_LAYOUT:
         return parse_order(value, seen, p);
     case W_W_LAYOUT:
-        return parse_weights(value, p);
+        return ca_parse_weights(value, p);
     case W_MASK:
         p->mask = 1;
-        return parse_spanning(value, p, ca_mask_keys(p), &p->mask_layout);
+        return ca_parse_spanning(value, p, ca_mask_keys(p), &p->mask_layout);
     case W_BIAS:
         p->bias = 1;
         if (p->operation == CLATTN_PROJECTION)
-            return parse_dtype(value, &p->bias_dtype);
+            return ca_parse_dtype(value, &p->bias_dtype);
         if (!colon || colon - value >= (int)sizeof dtype)
             return 0;
         memcpy(dtype, value, (size_t)(colon - value));
-        return parse_dtype(dtype, &p->bias_dtype) &&
-               parse_spanning(colon + 1, p, p->seq_kv, &p->bias_layout);
+        return ca_parse_dtype(dtype, &p->bias_dtype) &&
+               ca_parse_spanning(colon + 1, p, p->seq_kv, &p->bias_layout);
     default:
         return 1;
     }

@@ -1,5 +1,5 @@
 #define _XOPEN_SOURCE 700 /* mkdtemp, nftw */
-#include "tests/support/scratch.h"
+#include "tests/support/programs/scratch.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>

@@ -1,8 +1,8 @@
 /* Classes of projections: what is exact and what is rounded stands in clattn/tuning.h. */
-#include "problem/class_size.h"
+#include "problem/classes/class_size.h"
 #include "problem/layout.h"
 #include "problem/operations.h"
-#include "problem/problem_words.h"
+#include "problem/text/problem_words.h"
 
 /* Rows, columns and terms of a sum in a representative. */
 enum { MOST_LENGTH = 65536 };

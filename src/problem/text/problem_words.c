@@ -1,4 +1,4 @@
-#include "problem/problem_words.h"
+#include "problem/text/problem_words.h"
 #include "problem/layout.h"
 
 #include <ctype.h>

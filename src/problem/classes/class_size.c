@@ -1,4 +1,4 @@
-#include "problem/class_size.h"
+#include "problem/classes/class_size.h"
 
 size_t ca_size_rounded(size_t size, size_t most)
 {

@@ -1,4 +1,4 @@
-#include "mpi/parts.h"
+#include "mpi/partition/parts.h"
 
 bool depends_on_places(const clattn_problem *whole)
 {

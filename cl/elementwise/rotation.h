@@ -1,0 +1,176 @@
+/* What rotates columns (RoPE): the pairs they are in, and the sines and cosines of a position's angles.
+ *
+ * An angle is position * base^(-2 i / ROTARY_DIM), exact but for 2^-40 of it: base^(-2 / ROTARY_DIM), which the
+ * host gives as a sum of two floats (scale + softcap), is raised to the i-th power by squaring such sums, and
+ * multiples of pi / 2 are taken off before anything is rounded to one float. Or it is of given tables. */
+#ifndef CLATTN_ROTATION_H
+#define CLATTN_ROTATION_H
+
+#define PAIRS 1
+#define HALVES 2
+
+/* Numbers as sums of two floats, the second of which is below the last digit of the first. */
+struct twice {
+    lanes high, low;
+};
+
+INLINE struct twice product(const struct twice x, const struct twice y)
+{
+    struct twice z;
+    const lanes p = x.high * y.high;
+    const lanes rest = fma(x.high, y.high, -p) + (x.high * y.low + x.low * y.high);
+
+    z.high = p + rest;
+    z.low = rest - (z.high - p);
+    return z;
+}
+
+/* Sine and cosine of angle.high + angle.low, of which multiples of pi / 2 are taken off: up to 2^22. */
+#define FARTHEST 4194304L
+INLINE lanes sine_cosine(const struct twice angle, lanes *cosine)
+{
+    const lanes n = (angle.high * 0.636619772f + 12582912.0f) - 12582912.0f;
+    const ints quadrant = VECTOR(convert_int)(n);
+    lanes r = fma(n, (lanes)(-1.57079601f), angle.high);
+    r = fma(n, (lanes)(-3.13916473e-07f), r);
+    r = fma(n, (lanes)(-5.39030295e-15f), r) + angle.low;
+    const lanes z = r * r;
+    lanes s = fma(z, (lanes)(-1.9515296e-4f), (lanes)(8.33216087e-3f));
+    s = fma(z, s, (lanes)(-0.166666546f));
+    s = fma(r * z, s, r);
+    lanes c = fma(z, (lanes)(2.44331571e-5f), (lanes)(-1.38873162e-3f));
+    c = fma(z, c, (lanes)(4.16666456e-2f));
+    c = fma(z, c, (lanes)(-0.5f));
+    c = fma(z, c, (lanes)(1.0f));
+    const ints odd = (quadrant & 1) != 0;
+    const lanes sine = odd ? c : s, other = odd ? s : c;
+    *cosine = ((quadrant + 1) & 2) != 0 ? -other : other;
+    return (quadrant & 2) != 0 ? -sine : sine;
+}
+
+/* The number of the pair that a column is in, and what its partner's sine is multiplied with. */
+INLINE int pair_of(const int d)
+{
+    return ROTARY == PAIRS ? d >> 1 : d < ROTARY_DIM / 2 ? d : d - ROTARY_DIM / 2;
+}
+
+INLINE bool is_first(const int d)
+{
+    return ROTARY == PAIRS ? (d & 1) == 0 : d < ROTARY_DIM / 2;
+}
+
+INLINE int partner_of(const int d)
+{
+    return ROTARY == PAIRS ? d ^ 1 : d < ROTARY_DIM / 2 ? d + ROTARY_DIM / 2 : d - ROTARY_DIM / 2;
+}
+
+#if ROTARY
+#if HAS_TABLES
+#define TABLES_PARAM , const __global float *cos_table, const __global float *sin_table
+#define TABLES_ARG , cos_table, sin_table
+#else
+#define TABLES_PARAM
+#define TABLES_ARG
+#endif
+
+/* Columns that an item turns at most, in vectors. */
+#define TURNED_COLUMNS (WHOLE_ROWS ? (ROTARY_DIM + CHUNK - 1) / CHUNK * CHUNK : CHUNK)
+#define TURNED (TURNED_COLUMNS / SIMD_WIDTH)
+
+/* What columns are turned by at a position: a sine is negative for the first of a pair; 1 and 0 for columns
+ * that are not rotated. */
+struct turn {
+    lanes cosine[TURNED], sine[TURNED];
+};
+
+/* Vectors of columns from column d on that are rotated, of an item's. */
+INLINE int turned_vectors(const int d)
+{
+    return clamp((ROTARY_DIM - d + SIMD_WIDTH - 1) / SIMD_WIDTH, 0, TURNED);
+}
+
+/* Whether the columns are of whole vectors of pairs, in halves: the second half has the angles of the first. */
+#define REPEATS_HALVES                                                                             \
+    (ROTARY == HALVES && WHOLE_ROWS && ROTARY_DIM / 2 % SIMD_WIDTH == 0 && ROTARY_DIM % 2 == 0)
+
+#if !HAS_TABLES
+/* base^(-2 i / ROTARY_DIM) of the pairs i that columns d .. d + SIMD_WIDTH - 1 are in. */
+INLINE struct twice power_of(const struct attention_shape a, const int d)
+{
+    struct twice power = {1.0f, 0.0f}, square = {a.scale, a.softcap};
+    int pairs[SIMD_WIDTH];
+
+    for (int n = 0; n < SIMD_WIDTH; n++)
+        pairs[n] = d + n < ROTARY_DIM ? pair_of(d + n) : 0;
+    const ints index = VECTOR(vload)(0, pairs);
+    for (int bit = 1; bit < ROTARY_DIM; bit *= 2) {
+        const struct twice next = product(power, square);
+        const ints set = (index & bit) != 0;
+        power.high = set ? next.high : power.high;
+        power.low = set ? next.low : power.low;
+        square = product(square, square);
+    }
+    return power;
+}
+#endif
+
+/* The powers of an item's columns, from column d on. */
+INLINE void find_powers(const struct attention_shape a, const int d, struct twice *powers)
+{
+#if !HAS_TABLES
+    for (int v = 0; v < turned_vectors(d); v++)
+        powers[v] = power_of(a, d + v * SIMD_WIDTH);
+#endif
+}
+
+/* Cosines and sines of a vector of columns from column c on. */
+INLINE void turn_vector(const struct attention_shape a, const long position, const int c,
+                        const struct twice *power, lanes *cosine, lanes *sine TABLES_PARAM)
+{
+    float x[SIMD_WIDTH], y[SIMD_WIDTH];
+
+#if HAS_TABLES
+    const long row = clamp(position, 0L, a.window_right - 1) * (ROTARY_DIM / 2);
+    for (int n = 0; n < SIMD_WIDTH; n++) {
+        x[n] = c + n < ROTARY_DIM ? cos_table[row + pair_of(c + n)] : 1.0f;
+        y[n] = c + n < ROTARY_DIM ? sin_table[row + pair_of(c + n)] : 0.0f;
+    }
+#else
+    const struct twice whole = {(float)clamp(position, -FARTHEST, FARTHEST), 0.0f};
+    const lanes sines = sine_cosine(product(*power, whole), cosine);
+    if (REPEATS_HALVES) {
+        *sine = is_first(c) ? -sines : sines;
+        return;
+    }
+    VECTOR(vstore)(*cosine, 0, x);
+    VECTOR(vstore)(sines, 0, y);
+#endif
+    for (int n = 0; n < SIMD_WIDTH; n++) {
+        x[n] = c + n < ROTARY_DIM ? x[n] : 1.0f;
+        y[n] = c + n >= ROTARY_DIM ? 0.0f : is_first(c + n) ? -y[n] : y[n];
+    }
+    *cosine = VECTOR(vload)(0, x);
+    *sine = VECTOR(vload)(0, y);
+}
+
+/* ... of all of an item's columns, from column d on. */
+INLINE void find_turn(const struct attention_shape a, const long position, const int d,
+                      const struct twice *powers, struct turn *turn TABLES_PARAM)
+{
+    const int vectors = turned_vectors(d), angles = REPEATS_HALVES ? vectors / 2 : vectors;
+
+    for (int v = 0; v < angles; v++)
+        turn_vector(a, position, d + v * SIMD_WIDTH, powers + v, &turn->cosine[v],
+                    &turn->sine[v] TABLES_ARG);
+    for (int v = angles; v < vectors; v++) {
+        turn->cosine[v] = turn->cosine[v - angles];
+        turn->sine[v] = -turn->sine[v - angles];
+    }
+}
+#else
+struct turn {
+    char none;
+};
+#endif
+
+#endif
