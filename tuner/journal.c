@@ -52,7 +52,7 @@ static bool read_entry(const json_t *line, struct ca_journal_entry *entry)
         {"declaration", CA_JSON_NAME, offsetof(struct kernels, declaration), CA_HASH_TEXT},
         {"built", CA_JSON_FLAG, offsetof(struct kernels, built), 0},
     };
-    struct ca_json_reader r = {CLATTN_SUCCESS, NULL, 0};
+    struct ca_json_reader r = {.status = CLATTN_SUCCESS};
 
     memset(entry, 0, sizeof *entry);
     ca_json_fields(&r, line, fields, sizeof fields / sizeof *fields, entry);

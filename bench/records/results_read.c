@@ -7,130 +7,153 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool get_device(const struct place *device, bool failed, clattn_device_info *info)
+#define PLACE_OF(member) offsetof(clattn_device_info, member)
+#define NAME(key, member)                                                                          \
+    {                                                                                              \
+        key, CA_JSON_NAME, PLACE_OF(member), sizeof(((clattn_device_info *)0)->member)             \
+    }
+#define FACT(kind, member)                                                                         \
+    {                                                                                              \
+#member, CA_JSON_##kind, PLACE_OF(member), 0                                               \
+    }
+
+static const struct ca_json_field device_fields[] = {
+    NAME("name", name),
+    NAME("vendor", vendor),
+    NAME("driver", driver_version),
+    NAME("version", device_version),
+    NAME("platform", platform_name),
+    NAME("platform_version", platform_version),
+    FACT(UNSIGNED, opencl_version),
+    FACT(UNSIGNED, opencl_c_version),
+    FACT(UNSIGNED, compute_units),
+    FACT(UNSIGNED, address_bits),
+    FACT(UNSIGNED, vector_width_float),
+    FACT(SIZE, max_work_group_size),
+    FACT(BYTES, local_memory_bytes),
+    FACT(BYTES, global_memory_bytes),
+    FACT(BYTES, max_allocation_bytes),
+    FACT(FLAG, local_memory_dedicated),
+    FACT(FLAG, compiler_available),
+    FACT(FLAG, fp16),
+    FACT(FLAG, fp64),
+};
+
+static bool get_device(const struct ca_json_place *device, bool failed, clattn_device_info *info)
 {
     static const char *const types[] = {"cpu", "gpu", "accelerator", "other", NULL};
     static const cl_device_type bits[] = {CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU,
                                           CL_DEVICE_TYPE_ACCELERATOR, 0};
-    const struct place name = place_child(device, "name");
+    const struct ca_json_place name = ca_place_child(device, "name");
     size_t type = 0;
-    bool dedicated = false, compiler = false, fp16 = false, fp64 = false;
 
-    if (!place_object(device) || !place_text(device, "name", info->name, sizeof info->name) ||
-        !place_text(device, "vendor", info->vendor, sizeof info->vendor) ||
-        !place_word(device, "type", types, &type) ||
-        !place_text(device, "driver", info->driver_version, sizeof info->driver_version) ||
-        !place_text(device, "version", info->device_version, sizeof info->device_version) ||
-        !place_text(device, "platform", info->platform_name, sizeof info->platform_name) ||
-        !place_text(device, "platform_version", info->platform_version,
-                    sizeof info->platform_version) ||
-        !place_unsigned(device, "opencl_version", &info->opencl_version) ||
-        !place_unsigned(device, "opencl_c_version", &info->opencl_c_version) ||
-        !place_unsigned(device, "compute_units", &info->compute_units) ||
-        !place_unsigned(device, "address_bits", &info->address_bits) ||
-        !place_unsigned(device, "vector_width_float", &info->vector_width_float) ||
-        !place_count(device, "max_work_group_size", 0, INT64_MAX, &info->max_work_group_size) ||
-        !place_bytes(device, "local_memory_bytes", &info->local_memory_bytes) ||
-        !place_bytes(device, "global_memory_bytes", &info->global_memory_bytes) ||
-        !place_bytes(device, "max_allocation_bytes", &info->max_allocation_bytes) ||
-        !place_flag(device, "local_memory_dedicated", &dedicated) ||
-        !place_flag(device, "compiler_available", &compiler) ||
-        !place_flag(device, "fp16", &fp16) || !place_flag(device, "fp64", &fp64))
+    if (!ca_place_object(device) ||
+        !ca_place_fields(device, device_fields, sizeof device_fields / sizeof *device_fields,
+                         info) ||
+        !ca_place_word(device, "type", types, &type))
         return false;
     info->type = bits[type];
-    info->local_memory_dedicated = dedicated;
-    info->compiler_available = compiler;
-    info->fp16 = fp16;
-    info->fp64 = fp64;
-    return info->name[0] != '\0' || failed || place_refuse(&name, "is empty");
+    return info->name[0] != '\0' || failed || ca_place_refuse(&name, "is empty");
+}
+
+/* What a complaint about a file is said by. */
+static struct ca_json_reader reader_of(const char *file, struct message *why)
+{
+    return (struct ca_json_reader){.reason = why->text,
+                                   .reason_bytes = sizeof why->text,
+                                   .file = file,
+                                   .clean = message_sanitize};
 }
 
 bool results_device_read(const json_t *object, clattn_device_info *info, struct message *why)
 {
-    const struct place device = {.value = object, .file = "", .why = why};
+    struct ca_json_reader reader = reader_of("", why);
+    const struct ca_json_place device = {.value = object, .reader = &reader};
 
     memset(info, 0, sizeof *info);
     info->struct_size = sizeof *info;
     return get_device(&device, false, info);
 }
 
-static bool get_load(const struct place *in, double load[3])
+static bool get_load(const struct ca_json_place *in, double load[3])
 {
-    const struct place place = place_child(in, "load");
+    const struct ca_json_place place = ca_place_child(in, "load");
 
     if (json_is_null(place.value))
         return true;
-    if (!place_array(&place, 3, 3))
+    if (!ca_place_array(&place, 3, 3))
         return false;
     for (size_t n = 0; n < 3; n++) {
-        const struct place average = place_element(&place, n);
-        if (!place_number_here(&average, 0.0, &load[n]))
+        const struct ca_json_place average = ca_place_element(&place, n);
+        if (!ca_place_number_here(&average, 0.0, &load[n]))
             return false;
     }
     return true;
 }
 
-static bool get_peaks(const struct place *in, struct peak_samples *peaks)
+static bool get_peaks(const struct ca_json_place *in, struct peak_samples *peaks)
 {
-    const struct place place = place_child(in, "peaks");
+    const struct ca_json_place place = ca_place_child(in, "peaks");
 
-    if (!place_object(&place))
+    if (!ca_place_object(&place))
         return false;
     for (enum peak_kind kind = 0; kind < NUM_PEAK_KINDS; kind++) {
         const struct peak_keys *keys = &peak_keys[kind];
         if (kind == PEAK_BF16 && json_object_get(place.value, keys->gflops) == NULL)
             continue; /* files of version 0.1.0's first months have no bf16 */
-        if (!place_samples(&place, keys->gflops, PLACE_POSITIVE, 1.0, &peaks->fma[kind]) ||
-            !place_text_or_null(&place, keys->form, peaks->form[kind], sizeof peaks->form[kind]))
+        if (!place_samples(&place, keys->gflops, CA_PLACE_POSITIVE, 1.0, &peaks->fma[kind]) ||
+            !ca_place_text_or_null(&place, keys->form, peaks->form[kind], sizeof peaks->form[kind]))
             return false;
     }
-    return place_samples(&place, "read_gbytes", PLACE_POSITIVE, 1.0, &peaks->read) &&
-           place_samples(&place, "copy_gbytes", PLACE_POSITIVE, 1.0, &peaks->copy) &&
-           place_flag(&place, "exceeded", &peaks->exceeded);
+    return place_samples(&place, "read_gbytes", CA_PLACE_POSITIVE, 1.0, &peaks->read) &&
+           place_samples(&place, "copy_gbytes", CA_PLACE_POSITIVE, 1.0, &peaks->copy) &&
+           ca_place_flag(&place, "exceeded", &peaks->exceeded);
 }
 
-static bool get_peers(const struct place *in, struct device_run *run)
+static bool get_peers(const struct ca_json_place *in, struct device_run *run)
 {
-    const struct place list = place_child(in, "peers");
+    const struct ca_json_place list = ca_place_child(in, "peers");
 
-    if (!place_array(&list, 0, RESULTS_MOST_PEERS))
+    if (!ca_place_array(&list, 0, RESULTS_MOST_PEERS))
         return false;
     for (size_t n = 0; n < json_array_size(list.value); n++) {
-        const struct place place = place_element(&list, n);
+        const struct ca_json_place place = ca_place_element(&list, n);
         struct peer_note *peer = &run->peer[run->num_peers++];
-        if (!place_object(&place) || !place_text(&place, "name", peer->name, sizeof peer->name) ||
-            !place_text_or_null(&place, "version", peer->version, sizeof peer->version) ||
-            !place_text_or_null(&place, "method", peer->method, sizeof peer->method) ||
-            !place_text_or_null(&place, "missing", peer->missing.text, sizeof peer->missing.text))
+        if (!ca_place_object(&place) ||
+            !ca_place_text(&place, "name", peer->name, sizeof peer->name) ||
+            !ca_place_text_or_null(&place, "version", peer->version, sizeof peer->version) ||
+            !ca_place_text_or_null(&place, "method", peer->method, sizeof peer->method) ||
+            !ca_place_text_or_null(&place, "missing", peer->missing.text,
+                                   sizeof peer->missing.text))
             return false;
     }
     return true;
 }
 
 /* Null, and missing before clattn had them, where nothing is known. */
-static bool get_parts(const struct place *in, struct cold_start_parts *parts)
+static bool get_parts(const struct ca_json_place *in, struct cold_start_parts *parts)
 {
-    const struct place place = place_child(in, "parts");
+    const struct ca_json_place place = ca_place_child(in, "parts");
 
     if (place.value == NULL || json_is_null(place.value))
         return true;
-    if (!place_object(&place))
+    if (!ca_place_object(&place))
         return false;
     for (size_t n = 0; n < COLD_START_PARTS; n++) {
-        if (!place_number(&place, cold_start_part_keys[n], 0.0, &parts->seconds[n]))
+        if (!ca_place_number(&place, cold_start_part_keys[n], 0.0, &parts->seconds[n]))
             return false;
         parts->seconds[n] *= 1e-3;
     }
     return true;
 }
 
-static bool get_cold_start(const struct place *in, struct outcome *outcome)
+static bool get_cold_start(const struct ca_json_place *in, struct outcome *outcome)
 {
-    const struct place place = place_child(in, "first_milliseconds");
+    const struct ca_json_place place = ca_place_child(in, "first_milliseconds");
 
-    if (!place_object(&place) ||
-        !place_number_or_null(&place, "source", 0.0, NAN, &outcome->cold_start_source) ||
-        !place_number_or_null(&place, "cache", 0.0, NAN, &outcome->cold_start_cache) ||
+    if (!ca_place_object(&place) ||
+        !ca_place_number_or_null(&place, "source", 0.0, NAN, &outcome->cold_start_source) ||
+        !ca_place_number_or_null(&place, "cache", 0.0, NAN, &outcome->cold_start_cache) ||
         !get_parts(&place, &outcome->cold_start_parts))
         return false;
     outcome->cold_start_source *= 1e-3;
@@ -138,113 +161,118 @@ static bool get_cold_start(const struct place *in, struct outcome *outcome)
     return true;
 }
 
-static bool get_ratio(const struct place *in, struct ca_interval *ratio)
+static bool get_ratio(const struct ca_json_place *in, struct ca_interval *ratio)
 {
-    const struct place place = place_child(in, "ratio");
+    const struct ca_json_place place = ca_place_child(in, "ratio");
 
     if (json_is_null(place.value))
         return true;
-    return place_object(&place) && place_number(&place, "median", PLACE_POSITIVE, &ratio->middle) &&
-           place_number(&place, "low", PLACE_POSITIVE, &ratio->low) &&
-           place_number(&place, "high", PLACE_POSITIVE, &ratio->high) &&
+    return ca_place_object(&place) &&
+           ca_place_number(&place, "median", CA_PLACE_POSITIVE, &ratio->middle) &&
+           ca_place_number(&place, "low", CA_PLACE_POSITIVE, &ratio->low) &&
+           ca_place_number(&place, "high", CA_PLACE_POSITIVE, &ratio->high) &&
            ((ratio->low <= ratio->middle && ratio->middle <= ratio->high) ||
-            place_refuse(&place, "is %g, which is not in its interval from %g to %g", ratio->middle,
-                         ratio->low, ratio->high));
+            ca_place_refuse(&place, "is %g, which is not in its interval from %g to %g",
+                            ratio->middle, ratio->low, ratio->high));
 }
 
-static bool get_error(const struct place *in, struct worst *worst)
+static bool get_error(const struct ca_json_place *in, struct worst *worst)
 {
-    const struct place place = place_child(in, "error");
+    const struct ca_json_place place = ca_place_child(in, "error");
 
     if (json_is_null(place.value))
         return true;
-    return place_object(&place) && place_number_or_null(&place, "worst", 0.0, NAN, &worst->error) &&
-           place_number_or_null(&place, "bound", 0.0, NAN, &worst->bound) &&
-           place_number_or_null(&place, "ratio", 0.0, INFINITY, &worst->ratio) &&
-           place_count(&place, "results", 1, INT64_MAX, &worst->results);
+    return ca_place_object(&place) &&
+           ca_place_number_or_null(&place, "worst", 0.0, NAN, &worst->error) &&
+           ca_place_number_or_null(&place, "bound", 0.0, NAN, &worst->bound) &&
+           ca_place_number_or_null(&place, "ratio", 0.0, INFINITY, &worst->ratio) &&
+           ca_place_count(&place, "results", 1, INT64_MAX, &worst->results);
 }
 
 /* A time belongs to results that were found to be right, and only to these. */
-static bool check_state(const struct place *place, const struct outcome *o)
+static bool check_state(const struct ca_json_place *place, const struct outcome *o)
 {
-    const struct place times = place_child(place, "milliseconds"),
-                       error = place_child(place, "error"), why = place_child(place, "why");
+    const struct ca_json_place times = ca_place_child(place, "milliseconds"),
+                               error = ca_place_child(place, "error"),
+                               why = ca_place_child(place, "why");
     const bool timed = o->state == OUTCOME_MEASURED || o->state == OUTCOME_LOOSE;
 
     if (timed != (o->seconds.count > 0))
-        return place_refuse(
+        return ca_place_refuse(
             &times, timed ? "is null, but the state is '%s'" : "is not null, but the state is '%s'",
             outcome_state_name(o->state));
     if (timed && o->worst.results == 0)
-        return place_refuse(&error, "is null, but the state is '%s'", outcome_state_name(o->state));
+        return ca_place_refuse(&error, "is null, but the state is '%s'",
+                               outcome_state_name(o->state));
     if (o->state == OUTCOME_MEASURED && !worst_ok(&o->worst))
-        return place_refuse(&error, "is out of its bound, but the state is 'measured'");
+        return ca_place_refuse(&error, "is out of its bound, but the state is 'measured'");
     return timed || o->why.text[0] != '\0' ||
-           place_refuse(&why, "is empty, but the state is '%s'", outcome_state_name(o->state));
+           ca_place_refuse(&why, "is empty, but the state is '%s'", outcome_state_name(o->state));
 }
 
-static bool get_outcome(const struct place *place, struct outcome *o)
+static bool get_outcome(const struct ca_json_place *place, struct outcome *o)
 {
     static const char *const states[] = {"measured", "loose",  "unsupported",
                                          "wrong",    "failed", NULL};
-    const struct place times = place_child(place, "milliseconds");
+    const struct ca_json_place times = ca_place_child(place, "milliseconds");
     double unused;
     size_t state = 0;
 
-    if (!place_object(place) ||
-        !place_text(place, "implementation", o->implementation, sizeof o->implementation) ||
-        !place_word(place, "state", states, &state) ||
-        !place_text_or_null(place, "why", o->why.text, sizeof o->why.text) ||
-        !place_copy(place, "configuration", true, &o->configuration) ||
-        !place_samples(place, "milliseconds", PLACE_POSITIVE, 1e-3, &o->seconds) ||
+    if (!ca_place_object(place) ||
+        !ca_place_text(place, "implementation", o->implementation, sizeof o->implementation) ||
+        !ca_place_word(place, "state", states, &state) ||
+        !ca_place_text_or_null(place, "why", o->why.text, sizeof o->why.text) ||
+        !ca_place_copy(place, "configuration", true, &o->configuration) ||
+        !place_samples(place, "milliseconds", CA_PLACE_POSITIVE, 1e-3, &o->seconds) ||
         !place_samples(place, "host_microseconds", 0.0, 1e-6, &o->host) ||
-        !get_cold_start(place, o) || !place_number_or_null(place, "gflops", 0.0, 0.0, &unused) ||
-        !place_number_or_null(place, "gbytes", 0.0, 0.0, &unused) || !get_ratio(place, &o->ratio) ||
-        !get_error(place, &o->worst) || !outcome_state_find(states[state], &o->state))
+        !get_cold_start(place, o) || !ca_place_number_or_null(place, "gflops", 0.0, 0.0, &unused) ||
+        !ca_place_number_or_null(place, "gbytes", 0.0, 0.0, &unused) ||
+        !get_ratio(place, &o->ratio) || !get_error(place, &o->worst) ||
+        !outcome_state_find(states[state], &o->state))
         return false;
     return check_state(place, o) &&
            (o->seconds.count == 0 ||
             place_derived(&times, "minimum", samples_minimum(&o->seconds) * 1e3));
 }
 
-static bool get_outcomes(const struct place *in, struct record *record)
+static bool get_outcomes(const struct ca_json_place *in, struct record *record)
 {
-    const struct place list = place_child(in, "implementations");
+    const struct ca_json_place list = ca_place_child(in, "implementations");
 
-    if (!place_array(&list, 1, RECORD_MOST_OUTCOMES))
+    if (!ca_place_array(&list, 1, RECORD_MOST_OUTCOMES))
         return false;
     for (size_t n = 0; n < json_array_size(list.value); n++) {
-        const struct place place = place_element(&list, n),
-                           name = place_child(&place, "implementation");
+        const struct ca_json_place place = ca_place_element(&list, n),
+                                   name = ca_place_child(&place, "implementation");
         struct outcome *outcome = &record->outcome[n];
         record->count++;
         if (!get_outcome(&place, outcome))
             return false;
         if (n == 0 && strcmp(outcome->implementation, "clattn") != 0)
-            return place_refuse(&name, "is '%s', but the first must be 'clattn'",
-                                outcome->implementation);
+            return ca_place_refuse(&name, "is '%s', but the first must be 'clattn'",
+                                   outcome->implementation);
         for (size_t m = 0; m < n; m++)
             if (strcmp(outcome->implementation, record->outcome[m].implementation) == 0)
-                return place_refuse(&name, "is '%s' a second time", outcome->implementation);
+                return ca_place_refuse(&name, "is '%s' a second time", outcome->implementation);
     }
     return true;
 }
 
 /* Older files have none. */
-static bool get_overhead(const struct place *place, struct samples *overhead)
+static bool get_overhead(const struct ca_json_place *place, struct samples *overhead)
 {
     static const char key[] = "overhead_microseconds";
     double microseconds = -1.0;
 
     if (json_object_get(place->value, key) != NULL &&
-        !place_number_or_null(place, key, 0.0, -1.0, &microseconds))
+        !ca_place_number_or_null(place, key, 0.0, -1.0, &microseconds))
         return false;
     if (microseconds >= 0.0)
         samples_add(overhead, microseconds * 1e-6);
     return true;
 }
 
-static bool get_record(const struct place *place, struct record *record)
+static bool get_record(const struct ca_json_place *place, struct record *record)
 {
     const char *const roofs[NUM_ROOFS + 1] = {roof_key(ROOF_FMA), roof_key(ROOF_READ),
                                               roof_key(ROOF_FMA_BF16)};
@@ -254,116 +282,124 @@ static bool get_record(const struct place *place, struct record *record)
     size_t roof = 0, judge = 0, unused;
 
     record->against = against[0];
-    if (!place_object(place) || !place_text(place, "name", record->name, sizeof record->name) ||
-        !place_copy(place, "problem", false, &record->problem) ||
-        !place_number(place, "flops", 0.0, &record->flops) ||
-        !place_number(place, "bytes", 0.0, &record->bytes) ||
-        !place_word(place, "roof", roofs, &roof) ||
-        !place_count(place, "copies", 1, 1000000, &record->copies) ||
-        !place_count(place, "workspace_bytes", 0, INT64_MAX, &record->workspace_bytes) ||
-        !get_overhead(place, &record->overhead) || !place_word(place, "origin", origins, &unused) ||
-        !place_copy(place, "reason", true, &record->reason) ||
-        !place_samples(place, "roof_share", PLACE_POSITIVE, 1.0, &record->share) ||
-        !place_word(place, "against", against, &judge))
+    if (!ca_place_object(place) ||
+        !ca_place_text(place, "name", record->name, sizeof record->name) ||
+        !ca_place_copy(place, "problem", false, &record->problem) ||
+        !ca_place_number(place, "flops", 0.0, &record->flops) ||
+        !ca_place_number(place, "bytes", 0.0, &record->bytes) ||
+        !ca_place_word(place, "roof", roofs, &roof) ||
+        !ca_place_count(place, "copies", 1, 1000000, &record->copies) ||
+        !ca_place_count(place, "workspace_bytes", 0, INT64_MAX, &record->workspace_bytes) ||
+        !get_overhead(place, &record->overhead) ||
+        !ca_place_word(place, "origin", origins, &unused) ||
+        !ca_place_copy(place, "reason", true, &record->reason) ||
+        !place_samples(place, "roof_share", CA_PLACE_POSITIVE, 1.0, &record->share) ||
+        !ca_place_word(place, "against", against, &judge))
         return false;
     record->roof = (enum roof)roof;
     record->against = against[judge];
     return get_outcomes(place, record);
 }
 
-static bool get_records(const struct place *in, struct device_run *run)
+static bool get_records(const struct ca_json_place *in, struct device_run *run)
 {
-    const struct place list = place_child(in, "results");
+    const struct ca_json_place list = ca_place_child(in, "results");
 
-    if (!place_array(&list, 0, 100000))
+    if (!ca_place_array(&list, 0, 100000))
         return false;
     const size_t count = json_array_size(list.value);
     run->records = calloc(count + 1, sizeof *run->records);
     if (run->records == NULL)
-        return message_set(in->why, "%.120s: no memory for %zu results", in->file, count);
+        return ca_json_say(in->reader, "no memory for %zu results", count);
     for (size_t n = 0; n < count; n++) {
-        const struct place place = place_element(&list, n);
+        const struct ca_json_place place = ca_place_element(&list, n);
         if (!get_record(&place, &run->records[run->count++]))
             return false;
     }
     return true;
 }
 
-static bool get_device_run(const struct place *place, struct device_run *run)
+static bool get_device_run(const struct ca_json_place *place, struct device_run *run)
 {
-    const struct place device = place_child(place, "device");
+    const struct ca_json_place device = ca_place_child(place, "device");
     double unused;
 
-    return place_object(place) && place_count(place, "index", 0, 1000000, &run->index) &&
-           place_text_or_null(place, "failed", run->failed.text, sizeof run->failed.text) &&
+    return ca_place_object(place) && ca_place_count(place, "index", 0, 1000000, &run->index) &&
+           ca_place_text_or_null(place, "failed", run->failed.text, sizeof run->failed.text) &&
            get_device(&device, run->failed.text[0] != '\0', &run->info) &&
-           place_flag(place, "interrupted", &run->interrupted) && get_load(place, run->load) &&
-           place_number_or_null(place, "noise", 0.0, 0.0, &unused) &&
+           ca_place_flag(place, "interrupted", &run->interrupted) && get_load(place, run->load) &&
+           ca_place_number_or_null(place, "noise", 0.0, 0.0, &unused) &&
            get_peaks(place, &run->peaks) && get_peers(place, run) && get_records(place, run);
 }
 
-static bool get_devices(const struct place *in, struct run_results *results)
+static bool get_devices(const struct ca_json_place *in, struct run_results *results)
 {
-    const struct place list = place_child(in, "devices");
+    const struct ca_json_place list = ca_place_child(in, "devices");
 
-    if (!place_array(&list, 0, 1000))
+    if (!ca_place_array(&list, 0, 1000))
         return false;
     for (size_t n = 0; n < json_array_size(list.value); n++) {
-        const struct place place = place_element(&list, n);
+        const struct ca_json_place place = ca_place_element(&list, n);
         struct device_run *run = results_add(results);
         if (run == NULL)
-            return message_set(in->why, "%.120s: no memory for %zu devices", in->file, n + 1);
+            return ca_json_say(in->reader, "no memory for %zu devices", n + 1);
         if (!get_device_run(&place, run))
             return false;
     }
     return true;
 }
 
-static bool check_schema(const struct place *root)
+static bool check_schema(const struct ca_json_place *root)
 {
-    const struct place schema = place_child(root, "schema");
+    const struct ca_json_place schema = ca_place_child(root, "schema");
     const char *name = json_string_value(schema.value);
 
     if (name == NULL)
-        return place_refuse(&schema, "is not a text");
+        return ca_place_refuse(&schema, "is not a text");
     if (strcmp(name, "clattn-bench-run-1") == 0)
-        return place_refuse(
+        return ca_place_refuse(
             &schema, "is '%s', which is too old: measure again with this clattn-bench", name);
     return strcmp(name, RESULTS_SCHEMA) == 0 ||
-           place_refuse(&schema, "is '%.40s', but '%s' is expected", name, RESULTS_SCHEMA);
+           ca_place_refuse(&schema, "is '%.40s', but '%s' is expected", name, RESULTS_SCHEMA);
 }
 
 /* "2026-11-21T09:30:00Z" */
-static bool get_date(const struct place *root, struct run_results *results)
+static bool get_date(const struct ca_json_place *root, struct run_results *results)
 {
     static const char form[] = "0000-00-00T00:00:00Z";
-    const struct place place = place_child(root, "date");
+    const struct ca_json_place place = ca_place_child(root, "date");
 
-    if (!place_text(root, "date", results->date, sizeof results->date))
+    if (!ca_place_text(root, "date", results->date, sizeof results->date))
         return false;
     bool ok = strlen(results->date) == strlen(form);
     for (size_t n = 0; ok && form[n] != '\0'; n++)
         ok = form[n] == '0' ? results->date[n] >= '0' && results->date[n] <= '9'
                             : results->date[n] == form[n];
-    return ok || place_refuse(&place, "is '%s', not like 2026-11-21T09:30:00Z", results->date);
+    return ok || ca_place_refuse(&place, "is '%s', not like 2026-11-21T09:30:00Z", results->date);
 }
 
-static bool get_document(const struct place *root, struct run_results *results)
+static bool get_document(const struct ca_json_place *root, struct run_results *results)
 {
-    const struct place host = place_child(root, "host");
+    static const struct ca_json_field host_fields[] = {
+        {"processor", CA_JSON_NAME, offsetof(struct run_results, processor),
+         sizeof results->processor},
+        {"system", CA_JSON_NAME, offsetof(struct run_results, system), sizeof results->system},
+        {"processors", CA_JSON_UNSIGNED, offsetof(struct run_results, processors), 0},
+    };
+    const struct ca_json_place host = ca_place_child(root, "host");
 
-    return place_object(root) && check_schema(root) && get_date(root, results) &&
-           place_text(root, "clattn", results->clattn, sizeof results->clattn) &&
-           place_object(&host) &&
-           place_text(&host, "processor", results->processor, sizeof results->processor) &&
-           place_text(&host, "system", results->system, sizeof results->system) &&
-           place_unsigned(&host, "processors", &results->processors) && get_devices(root, results);
+    return ca_place_object(root) && check_schema(root) && get_date(root, results) &&
+           ca_place_text(root, "clattn", results->clattn, sizeof results->clattn) &&
+           ca_place_object(&host) &&
+           ca_place_fields(&host, host_fields, sizeof host_fields / sizeof *host_fields, results) &&
+           get_devices(root, results);
 }
 
 bool results_from_json(const char *path, const json_t *document, struct run_results *results,
                        struct message *why)
 {
-    const struct place root = {.value = document, .file = path, .why = why};
+    struct ca_json_reader reader = reader_of(path, why);
+    const struct ca_json_place root = {.value = document, .reader = &reader};
 
     memset(results, 0, sizeof *results);
     snprintf(results->path, sizeof results->path, "%s", path);
@@ -375,7 +411,8 @@ bool results_from_json(const char *path, const json_t *document, struct run_resu
 
 bool results_read(const char *path, struct run_results *results, struct message *why)
 {
-    json_error_t error;
+    struct ca_json_reader reader = reader_of(path, why);
+    json_error_t error = {.text = ""};
 
     memset(results, 0, sizeof *results);
     FILE *stream = fopen(path, "rb");
@@ -389,8 +426,10 @@ bool results_read(const char *path, struct run_results *results, struct message 
         json_decref(document);
         return message_set(why, "%.300s: cannot be read: %s", path, strerror(reason));
     }
-    if (document == NULL)
-        return message_set(why, "%.200s: line %d is not JSON: %s", path, error.line, error.text);
+    if (document == NULL) {
+        ca_json_unparsed(&reader, &error);
+        return false;
+    }
     const bool ok = results_from_json(path, document, results, why);
     json_decref(document);
     return ok;

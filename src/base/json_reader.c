@@ -1,25 +1,58 @@
+#define _POSIX_C_SOURCE 200809L /* strdup */
 #include "base/json_reader.h"
 
 #include "base/log.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* The first complaint is kept. */
+static void complain(struct ca_json_reader *r, clattn_status status, const char *text)
+{
+    if (r->status != CLATTN_SUCCESS)
+        return;
+    r->status = status;
+    ca_reason(r->reason, r->reason_bytes, "%s", text);
+    if (r->reason && r->clean)
+        r->clean(r->reason);
+}
+
 void ca_json_refuse(struct ca_json_reader *r, const char *what, const char *why)
 {
-    if (r->status == CLATTN_SUCCESS) {
-        r->status = CLATTN_FILE_ERROR;
-        ca_reason(r->reason, r->reason_bytes, "%s %s", what, why);
-    }
+    ca_json_say(r, "%s %s", what, why);
 }
 
 void ca_json_no_memory(struct ca_json_reader *r)
 {
-    if (r->status == CLATTN_SUCCESS) {
-        r->status = CLATTN_OUT_OF_MEMORY;
-        ca_reason(r->reason, r->reason_bytes, "there is no host memory for it");
-    }
+    complain(r, CLATTN_OUT_OF_MEMORY, "there is no host memory for it");
+}
+
+bool ca_json_say(struct ca_json_reader *r, const char *format, ...)
+{
+    char sentence[512], text[768];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    snprintf(text, sizeof text, "%.200s%s%s", r->file ? r->file : "",
+             r->file && *r->file ? ": " : "", sentence);
+    complain(r, CLATTN_FILE_ERROR, text);
+    return false;
+}
+
+void ca_json_unparsed(struct ca_json_reader *r, const json_error_t *error)
+{
+    if (error->text[0] == '\0') /* the parser's own allocations fail without a word */
+        ca_json_no_memory(r);
+    else if (r->file)
+        ca_json_say(r, "line %d is not JSON: %s", error->line, error->text);
+    else
+        ca_json_say(r, "line %d is not JSON, or gives a member twice", error->line);
 }
 
 json_t *ca_json_parse(struct ca_json_reader *r, const char *text, size_t bytes, size_t most,
@@ -33,13 +66,8 @@ json_t *ca_json_parse(struct ca_json_reader *r, const char *text, size_t bytes, 
         return NULL;
     }
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!root && error.text[0] == '\0') { /* the parser's own allocations fail without a word */
-        ca_json_no_memory(r);
-    } else if (!root) {
-        r->status = CLATTN_FILE_ERROR;
-        ca_reason(r->reason, r->reason_bytes, "line %d is not JSON, or gives a member twice",
-                  error.line);
-    }
+    if (!root)
+        ca_json_unparsed(r, &error);
     return root;
 }
 
@@ -58,6 +86,199 @@ void ca_json_version(struct ca_json_reader *r, const json_t *root, const char *v
         ca_json_refuse(r, version, "is not 1, the only one that this version of clattn knows");
 }
 
+/* ---- values and the ways to them -------------------------------------------------------------- */
+
+struct ca_json_place ca_place_child(const struct ca_json_place *in, const char *key)
+{
+    return (struct ca_json_place){in, key, 0, json_object_get(in->value, key), in->reader};
+}
+
+struct ca_json_place ca_place_element(const struct ca_json_place *in, size_t index)
+{
+    return (struct ca_json_place){in, NULL, index, json_array_get(in->value, index), in->reader};
+}
+
+/* Appends "devices[0].results[3].problem" to the text of `length`; its new length. */
+static size_t print_way(const struct ca_json_place *place, char *text, size_t length, size_t bytes)
+{
+    int more;
+
+    if (!place->in)
+        return length;
+    length = print_way(place->in, text, length, bytes);
+    if (!place->key)
+        more = snprintf(text + length, bytes - length, "[%zu]", place->index);
+    else
+        more = snprintf(text + length, bytes - length, "%s%s", length > 0 ? "." : "", place->key);
+    return length + (size_t)more < bytes ? length + (size_t)more : bytes - 1;
+}
+
+/* "FILE: PLACE REASON", or "NAME REASON". */
+bool ca_place_refuse(const struct ca_json_place *place, const char *format, ...)
+{
+    const char *file = place->reader->file;
+    char way[192] = "", reason[192], text[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(reason, sizeof reason, format, arguments);
+    va_end(arguments);
+    if (!file)
+        snprintf(way, sizeof way, "%s", place->key);
+    else if (!place->in)
+        snprintf(way, sizeof way, "the document");
+    else
+        print_way(place, way, 0, sizeof way);
+    snprintf(text, sizeof text, "%.120s%s%s %s", file ? file : "", file && *file ? ": " : "", way,
+             place->value ? reason : "is missing");
+    complain(place->reader, CLATTN_FILE_ERROR, text);
+    return false;
+}
+
+bool ca_place_object(const struct ca_json_place *place)
+{
+    return json_is_object(place->value) || ca_place_refuse(place, "is not an object");
+}
+
+bool ca_place_array(const struct ca_json_place *place, size_t least, size_t most)
+{
+    if (!json_is_array(place->value))
+        return ca_place_refuse(place, "is not an array");
+    const size_t size = json_array_size(place->value);
+    return (size >= least && size <= most) ||
+           ca_place_refuse(place, "has %zu elements, but there may be %zu to %zu", size, least,
+                           most);
+}
+
+/* The parser refuses a 0 within a text. */
+bool ca_place_text(const struct ca_json_place *in, const char *key, char *text, size_t bytes)
+{
+    const struct ca_json_place place = ca_place_child(in, key);
+
+    if (!json_is_string(place.value))
+        return ca_place_refuse(&place, "is not a text");
+    if (json_string_length(place.value) >= bytes)
+        return in->reader->file ? ca_place_refuse(&place, "is longer than %zu bytes", bytes - 1)
+                                : ca_place_refuse(&place, "is longer than the library keeps");
+    strcpy(text, json_string_value(place.value));
+    if (in->reader->clean)
+        in->reader->clean(text);
+    return true;
+}
+
+bool ca_place_text_or_null(const struct ca_json_place *in, const char *key, char *text,
+                           size_t bytes)
+{
+    text[0] = '\0';
+    if (json_is_null(json_object_get(in->value, key)))
+        return true;
+    return ca_place_text(in, key, text, bytes);
+}
+
+bool ca_place_copy(const struct ca_json_place *in, const char *key, bool may_be_null, char **text)
+{
+    const struct ca_json_place place = ca_place_child(in, key);
+
+    if (may_be_null && json_is_null(place.value))
+        return true;
+    if (!json_is_string(place.value))
+        return ca_place_refuse(&place, "is not a text");
+    if (json_string_length(place.value) == 0)
+        return ca_place_refuse(&place, "is empty");
+    *text = strdup(json_string_value(place.value));
+    if (!*text)
+        return ca_json_say(in->reader, "no memory for the results");
+    if (in->reader->clean)
+        in->reader->clean(*text);
+    return true;
+}
+
+bool ca_place_word(const struct ca_json_place *in, const char *key, const char *const *words,
+                   size_t *position)
+{
+    const struct ca_json_place place = ca_place_child(in, key);
+    const char *text = json_string_value(place.value);
+
+    if (!text)
+        return ca_place_refuse(&place, "is not a text");
+    for (*position = 0; words[*position]; ++*position)
+        if (strcmp(words[*position], text) == 0)
+            return true;
+    return ca_place_refuse(&place, "is '%.40s', which is unknown", text);
+}
+
+bool ca_place_flag(const struct ca_json_place *in, const char *key, bool *flag)
+{
+    const struct ca_json_place place = ca_place_child(in, key);
+
+    *flag = json_is_true(place.value);
+    return json_is_boolean(place.value) || ca_place_refuse(&place, "is neither true nor false");
+}
+
+bool ca_place_number_here(const struct ca_json_place *place, double least, double *number)
+{
+    if (!json_is_number(place->value))
+        return ca_place_refuse(place, "is not a number");
+    *number = json_number_value(place->value);
+    if (*number > CA_PLACE_LARGE)
+        return ca_place_refuse(place, "is %g, but must be at most %g", *number, CA_PLACE_LARGE);
+    return *number >= least || ca_place_refuse(place, "is %g, but must be %s", *number,
+                                               least > 0.0 ? "positive" : "at least 0");
+}
+
+bool ca_place_number(const struct ca_json_place *in, const char *key, double least, double *number)
+{
+    const struct ca_json_place place = ca_place_child(in, key);
+
+    return ca_place_number_here(&place, least, number);
+}
+
+bool ca_place_number_or_null(const struct ca_json_place *in, const char *key, double least,
+                             double otherwise, double *number)
+{
+    *number = otherwise;
+    if (json_is_null(json_object_get(in->value, key)))
+        return true;
+    return ca_place_number(in, key, least, number);
+}
+
+bool ca_place_count(const struct ca_json_place *in, const char *key, size_t least, size_t most,
+                    size_t *count)
+{
+    const struct ca_json_place place = ca_place_child(in, key);
+
+    if (!json_is_integer(place.value))
+        return ca_place_refuse(&place, "is not a whole number");
+    const json_int_t value = json_integer_value(place.value);
+    if (value < (json_int_t)least || (unsigned long long)value > most)
+        return ca_place_refuse(&place, "is %lld, but must be from %zu to %zu", (long long)value,
+                               least, most);
+    *count = (size_t)value;
+    return true;
+}
+
+/* ---- fields of structs ------------------------------------------------------------------------ */
+
+static void read_text(const struct ca_json_place *in, const struct ca_json_field *field,
+                      void *member)
+{
+    const json_t *value = json_object_get(in->value, field->key);
+    char **copy = member;
+
+    *copy = NULL;
+    if (in->reader->status != CLATTN_SUCCESS)
+        return;
+    if (!json_is_string(value) || json_string_length(value) >= field->bytes) {
+        ca_json_refuse(in->reader, field->key, "is missing, or too long, or not a text");
+        return;
+    }
+    *copy = malloc(json_string_length(value) + 1);
+    if (*copy)
+        memcpy(*copy, json_string_value(value), json_string_length(value) + 1);
+    else
+        ca_json_no_memory(in->reader);
+}
+
 double ca_json_number(struct ca_json_reader *r, const json_t *value, const char *key)
 {
     if (!json_is_number(value))
@@ -65,77 +286,87 @@ double ca_json_number(struct ca_json_reader *r, const json_t *value, const char 
     return json_number_value(value);
 }
 
-/* The parser refuses a 0 within a text. */
-static void read_text(struct ca_json_reader *r, const json_t *value,
-                      const struct ca_json_field *field, void *member)
-{
-    char **copy = member;
-
-    *copy = NULL;
-    if (r->status != CLATTN_SUCCESS)
-        return;
-    if (!json_is_string(value) || json_string_length(value) >= field->bytes) {
-        ca_json_refuse(r, field->key, "is missing, or too long, or not a text");
-        return;
-    }
-    *copy = malloc(json_string_length(value) + 1);
-    if (*copy)
-        memcpy(*copy, json_string_value(value), json_string_length(value) + 1);
-    else
-        ca_json_no_memory(r);
-}
-
-static void read_number(struct ca_json_reader *r, const json_t *value,
-                        const struct ca_json_field *field, void *member)
+static void read_number(const struct ca_json_place *in, const struct ca_json_field *field,
+                        void *member)
 {
     double *number = member;
 
-    *number = ca_json_number(r, value, field->key);
+    *number = ca_json_number(in->reader, json_object_get(in->value, field->key), field->key);
 }
 
-static void read_name(struct ca_json_reader *r, const json_t *value,
-                      const struct ca_json_field *field, void *member)
+static void read_name(const struct ca_json_place *in, const struct ca_json_field *field,
+                      void *member)
 {
-    if (!value)
-        ca_json_refuse(r, field->key, "is missing");
-    else if (!json_is_string(value))
-        ca_json_refuse(r, field->key, "is not a text");
-    else if (json_string_length(value) >= field->bytes)
-        ca_json_refuse(r, field->key, "is longer than the library keeps");
-    else
-        memcpy(member, json_string_value(value), json_string_length(value) + 1);
+    ca_place_text(in, field->key, member, field->bytes);
 }
 
-static void read_flag(struct ca_json_reader *r, const json_t *value,
-                      const struct ca_json_field *field, void *member)
+static void read_flag(const struct ca_json_place *in, const struct ca_json_field *field,
+                      void *member)
 {
     cl_bool *flag = member;
+    bool is_true;
 
-    if (!json_is_boolean(value))
-        ca_json_refuse(r, field->key, value ? "is neither true nor false" : "is missing");
-    *flag = json_is_true(value);
+    ca_place_flag(in, field->key, &is_true);
+    *flag = is_true;
 }
 
-static void read_seconds(struct ca_json_reader *r, const json_t *value,
-                         const struct ca_json_field *field, void *member)
+static void read_seconds(const struct ca_json_place *in, const struct ca_json_field *field,
+                         void *member)
 {
+    const json_t *value = json_object_get(in->value, field->key);
     double *seconds = member;
 
-    *seconds = json_is_null(value) ? INFINITY : ca_json_number(r, value, field->key);
+    *seconds = json_is_null(value) ? INFINITY : ca_json_number(in->reader, value, field->key);
     if (*seconds < 0.0)
-        ca_json_refuse(r, field->key, "is below 0");
+        ca_json_refuse(in->reader, field->key, "is below 0");
 }
 
-void ca_json_fields(struct ca_json_reader *r, const json_t *object,
-                    const struct ca_json_field *fields, size_t count, void *to)
+static void read_unsigned(const struct ca_json_place *in, const struct ca_json_field *field,
+                          void *member)
 {
-    static void (*const read[CA_JSON_KINDS])(struct ca_json_reader *, const json_t *,
+    cl_uint *number = member;
+    size_t count = 0;
+
+    ca_place_count(in, field->key, 0, 1000000000, &count);
+    *number = (cl_uint)count;
+}
+
+static void read_size(const struct ca_json_place *in, const struct ca_json_field *field,
+                      void *member)
+{
+    ca_place_count(in, field->key, 0, INT64_MAX, member);
+}
+
+static void read_bytes(const struct ca_json_place *in, const struct ca_json_field *field,
+                       void *member)
+{
+    cl_ulong *bytes = member;
+    size_t count = 0;
+
+    ca_place_count(in, field->key, 0, INT64_MAX, &count);
+    *bytes = count;
+}
+
+bool ca_place_fields(const struct ca_json_place *in, const struct ca_json_field *fields,
+                     size_t count, void *to)
+{
+    static void (*const read[CA_JSON_KINDS])(const struct ca_json_place *,
                                              const struct ca_json_field *, void *) = {
-        [CA_JSON_TEXT] = read_text, [CA_JSON_NUMBER] = read_number,   [CA_JSON_NAME] = read_name,
-        [CA_JSON_FLAG] = read_flag, [CA_JSON_SECONDS] = read_seconds,
+        [CA_JSON_TEXT] = read_text,       [CA_JSON_NUMBER] = read_number,
+        [CA_JSON_NAME] = read_name,       [CA_JSON_FLAG] = read_flag,
+        [CA_JSON_SECONDS] = read_seconds, [CA_JSON_UNSIGNED] = read_unsigned,
+        [CA_JSON_SIZE] = read_size,       [CA_JSON_BYTES] = read_bytes,
     };
 
     for (size_t n = 0; n < count; n++)
-        read[fields[n].kind](r, json_object_get(object, fields[n].key), &fields[n],
-                             (char *)to + fields[n].offset);
+        read[fields[n].kind](in, &fields[n], (char *)to + fields[n].offset);
+    return in->reader->status == CLATTN_SUCCESS;
+}
+
+bool ca_json_fields(struct ca_json_reader *r, const json_t *object,
+                    const struct ca_json_field *fields, size_t count, void *to)
+{
+    const struct ca_json_place place = {.value = object, .reader = r};
+
+    return ca_place_fields(&place, fields, count, to);
 }

@@ -5,6 +5,7 @@
 
 #include <clattn/context.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* What went wrong so far; without a reason nobody is told. */
@@ -12,11 +13,22 @@ struct ca_json_reader {
     clattn_status status;
     char *reason; /* NULL, or so many bytes */
     size_t reason_bytes;
+    const char
+        *file; /* complaints begin with it, unless it is "", and say the whole way to a value:
+                       * "FILE: devices[0].results[3].problem is empty"; NULL: its name alone */
+    void (*clean)(
+        char *text); /* of texts, complaints as well, before anybody sees them; NULL: as they are */
 };
 
 /* Says "WHAT WHY", unless something else was said before. */
 void ca_json_refuse(struct ca_json_reader *r, const char *what, const char *why);
 void ca_json_no_memory(struct ca_json_reader *r);
+
+/* Says "FILE: ", if there is one, and formats like printf. Returns false. */
+bool ca_json_say(struct ca_json_reader *r, const char *format, ...);
+
+/* Says what the parser says; without a word of its own it had no memory. */
+void ca_json_unparsed(struct ca_json_reader *r, const json_error_t *error);
 
 /* The whole text, of at most `most` bytes: a larger one "is larger than any KIND". NULL on failure. */
 json_t *ca_json_parse(struct ca_json_reader *r, const char *text, size_t bytes, size_t most,
@@ -26,12 +38,68 @@ json_t *ca_json_parse(struct ca_json_reader *r, const char *text, size_t bytes, 
 int ca_json_is_format(const json_t *root, const char *name);
 void ca_json_version(struct ca_json_reader *r, const json_t *root, const char *version);
 
+/* ---- values and the ways to them -------------------------------------------------------------- */
+
+/* What is in `in`: by key, or by index if there is none. */
+struct ca_json_place {
+    const struct ca_json_place *in; /* NULL: this is the whole document */
+    const char *key;
+    size_t index;
+    const json_t *value; /* NULL if nothing is there */
+    struct ca_json_reader *reader;
+};
+
+struct ca_json_place ca_place_child(const struct ca_json_place *in, const char *key);
+struct ca_json_place ca_place_element(const struct ca_json_place *in, size_t index);
+
+/* Says that the value is missing, or formats like printf what is the matter with it. Returns false. */
+bool ca_place_refuse(const struct ca_json_place *place, const char *format, ...);
+
+bool ca_place_object(const struct ca_json_place *place);
+bool ca_place_array(const struct ca_json_place *place, size_t least, size_t most);
+
+/* The others read what is in an object. */
+
+bool ca_place_text(const struct ca_json_place *in, const char *key, char *text, size_t bytes);
+
+/* null becomes "". */
+bool ca_place_text_or_null(const struct ca_json_place *in, const char *key, char *text,
+                           size_t bytes);
+
+/* Not empty, of any length, owned by the caller; null becomes NULL where that is allowed. */
+bool ca_place_copy(const struct ca_json_place *in, const char *key, bool may_be_null, char **text);
+
+/* The position in `words`, which ends with NULL. */
+bool ca_place_word(const struct ca_json_place *in, const char *key, const char *const *words,
+                   size_t *position);
+
+bool ca_place_flag(const struct ca_json_place *in, const char *key, bool *flag);
+
+/* Within these, numbers can be multiplied and divided without a second thought. */
+#define CA_PLACE_LARGE 1e30
+#define CA_PLACE_POSITIVE 1e-30
+
+/* At least `least`: 0 or CA_PLACE_POSITIVE. ca_place_number_here() reads the value itself. */
+bool ca_place_number_here(const struct ca_json_place *place, double least, double *number);
+bool ca_place_number(const struct ca_json_place *in, const char *key, double least, double *number);
+bool ca_place_number_or_null(const struct ca_json_place *in, const char *key, double least,
+                             double otherwise, double *number);
+
+/* Whole numbers. */
+bool ca_place_count(const struct ca_json_place *in, const char *key, size_t least, size_t most,
+                    size_t *count);
+
+/* ---- fields of structs ------------------------------------------------------------------------ */
+
 enum ca_json_kind {
-    CA_JSON_TEXT,    /* char *: a copy that the caller owns even if something is refused later */
-    CA_JSON_NUMBER,  /* double */
-    CA_JSON_NAME,    /* an array of chars */
-    CA_JSON_FLAG,    /* cl_bool */
-    CA_JSON_SECONDS, /* double, not below 0; null, as JSON has no word for it, is INFINITY */
+    CA_JSON_TEXT,     /* char *: a copy that the caller owns even if something is refused later */
+    CA_JSON_NUMBER,   /* double */
+    CA_JSON_NAME,     /* an array of chars */
+    CA_JSON_FLAG,     /* cl_bool */
+    CA_JSON_SECONDS,  /* double, not below 0; null, as JSON has no word for it, is INFINITY */
+    CA_JSON_UNSIGNED, /* cl_uint, a whole number up to 1000000000 */
+    CA_JSON_SIZE,     /* size_t */
+    CA_JSON_BYTES,    /* cl_ulong */
     CA_JSON_KINDS
 };
 
@@ -43,9 +111,12 @@ struct ca_json_field {
     size_t bytes; /* most of a text, the terminating 0 included */
 };
 
-/* Reads the fields, all of which must be there. Texts that are not read are NULL. */
-void ca_json_fields(struct ca_json_reader *r, const json_t *object,
+/* Reads the fields, all of which must be there. Texts that are not read are NULL. False if something was
+ * said, now or before. */
+bool ca_json_fields(struct ca_json_reader *r, const json_t *object,
                     const struct ca_json_field *fields, size_t count, void *to);
+bool ca_place_fields(const struct ca_json_place *in, const struct ca_json_field *fields,
+                     size_t count, void *to);
 
 /* A number of a list that is called `key`. */
 double ca_json_number(struct ca_json_reader *r, const json_t *value, const char *key);

@@ -166,7 +166,7 @@ clattn_status clattn_device_profile_parse(const char *text, size_t text_bytes,
                                           clattn_device_info *info, char *reason,
                                           size_t reason_bytes)
 {
-    struct ca_json_reader r = {CLATTN_SUCCESS, reason, reason_bytes};
+    struct ca_json_reader r = {.reason = reason, .reason_bytes = reason_bytes};
 
     if (!text || !info || info->struct_size != sizeof *info) {
         ca_reason(reason, reason_bytes, "text or info is null, or struct_size is wrong");

@@ -230,7 +230,7 @@ static void read_document(struct ca_json_reader *r, const json_t *root, struct c
 clattn_status ca_table_read(const char *text, size_t bytes, struct ca_table *table, char *reason,
                             size_t reason_bytes)
 {
-    struct ca_json_reader r = {CLATTN_SUCCESS, reason, reason_bytes};
+    struct ca_json_reader r = {.reason = reason, .reason_bytes = reason_bytes};
 
     memset(table, 0, sizeof *table);
     json_t *root = ca_json_parse(&r, text, bytes, CA_TABLE_BYTES, "tuning document");

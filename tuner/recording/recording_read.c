@@ -1,3 +1,4 @@
+#include "internal.h"
 #include "tuner/recording/recording.h"
 
 #include <errno.h>
@@ -54,20 +55,28 @@ failed:
 
 /* Kernel Tuner appends an entry, a comma and a line break at a time and closes the file when it is
  * done. Parses the text as if it were closed. */
-static json_t *parse_open(const char *text, size_t bytes, json_error_t *error)
+static json_t *parse_open(struct ca_json_reader *r, const char *text, size_t bytes)
 {
+    json_error_t error = {.text = ""};
+    char *closed = NULL;
+
     while (bytes > 0 && strchr(" \t\r\n", text[bytes - 1]))
         bytes--;
-    if (bytes == 0 || (text[bytes - 1] != ',' && text[bytes - 1] != '{'))
-        return json_loadb(text, bytes, 0, error);
-    if (text[bytes - 1] == ',')
-        bytes--;
-    char *closed = malloc(bytes + 2);
-    if (!closed)
-        return NULL;
-    memcpy(closed, text, bytes);
-    memcpy(closed + bytes, "}}", 2);
-    json_t *root = json_loadb(closed, bytes + 2, 0, error);
+    if (bytes > 0 && (text[bytes - 1] == ',' || text[bytes - 1] == '{')) {
+        bytes -= text[bytes - 1] == ',';
+        closed = malloc(bytes + 2);
+        if (!closed) {
+            ca_json_no_memory(r);
+            return NULL;
+        }
+        memcpy(closed, text, bytes);
+        memcpy(closed + bytes, "}}", 2);
+        text = closed;
+        bytes += 2;
+    }
+    json_t *root = json_loadb(text, bytes, 0, &error);
+    if (!root)
+        ca_json_unparsed(r, &error);
     free(closed);
     return root;
 }
@@ -124,32 +133,30 @@ static bool is_reserved(const char *key)
     return n < sizeof keys / sizeof *keys;
 }
 
-static bool read_parameters(struct ca_space *space, const json_t *root, const char *name,
-                            struct message *why)
+static bool read_parameters(struct ca_json_reader *r, const json_t *root, struct ca_space *space)
 {
     const json_t *keys = json_object_get(root, "tune_params_keys");
     const json_t *lists = json_object_get(root, "tune_params");
 
     if (json_array_size(keys) == 0 || !json_is_object(lists))
-        return message_set(why, "%.200s: it has no tune_params_keys or no tune_params", name);
+        return ca_json_say(r, "it has no tune_params_keys or no tune_params");
     for (size_t p = 0; p < json_array_size(keys); p++) {
         const char *key = json_string_value(json_array_get(keys, p));
         if (!key)
-            return message_set(why, "%.200s: a name in tune_params_keys is not a text", name);
+            return ca_json_say(r, "a name in tune_params_keys is not a text");
         if (is_reserved(key))
-            return message_set(why, "%.200s: no parameter can be named %s", name, key);
+            return ca_json_say(r, "no parameter can be named %s", key);
         for (size_t other = 0; other < p; other++)
             if (strcmp(space->parameters[other].name, key) == 0)
-                return message_set(why, "%.200s: the parameter %.100s is there twice", name, key);
+                return ca_json_say(r, "the parameter %.100s is there twice", key);
         if (!ca_space_add_parameter(space, key))
-            return message_set(why, "%.200s: it has more than %d parameters", name,
-                               CA_MAX_PARAMETERS);
+            return ca_json_say(r, "it has more than %d parameters", CA_MAX_PARAMETERS);
         if (json_array_size(json_object_get(lists, key)) == 0 ||
             !read_values(space, json_object_get(lists, key)))
-            return message_set(why,
-                               "%.200s: the values of %.100s are not a list of at most %d "
+            return ca_json_say(r,
+                               "the values of %.100s are not a list of at most %d "
                                "different numbers, booleans and texts",
-                               name, key, CA_MAX_VALUES);
+                               key, CA_MAX_VALUES);
     }
     return true;
 }
@@ -272,43 +279,43 @@ static struct ca_recording *create(const json_t *root)
     return recording;
 }
 
-struct ca_recording *ca_recording_parse(const char *name, const char *text, size_t bytes,
-                                        struct message *why)
+static bool read_cache(struct ca_json_reader *r, json_t *cache, struct ca_recording *recording)
 {
-    json_error_t error = {.text = "out of memory"};
-    json_t *root = parse_open(text, bytes, &error), *cache, *entry;
-    struct ca_recording *recording = NULL;
     const char *key;
+    json_t *entry;
 
-    if (!root) {
-        message_set(why, "%.200s: line %d is not JSON: %s", name, error.line, error.text);
-        return NULL;
-    }
-    cache = json_object_get(root, "cache");
-    if (!json_is_object(cache)) {
-        message_set(why, "%.200s: it is not a Kernel Tuner cache file, for it has no cache", name);
-        goto failed;
-    }
-    recording = create(root);
-    if (!recording || !read_facts(recording, root)) {
-        message_set(why, "%.200s: it does not fit into memory", name);
-        goto failed;
-    }
-    if (!read_parameters(recording->space, root, name, why))
-        goto failed;
     json_object_foreach(cache, key, entry)
     {
         const char *wrong = read_entry(recording, entry);
-        if (wrong) {
-            message_set(why, "%.200s: the entry %.200s %s", name, key, wrong);
-            goto failed;
-        }
+        if (wrong)
+            return ca_json_say(r, "the entry %.200s %s", key, wrong);
+    }
+    return true;
+}
+
+struct ca_recording *ca_recording_parse(const char *name, const char *text, size_t bytes,
+                                        struct message *why)
+{
+    struct ca_json_reader r = {.reason = why->text,
+                               .reason_bytes = sizeof why->text,
+                               .file = name,
+                               .clean = message_sanitize};
+    json_t *root = parse_open(&r, text, bytes), *cache = json_object_get(root, "cache");
+    struct ca_recording *recording = NULL;
+
+    if (root && !json_is_object(cache))
+        ca_json_say(&r, "it is not a Kernel Tuner cache file, for it has no cache");
+    if (r.status == CLATTN_SUCCESS) {
+        recording = create(root);
+        if (!recording || !read_facts(recording, root))
+            ca_json_say(&r, "it does not fit into memory");
+        else if (read_parameters(&r, root, recording->space))
+            read_cache(&r, cache, recording);
     }
     json_decref(root);
-    return recording;
-failed:
+    if (r.status == CLATTN_SUCCESS)
+        return recording;
     ca_recording_destroy(recording);
-    json_decref(root);
     return NULL;
 }
 

@@ -112,7 +112,7 @@ bool ca_reading_from_json(const json_t *object, struct ca_reading *reading)
         {"outcome", CA_JSON_NAME, offsetof(struct words, outcome), sizeof words.outcome},
         {"binary", CA_JSON_NAME, offsetof(struct words, binary), sizeof words.binary},
     };
-    struct ca_json_reader r = {CLATTN_SUCCESS, NULL, 0};
+    struct ca_json_reader r = {.status = CLATTN_SUCCESS};
     char *end;
 
     memset(reading, 0, sizeof *reading);
