@@ -147,22 +147,6 @@ void bf16_compare_with_emulation(const char *family, const struct bf16_program *
 
 /* ---- what every family promises --------------------------------------------------------------- */
 
-void bf16_expect_refusals(const char *family, const struct bf16_refusal *refused, size_t count)
-{
-    const clattn_plan_options options = {.struct_size = sizeof options, .family = family};
-    struct fixture f;
-    char reason[512];
-
-    fixture_open(&f);
-    for (size_t n = 0; n < count; n++) {
-        const clattn_problem p = fixture_problem(refused[n].problem);
-        cr_expect(clattn_plan_supports(f.context, &p, &options, reason, sizeof reason) ==
-                  CLATTN_UNSUPPORTED);
-        cr_expect(strstr(reason, refused[n].words), "%s: %s", refused[n].problem, reason);
-    }
-    fixture_close(&f);
-}
-
 void bf16_expect_judged_right(const char *family, const char *problem)
 {
     const clattn_problem p = fixture_problem(problem);

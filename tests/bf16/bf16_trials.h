@@ -3,6 +3,7 @@
 #ifndef CLATTN_TEST_BF16_TRIALS_H
 #define CLATTN_TEST_BF16_TRIALS_H
 
+#include "tests/support/families.h"
 #include "tests/support/fixture.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
@@ -34,12 +35,6 @@ void bf16_pass_program(struct fixture *f, const char *family, const struct bf16_
 /* The instruction and its emulation give the same bits, sums of any size and products that are flushed among
  * them. */
 void bf16_compare_with_emulation(const char *family, const struct bf16_program *program);
-
-/* Problems that the family refuses, each with words of the reason. */
-struct bf16_refusal {
-    const char *problem, *words;
-};
-void bf16_expect_refusals(const char *family, const struct bf16_refusal *refused, size_t count);
 
 /* Measuring judges the family's results on the problem as right, within the bounds of standard precision. */
 void bf16_expect_judged_right(const char *family, const char *problem);

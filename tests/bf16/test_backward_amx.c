@@ -169,10 +169,10 @@ Test(backward_amx, is_chosen_where_there_is_a_matrix_unit) {
 }
 
 Test(backward_amx, refusals) {
-    static const struct bf16_refusal refused[] = {{"bwd f32 q3 k5 d8", "bf16 alone"},
-                                                  {"bwd f16 q3 k5 d8", "bf16 alone"},
-                                                  {"bwd bf16 q3 k5 d8 strict", "strict"},
-                                                  {"fwd bf16 q3 k5 d8", "backward only"}};
+    static const struct family_refusal refused[] = {{"bwd f32 q3 k5 d8", NULL, "bf16 alone"},
+                                                    {"bwd f16 q3 k5 d8", NULL, "bf16 alone"},
+                                                    {"bwd bf16 q3 k5 d8 strict", NULL, "strict"},
+                                                    {"fwd bf16 q3 k5 d8", NULL, "backward only"}};
 
-    bf16_expect_refusals("backward_amx", refused, sizeof refused / sizeof *refused);
+    families_expect_refusals("backward_amx", refused, sizeof refused / sizeof *refused);
 }

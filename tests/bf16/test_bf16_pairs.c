@@ -217,14 +217,14 @@ Test(bf16_pairs, is_chosen_where_there_is_an_instruction) {
 }
 
 Test(bf16_pairs, refusals) {
-    static const struct bf16_refusal refused[] = {
-        {"fwd f32 q3 k5 d8", "bf16 alone"},
-        {"fwd f16 q3 k5 d8", "bf16 alone"},
-        {"fwd bf16 q3 k5 d8 strict", "strict"},
-        {"fwd bf16 q3 k5 d32 kcache=q8_0", "stored otherwise"},
-        {"fwd bf16 q3 k5 d32 vcache=f32", "stored otherwise"},
-        {"fwd bf16 q3 k5 d32 mask=qk maskkeys=2", "columns of a mask"},
-        {"fwd bf16 q3 k5 d8 scores=raw", "score matrix"}};
+    static const struct family_refusal refused[] = {
+        {"fwd f32 q3 k5 d8", NULL, "bf16 alone"},
+        {"fwd f16 q3 k5 d8", NULL, "bf16 alone"},
+        {"fwd bf16 q3 k5 d8 strict", NULL, "strict"},
+        {"fwd bf16 q3 k5 d32 kcache=q8_0", NULL, "stored otherwise"},
+        {"fwd bf16 q3 k5 d32 vcache=f32", NULL, "stored otherwise"},
+        {"fwd bf16 q3 k5 d32 mask=qk maskkeys=2", NULL, "columns of a mask"},
+        {"fwd bf16 q3 k5 d8 scores=raw", NULL, "score matrix"}};
 
-    bf16_expect_refusals("fused_dot", refused, sizeof refused / sizeof *refused);
+    families_expect_refusals("fused_dot", refused, sizeof refused / sizeof *refused);
 }

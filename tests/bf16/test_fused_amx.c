@@ -102,16 +102,16 @@ Test(fused_amx, the_system_may_refuse) {
 }
 
 Test(fused_amx, refusals) {
-    static const struct bf16_refusal refused[] = {
-        {"fwd f32 q3 k5 d8", "bf16 alone"},
-        {"fwd f16 q3 k5 d8", "bf16 alone"},
-        {"fwd bf16 q3 k5 d8 strict", "strict"},
-        {"fwd bf16 q3 k5 d32 kcache=q8_0", "stored otherwise"},
-        {"fwd bf16 q3 k5 d32 vcache=f32", "stored otherwise"},
-        {"fwd bf16 q3 k5 d32 mask=qk maskkeys=2", "columns of a mask"},
-        {"fwd bf16 q3 k5 d8 scores=raw", "score matrix"}};
+    static const struct family_refusal refused[] = {
+        {"fwd f32 q3 k5 d8", NULL, "bf16 alone"},
+        {"fwd f16 q3 k5 d8", NULL, "bf16 alone"},
+        {"fwd bf16 q3 k5 d8 strict", NULL, "strict"},
+        {"fwd bf16 q3 k5 d32 kcache=q8_0", NULL, "stored otherwise"},
+        {"fwd bf16 q3 k5 d32 vcache=f32", NULL, "stored otherwise"},
+        {"fwd bf16 q3 k5 d32 mask=qk maskkeys=2", NULL, "columns of a mask"},
+        {"fwd bf16 q3 k5 d8 scores=raw", NULL, "score matrix"}};
 
-    bf16_expect_refusals("fused_amx", refused, sizeof refused / sizeof *refused);
+    families_expect_refusals("fused_amx", refused, sizeof refused / sizeof *refused);
 }
 
 /* ---- split_amx -------------------------------------------------------------------------------- */
@@ -165,12 +165,12 @@ Test(split_amx, is_chosen_for_several_rows) {
 }
 
 Test(split_amx, refusals) {
-    static const struct bf16_refusal refused[] = {
-        {"fwd f16 q3 k5 d8", "bf16 alone"},
-        {"fwd bf16 q3 k5 d8 strict", "strict"},
-        {"fwd bf16 q3 k5 d32 kcache=q8_0", "stored otherwise"},
-        {"fwd bf16 q3 k5 d8 blocks=2x2:2", "block lists"},
-        {"fwd bf16 q3 k5 d8 scores=raw", "score matrix"}};
+    static const struct family_refusal refused[] = {
+        {"fwd f16 q3 k5 d8", NULL, "bf16 alone"},
+        {"fwd bf16 q3 k5 d8 strict", NULL, "strict"},
+        {"fwd bf16 q3 k5 d32 kcache=q8_0", NULL, "stored otherwise"},
+        {"fwd bf16 q3 k5 d8 blocks=2x2:2", NULL, "block lists"},
+        {"fwd bf16 q3 k5 d8 scores=raw", NULL, "score matrix"}};
 
-    bf16_expect_refusals("split_amx", refused, sizeof refused / sizeof *refused);
+    families_expect_refusals("split_amx", refused, sizeof refused / sizeof *refused);
 }

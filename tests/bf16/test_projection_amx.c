@@ -4,6 +4,7 @@
 #include "context/context.h"
 #include "device/capacity.h"
 #include "tests/bf16/bf16_trials.h"
+#include "tests/support/families.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/projection_trial.h"
 
@@ -101,19 +102,8 @@ Test(projection_amx, is_chosen_where_there_is_a_matrix_unit) {
 }
 
 Test(projection_amx, refusals) {
-    static const struct {
-        const char *problem, *words;
-    } refused[] = {{"proj f32 q3 d8", "bf16 alone"}, {"proj f16 q3 d8", "bf16 alone"}};
-    const clattn_plan_options options = {.struct_size = sizeof options, .family = "projection_amx"};
-    struct fixture f;
-    char reason[512];
+    static const struct family_refusal refused[] = {{"proj f32 q3 d8", NULL, "bf16 alone"},
+                                                    {"proj f16 q3 d8", NULL, "bf16 alone"}};
 
-    fixture_open(&f);
-    for (size_t n = 0; n < sizeof refused / sizeof *refused; n++) {
-        const clattn_problem p = fixture_problem(refused[n].problem);
-        cr_expect(clattn_plan_supports(f.context, &p, &options, reason, sizeof reason) ==
-                  CLATTN_UNSUPPORTED);
-        cr_expect(strstr(reason, refused[n].words), "%s", reason);
-    }
-    fixture_close(&f);
+    families_expect_refusals("projection_amx", refused, sizeof refused / sizeof *refused);
 }

@@ -494,49 +494,15 @@ Test(quantize, mistakes) {
     fixture_close(&f);
 }
 
-/* Any call fails, with the program to be built and checked, and with it there. */
-Test(quantize, faults) {
-    static const struct {
-        enum fault_kind kind;
-        cl_int error;
-        clattn_status status;
-    } failures[] = {{FAULT_MEMORY, 0, CLATTN_OUT_OF_MEMORY},
-                    {FAULT_OPENCL, CL_OUT_OF_HOST_MEMORY, CLATTN_OUT_OF_MEMORY},
-                    {FAULT_OPENCL, CL_INVALID_OPERATION, CLATTN_OPENCL_ERROR}};
+static clattn_status write_cache(struct fixture *f, const clattn_buffer buffers[2], cl_event *done)
+{
     const clattn_quantization q = one_block(CLATTN_CACHE_Q8_0);
 
-    for (size_t kind = 0; kind < sizeof failures / sizeof *failures; kind++) {
-        const char *failed = "";
-        struct fixture f;
-        fixture_open_checked(&f, "");
-        const clattn_buffer values = {.buffer = fixture_buffer(&f, 128, NULL)};
-        const clattn_buffer cache = {.buffer = fixture_buffer(&f, 34, NULL)};
-        for (size_t n = 0; failed && n < 200; n++) {
-            cl_event done = NULL;
-            const long objects = faults_objects_alive(NULL, 0);
-            const long allocations = faults_allocations_alive();
-            faults_arm(failures[kind].kind, n, failures[kind].error);
-            const clattn_status status =
-                clattn_quantize(f.context, &q, f.queue, &values, &cache, 0, NULL, &done);
-            failed = faults_disarm();
-            /* the clFinish() after a self-check has nobody to tell */
-            const int closing = failed && strcmp(failed, "clFinish") == 0;
-            cr_assert(status == (!failed || closing ? CLATTN_SUCCESS : failures[kind].status),
-                      "%s failed: %s", failed, clattn_status_string(status));
-            cr_assert((done != NULL) == (status == CLATTN_SUCCESS), "%s", failed);
-            if (done)
-                clReleaseEvent(done);
-            clFinish(f.queue);
-            if (clattn_context_builds(f.context) == 0) /* else the program is kept: no leak */
-                cr_assert(faults_objects_alive(NULL, 0) == objects &&
-                              faults_allocations_alive() == allocations,
-                          "%s failed", failed);
-        }
-        cr_assert(failed == NULL, "there is no end of calls");
-        clReleaseMemObject(values.buffer);
-        clReleaseMemObject(cache.buffer);
-        fixture_close(&f);
-    }
+    return clattn_quantize(f->context, &q, f->queue, &buffers[0], &buffers[1], 0, NULL, done);
+}
+
+Test(quantize, faults) {
+    fixture_fail_each_call((const size_t[]){128, 34}, write_cache);
 }
 
 /* A compiler that refuses, and one whose results are wrong. */

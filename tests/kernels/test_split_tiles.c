@@ -3,6 +3,7 @@
  * suites take the family with CLATTN_TEST_FAMILIES=all: a program takes PoCL over a second. */
 #include "families/family.h"
 #include "families/registry.h"
+#include "tests/support/families.h"
 #include "tests/support/profiles.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/trial.h"
@@ -151,9 +152,7 @@ Test(split_tiles, preference) {
 
 /* What it cannot do it says. */
 Test(split_tiles, refusals) {
-    static const struct {
-        const char *problem, *tunables, *words;
-    } refused[] = {
+    static const struct family_refusal refused[] = {
         {"fwd f32 q3 k5 d8 scores=raw", NULL, "never lie in memory"},
         {"fwd f32 q3 k5 d8", "LOAD_WIDTH=8", "loads of 32 bytes"},
         {"fwd f16 q3 k5 d8", "BLOCK_M=16 THREADS_D=8", "more rows than threads of a thread group"},
@@ -161,19 +160,6 @@ Test(split_tiles, refusals) {
         {"fwd f16 q3 k5 d512", "BLOCK_M=16 THREADS_D=16", "exceed 256 registers"},
         {"fwd f16 q3 k5 d8", "THREADS_D=64 THREADS=32", "a thread group exceeds the work-group"},
     };
-    struct fixture f;
-    char reason[512];
 
-    fixture_open(&f);
-    fixture_need_groups(&f);
-    for (size_t n = 0; n < sizeof refused / sizeof *refused; n++) {
-        const clattn_problem p = fixture_problem(refused[n].problem);
-        const clattn_plan_options options = {.struct_size = sizeof options,
-                                             .family = "split_tiles",
-                                             .tunables = refused[n].tunables};
-        cr_expect(clattn_plan_supports(f.context, &p, &options, reason, sizeof reason) !=
-                  CLATTN_SUCCESS);
-        cr_expect(strstr(reason, refused[n].words), "%s: %s", refused[n].problem, reason);
-    }
-    fixture_close(&f);
+    families_expect_refusals("split_tiles", refused, sizeof refused / sizeof *refused);
 }

@@ -3,6 +3,7 @@
  * which device has which instruction, test_fused_mma.c says. */
 #include "families/family.h"
 #include "families/registry.h"
+#include "tests/support/families.h"
 #include "tests/support/profiles.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/trial.h"
@@ -198,25 +199,11 @@ Test(backward_mma, dims_are_divided_where_registers_are_few) {
 }
 
 Test(backward_mma, refusals) {
-    static const struct {
-        const char *problem, *tunables, *words;
-    } refused[] = {{"bwd f32 q3 k5 d8", "", "not f32"},
-                   {"bwd f16 q3 k5 d8 strict", "", "strict"},
-                   {"bwd bf16 q3 k5 d1024", "", "exceed its registers"},
-                   {"bwd f16 q3 k5 d8", "INSTRUCTION=3 BLOCK_STREAMED=16", "no whole fragments"}};
-    struct fixture f;
-    char reason[512];
+    static const struct family_refusal refused[] = {
+        {"bwd f32 q3 k5 d8", "", "not f32"},
+        {"bwd f16 q3 k5 d8 strict", "", "strict"},
+        {"bwd bf16 q3 k5 d1024", "", "exceed its registers"},
+        {"bwd f16 q3 k5 d8", "INSTRUCTION=3 BLOCK_STREAMED=16", "no whole fragments"}};
 
-    fixture_open(&f);
-    fixture_need_groups(&f);
-    for (size_t n = 0; n < sizeof refused / sizeof *refused; n++) {
-        const clattn_problem p = fixture_problem(refused[n].problem);
-        const clattn_plan_options options = {.struct_size = sizeof options,
-                                             .family = "backward_mma",
-                                             .tunables = refused[n].tunables};
-        cr_expect(clattn_plan_supports(f.context, &p, &options, reason, sizeof reason) ==
-                  CLATTN_UNSUPPORTED);
-        cr_expect(strstr(reason, refused[n].words), "%s", reason);
-    }
-    fixture_close(&f);
+    families_expect_refusals("backward_mma", refused, sizeof refused / sizeof *refused);
 }

@@ -2,6 +2,7 @@
  * each, of many options, on several shapes. The sweep draws more (CLATTN_TEST_FAMILY=fused_mma). */
 #include "families/family.h"
 #include "families/registry.h"
+#include "tests/support/families.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
@@ -213,22 +214,11 @@ Test(fused_mma, spills_are_known) {
 
 /* What it cannot do it says; where it would be emulated nothing chooses it. */
 Test(fused_mma, refusals) {
-    static const struct {
-        const char *problem, *words;
-    } refused[] = {{"fwd f32 q3 k5 d8", "not f32"},
-                   {"fwd f16 q3 k5 d32 kcache=q8_0", "quantized"},
-                   {"fwd f16 q3 k5 d8 scores=raw", "scores never lie in memory"},
-                   {"fwd bf16 q3 k5 d264", "dims over 256"}};
-    const clattn_plan_options options = {.struct_size = sizeof options, .family = "fused_mma"};
-    struct fixture f;
-    char reason[512];
+    static const struct family_refusal refused[] = {
+        {"fwd f32 q3 k5 d8", NULL, "not f32"},
+        {"fwd f16 q3 k5 d32 kcache=q8_0", NULL, "quantized"},
+        {"fwd f16 q3 k5 d8 scores=raw", NULL, "scores never lie in memory"},
+        {"fwd bf16 q3 k5 d264", NULL, "dims over 256"}};
 
-    fixture_open(&f);
-    for (size_t n = 0; n < sizeof refused / sizeof *refused; n++) {
-        const clattn_problem p = fixture_problem(refused[n].problem);
-        cr_expect(clattn_plan_supports(f.context, &p, &options, reason, sizeof reason) ==
-                  CLATTN_UNSUPPORTED);
-        cr_expect(strstr(reason, refused[n].words), "%s", reason);
-    }
-    fixture_close(&f);
+    families_expect_refusals("fused_mma", refused, sizeof refused / sizeof *refused);
 }

@@ -2,6 +2,7 @@
  * both dtypes, every way that x and w lie, with splits and without. The sweep of test_projection.c draws
  * more (CLATTN_TEST_FAMILY=projection_mma); which device has which instruction, test_fused_mma.c says.
  * Products of one row hold no NaN: in x, it would hide all that they compute. */
+#include "tests/support/families.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/projection_trial.h"
 #include <criterion/criterion.h>
@@ -82,27 +83,12 @@ ParameterizedTest(size_t *layout, projection_mma, layout) {
 }
 
 Test(projection_mma, refusals) {
-    static const struct {
-        const char *problem, *tunables, *words;
-    } refused[] = {
+    static const struct family_refusal refused[] = {
         {"proj f32 q3 d8", "", "not f32"},
         {"proj f16 q3 d8", "BLOCK_M=32 SUB_GROUPS_M=4", "no whole fragments"},
         {"proj f16 q3 d8", "BLOCK_M=256 BLOCK_N=256 SUB_GROUPS_M=1 SUB_GROUPS_N=2", "registers"},
         {"proj bf16 q3 d100", "SPLIT_K=2", "a depth of 64"},
     };
-    struct fixture f;
-    char reason[512];
 
-    fixture_open(&f);
-    fixture_need_groups(&f);
-    for (size_t n = 0; n < sizeof refused / sizeof *refused; n++) {
-        const clattn_problem p = fixture_problem(refused[n].problem);
-        const clattn_plan_options options = {.struct_size = sizeof options,
-                                             .family = "projection_mma",
-                                             .tunables = refused[n].tunables};
-        cr_expect(clattn_plan_supports(f.context, &p, &options, reason, sizeof reason) ==
-                  CLATTN_UNSUPPORTED);
-        cr_expect(strstr(reason, refused[n].words), "%s", reason);
-    }
-    fixture_close(&f);
+    families_expect_refusals("projection_mma", refused, sizeof refused / sizeof *refused);
 }

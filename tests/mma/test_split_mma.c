@@ -3,6 +3,7 @@
  * see no key. The sweep draws more (CLATTN_TEST_FAMILY=split_mma). */
 #include "families/family.h"
 #include "families/registry.h"
+#include "tests/support/families.h"
 #include "tests/support/profiles.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/trial.h"
@@ -173,31 +174,18 @@ Test(split_mma, choices) {
 
 /* What it cannot do it says; where it would be emulated nothing chooses it. */
 Test(split_mma, refusals) {
-    static const struct {
-        const char *problem, *tunables, *words;
-    } refused[] = {{"fwd f32 q3 k5 d8", NULL, "not f32"},
-                   {"fwd f16 q3 k5 d32 kcache=q8_0", NULL, "quantized"},
-                   {"fwd f16 q3 k5 d8 kcache=f32", NULL, "of one dtype"},
-                   {"fwd f16 q3 k5 d8 scores=raw", NULL, "scores never lie in memory"},
-                   {"fwd f16 q3 k5 d8 dropout=0.1", NULL, "draws no dropout"},
-                   {"fwd f16 q64 k64 d8 blocks=16x16:4", NULL, "block lists"},
-                   {"fwd f16 q3 k1000 d8", "SPLIT_K=16", "fewer than 64 keys"},
-                   {"fwd f16 q3 k5 d8", "SUB_GROUPS=4 BLOCK_N=32", "no whole fragments"},
-                   {"fwd f16 q3 k5 d8", "KV_PARTS=4 BLOCK_N=32", "a part are no whole fragments"},
-                   {"fwd f16 q3 k5 d8", "KV_PARTS=2 Q_RESIDENT=1", "K comes in parts"},
-                   {"fwd f16 q3 k5 d8", "SUB_GROUPS=16 BLOCK_N=256", "stack"}};
-    struct fixture f;
-    char reason[512];
+    static const struct family_refusal refused[] = {
+        {"fwd f32 q3 k5 d8", NULL, "not f32"},
+        {"fwd f16 q3 k5 d32 kcache=q8_0", NULL, "quantized"},
+        {"fwd f16 q3 k5 d8 kcache=f32", NULL, "of one dtype"},
+        {"fwd f16 q3 k5 d8 scores=raw", NULL, "scores never lie in memory"},
+        {"fwd f16 q3 k5 d8 dropout=0.1", NULL, "draws no dropout"},
+        {"fwd f16 q64 k64 d8 blocks=16x16:4", NULL, "block lists"},
+        {"fwd f16 q3 k1000 d8", "SPLIT_K=16", "fewer than 64 keys"},
+        {"fwd f16 q3 k5 d8", "SUB_GROUPS=4 BLOCK_N=32", "no whole fragments"},
+        {"fwd f16 q3 k5 d8", "KV_PARTS=4 BLOCK_N=32", "a part are no whole fragments"},
+        {"fwd f16 q3 k5 d8", "KV_PARTS=2 Q_RESIDENT=1", "K comes in parts"},
+        {"fwd f16 q3 k5 d8", "SUB_GROUPS=16 BLOCK_N=256", "stack"}};
 
-    fixture_open(&f);
-    fixture_need_groups(&f);
-    for (size_t n = 0; n < sizeof refused / sizeof *refused; n++) {
-        const clattn_problem p = fixture_problem(refused[n].problem);
-        const clattn_plan_options options = {
-            .struct_size = sizeof options, .family = "split_mma", .tunables = refused[n].tunables};
-        cr_expect(clattn_plan_supports(f.context, &p, &options, reason, sizeof reason) !=
-                  CLATTN_SUCCESS);
-        cr_expect(strstr(reason, refused[n].words), "%s: %s", refused[n].problem, reason);
-    }
-    fixture_close(&f);
+    families_expect_refusals("split_mma", refused, sizeof refused / sizeof *refused);
 }

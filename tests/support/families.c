@@ -1,8 +1,10 @@
 #include "tests/support/families.h"
 #include "families/registry.h"
+#include "tests/support/fixture.h"
 #include "tests/support/profiles.h"
 #include "tests/support/unoptimised.h"
 #include <clattn/clattn.h>
+#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,4 +53,23 @@ const char *family_text(const char *family, const char *text)
     const char *rest = text + (dtype - changed) + 4;
     strcpy(dtype, takes_dtype(of, CLATTN_F16) ? " f16" : " bf16");
     return strcat(changed, rest);
+}
+
+void families_expect_refusals(const char *family, const struct family_refusal *refused,
+                              const size_t count)
+{
+    struct fixture f;
+    char reason[512];
+
+    fixture_open(&f);
+    fixture_need_groups_of(&f, family);
+    for (size_t n = 0; n < count; n++) {
+        const clattn_problem p = fixture_problem(refused[n].problem);
+        const clattn_plan_options options = {
+            .struct_size = sizeof options, .family = family, .tunables = refused[n].tunables};
+        cr_expect(clattn_plan_supports(f.context, &p, &options, reason, sizeof reason) ==
+                  CLATTN_UNSUPPORTED);
+        cr_expect(strstr(reason, refused[n].words), "%s: %s", refused[n].problem, reason);
+    }
+    fixture_close(&f);
 }

@@ -24,4 +24,13 @@ size_t families_taken(clattn_operation operation, int (*takes)(const char *name)
  * neither. Valid until the next call. */
 const char *family_text(const char *family, const char *text);
 
+/* What a family cannot do, and words of the sentence that says so. */
+struct family_refusal {
+    const char *problem, *tunables, *words; /* tunables NULL: those that suit */
+};
+
+/* Fails the test, which goes on, unless the family refuses each of them so. */
+void families_expect_refusals(const char *family, const struct family_refusal *refused,
+                              size_t count);
+
 #endif

@@ -137,6 +137,21 @@ void fixture_close(struct fixture *f)
     cr_assert(faults_objects_alive(alive, sizeof alive) == 0, "leaked: %s", alive);
 }
 
+clattn_plan *fixture_forced_plan(struct fixture *f, const clattn_problem *problem,
+                                 const char *family, const char *tunables, const char *again)
+{
+    const clattn_plan_options options = {
+        .struct_size = sizeof options, .family = family, .tunables = tunables[0] ? tunables : NULL};
+    clattn_plan *plan;
+
+    const clattn_status status = clattn_plan_create(f->context, problem, &options, &plan);
+    if (status == CLATTN_UNSUPPORTED)
+        fixture_need_groups(f);
+    cr_assert(status == CLATTN_SUCCESS, "plan: %s, %s%s", clattn_status_string(status), f->log.last,
+              again);
+    return plan;
+}
+
 clattn_problem fixture_problem(const char *text)
 {
     clattn_problem problem;
@@ -198,6 +213,62 @@ void fixture_read(struct fixture *f, cl_mem buffer, const size_t bytes, void *ho
         clEnqueueReadBuffer(f->queue, buffer, CL_TRUE, 0, bytes, host, 0, NULL, NULL);
 
     cr_assert(err == CL_SUCCESS, "clEnqueueReadBuffer of %zu bytes: %d", bytes, err);
+}
+
+void fixture_expect_tables(struct fixture *f, const clattn_plan *plan,
+                           const clattn_forward *tensors, const char *words)
+{
+    char reason[256] = "?";
+    const clattn_status status =
+        clattn_check_tables(plan, f->queue, tensors, reason, sizeof reason);
+
+    cr_expect(status == (words[0] ? CLATTN_INVALID_ARGUMENT : CLATTN_SUCCESS), "%s: %s", words,
+              clattn_status_string(status));
+    cr_expect(words[0] ? strstr(reason, words) != NULL : reason[0] == '\0', "'%s' without '%s'",
+              reason, words);
+}
+
+void fixture_fail_each_call(const size_t bytes[2], fixture_call call)
+{
+    static const struct {
+        enum fault_kind kind;
+        cl_int error;
+        clattn_status status;
+    } failures[] = {{FAULT_MEMORY, 0, CLATTN_OUT_OF_MEMORY},
+                    {FAULT_OPENCL, CL_OUT_OF_HOST_MEMORY, CLATTN_OUT_OF_MEMORY},
+                    {FAULT_OPENCL, CL_INVALID_OPERATION, CLATTN_OPENCL_ERROR}};
+
+    for (size_t kind = 0; kind < sizeof failures / sizeof *failures; kind++) {
+        const char *failed = "";
+        struct fixture f;
+        fixture_open_checked(&f, "");
+        const clattn_buffer buffers[2] = {{.buffer = fixture_buffer(&f, bytes[0], NULL)},
+                                          {.buffer = fixture_buffer(&f, bytes[1], NULL)}};
+        for (size_t n = 0; failed && n < 200; n++) {
+            cl_event done = NULL;
+            const long objects = faults_objects_alive(NULL, 0);
+            const long allocations = faults_allocations_alive();
+            faults_arm(failures[kind].kind, n, failures[kind].error);
+            const clattn_status status = call(&f, buffers, &done);
+            failed = faults_disarm();
+            /* the clFinish() after a self-check has nobody to tell */
+            const int closing = failed && strcmp(failed, "clFinish") == 0;
+            cr_assert(status == (!failed || closing ? CLATTN_SUCCESS : failures[kind].status),
+                      "%s failed: %s", failed, clattn_status_string(status));
+            cr_assert((done != NULL) == (status == CLATTN_SUCCESS), "%s", failed);
+            if (done)
+                clReleaseEvent(done);
+            clFinish(f.queue);
+            if (clattn_context_builds(f.context) == 0) /* else the program is kept: no leak */
+                cr_assert(faults_objects_alive(NULL, 0) == objects &&
+                              faults_allocations_alive() == allocations,
+                          "%s failed", failed);
+        }
+        cr_assert(failed == NULL, "there is no end of calls");
+        clReleaseMemObject(buffers[1].buffer);
+        clReleaseMemObject(buffers[0].buffer);
+        fixture_close(&f);
+    }
 }
 
 int fixture_said(struct fixture *f, const char *words)

@@ -71,6 +71,11 @@ void fixture_close(struct fixture *f);
 /* A plan for the problem's text form that must be had, of the family (NULL: any). */
 clattn_plan *fixture_plan(struct fixture *f, const char *problem, const char *family);
 
+/* A plan with a family's tunables ("": those that suit), which must be had; skips the test where the device
+ * is not for them. `again` says how to repeat it. */
+clattn_plan *fixture_forced_plan(struct fixture *f, const clattn_problem *problem,
+                                 const char *family, const char *tunables, const char *again);
+
 /* A problem from its text form, which must parse. */
 clattn_problem fixture_problem(const char *text);
 
@@ -89,6 +94,18 @@ void fixture_read(struct fixture *f, cl_mem buffer, size_t bytes, void *host);
 /* Fails the test, which goes on, unless the call came to `want` and its sentence holds the words. */
 void fixture_refused(struct fixture *f, clattn_status status, clattn_status want,
                      const char *words);
+
+/* Fails the test, which goes on, unless clattn_check_tables() says the words of the tensors, or, if there
+ * are none, that they are sound. */
+void fixture_expect_tables(struct fixture *f, const clattn_plan *plan,
+                           const clattn_forward *tensors, const char *words);
+
+/* Each allocation and each OpenCL call of `call` fails once, with its program to be built and checked, and with
+ * it there: it comes to the status of that, gives an event only where it succeeds, and leaks nothing. The
+ * buffers have so many bytes. */
+typedef clattn_status (*fixture_call)(struct fixture *f, const clattn_buffer buffers[2],
+                                      cl_event *done);
+void fixture_fail_each_call(const size_t bytes[2], fixture_call call);
 
 /* Whether the last error sentence holds the words, and none was lost: it clears the log. */
 int fixture_said(struct fixture *f, const char *words);

@@ -182,21 +182,6 @@ void projection_receive(struct fixture *f, struct projection_trial *t, clattn_pr
     }
 }
 
-static clattn_plan *make_plan(struct fixture *f, const struct projection_trial *t)
-{
-    const clattn_plan_options options = {.struct_size = sizeof options,
-                                         .family = t->family,
-                                         .tunables = t->tunables[0] ? t->tunables : NULL};
-    clattn_plan *plan;
-
-    const clattn_status status = clattn_plan_create(f->context, &t->problem, &options, &plan);
-    if (status == CLATTN_UNSUPPORTED)
-        fixture_need_groups(f);
-    cr_assert(status == CLATTN_SUCCESS, "plan: %s, %s%s", clattn_status_string(status), f->log.last,
-              again(t));
-    return plan;
-}
-
 /* A workspace between guard bands, of as many bytes as the plan says. */
 static unsigned char *place_workspace(struct fixture *f, size_t bytes, clattn_buffer *workspace,
                                       size_t *image_bytes)
@@ -228,7 +213,7 @@ void projection_run(struct fixture *f, struct projection_trial *t)
     unsigned char *image = NULL;
     size_t image_bytes = 0;
 
-    clattn_plan *plan = make_plan(f, t);
+    clattn_plan *plan = fixture_forced_plan(f, &t->problem, t->family, t->tunables, again(t));
     clattn_projection tensors = projection_send(f, t);
     cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
     if (info.workspace_bytes > 0 && t->seed % 2) /* half are left to the library */

@@ -75,21 +75,6 @@ static void check_workspace(struct fixture *f, const struct trial *t, const clat
                   info.workspace_bytes, again(t));
 }
 
-static clattn_plan *make_plan(struct fixture *f, const struct trial *t)
-{
-    const clattn_plan_options options = {.struct_size = sizeof options,
-                                         .family = t->family,
-                                         .tunables = t->tunables[0] ? t->tunables : NULL};
-    clattn_plan *plan;
-
-    const clattn_status status = clattn_plan_create(f->context, &t->problem, &options, &plan);
-    if (status == CLATTN_UNSUPPORTED)
-        fixture_need_groups(f);
-    cr_assert(status == CLATTN_SUCCESS, "plan: %s, %s%s", clattn_status_string(status), f->log.last,
-              again(t));
-    return plan;
-}
-
 /* Bytes of the memory that a tensor's pointer skips: some elements. */
 static size_t skipped_of(const struct trial *t, int id)
 {
@@ -160,7 +145,7 @@ void trial_run(struct fixture *f, struct trial *t)
 {
     struct rng r = run_rng(t);
     size_t workspace_bytes = 0;
-    clattn_plan *plan = make_plan(f, t);
+    clattn_plan *plan = fixture_forced_plan(f, &t->problem, t->family, t->tunables, again(t));
     const bool shared = rng_one_in(&r, 4) && shared_memory_is_there(f);
     struct tensor_arguments tensors = send(f, t, shared);
     unsigned char *workspace = place_workspace(f, plan, &r, &tensors, &workspace_bytes);
