@@ -3,6 +3,7 @@
 #include "families/candidate.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
+#include "problem/tensors.h"
 #include "program/program.h"
 #include "reference/trust_case_values.h"
 #include <clattn/quantize.h>
@@ -26,9 +27,9 @@ static clattn_status check_kinds(const clattn_quantization *q, char *reason)
 {
     static const char *const names[] = {"batch", "kv_heads", "seq", "dim"};
 
-    if ((int)q->from < 0 || q->from > CLATTN_BF16) {
+    if ((int)q->from < 0 || (int)q->from >= CA_NUM_DTYPES) {
         ca_reason(reason, CA_REASON_BYTES, "from is %d but must be from 0 to %d", (int)q->from,
-                  CLATTN_BF16);
+                  CA_NUM_DTYPES - 1);
         return CLATTN_INVALID_PROBLEM;
     }
     if (q->to != CLATTN_CACHE_Q8_0 && q->to != CLATTN_CACHE_Q4_0) {

@@ -1,5 +1,6 @@
 #include "base/log.h"
 #include "multihead/multihead.h"
+#include "reference/trust_case_values.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,9 +44,7 @@ static clattn_status plan_step(clattn_multihead_plan *made, const struct ca_step
 
 static clattn_status make_constants(clattn_multihead_plan *made)
 {
-    static const unsigned short one[] = {[CLATTN_F16] = 0x3c00, [CLATTN_BF16] = 0x3f80};
     const size_t heads = made->layer.attention.heads;
-    const clattn_dtype dtype = made->layer.attention.dtype;
     const size_t bytes = CA_MEAN_BYTES + heads * sizeof(cl_float);
     uint64_t needed = 0;
     cl_int err;
@@ -57,10 +56,7 @@ static clattn_status make_constants(clattn_multihead_plan *made)
     cl_float *values = calloc(1, bytes);
     if (!values)
         return ca_fail(&made->context->log, CLATTN_OUT_OF_MEMORY, "no host memory for a plan");
-    if (dtype == CLATTN_F32)
-        values[0] = 1.0f;
-    else
-        memcpy(values, &one[dtype], sizeof *one);
+    ca_value_store((unsigned char *)values, made->layer.attention.dtype, 0, 1.0f);
     for (size_t h = 0; h < heads; h++)
         values[CA_MEAN_BYTES / sizeof *values + h] = 1.0f / (float)heads;
     made->constants = clCreateBuffer(made->context->cl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,

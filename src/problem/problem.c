@@ -106,13 +106,13 @@ static clattn_status check_enums(const clattn_problem *p, char *reason, size_t b
         int value, last;
     } enums[] = {
         {"operation", (int)p->operation, CA_NUM_OPERATIONS - 1},
-        {"dtype", (int)p->dtype, CLATTN_BF16},
-        {"bias_dtype", p->bias ? (int)p->bias_dtype : 0, CLATTN_BF16},
+        {"dtype", (int)p->dtype, CA_NUM_DTYPES - 1},
+        {"bias_dtype", p->bias ? (int)p->bias_dtype : 0, CA_NUM_DTYPES - 1},
         {"diagonal", (int)p->diagonal, CLATTN_OFFSET},
         {"scores", (int)p->scores, CLATTN_SCORES_WEIGHTS},
-        {"k_cache", (int)p->k_cache, CLATTN_CACHE_BF16},
-        {"v_cache", (int)p->v_cache, CLATTN_CACHE_BF16},
-        {"cache_dtype", (int)p->cache_dtype, CLATTN_BF16},
+        {"k_cache", (int)p->k_cache, CA_NUM_CACHES - 1},
+        {"v_cache", (int)p->v_cache, CA_NUM_CACHES - 1},
+        {"cache_dtype", (int)p->cache_dtype, CA_NUM_DTYPES - 1},
         {"rotary", (int)p->rotary, CLATTN_ROTARY_HALVES},
         {"queries", (int)p->queries, CLATTN_QUERIES_IN_PLACE},
     };

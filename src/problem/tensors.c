@@ -9,7 +9,14 @@ size_t ca_mask_keys(const clattn_problem *p)
 
 size_t ca_dtype_bytes(clattn_dtype dtype)
 {
-    return dtype == CLATTN_F32 ? 4 : 2;
+    static const size_t bytes_of[CA_NUM_DTYPES] = {
+#define DTYPE(ID, word, bytes) [CLATTN_##ID] = bytes,
+        CA_DTYPES(DTYPE)
+#undef DTYPE
+    };
+
+    /* what is absent may have none */
+    return bytes_of[(unsigned)dtype < CA_NUM_DTYPES ? dtype : CLATTN_F32];
 }
 
 /* As the problem says it. */

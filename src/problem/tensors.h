@@ -2,6 +2,7 @@
 #ifndef CA_TENSORS_H
 #define CA_TENSORS_H
 
+#include "problem/dtypes.def"
 #include "problem/tensors.def"
 
 #include <clattn/problem.h>
@@ -36,6 +37,10 @@ enum ca_argument {
 #define CA_BACKWARD_ROLE_NOBODY input
 #define CA_BACKWARD_ROLE_FORWARD input
 #define CA_BACKWARD_ROLE_BACKWARD output
+
+#define DTYPE(ID, word, bytes) +1
+enum { CA_NUM_DTYPES = CA_DTYPES(DTYPE), CA_NUM_CACHES = CLATTN_CACHE_F32 + CA_NUM_DTYPES };
+#undef DTYPE
 
 /* What is written, but read before. */
 enum { CA_UPDATED = 2 };

@@ -211,9 +211,10 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
     size_t values[NUM_TUNABLES];
+    const char *why = ca_mma_refusal(p);
 
-    if (p->dtype == CLATTN_F32)
-        return "matrix instructions take f16 and bf16, not f32";
+    if (why)
+        return why;
     if (p->strict)
         return "weights and gradients of scores are rounded to the dtype, which a strict problem "
                "does not allow";

@@ -117,10 +117,11 @@ static void take_least(const clattn_device_info *dev, size_t *values)
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
+    const char *why = ca_mma_refusal(p);
     size_t least[NUM_TUNABLES];
 
-    if (p->dtype == CLATTN_F32)
-        return "matrix instructions take f16 and bf16, not f32";
+    if (why)
+        return why;
     take_least(dev, least);
     return reject(p, dev, least);
 }

@@ -129,7 +129,7 @@ int ca_parse_dtype(const char *text, clattn_dtype *dtype)
 {
     int value;
 
-    if (!ca_parse_name(text, ca_dtype_names, CA_DTYPE_NAMES, &value))
+    if (!ca_parse_name(text, ca_dtype_names, CA_NUM_DTYPES, &value))
         return 0;
     *dtype = (clattn_dtype)value;
     return 1;
@@ -139,7 +139,7 @@ int ca_parse_cache(const char *text, clattn_cache *cache)
 {
     int value;
 
-    if (!ca_parse_name(text, ca_cache_names, CA_CACHE_NAMES, &value) || value == CLATTN_CACHE_PLAIN)
+    if (!ca_parse_name(text, ca_cache_names, CA_NUM_CACHES, &value) || value == CLATTN_CACHE_PLAIN)
         return 0;
     *cache = (clattn_cache)value;
     return 1;

@@ -146,7 +146,7 @@ static enum word recognise(const char *text, const char **value)
     *value = text;
     if (ca_parse_name(text, ca_operation_names, CA_NUM_OPERATIONS, &number))
         return W_OPERATION;
-    if (ca_parse_name(text, ca_dtype_names, CA_DTYPE_NAMES, &number))
+    if (ca_parse_name(text, ca_dtype_names, CA_NUM_DTYPES, &number))
         return W_DTYPE;
     for (unsigned w = W_DTYPE + 1; w < W_COUNT; w++) {
         const size_t length = strlen(keys[w]);

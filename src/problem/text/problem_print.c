@@ -131,7 +131,7 @@ static const char *name_at(const char *const *names, size_t count, int value)
 static void put_cache(struct writer *w, const char *name, clattn_cache cache)
 {
     if (cache != CLATTN_CACHE_PLAIN)
-        put(w, " %s=%s", name, name_at(ca_cache_names, CA_CACHE_NAMES, (int)cache));
+        put(w, " %s=%s", name, name_at(ca_cache_names, CA_NUM_CACHES, (int)cache));
 }
 
 static void put_caches(struct writer *w, const clattn_problem *p)
@@ -157,7 +157,7 @@ static void print_projection(struct writer *w, const clattn_problem *p)
             put_strides(w, &p->k);
     }
     if (p->bias)
-        put(w, " bias=%s", name_at(ca_dtype_names, CA_DTYPE_NAMES, (int)p->bias_dtype));
+        put(w, " bias=%s", name_at(ca_dtype_names, CA_NUM_DTYPES, (int)p->bias_dtype));
 #define FLAG(ID, member, word, OF, difference)                                                     \
     CA_IF_PROJECTION(OF, put(w, "%s", p->member ? " " word : "");)
     CA_FLAGS(FLAG)
@@ -188,7 +188,7 @@ static void print_append(struct writer *w, const clattn_problem *p)
     put_layout(w, "dv", &p->dv,
                (size_t[]){ca_cache_batch(p), p->kv_heads, ca_cache_rows(p), p->dim_v});
     if (p->cache_dtype != p->dtype)
-        put(w, " cache=%s", name_at(ca_dtype_names, CA_DTYPE_NAMES, (int)p->cache_dtype));
+        put(w, " cache=%s", name_at(ca_dtype_names, CA_NUM_DTYPES, (int)p->cache_dtype));
     put_caches(w, p);
     put_pages(w, p);
     put(w, "%s%s%s", p->kv_lengths ? " klen" : "", p->positions ? " pos" : "",
@@ -222,7 +222,7 @@ static void print_attention(struct writer *w, const clattn_problem *p)
         put_step(w, ',', p->window_right);
     }
     if (p->bias) {
-        put(w, " bias=%s:", name_at(ca_dtype_names, CA_DTYPE_NAMES, (int)p->bias_dtype));
+        put(w, " bias=%s:", name_at(ca_dtype_names, CA_NUM_DTYPES, (int)p->bias_dtype));
         put_spanning(w, p, p->seq_kv, &p->bias_layout);
     }
     if (p->mask) {
@@ -263,7 +263,7 @@ static void print(struct writer *w, const clattn_problem *p)
     };
 
     put(w, "%s %s b%zu h%zu", name_at(ca_operation_names, CA_NUM_OPERATIONS, (int)p->operation),
-        name_at(ca_dtype_names, CA_DTYPE_NAMES, (int)p->dtype), p->batch, p->heads);
+        name_at(ca_dtype_names, CA_NUM_DTYPES, (int)p->dtype), p->batch, p->heads);
     if (p->kv_heads != p->heads)
         put(w, "/%zu", p->kv_heads);
     put(w, " q%zu", p->seq_q);

@@ -10,9 +10,19 @@ const char *const ca_operation_names[CA_NUM_OPERATIONS] = {
     CA_OPERATIONS(OPERATION)
 #undef OPERATION
 };
-const char *const ca_dtype_names[CA_DTYPE_NAMES] = {"f32", "f16", "bf16"};
+const char *const ca_dtype_names[CA_NUM_DTYPES] = {
+#define DTYPE(ID, word, bytes) [CLATTN_##ID] = word,
+    CA_DTYPES(DTYPE)
+#undef DTYPE
+};
 const char *const ca_scores_names[CA_SCORES_NAMES] = {"none", "raw", "softcap", "bias", "weights"};
-const char *const ca_cache_names[CA_CACHE_NAMES] = {"plain", "q8_0", "q4_0", "f32", "f16", "bf16"};
+const char *const ca_cache_names[CA_NUM_CACHES] = {[CLATTN_CACHE_PLAIN] = "plain",
+                                                   [CLATTN_CACHE_Q8_0] = "q8_0",
+                                                   [CLATTN_CACHE_Q4_0] = "q4_0",
+#define DTYPE(ID, word, bytes) [CLATTN_CACHE_##ID] = word,
+                                                   CA_DTYPES(DTYPE)
+#undef DTYPE
+};
 const char *const ca_rotary_names[CA_ROTARY_NAMES] = {"none", "pairs", "halves"};
 
 void ca_spanning_layout(const clattn_problem *p, size_t columns, unsigned axes, char letters[5],

@@ -3,18 +3,19 @@
 #define CA_PROBLEM_WORDS_H
 
 #include "problem/operations.h"
+#include "problem/tensors.h"
 
 #include <clattn/problem.h>
 
-enum { CA_DTYPE_NAMES = 3, CA_SCORES_NAMES = 5, CA_CACHE_NAMES = 6, CA_ROTARY_NAMES = 3 };
+enum { CA_SCORES_NAMES = 5, CA_ROTARY_NAMES = 3 };
 /* The order of w's axes (kv_heads, dim_qk, heads, dim_v), by the letters of clattn_layout_packed(),
  * where it is transposed: "oi". */
 #define CA_OUT_IN "sdbh"
 
 extern const char *const ca_operation_names[CA_NUM_OPERATIONS]; /* by clattn_operation */
-extern const char *const ca_dtype_names[CA_DTYPE_NAMES];        /* by clattn_dtype */
+extern const char *const ca_dtype_names[CA_NUM_DTYPES];         /* by clattn_dtype */
 extern const char *const ca_scores_names[CA_SCORES_NAMES];      /* by clattn_scores */
-extern const char *const ca_cache_names[CA_CACHE_NAMES];        /* by clattn_cache */
+extern const char *const ca_cache_names[CA_NUM_CACHES];         /* by clattn_cache */
 extern const char *const ca_rotary_names[CA_ROTARY_NAMES];      /* by clattn_rotary */
 
 /* The layout of a bias or mask that spans the axes (bit n: the n-th of batch, heads, seq_q,
