@@ -96,6 +96,12 @@ static struct view operand_view(const clattn_problem *p, const struct operand *o
         view.stride[n] = tensor->layout.stride[(n + first) % 4];
     }
     find_extent(&view);
+    if (tensor != sized) { /* has an element where the bias broadcasts over nothing */
+        struct view own = view;
+        memcpy(own.size, tensor->sizes, sizeof own.size);
+        find_extent(&own);
+        view.extent = own.extent;
+    }
     return view;
 }
 

@@ -317,6 +317,12 @@ Test(bench, plan_times_several_problems_together) {
     json_decref(plan);
 }
 
+/* A bias that broadcasts over nothing has a gradient of zeros, which has a buffer. */
+Test(bench, plan_of_an_empty_problem_with_a_gradient) {
+    program_must(BENCH_PROGRAM, 0, "first execution",
+                 "plan --once 'bwd f32 b2 h2 q0 k5 d8 bias=f32:k dbias'");
+}
+
 Test(bench, the_second_process_compiles_nothing) {
     use_empty_cache();
     for (int process = 0; process < 2; process++) {

@@ -4,6 +4,7 @@
 #include "context/context.h"
 #include "device/facts.h"
 #include "problem/problem.h"
+#include "program/program.h"
 #include "tests/faults/faults.h"
 #include "tests/support/programs/scratch.h"
 #include "tests/support/unoptimised.h"
@@ -124,12 +125,30 @@ static int declares_builtins(const clattn_context *context)
             strstr(context->device.platform_version, "PoCL 6.0"));
 }
 
+/* PoCL says "1 warning generated." to its caller's users as well. */
+static void expect_no_warnings(const clattn_context *context)
+{
+    char words[512];
+
+    for (const struct ca_program *made = context->programs; made; made = made->next) {
+        if (made->state != CA_MADE || !made->cl)
+            continue;
+        words[0] = '\0'; /* stays so where they do not fit */
+        clGetProgramBuildInfo(made->cl, context->device.device, CL_PROGRAM_BUILD_LOG, sizeof words,
+                              words, NULL);
+        cr_expect(words[0] == '\0', "%s built with '%s': %s", made->family->name, made->options,
+                  words);
+    }
+}
+
 void fixture_close(struct fixture *f)
 {
     char alive[256];
 
     cr_assert(clFinish(f->queue) == CL_SUCCESS);
     clReleaseCommandQueue(f->queue);
+    if (f->context && declares_builtins(f->context))
+        expect_no_warnings(f->context);
     if (f->context && declares_builtins(f->context))
         cr_assert(atomic_load(&f->context->builtins_refused) == 0,
                   "cl/common/builtins.h is not enough: see the log of CLATTN_LOG_DETAIL");
