@@ -291,14 +291,16 @@ INLINE int is_partial(const struct attention_shape a, const struct head head,
 #if HAS_BLOCKS
     const struct listed_tile listed =
         listed_tile_at(head.bits, tile->i, tile->count, block->j, block->keys);
-    const int hides = HAS_BIAS || (HAS_MASK ? !listed.all_full : !listed.all) ||
-                      (!OPERAND_TILES && tile->count % DQ_ROWS != 0);
+    const bool is_ragged = !OPERAND_TILES && tile->count % DQ_ROWS != 0;
+    const int hides = HAS_BIAS || (HAS_MASK ? !listed.all_full : !listed.all) || is_ragged;
 #elif HAS_MARKS
     const int mark =
         mark_of_pairs(a, head.marks, head.b, head.h, tile->i, tile->count, block->j, block->keys);
-    const int hides = HAS_BIAS || !(mark & MARK_FULL) || (!OPERAND_TILES && tile->count < BLOCK_M);
+    const bool is_ragged = !OPERAND_TILES && tile->count < BLOCK_M;
+    const int hides = HAS_BIAS || !(mark & MARK_FULL) || is_ragged;
 #else
-    const int hides = HIDES_ANYWHERE || (!OPERAND_TILES && tile->count < BLOCK_M);
+    const bool is_ragged = !OPERAND_TILES && tile->count < BLOCK_M;
+    const int hides = HIDES_ANYWHERE || is_ragged;
 #endif
 
     return hides || block->keys < BLOCK_N || end_key(a, e, tile->i) < block->j + BLOCK_N ||

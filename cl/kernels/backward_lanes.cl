@@ -111,9 +111,9 @@ INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct head head,
 {
     const operand *q = (const operand *)tile->q, *d_o = (const operand *)tile->d_o;
     /* A step at an end may have a row that is hidden from the block. */
-    int cut = rows.begin % ROWS_OF_STEP || rows.end % ROWS_OF_STEP;
+    const bool ends_within = OPERAND_TILES ? rows.end != tile->count : true;
+    const int cut = rows.begin % ROWS_OF_STEP || (rows.end % ROWS_OF_STEP && ends_within);
 #if OPERAND_TILES
-    cut = rows.begin % ROWS_OF_STEP || (rows.end % ROWS_OF_STEP && rows.end != tile->count);
     if (WEIGHTS_IN_REGISTERS && !partial && !cut) {
         compute_pairs(a.scale * SCALE_UNIT, block, rows, tile);
         add_key_gradients(tile, rows, block);

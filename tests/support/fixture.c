@@ -136,8 +136,8 @@ static void expect_no_warnings(const clattn_context *context)
         words[0] = '\0'; /* stays so where they do not fit */
         clGetProgramBuildInfo(made->cl, context->device.device, CL_PROGRAM_BUILD_LOG, sizeof words,
                               words, NULL);
-        cr_expect(words[0] == '\0', "%s built with '%s': %s", made->family->name, made->options,
-                  words);
+        cr_expect(words[0] == '\0', "%s: %s, built with '%s'", made->family->name, words,
+                  made->options);
     }
 }
 
