@@ -255,8 +255,13 @@ clattn_status clattn_mpi_plan_create(MPI_Comm communicator, clattn_context *cont
 
     if (plan)
         *plan = NULL;
-    if (communicator == MPI_COMM_NULL || !context || !whole || !plan)
+    if (communicator == MPI_COMM_NULL || !context || !whole || !plan) {
+        if (context)
+            clattn_context_log(
+                context, CLATTN_LOG_ERROR,
+                "clattn_mpi_plan_create: communicator, problem and plan must not be null");
         return CLATTN_INVALID_ARGUMENT;
+    }
     made = calloc(1, sizeof *made);
     if (!made) /* without it there is no communicator to say so in */
         MPI_Abort(communicator, CLATTN_OUT_OF_MEMORY);

@@ -82,6 +82,9 @@ static int plans_fail(struct world *world)
     char rank[32];
     int wrong = 0;
 
+    wrong += expect(world, "no place for a plan",
+                    clattn_mpi_plan_create(MPI_COMM_WORLD, world->context, NULL, NULL, NULL),
+                    CLATTN_INVALID_ARGUMENT, "must not be null");
     snprintf(rank, sizeof rank, "rank %d: ", world->last);
     wrong += plan_fails(world, "another problem on one rank", text, "fwd f32 h2 q40 k40 d8", none,
                         alone ? CLATTN_SUCCESS : CLATTN_INVALID_ARGUMENT, "the same problem");

@@ -42,6 +42,7 @@ static char *made_up_file(void)
 
 Test(tuner_replay, help_and_version_are_well) {
     cr_assert(replay("--help%.0s", "") == 0 && strstr(output, "--seeds-from"));
+    cr_assert(replay("help%.0s", "") == 0 && strstr(output, "--seeds-from"));
     cr_assert(replay("--version%.0s", "") == 0 && strncmp(output, "clattn-replay ", 14) == 0);
 }
 

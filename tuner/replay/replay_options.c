@@ -189,6 +189,10 @@ enum replay_action replay_options_parse(int argc, char **argv, struct replay_opt
             return REPLAY_USAGE;
         }
     }
+    if (optind + 1 == argc && strcmp(argv[optind], "help") == 0) { /* as of the other programs */
+        fputs(help, stdout);
+        return REPLAY_DONE;
+    }
     while (optind < argc)
         options->files[options->num_files++] = argv[optind++];
     return options->num_files ? REPLAY_RUN : usage("%s", "no file is named");
