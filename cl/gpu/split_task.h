@@ -76,15 +76,4 @@ INLINE long result_of(const struct attention_shape a, const struct task *task, c
 /* Of all partial results, in the workspace: row_max and row_sum. */
 #define STATISTICS(a, results) ((results) + (a).batch * (a).heads * LONGEST_Q(a) * SPLIT_K * DIM_V)
 
-/* Whether wide loads can read K or V, of which page or batch and row steps are these: rows of all
- * pages are aligned then. */
-#if PAGE_SIZE
-#define CACHE_ALIGNED(dtype, p, page_step, row_step, width)                                       \
-    (rows_aligned_of((dtype), (p), (row_step), (width)) &&                                        \
-     rows_aligned_of((dtype), (p), (page_step), (width)))
-#else
-#define CACHE_ALIGNED(dtype, p, page_step, row_step, width)                                       \
-    rows_aligned_of((dtype), (p), (row_step), (width))
-#endif
-
 #endif

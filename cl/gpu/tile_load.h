@@ -25,6 +25,17 @@ static inline bool rows_aligned(const __global storage *rows, const long row_ste
     return rows_aligned_of(DTYPE, rows, row_step, width);
 }
 
+/* Whether wide loads can read K or V, of which page or batch and row steps are these: rows of all
+ * pages are aligned then. */
+#if PAGE_SIZE
+#define CACHE_ALIGNED(dtype, p, page_step, row_step, width)                                       \
+    (rows_aligned_of((dtype), (p), (row_step), (width)) &&                                        \
+     rows_aligned_of((dtype), (p), (page_step), (width)))
+#else
+#define CACHE_ALIGNED(dtype, p, page_step, row_step, width)                                       \
+    rows_aligned_of((dtype), (p), (row_step), (width))
+#endif
+
 /* Rows of a tensor. All but the pointer, the steps and the count are constants once inlined. */
 struct matrix {
     const __global storage *p;

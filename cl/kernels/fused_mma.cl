@@ -17,6 +17,7 @@
  * NDRange   local THREADS = FRAGMENT_LANES * SUB_GROUPS; one group for each block of queries of each
  *           (batch, head).
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
+ * Pages     Where the rows of a tile are in the pool is listed in local memory (mma/key_places.h).
  * Hidden    A weight of 0 does not silence an Inf or NaN of V. Where some output comes to one, all
  *           is computed again with 0 in the place of V's, and rows that see them get
  *           them at the end.
@@ -48,6 +49,7 @@
 #include "gpu/query_block.h"
 #define BLOCK_BITS_BEGIN(a) 0
 #include "score/mark_blocks.h"
+#include "mma/key_places.h"
 #include "mma/fragment_attention.h"
 
 /* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's. */
@@ -62,7 +64,7 @@
 struct task {
     struct query_block block;
     const __global storage *q;      /* the row of the first query */
-    const __global storage *k, *v; /* those of the kv head's first key */
+    const __global storage *k, *v; /* those of the kv head's first key; paged: of its first in page 0 */
     bool q_aligned, k_aligned, v_aligned;
 };
 
@@ -75,11 +77,12 @@ INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
 
     t.block = block;
     t.q = q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + block.i0 * a.q_stride[2];
-    t.k = k + at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1];
-    t.v = v + at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1];
+    t.k = k + at.k + CACHE_BATCH(b) * a.k_stride[0] + h / a.group * a.k_stride[1];
+    t.v = v + at.v + CACHE_BATCH(b) * a.v_stride[0] + h / a.group * a.v_stride[1];
     t.q_aligned = rows_aligned(t.q, a.q_stride[2], WIDTH(UNIT_Q, DIM_QK));
-    t.k_aligned = rows_aligned(t.k, a.k_stride[2], WIDTH(UNIT_K, DIM_QK));
-    t.v_aligned = rows_aligned(t.v, a.v_stride[2], WIDTH(UNIT_V, DIM_V));
+    t.k_aligned =
+        CACHE_ALIGNED(DTYPE, t.k, a.k_stride[0], a.k_stride[2], WIDTH(UNIT_K, DIM_QK));
+    t.v_aligned = CACHE_ALIGNED(DTYPE, t.v, a.v_stride[0], a.v_stride[2], WIDTH(UNIT_V, DIM_V));
     return t;
 }
 
@@ -92,24 +95,26 @@ INLINE void stage_queries(const struct attention_shape a, const struct task *t,
               DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
 }
 
-/* K from key j0 on. A macro: in a function the loop that fills the tile would be unrolled before it is
- * inlined, and the addresses of all its loads would stay in registers. */
-#define STAGE_KEYS(t, j0, k_tile)                                                                  \
-    fill_rows(k_tile, ROW_STRIDE, BLOCK_N, COLUMNS, (t).k + (j0) * a.k_stride[2], a.k_stride[2],   \
-              0, K_STEP, min((t).block.end - (j0), (long)BLOCK_N), DIM_QK, WIDTH(UNIT_K, DIM_QK),     \
-              (t).k_aligned, false)
+/* K of a tile of keys, of which number says where rows in pages are listed. A macro: in a function the loop
+ * that fills the tile would be unrolled before it is inlined, and the addresses of all its loads would stay
+ * in registers. */
+#define STAGE_KEYS(t, keys, number, k_tile)                                                        \
+    fill_rows(k_tile, ROW_STRIDE, BLOCK_N, COLUMNS, (t).k + FROM_KEY((keys).j0, a.k_stride),       \
+              a.k_stride[2], KV_PLACES(places, number, 0), K_STEP, (keys).count, DIM_QK,           \
+              WIDTH(UNIT_K, DIM_QK), (t).k_aligned, false)
 
-/* V of a tile of keys, with 0 for Infs and NaNs if `finite`; sets *nonfinite if there was one. */
+/* V likewise, with 0 for Infs and NaNs if `finite`; sets *nonfinite if there was one. places: of the tile,
+ * or 0. */
 INLINE void stage_values(const struct attention_shape a, const struct task *t,
-                         const struct keys *keys, const bool finite, __local ushort *v_tile,
-                         volatile __local int *nonfinite)
+                         const struct keys *keys, const __local long *places, const bool finite,
+                         __local ushort *v_tile, volatile __local int *nonfinite)
 {
-    const __global storage *from = t->v + keys->j0 * a.v_stride[2];
+    const __global storage *from = t->v + FROM_KEY(keys->j0, a.v_stride);
 #if PACKED_VALUES
-    const int found = fill_packed(v_tile, BLOCK_N, DIMS, from, a.v_stride[2], 0, V_STEP, keys->count, DIM_V,
+    const int found = fill_packed(v_tile, BLOCK_N, DIMS, from, a.v_stride[2], places, V_STEP, keys->count, DIM_V,
                                   WIDTH(UNIT_V, DIM_V), t->v_aligned, finite);
 #else
-    const int found = fill_rows(v_tile, V_STRIDE, BLOCK_N, DIMS, from, a.v_stride[2], 0, V_STEP,
+    const int found = fill_rows(v_tile, V_STRIDE, BLOCK_N, DIMS, from, a.v_stride[2], places, V_STEP,
                                 keys->count, DIM_V, WIDTH(UNIT_V, DIM_V), t->v_aligned, finite);
 #endif
     if (found)
@@ -209,9 +214,27 @@ INLINE void store_fragment(SHAPE_PARAMS, const struct query_block block, const i
     }
 }
 
+/* All rows of the sub-group. */
+INLINE void store_rows(SHAPE_PARAMS, const struct query_block block, const int first_row,
+                       float row_max[M_FRAGMENTS][LANE_QUERIES],
+                       float row_sum[M_FRAGMENTS][LANE_QUERIES],
+                       float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
+                       __local int *row_is_zero,
+                       __global o_storage *o SINKS_PARAM LSE_PARAM FRAGMENT_PARAM)
+{
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++) {
+        query_sum(row_sum[f] FRAGMENT_ARG);
+        if (TRACKS_SEEN)
+            query_maximum(seen[f] FRAGMENT_ARG);
+        store_fragment(a, at, block, first_row + f * FRAGMENT_QUERIES, row_max[f], row_sum[f],
+                       seen[f], out[f], row_is_zero, o SINKS_ARG LSE_ARG FRAGMENT_ARG);
+    }
+}
+
 /* Adds to o the Infs and NaNs of V that were staged as 0, in rows that see them. */
 INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t, const __local int *row_is_zero,
-                           __global o_storage *o SCORE_OPERANDS_PARAM)
+                           __global o_storage *o SCORE_OPERANDS_PARAM PAGES_PARAM)
 {
     const struct query_block *block = &t->block;
 
@@ -222,7 +245,11 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t, const __local int 
                           i * a.o_stride[2] + d * O_STEP;
         float extra = 0.0f;
         for (long j = block->begin; j < block->end; j++) {
-            const float here = LOAD(t->v, j * a.v_stride[2] + d * V_STEP);
+#if PAGE_SIZE
+            if (page_of(a, at, block->b, j PAGES_ARG) < 0)
+                continue;
+#endif
+            const float here = LOAD(t->v, KEY_ROW(block->b, j, a.v_stride) + d * V_STEP);
             if (here * 0.0f != 0.0f &&
                 visible(a, at, block->e, first_key(a, block->e, i), end_key(a, block->e, i),
                         block->b, block->h, i, j SCORE_OPERANDS_ARG))
@@ -241,6 +268,7 @@ void fused_mma(PARAMETERS_fused_mma)
     ENTER_SEQUENCE(get_group_id(0) / QUERY_BLOCKS(a) / a.heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8];
     __local int row_is_zero[BLOCK_M];
+    __local long places[PLACES];
     __local int not_finite, v_nonfinite; /* not 0 once an output is Inf or NaN; once one of V became 0 */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES(BLOCK_M, BLOCK_N)];
@@ -277,20 +305,23 @@ void fused_mma(PARAMETERS_fused_mma)
 
     do {
         struct keys keys = find_keys(a, at, block, block.begin PAGES_ARG), next;
+        int number = 0; /* of the tile, even or odd */
         clear_rows(row_max, row_sum, seen, out);
-#if HAS_COPIES
-        if (keys.j0 < block.end)
-            STAGE_KEYS(t, keys.j0, k_tile);
+        LIST_PLACES(block.b, keys, number);
+#if PAGE_SIZE
+        LOCAL_BARRIER(); /* the places are complete */
 #endif
-        for (; keys.j0 < block.end; keys = next) {
+        if (HAS_COPIES && keys.j0 < block.end)
+            STAGE_KEYS(t, keys, number, k_tile);
+        for (; keys.j0 < block.end; keys = next, number = 1 - number) {
             float s[M_FRAGMENTS][KEY_SUMS];
 
             copies_wait();
             LOCAL_BARRIER(); /* K that was copied is complete, else K and V may be overwritten */
 #if !HAS_COPIES
-            STAGE_KEYS(t, keys.j0, k_tile);
+            STAGE_KEYS(t, keys, number, k_tile);
 #endif
-            stage_values(a, &t, &keys, again, v_tile, &v_nonfinite);
+            stage_values(a, &t, &keys, KV_PLACES(places, number, 1), again, v_tile, &v_nonfinite);
 #if !HAS_COPIES
             LOCAL_BARRIER(); /* K and V are complete */
 #endif
@@ -301,15 +332,14 @@ void fused_mma(PARAMETERS_fused_mma)
             draw_kept(a, at, dropout_head(at, block.b, block.h), block.i0, keys.j0, BLOCK_M, BLOCK_N,
                       kept);
 #endif
+            next = find_keys(a, at, block, after_keys(keys) PAGES_ARG);
+            LIST_PLACES(block.b, next, 1 - number);
 #if HAS_COPIES || HAS_DROPOUT
             copies_wait();
-            LOCAL_BARRIER(); /* V and what is kept are complete, K may be overwritten */
+            LOCAL_BARRIER(); /* V, what is kept and the next places are complete, K may be overwritten */
 #endif
-            next = find_keys(a, at, block, after_keys(keys) PAGES_ARG);
-#if HAS_COPIES
-            if (next.j0 < block.end)
-                STAGE_KEYS(t, next.j0, k_tile);
-#endif
+            if (HAS_COPIES && next.j0 < block.end)
+                STAGE_KEYS(t, next, 1 - number, k_tile);
             /* softmax */
             weigh_tile(a, at, &block, &keys, first_row, s, row_max, row_sum, seen,
                        out SCORE_OPERANDS_ARG KEPT_ARG FRAGMENT_ARG);
@@ -323,16 +353,10 @@ void fused_mma(PARAMETERS_fused_mma)
     } while (again);
 
     /* store */
-    UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++) {
-        query_sum(row_sum[f] FRAGMENT_ARG);
-        if (TRACKS_SEEN)
-            query_maximum(seen[f] FRAGMENT_ARG);
-        store_fragment(a, at, block, first_row + f * FRAGMENT_QUERIES, row_max[f], row_sum[f],
-                       seen[f], out[f], row_is_zero, o SINKS_ARG LSE_ARG FRAGMENT_ARG);
-    }
+    store_rows(a, at, block, first_row, row_max, row_sum, seen, out, row_is_zero,
+               o SINKS_ARG LSE_ARG FRAGMENT_ARG);
     barrier(CLK_GLOBAL_MEM_FENCE);
     LOCAL_BARRIER(); /* the outputs are complete */
     if (v_nonfinite) /* here only what is not finite counts */
-        add_nonfinite(a, at, &t, row_is_zero, o SCORE_OPERANDS_ARG);
+        add_nonfinite(a, at, &t, row_is_zero, o SCORE_OPERANDS_ARG PAGES_ARG);
 }

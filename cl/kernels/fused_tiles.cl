@@ -94,16 +94,10 @@ INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
     t.k = K_PLACE(k, at.k + CACHE_BATCH(b) * a.k_stride[0] + h / a.group * a.k_stride[1]);
     t.v = V_PLACE(v, at.v + CACHE_BATCH(b) * a.v_stride[0] + h / a.group * a.v_stride[1]);
     t.q_aligned = rows_aligned(t.q, a.q_stride[2], WIDTH(UNIT_Q, DIM_QK));
-    t.k_aligned = !K_CACHE && rows_aligned_of(K_DTYPE, t.k, a.k_stride[2],
-                                              WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK));
-    t.v_aligned = !V_CACHE && rows_aligned_of(V_DTYPE, t.v, a.v_stride[2],
-                                              WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
-#if PAGE_SIZE /* so that those of all pages are */
-    t.k_aligned = t.k_aligned &&
-                  rows_aligned_of(K_DTYPE, t.k, a.k_stride[0], WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK));
-    t.v_aligned = t.v_aligned &&
-                  rows_aligned_of(V_DTYPE, t.v, a.v_stride[0], WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
-#endif
+    t.k_aligned = !K_CACHE && CACHE_ALIGNED(K_DTYPE, t.k, a.k_stride[0], a.k_stride[2],
+                                            WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK));
+    t.v_aligned = !V_CACHE && CACHE_ALIGNED(V_DTYPE, t.v, a.v_stride[0], a.v_stride[2],
+                                            WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
     t.thread_m = THIS_THREAD / THREADS_N;
     t.thread_n = THIS_THREAD % THREADS_N;
     return t;

@@ -51,6 +51,7 @@
 #define TRACKS_SEEN 0
 
 #include "gpu/tile_load.h"
+#include "mma/key_places.h"
 #include "mma/fragment_attention.h"
 #include "gpu/split_task.h"
 #define COMBINE_THREADS ROUND_UP(THREADS, 32)
@@ -82,7 +83,6 @@ struct shared {
     __local ushort *q_tile, *k_tile, *v_tile, *p_tile;
     __local float *statistics;   /* of each sub-group and row: its row_max, in the end its row_sum */
     __local long *q_places;      /* of each row of Q */
-    __local long *kv_places;     /* paged: of each key of this tile and the next, in K and in V */
 };
 
 /* A tile of keys. */
@@ -175,35 +175,17 @@ INLINE void load_q(const struct attention_shape a, const struct task *task,
 #endif
 }
 
-#if PAGE_SIZE
-#define KV_PLACES(l, keys, is_v) ((l)->kv_places + ((keys)->number * 2 + (is_v)) * BLOCK_N)
-#define FROM_KEY(j, stride) 0
-
-/* Where the tile's rows are. Read after the next barrier, while the places of another tile are listed. */
-INLINE void list_places(SHAPE_PARAMS, const struct task *task, const struct keys *keys,
-                        const struct shared *l PAGES_PARAM)
-{
-    for (int n = get_local_id(0); n < keys->count && keys->j0 < task->end; n += THREADS) {
-        KV_PLACES(l, keys, 0)[n] = KEY_ROW(task->b, keys->j0 + n, a.k_stride);
-        KV_PLACES(l, keys, 1)[n] = KEY_ROW(task->b, keys->j0 + n, a.v_stride);
-    }
-}
-#else
-#define KV_PLACES(l, keys, is_v) ((const __local long *)0)
-#define FROM_KEY(j, stride) ((j) * (stride)[2])
-#endif
-
 /* A part's columns of a tile of K, and a part's keys of V, with 0 for Infs and NaNs if `finite`. Macros: in
  * functions the loops that fill the tiles would be unrolled before they are inlined, and the addresses of
  * all their loads would stay in registers. */
 #define STAGE_KEYS(keys, part)                                                                     \
     fill_rows(l.k_tile, K_STRIDE, BLOCK_N, PART_COLUMNS,                                           \
               m.k + FROM_KEY((keys).j0, a.k_stride) + (part)*PART_COLUMNS * K_STEP, a.k_stride[2], \
-              KV_PLACES(&l, &(keys), 0), K_STEP, (keys).count, DIM_QK - (part)*PART_COLUMNS,       \
+              KV_PLACES(places, (keys).number, 0), K_STEP, (keys).count, DIM_QK - (part)*PART_COLUMNS,       \
               WIDTH(UNIT_K, DIM_QK), m.k_aligned, false)
 #define STAGE_VALUES(keys, part, finite)                                                           \
     if (FILL_VALUES(m.v + FROM_KEY((keys).j0 + (part)*PART_KEYS, a.v_stride), a.v_stride[2],       \
-                    PAGE_SIZE ? KV_PLACES(&l, &(keys), 1) + (part)*PART_KEYS : 0, V_STEP,          \
+                    PAGE_SIZE ? KV_PLACES(places, (keys).number, 1) + (part)*PART_KEYS : 0, V_STEP,          \
                     (keys).count - (part)*PART_KEYS, DIM_V, WIDTH(UNIT_V, DIM_V), m.v_aligned,     \
                     finite))                                                                       \
     atomic_or(&v_nonfinite, 1)
@@ -366,7 +348,7 @@ void split(PARAMETERS_split)
     ENTER_SEQUENCE(get_group_id(0) / ROW_BLOCKS(a) / SPLIT_K / a.kv_heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8], weights[WEIGHT_ELEMENTS / 8];
     __local float statistics[SUB_GROUPS * BLOCK_M];
-    __local long q_places[BLOCK_M], kv_places[PAGE_SIZE ? 4 * BLOCK_N : 1];
+    __local long q_places[BLOCK_M], places[PLACES];
     __local int not_finite;  /* not 0 once an output is Inf or NaN */
     __local int v_nonfinite; /* not 0 once an Inf or NaN of V became 0 */
 #if EMULATE
@@ -375,7 +357,7 @@ void split(PARAMETERS_split)
 #endif
     __local ushort *const q_tile = (__local ushort *)tiles;
     const struct shared l = {q_tile, q_tile + K_AT, q_tile + V_AT, (__local ushort *)weights,
-                             statistics, q_places, kv_places};
+                             statistics, q_places};
     const int lane = THIS_THREAD % FRAGMENT_LANES;
     LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(a) * BLOCK_M, a.group * a.seq_q);
     const struct task task = find_task(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
@@ -396,8 +378,8 @@ void split(PARAMETERS_split)
     do {
         struct keys keys = find_keys(a, at, &task, task.begin, 0 PAGES_ARG), next;
         clear_rows(row_max, row_sum, seen, out);
+        LIST_PLACES(task.b, keys, keys.number);
 #if PAGE_SIZE
-        list_places(a, at, &task, &keys, &l PAGES_ARG);
         LOCAL_BARRIER(); /* the places are complete */
 #endif
         if (COPIES_AHEAD && keys.j0 < task.end)
@@ -422,9 +404,7 @@ void split(PARAMETERS_split)
                 multiply_qk(q_tile + part * PART_COLUMNS, l.k_tile, q_words, s FRAGMENT_ARG);
             }
             next = find_keys(a, at, &task, keys.j0 + keys.count, 1 - keys.number PAGES_ARG);
-#if PAGE_SIZE
-            list_places(a, at, &task, &next, &l PAGES_ARG);
-#endif
+            LIST_PLACES(task.b, next, next.number);
             find_scores(a, at, &task, &keys, rows, row_max, seen, s,
                         &l SCORE_OPERANDS_ARG FRAGMENT_ARG);
             copies_wait();

@@ -52,7 +52,7 @@ static const struct {
     {NULL, "proj f32 b1 h1 q64 d4096 accumulate"},
     {"projection_mma", "proj bf16 b1 h1 q4096 d4096"},
     {"projection_mma", "proj f16 b1 h1 q16 d4096 w=oi bias=f16"},
-    {NULL, "fwd f16 b8 h32/8 q512 k4096 d128 causal=br page=16 pages=2048 klen"},
+    {"fused_mma", "fwd f16 b8 h32/8 q512 k4096 d128 causal=br page=16 pages=2048 klen"},
     {NULL, "fwd f16 b8 h32/8 q8 k4096 d128 page=256 pages=128 klen mask=qk maskkeys=8"},
     {NULL, "fwd f16 b64 h32/8 q4096 k4096 d128 causal=br totalq=32768 totalkv=32768 lse"},
     {NULL, "fwd f16 h16 q4096 k4096 d64 blocks=64x64:640"},

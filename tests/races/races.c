@@ -144,6 +144,8 @@ static const struct item items[] = {
      "fwd f16 h2 q35 k130 d8 blocks=7x8:60 mask=qk lse"},
     {"fused_mma", SMALL_FRAGMENTS " INSTRUCTION=1 BLOCK_N=16 Q_RESIDENT=0",
      "fwd f16 b3 h2 q9 k18 d8 causal=br totalq=20 totalkv=40 lse"},
+    {"fused_mma", SMALL_FRAGMENTS " INSTRUCTION=1 BLOCK_N=16 Q_RESIDENT=1",
+     "fwd f16 b2 h2/1 q19 k43 d16/8 page=5 pages=20 causal=br klen"},
     {"fused_lanes", SMALL_LANES " BLOCKS_PER_TILE=2 BALANCE_CAUSAL=0",
      "fwd f32 h2 q21 k43 d6 blocks=7x8:12 mask=qk"},
     {"backward_lanes", SMALL_KEYS " BLOCKS_PER_TILE=2 SPLIT_K=2",

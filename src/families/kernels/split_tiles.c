@@ -162,7 +162,7 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     if (!(dev->type & CL_DEVICE_TYPE_GPU))
         return CA_ONLY_IF_FORCED;
     if (p->seq_kv < 256)
-        return p->page_size ? 20 : 10; /* other families for GPUs take no pages */
+        return 10;
     return rows <= 16 || (rows <= 64 && groups < ca_device_cores(dev) / 2) ? 97 : 30;
 }
 

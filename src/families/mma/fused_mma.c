@@ -75,6 +75,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
 
     /* Four ints more than there are: compilers align what lies beside the tiles. */
     return elements * sizeof(cl_ushort) + (rows + 6) * sizeof(cl_int) +
+           (p->page_size ? 4 * keys * sizeof(cl_long) : 0) +
            (p->dropout > 0.0f ? rows * (keys / 4) : 0) +
            (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
 }
@@ -104,8 +105,6 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 
     if (reason)
         return reason;
-    if (p->page_size)
-        return CA_READS_NO_PAGES;
     if (p->dtype == CLATTN_F16 && p->dropout > 0.0f && ca_problem_dtype(p, CA_O) == CLATTN_F32)
         return "o in f32 would show how weights are rounded whose row's largest dropout left out";
     if (p->dim_qk > 256 || p->dim_v > 256)

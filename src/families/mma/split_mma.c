@@ -255,7 +255,7 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     /* Groups of families that do not split keys. */
     const size_t groups = p->batch * p->heads * ca_divide_up(p->seq_q, 64);
     /* Other families multiply these without matrix instructions. */
-    const int alone = p->page_size || ca_larger(p->dim_qk, p->dim_v) > 256;
+    const int alone = ca_larger(p->dim_qk, p->dim_v) > 256;
 
     if (!ca_instruction_of(dev))
         return CA_ONLY_IF_FORCED;

@@ -1,0 +1,33 @@
+/* Where the rows of tiles of K and V are that lie in pages, listed in local memory: of this tile and of the
+ * next, since the next is on its way while this one is computed.
+ *
+ * Before including this: key_rows.h; BLOCK_N, THREADS. Kernels have `__local long places[PLACES]`. */
+#ifndef CLATTN_KEY_PLACES_H
+#define CLATTN_KEY_PLACES_H
+
+#if PAGE_SIZE
+#define PLACES (4 * BLOCK_N)
+/* Those of a tile in K, or in V, of all; number: whether the tile is an even or odd one, 0 or 1. */
+#define KV_PLACES(all, number, is_v) ((all) + ((number)*2 + (is_v)) * BLOCK_N)
+/* Where key j is from the tensor's first row on, if it is not listed. */
+#define FROM_KEY(j, stride) 0
+
+/* Of count keys from key j0 of batch b on; read after the next barrier. */
+INLINE void list_places(SHAPE_PARAMS, const long b, const long j0, const int count,
+                        const int number, __local long *all PAGES_PARAM)
+{
+    for (int n = get_local_id(0); n < count; n += THREADS) {
+        KV_PLACES(all, number, 0)[n] = KEY_ROW(b, j0 + n, a.k_stride);
+        KV_PLACES(all, number, 1)[n] = KEY_ROW(b, j0 + n, a.v_stride);
+    }
+}
+#define LIST_PLACES(b, keys, number)                                                               \
+    list_places(a, at, b, (keys).j0, (keys).count, number, places PAGES_ARG)
+#else
+#define PLACES 1
+#define LIST_PLACES(b, keys, number) ((void)0)
+#define KV_PLACES(all, number, is_v) ((const __local long *)0)
+#define FROM_KEY(j, stride) ((j) * (stride)[2])
+#endif
+
+#endif
