@@ -71,11 +71,11 @@ struct key_range {
 #define TILE_BEGIN(keys, n) (n)
 #endif
 
-INLINE struct key_range following(struct key_range keys)
+INLINE struct key_range following(struct key_range keys, const long rows)
 {
-    keys.k += BLOCK_N * keys.k_row;
-    keys.v += BLOCK_N * keys.v_row;
-    keys.left -= BLOCK_N;
+    keys.k += rows * keys.k_row;
+    keys.v += rows * keys.v_row;
+    keys.left -= rows;
     return keys;
 }
 

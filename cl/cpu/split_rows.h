@@ -11,6 +11,10 @@ struct row_block {
     long head[BLOCK_M], query[BLOCK_M];
     long first[BLOCK_M], end[BLOCK_M]; /* keys that a row may see */
     long all_begin, all_end;           /* keys that all rows may see */
+#if HAS_BLOCKS
+    long row;                   /* the first one's number, of those that share the kv head */
+    const __global float *bits; /* of all block lists */
+#endif
 #if OPERAND_TILES
     float scale[BLOCK_M]; /* of a row's products */
 #endif
@@ -22,6 +26,9 @@ INLINE void find_rows(const struct attention_shape a, const long index, struct r
     const long all = a.group * a.seq_q, row = index * BLOCK_M;
 
     block->rows = (int)min(all - row, (long)BLOCK_M);
+#if HAS_BLOCKS
+    block->row = row;
+#endif
     block->all_begin = 0;
     block->all_end = LONG_MAX;
     for (int r = 0; r < BLOCK_M; r++) {

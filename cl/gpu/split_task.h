@@ -3,11 +3,21 @@
  * gpu/split_combine.h.
  *
  * Workspace  [rows][SPLIT_K][DIM_V] o, then [rows][SPLIT_K][2] row_max and row_sum; rows are (batch,
- *            heads, seq_q). A range that saw nothing has a row_max of -inf and zeros.
+ *            heads, seq_q). A range that saw nothing has a row_max of -inf and zeros. Then the bits of
+ *            block lists.
  *
- * Before including this: key_rows.h, sequence.h; BLOCK_M, BLOCK_N, SPLIT_K. */
+ * Before including this: key_rows.h, sequence.h, score.h; BLOCK_M, BLOCK_N, SPLIT_K, THREADS. */
 #ifndef CLATTN_SPLIT_TASK_H
 #define CLATTN_SPLIT_TASK_H
+#define BLOCK_BITS_BEGIN(a) ((a).batch * (a).heads * LONGEST_Q(a) * SPLIT_K * (DIM_V + 2))
+#include "score/mark_blocks.h"
+#if HAS_BLOCKS
+#define LISTS_PARAM , const __global float *workspace
+#define LISTS_ARG , workspace
+#else
+#define LISTS_PARAM
+#define LISTS_ARG
+#endif
 
 /* What a work-group computes. */
 struct task {
@@ -17,6 +27,9 @@ struct task {
     struct extent e;
     long begin, end;         /* keys of its range */
     long all_begin, all_end; /* those that all its rows may see */
+#if HAS_BLOCKS
+    const __global float *bits; /* of all lists */
+#endif
 };
 
 /* The head and the query of row r, the last one's for those after it. */
@@ -50,7 +63,7 @@ INLINE void find_range(const struct attention_shape a, struct task *task)
 /* Of the longest sequence. */
 #define ROW_BLOCKS(a) (((a).group * LONGEST_Q(a) + BLOCK_M - 1) / BLOCK_M)
 
-INLINE struct task find_task(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
+INLINE struct task find_task(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM LISTS_PARAM)
 {
     const long blocks = ROW_BLOCKS(a);
     const long group = get_group_id(0) / blocks;
@@ -63,7 +76,74 @@ INLINE struct task find_task(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
     task.rows = (int)min(a.group * a.seq_q - task.row, (long)BLOCK_M);
     task.e = extent_of(a, at, task.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     find_range(a, &task);
+#if HAS_BLOCKS
+    task.bits = workspace + at.workspace + BLOCK_BITS_BEGIN(a);
+#endif
     return task;
+}
+
+/* ---- tiles of keys that some row sees -------------------------------------------------------- */
+
+/* Tiles that block lists, or else a mask and a bias, hide from all rows are left out. Lists have bits of
+ * columns; of masks and biases each range has bits in local memory, as many as SEEN_WORDS hold, each of so
+ * many tiles that these reach. */
+#define MARKS_TILES (!HAS_BLOCKS && (HAS_MASK || HAS_BIAS))
+#define SKIPS_TILES (HAS_BLOCKS || MARKS_TILES)
+#define SEEN_WORDS (MARKS_TILES ? 32 : 1)
+
+/* Keys that a bit is of. */
+INLINE uint keys_of_bit(const struct task *task)
+{
+    const uint keys = (uint)max(task->end - task->begin, 1L); /* the host limits them */
+
+    return (keys + 32 * SEEN_WORDS * BLOCK_N - 1) / (32 * SEEN_WORDS * BLOCK_N) * BLOCK_N;
+}
+
+/* Sets the range's bits; a row that sees a key is enough, and seldom is it the last. */
+INLINE void mark_tiles(SHAPE_PARAMS, const struct task *task,
+                       volatile __local uint *seen SCORE_OPERANDS_PARAM)
+{
+#if MARKS_TILES
+    const uint step = keys_of_bit(task);
+
+    for (int n = get_local_id(0); n < SEEN_WORDS; n += THREADS)
+        seen[n] = 0;
+    LOCAL_BARRIER(); /* no bit is set */
+    for (long j = task->begin + get_local_id(0); j < task->end; j += THREADS) {
+        const uint bit = (uint)(j - task->begin) / step;
+        bool sees = false;
+        for (int r = 0; r < task->rows && !sees; r++) {
+            long h, i;
+            row_of(a, task, r, &h, &i);
+            sees = unmasked(a, at, task->e, BLOCK_LISTED, task->b, h, i, j SCORE_OPERANDS_ARG);
+        }
+        if (sees)
+            atomic_or(&seen[bit / 32], 1u << bit % 32);
+    }
+    LOCAL_BARRIER(); /* the bits are complete */
+#endif
+}
+
+/* The tile from key j on, or the first after it that some row may see; the range's end if there is none. */
+INLINE long next_seen_tile(const struct attention_shape a, const struct task *task, long j,
+                           const volatile __local uint *seen)
+{
+#if HAS_BLOCKS
+    return next_tile_of_rows(a, task->bits, task->b, task->kv_head, task->row, task->rows,
+                             task->begin, j, task->end, BLOCK_N);
+#elif MARKS_TILES
+    const uint step = keys_of_bit(task);
+
+    while (j < task->end) {
+        const uint bit = (uint)(j - task->begin) / step;
+        if (seen[bit / 32] >> bit % 32 & 1u)
+            return j;
+        j = task->begin + (long)(bit + 1) * step;
+    }
+    return task->end;
+#else
+    return j;
+#endif
 }
 
 /* Which partial result is that of query i of head h. */

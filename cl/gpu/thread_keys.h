@@ -111,13 +111,14 @@ INLINE void go_to_tile(SHAPE_PARAMS, struct cached *m, const long b, const long 
             key_row(a, at, b, j0 + min(KEY_OF(m->thread_n, n), count - 1), page_step,
                     m->row_step PAGES_ARG);
 }
-#else
-/* To the next block. */
-INLINE void step_on(struct cached *m)
-{
-    m->p = element_at(m->cache, m->dtype, m->p, BLOCK_N * m->row_step);
-}
 #endif
+
+/* So many rows on; those in pages are found by their numbers. */
+INLINE void step_on(struct cached *m, const long rows)
+{
+    if (!PAGE_SIZE)
+        m->p = element_at(m->cache, m->dtype, m->p, rows * m->row_step);
+}
 
 /* x with 0 in columns beyond the last, which may hold anything; column is its first. */
 INLINE float4 within_row(const float4 x, const int column, const int dim)

@@ -43,8 +43,11 @@
 #include "cpu/split_pv.h"
 #include "cpu/split_qk.h"
 #include "score/split_softmax.h"
+#include "cpu/split_seen.h"
 
 #define PART (ROUNDED(DIM_V) + 2)
+#define BLOCK_BITS_BEGIN(a) (SPLIT_K * (a).batch * (a).heads * LONGEST_Q(a) * PART)
+#include "score/mark_blocks.h"
 #define ROW_VECTORS ((BLOCK_M + SIMD_WIDTH - 1) / SIMD_WIDTH) /* of row_max and factors */
 
 /* ---- split ---------------------------------------------------------------------------------- */
@@ -84,6 +87,7 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
 
     find_rows(a, index, &block);
     find_keys(&block, part, &begin, &end);
+    long j = next_seen_tile(a, at, &block, begin, begin, end SCORE_OPERANDS_ARG);
     for (int r = 0; r < ROW_VECTORS; r++) {
         row_max[r] = -INFINITY;
         factor[r] = 0.0f;
@@ -94,7 +98,7 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
         o[n] = 0.0f;
     for (int n = 0; n < BLOCK_M * BLOCK_N; n++)
         s[n] = 0.0f; /* scores beyond the last key are looked at, though they are hidden */
-    if (begin < end)
+    if (j < end)
         pack_queries(a, at, &block, q, packed_q SCORE_OPERANDS_ARG);
 #if PAGE_SIZE
     struct row_list lists[ROW_LISTS ? 2 : 1];
@@ -102,19 +106,19 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
                                    V_PLACE(v, at.v + block.kv_head * a.v_stride[1]), block.b, begin,
                                    end};
     struct key_range keys =
-        tile_of_pages(a, at, all, begin, (float *)v_scales, lists PAGES_ARG);
+        tile_of_pages(a, at, all, j, (float *)v_scales, lists PAGES_ARG);
 #else
     struct key_range keys = {
         K_PLACE(k, at.k + block.b * a.k_stride[0] + block.kv_head * a.k_stride[1] +
-                       begin * a.k_stride[2]),
+                       j * a.k_stride[2]),
         V_PLACE(v, at.v + block.b * a.v_stride[0] + block.kv_head * a.v_stride[1] +
-                       begin * a.v_stride[2]),
-        K_PLACE(k, a.k_stride[2]) - k, V_PLACE(v, a.v_stride[2]) - v, end - begin,
+                       j * a.v_stride[2]),
+        K_PLACE(k, a.k_stride[2]) - k, V_PLACE(v, a.v_stride[2]) - v, end - j,
         (float *)v_scales};
 #endif
     if (STAGE_K && keys.left > 0)
         stage_keys(a, keys, TILE_KEYS(keys), staged);
-    for (long j = TILE_BEGIN(keys, begin); j < end; j = TILE_BEGIN(keys, j + BLOCK_N)) {
+    for (long soon; (j = TILE_BEGIN(keys, j)) < end; j = soon) {
         const int count = TILE_KEYS(keys);
         const float *factors = (const float *)factor;
         int hidden = 0;
@@ -127,12 +131,14 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
         else
             softmax_of_rows(0, a, at, &block, j, count, s, row_max, row_sum,
                             factor SCORE_OPERANDS_ARG);
+        soon = next_seen_tile(a, at, &block, begin, j + (PAGE_SIZE ? count : BLOCK_N),
+                              end SCORE_OPERANDS_ARG);
 #if PAGE_SIZE
         const struct key_range next =
-            tile_of_pages(a, at, all, j + count, keys.v_scales,
+            tile_of_pages(a, at, all, soon, keys.v_scales,
                           ROW_LISTS && keys.list == lists ? lists + 1 : lists PAGES_ARG);
 #else
-        const struct key_range next = following(keys);
+        const struct key_range next = following(keys, SKIPS_TILES ? soon - j : BLOCK_N);
 #endif
         if (STAGE_K && next.left > 0)
             stage_keys(a, next, TILE_KEYS(next), staged);
@@ -156,6 +162,9 @@ void split(PARAMETERS_split)
     LEAVE_IF_BEYOND(group / SPLIT_K * BLOCK_M, a.group * a.seq_q);
     block.kv_head = get_global_id(1);
     block.e = extent_of(a, at, block.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+#if HAS_BLOCKS
+    block.bits = workspace + at.workspace + BLOCK_BITS_BEGIN(a);
+#endif
 #if OPERAND_TILES
     CONFIGURE_TILES();
 #endif

@@ -34,7 +34,7 @@
     !defined(SPLIT_K) || !defined(EXP)
 #error "split_mma.cl must be built with all of its tunables defined"
 #endif
-#if DTYPE == DTYPE_F32 || K_CACHE || V_CACHE || SCORES || HAS_DROPOUT || HAS_BLOCKS
+#if DTYPE == DTYPE_F32 || K_CACHE || V_CACHE || SCORES || HAS_DROPOUT
 #error "split_mma.cl takes f16 and bf16 alone"
 #endif
 
@@ -116,10 +116,11 @@ INLINE struct matrices find_matrices(SHAPE_PARAMS, const struct task *task,
     return m;
 }
 
-/* The first tile of keys from key j0 on that are not hidden by a table of pages. */
-INLINE struct keys find_keys(SHAPE_PARAMS, const struct task *task, long j0,
-                             const int number PAGES_PARAM)
+/* The first tile of keys from key j0 on that some row may see and that no table of pages hides. */
+INLINE struct keys find_keys(SHAPE_PARAMS, const struct task *task, long j0, const int number,
+                             const volatile __local uint *seen_tiles PAGES_PARAM)
 {
+    j0 = next_seen_tile(a, task, j0, seen_tiles);
     const long j1 = next_run(a, at, task->b, task->begin, task->end, BLOCK_N, &j0 PAGES_ARG);
     struct keys keys;
 
@@ -217,6 +218,9 @@ INLINE void find_scores(SHAPE_PARAMS, const struct task *task, const struct keys
             const struct lane_row row = rows[f][n];
             tiles[n] = score_tile_at(a, at, task->e, task->b, row.h, row.i, keys->j0, 1,
                                      keys->count, BLOCK_N SCORE_OPERANDS_ARG);
+#if HAS_BLOCKS
+            find_blocks(block_bits_of(a, task->bits, task->b, row.h), row.i, keys->j0, &tiles[n]);
+#endif
             see_from[n] = row.first - before - first;
             see_to[n] = min(row.end - before, keys->count) - first;
             highest[n] = row_max[f][n];
@@ -349,6 +353,7 @@ void split(PARAMETERS_split)
     __local uint4 tiles[LOCAL_ELEMENTS / 8], weights[WEIGHT_ELEMENTS / 8];
     __local float statistics[SUB_GROUPS * BLOCK_M];
     __local long q_places[BLOCK_M], places[PLACES];
+    __local uint seen_tiles[SEEN_WORDS];
     __local int not_finite;  /* not 0 once an output is Inf or NaN */
     __local int v_nonfinite; /* not 0 once an Inf or NaN of V became 0 */
 #if EMULATE
@@ -360,7 +365,7 @@ void split(PARAMETERS_split)
                              statistics, q_places};
     const int lane = THIS_THREAD % FRAGMENT_LANES;
     LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(a) * BLOCK_M, a.group * a.seq_q);
-    const struct task task = find_task(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    const struct task task = find_task(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG LISTS_ARG);
     const struct matrices m = find_matrices(a, at, &task, q, k, v);
     struct lane_row rows[M_FRAGMENTS][LANE_QUERIES];
     float out[M_FRAGMENTS][DIM_SUMS];
@@ -370,13 +375,14 @@ void split(PARAMETERS_split)
     bool again = false; /* the second time around */
 
     /* load */
+    mark_tiles(a, at, &task, seen_tiles SCORE_OPERANDS_ARG);
     find_rows(a, &task, rows, lane);
     if (get_local_id(0) == 0)
         not_finite = v_nonfinite = 0;
     load_q(a, &task, &m, &l, q_words, lane);
 
     do {
-        struct keys keys = find_keys(a, at, &task, task.begin, 0 PAGES_ARG), next;
+        struct keys keys = find_keys(a, at, &task, task.begin, 0, seen_tiles PAGES_ARG), next;
         clear_rows(row_max, row_sum, seen, out);
         LIST_PLACES(task.b, keys, keys.number);
 #if PAGE_SIZE
@@ -403,7 +409,7 @@ void split(PARAMETERS_split)
                     STAGE_VALUES(keys, 0, again);
                 multiply_qk(q_tile + part * PART_COLUMNS, l.k_tile, q_words, s FRAGMENT_ARG);
             }
-            next = find_keys(a, at, &task, keys.j0 + keys.count, 1 - keys.number PAGES_ARG);
+            next = find_keys(a, at, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles PAGES_ARG);
             LIST_PLACES(task.b, next, next.number);
             find_scores(a, at, &task, &keys, rows, row_max, seen, s,
                         &l SCORE_OPERANDS_ARG FRAGMENT_ARG);

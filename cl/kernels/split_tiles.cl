@@ -163,6 +163,9 @@ INLINE struct weigher find_weigher(const struct attention_shape a, const struct 
     w.row.e = task->e;
     w.row.first = first_key(a, task->e, w.row.i);
     w.row.end = w.r < task->rows ? min(end_key(a, task->e, w.row.i), task->end) : 0;
+#if HAS_BLOCKS
+    w.row.bits = block_bits_of(a, task->bits, task->b, w.row.h);
+#endif
     return w;
 }
 
@@ -293,10 +296,11 @@ void split(PARAMETERS_split)
     __local float4 q_tile[Q_FLOAT4S], products_of_all[SHARED_FLOAT4S], weights[WEIGHT_FLOAT4S];
     __local float row_maxima[BLOCK_M * THREADS_N], row_sums[BLOCK_M * THREADS_N];
     __local float factors[BLOCK_M * THREADS_N];
+    __local uint seen_tiles[SEEN_WORDS];
     const struct shared l = {products_of_all, weights, row_maxima, row_sums, factors};
     const int thread_n = THIS_THREAD / THREADS_D;
     LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(a) * BLOCK_M, a.group * a.seq_q);
-    const struct task task = find_task(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    const struct task task = find_task(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG LISTS_ARG);
     const struct weigher w = find_weigher(a, &task);
     struct cached keys = find_keys(a, at, &task, k), values = find_values(a, at, &task, v);
     float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES];
@@ -312,8 +316,13 @@ void split(PARAMETERS_split)
         load_queries(a, at, &task, q, q_tile);
     LOCAL_BARRIER(); /* the queries are complete */
 
-    for (long j0 = task.begin, j1; j0 < task.end; j0 = j1) {
-        j1 = next_run(a, at, task.b, task.begin, task.end, BLOCK_N, &j0 PAGES_ARG);
+    mark_tiles(a, at, &task, seen_tiles SCORE_OPERANDS_ARG);
+    long j0 = next_seen_tile(a, &task, task.begin, seen_tiles), next;
+    step_on(&keys, SKIPS_TILES ? j0 - task.begin : 0);
+    step_on(&values, SKIPS_TILES ? j0 - task.begin : 0);
+
+    for (; j0 < task.end; j0 = next) {
+        const long j1 = next_run(a, at, task.b, task.begin, task.end, BLOCK_N, &j0 PAGES_ARG);
         const int count = (int)(j1 - j0);
         const bool partial = HIDES_ANYWHERE || count < BLOCK_N || j0 < task.all_begin ||
                              j0 + BLOCK_N > task.all_end; /* some pair may be hidden */
@@ -354,10 +363,9 @@ void split(PARAMETERS_split)
             else
                 add_values(false, thread_n, chunk, weights, v4[EARLY_V ? chunk : 0], sums);
         }
-#if !PAGE_SIZE
-        step_on(&keys);
-        step_on(&values);
-#endif
+        next = next_seen_tile(a, &task, j1, seen_tiles);
+        step_on(&keys, SKIPS_TILES ? next - j0 : BLOCK_N);
+        step_on(&values, SKIPS_TILES ? next - j0 : BLOCK_N);
     }
 
     /* store */

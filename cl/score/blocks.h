@@ -10,11 +10,18 @@
 #ifndef CLATTN_BLOCKS_H
 #define CLATTN_BLOCKS_H
 #include "common/common.h"
-#if HAS_BLOCKS
 
-/* What the lists say of a block. */
+/* What the lists say of a block: 0 if it is not listed. */
 #define BLOCK_LISTED 1
 #define BLOCK_FULL 2 /* and the mask is not looked at */
+
+/* ... of that of query i and key j, in functions that take the operands of scores. */
+#if HAS_BLOCKS
+#define LISTED(b, h, i, j) find_block(a, at, b, h, i, j SCORE_OPERANDS_ARG)
+#else
+#define LISTED(b, h, i, j) BLOCK_LISTED
+#endif
+#if HAS_BLOCKS
 
 #define BLOCK_FULL_BIT 0x40000000 /* of an entry: CLATTN_BLOCK_FULL */
 #define BLOCK_PLANES (1 + HAS_MASK)
@@ -244,6 +251,29 @@ INLINE int block_at(const struct block_bits bits, const long row, const long col
 #else
     return listed;
 #endif
+}
+
+/* ---- rows that share a kv head --------------------------------------------------------------- */
+
+/* The first tile of keys from key j on of which one of `rows` rows sees one; end if there is none. Rows are
+ * the queries of all heads that share a kv head, one head after the other, from number `row` on. bits: where
+ * those of all lists begin. */
+INLINE long next_tile_of_rows(const struct attention_shape a, const __global float *bits,
+                              const long b, const long kv_head, const long row, const int rows,
+                              const long begin, const long j, const long end, const int tile)
+{
+    long seen = end, list = -1, block_row = -1; /* the list and the row of blocks that were looked at */
+
+    for (int r = 0; r < rows && seen > j; r++) {
+        const long h = kv_head * a.group + (row + r) / a.seq_q;
+        const struct block_rows here = block_rows_of((row + r) % a.seq_q, 1);
+        if (h * a.list_of_head == list && here.first == block_row)
+            continue;
+        list = h * a.list_of_head;
+        block_row = here.first;
+        seen = run_begin(block_bits_of(a, bits, b, h), here, j, seen);
+    }
+    return seen < end ? tile_of(begin, j, seen, tile) : end;
 }
 
 #endif

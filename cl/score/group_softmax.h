@@ -20,7 +20,26 @@
 struct row_window {
     long b, h, i, first, end;
     struct extent e;
+#if HAS_BLOCKS
+    struct block_bits bits; /* of the head's list */
+#endif
 };
+
+/* The score of the row and key j, from s = scale * dot after softcap; -INFINITY if it is hidden. */
+INLINE float score_of_key(SHAPE_PARAMS, const struct row_window row, const long j,
+                          const float s SCORE_OPERANDS_PARAM)
+{
+#if HAS_BLOCKS
+    if (j < row.first || j >= row.end ||
+        !unmasked(a, at, row.e, block_at(row.bits, row.i / BLOCK_Q, j / BLOCK_KV), row.b, row.h,
+                  row.i, j SCORE_OPERANDS_ARG))
+        return -INFINITY;
+    return biased(a, at, row.e, row.b, row.h, row.i, j, s SCORE_OPERANDS_ARG);
+#else
+    return biased_score(a, at, row.e, row.first, row.end, row.b, row.h, row.i, j,
+                        s SCORE_OPERANDS_ARG);
+#endif
+}
 
 /* The weights of row r and thread group thread_n for the tile from key j0 on, from the sum of all its
  * threads' products; those of hidden keys are -0. *row_max and *row_sum are of the group's keys so far;
@@ -42,8 +61,7 @@ INLINE float weigh_keys(SHAPE_PARAMS, const struct row_window row, const int r, 
     }
 #pragma unroll
     for (int n = 0; n < THREAD_N; n++) {
-        s[n] = biased_score(a, at, row.e, row.first, row.end, row.b, row.h, row.i,
-                            j0 + KEY_OF(thread_n, n), s[n] SCORE_OPERANDS_ARG);
+        s[n] = score_of_key(a, at, row, j0 + KEY_OF(thread_n, n), s[n] SCORE_OPERANDS_ARG);
         new = fmax(new, s[n]);
     }
     const float rescale = EXP2((old - FINITE(new)) * LOG2E);

@@ -27,22 +27,15 @@
 
 /* ---- pairs by their numbers ----------------------------------------------------------------- */
 
-/* Whether query i sees key j, where first = first_key() and end = end_key() of query i. */
-static inline bool visible(SHAPE_PARAMS, const struct extent e, const long first, const long end, const long b,
-                           const long h, const long i, const long j SCORE_OPERANDS_PARAM)
+/* Whether mask and bias let query i see key j, of a block of which the lists, if there are any, say
+ * `listed`. */
+static inline bool unmasked(SHAPE_PARAMS, const struct extent e, const int listed, const long b,
+                            const long h, const long i, const long j SCORE_OPERANDS_PARAM)
 {
-    if (j < first || j >= end)
-        return false;
-#if HAS_BLOCKS
-    const int listed = find_block(a, at, b, h, i, j SCORE_OPERANDS_ARG);
     if (!listed)
         return false;
-#define MASK_COUNTS (listed != BLOCK_FULL)
-#else
-#define MASK_COUNTS 1
-#endif
 #if HAS_MASK
-    if (MASK_COUNTS && j >= MASK_BEGIN(e) &&
+    if (listed != BLOCK_FULL && j >= MASK_BEGIN(e) &&
         !mask[at.mask + b * a.mask_stride[0] + h * a.mask_stride[1] + i * a.mask_stride[2] +
               (j - MASK_BEGIN(e)) * a.mask_stride[3]])
         return false;
@@ -55,14 +48,20 @@ static inline bool visible(SHAPE_PARAMS, const struct extent e, const long first
     return true;
 }
 
-/* The final score of query i and key j, from s = scale * dot after softcap; -INFINITY if masked,
- * whatever s is. first and end as for visible(). Reads nothing beyond the batch's lengths. */
-static inline float biased_score(SHAPE_PARAMS, const struct extent e, const long first,
-                                 const long end, const long b, const long h, const long i,
-                                 const long j, float s SCORE_OPERANDS_PARAM)
+/* Whether query i sees key j, where first = first_key() and end = end_key() of query i. */
+static inline bool visible(SHAPE_PARAMS, const struct extent e, const long first, const long end, const long b,
+                           const long h, const long i, const long j SCORE_OPERANDS_PARAM)
 {
-    if (!visible(a, at, e, first, end, b, h, i, j SCORE_OPERANDS_ARG))
-        return -INFINITY;
+    if (j < first || j >= end)
+        return false;
+    return unmasked(a, at, e, LISTED(b, h, i, j), b, h, i, j SCORE_OPERANDS_ARG);
+}
+
+/* The final score of query i and key j, which it sees, from s = scale * dot after softcap. Reads nothing
+ * beyond the batch's lengths. */
+static inline float biased(SHAPE_PARAMS, const struct extent e, const long b, const long h,
+                           const long i, const long j, float s SCORE_OPERANDS_PARAM)
+{
 #if HAS_BIAS
     s += LOAD_BIAS(bias, at.bias + b * a.bias_stride[0] + h * a.bias_stride[1] +
                              i * a.bias_stride[2] + j * a.bias_stride[3]);
@@ -71,6 +70,16 @@ static inline float biased_score(SHAPE_PARAMS, const struct extent e, const long
     s += slopes[at.slopes + h] * (float)(j - i - e.diagonal);
 #endif
     return s;
+}
+
+/* Likewise of any pair; -INFINITY if it is hidden, whatever s is. first and end as for visible(). */
+static inline float biased_score(SHAPE_PARAMS, const struct extent e, const long first,
+                                 const long end, const long b, const long h, const long i,
+                                 const long j, const float s SCORE_OPERANDS_PARAM)
+{
+    if (!visible(a, at, e, first, end, b, h, i, j SCORE_OPERANDS_ARG))
+        return -INFINITY;
+    return biased(a, at, e, b, h, i, j, s SCORE_OPERANDS_ARG);
 }
 
 /* ---- pairs of a tile ------------------------------------------------------------------------ */

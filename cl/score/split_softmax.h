@@ -50,6 +50,9 @@ INLINE lanes scores_of_row(const int hides, SHAPE_PARAMS, const struct row_block
 
     if (hides || CHANGES_SCORES)
         row = score_row_at(a, block->e, block->b, block->head[r], block->query[r], j, count);
+#if HAS_BLOCKS
+    row.bits = block_bits_of(a, block->bits, block->b, block->head[r]);
+#endif
     for (int n = 0; n < count; n += SIMD_WIDTH) {
         lanes x = VECTOR(vload)(0, s + n);
         if (hides || CHANGES_SCORES) {

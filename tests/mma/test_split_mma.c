@@ -44,6 +44,12 @@ static const struct {
     {"INSTRUCTION=1 SUB_GROUPS=4 M_FRAGMENTS=2 BLOCK_N=64 Q_RESIDENT=0 KV_PARTS=1 SPLIT_K=3 EXP=2",
      "bf16 d16 causal=br totalq=70 totalkv=300 lse",
      {"b3 h8/1 q9 k170", "b70 h8/1 q1 k7"}},
+    {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=0 KV_PARTS=0 SPLIT_K=2 EXP=2",
+     "f16 d24/40 blocks=2x20:30:h mask=qk sinks lse",
+     {"b2 h8/2 q3 k170", "b2 h2/1 q19 k330", "h1 q1 k3"}},
+    {"INSTRUCTION=2 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=0 KV_PARTS=1 SPLIT_K=1 EXP=2",
+     "bf16 d16 blocks=16x48:3 page=16 pages=60 klen lse",
+     {"b2 h8/2 q3 k270", "b2 h2/1 q19 k330"}},
 };
 
 enum { NUM_CASES = sizeof cases / sizeof *cases };
@@ -180,7 +186,6 @@ Test(split_mma, refusals) {
         {"fwd f16 q3 k5 d8 kcache=f32", NULL, "of one dtype"},
         {"fwd f16 q3 k5 d8 scores=raw", NULL, "scores never lie in memory"},
         {"fwd f16 q3 k5 d8 dropout=0.1", NULL, "draws no dropout"},
-        {"fwd f16 q64 k64 d8 blocks=16x16:4", NULL, "block lists"},
         {"fwd f16 q3 k1000 d8", "SPLIT_K=16", "fewer than 64 keys"},
         {"fwd f16 q3 k5 d8", "SUB_GROUPS=4 BLOCK_N=32", "no whole fragments"},
         {"fwd f16 q3 k5 d8", "KV_PARTS=4 BLOCK_N=32", "a part are no whole fragments"},

@@ -57,6 +57,7 @@ static const struct {
     {NULL, "fwd f16 b64 h32/8 q4096 k4096 d128 causal=br totalq=32768 totalkv=32768 lse"},
     {NULL, "fwd f16 h16 q4096 k4096 d64 blocks=64x64:640"},
     {NULL, "fwd f32 h16 q4096 k4096 d64 blocks=64x64:640 mask=qk sinks lse"},
+    {NULL, "fwd f16 h32/4 q4 k32768 d128 blocks=64x64:512 mask=qk maskkeys=4 klen"},
     {NULL, "fwd f32 h32/8 q512 k4096 d128 kcache=f16 vcache=f16 bias=f16:qk"},
     {NULL, "bwd f16 b64 h32/8 q4096 k4096 d128 causal=br totalq=32768 totalkv=32768"},
     {NULL, "bwd f16 h16 q4096 k4096 d64 blocks=64x64:640"},

@@ -51,7 +51,7 @@ static void draw_results(struct rng *r, clattn_problem *p)
         p->lse = rng_one_in(r, 2);
         p->k_cache = draw_cache(r, p->dim_qk);
         p->v_cache = draw_cache(r, p->dim_v);
-        /* Seldom with block lists, which naive alone walks in pages. */
+        /* Seldom with block lists, which few families walk in pages. */
         if (rng_one_in(r, 5) && p->dropout == 0.0f && p->total_kv == 0 &&
             (p->block_q == 0 || rng_one_in(r, 4)))
             p->page_size = RNG_PICK(r, 1, 2, 3, 8, 13, 16, 16, 32, 48, 64, 100, 256);

@@ -75,7 +75,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     if (p->mask_keys)
         return "where the columns of a mask begin a tile of keys may be cut";
     if (p->block_q && p->page_size)
-        return "block lists of keys in pages are walked by naive alone";
+        return "this family does not walk block lists of keys in pages";
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which a fused family never forms";
     return reject(p, dev, least);

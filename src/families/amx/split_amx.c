@@ -5,6 +5,7 @@
 #include "families/family.h"
 #include "families/kernels/bf16_pairs.h"
 #include "families/kernels/block_sizes.h"
+#include "families/kernels/block_bits.h"
 #include "families/kernels/split.h"
 #include "families/registry.h"
 
@@ -46,7 +47,7 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
     (void)dev;
-    return ca_split_lanes_bytes(p, values[SPLIT_K_INDEX], WIDTH);
+    return ca_split_lanes_bytes(p, values[SPLIT_K_INDEX], WIDTH) + ca_block_bits_bytes(p);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -60,8 +61,6 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 
     if (why)
         return why;
-    if (p->block_q)
-        return CA_WALKS_NO_BLOCKS;
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which this family never forms";
     return reject(p, dev, least);
@@ -98,9 +97,10 @@ const struct ca_family ca_split_amx = {
     .source = ca_source_split_amx,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{"split", CA_SPLIT_ARGUMENTS, split_ndrange},
+    .stages = {CA_MARK_BLOCKS,
+               {"split", CA_SPLIT_ARGUMENTS, split_ndrange},
                {"combine", CA_COMBINE_ARGUMENTS, ca_combine_lanes_ndrange}},
-    .num_stages = 2,
+    .num_stages = 3,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

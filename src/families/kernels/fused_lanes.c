@@ -83,7 +83,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         [PV_COLUMNS_INDEX] = 8, [BLOCK_N_INDEX] = 24,      [BLOCKS_PER_TILE_INDEX] = 1};
 
     if (p->block_q && p->page_size)
-        return "block lists of keys in pages are walked by naive alone";
+        return "this family does not walk block lists of keys in pages";
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which a fused family never forms";
     return reject(p, dev, least);

@@ -70,6 +70,11 @@ size_t ca_split_workspace_bytes(const clattn_problem *p, size_t splits)
     return ca_split_rows(p) * splits * (p->dim_v + 2) * sizeof(cl_float);
 }
 
+size_t ca_seen_bytes(const clattn_problem *p)
+{
+    return (!p->block_q && (p->mask || p->bias) ? 32 : 1) * sizeof(cl_uint);
+}
+
 size_t ca_combine_bytes(size_t splits, size_t items)
 {
     return (3 * splits + items) * sizeof(cl_float);

@@ -36,7 +36,8 @@ enum { CA_COMBINED_COLUMNS = 32 }; /* of a group of combine */
 
 size_t ca_split_workspace_bytes(const clattn_problem *p, size_t splits);
 
-/* Local memory of combine. */
+/* Local memory of split in which tiles of keys are marked that some row sees; of combine. */
+size_t ca_seen_bytes(const clattn_problem *p);
 size_t ca_combine_bytes(size_t splits, size_t items);
 
 /* Work-groups of so many items. */

@@ -2,6 +2,7 @@
  * How it computes: cl/kernels/split_lanes.cl. */
 #include "device/capacity.h"
 #include "families/family.h"
+#include "families/kernels/block_bits.h"
 #include "families/kernels/split.h"
 #include "families/registry.h"
 
@@ -42,7 +43,8 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
     (void)dev;
-    return ca_split_lanes_bytes(p, values[SPLIT_K_INDEX], values[SIMD_WIDTH_INDEX]);
+    return ca_split_lanes_bytes(p, values[SPLIT_K_INDEX], values[SIMD_WIDTH_INDEX]) +
+           ca_block_bits_bytes(p);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -53,8 +55,6 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         [QK_DEPTH_INDEX] = 4,   [PV_ROWS_INDEX] = 1,        [PV_VECTORS_INDEX] = 8,
         [BLOCK_N_INDEX] = 16,   [PREFETCH_TILES_INDEX] = 0, [SPLIT_K_INDEX] = 1};
 
-    if (p->block_q)
-        return CA_WALKS_NO_BLOCKS;
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which this family never forms";
     return reject(p, dev, least);
@@ -132,9 +132,10 @@ const struct ca_family ca_split_lanes = {
     .source = ca_source_split_lanes,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{"split", CA_SPLIT_ARGUMENTS, split_ndrange},
+    .stages = {CA_MARK_BLOCKS,
+               {"split", CA_SPLIT_ARGUMENTS, split_ndrange},
                {"combine", CA_COMBINE_ARGUMENTS, ca_combine_lanes_ndrange}},
-    .num_stages = 2,
+    .num_stages = 3,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

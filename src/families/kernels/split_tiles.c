@@ -1,6 +1,7 @@
 /* The forward for few queries and many keys, on GPUs: the keys of a kv head are split over groups.
  * How it computes: cl/kernels/split_tiles.cl. */
 #include "device/capacity.h"
+#include "families/kernels/block_bits.h"
 #include "families/kernels/block_sizes.h"
 #include "families/kernels/split.h"
 #include "families/registry.h"
@@ -60,7 +61,8 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
     const size_t queries = values[BLOCK_M_INDEX] * threads * thread_columns(values, p->dim_qk);
     const size_t shared =
         ca_larger(threads * (weights + 4), items * thread_columns(values, p->dim_v));
-    const size_t split = (queries + shared + weights + 3 * pairs) * sizeof(cl_float);
+    const size_t split =
+        (queries + shared + weights + 3 * pairs) * sizeof(cl_float) + ca_seen_bytes(p);
 
     /* Compilers align what lies beside the tiles. */
     return ca_larger(split, ca_combine_bytes(values[SPLIT_K_INDEX], items)) + 64;
@@ -75,7 +77,7 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
     (void)dev;
-    return ca_split_workspace_bytes(p, values[SPLIT_K_INDEX]);
+    return ca_split_workspace_bytes(p, values[SPLIT_K_INDEX]) + ca_block_bits_bytes(p);
 }
 
 static void split_ndrange(const clattn_problem *p, const size_t *values,
@@ -98,8 +100,6 @@ static void combine_ndrange(const clattn_problem *p, const size_t *values,
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
     (void)dev;
-    if (p->block_q)
-        return CA_WALKS_NO_BLOCKS;
     if (p->scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";
     if (ca_split_rows_per_kv_head(p) > CL_UINT_MAX)
@@ -172,9 +172,10 @@ const struct ca_family ca_split_tiles = {
     .source = ca_source_split_tiles,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{"split", CA_SPLIT_ARGUMENTS, split_ndrange},
+    .stages = {CA_MARK_BLOCKS,
+               {"split", CA_SPLIT_ARGUMENTS, split_ndrange},
                {"combine", CA_COMBINE_ARGUMENTS, combine_ndrange}},
-    .num_stages = 2,
+    .num_stages = 3,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

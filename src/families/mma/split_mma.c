@@ -1,6 +1,7 @@
 /* split_mma: forward attention for few queries and many keys by matrix instructions; see
  * cl/kernels/split_mma.cl. */
 #include "device/capacity.h"
+#include "families/kernels/block_bits.h"
 #include "families/kernels/block_sizes.h"
 #include "families/kernels/split.h"
 #include "families/mma/fragments.h"
@@ -124,7 +125,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
     const size_t places = rows + (p->page_size ? 4 * keys : 1);
     const size_t split =
         elements * sizeof(cl_ushort) + values[SUB_GROUPS_INDEX] * rows * sizeof(cl_float) +
-        places * sizeof(cl_long) +
+        places * sizeof(cl_long) + ca_seen_bytes(p) +
         (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
 
     /* Compilers align what lies beside the tiles. */
@@ -140,7 +141,7 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
     (void)dev;
-    return ca_split_workspace_bytes(p, values[SPLIT_K_INDEX]);
+    return ca_split_workspace_bytes(p, values[SPLIT_K_INDEX]) + ca_block_bits_bytes(p);
 }
 
 static void split_ndrange(const clattn_problem *p, const size_t *values,
@@ -168,8 +169,6 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         return reason;
     if (p->dropout > 0.0f)
         return "this family draws no dropout, which is for training";
-    if (p->block_q)
-        return CA_WALKS_NO_BLOCKS;
     if (ca_split_rows_per_kv_head(p) > CL_UINT_MAX || p->seq_kv > CL_INT_MAX)
         return "more rows or keys of a kv head than 32 bits count";
     return NULL;
@@ -272,9 +271,10 @@ const struct ca_family ca_split_mma = {
     .source = ca_source_split_mma,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{"split", CA_SPLIT_ARGUMENTS, split_ndrange},
+    .stages = {CA_MARK_BLOCKS,
+               {"split", CA_SPLIT_ARGUMENTS, split_ndrange},
                {"combine", CA_COMBINE_ARGUMENTS, combine_ndrange}},
-    .num_stages = 2,
+    .num_stages = 3,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

@@ -1,0 +1,88 @@
+/* Which tiles of keys split_lanes goes over: those that block lists, or else a mask and a bias, hide from all
+ * rows of a block are left out. Of a mask or a bias that means to look at its pairs just before they are
+ * needed; the first that is visible is enough. Needs BLOCK_N, split_rows.h, key_lanes.h. */
+#ifndef CLATTN_SPLIT_SEEN_H
+#define CLATTN_SPLIT_SEEN_H
+#include "cpu/split_rows.h"
+#include "score/blocks.h"
+
+#define MARKS_TILES (!HAS_BLOCKS && (HAS_MASK || HAS_BIAS))
+#define SKIPS_TILES (HAS_BLOCKS || MARKS_TILES)
+
+#if MARKS_TILES
+/* Whether mask and bias may let row r see one of count keys from key j on, none of which is cut off by the
+ * beginning of a mask of the last keys. */
+INLINE bool may_see(SHAPE_PARAMS, const struct row_block *block, const int r, const long j,
+                    const int count SCORE_OPERANDS_PARAM)
+{
+    bool sees = true;
+
+#if HAS_MASK
+    const __global uchar *p = mask + at.mask + block->b * a.mask_stride[0] +
+                              block->head[r] * a.mask_stride[1] + block->query[r] * a.mask_stride[2] +
+                              (j - MASK_BEGIN(block->e)) * a.mask_stride[3];
+    sees = false;
+    for (int n = 0; n < count && !sees; n++)
+        sees = p[n * a.mask_stride[3]] != 0;
+#endif
+#if HAS_BIAS
+    const __global bias_storage *biases =
+        bias + at.bias + block->b * a.bias_stride[0] + block->head[r] * a.bias_stride[1] +
+        block->query[r] * a.bias_stride[2] + j * a.bias_stride[3];
+    bool finds = false;
+    for (int n = 0; n < count && sees && !finds; n++)
+        finds = LOAD_BIAS(biases, n * a.bias_stride[3]) != -INFINITY;
+    sees = sees && finds;
+#endif
+    return sees;
+}
+
+/* Whether rows r - 1 and r have the same mask and bias. */
+INLINE bool looks_alike(const struct attention_shape a, const struct row_block *block, const int r)
+{
+    const long heads = block->head[r] - block->head[r - 1];
+    const long queries = block->query[r] - block->query[r - 1];
+    bool alike = true;
+
+#if HAS_MASK
+    alike = alike && heads * a.mask_stride[1] + queries * a.mask_stride[2] == 0;
+#endif
+#if HAS_BIAS
+    alike = alike && heads * a.bias_stride[1] + queries * a.bias_stride[2] == 0;
+#endif
+    return alike;
+}
+
+/* Whether a row may see one of the keys from j to before end. */
+INLINE bool is_seen(SHAPE_PARAMS, const struct row_block *block, const long j,
+                    const long end SCORE_OPERANDS_PARAM)
+{
+    bool sees = HAS_MASK_KEYS && j < MASK_BEGIN(block->e);
+
+    for (int r = 0; r < block->rows && !sees; r++)
+        if (r == 0 || !looks_alike(a, block, r))
+            sees = may_see(a, at, block, r, j, (int)(end - j) SCORE_OPERANDS_ARG);
+    return sees;
+}
+#endif
+
+/* The tile from key j on, or the first after it that some row may see; end if there is none. Tiles count
+ * from begin. */
+INLINE long next_seen_tile(SHAPE_PARAMS, const struct row_block *block, const long begin, long j,
+                           const long end SCORE_OPERANDS_PARAM)
+{
+#if HAS_BLOCKS
+    return next_tile_of_rows(a, block->bits, block->b, block->kv_head, block->row, block->rows,
+                             begin, j, end, BLOCK_N);
+#elif MARKS_TILES
+    while (j < end) {
+        const long tile_end = min(begin + ((j - begin) / BLOCK_N + 1) * BLOCK_N, end);
+        if (is_seen(a, at, block, j, tile_end SCORE_OPERANDS_ARG))
+            break;
+        j = tile_end;
+    }
+#endif
+    return j;
+}
+
+#endif
