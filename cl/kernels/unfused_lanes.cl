@@ -14,6 +14,8 @@
  *            columns beyond the last are 0; neither is stored.
  * Hidden     The product of a weight of 0 and a value that is not finite is NaN. So an output that
  *            is NaN is computed again from the keys that the query sees alone.
+ * Blocks     Of tiles of which the lists list no pair the scores are -INFINITY without products, and weights
+ *            are not multiplied. The lists' bits are in the workspace, behind the scores if they are there.
  * Prefetch   While the exponentials of a row are computed, the next row's scores are fetched.
  * Tunables   src/families/tunables/unfused_lanes.def, all defined by the host; no fallbacks
  *            here. */
@@ -45,15 +47,24 @@
 #define V_PANELS ((V_VECTORS + REGISTER_VECTORS - 1) / REGISTER_VECTORS)
 #define V_REST (V_VECTORS - (V_PANELS - 1) * REGISTER_VECTORS) /* vectors in the last panel */
 #define STRIPS ((BLOCK_M + REGISTER_ROWS - 1) / REGISTER_ROWS)
-#define HAS_RANGE (HAS_WINDOW || HAS_Q_LENGTHS || HAS_KV_LENGTHS)
+#define HAS_RANGE (HAS_WINDOW || HAS_Q_LENGTHS || HAS_KV_LENGTHS || HAS_BLOCKS)
 
 /* The score matrix between the kernels: the output if weights are wanted, which overwrite it, else
  * the workspace, which is null where it is not needed. */
 #define SCORE_MATRIX_PARAM SCORES_PARAM, __global float *workspace
 #if SCORES == SCORES_WEIGHTS
 #define SCORE_MATRIX (scores + at.scores)
+#define BLOCK_BITS_BEGIN(a) 0
 #else
 #define SCORE_MATRIX (workspace + at.workspace)
+#define BLOCK_BITS_BEGIN(a) ((a).batch * (a).heads * (a).seq_q * (a).seq_kv)
+#endif
+#include "score/mark_blocks.h"
+#if HAS_BLOCKS
+#define BITS_OF(b, h) block_bits_of(a, workspace + at.workspace + BLOCK_BITS_BEGIN(a), b, h)
+#define LISTS_SOME(b, h, i, queries, j, end) lists_some(BITS_OF(b, h), i, queries, j, end)
+#else
+#define LISTS_SOME(b, h, i, queries, j, end) true
 #endif
 /* Whether the scores of hidden pairs are handed out too. */
 #define EVERY_PAIR (SCORES == SCORES_RAW || SCORES == SCORES_SOFTCAP)
@@ -234,9 +245,19 @@ NOINLINE void compute_scores(SHAPE_PARAMS, const struct extent e, const long bh,
 #endif
                 continue;
             }
+            if (!EVERY_PAIR && !LISTS_SOME(b, h, i, rows, j, min(j + PANEL, j_end))) {
+                store_hidden(a, bh, i, rows, j, vectors, SCORE_MATRIX);
+#if SCORES == SCORES_BIAS
+                store_hidden(a, bh, i, rows, j, vectors, scores + at.scores);
+#endif
+                continue;
+            }
             multiply_panel(rows, strip, panel, runs, products);
             for (int r = 0; r < rows; r++) {
-                const struct score_row row = score_row_at(a, e, b, h, i + r, j, PANEL);
+                struct score_row row = score_row_at(a, e, b, h, i + r, j, PANEL);
+#if HAS_BLOCKS
+                row.bits = BITS_OF(b, h);
+#endif
                 for (int m = 0; m < vectors; m++)
                     store_scores(a, at, row, m * SIMD_WIDTH,
                                  products[r * REGISTER_VECTORS + m] SCORE_OPERANDS_ARG SCORES_ARG,
@@ -495,13 +516,15 @@ NOINLINE void compute_values(SHAPE_PARAMS, const struct extent e, const long i0,
         sums[n] = 0.0f;
     for (long j0 = begin; j0 < end; j0 += BLOCK_N) {
         const long j1 = min(j0 + BLOCK_N, end);
+        if (!LISTS_SOME(b, h, i0, used_end - i0, j0, j1))
+            continue;
         pack_values(a, v, j0, j1 - j0, panels);
         for (long i = i0; i < used_end; i += REGISTER_ROWS) {
             const int rows = min((long)REGISTER_ROWS, used_end - i);
             const long seen = HAS_DROPOUT ? first_key(a, e, i) / 4 * 4 : first_key(a, e, i);
             const long from = max(j0, seen), to = min(j1, end_key(a, e, i + rows - 1));
             const int count = to - from;
-            if (count <= 0)
+            if (count <= 0 || !LISTS_SOME(b, h, i, rows, from, to))
                 continue;
             load_weights(a, at, p + i * a.seq_kv + from, dropout_head(at, b, h), i, rows, from, count,
                          strip);

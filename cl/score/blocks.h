@@ -152,6 +152,13 @@ INLINE long run_begin(const struct block_bits bits, const struct block_rows rows
     return clamp(c * BLOCK_KV, j, max(j, end));
 }
 
+/* Whether one of `queries` queries from i on sees a key from j to before end. */
+INLINE bool lists_some(const struct block_bits bits, const long i, const long queries, const long j,
+                       const long end)
+{
+    return run_begin(bits, block_rows_of(i, queries), j, end) < end;
+}
+
 /* The end of the run of keys that begins with j, no later than end. In what one row sees it ends as well
  * where columns begin or cease to be full. */
 INLINE long run_end(const struct block_bits bits, const struct block_rows rows, const long j,

@@ -45,9 +45,6 @@ enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_DO) | CA_STARTS | \
      CA_BIT(CA_WORKSPACE))
 
-/* Why a family refuses block lists. */
-#define CA_WALKS_NO_BLOCKS "tiles are listed, and this family does not read block lists"
-
 /* Beside the workspace's bit: the stage only reads it. */
 #define CA_READ_ONLY CA_BIT(CA_NUM_ARGUMENTS)
 /* In its place: the stage, or with CA_READ_ONLY its use of the workspace, is of problems with block lists

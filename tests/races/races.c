@@ -148,6 +148,8 @@ static const struct item items[] = {
      "fwd f16 b2 h2/1 q19 k43 d16/8 page=5 pages=20 causal=br klen"},
     {"fused_lanes", SMALL_LANES " BLOCKS_PER_TILE=2 BALANCE_CAUSAL=0",
      "fwd f32 h2 q21 k43 d6 blocks=7x8:12 mask=qk"},
+    {"unfused_lanes", SMALL_PANELS " SOFTMAX_ROWS=4",
+     "fwd f32 h2/1 q19 k150 d10/9 blocks=7x8:30:h mask=qk lse"},
     {"split_lanes", SMALL_SPLITS " BLOCK_M=4 PREFETCH_TILES=1 SPLIT_K=2",
      "fwd f32 h2/1 q5 k90 d6 blocks=2x7:12:h mask=qk lse"},
     {"split_tiles", SMALL_THREAD_GROUPS " BLOCK_M=4 LOAD_WIDTH=4 EARLY_V=0 SPLIT_K=2",

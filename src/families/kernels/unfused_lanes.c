@@ -1,5 +1,6 @@
 /* The family for CPUs whose scores exist in memory: cl/kernels/unfused_lanes.cl says how. */
 #include "device/capacity.h"
+#include "families/kernels/block_bits.h"
 #include "families/kernels/unfused.h"
 #include "families/registry.h"
 
@@ -60,14 +61,19 @@ static void values_ndrange(const clattn_problem *p, const size_t *values,
         {round_up_divide(p->seq_q, values[BLOCK_M_INDEX]), p->batch * p->heads, 1}, {1, 1, 1}};
 }
 
+/* The bits of block lists come last. */
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    return ca_unfused_workspace_bytes(p, values, dev) + ca_block_bits_bytes(p);
+}
+
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
     /* The least private memory that any choice of tunables needs. */
     static const size_t least[NUM_TUNABLES] = {
         [SIMD_WIDTH_INDEX] = 4, [REGISTER_VECTORS_INDEX] = 1, [REGISTER_ROWS_INDEX] = 1,
         [BLOCK_N_INDEX] = 64,   [BLOCK_M_INDEX] = 16,         [SOFTMAX_ROWS_INDEX] = 1};
-    if (p->block_q)
-        return CA_WALKS_NO_BLOCKS;
     const char *why = ca_unfused_unsupported(p, dev);
 
     return why ? why : reject(p, dev, least);
@@ -125,14 +131,15 @@ const struct ca_family ca_unfused_lanes = {
     .source = ca_source_unfused_lanes,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{"scores", CA_UNFUSED_SCORES_ARGUMENTS, scores_ndrange},
+    .stages = {CA_MARK_BLOCKS,
+               {"scores", CA_UNFUSED_SCORES_ARGUMENTS, scores_ndrange},
                {"softmax", CA_UNFUSED_SOFTMAX_ARGUMENTS, softmax_ndrange},
                {"values", CA_UNFUSED_VALUES_ARGUMENTS, values_ndrange}},
-    .num_stages = 3,
+    .num_stages = 4,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
-    .workspace_bytes = ca_unfused_workspace_bytes,
+    .workspace_bytes = workspace_bytes,
     .private_bytes = private_bytes,
     .preference = preference,
 };
