@@ -49,6 +49,8 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
     return values[M_FRAGMENTS_INDEX] * f->queries * (sums + q_halves / 2) / f->lanes;
 }
 
+enum { PLACE_WORDS = 80 };
+
 /* The least blocks are taken as they are: there is nothing else to choose. */
 static int spills(const clattn_problem *p, const size_t *values)
 {
@@ -58,8 +60,12 @@ static int spills(const clattn_problem *p, const size_t *values)
     const int held = values[Q_RESIDENT_INDEX] || values[M_FRAGMENTS_INDEX] > 1;
     const int least = values[BLOCK_N_INDEX] <= 16 && !held;
 
+    /* Where operands are held twice, compilers were seen to keep places of rows in pages as well. */
+    const size_t places = p->page_size && f->replicas > 1 ? PLACE_WORDS : 0;
+
     return !least && ca_fragment_spills(f, p, rows * values[BLOCK_N_INDEX] / f->lanes,
-                                        rows * padded_dim_v(p, f) / f->lanes, held ? queries : 0);
+                                        rows * padded_dim_v(p, f) / f->lanes,
+                                        (held ? queries : 0) + places);
 }
 
 /* Follows the layout of local memory in cl/kernels/fused_mma.cl. */
