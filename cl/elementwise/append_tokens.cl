@@ -30,6 +30,7 @@
  * window_right is the length of the tables; scale + softcap is base^(-2 / ROTARY_DIM). */
 #include "common/builtins.h"
 #include "common/quantize_block.h"
+#include "cpu/prefetch.h"
 #include "cpu/simd_storage.h"
 
 #define CHUNK 32 /* columns that are loaded at a time: a block */
@@ -132,6 +133,22 @@ INLINE void store_bytes(const ints x, __global uchar *p)
     ((__global struct unaligned_bytes *)p)->x = VECTOR(convert_uchar)(x & 255);
 }
 
+/* The scale of a block. Of vectors PoCL has an instruction that rounds, of one value a function. */
+INLINE void store_scale(const bool finite, const float scale, __global ushort *to)
+{
+#if SIMD_WIDTH >= 8
+    VECTOR(ushort) y;
+
+    STORE_HALVES((lanes)(scale), 0, (half *)&y);
+    *to = finite ? y.s0 : (ushort)0x7e00;
+#else
+    if (finite)
+        vstore_half_rte(scale, 0, (__global half *)to);
+    else
+        *to = 0x7e00;
+#endif
+}
+
 /* Makes a block of a chunk (clattn/quantize.h). */
 INLINE void store_block(const int format, lanes *x, __global uchar *block)
 {
@@ -158,10 +175,7 @@ INLINE void store_block(const int format, lanes *x, __global uchar *block)
     const float scale = q8 ? fabs(over_127(most)) : peak * -0.125f;
     const bool zeros = !finite || fabs(scale) < LEAST_SCALE;
     const float factor = zeros ? 0.0f : reciprocal(scale);
-    if (finite)
-        vstore_half_rte(scale, 0, (__global half *)block);
-    else
-        *(__global ushort *)block = 0x7e00;
+    store_scale(finite, scale, (__global ushort *)block);
     UNROLL
     for (int v = 0; v < VECTORS; v++)
         x[v] = zeros ? (lanes)(0.0f) : x[v] * factor;
@@ -282,6 +296,42 @@ INLINE struct token token_of(const struct attention_shape a, const long number)
 
 /* ---- the kernels ---------------------------------------------------------------------------- */
 
+/* Whether both halves of what is rotated are whole chunks of an item: each is then loaded once for both. */
+#define WHOLE_HALVES (ROTARY == HALVES && WHOLE_ROWS && UNIT_IN && ROTARY_DIM / 2 % CHUNK == 0)
+#if WHOLE_HALVES
+/* The first ROTARY_DIM columns of a row, turned, to a row of a cache that starts at position `first`. */
+INLINE void turn_halves(const __global storage *row, const struct turn *turn, const int format,
+                        __global void *cache, const long first, const long to_step, const int dim)
+{
+    const int middle = ROTARY_DIM / 2;
+
+    for (int c = 0; c < middle; c += CHUNK) {
+        const lanes *cosine = turn->cosine + c / SIMD_WIDTH, *sine = turn->sine + c / SIMD_WIDTH;
+        lanes x[VECTORS], y[VECTORS];
+        UNROLL
+        for (int v = 0; v < VECTORS; v++) {
+            const lanes low = LOAD_VECTOR(row + c + v * SIMD_WIDTH);
+            const lanes high = LOAD_VECTOR(row + middle + c + v * SIMD_WIDTH);
+            const int w = v + middle / SIMD_WIDTH;
+            x[v] = fma(low, cosine[v], high * sine[v]);
+            y[v] = fma(high, cosine[w], low * sine[w]);
+        }
+        store_chunk(format, x, cache, first, to_step, c, dim);
+        store_chunk(format, y, cache, first, to_step, middle + c, dim);
+    }
+}
+#endif
+
+/* Fetches a row that comes later: streams of a head are short, and processors do not see the next one's
+ * beginning. */
+INLINE void fetch_row(const __global storage *row, const long columns)
+{
+#if GROUP_ITEMS == 1 && UNIT_IN && WHOLE_ROWS
+    for (long c = 0; c < columns; c += 64 / (long)sizeof(storage))
+        PREFETCH_L1(row + c);
+#endif
+}
+
 /* Columns from share.column on of a row, to a row of a cache that starts at position `first`. */
 INLINE void append_row(const struct share share, const __global storage *row, const long step,
                        const long columns, const bool rotates, const struct turn *turn,
@@ -290,8 +340,15 @@ INLINE void append_row(const struct share share, const __global storage *row, co
 {
     const int end = end_of(share, columns);
     lanes x[VECTORS];
+    int begin = share.column;
 
-    for (int c = share.column; c < end; c += CHUNK) {
+#if WHOLE_HALVES
+    if (rotates) {
+        turn_halves(row, turn, format, cache, first, to_step, (int)columns);
+        begin = ROTARY_DIM;
+    }
+#endif
+    for (int c = begin; c < end; c += CHUNK) {
         const int v = (c - share.column) / SIMD_WIDTH;
 #if ROTARY
         load_chunk(row, step, c, (int)columns, rotates, turn->cosine + v, turn->sine + v, x);
@@ -302,14 +359,17 @@ INLINE void append_row(const struct share share, const __global storage *row, co
     }
 }
 
-/* The rows of kv head h, of an item's tokens: of k (rotates) or of v, to its cache from element `at` on. */
+/* The rows of kv head h, of an item's tokens: of k (rotates) or of v, to its cache from element `at` on;
+ * soon: of the head's rows that come after these. */
 INLINE void append_head(const struct share share, const struct token *tokens, const struct turn *turns,
                         const long h, const bool rotates, const __global storage *rows,
-                        const long *stride, const long columns, const int format,
+                        const long *stride, const long columns, const __global storage *soon,
+                        const long *soon_stride, const long soon_columns, const int format,
                         __global void *cache, const long at, const long *to_stride)
 {
     for (int t = 0; t < TOKENS && t < share.count; t++) {
         const struct token token = tokens[t];
+        fetch_row(soon + token.b * soon_stride[0] + token.i * soon_stride[2], soon_columns);
         if (token.lies)
             append_row(share,
                        rows + token.b * stride[0] + h * stride[1] + token.i * stride[2],
@@ -350,10 +410,13 @@ void append_tokens(PARAMETERS_append_tokens)
     }
     FIND_TURNS(share, turns);
     for (long h = share.first_head; h < a.kv_heads; h += HEAD_GROUPS) {
-        append_head(share, tokens, turns, h, true, k + at.k, a.k_stride, a.dim_qk, TO_K, k_cache,
-                    at.dk, a.dk_stride);
-        append_head(share, tokens, turns, h, false, v + at.v, a.v_stride, a.dim_v, TO_V, v_cache,
-                    at.dv, a.dv_stride);
+        const long soon = min(h + HEAD_GROUPS, a.kv_heads - 1);
+        append_head(share, tokens, turns, h, true, k + at.k, a.k_stride, a.dim_qk,
+                    v + at.v + h * a.v_stride[1], a.v_stride, a.dim_v, TO_K, k_cache, at.dk,
+                    a.dk_stride);
+        append_head(share, tokens, turns, h, false, v + at.v, a.v_stride, a.dim_v,
+                    k + at.k + soon * a.k_stride[1], a.k_stride, a.dim_qk, TO_V, v_cache, at.dv,
+                    a.dv_stride);
     }
 }
 
