@@ -301,7 +301,7 @@ INLINE struct token token_of(const struct attention_shape a, const long number)
 #if WHOLE_HALVES
 /* The first ROTARY_DIM columns of a row, turned, to a row of a cache that starts at position `first`. */
 INLINE void turn_halves(const __global storage *row, const struct turn *turn, const int format,
-                        __global void *cache, const long first, const long to_step, const int dim)
+                        __global void *cache, const long first, const long to_step)
 {
     const int middle = ROTARY_DIM / 2;
 
@@ -316,8 +316,8 @@ INLINE void turn_halves(const __global storage *row, const struct turn *turn, co
             x[v] = fma(low, cosine[v], high * sine[v]);
             y[v] = fma(high, cosine[w], low * sine[w]);
         }
-        store_chunk(format, x, cache, first, to_step, c, dim);
-        store_chunk(format, y, cache, first, to_step, middle + c, dim);
+        store_chunk(format, x, cache, first, to_step, c, c + CHUNK);
+        store_chunk(format, y, cache, first, to_step, middle + c, middle + c + CHUNK);
     }
 }
 #endif
@@ -332,6 +332,36 @@ INLINE void fetch_row(const __global storage *row, const long columns)
 #endif
 }
 
+/* Columns c .. of a row, at most CHUNK and before end; `turn` is of columns from share.column on. */
+INLINE void append_chunk(const struct share share, const __global storage *row, const long step,
+                         const int c, const int end, const bool rotates, const struct turn *turn,
+                         const int format, __global void *cache, const long first,
+                         const long to_step)
+{
+    lanes x[VECTORS];
+
+#if ROTARY
+    const int v = (c - share.column) / SIMD_WIDTH;
+    load_chunk(row, step, c, end, rotates, turn->cosine + v, turn->sine + v, x);
+#else
+    load_chunk(row, step, c, end, false, 0, 0, x);
+#endif
+    store_chunk(format, x, cache, first, to_step, c, end);
+}
+
+#if WHOLE_ROWS
+/* The last columns of a row, which are no whole chunk: apart, so that others are moved without asking. */
+NOINLINE void append_rest(const struct share share, const __global storage *row, const long step,
+                          const int c, const int end, const bool rotates, const struct turn *turn,
+                          const int format, __global void *cache, const long first,
+                          const long to_step)
+{
+    append_chunk(share, row, step, c, end, rotates, turn, format, cache, first, to_step);
+}
+#else
+#define append_rest append_chunk
+#endif
+
 /* Columns from share.column on of a row, to a row of a cache that starts at position `first`. */
 INLINE void append_row(const struct share share, const __global storage *row, const long step,
                        const long columns, const bool rotates, const struct turn *turn,
@@ -339,24 +369,18 @@ INLINE void append_row(const struct share share, const __global storage *row, co
                        const long to_step)
 {
     const int end = end_of(share, columns);
-    lanes x[VECTORS];
-    int begin = share.column;
+    int c = share.column;
 
 #if WHOLE_HALVES
     if (rotates) {
-        turn_halves(row, turn, format, cache, first, to_step, (int)columns);
-        begin = ROTARY_DIM;
+        turn_halves(row, turn, format, cache, first, to_step);
+        c = ROTARY_DIM;
     }
 #endif
-    for (int c = begin; c < end; c += CHUNK) {
-        const int v = (c - share.column) / SIMD_WIDTH;
-#if ROTARY
-        load_chunk(row, step, c, (int)columns, rotates, turn->cosine + v, turn->sine + v, x);
-#else
-        load_chunk(row, step, c, (int)columns, false, 0, 0, x);
-#endif
-        store_chunk(format, x, cache, first, to_step, c, (int)columns);
-    }
+    for (; WHOLE_ROWS && c + CHUNK <= end; c += CHUNK)
+        append_chunk(share, row, step, c, c + CHUNK, rotates, turn, format, cache, first, to_step);
+    if (c < end)
+        append_rest(share, row, step, c, end, rotates, turn, format, cache, first, to_step);
 }
 
 /* The rows of kv head h, of an item's tokens: of k (rotates) or of v, to its cache from element `at` on;
