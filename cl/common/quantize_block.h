@@ -11,21 +11,30 @@
  * be 2.5 units in the last place off, the first Newton step leaves one unit at most, and from there the second
  * is rounded right for all significands but the one of only ones (Markstein, "Computation of elementary
  * functions on the IBM RISC System/6000 processor", 1990), whose reciprocal is one unit above a power of two. */
-static inline float reciprocal(const float x)
-{
-    const float y = 1.0f / x;
-    const float once = fma(fma(-x, y, 1.0f), y, y);
-    const float twice = fma(fma(-x, once, 1.0f), once, once);
+#define DEFINE_RECIPROCAL(name, type, as_type, as_ints)                                            \
+    static inline type name(const type x)                                                          \
+    {                                                                                              \
+        const type y = 1.0f / x;                                                                   \
+        const type once = fma(fma(-x, y, (type)(1.0f)), y, y);                                     \
+        const type twice = fma(fma(-x, once, (type)(1.0f)), once, once);                           \
+                                                                                                   \
+        return as_type(as_ints(twice) | (((as_ints(x) & 0x7fffff) == 0x7fffff) & 1));              \
+    }
 
-    return as_float(as_int(twice) | ((as_int(x) & 0x7fffff) == 0x7fffff));
-}
+DEFINE_RECIPROCAL(reciprocal, float, as_float, as_int)
+DEFINE_RECIPROCAL(reciprocals, float4, as_float4, as_int4)
 
 /* x / 127 rounded to nearest, for a normal quotient. */
-static inline float over_127(const float x)
-{
-    const float y = 0x1.020408p-7f; /* 1 / 127 to nearest */
-    const float z = x * y;
-    return fma(fma(-127.0f, z, x), y, z);
-}
+#define DEFINE_OVER_127(name, type)                                                                \
+    static inline type name(const type x)                                                          \
+    {                                                                                              \
+        const type y = 0x1.020408p-7f; /* 1 / 127 to nearest */                                    \
+        const type z = x * y;                                                                      \
+                                                                                                   \
+        return fma(fma((type)(-127.0f), z, x), y, z);                                              \
+    }
+
+DEFINE_OVER_127(over_127, float)
+DEFINE_OVER_127(four_over_127, float4)
 
 #endif

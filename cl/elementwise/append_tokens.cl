@@ -38,6 +38,7 @@
 #define IN_PLACE 2
 
 #include "elementwise/rotation.h"
+#include "elementwise/quantize_chunks.h"
 
 #if UNIT_IN
 #define IN_STEP(step) 1
@@ -114,84 +115,11 @@ INLINE void load_chunk(const __global storage *row, const long step, const int d
     }
 }
 
-/* Rounded to the nearest integer, away from zero at ties; |x| is below 2^22: what is added is the greatest
- * float below a half, so that sums of other numbers round to less than the next integer. */
-INLINE ints round_away(const lanes x)
+/* Where the block of column d is, in a row of a cache that starts at position `first`. */
+INLINE __global uchar *block_of_column(const int format, __global void *cache, const long first,
+                                const int d)
 {
-    const ints sign = VECTOR(as_int)(x) & (int)0x80000000;
-
-    return VECTOR(convert_int)(x + VECTOR(as_float)(sign | as_int(0x1.fffffep-2f)));
-}
-
-/* Bytes at any byte: PoCL's vstore() stores them one by one. */
-struct __attribute__((packed)) unaligned_bytes {
-    VECTOR(uchar) x;
-};
-
-INLINE void store_bytes(const ints x, __global uchar *p)
-{
-    ((__global struct unaligned_bytes *)p)->x = VECTOR(convert_uchar)(x & 255);
-}
-
-/* The scale of a block. Of vectors PoCL has an instruction that rounds, of one value a function. */
-INLINE void store_scale(const bool finite, const float scale, __global ushort *to)
-{
-#if SIMD_WIDTH >= 8
-    VECTOR(ushort) y;
-
-    STORE_HALVES((lanes)(scale), 0, (half *)&y);
-    *to = finite ? y.s0 : (ushort)0x7e00;
-#else
-    if (finite)
-        vstore_half_rte(scale, 0, (__global half *)to);
-    else
-        *to = 0x7e00;
-#endif
-}
-
-/* Makes a block of a chunk (clattn/quantize.h). */
-INLINE void store_block(const int format, lanes *x, __global uchar *block)
-{
-    const bool q8 = format == 1;
-    lanes most_lanes = fabs(x[0]);
-    ints odd = x[0] - x[0] != 0.0f;
-
-    UNROLL
-    for (int v = 1; v < VECTORS; v++) {
-        const lanes y = fabs(x[v]);
-        most_lanes = y > most_lanes ? y : most_lanes;
-        odd |= x[v] - x[v] != 0.0f;
-    }
-    const bool finite = !any_lane(odd);
-    const float most = max_lanes(most_lanes, 0.0f);
-    float peak = 0.0f;
-    if (!q8) {
-        float all[CHUNK];
-        for (int v = 0; v < VECTORS; v++)
-            VECTOR(vstore)(x[v], v, all);
-        for (int n = CHUNK - 1; n >= 0; n--)
-            peak = fabs(all[n]) == most ? all[n] : peak;
-    }
-    const float scale = q8 ? fabs(over_127(most)) : peak * -0.125f;
-    const bool zeros = !finite || fabs(scale) < LEAST_SCALE;
-    const float factor = zeros ? 0.0f : reciprocal(scale);
-    store_scale(finite, scale, (__global ushort *)block);
-    UNROLL
-    for (int v = 0; v < VECTORS; v++)
-        x[v] = zeros ? (lanes)(0.0f) : x[v] * factor;
-    if (q8) {
-        UNROLL
-        for (int v = 0; v < VECTORS; v++)
-            store_bytes(round_away(x[v]), block + 2 + v * SIMD_WIDTH);
-        return;
-    }
-    const ints most_of_four_bits = (ints)(15); /* min(vector, scalar) is wrong in Oclgrind 21.10 */
-    UNROLL
-    for (int v = 0; v < VECTORS / 2; v++) {
-        const ints low = min(VECTOR(convert_int)(x[v] + 8.5f), most_of_four_bits);
-        const ints high = min(VECTOR(convert_int)(x[v + VECTORS / 2] + 8.5f), most_of_four_bits);
-        store_bytes(low | high << 4, block + 2 + v * SIMD_WIDTH);
-    }
+    return (__global uchar *)cache + ((first + d) >> 5) * (format == 1 ? 34 : 18);
 }
 
 /* Stores a chunk of a row of a cache that starts at position `first`. */
@@ -199,7 +127,7 @@ INLINE void store_chunk(const int format, lanes *x, __global void *cache, const 
                         const long step, const int d, const int dim)
 {
     if (format) {
-        store_block(format, x, (__global uchar *)cache + ((first + d) >> 5) * (format == 1 ? 34 : 18));
+        store_block(format, x, block_of_column(format, cache, first, d));
         return;
     }
     __global cache_storage *p = (__global cache_storage *)cache + first;
@@ -304,17 +232,25 @@ INLINE void turn_halves(const __global storage *row, const struct turn *turn, co
                         __global void *cache, const long first, const long to_step)
 {
     const int middle = ROTARY_DIM / 2;
+    const int together = format == 1 && middle % (2 * CHUNK) == 0 ? TOGETHER / 2 : 1; /* chunks of a half */
 
-    for (int c = 0; c < middle; c += CHUNK) {
+    for (int c = 0; c < middle; c += together * CHUNK) {
         const lanes *cosine = turn->cosine + c / SIMD_WIDTH, *sine = turn->sine + c / SIMD_WIDTH;
-        lanes x[VECTORS], y[VECTORS];
+        lanes x[TOGETHER * VECTORS], *y = x + together * VECTORS;
         UNROLL
-        for (int v = 0; v < VECTORS; v++) {
+        for (int v = 0; v < together * VECTORS; v++) {
             const lanes low = LOAD_VECTOR(row + c + v * SIMD_WIDTH);
             const lanes high = LOAD_VECTOR(row + middle + c + v * SIMD_WIDTH);
             const int w = v + middle / SIMD_WIDTH;
             x[v] = fma(low, cosine[v], high * sine[v]);
             y[v] = fma(high, cosine[w], low * sine[w]);
+        }
+        if (together > 1) {
+            __global uchar *const low = block_of_column(format, cache, first, c);
+            __global uchar *const high = block_of_column(format, cache, first, middle + c);
+            __global uchar *const blocks[TOGETHER] = {low, low + 34, high, high + 34};
+            store_blocks_together(x, blocks);
+            continue;
         }
         store_chunk(format, x, cache, first, to_step, c, c + CHUNK);
         store_chunk(format, y, cache, first, to_step, middle + c, middle + c + CHUNK);
@@ -350,6 +286,28 @@ INLINE void append_chunk(const struct share share, const __global storage *row, 
 }
 
 #if WHOLE_ROWS
+/* Columns c .. c + TOGETHER * CHUNK - 1 likewise, to blocks of q8_0. */
+INLINE void append_together(const struct share share, const __global storage *row,
+                            const long step, const int c, const bool rotates,
+                            const struct turn *turn, __global void *cache, const long first)
+{
+    __global uchar *const begin = block_of_column(1, cache, first, c);
+    __global uchar *const blocks[TOGETHER] = {begin, begin + 34, begin + 68, begin + 102};
+    lanes x[TOGETHER * VECTORS];
+
+    UNROLL
+    for (int n = 0; n < TOGETHER; n++) {
+        const int d = c + n * CHUNK;
+#if ROTARY
+        const int v = (d - share.column) / SIMD_WIDTH;
+        load_chunk(row, step, d, d + CHUNK, rotates, turn->cosine + v, turn->sine + v, x + n * VECTORS);
+#else
+        load_chunk(row, step, d, d + CHUNK, false, 0, 0, x + n * VECTORS);
+#endif
+    }
+    store_blocks_together(x, blocks);
+}
+
 /* The last columns of a row, which are no whole chunk: apart, so that others are moved without asking. */
 NOINLINE void append_rest(const struct share share, const __global storage *row, const long step,
                           const int c, const int end, const bool rotates, const struct turn *turn,
@@ -376,6 +334,10 @@ INLINE void append_row(const struct share share, const __global storage *row, co
         turn_halves(row, turn, format, cache, first, to_step);
         c = ROTARY_DIM;
     }
+#endif
+#if WHOLE_ROWS
+    for (; format == 1 && c + TOGETHER * CHUNK <= end; c += TOGETHER * CHUNK)
+        append_together(share, row, step, c, rotates, turn, cache, first);
 #endif
     for (; WHOLE_ROWS && c + CHUNK <= end; c += CHUNK)
         append_chunk(share, row, step, c, c + CHUNK, rotates, turn, format, cache, first, to_step);

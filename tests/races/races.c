@@ -218,6 +218,8 @@ static const struct item items[] = {
     {"append_tokens", "SIMD_WIDTH=8 GROUP_ITEMS=1 HEAD_GROUPS=1",
      "append f16 h2 q3 k9 d64/32 kcache=q8_0 vcache=q4_0 slots pos rope=pairs:64:tables:40 "
      "queries"},
+    {"append_tokens", "SIMD_WIDTH=8 GROUP_ITEMS=1 HEAD_GROUPS=1 TOKENS=2 WHOLE_ROWS=1",
+     "append f16 h2 q3 k9 d128/160 kcache=q8_0 vcache=q8_0 klen rope=halves:128:10000"},
     {"append_tokens", "SIMD_WIDTH=4 GROUP_ITEMS=32 HEAD_GROUPS=2",
      "append f32 b2 h4/2 q3 k9 d40 cache=f16 page=4 pages=7 klen"},
 };

@@ -1,0 +1,122 @@
+/* From chunks of a row, 32 columns in vectors, to blocks of quantized values, as clattn/quantize.h says.
+ *
+ * Before including this: common/quantize_block.h, cpu/simd_storage.h; VECTORS, those of a chunk; CHUNK. */
+#ifndef CLATTN_QUANTIZE_CHUNKS_H
+#define CLATTN_QUANTIZE_CHUNKS_H
+
+/* Rounded to the nearest integer, away from zero at ties; |x| is below 2^22: what is added is the greatest
+ * float below a half, so that sums of other numbers round to less than the next integer. */
+INLINE ints round_away(const lanes x)
+{
+    const ints sign = VECTOR(as_int)(x) & (int)0x80000000;
+
+    return VECTOR(convert_int)(x + VECTOR(as_float)(sign | as_int(0x1.fffffep-2f)));
+}
+
+/* Bytes at any byte: PoCL's vstore() stores them one by one. */
+struct __attribute__((packed)) unaligned_bytes {
+    VECTOR(uchar) x;
+};
+
+INLINE void store_bytes(const ints x, __global uchar *p)
+{
+    ((__global struct unaligned_bytes *)p)->x = VECTOR(convert_uchar)(x & 255);
+}
+
+/* The scale of a block. Of vectors PoCL has an instruction that rounds, of one value a function. */
+INLINE void store_scale(const bool finite, const float scale, __global ushort *to)
+{
+#if SIMD_WIDTH >= 8
+    VECTOR(ushort) y;
+
+    STORE_HALVES((lanes)(scale), 0, (half *)&y);
+    *to = finite ? y.s0 : (ushort)0x7e00;
+#else
+    if (finite)
+        vstore_half_rte(scale, 0, (__global half *)to);
+    else
+        *to = 0x7e00;
+#endif
+}
+
+/* The largest of a chunk; *finite: whether all are. */
+INLINE float most_of_chunk(const lanes *x, bool *finite)
+{
+    lanes most = fabs(x[0]);
+    ints odd = x[0] - x[0] != 0.0f;
+
+    UNROLL
+    for (int v = 1; v < VECTORS; v++) {
+        const lanes y = fabs(x[v]);
+        most = y > most ? y : most;
+        odd |= x[v] - x[v] != 0.0f;
+    }
+    *finite = !any_lane(odd);
+    return max_lanes(most, 0.0f);
+}
+
+/* Makes a block of a chunk (clattn/quantize.h). */
+INLINE void store_block(const int format, lanes *x, __global uchar *block)
+{
+    const bool q8 = format == 1;
+    bool finite;
+    const float most = most_of_chunk(x, &finite);
+    float peak = 0.0f;
+    if (!q8) {
+        float all[CHUNK];
+        for (int v = 0; v < VECTORS; v++)
+            VECTOR(vstore)(x[v], v, all);
+        for (int n = CHUNK - 1; n >= 0; n--)
+            peak = fabs(all[n]) == most ? all[n] : peak;
+    }
+    const float scale = q8 ? fabs(over_127(most)) : peak * -0.125f;
+    const bool zeros = !finite || fabs(scale) < LEAST_SCALE;
+    const float factor = zeros ? 0.0f : reciprocal(scale);
+    store_scale(finite, scale, (__global ushort *)block);
+    UNROLL
+    for (int v = 0; v < VECTORS; v++)
+        x[v] = zeros ? (lanes)(0.0f) : x[v] * factor;
+    if (q8) {
+        UNROLL
+        for (int v = 0; v < VECTORS; v++)
+            store_bytes(round_away(x[v]), block + 2 + v * SIMD_WIDTH);
+        return;
+    }
+    const ints most_of_four_bits = (ints)(15); /* min(vector, scalar) is wrong in Oclgrind 21.10 */
+    UNROLL
+    for (int v = 0; v < VECTORS / 2; v++) {
+        const ints low = min(VECTOR(convert_int)(x[v] + 8.5f), most_of_four_bits);
+        const ints high = min(VECTOR(convert_int)(x[v + VECTORS / 2] + 8.5f), most_of_four_bits);
+        store_bytes(low | high << 4, block + 2 + v * SIMD_WIDTH);
+    }
+}
+
+/* Blocks of q8_0 that are made together: their maxima and reciprocals are a vector, where one after the other
+ * each would wait for a division. */
+#define TOGETHER 4
+
+/* Makes these, of TOGETHER chunks. */
+INLINE void store_blocks_together(const lanes *x, __global uchar *const *blocks)
+{
+    bool finite[TOGETHER];
+    float most[TOGETHER], scale[TOGETHER], factor[TOGETHER];
+
+    UNROLL
+    for (int n = 0; n < TOGETHER; n++)
+        most[n] = most_of_chunk(x + n * VECTORS, &finite[n]);
+    const float4 scales = fabs(four_over_127((float4)(most[0], most[1], most[2], most[3])));
+    const float4 factors = scales < LEAST_SCALE ? (float4)(0.0f) : reciprocals(scales);
+    vstore4(scales, 0, scale);
+    vstore4(factors, 0, factor);
+    UNROLL
+    for (int n = 0; n < TOGETHER; n++) {
+        store_scale(finite[n], scale[n], (__global ushort *)blocks[n]);
+        UNROLL
+        for (int v = 0; v < VECTORS; v++) {
+            const lanes y = finite[n] ? x[n * VECTORS + v] * factor[n] : (lanes)(0.0f);
+            store_bytes(round_away(y), blocks[n] + 2 + v * SIMD_WIDTH);
+        }
+    }
+}
+
+#endif
