@@ -4,8 +4,8 @@
 #include "families/amx/amx.h"
 #include "families/family.h"
 #include "families/kernels/bf16_pairs.h"
-#include "families/kernels/block_sizes.h"
 #include "families/kernels/block_bits.h"
+#include "families/kernels/block_sizes.h"
 #include "families/kernels/split.h"
 #include "families/registry.h"
 

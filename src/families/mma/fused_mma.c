@@ -63,9 +63,9 @@ static int spills(const clattn_problem *p, const size_t *values)
     /* Where operands are held twice, compilers were seen to keep places of rows in pages as well. */
     const size_t places = p->page_size && f->replicas > 1 ? PLACE_WORDS : 0;
 
-    return !least && ca_fragment_spills(f, p, rows * values[BLOCK_N_INDEX] / f->lanes,
-                                        rows * padded_dim_v(p, f) / f->lanes,
-                                        (held ? queries : 0) + places);
+    return !least &&
+           ca_fragment_spills(f, p, rows * values[BLOCK_N_INDEX] / f->lanes,
+                              rows * padded_dim_v(p, f) / f->lanes, (held ? queries : 0) + places);
 }
 
 /* Follows the layout of local memory in cl/kernels/fused_mma.cl. */
