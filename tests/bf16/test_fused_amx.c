@@ -169,7 +169,6 @@ Test(split_amx, refusals) {
         {"fwd f16 q3 k5 d8", NULL, "bf16 alone"},
         {"fwd bf16 q3 k5 d8 strict", NULL, "strict"},
         {"fwd bf16 q3 k5 d32 kcache=q8_0", NULL, "stored otherwise"},
-        {"fwd bf16 q3 k5 d8 blocks=2x2:2", NULL, "block lists"},
         {"fwd bf16 q3 k5 d8 scores=raw", NULL, "score matrix"}};
 
     families_expect_refusals("split_amx", refused, sizeof refused / sizeof *refused);
