@@ -12,6 +12,8 @@
  *   CONFIGURE_TILES(), RELEASE_TILES()   before the first product of a work-item, and after its last
  *   multiply_tiles()                     a product of up to 2 x 2 tiles
  *   STORE_SUMS(x, p)                     rounds a row of c, in which no subnormals are, to bf16, nearest even
+ *   STORE_SUMS_PAIR(x, y, p)             the same of two rows of which the second goes on where the first ends
+ *   TILES_FROM_BUFFERS, IN_BUFFER(p)     whether tiles can be loaded from where a buffer lies; so its p
  *
  * The instruction is TDPBF16PS (Intel, Software Developer's Manual, volume 2): the products of first and of
  * second values are summed up apart, each by fused multiply-adds, then both sums are added, and that to c;
@@ -116,6 +118,11 @@ NOINLINE void configure_tiles(void)
 
 #if EMULATE
 #define STORE_SUMS(x, p) STORE_BF16(x, p)
+#define STORE_SUMS_PAIR(x, y, p)                                                                   \
+    {                                                                                              \
+        STORE_BF16(x, p);                                                                          \
+        STORE_BF16(y, (p) + SIMD_WIDTH);                                                           \
+    }
 #else
 INLINE void store_sums(const lanes x, __global ushort *p)
 {
@@ -125,6 +132,23 @@ INLINE void store_sums(const lanes x, __global ushort *p)
     store_ushorts(y, p);
 }
 #define STORE_SUMS(x, p) store_sums((x), (p))
+
+INLINE void store_sums_pair(const lanes x, const lanes y, __global ushort *p)
+{
+    pair_words words;
+
+    __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(words) : "v"(x), "v"(y));
+    ((__global struct unaligned_pairs *)p)->x = words;
+}
+#define STORE_SUMS_PAIR(x, y, p) store_sums_pair((x), (y), (p))
+#endif
+
+/* Where clang itself compiles for the processor, as in PoCL, all of OpenCL's address spaces are one. */
+#ifdef __x86_64__
+#define TILES_FROM_BUFFERS 1
+#define IN_BUFFER(p) ((const uint *)(size_t)(p))
+#else
+#define TILES_FROM_BUFFERS 0
 #endif
 
 /* c = (zero ? 0 : c) + a b for `rows` times `columns` tiles (constants, 1 or 2), over `steps` tiles of the

@@ -16,10 +16,6 @@
 #if OPERAND_PAIRS
 #include "cpu/pairs.h"
 
-#if OPERAND_TILES
-#include "amx/tiles.h"
-#endif
-
 typedef uint operand;
 typedef const uint *spread;
 #define VALUES_IN_OPERAND 2
@@ -30,6 +26,10 @@ struct __attribute__((packed)) unaligned_pairs {
     pair_words x;
 };
 #define UNALIGNED_PAIRS(p) (((const __global struct unaligned_pairs *)(p))->x)
+
+#if OPERAND_TILES
+#include "amx/tiles.h"
+#endif
 
 /* Two neighbours along the depth of which `left` exist. */
 INLINE uint load_pair(const __global ushort *p, const long step, const int left)

@@ -16,6 +16,11 @@
 typedef float result;
 #define LOAD_RESULTS(p) VECTOR(vload)(0, (p))
 #define STORE_RESULTS(x, p) VECTOR(vstore)((x), 0, (p))
+#define STORE_RESULTS_PAIR(x, y, p)                                                                \
+    {                                                                                              \
+        VECTOR(vstore)((x), 0, (p));                                                               \
+        VECTOR(vstore)((y), 1, (p));                                                               \
+    }
 #define LOAD_RESULT(p, n) ((p)[n])
 #define STORE_RESULT(x, p, n) ((p)[n] = (x))
 #define UNIT_RESULT 1
@@ -24,6 +29,7 @@ typedef storage result;
 #define LOAD_RESULTS LOAD_VECTOR
 #if OPERAND_TILES
 #define STORE_RESULTS STORE_SUMS
+#define STORE_RESULTS_PAIR STORE_SUMS_PAIR
 #else
 #define STORE_RESULTS STORE_VECTOR
 #endif

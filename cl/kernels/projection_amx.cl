@@ -3,8 +3,8 @@
  *
  * Blocking   as in BLIS. A group packs w, as wide as its block and BLOCK_K deep, into panels of PANEL columns, which
  *            are to stay in L2: a row of a panel is pairs of neighbours of the depth. Then, for each strip of
- *            REGISTER_ROWS rows, x is packed STRIP_K deep, to stay in L1, and multiplied with all panels,
- *XX
+ *            REGISTER_ROWS rows, x is multiplied with all panels, STRIP_K deep so that it stays in L1: where it
+ *            lies, if its rows are as tiles take them (is_in_place()), else packed.
  * Registers  2 x 2 tiles of sums.
  * Ragged     Columns beyond the last repeat the last, rows and the depth beyond the last are 0; none is
  *            stored.
@@ -57,9 +57,10 @@ INLINE void pad_panels(const int num_columns, const int count, lanes *panels)
 
 /* tiles += strip . panels, from zeros if `zero`, of one panel or two. */
 NOINLINE void multiply_panels(const int rows, const int columns, const bool zero, const int steps,
-                              const uint *strip, const lanes *panels, lanes *tiles)
+                              const uint *strip, const long strip_row, const lanes *panels,
+                              lanes *tiles)
 {
-    const long strip_row = ROW_BYTES_OF(STRIP_ROW), row = sizeof(lanes);
+    const long row = sizeof(lanes);
     const long next_panel = PANEL_VECTORS * row, next_tile = REGISTER_ROWS * row;
 
     if (rows > TILE && columns > TILE)
@@ -74,13 +75,40 @@ NOINLINE void multiply_panels(const int rows, const int columns, const bool zero
         multiply_tiles_of(1, 1, zero, steps, strip, strip_row, panels, row, 0, tiles, row, 0);
 }
 
+/* Whether tiles can be loaded from where the strip lies in x, `count` of the depth of it: whole, its rows evenly
+ * spaced, and so that L1 can hold them (lines 2 KB apart share 1 of 32 sets or less). */
+INLINE bool is_in_place(const long *rows, const int num_rows, const long *depths, const int count)
+{
+    const long step = num_rows > 1 ? rows[1] - rows[0] : 0;
+    bool even = TILES_FROM_BUFFERS && num_rows == REGISTER_ROWS && count % STEP == 0 &&
+                step % 1024 != 0 && contiguous(UNIT_X_COLUMN, depths, count, count);
+
+    for (int r = 2; even && r < REGISTER_ROWS; r++)
+        even = rows[r] - rows[r - 1] == step;
+    return even;
+}
+
+/* Sums of one panel or two. */
+NOINLINE void store_tiles(const lanes *tiles, __global result *results, const long *rows,
+                          const int num_rows, const long *columns, const int num_columns)
+{
+    if (contiguous(UNIT_RESULT, columns, 2 * PANEL, num_columns)) {
+        for (int r = 0; r < num_rows; r++)
+            STORE_RESULTS_PAIR(tiles[r], tiles[r + REGISTER_ROWS], results + rows[r] + columns[0]);
+        return;
+    }
+    for (int p = 0; p < num_columns; p += PANEL)
+        store_tile((const float *)(tiles + p / PANEL * REGISTER_ROWS), results, rows, num_rows,
+                   columns + p, min(PANEL, num_columns - p));
+}
+
 /* The strip from row r of the block on, times the panels, which have `depth` of the depth. first, last: of
  * the block's depth. */
 NOINLINE void compute_strip(const struct block *b, const int r, const bool first, const bool last,
                             const __global ushort *x, const long *depths, const int depth,
                             const lanes *panels, __global result *results, lanes *sums)
 {
-    __attribute__((aligned(64))) uint strip[REGISTER_ROWS * STRIP_ROW];
+    __attribute__((aligned(64))) uint packed[REGISTER_ROWS * STRIP_ROW];
     const int rows = min(REGISTER_ROWS, b->rows - r), most = equal_part(depth, STRIP_K);
     const int num_panels = (b->columns + PANEL - 1) / PANEL;
 
@@ -89,11 +117,20 @@ NOINLINE void compute_strip(const struct block *b, const int r, const bool first
         const bool begins = first && k == 0, ends = last && k + count == depth;
         const bool wraps = k + count == depth; /* the next is of the next rows */
         const int next_row = wraps ? r + REGISTER_ROWS : r, next = wraps ? 0 : k + count;
-        pack_strip(x, b->x_rows + r, rows, depths + k, count, strip);
+        const uint *strip = packed;
+        long strip_row = ROW_BYTES_OF(STRIP_ROW);
+#if TILES_FROM_BUFFERS
+        if (is_in_place(b->x_rows + r, rows, depths + k, count)) {
+            strip = IN_BUFFER(x + b->x_rows[r] + depths[k]);
+            strip_row = (b->x_rows[r + 1] - b->x_rows[r]) * (long)sizeof(ushort);
+        }
+#endif
+        if (strip == packed)
+            pack_strip(x, b->x_rows + r, rows, depths + k, count, packed);
         for (int n = 0; n < num_panels; n += 2) {
             const int c = n * PANEL, columns = min(2 * PANEL, b->columns - c);
             lanes *tiles = sums + n * REGISTER_ROWS;
-            if (next_row < b->rows)
+            if (strip == packed && next_row < b->rows)
                 prefetch_strip(x, b->x_rows + next_row, min(REGISTER_ROWS, b->rows - next_row),
                                depths + next, min(most, depth - next), n / 2, (num_panels + 1) / 2);
             if (begins && !START_WITH_ZEROS)
@@ -102,12 +139,10 @@ NOINLINE void compute_strip(const struct block *b, const int r, const bool first
                               min(PANEL, columns - p), b->biases + c + p,
                               (float *)(tiles + p / PANEL * REGISTER_ROWS));
             multiply_panels(rows, columns, begins && START_WITH_ZEROS, TILES(PAIRS_OF(count)),
-                            strip, panels + n * PANEL_VECTORS + k / 2, tiles);
+                            strip, strip_row, panels + n * PANEL_VECTORS + k / 2, tiles);
             if (ends)
-                for (int p = 0; p < columns; p += PANEL)
-                    store_tile((const float *)(tiles + p / PANEL * REGISTER_ROWS), results,
-                               b->result_rows + r, rows, b->result_columns + c + p,
-                               min(PANEL, columns - p));
+                store_tiles(tiles, results, b->result_rows + r, rows, b->result_columns + c,
+                            columns);
         }
     }
 }

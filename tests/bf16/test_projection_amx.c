@@ -27,6 +27,11 @@ static const char *const projections[][2] = {
      "STRIP_K=32 BLOCK_K=64 BLOCK_M=32 BLOCK_N=32 SUMS_M=32 SPLIT_K=2"},
     {"proj bf16 q150 d300/70",
      "STRIP_K=128 BLOCK_K=64 BLOCK_M=256 BLOCK_N=128 SUMS_M=64 SPLIT_K=1"},
+    /* Strips whose tiles lie in x, that go on in another batch, and that end before whole steps. */
+    {"proj bf16 b2 q72 d112/70 x=16000.0.130.1",
+     "STRIP_K=64 BLOCK_K=128 BLOCK_M=256 BLOCK_N=128 SUMS_M=32 SPLIT_K=1"},
+    {"proj bf16 b2 q70 d192/40 x=16000.0.200.1 bias=bf16",
+     "STRIP_K=32 BLOCK_K=128 BLOCK_M=64 BLOCK_N=64 SUMS_M=64 SPLIT_K=2"},
     {"proj bf16 q1 d200/90 w=oi",
      "STRIP_K=256 BLOCK_K=256 BLOCK_M=32 BLOCK_N=64 SUMS_M=32 SPLIT_K=1"},
 };
