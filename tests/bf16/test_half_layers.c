@@ -1,0 +1,112 @@
+/* Layers in f16 and bf16, forward and backward, whose steps are all computed by the families of one kind of
+ * instruction (emulated where the device has it not), and by those that the device gets of itself, against double
+ * precision. */
+#include "tests/support/unoptimised.h"
+#include "tests/trials/multihead_case.h"
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(half_layers, .init = unoptimised, .timeout = 300);
+
+/* A way to compute, by operation; "" leaves the choice to the device. No pointers: it crosses processes. */
+struct way {
+    char layer[160];
+    char families[CLATTN_PROJECTION + 1][24];
+};
+
+#define ROUND "h4/2 q37 d40/24 causal=br model=72 packed io biases obias training"
+#define CROSS "b2 h4 q9 k70 d64 window=24,8 sinks model=33 cross=48 output=40 seqfirst training"
+#define ROWS "b2 h8/2 q3 k90 d32 causal=br klen model=64 cross=48 training"
+#define AMX                                                                                        \
+    {                                                                                              \
+        [CLATTN_FORWARD] = "fused_amx", "backward_amx", "projection_amx"                           \
+    }
+#define AMX_ROWS                                                                                   \
+    {                                                                                              \
+        [CLATTN_FORWARD] = "split_amx", "backward_amx", "projection_amx"                           \
+    }
+#define DOT                                                                                        \
+    {                                                                                              \
+        [CLATTN_FORWARD] = "fused_dot", "backward_dot", "projection_dot"                           \
+    }
+#define MMA                                                                                        \
+    {                                                                                              \
+        [CLATTN_FORWARD] = "fused_mma", "backward_mma", "projection_mma"                           \
+    }
+#define MMA_ROWS                                                                                   \
+    {                                                                                              \
+        [CLATTN_FORWARD] = "split_mma", "backward_mma", "projection_mma"                           \
+    }
+
+static struct way ways[] = {
+    {"layer fwd f16 " ROUND, {""}},    {"layer fwd f16 " CROSS, {""}},
+    {"layer fwd bf16 " ROUND, {""}},   {"layer fwd bf16 " CROSS, {""}},
+    {"layer fwd bf16 " ROWS, {""}},    {"layer fwd bf16 " ROUND, AMX},
+    {"layer fwd bf16 " CROSS, AMX},    {"layer fwd bf16 " ROWS, AMX_ROWS},
+    {"layer fwd bf16 " ROUND, DOT},    {"layer fwd bf16 " CROSS, DOT},
+    {"layer fwd f16 " ROUND, MMA},     {"layer fwd f16 " CROSS, MMA},
+    {"layer fwd bf16 " ROUND, MMA},    {"layer fwd bf16 " CROSS, MMA},
+    {"layer fwd f16 " ROWS, MMA_ROWS}, {"layer fwd bf16 " ROWS, MMA_ROWS},
+};
+
+/* Calls back with each step of the layer's plan: the family and the problem. */
+static void each_step(struct fixture *f, const struct way *way, const clattn_multihead *layer,
+                      void (*step)(struct fixture *f, const char *family,
+                                   const clattn_problem *problem, const char *wanted))
+{
+    clattn_multihead_plan *plan = layer_plan(f, layer);
+    clattn_multihead_info info = {.struct_size = sizeof info};
+    char family[64], problem_text[1024];
+
+    clattn_multihead_plan_describe(plan, &info);
+    for (const char *line = info.steps; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        clattn_problem problem;
+        cr_assert(sscanf(line, "%*[^:]: %63s (%*[^)]): %1023[^\n]", family, problem_text) == 2,
+                  "%s", line);
+        cr_assert(clattn_problem_parse(problem_text, &problem, NULL, 0) == CLATTN_SUCCESS);
+        if (problem.operation <= CLATTN_PROJECTION)
+            step(f, family, &problem, way->families[problem.operation]);
+    }
+    clattn_multihead_plan_release(plan);
+}
+
+static void force(struct fixture *f, const char *family, const clattn_problem *problem,
+                  const char *wanted)
+{
+    (void)family;
+    if (wanted[0])
+        cr_assert(clattn_tuning_override_set(f->context, problem, wanted, "") == CLATTN_SUCCESS,
+                  "%s: %s", wanted, f->log.last);
+}
+
+static void expect(struct fixture *f, const char *family, const clattn_problem *problem,
+                   const char *wanted)
+{
+    (void)f;
+    (void)problem;
+    if (wanted[0])
+        cr_expect(strcmp(family, wanted) == 0, "%s in place of %s", family, wanted);
+}
+
+ParameterizedTestParameters(half_layers, agree_with_double_precision) {
+    return cr_make_param_array(struct way, ways, sizeof ways / sizeof *ways);
+}
+
+ParameterizedTest(struct way *way, half_layers, agree_with_double_precision) {
+    clattn_multihead layer;
+    struct fixture f;
+    char reason[256];
+
+    fixture_open(&f);
+    cr_assert(clattn_multihead_parse(way->layer, &layer, reason, sizeof reason) == CLATTN_SUCCESS,
+              "'%s': %s", way->layer, reason);
+    const clattn_multihead gradients = layer_backward(&layer);
+    each_step(&f, way, &layer, force);
+    each_step(&f, way, &gradients, force);
+    each_step(&f, way, &layer, expect);
+    each_step(&f, way, &gradients, expect);
+    layer_case_pass(&f, &layer, 19);
+    fixture_close(&f);
+}
