@@ -182,6 +182,10 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         halve(values, 0);
     }
     values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
+    if (own == CA_MMA_SYNC && values[SPLIT_K_INDEX] > 1 && *rows > 64 && *columns > 64) {
+        halve(values, 0); /* ptxas spills what splits add to 128 x 128; these are as many */
+        values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
+    }
     while (reject(p, dev, values) && values[BLOCK_K_INDEX] > 16)
         values[BLOCK_K_INDEX] /= 2;
     if (reject(p, dev, values))
