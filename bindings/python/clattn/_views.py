@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 from typing import Any, Sequence
 
 import numpy as np
 
 from . import _declarations as c
+from . import _dlpack
 from .errors import InvalidArgument
 
 DTYPES = {"float32": c.F32, "float16": c.F16, "bfloat16": c.BF16}
@@ -19,13 +21,15 @@ class View:
     @offset and @strides count elements, @reach the bytes from the first element to behind the last."""
 
     __slots__ = ("name", "array", "shape", "strides", "dtype", "itemsize", "pointer", "buffer", "svm_bytes", "offset",
-                 "writeable", "on_device", "reach")
+                 "writeable", "on_device", "reach", "owner")
 
     def __init__(self, name: str, array: Any, shape: Sequence[int], byte_strides: Sequence[int], dtype: str,
-                 itemsize: int, *, pointer: int = 0, buffer: int = 0, svm_bytes: int = 0, byte_offset: int = 0, writeable: bool = True):
+                 itemsize: int, *, pointer: int = 0, buffer: int = 0, svm_bytes: int = 0, byte_offset: int = 0, writeable: bool = True,
+                 owner: Any = None):
         self.name, self.array, self.dtype, self.itemsize = name, array, dtype, itemsize
         self.shape = tuple(shape)
         self.pointer, self.buffer, self.svm_bytes, self.writeable = pointer, buffer, svm_bytes, writeable
+        self.owner = owner  # of the memory, where that is not the array
         self.on_device = bool(buffer or svm_bytes)
         try:
             self.strides, self.reach = _geometry(self.shape, tuple(byte_strides), itemsize)
@@ -87,6 +91,8 @@ def view(name: str, array: Any) -> View:
     if _is_torch(array):
         return _view_of_torch(name, array)
     if not isinstance(array, np.ndarray):
+        if not hasattr(array, "__array_interface__") and hasattr(array, "__dlpack__"):
+            return _view_of_dlpack(name, array)
         array = _to_numpy(name, array)
     interface = array.__array_interface__
     return View(name, array, array.shape, array.strides, _dtype_name(array.dtype), array.dtype.itemsize,
@@ -102,11 +108,16 @@ def _to_numpy(name: str, array: Any) -> np.ndarray:
     try:
         if hasattr(array, "__array_interface__"):
             return np.asarray(array)
-        if hasattr(array, "__dlpack__"):
-            return np.from_dlpack(array)
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
         raise InvalidArgument(f"{name} cannot be read as a NumPy array: {error}") from None
     raise InvalidArgument(f"{name} must be a NumPy array or a pyopencl array, not {type(array).__name__}")
+
+
+def _view_of_dlpack(name: str, array: Any) -> View:
+    one = _dlpack.read(name, array)
+    place = dict(buffer=one.data, byte_offset=one.byte_offset) if one.on_device else \
+        dict(pointer=one.data + one.byte_offset)
+    return View(name, array, one.shape, one.strides, one.dtype, one.itemsize, owner=one.capsule, **place)
 
 
 def _view_of_pyopencl(name: str, array: Any) -> View:
@@ -158,12 +169,22 @@ def vector(name: str, values: Any, dtype: type, length: int, like: View) -> View
     return made
 
 
+def _numpy_dtype(name: str, dtype: str) -> np.dtype[Any]:
+    try:
+        if dtype == "bfloat16":
+            return np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+        return np.dtype(dtype)
+    except ImportError:
+        raise InvalidArgument(f"{name} is of bfloat16, which NumPy has not: give arrays for the results (out=), or install "
+                              "ml_dtypes") from None
+
+
 def empty_like(like: View, shape: Sequence[int], dtype: str | None = None, queue: Any = None) -> Any:
     """A packed array of the same kind: NumPy's, PyTorch's, or pyopencl's on the caller's queue."""
     if _is_torch(like.array):
         torch = sys.modules["torch"]
         return torch.empty(tuple(shape), dtype=getattr(torch, dtype or like.dtype))
-    kind = like.array.dtype if dtype is None else np.dtype(dtype)
-    if not _is_pyopencl(like.array):
+    kind = like.array.dtype if dtype is None and hasattr(like.array, "dtype") else _numpy_dtype(like.name, dtype or like.dtype)
+    if not _is_pyopencl(like.array) and not like.on_device:
         return np.empty(tuple(shape), kind)
     return sys.modules["pyopencl.array"].empty(queue, tuple(shape), kind)

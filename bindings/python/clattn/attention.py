@@ -51,10 +51,10 @@ class _Call:
     def __init__(self, q: Any, k: Any, v: Any, queue: Any, context: Optional[Context]):
         self.q, self.k, self.v = view("q", q), view("k", k), view("v", v)
         self.queue = queue
-        if queue is None and hasattr(self.q.array, "base_data"):  # pyopencl's, also without elements
-            self.queue = self.q.array.queue
+        if queue is None and (self.q.on_device or hasattr(self.q.array, "base_data")):  # also without elements
+            self.queue = getattr(self.q.array, "queue", None)
             if self.queue is None:
-                raise InvalidArgument("queue must be given: q, a pyopencl array, has none")
+                raise InvalidArgument("queue must be given: q, which lies on a device, has none")
         if context is None:
             context = Context.of_queue(self.queue) if self.queue is not None else default_context()
         self.context = context

@@ -55,7 +55,8 @@ class Multihead:
         for one in views.values():
             one.need_contiguous()
         self.context.handle
-        on = queue if queue is not None else next((one.array.queue for one in views.values() if one.on_device), None)
+        on = queue if queue is not None else next(
+            (one.array.queue for one in views.values() if one.on_device and getattr(one.array, "queue", None)), None)
         if on is None and any(one.on_device for one in views.values()):
             raise InvalidArgument("queue must be given: none of the arrays has one")
         written = [name for name in views if name.startswith("d")] if backward else ["y", "weights", "reserve"]

@@ -70,7 +70,8 @@ def run(function: Any, plan: int, context: Context, struct: ctypes.Structure, vi
     event = sys.modules["pyopencl"].Event.from_int_ptr(done.value, False)
     for name in written:
         if name in views:
-            views[name].array.add_event(event)
+            array = views[name].array
+            array.add_event(event) if hasattr(array, "add_event") else event.wait()
     return event
 
 
@@ -125,7 +126,7 @@ class Plan:
         for name, one in views.items():
             self._compare(name, one)
         on = queue if queue is not None else next(
-            (one.array.queue for one in views.values() if one.on_device and one.array.queue is not None), None)
+            (one.array.queue for one in views.values() if one.on_device and getattr(one.array, "queue", None)), None)
         return self._run(views, on, dropout_seed, dropout_offset, dropout_place)
 
     def _run(self, views: Mapping[str, View], queue: Any, seed: int = 0, offset: int = 0,
