@@ -5,7 +5,7 @@
 #   perf         test-backend-ops perf -o FLASH_ATTN_EXT beside ggml's CPU backend, and what a call costs besides the kernel
 #   embeddings   all-MiniLM-L6-v2: 20 sentences with and without clattn, and in double precision
 #   generation   a Llama with random weights: the same tokens with and without, times, compiled programs
-#   hardships    several contexts and threads; no device; a ggml that does not suit
+#   hardships    several contexts and threads; a device with memory of its own; no device; a ggml that does not suit
 # Needs the packages of build and device (tests/packages.sh), python3-venv and a C++ compiler; pip fetches 160 MB. PoCL compiles for
 # an hour when ops runs first, then its cache has the programs. Progress goes to stderr.
 #   CLATTN_GGML    the folder of sources, builds and models, by default build/ggml
@@ -273,6 +273,17 @@ sys.exit(not ggml.ggml_backend_load(sys.argv[2].encode()) or not ggml.ggml_backe
 END
 }
 
+# few BACKEND_COMMAND...: some cases of test-backend-ops, which clattn computes.
+few() {
+    if ! said=$("$@" "$bin/test-backend-ops" test -o FLASH_ATTN_EXT -b CLATTN \
+        -p 'hsk=576,hsv=512,.*,nb=1,.*max_bias=0.*softcap=0.0.*type_K=f16,.*v_is_view_of_k=1' 2>&1); then
+        echo "$said"
+        return 1
+    fi
+    echo "$said"
+    ! echo "$said" | grep -q "attention failed"
+}
+
 hardships() {
     model llama || { failed "llama.gguf"; return; }
     short="$bin/generate $folder/llama.gguf 40 8 f16"
@@ -280,6 +291,8 @@ hardships() {
     echo "|---|---|"
     hardship "contexts in threads, some destroyed while others run" "same tokens" always "$bin/contexts" "$folder/llama.gguf"
     hardship "a program with one backend and no scheduler" "error" always "$bin/whole"
+    hardship "a device that is made to have memory of its own" "memory of its own" few always env LD_PRELOAD="$bin/libown_memory.so"
+    hardship "cases that are tried both ways" "trial:" few with
     hardship "no OpenCL driver" "no OpenCL device" with env OCL_ICD_VENDORS=/nonexistent OCL_ICD_FILENAMES= $short
     hardship "a device that is not there" "no OpenCL device" with env CLATTN_DEVICE=nothing $short
     hardship "a ggml with other numbers" "has another number" env GGML_BACKEND_PATH="$folder/numbers/libggml-clattn.so" $short

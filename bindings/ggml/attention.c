@@ -3,39 +3,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A token over 1024 keys of 8 heads and dim 64: ggml's CPU backend takes 110 us for that on two
- * cores, as does clattn, of which most is PoCL's way to start its kernels. CLATTN_GGML_LEAST says
- * another number; "inf" leaves all to ggml. */
-static double least_multiply_adds(const struct host *host)
-{
-    const char *text = getenv("CLATTN_GGML_LEAST");
-    const double standard = 1048576.0;
-    char *end = NULL;
-
-    if (text == NULL || text[0] == '\0')
-        return standard;
-    const double least = strtod(text, &end);
-    if (*end == '\0' && least >= 0.0)
-        return least;
-    host_log(host, GGML_LOG_LEVEL_WARN,
-             "CLATTN_GGML_LEAST is '%s', which is no number of multiply-adds: it stays %.0f", text,
-             standard);
-    return standard;
-}
-
 bool attention_open(struct attention *a, struct device *device)
 {
     cl_int error = CL_SUCCESS;
 
-    *a = (struct attention){.device = device,
-                            .least = least_multiply_adds(device->host),
-                            .context = device_acquire(device)};
+    *a = (struct attention){.device = device, .context = device_acquire(device)};
     if (a->context == NULL)
         return false;
     a->plans.context = a->context;
     a->queue = clCreateCommandQueue(clattn_context_opencl(a->context), device->id, 0, &error);
     if (error == CL_SUCCESS) {
-        buffers_open(&a->buffers, clattn_context_opencl(a->context), a->queue, device->id);
+        buffers_open(&a->buffers, clattn_context_opencl(a->context), a->queue, device->id,
+                     device->shares_memory);
         return true;
     }
     host_log(device->host, GGML_LOG_LEVEL_WARN, "no queue on %s: clCreateCommandQueue gives %d",
@@ -164,16 +143,16 @@ static bool locate(const struct ranges *ranges, const struct operation *o,
     return lengths->data == NULL || ranges_locate(ranges, lengths, &t->kv_lengths);
 }
 
-/* All keys that the plan may look at, beyond those in use. */
-static void extend_to_cache(struct operation *o)
+/* All keys that the plan may look at: those in use have values, and those behind them room. */
+static void add_range(struct ranges *ranges, struct operation *o, int n)
 {
-    const size_t more = o->shape.seq_kv - o->keys;
+    struct operand *operand = &o->operand[n];
+    const size_t used = n == OPERAND_O ? 0 : operand->bytes, more = o->shape.seq_kv - o->keys;
 
-    for (int n = OPERAND_K; n <= OPERAND_V; n++) {
-        struct operand *operand = &o->operand[n];
+    if (n == OPERAND_K || n == OPERAND_V)
         operand->bytes +=
             more * (o->shape.stride[n][2] / operand->unit_values) * operand->unit_bytes;
-    }
+    ranges_add(ranges, operand->data, operand->bytes, used, n == OPERAND_O);
 }
 
 static bool enqueue(struct attention *a, const struct plan_entry *entry, const struct operation *o,
@@ -197,31 +176,26 @@ static bool prepare(struct attention *a, struct operation *o, struct operand *le
     if ((o->shape.mask == MASK_COPIED || o->shape.mask == MASK_SLOPED) &&
         !copy_mask(a, o, &o->operand[OPERAND_BIAS]))
         return false;
-    extend_to_cache(o);
     for (int n = 0; n < OPERANDS; n++)
         if (o->operand[n].data != NULL)
-            ranges_add(ranges, o->operand[n].data, o->operand[n].bytes, n == OPERAND_O);
+            add_range(ranges, o, n);
     if (lengths->data != NULL)
-        ranges_add(ranges, lengths->data, lengths->bytes, false);
+        ranges_add(ranges, lengths->data, lengths->bytes, lengths->bytes, false);
     return ranges_make(ranges, &a->buffers);
 }
 
-enum attention_end attention_compute(struct attention *a, const struct ggml_tensor *node)
+bool attention_compute(struct attention *a, const struct operation *operation)
 {
     struct operand lengths = {.data = NULL};
     struct ranges ranges = {.count = 0};
-    struct operation o;
+    struct operation o = *operation;
 
-    if (operation_read(a->device->host, node, &o) != NULL)
-        return ATTENTION_FAILED;
-    if (operation_multiply_adds(&o) < a->least)
-        return ATTENTION_TOO_SMALL;
     const struct plan_entry *entry = plans_get(&a->plans, &o.shape);
     if (entry->plan == NULL)
-        return ATTENTION_FAILED;
+        return false;
     const bool fine = prepare(a, &o, &lengths, &ranges) && enqueue(a, entry, &o, &lengths, &ranges);
     if (!fine)
         clFinish(a->queue); /* nothing of a failed call may run on in memory that ggml uses again */
     ranges_release(&ranges);
-    return fine ? ATTENTION_COMPUTED : ATTENTION_FAILED;
+    return fine;
 }

@@ -15,7 +15,6 @@ struct scratch {
 
 struct attention {
     struct device *device;
-    double least;            /* Multiply-adds below which an operation is not worth a launch. */
     clattn_context *context; /* NULL: everything fails. */
     cl_command_queue queue;
     struct plans plans;
@@ -29,11 +28,9 @@ struct attention {
 /* False, after a sentence in the log, if there is no context or no queue. */
 bool attention_open(struct attention *a, struct device *device);
 
-/* What became of a node. Unless it was computed its result is undefined. */
-enum attention_end { ATTENTION_COMPUTED, ATTENTION_TOO_SMALL, ATTENTION_FAILED };
-
-/* Computes the node and waits for it. */
-enum attention_end attention_compute(struct attention *a, const struct ggml_tensor *node);
+/* Computes an operation, whose tensors have memory, and waits for it. Where that fails its result is
+ * undefined. */
+bool attention_compute(struct attention *a, const struct operation *operation);
 
 void attention_close(struct attention *a);
 

@@ -1,5 +1,5 @@
-/* The OpenCL device that ggml gets: one, chosen as clattn_device_select() does, among those that
- * share memory with the host. Its context lives as long as a backend uses it. */
+/* The OpenCL device that ggml gets: one, chosen as clattn_device_select() does, before others if it
+ * shares memory with the host. Its context lives as long as a backend uses it. */
 #ifndef CLATTN_GGML_DEVICE_H
 #define CLATTN_GGML_DEVICE_H
 
@@ -19,6 +19,7 @@ struct verdict {
 struct device {
     const struct host *host;
     cl_device_id id;         /* NULL: there is none. */
+    bool shares_memory;      /* With the host. */
     char description[128];   /* OpenCL's name of it. */
     pthread_mutex_t mutex;   /* Of all that follows. */
     clattn_context *context; /* NULL until it is needed, and after the last backend. */
@@ -27,8 +28,7 @@ struct device {
     size_t num_verdicts;
 };
 
-/* Finds the device; where there is none, or none that shares memory, id is NULL and ggml's log
- * says why. */
+/* Finds the device; where there is none id is NULL and ggml's log says why. */
 void device_open(struct device *device, const struct host *host);
 
 /* The context, for a backend, which gives it back; NULL after a sentence in the log. */

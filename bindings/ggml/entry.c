@@ -1,7 +1,6 @@
 /* libggml-clattn.so: attention on an OpenCL device for programs that use ggml. What ggml calls, from
  * ggml_backend_init() on; doc/ggml.md says how to use it. */
-#include "attention.h"
-#include "rest.h"
+#include "trials.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@ struct backend {
     struct ggml_backend ggml;
     struct attention attention;
     struct rest rest;
+    struct trials trials;
     bool warned;
 };
 
@@ -43,15 +43,16 @@ static void backend_free(ggml_backend_t ggml)
 
 static bool compute_attention(struct backend *backend, const struct ggml_tensor *node)
 {
-    const enum attention_end end = attention_compute(&backend->attention, node);
+    const enum trial_end end =
+        trials_compute(&backend->trials, &backend->attention, &backend->rest, node);
 
-    if (end == ATTENTION_FAILED && !backend->warned) {
+    if (end == TRIAL_FAILED && !backend->warned) {
         backend->warned = true;
         host_log(device.host, GGML_LOG_LEVEL_WARN,
                  "attention failed on %s and is computed by ggml instead; said once",
                  device.description);
     }
-    return end == ATTENTION_COMPUTED;
+    return end == TRIAL_COMPUTED;
 }
 
 /* Runs of nodes that clattn has nothing to do with go to the CPU together. */
@@ -146,6 +147,7 @@ static ggml_backend_t device_backend(ggml_backend_dev_t dev, const char *paramet
         return NULL;
     }
     backend->rest = (struct rest){.host = device.host};
+    trials_open(&backend->trials, &backend->attention);
     backend->ggml = (struct ggml_backend){
         .guid = backend_guid(),
         .iface = {.get_name = backend_name, .free = backend_free, .graph_compute = backend_compute},

@@ -41,14 +41,16 @@ static bool is_host_memory(const struct buffers *buffers)
 }
 
 void buffers_open(struct buffers *buffers, cl_context context, cl_command_queue queue,
-                  cl_device_id device)
+                  cl_device_id device, bool shares_memory)
 {
     cl_device_type type = 0;
 
     buffers->context = context;
     buffers->queue = queue;
     buffers->made = 0;
+    buffers->copied = !shares_memory;
     buffers->kept =
+        shares_memory &&
         clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, NULL) == CL_SUCCESS &&
         (type & CL_DEVICE_TYPE_CPU) != 0 && is_host_memory(buffers);
 }
@@ -63,6 +65,33 @@ void buffers_close(struct buffers *buffers)
     for (size_t n = 0; n < num_kept(buffers); n++)
         clReleaseMemObject(buffers->range[n].memory);
     buffers->made = 0;
+    for (size_t n = 0; n < MOST_RANGES; n++)
+        if (buffers->staged[n] != NULL)
+            clReleaseMemObject(buffers->staged[n]);
+}
+
+/* The buffer of the device's for the range in this place, with the range's values on their way. */
+static bool stage(struct buffers *buffers, size_t place, struct range *wanted)
+{
+    const size_t bytes = (size_t)(wanted->end - wanted->begin);
+    cl_int error = CL_SUCCESS;
+
+    if (bytes > buffers->staged_bytes[place]) {
+        if (buffers->staged[place] != NULL)
+            clReleaseMemObject(buffers->staged[place]);
+        buffers->staged[place] =
+            clCreateBuffer(buffers->context, CL_MEM_READ_WRITE, bytes, NULL, &error);
+        if (error != CL_SUCCESS)
+            buffers->staged[place] = NULL;
+        buffers->staged_bytes[place] = buffers->staged[place] != NULL ? bytes : 0;
+    }
+    if (buffers->staged[place] == NULL || clRetainMemObject(buffers->staged[place]) != CL_SUCCESS)
+        return false;
+    wanted->memory = buffers->staged[place];
+    return (wanted->used == wanted->begin ||
+            clEnqueueWriteBuffer(buffers->queue, wanted->memory, CL_FALSE, 0,
+                                 (size_t)(wanted->used - wanted->begin), wanted->begin, 0, NULL,
+                                 NULL) == CL_SUCCESS);
 }
 
 /* The range's buffer, with a reference for it. */
@@ -86,9 +115,10 @@ static bool buffers_get(struct buffers *buffers, struct range *wanted)
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
-void ranges_add(struct ranges *ranges, char *data, size_t bytes, bool written)
+void ranges_add(struct ranges *ranges, char *data, size_t bytes, size_t used, bool written)
 {
-    struct range all = {.begin = data, .end = data + bytes, .written = written};
+    struct range all = {
+        .begin = data, .end = data + bytes, .used = data + used, .written = written};
     size_t kept = 0;
 
     for (size_t n = 0; n < ranges->count; n++) {
@@ -99,6 +129,7 @@ void ranges_add(struct ranges *ranges, char *data, size_t bytes, bool written)
         }
         all.begin = old->begin < all.begin ? old->begin : all.begin;
         all.end = old->end > all.end ? old->end : all.end;
+        all.used = old->used > all.used ? old->used : all.used;
         all.written |= old->written;
     }
     ranges->range[kept++] = all;
@@ -108,7 +139,8 @@ void ranges_add(struct ranges *ranges, char *data, size_t bytes, bool written)
 bool ranges_make(struct ranges *ranges, struct buffers *buffers)
 {
     for (size_t n = 0; n < ranges->count; n++)
-        if (!buffers_get(buffers, &ranges->range[n]))
+        if (buffers->copied ? !stage(buffers, n, &ranges->range[n])
+                            : !buffers_get(buffers, &ranges->range[n]))
             return false;
     return true;
 }
@@ -140,13 +172,22 @@ static bool map(const struct range *r, cl_command_queue queue)
            clEnqueueUnmapMemObject(queue, r->memory, mapped, 0, NULL, NULL) == CL_SUCCESS;
 }
 
+static bool fetch(const struct range *r, const struct buffers *buffers)
+{
+    if (buffers->kept || !r->written)
+        return true;
+    if (!buffers->copied)
+        return map(r, buffers->queue);
+    return clEnqueueReadBuffer(buffers->queue, r->memory, CL_TRUE, 0, (size_t)(r->end - r->begin),
+                               r->begin, 0, NULL, NULL) == CL_SUCCESS;
+}
+
 bool ranges_finish(const struct ranges *ranges, const struct buffers *buffers)
 {
     bool fine = true;
 
-    for (size_t n = 0; n < ranges->count && !buffers->kept; n++)
-        if (ranges->range[n].written)
-            fine = map(&ranges->range[n], buffers->queue) && fine;
+    for (size_t n = 0; n < ranges->count; n++)
+        fine = fetch(&ranges->range[n], buffers) && fine;
     return clFinish(buffers->queue) == CL_SUCCESS && fine;
 }
 

@@ -1,11 +1,12 @@
-/* Host memory as buffers: a buffer of CL_MEM_USE_HOST_PTR for each stretch of memory that tensors
+/* Host memory as buffers: a buffer, of CL_MEM_USE_HOST_PTR where the device shares memory, for each stretch of memory that tensors
  * lie in. Tensors that overlap, as values that are columns of the keys, get one buffer, since
  * OpenCL leaves open what happens to two.
  *
  * Where the device is the CPU, and a trial shows that it reads and writes host memory itself,
  * buffers are kept: all they hold is an address, which stays true when memory is given back and
  * used again, of which nobody tells a backend. Elsewhere they live for one operation, and are
- * mapped at its end. */
+ * mapped at its end. On a device that has memory of its own buffers are the device's, one for each
+ * range in turn, which grow; values are copied before an operation and results after it. */
 #ifndef CLATTN_GGML_RANGES_H
 #define CLATTN_GGML_RANGES_H
 
@@ -16,6 +17,7 @@
 
 struct range {
     char *begin, *end;
+    char *used; /* Behind the last value that is read; what follows is room. */
     bool written;
     cl_mem memory;
 };
@@ -29,20 +31,23 @@ struct ranges {
 struct buffers {
     cl_context context;     /* Borrowed, as the queue. */
     cl_command_queue queue; /* In-order. */
+    bool copied;            /* To memory of the device. */
     bool kept;
     struct range range[MOST_KEPT];
     size_t made;
+    cl_mem staged[MOST_RANGES];
+    size_t staged_bytes[MOST_RANGES];
 };
 
 /* Finds out whether buffers are to be kept. */
 void buffers_open(struct buffers *buffers, cl_context context, cl_command_queue queue,
-                  cl_device_id device);
+                  cl_device_id device, bool shares_memory);
 void buffers_close(struct buffers *buffers);
 
-/* At most MOST_RANGES times. */
-void ranges_add(struct ranges *ranges, char *data, size_t bytes, bool written);
+/* At most MOST_RANGES times. The first used of the bytes are read. */
+void ranges_add(struct ranges *ranges, char *data, size_t bytes, size_t used, bool written);
 
-/* Makes or finds the buffers; false if one cannot be made. */
+/* Makes or finds the buffers, and enqueues copies of what is read; false if that fails. */
 bool ranges_make(struct ranges *ranges, struct buffers *buffers);
 
 /* Where an operand lies; false where it does not begin at an element of its buffer. */

@@ -34,24 +34,47 @@ static bool open_cpu(struct rest *rest)
     return rest->cpu != NULL;
 }
 
-enum ggml_status rest_compute(struct rest *rest, struct ggml_cgraph *graph, int first, int count)
+/* A graph for so many nodes, and its context; NULL where there is no CPU backend or no memory. */
+static struct ggml_cgraph *open_graph(struct rest *rest, int count, struct ggml_context **context)
 {
     const struct host *host = rest->host;
 
     if (!open_cpu(rest)) {
         host_log(
             host, GGML_LOG_LEVEL_ERROR,
-            "an operation that is not attention was to be computed, and there is no CPU backend");
-        return GGML_STATUS_FAILED;
+            "an operation that is not clattn's was to be computed, and there is no CPU backend");
+        return NULL;
     }
-    struct ggml_context *context = host->ggml_init((struct ggml_init_params){
+    *context = host->ggml_init((struct ggml_init_params){
         .mem_size = host->ggml_graph_overhead_custom((size_t)count, false), .no_alloc = true});
-    if (context == NULL)
-        return GGML_STATUS_ALLOC_FAILED;
-    struct ggml_cgraph *part = host->ggml_new_graph_custom(context, (size_t)count, false);
+    return *context != NULL ? host->ggml_new_graph_custom(*context, (size_t)count, false) : NULL;
+}
+
+enum ggml_status rest_compute(struct rest *rest, struct ggml_cgraph *graph, int first, int count)
+{
+    const struct host *host = rest->host;
+    struct ggml_context *context = NULL;
+    struct ggml_cgraph *part = open_graph(rest, count, &context);
+
+    if (part == NULL)
+        return GGML_STATUS_FAILED;
     for (int n = 0; n < count; n++)
         host->ggml_graph_add_node(part, host->ggml_graph_node(graph, first + n));
     const enum ggml_status status = host->ggml_backend_graph_compute(rest->cpu, part);
+    host->ggml_free(context);
+    return status;
+}
+
+enum ggml_status rest_compute_node(struct rest *rest, struct ggml_tensor *node)
+{
+    const struct host *host = rest->host;
+    struct ggml_context *context = NULL;
+    struct ggml_cgraph *graph = open_graph(rest, 1, &context);
+
+    if (graph == NULL)
+        return GGML_STATUS_FAILED;
+    host->ggml_graph_add_node(graph, node);
+    const enum ggml_status status = host->ggml_backend_graph_compute(rest->cpu, graph);
     host->ggml_free(context);
     return status;
 }

@@ -1,5 +1,5 @@
 /* What clattn does not compute, on ggml's CPU backend: nodes of programs that give one backend a
- * whole graph, and attention that is too small for a launch, or fails when it is to be executed,
+ * whole graph, and attention that ggml computes faster, or that fails when it is to be executed,
  * for want of memory for example. */
 #ifndef CLATTN_GGML_REST_H
 #define CLATTN_GGML_REST_H
@@ -16,6 +16,9 @@ void rest_set_threads(struct rest *rest, int threads);
 
 /* Computes count nodes of the graph from the first on. */
 enum ggml_status rest_compute(struct rest *rest, struct ggml_cgraph *graph, int first, int count);
+
+/* Computes a node that is in no graph. */
+enum ggml_status rest_compute_node(struct rest *rest, struct ggml_tensor *node);
 
 void rest_free(struct rest *rest);
 
