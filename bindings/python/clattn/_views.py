@@ -115,9 +115,9 @@ def _to_numpy(name: str, array: Any) -> np.ndarray:
 
 def _view_of_dlpack(name: str, array: Any) -> View:
     one = _dlpack.read(name, array)
-    place = dict(buffer=one.data, byte_offset=one.byte_offset) if one.on_device else \
-        dict(pointer=one.data + one.byte_offset)
-    return View(name, array, one.shape, one.strides, one.dtype, one.itemsize, owner=one.capsule, **place)
+    host, buffer = (0, one.data) if one.on_device else (one.data + one.byte_offset, 0)
+    return View(name, array, one.shape, one.strides, one.dtype, one.itemsize, pointer=host, buffer=buffer,
+                byte_offset=one.byte_offset if one.on_device else 0, owner=one.capsule)
 
 
 def _view_of_pyopencl(name: str, array: Any) -> View:
