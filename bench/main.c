@@ -1,4 +1,5 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
+#include "bench/mpi/start.h"
 #include "bench/options.h"
 #include "cli/standard_streams.h"
 
@@ -89,6 +90,7 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     ca_standard_streams_begin();
-    setenv("POCL_AFFINITY", "1", 0); /* before the first OpenCL call */
+    if (!mpi_wanted(argc, argv))         /* ranks of a machine would share a core */
+        setenv("POCL_AFFINITY", "1", 0); /* before the first OpenCL call */
     return ca_standard_streams_end("clattn-bench", run(argc, argv));
 }

@@ -33,8 +33,8 @@ static struct job forward_job(const struct job *backward)
     return job;
 }
 
-static bool is_right(const struct attention_case *forward, const struct results *results,
-                     struct message *why)
+bool case_forward_right(const struct attention_case *forward, const struct results *results,
+                        struct message *why)
 {
     struct worst worst = {.results = 0};
 
@@ -63,29 +63,43 @@ static bool compute(const struct attention_case *forward, const struct target *t
     *reserve_bytes = m.engine.reserve_bytes;
     const bool ok = measurement_results(&m, forward, results, why);
     measurement_close(&m);
-    return ok && is_right(forward, results, why);
+    return ok && case_forward_right(forward, results, why);
+}
+
+struct attention_case case_forward_of(const struct attention_case *backward)
+{
+    struct attention_case forward = {.job = forward_job(&backward->job)};
+
+    for (int n = 0; n < INPUT_COUNT; n++)
+        if (case_has_input(&forward.job, (enum input)n))
+            forward.in[n] = backward->in[n];
+    return forward;
+}
+
+void case_forward_take(struct attention_case *backward, struct results *forward)
+{
+    if (forward->out[OUTPUT_O] == NULL)
+        return; /* without an element */
+    replace(&backward->in[INPUT_O], &forward->out[OUTPUT_O]);
+    replace(&backward->in[INPUT_LSE], &forward->out[OUTPUT_LSE]);
 }
 
 bool case_forward(struct attention_case *attention, const struct target *target,
                   struct message *why)
 {
-    struct attention_case forward = {.job = forward_job(&attention->job)};
+    const struct attention_case forward = case_forward_of(attention);
     struct results results;
     struct message reason;
     size_t reserve_bytes;
 
     if (attention->job.problem.operation != CLATTN_BACKWARD)
         return true;
-    for (int n = 0; n < INPUT_COUNT; n++) /* borrowed */
-        if (case_has_input(&forward.job, (enum input)n))
-            forward.in[n] = attention->in[n];
     const bool ok = compute(&forward, target, &results, &reserve_bytes, &reason);
     if (ok && attention->job.is_layer) {
         replace(&attention->in[INPUT_RESERVE], &results.out[OUTPUT_RESERVE]);
         attention->in[INPUT_RESERVE].bytes = reserve_bytes;
-    } else if (ok && results.out[OUTPUT_O] != NULL) {
-        replace(&attention->in[INPUT_O], &results.out[OUTPUT_O]);
-        replace(&attention->in[INPUT_LSE], &results.out[OUTPUT_LSE]);
+    } else if (ok) {
+        case_forward_take(attention, &results);
     }
     results_release(&results);
     return ok || message_set(why, "no forward results for backward: %.400s", reason.text);

@@ -137,17 +137,6 @@ static bool run_item(struct run *run, const struct item *item, const char *headi
     return (ok || is_alive(run)) && save(run) && ok;
 }
 
-static void read_load(double load[3])
-{
-    FILE *stream = fopen("/proc/loadavg", "r"); /* Linux; unknown elsewhere */
-
-    if (stream == NULL)
-        return;
-    if (fscanf(stream, "%lf %lf %lf", &load[0], &load[1], &load[2]) != 3)
-        load[0] = load[1] = load[2] = NAN;
-    fclose(stream);
-}
-
 static bool run_items(struct run *run, const struct items *items)
 {
     struct device_run *device = run->device;
@@ -177,24 +166,12 @@ static void open_progress(struct run *run, const struct items *items)
     progress_update(&run->progress, "measuring the device's peaks", 0.0, 0.0);
 }
 
-static size_t find_index(const struct target *target)
-{
-    cl_device_id devices[64];
-    size_t count = 0, index = 0;
-
-    clattn_device_list(devices, sizeof devices / sizeof *devices, &count);
-    count = count < 64 ? count : 64;
-    while (index < count && devices[index] != target->info->device)
-        index++;
-    return index;
-}
-
 static void describe(struct run *run)
 {
     struct device_run *device = run->device;
 
     device->info = *run->target.info;
-    device->index = find_index(&run->target);
+    device->index = target_index(&run->target);
 }
 
 /* Once the device is open. False if anything of ours failed or was wrong. */
@@ -217,7 +194,7 @@ static bool measure(struct run *run, const struct items *items)
     const bool ok = run_items(run, items);
     run_peers_close(&run->peers);
     peaks_close(&run->peaks);
-    read_load(device->load);
+    results_read_load(device->load);
     if (run_has_table(run->settings))
         table_footer(device);
     return save(run) && ok && device->failed.text[0] == '\0';

@@ -189,8 +189,8 @@ static void add_times(struct ca_row *row, const struct record *record,
 
     add_number(row, MS, milliseconds, ca_decimals(milliseconds, 3), "");
     add_short(row, NOISE, 50.0 * (median.high - median.low) / median.middle);
-    add_short(row, GFLOPS, record->flops / median.middle * 1e-9);
-    add_short(row, GBYTES, record->bytes / median.middle * 1e-9);
+    add_short(row, GFLOPS, record_flops(record, outcome) / median.middle * 1e-9);
+    add_short(row, GBYTES, record_bytes(record, outcome) / median.middle * 1e-9);
     add_number(row, SHARE, share > 0.0 ? 100.0 * share : NAN, 0, "%");
     add_ratio(row, record, outcome);
     add_short(row, HOST, host * 1e6);

@@ -1,5 +1,7 @@
 /* clattn-bench verify: cases in files against what they expect. */
 #include "bench/cases/case_file.h"
+#include "bench/commands/verify_engine.h"
+#include "bench/mpi/start.h"
 #include "bench/options.h"
 #include "bench/profiles/profile.h"
 #include "bench/timing/target.h"
@@ -29,11 +31,18 @@ static const char help[] =
     "  --atol X      allowed error besides that\n"
     "                (defaults: f32 1e-5 and 1e-6, f16 2e-3 and 1e-5, bf16 1.6e-2 and 1e-5,\n"
     "                by the coarser of what is stored and what it is compared with)\n"
+    "  --mpi         under mpirun: on several ranks, each with a shard on its own device; no "
+    "scores\n"
+    "  --mode M      with --mpi: all-gather, ring (default), heads, heads-ring:N, split-kv or "
+    "auto\n"
     "  --json        print a JSON array instead\n"
     "Exit status: 0 all are within bounds, 1 one is not or a file is damaged, 2 usage.\n";
 
 struct settings {
+    const struct verify_engine *engine; /* NULL: one device. */
     const char *device;
+    bool mpi;
+    const char *mode;    /* With it. */
     const char *profile; /* NULL: the device is what it is. */
     clattn_plan_options plan;
     struct tolerance tolerance;
@@ -49,17 +58,27 @@ struct outcome {
     struct worst worst;
 };
 
-/* Drops the scores if only they keep the forced family from running. */
+/* Whether it is so on all ranks, where there are several. */
+static bool all_well(const struct settings *settings, bool ok, struct message *why)
+{
+    return settings->engine != NULL ? settings->engine->agree(ok, why) : ok;
+}
+
+/* Drops the scores if ranks share the work, or if only they keep the forced family from running. */
 static void choose_scores(const struct target *target, const struct settings *settings,
                           clattn_problem *problem, struct outcome *outcome)
 {
     clattn_problem without = *problem;
 
     without.scores = CLATTN_SCORES_NONE;
-    if (settings->plan.family == NULL || problem->scores == CLATTN_SCORES_NONE ||
-        clattn_plan_supports(target->context, problem, &settings->plan, NULL, 0) !=
-            CLATTN_UNSUPPORTED ||
-        clattn_plan_supports(target->context, &without, &settings->plan, NULL, 0) != CLATTN_SUCCESS)
+    if (problem->scores == CLATTN_SCORES_NONE)
+        return;
+    if (settings->engine == NULL &&
+        (settings->plan.family == NULL ||
+         clattn_plan_supports(target->context, problem, &settings->plan, NULL, 0) !=
+             CLATTN_UNSUPPORTED ||
+         clattn_plan_supports(target->context, &without, &settings->plan, NULL, 0) !=
+             CLATTN_SUCCESS))
         return;
     *problem = without;
     outcome->scores_skipped = true;
@@ -106,6 +125,22 @@ static bool execute(const struct target *target, const struct settings *settings
            message_set(why, "%s: %s", clattn_status_string(status), target->log.text);
 }
 
+/* By all ranks: what they compute is rank 0's to compare. */
+static bool verify_shards(const struct target *target, const struct settings *settings,
+                          const struct attention_case *c, struct outcome *outcome, void *o,
+                          struct message *why)
+{
+    const struct verify_engine *engine = settings->engine;
+
+    snprintf(outcome->family, sizeof outcome->family, "%s", settings->mode);
+    if (!engine->execute(target, c, settings->mode, &settings->plan, o, &outcome->refused, why))
+        return false;
+    if (engine->speaks)
+        compare_case(&outcome->worst, c, o, NULL, settings->tolerance);
+    return engine->agree(
+        !engine->speaks || worst_ok(&outcome->worst) || message_set(why, "out of bounds"), why);
+}
+
 static bool verify_case(const struct target *target, const struct settings *settings,
                         struct attention_case *c, struct outcome *outcome, struct message *why)
 {
@@ -117,9 +152,15 @@ static bool verify_case(const struct target *target, const struct settings *sett
     choose_scores(target, settings, &c->job.problem, outcome);
     clattn_problem_print(&c->job.problem, outcome->problem, sizeof outcome->problem, NULL);
     void *o = case_allocate(o_bytes, 1, why);
-    if (o == NULL)
+    if (!all_well(settings, o != NULL, why)) {
+        free(o);
         return false;
+    }
     memset(o, 0xff, o_bytes); /* NaN in every dtype */
+    if (settings->engine != NULL) {
+        ok = verify_shards(target, settings, c, outcome, o, why);
+        goto done;
+    }
     if (c->job.problem.scores != CLATTN_SCORES_NONE) {
         scores = case_allocate(c->scores.count, sizeof *scores, why);
         if (scores == NULL)
@@ -190,14 +231,21 @@ static bool verify_file(const struct target *target, const struct settings *sett
     struct message why;
     bool ok = true;
 
-    if (!safetensors_read(&file, path, &why))
+    const bool read = safetensors_read(&file, path, &why);
+    if (!all_well(settings, read, &why)) {
+        if (read)
+            safetensors_free(&file);
         return refuse(settings, path, &why);
+    }
     size_t count = case_file_count(&file);
     for (size_t n = 0; n == 0 || n < count; n++) {
         struct outcome outcome = {.problem = ""};
         struct attention_case attention;
-        if (!case_file_read(&attention, &file, path, n, &why)) {
+        const bool there = case_file_read(&attention, &file, path, n, &why);
+        if (!all_well(settings, there, &why)) {
             ok = refuse(settings, path, &why);
+            if (there)
+                case_free(&attention);
             continue;
         }
         const bool good = verify_case(target, settings, &attention, &outcome, &why);
@@ -209,6 +257,19 @@ static bool verify_file(const struct target *target, const struct settings *sett
     return ok;
 }
 
+/* 0, or EXIT_USAGE if what is said of ranks cannot be. */
+static int check_mpi(struct settings *settings)
+{
+    if (settings->mode != NULL && !settings->mpi)
+        return option_usage("verify", "--mode belongs to --mpi");
+    if (settings->mpi && settings->profile != NULL)
+        return option_usage("verify", "--profile is not for --mpi");
+    settings->mode = settings->mode != NULL ? settings->mode : "ring";
+    const char *reason =
+        settings->engine != NULL ? settings->engine->refuse_mode(settings->mode) : NULL;
+    return reason != NULL ? option_usage("verify", reason) : 0;
+}
+
 /* 0 to go on, 1 if help was printed, else EXIT_USAGE. */
 static int read_options(int argc, char **argv, struct settings *settings)
 {
@@ -216,6 +277,7 @@ static int read_options(int argc, char **argv, struct settings *settings)
         {"device", required_argument, NULL, 'd'}, {"profile", required_argument, NULL, 'p'},
         {"family", required_argument, NULL, 'f'}, {"rtol", required_argument, NULL, 'r'},
         {"atol", required_argument, NULL, 'a'},   {"json", no_argument, NULL, 'j'},
+        {"mpi", no_argument, NULL, 'M'},          {"mode", required_argument, NULL, 'm'},
         {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
     struct message why;
     int option;
@@ -241,6 +303,12 @@ static int read_options(int argc, char **argv, struct settings *settings)
         case 'j':
             settings->list = settings->list != NULL ? settings->list : json_array();
             break;
+        case 'M':
+            settings->mpi = true;
+            break;
+        case 'm':
+            settings->mode = optarg;
+            break;
         case 'h':
             fputs(help, stdout);
             return 1;
@@ -250,26 +318,42 @@ static int read_options(int argc, char **argv, struct settings *settings)
     }
     if (optind == argc)
         return option_usage("verify", "names no file");
-    return 0;
+    return check_mpi(settings);
+}
+
+static bool open_target(const struct settings *settings, struct target *target, struct message *why)
+{
+    clattn_device_info profile;
+
+    if (settings->engine != NULL)
+        return settings->engine->open(target, settings->device, why);
+    if (settings->profile == NULL)
+        return target_open(target, settings->device, why);
+    return profile_read(settings->profile, &profile, why) &&
+           target_open_narrowed(target, settings->device, &profile, why);
 }
 
 int verify_command(int argc, char **argv)
 {
-    struct settings settings = {.plan.struct_size = sizeof settings.plan,
-                                .tolerance = {-1.0, -1.0}};
-    clattn_device_info profile;
+    return mpi_wanted(argc, argv) ? mpi_start(argc, argv) : verify_on(NULL, argc, argv);
+}
+
+int verify_on(const struct verify_engine *engine, int argc, char **argv)
+{
+    struct settings settings = {
+        .engine = engine, .plan.struct_size = sizeof settings.plan, .tolerance = {-1.0, -1.0}};
     struct target target;
     struct message why;
     bool ok = true;
 
-    const int stop = read_options(argc, argv, &settings);
+    int stop = read_options(argc, argv, &settings);
+    if (engine != NULL)
+        stop = engine->agree_status(stop);
     if (stop != 0) {
         json_decref(settings.list);
         return stop == 1 ? EXIT_SUCCESS : stop;
     }
-    if ((settings.profile != NULL && !profile_read(settings.profile, &profile, &why)) ||
-        !target_open_narrowed(&target, settings.device, settings.profile != NULL ? &profile : NULL,
-                              &why)) {
+    if (!open_target(&settings, &target, &why)) {
         fprintf(stderr, "clattn-bench verify: %s\n", why.text);
         json_decref(settings.list);
         return EXIT_FAILED;

@@ -82,19 +82,6 @@ bool peer_kind_suits(const struct peer_kind *kind, cl_device_type type)
     return !kind->on_cpu || (type & CL_DEVICE_TYPE_CPU) != 0;
 }
 
-/* The folder of this program with a slash at its end; "" where the system does not tell. */
-static void own_folder(char folder[1024])
-{
-    const ssize_t length = readlink("/proc/self/exe", folder, 1023);
-
-    folder[length > 0 ? length : 0] = '\0';
-    char *slash = strrchr(folder, '/');
-    if (slash != NULL)
-        slash[1] = '\0';
-    else
-        folder[0] = '\0';
-}
-
 /* Whether that file is there; leaves its path, or "". */
 static bool is_there(char *path, size_t bytes, const char *folder, const char *between,
                      const char *name)
@@ -117,7 +104,7 @@ bool peer_kind_program(const struct peer_kind *kind, char *path, size_t bytes)
         return is_there(path, bytes, "", "", kind->program);
     if (chosen != NULL && *chosen != '\0' && is_there(path, bytes, chosen, "/", kind->program))
         return true;
-    own_folder(folder);
+    ca_own_folder(folder);
     for (size_t n = 0; n < sizeof between / sizeof *between; n++)
         if (*folder != '\0' && is_there(path, bytes, folder, between[n], kind->program))
             return true;

@@ -31,3 +31,18 @@ bool place_samples(const struct ca_json_place *in, const char *key, double least
     }
     return place_derived(&place, "median", samples_median(samples) / unit);
 }
+
+bool place_interval(const struct ca_json_place *in, const char *key, struct ca_interval *interval)
+{
+    const struct ca_json_place place = ca_place_child(in, key);
+
+    if (json_is_null(place.value))
+        return true;
+    return ca_place_object(&place) &&
+           ca_place_number(&place, "median", CA_PLACE_POSITIVE, &interval->middle) &&
+           ca_place_number(&place, "low", CA_PLACE_POSITIVE, &interval->low) &&
+           ca_place_number(&place, "high", CA_PLACE_POSITIVE, &interval->high) &&
+           ((interval->low <= interval->middle && interval->middle <= interval->high) ||
+            ca_place_refuse(&place, "is %g, which is not in its interval from %g to %g",
+                            interval->middle, interval->low, interval->high));
+}

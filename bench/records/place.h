@@ -5,6 +5,9 @@
 #include "bench/records/record.h"
 #include "internal.h"
 
+/* An object with the middle and both ends of a 95 % interval; null leaves it as it is. */
+bool place_interval(const struct ca_json_place *in, const char *key, struct ca_interval *interval);
+
 /* A figure that follows from others in the file, which are what counts. */
 bool place_derived(const struct ca_json_place *in, const char *key, double want);
 

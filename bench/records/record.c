@@ -67,6 +67,12 @@ void outcome_give_up(struct outcome *outcome, enum outcome_state state, const ch
     outcome->cold_start_source = outcome->cold_start_cache = NAN;
 }
 
+void outcome_wrong(struct outcome *outcome, const struct worst *worst)
+{
+    outcome_give_up(outcome, OUTCOME_WRONG, "a result is off by %.3g where %.3g is allowed",
+                    worst->error, worst->bound);
+}
+
 bool record_ok(const struct record *record)
 {
     for (size_t n = 0; n < record->count; n++) {
@@ -82,9 +88,19 @@ double record_share(const struct record *record, const struct outcome *outcome)
 {
     const double clattn = record->count > 0 ? samples_median(&record->outcome[0].seconds) : 0.0;
 
-    if (!outcome_timed(outcome) || clattn <= 0.0)
+    if (!outcome_timed(outcome) || clattn <= 0.0 || outcome->distributed != NULL)
         return 0.0;
     return samples_median(&record->share) * clattn / samples_median(&outcome->seconds);
+}
+
+double record_flops(const struct record *record, const struct outcome *outcome)
+{
+    return outcome->distributed != NULL ? outcome->distributed->flops : record->flops;
+}
+
+double record_bytes(const struct record *record, const struct outcome *outcome)
+{
+    return outcome->distributed != NULL ? outcome->distributed->bytes : record->bytes;
 }
 
 const struct outcome *record_find(const struct record *record, const char *implementation)
@@ -120,8 +136,10 @@ void record_free(struct record *record)
 {
     free(record->problem);
     free(record->reason);
-    for (size_t n = 0; n < record->count; n++)
+    for (size_t n = 0; n < record->count; n++) {
         free(record->outcome[n].configuration);
+        distributed_free(record->outcome[n].distributed);
+    }
     memset(record, 0, sizeof *record);
 }
 

@@ -2,6 +2,7 @@
 #ifndef CLATTN_BENCH_RECORD_H
 #define CLATTN_BENCH_RECORD_H
 
+#include "bench/records/distributed.h"
 #include "bench/timing/cold_start_parts.h"
 #include "bench/verify/worst.h"
 #include "cli/message.h"
@@ -50,6 +51,7 @@ struct outcome {
     struct cold_start_parts cold_start_parts; /* Of cold_start_source. */
     struct ca_interval ratio; /* Time over clattn's, round by round; of clattn itself 1, 1, 1. */
     struct worst worst;       /* Against the bounds of f32 arithmetic. */
+    struct distributed *distributed; /* Over ranks of MPI; NULL: on one device. Owned. */
 };
 
 /* Whether it has a time that may be shown. */
@@ -57,6 +59,9 @@ bool outcome_timed(const struct outcome *outcome);
 
 /* It takes no further part: why, as printf has it, and no times. */
 void outcome_give_up(struct outcome *outcome, enum outcome_state state, const char *format, ...);
+
+/* ... since one of its results is out of bounds. */
+void outcome_wrong(struct outcome *outcome, const struct worst *worst);
 
 /* Which peak of the device limits a problem more. */
 enum roof { ROOF_FMA, ROOF_READ, ROOF_FMA_BF16, NUM_ROOFS };
@@ -86,6 +91,10 @@ bool record_ok(const struct record *record);
 
 /* clattn's share of the roof times how much faster or slower this one is; 0 without a time. */
 double record_share(const struct record *record, const struct outcome *outcome);
+
+/* The operations and bytes of what the outcome is the time of: the record's, but with weak scaling. */
+double record_flops(const struct record *record, const struct outcome *outcome);
+double record_bytes(const struct record *record, const struct outcome *outcome);
 
 /* The outcome of that implementation, or NULL. */
 const struct outcome *record_find(const struct record *record, const char *implementation);

@@ -77,11 +77,22 @@ struct device_run *results_add(struct run_results *results)
     return run;
 }
 
+void results_read_load(double load[3])
+{
+    FILE *stream = fopen("/proc/loadavg", "r"); /* Linux; unknown elsewhere */
+
+    if (stream == NULL || fscanf(stream, "%lf %lf %lf", &load[0], &load[1], &load[2]) != 3)
+        load[0] = load[1] = load[2] = NAN;
+    if (stream != NULL)
+        fclose(stream);
+}
+
 void device_run_free(struct device_run *run)
 {
     for (size_t n = 0; n < run->count; n++)
         record_free(&run->records[n]);
     free(run->records);
+    free(run->rank_devices);
     memset(run, 0, sizeof *run);
 }
 

@@ -38,6 +38,11 @@ struct peer_note {
     struct message missing; /* "" if it took part; ends with the command that installs it. */
 };
 
+/* The device of a rank. */
+struct rank_device {
+    char name[256]; /* And its driver. */
+};
+
 /* One device of a run. */
 struct device_run {
     clattn_device_info info; /* After reading: what the file has of it; no handles. */
@@ -48,6 +53,9 @@ struct device_run {
     struct peak_samples peaks;
     struct peer_note peer[RESULTS_MOST_PEERS];
     size_t num_peers;
+    char mpi[128];                    /* The MPI; "" if there were no ranks. */
+    struct rank_device *rank_devices; /* Owned; the device above is that of the first. */
+    size_t ranks;
     struct record *records; /* Owned. */
     size_t count;
 };
@@ -73,6 +81,9 @@ void results_begin(struct run_results *results);
 
 /* Room for one more device, cleared; NULL without memory. Pointers to others move. */
 struct device_run *results_add(struct run_results *results);
+
+/* The machine's load averages; NaN if unknown. */
+void results_read_load(double load[3]);
 
 void device_run_free(struct device_run *run);
 void results_free(struct run_results *results);

@@ -161,21 +161,6 @@ static bool get_cold_start(const struct ca_json_place *in, struct outcome *outco
     return true;
 }
 
-static bool get_ratio(const struct ca_json_place *in, struct ca_interval *ratio)
-{
-    const struct ca_json_place place = ca_place_child(in, "ratio");
-
-    if (json_is_null(place.value))
-        return true;
-    return ca_place_object(&place) &&
-           ca_place_number(&place, "median", CA_PLACE_POSITIVE, &ratio->middle) &&
-           ca_place_number(&place, "low", CA_PLACE_POSITIVE, &ratio->low) &&
-           ca_place_number(&place, "high", CA_PLACE_POSITIVE, &ratio->high) &&
-           ((ratio->low <= ratio->middle && ratio->middle <= ratio->high) ||
-            ca_place_refuse(&place, "is %g, which is not in its interval from %g to %g",
-                            ratio->middle, ratio->low, ratio->high));
-}
-
 static bool get_error(const struct ca_json_place *in, struct worst *worst)
 {
     const struct ca_json_place place = ca_place_child(in, "error");
@@ -227,8 +212,8 @@ static bool get_outcome(const struct ca_json_place *place, struct outcome *o)
         !place_samples(place, "host_microseconds", 0.0, 1e-6, &o->host) ||
         !get_cold_start(place, o) || !ca_place_number_or_null(place, "gflops", 0.0, 0.0, &unused) ||
         !ca_place_number_or_null(place, "gbytes", 0.0, 0.0, &unused) ||
-        !get_ratio(place, &o->ratio) || !get_error(place, &o->worst) ||
-        !outcome_state_find(states[state], &o->state))
+        !place_interval(place, "ratio", &o->ratio) || !get_error(place, &o->worst) ||
+        !distributed_read(place, &o->distributed) || !outcome_state_find(states[state], &o->state))
         return false;
     return check_state(place, o) &&
            (o->seconds.count == 0 ||
@@ -301,6 +286,31 @@ static bool get_record(const struct ca_json_place *place, struct record *record)
     return get_outcomes(place, record);
 }
 
+/* Null without MPI, and missing in files from before clattn had it. */
+static bool get_ranks(const struct ca_json_place *in, struct device_run *run)
+{
+    const struct ca_json_place place = ca_place_child(in, "mpi");
+    const struct ca_json_place list = ca_place_child(&place, "devices");
+
+    if (place.value == NULL || json_is_null(place.value))
+        return true;
+    if (!ca_place_object(&place) || !ca_place_text(&place, "library", run->mpi, sizeof run->mpi) ||
+        !ca_place_array(&list, 1, 1000000))
+        return false;
+    run->rank_devices = calloc(json_array_size(list.value), sizeof *run->rank_devices);
+    if (run->rank_devices == NULL)
+        return ca_place_refuse(&list, "has no room in memory");
+    for (size_t n = 0; n < json_array_size(list.value); n++) {
+        const struct ca_json_place name = ca_place_element(&list, n);
+        struct rank_device *device = &run->rank_devices[run->ranks++];
+        if (!json_is_string(name.value))
+            return ca_place_refuse(&name, "is not a text");
+        snprintf(device->name, sizeof device->name, "%s", json_string_value(name.value));
+        message_sanitize(device->name);
+    }
+    return true;
+}
+
 static bool get_records(const struct ca_json_place *in, struct device_run *run)
 {
     const struct ca_json_place list = ca_place_child(in, "results");
@@ -329,7 +339,8 @@ static bool get_device_run(const struct ca_json_place *place, struct device_run 
            get_device(&device, run->failed.text[0] != '\0', &run->info) &&
            ca_place_flag(place, "interrupted", &run->interrupted) && get_load(place, run->load) &&
            ca_place_number_or_null(place, "noise", 0.0, 0.0, &unused) &&
-           get_peaks(place, &run->peaks) && get_peers(place, run) && get_records(place, run);
+           get_peaks(place, &run->peaks) && get_peers(place, run) && get_ranks(place, run) &&
+           get_records(place, run);
 }
 
 static bool get_devices(const struct ca_json_place *in, struct run_results *results)

@@ -99,16 +99,11 @@ json_t *results_error(const struct worst *worst, const char *against)
 }
 
 /* The three load averages of Linux; null elsewhere. */
-static json_t *make_load(void)
+static json_t *make_load(const double load[3])
 {
-    FILE *stream = fopen("/proc/loadavg", "r");
-    double load[3];
+    const bool known = isfinite(load[0]) && isfinite(load[1]) && isfinite(load[2]);
 
-    if (stream == NULL)
-        return json_null();
-    const int count = fscanf(stream, "%lf %lf %lf", &load[0], &load[1], &load[2]);
-    fclose(stream);
-    return count == 3 ? json_pack("[f, f, f]", load[0], load[1], load[2]) : json_null();
+    return known ? json_pack("[f, f, f]", load[0], load[1], load[2]) : json_null();
 }
 
 json_t *results_new(const char *schema, const struct target *target)
@@ -116,12 +111,14 @@ json_t *results_new(const char *schema, const struct target *target)
     const time_t now = time(NULL);
     struct tm utc = {.tm_mday = 1};
     char date[32];
+    double load[3];
 
+    results_read_load(load);
     gmtime_r(&now, &utc);
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
     return json_pack("{s:s, s:s, s:s, s:o, s:o}", "schema", schema, "date", date, "clattn",
                      clattn_version_string(), "device", results_device(target->info), "load",
-                     make_load());
+                     make_load(load));
 }
 
 static bool dump(FILE *stream, const json_t *object)
@@ -223,15 +220,17 @@ static json_t *make_outcome(const struct record *r, const struct outcome *o)
 {
     const bool compared = outcome_timed(o) && o->ratio.middle > 0.0 && isfinite(o->ratio.high);
 
-    return json_pack(
-        "{s:o, s:s, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o}, s:o, s:o, s:o, s:o}", "implementation",
-        message_json(o->implementation), "state", outcome_state_name(o->state), "why",
-        text_or_null(o->why.text), "configuration", text_or_null(o->configuration), "milliseconds",
-        make_times(o), "host_microseconds", make_host(o), "first_milliseconds", "source",
-        number(o->cold_start_source * 1e3), "cache", number(o->cold_start_cache * 1e3), "parts",
-        make_parts(&o->cold_start_parts), "gflops", make_rate(o, r->flops), "gbytes",
-        make_rate(o, r->bytes), "ratio", compared ? results_ratio(&o->ratio) : json_null(), "error",
-        o->worst.results > 0 ? make_error(&o->worst) : json_null());
+    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o}, s:o, s:o, s:o, s:o, s:o}",
+                     "implementation", message_json(o->implementation), "state",
+                     outcome_state_name(o->state), "why", text_or_null(o->why.text),
+                     "configuration", text_or_null(o->configuration), "milliseconds", make_times(o),
+                     "host_microseconds", make_host(o), "first_milliseconds", "source",
+                     number(o->cold_start_source * 1e3), "cache", number(o->cold_start_cache * 1e3),
+                     "parts", make_parts(&o->cold_start_parts), "gflops",
+                     make_rate(o, record_flops(r, o)), "gbytes", make_rate(o, record_bytes(r, o)),
+                     "ratio", compared ? results_ratio(&o->ratio) : json_null(), "error",
+                     o->worst.results > 0 ? make_error(&o->worst) : json_null(), "mpi",
+                     o->distributed != NULL ? distributed_json(o->distributed) : json_null());
 }
 
 /* Of a peak or a share; null where nothing was measured. */
@@ -287,20 +286,28 @@ static json_t *make_peers(const struct device_run *run)
     return peers;
 }
 
+/* The ranks of a run by MPI. */
+static json_t *make_ranks(const struct device_run *run)
+{
+    json_t *devices = json_array();
+
+    for (size_t n = 0; n < run->ranks; n++)
+        devices = append(devices, message_json(run->rank_devices[n].name));
+    return json_pack("{s:o, s:o}", "library", message_json(run->mpi), "devices", devices);
+}
+
 static json_t *make_device_run(const struct device_run *run)
 {
-    const double *load = run->load;
-    const bool loaded = isfinite(load[0]) && isfinite(load[1]) && isfinite(load[2]);
     json_t *records = json_array();
 
     for (size_t n = 0; n < run->count; n++)
         records = append(records, make_record(&run->records[n]));
-    return json_pack("{s:I, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o}", "index",
+    return json_pack("{s:I, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "index",
                      (json_int_t)run->index, "device", results_device(&run->info), "failed",
                      text_or_null(run->failed.text), "interrupted", run->interrupted, "load",
-                     loaded ? json_pack("[f, f, f]", load[0], load[1], load[2]) : json_null(),
-                     "noise", number(device_run_noise(run)), "peaks", make_peaks(&run->peaks),
-                     "peers", make_peers(run), "results", records);
+                     make_load(run->load), "noise", number(device_run_noise(run)), "peaks",
+                     make_peaks(&run->peaks), "peers", make_peers(run), "mpi",
+                     run->ranks > 0 ? make_ranks(run) : json_null(), "results", records);
 }
 
 bool results_write(const char *path, const struct run_results *results, struct message *why)

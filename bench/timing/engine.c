@@ -30,11 +30,10 @@ static bool fail(const struct target *target, const char *what, clattn_status st
 #define IF_GRADIENT_GRADIENT(...) __VA_ARGS__
 #define IF_GRADIENT_OWN(...)
 
-static clattn_status run_forward(const struct engine *e, const struct tensor_set *set,
-                                 cl_event *done)
+clattn_forward engine_forward(const struct tensor_set *set)
 {
-    const clattn_forward tensors = {
-        .struct_size = sizeof tensors,
+    return (clattn_forward){
+        .struct_size = sizeof(clattn_forward),
 #define OPERAND(ID, member, GIVEN, WRITER, ...)                                                    \
     CA_OF_FORWARD(GIVEN, .member = SET(CA_FORWARD_ROLE_##WRITER, ID), )
         CA_OPERANDS(OPERAND)
@@ -42,15 +41,20 @@ static clattn_status run_forward(const struct engine *e, const struct tensor_set
             .workspace = set->workspace,
         .dropout_seed = CASE_DROPOUT_SEED,
     };
+}
+
+static clattn_status run_forward(const struct engine *e, const struct tensor_set *set,
+                                 cl_event *done)
+{
+    const clattn_forward tensors = engine_forward(set);
 
     return clattn_attention_forward(e->plan, e->target->queue, &tensors, 0, NULL, done);
 }
 
-static clattn_status run_backward(const struct engine *e, const struct tensor_set *set,
-                                  cl_event *done)
+clattn_backward engine_backward(const struct tensor_set *set)
 {
-    const clattn_backward tensors = {
-        .struct_size = sizeof tensors,
+    return (clattn_backward){
+        .struct_size = sizeof(clattn_backward),
 #define OPERAND(ID, member, GIVEN, WRITER, ...)                                                    \
     CA_OF_BACKWARD(GIVEN, .member = SET(CA_BACKWARD_ROLE_##WRITER, ID), )
         CA_OPERANDS(OPERAND)
@@ -58,6 +62,12 @@ static clattn_status run_backward(const struct engine *e, const struct tensor_se
             .workspace = set->workspace,
         .dropout_seed = CASE_DROPOUT_SEED,
     };
+}
+
+static clattn_status run_backward(const struct engine *e, const struct tensor_set *set,
+                                  cl_event *done)
+{
+    const clattn_backward tensors = engine_backward(set);
 
     return clattn_attention_backward(e->plan, e->target->queue, &tensors, 0, NULL, done);
 }

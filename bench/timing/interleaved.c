@@ -52,12 +52,6 @@ void interleaved_warm_up(const struct interleaved *interleaved)
             warm_up(&interleaved->competitor[n]);
 }
 
-static void find_wrong(struct outcome *outcome, const struct worst *worst)
-{
-    outcome_give_up(outcome, OUTCOME_WRONG, "a result is off by %.3g where %.3g is allowed",
-                    worst->error, worst->bound);
-}
-
 static void check_ours(const struct competitor *competitor, const struct attention_case *attention)
 {
     struct outcome *outcome = competitor->outcome;
@@ -66,7 +60,7 @@ static void check_ours(const struct competitor *competitor, const struct attenti
     if (!measurement_check(competitor->measurement, attention, &outcome->worst, &why))
         outcome_give_up(outcome, OUTCOME_FAILED, "%s", why.text);
     else if (!worst_ok(&outcome->worst))
-        find_wrong(outcome, &outcome->worst);
+        outcome_wrong(outcome, &outcome->worst);
 }
 
 /* Others may compute in half precision: that is said, but no error. */
@@ -84,7 +78,7 @@ static void check_peer(const struct competitor *competitor, const struct attenti
     if (!ok) {
         outcome_give_up(outcome, OUTCOME_FAILED, "%s", why.text);
     } else if (!worst_ok(&loose)) {
-        find_wrong(outcome, &loose);
+        outcome_wrong(outcome, &loose);
     } else {
         outcome->state = OUTCOME_LOOSE;
         message_set(&outcome->why, "right only within the bounds of half-precision arithmetic");

@@ -217,19 +217,25 @@ bool measurement_results(struct measurement *m, const struct attention_case *att
     return ok;
 }
 
+bool measurement_compare(const struct attention_case *attention, const struct results *results,
+                         struct worst *worst, struct message *why)
+{
+    const struct tolerance by_dtype = {-1.0, -1.0};
+
+    if (attention->o.data == NULL)
+        return check_results(attention, results, PRECISION_SINGLE, worst, why);
+    compare_case(worst, attention, results->out[OUTPUT_O], results->out[OUTPUT_SCORES], by_dtype);
+    return true;
+}
+
 bool measurement_check(struct measurement *m, const struct attention_case *attention,
                        struct worst *worst, struct message *why)
 {
-    const struct tolerance by_dtype = {-1.0, -1.0};
     struct results results;
-    bool ok = true;
 
     if (!measurement_results(m, attention, &results, why))
         return false;
-    if (attention->o.data == NULL)
-        ok = check_results(attention, &results, PRECISION_SINGLE, worst, why);
-    else
-        compare_case(worst, attention, results.out[OUTPUT_O], results.out[OUTPUT_SCORES], by_dtype);
+    const bool ok = measurement_compare(attention, &results, worst, why);
     results_release(&results);
     return ok;
 }

@@ -36,8 +36,11 @@ void measurement_close(struct measurement *measurement);
 bool measurement_results(struct measurement *measurement, const struct attention_case *attention,
                          struct results *results, struct message *why);
 
-/* Likewise, and compares the results with the answer in the case, if it has one, else with double
- * precision. */
+/* Compares results with the answer in the case, if it has one, else with double precision. */
+bool measurement_compare(const struct attention_case *attention, const struct results *results,
+                         struct worst *worst, struct message *why);
+
+/* Both of these. */
 bool measurement_check(struct measurement *measurement, const struct attention_case *attention,
                        struct worst *worst, struct message *why);
 

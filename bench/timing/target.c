@@ -65,6 +65,18 @@ void target_close(struct target *target)
     memset(target, 0, sizeof *target);
 }
 
+size_t target_index(const struct target *target)
+{
+    cl_device_id devices[64];
+    size_t count = 0, index = 0;
+
+    clattn_device_list(devices, sizeof devices / sizeof *devices, &count);
+    count = count < 64 ? count : 64;
+    while (index < count && devices[index] != target->info->device)
+        index++;
+    return index;
+}
+
 const char *target_type_name(cl_device_type type)
 {
     return type & CL_DEVICE_TYPE_GPU           ? "gpu"

@@ -21,6 +21,9 @@ bool target_open_narrowed(struct target *target, const char *selector,
 
 void target_close(struct target *target);
 
+/* Which number its device has for --device. */
+size_t target_index(const struct target *target);
+
 /* "cpu", "gpu", "accelerator" or "other". */
 const char *target_type_name(cl_device_type type);
 

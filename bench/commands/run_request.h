@@ -1,0 +1,46 @@
+/* The command line of `clattn-bench run`, for one device, a fleet, or ranks of MPI. */
+#ifndef CLATTN_BENCH_RUN_REQUEST_H
+#define CLATTN_BENCH_RUN_REQUEST_H
+
+#include "bench/commands/run_device.h"
+#include "bench/options.h"
+
+#define RUN_MOST_MODES 5
+
+/* What --mpi and the options that belong to it say. */
+struct run_mpi {
+    bool wanted;
+    const char *modes[RUN_MOST_MODES]; /* Parts of modes_text. */
+    size_t num_modes;                  /* 0: not given. */
+    char *modes_text;                  /* Owned. */
+    bool strong, weak;
+    double speed;        /* Of this rank, in any unit that all share; 0: all are alike. */
+    bool measured_speed; /* ... or what the library measures. */
+    const char *option;  /* One of them that was given, or NULL. */
+};
+
+/* The command line as it was understood. */
+struct request {
+    struct common_options common;
+    struct run_settings settings;
+    char *filter;
+    char *repeat, *patience, *peers; /* As given, for children; NULL: not given. */
+    char *peers_text;                /* The copy that the choice has cut up; owned. */
+    char **what;                     /* Workloads, problems and files; the list is owned. */
+    int count;
+    bool list;    /* Instead of running. */
+    bool timeout; /* Was given. */
+    struct run_mpi mpi;
+};
+
+/* 0 to go on, 1 if all was said, else EXIT_USAGE. run_request_free() is due in any case. */
+int run_request_read(int argc, char **argv, struct request *request);
+void run_request_free(struct request *request);
+
+/* What it names, without what the filter leaves out; items_free() is due in any case. */
+bool run_request_items(const struct request *request, struct items *items, struct message *why);
+
+/* Prints what would run; what the command is to end with. */
+int run_request_list(const struct items *items);
+
+#endif

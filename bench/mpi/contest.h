@@ -1,0 +1,25 @@
+/* One problem of a run on ranks: rank 0 alone and all ranks in each mode, checked, timed in turns and
+ * checked again. */
+#ifndef CLATTN_BENCH_CONTEST_H
+#define CLATTN_BENCH_CONTEST_H
+
+#include "bench/commands/run_request.h"
+#include "bench/mpi/sharded.h"
+
+/* While it runs, on each rank; results are those of rank 0. */
+struct mpi_run {
+    struct ranks ranks;
+    const struct request *request;
+    struct run_results *results;
+    struct device_run *device;
+    struct target target;
+    clattn_mpi_rates rates; /* Of `rated`, as last measured; no struct_size before. */
+    clattn_problem rated;
+};
+
+/* Fills rank 0's record. Collective; false if the run cannot go on: its sentence is the same on all
+ * ranks. */
+bool contest_item(struct mpi_run *run, const struct item *item, const char *heading,
+                  struct record *record, struct message *why);
+
+#endif

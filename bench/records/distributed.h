@@ -1,0 +1,44 @@
+/* How ranks of MPI shared the work of an outcome (clattn-bench run --mpi), in memory and in files. */
+#ifndef CLATTN_BENCH_DISTRIBUTED_H
+#define CLATTN_BENCH_DISTRIBUTED_H
+
+#include "internal.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct json_t;
+struct ca_json_place;
+
+/* What became of a rank's time in an execution: medians, in seconds. */
+struct spent {
+    double computing, waiting,
+        transfer; /* As clattn_mpi_plan_info has them; transfer is staging. */
+};
+
+struct distributed {
+    char mode[16]; /* "ring": what --mode takes, but for "auto". */
+    size_t heads_ranks;
+    bool weak;                     /* Of weak scaling: ... */
+    char *problem;                 /* ... a problem larger than the record's. Owned. */
+    double flops;                  /* Of it. */
+    double bytes;                  /* Likewise. */
+    double predicted;              /* Seconds, by the cost model; 0: unknown. */
+    double bytes_sent;             /* By rank 0. */
+    struct ca_interval efficiency; /* Of one rank's rate alone; all 0: unknown. */
+    size_t ranks;
+    struct spent *spent; /* By each of them; owned. */
+};
+
+/* NULL without memory. */
+struct distributed *distributed_new(size_t ranks);
+
+/* NULL is allowed. */
+void distributed_free(struct distributed *distributed);
+
+struct json_t *distributed_json(const struct distributed *distributed);
+
+/* Of an outcome in a file; NULL where that is null or missing. False if it was refused. */
+bool distributed_read(const struct ca_json_place *outcome, struct distributed **distributed);
+
+#endif
