@@ -1,6 +1,6 @@
 #!/bin/sh
 # sh tests/mpi.sh [RANKS...]: libclattn_mpi against double precision (tests/mpi/mpi_attention.c), what goes wrong
-# on one rank (mpi_faults.c) and the cost model (mpi_cost.c), with each MPI that is installed, Open MPI and MPICH, on 1, 2, 3, 4 and 7 ranks of this machine unless others are named.
+# on one rank (mpi_faults.c), clattn-bench --mpi and the cost model (mpi_cost.c), with each MPI that is installed, Open MPI and MPICH, on 1, 2, 3, 4 and 7 ranks of this machine unless others are named.
 # Builds what it needs in build/mpi-NAME.
 #   --build DIR   with the MPI of that build alone, as CTest does
 # Ends with 1 if anything is wrong, with 77 if there is no MPI.
@@ -32,6 +32,28 @@ export PRTE_MCA_rmaps_default_mapping_policy PRTE_MCA_hwloc_default_binding_poli
 export POCL_AFFINITY POCL_EXTRA_BUILD_FLAGS
 bad=0
 
+# bench_over_ranks MPIRUN RANKS PROGRAM: results of all ranks and modes are right and stand in the JSON, rank 0 alone
+# speaks, and what is wrong on the last rank ends all with one sentence.
+bench_over_ranks() {
+    json=$(mktemp) text=$(mktemp) failed=0
+    timeout "${CLATTN_TEST_LIMIT:-1200}" "$1" -n "$2" "$3" run --mpi --scaling both --repeat 1 --mode all-gather,ring \
+        --json "$json" "fwd f32 h4 q96 k96 d32 causal=tl" "bwd f32 h2 q64 k64 d32 causal=tl alibi" > "$text" 2>&1 ||
+        { cat "$text"; failed=1; }
+    [ "$(grep -c '^  fwd' "$text")" = 1 ] || { echo "rank 0 does not speak alone"; cat "$text"; failed=1; }
+    [ "$(grep -c '"state": "measured"' "$json")" = 10 ] || { echo "not all were measured"; failed=1; }
+    timeout "${CLATTN_TEST_LIMIT:-1200}" "$1" -n "$2" "$3" verify --mpi \
+        tests/data/conformance/test_attention_4d_causal.safetensors > "$text" 2>&1 || failed=1
+    [ "$(grep -c '^ok  ' "$text")" = 1 ] || { cat "$text"; failed=1; }
+    status=0
+    timeout "${CLATTN_TEST_LIMIT:-1200}" "$1" -n "$2" sh -c '
+        [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != "$1" ] || device="--device none-such"
+        exec "$0" run --mpi $device "fwd f32 h4 q96 k96 d32"' "$3" $(($2 - 1)) > "$text" 2>&1 || status=$?
+    [ $status = 1 ] && [ "$(grep -c "no OpenCL device matches 'none-such'" "$text")" = 1 ] ||
+        { echo "status $status, and:"; cat "$text"; failed=1; }
+    rm -f "$json" "$text"
+    return $failed
+}
+
 # in_build DIR MPIRUN RANKS...
 in_build() {
     programs=$1/tests/mpi
@@ -39,8 +61,10 @@ in_build() {
     losses=$1/tests/mpi/losses
     rm -f "$losses".*
     shift 2
+    bench=$programs/../../bench/clattn-bench
     "$programs/mpi_cost" || bad=1 # needs no ranks
     for ranks; do
+        bench_over_ranks "$run" "$ranks" "$bench" || { echo "FAIL: clattn-bench --mpi on $ranks ranks"; bad=1; }
         for program in mpi_faults mpi_attention; do
             timeout "${CLATTN_TEST_LIMIT:-1200}" "$run" -n "$ranks" "$programs/$program" || bad=1
         done
@@ -70,7 +94,7 @@ for name in openmpi mpich; do
     folder=$root/build/mpi-$name
     { cmake --preset release -B "$folder" -DCLATTN_WERROR=ON -DMPI_C_COMPILER="mpicc.$name" \
         -DMPIEXEC_EXECUTABLE="$(command -v "mpirun.$name")" &&
-        cmake --build "$folder" --parallel "$(nproc)" --target mpi_tests \
+        cmake --build "$folder" --parallel "$(nproc)" --target mpi_tests clattn-bench clattn-bench-mpi \
             example_22_ring_training; } \
         > "$root/build/mpi-$name.log" 2>&1 || { tail -n 40 "$root/build/mpi-$name.log"; bad=1; continue; }
     in_build "$folder" "mpirun.$name" "$@"

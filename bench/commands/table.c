@@ -87,6 +87,9 @@ void table_header(const struct device_run *run)
                      info->compute_units);
     ca_colour(stdout, "0");
     ca_print_wrapped(stdout, 0, "%.50s, driver %.40s", info->platform_name, info->driver_version);
+    for (size_t n = 0; n < run->ranks; n++)
+        ca_print_wrapped(stdout, 0, "rank %zu of %zu by %s: %s", n, run->ranks, run->mpi,
+                         run->rank_devices[n].name);
     for (size_t n = 0; n < run->num_peers; n++)
         if (run->peer[n].missing.text[0] != '\0')
             ca_print_wrapped(stdout, 0, "%s", run->peer[n].missing.text);
@@ -219,16 +222,37 @@ static void print_reason(const struct record *record, const struct outcome *outc
     ca_print_wrapped(stdout, NAME_COLUMNS + 1, "%s", text);
 }
 
+/* Where the time of ranks went, the mean over them, and what is left of their rate. */
+static void print_distributed(const struct distributed *d)
+{
+    struct spent mean = {0.0, 0.0, 0.0};
+
+    for (size_t n = 0; n < d->ranks; n++) {
+        mean.computing += d->spent[n].computing * 1e3 / (double)d->ranks;
+        mean.waiting += d->spent[n].waiting * 1e3 / (double)d->ranks;
+        mean.transfer += d->spent[n].transfer * 1e3 / (double)d->ranks;
+    }
+    printf("%*s", NAME_COLUMNS + 1, "");
+    ca_print_wrapped(stdout, NAME_COLUMNS + 1,
+                     "computing %.3g, waiting %.3g, transfer %.3g ms; predicted %.3g ms; "
+                     "efficiency %.0f %%",
+                     mean.computing, mean.waiting, mean.transfer, d->predicted * 1e3,
+                     100.0 * d->efficiency.middle);
+}
+
 static void print_outcome(const struct record *record, const struct outcome *outcome)
 {
     const bool bad = outcome->state == OUTCOME_WRONG || outcome->state == OUTCOME_FAILED;
     struct ca_row row = {.to = stdout};
     char name[sizeof outcome->implementation + 4];
 
-    snprintf(name, sizeof name, "    %.*s", NAME_COLUMNS - 4, outcome->implementation);
+    const size_t skipped = outcome->distributed != NULL ? strlen("clattn ") : 0;
+    snprintf(name, sizeof name, "    %.*s", NAME_COLUMNS - 4, outcome->implementation + skipped);
     ca_row_label(&row, NAME_COLUMNS, name);
     if (outcome_timed(outcome)) {
         add_times(&row, record, outcome);
+        if (outcome->distributed != NULL)
+            print_distributed(outcome->distributed);
         return;
     }
     putchar(' ');
@@ -337,6 +361,14 @@ static const char legend[] =
     "the caches; of others the problem's first computation. error: the worst over its bound; over "
     "1 the results are right only within half precision's bounds.";
 
+static const char legend_of_ranks[] =
+    "Of ranks: clattn is rank 0 alone, and times are the host's clock, of the slowest rank. "
+    "computing, "
+    "waiting (for messages) and transfer (between device and MPI's memory): means over ranks. "
+    "efficiency: the ranks' rate over so many times that of rank 0 alone; weak: of a problem that "
+    "is "
+    "longer by the number of ranks.";
+
 static void print_missing(void)
 {
     char text[96] = "";
@@ -361,6 +393,8 @@ void table_footer(const struct device_run *run)
     print_means(run);
     print_peers(run);
     ca_print_wrapped(stdout, 0, "%s", legend);
+    if (run->ranks > 0)
+        ca_print_wrapped(stdout, 0, "%s", legend_of_ranks);
     print_missing();
     print_doubts(run);
     if (run->interrupted)

@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* strdup */
 #include "bench/mpi/contest.h"
 #include "bench/timing/measure.h"
+#include "bench/timing/roof.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -139,8 +140,8 @@ static struct outcome *add_outcome(struct record *record, const char *mode, bool
 {
     struct outcome *outcome = &record->outcome[record->count++];
 
-    snprintf(outcome->implementation, sizeof outcome->implementation, "clattn%s%.18s%s",
-             mode[0] != '\0' ? " " : "", mode, weak ? ", weak" : "");
+    snprintf(outcome->implementation, sizeof outcome->implementation, "clattn%s%s%.18s",
+             weak ? " weak" : "", mode[0] != '\0' ? " " : "", mode);
     outcome->cold_start_source = outcome->cold_start_cache = NAN;
     return outcome;
 }

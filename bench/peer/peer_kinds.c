@@ -1,5 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* readlink, access */
 #include "bench/peer/peer.h"
+#include "cli/own_folder.h"
 
 #include <stdio.h>
 #include <stdlib.h>

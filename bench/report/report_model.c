@@ -99,7 +99,8 @@ static bool collect(struct report *report)
                 if (n == report->num_problems)
                     report->problems[report->num_problems++].record = record;
                 for (size_t o = 0; o < record->count; o++)
-                    add_name(report, record->outcome[o].implementation);
+                    if (record->outcome[o].distributed == NULL) /* no alternative to clattn */
+                        add_name(report, record->outcome[o].implementation);
             }
         }
     }
