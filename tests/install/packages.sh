@@ -23,7 +23,7 @@ tar -C "$work" -xzf "$work/tree/clattn-$version.tar.gz"
 unshare --net sh -c '
     cmake -S "$1" -B "$2" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DCLATTN_BUILD_TESTS=OFF &&
         cmake --build "$2" --parallel "$(nproc)" && cd "$2" && cpack -G DEB' \
-    sh "$work/clattn-$version" "$work/build" > "$work/build.log" 2>&1 || { tail -n 40 "$work/build.log"; exit 1; }
+    sh "$work/clattn-$version" "$work/build" > "$work/build.log" 2>&1 || { tail -n 120 "$work/build.log"; exit 1; }
 
 echo "lintian: $(ls "$work/build" | grep -c '[.]deb$') packages without errors"
 lintian --allow-root --fail-on error "$work"/build/*.deb > "$work/lintian.log" 2>&1 ||
