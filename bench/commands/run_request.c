@@ -57,9 +57,8 @@ static const char help[] =
     "  --scaling S       with --mpi: strong (default): all ranks share the problem; weak: "
     "sequences\n"
     "                    are so many times as long as there are ranks; or both\n"
-    "  --speed X         with --mpi: how fast this rank is, for shards in proportion; 'measured': "
-    "as\n"
-    "                    the library finds; by default shards are equal\n"
+    "  --speed X         with --mpi: how fast this rank is, in any unit that all ranks share, for\n"
+    "                    shards in proportion; by default shards are equal\n"
     "What clattn-tune has found is used, and timed beside what would run without it. A choice is\n"
     "  tuned     found for this class of problems\n"
     "  stale     ... with another driver or source\n"
@@ -125,8 +124,7 @@ static bool read_scaling(struct run_mpi *mpi, const char *text, struct message *
 
 static bool read_speed(struct run_mpi *mpi, const char *text, struct message *why)
 {
-    mpi->measured_speed = strcmp(text, "measured") == 0;
-    return mpi->measured_speed || option_number("--speed", text, 1e-9, 1e9, &mpi->speed, why);
+    return option_number("--speed", text, 1e-9, 1e9, &mpi->speed, why);
 }
 
 /* One of the options that belong to --mpi. */

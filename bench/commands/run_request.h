@@ -14,9 +14,8 @@ struct run_mpi {
     size_t num_modes;                  /* 0: not given. */
     char *modes_text;                  /* Owned. */
     bool strong, weak;
-    double speed;        /* Of this rank, in any unit that all share; 0: all are alike. */
-    bool measured_speed; /* ... or what the library measures. */
-    const char *option;  /* One of them that was given, or NULL. */
+    double speed;       /* Of this rank, in any unit that all share; 0: all are alike. */
+    const char *option; /* One of them that was given, or NULL. */
 };
 
 /* The command line as it was understood. */

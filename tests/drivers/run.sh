@@ -38,6 +38,11 @@ try one_turn.cl ""
 try one_turn.cl -DBOUND
 try prefetch.cl ""
 try prefetch.cl -DBUILTIN
+POCL_WORK_GROUP_METHOD=loops
+export POCL_WORK_GROUP_METHOD
+try few_operands.cl ""
+try few_operands.cl -DTHREE
+unset POCL_WORK_GROUP_METHOD
 [ "$tried" -gt 0 ] || {
     echo "skipped: no device, or none for which these kernels build"
     exit 77
