@@ -38,8 +38,8 @@
 #define TILES(n) (((n) + TILE - 1) / TILE)
 #define ROUNDED_TO_TILES(n) (TILES(n) * TILE)
 #define PAIRS_OF(n) (((n) + 1) / 2)
-#define STEP_KEYS                                                                                  \
-    (2 * TILE) /* keys that a register tile of Q K^T has as rows, and a tile of P V as its depth */
+/* Keys that a register tile of Q K^T has as rows, and a tile of P V as its depth. */
+#define STEP_KEYS (2 * TILE)
 #define ROW_BYTES_OF(words) ((long)(words) * (long)sizeof(uint))
 
 #if EMULATE
@@ -89,27 +89,23 @@ NOINLINE void multiply_emulated(lanes *c, const lanes *a, const lanes *b)
 #else
 /* PoCL 6.0 looks at the first three operands of each call where POCL_WORK_GROUP_METHOD asks for loops, of an
  * instruction's as well, and ends the process if there are fewer (tests/drivers/few_operands.cl). These cost nothing. */
-#define UNUSED_OPERANDS "i"(0), "i"(0), "i"(0)
+#define UNUSED "i"(0), "i"(0), "i"(0)
 #define TILE_REGISTERS
 #define CONFIGURE_TILES() configure_tiles()
-#define RELEASE_TILES() __asm__ volatile("tilerelease" : : UNUSED_OPERANDS : "memory")
-#define ZERO_TILE(t) __asm__ volatile("tilezero %%tmm" #t : : UNUSED_OPERANDS : "memory")
+#define RELEASE_TILES() __asm__ volatile("tilerelease" : : UNUSED : "memory")
+#define ZERO_TILE(t) __asm__ volatile("tilezero %%tmm" #t : : UNUSED : "memory")
 #define LOAD_TILE(t, p, row)                                                                       \
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t                                               \
                      :                                                                             \
-                     : "r"(p), "r"((long)(row)), UNUSED_OPERANDS                                   \
+                     : "r"(p), "r"((long)(row)), UNUSED                                            \
                      : "memory")
 #define STORE_TILE(t, p, row)                                                                      \
     __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)"                                           \
                      :                                                                             \
-                     : "r"(p), "r"((long)(row)), UNUSED_OPERANDS                                   \
+                     : "r"(p), "r"((long)(row)), UNUSED                                            \
                      : "memory")
 #define MULTIPLY_TILE(c, a, b)                                                                     \
-    __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c                                \
-                     :                                                                             \
-                     : UNUSED_OPERANDS                                                             \
-                     : "memor"                                                                     \
-                       "y")
+    __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c : : UNUSED : "memory")
 
 /* What LDTILECFG reads: 8 tiles of 16 rows of 64 bytes. */
 struct tile_configuration {
@@ -126,7 +122,7 @@ NOINLINE void configure_tiles(void)
         configuration.row_bytes[t] = TILE * sizeof(uint);
         configuration.rows[t] = TILE;
     }
-    __asm__ volatile("ldtilecfg %0" : : "m"(configuration), UNUSED_OPERANDS : "memory");
+    __asm__ volatile("ldtilecfg %0" : : "m"(configuration), UNUSED : "memory");
 }
 #endif
 
@@ -142,7 +138,7 @@ INLINE void store_sums(const lanes x, __global ushort *p)
 {
     VECTOR(ushort) y;
 
-    __asm__("vcvtneps2bf16 %1, %t0" : "=v"(y) : "v"(x), UNUSED_OPERANDS);
+    __asm__("vcvtneps2bf16 %1, %t0" : "=v"(y) : "v"(x), UNUSED);
     store_ushorts(y, p);
 }
 #define STORE_SUMS(x, p) store_sums((x), (p))
@@ -151,7 +147,7 @@ INLINE void store_sums_pair(const lanes x, const lanes y, __global ushort *p)
 {
     pair_words words;
 
-    __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(words) : "v"(x), "v"(y), UNUSED_OPERANDS);
+    __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(words) : "v"(x), "v"(y), UNUSED);
     ((__global struct unaligned_pairs *)p)->x = words;
 }
 #define STORE_SUMS_PAIR(x, y, p) store_sums_pair((x), (y), (p))
