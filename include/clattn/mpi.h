@@ -170,7 +170,7 @@ typedef struct clattn_mpi_prediction {
  * @retval CLATTN_OUT_OF_MEMORY     Host or device memory ran out.
  *
  * Other statuses as clattn_plan_create(). The status is the same on all ranks, but that of a null
- * communicator, context, problem or plan, which MPI has no part in.
+ * communicator, which MPI has no part in.
  */
 CLATTN_API clattn_status clattn_mpi_plan_create(MPI_Comm communicator, clattn_context *context,
                                                 const clattn_problem *whole,

@@ -28,7 +28,7 @@ bool fault_cl(struct fault *fault, cl_int error, const char *call);
 bool fault_call(struct fault *fault, clattn_status status, const char *call);
 
 /* Collective: the status of the lowest rank that has a fault, with its sentence in every rank's log;
- * CLATTN_SUCCESS if none has. Clears the fault. */
+ * CLATTN_SUCCESS if none has. Clears the fault. A rank's context may be NULL: it has no log. */
 clattn_status fault_agree(MPI_Comm communicator, const clattn_context *context,
                           struct fault *fault);
 

@@ -251,20 +251,27 @@ clattn_status clattn_mpi_plan_create(MPI_Comm communicator, clattn_context *cont
 {
     const clattn_mpi_options defaults = {.struct_size = sizeof defaults};
     const clattn_mpi_options *const chosen = options ? options : &defaults;
-    clattn_mpi_plan *made;
+    struct fault fault = {.status = CLATTN_SUCCESS};
+    clattn_mpi_plan *made = NULL;
 
     if (plan)
         *plan = NULL;
-    if (communicator == MPI_COMM_NULL || !context || !whole || !plan) {
+    if (communicator == MPI_COMM_NULL) { /* nobody to agree with */
         if (context)
-            clattn_context_log(
-                context, CLATTN_LOG_ERROR,
-                "clattn_mpi_plan_create: communicator, problem and plan must not be null");
+            clattn_context_log(context, CLATTN_LOG_ERROR,
+                               "clattn_mpi_plan_create: communicator must not be null");
         return CLATTN_INVALID_ARGUMENT;
     }
-    made = calloc(1, sizeof *made);
-    if (!made) /* without it there is no communicator to say so in */
-        MPI_Abort(communicator, CLATTN_OUT_OF_MEMORY);
+    if (!context || !whole || !plan)
+        fault_set(&fault, CLATTN_INVALID_ARGUMENT,
+                  "clattn_mpi_plan_create: context, problem and plan must not be null");
+    else if (!(made = calloc(1, sizeof *made)))
+        fault_set(&fault, CLATTN_OUT_OF_MEMORY, "no host memory for a plan");
+    const clattn_status begun = fault_agree(communicator, context, &fault);
+    if (begun != CLATTN_SUCCESS) {
+        free(made);
+        return begun;
+    }
     MPI_Comm_dup(communicator, &made->communicator);
     made->members = made->ring = MPI_COMM_NULL;
     MPI_Comm_rank(communicator, &made->rank);

@@ -74,6 +74,20 @@ static int plan_fails(struct world *world, const char *what, const char *text,
     return wrong;
 }
 
+/* The others have all that a plan needs, and get the status and the sentence of the one that has not. */
+static int no_problem_on_one_rank(struct world *world, const char *text, const char *rank)
+{
+    clattn_mpi_plan *plan = NULL;
+    clattn_problem p;
+
+    if (clattn_problem_parse(text, &p, NULL, 0) != CLATTN_SUCCESS)
+        return 1;
+    const clattn_status got = clattn_mpi_plan_create(
+        MPI_COMM_WORLD, world->context, world->rank == world->last ? NULL : &p, NULL, &plan);
+    return expect(world, "no problem on one rank", got, CLATTN_INVALID_ARGUMENT, rank) +
+           (plan != NULL);
+}
+
 static int plans_fail(struct world *world)
 {
     static const char text[] = "fwd f32 h2 q40 k40 d8 causal=tl";
@@ -86,6 +100,7 @@ static int plans_fail(struct world *world)
                     clattn_mpi_plan_create(MPI_COMM_WORLD, world->context, NULL, NULL, NULL),
                     CLATTN_INVALID_ARGUMENT, "must not be null");
     snprintf(rank, sizeof rank, "rank %d: ", world->last);
+    wrong += no_problem_on_one_rank(world, text, rank);
     wrong += plan_fails(world, "another problem on one rank", text, "fwd f32 h2 q40 k40 d8", none,
                         alone ? CLATTN_SUCCESS : CLATTN_INVALID_ARGUMENT, "the same problem");
     wrong += plan_fails(world, "an unknown mode on one rank", text, text,
