@@ -232,7 +232,7 @@ INLINE void turn_halves(const __global storage *row, const struct turn *turn, co
                         __global void *cache, const long first, const long to_step)
 {
     const int middle = ROTARY_DIM / 2;
-    const int together = format == 1 && middle % (2 * CHUNK) == 0 ? TOGETHER / 2 : 1; /* chunks of a half */
+    const int together = middle % (2 * CHUNK) == 0 && format == 1 ? TOGETHER / 2 : 1; /* chunks of a half */
 
     for (int c = 0; c < middle; c += together * CHUNK) {
         const lanes *cosine = turn->cosine + c / SIMD_WIDTH, *sine = turn->sine + c / SIMD_WIDTH;

@@ -118,7 +118,7 @@ INLINE void mark_tiles(SHAPE_PARAMS, const struct task *task,
             sees = unmasked(a, at, task->e, BLOCK_LISTED, task->b, h, i, j SCORE_OPERANDS_ARG);
         }
         if (sees)
-            atomic_or(&seen[bit / 32], 1u << bit % 32);
+            atomic_or((volatile __local int *)&seen[bit / 32], (int)(1u << bit % 32));
     }
     LOCAL_BARRIER(); /* the bits are complete */
 #endif

@@ -62,9 +62,9 @@
 #include "score/mark_blocks.h"
 #if HAS_BLOCKS
 #define BITS_OF(b, h) block_bits_of(a, workspace + at.workspace + BLOCK_BITS_BEGIN(a), b, h)
-#define LISTS_SOME(b, h, i, queries, j, end) lists_some(BITS_OF(b, h), i, queries, j, end)
+#define LISTS_NONE(b, h, i, queries, j, end) (!lists_some(BITS_OF(b, h), i, queries, j, end))
 #else
-#define LISTS_SOME(b, h, i, queries, j, end) true
+#define LISTS_NONE(b, h, i, queries, j, end) ((bool)false)
 #endif
 /* Whether the scores of hidden pairs are handed out too. */
 #define EVERY_PAIR (SCORES == SCORES_RAW || SCORES == SCORES_SOFTCAP)
@@ -245,7 +245,7 @@ NOINLINE void compute_scores(SHAPE_PARAMS, const struct extent e, const long bh,
 #endif
                 continue;
             }
-            if (!EVERY_PAIR && !LISTS_SOME(b, h, i, rows, j, min(j + PANEL, j_end))) {
+            if (!EVERY_PAIR && LISTS_NONE(b, h, i, rows, j, min(j + PANEL, j_end))) {
                 store_hidden(a, bh, i, rows, j, vectors, SCORE_MATRIX);
 #if SCORES == SCORES_BIAS
                 store_hidden(a, bh, i, rows, j, vectors, scores + at.scores);
@@ -516,7 +516,7 @@ NOINLINE void compute_values(SHAPE_PARAMS, const struct extent e, const long i0,
         sums[n] = 0.0f;
     for (long j0 = begin; j0 < end; j0 += BLOCK_N) {
         const long j1 = min(j0 + BLOCK_N, end);
-        if (!LISTS_SOME(b, h, i0, used_end - i0, j0, j1))
+        if (LISTS_NONE(b, h, i0, used_end - i0, j0, j1))
             continue;
         pack_values(a, v, j0, j1 - j0, panels);
         for (long i = i0; i < used_end; i += REGISTER_ROWS) {
@@ -524,7 +524,7 @@ NOINLINE void compute_values(SHAPE_PARAMS, const struct extent e, const long i0,
             const long seen = HAS_DROPOUT ? first_key(a, e, i) / 4 * 4 : first_key(a, e, i);
             const long from = max(j0, seen), to = min(j1, end_key(a, e, i + rows - 1));
             const int count = to - from;
-            if (count <= 0 || !LISTS_SOME(b, h, i, rows, from, to))
+            if (count <= 0 || LISTS_NONE(b, h, i, rows, from, to))
                 continue;
             load_weights(a, at, p + i * a.seq_kv + from, dropout_head(at, b, h), i, rows, from, count,
                          strip);

@@ -100,6 +100,9 @@ ParameterizedTest(struct way *way, half_layers, agree_with_double_precision) {
     char reason[256];
 
     fixture_open(&f);
+    for (size_t n = 0; n < sizeof way->families / sizeof *way->families; n++)
+        if (way->families[n][0])
+            fixture_need_groups_of(&f, way->families[n]);
     cr_assert(clattn_multihead_parse(way->layer, &layer, reason, sizeof reason) == CLATTN_SUCCESS,
               "'%s': %s", way->layer, reason);
     const clattn_multihead gradients = layer_backward(&layer);
