@@ -199,3 +199,17 @@ const char *bf16_choice(struct fixture *f, const char *problem, const char *arch
     cr_assert(status == CLATTN_SUCCESS, "%s", reason);
     return choices.list[0].candidate.family->name;
 }
+
+void bf16_expect_forward_refusals(const char *family)
+{
+    static const struct family_refusal refused[] = {
+        {"fwd f32 q3 k5 d8", NULL, "bf16 alone"},
+        {"fwd f16 q3 k5 d8", NULL, "bf16 alone"},
+        {"fwd bf16 q3 k5 d8 strict", NULL, "strict"},
+        {"fwd bf16 q3 k5 d32 kcache=q8_0", NULL, "stored otherwise"},
+        {"fwd bf16 q3 k5 d32 vcache=f32", NULL, "stored otherwise"},
+        {"fwd bf16 q3 k5 d32 mask=qk maskkeys=2", NULL, "columns of a mask"},
+        {"fwd bf16 q3 k5 d8 scores=raw", NULL, "score matrix"}};
+
+    families_expect_refusals(family, refused, sizeof refused / sizeof *refused);
+}

@@ -39,6 +39,9 @@ void bf16_compare_with_emulation(const char *family, const struct bf16_program *
 /* Measuring judges the family's results on the problem as right, within the bounds of standard precision. */
 void bf16_expect_judged_right(const char *family, const char *problem);
 
+/* What a family of forward attention in bf16 of standard precision refuses, each with words of the reason. */
+void bf16_expect_forward_refusals(const char *family);
+
 /* Skips the test where the processor has no matrix unit for bf16, or the system keeps no tiles. */
 void bf16_need_tiles(void);
 

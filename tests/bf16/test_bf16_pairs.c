@@ -217,14 +217,5 @@ Test(bf16_pairs, is_chosen_where_there_is_an_instruction) {
 }
 
 Test(bf16_pairs, refusals) {
-    static const struct family_refusal refused[] = {
-        {"fwd f32 q3 k5 d8", NULL, "bf16 alone"},
-        {"fwd f16 q3 k5 d8", NULL, "bf16 alone"},
-        {"fwd bf16 q3 k5 d8 strict", NULL, "strict"},
-        {"fwd bf16 q3 k5 d32 kcache=q8_0", NULL, "stored otherwise"},
-        {"fwd bf16 q3 k5 d32 vcache=f32", NULL, "stored otherwise"},
-        {"fwd bf16 q3 k5 d32 mask=qk maskkeys=2", NULL, "columns of a mask"},
-        {"fwd bf16 q3 k5 d8 scores=raw", NULL, "score matrix"}};
-
-    families_expect_refusals("fused_dot", refused, sizeof refused / sizeof *refused);
+    bf16_expect_forward_refusals("fused_dot");
 }
