@@ -1,5 +1,5 @@
-#define _POSIX_C_SOURCE 200809L /* isatty */
 #include "tuner/command_line.h"
+#include "cli/terminal/table.h"
 #include "tuner/commands.h"
 #include "tuner/tune_options.h"
 
@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 int command_usage(const char *command, const char *what)
 {
@@ -60,8 +59,7 @@ bool command_line_parse(int argc, char **argv, const char *help, const char *tak
 static void print_line(clattn_log_level level, const char *message, void *user)
 {
     (void)user;
-    if (level <= CLATTN_LOG_WARNING || (level == CLATTN_LOG_INFO && isatty(STDERR_FILENO)))
-        fprintf(stderr, "clattn-tune: %s\n", message);
+    ca_print_log("clattn-tune", level, message);
 }
 
 clattn_context *command_context(const struct command_line *line)

@@ -3,6 +3,7 @@
 #include "bench/records/results.h"
 #include "bench/timing/target.h"
 #include "cli/interrupt.h"
+#include "cli/terminal/table.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -36,13 +37,13 @@ struct settings {
 static void print_element(const char *title, size_t count, const clattn_gradient_element *e)
 {
     if (count == 0) {
-        printf("  %s: nothing to compare\n", title);
+        ca_print_paragraph(stdout, 2, "%s: nothing to compare", title);
         return;
     }
-    printf("  %s, %zu elements: worst %s(%zu, %zu, %zu, %zu)\n", title, count, e->tensor,
-           e->index[0], e->index[1], e->index[2], e->index[3]);
-    printf("    %.9g, should be %.9g: %.2g of the error that may be there\n", e->value, e->expected,
-           e->ratio);
+    ca_print_paragraph(stdout, 2, "%s, %zu elements: worst %s(%zu, %zu, %zu, %zu)", title, count,
+                       e->tensor, e->index[0], e->index[1], e->index[2], e->index[3]);
+    ca_print_paragraph(stdout, 4, "%.9g, should be %.9g: %.2g of the error that may be there",
+                       e->value, e->expected, e->ratio);
 }
 
 static json_t *element_json(size_t count, const clattn_gradient_element *e)
@@ -69,6 +70,7 @@ static bool check_problem(const struct settings *settings, const struct target *
                           const char *text, const clattn_problem *problem)
 {
     clattn_gradient_report report = {.struct_size = sizeof report};
+    char line[2048];
 
     if (clattn_gradient_check(target->context, problem, &settings->common.plan,
                               (unsigned)settings->seed, &report) != CLATTN_SUCCESS) {
@@ -84,7 +86,9 @@ static bool check_problem(const struct settings *settings, const struct target *
                                         element_json(report.num_differences, &report.difference)));
         return report.right;
     }
-    printf("%s  %s: %s\n", text, report.family, report.right ? "right" : "WRONG");
+    snprintf(line, sizeof line, "%s  %s: %s", text, report.family,
+             report.right ? "right" : "WRONG");
+    ca_print_line(stdout, line, 0);
     print_element("device against formulas", report.num_analytic, &report.analytic);
     print_element("formulas against differences", report.num_differences, &report.difference);
     return report.right;

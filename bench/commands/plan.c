@@ -6,6 +6,7 @@
 #include "bench/timing/measure.h"
 #include "bench/timing/timing.h"
 #include "cli/interrupt.h"
+#include "cli/terminal/table.h"
 #include "internal.h"
 
 #include <jansson.h>
@@ -118,16 +119,22 @@ static void print_lines(const struct steps *steps, const struct measurement *m, 
     };
     char parts[160];
 
-    for (size_t n = 0; n < count; n++)
-        printf("%s\n%s\n%s\n\n", m[n].engine.job, m[n].engine.configuration, m[n].engine.reason);
+    for (size_t n = 0; n < count; n++) {
+        ca_print_line(stdout, m[n].engine.job, 0);
+        ca_print_line(stdout, m[n].engine.configuration, 0);
+        ca_print_paragraph(stdout, 0, "%s", m[n].engine.reason);
+        putchar('\n');
+    }
     for (size_t n = 0; n < sizeof lines / sizeof *lines && lines[n].seconds > 0.0; n++)
         printf("  %-20s %9.3f ms\n", lines[n].name, lines[n].seconds * 1e3);
     if (steps->builds == 0) {
-        printf("\nprograms compiled: none, the cache on disk had what was needed\n");
+        putchar('\n');
+        ca_print_note(stdout, "programs compiled", "none, the cache on disk had what was needed");
         return;
     }
     cold_start_parts_print(&steps->parts, parts, sizeof parts);
-    printf("\nprograms compiled: %zu (%s)\n", steps->builds, parts);
+    putchar('\n');
+    ca_print_wrapped(stdout, 2, "programs compiled: %zu (%s)", steps->builds, parts);
 }
 
 /* "A", or "A + B"; a new reference. */

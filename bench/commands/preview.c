@@ -2,8 +2,10 @@
 #include "bench/profiles/profile.h"
 #include "bench/records/results.h"
 #include "bench/timing/target.h"
+#include "cli/terminal/table.h"
 
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,19 @@ static void on_log(clattn_log_level level, const char *text, void *user_data)
         message_set(&scene->log, "%s", text);
 }
 
+/* A line of what is known of a problem: its name, and what printf() makes. */
+static void print_field(const char *name, const char *format, ...)
+{
+    char text[2048];
+    va_list arguments;
+    const int begin = snprintf(text, sizeof text, "%-8s  ", name);
+
+    va_start(arguments, format);
+    vsnprintf(text + begin, sizeof text - (size_t)begin, format, arguments);
+    va_end(arguments);
+    ca_print_line(stdout, text, 2);
+}
+
 /* ---- families -------------------------------------------------------------------------------- */
 
 /* Every family but the chosen one: why not it. */
@@ -38,9 +53,9 @@ static void print_others(const struct scene *scene, const clattn_problem *proble
             continue;
         if (clattn_plan_supports(scene->context, problem, &forced, reason, sizeof reason) ==
             CLATTN_SUCCESS)
-            printf("  not       %s: it could, but suits this kind of device less\n", name);
+            print_field("not", "%s: it could, but suits this kind of device less", name);
         else
-            printf("  not       %s\n", reason);
+            print_field("not", "%s", reason);
     }
 }
 
@@ -65,13 +80,16 @@ static json_t *list_others(const struct scene *scene, const clattn_problem *prob
 static void print_problem(const struct scene *scene, const clattn_problem *problem,
                           const clattn_plan_info *info)
 {
-    printf("\n%s\n", info->problem);
-    printf("  family    %s\n", info->family);
-    printf("  tunables  %s\n", info->tunables);
-    printf("  why       %s\n", info->reason);
-    printf("  needs     work-groups of %zu, local %zu bytes, private %zu bytes a work-item, "
-           "workspace %zu bytes\n",
-           info->work_group_size, info->local_bytes, info->private_bytes, info->workspace_bytes);
+    putchar('\n');
+    ca_print_line(stdout, info->problem, 0);
+    print_field("family", "%s", info->family);
+    print_field("tunables", "%s", info->tunables);
+    print_field("why", "%s", info->reason);
+    print_field("needs",
+                "work-groups of %zu, local %zu bytes, private %zu bytes a work-item, "
+                "workspace %zu bytes",
+                info->work_group_size, info->local_bytes, info->private_bytes,
+                info->workspace_bytes);
     print_others(scene, problem, info->family);
 }
 
@@ -140,9 +158,12 @@ static bool show_layer(struct scene *scene, const struct job *job,
     if (status != CLATTN_SUCCESS)
         return message_set(why, "%s: %s", clattn_status_string(status), scene->log.text);
     clattn_multihead_plan_describe(plan, &info);
-    if (scene->steps == NULL)
-        printf("\n%s\n  needs     workspace %zu bytes, reserve %zu bytes\n", info.layer,
-               info.workspace_bytes, info.reserve_bytes);
+    if (scene->steps == NULL) {
+        putchar('\n');
+        ca_print_line(stdout, info.layer, 0);
+        print_field("needs", "workspace %zu bytes, reserve %zu bytes", info.workspace_bytes,
+                    info.reserve_bytes);
+    }
     const bool ok = show_steps(scene, info.steps, options, why);
     clattn_multihead_plan_release(plan);
     return ok;
@@ -152,11 +173,12 @@ static bool show_layer(struct scene *scene, const struct job *job,
 
 static void print_device(const char *profile, const clattn_device_info *d)
 {
-    printf("%s: %s by %s (%s), %u compute units\n", profile, d->name, d->vendor,
-           target_type_name(d->type), d->compute_units);
-    printf(
-        "  OpenCL %u.%u, %u-bit addresses, work-groups up to %zu, local memory %llu KiB, f16 %s, "
-        "f64 %s\n",
+    ca_print_wrapped(stdout, 2, "%s: %s by %s (%s), %u compute units", profile, d->name, d->vendor,
+                     target_type_name(d->type), d->compute_units);
+    ca_print_paragraph(
+        stdout, 2,
+        "OpenCL %u.%u, %u-bit addresses, work-groups up to %zu, local memory %llu KiB, f16 %s, "
+        "f64 %s",
         d->opencl_version / 10, d->opencl_version % 10, d->address_bits, d->max_work_group_size,
         (unsigned long long)d->local_memory_bytes / 1024, d->fp16 ? "yes" : "storage only",
         d->fp64 ? "yes" : "no");

@@ -10,7 +10,7 @@ static void print_workload(const struct workload *workload)
 {
     ca_print_wrapped(stdout, 2, "%s: %s", workload->name, workload->meaning);
     if (workload->source != NULL)
-        printf("  # %s\n", workload->source);
+        ca_print_paragraph(stdout, 2, "# %s", workload->source);
 }
 
 void run_list_workloads(void)

@@ -1,10 +1,9 @@
-#define _POSIX_C_SOURCE 200809L /* isatty */
 #include "bench/timing/target.h"
+#include "cli/terminal/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static void on_log(clattn_log_level level, const char *text, void *user_data)
 {
@@ -12,9 +11,8 @@ static void on_log(clattn_log_level level, const char *text, void *user_data)
 
     if (level == CLATTN_LOG_ERROR)
         message_set(&target->log, "%s", text);
-    else if (level == CLATTN_LOG_WARNING ||
-             (level == CLATTN_LOG_INFO && isatty(STDERR_FILENO))) /* somebody waits */
-        fprintf(stderr, "clattn-bench: %s\n", text);
+    else
+        ca_print_log("clattn-bench", level, text);
 }
 
 static bool no_device(const char *selector, struct message *why)

@@ -68,6 +68,18 @@ void ca_print_note(FILE *to, const char *name, const char *text)
     print_broken(to, text, begin, 2);
 }
 
+void ca_print_log(const char *program, clattn_log_level level, const char *text)
+{
+    const bool waits = ca_terminal(stderr);
+
+    if (level > (waits ? CLATTN_LOG_INFO : CLATTN_LOG_WARNING))
+        return;
+    if (waits)
+        ca_print_note(stderr, program, text);
+    else
+        fprintf(stderr, "%s: %s\n", program, text);
+}
+
 void ca_print_line(FILE *to, const char *text, int indentation)
 {
     fprintf(to, "%*s", indentation, "");

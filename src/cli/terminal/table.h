@@ -2,6 +2,7 @@
 #ifndef CA_TABLE_H
 #define CA_TABLE_H
 
+#include <clattn/context.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -15,6 +16,10 @@ void ca_print_paragraph(FILE *to, int indentation, const char *format, ...);
 
 /* The same behind a name and a colon, further lines indented by 2. */
 void ca_print_note(FILE *to, const char *name, const char *text);
+
+/* A clattn_log_callback's line of a program: warnings, and, where somebody waits at a terminal, also
+ * what takes seconds. */
+void ca_print_log(const char *program, clattn_log_level level, const char *text);
 
 /* Prints a problem, or whatever else may be copied, in a line of its own that begins with so many
  * blanks; on a narrow terminal in several, else uncut for whatever reads it. */
