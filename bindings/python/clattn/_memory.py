@@ -106,6 +106,16 @@ class Operands:
         self._regions = []
 
 
+def need_alive(views: Iterable[View], queue: Any) -> None:
+    """Refuses buffers that were released by hand, which a driver would fall over. OpenCL cannot tell them from those that
+    live, but loaders have every object begin with the address of its driver's table of functions (cl_khr_icd), and memory
+    that was given back does not. Where a queue, its context and its device do not agree on one, there is no such table."""
+    tables = {ctypes.c_void_p.from_address(one.int_ptr).value for one in (queue, queue.context, queue.device)}
+    for one in views:
+        if one.buffer and len(tables) == 1 and ctypes.c_void_p.from_address(one.buffer).value not in tables:
+            raise InvalidArgument(f"{one.name} lies in a buffer that was released, or that is of another driver than the queue")
+
+
 @functools.lru_cache(maxsize=None)
 def _members(kind: type[ctypes.Structure], prefixes: tuple[tuple[str, str], ...],
              prefix: str = "") -> dict[str, tuple[str, ...]]:

@@ -90,6 +90,8 @@ def view(name: str, array: Any) -> View:
         return _view_of_pyopencl(name, array)
     if _is_torch(array):
         return _view_of_torch(name, array)
+    if isinstance(array, np.ma.MaskedArray):
+        raise InvalidArgument(f"{name} is a masked array, whose mask would be lost: give its data, and a mask of scores as mask=")
     if not isinstance(array, np.ndarray):
         if not hasattr(array, "__array_interface__") and hasattr(array, "__dlpack__"):
             return _view_of_dlpack(name, array)
@@ -101,7 +103,7 @@ def view(name: str, array: Any) -> View:
 
 @functools.lru_cache(maxsize=None)
 def _dtype_name(dtype: np.dtype) -> str:
-    return dtype.name  # which NumPy puts together anew each time
+    return dtype.name if dtype.isnative else dtype.str  # of which NumPy puts the first together anew each time
 
 
 def _to_numpy(name: str, array: Any) -> np.ndarray:
@@ -127,7 +129,7 @@ def _view_of_pyopencl(name: str, array: Any) -> View:
         place = dict(buffer=memory.int_ptr)
     elif memory is not None:  # None where there is no element
         place = dict(pointer=memory.svm_ptr, svm_bytes=memory.size)
-    return View(name, array, array.shape, array.strides, array.dtype.name, array.dtype.itemsize,
+    return View(name, array, array.shape, array.strides, _dtype_name(array.dtype), array.dtype.itemsize,
                 byte_offset=array.offset, **place)
 
 
@@ -154,9 +156,10 @@ def value_dtype(view_: View) -> int:
 def vector(name: str, values: Any, dtype: type, length: int, like: View) -> View:
     """A small vector of an option (slopes, lengths): host values of any kind are converted."""
     if not _is_pyopencl(values) and not like.on_device:
-        if _is_torch(values):
-            values = values.detach().numpy()
-        values = np.asarray(values)
+        try:
+            values = np.asarray(values.detach() if _is_torch(values) else values)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InvalidArgument(f"{name} cannot be read as a NumPy array: {error}") from None
         if values.dtype.kind not in ("f" if dtype is np.float32 else "iu") and values.size:
             raise InvalidArgument(f"{name} is of dtype {values.dtype}, not {np.dtype(dtype)}")
         given, values = values, np.ascontiguousarray(values, dtype=dtype)

@@ -8,32 +8,17 @@ from typing import Any, Optional, Sequence, Union
 import numpy as np
 
 from . import _declarations as c
+from ._checks import items, number, truth, whole, whole_within
 from ._views import View, empty_like, value_dtype, vector, view
-from .context import Context, default_context
-from .errors import InvalidArgument
+from .context import Context, given_context
+from .errors import Error, InvalidArgument, OutOfMemory
 from .plan import _packed, new_problem
 
 Diagonal = Union[None, bool, str, int]
 
 
-def _number(name: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise InvalidArgument(f"{name} must be a number, not {value!r}") from None
-
-
 def _integer(name: str, value: Any) -> int:
-    """A whole number that a member of 64 bits holds: ctypes would cut it."""
-    if not isinstance(value, (int, np.integer)) or not -2 ** 63 <= value < 2 ** 63:
-        raise InvalidArgument(f"{name} must be made of whole numbers of 64 bits, not {value!r}")
-    return int(value)
-
-
-def _seed(value: Any) -> int:
-    if not isinstance(value, (int, np.integer)):
-        raise InvalidArgument(f"seed must be a whole number, not {value!r}")
-    return int(value)
+    return whole_within(name, value, -2 ** 63, 2 ** 63 - 1)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -55,9 +40,7 @@ class _Call:
             self.queue = getattr(self.q.array, "queue", None)
             if self.queue is None:
                 raise InvalidArgument("queue must be given: q, which lies on a device, has none")
-        if context is None:
-            context = Context.of_queue(self.queue) if self.queue is not None else default_context()
-        self.context = context
+        self.context = Context.of_queue(self.queue) if context is None and self.queue is not None else given_context(context)
         self.views: dict[str, View] = {"q": self.q, "k": self.k, "v": self.v}
         self.problem = new_problem()
         self._sizes()
@@ -102,18 +85,19 @@ class _Call:
                 softcap: Optional[float], alibi_slopes: Any, sinks: Any, q_lengths: Any, kv_lengths: Any,
                 dropout: float, diagonal: Diagonal, strict: bool) -> None:
         p = self.problem
-        p.strict = int(bool(strict))
+        p.strict = int(truth("strict", strict))
+        causal = bool(causal) if isinstance(causal, np.bool_) else causal
         if causal is not None and causal is not False:
             p.causal = 1
             self._diagonal("causal", causal)
         elif diagonal is not None:
             self._diagonal("diagonal", diagonal)
         if scale is not None:
-            p.scale = _number("scale", scale)
+            p.scale = number("scale", scale)
             if math.isnan(p.scale):  # which stands for the default
                 raise InvalidArgument("scale must not be NaN")
-        p.softcap = _number("softcap", softcap or 0.0)
-        p.dropout = _number("dropout", dropout)
+        p.softcap = 0.0 if softcap is None else number("softcap", softcap)
+        p.dropout = number("dropout", dropout)
         if window is not None:
             if not isinstance(window, (tuple, list)) or len(window) != 2:
                 raise InvalidArgument(f"window must be (left, right), not {window!r}")
@@ -155,9 +139,17 @@ class _Call:
             one = self.views["bias"] = view("bias", bias)
             p.bias, p.bias_dtype, p.bias_layout.stride[:] = 1, value_dtype(one), one.strides_like(sizes)
 
+    def _room(self, name: str, shape: Sequence[int], dtype: Optional[str]) -> Any:
+        try:
+            return empty_like(self.q, shape, dtype, self.queue)
+        except Error:
+            raise
+        except Exception as error:  # NumPy's, PyTorch's and pyopencl's have nothing in common
+            raise OutOfMemory(f"there is no room for {name} of shape {tuple(shape)}: {error}") from None
+
     def result(self, name: str, given: Any, shape: Sequence[int], dtype: Optional[str] = None) -> Any:
         """An array for a result: the one given, if it fits, or a new one."""
-        array = given if given is not None else empty_like(self.q, shape, dtype, self.queue)
+        array = given if given is not None else self._room(name, shape, dtype)
         one = view(name, array)
         if one.shape != tuple(shape) or one.dtype != (dtype or self.q.dtype):
             raise InvalidArgument(f"{name} is of shape {one.shape} and dtype {one.dtype}, not {tuple(shape)} and "
@@ -204,12 +196,13 @@ def attention(q: Any, k: Any, v: Any, *, causal: Diagonal = None, mask: Any = No
     call = _Call(q, k, v, queue, context)
     call.options(causal, mask, bias, scale, window, softcap, alibi_slopes, sinks, q_lengths, kv_lengths, dropout,
                  diagonal, strict)
-    seed = _seed(seed)
+    seed = whole("seed", seed)
     o = call.result("o", out, call.q.shape[:-1] + (call.problem.dim_v,))
     call.place("o", call.views["o"])
-    if return_lse or lse is not None:
+    if truth("return_lse", return_lse) or lse is not None:
         call.problem.lse = 1
         lse = call.result("lse", lse, call.q.shape[:-1], "float32")
+        call.views["lse"].need_contiguous()
     call.run(seed)
     return (o, lse) if return_lse else o
 
@@ -230,7 +223,7 @@ def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, ca
     call = _Call(q, k, v, queue, context)
     call.options(causal, mask, bias, scale, window, softcap, alibi_slopes, sinks, q_lengths, kv_lengths, dropout,
                  diagonal, strict)
-    seed = _seed(seed)
+    seed = whole("seed", seed)
     p = call.problem
     p.operation = c.BACKWARD
     for name, array, layout in (("o", o, "o"), ("d_o", d_o, "d_o")):
@@ -242,6 +235,9 @@ def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, ca
         raise InvalidArgument(f"lse is of shape {kept.shape} and dtype {kept.dtype}, not {call.q.shape[:-1]} and float32")
     kept.need_contiguous()
     p.lse = 1
+    out = items("out", out, "three arrays or None")
+    if len(out) != 3:
+        raise InvalidArgument(f"out must be of three arrays or None, for dq, dk and dv, not of {len(out)}")
     results = [call.result("d" + one.name, given, one.shape) for one, given in zip((call.q, call.k, call.v), out)]
     for name in ("dq", "dk", "dv"):
         call.place(name, call.views[name])
@@ -254,8 +250,9 @@ def _further(call: _Call, gradients: Sequence[str]) -> list[Any]:
     """Room for the gradients of options."""
     p, made = call.problem, []
     known = {"bias": ("bias", "dbias"), "alibi_slopes": ("slopes", "dslopes"), "sinks": ("sinks", "dsinks")}
+    gradients = items("gradients", gradients, "names")
     for name in gradients:
-        if name not in known or known[name][0] not in call.views:
+        if not isinstance(name, str) or name not in known or known[name][0] not in call.views:
             raise InvalidArgument(f"gradients names {name!r}, which is not an option that was given; it may name "
                                   "bias, alibi_slopes and sinks")
     for name, (field, gradient) in known.items():

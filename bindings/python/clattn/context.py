@@ -10,6 +10,7 @@ from typing import Any, Optional
 
 from . import _declarations as c
 from . import _library
+from ._checks import of_pyopencl, path, text, truth
 from ._library import check, check_cl, load
 from .errors import InvalidArgument
 
@@ -34,16 +35,17 @@ class Context:
                  cache_directory: Optional[str] = None, skip_self_checks: bool = False):
         loaded = load()
         options = c.clattn_context_options(struct_size=ctypes.sizeof(c.clattn_context_options), log=_hear,
-                                           skip_self_checks=bool(skip_self_checks),
-                                           cache_directory=os.fsencode(cache_directory)
+                                           skip_self_checks=truth("skip_self_checks", skip_self_checks),
+                                           cache_directory=path("cache_directory", cache_directory)
                                            if cache_directory is not None else None)
         handle = ctypes.c_void_p()
         if opencl is not None:
-            chosen = opencl_device if opencl_device is not None else opencl.devices[0]
+            devices = of_pyopencl("opencl", opencl, "Context").devices
+            chosen = of_pyopencl("opencl_device", opencl_device if opencl_device is not None else devices[0], "Device")
             check(loaded.lib.clattn_context_create(opencl.int_ptr, chosen.int_ptr, ctypes.byref(options),
                                                    ctypes.byref(handle)))
         else:
-            selector = None if device is None else str(device).encode()
+            selector = None if device is None else text("device", str(device))
             status = loaded.lib.clattn_context_create_default(selector, ctypes.byref(options), ctypes.byref(handle))
             check(status, "" if status != c.NO_DEVICE else
                   (f"no OpenCL device matches {device!r}" if device is not None else "there is no OpenCL device") +
@@ -58,10 +60,8 @@ class Context:
     @classmethod
     def of_queue(cls, queue: Any) -> "Context":
         """The context of a pyopencl.CommandQueue's context and device, made at the first call for it."""
-        try:
-            key = (queue.context.int_ptr, queue.device.int_ptr, os.getpid())
-        except AttributeError:
-            raise InvalidArgument(f"queue must be a pyopencl.CommandQueue, not {type(queue).__name__}") from None
+        of_pyopencl("queue", queue, "CommandQueue")
+        key = (queue.context.int_ptr, queue.device.int_ptr, os.getpid())
         with _of_queues_lock:
             if key not in _of_queues:
                 _of_queues[key] = cls(opencl=queue.context, opencl_device=queue.device)
@@ -153,3 +153,12 @@ def default_context() -> Context:
             if _default is None:
                 _default = Context()
     return _default
+
+
+def given_context(context: Optional[Context]) -> Context:
+    """The context that a caller names, or the default."""
+    if context is None:
+        return default_context()
+    if not isinstance(context, Context):
+        raise InvalidArgument(f"context must be a clattn.Context, not {type(context).__name__}")
+    return context

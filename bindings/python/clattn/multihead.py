@@ -7,11 +7,12 @@ import weakref
 from typing import Any, Optional
 
 from . import _declarations as c
+from ._checks import text, whole
 from ._library import check, load, with_reason
 from ._views import view
-from .context import Context, _release, default_context
+from .context import Context, _release, given_context
 from .errors import InvalidArgument
-from .plan import run
+from .plan import dtypes_of, need_dtype, run
 
 # The gradients of parameters are named after them: dw_q, db_o.
 _PREFIXES = {"gradients": "d"}
@@ -24,10 +25,10 @@ class Multihead:
     """
 
     def __init__(self, layer: str, *, context: Optional[Context] = None, known_only: bool = False, untuned: bool = False):
-        self.context = context or default_context()
+        self.context = given_context(context)
         lib = load().lib
         self._layer = c.clattn_multihead()
-        with_reason(lib.clattn_multihead_parse, layer.encode(), ctypes.byref(self._layer))
+        with_reason(lib.clattn_multihead_parse, text("layer", layer), ctypes.byref(self._layer))
         flags = (c.PLAN_KNOWN_ONLY if known_only else 0) | (c.PLAN_UNTUNED if untuned else 0)
         handle = ctypes.c_void_p()
         check(lib.clattn_multihead_plan_create(self.context.handle, ctypes.byref(self._layer), flags, ctypes.byref(handle)))
@@ -49,10 +50,15 @@ class Multihead:
         event of the work."""
         backward = self._layer.attention.operation == c.BACKWARD
         struct = c.clattn_multihead_backward_tensors() if backward else c.clattn_multihead_forward_tensors()
-        struct.__getattribute__("in").dropout_seed = dropout_seed & 0xFFFFFFFFFFFFFFFF
-        struct.__getattribute__("in").dropout_offset = dropout_offset & 0xFFFFFFFF
+        struct.__getattribute__("in").dropout_seed = whole("dropout_seed", dropout_seed) & 0xFFFFFFFFFFFFFFFF
+        struct.__getattribute__("in").dropout_offset = whole("dropout_offset", dropout_offset) & 0xFFFFFFFF
         views = {name: view(name, array) for name, array in tensors.items() if array is not None}
-        for one in views.values():
+        shapes = self._shapes()
+        for name, one in views.items():
+            need_dtype(one, dtypes_of(self._layer.attention, name))
+            shape = shapes.get(name[1:] if backward and name[:1] == "d" else name, one.shape)
+            if one.shape != shape:
+                raise InvalidArgument(f"{name} is of shape {one.shape}, but of {shape} in '{self.info['layer']}'")
             one.need_contiguous()
         self.context.handle
         on = queue if queue is not None else next(
@@ -64,6 +70,25 @@ class Multihead:
             written.remove("dy")
         function = load().lib.clattn_multihead_backward if backward else load().lib.clattn_multihead_forward
         return run(function, self._handle, self.context, struct, views, written, on, _PREFIXES)
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the tensors whose names are theirs alone; gradients are of the same."""
+        layer, p = self._layer, self._layer.attention
+        q, k, v, o = p.heads * p.dim_qk, p.kv_heads * p.dim_qk, p.kv_heads * p.dim_v, p.heads * p.dim_v
+
+        def rows(seq: int, columns: int) -> tuple[int, ...]:
+            return (seq, p.batch, columns) if layer.seq_first else (p.batch, seq, columns)
+
+        def weight(columns: int, into: int) -> tuple[int, ...]:
+            return (columns, into) if layer.order == c.IN_OUT else (into, columns)
+
+        q = q + k + v if layer.packed else q
+        scores = (p.batch, p.heads, p.seq_q, p.seq_kv)
+        return dict(x=rows(p.seq_q, layer.model), context=rows(p.seq_kv, layer.context_model),
+                    values=rows(p.seq_kv, layer.values_model), y=rows(p.seq_q, layer.output),
+                    w_q=weight(layer.model, q), w_k=weight(layer.context_model, k), w_v=weight(layer.values_model, v),
+                    w_o=weight(o, layer.output), b_q=(q,), b_k=(k,), b_v=(v,), b_o=(layer.output,),
+                    weights=scores if layer.weights == c.WEIGHTS_HEADS else scores[:1] + scores[2:])
 
     def __repr__(self) -> str:
         return f"<clattn.Multihead of '{self.info['layer']}'>"

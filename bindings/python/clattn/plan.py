@@ -9,10 +9,11 @@ import weakref
 from typing import Any, Mapping, Optional, Union
 
 from . import _declarations as c
+from ._checks import number, of_pyopencl, text, text_or_none, whole, whole_within
 from ._library import ask_text, check, load, with_reason
-from ._memory import Operands, fill
-from ._views import View, view
-from .context import Context, _release, default_context
+from ._memory import Operands, fill, need_alive
+from ._views import DTYPES, View, view
+from .context import Context, _release, given_context
 from .errors import InvalidArgument
 
 # The operation of a problem: the function that executes it and its struct of tensors.
@@ -36,10 +37,10 @@ def new_problem() -> c.clattn_problem:
     return c.clattn_problem.from_buffer_copy(_blank_problem())
 
 
-def parse(text: str) -> c.clattn_problem:
+def parse(form: str) -> c.clattn_problem:
     """The problem of a text form, such as "fwd f16 b1 h32/8 q1024 k4096 d128 causal=br"."""
     problem = c.clattn_problem()
-    with_reason(load().lib.clattn_problem_parse, text.encode(), ctypes.byref(problem))
+    with_reason(load().lib.clattn_problem_parse, text("problem", form), ctypes.byref(problem))
     return problem
 
 
@@ -52,6 +53,8 @@ def run(function: Any, plan: int, context: Context, struct: ctypes.Structure, vi
     """Executes a plan on what the views show. On host memory it returns when the results are there; on a
     device it waits for what the arrays wait for, and their results carry the event that is returned."""
     struct.struct_size = ctypes.sizeof(struct)
+    if queue is not None:
+        need_alive(views.values(), of_pyopencl("queue", queue, "CommandQueue"))
     with Operands(context.opencl, dict(views), written) as operands:
         room = fill(struct, operands.places, prefixes)
         for name in views:
@@ -62,7 +65,8 @@ def run(function: Any, plan: int, context: Context, struct: ctypes.Structure, vi
             check(function(plan, handle, ctypes.byref(struct), 0, None, None))
             operands.finish(handle)
             return None
-        events = [event for one in views.values() for event in getattr(one.array, "events", ())]
+        events = [of_pyopencl(f"an event of {one.name}", event, "Event")
+                  for one in views.values() for event in getattr(one.array, "events", ())]
         wait = (ctypes.c_void_p * len(events))(*(event.int_ptr for event in events))
         done = ctypes.c_void_p()
         check(function(plan, queue.int_ptr, ctypes.byref(struct), len(events), wait if events else None,
@@ -86,13 +90,15 @@ class Plan:
     def __init__(self, problem: Union[str, c.clattn_problem], *, context: Optional[Context] = None,
                  family: Optional[str] = None, tunables: Optional[str] = None,
                  measure_seconds: Optional[float] = None, known_only: bool = False, untuned: bool = False):
-        self.context = context or default_context()
-        self._problem = parse(problem) if isinstance(problem, str) else c.clattn_problem.from_buffer_copy(problem)
+        self.context = given_context(context)
+        self._problem = (c.clattn_problem.from_buffer_copy(problem) if isinstance(problem, c.clattn_problem) else
+                         parse(problem))
         lib = load().lib
         flags = ((c.PLAN_MEASURE if measure_seconds is not None else 0) | (c.PLAN_KNOWN_ONLY if known_only else 0) |
                  (c.PLAN_UNTUNED if untuned else 0))
-        options = c.clattn_plan_options(ctypes.sizeof(c.clattn_plan_options), family.encode() if family else None,
-                                        tunables.encode() if tunables else None, flags, measure_seconds or 0.0)
+        options = c.clattn_plan_options(ctypes.sizeof(c.clattn_plan_options), text_or_none("family", family),
+                                        text_or_none("tunables", tunables), flags,
+                                        0.0 if measure_seconds is None else number("measure_seconds", measure_seconds))
         handle = ctypes.c_void_p()
         check(lib.clattn_plan_create(self.context.handle, ctypes.byref(self._problem), ctypes.byref(options),
                                      ctypes.byref(handle)))
@@ -137,13 +143,18 @@ class Plan:
             raise InvalidArgument("queue must be given: none of the arrays has one")
         struct = kind()
         if hasattr(struct, "dropout_seed"):
-            struct.dropout_seed = seed & 0xFFFFFFFFFFFFFFFF
-            struct.dropout_offset = offset & 0xFFFFFFFF
-            struct.dropout_place = c.clattn_dropout_place(**place)
+            struct.dropout_seed = whole("dropout_seed", seed) & 0xFFFFFFFFFFFFFFFF
+            struct.dropout_offset = whole("dropout_offset", offset) & 0xFFFFFFFF
+            struct.dropout_place = _place(place)
         return run(getattr(load().lib, function), self._handle, self.context, struct, views, c.WRITTEN[written], queue)
 
     def _compare(self, name: str, one: View) -> None:
-        """Refuses an array that does not lie as the problem says."""
+        """Refuses an array that is not of the problem's dtype, or does not lie as the problem says."""
+        dtypes = dtypes_of(self._problem, name)
+        need_dtype(one, dtypes)
+        if dtypes == _BYTES:  # blocks, as the library counts them
+            one.need_contiguous()
+            return
         layout = getattr(self._problem, {"bias": "bias_layout", "mask": "mask_layout"}.get(name, name), None)
         if not isinstance(layout, c.clattn_layout) or self._problem.operation not in (c.FORWARD, c.BACKWARD):
             one.need_contiguous()
@@ -170,6 +181,48 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"<clattn.Plan of '{self.problem}': {self.info['family']}>"
+
+
+_FLOATS = frozenset("slopes sinks lse parts_lse scores dslopes dsinks cos sin weights".split())
+_INTEGERS = frozenset("q_lengths kv_lengths page_table block_offsets block_entries q_starts kv_starts positions slots".split())
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+_CACHES = {c.CACHE_F32: "float32", c.CACHE_F16: "float16", c.CACHE_BF16: "bfloat16"}
+_BYTES = ("uint8", "int8")
+
+
+def _cache(cache: int, plain: int) -> tuple[str, ...]:
+    """Quantized blocks are bytes."""
+    return (_NAMES[plain],) if cache == c.CACHE_PLAIN else (_CACHES[cache],) if cache in _CACHES else _BYTES
+
+
+def dtypes_of(p: c.clattn_problem, name: str) -> tuple[str, ...]:
+    """Which dtypes a problem's tensor may have; none: any."""
+    if name in _FLOATS or (p.o_f32 and name in ("o", "dq", "dk", "dv")):
+        return ("float32",)
+    if name in _INTEGERS:
+        return ("int32",)
+    if name == "mask":
+        return ("bool", *_BYTES)
+    if name in ("bias", "dbias"):
+        return (_NAMES[p.bias_dtype],)
+    if name in ("k_cache", "v_cache"):
+        return _cache(getattr(p, name), p.cache_dtype)
+    if name in ("k", "v") and p.operation == c.FORWARD:
+        return _cache(getattr(p, name + "_cache"), p.dtype)
+    return () if name in ("workspace", "reserve") else (_NAMES[p.dtype],)
+
+
+def need_dtype(one: View, dtypes: tuple[str, ...]) -> None:
+    if dtypes and one.dtype not in dtypes:
+        raise InvalidArgument(f"{one.name} is of dtype {one.dtype}, not {' or '.join(dtypes)}")
+
+
+def _place(given: Mapping[str, int]) -> c.clattn_dropout_place:
+    members = [name for name, *_ in c.clattn_dropout_place._fields_]
+    if not isinstance(given, Mapping) or not set(given) <= set(members):
+        raise InvalidArgument(f"dropout_place must map some of {', '.join(members)} to numbers, not {given!r}")
+    return c.clattn_dropout_place(**{name: whole_within(f"dropout_place[{name!r}]", value, 0, 2 ** 32 - 1)
+                                     for name, value in given.items()})
 
 
 def _packed(sizes: tuple[int, ...]) -> tuple[int, ...]:

@@ -5,8 +5,10 @@ import ctypes
 from typing import Callable, Iterable, Optional, Union
 
 from . import _declarations as c
+from ._checks import items, number, text_or_none, truth, whole_within
 from ._library import check, load
-from .context import Context, default_context
+from .context import Context, given_context
+from .errors import InvalidArgument
 from .plan import parse
 
 
@@ -22,7 +24,9 @@ def tune(problems: Union[str, Iterable[str]], *, seconds: float = 0.0, evaluatio
     the search early where it returns a true value. It runs in this process; `python -m clattn tune` does the same in
     one that a driver's crash does not end.
     """
-    texts = [problems] if isinstance(problems, str) else list(problems)
+    texts = [problems] if isinstance(problems, str) else items("problems", problems, "texts")
+    if progress is not None and not callable(progress):
+        raise InvalidArgument(f"progress must be a function, not {progress!r}")
     parsed = (c.clattn_problem * len(texts))(*map(parse, texts))
     raised: list[BaseException] = []
 
@@ -34,10 +38,11 @@ def tune(problems: Union[str, Iterable[str]], *, seconds: float = 0.0, evaluatio
             raised.append(error)
             return 1
 
-    options = c.clattn_tuning_options(ctypes.sizeof(c.clattn_tuning_options), seconds, evaluations,
-                                      strategy.encode() if strategy else None, seed, bool(again), observe, None)
+    options = c.clattn_tuning_options(ctypes.sizeof(c.clattn_tuning_options), number("seconds", seconds),
+                                      whole_within("evaluations", evaluations, 0, 2 ** 63 - 1), text_or_none("strategy", strategy),
+                                      whole_within("seed", seed, 0, 2 ** 64 - 1), truth("again", again), observe, None)
     tuned = ctypes.c_size_t()
-    context = context or default_context()
+    context = given_context(context)
     status = load().lib.clattn_tune(context.handle, parsed, len(texts), ctypes.byref(options), ctypes.byref(tuned))
     if raised:
         raise raised[0]

@@ -100,15 +100,38 @@ def test_no_key_no_query_no_batch(rng):
     (dict(q=np.broadcast_to(np.float32(1), (2, 4, 5, 16))), "q is one element"), (dict(sinks=np.zeros(3)), "sinks must be 4"), (dict(dropout=1.5), "dropout"), (dict(dropout=float("nan")), "dropout"),
     (dict(scale=float("nan")), "scale"), (dict(scale=float("inf")), "scale"), (dict(softcap=-1.0), "softcap"),
     (dict(scale="x"), "scale must be a number"), (dict(softcap=[1]), "softcap must"), (dict(window=3), "window must be"),
-    (dict(window=(2 ** 70, 0)), "window must"), (dict(causal=2 ** 70), "causal must"), (dict(seed=1.5), "seed must"),
+    (dict(window=(2 ** 70, 0)), "window is"), (dict(causal=2 ** 70), "causal is"), (dict(window=("a", 0)), "window must"), (dict(seed=1.5), "seed must"),
     (dict(kv_lengths=[2 ** 32 + 1, 0]), "kv_lengths has"), (dict(window=(-7, 0)), "window"), (dict(out=np.zeros((2, 4, 5, 8), np.float32)), "o is of shape"),
     (dict(k=np.zeros((2, 3, 9, 16), np.float32), v=np.zeros((2, 3, 9, 16), np.float32)), "heads"),
+    (dict(q=np.zeros((2, 4, 5, 16), np.dtype("f4").newbyteorder())), "q is of dtype [<>]f4"),
+    (dict(k=np.ma.zeros((2, 2, 9, 16), np.float32)), "k is a masked array"),
+    (dict(lse=np.zeros((2, 4, 10), np.float32)[..., ::2]), "lse must be C-contiguous"), (dict(scale=10 ** 400), "scale must"),
+    (dict(softcap=np.ones(3)), "softcap must"), (dict(alibi_slopes=[[1], [1, 2]]), "alibi_slopes cannot be read"),
+    (dict(context="cpu"), "context must be"), (dict(strict=np.ones(3)), "strict must"), (dict(return_lse=np.ones(3)), "return_lse must"),
 ])
 def test_a_mistake_is_an_exception_that_names_the_argument(rng, change, names):
     q, k, v = arrays(rng)
     with pytest.raises((clattn.InvalidArgument, clattn.InvalidProblem), match=names) as raised:
         clattn.attention(**{**dict(q=q, k=k, v=v), **change})
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("change, names", [
+    (dict(out=(None, None)), "out must be of three"), (dict(out=None), "out must be a list"), (dict(gradients="bias"), "gradients must"),
+    (dict(gradients=5), "gradients must"), (dict(gradients=[[1]]), "gradients names"), (dict(gradients=["sinks"]), "gradients names"),
+    (dict(lse=np.array(1, np.float32)), "lse is of shape"), (dict(d_o=np.zeros((2, 4, 5, 16), np.float16)), "d_o is of dtype"),
+])
+def test_a_mistake_of_gradients_too(rng, change, names):
+    q, k, v = arrays(rng)
+    o, lse = clattn.attention(q, k, v, return_lse=True)
+    with pytest.raises(clattn.InvalidArgument, match=names):
+        clattn.attention_backward(**{**dict(d_o=o, q=q, k=k, v=v, o=o, lse=lse), **change})
+
+
+def test_a_result_that_no_memory_holds(rng):
+    q, k, v = (x[:1, :1] for x in arrays(rng))
+    with pytest.raises(clattn.OutOfMemory, match="no room for o"):
+        clattn.attention(np.broadcast_to(q[:, :, :1], (1, 1, 2 ** 44, 16)), k, v)
 
 
 def test_read_only_arrays_are_read_and_not_written(rng):

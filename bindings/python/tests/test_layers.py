@@ -32,8 +32,15 @@ def test_a_layer_forward_and_backward(rng):
         ahead, behind = ((expected(x64 + s * step, p64) if name == "x" else
                           expected(x64, {**p64, name: p64[name] + s * step})) for s in (1e-5, -1e-5))
         assert (gradient * step).sum() == pytest.approx(((ahead - behind) * dy).sum() / 2e-5, rel=1e-3, abs=1e-3)
-    with pytest.raises(clattn.InvalidArgument, match="w_q"):
-        layer.execute(x=x, y=y, reserve=reserve, **{**p, "w_q": None})
+    for change, names in ((dict(w_q=None), "w_q"), (dict(w_q=p["w_q"].T.copy()), "w_q is of shape .24, 64., but of .64, 24."),
+                          (dict(x=x.transpose(1, 0, 2)), "x is of shape"), (dict(x=x.astype(float)), "x is of dtype float64, not float32"),
+                          (dict(dropout_seed="a"), "dropout_seed must")):
+        with pytest.raises(clattn.InvalidArgument, match=names):
+            layer.execute(**{**dict(x=x, y=y, reserve=reserve), **p, **change})
+    with pytest.raises(clattn.InvalidArgument, match="dw_k is of shape"):
+        back.execute(x=x, dy=dy, dx=dx, reserve=reserve, **p, **{**gradients, "dw_k": gradients["dw_k"][:3]})
+    with pytest.raises(clattn.InvalidArgument, match="layer must be a text"):
+        clattn.Multihead(None)
 
 
 def test_a_cache_that_fills_has_one_plan(rng):
@@ -76,5 +83,7 @@ def test_tuning_is_kept_and_its_observer_may_end_it(tmp_path):
         clattn.tune(problem, evaluations=1, again=True, progress=fails, context=context)
     with pytest.raises(clattn.InvalidProblem):
         clattn.tune("fwd nonsense", context=context)
-    with pytest.raises(clattn.InvalidArgument, match="strategy"):
-        clattn.tune(problem, strategy="luck", again=True, context=context)
+    for options in (dict(strategy="luck"), dict(strategy=5), dict(evaluations=-1), dict(evaluations="a"), dict(seed=-1),
+                    dict(seconds="a"), dict(progress=5), dict(problems=None), dict(context="cpu")):
+        with pytest.raises(clattn.InvalidArgument, match=next(iter(options))):
+            clattn.tune(**{**dict(problems=problem, again=True, context=context), **options})

@@ -26,6 +26,58 @@ def test_a_plan_says_what_it_runs_and_runs_it(rng):
         plan.execute(q=q, k=k, v=v, o=o, lse=lse[:1])
 
 
+TENSORS = dict(q=(1, 1, 1, 8), k=(1, 1, 4, 8), v=(1, 1, 4, 8), o=(1, 1, 1, 8))
+
+
+@pytest.mark.parametrize("change, names", [
+    (dict(q=np.zeros((1, 1, 1, 8))), "q is of dtype float64, not float32"), (dict(o=np.zeros((1, 1, 1, 8))), "o is of dtype float64"),
+    (dict(v=np.float32(0)), "v is of shape"), (dict(kv_lengths=np.array([2], np.int64)), "kv_lengths is of dtype int64, not int32"),
+    (dict(dropout_place={"x": 1}), "dropout_place must map"), (dict(dropout_place={"key": -4}), "dropout_place.'key'. is -4"),
+    (dict(dropout_place=None), "dropout_place must map"), (dict(dropout_seed="a"), "dropout_seed must"),
+    (dict(dropout_offset=1.5), "dropout_offset must"), (dict(queue=4), "queue must be a pyopencl.CommandQueue"),
+])
+def test_what_cannot_be_executed_says_why(change, names):
+    plan = clattn.Plan("fwd f32 q1 k4 d8 klen dropout=0.5")
+    tensors = {name: np.zeros(shape, np.float32) for name, shape in TENSORS.items()}
+    with pytest.raises(clattn.InvalidArgument, match=names):
+        plan.execute(**{**tensors, "kv_lengths": np.array([2], np.int32), **change})
+
+
+def test_quantized_keys_are_bytes(rng):
+    """A block of ggml's q8_0: the step of 32 values in f16, and 32 bytes."""
+    plan = clattn.Plan("fwd f32 q1 k4 d32 kcache=q8_0")
+    q, v, o = (np.ascontiguousarray(rng.normal(size=(1, 1, n, 32)), np.float32) for n in (1, 4, 1))
+    bytes_of = rng.integers(-127, 128, (1, 1, 4, 32), np.int8)
+    steps = np.full((1, 1, 4, 1), 1 / 64, np.float16)
+    blocks = np.concatenate([steps.view(np.int8), bytes_of], -1)
+    plan.execute(q=q, k=blocks, v=v, o=o)
+    np.testing.assert_allclose(o, reference(q, bytes_of / 64, v)[0], atol=1e-5)
+    with pytest.raises(clattn.InvalidArgument, match="k is of dtype float32, not uint8 or int8"):
+        plan.execute(q=q, k=v, v=v, o=o)
+    with pytest.raises(clattn.BufferTooSmall, match="k"):
+        plan.execute(q=q, k=blocks[..., :-1].copy(), v=v, o=o)
+
+
+@pytest.mark.parametrize("options, names", [
+    (dict(problem=None), "problem must be a text"), (dict(problem="fwd f32 q1 d8\0"), "problem must be a text"),
+    (dict(problem="fwd \udcff"), "problem must be a text"), (dict(family=3), "family must be a text"),
+    (dict(tunables=3), "tunables must be a text"), (dict(measure_seconds="a"), "measure_seconds must be a number"),
+    (dict(context="cpu"), "context must be a clattn.Context"),
+])
+def test_what_is_no_text_and_no_number_is_refused(options, names):
+    with pytest.raises(clattn.InvalidArgument, match=names):
+        clattn.Plan(**{**dict(problem="fwd f32 q1 d8"), **options})
+
+
+@pytest.mark.parametrize("options, names", [
+    (dict(device="a\0b"), "device must be a text"), (dict(cache_directory=5), "cache_directory must be the path"),
+    (dict(opencl=5), "opencl must be a pyopencl.Context"), (dict(skip_self_checks=np.ones(3)), "skip_self_checks must"),
+])
+def test_what_makes_no_context_is_refused(options, names):
+    with pytest.raises(clattn.InvalidArgument, match=names):
+        clattn.Context(**options)
+
+
 def test_what_cannot_be_planned_says_why():
     with pytest.raises(clattn.InvalidProblem, match="heads"):
         clattn.Plan("fwd f32 h3/2 q1 d8")

@@ -1,4 +1,7 @@
 """pyopencl's arrays in and out, on the caller's queue."""
+import subprocess
+import sys
+
 import clattn
 import numpy as np
 import pytest
@@ -48,6 +51,39 @@ def test_mistakes_with_arrays_of_a_device(rng, queue):
     short = cla.Array(queue, (1, 4, 50, 16), np.float32, data=q.base_data, strides=(12800, 3200, 64, 4))
     with pytest.raises(clattn.BufferTooSmall, match="k"):
         clattn.attention(q, short, short)
+
+
+def test_what_is_of_another_class_never_reaches_the_driver(rng, queue):
+    q = cla.to_device(queue, rng.normal(size=(1, 4, 5, 16)).astype(np.float32))
+    for bad in (q, q.base_data, queue.context):
+        with pytest.raises(clattn.InvalidArgument, match="queue must be a pyopencl.CommandQueue"):
+            clattn.attention(q, q, q, queue=bad)
+    with pytest.raises(clattn.InvalidArgument, match="opencl must be a pyopencl.Context"):
+        clattn.Context(opencl=queue)
+    with pytest.raises(clattn.InvalidArgument, match="opencl_device must be a pyopencl.Device"):
+        clattn.Context(opencl=queue.context, opencl_device=queue)
+    q.events.append(5)
+    with pytest.raises(clattn.InvalidArgument, match="an event of q must be"):
+        clattn.attention(q, q, q)
+
+
+def test_a_buffer_that_was_released_does_not_end_the_process(rng, queue):
+    """Some drivers keep what was released for a while, and then it is still computed on."""
+    code = """
+import clattn, numpy, pyopencl as cl, pyopencl.array
+context = cl.Context([next(d for p in cl.get_platforms() for d in p.get_devices() if d.name == %r)])
+queue = cl.CommandQueue(context)
+q, k = (cl.array.zeros(queue, (1, 4, 5, 16), numpy.float32) for _ in range(2))
+queue.finish()
+q.base_data.release()
+try:
+    clattn.attention(q, k, k)
+except clattn.InvalidArgument as error:
+    print(error)
+""" % queue.device.name
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    assert not told.stdout or told.stdout.startswith("q lies in a buffer that was released")
 
 
 def test_no_element(queue):
