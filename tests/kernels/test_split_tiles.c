@@ -150,6 +150,32 @@ Test(split_tiles, preference) {
     }
 }
 
+/* CPUs take split_lanes for many keys, and where queries, which fused_lanes has in a vector's lanes, would leave
+ * most of them idle. */
+Test(split_lanes, preference) {
+    static const struct {
+        const char *problem;
+        cl_uint width;
+        int preferred;
+    } rows[] = {
+        {"fwd f32 h8/2 q1 k512 d64", 16, 1}, {"fwd f32 h8/2 q16 k512 d64", 16, 1},
+        {"fwd f32 h8/2 q1 k256 d64", 16, 1}, {"fwd f32 h8/2 q4 k256 d64", 16, 1},
+        {"fwd f32 h8/2 q5 k256 d64", 16, 0}, {"fwd f32 h8/2 q1 k16 d64", 16, 0},
+        {"fwd f32 h8/2 q2 k64 d64", 8, 1},   {"fwd f32 h8/2 q4 k256 d64", 8, 0},
+    };
+    const struct ca_family *family = ca_family_find("split_lanes");
+    const struct ca_family *fused = ca_family_find("fused_lanes");
+
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
+        const clattn_problem p = fixture_problem(rows[n].problem);
+        const clattn_device_info cpu = {.struct_size = sizeof cpu,
+                                        .type = CL_DEVICE_TYPE_CPU,
+                                        .vector_width_float = rows[n].width};
+        cr_expect((family->preference(&p, &cpu) > fused->preference(&p, &cpu)) == rows[n].preferred,
+                  "%s in vectors of %u", rows[n].problem, rows[n].width);
+    }
+}
+
 /* What it cannot do it says. */
 Test(split_tiles, refusals) {
     static const struct family_refusal refused[] = {

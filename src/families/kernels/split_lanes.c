@@ -119,11 +119,18 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
 }
 
+/* So few queries that fused_lanes, which has them in a vector's lanes, would leave three of four idle; few keys
+ * are faster here, too, if they fill a tile or two. */
+static int leaves_lanes_idle(const clattn_problem *p, const clattn_device_info *dev)
+{
+    return 4 * p->seq_q <= dev->vector_width_float && p->seq_kv >= 32;
+}
+
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     if (!ca_fills_vectors(dev))
         return 5;
-    return ca_is_for_split(p) ? 92 : 30;
+    return ca_is_for_split(p) || leaves_lanes_idle(p, dev) ? 92 : 30;
 }
 
 const struct ca_family ca_split_lanes = {
