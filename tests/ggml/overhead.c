@@ -1,6 +1,9 @@
 /* overhead KEYS...: what a call of the backend costs beyond clattn's own. One token's attention (8
  * heads over 2, so many keys of f16, dim 64), computed through ggml and by a plan on buffers that
- * stay, in turns; prints the medians of both and of ggml's CPU backend, in microseconds. */
+ * stay, in turns with a kernel that does nothing and takes as many arguments; then by the plan with
+ * many executions enqueued before they are waited for, which is what its kernels take, and by ggml's CPU
+ * backend, whose threads spin for milliseconds after each graph and would take a core from what
+ * follows. Prints the medians in microseconds. */
 #include "model.h"
 
 #include <clattn/clattn.h>
@@ -14,14 +17,17 @@
 #define KV_HEADS 2
 #define DIM 64
 #define ROUNDS 1001
+#define ARGUMENTS 9
+#define TOGETHER 50
 
-enum way { THROUGH_GGML, PLAN, CPU, WAYS };
+enum way { THROUGH_GGML, PLAN, NOTHING, IN_TURNS, ENQUEUED = IN_TURNS, CPU, WAYS };
 
 struct direct {
     clattn_context *context;
     clattn_plan *plan;
     cl_command_queue queue;
     clattn_forward tensors;
+    cl_kernel nothing;
 };
 
 static struct ggml_cgraph *make_graph(struct ggml_context *context, int keys)
@@ -82,6 +88,39 @@ static void open_direct(struct direct *d, struct ggml_cgraph *graph, cl_int keys
     d->tensors.struct_size = sizeof d->tensors;
 }
 
+/* The kernel takes what the plan's takes: two structs, here buffers, and a pointer for each tensor. */
+static void open_nothing(struct direct *d)
+{
+    const char *source =
+        "__kernel void nothing(__global float *a, __global float *b, __global float *c,"
+        " __global float *d, __global float *e, __global float *f, __global float *g,"
+        " __global float *h, __global float *i) { }";
+    cl_device_id device = clattn_context_device(d->context)->device;
+    cl_int error = CL_SUCCESS;
+    cl_program program =
+        clCreateProgramWithSource(clattn_context_opencl(d->context), 1, &source, NULL, &error);
+
+    expect(error == CL_SUCCESS &&
+               clBuildProgram(program, 1, &device, NULL, NULL, NULL) == CL_SUCCESS,
+           "the empty kernel does not build");
+    d->nothing = clCreateKernel(program, "nothing", &error);
+    expect(error == CL_SUCCESS, "no empty kernel");
+}
+
+static void execute_nothing(const struct direct *d)
+{
+    const size_t groups = 2;
+    cl_int error = CL_SUCCESS;
+
+    for (cl_uint n = 0; n < ARGUMENTS; n++)
+        error |= clSetKernelArg(d->nothing, n, sizeof(cl_mem), &d->tensors.q.buffer);
+    expect(error == CL_SUCCESS &&
+               clEnqueueNDRangeKernel(d->queue, d->nothing, 1, NULL, &groups, NULL, 0, NULL,
+                                      NULL) == CL_SUCCESS &&
+               clFinish(d->queue) == CL_SUCCESS,
+           "the empty kernel fails");
+}
+
 static int ascending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -89,15 +128,21 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void execute(const struct direct *d)
+static void execute(const struct direct *d, int times)
 {
-    expect(clattn_attention_forward(d->plan, d->queue, &d->tensors, 0, NULL, NULL) ==
-                   CLATTN_SUCCESS &&
-               clFinish(d->queue) == CL_SUCCESS,
-           "an execution fails");
+    for (int n = 0; n < times; n++)
+        expect(clattn_attention_forward(d->plan, d->queue, &d->tensors, 0, NULL, NULL) ==
+                   CLATTN_SUCCESS,
+               "an execution fails");
+    expect(clFinish(d->queue) == CL_SUCCESS, "the executions fail");
 }
 
-/* The ways take turns, each first as often as the others. */
+static void compute(ggml_backend_t backend, struct ggml_cgraph *graph)
+{
+    expect(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS, "a graph fails");
+}
+
+/* Ways that take turns are each first as often as the others. */
 static void measure(int keys, ggml_backend_t clattn, ggml_backend_t cpu)
 {
     static double time[WAYS][ROUNDS];
@@ -107,22 +152,34 @@ static void measure(int keys, ggml_backend_t clattn, ggml_backend_t cpu)
     struct direct direct = {.context = NULL};
 
     open_direct(&direct, graph, keys);
+    open_nothing(&direct);
     for (int n = 0; n < ROUNDS; n++)
-        for (int turn = 0; turn < WAYS; turn++) {
-            const int way = (n + turn) % WAYS;
+        for (int turn = 0; turn < IN_TURNS; turn++) {
+            const int way = (n + turn) % IN_TURNS;
             const double before = milliseconds();
             if (way == PLAN)
-                execute(&direct);
+                execute(&direct, 1);
+            else if (way == NOTHING)
+                execute_nothing(&direct);
             else
-                expect(ggml_backend_graph_compute(way == CPU ? cpu : clattn, graph) ==
-                           GGML_STATUS_SUCCESS,
-                       "a graph fails");
+                compute(clattn, graph);
             time[way][n] = (milliseconds() - before) * 1e3;
         }
+    for (int n = 0; n < ROUNDS; n++) {
+        const double before = milliseconds();
+        execute(&direct, TOGETHER);
+        time[ENQUEUED][n] = (milliseconds() - before) * 1e3 / TOGETHER;
+    }
+    for (int n = 0; n < ROUNDS; n++) {
+        const double before = milliseconds();
+        compute(cpu, graph);
+        time[CPU][n] = (milliseconds() - before) * 1e3;
+    }
     for (int way = 0; way < WAYS; way++)
         qsort(time[way], ROUNDS, sizeof **time, ascending);
-    printf("keys %d backend_us %.1f plan_us %.1f cpu_us %.1f\n", keys,
-           time[THROUGH_GGML][ROUNDS / 2], time[PLAN][ROUNDS / 2], time[CPU][ROUNDS / 2]);
+    printf("keys %d backend_us %.1f plan_us %.1f kernels_us %.1f nothing_us %.1f cpu_us %.1f\n",
+           keys, time[THROUGH_GGML][ROUNDS / 2], time[PLAN][ROUNDS / 2], time[ENQUEUED][ROUNDS / 2],
+           time[NOTHING][ROUNDS / 2], time[CPU][ROUNDS / 2]);
     clattn_plan_release(direct.plan);
     clattn_context_release(direct.context);
     ggml_free(context);
