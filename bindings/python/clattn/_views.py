@@ -133,14 +133,21 @@ def _view_of_pyopencl(name: str, array: Any) -> View:
                 byte_offset=array.offset, **place)
 
 
-def _view_of_torch(name: str, tensor: Any) -> View:
-    if tensor.device.type != "cpu":
-        raise InvalidArgument(f"{name} is on the device {tensor.device}; clattn takes tensors on the CPU")
+def _need_no_gradient(name: str, tensor: Any) -> None:
     if tensor.requires_grad and sys.modules["torch"].is_grad_enabled():
         raise InvalidArgument(f"{name} needs a gradient, which this function does not give: take clattn.torch, or "
                               f"{name}.detach()")
-    if tensor.layout is not sys.modules["torch"].strided:
-        raise InvalidArgument(f"{name} is of layout {tensor.layout}; clattn takes strided tensors")
+
+
+def _view_of_torch(name: str, tensor: Any) -> View:
+    if tensor.device.type != "cpu":
+        raise InvalidArgument(f"{name} is on the device {tensor.device}; clattn takes tensors on the CPU")
+    _need_no_gradient(name, tensor)
+    if tensor.layout is not sys.modules["torch"].strided or tensor.is_nested:
+        raise InvalidArgument(f"{name} is of layout {tensor.layout}{', nested' if tensor.is_nested else ''}; clattn takes "
+                              "strided tensors")
+    if tensor.is_neg() or tensor.is_conj():
+        raise InvalidArgument(f"{name} has the values of its memory negated or conjugated: give {name}.resolve_neg()")
     size = tensor.element_size()
     return View(name, tensor, tensor.shape, [step * size for step in tensor.stride()], str(tensor.dtype)[len("torch."):],
                 size, pointer=tensor.data_ptr())
@@ -156,6 +163,8 @@ def value_dtype(view_: View) -> int:
 def vector(name: str, values: Any, dtype: type, length: int, like: View) -> View:
     """A small vector of an option (slopes, lengths): host values of any kind are converted."""
     if not _is_pyopencl(values) and not like.on_device:
+        if _is_torch(values):
+            _need_no_gradient(name, values)
         try:
             values = np.asarray(values.detach() if _is_torch(values) else values)
         except (TypeError, ValueError, RuntimeError) as error:

@@ -1,4 +1,5 @@
-"""python figures.py: the tables of doc/pytorch.md, PyTorch's attention beside clattn's, in one process.
+"""python figures.py [ROW...]: the tables of doc/pytorch.md, PyTorch's attention beside clattn's, in one process; all rows, or those
+that begin with a word given, "training" for the step of a model.
 
 The two take turns; a row is the median of the pairs' ratios and of each one's times. PyTorch computes with as
 many threads as the device has units.
@@ -43,8 +44,12 @@ def row(name, kind, result):
     print(f"{name:20} {kind:24} {result[0] * 1e3:10.2f} {result[1] * 1e3:10.2f} {result[2]:8.2f}", flush=True)
 
 
+def asked_for(name):
+    return not sys.argv[1:] or any(name.startswith(word) for word in sys.argv[1:])
+
+
 def attention_rows():
-    for name, batch, heads, kv_heads, queries, keys, dim, causal in SHAPES:
+    for name, batch, heads, kv_heads, queries, keys, dim, causal in filter(lambda shape: asked_for(shape[0]), SHAPES):
         for dtype in (torch.float32, torch.float16, torch.bfloat16):
             q, k, v = (torch.randn(batch, n, h, dim).to(dtype).transpose(1, 2).requires_grad_()
                        for n, h in ((queries, heads), (keys, kv_heads), (keys, kv_heads)))
@@ -108,9 +113,9 @@ def main():
     print(f"{context.device.name.decode()}, {context.device.platform_name.decode()} {context.device.driver_version.decode()}; "
           f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads")
     print(f"{'':20} {'':24} {'PyTorch ms':>10} {'clattn ms':>10} {'ratio':>8}")
-    if "training" not in sys.argv[1:]:
-        attention_rows()
-    training_row()
+    attention_rows()
+    if asked_for("training"):
+        training_row()
 
 
 if __name__ == "__main__":

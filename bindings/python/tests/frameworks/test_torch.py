@@ -112,6 +112,20 @@ def test_attention_itself_has_no_gradients():
     assert isinstance(clattn.attention(q, k, v), torch.Tensor)
     with pytest.raises(clattn.InvalidArgument, match="k needs a gradient"):
         clattn.attention(q, k.requires_grad_(), v)
+    with pytest.raises(clattn.InvalidArgument, match="sinks needs a gradient"):
+        clattn.attention(q, v, v, sinks=rand(3, grad=True))
+
+
+@pytest.mark.filterwarnings("ignore:.*nested")
+def test_what_attention_itself_would_misread_is_refused():
+    k = rand(2, 3, 6, 16)
+    negated = torch.randn(2, 3, 6, 16, dtype=torch.complex64).conj().imag  # whose memory has the other sign
+    same(ours(negated, k, k), theirs(negated, k, k))
+    with pytest.raises(clattn.InvalidArgument, match="q has the values of its memory negated"):
+        clattn.attention(negated, k, k)
+    nested = torch.nested.nested_tensor([torch.randn(3, 6, 16), torch.randn(3, 7, 16)])
+    with pytest.raises(clattn.InvalidArgument, match="q is of layout torch.strided, nested"):
+        clattn.attention(nested, k, k)
 
 
 @pytest.mark.filterwarnings("ignore:.*double precision")
