@@ -12,7 +12,8 @@ file=${2:-bench/results/scaling-simulated-$(date -u +%F).tsv}
 command -v smpicc > /dev/null || { echo "skipped: there is no smpicc"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-common="plan options rates/cost rates/measure execute heads split gather ring shards partition parts fault"
+common="plan options rates/cost rates/measure execute heads split gather ring shards partition/partition partition/parts
+    partition/rounds fault"
 sources=
 for name in $common; do sources="$sources src/mpi/$name.c"; done
 smpicc -O2 -std=c11 -DCL_TARGET_OPENCL_VERSION=120 -Iinclude -Isrc -I. -include bench/mpi/simulate/messages.h \

@@ -87,7 +87,8 @@ typedef struct clattn_mpi_options {
     int heads_ranks;     /**< For CLATTN_MPI_HEADS_RING: ranks that exchange heads, at least 1; else
                                0. The same on all ranks. */
     double speed;        /**< How fast this rank's device is, in any unit that all ranks share; may
-                               differ between ranks. 0 on all ranks: equal shards. */
+                               differ between ranks. @ref clattn_mpi_measure_speed() measures it. 0 on
+                               all ranks: equal shards. */
     size_t gather_bytes; /**< For all-gather: what keys and values of one round may take, of which
                                there are two at a time; 0: 256 MiB. The same on all ranks. */
     const clattn_plan_options
@@ -190,6 +191,25 @@ CLATTN_API clattn_status clattn_mpi_plan_create(MPI_Comm communicator, clattn_co
  */
 CLATTN_API clattn_status clattn_mpi_measure(MPI_Comm communicator, clattn_context *context,
                                             const clattn_problem *whole, clattn_mpi_rates *rates);
+
+/**
+ * Measures how fast this rank's device computes while the others compute as well, for options.speed: a shard is then as
+ * long as its device is fast, so that unlike devices, or one that does something else as well, finish together; collective.
+ * Takes a third of a second beside the compilation of kernels. Measured speeds vary, and with them where shards begin and
+ * the rounding: give the same speeds to several plans for the same shards.
+ *
+ * @param communicator,context,whole  As for clattn_mpi_plan_create(). Operation, dtype, heads and dims of the problem say
+ *                                    what is executed, without masks, by a plan like that of a part: what the tuner has
+ *                                    found for the device counts.
+ * @param plan_options                NULL, or as clattn_mpi_options.plan; read during the call only.
+ * @param speed                       Not null; receives operations a second of this rank, as clattn_problem_flops() counts
+ *                                    them. 0 on failure.
+ * @return                            As clattn_mpi_plan_create(), the same on all ranks, but that of a null communicator.
+ */
+CLATTN_API clattn_status clattn_mpi_measure_speed(MPI_Comm communicator, clattn_context *context,
+                                                  const clattn_problem *whole,
+                                                  const clattn_plan_options *plan_options,
+                                                  double *speed);
 
 /**
  * What an execution would take: the cost model of CLATTN_MPI_AUTO. Pure: needs neither ranks nor devices,

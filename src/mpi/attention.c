@@ -284,7 +284,7 @@ void forward_end(clattn_mpi_plan *plan, const struct forward_task *task)
         rows_argument(&call, sizeof has_sinks, &has_sinks);
         rows_run(&call);
     }
-    device_finish(plan, NULL, 0);
+    device_finish(plan, NULL);
 }
 
 /* ---- backward --------------------------------------------------------------------------------- */
@@ -497,5 +497,5 @@ void backward_end(clattn_mpi_plan *plan, const struct backward_task *task, float
         device_read(plan, part_slopes(plan).buffer, 0, dslopes, plan->heads * sizeof(float));
     if (plan->whole.dsinks)
         sum_sinks(plan, task, dsinks);
-    device_finish(plan, NULL, 0);
+    device_finish(plan, NULL);
 }

@@ -14,6 +14,13 @@ void device_close(clattn_mpi_plan *plan);
 void device_rates(clattn_context *context, const clattn_problem *whole,
                   const clattn_plan_options *options, struct fault *fault, clattn_mpi_rates *rates);
 
+/* Operations a second that it has while other ranks compute as well: of how many rows an execution of attention takes
+ * long enough to tell, and the mean over executions of so many. 0 with a fault. */
+size_t device_speed_rows(clattn_context *context, const clattn_problem *whole,
+                         const clattn_plan_options *options, struct fault *fault);
+double device_speed(clattn_context *context, const clattn_problem *whole,
+                    const clattn_plan_options *options, struct fault *fault, size_t rows);
+
 /* Waits for what the caller has enqueued. */
 void device_wait_for(clattn_mpi_plan *plan, cl_command_queue queue);
 
@@ -48,9 +55,29 @@ void device_write(clattn_mpi_plan *plan, cl_mem to, size_t first_byte, const voi
 /* Fills floats. */
 void device_fill(clattn_mpi_plan *plan, cl_mem buffer, size_t floats, float value);
 
-/* Waits for all that was enqueued, while at most MOST_REQUESTS messages make progress; timed as computing. */
+/* Lets messages come from and go to the first bytes of a buffer: in that memory itself where the host shares it with the
+ * device, else in a copy. Flags: CL_MAP_READ for messages that leave, CL_MAP_WRITE_INVALIDATE_REGION for those that come, or
+ * CL_MAP_READ | CL_MAP_WRITE. While it is open no kernel writes these bytes, nor reads them if messages come. Waits for
+ * what was enqueued. With a fault there is memory all the same: others wait for messages. */
+unsigned char *staging_open(clattn_mpi_plan *plan, enum staging_id id, cl_mem buffer, size_t bytes,
+                            cl_map_flags flags);
+/* Brings some of the bytes to the copy. */
+void staging_fetch(clattn_mpi_plan *plan, enum staging_id id, size_t first_byte, size_t bytes);
+/* Ends it, if it is open; what came is the device's from then on, or is dropped. */
+void staging_close(clattn_mpi_plan *plan, enum staging_id id, bool keep);
+
+/* Messages that travel while the device computes, and the staging that each comes to, or NO_STAGING: a copy goes to the
+ * device, beside what that computes, as soon as all of its messages are there. */
 #define MOST_REQUESTS 4
-void device_finish(clattn_mpi_plan *plan, MPI_Request *requests, int count);
+#define NO_STAGING STAGINGS
+struct messages {
+    MPI_Request request[MOST_REQUESTS];
+    enum staging_id to[MOST_REQUESTS];
+};
+struct messages no_messages(void);
+
+/* Waits for all that was enqueued, while messages make progress; timed as computing. NULL: there are none. */
+void device_finish(clattn_mpi_plan *plan, struct messages *messages);
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 

@@ -1,21 +1,27 @@
 /* All-gather in rounds of consecutive keys: in each, every place has all keys of a range. */
+#include "mpi/partition/rounds.h"
 #include "mpi/shards.h"
 
+#include <string.h>
+
+/* Keys of a round lie row by row: of a row first k, then v, of all batches and heads, so that what a place has of it is in one
+ * piece and comes to where it belongs; gradients in f32 likewise. */
 struct gather {
     clattn_mpi_plan *plan;
     struct tensor own[2]; /* k and v of this place */
     size_t round_rows;    /* keys of a round, but the last */
     int rounds;
-    /* Of each place, what it sends and where that comes to lie: in pages, of the rounds at hand and on
-     * their way; and of gradients in floats. */
-    int *counts[3], *places[3];
-    cl_mem packed;       /* what is on its way to or from the host */
-    unsigned char *mine; /* what this place sends */
-    unsigned char *all[2];
-    cl_mem keys; /* k and v of the round */
+    MPI_Datatype unit; /* messages are counted in these */
+    size_t unit_bytes;
+    cl_mem keys[2]; /* of the round at hand, and of the next one */
+    cl_mem sums[2]; /* backward: of the round at hand, and of the one before, which travel */
+    cl_mem came;    /* shares of this place's gradients, by other places */
+    int turn;       /* that many of them at a time */
+    struct messages messages;
 };
 
-enum { GRADIENTS = 2 };
+/* Of messages, each chunk by chunk. */
+enum { KEYS_RECEIVED, GRADIENTS_RECEIVED = CHUNKS };
 
 static struct span round_of(const struct gather *gather, const int round)
 {
@@ -34,53 +40,66 @@ static struct span common(const struct span a, const struct span b)
     return (struct span){first, end > first ? end - first : 0};
 }
 
-/* Rows of a round that a place has of its chunks, together. */
-static size_t rows_in_round(const struct gather *gather, const int place, const struct span round)
+/* What a place has of a round by one of its chunks. */
+static struct span rows_of(const struct gather *gather, const int place, const int chunk,
+                           const struct span round)
 {
-    const struct span *chunks = gather->plan->partition.place[place].kv;
-
-    return common(chunks[0], round).count + common(chunks[1], round).count;
+    return common(gather->plan->partition.place[place].kv[chunk], round);
 }
 
-/* In pages of messages; of gradients in floats. */
-static size_t place_messages(struct gather *gather, const struct span round, const int slot)
+/* Of the caller's tensors, the row that a row of the whole is. */
+static size_t own_row(const struct gather *gather, const int chunk, const struct span rows)
 {
-    const bool of_gradients = slot == GRADIENTS;
     const clattn_mpi_plan *plan = gather->plan;
-    size_t sum = 0;
+    const struct span *chunks = plan->partition.place[plan->place].kv;
 
-    for (int n = 0; n < plan->partition.places; n++) {
-        const size_t rows = rows_in_round(gather, n, round);
-        const size_t count = of_gradients ? gradients_bytes(plan, rows) / sizeof(float)
-                                          : whole_pages(keys_bytes(plan, rows)) / PAGE_BYTES;
-        gather->counts[slot][n] = (int)count;
-        gather->places[slot][n] = (int)sum;
-        sum += count;
-    }
-    return sum;
+    return chunk_row(chunks, chunk) + rows.first - chunks[chunk].first;
+}
+
+/* k and v, or dk and dv, that lie row by row, from a row on. */
+static void pair_by_rows(const struct gather *gather, const cl_mem buffer, const size_t row,
+                         struct tensor pair[2])
+{
+    const clattn_mpi_plan *plan = gather->plan;
+    const size_t batches = key_tensor_batches(plan), heads = plan->kv_heads;
+    const size_t dims[2] = {plan->whole.dim_qk, plan->whole.dim_v};
+    const size_t step = batches * heads * (dims[0] + dims[1]);
+
+    for (int n = 0; n < 2; n++)
+        pair[n] = (struct tensor){.buffer = buffer,
+                                  .offset = row * step + (n ? batches * heads * dims[0] : 0),
+                                  .stride = {heads * dims[n], dims[n], step}};
+}
+
+static size_t common_divisor(const size_t a, const size_t b)
+{
+    return b == 0 ? a : common_divisor(b, a % b);
 }
 
 static void gather_open(struct gather *gather, clattn_mpi_plan *plan, const struct tensor k,
                         const struct tensor v)
 {
-    const size_t keys = whole_keys(&plan->whole), places = (size_t)plan->partition.places;
-    const size_t each = keys_bytes(plan, 1) ? plan->gather_bytes / keys_bytes(plan, 1) : keys;
-    const size_t most = each < 16 ? 16 : each / 16 * 16;
-    const size_t bytes = keys_bytes(plan, most < keys ? most : keys) + (places + 1) * PAGE_BYTES;
+    const size_t keys = whole_keys(&plan->whole), row = keys_bytes(plan, 1);
+    const size_t most = rows_of_round(keys, row, plan->gather_bytes, plan->partition.zigzag);
+    const size_t bytes = keys_bytes(plan, most < keys ? most : keys);
 
     *gather = (struct gather){.plan = plan,
                               .own = {k, v},
                               .round_rows = most,
                               .rounds = (int)((keys + most - 1) / most),
-                              .packed = pool_take(plan, POOL_PACKED, 2 * bytes),
-                              .mine = staging_take(plan, STAGING_SEND, bytes),
-                              .all = {staging_take(plan, STAGING_KEYS, bytes),
-                                      staging_take(plan, STAGING_KEYS_NEXT, bytes)},
-                              .keys = pool_take(plan, POOL_KEYS, bytes)};
-    for (int n = 0; n < 3; n++) {
-        gather->counts[n] = plan->messages + (size_t)(2 * n) * places;
-        gather->places[n] = gather->counts[n] + places;
+                              .unit_bytes = common_divisor(PAGE_BYTES, row),
+                              .messages = no_messages()};
+    for (int slot = 0; slot < 2; slot++) {
+        gather->keys[slot] = pool_take(plan, POOL_KEYS + slot, bytes);
+        (void)staging_take(plan, STAGING_KEYS + slot, bytes);
     }
+    MPI_Type_contiguous((int)gather->unit_bytes, MPI_BYTE, &gather->unit);
+    MPI_Type_commit(&gather->unit);
+}
+
+static void gather_close(struct gather *gather)
+{
+    MPI_Type_free(&gather->unit);
 }
 
 /* Whether any place sees a key of the round. */
@@ -93,79 +112,65 @@ static bool round_is_seen(const struct gather *gather, const struct lengths *len
     return parts_of(&plan->whole, lengths, queries, round, plan->parts) > 0;
 }
 
-/* Moves between the rows of a round that a place has, packed, and all of the round's. */
-static void move_rows(struct gather *gather, const enum kernel kernel, const int place,
-                      const struct span round, const struct tensor packed[2],
-                      const struct tensor all[2], const bool to_all)
-{
-    const struct span *chunks = gather->plan->partition.place[place].kv;
-    size_t row = 0;
+/* ---- keys ------------------------------------------------------------------------------------- */
 
-    for (int n = 0; n < CHUNKS; n++) {
-        const struct span rows = common(chunks[n], round);
-        const struct tensor of_place[2] = {tensor_rows(packed[0], row),
-                                           tensor_rows(packed[1], row)};
-        const struct tensor of_round[2] = {tensor_rows(all[0], rows.first - round.first),
-                                           tensor_rows(all[1], rows.first - round.first)};
-        if (rows.count > 0)
-            move_pair(gather->plan, kernel, rows.count, to_all ? of_place : of_round,
-                      to_all ? of_round : of_place);
-        row += rows.count;
+/* This place's keys of a round, to where they belong in it. */
+static void pack_own(struct gather *gather, const struct span range, const cl_mem keys)
+{
+    clattn_mpi_plan *plan = gather->plan;
+
+    for (int chunk = 0; chunk < CHUNKS; chunk++) {
+        const struct span rows = rows_of(gather, plan->place, chunk, range);
+        const size_t at = own_row(gather, chunk, rows);
+        const struct tensor from[2] = {tensor_rows(gather->own[0], at),
+                                       tensor_rows(gather->own[1], at)};
+        struct tensor to[2];
+        if (rows.count == 0)
+            continue;
+        pair_by_rows(gather, keys, rows.first - range.first, to);
+        move_pair(plan, KERNEL_COPY_ROWS, rows.count, from, to);
     }
 }
 
 /* Begins a round's messages. */
-static void begin_round(struct gather *gather, const int round, const int slot,
-                        MPI_Request *request)
+static void begin_round(struct gather *gather, const int round, const int slot)
 {
     clattn_mpi_plan *plan = gather->plan;
+    const enum staging_id staging = (enum staging_id)(STAGING_KEYS + slot);
     const struct span range = round_of(gather, round);
-    const struct span *chunks = plan->partition.place[plan->place].kv;
-    const size_t mine = rows_in_round(gather, plan->place, range);
-    struct tensor packed[2], own[2];
+    const int places = plan->partition.places;
+    const size_t row_units = keys_bytes(plan, 1) / gather->unit_bytes;
 
-    packed_pair(plan, gather->packed, 0, mine, packed);
-    for (int n = 0, row = 0; n < CHUNKS; n++) {
-        const struct span rows = common(chunks[n], range);
-        const size_t at = chunk_row(chunks, n) + rows.first - chunks[n].first;
-        const struct tensor to[2] = {tensor_rows(packed[0], (size_t)row),
-                                     tensor_rows(packed[1], (size_t)row)};
-        own[0] = tensor_rows(gather->own[0], at);
-        own[1] = tensor_rows(gather->own[1], at);
-        if (rows.count > 0)
-            move_pair(plan, KERNEL_COPY_ROWS, rows.count, own, to);
-        row += (int)rows.count;
+    pack_own(gather, range, gather->keys[slot]);
+    unsigned char *memory = staging_open(plan, staging, gather->keys[slot],
+                                         keys_bytes(plan, range.count), CL_MAP_READ | CL_MAP_WRITE);
+    for (int chunk = 0; chunk < CHUNKS && !plan->dry; chunk++) {
+        int *const counts = plan->messages + (2 * slot + chunk) * 2 * places;
+        int *const at = counts + places;
+        int sum = 0;
+        for (int n = 0; n < places; n++) {
+            const struct span rows = rows_of(gather, n, chunk, range);
+            counts[n] = (int)(rows.count * row_units);
+            at[n] = (int)((rows.count ? rows.first - range.first : 0) * row_units);
+            sum |= counts[n];
+        }
+        if (sum == 0)
+            continue;
+        staging_fetch(plan, staging, (size_t)at[plan->place] * gather->unit_bytes,
+                      (size_t)counts[plan->place] * gather->unit_bytes);
+        MPI_Iallgatherv(MPI_IN_PLACE, 0, gather->unit, memory, counts, at, gather->unit, plan->ring,
+                        &gather->messages.request[KEYS_RECEIVED + chunk]);
+        gather->messages.to[KEYS_RECEIVED + chunk] = staging;
+        plan->times.bytes_sent +=
+            (size_t)counts[plan->place] * gather->unit_bytes * (size_t)(places - 1);
     }
-    device_read(plan, gather->packed, 0, gather->mine, keys_bytes(plan, mine));
-    *request = MPI_REQUEST_NULL;
-    if (plan->dry)
-        return;
-    (void)place_messages(gather, range, slot);
-    MPI_Iallgatherv(gather->mine, gather->counts[slot][plan->place], plan->page, gather->all[slot],
-                    gather->counts[slot], gather->places[slot], plan->page, plan->ring, request);
-    plan->times.bytes_sent += (size_t)gather->counts[slot][plan->place] * PAGE_BYTES *
-                              (size_t)(plan->partition.places - 1);
 }
 
-/* The round's keys, in their order, from what came. */
-static void unpack_round(struct gather *gather, const int round, const int slot,
-                         struct tensor all[2])
+/* Waits for the round's keys, which are the device's from then on. */
+static void end_round(struct gather *gather, const int slot)
 {
-    clattn_mpi_plan *plan = gather->plan;
-    const struct span range = round_of(gather, round);
-    const int last = plan->partition.places - 1;
-    const size_t pages =
-        plan->dry ? 0 : (size_t)(gather->places[slot][last] + gather->counts[slot][last]);
-
-    packed_pair(plan, gather->keys, 0, range.count, all);
-    device_write(plan, gather->packed, 0, gather->all[slot], pages * PAGE_BYTES);
-    for (int n = 0; n < plan->partition.places; n++) {
-        struct tensor packed[2];
-        packed_pair(plan, gather->packed,
-                    (size_t)gather->places[slot][n] * PAGE_BYTES / element_bytes(plan),
-                    rows_in_round(gather, n, range), packed);
-        move_rows(gather, KERNEL_COPY_ROWS, n, range, packed, all, true);
-    }
+    wait_for(gather->plan, gather->messages.request + KEYS_RECEIVED, CHUNKS);
+    staging_close(gather->plan, (enum staging_id)(STAGING_KEYS + slot), true);
 }
 
 /* The next round that is seen, from one on; gather->rounds if there is none. */
@@ -176,108 +181,229 @@ static int next_round(const struct gather *gather, const struct lengths *lengths
     return round;
 }
 
+static struct block block_of(const struct gather *gather, const int round, const int slot)
+{
+    struct block block = {.keys = round_of(gather, round)};
+    struct tensor pair[2];
+
+    pair_by_rows(gather, gather->keys[slot], 0, pair);
+    block.k = pair[0];
+    block.v = pair[1];
+    return block;
+}
+
 /* ---- forward ---------------------------------------------------------------------------------- */
 
 void gather_forward(clattn_mpi_plan *plan, const struct forward_task *task)
 {
     struct gather gather;
-    MPI_Request request = MPI_REQUEST_NULL;
 
     gather_open(&gather, plan, task->k, task->v);
     int round = next_round(&gather, &task->lengths, 0);
     if (round < gather.rounds)
-        begin_round(&gather, round, 0, &request);
+        begin_round(&gather, round, 0);
     for (int slot = 0; round < gather.rounds; slot = !slot) {
         const int next = next_round(&gather, &task->lengths, round + 1);
-        struct block block = {.keys = round_of(&gather, round)};
-        MPI_Request coming = MPI_REQUEST_NULL;
-        struct tensor all[2];
-        wait_for(plan, &request, 1);
+        const struct block block = block_of(&gather, round, slot);
+        end_round(&gather, slot);
         if (next < gather.rounds)
-            begin_round(&gather, next, !slot, &coming);
-        unpack_round(&gather, round, slot, all);
-        block.k = all[0];
-        block.v = all[1];
+            begin_round(&gather, next, !slot);
         for (int chunk = 0; chunk < CHUNKS; chunk++)
             forward_block(plan, task, chunk, &block);
-        device_finish(plan, &coming, 1);
-        request = coming;
+        device_finish(plan, &gather.messages);
         round = next;
     }
+    gather_close(&gather);
 }
 
 /* ---- backward --------------------------------------------------------------------------------- */
 
-/* Sums the round's gradients over places; each has those of its own keys. */
-static void scatter_gradients(struct gather *gather, const struct backward_task *task,
-                              const int round, const struct tensor sums[2])
+/* A place's rows of a round. */
+static size_t rows_in_round(const struct gather *gather, const int place, const struct span range)
+{
+    return rows_of(gather, place, 0, range).count + rows_of(gather, place, 1, range).count;
+}
+
+static int least(const int a, const int b)
+{
+    return a < b ? a : b;
+}
+
+/* Gradients of a round go to the places whose keys they are of in turns: of turn t to those that are t * turn + 1 and up to
+ * t * turn + turn places on, so that there is room for what comes from as many. */
+static int turns_of(const struct gather *gather)
+{
+    return (gather->plan->partition.places - 1 + gather->turn - 1) / gather->turn;
+}
+
+static int shares_of_turn(const struct gather *gather, const int turn)
+{
+    return least(gather->turn, gather->plan->partition.places - 1 - turn * gather->turn);
+}
+
+/* What this place sends to and gets from the place so many on, or back, of a chunk. */
+static void list_share(const struct gather *gather, const struct span range, const int chunk,
+                       const int distance, const size_t came_row, int *lists)
+{
+    const clattn_mpi_plan *plan = gather->plan;
+    const int places = plan->partition.places;
+    const int to = (plan->place + distance) % places;
+    const int from = (plan->place - distance + places) % places;
+    const size_t row_units = gradients_bytes(plan, 1) / gather->unit_bytes;
+    const struct span theirs = rows_of(gather, to, chunk, range);
+    const struct span mine = rows_of(gather, plan->place, chunk, range);
+
+    lists[to] = (int)(theirs.count * row_units);
+    lists[places + to] = (int)((theirs.count ? theirs.first - range.first : 0) * row_units);
+    lists[2 * places + from] = (int)(mine.count * row_units);
+    lists[3 * places + from] = (int)(came_row * row_units);
+}
+
+/* Begins a turn's messages. What comes lies chunk by chunk, of each share by share. */
+static void begin_turn(struct gather *gather, const int round, const int slot, const int turn)
 {
     clattn_mpi_plan *plan = gather->plan;
     const struct span range = round_of(gather, round);
-    const struct span *chunks = plan->partition.place[plan->place].kv;
+    const int places = plan->partition.places, shares = shares_of_turn(gather, turn);
+    const size_t bytes = gradients_bytes(plan, range.count);
     const size_t mine = rows_in_round(gather, plan->place, range);
-    const size_t bytes = place_messages(gather, range, GRADIENTS) * sizeof(float);
-    cl_mem packed = pool_take(plan, POOL_PACKED, bytes);
-    unsigned char *all = staging_take(plan, STAGING_GRADIENTS, bytes);
-    unsigned char *own =
-        staging_take(plan, STAGING_GRADIENTS_OWN, gradients_bytes(plan, range.count));
-    struct tensor of_place[2];
+    const void *from =
+        staging_open(plan, STAGING_GRADIENTS, gather->sums[slot], bytes, CL_MAP_READ);
+    void *to =
+        staging_open(plan, STAGING_GRADIENTS_NEXT, gather->came,
+                     gradients_bytes(plan, mine * (size_t)shares), CL_MAP_WRITE_INVALIDATE_REGION);
+    size_t came_row = 0;
 
-    for (int n = 0; n < plan->partition.places; n++) {
-        packed_pair(plan, packed, (size_t)gather->places[GRADIENTS][n],
-                    rows_in_round(gather, n, range), of_place);
-        move_rows(gather, KERNEL_COPY_FLOATS, n, range, of_place, sums, false);
+    if (turn == 0)
+        staging_fetch(plan, STAGING_GRADIENTS, 0, bytes);
+    for (int chunk = 0; chunk < CHUNKS && !plan->dry; chunk++) {
+        int *const lists = plan->messages + (8 + 4 * chunk) * places;
+        memset(lists, 0, 4 * (size_t)places * sizeof *lists);
+        for (int n = 0; n < shares; n++) {
+            list_share(gather, range, chunk, turn * gather->turn + n + 1, came_row, lists);
+            came_row += rows_of(gather, plan->place, chunk, range).count;
+        }
+        for (int n = 0; n < places; n++)
+            plan->times.bytes_sent += (size_t)lists[n] * gather->unit_bytes;
+        MPI_Ialltoallv(from, lists, lists + places, gather->unit, to, lists + 2 * places,
+                       lists + 3 * places, gather->unit, plan->ring,
+                       &gather->messages.request[GRADIENTS_RECEIVED + chunk]);
+        gather->messages.to[GRADIENTS_RECEIVED + chunk] = STAGING_GRADIENTS_NEXT;
     }
-    device_read(plan, packed, 0, all, bytes);
-    if (!plan->dry) {
-        const double begun = MPI_Wtime();
-        MPI_Reduce_scatter(all, own, gather->counts[GRADIENTS], MPI_FLOAT, MPI_SUM, plan->ring);
-        plan->times.waiting += MPI_Wtime() - begun;
-        plan->times.bytes_sent += bytes - gradients_bytes(plan, mine);
+}
+
+/* Adds what came in a turn to this place's gradients, in the order of distances. */
+static void end_turn(struct gather *gather, const int round, const int slot, const int turn)
+{
+    clattn_mpi_plan *plan = gather->plan;
+    const struct span range = round_of(gather, round);
+    size_t came_row = 0;
+
+    wait_for(plan, gather->messages.request + GRADIENTS_RECEIVED, CHUNKS);
+    staging_close(plan, STAGING_GRADIENTS, false);
+    staging_close(plan, STAGING_GRADIENTS_NEXT, true);
+    for (int chunk = 0; chunk < CHUNKS; chunk++) {
+        const struct span rows = rows_of(gather, plan->place, chunk, range);
+        struct tensor sums[2], share[2];
+        pair_by_rows(gather, gather->sums[slot], rows.first - range.first, sums);
+        for (int n = 0; n < shares_of_turn(gather, turn) && rows.count > 0; n++) {
+            pair_by_rows(gather, gather->came, came_row, share);
+            move_pair(plan, KERNEL_ADD_FLOATS, rows.count, share, sums);
+            came_row += rows.count;
+        }
     }
-    device_write(plan, packed, 0, own, gradients_bytes(plan, mine));
-    packed_pair(plan, packed, 0, mine, of_place);
-    for (size_t n = 0, row = 0; n < CHUNKS; n++) {
-        const struct span rows = common(chunks[n], range);
-        const struct tensor from[2] = {tensor_rows(of_place[0], row),
-                                       tensor_rows(of_place[1], row)};
-        const size_t at = chunk_row(chunks, (int)n) + rows.first - chunks[n].first;
-        if (rows.count > 0)
-            store_key_gradients(plan, task, (struct span){at, rows.count}, from);
-        row += rows.count;
+}
+
+static void begin_exchange(struct gather *gather, const int round, const int slot)
+{
+    if (turns_of(gather) > 0)
+        begin_turn(gather, round, slot, 0);
+}
+
+/* Stores the round's gradients of this place's keys. */
+static void end_exchange(struct gather *gather, const struct backward_task *task, const int round,
+                         const int slot)
+{
+    clattn_mpi_plan *plan = gather->plan;
+    const struct span range = round_of(gather, round);
+
+    for (int turn = 0; turn < turns_of(gather); turn++) {
+        if (turn > 0)
+            begin_turn(gather, round, slot, turn);
+        end_turn(gather, round, slot, turn);
     }
-    device_finish(plan, NULL, 0); /* packed is used again */
+    for (int chunk = 0; chunk < CHUNKS; chunk++) {
+        const struct span rows = rows_of(gather, plan->place, chunk, range);
+        struct tensor sums[2];
+        if (rows.count == 0)
+            continue;
+        pair_by_rows(gather, gather->sums[slot], rows.first - range.first, sums);
+        store_key_gradients(plan, task, (struct span){own_row(gather, chunk, rows), rows.count},
+                            sums);
+    }
+}
+
+/* The most rows of a round that a place has; all places find the same. */
+static size_t most_of_a_place(const struct gather *gather)
+{
+    size_t most = 0;
+
+    for (int round = 0; round < gather->rounds; round++)
+        for (int n = 0; n < gather->plan->partition.places; n++) {
+            const size_t rows = rows_in_round(gather, n, round_of(gather, round));
+            most = rows > most ? rows : most;
+        }
+    return most;
+}
+
+/* Memory for the gradients of two rounds, and for as many shares as take no more than one. */
+static void take_gradients(struct gather *gather)
+{
+    clattn_mpi_plan *plan = gather->plan;
+    const size_t keys = whole_keys(&plan->whole), mine = most_of_a_place(gather);
+    const size_t most = gather->round_rows < keys ? gather->round_rows : keys;
+    const int others = plan->partition.places - 1;
+
+    gather->turn = others;
+    if (mine > 0 && most / mine < (size_t)others)
+        gather->turn = (int)(most / mine);
+    gather->turn = gather->turn > 1 ? gather->turn : 1;
+    const size_t bytes = gradients_bytes(plan, most);
+    const size_t came = gradients_bytes(plan, mine * (size_t)gather->turn);
+    gather->sums[0] = pool_take(plan, POOL_GRADIENTS, bytes);
+    gather->sums[1] = gather->rounds > 1 ? pool_take(plan, POOL_GRADIENTS_NEXT, bytes) : NULL;
+    gather->came = pool_take(plan, POOL_GRADIENTS_CAME, came);
+    (void)staging_take(plan, STAGING_GRADIENTS, bytes);
+    (void)staging_take(plan, STAGING_GRADIENTS_NEXT, came);
 }
 
 void gather_backward(clattn_mpi_plan *plan, const struct backward_task *task)
 {
     struct gather gather;
-    MPI_Request request = MPI_REQUEST_NULL;
 
     gather_open(&gather, plan, task->k, task->v);
+    take_gradients(&gather);
     if (gather.rounds > 0)
-        begin_round(&gather, 0, 0, &request);
+        begin_round(&gather, 0, 0);
     for (int round = 0, slot = 0; round < gather.rounds; round++, slot = !slot) {
-        const struct span range = round_of(&gather, round);
-        const size_t floats = gradients_bytes(plan, range.count) / sizeof(float);
-        cl_mem gradients = pool_take(plan, POOL_GRADIENTS, floats * sizeof(float));
-        struct block block = {.keys = range};
-        MPI_Request coming = MPI_REQUEST_NULL;
-        struct tensor all[2], sums[2];
-        wait_for(plan, &request, 1);
+        const size_t bytes = gradients_bytes(plan, round_of(&gather, round).count);
+        struct block block = block_of(&gather, round, slot);
+        struct tensor sums[2];
+        end_round(&gather, slot);
         if (round + 1 < gather.rounds)
-            begin_round(&gather, round + 1, !slot, &coming);
-        unpack_round(&gather, round, slot, all);
-        packed_pair(plan, gradients, 0, range.count, sums);
-        device_fill(plan, gradients, floats, 0.0f);
-        block.k = all[0];
-        block.v = all[1];
+            begin_round(&gather, round + 1, !slot);
+        device_fill(plan, gather.sums[slot], bytes / sizeof(float), 0.0f);
+        pair_by_rows(&gather, gather.sums[slot], 0, sums);
         block.dk = sums[0];
         block.dv = sums[1];
         for (int chunk = 0; chunk < CHUNKS; chunk++)
             backward_block(plan, task, chunk, &block);
-        device_finish(plan, &coming, 1);
-        scatter_gradients(&gather, task, round, sums);
-        request = coming;
+        device_finish(plan, &gather.messages);
+        if (round > 0)
+            end_exchange(&gather, task, round - 1, !slot);
+        begin_exchange(&gather, round, slot);
     }
+    if (gather.rounds > 0)
+        end_exchange(&gather, task, gather.rounds - 1, (gather.rounds - 1) % 2);
+    gather_close(&gather);
 }

@@ -105,8 +105,8 @@ void heads_exchange(clattn_mpi_plan *plan, const struct exchange *exchange, cons
     const size_t sent = in ? of_mine : of_theirs, received = in ? of_theirs : of_mine;
     int *const out = in ? mine : theirs, *const back = in ? theirs : mine;
     cl_mem packed = pool_take(plan, POOL_PACKED, bytes);
-    unsigned char *from = staging_take(plan, STAGING_SEND, bytes);
-    unsigned char *to = staging_take(plan, STAGING_RECEIVE, bytes);
+    /* Where messages are in the device's memory, what comes has its own. */
+    cl_mem came = plan->shares_memory ? pool_take(plan, POOL_KEYS, bytes) : packed;
 
     if (in)
         move_own(plan, exchange, packed, mine + members, own, true);
@@ -114,7 +114,9 @@ void heads_exchange(clattn_mpi_plan *plan, const struct exchange *exchange, cons
         for (int n = 0; n < members; n++)
             move_member(plan, exchange, n,
                         message_of(plan, exchange, packed, theirs[members + n], n), place, false);
-    device_read(plan, packed, 0, from, sent);
+    const void *from = staging_open(plan, STAGING_SEND, packed, sent, CL_MAP_READ);
+    void *to = staging_open(plan, STAGING_RECEIVE, came, received, CL_MAP_WRITE_INVALIDATE_REGION);
+    staging_fetch(plan, STAGING_SEND, 0, sent);
     if (!plan->dry) {
         const double begun = MPI_Wtime();
         MPI_Alltoallv(from, out, out + members, plan->page, to, back, back + members, plan->page,
@@ -122,12 +124,13 @@ void heads_exchange(clattn_mpi_plan *plan, const struct exchange *exchange, cons
         plan->times.waiting += MPI_Wtime() - begun;
         plan->times.bytes_sent += sent - (size_t)out[plan->member] * PAGE_BYTES;
     }
-    device_write(plan, packed, 0, to, received);
+    staging_close(plan, STAGING_SEND, false);
+    staging_close(plan, STAGING_RECEIVE, true);
     if (!in)
-        move_own(plan, exchange, packed, mine + members, own, false);
+        move_own(plan, exchange, came, mine + members, own, false);
     else
         for (int n = 0; n < members; n++)
-            move_member(plan, exchange, n,
-                        message_of(plan, exchange, packed, theirs[members + n], n), place, true);
-    device_finish(plan, NULL, 0);
+            move_member(plan, exchange, n, message_of(plan, exchange, came, theirs[members + n], n),
+                        place, true);
+    device_finish(plan, NULL);
 }

@@ -54,10 +54,16 @@ struct pool {
     size_t bytes;
 };
 
-/* Host memory that messages come from and go to, likewise. */
+/* Host memory that messages come from and go to, likewise; and the device memory that it stands for while it is open. */
 struct staging {
     unsigned char *bytes;
     size_t size;
+    cl_mem buffer;
+    size_t count;      /* Bytes of the buffer that it stands for, from the first on. */
+    unsigned char *at; /* Where messages are: `bytes`, or what is mapped. */
+    void *mapped;      /* NULL: the host has a copy. */
+    cl_map_flags flags;
+    bool written; /* The copy has gone to the device, or is on its way. */
 };
 
 /* ---- the plan --------------------------------------------------------------------------------- */
@@ -82,11 +88,13 @@ enum kernel { /* cl/kernels/shards.cl */
 enum pool_id {
     POOL_PART_O,
     POOL_PART_LSE,
-    POOL_O,         /* f32 sums of this place's queries: o, or dq */
-    POOL_LSE,       /* ... and their lse */
-    POOL_GRADIENTS, /* f32 sums of the keys at hand: dk, then dv */
+    POOL_O,              /* f32 sums of this place's queries: o, or dq */
+    POOL_LSE,            /* ... and their lse */
+    POOL_GRADIENTS,      /* f32 sums of the keys at hand: dk, then dv */
+    POOL_GRADIENTS_NEXT, /* ... while the ones before travel */
     POOL_GRADIENTS_OWN,
     POOL_GRADIENTS_CAME,
+    POOL_GRADIENTS_HOME,
     POOL_PART_DK,
     POOL_PART_DV,
     POOL_SLOPES,
@@ -112,7 +120,6 @@ enum staging_id {
     STAGING_KEYS_NEXT,
     STAGING_GRADIENTS,      /* those that go on */
     STAGING_GRADIENTS_NEXT, /* those that come */
-    STAGING_GRADIENTS_OWN,
     STAGING_GRADIENTS_HOME,
     STAGING_SEND,
     STAGING_RECEIVE,
@@ -130,8 +137,10 @@ struct clattn_mpi_plan {
     MPI_Comm ring;         /* one rank of each place */
     int rank, ranks, place, member;
     clattn_context *context;
-    cl_command_queue queue; /* of its own, in order */
-    bool dry;               /* plans and memory are made, nothing is enqueued */
+    cl_command_queue queue;  /* of its own, in order */
+    cl_command_queue copies; /* likewise, for what goes to the device while that computes */
+    bool shares_memory;      /* the host with the device */
+    bool dry;                /* plans and memory are made, nothing is enqueued */
     clattn_problem whole;
     clattn_problem local; /* of this rank's tensors */
     clattn_mpi_mode mode;
@@ -141,7 +150,7 @@ struct clattn_mpi_plan {
     struct partition partition;
     size_t heads, kv_heads, first_head; /* that this rank computes */
     struct part *parts;                 /* parts_room() of them */
-    int *messages;        /* counts and places of all-gathers, six times places (gather.c) */
+    int *messages;        /* counts and places of all-gathers, 16 times places (gather.c) */
     int *member_messages; /* of all-to-alls, four times members (heads.c) */
     MPI_Datatype page;    /* PAGE_BYTES */
     struct part_plan plans[PART_PLANS];

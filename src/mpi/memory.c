@@ -46,8 +46,10 @@ cl_mem pool_take(clattn_mpi_plan *plan, const enum pool_id id, const size_t byte
     if (pool->buffer)
         clReleaseMemObject(pool->buffer);
     *pool = (struct pool){NULL, 0};
-    cl_mem buffer = clCreateBuffer(clattn_context_opencl(plan->context), CL_MEM_READ_WRITE, wanted,
-                                   NULL, &error);
+    const cl_mem_flags flags =
+        CL_MEM_READ_WRITE | (plan->shares_memory ? CL_MEM_ALLOC_HOST_PTR : 0);
+    cl_mem buffer =
+        clCreateBuffer(clattn_context_opencl(plan->context), flags, wanted, NULL, &error);
     if (!fault_cl(&plan->fault, error, "clCreateBuffer"))
         return NULL;
     *pool = (struct pool){buffer, wanted};
@@ -62,9 +64,9 @@ unsigned char *staging_take(clattn_mpi_plan *plan, const enum staging_id id, con
     if (staging->size >= wanted)
         return staging->bytes;
     free(staging->bytes);
-    *staging = (struct staging){malloc(wanted), wanted};
+    *staging = (struct staging){.bytes = malloc(wanted), .size = wanted};
     if (!staging->bytes) {
-        *staging = (struct staging){NULL, 0};
+        *staging = (struct staging){.bytes = NULL};
         fault_set(&plan->fault, CLATTN_OUT_OF_MEMORY, "no host memory for %zu bytes", wanted);
     }
     return staging->bytes;
@@ -106,7 +108,7 @@ void device_read(clattn_mpi_plan *plan, const cl_mem from, const size_t first_by
 {
     if (plan->dry || !fault_none(&plan->fault) || bytes == 0)
         return;
-    device_finish(plan, NULL, 0);
+    device_finish(plan, NULL);
     const double begun = MPI_Wtime();
     fault_cl(&plan->fault,
              clEnqueueReadBuffer(plan->queue, from, CL_TRUE, first_byte, bytes, to, 0, NULL, NULL),
@@ -119,7 +121,7 @@ void device_write(clattn_mpi_plan *plan, const cl_mem to, const size_t first_byt
 {
     if (plan->dry || !fault_none(&plan->fault) || bytes == 0)
         return;
-    device_finish(plan, NULL, 0);
+    device_finish(plan, NULL);
     const double begun = MPI_Wtime();
     fault_cl(&plan->fault,
              clEnqueueWriteBuffer(plan->queue, to, CL_TRUE, first_byte, bytes, from, 0, NULL, NULL),
@@ -146,36 +148,140 @@ static void pause_briefly(void)
     nanosleep(&pause, NULL);
 }
 
+struct messages no_messages(void)
+{
+    struct messages messages;
+
+    for (int n = 0; n < MOST_REQUESTS; n++) {
+        messages.request[n] = MPI_REQUEST_NULL;
+        messages.to[n] = NO_STAGING;
+    }
+    return messages;
+}
+
+/* Begins to write a copy that has arrived to the device. */
+static void staging_arrived(clattn_mpi_plan *plan, const enum staging_id id)
+{
+    struct staging *staging = &plan->stagings[id];
+
+    if (!staging->at || staging->mapped || staging->written || !fault_none(&plan->fault))
+        return;
+    staging->written = fault_cl(&plan->fault,
+                                clEnqueueWriteBuffer(plan->copies, staging->buffer, CL_FALSE, 0,
+                                                     staging->count, staging->at, 0, NULL, NULL),
+                                "clEnqueueWriteBuffer") &&
+                       fault_cl(&plan->fault, clFlush(plan->copies), "clFlush");
+}
+
+/* Whether all messages to a staging are there. */
+static bool all_there(const struct messages *messages, const enum staging_id id)
+{
+    for (int n = 0; n < MOST_REQUESTS; n++)
+        if (messages->to[n] == id && messages->request[n] != MPI_REQUEST_NULL)
+            return false;
+    return true;
+}
+
+/* Lets messages make progress; whether all are there. */
+static bool progress(clattn_mpi_plan *plan, struct messages *messages)
+{
+    bool done = true;
+
+    for (int n = 0; n < MOST_REQUESTS; n++) {
+        int there = 1;
+        if (messages->request[n] == MPI_REQUEST_NULL)
+            continue;
+        MPI_Test(&messages->request[n], &there, MPI_STATUS_IGNORE);
+        if (there && messages->to[n] != NO_STAGING && all_there(messages, messages->to[n]))
+            staging_arrived(plan, messages->to[n]);
+        done = done && there;
+    }
+    return done;
+}
+
 /* MPI moves large messages only while it is called: the queue's end is asked for in turns with it. */
-void device_finish(clattn_mpi_plan *plan, MPI_Request *requests, const int count)
+void device_finish(clattn_mpi_plan *plan, struct messages *messages)
 {
     const double begun = MPI_Wtime();
-    MPI_Status statuses[MOST_REQUESTS];
     cl_event end = NULL;
-    int done = count == 0;
 
     if (plan->dry || !fault_none(&plan->fault))
         return;
-    if (count > 0 &&
-        !fault_cl(&plan->fault, clEnqueueMarkerWithWaitList(plan->queue, 0, NULL, &end),
-                  "clEnqueueMarkerWithWaitList"))
-        return;
-    if (count > 0)
+    if (messages && !progress(plan, messages) &&
+        fault_cl(&plan->fault, clEnqueueMarkerWithWaitList(plan->queue, 0, NULL, &end),
+                 "clEnqueueMarkerWithWaitList"))
         fault_cl(&plan->fault, clFlush(plan->queue), "clFlush");
-    while (!done && fault_none(&plan->fault)) {
+    while (end && fault_none(&plan->fault)) {
         cl_int state = CL_COMPLETE;
-        MPI_Testall(count, requests, &done, statuses);
         if (!fault_cl(
                 &plan->fault,
                 clGetEventInfo(end, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL),
                 "clGetEventInfo") ||
-            state <= CL_COMPLETE)
+            state <= CL_COMPLETE || progress(plan, messages))
             break;
-        if (!done)
-            pause_briefly();
+        pause_briefly();
     }
     if (end)
         clReleaseEvent(end);
     fault_cl(&plan->fault, clFinish(plan->queue), "clFinish");
     plan->times.computing += MPI_Wtime() - begun;
+}
+
+/* ---- memory of messages ------------------------------------------------------------------------- */
+
+/* The host's memory is taken in any case, and not touched where that of the device is mapped. */
+unsigned char *staging_open(clattn_mpi_plan *plan, const enum staging_id id, const cl_mem buffer,
+                            const size_t bytes, const cl_map_flags flags)
+{
+    unsigned char *copy = staging_take(plan, id, bytes);
+    struct staging *staging = &plan->stagings[id];
+    cl_int error;
+
+    staging->at = copy;
+    staging->buffer = buffer;
+    staging->count = bytes;
+    staging->flags = flags;
+    staging->written = false;
+    if (plan->dry || !plan->shares_memory || !fault_none(&plan->fault) || bytes == 0)
+        return copy;
+    device_finish(plan, NULL);
+    const double begun = MPI_Wtime();
+    void *mapped =
+        clEnqueueMapBuffer(plan->queue, buffer, CL_TRUE, flags, 0, bytes, 0, NULL, NULL, &error);
+    if (fault_cl(&plan->fault, error, "clEnqueueMapBuffer")) {
+        staging->mapped = mapped;
+        staging->at = mapped;
+    }
+    plan->times.staging += MPI_Wtime() - begun;
+    return staging->at;
+}
+
+void staging_fetch(clattn_mpi_plan *plan, const enum staging_id id, const size_t first_byte,
+                   const size_t bytes)
+{
+    const struct staging *staging = &plan->stagings[id];
+
+    if (staging->at && !staging->mapped)
+        device_read(plan, staging->buffer, first_byte, staging->at + first_byte, bytes);
+}
+
+void staging_close(clattn_mpi_plan *plan, const enum staging_id id, const bool keep)
+{
+    struct staging *staging = &plan->stagings[id];
+    const double begun = MPI_Wtime();
+
+    if (!staging->at)
+        return;
+    if (staging->mapped) /* with a fault as well */
+        fault_cl(
+            &plan->fault,
+            clEnqueueUnmapMemObject(plan->queue, staging->buffer, staging->mapped, 0, NULL, NULL),
+            "clEnqueueUnmapMemObject");
+    else if (staging->written)
+        fault_cl(&plan->fault, clFinish(plan->copies), "clFinish");
+    plan->times.staging += MPI_Wtime() - begun;
+    if (keep && !staging->mapped && !staging->written && staging->flags != CL_MAP_READ)
+        device_write(plan, staging->buffer, 0, staging->at, staging->count);
+    staging->at = NULL;
+    staging->mapped = NULL;
 }

@@ -136,7 +136,7 @@ static void make_memory(clattn_mpi_plan *plan)
     struct lengths *lengths = &plan->lengths;
 
     plan->parts = calloc(parts_room(&plan->whole), sizeof *plan->parts);
-    plan->messages = calloc(6 * places, sizeof *plan->messages);
+    plan->messages = calloc(16 * places, sizeof *plan->messages);
     plan->member_messages = calloc(4 * members, sizeof *plan->member_messages);
     plan->ints = calloc(batch + 1, sizeof *plan->ints);
     plan->head_sums = calloc(2 * plan->whole.heads, sizeof *plan->head_sums);

@@ -1,20 +1,21 @@
 /* A ring: at step t place p has the keys of place p - t, and passes them on to place p + 1. */
 #include "mpi/shards.h"
 
-/* What both directions of a ring share. */
+/* What both directions of a ring share. At step t STAGING_KEYS + t % 2 holds the keys at hand, buffers[t % 2] likewise;
+ * of its own keys the caller's tensors do. */
 struct ring {
     clattn_mpi_plan *plan;
     int places, me;
-    struct tensor own[2];           /* k and v of this place */
-    unsigned char *stagings[2];     /* at step t stagings[t % 2] holds the keys at hand */
-    cl_mem buffers[2];              /* likewise; of its own keys the caller's tensors */
-    MPI_Request sent, received;     /* of this step */
-    MPI_Request gradients_sent;     /* of the step before */
-    MPI_Request gradients_received; /* of this step */
-    MPI_Request homecoming;         /* of this place's gradients */
-    unsigned char *sums, *incoming; /* gradients that go on, and those that come */
-    unsigned char *from_others;     /* of this place's keys, by the queries of others */
+    struct tensor own[2]; /* k and v of this place */
+    cl_mem buffers[2];
+    cl_mem came,
+        home; /* gradients of the place before; those of this place's keys, by the queries of others */
+    struct messages messages;
+    MPI_Request homecoming; /* of this place's gradients */
 };
+
+/* Of this step, but for gradients that are sent, which are those of the step before. */
+enum { KEYS_SENT, KEYS_RECEIVED, GRADIENTS_SENT, GRADIENTS_RECEIVED };
 
 enum { TAG_KEYS = 1, TAG_GRADIENTS = 2, TAG_HOME = 3 };
 
@@ -47,30 +48,32 @@ static bool keys_travel(const struct ring *ring, const int of_keys, const int st
     return false;
 }
 
+static enum staging_id keys_staging(const int step)
+{
+    return (enum staging_id)(STAGING_KEYS + step % 2);
+}
+
 static struct ring ring_open(clattn_mpi_plan *plan, const struct tensor k, const struct tensor v)
 {
     struct ring ring = {.plan = plan,
                         .places = plan->partition.places,
                         .me = plan->place,
                         .own = {k, v},
-                        .sent = MPI_REQUEST_NULL,
-                        .received = MPI_REQUEST_NULL,
-                        .gradients_sent = MPI_REQUEST_NULL,
-                        .gradients_received = MPI_REQUEST_NULL,
+                        .messages = no_messages(),
                         .homecoming = MPI_REQUEST_NULL};
 
     if (ring.places == 1)
         return ring;
     const size_t bytes = whole_pages(keys_bytes(plan, most_rows(&ring)));
     for (int n = 0; n < 2; n++) {
-        ring.stagings[n] = staging_take(plan, STAGING_KEYS + n, bytes);
         ring.buffers[n] = pool_take(plan, POOL_KEYS + n, bytes);
+        (void)staging_take(plan, keys_staging(n), bytes);
     }
     return ring;
 }
 
 /* This place's keys, packed, to where messages come from. */
-static void stage_own_keys(struct ring *ring)
+static void pack_own_keys(struct ring *ring)
 {
     clattn_mpi_plan *plan = ring->plan;
     const size_t rows = rows_of(ring, ring->me);
@@ -80,7 +83,6 @@ static void stage_own_keys(struct ring *ring)
         return;
     packed_pair(plan, ring->buffers[0], 0, rows, packed);
     move_pair(plan, KERNEL_COPY_ROWS, rows, ring->own, packed);
-    device_read(plan, ring->buffers[0], 0, ring->stagings[0], keys_bytes(plan, rows));
 }
 
 /* Messages of step t: these keys to the next place, the next keys from the one before. */
@@ -90,18 +92,25 @@ static void pass_keys(struct ring *ring, const int step)
     const int at_hand = ring_place(ring, ring->me - step);
     const int coming = ring_place(ring, ring->me - step - 1);
 
-    ring->sent = ring->received = MPI_REQUEST_NULL;
     if (step + 1 >= ring->places)
         return;
     if (keys_travel(ring, coming, step)) {
         const size_t bytes = whole_pages(keys_bytes(plan, rows_of(ring, coming)));
-        MPI_Irecv(ring->stagings[(step + 1) % 2], (int)(bytes / PAGE_BYTES), plan->page,
-                  ring_place(ring, ring->me - 1), TAG_KEYS, plan->ring, &ring->received);
+        void *to = staging_open(plan, keys_staging(step + 1), ring->buffers[(step + 1) % 2], bytes,
+                                CL_MAP_WRITE_INVALIDATE_REGION);
+        MPI_Irecv(to, (int)(bytes / PAGE_BYTES), plan->page, ring_place(ring, ring->me - 1),
+                  TAG_KEYS, plan->ring, &ring->messages.request[KEYS_RECEIVED]);
     }
+    ring->messages.to[KEYS_RECEIVED] =
+        place_sees(plan, ring->me, coming) ? keys_staging(step + 1) : NO_STAGING;
     if (keys_travel(ring, at_hand, step)) {
         const size_t bytes = whole_pages(keys_bytes(plan, rows_of(ring, at_hand)));
-        MPI_Isend(ring->stagings[step % 2], (int)(bytes / PAGE_BYTES), plan->page,
-                  ring_place(ring, ring->me + 1), TAG_KEYS, plan->ring, &ring->sent);
+        const void *from =
+            staging_open(plan, keys_staging(step), ring->buffers[step % 2], bytes, CL_MAP_READ);
+        if (step == 0) /* a copy of others' keys is still there */
+            staging_fetch(plan, keys_staging(step), 0, bytes);
+        MPI_Isend(from, (int)(bytes / PAGE_BYTES), plan->page, ring_place(ring, ring->me + 1),
+                  TAG_KEYS, plan->ring, &ring->messages.request[KEYS_SENT]);
         plan->times.bytes_sent += bytes;
     }
 }
@@ -111,15 +120,12 @@ static void end_step(struct ring *ring, const int step)
 {
     clattn_mpi_plan *plan = ring->plan;
     const int coming = ring_place(ring, ring->me - step - 1);
-    MPI_Request requests[MOST_REQUESTS] = {ring->sent, ring->received, ring->gradients_sent,
-                                           ring->gradients_received};
 
-    device_finish(plan, requests, MOST_REQUESTS);
-    wait_for(plan, requests, MOST_REQUESTS);
-    ring->gradients_sent = ring->gradients_received = MPI_REQUEST_NULL;
-    if (step + 1 < ring->places && place_sees(plan, ring->me, coming))
-        device_write(plan, ring->buffers[(step + 1) % 2], 0, ring->stagings[(step + 1) % 2],
-                     keys_bytes(plan, rows_of(ring, coming)));
+    device_finish(plan, &ring->messages);
+    wait_for(plan, ring->messages.request, MOST_REQUESTS);
+    staging_close(plan, keys_staging(step), false);
+    staging_close(plan, keys_staging(step + 1), place_sees(plan, ring->me, coming));
+    staging_close(plan, STAGING_GRADIENTS, false);
 }
 
 /* The keys at hand at step t, chunk by chunk; dk and dv of all of them begin the gradients. */
@@ -149,7 +155,7 @@ void ring_forward(clattn_mpi_plan *plan, const struct forward_task *task)
 {
     struct ring ring = ring_open(plan, task->k, task->v);
 
-    stage_own_keys(&ring);
+    pack_own_keys(&ring);
     for (int step = 0; step < ring.places; step++) {
         if (!plan->dry)
             pass_keys(&ring, step);
@@ -199,23 +205,28 @@ static int gradient_pages(const struct ring *ring, const int of_keys)
  * nobody waits in a circle, however large the messages. */
 static void expect_gradients(struct ring *ring, const int step)
 {
-    if (gradients_come(ring, step))
-        MPI_Irecv(ring->incoming, gradient_pages(ring, ring_place(ring, ring->me - step)),
-                  ring->plan->page, ring_place(ring, ring->me - 1), TAG_GRADIENTS, ring->plan->ring,
-                  &ring->gradients_received);
+    clattn_mpi_plan *plan = ring->plan;
+    const int pages = gradient_pages(ring, ring_place(ring, ring->me - step));
+
+    if (!gradients_come(ring, step))
+        return;
+    void *to = staging_open(plan, STAGING_GRADIENTS_NEXT, ring->came, (size_t)pages * PAGE_BYTES,
+                            CL_MAP_WRITE_INVALIDATE_REGION);
+    MPI_Irecv(to, pages, plan->page, ring_place(ring, ring->me - 1), TAG_GRADIENTS, plan->ring,
+              &ring->messages.request[GRADIENTS_RECEIVED]);
+    ring->messages.to[GRADIENTS_RECEIVED] = STAGING_GRADIENTS_NEXT;
 }
 
 /* Adds gradients that came to those on the device. */
-static void add_gradients_that_came(struct ring *ring, const unsigned char *came, const size_t rows,
+static void add_gradients_that_came(struct ring *ring, const enum staging_id staging,
+                                    const cl_mem came, const size_t rows,
                                     const struct tensor sums[2])
 {
     clattn_mpi_plan *plan = ring->plan;
-    const size_t bytes = gradients_bytes(plan, rows);
-    cl_mem buffer = pool_take(plan, POOL_GRADIENTS_CAME, bytes);
     struct tensor pair[2];
 
-    device_write(plan, buffer, 0, came, bytes);
-    packed_pair(plan, buffer, 0, rows, pair);
+    staging_close(plan, staging, true);
+    packed_pair(plan, came, 0, rows, pair);
     move_pair(plan, KERNEL_ADD_FLOATS, rows, pair, sums);
 }
 
@@ -224,30 +235,35 @@ static void pass_gradients(struct ring *ring, const int step, const cl_mem gradi
                            const struct tensor sums[2])
 {
     clattn_mpi_plan *plan = ring->plan;
-    const int of_keys = ring_place(ring, ring->me - step);
-    const size_t bytes = gradients_bytes(plan, rows_of(ring, of_keys));
+    const int of_keys = ring_place(ring, ring->me - step), pages = gradient_pages(ring, of_keys);
     const bool goes_on = step < step_that_sees(ring, of_keys, -1);
 
     if (!gradients_join(ring, step))
         return;
     if (gradients_come(ring, step))
-        add_gradients_that_came(ring, ring->incoming, rows_of(ring, of_keys), sums);
-    device_read(plan, gradients, 0, ring->sums, bytes);
-    MPI_Isend(ring->sums, gradient_pages(ring, of_keys), plan->page,
-              goes_on ? ring_place(ring, ring->me + 1) : of_keys,
-              goes_on ? TAG_GRADIENTS : TAG_HOME, plan->ring, &ring->gradients_sent);
-    plan->times.bytes_sent += whole_pages(bytes);
+        add_gradients_that_came(ring, STAGING_GRADIENTS_NEXT, ring->came, rows_of(ring, of_keys),
+                                sums);
+    const void *from =
+        staging_open(plan, STAGING_GRADIENTS, gradients, (size_t)pages * PAGE_BYTES, CL_MAP_READ);
+    staging_fetch(plan, STAGING_GRADIENTS, 0, (size_t)pages * PAGE_BYTES);
+    MPI_Isend(from, pages, plan->page, goes_on ? ring_place(ring, ring->me + 1) : of_keys,
+              goes_on ? TAG_GRADIENTS : TAG_HOME, plan->ring,
+              &ring->messages.request[GRADIENTS_SENT]);
+    plan->times.bytes_sent += (size_t)pages * PAGE_BYTES;
 }
 
 /* Asks for the sums of this place's gradients over the other places, from the first moment on. */
 static void expect_home(struct ring *ring)
 {
-    const clattn_mpi_plan *plan = ring->plan;
-    const int last = step_that_sees(ring, ring->me, -1);
+    clattn_mpi_plan *plan = ring->plan;
+    const int last = step_that_sees(ring, ring->me, -1), pages = gradient_pages(ring, ring->me);
 
-    if (!plan->dry && last > 0)
-        MPI_Irecv(ring->from_others, gradient_pages(ring, ring->me), plan->page,
-                  ring_place(ring, ring->me + last), TAG_HOME, plan->ring, &ring->homecoming);
+    if (plan->dry || last == 0)
+        return;
+    void *to = staging_open(plan, STAGING_GRADIENTS_HOME, ring->home, (size_t)pages * PAGE_BYTES,
+                            CL_MAP_WRITE_INVALIDATE_REGION);
+    MPI_Irecv(to, pages, plan->page, ring_place(ring, ring->me + last), TAG_HOME, plan->ring,
+              &ring->homecoming);
 }
 
 /* The gradients of this place's keys are complete: from the last place that sees them, and its own. */
@@ -259,44 +275,60 @@ static void take_home(struct ring *ring, const struct backward_task *task,
     const bool others = ring->homecoming != MPI_REQUEST_NULL;
 
     wait_for(plan, &ring->homecoming, 1);
-    if (others || plan->dry)
-        add_gradients_that_came(ring, ring->from_others, rows, own);
+    if (others)
+        add_gradients_that_came(ring, STAGING_GRADIENTS_HOME, ring->home, rows, own);
     store_key_gradients(plan, task, (struct span){0, rows}, own);
-    wait_for(plan, &ring->gradients_sent, 1);
+    wait_for(plan, ring->messages.request, MOST_REQUESTS);
+    staging_close(plan, STAGING_GRADIENTS, false);
+}
+
+/* Memory for gradients of a shard: where the host's messages are in it a second one, which is computed while the first
+ * one travels, and a third for those that come home; else these wait in copies of the host's. */
+static void take_gradients(struct ring *ring, cl_mem gradients[2])
+{
+    clattn_mpi_plan *plan = ring->plan;
+    const size_t most = whole_pages(gradients_bytes(plan, most_rows(ring)));
+    const bool shares = plan->shares_memory;
+
+    gradients[0] = pool_take(plan, POOL_GRADIENTS, most);
+    gradients[1] = pool_take(plan, shares ? POOL_GRADIENTS_NEXT : POOL_GRADIENTS, most);
+    ring->came = pool_take(plan, POOL_GRADIENTS_CAME, most);
+    ring->home = pool_take(plan, shares ? POOL_GRADIENTS_HOME : POOL_GRADIENTS_CAME, most);
+    (void)staging_take(plan, STAGING_GRADIENTS, most);
+    (void)staging_take(plan, STAGING_GRADIENTS_NEXT, most);
+    (void)staging_take(plan, STAGING_GRADIENTS_HOME, most);
 }
 
 void ring_backward(clattn_mpi_plan *plan, const struct backward_task *task)
 {
     struct ring ring = ring_open(plan, task->k, task->v);
-    const size_t most = whole_pages(gradients_bytes(plan, most_rows(&ring)));
-    cl_mem gradients[2] = {pool_take(plan, POOL_GRADIENTS_OWN, most),
-                           pool_take(plan, POOL_GRADIENTS, ring.places > 1 ? most : 1)};
+    cl_mem gradients_own =
+        pool_take(plan, POOL_GRADIENTS_OWN, gradients_bytes(plan, rows_of(&ring, ring.me)));
+    cl_mem gradients[2] = {NULL, NULL};
     struct tensor own[2], pair[2];
 
-    if (ring.places > 1) {
-        ring.sums = staging_take(plan, STAGING_GRADIENTS, most);
-        ring.incoming = staging_take(plan, STAGING_GRADIENTS_NEXT, most);
-        ring.from_others = staging_take(plan, STAGING_GRADIENTS_HOME, most);
-    }
+    if (ring.places > 1)
+        take_gradients(&ring, gradients);
     expect_home(&ring);
-    stage_own_keys(&ring);
-    packed_pair(plan, gradients[0], 0, rows_of(&ring, ring.me), own);
+    pack_own_keys(&ring);
+    packed_pair(plan, gradients_own, 0, rows_of(&ring, ring.me), own);
     for (int step = 0; step < ring.places; step++) {
         const int place = ring_place(&ring, ring.me - step);
         const size_t bytes = gradients_bytes(plan, rows_of(&ring, place));
+        cl_mem sums = step > 0 ? gradients[step % 2] : gradients_own;
         if (!plan->dry) {
             pass_keys(&ring, step);
             expect_gradients(&ring, step);
         }
-        packed_pair(plan, gradients[step > 0], 0, rows_of(&ring, place), pair);
-        device_fill(plan, gradients[step > 0], bytes / sizeof(float), 0.0f);
+        packed_pair(plan, sums, 0, rows_of(&ring, place), pair);
+        device_fill(plan, sums, bytes / sizeof(float), 0.0f);
         for (int n = 0; n < CHUNKS * CHUNKS; n++) {
             const struct block block = block_at(&ring, step, n % CHUNKS, pair);
             backward_block(plan, task, n / CHUNKS, &block);
         }
         end_step(&ring, step);
         if (!plan->dry)
-            pass_gradients(&ring, step, gradients[1], pair);
+            pass_gradients(&ring, step, sums, pair);
     }
     take_home(&ring, task, own);
 }

@@ -44,16 +44,26 @@ static void compile_kernels(clattn_mpi_plan *plan)
 void device_open(clattn_mpi_plan *plan)
 {
     const clattn_device_info *device = clattn_context_device(plan->context);
+    cl_bool shared = CL_FALSE;
     cl_int error;
 
     if (!clattn_context_opencl(plan->context)) {
         fault_set(&plan->fault, CLATTN_NO_DEVICE, "its context has no device, only a profile");
         return;
     }
-    plan->queue =
-        clCreateCommandQueue(clattn_context_opencl(plan->context), device->device, 0, &error);
-    if (fault_cl(&plan->fault, error, "clCreateCommandQueue"))
+    cl_command_queue *const queues[] = {&plan->queue, &plan->copies};
+    for (size_t n = 0; n < sizeof queues / sizeof *queues && fault_none(&plan->fault); n++) {
+        *queues[n] =
+            clCreateCommandQueue(clattn_context_opencl(plan->context), device->device, 0, &error);
+        fault_cl(&plan->fault, error, "clCreateCommandQueue");
+    }
+    if (fault_none(&plan->fault) &&
+        fault_cl(&plan->fault,
+                 clGetDeviceInfo(device->device, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof shared,
+                                 &shared, NULL),
+                 "clGetDeviceInfo"))
         compile_kernels(plan);
+    plan->shares_memory = shared == CL_TRUE;
 }
 
 void device_close(clattn_mpi_plan *plan)
@@ -71,6 +81,8 @@ void device_close(clattn_mpi_plan *plan)
         clReleaseProgram(plan->program);
     if (plan->queue)
         clReleaseCommandQueue(plan->queue);
+    if (plan->copies)
+        clReleaseCommandQueue(plan->copies);
     for (int n = 0; n < STAGINGS; n++)
         free(plan->stagings[n].bytes);
 }

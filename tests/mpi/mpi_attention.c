@@ -1,10 +1,13 @@
-/* Attention over ranks against double precision: mpirun -n N mpi_attention [CASE]
+/* Attention over ranks against double precision: mpirun -n N mpi_attention [--own-memory] [CASE]
  *
  * Each case is a problem, forward and backward, computed in every mode that it has with N ranks, with equal
  * and with unequal shards. All ranks make the whole's inputs, take their rows of them and compare their rows
  * of the results; outputs begin as NaN between guard bands. The second run of each has the same bits.
  *
+ * With --own-memory the device says that it does not share the host's memory, as GPUs do not: messages are copied then.
+ *
  * Prints a line for each problem and ends with 1 if one is wrong. */
+#define _GNU_SOURCE /* RTLD_NEXT */
 #include "bench/reference/gradients.h"
 #include "bench/reference/row.h"
 #include "bench/reference/values.h"
@@ -12,6 +15,7 @@
 #include "tests/trials/tensors.h"
 
 #include <clattn/mpi.h>
+#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +70,23 @@ struct local {
     unsigned char *bytes[NUM_TENSORS]; /* read back, guards included */
     cl_mem buffers[NUM_TENSORS];
 };
+
+static int own_memory;
+
+/* Stands before OpenCL's. */
+cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info name, size_t bytes,
+                                   void *value, size_t *needed)
+{
+    static CL_API_ENTRY cl_int(CL_API_CALL * next)(cl_device_id, cl_device_info, size_t, void *,
+                                                   size_t *);
+
+    if (!next)
+        memcpy(&next, (void *[]){dlsym(RTLD_NEXT, "clGetDeviceInfo")}, sizeof next);
+    const cl_int error = next(device, name, bytes, value, needed);
+    if (own_memory && name == CL_DEVICE_HOST_UNIFIED_MEMORY && value && error == CL_SUCCESS)
+        *(cl_bool *)value = CL_FALSE;
+    return error;
+}
 
 static void print_message(clattn_log_level level, const char *message, void *user_data)
 {
@@ -496,6 +517,9 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &world.ranks);
+    own_memory = argc > 1 && strcmp(argv[1], "--own-memory") == 0;
+    argv += own_memory;
+    argc -= own_memory;
     const clattn_context_options options = {.struct_size = sizeof options,
                                             .log = print_message,
                                             .log_user_data = &world.rank,
@@ -512,7 +536,8 @@ int main(int argc, char **argv)
         runs++;
     }
     if (world.rank == 0)
-        printf("%d ranks, %d problems, %d failures\n", world.ranks, runs, failures);
+        printf("%d ranks%s, %d problems, %d failures\n", world.ranks,
+               own_memory ? ", memory of their own" : "", runs, failures);
     clReleaseCommandQueue(world.queue);
     clattn_context_release(world.context);
     MPI_Finalize();

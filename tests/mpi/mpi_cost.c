@@ -107,7 +107,20 @@ static void count_gather(void)
                  1e-5 + 4 * keys / 1e8);
     const clattn_mpi_prediction r = predict("bwd f32 h4/2 q4096 k4096 d64", 4, gather, &rates);
     claim_number("all-gather, backward: seconds that wait", r.seconds_waiting,
-                 1e-6 + 3 * keys / 1e9 + 3 * keys / 1e9 + 3 * 1e-6);
+                 2 * (1e-6 + 3 * keys / 1e9));
+
+    /* Causal: of two rounds the second one's keys, and the first one's gradients, travel while a slow device computes. */
+    clattn_mpi_rates slow = rates;
+    slow.flops = 1e9;
+    const clattn_mpi_prediction f =
+        predict("fwd f32 h4/2 q4096 k4096 d64 causal=tl", 4, gather, &slow);
+    claim_number("all-gather, causal: seconds that wait", f.seconds_waiting,
+                 1e-6 + 3 * keys / 2 / 1e9);
+    claim_number("... and bytes", f.bytes_sent, 3 * keys);
+    const clattn_mpi_prediction b =
+        predict("bwd f32 h4/2 q4096 k4096 d64 causal=tl", 4, gather, &slow);
+    claim_number("... backward: seconds that wait", b.seconds_waiting,
+                 2 * (1e-6 + 3 * keys / 2 / 1e9));
 }
 
 static void count_heads(void)

@@ -88,6 +88,21 @@ static int no_problem_on_one_rank(struct world *world, const char *text, const c
            (plan != NULL);
 }
 
+static int speeds_fail(struct world *world)
+{
+    clattn_problem p;
+    double speed = -1;
+    char rank[32];
+
+    snprintf(rank, sizeof rank, "rank %d: ", world->last);
+    if (clattn_problem_parse("fwd f32 h2 q40 k40 d8", &p, NULL, 0) != CLATTN_SUCCESS)
+        return 1;
+    const clattn_status got = clattn_mpi_measure_speed(MPI_COMM_WORLD, world->context, &p, NULL,
+                                                       world->rank == world->last ? NULL : &speed);
+    return expect(world, "no place for a speed on one rank", got, CLATTN_INVALID_ARGUMENT, rank) +
+           (world->rank != world->last && speed != 0);
+}
+
 static int plans_fail(struct world *world)
 {
     static const char text[] = "fwd f32 h2 q40 k40 d8 causal=tl";
@@ -209,7 +224,7 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 1);
     world.queue = clCreateCommandQueue(clattn_context_opencl(world.context),
                                        clattn_context_device(world.context)->device, 0, &error);
-    wrong = plans_fail(&world) + calls_fail(&world);
+    wrong = plans_fail(&world) + speeds_fail(&world) + calls_fail(&world);
     if (world.rank == 0)
         printf("%d ranks, %d mistakes were not told\n", world.ranks, wrong);
     clReleaseCommandQueue(world.queue);

@@ -61,6 +61,27 @@ void device_rates(clattn_context *context, const clattn_problem *whole,
     *rates = device_speeds.rates;
 }
 
+size_t device_speed_rows(clattn_context *context, const clattn_problem *whole,
+                         const clattn_plan_options *options, struct fault *fault)
+{
+    (void)context;
+    (void)whole;
+    (void)options;
+    (void)fault;
+    return 1;
+}
+
+double device_speed(clattn_context *context, const clattn_problem *whole,
+                    const clattn_plan_options *options, struct fault *fault, const size_t rows)
+{
+    (void)context;
+    (void)whole;
+    (void)options;
+    (void)fault;
+    (void)rows;
+    return device_speeds.rates.flops;
+}
+
 void device_wait_for(clattn_mpi_plan *plan, const cl_command_queue queue)
 {
     (void)plan;
@@ -126,10 +147,9 @@ struct tensor tensor_heads(const struct tensor tensor, const size_t head)
 /* ---- time --------------------------------------------------------------------------------------- */
 
 /* Messages travel meanwhile, as they do where MPI has a thread or a network card for them. */
-void device_finish(clattn_mpi_plan *plan, MPI_Request *requests, const int count)
+void device_finish(clattn_mpi_plan *plan, struct messages *messages)
 {
-    (void)requests;
-    (void)count;
+    (void)messages;
     if (plan->dry)
         return;
     smpi_execute_flops(device_of(plan)->pending * HOST_FLOPS);
@@ -141,7 +161,7 @@ static void copy_bytes(clattn_mpi_plan *plan, const size_t bytes)
 {
     if (plan->dry || bytes == 0)
         return;
-    device_finish(plan, NULL, 0);
+    device_finish(plan, NULL);
     smpi_execute_flops((double)bytes / device_speeds.rates.copy_bandwidth * HOST_FLOPS);
     plan->times.staging += (double)bytes / device_speeds.rates.copy_bandwidth;
 }
@@ -162,6 +182,47 @@ void device_write(clattn_mpi_plan *plan, const cl_mem to, const size_t first_byt
     (void)first_byte;
     (void)from;
     copy_bytes(plan, bytes);
+}
+
+struct messages no_messages(void)
+{
+    struct messages messages;
+
+    for (int n = 0; n < MOST_REQUESTS; n++) {
+        messages.request[n] = MPI_REQUEST_NULL;
+        messages.to[n] = NO_STAGING;
+    }
+    return messages;
+}
+
+/* Copies, none of them beside the computation. */
+unsigned char *staging_open(clattn_mpi_plan *plan, const enum staging_id id, const cl_mem buffer,
+                            const size_t bytes, const cl_map_flags flags)
+{
+    struct staging *staging = &plan->stagings[id];
+
+    (void)buffer;
+    staging->at = staging_take(plan, id, bytes);
+    staging->count = bytes;
+    staging->flags = flags;
+    return staging->at;
+}
+
+void staging_fetch(clattn_mpi_plan *plan, const enum staging_id id, const size_t first_byte,
+                   const size_t bytes)
+{
+    (void)id;
+    (void)first_byte;
+    copy_bytes(plan, bytes);
+}
+
+void staging_close(clattn_mpi_plan *plan, const enum staging_id id, const bool keep)
+{
+    struct staging *staging = &plan->stagings[id];
+
+    if (staging->at && keep && staging->flags != CL_MAP_READ)
+        copy_bytes(plan, staging->count);
+    staging->at = NULL;
 }
 
 void device_fill(clattn_mpi_plan *plan, const cl_mem buffer, const size_t floats, const float value)
@@ -232,7 +293,7 @@ void forward_end(clattn_mpi_plan *plan, const struct forward_task *task)
 {
     (void)task;
     enqueue_bytes(plan, 6.0 * (double)(place_rows(plan) * plan->whole.dim_v));
-    device_finish(plan, NULL, 0);
+    device_finish(plan, NULL);
 }
 
 size_t state_bytes(const clattn_mpi_plan *plan)
@@ -284,21 +345,5 @@ void backward_end(clattn_mpi_plan *plan, const struct backward_task *task, float
     (void)dslopes;
     (void)dsinks;
     enqueue_bytes(plan, 6.0 * (double)(place_rows(plan) * plan->whole.dim_qk));
-    device_finish(plan, NULL, 0);
-}
-
-/* ---- a collective ------------------------------------------------------------------------------- */
-
-int simulated_reduce_scatter(const void *from, void *to, const int *counts, MPI_Comm communicator)
-{
-    int rank, ranks;
-
-    MPI_Comm_rank(communicator, &rank);
-    MPI_Comm_size(communicator, &ranks);
-    for (int n = 1; n < ranks; n++) {
-        const int sent = (rank - n + ranks) % ranks, received = (sent - 1 + ranks) % ranks;
-        MPI_Sendrecv(from, counts[sent], MPI_FLOAT, (rank + 1) % ranks, 9, to, counts[received],
-                     MPI_FLOAT, (rank - 1 + ranks) % ranks, 9, communicator, MPI_STATUS_IGNORE);
-    }
-    return MPI_SUCCESS;
+    device_finish(plan, NULL);
 }

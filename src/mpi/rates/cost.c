@@ -1,4 +1,5 @@
 #include "mpi/rates/cost.h"
+#include "mpi/partition/rounds.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -234,12 +235,12 @@ static double rows_of_ranks(const struct cost *c, const struct span range, const
     return sum;
 }
 
-/* Each rank sends its keys of a round to each other one. */
-static double round_seconds(const struct cost *c, const struct span range)
+/* Each rank sends its rows of a round, of so many bytes, to each other one; or each other one sends it as much, which takes
+ * as long. */
+static double round_seconds(const struct cost *c, const struct span range, const double row)
 {
     const clattn_mpi_rates *r = c->rates;
     const double all = (double)range.count, ranks = c->partition->ranks;
-    const double row = pair_bytes(c, 1, element_bytes_of(c->whole));
     const int node = one_node(c) ? c->partition->ranks : r->node_ranks;
     double seconds = 0;
 
@@ -257,9 +258,8 @@ static double round_seconds(const struct cost *c, const struct span range)
 static struct span round_of_keys(const struct cost *c, const size_t first)
 {
     const size_t keys = whole_keys(c->whole);
-    const double each =
-        (double)c->gather_bytes / greater(1, pair_bytes(c, 1, element_bytes_of(c->whole)));
-    const size_t rows = each < 16 ? 16 : each < (double)keys ? (size_t)each / 16 * 16 : keys;
+    const double row = pair_bytes(c, 1, element_bytes_of(c->whole));
+    const size_t rows = rows_of_round(keys, (size_t)row, c->gather_bytes, c->partition->zigzag);
 
     return (struct span){first, keys - first < rows ? keys - first : rows};
 }
@@ -280,22 +280,26 @@ static void add_slowest(struct cost *c, struct gather_steps *steps)
     *steps = (struct gather_steps){{0}, {0}};
 }
 
-/* As gather.c: forward, keys come while others still compute; backward all ranks meet at the end of each round. */
+/* As gather.c: keys come, and gradients of the round before go, while others still compute; backward all ranks meet at the end
+ * of each round. */
 static void cost_of_gather(struct cost *c)
 {
     const size_t keys = whole_keys(c->whole);
     const int ranks = c->partition->ranks;
+    const bool backward = c->whole->operation == CLATTN_BACKWARD;
     const double element = element_bytes_of(c->whole), others = 1 - 1 / (double)ranks;
+    const double row = pair_bytes(c, 1, element), sum_row = pair_bytes(c, 1, sizeof(float));
     struct gather_steps steps = {{0}, {0}};
     struct span round = round_of_keys(c, 0);
+    double exchange = 0; /* seconds, of the gradients of the round before */
 
     if (keys > 0 && ranks > 1)
-        add_waiting(c, round_seconds(c, round));
+        add_waiting(c, round_seconds(c, round, row));
     while (round.count > 0) {
         const struct span next = round_of_keys(c, span_end(round));
-        const double bytes = pair_bytes(c, (double)round.count, element);
-        const double sums = pair_bytes(c, (double)round.count, sizeof(float));
-        const double sending = next.count > 0 && ranks > 1 ? round_seconds(c, next) : 0;
+        const double bytes = row * (double)round.count, sums = sum_row * (double)round.count;
+        const double sending =
+            exchange + (next.count > 0 && ranks > 1 ? round_seconds(c, next, row) : 0);
         add_copies(c, bytes + bytes / ranks);
         for (int n = 0; n < ranks; n += sample_stride(c)) {
             const double computing = seconds_of_keys(c, n, &round, 1);
@@ -303,17 +307,16 @@ static void cost_of_gather(struct cost *c)
             steps.seconds[n / sample_stride(c)] += greater(computing, sending);
         }
         c->sum.bytes_sent += bytes * others;
-        if (c->whole->operation == CLATTN_BACKWARD) {
+        if (backward) {
             add_slowest(c, &steps);
-            add_copies(c, sums + sums / ranks);
-            if (ranks > 1)
-                add_waiting(c, shift_seconds(c, sums * others, 1) +
-                                   (ranks - 2) * shift_seconds(c, 0, 1));
+            add_copies(c, sums + sums * others);
+            exchange = ranks > 1 ? round_seconds(c, round, sum_row) : 0;
             c->sum.bytes_sent += sums * others;
         }
         round = next;
     }
     add_slowest(c, &steps);
+    add_waiting(c, exchange);
 }
 
 /* Queries of all ranks, with o and lse in f32. */
@@ -385,11 +388,14 @@ static void add_memory(struct cost *c, const clattn_mpi_mode mode)
 
     c->sum.bytes_held +=
         row * sizeof(float) * ((double)chunks_count(shard->q) + (double)shard->q[0].count);
-    if (backward)
-        c->sum.bytes_held += pair_bytes(c, part_keys, sizeof(float)) +
-                             pair_bytes(c, gather ? round : 3 * own, sizeof(float));
+    if (backward) /* of an all-gather what comes of a round is as much as there are other ranks */
+        c->sum.bytes_held +=
+            pair_bytes(c, part_keys, sizeof(float)) +
+            pair_bytes(c,
+                       gather ? 2 * round + fmin(own * (c->partition->ranks - 1), round) : 3 * own,
+                       sizeof(float));
     if (gather)
-        c->sum.bytes_held += 3 * pair_bytes(c, round, element);
+        c->sum.bytes_held += 2 * pair_bytes(c, round, element);
     else if (mode != CLATTN_MPI_SPLIT_KV && c->partition->places > 1)
         c->sum.bytes_held += 2 * pair_bytes(c, own, element);
 }

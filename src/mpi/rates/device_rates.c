@@ -7,6 +7,8 @@
 /* Queries and keys of the shortest execution, and of the longest; the seconds that are enough to tell a rate. */
 enum { FEWEST_ROWS = 64, MOST_ROWS = 8192, REPEATS = 3 };
 #define ENOUGH_SECONDS 0.02
+/* A speed is a mean over so long, in which a processor that others use as well takes turns with them. */
+#define SPEED_SECONDS 0.3
 
 struct trial {
     clattn_context *context;
@@ -52,7 +54,7 @@ static clattn_problem trial_problem(const clattn_problem *whole, const size_t ro
     return p;
 }
 
-static double execute_once(struct trial *trial, const clattn_plan *plan)
+static void execute_once(struct trial *trial, const clattn_plan *plan)
 {
     const clattn_buffer in = {.buffer = trial->in}, space = {.buffer = trial->workspace};
     const clattn_buffer out[4] = {{.buffer = trial->out[0]},
@@ -77,7 +79,6 @@ static double execute_once(struct trial *trial, const clattn_plan *plan)
                                       .dk = out[1],
                                       .dv = out[2],
                                       .workspace = space};
-    const double begun = MPI_Wtime();
 
     fault_call(trial->fault,
                trial->p.operation == CLATTN_FORWARD
@@ -85,7 +86,6 @@ static double execute_once(struct trial *trial, const clattn_plan *plan)
                    : clattn_attention_backward(plan, trial->queue, &backward, 0, NULL, NULL),
                "an execution that measures the device");
     fault_cl(trial->fault, clFinish(trial->queue), "clFinish");
-    return MPI_Wtime() - begun;
 }
 
 static void release_buffers(struct trial *trial)
@@ -100,32 +100,59 @@ static void release_buffers(struct trial *trial)
     }
 }
 
-/* The shortest of some executions; the first one, which may compile, does not count. */
-static double seconds_of_rows(struct trial *trial, const clattn_problem *whole, const size_t rows)
+/* Makes the plan of an execution of so many rows, and its tensors; NULL with a fault. */
+static clattn_plan *open_rows(struct trial *trial, const clattn_problem *whole, const size_t rows)
 {
     const size_t dim = whole->dim_qk > whole->dim_v ? whole->dim_qk : whole->dim_v;
     const size_t bytes = whole->heads * rows * dim * sizeof(float);
     clattn_plan_info info = {.struct_size = sizeof info};
     clattn_plan *plan = NULL;
-    double least = HUGE_VAL;
 
     trial->p = trial_problem(whole, rows);
     if (!fault_call(trial->fault,
                     clattn_plan_create(trial->context, &trial->p, trial->options, &plan),
                     "a plan that measures the device"))
-        return 1;
+        return NULL;
     (void)clattn_plan_describe(plan, &info);
     trial->in = new_buffer(trial, bytes);
     for (int n = 0; n < 4; n++)
         trial->out[n] = new_buffer(trial, bytes);
     trial->workspace = info.workspace_bytes ? new_buffer(trial, info.workspace_bytes) : NULL;
-    for (int n = 0; n <= REPEATS && fault_none(trial->fault); n++) {
-        const double seconds = execute_once(trial, plan);
-        least = n > 0 && seconds < least ? seconds : least;
-    }
+    return plan;
+}
+
+static void close_rows(struct trial *trial, clattn_plan *plan)
+{
     release_buffers(trial);
     clattn_plan_release(plan);
+}
+
+/* The shortest of some executions; the first one, which may compile, does not count. */
+static double seconds_of_rows(struct trial *trial, const clattn_problem *whole, const size_t rows)
+{
+    clattn_plan *plan = open_rows(trial, whole, rows);
+    double least = HUGE_VAL;
+
+    for (int n = 0; n <= REPEATS && fault_none(trial->fault); n++) {
+        const double begun = MPI_Wtime();
+        execute_once(trial, plan);
+        const double seconds = MPI_Wtime() - begun;
+        least = n > 0 && seconds < least ? seconds : least;
+    }
+    close_rows(trial, plan);
     return fault_none(trial->fault) ? least : 1;
+}
+
+/* The fewest rows whose execution takes long enough to tell a rate, and what it takes. */
+static size_t rows_that_tell(struct trial *trial, const clattn_problem *whole, double *seconds)
+{
+    size_t rows = 2 * FEWEST_ROWS;
+
+    do {
+        rows *= 2;
+        *seconds = seconds_of_rows(trial, whole, rows);
+    } while (2 * rows <= MOST_ROWS && *seconds < ENOUGH_SECONDS && fault_none(trial->fault));
+    return rows;
 }
 
 static double copy_bandwidth(struct trial *trial)
@@ -154,30 +181,70 @@ static double copy_bandwidth(struct trial *trial)
     return fault_none(trial->fault) ? 2 * (double)bytes / least : 1;
 }
 
+/* A queue to measure with; false with a fault. */
+static bool open_trial(struct trial *trial)
+{
+    cl_context opencl = clattn_context_opencl(trial->context);
+    cl_int error;
+
+    if (!opencl) {
+        fault_set(trial->fault, CLATTN_NO_DEVICE, "its context has no device, only a profile");
+        return false;
+    }
+    trial->queue =
+        clCreateCommandQueue(opencl, clattn_context_device(trial->context)->device, 0, &error);
+    return fault_cl(trial->fault, error, "clCreateCommandQueue");
+}
+
 void device_rates(clattn_context *context, const clattn_problem *whole,
                   const clattn_plan_options *options, struct fault *fault, clattn_mpi_rates *rates)
 {
     struct trial trial = {.context = context, .options = options, .fault = fault};
-    cl_int error;
+    double seconds;
 
-    if (!clattn_context_opencl(context)) {
-        fault_set(fault, CLATTN_NO_DEVICE, "its context has no device, only a profile");
-        return;
-    }
-    trial.queue = clCreateCommandQueue(clattn_context_opencl(context),
-                                       clattn_context_device(context)->device, 0, &error);
-    if (!fault_cl(fault, error, "clCreateCommandQueue"))
+    if (!open_trial(&trial))
         return;
     rates->overhead = seconds_of_rows(&trial, whole, FEWEST_ROWS);
-    double seconds = 0;
-    for (size_t rows = 4 * FEWEST_ROWS;
-         rows <= MOST_ROWS && seconds < ENOUGH_SECONDS && fault_none(fault); rows *= 2) {
-        seconds = seconds_of_rows(&trial, whole, rows);
-        rates->flops = clattn_problem_flops(&trial.p) / seconds;
-    }
+    (void)rows_that_tell(&trial, whole, &seconds);
+    rates->flops = clattn_problem_flops(&trial.p) / seconds;
     /* The shortest execution has operations as well. */
     const clattn_problem shortest = trial_problem(whole, FEWEST_ROWS);
     rates->overhead = fmax(0.0, rates->overhead - clattn_problem_flops(&shortest) / rates->flops);
     rates->copy_bandwidth = copy_bandwidth(&trial);
     clReleaseCommandQueue(trial.queue);
+}
+
+size_t device_speed_rows(clattn_context *context, const clattn_problem *whole,
+                         const clattn_plan_options *options, struct fault *fault)
+{
+    struct trial trial = {.context = context, .options = options, .fault = fault};
+    double seconds;
+
+    if (!open_trial(&trial))
+        return 0;
+    const size_t rows = rows_that_tell(&trial, whole, &seconds);
+    clReleaseCommandQueue(trial.queue);
+    return rows;
+}
+
+double device_speed(clattn_context *context, const clattn_problem *whole,
+                    const clattn_plan_options *options, struct fault *fault, const size_t rows)
+{
+    struct trial trial = {.context = context, .options = options, .fault = fault};
+    double count = 0, seconds = 0;
+
+    if (!open_trial(&trial))
+        return 0;
+    clattn_plan *plan = open_rows(&trial, whole, rows);
+    if (fault_none(fault))
+        execute_once(&trial, plan); /* which may still prepare something */
+    const double begun = MPI_Wtime();
+    while (seconds < SPEED_SECONDS && fault_none(fault)) {
+        execute_once(&trial, plan);
+        count++;
+        seconds = MPI_Wtime() - begun;
+    }
+    close_rows(&trial, plan);
+    clReleaseCommandQueue(trial.queue);
+    return fault_none(fault) ? count * clattn_problem_flops(&trial.p) / seconds : 0;
 }

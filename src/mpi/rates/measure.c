@@ -115,3 +115,34 @@ clattn_status clattn_mpi_measure(MPI_Comm communicator, clattn_context *context,
     return status == CLATTN_SUCCESS ? measure_rates(communicator, context, whole, NULL, 1.0, rates)
                                     : status;
 }
+
+clattn_status clattn_mpi_measure_speed(MPI_Comm communicator, clattn_context *context,
+                                       const clattn_problem *whole,
+                                       const clattn_plan_options *plan_options, double *speed)
+{
+    const clattn_mpi_options options = {.struct_size = sizeof options};
+    struct fault fault = {.status = CLATTN_SUCCESS};
+    size_t rows = 0;
+    int ranks;
+
+    if (speed)
+        *speed = 0;
+    if (communicator == MPI_COMM_NULL)
+        return CLATTN_INVALID_ARGUMENT; /* nobody to agree with */
+    MPI_Comm_size(communicator, &ranks);
+    if (!context || !whole || !speed)
+        fault_set(&fault, CLATTN_INVALID_ARGUMENT,
+                  "clattn_mpi_measure_speed: context, problem and speed must not be null");
+    else
+        options_check(whole, ranks, &options, &fault);
+    if (fault_none(&fault))
+        rows = device_speed_rows(context, whole, plan_options, &fault);
+    clattn_status status = fault_agree(communicator, context, &fault);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    /* From here on all at once: devices may share a machine. */
+    const double mine = device_speed(context, whole, plan_options, &fault, rows);
+    status = fault_agree(communicator, context, &fault);
+    *speed = status == CLATTN_SUCCESS ? mine : 0;
+    return status;
+}
