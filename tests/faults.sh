@@ -29,6 +29,9 @@ first=${FAULTS_FIRST:-$(($(date +%s) % sample))}
 layer=$build/tests/libclattn_fault_layer.so
 calls=$(sed -n 's/^[A-Z]*(.*\(cl[A-Z][A-Za-z]*\), CL_.*/\1/p' "$root/tests/faults/calls.def")
 work=$(mktemp -d) || exit 1
+# Ranks of any user, on any number of cores.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP
 
@@ -36,6 +39,22 @@ bench=$build/bench/clattn-bench
 tune=$build/tuner/clattn-tune
 problem="fwd f32 h2 q33 d24"
 gradient="bwd f32 h2 q9 d8"
+
+# Two ranks of MPI, where there is one: a call that fails on one of them ends both with one status.
+mpi_row() {
+    [ -x "$bench-mpi" ] && mpirun=$(sed -n 's/^MPIEXEC_EXECUTABLE:FILEPATH=//p' "$build/CMakeCache.txt") && [ -x "$mpirun" ] ||
+        return 0
+    cat > "$work/ranks.sh" <<'END'
+bench=$1 mpirun=$2 statuses=$3
+shift 3
+rm -f "$statuses"
+"$mpirun" -n 2 sh -c 'statuses=$0; "$@"; status=$?; echo $status >> "$statuses"; exit $status' "$statuses" "$bench" "$@"
+status=$?
+[ "$(wc -l < "$statuses")" -eq 2 ] && [ "$(sort -u "$statuses" | wc -l)" -eq 1 ] || { echo "ranks: $(cat "$statuses")"; exit 125; }
+exit $status
+END
+    echo "run-mpi@efficiency@^ +(ring|all-gather) @sh '$work/ranks.sh' '$bench' '$mpirun' '$work/statuses' run --mpi --mode ring,all-gather --repeat 1 '$gradient causal=tl'"
+}
 
 # A line for each program: its name; what its output has only where the result is right; which of
 # its words must be the same in the run after (an extended regular expression, nothing for none); the
@@ -61,6 +80,7 @@ export-tuned@@@'$tune' export '$work/exported.json'
 import-tuned@@@'$tune' export '$work/exported.json' && '$tune' import '$work/exported.json'
 forget-tuned@@@'$tune' forget '$problem'
 forget-all-tuned@@@'$tune' forget --all
+$(mpi_row)
 record@tuned in|nothing to do@never: .*@'$tune' --quiet --budget 2 --builders 1 --record '$work/record.json' --problem '$problem'
 END
     for source in "$root"/tests/examples/[0-9]*.c; do

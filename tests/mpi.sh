@@ -1,6 +1,6 @@
 #!/bin/sh
 # sh tests/mpi.sh [RANKS...]: libclattn_mpi against double precision (tests/mpi/mpi_attention.c), what goes wrong
-# on one rank (mpi_faults.c), clattn-bench --mpi and the cost model (mpi_cost.c), with each MPI that is installed, Open MPI and MPICH, on 1, 2, 3, 4 and 7 ranks of this machine unless others are named.
+# on one rank (mpi_faults.c), measured speeds (mpi_speed.c), clattn-bench --mpi and the cost model (mpi_cost.c), with each MPI that is installed, Open MPI and MPICH, on 1, 2, 3, 4 and 7 ranks of this machine unless others are named.
 # Builds what it needs in build/mpi-NAME.
 #   --build DIR   with the MPI of that build alone, as CTest does
 # Ends with 1 if anything is wrong, with 77 if there is no MPI.
@@ -41,6 +41,17 @@ bench_over_ranks() {
         { cat "$text"; failed=1; }
     [ "$(grep -c '^  fwd' "$text")" = 1 ] || { echo "rank 0 does not speak alone"; cat "$text"; failed=1; }
     [ "$(grep -c '"state": "measured"' "$json")" = 10 ] || { echo "not all were measured"; failed=1; }
+    # Speeds are measured by all ranks or by none, and make shards that all rows have a place in.
+    timeout "${CLATTN_TEST_LIMIT:-1200}" "$1" -n "$2" "$3" run --mpi --speed measured --repeat 1 --mode ring --json "$json" \
+        --quiet "fwd f32 h4 q96 k96 d32 causal=tl" > "$text" 2>&1 || { cat "$text"; failed=1; }
+    [ "$(tr -d ' \n' < "$json" | sed 's/.*"queries":\[\([0-9.,]*\)\].*/\1/' | tr , '\n' |
+        awk '{ sum += $1 } END { print NR, sum }')" = "$2 96" ] || { echo "measured speeds: not all rows"; failed=1; }
+    status=0
+    timeout "${CLATTN_TEST_LIMIT:-1200}" "$1" -n "$2" sh -c '
+        [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = "$1" ] || speed="--speed measured"
+        exec "$0" run --mpi $speed "fwd f32 h4 q96 k96 d32"' "$3" $(($2 - 1)) > "$text" 2>&1 || status=$?
+    [ "$2" -eq 1 ] || { [ $status = 2 ] && grep -q "for all ranks or for none" "$text"; } ||
+        { echo "status $status, and:"; cat "$text"; failed=1; }
     timeout "${CLATTN_TEST_LIMIT:-1200}" "$1" -n "$2" "$3" verify --mpi \
         tests/data/conformance/test_attention_4d_causal.safetensors > "$text" 2>&1 || failed=1
     [ "$(grep -c '^ok  ' "$text")" = 1 ] || { cat "$text"; failed=1; }
@@ -65,9 +76,12 @@ in_build() {
     "$programs/mpi_cost" || bad=1 # needs no ranks
     for ranks; do
         bench_over_ranks "$run" "$ranks" "$bench" || { echo "FAIL: clattn-bench --mpi on $ranks ranks"; bad=1; }
-        for program in mpi_faults mpi_attention; do
+        for program in mpi_faults mpi_speed mpi_attention; do
             timeout "${CLATTN_TEST_LIMIT:-1200}" "$run" -n "$ranks" "$programs/$program" || bad=1
         done
+        # Messages are copied to devices that do not share the host's memory.
+        [ "$ranks" -eq 1 ] || timeout "${CLATTN_TEST_LIMIT:-1200}" "$run" -n "$ranks" "$programs/mpi_attention" \
+            --own-memory || bad=1
         # The same losses on any number of ranks, but for rounding; its sequences have eight places.
         [ "$ranks" -le 4 ] || continue
         timeout "${CLATTN_TEST_LIMIT:-1200}" "$run" -n "$ranks" \

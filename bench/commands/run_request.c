@@ -58,7 +58,8 @@ static const char help[] =
     "sequences\n"
     "                    are so many times as long as there are ranks; or both\n"
     "  --speed X         with --mpi: how fast this rank is, in any unit that all ranks share, for\n"
-    "                    shards in proportion; by default shards are equal\n"
+    "                    shards in proportion, or, on all ranks, measured: by executions at the\n"
+    "                    start; by default shards are equal\n"
     "What clattn-tune has found is used, and timed beside what would run without it. A choice is\n"
     "  tuned     found for this class of problems\n"
     "  stale     ... with another driver or source\n"
@@ -124,7 +125,9 @@ static bool read_scaling(struct run_mpi *mpi, const char *text, struct message *
 
 static bool read_speed(struct run_mpi *mpi, const char *text, struct message *why)
 {
-    return option_number("--speed", text, 1e-9, 1e9, &mpi->speed, why);
+    mpi->measured = strcmp(text, "measured") == 0;
+    mpi->speed = 0.0;
+    return mpi->measured || option_number("--speed", text, 1e-9, 1e9, &mpi->speed, why);
 }
 
 /* One of the options that belong to --mpi. */

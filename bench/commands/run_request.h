@@ -15,6 +15,7 @@ struct run_mpi {
     char *modes_text;                  /* Owned. */
     bool strong, weak;
     double speed;       /* Of this rank, in any unit that all share; 0: all are alike. */
+    bool measured;      /* Speeds are measured instead. */
     const char *option; /* One of them that was given, or NULL. */
 };
 

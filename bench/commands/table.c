@@ -222,22 +222,42 @@ static void print_reason(const struct record *record, const struct outcome *outc
     ca_print_wrapped(stdout, NAME_COLUMNS + 1, "%s", text);
 }
 
+/* Which share of the queries each rank has, of unequal ones; else "". */
+static void write_shares(const struct distributed *d, char *text, size_t bytes)
+{
+    double all = 0.0, least = d->spent[0].queries, most = least;
+
+    for (size_t n = 0; n < d->ranks; n++) {
+        all += d->spent[n].queries;
+        least = fmin(least, d->spent[n].queries);
+        most = fmax(most, d->spent[n].queries);
+    }
+    size_t used = (size_t)snprintf(text, bytes, "%s", most > 1.02 * least ? "; shares" : "");
+    for (size_t n = 0; n < d->ranks && text[0] != '\0' && used < bytes; n++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s %.0f", n > 0 ? "," : "",
+                                 100.0 * d->spent[n].queries / all);
+    if (text[0] != '\0' && used < bytes)
+        snprintf(text + used, bytes - used, " %%");
+}
+
 /* Where the time of ranks went, the mean over them, and what is left of their rate. */
 static void print_distributed(const struct distributed *d)
 {
-    struct spent mean = {0.0, 0.0, 0.0};
+    struct spent mean = {0.0, 0.0, 0.0, 0.0, 0.0};
+    char shares[256];
 
     for (size_t n = 0; n < d->ranks; n++) {
         mean.computing += d->spent[n].computing * 1e3 / (double)d->ranks;
         mean.waiting += d->spent[n].waiting * 1e3 / (double)d->ranks;
         mean.transfer += d->spent[n].transfer * 1e3 / (double)d->ranks;
     }
+    write_shares(d, shares, sizeof shares);
     printf("%*s", NAME_COLUMNS + 1, "");
     ca_print_wrapped(stdout, NAME_COLUMNS + 1,
                      "computing %.3g, waiting %.3g, transfer %.3g ms; predicted %.3g ms; "
-                     "efficiency %.0f %%",
+                     "efficiency %.0f %%%s",
                      mean.computing, mean.waiting, mean.transfer, d->predicted * 1e3,
-                     100.0 * d->efficiency.middle);
+                     100.0 * d->efficiency.middle, shares);
 }
 
 static void print_outcome(const struct record *record, const struct outcome *outcome)

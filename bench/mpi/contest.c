@@ -174,8 +174,10 @@ static bool find_rates(struct mpi_run *run, const clattn_problem *p, struct mess
         r->heads == p->heads && r->kv_heads == p->kv_heads && r->dim_qk == p->dim_qk &&
         r->dim_v == p->dim_v && r->strict == p->strict)
         return true;
-    const clattn_status status =
-        clattn_mpi_measure(MPI_COMM_WORLD, run->target.context, p, &run->rates);
+    clattn_status status = clattn_mpi_measure(MPI_COMM_WORLD, run->target.context, p, &run->rates);
+    if (status == CLATTN_SUCCESS && run->request->mpi.measured)
+        status = clattn_mpi_measure_speed(MPI_COMM_WORLD, run->target.context, p,
+                                          &run->request->settings.plan, &run->speed);
     if (status != CLATTN_SUCCESS)
         return message_set(why, "%s: %s", clattn_status_string(status), run->target.log.text);
     run->rated = *p;
@@ -217,7 +219,7 @@ static bool open_mode(struct contest *contest, struct competitor *c, struct mess
     const struct run_mpi *mpi = &run->request->mpi;
     const struct attention_case *attention = c->weak ? &contest->weak : &contest->strong;
     clattn_mpi_options options = {.struct_size = sizeof options,
-                                  .speed = mpi->speed,
+                                  .speed = mpi->measured ? run->speed : mpi->speed,
                                   .plan = &run->request->settings.plan,
                                   .rates = run->rates.struct_size != 0 ? &run->rates : NULL};
     clattn_status status = CLATTN_UNSUPPORTED;
@@ -364,6 +366,14 @@ static void sample_alone(struct contest *contest)
         samples_add(&alone->seconds, ranks_number(seconds));
 }
 
+/* Rows of this rank's shard. */
+static double queries_of(const struct sharded *sharded)
+{
+    const clattn_problem *local = &sharded->local.problem;
+
+    return (double)(local->total_q != 0 ? local->total_q : local->seq_q);
+}
+
 /* From the moment when all are there until the slowest is done. */
 static void sample_mode(const struct contest *contest, struct competitor *c)
 {
@@ -383,7 +393,10 @@ static void sample_mode(const struct contest *contest, struct competitor *c)
     MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     samples_add(&c->outcome->seconds, slowest);
     (void)clattn_mpi_plan_describe(c->sharded.plan, &info);
-    const struct spent spent = {info.seconds_computing, info.seconds_waiting, info.seconds_staging};
+    const struct spent spent = {info.seconds_computing, info.seconds_waiting, info.seconds_staging,
+                                info.seconds - info.seconds_computing - info.seconds_waiting -
+                                    info.seconds_staging,
+                                queries_of(&c->sharded)};
     MPI_Gather(&spent, sizeof spent, MPI_BYTE, c->spent + ranks * c->samples, sizeof spent,
                MPI_BYTE, 0, MPI_COMM_WORLD);
     c->samples++;
@@ -449,6 +462,16 @@ static double transfer(const struct spent *spent)
     return spent->transfer;
 }
 
+static double host(const struct spent *spent)
+{
+    return spent->host;
+}
+
+static double queries(const struct spent *spent)
+{
+    return spent->queries;
+}
+
 /* Of strong scaling the time over one rank's alone; and the part of the ranks' rate that is left, were
  * each as fast as rank 0 alone. */
 static void compare(const struct record *record, struct competitor *c)
@@ -458,9 +481,10 @@ static void compare(const struct record *record, struct competitor *c)
     struct distributed *d = outcome->distributed;
 
     for (size_t rank = 0; rank < d->ranks; rank++)
-        d->spent[rank] = (struct spent){median_spent(c, d->ranks, rank, computing),
-                                        median_spent(c, d->ranks, rank, waiting),
-                                        median_spent(c, d->ranks, rank, transfer)};
+        d->spent[rank] = (struct spent){
+            median_spent(c, d->ranks, rank, computing), median_spent(c, d->ranks, rank, waiting),
+            median_spent(c, d->ranks, rank, transfer), median_spent(c, d->ranks, rank, host),
+            median_spent(c, d->ranks, rank, queries)};
     if (alone->count == 0 || alone->count != outcome->seconds.count)
         return;
     const struct ca_interval ratio =

@@ -14,6 +14,7 @@ struct mpi_run {
     struct device_run *device;
     struct target target;
     clattn_mpi_rates rates; /* Of `rated`, as last measured; no struct_size before. */
+    double speed;           /* Likewise, with --speed measured. */
     clattn_problem rated;
 };
 

@@ -140,6 +140,20 @@ static int run_request(const struct ranks *ranks, const struct request *request,
     return ok ? EXIT_SUCCESS : EXIT_FAILED;
 }
 
+/* Speeds are measured by all ranks together, or by none. Collective. */
+static bool speeds_alike(const struct ranks *ranks, const struct request *request,
+                         struct message *why)
+{
+    const int mine = request->mpi.measured;
+    int measured;
+
+    MPI_Allreduce(&mine, &measured, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    return ranks_agree(ranks,
+                       measured == 0 || measured == ranks->count ||
+                           message_set(why, "--speed measured is for all ranks or for none"),
+                       why);
+}
+
 int mpi_run_command(int argc, char **argv)
 {
     const struct ranks ranks = ranks_open();
@@ -150,7 +164,7 @@ int mpi_run_command(int argc, char **argv)
     int status = mpi_agree_status(&ranks, "run", run_request_read(argc, argv, &request));
     if (status == 0) {
         const bool read = run_request_items(&request, &items, &why);
-        if (!ranks_agree(&ranks, read, &why))
+        if (!ranks_agree(&ranks, read, &why) || !speeds_alike(&ranks, &request, &why))
             status = option_usage("run", why.text);
         else
             status =

@@ -10,14 +10,22 @@
 
 static const char *const scalings[] = {"strong", "weak", NULL};
 
-/* In the order of struct spent. */
-static const char *const spent_keys[] = {"computing_milliseconds", "waiting_milliseconds",
-                                         "transfer_milliseconds"};
+/* In the order of struct spent; older files have the first ones alone. */
+static const struct {
+    const char *name;
+    double unit;
+    bool optional;
+} spent_keys[] = {{"computing_milliseconds", 1e-3, false},
+                  {"waiting_milliseconds", 1e-3, false},
+                  {"transfer_milliseconds", 1e-3, false},
+                  {"host_milliseconds", 1e-3, true},
+                  {"queries", 1.0, true}};
 enum { SPENT_KEYS = sizeof spent_keys / sizeof *spent_keys };
 
 static double *spent_of(struct spent *spent, size_t key)
 {
-    double *const of[SPENT_KEYS] = {&spent->computing, &spent->waiting, &spent->transfer};
+    double *const of[SPENT_KEYS] = {&spent->computing, &spent->waiting, &spent->transfer,
+                                    &spent->host, &spent->queries};
 
     return of[key];
 }
@@ -47,12 +55,12 @@ void distributed_free(struct distributed *distributed)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static json_t *milliseconds(const struct distributed *d, size_t key)
+static json_t *numbers_of_ranks(const struct distributed *d, size_t key)
 {
     json_t *list = json_array();
 
     for (size_t n = 0; n < d->ranks; n++)
-        json_array_append_new(list, json_real(1e3 * *spent_of(&d->spent[n], key)));
+        json_array_append_new(list, json_real(*spent_of(&d->spent[n], key) / spent_keys[key].unit));
     return list;
 }
 
@@ -67,7 +75,7 @@ json_t *distributed_json(const struct distributed *d)
         d->bytes_sent, "efficiency", compared ? results_ratio(&d->efficiency) : json_null());
 
     for (size_t key = 0; object != NULL && key < SPENT_KEYS; key++)
-        json_object_set_new(object, spent_keys[key], milliseconds(d, key));
+        json_object_set_new(object, spent_keys[key].name, numbers_of_ranks(d, key));
     return object;
 }
 
@@ -77,7 +85,9 @@ json_t *distributed_json(const struct distributed *d)
 static bool get_spent(const struct ca_json_place *in, struct distributed *d)
 {
     for (size_t key = 0; key < SPENT_KEYS; key++) {
-        const struct ca_json_place list = ca_place_child(in, spent_keys[key]);
+        const struct ca_json_place list = ca_place_child(in, spent_keys[key].name);
+        if (list.value == NULL && spent_keys[key].optional)
+            continue;
         if (!ca_place_array(&list, d->ranks, d->ranks))
             return false;
         for (size_t n = 0; n < d->ranks; n++) {
@@ -85,7 +95,7 @@ static bool get_spent(const struct ca_json_place *in, struct distributed *d)
             double *value = spent_of(&d->spent[n], key);
             if (!ca_place_number_here(&number, 0.0, value))
                 return false;
-            *value *= 1e-3;
+            *value *= spent_keys[key].unit;
         }
     }
     return true;
@@ -117,7 +127,7 @@ bool distributed_read(const struct ca_json_place *outcome, struct distributed **
     *distributed = NULL;
     if (place.value == NULL || json_is_null(place.value))
         return true;
-    const struct ca_json_place list = ca_place_child(&place, spent_keys[0]);
+    const struct ca_json_place list = ca_place_child(&place, spent_keys[0].name);
     if (!ca_place_object(&place) || !ca_place_array(&list, 1, MOST_RANKS))
         return false;
     *distributed = distributed_new(json_array_size(list.value));

@@ -13,7 +13,9 @@ struct ca_json_place;
 /* What became of a rank's time in an execution: medians, in seconds. */
 struct spent {
     double computing, waiting,
-        transfer; /* As clattn_mpi_plan_info has them; transfer is staging. */
+        transfer;   /* As clattn_mpi_plan_info has them; transfer is staging. */
+    double host;    /* The rest. */
+    double queries; /* Not a time: rows of its shard. */
 };
 
 struct distributed {

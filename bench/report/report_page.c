@@ -198,18 +198,20 @@ void table_end_figure(struct table *table, const char *title, const char *captio
 static const struct section {
     const char *id, *title;
     void (*fill)(struct page *page);
+    bool (*wanted)(const struct report *report); /* NULL: always. */
 } sections[] = {
-    {"summary", "Summary", report_summary},
-    {"trust", "How far to trust the numbers", report_trust},
-    {"speedup", "Speed-up over alternatives", report_speedup},
-    {"throughput", "Throughput by sequence length", report_throughput},
-    {"share", "Share of the peak", report_share},
-    {"roofline", "Roofline", report_roofline},
-    {"results", "All results", report_results},
-    {"devices", "Devices", report_devices},
-    {"configurations", "Configurations", report_choices},
-    {"libraries", "Libraries", report_peers},
-    {"reproduce", "How to reproduce this", report_reproduce},
+    {"summary", "Summary", report_summary, NULL},
+    {"trust", "How far to trust the numbers", report_trust, NULL},
+    {"speedup", "Speed-up over alternatives", report_speedup, NULL},
+    {"throughput", "Throughput by sequence length", report_throughput, NULL},
+    {"scaling", "Several ranks", report_scaling, report_has_scaling},
+    {"share", "Share of the peak", report_share, NULL},
+    {"roofline", "Roofline", report_roofline, NULL},
+    {"results", "All results", report_results, NULL},
+    {"devices", "Devices", report_devices, NULL},
+    {"configurations", "Configurations", report_choices, NULL},
+    {"libraries", "Libraries", report_peers, NULL},
+    {"reproduce", "How to reproduce this", report_reproduce, NULL},
 };
 
 static json_t *list_sources(struct page *page)
@@ -233,6 +235,8 @@ json_t *report_document(struct page *page)
 
     page->failed |= document == NULL;
     for (size_t n = 0; n < sizeof sections / sizeof *sections && !page->failed; n++) {
+        if (sections[n].wanted != NULL && !sections[n].wanted(page->report))
+            continue;
         page->blocks = json_array();
         page_put(page, list,
                  json_pack("{s:s, s:s, s:o}", "id", sections[n].id, "title", sections[n].title,

@@ -33,6 +33,7 @@ void report_summary(struct page *page);
 void report_trust(struct page *page);
 void report_speedup(struct page *page);
 void report_throughput(struct page *page);
+void report_scaling(struct page *page);
 void report_share(struct page *page);
 void report_roofline(struct page *page);
 void report_results(struct page *page);
@@ -40,6 +41,9 @@ void report_devices(struct page *page);
 void report_choices(struct page *page);
 void report_peers(struct page *page);
 void report_reproduce(struct page *page);
+
+/* Whether there is anything for report_scaling(). */
+bool report_has_scaling(const struct report *report);
 
 /* ---- what a section consists of -------------------------------------------------------------- */
 

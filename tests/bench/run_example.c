@@ -73,6 +73,25 @@ struct outcome *example_outcome(struct record *record, const char *implementatio
     return outcome;
 }
 
+void example_ranks(struct outcome *outcome, const char *mode, size_t ranks, double efficiency)
+{
+    struct distributed *d = distributed_new(ranks);
+
+    cr_assert(d != NULL);
+    snprintf(d->mode, sizeof d->mode, "%s", mode);
+    d->problem = strdup("fwd f32 q8 d8");
+    d->heads_ranks = 1;
+    d->flops = 2e9;
+    d->bytes = 2e6;
+    d->predicted = 0.5;
+    d->bytes_sent = 1e3;
+    d->efficiency = (struct ca_interval){efficiency, efficiency, efficiency};
+    for (size_t n = 0; n < ranks; n++)
+        d->spent[n] =
+            (struct spent){1e-3 * (double)(n + 1), 2e-3, 3e-3, 4e-3, 100.0 * (double)(n + 1)};
+    outcome->distributed = d;
+}
+
 static void add_peer(struct device_run *run, const char *name, const char *missing)
 {
     struct peer_note *peer = &run->peer[run->num_peers++];

@@ -288,6 +288,42 @@ Test(bench_report, lengths_of_one_kind_of_problem_make_a_figure) {
     free(page);
 }
 
+/* Runs of 2 and of 4 ranks on devices of one name share a panel; rank 0 alone is 1. */
+Test(bench_report, ranks_make_a_figure) {
+    struct run_results files[2];
+    struct rng random = rng_seed(1);
+
+    for (size_t n = 0; n < 2; n++) {
+        const size_t ranks = n == 0 ? 2 : 4;
+        example_begin(&files[n]);
+        struct device_run *run = example_device(&files[n], "llvmpipe", "rusticl");
+        struct record *record = example_record(run, "gpt2", GPT2);
+        example_outcome(record, "clattn", 1e-3, 0.0, 7, &random);
+        example_ranks(example_outcome(record, "clattn ring", 6e-4, 0.0, 7, &random), "ring", ranks,
+                      n == 0 ? 0.875 : 0.625);
+        struct outcome *weak = example_outcome(record, "clattn weak ring", 1e-3, 0.0, 7, &random);
+        example_ranks(weak, "ring", ranks, 0.5);
+        weak->distributed->weak = true;
+        struct outcome *failed = example_outcome(record, "clattn heads", 0.0, 0.0, 0, &random);
+        example_ranks(failed, "heads", ranks, 0.0);
+        failed->state = OUTCOME_FAILED;
+    }
+    char *page = make_page(files, 2);
+    check_says(page, "\nSeveral ranks\n");
+    check_says(page,
+               "2 ranks computed gpt2 *1.75 times* as fast as rank 0 alone, by the mode ring: "
+               "88\u00a0% of their number.");
+    check_says(page, "\n2\ngpt2\n1.75\n1.0");
+    check_says(page, "\n4\ngpt2\n2.50\n2.0");
+    check_says(page, "\nring, weak\n");
+    check_hides(page, "\nheads\n");
+    free(page);
+    fill_two(&files[0]);
+    page = make_page(files, 1);
+    check_hides(page, "Several ranks");
+    free(page);
+}
+
 Test(bench_report, problems_of_one_name_are_told_apart_and_workloads_named_whole) {
     static const char *const bert[] = {
         "fwd f32 b1 h12 q128 k128 d64", "fwd f32 b1 h12 q512 k512 d64",

@@ -197,6 +197,85 @@ Test(bench_results, what_is_written_is_read_again) {
     results_free(&again);
 }
 
+/* The entry of JSON of the only outcome. */
+static json_t *entry_of_ranks(json_t *document)
+{
+    const json_t *device = json_array_get(json_object_get(document, "devices"), 0);
+    const json_t *record = json_array_get(json_object_get(device, "results"), 0);
+    json_t *entry =
+        json_object_get(json_array_get(json_object_get(record, "implementations"), 1), "mpi");
+
+    cr_assert(entry != NULL, "there is no entry");
+    return entry;
+}
+
+/* Of two ranks, weak. */
+static void write_ranks(void)
+{
+    struct run_results results;
+    struct rng random = rng_seed(1);
+
+    example_begin(&results);
+    struct record *record =
+        example_record(example_device(&results, "device", "platform"), "", "fwd f32 q4 d8");
+    example_outcome(record, "clattn", 1.0, 0.0, 3, &random);
+    struct outcome *outcome = example_outcome(record, "clattn weak ring", 1.0, 0.0, 3, &random);
+    example_ranks(outcome, "ring", 2, 0.75);
+    outcome->distributed->weak = true;
+    write_run(path, &results);
+    results_free(&results);
+}
+
+Test(bench_results, what_ranks_did_is_read_again) {
+    struct run_results got;
+
+    write_ranks();
+    read_run(path, &got);
+    const struct distributed *d = got.devices[0].records[0].outcome[1].distributed;
+    cr_assert(d != NULL);
+    check_text(d->mode, "ring");
+    check_text(d->problem, "fwd f32 q8 d8");
+    cr_assert(eq(sz, d->heads_ranks, 1));
+    cr_assert(d->weak, "of weak scaling");
+    check_number(d->flops, 2e9);
+    check_number(d->bytes, 2e6);
+    check_number(d->predicted, 0.5);
+    check_number(d->bytes_sent, 1e3);
+    check_number(d->efficiency.middle, 0.75);
+    cr_assert(eq(sz, d->ranks, 2));
+    for (size_t n = 0; n < d->ranks; n++) {
+        check_number(d->spent[n].computing, 1e-3 * (double)(n + 1));
+        check_number(d->spent[n].waiting, 2e-3);
+        check_number(d->spent[n].transfer, 3e-3);
+        check_number(d->spent[n].host, 4e-3);
+        check_number(d->spent[n].queries, 100.0 * (double)(n + 1));
+    }
+    results_free(&got);
+}
+
+/* Older files have neither the host's time nor shards; all lists have a number for each rank. */
+Test(bench_results, lists_of_ranks_may_be_missing_but_not_short) {
+    struct run_results got;
+    struct message why;
+
+    write_ranks();
+    json_t *document = json_load_file(path, 0, NULL);
+    json_object_del(entry_of_ranks(document), "host_milliseconds");
+    json_object_del(entry_of_ranks(document), "queries");
+    cr_assert(eq(int, json_dump_file(document, path, 0), 0));
+    read_run(path, &got);
+    check_number(got.devices[0].records[0].outcome[1].distributed->spent[1].host, 0.0);
+    results_free(&got);
+    json_array_remove(json_object_get(entry_of_ranks(document), "waiting_milliseconds"), 0);
+    cr_assert(eq(int, json_dump_file(document, path, 0), 0));
+    cr_assert(eq(int, results_read(path, &got, &why), false));
+    cr_assert(strstr(why.text, "waiting_milliseconds") != NULL, "%s", why.text);
+    json_object_del(entry_of_ranks(document), "waiting_milliseconds");
+    cr_assert(eq(int, json_dump_file(document, path, 0), 0));
+    cr_assert(eq(int, results_read(path, &got, &why), false));
+    json_decref(document);
+}
+
 Test(bench_results, a_run_begins_here_and_now) {
     struct run_results results, got;
 

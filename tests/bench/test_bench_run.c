@@ -357,3 +357,21 @@ Test(bench_run, driver_crashes) {
 Test(bench_run, a_timeout_is_a_number) {
     program_must(BENCH_PROGRAM, 2, "clattn-bench run: --timeout", "run --timeout soon " SMALL);
 }
+
+/* ---- ranks ------------------------------------------------------------------------------------ */
+
+/* Where there is no MPI the program of ranks is missing, beside this one and on the PATH. */
+Test(bench_run, ranks_need_their_program) {
+    static const char *const calls[] = {"run --mpi " SMALL, "verify --mpi " LAYER_0};
+
+    program_must("/bin/cp", 0, "", "%s %s", BENCH_PROGRAM, scratch);
+    const char *alone = strdup(scratch_path("clattn-bench"));
+    setenv("PATH", scratch, 1);
+    for (size_t n = 0; n < 2; n++)
+        program_must(alone, 2, "--mpi needs the program clattn-bench-mpi", "%s", calls[n]);
+}
+
+Test(bench_run, a_speed_is_a_number_or_measured) {
+    program_must(BENCH_PROGRAM, 2, "--speed belongs to --mpi", "run --speed measured " SMALL);
+    program_must(BENCH_PROGRAM, 2, "clattn-bench run: --speed", "run --mpi --speed fast " SMALL);
+}
