@@ -45,7 +45,7 @@ struct denominator {
     size_t visible;
 };
 
-/* Key j of k or v; zeros for one that is in no page, whose score no kernel hands out. */
+/* Key j of k or v; zeros for one that is in no page. */
 static void load_key(const struct reference *r, enum tensor_id id, const struct query *query,
                      size_t j, double *values)
 {

@@ -45,6 +45,13 @@ INLINE long key_row(SHAPE_PARAMS, const long b, const long j, const long batch_s
 
 #define KEY_ROW(b, j, stride) key_row(a, at, b, j, (stride)[0], (stride)[2] PAGES_ARG)
 
+/* Whether key j of batch b, below seq_kv, is in a page. */
+#if PAGE_SIZE
+#define HAS_ROW(b, j) (page_of(a, at, b, j PAGES_ARG) >= 0)
+#else
+#define HAS_ROW(b, j) ((bool)true)
+#endif
+
 /* How many of `rows` keys from key j on follow each other in memory; 0 if the table hides key j. */
 INLINE long rows_together(SHAPE_PARAMS, const long b, const long j, const long rows PAGES_PARAM)
 {

@@ -11,6 +11,7 @@
  *           a time from local memory; a thread owns THREAD_M x THREAD_N of them in registers.
  * NDRange   One-dimensional groups, numbered with the column tiles fastest: no limit but the
  *           first dimension's matters. Local: THREADS_N * THREADS_M; softmax SOFTMAX_THREADS.
+ * Pages     A key that no page holds is staged as zeros; its score is that of a hidden pair.
  * Ragged    What lies outside a matrix, or at keys that no query of a tile sees, is staged as 0
  *           and never read: local memory is always defined. Stores are guarded.
  * Barriers  Every thread reaches every barrier; nothing relies on sub-group lockstep.
@@ -18,6 +19,7 @@
 #include "common/builtins.h"
 #include "score/score.h"
 #include "gpu/local_barrier.h"
+#include "common/key_rows.h"
 #include "common/quantized.h"
 
 #if !defined(THREADS_N) || !defined(THREADS_M) || !defined(THREAD_N) || !defined(THREAD_M) ||      \
@@ -96,19 +98,23 @@ static inline void store_transposed(__local float4 *tile, const int width, const
     tile[(depth + 3) * width + column] = (float4)(r0.w, r1.w, r2.w, r3.w);
 }
 
-/* tile[d][r] = row r, element first + d, of `rows` rows of dim elements; cache as above. */
+/* tile[d][r] = row r, element first + d, of `rows` rows of dim elements; cache as above. places: 0, or where
+ * each row is from p on, negative if it is nowhere. */
 static inline void stage_storage(__local float4 *tile, const int size, const int cache,
                                  const int dtype, const __global void *p, const long stride,
-                                 const long step, const long rows, const long first, const long dim)
+                                 const __local long *places, const long step, const long rows,
+                                 const long first, const long dim)
 {
     for (int n = get_local_id(0); n < size / 4 * (BLOCK_K / 4); n += THREADS) {
         const int r = n / (BLOCK_K / 4) * 4, d = n % (BLOCK_K / 4) * 4;
         const long at = first + d, left = dim - at;
         float4 x[4];
 
-        for (int c = 0; c < 4; c++)
-            x[c] = load_row4(cache, dtype, element_at(cache, dtype, p, (r + c) * stride), at, step,
-                             r + c < rows ? left : 0);
+        for (int c = 0; c < 4; c++) {
+            const long place = places ? places[r + c] : (r + c) * stride;
+            x[c] = load_row4(cache, dtype, element_at(cache, dtype, p, place), at, step,
+                             r + c < rows && place >= 0 ? left : 0);
+        }
         store_transposed(tile, size / 4, d, r / 4, x[0], x[1], x[2], x[3]);
     }
 }
@@ -212,6 +218,11 @@ void scores(PARAMETERS_scores)
 {
     __local lanes k_tile[BLOCK_K * BLOCK_N / VECTOR_WIDTH]; /* [d][key] */
     __local float4 q_tile[BLOCK_K * BLOCK_M / 4];     /* [d][query] */
+#if PAGE_SIZE
+    __local long places[BLOCK_N]; /* of the keys, from the pool's first on */
+#else
+    const __local long *places = 0;
+#endif
     const int x = THIS_THREAD % THREADS_N, y = THIS_THREAD / THREADS_N;
     const long key_tiles = max((a.seq_kv + BLOCK_N - 1) / BLOCK_N, 1L);
     const long query_tiles = (a.seq_q + SWEEPS * BLOCK_M - 1) / (SWEEPS * BLOCK_M);
@@ -221,9 +232,15 @@ void scores(PARAMETERS_scores)
     const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const long keys = EVERY_PAIR ? a.seq_kv : e.keys;
     const __global k_storage *k_rows =
-        K_PLACE(k, at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1] + j0 * a.k_stride[2]);
+        K_PLACE(k, at.k + CACHE_BATCH(b) * a.k_stride[0] + h / a.group * a.k_stride[1] +
+                       (PAGE_SIZE ? 0 : j0 * a.k_stride[2]));
     bool k_complete = false; /* k_tile holds all of the keys' elements */
 
+#if PAGE_SIZE
+    for (int n = get_local_id(0); n < BLOCK_N; n += THREADS)
+        places[n] = j0 + n < keys && HAS_ROW(b, j0 + n) ? KEY_ROW(b, j0 + n, a.k_stride) : -1;
+    LOCAL_BARRIER_OF(THREADS); /* the places are complete */
+#endif
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
         const long i0 = ((tile - bh * query_tiles) * SWEEPS + sweep) * BLOCK_M;
         const long last = min(i0 + BLOCK_M, e.queries) - 1;
@@ -246,9 +263,9 @@ void scores(PARAMETERS_scores)
             LOCAL_BARRIER_OF(THREADS); /* both tiles may be overwritten */
             if (!k_complete)
                 stage_storage((__local float4 *)k_tile, BLOCK_N, K_CACHE, K_DTYPE, k_rows,
-                              a.k_stride[2], K_STEP, keys - j0, d0, DIM_QK);
+                              a.k_stride[2], places, K_STEP, keys - j0, d0, DIM_QK);
             k_complete = DIM_QK <= BLOCK_K;
-            stage_storage(q_tile, BLOCK_M, CACHE_PLAIN, DTYPE, q_rows, a.q_stride[2], Q_STEP,
+            stage_storage(q_tile, BLOCK_M, CACHE_PLAIN, DTYPE, q_rows, a.q_stride[2], 0, Q_STEP,
                           a.seq_q - i0, d0, DIM_QK);
             LOCAL_BARRIER_OF(THREADS); /* both tiles are complete */
             multiply_tiles(sum, (const __local float *)q_tile, k_tile, x, y);
@@ -273,9 +290,12 @@ void scores(PARAMETERS_scores)
                 store_lanes(s, scores + at.scores + row + j, left);
 #endif
                 LANES_STORE(s, each);
-                for (int c = 0; c < VECTOR_WIDTH; c++)
+                for (int c = 0; c < VECTOR_WIDTH; c++) {
                     each[c] = biased_score(a, at, e, first, end, b, h, i, j + c,
                                            each[c] SCORE_OPERANDS_ARG);
+                    if (PAGE_SIZE > 0 && places[column_of(x, n) + c] < 0)
+                        each[c] = -INFINITY;
+                }
                 s = LANES_LOAD(each);
 #if SCORES == SCORES_BIAS
                 store_lanes(s, scores + at.scores + row + j, left);
@@ -409,7 +429,7 @@ void values(PARAMETERS_values)
     const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the weights before are 0 */
     const long end = i0 < e.queries ? end_key(a, e, min(i0 + BLOCK_M, e.queries) - 1) : 0;
     const __global v_storage *v_rows =
-        V_PLACE(v, at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1]);
+        V_PLACE(v, at.v + CACHE_BATCH(b) * a.v_stride[0] + h / a.group * a.v_stride[1]);
     const __global float *p_rows = PLACE + (bh * a.seq_q + i0) * a.seq_kv;
     lanes sum[THREAD_M][VECTORS];
 
@@ -421,9 +441,12 @@ void values(PARAMETERS_values)
         for (int n = get_local_id(0); n < BLOCK_K * (BLOCK_N / 4); n += THREADS) {
             const long j = j0 + n / (BLOCK_N / 4), c = c0 + n % (BLOCK_N / 4) * 4;
 
+            const bool there = j < end && HAS_ROW(b, j);
+            const long place = there ? KEY_ROW(b, j, a.v_stride) : 0;
+
             ((__local float4 *)v_tile)[n] =
-                load_row4(V_CACHE, V_DTYPE, element_at(V_CACHE, V_DTYPE, v_rows, j * a.v_stride[2]),
-                          c, V_STEP, j < end ? DIM_V - c : 0);
+                load_row4(V_CACHE, V_DTYPE, element_at(V_CACHE, V_DTYPE, v_rows, place), c, V_STEP,
+                          there ? DIM_V - c : 0);
         }
         stage_weights(p_tile, a, at, p_rows + j0, dropout_head(at, b, h), i0, j0, end - j0);
         LOCAL_BARRIER_OF(THREADS); /* both tiles are complete */
@@ -467,10 +490,10 @@ void values(PARAMETERS_values)
             continue;
         result = 0.0f;
         for (long j = first; j < last; j++)
-            if (visible(a, at, e, first, last, b, h, i, j SCORE_OPERANDS_ARG))
+            if (HAS_ROW(b, j) && visible(a, at, e, first, last, b, h, i, j SCORE_OPERANDS_ARG))
                 result = fma(after_dropout(a, at, p_rows[(i - i0) * a.seq_kv + j],
                                            dropout_head(at, b, h), i, j),
-                             load_v(v_rows, j * a.v_stride[2], c * V_STEP), result);
+                             load_v(v_rows, KEY_ROW(b, j, a.v_stride), c * V_STEP), result);
         STORE_O(result, o_head, place);
     }
 }

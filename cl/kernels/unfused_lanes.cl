@@ -16,6 +16,7 @@
  *            is NaN is computed again from the keys that the query sees alone.
  * Blocks     Of tiles of which the lists list no pair the scores are -INFINITY without products, and weights
  *            are not multiplied. The lists' bits are in the workspace, behind the scores if they are there.
+ * Pages      A key that no page holds counts as zeros; its score is that of a hidden pair.
  * Prefetch   While the exponentials of a row are computed, the next row's scores are fetched.
  * Tunables   src/families/tunables/unfused_lanes.def, all defined by the host; no fallbacks
  *            here. */
@@ -34,6 +35,7 @@
 #define NATURAL_SCORES
 #include "score/key_lanes.h"
 #include "cpu/prefetch.h"
+#include "common/key_rows.h"
 #include "common/quantized.h"
 #include "score/score.h"
 #if HAS_DROPOUT
@@ -107,10 +109,18 @@ INLINE lanes load_quantized(const int cache, const __global uchar *row, const in
     return VECTOR(vload)(0, x);
 }
 
-INLINE lanes load_keys(const struct attention_shape a, const __global k_storage *k, const long j,
-                       const int d)
+/* Where key j of batch b is; negative for one that no page holds. */
+#define PLACE_OF_KEY(b, j, stride) (HAS_ROW(b, j) ? KEY_ROW(b, j, stride) : -1L)
+
+INLINE lanes load_keys(const struct attention_shape a, const __global k_storage *k,
+                       const long place, const int d)
 {
-    const __global k_storage *row = K_PLACE(k, j * a.k_stride[2]);
+    const __global k_storage *row = K_PLACE(k, place);
+
+#if PAGE_SIZE
+    if (place < 0)
+        return 0.0f;
+#endif
 
 #if K_CACHE
     return load_quantized(K_CACHE, row, d, DIM_QK - d);
@@ -119,10 +129,15 @@ INLINE lanes load_keys(const struct attention_shape a, const __global k_storage 
 #endif
 }
 
-INLINE lanes load_values(const struct attention_shape a, const __global v_storage *v, const long j,
-                         const int d)
+INLINE lanes load_values(const struct attention_shape a, const __global v_storage *v,
+                         const long place, const int d)
 {
-    const __global v_storage *row = V_PLACE(v, j * a.v_stride[2]);
+    const __global v_storage *row = V_PLACE(v, place);
+
+#if PAGE_SIZE
+    if (place < 0)
+        return 0.0f;
+#endif
 
 #if V_CACHE
     return load_quantized(V_CACHE, row, d, DIM_V - d);
@@ -134,17 +149,20 @@ INLINE lanes load_values(const struct attention_shape a, const __global v_storag
 /* ---- scores --------------------------------------------------------------------------------- */
 
 /* count keys as panels, at most BLOCK_N; what is beyond them in the last panel repeats the last. */
-NOINLINE void pack_keys(const struct attention_shape a, const __global k_storage *k,
-                        const long first, const int count, lanes *panels)
+NOINLINE void pack_keys(SHAPE_PARAMS, const long b, const __global k_storage *k, const long first,
+                        const int count, lanes *panels PAGES_PARAM)
 {
     for (int n = 0; n < (count + PANEL - 1) / PANEL * PANEL; n += SIMD_WIDTH) {
         lanes *panel = panels + n / PANEL * DIM_QK * REGISTER_VECTORS + n % PANEL / SIMD_WIDTH;
+        long places[SIMD_WIDTH];
+
+        for (int c = 0; c < SIMD_WIDTH; c++)
+            places[c] = PLACE_OF_KEY(b, first + min(n + c, count - 1), a.k_stride);
         for (int d = 0; d < DIM_QK; d += SIMD_WIDTH) {
             lanes x[SIMD_WIDTH];
             UNROLL
-            for (int c = 0; c < SIMD_WIDTH; c++) {
-                x[c] = load_keys(a, k, first + min(n + c, count - 1), d);
-            }
+            for (int c = 0; c < SIMD_WIDTH; c++)
+                x[c] = load_keys(a, k, places[c], d);
             transpose(x);
             UNROLL
             for (int c = 0; c < SIMD_WIDTH; c++)
@@ -154,17 +172,33 @@ NOINLINE void pack_keys(const struct attention_shape a, const __global k_storage
     }
 }
 
+#if PAGE_SIZE
+/* Of keys j .. of batch b, of which `left` are there: -1 for those that no page holds. */
+INLINE ints keys_in_no_page(SHAPE_PARAMS, const long b, const long j, const long left PAGES_PARAM)
+{
+    int nowhere[SIMD_WIDTH];
+
+    for (int c = 0; c < SIMD_WIDTH; c++)
+        nowhere[c] = c < left && !HAS_ROW(b, j + c) ? -1 : 0;
+    return VECTOR(vload)(0, nowhere);
+}
+#endif
+
 /* Products of the row's query and keys n .. become scores. Stores these and, where the caller wants
  * them, those of an earlier step. */
 INLINE void store_scores(SHAPE_PARAMS, const struct score_row row, const int n,
-                         const lanes products SCORE_OPERANDS_PARAM SCORE_MATRIX_PARAM)
+                         const lanes products SCORE_OPERANDS_PARAM SCORE_MATRIX_PARAM PAGES_PARAM)
 {
     const long left = a.seq_kv - row.j - n;
     const long first = ((row.b * a.heads + row.h) * a.seq_q + row.i) * a.seq_kv + row.j + n;
     const lanes scaled = products * score_scale(a, at, row.h SCORE_OPERANDS_ARG);
-    const struct score_vector s = finish_scores(HAS_RANGE, a, at, row, n,
-                                                (int)min(left, (long)SIMD_WIDTH),
-                                                scaled SCORE_OPERANDS_ARG);
+    struct score_vector s = finish_scores(HAS_RANGE, a, at, row, n,
+                                          (int)min(left, (long)SIMD_WIDTH),
+                                          scaled SCORE_OPERANDS_ARG);
+
+#if PAGE_SIZE
+    s.hidden |= keys_in_no_page(a, at, row.b, row.j + n, left PAGES_ARG);
+#endif
 
 #if SCORES == SCORES_RAW
     store_floats(scaled, scores + at.scores + first, left);
@@ -216,7 +250,8 @@ INLINE void store_hidden(const struct attention_shape a, const long bh, const lo
 
 NOINLINE void compute_scores(SHAPE_PARAMS, const struct extent e, const long bh, const long j0,
                              const long i0, const __global storage *q,
-                             const __global k_storage *k SCORE_OPERANDS_PARAM SCORE_MATRIX_PARAM)
+                             const __global k_storage *k SCORE_OPERANDS_PARAM SCORE_MATRIX_PARAM
+                                 PAGES_PARAM)
 {
     lanes panels[K_PANELS * DIM_QK * REGISTER_VECTORS], products[REGISTER_ROWS * REGISTER_VECTORS];
     query_strip strip;
@@ -227,8 +262,9 @@ NOINLINE void compute_scores(SHAPE_PARAMS, const struct extent e, const long bh,
 
     q += at.q + b * a.q_stride[0] + h * a.q_stride[1];
     if (keys > 0)
-        pack_keys(a, K_PLACE(k, at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1]), j0, keys,
-                  panels);
+        pack_keys(a, at, b,
+                  K_PLACE(k, at.k + CACHE_BATCH(b) * a.k_stride[0] + h / a.group * a.k_stride[1]),
+                  j0, keys, panels PAGES_ARG);
     for (long i = i0; i < i_end; i += REGISTER_ROWS) {
         const int rows = min((long)REGISTER_ROWS, i_end - i);
         const long last = min(i + rows, e.queries) - 1;
@@ -261,7 +297,7 @@ NOINLINE void compute_scores(SHAPE_PARAMS, const struct extent e, const long bh,
                 for (int m = 0; m < vectors; m++)
                     store_scores(a, at, row, m * SIMD_WIDTH,
                                  products[r * REGISTER_VECTORS + m] SCORE_OPERANDS_ARG SCORES_ARG,
-                                 workspace);
+                                 workspace PAGES_ARG);
             }
         }
     }
@@ -274,7 +310,7 @@ void scores(PARAMETERS_scores)
     const long bh = get_global_id(2);
     const struct extent e = extent_of(a, at, bh / a.heads Q_LENGTHS_ARG KV_LENGTHS_ARG);
 
-    compute_scores(a, at, e, bh, j0, i0, q, k SCORE_OPERANDS_ARG SCORES_ARG, workspace);
+    compute_scores(a, at, e, bh, j0, i0, q, k SCORE_OPERANDS_ARG SCORES_ARG, workspace PAGES_ARG);
 }
 
 /* ---- softmax -------------------------------------------------------------------------------- */
@@ -378,13 +414,15 @@ void softmax(PARAMETERS_softmax)
 #define STRIP_SUMS (V_PANELS * REGISTER_TILE)
 
 /* count keys' values as panels, at most BLOCK_N. */
-NOINLINE void pack_values(const struct attention_shape a, const __global v_storage *v,
-                          const long first, const int count, lanes *panels)
+NOINLINE void pack_values(SHAPE_PARAMS, const long b, const __global v_storage *v,
+                          const long first, const int count, lanes *panels PAGES_PARAM)
 {
     for (int n = 0; n < count; n++) {
+        const long place = PLACE_OF_KEY(b, first + n, a.v_stride);
+
         for (int c = 0; c < V_VECTORS; c++)
             panels[(c / REGISTER_VECTORS * BLOCK_N + n) * REGISTER_VECTORS + c % REGISTER_VECTORS] =
-                load_values(a, v, first + n, c * SIMD_WIDTH);
+                load_values(a, v, place, c * SIMD_WIDTH);
     }
 }
 
@@ -466,14 +504,14 @@ INLINE float after_dropout(SHAPE_PARAMS, const float p, const uint bh, const lon
 /* Columns c .. of o of query i, from the keys that it sees alone. */
 INLINE lanes visible_values(SHAPE_PARAMS, const struct extent e, const __global float *p,
                             const __global v_storage *v, const long b, const long h, const long i,
-                            const int c SCORE_OPERANDS_PARAM)
+                            const int c SCORE_OPERANDS_PARAM PAGES_PARAM)
 {
     const long first = first_key(a, e, i), end = end_key(a, e, i);
     lanes sum = 0.0f;
 
     for (long j = first; j < end; j++)
-        if (visible(a, at, e, first, end, b, h, i, j SCORE_OPERANDS_ARG)) {
-            const lanes x = load_values(a, v, j, c);
+        if (HAS_ROW(b, j) && visible(a, at, e, first, end, b, h, i, j SCORE_OPERANDS_ARG)) {
+            const lanes x = load_values(a, v, KEY_ROW(b, j, a.v_stride), c);
             sum = fma(x, (lanes)(after_dropout(a, at, p[j], dropout_head(at, b, h), i, j)), sum);
         }
     return sum;
@@ -482,13 +520,13 @@ INLINE lanes visible_values(SHAPE_PARAMS, const struct extent e, const __global 
 /* Stores o of query i; what a hidden value has made NaN is computed again. */
 INLINE void store_output(SHAPE_PARAMS, const struct extent e, const __global float *p,
                          const __global v_storage *v, const long b, const long h, const long i,
-                         const lanes *sums, __global o_storage *o SCORE_OPERANDS_PARAM)
+                         const lanes *sums, __global o_storage *o SCORE_OPERANDS_PARAM PAGES_PARAM)
 {
     for (int c = 0; c < V_VECTORS; c++) {
         lanes x = sums[c / REGISTER_VECTORS * REGISTER_TILE + c % REGISTER_VECTORS];
         if (any_lane(x != x)) {
             const lanes seen =
-                visible_values(a, at, e, p, v, b, h, i, c * SIMD_WIDTH SCORE_OPERANDS_ARG);
+                visible_values(a, at, e, p, v, b, h, i, c * SIMD_WIDTH SCORE_OPERANDS_ARG PAGES_ARG);
             x = x != x ? seen : x;
         }
         store_row(x, o + c * SIMD_WIDTH * O_STEP, O_STEP, DIM_V - c * SIMD_WIDTH);
@@ -497,7 +535,8 @@ INLINE void store_output(SHAPE_PARAMS, const struct extent e, const __global flo
 
 NOINLINE void compute_values(SHAPE_PARAMS, const struct extent e, const long i0, const long bh,
                              const __global v_storage *v,
-                             __global o_storage *o SCORE_OPERANDS_PARAM SCORE_MATRIX_PARAM)
+                             __global o_storage *o SCORE_OPERANDS_PARAM SCORE_MATRIX_PARAM
+                                 PAGES_PARAM)
 {
     lanes panels[V_PANELS * BLOCK_N * REGISTER_VECTORS], sums[STRIPS * STRIP_SUMS];
     weight_strip strip;
@@ -510,7 +549,7 @@ NOINLINE void compute_values(SHAPE_PARAMS, const struct extent e, const long i0,
     const long end = i0 < used_end ? end_key(a, e, used_end - 1) : 0;
     const __global float *p = SCORE_MATRIX + bh * a.seq_q * a.seq_kv;
 
-    v = V_PLACE(v, at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1]);
+    v = V_PLACE(v, at.v + CACHE_BATCH(b) * a.v_stride[0] + h / a.group * a.v_stride[1]);
     o += at.o + b * a.o_stride[0] + h * a.o_stride[1];
     for (int n = 0; n < STRIPS * STRIP_SUMS; n++)
         sums[n] = 0.0f;
@@ -518,7 +557,7 @@ NOINLINE void compute_values(SHAPE_PARAMS, const struct extent e, const long i0,
         const long j1 = min(j0 + BLOCK_N, end);
         if (LISTS_NONE(b, h, i0, used_end - i0, j0, j1))
             continue;
-        pack_values(a, v, j0, j1 - j0, panels);
+        pack_values(a, at, b, v, j0, j1 - j0, panels PAGES_ARG);
         for (long i = i0; i < used_end; i += REGISTER_ROWS) {
             const int rows = min((long)REGISTER_ROWS, used_end - i);
             const long seen = HAS_DROPOUT ? first_key(a, e, i) / 4 * 4 : first_key(a, e, i);
@@ -536,7 +575,7 @@ NOINLINE void compute_values(SHAPE_PARAMS, const struct extent e, const long i0,
         store_output(a, at, e, p + i * a.seq_kv, v, b, h, i,
                      sums + (i - i0) / REGISTER_ROWS * STRIP_SUMS +
                          (i - i0) % REGISTER_ROWS * REGISTER_VECTORS,
-                     o + i * a.o_stride[2] SCORE_OPERANDS_ARG);
+                     o + i * a.o_stride[2] SCORE_OPERANDS_ARG PAGES_ARG);
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -545,5 +584,5 @@ void values(PARAMETERS_values)
     const long i0 = get_global_id(0) * BLOCK_M, bh = get_global_id(1);
     const struct extent e = extent_of(a, at, bh / a.heads Q_LENGTHS_ARG KV_LENGTHS_ARG);
 
-    compute_values(a, at, e, i0, bh, v, o SCORE_OPERANDS_ARG SCORES_ARG, workspace);
+    compute_values(a, at, e, i0, bh, v, o SCORE_OPERANDS_ARG SCORES_ARG, workspace PAGES_ARG);
 }

@@ -180,7 +180,8 @@
  * knows nothing: it may change from execution to execution. seq_kv is the most keys that a batch may
  * have; kv_lengths says how many it has. An entry that is negative, or pages or more, hides the keys
  * of its page as the boolean mask would; what the table holds for pages behind the last key in use
- * is not looked at. Nothing outside the pool is read whatever the table holds, several entries may
+ * is not looked at, except where scores of hidden pairs are handed out, to which a key that no page
+ * holds is one of zeros. Nothing outside the pool is read whatever the table holds, several entries may
  * name the same page (a prefix that requests share), and with the same tunables o and lse are bit for
  * bit those of a contiguous cache that holds the same keys, where no entry hides any. Forward, which reads
  * pages, and appends, which write them; without dropout: gradients with respect to keys that requests share would be sums over requests, which no engine

@@ -34,12 +34,14 @@ enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
      CA_READ_ONLY)
 /* ... and three whose scores exist in memory. */
 #define CA_UNFUSED_SCORES_ARGUMENTS                                                                \
-    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_SCORE_ARGUMENTS | CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE))
+    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) |                    \
+     CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE))
 #define CA_UNFUSED_SOFTMAX_ARGUMENTS                                                               \
     (CA_BIT(CA_SINKS) | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_LSE) |            \
      CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE))
 #define CA_UNFUSED_VALUES_ARGUMENTS                                                                \
-    (CA_BIT(CA_V) | CA_BIT(CA_O) | CA_SCORE_ARGUMENTS | CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE))
+    (CA_BIT(CA_V) | CA_BIT(CA_O) | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) |                    \
+     CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE))
 /* What gradients recompute the scores from. */
 #define CA_BACKWARD_ARGUMENTS                                                                      \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_DO) | CA_STARTS | \
@@ -53,9 +55,7 @@ enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
 /* Likewise of problems of which marks are made (ca_has_pair_marks()). */
 #define CA_OF_MARKS CA_BIT(CA_NUM_ARGUMENTS + 2)
 
-/* Why a family whose stages take no table of pages is none for a paged cache. */
-#define CA_READS_NO_PAGES "keys lie in pages, which this family does not look up"
-/* ... and why one that counts rows by batches is none for a packed batch. */
+/* Why a family that counts rows by batches is none for a packed batch. */
 #define CA_READS_NO_STARTS                                                                         \
     "sequences follow each other in one buffer, whose starts this family does not read"
 

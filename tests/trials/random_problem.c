@@ -56,7 +56,7 @@ static void draw_results(struct rng *r, clattn_problem *p)
             (p->block_q == 0 || rng_one_in(r, 4)))
             p->page_size = RNG_PICK(r, 1, 2, 3, 8, 13, 16, 16, 32, 48, 64, 100, 256);
         p->pages = p->page_size != 0;
-        const int may_show = p->page_size == 0 && p->total_q == 0 && p->total_kv == 0;
+        const int may_show = p->total_q == 0 && p->total_kv == 0;
         p->scores = rng_one_in(r, 3) && may_show ? (clattn_scores)(1 + rng_below(r, 4))
                                                  : CLATTN_SCORES_NONE;
     }

@@ -15,13 +15,14 @@ static size_t tiles(size_t size, size_t tile)
     return size / tile + (size % tile != 0);
 }
 
-/* The tiles of q and k, or of the weights and v. */
+/* The tiles of q and k, of which each key in a page has its place, or of the weights and v. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
-    (void)p;
-    return (values[THREADS_N_INDEX] * values[THREAD_N_INDEX] +
-            values[THREADS_M_INDEX] * values[THREAD_M_INDEX]) *
-           values[BLOCK_K_INDEX] * sizeof(cl_float);
+    const size_t keys = values[THREADS_N_INDEX] * values[THREAD_N_INDEX];
+    const size_t queries = values[THREADS_M_INDEX] * values[THREAD_M_INDEX];
+
+    return (keys + queries) * values[BLOCK_K_INDEX] * sizeof(cl_float) +
+           (p->page_size ? keys * sizeof(cl_long) : 0);
 }
 
 /* The sums. */
@@ -87,8 +88,6 @@ const char *ca_unfused_unsupported(const clattn_problem *p, const clattn_device_
 {
     const size_t bytes = scores_bytes(p);
 
-    if (p->page_size)
-        return CA_READS_NO_PAGES;
     if (p->total_q || p->total_kv)
         return CA_READS_NO_STARTS;
     if (bytes == 0 || bytes > dev->max_allocation_bytes)
