@@ -1,13 +1,13 @@
 #!/bin/sh
 # sh tests/ggml.sh [PART...]: the backend for ggml (doc/ggml.md) in unmodified llama.cpp, whose sources come from PyPI. Prints
-# a table of each part; all by default:
-#   ops          test-backend-ops test -o FLASH_ATTN_EXT: supported, refused and failed cases
+# a table of each part; all by default, in this order:
 #   perf         test-backend-ops perf -o FLASH_ATTN_EXT beside ggml's CPU backend, and what a call costs besides the kernel
 #   embeddings   all-MiniLM-L6-v2: 20 sentences with and without clattn, and in double precision
 #   generation   a Llama with random weights: the same tokens with and without, times, compiled programs
 #   hardships    several contexts and threads; a device with memory of its own; no device; a ggml that does not suit
+#   ops          test-backend-ops test -o FLASH_ATTN_EXT: supported, refused and failed cases
 # Needs the packages of build and device (tests/packages.sh), python3-venv and a C++ compiler; pip fetches 160 MB. PoCL compiles for
-# an hour when ops runs first, then its cache has the programs. Progress goes to stderr.
+# an hour in ops, and the next time its cache has the programs. Progress goes to stderr.
 #   CLATTN_GGML    the folder of sources, builds and models, by default build/ggml
 #   LLAMA          the folder of llama.cpp's sources, instead of those from PyPI
 #   OPS, PERF      which cases of ops and perf, regular expressions
@@ -16,7 +16,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 here=$(pwd)
-[ $# -gt 0 ] || set -- ops perf embeddings generation hardships
+[ $# -gt 0 ] || set -- perf embeddings generation hardships ops
 for part; do
     case $part in
     ops | perf | embeddings | generation | hardships) ;;
