@@ -54,7 +54,7 @@ def read(name: str, array: Any) -> Exported:
     try:
         capsule = array.__dlpack__()
         tensor = ctypes.cast(_pointer_of(capsule), ctypes.POINTER(_Tensor)).contents
-    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+    except Exception as error:  # whatever the exporter raises
         raise InvalidArgument(f"{name} is not handed out by DLPack: {error}") from None
     if tensor.device_type not in (HOST, OPENCL):
         raise InvalidArgument(f"{name} lies on a device of DLPack's type {tensor.device_type}; clattn takes host memory "
@@ -65,6 +65,8 @@ def read(name: str, array: Any) -> Exported:
                               "lanes, which clattn does not take")
     itemsize = tensor.bits // 8
     shape = tuple(tensor.shape[:tensor.ndim])
+    if any(size < 0 for size in shape):
+        raise InvalidArgument(f"{name} is of the shape {shape}, with a negative size")
     steps = tuple(tensor.strides[:tensor.ndim]) if tensor.strides else _packed(shape)
     return Exported(capsule, tensor.device_type == OPENCL, tensor.data or 0, tensor.byte_offset, shape,
                     tuple(step * itemsize for step in steps), dtype, itemsize)

@@ -36,6 +36,8 @@ class View:
             self.offset = _in_elements("offset", byte_offset, itemsize)
         except InvalidArgument as error:
             raise InvalidArgument(f"{name} has {error}") from None
+        if self.reach and not (pointer or buffer):
+            raise InvalidArgument(f"{name} has elements, but no memory")
 
     def strides_like(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Strides along `sizes`, with which the shape, aligned at the right, is broadcast as NumPy does."""
@@ -149,8 +151,11 @@ def _view_of_torch(name: str, tensor: Any) -> View:
     if tensor.is_neg() or tensor.is_conj():
         raise InvalidArgument(f"{name} has the values of its memory negated or conjugated: give {name}.resolve_neg()")
     size = tensor.element_size()
-    return View(name, tensor, tensor.shape, [step * size for step in tensor.stride()], str(tensor.dtype)[len("torch."):],
+    made = View(name, tensor, tensor.shape, [step * size for step in tensor.stride()], str(tensor.dtype)[len("torch."):],
                 size, pointer=tensor.data_ptr())
+    if made.reach and tensor.storage_offset() * size + made.reach > tensor.untyped_storage().nbytes():
+        raise InvalidArgument(f"{name} reaches beyond its storage, which was shrunk or freed to {tensor.untyped_storage().nbytes()} bytes")
+    return made
 
 
 def value_dtype(view_: View) -> int:

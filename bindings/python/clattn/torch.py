@@ -112,14 +112,25 @@ def _derive(ctx, d_o, _dlse):
 _forward_op.register_autograd(_derive, setup_context=_keep)
 
 
-def _refusal(tensors: Dict[str, Any], attn_mask: Optional[Tensor], is_causal: bool) -> Optional[str]:
+def _has_tangent(tensor: Tensor) -> bool:
+    from torch.autograd import forward_ad
+
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
+
+
+def _refusal(tensors: Dict[str, Any], attn_mask: Optional[Tensor], is_causal: bool, dropout_p: float) -> Optional[str]:
     """Why clattn does not compute this, or None."""
     query = tensors["query"]
+    if not isinstance(dropout_p, (int, float, torch.SymFloat)):
+        return f"dropout_p must be a number, not {dropout_p!r}"
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             return f"{name} must be a tensor, not {type(tensor).__name__}"
         if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.is_nested:
-            return f"{name} must be a strided tensor on the CPU, not {tensor.layout} on {tensor.device}"
+            return (f"{name} must be a strided tensor on the CPU, not {'nested, ' if tensor.is_nested else ''}{tensor.layout} on "
+                    f"{tensor.device}")
+        if _has_tangent(tensor):
+            return f"{name} has a tangent of forward-mode differentiation, which clattn does not compute"
         if str(tensor.dtype)[len("torch."):] not in DTYPES:
             return f"{name} is of dtype {tensor.dtype}; clattn takes {', '.join(DTYPES)}"
         if tensor.dtype != query.dtype:
@@ -132,6 +143,10 @@ def _refusal(tensors: Dict[str, Any], attn_mask: Optional[Tensor], is_causal: bo
         return None
     if is_causal:
         return "attn_mask must not be given when is_causal is True"
+    if not isinstance(attn_mask, Tensor):
+        return f"attn_mask must be a tensor, not {type(attn_mask).__name__}"
+    if _has_tangent(attn_mask):
+        return "attn_mask has a tangent of forward-mode differentiation, which clattn does not compute"
     if attn_mask.device.type != "cpu" or attn_mask.layout != torch.strided:
         return f"attn_mask must be a strided tensor on the CPU, not {attn_mask.layout} on {attn_mask.device}"
     if attn_mask.dtype not in (torch.bool, torch.float32, query.dtype):
@@ -182,7 +197,7 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tenso
         dtype = torch.get_autocast_dtype("cpu")
         query, key, value = (x.to(dtype) if x.dtype == torch.float32 else x for x in (query, key, value))
         tensors = dict(query=query, key=key, value=value)
-    reason = _refusal(tensors, attn_mask, is_causal)
+    reason = _refusal(tensors, attn_mask, is_causal, dropout_p)
     if reason is not None:
         raise Refused(reason)
     q, k, v = _broadcast(query, key, value, enable_gqa)

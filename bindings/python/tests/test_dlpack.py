@@ -98,3 +98,17 @@ def test_mistakes_name_the_argument(rng, made, sentence):
     q, k, v = rng.normal(size=(3, 1, 4, 5, 16)).astype(np.float32)
     with pytest.raises(clattn.InvalidArgument, match=sentence):
         clattn.attention(q, made(k), v)
+
+
+class Failing:
+    def __dlpack__(self, **_options):
+        raise KeyError("mine")
+
+
+def test_what_is_no_tensor_is_refused(rng):
+    k = rng.normal(size=(1, 4, 9, 16)).astype(np.float32)
+    for bad, names in ((Exporter(None, (1, 4, 5, 16)), "q has elements, but no memory"),
+                       (Exporter(k.ctypes.data, (1, 4, -5, 16)), "q is of the shape .1, 4, -5, 16., with a negative"),
+                       (Failing(), "q is not handed out by DLPack: 'mine'")):
+        with pytest.raises(clattn.InvalidArgument, match=names):
+            clattn.attention(bad, k, k)

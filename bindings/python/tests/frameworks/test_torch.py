@@ -134,6 +134,36 @@ def test_gradcheck():
     assert torch.autograd.gradcheck(ours, inputs, eps=1e-2, atol=2e-3, rtol=1e-2, nondet_tol=0.0)
 
 
+def test_tensors_whose_storage_is_gone_are_refused():
+    q, k = rand(2, 3, 600, 16), rand(2, 3, 6, 16)
+    q.untyped_storage().resize_(64)
+    with pytest.raises(clattn.InvalidArgument, match="q reaches beyond its storage"):
+        clattn.attention(q, k, k)
+    v = torch.clone(k)
+    v.untyped_storage().resize_(0)
+    with pytest.raises(clattn.InvalidArgument, match="v has elements, but no memory"):
+        clattn.attention(k, k, v)
+
+
+def test_what_is_no_tensor_and_no_number_is_refused():
+    q = rand(2, 3, 6, 16)
+    for change, name in ((dict(attn_mask=[[1]]), "attn_mask must"), (dict(dropout_p="a"), "dropout_p must"),
+                         (dict(dropout_p=None), "dropout_p must"), (dict(key=None), "key must")):
+        with pytest.raises(RuntimeError, match=name):
+            ours(**{**dict(query=q, key=q, value=q), **change})
+
+
+def test_tangents_are_refused():
+    from torch.autograd import forward_ad
+
+    q, tangent = rand(2, 3, 6, 16), rand(2, 3, 6, 16)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(q, tangent)
+        for arguments, name in (((dual, q, q), "query"), ((q, q, q, forward_ad.make_dual(rand(6, 6), rand(6, 6))), "attn_mask")):
+            with pytest.raises(RuntimeError, match=name + " has a tangent"):
+                ours(*arguments)
+
+
 def test_gradients_of_gradients_say_that_there_are_none():
     q, k, v = (rand(1, 2, 3, 8, grad=True) for _ in range(3))
     gradient, = torch.autograd.grad(ours(q, k, v).sum(), q, create_graph=True)
