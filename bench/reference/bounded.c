@@ -40,7 +40,7 @@ void arithmetic_relax(struct arithmetic *arithmetic, const clattn_problem *p)
     if (p->strict || p->dtype == CLATTN_F32)
         return;
     arithmetic->flushes = p->dtype == CLATTN_BF16;
-    if (p->v_cache != CLATTN_CACHE_PLAIN && p->v_cache != own)
+    if (p->v_cache >= CLATTN_CACHE_F32 && p->v_cache != own)
         return;
     arithmetic->weight = value_roundoff(p->dtype);
     arithmetic->weight_tiny = value_tiny(p->dtype);

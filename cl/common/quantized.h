@@ -87,18 +87,23 @@ static inline float4 quantized4(const int cache, const __global uchar *row, cons
            (convert_float4(pair >> (uchar4)(n < 16 ? 0 : 4) & (uchar4)15) - 8.0f);
 }
 
-/* Likewise, with half as many loads: a compiler for GPUs may load bytes one by one. */
-INLINE float4 quantized4_by_words(const int cache, const __global uchar *row, const int d)
+/* Likewise without their scale, and with half as many loads: a compiler for GPUs may load bytes one by one. */
+INLINE float4 integers4_by_words(const int cache, const __global uchar *block, const int d)
 {
-    const __global uchar *block = row + (d >> 5) * BLOCK_BYTES(cache);
     const __global ushort *p =
         (const __global ushort *)(block + 2 + (cache == CACHE_Q8_0 ? d & 31 : d & 15));
     const ushort2 bytes = (ushort2)(p[0], p[1]);
 
     if (cache == CACHE_Q8_0)
-        return block_scale(block) * convert_float4(as_char4(bytes));
-    return block_scale(block) *
-           (convert_float4(as_uchar4(bytes) >> (uchar4)((d & 16) / 4) & (uchar4)15) - 8.0f);
+        return convert_float4(as_char4(bytes));
+    return convert_float4(as_uchar4(bytes) >> (uchar4)((d & 16) / 4) & (uchar4)15) - 8.0f;
+}
+
+INLINE float4 quantized4_by_words(const int cache, const __global uchar *row, const int d)
+{
+    const __global uchar *block = row + (d >> 5) * BLOCK_BYTES(cache);
+
+    return block_scale(block) * integers4_by_words(cache, block, d);
 }
 
 #endif

@@ -29,8 +29,8 @@
     !defined(M_FRAGMENTS) || !defined(BLOCK_N) || !defined(Q_RESIDENT) || !defined(EXP)
 #error "fused_mma.cl must be built with all of its tunables defined"
 #endif
-#if DTYPE == DTYPE_F32 || K_CACHE || V_CACHE || SCORES
-#error "fused_mma.cl takes f16 and bf16 alone"
+#if DTYPE == DTYPE_F32 || K_DTYPE != DTYPE || V_DTYPE != DTYPE || SCORES
+#error "fused_mma.cl takes f16 and bf16 alone, and quantized keys and values"
 #endif
 
 #include "mma/fragment.h"
@@ -63,26 +63,28 @@
 /* What a work-group computes and where its matrices begin. */
 struct task {
     struct query_block block;
-    const __global storage *q;      /* the row of the first query */
-    const __global storage *k, *v; /* those of the kv head's first key; paged: of its first in page 0 */
+    const __global storage *q;   /* the row of the first query */
+    const __global k_storage *k; /* those of the kv head's first key; paged: of its first in page 0 */
+    const __global v_storage *v;
     bool q_aligned, k_aligned, v_aligned;
 };
 
 INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
-                             const __global storage *q, const __global storage *k,
-                             const __global storage *v)
+                             const __global storage *q, const __global k_storage *k,
+                             const __global v_storage *v)
 {
     const long b = block.b, h = block.h;
     struct task t;
 
     t.block = block;
     t.q = q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + block.i0 * a.q_stride[2];
-    t.k = k + at.k + CACHE_BATCH(b) * a.k_stride[0] + h / a.group * a.k_stride[1];
-    t.v = v + at.v + CACHE_BATCH(b) * a.v_stride[0] + h / a.group * a.v_stride[1];
+    t.k = K_PLACE(k, at.k + CACHE_BATCH(b) * a.k_stride[0] + h / a.group * a.k_stride[1]);
+    t.v = V_PLACE(v, at.v + CACHE_BATCH(b) * a.v_stride[0] + h / a.group * a.v_stride[1]);
     t.q_aligned = rows_aligned(t.q, a.q_stride[2], WIDTH(UNIT_Q, DIM_QK));
     t.k_aligned =
-        CACHE_ALIGNED(DTYPE, t.k, a.k_stride[0], a.k_stride[2], WIDTH(UNIT_K, DIM_QK));
-    t.v_aligned = CACHE_ALIGNED(DTYPE, t.v, a.v_stride[0], a.v_stride[2], WIDTH(UNIT_V, DIM_V));
+        K_CACHE || CACHE_ALIGNED(DTYPE, t.k, a.k_stride[0], a.k_stride[2], WIDTH(UNIT_K, DIM_QK));
+    t.v_aligned =
+        V_CACHE || CACHE_ALIGNED(DTYPE, t.v, a.v_stride[0], a.v_stride[2], WIDTH(UNIT_V, DIM_V));
     return t;
 }
 
@@ -95,31 +97,15 @@ INLINE void stage_queries(const struct attention_shape a, const struct task *t,
               DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
 }
 
-/* K of a tile of keys, of which number says where rows in pages are listed. A macro: in a function the loop
- * that fills the tile would be unrolled before it is inlined, and the addresses of all its loads would stay
- * in registers. */
-#define STAGE_KEYS(t, keys, number, k_tile)                                                        \
-    fill_rows(k_tile, ROW_STRIDE, BLOCK_N, COLUMNS, (t).k + FROM_KEY((keys).j0, a.k_stride),       \
-              a.k_stride[2], KV_PLACES(places, number, 0), K_STEP, (keys).count, DIM_QK,           \
-              WIDTH(UNIT_K, DIM_QK), (t).k_aligned, false)
-
-/* V likewise, with 0 for Infs and NaNs if `finite`; sets *nonfinite if there was one. places: of the tile,
- * or 0. */
-INLINE void stage_values(const struct attention_shape a, const struct task *t,
-                         const struct keys *keys, const __local long *places, const bool finite,
-                         __local ushort *v_tile, volatile __local int *nonfinite)
-{
-    const __global storage *from = t->v + FROM_KEY(keys->j0, a.v_stride);
-#if PACKED_VALUES
-    const int found = fill_packed(v_tile, BLOCK_N, DIMS, from, a.v_stride[2], places, V_STEP, keys->count, DIM_V,
-                                  WIDTH(UNIT_V, DIM_V), t->v_aligned, finite);
-#else
-    const int found = fill_rows(v_tile, V_STRIDE, BLOCK_N, DIMS, from, a.v_stride[2], places, V_STEP,
-                                keys->count, DIM_V, WIDTH(UNIT_V, DIM_V), t->v_aligned, finite);
-#endif
-    if (found)
-        atomic_or(nonfinite, 1);
-}
+/* K and V of a tile of keys, of which number says where rows in pages are listed. */
+#define STAGE_KEYS(keys, number)                                                                   \
+    FILL_KEYS(k_tile, k_factors, K_PLACE(t.k, FROM_KEY((keys).j0, a.k_stride)), a.k_stride[2],     \
+              KV_PLACES(places, number, 0), (keys).count, DIM_QK, t.k_aligned)
+#define STAGE_VALUES(keys, number, finite)                                                         \
+    if (FILL_VALUES(v_tile, v_factors, V_PLACE(t.v, FROM_KEY((keys).j0, a.v_stride)),              \
+                    a.v_stride[2], KV_PLACES(places, number, 1), (keys).count, t.v_aligned,        \
+                    finite))                                                                       \
+    atomic_or(&v_nonfinite, 1)
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
@@ -249,7 +235,7 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t, const __local int 
             if (page_of(a, at, block->b, j PAGES_ARG) < 0)
                 continue;
 #endif
-            const float here = LOAD(t->v, KEY_ROW(block->b, j, a.v_stride) + d * V_STEP);
+            const float here = load_v(t->v, KEY_ROW(block->b, j, a.v_stride), d * V_STEP);
             if (here * 0.0f != 0.0f &&
                 visible(a, at, block->e, first_key(a, block->e, i), end_key(a, block->e, i),
                         block->b, block->h, i, j SCORE_OPERANDS_ARG))
@@ -267,6 +253,7 @@ void fused_mma(PARAMETERS_fused_mma)
 {
     ENTER_SEQUENCE(get_group_id(0) / QUERY_BLOCKS(a) / a.heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8];
+    __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
     __local int row_is_zero[BLOCK_M];
     __local long places[PLACES];
     __local int not_finite, v_nonfinite; /* not 0 once an output is Inf or NaN; once one of V became 0 */
@@ -286,7 +273,7 @@ void fused_mma(PARAMETERS_fused_mma)
     float out[M_FRAGMENTS][DIM_SUMS];
     float row_max[M_FRAGMENTS][LANE_QUERIES], row_sum[M_FRAGMENTS][LANE_QUERIES];
     float seen[M_FRAGMENTS][LANE_QUERIES]; /* 1 once the lane has met a visible key */
-    uint q_words[Q_RESIDENT ? PART_DEPTHS : 1][M_FRAGMENTS][QUERY_WORDS];
+    uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS];
     bool again = false; /* the second time around */
 
     /* load */
@@ -312,22 +299,22 @@ void fused_mma(PARAMETERS_fused_mma)
         LOCAL_BARRIER(); /* the places are complete */
 #endif
         if (HAS_COPIES && keys.j0 < block.end)
-            STAGE_KEYS(t, keys, number, k_tile);
+            STAGE_KEYS(keys, number);
         for (; keys.j0 < block.end; keys = next, number = 1 - number) {
             float s[M_FRAGMENTS][KEY_SUMS];
 
             copies_wait();
             LOCAL_BARRIER(); /* K that was copied is complete, else K and V may be overwritten */
 #if !HAS_COPIES
-            STAGE_KEYS(t, keys, number, k_tile);
+            STAGE_KEYS(keys, number);
 #endif
-            stage_values(a, &t, &keys, KV_PLACES(places, number, 1), again, v_tile, &v_nonfinite);
+            STAGE_VALUES(keys, number, again);
 #if !HAS_COPIES
             LOCAL_BARRIER(); /* K and V are complete */
 #endif
             /* scores */
             clear_products(s);
-            multiply_qk(q_rows, k_tile, q_words, s FRAGMENT_ARG);
+            multiply_qk(q_rows, k_tile, k_factors, q_words, s FRAGMENT_ARG);
 #if HAS_DROPOUT
             draw_kept(a, at, dropout_head(at, block.b, block.h), block.i0, keys.j0, BLOCK_M, BLOCK_N,
                       kept);
@@ -339,12 +326,12 @@ void fused_mma(PARAMETERS_fused_mma)
             LOCAL_BARRIER(); /* V, what is kept and the next places are complete, K may be overwritten */
 #endif
             if (HAS_COPIES && next.j0 < block.end)
-                STAGE_KEYS(t, next, 1 - number, k_tile);
+                STAGE_KEYS(next, 1 - number);
             /* softmax */
             weigh_tile(a, at, &block, &keys, first_row, s, row_max, row_sum, seen,
                        out SCORE_OPERANDS_ARG KEPT_ARG FRAGMENT_ARG);
             /* values */
-            multiply_pv(v_tile, s, out FRAGMENT_ARG);
+            multiply_pv(v_tile, v_factors, s, out FRAGMENT_ARG);
         }
         if (!all_finite(out))
             atomic_or(&not_finite, 1);

@@ -34,8 +34,8 @@
     !defined(SPLIT_K) || !defined(EXP)
 #error "split_mma.cl must be built with all of its tunables defined"
 #endif
-#if DTYPE == DTYPE_F32 || K_CACHE || V_CACHE || SCORES || HAS_DROPOUT
-#error "split_mma.cl takes f16 and bf16 alone"
+#if DTYPE == DTYPE_F32 || K_DTYPE != DTYPE || V_DTYPE != DTYPE || SCORES || HAS_DROPOUT
+#error "split_mma.cl takes f16 and bf16 alone, and quantized keys and values"
 #endif
 
 #define WEIGHTS_IN_MEMORY 1
@@ -64,7 +64,6 @@
 #define V_END (V_AT + PART_KEYS * V_STRIDE)
 #define KV_END MAX(K_END, V_END)
 #define LOCAL_ELEMENTS MAX(KV_END, BLOCK_M * ROW_STRIDE)
-#define WEIGHT_ELEMENTS (WEIGHT_PARTS * BLOCK_M * P_STRIDE)
 
 /* Whether the next tile is on its way while this one is computed. */
 #define COPIES_AHEAD (HAS_COPIES && !KV_PARTS)
@@ -73,14 +72,17 @@
 
 /* Where a work-group's matrices begin. */
 struct matrices {
-    const __global storage *q;     /* the batch's */
-    const __global storage *k, *v; /* the rows of the kv head's first key; paged: of its first in page 0 */
+    const __global storage *q;   /* the batch's */
+    const __global k_storage *k; /* the rows of the kv head's first key; paged: of its first in page 0 */
+    const __global v_storage *v;
     bool q_aligned, k_aligned, v_aligned;
 };
 
 /* Local memory. */
 struct shared {
-    __local ushort *q_tile, *k_tile, *v_tile, *p_tile;
+    __local ushort *q_tile, *k_tile, *v_tile;
+    __local weight_storage *p_tile;
+    __local float *k_factors, *v_factors; /* of quantized tiles */
     __local float *statistics;   /* of each sub-group and row: its row_max, in the end its row_sum */
     __local long *q_places;      /* of each row of Q */
 };
@@ -99,20 +101,20 @@ struct lane_row {
 };
 
 INLINE struct matrices find_matrices(SHAPE_PARAMS, const struct task *task,
-                                     const __global storage *q, const __global storage *k,
-                                     const __global storage *v)
+                                     const __global storage *q, const __global k_storage *k,
+                                     const __global v_storage *v)
 {
     const int q_width = WIDTH(UNIT_Q, DIM_QK), k_width = WIDTH(UNIT_K, DIM_QK);
     struct matrices m;
 
     m.q = q + at.q + task->b * a.q_stride[0];
-    m.k = k + at.k + CACHE_BATCH(task->b) * a.k_stride[0] + task->kv_head * a.k_stride[1];
-    m.v = v + at.v + CACHE_BATCH(task->b) * a.v_stride[0] + task->kv_head * a.v_stride[1];
+    m.k = K_PLACE(k, at.k + CACHE_BATCH(task->b) * a.k_stride[0] + task->kv_head * a.k_stride[1]);
+    m.v = V_PLACE(v, at.v + CACHE_BATCH(task->b) * a.v_stride[0] + task->kv_head * a.v_stride[1]);
     m.q_aligned = rows_aligned(m.q, a.q_stride[2], q_width) &&
                   rows_aligned(m.q, a.q_stride[1], q_width);
-    m.k_aligned = CACHE_ALIGNED(DTYPE, m.k, a.k_stride[0], a.k_stride[2], k_width);
+    m.k_aligned = K_CACHE || CACHE_ALIGNED(DTYPE, m.k, a.k_stride[0], a.k_stride[2], k_width);
     m.v_aligned =
-        CACHE_ALIGNED(DTYPE, m.v, a.v_stride[0], a.v_stride[2], WIDTH(UNIT_V, DIM_V));
+        V_CACHE || CACHE_ALIGNED(DTYPE, m.v, a.v_stride[0], a.v_stride[2], WIDTH(UNIT_V, DIM_V));
     return m;
 }
 
@@ -155,7 +157,7 @@ INLINE void find_rows(const struct attention_shape a, const struct task *task,
 /* Q, with Q_RESIDENT on to registers. */
 INLINE void load_q(const struct attention_shape a, const struct task *task,
                    const struct matrices *m, const struct shared *l,
-                   uint q_words[Q_RESIDENT ? PART_DEPTHS : 1][M_FRAGMENTS][QUERY_WORDS],
+                   uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
                    const int lane)
 {
     for (int r = get_local_id(0); r < BLOCK_M; r += THREADS) {
@@ -176,25 +178,18 @@ INLINE void load_q(const struct attention_shape a, const struct task *task,
 #endif
 }
 
-/* A part's columns of a tile of K, and a part's keys of V, with 0 for Infs and NaNs if `finite`. Macros: in
- * functions the loops that fill the tiles would be unrolled before they are inlined, and the addresses of
- * all their loads would stay in registers. */
 #define STAGE_KEYS(keys, part)                                                                     \
-    fill_rows(l.k_tile, K_STRIDE, BLOCK_N, PART_COLUMNS,                                           \
-              m.k + FROM_KEY((keys).j0, a.k_stride) + (part)*PART_COLUMNS * K_STEP, a.k_stride[2], \
-              KV_PLACES(places, (keys).number, 0), K_STEP, (keys).count, DIM_QK - (part)*PART_COLUMNS,       \
-              WIDTH(UNIT_K, DIM_QK), m.k_aligned, false)
+    FILL_KEYS(l.k_tile, l.k_factors,                                                               \
+              K_PLACE(m.k, FROM_KEY((keys).j0, a.k_stride) + (part)*PART_COLUMNS * K_STEP),        \
+              a.k_stride[2], KV_PLACES(places, (keys).number, 0), (keys).count,                    \
+              DIM_QK - (part)*PART_COLUMNS, m.k_aligned)
 #define STAGE_VALUES(keys, part, finite)                                                           \
-    if (FILL_VALUES(m.v + FROM_KEY((keys).j0 + (part)*PART_KEYS, a.v_stride), a.v_stride[2],       \
-                    PAGE_SIZE ? KV_PLACES(places, (keys).number, 1) + (part)*PART_KEYS : 0, V_STEP,          \
-                    (keys).count - (part)*PART_KEYS, DIM_V, WIDTH(UNIT_V, DIM_V), m.v_aligned,     \
-                    finite))                                                                       \
+    if (FILL_VALUES(l.v_tile, l.v_factors,                                                         \
+                    V_PLACE(m.v, FROM_KEY((keys).j0 + (part)*PART_KEYS, a.v_stride)),              \
+                    a.v_stride[2],                                                                 \
+                    PAGE_SIZE ? KV_PLACES(places, (keys).number, 1) + (part)*PART_KEYS : 0,        \
+                    (keys).count - (part)*PART_KEYS, m.v_aligned, finite))                         \
     atomic_or(&v_nonfinite, 1)
-#if PACKED_VALUES
-#define FILL_VALUES(...) fill_packed(l.v_tile, PART_KEYS, DIMS, __VA_ARGS__)
-#else
-#define FILL_VALUES(...) fill_rows(l.v_tile, V_STRIDE, PART_KEYS, DIMS, __VA_ARGS__)
-#endif
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
@@ -333,7 +328,7 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *task, const struct ma
             if (page_of(a, at, task->b, j PAGES_ARG) < 0)
                 continue;
 #endif
-            const float here = LOAD(m->v, KEY_ROW(task->b, j, a.v_stride) + d * V_STEP);
+            const float here = load_v(m->v, KEY_ROW(task->b, j, a.v_stride), d * V_STEP);
             if (here * 0.0f != 0.0f && visible(a, at, task->e, first_key(a, task->e, i),
                                                end_key(a, task->e, i), task->b, h, i,
                                                j SCORE_OPERANDS_ARG))
@@ -351,6 +346,7 @@ void split(PARAMETERS_split)
 {
     ENTER_SEQUENCE(get_group_id(0) / ROW_BLOCKS(a) / SPLIT_K / a.kv_heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8], weights[WEIGHT_ELEMENTS / 8];
+    __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
     __local float statistics[SUB_GROUPS * BLOCK_M];
     __local long q_places[BLOCK_M], places[PLACES];
     __local uint seen_tiles[SEEN_WORDS];
@@ -361,8 +357,9 @@ void split(PARAMETERS_split)
     __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
 #endif
     __local ushort *const q_tile = (__local ushort *)tiles;
-    const struct shared l = {q_tile, q_tile + K_AT, q_tile + V_AT, (__local ushort *)weights,
-                             statistics, q_places};
+    const struct shared l = {q_tile, q_tile + K_AT, q_tile + V_AT,
+                             (__local weight_storage *)weights, k_factors, v_factors, statistics,
+                             q_places};
     const int lane = THIS_THREAD % FRAGMENT_LANES;
     LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(a) * BLOCK_M, a.group * a.seq_q);
     const struct task task = find_task(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG LISTS_ARG);
@@ -371,7 +368,7 @@ void split(PARAMETERS_split)
     float out[M_FRAGMENTS][DIM_SUMS];
     float row_max[M_FRAGMENTS][LANE_QUERIES], row_sum[M_FRAGMENTS][LANE_QUERIES];
     float seen[M_FRAGMENTS][LANE_QUERIES];
-    uint q_words[Q_RESIDENT ? PART_DEPTHS : 1][M_FRAGMENTS][QUERY_WORDS];
+    uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS];
     bool again = false; /* the second time around */
 
     /* load */
@@ -407,7 +404,8 @@ void split(PARAMETERS_split)
                 LOCAL_BARRIER(); /* K is complete, without COPIES_AHEAD V; with it V may be overwritten */
                 if (COPIES_AHEAD)
                     STAGE_VALUES(keys, 0, again);
-                multiply_qk(q_tile + part * PART_COLUMNS, l.k_tile, q_words, s FRAGMENT_ARG);
+                multiply_qk(q_tile + part * PART_COLUMNS, l.k_tile, l.k_factors, q_words,
+                            s FRAGMENT_ARG);
             }
             next = find_keys(a, at, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles PAGES_ARG);
             LIST_PLACES(task.b, next, next.number);
@@ -431,7 +429,7 @@ void split(PARAMETERS_split)
                 if (KV_PARTS)
                     copies_wait();
                 LOCAL_BARRIER(); /* weights are complete, V's part as well */
-                multiply_pv(l.v_tile, l.p_tile + part * PART_KEYS, out FRAGMENT_ARG);
+                multiply_pv(l.v_tile, l.v_factors, l.p_tile + part * PART_KEYS, out FRAGMENT_ARG);
             }
         }
         if (!all_finite(out))

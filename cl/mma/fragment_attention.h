@@ -20,7 +20,10 @@
 #define DIVIDE_UP(x, by) (((x) + (by) - 1) / (by))
 #define ROUND_UP(x, multiple) (DIVIDE_UP(x, multiple) * (multiple))
 #define PARTS MAX(KV_PARTS, 1)
-#define PART_DEPTHS DIVIDE_UP(DIM_QK, PARTS * FRAGMENT_DEPTH)
+/* Steps of the depth whose products with a key one factor multiplies. */
+#define SCALED_DEPTHS (K_CACHE ? 32 / FRAGMENT_DEPTH : 1)
+#define PART_DEPTHS (DIVIDE_UP(DIM_QK, PARTS * SCALED_DEPTHS * FRAGMENT_DEPTH) * SCALED_DEPTHS)
+#define HELD_DEPTHS (Q_RESIDENT ? PART_DEPTHS : SCALED_DEPTHS) /* whose queries are in registers */
 #define PART_COLUMNS (PART_DEPTHS * FRAGMENT_DEPTH)
 #define COLUMNS (PARTS * PART_COLUMNS)
 #define DIMS ROUND_UP(DIM_V, SUB_GROUPS_N * OTHERS_AT_ONCE * FRAGMENT_OTHERS)
@@ -30,7 +33,16 @@
 #define DIM_TILES (DIMS / SUB_GROUPS_N / FRAGMENT_OTHERS)
 #define KEY_SUMS (KEY_TILES * FRAGMENT_SUMS)
 #define DIM_SUMS (DIM_TILES * FRAGMENT_SUMS)
+/* Dims of a sub-group whose products with a weight have one factor: those of a block, or of a tile where a
+ * sub-group's dims may begin within a block. */
+#define SUB_GROUP_DIMS (DIM_TILES * FRAGMENT_OTHERS)
+#define SCALED_DIMS                                                                                \
+    (!V_CACHE ? SUB_GROUP_DIMS : SUB_GROUP_DIMS % 32 ? OTHERS_AT_ONCE * FRAGMENT_OTHERS : 32)
+/* Factors of a tile of quantized keys or values (fragment_tile.h), beside which those of a plain one are none. */
+#define K_FACTORS (K_CACHE ? PART_COLUMNS / 32 * BLOCK_N : 1)
+#define V_FACTORS (V_CACHE ? DIVIDE_UP(DIMS, 32) * PART_KEYS : 1)
 
+#include "common/quantized.h"
 #include "mma/fragment_dropout.h"
 #include "mma/fragment_tile.h"
 
@@ -41,7 +53,7 @@
 
 #if DTYPE == DTYPE_F16
 #define WEIGHT_PARTS (HAS_STRICT ? 2 : 1)
-#define WEIGHT_SCALE 32768.0f
+#define WEIGHT_SCALE (V_CACHE ? 128.0f : 32768.0f) /* times a factor below 256 */
 #else
 #define WEIGHT_PARTS (HAS_STRICT ? 3 : 1)
 #define WEIGHT_SCALE 1.0f
@@ -75,6 +87,38 @@
 
 #if !HAS_COPIES
 static inline void copies_wait(void) {}
+#endif
+
+/* ---- filling --------------------------------------------------------------------------------- */
+
+/* A part's columns of a tile of K, of which dim are left, and a part's keys of V, with 0 for Infs and NaNs if
+ * `finite`; matrix: the first of them. Macros: in functions the loops that fill the tiles would be unrolled
+ * before they are inlined, and the addresses of all their loads would stay in registers. */
+#if K_CACHE
+#define FILL_KEYS(tile, factors, matrix, row_step, places, rows, dim, aligned)                     \
+    fill_quantized_rows(K_CACHE, tile, K_STRIDE, BLOCK_N, PART_COLUMNS, factors, matrix, row_step, \
+                        places, rows, dim, false)
+#else
+#define FILL_KEYS(tile, factors, matrix, row_step, places, rows, dim, aligned)                     \
+    fill_rows(tile, K_STRIDE, BLOCK_N, PART_COLUMNS, matrix, row_step, places, K_STEP, rows, dim,  \
+              WIDTH(UNIT_K, DIM_QK), aligned, false)
+#endif
+#if V_CACHE && PACKED_VALUES
+#define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite)                \
+    fill_quantized_packed(V_CACHE, tile, PART_KEYS, DIMS, factors, matrix, row_step, places, rows, \
+                          DIM_V, finite)
+#elif V_CACHE
+#define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite)                \
+    fill_quantized_rows(V_CACHE, tile, V_STRIDE, PART_KEYS, DIMS, factors, matrix, row_step,       \
+                        places, rows, DIM_V, finite)
+#elif PACKED_VALUES
+#define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite)                \
+    fill_packed(tile, PART_KEYS, DIMS, matrix, row_step, places, V_STEP, rows, DIM_V,              \
+                WIDTH(UNIT_V, DIM_V), aligned, finite)
+#else
+#define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite)                \
+    fill_rows(tile, V_STRIDE, PART_KEYS, DIMS, matrix, row_step, places, V_STEP, rows, DIM_V,      \
+              WIDTH(UNIT_V, DIM_V), aligned, finite)
 #endif
 
 /* ---- scores ---------------------------------------------------------------------------------- */
@@ -117,27 +161,52 @@ INLINE void load_queries(const __local ushort *q_tile, const int d,
                    ROW_STRIDE, lane);
 }
 
-/* s += q k^T, with Q in registers if Q_RESIDENT; q_tile and k_tile: a part's columns. */
+/* s += q k^T, with Q in registers if Q_RESIDENT; q_tile, k_tile and its factors: a part's columns. */
 INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
-                        uint q_words[Q_RESIDENT ? PART_DEPTHS : 1][M_FRAGMENTS][QUERY_WORDS],
+                        const __local float *k_factors,
+                        uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
                         float s[M_FRAGMENTS][KEY_SUMS] FRAGMENT_PARAM)
 {
     UNROLL
-    for (int d = 0; d < PART_DEPTHS; d++) {
-        if (!Q_RESIDENT)
-            load_queries(q_tile, d, q_words[0], lane);
+    for (int d = 0; d < PART_DEPTHS; d += SCALED_DEPTHS) {
+#if !Q_RESIDENT
+        UNROLL
+        for (int step = 0; step < SCALED_DEPTHS; step++)
+            load_queries(q_tile, d + step, q_words[step], lane);
+#endif
         UNROLL
         for (int n = 0; n < KEY_TILES; n += OTHERS_AT_ONCE) {
-            uint k_words[OTHERS_AT_ONCE * OTHER_WORDS];
-            load_keys(k_words,
-                      k_tile + (FIRST_KEY + n * FRAGMENT_OTHERS) * K_STRIDE + d * FRAGMENT_DEPTH,
-                      K_STRIDE, lane);
+#if K_CACHE
+            float products[M_FRAGMENTS][OTHERS_AT_ONCE * FRAGMENT_SUMS] = {{0.0f}};
+#define KEY_PRODUCTS(f) products[f]
+#else
+#define KEY_PRODUCTS(f) (s[f] + n * FRAGMENT_SUMS)
+#endif
             UNROLL
-            for (int m = 0; m < OTHERS_AT_ONCE; m++)
+            for (int step = 0; step < SCALED_DEPTHS; step++) {
+                uint k_words[OTHERS_AT_ONCE * OTHER_WORDS];
+                load_keys(k_words,
+                          k_tile + (FIRST_KEY + n * FRAGMENT_OTHERS) * K_STRIDE +
+                              (d + step) * FRAGMENT_DEPTH,
+                          K_STRIDE, lane);
+                UNROLL
+                for (int m = 0; m < OTHERS_AT_ONCE; m++)
+                    UNROLL
+                    for (int f = 0; f < M_FRAGMENTS; f++)
+                        multiply_add(KEY_PRODUCTS(f) + m * FRAGMENT_SUMS,
+                                     q_words[Q_RESIDENT ? d + step : step][f],
+                                     k_words + m * OTHER_WORDS FRAGMENT_ARG);
+            }
+#if K_CACHE
+            UNROLL
+            for (int e = 0; e < OTHERS_AT_ONCE * FRAGMENT_SUMS; e++) {
+                const int x = n * FRAGMENT_SUMS + e;
+                const float factor = k_factors[d / SCALED_DEPTHS * BLOCK_N + KEY(x)];
                 UNROLL
                 for (int f = 0; f < M_FRAGMENTS; f++)
-                    multiply_add(s[f] + (n + m) * FRAGMENT_SUMS, q_words[Q_RESIDENT ? d : 0][f],
-                                 k_words + m * OTHER_WORDS FRAGMENT_ARG);
+                    s[f][x] = fma(products[f][e], factor, s[f][x]);
+            }
+#endif
         }
         IN_ORDER();
     }
@@ -203,9 +272,29 @@ INLINE void weigh(const int fragment_row, const int lane, float s[KEY_SUMS],
     }
 }
 
-#if WEIGHTS_IN_MEMORY
-/* The sub-group's weights of a fragment, rounded, for all of the work-group: each part of strict weights
- * in a block of rows of its own. */
+#if WEIGHTS_IN_MEMORY && V_CACHE
+/* The sub-group's weights of a fragment for all of the work-group, which rounds them times values' factors. */
+typedef float weight_storage;
+#define WEIGHT_ELEMENTS (BLOCK_M * P_STRIDE * 2)
+INLINE void store_weights(const int fragment_row, const int lane, const float p[KEY_SUMS],
+                          __local float *p_tile)
+{
+    UNROLL
+    for (int x = 0; x < KEY_SUMS; x += KEYS_OF_SUMS) {
+        __local float *const to = p_tile + ROW(SUM_QUERY(x % FRAGMENT_SUMS)) * P_STRIDE + KEY(x);
+#if KEYS_OF_SUMS == 4
+        *(__local float4 *)to = vload4(0, p + x);
+#elif KEYS_OF_SUMS == 2
+        *(__local float2 *)to = vload2(0, p + x);
+#else
+        *to = p[x];
+#endif
+    }
+}
+#elif WEIGHTS_IN_MEMORY
+/* ... rounded, each part of strict weights in a block of rows of its own. */
+typedef ushort weight_storage;
+#define WEIGHT_ELEMENTS (WEIGHT_PARTS * BLOCK_M * P_STRIDE)
 INLINE void store_weights(const int fragment_row, const int lane, float p[KEY_SUMS],
                           __local ushort *p_tile)
 {
@@ -231,33 +320,70 @@ INLINE void store_weights(const int fragment_row, const int lane, float p[KEY_SU
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* The operand of queries of fragment f made of weights slab FRAGMENT_DEPTH keys .. + FRAGMENT_DEPTH. */
 #if WEIGHTS_IN_MEMORY
-#define WEIGHTS_PARAM const __local ushort *p_tile
-#define GET_WEIGHTS(words, f, part, slab)                                                          \
-    load_query(words,                                                                              \
-               p_tile + ((part) * BLOCK_M + (f) * FRAGMENT_QUERIES) * P_STRIDE +                   \
-                   (slab) * FRAGMENT_DEPTH,                                                        \
-               P_STRIDE, lane)
+#define WEIGHTS_PARAM const __local weight_storage *p_tile
+#define WEIGHTS p_tile
 #else
 #define WEIGHTS_PARAM float p[M_FRAGMENTS][KEY_SUMS]
-#define GET_WEIGHTS(words, f, part, slab) take_weights(words, p[f], slab FRAGMENT_ARG)
+#define WEIGHTS p
 #endif
 
-/* out += p v, for a part of the tile's keys, from whose first key on v_tile and weights in memory are. */
-INLINE void multiply_pv(const __local ushort *v_tile, WEIGHTS_PARAM,
+/* The operands of queries of fragment f, in parts, made of weights slab FRAGMENT_DEPTH keys .. +
+ * FRAGMENT_DEPTH; of quantized values times their factors of a block of dims. */
+INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], WEIGHTS_PARAM, const int f,
+                        const int slab, const __local float *v_factors FRAGMENT_PARAM)
+{
+#if WEIGHTS_IN_MEMORY && V_CACHE
+    const __local float *rows = p_tile + f * FRAGMENT_QUERIES * P_STRIDE + slab * FRAGMENT_DEPTH;
+    float scaled[QUERY_ELEMENTS];
+
+    UNROLL
+    for (int e = 0; e < QUERY_ELEMENTS; e++)
+        scaled[e] = rows[query_row(lane, e) * P_STRIDE + query_depth(lane, e)] *
+                    v_factors[slab * FRAGMENT_DEPTH + query_depth(lane, e)];
+    UNROLL
+    for (int part = 0; part < WEIGHT_PARTS; part++)
+        UNROLL
+        for (int w = 0; w < QUERY_WORDS; w++)
+            words[part][w] = take_pair(&scaled[2 * w], &scaled[2 * w + 1]);
+#elif WEIGHTS_IN_MEMORY
+    UNROLL
+    for (int part = 0; part < WEIGHT_PARTS; part++)
+        load_query(words[part],
+                   p_tile + (part * BLOCK_M + f * FRAGMENT_QUERIES) * P_STRIDE +
+                       slab * FRAGMENT_DEPTH,
+                   P_STRIDE, lane);
+#else
+#if V_CACHE
+    float scaled[KEY_SUMS]; /* those of other slabs are not computed */
+
+    UNROLL
+    for (int x = 0; x < KEY_SUMS; x++)
+        scaled[x] = p[f][x] * v_factors[KEY(x)];
+#else
+    float *const scaled = p[f];
+#endif
+    UNROLL
+    for (int part = 0; part < WEIGHT_PARTS; part++)
+        take_weights(words[part], scaled, slab FRAGMENT_ARG);
+#endif
+}
+
+/* out += p v, for a part of the tile's keys, from whose first key on v_tile, its factors and weights in
+ * memory are. */
+INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors, WEIGHTS_PARAM,
                         float out[M_FRAGMENTS][DIM_SUMS] FRAGMENT_PARAM)
 {
     UNROLL
     for (int slab = 0; slab < PART_SLABS; slab++) {
         uint weights[M_FRAGMENTS][WEIGHT_PARTS][QUERY_WORDS];
         UNROLL
-        for (int f = 0; f < M_FRAGMENTS; f++)
-            UNROLL
-            for (int part = 0; part < WEIGHT_PARTS; part++)
-                GET_WEIGHTS(weights[f][part], f, part, slab);
-        UNROLL
         for (int n = 0; n < DIM_TILES; n += OTHERS_AT_ONCE) {
+            UNROLL
+            for (int f = 0; f < M_FRAGMENTS && n * FRAGMENT_OTHERS % SCALED_DIMS == 0; f++)
+                get_weights(weights[f], WEIGHTS, f, slab,
+                            v_factors + (FIRST_DIM + n * FRAGMENT_OTHERS) / 32 * PART_KEYS
+                                FRAGMENT_ARG);
             uint v_words[OTHERS_AT_ONCE * OTHER_WORDS];
 #if PACKED_VALUES
             UNROLL

@@ -1,7 +1,13 @@
 /* Tiles of 16-bit elements in local memory: filled from matrices in global memory by the whole
  * work-group, and read as the operands of fragment.h.
  *
- * Before including this: tile_load.h, fragment.h. */
+ * Quantized keys and values lie in a tile as their blocks' integers times a power of two, which 16 bits hold
+ * exactly: of bf16 1, of f16 that of the block's scale, so that what is left of the scale, a factor from 1 to
+ * below 2, multiplies weights without taking them to where f16 ends. (Of scales from 512 on, with which
+ * integers would exceed f16, more is left.) These factors are in f32, of all rows of a block of columns,
+ * then of the next. Sums of products with K are multiplied with them, and the weights of V.
+ *
+ * Before including this: tile_load.h, fragment.h; quantized.h where keys or values may be. */
 #ifndef CLATTN_FRAGMENT_TILE_H
 #define CLATTN_FRAGMENT_TILE_H
 
@@ -173,29 +179,125 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
     return nonfinite;
 }
 
+#if K_CACHE || V_CACHE
+/* Two integers times a power of two as elements, which hold them exactly. */
+static inline uint exact_pair(const float x, const float y)
+{
+#if DTYPE == DTYPE_F16
+    return pack_pair(x, y);
+#else
+    return as_uint(x) >> 16 | (as_uint(y) & 0xffff0000u);
+#endif
+}
+
+/* Values d .. d + 3 of a quantized row, for d a multiple of 4, as elements; *factor: what these are still to
+ * be multiplied with, 0 of an Inf or NaN if `finite`. */
+INLINE ushort4 quantized_elements(const int cache, const __global uchar *row, const int d,
+                                  const bool finite, float *factor, int *nonfinite)
+{
+    const __global uchar *block = row + d / BLOCK_VALUES * BLOCK_BYTES(cache);
+    const float scale = block_scale(block);
+#if DTYPE == DTYPE_F16
+    const float power = clamp(as_float(as_uint(scale) & 0x7f800000u), 0x1p-24f, 0x1p8f);
+    const float4 x = integers4_by_words(cache, block, d) * power;
+
+    *factor = scale * as_float((254u << 23) - as_uint(power));
+#else
+    const float4 x = integers4_by_words(cache, block, d);
+
+    *factor = scale;
+#endif
+    if (finite && scale * 0.0f != 0.0f) {
+        *factor = 0.0f;
+        *nonfinite = 1;
+    }
+    return as_ushort4((uint2)(exact_pair(x.x, x.y), exact_pair(x.z, x.w)));
+}
+
+/* As fill_rows() of a quantized matrix, whose rows need no step, width or alignment, and `factors`. */
+INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int stride,
+                               const int tile_rows, const int columns, __local float *factors,
+                               const __global uchar *matrix, const long row_step,
+                               const __local long *places, const int rows, const int dim,
+                               const bool finite)
+{
+    const int wide = ROW_PADDING, chunks = columns / wide;
+    int nonfinite = 0, first = get_local_id(0);
+
+    INDEX_HERE(first);
+    for (int t = first; t < tile_rows * chunks; t += THREADS) {
+        const int row = t / chunks, column = t % chunks * wide;
+        const bool inside = row < rows && column < dim;
+        const __global uchar *p =
+            element_at(cache, DTYPE, matrix, ROW_PLACE(places, row, rows, row_step));
+        float factor = 0.0f;
+        for (int n = 0; n < wide; n += 4)
+            *(__local ushort4 *)(tile + row * stride + column + n) =
+                inside ? quantized_elements(cache, p, column + n, finite, &factor, &nonfinite)
+                       : (ushort4)0;
+        if (column % BLOCK_VALUES == 0)
+            factors[column / BLOCK_VALUES * tile_rows + row] = factor;
+    }
+    return nonfinite;
+}
+#endif
+
 #if PACKED_VALUES
-/* Four terms of a thread's n-th dim. */
+/* What the t-th item fills of packed values: four keys that are neighbours as terms from depth on of a slab,
+ * and `wide` dims from d on; neighbours fill a piece. */
+struct packed_place {
+    int slab, depth, d;
+};
+
+static inline struct packed_place packed_place_of(const int t, const int dims, const int wide)
+{
+    const int chunks = dims / wide, fours = PACKED_RUN / 4;
+    const int four = t / (fours * chunks) * fours + t % fours;
+    const struct packed_place place = {four / (FRAGMENT_DEPTH / 4), four % (FRAGMENT_DEPTH / 4) * 4,
+                                       t / fours % chunks * wide};
+
+    return place;
+}
+
+/* The n-th of its four keys. */
+static inline int packed_key(const struct packed_place place, const int n)
+{
+    return place.slab * FRAGMENT_DEPTH + VALUE_KEY(place.depth + n);
+}
+
+/* x: of each key its dims, of which there are one or four. */
+static inline void store_packed(__local ushort *tile, const int dims, const struct packed_place to,
+                                const int wide, const ushort4 x[4])
+{
+    const int slab = to.slab, d = to.d, depth = to.depth;
 #define PACKED_FOUR(n) ((__local ushort4 *)(tile + packed_at(dims, slab, d + (n), depth)))
 
-/* Fills packed values with tile_rows keys and `dims` dims likewise; width is 1, 4 or 8. A thread takes
- * four keys that are neighbours as terms, and as many dims as one load may; neighbouring threads fill a piece. */
+    *PACKED_FOUR(0) = (ushort4)(x[0].x, x[1].x, x[2].x, x[3].x);
+    if (wide == 4) {
+        *PACKED_FOUR(1) = (ushort4)(x[0].y, x[1].y, x[2].y, x[3].y);
+        *PACKED_FOUR(2) = (ushort4)(x[0].z, x[1].z, x[2].z, x[3].z);
+        *PACKED_FOUR(3) = (ushort4)(x[0].w, x[1].w, x[2].w, x[3].w);
+    }
+}
+
+/* Fills packed values with tile_rows keys and `dims` dims likewise; width is 1, 4 or 8. */
 __attribute__((always_inline)) static inline int
 fill_packed(__local ushort *tile, const int tile_rows, const int dims,
             const __global storage *matrix, const long row_step, const __local long *places,
             const long step, const int rows, const int dim, const int width, const bool aligned,
             const bool finite)
 {
-    const int wide = width == 1 ? 1 : 4, chunks = dims / wide, fours = PACKED_RUN / 4;
+    const int wide = width == 1 ? 1 : 4;
     int nonfinite = 0, first = get_local_id(0);
 
     INDEX_HERE(first);
-    for (int t = first; t < tile_rows / 4 * chunks; t += THREADS) {
-        const int four = t / (fours * chunks) * fours + t % fours, d = t / fours % chunks * wide;
-        const int slab = four / (FRAGMENT_DEPTH / 4), depth = four % (FRAGMENT_DEPTH / 4) * 4;
+    for (int t = first; t < tile_rows / 4 * (dims / wide); t += THREADS) {
+        const struct packed_place to = packed_place_of(t, dims, wide);
+        const int d = to.d;
         ushort4 x[4];
         UNROLL
         for (int n = 0; n < 4; n++) {
-            const int key = slab * FRAGMENT_DEPTH + VALUE_KEY(depth + n);
+            const int key = packed_key(to, n);
             const bool inside = key < rows && d < dim;
             const __global storage *p =
                 matrix + ROW_PLACE(places, key, rows, row_step) + min(d, dim - wide) * step;
@@ -206,15 +308,42 @@ fill_packed(__local ushort *tile, const int tile_rows, const int dims,
             if (finite)
                 x[n] = finite_elements(x[n], &nonfinite);
         }
-        *PACKED_FOUR(0) = (ushort4)(x[0].x, x[1].x, x[2].x, x[3].x);
-        if (wide == 4) {
-            *PACKED_FOUR(1) = (ushort4)(x[0].y, x[1].y, x[2].y, x[3].y);
-            *PACKED_FOUR(2) = (ushort4)(x[0].z, x[1].z, x[2].z, x[3].z);
-            *PACKED_FOUR(3) = (ushort4)(x[0].w, x[1].w, x[2].w, x[3].w);
-        }
+        store_packed(tile, dims, to, wide, x);
     }
     return nonfinite;
 }
+
+#if V_CACHE
+/* As fill_packed() of a quantized matrix, and `factors`. */
+INLINE int fill_quantized_packed(const int cache, __local ushort *tile, const int tile_rows,
+                                 const int dims, __local float *factors,
+                                 const __global uchar *matrix, const long row_step,
+                                 const __local long *places, const int rows, const int dim,
+                                 const bool finite)
+{
+    int nonfinite = 0, first = get_local_id(0);
+
+    INDEX_HERE(first);
+    for (int t = first; t < tile_rows / 4 * (dims / 4); t += THREADS) {
+        const struct packed_place to = packed_place_of(t, dims, 4);
+        ushort4 x[4];
+        UNROLL
+        for (int n = 0; n < 4; n++) {
+            const int key = packed_key(to, n);
+            const __global uchar *p =
+                element_at(cache, DTYPE, matrix, ROW_PLACE(places, key, rows, row_step));
+            float factor = 0.0f;
+            x[n] = key < rows && to.d < dim
+                       ? quantized_elements(cache, p, to.d, finite, &factor, &nonfinite)
+                       : (ushort4)0;
+            if (to.d % BLOCK_VALUES == 0)
+                factors[to.d / BLOCK_VALUES * tile_rows + key] = factor;
+        }
+        store_packed(tile, dims, to, 4, x);
+    }
+    return nonfinite;
+}
+#endif
 #endif
 
 #endif

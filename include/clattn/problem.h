@@ -71,8 +71,8 @@
  * - standard (the default): p' (forward, of which the keys' sum and lse know nothing; backward for dv)
  *   and dt (for dq and dk) may be rounded once to the dtype before they are multiplied with v, do, k
  *   or q, as FlashAttention, cuDNN and PyTorch do, so that these products are of two operands of the
- *   dtype, which processors have instructions for. Where v is stored otherwise than q, p' stays as it
- *   is. Operands below 2^-126 may count as 0, as they do to x86's instructions for bf16.
+ *   dtype, which processors have instructions for. Where v is quantized, p' times the scale of v's
+ *   block is rounded instead; where v is of another dtype than q, p' stays as it is. Operands below 2^-126 may count as 0, as they do to x86's instructions for bf16.
  * - strict: p' and dt have the accuracy of f32.
  *
  * An f32 problem is strict, whether it asks for it or not: its strict field is ignored, and its text

@@ -131,8 +131,7 @@ int ca_trust_lse_place(const struct ca_trust_case *c, const struct ca_trust_row 
 
 static int rounds_operands(const clattn_problem *p)
 {
-    return !p->strict && p->dtype != CLATTN_F32 &&
-           ca_problem_cache(p, CA_V) == CLATTN_CACHE_PLAIN && ca_problem_dtype(p, CA_V) == p->dtype;
+    return !p->strict && p->dtype != CLATTN_F32 && ca_problem_dtype(p, CA_V) == p->dtype;
 }
 
 double ca_trust_operand_share(const clattn_problem *p)

@@ -13,9 +13,11 @@
 
 TestSuite(fused_mma, .init = unoptimised, .timeout = 300);
 
+enum { MOST_SHAPES = 6 };
+
 /* All layouts between them have every option, both dtypes, and every way to load and to keep. */
 static const struct {
-    const char *tunables, *options, *shapes[6];
+    const char *tunables, *options, *shapes[MOST_SHAPES];
 } cases[] = {
     {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=16 Q_RESIDENT=1 EXP=2",
      "f16 d24/40 causal=br klen qlen lse odtype=f32",
@@ -41,6 +43,24 @@ static const struct {
     {"INSTRUCTION=4 SUB_GROUPS=1 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=0 EXP=2",
      "bf16 d20/33 page=5 pages=60 window=9,* mask=qk maskkeys=3 blocks=16x8:20 lse",
      {"b2 h4/2 q70 k90", "h1 q1 k3", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
+    {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=1 EXP=2",
+     "f16 d64/96 kcache=q8_0 vcache=q8_0 causal=br klen lse odtype=f32",
+     {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140"}},
+    {"INSTRUCTION=2 SUB_GROUPS=1 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=0 EXP=2",
+     "bf16 d96/64 kcache=q8_0 vcache=q4_0 page=16 pages=60 klen lse odtype=f32",
+     {"b2 h4/2 q70 k90", "h1 q1 k3", "h2 q17 k140"}},
+    {"INSTRUCTION=3 SUB_GROUPS=1 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=1 EXP=2",
+     "f16 d40/64 vcache=q4_0 mask=bqk sinks lse strict odtype=f32",
+     {"b2 h4/2 q70 k90", "h1 q1 k1", "h2 q17 k140"}},
+    {"INSTRUCTION=4 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=0 EXP=2",
+     "bf16 d32/64 kcache=q4_0 vcache=q8_0 window=9,3 lse strict odtype=f32",
+     {"b2 h4/2 q70 k90", "h1 q1 k1", "h2 q17 k140"}},
+    {"INSTRUCTION=5 SUB_GROUPS=4 M_FRAGMENTS=2 BLOCK_N=16 Q_RESIDENT=0 EXP=2",
+     "f16 d32 kcache=q4_0 vcache=q4_0 dropout=0.2 mask=qk lse",
+     {"b2 h4/2 q70 k90", "h1 q1 k1", "h2 q17 k140"}},
+    {"INSTRUCTION=6 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=48 Q_RESIDENT=1 EXP=2",
+     "f16 d64/16 kcache=q8_0 bias=f32:qk lse",
+     {"b2 h4/2 q70 k90", "h1 q1 k1", "h2 q17 k140"}},
 };
 
 static struct trial make(const size_t layout, const char *shape, const char *more)
@@ -90,7 +110,7 @@ ParameterizedTest(size_t *layout, fused_mma, layout) {
     struct fixture f;
 
     fixture_open(&f);
-    for (size_t n = 0; n < sizeof cases[0].shapes / sizeof *cases[0].shapes; n++) {
+    for (size_t n = 0; n < MOST_SHAPES && cases[*layout].shapes[n]; n++) {
         struct trial t = make(*layout, cases[*layout].shapes[n], "");
         if (!is_supported(&f, &t))
             cr_skip_test("the device has another matrix instruction");
@@ -222,7 +242,7 @@ Test(fused_mma, spills_are_known) {
 Test(fused_mma, refusals) {
     static const struct family_refusal refused[] = {
         {"fwd f32 q3 k5 d8", NULL, "not f32"},
-        {"fwd f16 q3 k5 d32 kcache=q8_0", NULL, "quantized"},
+        {"fwd f16 q3 k5 d32 kcache=q8_0 vcache=bf16", NULL, "of one dtype"},
         {"fwd f16 q3 k5 d8 scores=raw", NULL, "scores never lie in memory"},
         {"fwd bf16 q3 k5 d264", NULL, "dims over 256"}};
 

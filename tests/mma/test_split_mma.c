@@ -50,6 +50,24 @@ static const struct {
     {"INSTRUCTION=2 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=0 KV_PARTS=1 SPLIT_K=1 EXP=2",
      "bf16 d16 blocks=16x48:3 page=16 pages=60 klen lse",
      {"b2 h8/2 q3 k270", "b2 h2/1 q19 k330"}},
+    {"INSTRUCTION=1 SUB_GROUPS=4 M_FRAGMENTS=1 BLOCK_N=64 Q_RESIDENT=0 KV_PARTS=0 SPLIT_K=3 EXP=2",
+     "f16 d64/128 kcache=q8_0 vcache=q8_0 causal=br klen lse odtype=f32",
+     {"b2 h16/2 q1 k170", "h1 q1 k1", "b3 h6/1 q3 k33", "h8/2 q7 k140"}},
+    {"INSTRUCTION=2 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=0 KV_PARTS=2 SPLIT_K=2 EXP=2",
+     "bf16 d96 kcache=q4_0 vcache=q8_0 page=16 pages=60 klen lse odtype=f32",
+     {"b2 h8/2 q3 k270", "b2 h2/1 q19 k330"}},
+    {"INSTRUCTION=3 SUB_GROUPS=1 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=1 KV_PARTS=1 SPLIT_K=2 EXP=2",
+     "f16 d64/32 kcache=q8_0 vcache=q4_0 mask=qk sinks lse strict odtype=f32",
+     {"b2 h8/2 q3 k90", "h1 q1 k1", "h4/1 q10 k140"}},
+    {"INSTRUCTION=4 SUB_GROUPS=2 M_FRAGMENTS=2 BLOCK_N=64 Q_RESIDENT=0 KV_PARTS=0 SPLIT_K=2 EXP=2",
+     "bf16 d128/96 kcache=q8_0 lse odtype=f32",
+     {"b2 h16/1 q1 k170", "h1 q1 k1", "h128/1 q1 k140"}},
+    {"INSTRUCTION=5 SUB_GROUPS=4 M_FRAGMENTS=2 BLOCK_N=64 Q_RESIDENT=0 KV_PARTS=4 SPLIT_K=4 EXP=2",
+     "bf16 d72/96 vcache=q4_0 window=30,* lse strict odtype=f32",
+     {"b2 h8/2 q4 k90", "h1 q4 k5", "b3 h2/1 q5 k40"}},
+    {"INSTRUCTION=6 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=1 KV_PARTS=0 SPLIT_K=6 EXP=2",
+     "f16 d64/96 kcache=q4_0 vcache=q8_0 bias=f32:qk lse",
+     {"b2 h8/1 q1 k90", "h1 q1 k1", "h10/2 q2 k140"}},
 };
 
 enum { NUM_CASES = sizeof cases / sizeof *cases };
@@ -182,8 +200,8 @@ Test(split_mma, choices) {
 Test(split_mma, refusals) {
     static const struct family_refusal refused[] = {
         {"fwd f32 q3 k5 d8", NULL, "not f32"},
-        {"fwd f16 q3 k5 d32 kcache=q8_0", NULL, "quantized"},
         {"fwd f16 q3 k5 d8 kcache=f32", NULL, "of one dtype"},
+        {"fwd f32 q3 k5 d32 kcache=q8_0", NULL, "not f32"},
         {"fwd f16 q3 k5 d8 scores=raw", NULL, "scores never lie in memory"},
         {"fwd f16 q3 k5 d8 dropout=0.1", NULL, "draws no dropout"},
         {"fwd f16 q3 k1000 d8", "SPLIT_K=16", "fewer than 64 keys"},

@@ -40,7 +40,7 @@ void trial_free(struct trial *t);
 struct tensor_view trial_sent(const struct trial *t);
 struct tensor_view trial_got(const struct trial *t);
 
-/* One element, of a tensor that is not quantized: to be sent, or as it came back. */
+/* One element: to be sent (of a quantized tensor its block's scale), or, of one that is not, as it came back. */
 void trial_set(const struct trial *t, enum tensor_id id, size_t b, size_t h, size_t i, size_t d,
                double value);
 double trial_value(const struct trial *t, enum tensor_id id, size_t b, size_t h, size_t i,

@@ -97,8 +97,13 @@ void trial_set(const struct trial *t, const enum tensor_id id, const size_t b, c
                const size_t i, const size_t d, const double value)
 {
     const struct host_tensor *x = &t->tensor[id];
+    const size_t at = x->offset + tensor_index(&x->shape, b, h, i, d);
+    struct rng r = rng_seed(at);
 
-    value_set(x->shape.dtype, x->bytes, x->offset + tensor_index(&x->shape, b, h, i, d), value);
+    if (x->shape.cache != CLATTN_CACHE_PLAIN)
+        storage_store_block(x->shape.cache, x->bytes, at / 32, value, &r);
+    else
+        value_set(x->shape.dtype, x->bytes, at, value);
 }
 
 double trial_value(const struct trial *t, const enum tensor_id id, const size_t b, const size_t h,

@@ -60,14 +60,30 @@ int ca_fragment_spills(const struct ca_fragment *f, const clattn_problem *p, siz
     return (more ? 8 : 5) * scores + 4 * outputs + 2 * queries > f->most_pressure[more];
 }
 
+size_t ca_fragment_columns(const struct ca_fragment *f, const clattn_problem *p, size_t parts)
+{
+    const int quantized = ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN;
+    const size_t together = quantized ? (size_t)CA_BLOCK : f->depth;
+
+    return ca_divide_up(p->dim_qk, parts * together) * together;
+}
+
+size_t ca_factor_bytes(const clattn_problem *p, size_t columns, size_t keys, size_t dims,
+                       size_t v_keys)
+{
+    const int k = ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN;
+    const int v = ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
+
+    return ((k ? columns / (size_t)CA_BLOCK * keys : 1) +
+            (v ? ca_divide_up(dims, (size_t)CA_BLOCK) * v_keys : 1)) *
+           sizeof(cl_float);
+}
+
 const char *ca_mma_refusal(const clattn_problem *p)
 {
     if (p->dtype == CLATTN_F32)
         return "matrix instructions take f16 and bf16, not f32";
-    if (ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
-        ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN)
-        return "matrix instructions take f16 and bf16, not quantized keys or values";
-    if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
+    if (ca_problem_dtype(p, CA_K) != p->dtype || ca_problem_dtype(p, CA_V) != p->dtype)
         return "matrix instructions take two operands of one dtype";
     if (p->scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";

@@ -34,6 +34,14 @@ int ca_has_instruction(const clattn_device_info *dev, size_t instruction);
 int ca_fragment_spills(const struct ca_fragment *f, const clattn_problem *p, size_t scores,
                        size_t outputs, size_t queries);
 
+/* Columns of a tile of K that comes in so many parts (PART_COLUMNS in cl/mma/fragment_attention.h). */
+size_t ca_fragment_columns(const struct ca_fragment *f, const clattn_problem *p, size_t parts);
+
+/* Local memory of what is left of the scales of quantized keys and values (K_FACTORS and V_FACTORS there), for
+ * tiles of `keys` keys of K and of v_keys of V with `dims` dims. */
+size_t ca_factor_bytes(const clattn_problem *p, size_t columns, size_t keys, size_t dims,
+                       size_t v_keys);
+
 /* Why no attention by matrix instructions can compute the problem; NULL if one may. */
 const char *ca_mma_refusal(const clattn_problem *p);
 

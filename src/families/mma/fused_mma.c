@@ -73,15 +73,16 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t padding = 8, rows = block_m(values), keys = values[BLOCK_N_INDEX];
     const struct ca_fragment *f = fragment_of(values);
-    const size_t row = ca_round_up(p->dim_qk, f->depth) + padding;
+    const size_t columns = ca_fragment_columns(f, p, 1), row = columns + padding;
     const size_t v_row = padded_dim_v(p, f) + (f->packed_values ? 0 : padding);
     const size_t kv = keys * (row + v_row);
     const size_t elements = values[Q_RESIDENT_INDEX] ? ca_larger(kv, rows * row) : rows * row + kv;
     const size_t exchanged = (f->queries + f->others) * f->depth * f->replicas;
 
     /* Four ints more than there are: compilers align what lies beside the tiles. */
-    return elements * sizeof(cl_ushort) + (rows + 6) * sizeof(cl_int) +
-           (p->page_size ? 4 * keys * sizeof(cl_long) : 0) +
+    return elements * sizeof(cl_ushort) +
+           ca_factor_bytes(p, columns, keys, padded_dim_v(p, f), keys) +
+           (rows + 6) * sizeof(cl_int) + (p->page_size ? 4 * keys * sizeof(cl_long) : 0) +
            (p->dropout > 0.0f ? rows * (keys / 4) : 0) +
            (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
 }

@@ -63,9 +63,7 @@ static size_t parts(const size_t *values)
 
 static size_t part_columns(const clattn_problem *p, const size_t *values)
 {
-    const size_t depth = fragment_of(values)->depth;
-
-    return ca_divide_up(p->dim_qk, parts(values) * depth) * depth;
+    return ca_fragment_columns(fragment_of(values), p, parts(values));
 }
 
 /* What a work-item keeps in registers of its rows: scores and outputs. */
@@ -93,18 +91,23 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
            (values[Q_RESIDENT_INDEX] ? queries(p, values) : 0);
 }
 
-/* Where queries are held, what the rows of a fragment see weighs as much as five more words. */
+/* Where queries are held, what the rows of a fragment see weighs as much as five more words; with quantized
+ * keys, products before they are scaled and the queries of two steps as much as twenty. */
 static int spills(const clattn_problem *p, const size_t *values)
 {
     const size_t fragments = values[M_FRAGMENTS_INDEX];
+    const size_t more = ca_problem_cache(p, CA_K) == CLATTN_CACHE_PLAIN ? 5 : 25;
     const int held = values[Q_RESIDENT_INDEX] || fragments > 1;
 
     return ca_fragment_spills(fragment_of(values), p, scores(values), outputs(p, values),
-                              held ? queries(p, values) + 5 * fragments : 0);
+                              held ? queries(p, values) + more * fragments : 0);
 }
 
-static size_t weight_parts(const clattn_problem *p)
+/* Halves of a float that a weight takes in local memory. */
+static size_t weight_halves(const clattn_problem *p)
 {
+    if (ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN)
+        return 2;
     return !p->strict ? 1 : p->dtype == CLATTN_F16 ? 2 : 3;
 }
 
@@ -120,12 +123,14 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
         keys / parts(values) * (padded_dim_v(p, values) + (f->packed_values ? 0 : padding));
     const size_t kv = values[KV_PARTS_INDEX] ? ca_larger(k, v) : k + v;
     const size_t elements = (values[Q_RESIDENT_INDEX] ? ca_larger(kv, q) : q + kv) +
-                            weight_parts(p) * rows * (keys + padding);
+                            weight_halves(p) * rows * (keys + padding);
     const size_t exchanged = (f->queries + f->others) * f->depth * f->replicas;
     const size_t places = rows + (p->page_size ? 4 * keys : 1);
     const size_t split =
-        elements * sizeof(cl_ushort) + values[SUB_GROUPS_INDEX] * rows * sizeof(cl_float) +
-        places * sizeof(cl_long) + ca_seen_bytes(p) +
+        elements * sizeof(cl_ushort) +
+        ca_factor_bytes(p, columns, keys, padded_dim_v(p, values), keys / parts(values)) +
+        values[SUB_GROUPS_INDEX] * rows * sizeof(cl_float) + places * sizeof(cl_long) +
+        ca_seen_bytes(p) +
         (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
 
     /* Compilers align what lies beside the tiles. */
