@@ -149,6 +149,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     while (values[THREADS_INDEX] > ca_larger(32, values[THREADS_D_INDEX]) &&
            local_bytes(p, values) > ca_smaller(dev->local_memory_bytes, 32768))
         values[THREADS_INDEX] /= 2;
+    while (values[BLOCK_M_INDEX] > 1 && local_bytes(p, values) > dev->local_memory_bytes)
+        values[BLOCK_M_INDEX] /= 2;
     ca_split_suggest(p, dev, &tunables[SPLIT_K_INDEX], values[BLOCK_M_INDEX], values[THREADS_INDEX],
                      values, SPLIT_K_INDEX, reject);
 }
