@@ -121,7 +121,8 @@ typedef struct clattn_mpi_plan_info {
     double seconds;           /**< Of the last execution; 0 before the first. These and what follows
                                     are this rank's. */
     double seconds_computing; /**< In which the device was waited for. */
-    double seconds_waiting;   /**< In which messages were waited for and nothing was computed. */
+    double seconds_waiting;   /**< In which messages, or other ranks, were waited for and nothing
+                                    was computed. */
     double seconds_staging;   /**< In which shards went from the device to MPI's memory and back and
                                     nothing was computed. */
     size_t bytes_sent;        /**< To other ranks. */

@@ -96,7 +96,10 @@ static void read_lists(clattn_mpi_plan *plan, const struct lists *lists)
                     all[n].count * sizeof *all[n].to);
         hash = hash_more(hash, all[n].to, all[n].count * sizeof *all[n].to);
     }
-    if (!all_alike(plan->communicator, hash))
+    const double begun = MPI_Wtime();
+    const bool alike = all_alike(plan->communicator, hash);
+    plan->times.waiting += MPI_Wtime() - begun;
+    if (!alike)
         fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
                   "ranks do not have the same lengths, starts, dropout_seed and dropout_offset");
 }
@@ -188,6 +191,16 @@ void run_forward(clattn_mpi_plan *plan, const clattn_forward *tensors)
         bring_out(plan, &of.lse, own.lse, task.lse);
 }
 
+/* All ranks meet here: timed as waiting. */
+static clattn_status agree(clattn_mpi_plan *plan)
+{
+    const double begun = MPI_Wtime();
+    const clattn_status status = fault_agree(plan->communicator, plan->context, &plan->fault);
+
+    plan->times.waiting += MPI_Wtime() - begun;
+    return status;
+}
+
 /* Begins a call: true once all ranks have sound arguments. */
 static bool begin_call(clattn_mpi_plan *plan, cl_command_queue queue, const struct lists *lists,
                        clattn_status *status)
@@ -195,17 +208,17 @@ static bool begin_call(clattn_mpi_plan *plan, cl_command_queue queue, const stru
     plan->times = (struct times){.begun = MPI_Wtime()};
     check_lists(plan, lists);
     device_wait_for(plan, queue);
-    *status = fault_agree(plan->communicator, plan->context, &plan->fault);
+    *status = agree(plan);
     if (*status != CLATTN_SUCCESS)
         return false;
     read_lists(plan, lists);
-    *status = fault_agree(plan->communicator, plan->context, &plan->fault);
+    *status = agree(plan);
     return *status == CLATTN_SUCCESS;
 }
 
 static clattn_status end_call(clattn_mpi_plan *plan)
 {
-    const clattn_status status = fault_agree(plan->communicator, plan->context, &plan->fault);
+    const clattn_status status = agree(plan);
 
     plan->times.all = MPI_Wtime() - plan->times.begun;
     return status;

@@ -56,14 +56,25 @@ static size_t own_row(const struct gather *gather, const int chunk, const struct
     return chunk_row(chunks, chunk) + rows.first - chunks[chunk].first;
 }
 
+/* What a row is of. */
+enum of_row { KEYS, GRADIENTS };
+
+static size_t row_bytes(const struct gather *gather, const enum of_row of)
+{
+    const clattn_mpi_plan *plan = gather->plan;
+    const size_t bytes = of == KEYS ? keys_bytes(plan, 1) : gradients_bytes(plan, 1);
+
+    return step_of_rows(bytes, plan->whole.operation);
+}
+
 /* k and v, or dk and dv, that lie row by row, from a row on. */
-static void pair_by_rows(const struct gather *gather, const cl_mem buffer, const size_t row,
-                         struct tensor pair[2])
+static void pair_by_rows(const struct gather *gather, const cl_mem buffer, const enum of_row of,
+                         const size_t row, struct tensor pair[2])
 {
     const clattn_mpi_plan *plan = gather->plan;
     const size_t batches = key_tensor_batches(plan), heads = plan->kv_heads;
     const size_t dims[2] = {plan->whole.dim_qk, plan->whole.dim_v};
-    const size_t step = batches * heads * (dims[0] + dims[1]);
+    const size_t step = row_bytes(gather, of) / (of == KEYS ? element_bytes(plan) : sizeof(float));
 
     for (int n = 0; n < 2; n++)
         pair[n] = (struct tensor){.buffer = buffer,
@@ -79,16 +90,16 @@ static size_t common_divisor(const size_t a, const size_t b)
 static void gather_open(struct gather *gather, clattn_mpi_plan *plan, const struct tensor k,
                         const struct tensor v)
 {
-    const size_t keys = whole_keys(&plan->whole), row = keys_bytes(plan, 1);
-    const size_t most = rows_of_round(keys, row, plan->gather_bytes, plan->partition.zigzag);
-    const size_t bytes = keys_bytes(plan, most < keys ? most : keys);
+    const size_t keys = whole_keys(&plan->whole);
 
-    *gather = (struct gather){.plan = plan,
-                              .own = {k, v},
-                              .round_rows = most,
-                              .rounds = (int)((keys + most - 1) / most),
-                              .unit_bytes = common_divisor(PAGE_BYTES, row),
-                              .messages = no_messages()};
+    *gather = (struct gather){.plan = plan, .own = {k, v}, .messages = no_messages()};
+    const size_t row = row_bytes(gather, KEYS);
+    const size_t most = rows_of_round(keys, row, plan->gather_bytes, plan->partition.zigzag);
+    const size_t bytes = (most < keys ? most : keys) * row;
+    gather->round_rows = most;
+    gather->rounds = (int)((keys + most - 1) / most);
+    gather->unit_bytes =
+        common_divisor(PAGE_BYTES, common_divisor(row, row_bytes(gather, GRADIENTS)));
     for (int slot = 0; slot < 2; slot++) {
         gather->keys[slot] = pool_take(plan, POOL_KEYS + slot, bytes);
         (void)staging_take(plan, STAGING_KEYS + slot, bytes);
@@ -127,7 +138,7 @@ static void pack_own(struct gather *gather, const struct span range, const cl_me
         struct tensor to[2];
         if (rows.count == 0)
             continue;
-        pair_by_rows(gather, keys, rows.first - range.first, to);
+        pair_by_rows(gather, keys, KEYS, rows.first - range.first, to);
         move_pair(plan, KERNEL_COPY_ROWS, rows.count, from, to);
     }
 }
@@ -139,11 +150,12 @@ static void begin_round(struct gather *gather, const int round, const int slot)
     const enum staging_id staging = (enum staging_id)(STAGING_KEYS + slot);
     const struct span range = round_of(gather, round);
     const int places = plan->partition.places;
-    const size_t row_units = keys_bytes(plan, 1) / gather->unit_bytes;
+    const size_t row_units = row_bytes(gather, KEYS) / gather->unit_bytes;
 
     pack_own(gather, range, gather->keys[slot]);
-    unsigned char *memory = staging_open(plan, staging, gather->keys[slot],
-                                         keys_bytes(plan, range.count), CL_MAP_READ | CL_MAP_WRITE);
+    unsigned char *memory =
+        staging_open(plan, staging, gather->keys[slot], range.count * row_bytes(gather, KEYS),
+                     CL_MAP_READ | CL_MAP_WRITE);
     for (int chunk = 0; chunk < CHUNKS && !plan->dry; chunk++) {
         int *const counts = plan->messages + (2 * slot + chunk) * 2 * places;
         int *const at = counts + places;
@@ -186,7 +198,7 @@ static struct block block_of(const struct gather *gather, const int round, const
     struct block block = {.keys = round_of(gather, round)};
     struct tensor pair[2];
 
-    pair_by_rows(gather, gather->keys[slot], 0, pair);
+    pair_by_rows(gather, gather->keys[slot], KEYS, 0, pair);
     block.k = pair[0];
     block.v = pair[1];
     return block;
@@ -249,7 +261,7 @@ static void list_share(const struct gather *gather, const struct span range, con
     const int places = plan->partition.places;
     const int to = (plan->place + distance) % places;
     const int from = (plan->place - distance + places) % places;
-    const size_t row_units = gradients_bytes(plan, 1) / gather->unit_bytes;
+    const size_t row_units = row_bytes(gather, GRADIENTS) / gather->unit_bytes;
     const struct span theirs = rows_of(gather, to, chunk, range);
     const struct span mine = rows_of(gather, plan->place, chunk, range);
 
@@ -265,13 +277,13 @@ static void begin_turn(struct gather *gather, const int round, const int slot, c
     clattn_mpi_plan *plan = gather->plan;
     const struct span range = round_of(gather, round);
     const int places = plan->partition.places, shares = shares_of_turn(gather, turn);
-    const size_t bytes = gradients_bytes(plan, range.count);
+    const size_t bytes = range.count * row_bytes(gather, GRADIENTS);
     const size_t mine = rows_in_round(gather, plan->place, range);
     const void *from =
         staging_open(plan, STAGING_GRADIENTS, gather->sums[slot], bytes, CL_MAP_READ);
-    void *to =
-        staging_open(plan, STAGING_GRADIENTS_NEXT, gather->came,
-                     gradients_bytes(plan, mine * (size_t)shares), CL_MAP_WRITE_INVALIDATE_REGION);
+    void *to = staging_open(plan, STAGING_GRADIENTS_NEXT, gather->came,
+                            mine * (size_t)shares * row_bytes(gather, GRADIENTS),
+                            CL_MAP_WRITE_INVALIDATE_REGION);
     size_t came_row = 0;
 
     if (turn == 0)
@@ -305,9 +317,9 @@ static void end_turn(struct gather *gather, const int round, const int slot, con
     for (int chunk = 0; chunk < CHUNKS; chunk++) {
         const struct span rows = rows_of(gather, plan->place, chunk, range);
         struct tensor sums[2], share[2];
-        pair_by_rows(gather, gather->sums[slot], rows.first - range.first, sums);
+        pair_by_rows(gather, gather->sums[slot], GRADIENTS, rows.first - range.first, sums);
         for (int n = 0; n < shares_of_turn(gather, turn) && rows.count > 0; n++) {
-            pair_by_rows(gather, gather->came, came_row, share);
+            pair_by_rows(gather, gather->came, GRADIENTS, came_row, share);
             move_pair(plan, KERNEL_ADD_FLOATS, rows.count, share, sums);
             came_row += rows.count;
         }
@@ -337,7 +349,7 @@ static void end_exchange(struct gather *gather, const struct backward_task *task
         struct tensor sums[2];
         if (rows.count == 0)
             continue;
-        pair_by_rows(gather, gather->sums[slot], rows.first - range.first, sums);
+        pair_by_rows(gather, gather->sums[slot], GRADIENTS, rows.first - range.first, sums);
         store_key_gradients(plan, task, (struct span){own_row(gather, chunk, rows), rows.count},
                             sums);
     }
@@ -368,8 +380,8 @@ static void take_gradients(struct gather *gather)
     if (mine > 0 && most / mine < (size_t)others)
         gather->turn = (int)(most / mine);
     gather->turn = gather->turn > 1 ? gather->turn : 1;
-    const size_t bytes = gradients_bytes(plan, most);
-    const size_t came = gradients_bytes(plan, mine * (size_t)gather->turn);
+    const size_t bytes = most * row_bytes(gather, GRADIENTS);
+    const size_t came = mine * (size_t)gather->turn * row_bytes(gather, GRADIENTS);
     gather->sums[0] = pool_take(plan, POOL_GRADIENTS, bytes);
     gather->sums[1] = gather->rounds > 1 ? pool_take(plan, POOL_GRADIENTS_NEXT, bytes) : NULL;
     gather->came = pool_take(plan, POOL_GRADIENTS_CAME, came);
@@ -386,14 +398,14 @@ void gather_backward(clattn_mpi_plan *plan, const struct backward_task *task)
     if (gather.rounds > 0)
         begin_round(&gather, 0, 0);
     for (int round = 0, slot = 0; round < gather.rounds; round++, slot = !slot) {
-        const size_t bytes = gradients_bytes(plan, round_of(&gather, round).count);
+        const size_t bytes = round_of(&gather, round).count * row_bytes(&gather, GRADIENTS);
         struct block block = block_of(&gather, round, slot);
         struct tensor sums[2];
         end_round(&gather, slot);
         if (round + 1 < gather.rounds)
             begin_round(&gather, round + 1, !slot);
         device_fill(plan, gather.sums[slot], bytes / sizeof(float), 0.0f);
-        pair_by_rows(&gather, gather.sums[slot], 0, sums);
+        pair_by_rows(&gather, gather.sums[slot], GRADIENTS, 0, sums);
         block.dk = sums[0];
         block.dv = sums[1];
         for (int chunk = 0; chunk < CHUNKS; chunk++)

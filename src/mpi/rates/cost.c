@@ -259,7 +259,8 @@ static struct span round_of_keys(const struct cost *c, const size_t first)
 {
     const size_t keys = whole_keys(c->whole);
     const double row = pair_bytes(c, 1, element_bytes_of(c->whole));
-    const size_t rows = rows_of_round(keys, (size_t)row, c->gather_bytes, c->partition->zigzag);
+    const size_t rows = rows_of_round(keys, step_of_rows((size_t)row, c->whole->operation),
+                                      c->gather_bytes, c->partition->zigzag);
 
     return (struct span){first, keys - first < rows ? keys - first : rows};
 }
