@@ -67,11 +67,14 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
  * for each unit. */
 static void adapt_to_cpu(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const size_t most = (size_t)64 << 10; /* of cosines and sines: a share of L2 */
+    const size_t most = (size_t)96 << 10; /* of cosines and sines: a share of L2 */
+    const size_t widest =
+        p->rotary == CLATTN_ROTARY_PAIRS ? 8 : 16; /* whose neighbours change places at once */
 
-    values[SIMD_WIDTH_INDEX] = dev->vector_width_float >= 8 ? 8 : 4;
+    values[SIMD_WIDTH_INDEX] =
+        dev->vector_width_float >= 8 ? ca_smaller(dev->vector_width_float, widest) : 4;
     values[WHOLE_ROWS_INDEX] = 1;
-    values[TOKENS_INDEX] = 16;
+    values[TOKENS_INDEX] = 64;
     while (values[TOKENS_INDEX] > 1 &&
            (shares(p, values, p->dim_qk) < (size_t)4 * dev->compute_units ||
             private_bytes(p, values) > most))

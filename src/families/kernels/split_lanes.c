@@ -68,15 +68,17 @@ static size_t smaller(const size_t x, const size_t y)
 /* What is in registers, and a tile, for so many rows: many rows make a vector of sums of scores,
  * and so do fewer where keys are unpacked. Eight sums of values hide what a multiply-add waits for;
  * of as many rows as there are, so that fewer values are kept for the next, and of whole turns, since
- * code for the rest of the columns takes registers, and time to compile. */
+ * code for the rest of the columns takes registers, and time to compile. Where vectors of 16 wait for memory,
+ * small rows, which quantized ones and those of pages are, are fetched from further ahead. */
 static void block_registers(const clattn_problem *p, size_t *values)
 {
     const size_t width = values[SIMD_WIDTH_INDEX], rows = values[BLOCK_M_INDEX];
     const int quantized_k = ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN;
-    const int staged = quantized_k || ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN ||
-                       ca_problem_dtype(p, CA_K) != CLATTN_F32 ||
+    const int quantized = quantized_k || ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
+    const int staged = quantized || ca_problem_dtype(p, CA_K) != CLATTN_F32 ||
                        ca_problem_dtype(p, CA_V) != CLATTN_F32;
-    const int few_columns = width > 4 && rows >= (quantized_k ? width / 4 : width);
+    const int few_columns = width > 4 && rows >= (quantized_k && width < 16 ? width / 4 : width);
+    const int waits = width == 16 && rows < 16; /* for memory rather than for arithmetic */
     const int square = rows >= 4 && (staged || width < 16);
     const int whole = ca_split_divide(p->dim_v, width) % 8 == 0;
 
@@ -86,7 +88,8 @@ static void block_registers(const clattn_problem *p, size_t *values)
     values[PV_VECTORS_INDEX] = width < 16 ? 8 / values[PV_ROWS_INDEX] : square ? 4 : 8;
     if (width < 16 && rows == 1 && !whole)
         values[PV_VECTORS_INDEX] = 4;
-    values[BLOCK_N_INDEX] = rows > 16 ? 32 : 16;
+    values[BLOCK_N_INDEX] = rows > 16 || (waits && quantized) ? 32 : 16;
+    values[PREFETCH_TILES_INDEX] = waits && (quantized || p->page_size) ? 2 : 1;
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
