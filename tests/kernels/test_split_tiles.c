@@ -180,6 +180,7 @@ Test(split_lanes, preference) {
 Test(split_tiles, refusals) {
     static const struct family_refusal refused[] = {
         {"fwd f32 q3 k5 d8 scores=raw", NULL, "never lie in memory"},
+        {"fwd f32 q3 k4294967297 d8 k=0.0.0.1 v=0.0.0.1 mask=k", NULL, "than 32 bits count"},
         {"fwd f32 q3 k5 d8", "LOAD_WIDTH=8", "loads of 32 bytes"},
         {"fwd f16 q3 k5 d8", "BLOCK_M=16 THREADS_D=8", "more rows than threads of a thread group"},
         {"fwd f16 q3 k1000 d8", "SPLIT_K=16", "fewer than 64 keys"},

@@ -31,7 +31,7 @@ static void fill_uniform(struct host_tensor *t, struct rng *r, const double most
     value_set(s->dtype, first(t), at, rng_uniform(r, -most, most));
 }
 
-/* Sometimes beyond both ends, where they are clamped. */
+/* Sometimes beyond both ends, and as far as a cl_int goes, where they are clamped. */
 static void fill_lengths(struct host_tensor *t, struct rng *r, const size_t seq)
 {
     if (!t->shape.present)
@@ -39,7 +39,7 @@ static void fill_lengths(struct host_tensor *t, struct rng *r, const size_t seq)
     for (size_t b = 0; b < t->shape.size[3]; b++) {
         cl_int length = (cl_int)rng_below(r, seq + 1);
         if (rng_one_in(r, 12))
-            length = -(cl_int)rng_below(r, 5);
+            length = RNG_PICK(r, -1, -4, INT32_MIN, INT32_MAX);
         else if (rng_one_in(r, 4))
             length = (cl_int)(seq + rng_below(r, 5));
         memcpy(first(t) + b * sizeof length, &length, sizeof length);
@@ -170,14 +170,14 @@ static void fill_lists(struct host_tensor *offsets, struct host_tensor *entries,
         const size_t rows = offsets->shape.size[3] - 1;
         cl_int offset = (cl_int)(rows ? p->max_blocks * d / rows : 0);
         if (hostile && rng_one_in(r, 6))
-            offset = RNG_PICK(r, -1, -1000000, (cl_int)p->max_blocks + 7, 2000000000, 0);
+            offset = RNG_PICK(r, -1, INT32_MIN, (cl_int)p->max_blocks + 7, INT32_MAX, 0);
         memcpy(first(offsets) + at * sizeof offset, &offset, sizeof offset);
     }
     EACH_ELEMENT(&entries->shape, b, h, i, d, at)
     {
         cl_int entry = columns ? (cl_int)rng_below(r, columns) : 0;
         if (hostile && rng_one_in(r, 6))
-            entry = RNG_PICK(r, -1, (cl_int)columns, (cl_int)columns + 40, -2000000000, 0x3fffffff);
+            entry = RNG_PICK(r, -1, (cl_int)columns, INT32_MAX, INT32_MIN, 0x3fffffff);
         if (full && rng_one_in(r, 2) && entry >= 0)
             entry |= CLATTN_BLOCK_FULL;
         memcpy(first(entries) + at * sizeof entry, &entry, sizeof entry);

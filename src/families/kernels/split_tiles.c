@@ -102,8 +102,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     (void)dev;
     if (p->scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";
-    if (ca_split_rows_per_kv_head(p) > CL_UINT_MAX)
-        return "more rows share a kv head than 32 bits count";
+    if (ca_split_rows_per_kv_head(p) > CL_UINT_MAX || p->seq_kv > CL_INT_MAX)
+        return "more rows or keys of a kv head than 32 bits count";
     return NULL;
 }
 
