@@ -94,7 +94,14 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
     return register_words(p, values) * sizeof(cl_uint);
 }
 
-/* Whether the registers hold even the least block of the device's own instruction. */
+static int is_quantized(const clattn_problem *p)
+{
+    return ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
+           ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
+}
+
+/* Whether the registers hold even the least block of the device's own instruction. Where operands are held
+ * twice, compilers were seen to spill it if rows have both places in pages and factors. */
 static int has_registers(const clattn_problem *p, const clattn_device_info *dev)
 {
     const size_t own = ca_instruction_of(dev);
@@ -103,7 +110,10 @@ static int has_registers(const clattn_problem *p, const clattn_device_info *dev)
                                         [BLOCK_N_INDEX] =
                                             ca_larger(16, ca_fragment_of(own)->others)};
 
-    return own == 0 || register_words(p, least) <= ca_fragment_of(own)->registers;
+    if (own == 0)
+        return 1;
+    return register_words(p, least) <= ca_fragment_of(own)->registers &&
+           !(ca_fragment_of(own)->replicas > 1 && p->page_size && is_quantized(p));
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -117,7 +127,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     if (p->dim_qk > 256 || p->dim_v > 256)
         return "outputs of dims over 256 exceed the registers";
     if (!has_registers(p, dev))
-        return "outputs of such a dim exceed the registers of the device's sub-groups";
+        return "outputs, or places and scales of rows, exceed the registers of the device's "
+               "sub-groups";
     return NULL;
 }
 
@@ -184,6 +195,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[Q_RESIDENT_INDEX] = 0;
         values[BLOCK_N_INDEX] = 32;
     }
+    if (is_quantized(p) && own != 0) /* factors of keys take registers as well */
+        values[BLOCK_N_INDEX] /= 2;
     if (own == 0) { /* small blocks: speed does not matter, and tests have small problems */
         values[SUB_GROUPS_INDEX] = 2;
         values[BLOCK_N_INDEX] = 32;
