@@ -2,6 +2,7 @@
 #include "tests/tuner/tune_program.h"
 
 #include <glob.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ pid_t tune_start(const char *program, const char *arguments)
     const pid_t child = fork();
     cr_assert(child >= 0);
     if (child == 0) {
+        signal(SIGINT, SIG_DFL); /* a shell's background jobs ignore it, and so do their children */
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
     }
