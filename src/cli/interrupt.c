@@ -11,8 +11,10 @@ const int ca_interrupt_numbers[CA_INTERRUPTS] = {SIGINT, SIGTERM, SIGHUP};
 static volatile sig_atomic_t interrupts; /* counted up to 2 */
 static double noticed;                   /* 0: not yet */
 static _Atomic(clattn_context *) making;
+static struct sigaction
+    replaced[CA_INTERRUPTS]; /* by end(): the default, or a driver's compiler's own */
 
-/* Ends the process as the signal does without a handler. */
+/* Ends the process as the signal does without this handler. */
 static void end(int signal_number)
 {
     clattn_context *context = atomic_load(&making);
@@ -20,6 +22,9 @@ static void end(int signal_number)
     if (context)
         ca_first_runs_excuse(&context->first_runs);
     signal(signal_number, SIG_DFL);
+    for (size_t n = 0; n < CA_INTERRUPTS; n++)
+        if (context && ca_interrupt_numbers[n] == signal_number)
+            sigaction(signal_number, &replaced[n], NULL);
     raise(signal_number); /* delivered when the handler returns */
 }
 
@@ -84,15 +89,27 @@ void ca_interrupt_excuses(clattn_context *context)
 {
     struct sigaction action;
 
-    atomic_store(&making, context);
+    if (!context)
+        atomic_store(&making, NULL);
     for (size_t n = 0; n < CA_INTERRUPTS; n++) {
         const int number = ca_interrupt_numbers[n];
-        if (sigaction(number, NULL, &action) != 0 || action.sa_handler != (context ? SIG_DFL : end))
+        if (sigaction(number, NULL, &action) != 0)
             continue;
-        action = (struct sigaction){.sa_handler = context ? end : SIG_DFL};
+        if (!context) {
+            if (action.sa_handler == end)
+                sigaction(number, &replaced[n], NULL);
+            continue;
+        }
+        if (action.sa_handler == SIG_IGN || action.sa_handler == interrupt ||
+            action.sa_handler == count || action.sa_handler == end)
+            continue;
+        replaced[n] = action;
+        action = (struct sigaction){.sa_handler = end};
         sigemptyset(&action.sa_mask);
         sigaction(number, &action, NULL);
     }
+    if (context)
+        atomic_store(&making, context);
 }
 
 bool ca_interrupted(void)

@@ -69,10 +69,11 @@ int ca_first_run_begin(struct ca_first_runs *runs, struct ca_first_run *run, cha
         return count > 0 ? count - 1 : 0;
     }
     run->descriptor = descriptor;
+    enter(runs, run, count); /* first: a signal may come at any moment from now on */
     if (count <= CA_FIRST_RUN_DEATHS && !write_count(descriptor, count + 1))
         ca_first_run_end(run);
-    else
-        enter(runs, run, count);
+    else if (run->slot && atomic_load(run->slot) != run->entry) /* excused meanwhile */
+        write_count(descriptor, count);
     return count;
 }
 

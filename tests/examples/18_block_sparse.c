@@ -1,9 +1,7 @@
 /* 18: block-sparse attention. A window around each token and a few global ones, as in Longformer: the blocks
  * that some query sees are listed, nothing else is computed. The answer is that of a mask of these blocks. */
-#include <clattn/clattn.h>
+#include "example.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { SEQ = 512, DIM = 32, BLOCK = 32, ROWS = SEQ / BLOCK };
 
@@ -12,11 +10,9 @@ int main(void)
     static float q[SEQ * DIM], k[SEQ * DIM], v[SEQ * DIM], sparse[SEQ * DIM], masked[SEQ * DIM];
     static unsigned char mask[SEQ * SEQ];
     cl_int offsets[ROWS + 1], entries[ROWS * ROWS];
-    clattn_context *context;
+    clattn_context *context = open_context();
     double worst = 0.0;
 
-    if (clattn_context_create_default(NULL, NULL, &context) != CLATTN_SUCCESS)
-        return 1;
     for (int n = 0; n < SEQ * DIM; n++) {
         q[n] = (float)sin(n * 0.37);
         k[n] = (float)cos(n * 0.91);
