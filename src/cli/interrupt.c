@@ -11,8 +11,8 @@ const int ca_interrupt_numbers[CA_INTERRUPTS] = {SIGINT, SIGTERM, SIGHUP};
 static volatile sig_atomic_t interrupts; /* counted up to 2 */
 static double noticed;                   /* 0: not yet */
 static _Atomic(clattn_context *) making;
-static struct sigaction
-    replaced[CA_INTERRUPTS]; /* by end(): the default, or a driver's compiler's own */
+/* By end(): the default, or what a driver's compiler has put there. */
+static struct sigaction replaced[CA_INTERRUPTS];
 
 /* Ends the process as the signal does without this handler. */
 static void end(int signal_number)
@@ -21,9 +21,8 @@ static void end(int signal_number)
 
     if (context)
         ca_first_runs_excuse(&context->first_runs);
-    signal(signal_number, SIG_DFL);
     for (size_t n = 0; n < CA_INTERRUPTS; n++)
-        if (context && ca_interrupt_numbers[n] == signal_number)
+        if (ca_interrupt_numbers[n] == signal_number)
             sigaction(signal_number, &replaced[n], NULL);
     raise(signal_number); /* delivered when the handler returns */
 }
@@ -85,31 +84,29 @@ unsigned ca_interrupts(void)
     return (unsigned)interrupts;
 }
 
+static bool is_ours(const struct sigaction *action)
+{
+    return action->sa_handler == interrupt || action->sa_handler == count ||
+           action->sa_handler == end;
+}
+
 void ca_interrupt_excuses(clattn_context *context)
 {
-    struct sigaction action;
+    struct sigaction ending = {.sa_handler = end}, action;
 
-    if (!context)
-        atomic_store(&making, NULL);
+    sigemptyset(&ending.sa_mask);
+    atomic_store(&making, context);
     for (size_t n = 0; n < CA_INTERRUPTS; n++) {
         const int number = ca_interrupt_numbers[n];
         if (sigaction(number, NULL, &action) != 0)
             continue;
-        if (!context) {
-            if (action.sa_handler == end)
-                sigaction(number, &replaced[n], NULL);
-            continue;
+        if (!context && action.sa_handler == end) {
+            sigaction(number, &replaced[n], NULL);
+        } else if (context && action.sa_handler != SIG_IGN && !is_ours(&action)) {
+            replaced[n] = action;
+            sigaction(number, &ending, NULL);
         }
-        if (action.sa_handler == SIG_IGN || action.sa_handler == interrupt ||
-            action.sa_handler == count || action.sa_handler == end)
-            continue;
-        replaced[n] = action;
-        action = (struct sigaction){.sa_handler = end};
-        sigemptyset(&action.sa_mask);
-        sigaction(number, &action, NULL);
     }
-    if (context)
-        atomic_store(&making, context);
 }
 
 bool ca_interrupted(void)
