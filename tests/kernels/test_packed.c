@@ -144,23 +144,10 @@ ParameterizedTest(size_t *number, packed, starts_may_hold_anything) {
         "fwd f32 b3 h2/1 q1 k200 d32 totalkv=300 lse",
         "fwd f32 b3 h2/1 q1 k200 d32 totalkv=300 lse dropout=0.25",
     };
-    const char *family = clattn_family_name(CLATTN_FORWARD, *number);
-    struct fixture f;
 
     unoptimised();
-    fixture_open(&f);
-    fixture_need_groups_of(&f, family);
-    for (size_t n = 0; n < sizeof problems / sizeof *problems; n++)
-        for (uint64_t seed = 1; seed <= 8; seed++) {
-            struct trial t = {.problem = fixture_problem(family_text(family, problems[n])),
-                              .family = family,
-                              .seed = seed};
-            const clattn_plan_options options = {.struct_size = sizeof options, .family = family};
-            if (n < 2 ||
-                clattn_plan_supports(f.context, &t.problem, &options, NULL, 0) == CLATTN_SUCCESS)
-                trial_pass(&f, &t);
-        }
-    fixture_close(&f);
+    trials_pass(clattn_family_name(CLATTN_FORWARD, *number), problems,
+                sizeof problems / sizeof *problems, 2, 8);
 }
 
 /* Gradients: guard bands, rows of no sequence that stay as they were, each element against double

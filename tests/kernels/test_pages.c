@@ -139,23 +139,10 @@ ParameterizedTest(size_t *number, pages, tables_may_hold_anything) {
         "fwd f32 b2 h4/1 q3 k100 d32 page=8 pages=9 blocks=2x20:12 mask=qk klen lse",
         "fwd f32 b2 h2/1 q5 k70 d32 page=16 pages=6 window=20,* klen scores=bias",
     };
-    const char *family = clattn_family_name(CLATTN_FORWARD, *number);
-    struct fixture f;
 
     unoptimised();
-    fixture_open(&f);
-    fixture_need_groups_of(&f, family);
-    for (size_t n = 0; n < sizeof problems / sizeof *problems; n++)
-        for (uint64_t seed = 1; seed <= 6; seed++) {
-            struct trial t = {.problem = fixture_problem(family_text(family, problems[n])),
-                              .family = family,
-                              .seed = seed};
-            const clattn_plan_options options = {.struct_size = sizeof options, .family = family};
-            if (n == 0 ||
-                clattn_plan_supports(f.context, &t.problem, &options, NULL, 0) == CLATTN_SUCCESS)
-                trial_pass(&f, &t);
-        }
-    fixture_close(&f);
+    trials_pass(clattn_family_name(CLATTN_FORWARD, *number), problems,
+                sizeof problems / sizeof *problems, 1, 6);
 }
 
 /* ---- what a developer is told ------------------------------------------------------------------ */

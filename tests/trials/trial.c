@@ -2,6 +2,7 @@
 
 #include "bench/reference/gradients.h"
 #include "bench/reference/row.h"
+#include "tests/support/families.h"
 #include "tests/support/rng.h"
 #include "tests/support/shared_memory.h"
 #include "tests/support/storage.h"
@@ -314,4 +315,24 @@ void trial_pass(struct fixture *f, struct trial *t)
     trial_run(f, t);
     trial_check(t);
     trial_free(t);
+}
+
+void trials_pass(const char *family, const char *const *problems, const size_t count,
+                 const size_t certain, const uint64_t seeds)
+{
+    const clattn_plan_options options = {.struct_size = sizeof options, .family = family};
+    struct fixture f;
+
+    fixture_open(&f);
+    fixture_need_groups_of(&f, family);
+    for (size_t n = 0; n < count; n++)
+        for (uint64_t seed = 1; seed <= seeds; seed++) {
+            struct trial t = {.problem = fixture_problem(family_text(family, problems[n])),
+                              .family = family,
+                              .seed = seed};
+            if (n < certain ||
+                clattn_plan_supports(f.context, &t.problem, &options, NULL, 0) == CLATTN_SUCCESS)
+                trial_pass(&f, &t);
+        }
+    fixture_close(&f);
 }

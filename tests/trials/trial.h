@@ -63,4 +63,9 @@ void trial_check(const struct trial *t);
 /* All of it. */
 void trial_pass(struct fixture *f, struct trial *t);
 
+/* Likewise trials of problems, `seeds` of each, by one family (with the dtype that it takes): the first `certain` are ones
+ * for every family, the others count where they are supported. */
+void trials_pass(const char *family, const char *const *problems, size_t count, size_t certain,
+                 uint64_t seeds);
+
 #endif
