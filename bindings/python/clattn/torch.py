@@ -52,10 +52,17 @@ def _room(q: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
             q.new_empty((batch, heads, seq), dtype=torch.float32))
 
 
+def _expect_four(**tensors: Tensor) -> None:
+    for name, tensor in tensors.items():
+        if tensor.dim() != 4:
+            raise Refused(f"{name} has {tensor.dim()} dimensions, but must have 4: batch, heads, sequence and dim")
+
+
 @torch.library.custom_op("clattn::attention", mutates_args=(), device_types="cpu")
 def _forward_op(q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], bias: Optional[Tensor],
                 sinks: Optional[Tensor], seed: Optional[Tensor], causal: bool, scale: Optional[float],
                 softcap: Optional[float], dropout: float) -> Tuple[Tensor, Tensor]:
+    _expect_four(q=q, k=k, v=v)
     o, lse = _room(q, v)
     _attention(_plain(q), _plain(k), _plain(v), out=o, lse=lse,
                **_options(mask, bias, sinks, seed, causal, scale, softcap, dropout))
@@ -64,6 +71,7 @@ def _forward_op(q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], bias: O
 
 @_forward_op.register_fake
 def _(q, k, v, mask, bias, sinks, seed, causal, scale, softcap, dropout):
+    _expect_four(q=q, k=k, v=v)
     return _room(q, v)
 
 
@@ -79,6 +87,7 @@ def _backward_op(d_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: T
                  bias: Optional[Tensor], sinks: Optional[Tensor], seed: Optional[Tensor], causal: bool,
                  scale: Optional[float], softcap: Optional[float], dropout: float, dbias: bool,
                  dsinks: bool) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    _expect_four(d_o=d_o, q=q, k=k, v=v, o=o)
     made = _gradients(q, k, v, bias if dbias else None, sinks if dsinks else None)
     options = _options(mask, bias.contiguous() if dbias and bias is not None else bias, sinks, seed, causal, scale, softcap, dropout)
     further = [name for name, wanted in (("bias", dbias), ("sinks", dsinks)) if wanted]
@@ -105,11 +114,48 @@ def _derive(ctx, d_o, _dlse):
     if d_o is None:
         return (None,) * 11
     dbias, dsinks = ctx.needs_input_grad[4], ctx.needs_input_grad[5]
-    dq, dk, dv, db, ds = _backward_op(d_o, *ctx.saved_tensors, *ctx.options, dbias, dsinks)
+    derive = _TransformedBackward.apply if _is_transformed() else _backward_op
+    dq, dk, dv, db, ds = derive(d_o, *ctx.saved_tensors, *ctx.options, dbias, dsinks)
     return dq, dk, dv, None, db if dbias else None, ds if dsinks else None, None, None, None, None, None
 
 
 _forward_op.register_autograd(_derive, setup_context=_keep)
+
+
+class _Transformed(torch.autograd.Function):
+    """The operator under torch.func's transforms, which do not see what register_autograd() registered."""
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*inputs):
+        return _forward_op(*inputs)
+
+    setup_context = staticmethod(_keep)
+    backward = staticmethod(_derive)
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        raise Refused("query, key or value has a tangent of forward-mode differentiation, which clattn does not compute")
+
+
+class _TransformedBackward(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*inputs):
+        return _backward_op(*inputs)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise Refused("query, key or value: gradients of gradients are wanted, which clattn does not compute")
+
+
+def _is_transformed() -> bool:
+    return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
 
 
 def _has_tangent(tensor: Tensor) -> bool:
@@ -210,8 +256,9 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tenso
         attn_mask = _mask_like(attn_mask, lead, q.shape[-2], k.shape[-2])
     additive = attn_mask is not None and attn_mask.dtype != torch.bool
     seed = torch.randint(0, 2 ** 63 - 1, (), dtype=torch.int64) if dropout_p > 0.0 else None
-    o, _ = _forward_op(q, k, v, None if additive else attn_mask, attn_mask if additive else None, sinks, seed, is_causal,
-                       scale, softcap, dropout_p)
+    attend = _Transformed.apply if _is_transformed() else _forward_op
+    o, _ = attend(q, k, v, None if additive else attn_mask, attn_mask if additive else None, sinks, seed, is_causal, scale,
+                  softcap, dropout_p)
     return o.reshape(lead + o.shape[-2:])
 
 

@@ -171,9 +171,40 @@ def test_gradients_of_gradients_say_that_there_are_none():
         gradient.sum().backward()
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_transforms_of_torch_func_give_gradients_for_each_sample():
+    q, k, v, mask = rand(3, 2, 2, 6, 16), rand(2, 2, 9, 16), rand(2, 2, 9, 16), rand(6, 9)
+
+    def wanted(attention):
+        def loss(q, k, v, mask):
+            return attention(q, k, v, mask).square().sum()
+        return torch.func.vmap(torch.func.grad(loss, argnums=(0, 1, 2, 3)), in_dims=(0, None, None, None))(q, k, v, mask)
+
+    for got, want in zip(wanted(ours), wanted(theirs)):
+        same(got, want)
+
+
+def test_what_transforms_of_torch_func_cannot_have_is_refused():
+    q = rand(2, 3, 6, 16)
+
+    def loss(x):
+        return ours(x, x, x).square().sum()
+
+    with pytest.raises(RuntimeError, match="has a tangent of forward-mode"):
+        torch.func.hessian(loss)(q)
+    with pytest.raises(RuntimeError, match="gradients of gradients are wanted"):
+        torch.func.grad(lambda x: torch.func.grad(loss)(x).sum())(q)
+
+
 def test_the_operators_keep_the_rules_of_torch_library():
     q, k, v = (rand(2, 3, n, 16, grad=True) for n in (6, 9, 9))
     torch.library.opcheck(torch.ops.clattn.attention, (q, k, v, None, rand(6, 9, grad=True), None, None, False, None, None, 0.0))
+
+
+def test_the_operator_itself_names_what_has_other_dimensions():
+    q = rand(2, 3, 6, 16)
+    with pytest.raises(RuntimeError, match="k has 3 dimensions, but must have 4"):
+        torch.ops.clattn.attention(q, q[0], q, None, None, None, None, False, None, None, 0.0)
 
 
 def test_compiled_without_a_break():
