@@ -363,23 +363,6 @@ Test(trust_case, bounded_memory) {
         }
 }
 
-/* The same by the public call, before anything is built; without self-checks nothing is refused. */
-Test(trust_case, too_large_dims) {
-    const clattn_problem p = fixture_problem("fwd f32 q1 d1048576");
-    char reason[512];
-    struct fixture f;
-
-    fixture_open_checked(&f, "");
-    cr_expect(clattn_plan_supports(f.context, &p, NULL, reason, sizeof reason) ==
-              CLATTN_UNSUPPORTED);
-    cr_expect(strstr(reason, "1048576") && strstr(reason, "64 MiB"), "%s", reason);
-    fixture_close(&f);
-    fixture_open(&f);
-    cr_expect(clattn_plan_supports(f.context, &p, NULL, reason, sizeof reason) == CLATTN_SUCCESS,
-              "%s", reason);
-    fixture_close(&f);
-}
-
 /* Where nothing is seen, o is exactly 0. */
 Test(trust_case, rows_that_see_nothing) {
     const clattn_problem parsed = fixture_problem("fwd f32 q3 k4 d8 causal=-2 lse");
