@@ -36,27 +36,32 @@ static clattn_status make(struct fixture *f, const char *family, clattn_plan **p
 }
 
 /* The results of the self-check are read back; a lie there stands for a miscompiled kernel. */
-static void refuse_forced(const clattn_operation operation, const char *text)
+static void refuse(const char *text, const char *family)
 {
     struct fixture f;
     clattn_plan *plan = (clattn_plan *)(void *)&f;
-    const char *family;
     char alive[256];
 
-    for (size_t n = 0; (family = clattn_family_name(operation, n)) != NULL; n++) {
-        if (!family_takes_f32(family))
-            continue;
-        fixture_open_checked(&f, "");
-        fixture_need_groups_of(&f, family);
-        const long objects = faults_objects_alive(alive, sizeof alive);
-        faults_arm(FAULT_LIE, 0, 0);
-        const clattn_status status = make_for(&f, text, family, &plan);
-        cr_assert(faults_disarm() != NULL, "%s was not checked", family);
-        cr_assert(status == CLATTN_MISCOMPILED, "%s: %s", family, clattn_status_string(status));
-        cr_assert(plan == NULL && f.log.errors > 0);
-        cr_assert(faults_objects_alive(alive, sizeof alive) - objects <= 1, "%s", alive);
-        fixture_close(&f);
-    }
+    fixture_open_checked(&f, "");
+    fixture_need_groups_of(&f, family);
+    const long objects = faults_objects_alive(alive, sizeof alive);
+    faults_arm(FAULT_LIE, 0, 0);
+    const clattn_status status = make_for(&f, text, family, &plan);
+    cr_assert(faults_disarm() != NULL, "%s was not checked", family);
+    cr_assert(status == CLATTN_MISCOMPILED, "%s, %s: %s", text, family,
+              clattn_status_string(status));
+    cr_assert(plan == NULL && f.log.errors > 0);
+    cr_assert(faults_objects_alive(alive, sizeof alive) - objects <= 1, "%s", alive);
+    fixture_close(&f);
+}
+
+static void refuse_forced(const clattn_operation operation, const char *text)
+{
+    const char *family;
+
+    for (size_t n = 0; (family = clattn_family_name(operation, n)) != NULL; n++)
+        if (family_takes_f32(family))
+            refuse(text, family);
 }
 
 Test(trust, a_forced_family_is_refused) {
@@ -65,6 +70,34 @@ Test(trust, a_forced_family_is_refused) {
 
 Test(trust, a_forced_family_of_gradients_is_refused) {
     refuse_forced(CLATTN_BACKWARD, gradients_text);
+}
+
+/* What serves: starts, pages, block lists, appends and merges. Right kernels are trusted, too. */
+Test(trust, what_serves_is_checked) {
+    static const char *const problems[][2] = {
+        {"fused_lanes", "fwd f32 b3 h4/2 q9 k30 d16 totalq=20 totalkv=70 causal=br lse"},
+        {"split_lanes", "fwd f32 b2 h2/1 q3 k70 d64 kcache=q8_0 vcache=q4_0 page=16 pages=7 klen"},
+        {"fused_lanes", "fwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
+        {"backward_lanes", "bwd f32 b3 h4/2 q9 k30 d16 totalq=20 totalkv=70 causal=br"},
+        {"backward_lanes", "bwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h"},
+        {"append_tokens",
+         "append f16 b2 h4/2 q5 k20 d48 cache=bf16 slots pos rope=halves:32:500 queries"},
+        {"append_tokens",
+         "append f32 b2 h4/2 q5 k40 d64 kcache=q8_0 vcache=q4_0 page=16 pages=6 klen"},
+        {"merge_rows", "merge f16 b2 h3 q5 d20 n3 accumulate"},
+    };
+
+    for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
+        struct fixture f;
+        clattn_plan *plan;
+        fixture_open_checked(&f, "");
+        fixture_need_groups_of(&f, problems[n][0]);
+        cr_expect(make_for(&f, problems[n][1], problems[n][0], &plan) == CLATTN_SUCCESS, "%s: %s",
+                  problems[n][1], f.log.last);
+        clattn_plan_release(plan);
+        fixture_close(&f);
+        refuse(problems[n][1], problems[n][0]);
+    }
 }
 
 Test(trust, the_next_family_is_tried) {

@@ -39,6 +39,11 @@ ParameterizedTestParameters(trust_case, answers) {
         {"fwd f32 h2 q6 k20 d32/96 k=sbhd v=bshd kcache=q4_0 vcache=q8_0 klen"},
         {"fwd f32 b2 h4/2 q6 k20 d16 kcache=f16 vcache=f16 bias=f16:qk causal=br lse"},
         {"fwd f16 h2 q6 k20 d20/9 v=bshd o=bshd kcache=bf16 vcache=f32 odtype=f32 klen"},
+        {"fwd f32 b3 h4/2 q5 k20 d16 totalq=14 totalkv=50 causal=br lse"},
+        {"fwd f32 b2 h4/2 q5 k37 d32 page=8 pages=11 causal=br klen sinks lse"},
+        {"fwd f32 b2 h2/1 q3 k70 d64 kcache=q8_0 vcache=q4_0 page=16 pages=7 klen"},
+        {"fwd f32 b2 h2 q12 k40 d16 blocks=3x7:20 mask=qk lse"},
+        {"fwd f32 b2 h4/1 q3 k100 d32 page=8 pages=20 blocks=2x20:12 mask=qk klen lse"},
     };
     return cr_make_param_array(struct text, texts, sizeof texts / sizeof *texts);
 }
