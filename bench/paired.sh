@@ -47,7 +47,7 @@ time_one() {
         "$2" > "$work/said" 2>&1 < /dev/null || { sed "s|^|$1: |" "$work/said" >&2; return 1; }
     "$new/bench/clattn-bench" compare --csv - "$work/run.json" \
         "$work/run.json" |
-        awk -F , 'NR == 1 { for (n = 1; n <= NF; n++) at[$n] = n } NR == 2 { print $at["ms"] }'
+        awk -F , '{ gsub(/"[^"]*"/, "") } NR == 1 { for (n = 1; n <= NF; n++) at[$n] = n } NR == 2 { print $at["ms"] }'
 }
 
 slower=0

@@ -18,6 +18,7 @@ static const char *const appends[] = {
     "append f32 b3 h4/2 q7 k30 d64 cache=f16 page=4 pages=30 klen rope=pairs:64:500000 "
     "queries=inplace",
     "append bf16 b2 h2/2 q5 k20 d33/7 page=8 pages=9 slots",
+    "append f32 b2 h4/2 q5 k20 d64 pos klen rope=halves:64:tables:90 queries",
 };
 
 static const char *const merges[] = {
@@ -100,7 +101,9 @@ static struct append_view append_view(const struct ca_trust_case *c)
         .kv_lengths = (const void *)first(c, CA_KV_LENGTHS),
         .positions = (const void *)first(c, CA_MASK),
         .slots = (const void *)first(c, CA_Q_LENGTHS),
-        .page_table = (const void *)first(c, CA_PAGE_TABLE)};
+        .page_table = (const void *)first(c, CA_PAGE_TABLE),
+        .cos = (const void *)first(c, CA_SLOPES),
+        .sin = (const void *)first(c, CA_SINKS)};
 }
 
 static size_t at(const size_t strides[4], size_t b, size_t h, size_t i, size_t d)

@@ -1,4 +1,5 @@
 /* What candidates are judged by: right answers, and seeing what is wrong. No device. */
+#include "bench/reference/gradients.h"
 #include "bench/reference/row.h"
 #include "problem/problem.h"
 #include "reference/trust_case.h"
@@ -88,6 +89,64 @@ ParameterizedTest(struct text *t, trust_case, answers) {
     }
     reference_row_close(&row);
     ca_trust_case_free(&c);
+}
+
+/* Some elements of a gradient, `count` for each of the judged rows or keys; NULL: all `num_judged`. Zeros of f16
+ * are judged with half of the smallest number. Errors of sums are added up here, their squares by the reference. */
+static void expect_gradient(const struct ca_bounded *got, const struct bounded *want,
+                            const size_t *judged, size_t num_judged, size_t count, const char *name,
+                            clattn_dtype dtype)
+{
+    for (size_t n = 0; got && n < num_judged * count; n++) {
+        const size_t index = (judged ? judged[n / count] : n / count) * count + n % count;
+        struct bounded expected = want[index];
+        expected.bound = fmax(expected.bound, dtype == CLATTN_F16 ? 0x1p-25 : 0.0);
+        if (got[n].bound > expected.bound && got[n].bound < (judged ? 4.0 : 64.0) * expected.bound)
+            expected.bound = got[n].bound;
+        expect_same(&got[n], &expected, name, index);
+    }
+}
+
+static void expect_gradients(const struct ca_trust_case *c)
+{
+    const clattn_problem *p = &c->problem;
+    const struct ca_gradients *g = c->gradients;
+    struct tensor_view view = {.dropout_seed = CA_TRUST_SEED, .dropout_offset = CA_TRUST_STREAM};
+    struct reference_gradients want;
+
+    for (size_t n = 0; n < NUM_TENSORS; n++)
+        view.at[n] = c->bytes[n] ? c->bytes[n] + CA_TRUST_GUARD : NULL;
+    cr_assert(reference_gradients_open(p, &view, &want));
+    expect_gradient(g->dq, want.at[TENSOR_DQ], c->rows, c->num_rows, p->dim_qk, "dq", p->dtype);
+    expect_gradient(g->dbias, want.at[TENSOR_DBIAS], c->rows, c->num_rows, p->seq_kv, "dbias",
+                    p->bias_dtype);
+    expect_gradient(g->dk, want.at[TENSOR_DK], g->keys, g->num_keys, p->dim_qk, "dk", p->dtype);
+    expect_gradient(g->dv, want.at[TENSOR_DV], g->keys, g->num_keys, p->dim_v, "dv", p->dtype);
+    expect_gradient(g->dslopes, want.at[TENSOR_DSLOPES], NULL, p->heads, 1, "dslopes", CLATTN_F32);
+    expect_gradient(g->dsinks, want.at[TENSOR_DSINKS], NULL, p->heads, 1, "dsinks", CLATTN_F32);
+    reference_gradients_close(&want);
+}
+
+/* Sums over all rows are in the hostile case alone. */
+Test(trust_case, answers_of_gradients) {
+    static const char *const texts[] = {
+        "bwd f32 b2 h2 q5 k9 d8/12 causal=br alibi sinks bias=f32:bhqk dbias dslopes dsinks",
+        "bwd f16 b2 h4/2 q7 k12 d16 softcap=2 mask=bk klen qlen strict",
+        "bwd bf16 h3 q9 k17 d6 window=4,* sinks dropout=0.25 dsinks",
+        "bwd f32 b2 h2 q12 k40 d16 blocks=3x7:20 mask=qk",
+    };
+
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+        const clattn_problem parsed = fixture_problem(texts[t]), p = ca_problem_normal(&parsed);
+        struct ca_trust_case c;
+        cr_assert(ca_trust_case_make_ordinary(&c, &p));
+        expect_gradients(&c);
+        ca_trust_case_free(&c);
+        cr_assert(ca_trust_case_make(&c, &p, NULL, NULL));
+        cr_expect(!p.dsinks == !c.gradients->dsinks && !p.dslopes == !c.gradients->dslopes);
+        expect_gradients(&c);
+        ca_trust_case_free(&c);
+    }
 }
 
 /* First, last and spread; a quarter of the mask hides, lengths are at least a half. */

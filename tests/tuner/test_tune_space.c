@@ -5,6 +5,8 @@
 #include "problem/problem.h"
 #include "tests/support/fixture.h"
 #include "tests/support/profiles.h"
+#include "tests/trials/append_trial.h"
+#include "tests/trials/merge_trial.h"
 #include "tests/trials/random_problem.h"
 #include "tune/tune.h"
 #include "tune/tune_space.h"
@@ -79,6 +81,22 @@ Test(tune_space, holds_what_fits_and_nothing_else) {
     ca_space_destroy(two);
 }
 
+/* Of attention in most rounds, else an append or a merge. */
+static clattn_problem draw(struct rng *rng, size_t round)
+{
+    static const char *const bases[] = {"append f32 q1 k1 d8 cache=f16 klen slots",
+                                        "append f16 q1 k1 d64 kcache=q8_0 vcache=q4_0 page=16 "
+                                        "pages=1 klen rope=halves:30:500 queries",
+                                        "merge f32 q1 d8 n2", "merge bf16 q1 d8 n2 accumulate"};
+    clattn_problem base;
+
+    if (round % 4 != 3)
+        return random_problem(rng);
+    const size_t choice = round / 4 % 4;
+    base = fixture_problem(bases[choice]);
+    return choice < 2 ? append_trial_draw(rng, &base) : merge_trial_draw(rng, &base);
+}
+
 /* On devices of any kind the untuned candidate passes the check that all others must pass. */
 Test(tune_space, what_a_family_suggests_fits) {
     static const unsigned widths[] = {1, 2, 4, 8, 16}, units[] = {1, 4, 256};
@@ -92,7 +110,7 @@ Test(tune_space, what_a_family_suggests_fits) {
 
     devices[0] = device();
     for (size_t round = 0; round < 180 * num_devices; round++) {
-        const clattn_problem drawn = random_problem(&rng);
+        const clattn_problem drawn = draw(&rng, round);
         if (clattn_problem_check(&drawn, NULL, 0) != CLATTN_SUCCESS)
             continue;
         const clattn_problem p = ca_problem_normal(&drawn);
@@ -113,7 +131,8 @@ Test(tune_space, what_a_family_suggests_fits) {
                                         reason, sizeof reason),
                       "%s: %s", family->name, reason);
             /* Of groups or local memory that are too small reject() tells, not unsupported(). */
-            if (family != &ca_fused_lanes &&
+            if (family != &ca_fused_lanes && p.operation != CLATTN_APPEND &&
+                p.operation != CLATTN_MERGE &&
                 (dev.max_work_group_size < 256 || dev.local_memory_bytes < 48 << 10))
                 continue;
             const char *why =
