@@ -74,6 +74,14 @@ Test(append_problem, options_that_are_refused) {
     p.cache_dtype = (clattn_dtype)3;
     cr_expect(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM);
     cr_expect(strstr(reason, "cache_dtype is 3") != NULL, "%s", reason);
+    p = fixture_problem("append f32 q1 k8 d8");
+    p.accumulate = 1;
+    cr_expect(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM);
+    cr_expect(strstr(reason, "an append has no accumulate") != NULL, "%s", reason);
+    p = fixture_problem("append f32 q1 k8 d8 rope=pairs:8:tables:90");
+    p.rotary_length = CA_MAX_SIZE + 1;
+    cr_expect(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM);
+    cr_expect(strstr(reason, "rotary_length is") != NULL, "%s", reason);
 }
 
 Test(append_problem, operations_and_classes) {
@@ -85,6 +93,8 @@ Test(append_problem, operations_and_classes) {
          "append f16 b1 h1 q1 k4096 d64 cache=f32 rope=pairs:8:10000 queries"},
         {"append f32 h2 q3 k7 d32 kcache=q4_0 dv=448.224.32.1 slots",
          "append f32 b1 h2 q4 k8 d32 kcache=q4_0 slots"},
+        /* A buffer has at most 2^48 elements. */
+        {"append f32 h9 q1 k2049 d8589934592", "append f32 b1 h8 q1 k2048 d8589934592"},
     };
     const clattn_problem p =
         fixture_problem("append f32 b2 h4/2 q3 k9 d64 rope=pairs:20:10 queries");
