@@ -294,10 +294,7 @@ void fused_mma(PARAMETERS_fused_mma)
         struct keys keys = find_keys(a, at, block, block.begin PAGES_ARG), next;
         int number = 0; /* of the tile, even or odd */
         clear_rows(row_max, row_sum, seen, out);
-        LIST_PLACES(block.b, keys, number);
-#if PAGE_SIZE
-        LOCAL_BARRIER(); /* the places are complete */
-#endif
+        LIST_FIRST_PLACES(block.b, keys, number);
         if (HAS_COPIES && keys.j0 < block.end)
             STAGE_KEYS(keys, number);
         for (; keys.j0 < block.end; keys = next, number = 1 - number) {

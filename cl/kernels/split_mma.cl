@@ -381,10 +381,7 @@ void split(PARAMETERS_split)
     do {
         struct keys keys = find_keys(a, at, &task, task.begin, 0, seen_tiles PAGES_ARG), next;
         clear_rows(row_max, row_sum, seen, out);
-        LIST_PLACES(task.b, keys, keys.number);
-#if PAGE_SIZE
-        LOCAL_BARRIER(); /* the places are complete */
-#endif
+        LIST_FIRST_PLACES(task.b, keys, keys.number);
         if (COPIES_AHEAD && keys.j0 < task.end)
             STAGE_KEYS(keys, 0);
         for (; keys.j0 < task.end; keys = next) {

@@ -23,9 +23,14 @@ INLINE void list_places(SHAPE_PARAMS, const long b, const long j0, const int cou
 }
 #define LIST_PLACES(b, keys, number)                                                               \
     list_places(a, at, b, (keys).j0, (keys).count, number, places PAGES_ARG)
+/* Those of the first tile, complete at once. */
+#define LIST_FIRST_PLACES(b, keys, number)                                                         \
+    LIST_PLACES(b, keys, number);                                                                  \
+    LOCAL_BARRIER()
 #else
 #define PLACES 1
 #define LIST_PLACES(b, keys, number) ((void)0)
+#define LIST_FIRST_PLACES(b, keys, number) ((void)0)
 #define KV_PLACES(all, number, is_v) ((const __local long *)0)
 #define FROM_KEY(j, stride) ((j) * (stride)[2])
 #endif
