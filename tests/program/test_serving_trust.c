@@ -15,8 +15,8 @@ TestSuite(serving_trust, .timeout = 60);
 static const char *const appends[] = {
     "append f32 b2 h4/2 q5 k20 d64/40 klen",
     "append f16 b2 h4/2 q5 k20 d48 cache=bf16 slots pos rope=halves:32:10000 queries",
-    "append f32 b3 h4/2 q7 k30 d64 cache=f16 page=4 pages=30 klen rope=pairs:64:500000 "
-    "queries=inplace",
+    ("append f32 b3 h4/2 q7 k30 d64 cache=f16 page=4 pages=30 klen rope=pairs:64:500000 "
+     "queries=inplace"),
     "append bf16 b2 h2/2 q5 k20 d33/7 page=8 pages=9 slots",
     "append f32 b2 h4/2 q5 k20 d64 pos klen rope=halves:64:tables:90 queries",
 };

@@ -85,8 +85,8 @@ Test(tune_space, holds_what_fits_and_nothing_else) {
 static clattn_problem draw(struct rng *rng, size_t round)
 {
     static const char *const bases[] = {"append f32 q1 k1 d8 cache=f16 klen slots",
-                                        "append f16 q1 k1 d64 kcache=q8_0 vcache=q4_0 page=16 "
-                                        "pages=1 klen rope=halves:30:500 queries",
+                                        ("append f16 q1 k1 d64 kcache=q8_0 vcache=q4_0 page=16 "
+                                         "pages=1 klen rope=halves:30:500 queries"),
                                         "merge f32 q1 d8 n2", "merge bf16 q1 d8 n2 accumulate"};
     clattn_problem base;
 
