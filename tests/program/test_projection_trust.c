@@ -2,8 +2,8 @@
  * device. */
 #include "bench/reference/projection.h"
 #include "problem/problem.h"
-#include "reference/trust_case.h"
 #include "tests/support/fixture.h"
+#include "tests/support/judged_case.h"
 #include "tests/support/storage.h"
 #include <criterion/criterion.h>
 #include <math.h>
@@ -63,38 +63,10 @@ static void compute(struct ca_trust_case *c)
     free(before);
 }
 
-static void expect_right(const struct ca_trust_case *c)
-{
-    char why[256] = "";
-    double error;
-
-    cr_expect(ca_trust_case_judge(c, &error, why, sizeof why) == NULL, "%s", why);
-    cr_expect(error <= 1.0);
-}
-
-static void expect_wrong(const struct ca_trust_case *c, const char *words)
-{
-    char why[256] = "";
-    double error;
-
-    cr_expect(ca_trust_case_judge(c, &error, why, sizeof why) != NULL, "not found: %s", words);
-    cr_expect(strstr(why, words) != NULL, "'%s', not '%s'", why, words);
-}
-
-static struct ca_trust_case make(const char *text, int hostile)
-{
-    const clattn_problem parsed = fixture_problem(text), p = ca_problem_normal(&parsed);
-    struct ca_trust_case c;
-
-    cr_assert(hostile ? ca_trust_case_make(&c, &p, NULL, NULL)
-                      : ca_trust_case_make_ordinary(&c, &p));
-    return c;
-}
-
 /* The tests' own reference agrees, on values and within a factor on bounds. */
 Test(projection_trust, answers) {
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
-        struct ca_trust_case c = make(texts[t], 0);
+        struct ca_trust_case c = judged_case(texts[t], 0);
         const size_t dim = c.problem.dim_v;
         for (size_t n = 0; n < c.num_rows * dim; n++) {
             const struct bounded want = right(&c, c.bytes[CA_O], c.rows[n / dim] * dim + n % dim);
@@ -104,7 +76,7 @@ Test(projection_trust, answers) {
         }
         cr_assert(c.num_rows == c.problem.batch * c.problem.heads * c.problem.seq_q);
         compute(&c);
-        expect_right(&c);
+        judged_right(&c, texts[t]);
         ca_trust_case_free(&c);
     }
 }
@@ -113,7 +85,7 @@ Test(projection_trust, answers) {
 Test(projection_trust, hostile_cases_are_of_the_same_kind) {
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
         const clattn_problem parsed = fixture_problem(texts[t]), p = ca_problem_normal(&parsed);
-        struct ca_trust_case c = make(texts[t], 1);
+        struct ca_trust_case c = judged_case(texts[t], 1);
         const clattn_problem normal = ca_problem_normal(&c.problem);
         cr_expect(normal.batch > 1 && normal.heads > 1 && normal.kv_heads > 1);
         cr_expect((normal.q.stride[3] == 1) == (p.q.stride[3] == 1));
@@ -129,46 +101,46 @@ Test(projection_trust, hostile_cases_are_of_the_same_kind) {
 /* Everything that a kernel may do wrong is seen. */
 Test(projection_trust, what_is_found) {
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
-        struct ca_trust_case c = make(texts[t], 1);
+        struct ca_trust_case c = judged_case(texts[t], 1);
         const clattn_dtype dtype = c.problem.dtype;
         const size_t bytes = value_bytes(dtype), some = place_of(&c, 4321), all = count_of(&c);
         size_t poisoned = 0, gap = 0;
         compute(&c);
-        expect_right(&c);
+        judged_right(&c, texts[t]);
 
         const double value = value_get(dtype, y_of(&c), some);
         value_set(dtype, y_of(&c), some, value * 1.02 + 0.02);
-        expect_wrong(&c, "should be");
+        judged_wrong(&c, texts[t], "should be");
         value_set(dtype, y_of(&c), some, NAN);
-        expect_wrong(&c, "is NaN or was not written");
+        judged_wrong(&c, texts[t], "is NaN or was not written");
         value_set(dtype, y_of(&c), some, value);
-        expect_right(&c);
+        judged_right(&c, texts[t]);
 
         for (size_t n = 0; n < all; n++) /* a NaN that got lost */
             if (isnan(value_get(dtype, y_of(&c), place_of(&c, n))))
                 poisoned = place_of(&c, n);
         cr_assert(poisoned > 0);
         value_set(dtype, y_of(&c), poisoned, 1.0);
-        expect_wrong(&c, "should be");
+        judged_wrong(&c, texts[t], "should be");
         value_set(dtype, y_of(&c), poisoned, NAN);
 
         while (gap < c.sizes[CA_O] && memcmp(y_of(&c) + gap, "\xff\xff\xff\xff", bytes) != 0)
             gap += bytes;
         cr_assert(gap < c.sizes[CA_O] - 2 * CA_TRUST_GUARD);
         y_of(&c)[gap] = 0;
-        expect_wrong(&c, "outside");
+        judged_wrong(&c, texts[t], "outside");
         y_of(&c)[gap] = CA_TRUST_FILL;
         y_of(&c)[-1] = 0;
-        expect_wrong(&c, "outside");
+        judged_wrong(&c, texts[t], "outside");
         y_of(&c)[-1] = CA_TRUST_FILL;
-        expect_right(&c);
+        judged_right(&c, texts[t]);
         ca_trust_case_free(&c);
     }
 }
 
 /* In each hostile case some results are NaN, by x and by w, and most are not. */
 Test(projection_trust, poison_stays_where_it_belongs) {
-    struct ca_trust_case c = make(texts[0], 1);
+    struct ca_trust_case c = judged_case(texts[0], 1);
     size_t bad = 0;
 
     compute(&c);

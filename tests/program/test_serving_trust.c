@@ -1,9 +1,7 @@
 /* What candidates for appends and merges are judged by: right answers, and seeing what is wrong. No device. */
 #include "bench/reference/append.h"
 #include "bench/reference/merge.h"
-#include "problem/problem.h"
-#include "reference/trust_case.h"
-#include "tests/support/fixture.h"
+#include "tests/support/judged_case.h"
 #include "tests/support/storage.h"
 #include <criterion/criterion.h>
 #include <math.h>
@@ -27,35 +25,6 @@ static const char *const merges[] = {
     "merge bf16 b1 h2 q9 d40 n2 parts=bshd o=sbhd",
 };
 
-static struct ca_trust_case make(const char *text, int hostile)
-{
-    const clattn_problem parsed = fixture_problem(text), p = ca_problem_normal(&parsed);
-    struct ca_trust_case c;
-
-    cr_assert(hostile ? ca_trust_case_make(&c, &p, NULL, NULL)
-                      : ca_trust_case_make_ordinary(&c, &p));
-    return c;
-}
-
-static void expect_right(const struct ca_trust_case *c, const char *text)
-{
-    char why[256] = "";
-    double error;
-
-    cr_expect(ca_trust_case_judge(c, &error, why, sizeof why) == NULL, "%s: %s", text, why);
-    cr_expect(error <= 1.0);
-}
-
-static void expect_wrong(const struct ca_trust_case *c, const char *text, const char *words)
-{
-    char why[256] = "";
-    double error;
-
-    cr_expect(ca_trust_case_judge(c, &error, why, sizeof why) != NULL, "%s: not found: %s", text,
-              words);
-    cr_expect(strstr(why, words) != NULL, "%s: '%s', not '%s'", text, why, words);
-}
-
 static unsigned char *first(const struct ca_trust_case *c, enum ca_argument argument)
 {
     return c->bytes[argument] ? c->bytes[argument] + CA_TRUST_GUARD : NULL;
@@ -69,18 +38,18 @@ static void expect_faults_found(struct ca_trust_case *c, enum ca_argument output
     const double value = value_get(dtype, y, place);
 
     value_set(dtype, y, place, value * 1.02 + 0.02);
-    expect_wrong(c, text, "should be");
+    judged_wrong(c, text, "should be");
     value_set(dtype, y, place, NAN);
-    expect_wrong(c, text, "");
+    judged_wrong(c, text, "");
     value_set(dtype, y, place, value);
-    expect_right(c, text);
+    judged_right(c, text);
     y[-1] ^= 0x55;
-    expect_wrong(c, text, "");
+    judged_wrong(c, text, "");
     y[-1] ^= 0x55;
     y[c->sizes[output] - 2 * CA_TRUST_GUARD] ^= 0x55;
-    expect_wrong(c, text, "");
+    judged_wrong(c, text, "");
     y[c->sizes[output] - 2 * CA_TRUST_GUARD] ^= 0x55;
-    expect_right(c, text);
+    judged_right(c, text);
 }
 
 /* ---- appends ---------------------------------------------------------------------------------- */
@@ -165,13 +134,13 @@ static size_t append_all(struct ca_trust_case *c, enum append_kind kind)
 
 static void expect_appends(const char *text, int hostile)
 {
-    struct ca_trust_case c = make(text, hostile);
+    struct ca_trust_case c = judged_case(text, hostile);
     size_t places[APPEND_KINDS];
 
     for (int kind = 0; kind < APPEND_KINDS; kind++)
         if (c.bytes[written[kind]])
             places[kind] = append_all(&c, (enum append_kind)kind);
-    expect_right(&c, text);
+    judged_right(&c, text);
     for (int kind = 0; kind < APPEND_KINDS; kind++)
         if (c.bytes[written[kind]])
             expect_faults_found(&c, written[kind], dtype_of(&c.problem, (enum append_kind)kind),
@@ -190,7 +159,7 @@ Test(serving_trust, appends) {
 
 static void expect_merges(const char *text, int hostile)
 {
-    struct ca_trust_case c = make(text, hostile);
+    struct ca_trust_case c = judged_case(text, hostile);
     const clattn_problem *p = &c.problem;
     const struct merge_strides s = reference_merge_strides(p);
     unsigned char *o = malloc(c.sizes[CA_O]), *lse = malloc(c.sizes[CA_SCORES]);
@@ -211,7 +180,7 @@ static void expect_merges(const char *text, int hostile)
         if (isfinite(lse_row.value) && n > 0) /* of a row that is judged, in either case */
             finite = at(s.o, b, h, i, 1);
     }
-    expect_right(&c, text);
+    judged_right(&c, text);
     expect_faults_found(&c, CA_O, p->dtype, finite, text);
     expect_faults_found(&c, CA_SCORES, CLATTN_F32, 0, text);
     free(lse);

@@ -1,0 +1,14 @@
+/* Cases that candidates are judged by (src/reference/trust_case.h), and what is expected of the judgement. No device. */
+#ifndef TEST_JUDGED_CASE_H
+#define TEST_JUDGED_CASE_H
+
+#include "reference/trust_case.h"
+
+/* The hostile or the ordinary case of a problem; ca_trust_case_free() frees it. */
+struct ca_trust_case judged_case(const char *text, int hostile);
+
+/* Fail the test, which goes on, unless the results are taken for right, or for wrong with these words. */
+void judged_right(const struct ca_trust_case *c, const char *text);
+void judged_wrong(const struct ca_trust_case *c, const char *text, const char *words);
+
+#endif
