@@ -29,9 +29,7 @@ first=${FAULTS_FIRST:-$(($(date +%s) % sample))}
 layer=$build/tests/libclattn_fault_layer.so
 calls=$(sed -n 's/^[A-Z]*(.*\(cl[A-Z][A-Za-z]*\), CL_.*/\1/p' "$root/tests/faults/calls.def")
 work=$(mktemp -d) || exit 1
-# Ranks of any user, on any number of cores.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+. "$root/tests/mpi/environment.sh"
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP
 

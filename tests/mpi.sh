@@ -14,22 +14,9 @@ if [ "${1:-}" = --build ]; then
 fi
 [ $# -gt 0 ] || set -- 1 2 3 4 7
 
-# Many ranks on few cores, as any user, and no rank bound to a core; large messages without a system call
-# that containers forbid. (Open MPI 5 takes the first two from PRRTE.)
-PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
-PRTE_MCA_hwloc_default_binding_policy=none
-OMPI_MCA_rmaps_base_oversubscribe=1
-OMPI_MCA_hwloc_base_binding_policy=none
-OMPI_MCA_mpi_yield_when_idle=1
-OMPI_MCA_btl_vader_single_copy_mechanism=none
-OMPI_ALLOW_RUN_AS_ROOT=1
-OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-POCL_AFFINITY=0
 : "${POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable}"
-export OMPI_MCA_rmaps_base_oversubscribe OMPI_MCA_hwloc_base_binding_policy OMPI_MCA_mpi_yield_when_idle
-export OMPI_MCA_btl_vader_single_copy_mechanism OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
-export PRTE_MCA_rmaps_default_mapping_policy PRTE_MCA_hwloc_default_binding_policy
-export POCL_AFFINITY POCL_EXTRA_BUILD_FLAGS
+export POCL_AFFINITY=0 POCL_EXTRA_BUILD_FLAGS
+. tests/mpi/environment.sh
 bad=0
 
 # bench_over_ranks MPIRUN RANKS PROGRAM: results of all ranks and modes are right and stand in the JSON, rank 0 alone

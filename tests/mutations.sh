@@ -16,6 +16,8 @@ folder=${CLATTN_MUTATIONS:-$root/build/mutations}
 copy=$folder/copy
 verdicts=$folder/verdicts
 limit=${CLATTN_MUTATIONS_SECONDS:-300} # for a filter
+set -f                                 # a filter's * is the test program's
+. tests/mpi/environment.sh
 only_table=
 [ "${1:-}" = --table ] && only_table=yes && shift
 words=$*
@@ -39,6 +41,14 @@ prepare() {
 # build PROGRAM LOG: one test program, and the programs that it starts.
 build() { cmake --build "$copy/build" --parallel "$(nproc)" --target "$1" > "$2" 2>&1; }
 
+# command_of PROGRAM FILTER: of an MPI program the filter is the number of ranks, and arguments.
+command_of() {
+    case $1 in
+    mpi_*) echo "mpirun -n ${2%% *} $copy/build/tests/mpi/$1 ${2#* }" ;;
+    *) echo "$copy/build/tests/$1 --filter $2" ;;
+    esac
+}
+
 # check PROGRAM FILTER FAMILY PROBLEM LOG: runs it as tests/run.sh does, with caches of its own and
 # unoptimised kernels, in an empty folder: what fails may leave anything behind.
 check() {
@@ -49,7 +59,7 @@ check() {
             POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable CLATTN_TEST_ALL=1 \
             env ${3:+"CLATTN_TEST_FAMILY=$3"} ${4:+"CLATTN_TEST_PROBLEM=$4"} \
             ${seed:+"CLATTN_TEST_SEED=$seed"} \
-            timeout -k 10 "$limit" "$copy/build/tests/$1" --filter "$2" > "$5" 2>&1)
+            timeout -k 10 "$limit" $(command_of "$1" "$2") > "$5" 2>&1)
 }
 
 # replace FILE OLD NEW: the first place where OLD stands, within a line; not 0 if there is none.
@@ -77,7 +87,7 @@ sound() {
     [ -e "$known" ] && return
     build "$program" "$folder/logs/build" || { cat "$folder/logs/build" >&2; exit 1; }
     check "$program" "$filter" "$family" "$problem" "$folder/logs/sound" &&
-        grep -q 'Tested: .*[1-9]' "$folder/logs/sound" && : > "$known"
+        grep -q -e 'Tested: .*[1-9]' -e 'ranks.* [1-9].* problems' "$folder/logs/sound" && : > "$known"
 }
 
 # judge: the verdict of one change in one word.

@@ -6,11 +6,14 @@
  *
  * With --own-memory the device says that it does not share the host's memory, as GPUs do not: messages are copied then.
  *
- * Prints a line for each problem and ends with 1 if one is wrong. */
+ * What the device reads and writes while messages are under way is watched (hazards.h).
+ *
+ * Prints a line for each problem and ends with 1 if one is wrong, or if accesses were in no order. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include "bench/reference/gradients.h"
 #include "bench/reference/row.h"
 #include "bench/reference/values.h"
+#include "tests/mpi/hazards.h"
 #include "tests/support/inputs.h"
 #include "tests/trials/tensors.h"
 
@@ -443,6 +446,7 @@ static int run_manner(const struct world *world, const struct whole *whole, stru
                                         .gather_bytes = manner.gather_bytes,
                                         .speed = manner.uneven ? 1 + world->rank % 3 : 0,
                                         .rates = &rates};
+    const unsigned long hazards = hazards_found();
     struct local local = {.shard.struct_size = sizeof local.shard};
     int wrong, all = 0;
 
@@ -465,6 +469,7 @@ static int run_manner(const struct world *world, const struct whole *whole, stru
             (whole->problem.operation == CLATTN_BACKWARD ? compare_backward(world, whole, &local)
                                                          : compare_forward(world, whole, &local)) +
             compare_guards(world, whole, &local);
+    wrong += hazards_found() > hazards;
     MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     close_local(&local);
     return all;
@@ -535,9 +540,13 @@ int main(int argc, char **argv)
         failures += run_case(&world, cases[n], CLATTN_BACKWARD);
         runs++;
     }
+    unsigned long overlaps = hazards_overlaps(), most = 0;
+    MPI_Allreduce(&overlaps, &most, 1, MPI_UNSIGNED_LONG, MPI_MAX, MPI_COMM_WORLD);
+    failures += world.ranks > 1 && argc == 1 && most == 0; /* or nothing was watched */
     if (world.rank == 0)
-        printf("%d ranks%s, %d problems, %d failures\n", world.ranks,
-               own_memory ? ", memory of their own" : "", runs, failures);
+        printf(
+            "%d ranks%s, %d problems, %d failures; %lu kernels enqueued while messages travelled\n",
+            world.ranks, own_memory ? ", memory of their own" : "", runs, failures, most);
     clReleaseCommandQueue(world.queue);
     clattn_context_release(world.context);
     MPI_Finalize();

@@ -1,0 +1,49 @@
+/* Whether what a device computes and what travels between ranks keep apart: a checker of hazards (read after write, write after
+ * read, write after write) that does not wait for one to happen. hazards_calls.c stands before OpenCL's calls and MPI's in the
+ * program that it is linked with and tells what each reads and writes; accesses that no call has put in an order, and of which
+ * one writes, are a hazard, however they came out this time.
+ *
+ * The order is that of the standards: commands of one in-order queue are ordered; what was enqueued is over when the
+ * host has waited for its queue; a message is over when MPI_Test or a wait has said so; what is mapped is the host's until it is
+ * unmapped, and messages may be only there or in memory that OpenCL does not know. */
+#ifndef MPI_HAZARDS_H
+#define MPI_HAZARDS_H
+
+#include <CL/cl.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Bytes that something reads or writes: of a buffer, or of the host's memory if there is none. */
+struct hazard_range {
+    cl_mem buffer;
+    const char *host;
+    size_t first, bytes;
+};
+
+/* Who works on bytes until it has ended. */
+enum hazard_agent { AGENT_QUEUE, AGENT_MESSAGE, AGENT_HOST };
+
+/* Checks an access against all that are under way and, unless it has ended when the call returns, adds it to them. `who` is the
+ * queue, the request or the mapped pointer. All functions may be called by several threads. */
+void hazard_access(enum hazard_agent agent, const void *who, struct hazard_range range, bool writes,
+                   bool ends, const char *call);
+void hazard_end(enum hazard_agent agent, const void *who);
+
+/* A message's bytes: in what is mapped, with the right to write it if the message comes, or unknown to OpenCL. */
+void hazard_message(const void *request, const void *bytes, size_t count, bool comes, bool ends,
+                    const char *call);
+/* The buffer's bytes from `first` on are at `pointer` from now on, and the host's. */
+void hazard_map(cl_mem buffer, size_t first, size_t bytes, const void *pointer, bool writes);
+/* Messages to and from there must have ended. */
+void hazard_unmap(const void *queue, const void *pointer);
+/* The memory of a buffer that ends may be anybody's. */
+void hazard_forget(cl_mem buffer);
+
+/* A kernel is enqueued. */
+void hazard_launch(void);
+
+/* Hazards found, each printed to stderr up to the tenth; and kernels that were enqueued while a message was under way. */
+unsigned long hazards_found(void);
+unsigned long hazards_overlaps(void);
+
+#endif
