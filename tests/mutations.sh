@@ -2,7 +2,7 @@
 # sh tests/mutations.sh [--table] [WORD...]: makes small wrong changes to the library, one at a time,
 # and shows whether the test that should notice does. By hand: it takes an hour or so.
 #
-# The changes stand in tests/mutations.txt; with words, those whose file or filter contains one of
+# The changes stand in tests/mutations.txt; with words, those whose file, program or filter contains one of
 # them are made. Each is made in a copy of the last commit, under $CLATTN_MUTATIONS
 # (./build/mutations), which is built anew as far as needed. A filter must pass without the change and
 # fail with it. Verdicts are kept there and not found again until the commit's file or the change is
@@ -113,7 +113,7 @@ judge() {
 wanted() {
     [ -z "$words" ] && return 0
     for word in $words; do
-        case "$file $filter $family" in *"$word"*) return 0 ;; esac
+        case "$file $program $filter $family" in *"$word"*) return 0 ;; esac
     done
     return 1
 }
