@@ -13,6 +13,7 @@
 #include "families/candidate.h" /* journals and workers name configurations */
 #include "families/registry.h"  /* ... and the kernels that they were measured with */
 #include "multihead/multihead.h" /* a layer's steps are problems to be tuned */
+#include "problem/options.def"   /* which options other libraries are told of */
 #include "problem/tensors.h"     /* the operands of a problem, which are declared once */
 #include "program/program.h"     /* seconds of building, part by part */
 #include "search/search.h"       /* recorded spaces are searched without a device */

@@ -1,5 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* mkstemp */
 #include "bench/peer/peer_data.h"
+#include "bench/peer/peer_options.h"
 #include "bench/peer/peer_tensors.h"
 
 #include <errno.h>
@@ -49,23 +50,6 @@ static json_t *serving_fields(const clattn_problem *p)
                      (json_int_t)p->mask_keys);
 }
 
-static json_t *problem_fields(const clattn_problem *p, const char *operation)
-{
-    const double scale = isnan(p->scale) ? 1.0 / sqrt((double)p->dim_qk) : (double)p->scale;
-
-    return json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:o, s:I, "
-        "s:I, s:b, s:b, s:b, s:b, s:b, s:b}",
-        "operation", operation, "dtype", dtype_names[p->dtype], "batch", (json_int_t)p->batch,
-        "heads", (json_int_t)p->heads, "kv_heads", (json_int_t)p->kv_heads, "seq_q",
-        (json_int_t)p->seq_q, "seq_kv", (json_int_t)p->seq_kv, "dim_qk", (json_int_t)p->dim_qk,
-        "dim_v", (json_int_t)p->dim_v, "scale", scale, "softcap", (double)p->softcap, "causal",
-        p->causal != 0, "diagonal", diagonal_json(p), "window_left", (json_int_t)p->window_left,
-        "window_right", (json_int_t)p->window_right, "bias", p->bias != 0, "mask", p->mask != 0,
-        "alibi", p->alibi != 0, "sinks", p->sinks != 0, "q_lengths", p->q_lengths != 0,
-        "kv_lengths", p->kv_lengths != 0);
-}
-
 /* Takes both objects; NULL if one is, or without memory. */
 static json_t *join(json_t *fields, json_t *more)
 {
@@ -76,6 +60,22 @@ static json_t *join(json_t *fields, json_t *more)
         return fields;
     json_decref(fields);
     return NULL;
+}
+
+static json_t *problem_fields(const clattn_problem *p, const char *operation)
+{
+    const double scale = isnan(p->scale) ? 1.0 / sqrt((double)p->dim_qk) : (double)p->scale;
+    json_t *fields = json_pack(
+        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:o, s:I, "
+        "s:I, s:b, s:b}",
+        "operation", operation, "dtype", dtype_names[p->dtype], "batch", (json_int_t)p->batch,
+        "heads", (json_int_t)p->heads, "kv_heads", (json_int_t)p->kv_heads, "seq_q",
+        (json_int_t)p->seq_q, "seq_kv", (json_int_t)p->seq_kv, "dim_qk", (json_int_t)p->dim_qk,
+        "dim_v", (json_int_t)p->dim_v, "scale", scale, "softcap", (double)p->softcap, "causal",
+        p->causal != 0, "diagonal", diagonal_json(p), "window_left", (json_int_t)p->window_left,
+        "window_right", (json_int_t)p->window_right, "bias", p->bias != 0, "mask", p->mask != 0);
+
+    return join(fields, peer_flags(p));
 }
 
 static json_t *add_layer(json_t *fields, const clattn_multihead *layer)

@@ -45,6 +45,52 @@ static const struct {
     {"packed", "it takes no packed batches", is_packed},
 };
 
+/* ---- options that are on or off ---------------------------------------------------------------- */
+
+static bool is_one_of(const char *word, const char *const *words)
+{
+    while (*words && strcmp(word, *words) != 0)
+        words++;
+    return *words != NULL;
+}
+
+/* Every peer is told of these. */
+static const char *const told[] = {"alibi", "sinks", "q_lengths", "kv_lengths", NULL};
+
+/* These change no result that a peer is asked for, or stand in `options`. */
+static const char *const untold[] = {"lse", "strict", "o_f32", NULL};
+
+json_t *peer_flags(const clattn_problem *problem)
+{
+    json_t *fields = json_object();
+    int failed = 0;
+
+#define FLAG(ID, member, word, OF, difference)                                                     \
+    CA_IF_ATTENTION(OF, if (is_one_of(#member, told)) failed |=                                    \
+                        json_object_set_new(fields, #member, json_boolean(problem->member != 0));)
+    CA_FLAGS(FLAG)
+#undef FLAG
+    if (failed == 0)
+        return fields;
+    json_decref(fields);
+    return NULL;
+}
+
+/* One that is new is not asked of any, until it is among what they are told. */
+static const char *refuse_flags(const clattn_problem *p)
+{
+#define FLAG(ID, member, word, OF, difference)                                                     \
+    CA_IF_ATTENTION(OF,                                                                            \
+                    if (p->member && !is_one_of(#member, told) &&                                  \
+                        !is_one_of(#member, untold)) return "\"" word                              \
+                                                            "\" is not asked of other libraries";)
+    CA_FLAGS(FLAG)
+#undef FLAG
+    return NULL;
+}
+
+/* ---- what many have not -------------------------------------------------------------------------- */
+
 #define NUM_OPTIONS (sizeof options / sizeof *options)
 
 unsigned peer_options_read(const json_t *list)
@@ -65,5 +111,5 @@ const char *peer_options_refuse(unsigned taken, const clattn_problem *problem)
     for (size_t m = 0; m < NUM_OPTIONS; m++)
         if ((taken >> m & 1u) == 0 && options[m].has(problem))
             return options[m].lacks;
-    return NULL;
+    return refuse_flags(problem);
 }
