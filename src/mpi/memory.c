@@ -164,7 +164,8 @@ static void staging_arrived(clattn_mpi_plan *plan, const enum staging_id id)
 {
     struct staging *staging = &plan->stagings[id];
 
-    if (!staging->at || staging->mapped || staging->written || !fault_none(&plan->fault))
+    if (!staging->at || staging->mapped || staging->written || staging->count == 0 ||
+        !fault_none(&plan->fault))
         return;
     staging->written = fault_cl(&plan->fault,
                                 clEnqueueWriteBuffer(plan->copies, staging->buffer, CL_FALSE, 0,

@@ -188,6 +188,13 @@ void hazard_forget(const cl_mem buffer)
     pthread_mutex_unlock(&lock);
 }
 
+void hazard_complain(const char *call, const char *what)
+{
+    pthread_mutex_lock(&lock);
+    complain(call, what, "");
+    pthread_mutex_unlock(&lock);
+}
+
 /* ---- figures ----------------------------------------------------------------------------------- */
 
 void hazard_launch(void)

@@ -39,6 +39,9 @@ void hazard_unmap(const void *queue, const void *pointer);
 /* The memory of a buffer that ends may be anybody's. */
 void hazard_forget(cl_mem buffer);
 
+/* A call that drivers need not accept. */
+void hazard_complain(const char *call, const char *what);
+
 /* A kernel is enqueued. */
 void hazard_launch(void);
 

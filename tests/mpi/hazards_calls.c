@@ -172,6 +172,8 @@ static void copies(const cl_command_queue queue, const struct hazard_range buffe
                    const struct hazard_range host, const bool to_host, const cl_bool blocking,
                    const char *call)
 {
+    if (buffer.bytes == 0)
+        hazard_complain(call, "copies nothing, which OpenCL 1.2 calls an invalid value");
     hazard_access(AGENT_QUEUE, queue, buffer, !to_host, false, call);
     hazard_access(AGENT_QUEUE, queue, host, to_host, false, call);
     if (blocking)

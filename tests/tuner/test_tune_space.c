@@ -118,7 +118,10 @@ Test(tune_space, what_a_family_suggests_fits) {
         dev.vector_width_float = widths[round % 5];
         dev.compute_units = units[round / 5 % 3];
         dev.max_work_group_size = group_sizes[round / 15 % 4];
-        dev.max_work_item_sizes[0] = dev.max_work_group_size;
+        for (int d = 0; d < 3; d++)
+            dev.max_work_item_sizes[d] = dev.max_work_group_size;
+        if (p.operation == CLATTN_MERGE && round % 8 == 7) /* no less is promised */
+            dev.max_work_item_sizes[1] = 1;
         dev.local_memory_bytes = local_memory[round / 60 % 3];
         for (size_t f = 0; (family = ca_family_at(f)) != NULL; f++) {
             struct ca_candidate candidate = {.family = family};

@@ -51,9 +51,9 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[ROW_ITEMS_INDEX] = 8;
     while (values[ROW_ITEMS_INDEX] < 64 && values[ROW_ITEMS_INDEX] * 4 < p->dim_v)
         values[ROW_ITEMS_INDEX] *= 2;
-    while (values[ROW_ITEMS_INDEX] > 1 && values[ROW_ITEMS_INDEX] > most)
+    if (values[ROW_ITEMS_INDEX] > ca_smaller(most, dev->max_work_item_sizes[0]))
         values[ROW_ITEMS_INDEX] = 1;
-    while (values[GROUP_ROWS_INDEX] < 32 &&
+    while (values[GROUP_ROWS_INDEX] * 2 <= ca_smaller(32, dev->max_work_item_sizes[1]) &&
            values[GROUP_ROWS_INDEX] * values[ROW_ITEMS_INDEX] * 2 <= ca_smaller(most, 128))
         values[GROUP_ROWS_INDEX] *= 2;
 }
