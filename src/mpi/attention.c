@@ -66,6 +66,17 @@ static clattn_dropout_place place_of(const clattn_mpi_plan *plan, const struct p
                                   .heads = (cl_uint)plan->whole.heads};
 }
 
+/* The parts of a block, in plan->parts; how many. */
+static size_t block_parts(clattn_mpi_plan *plan, const struct lengths *lengths, const int chunk,
+                          const struct block *block)
+{
+    if (!block->joined)
+        return parts_of(&plan->whole, lengths, plan->partition.place[plan->place].q[chunk],
+                        block->keys, plan->parts);
+    plan->parts[0] = *block->joined;
+    return 1;
+}
+
 /* Batches of a part's tensors of queries and of keys. */
 static size_t query_batches(const struct piece *piece)
 {
@@ -209,9 +220,7 @@ static void forward_piece(clattn_mpi_plan *plan, const struct forward_task *task
 void forward_block(clattn_mpi_plan *plan, const struct forward_task *task, const int chunk,
                    const struct block *block)
 {
-    const size_t count =
-        parts_of(&plan->whole, &task->lengths, plan->partition.place[plan->place].q[chunk],
-                 block->keys, plan->parts);
+    const size_t count = block_parts(plan, &task->lengths, chunk, block);
 
     for (size_t n = 0; n < count && fault_none(&plan->fault); n++) {
         const struct piece piece = piece_of(plan, chunk, block, &plan->parts[n]);
@@ -422,9 +431,7 @@ static void backward_piece(clattn_mpi_plan *plan, const struct backward_task *ta
 void backward_block(clattn_mpi_plan *plan, const struct backward_task *task, const int chunk,
                     const struct block *block)
 {
-    const size_t count =
-        parts_of(&plan->whole, &task->lengths, plan->partition.place[plan->place].q[chunk],
-                 block->keys, plan->parts);
+    const size_t count = block_parts(plan, &task->lengths, chunk, block);
 
     for (size_t n = 0; n < count && fault_none(&plan->fault); n++) {
         const struct piece piece = piece_of(plan, chunk, block, &plan->parts[n]);

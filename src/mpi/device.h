@@ -91,13 +91,14 @@ void device_move(clattn_mpi_plan *plan, enum kernel kernel, const size_t size[4]
 /* A block of keys: rows of k and v from key `keys.first` of the whole on. */
 struct block {
     struct tensor k, v;
+    const struct part *joined; /* all that the queries see of it, or NULL: parts_of() */
     struct span keys;
     struct tensor dk, dv; /* backward: f32 sums that are added to */
 };
 
 /* The state of rows that have seen nothing, for all of the place's queries. */
 void forward_begin(clattn_mpi_plan *plan, const struct forward_task *task);
-/* Merges what chunk `chunk` of the place's queries see of the block. */
+/* Merges what the place's queries see of the block: those of chunk `chunk`, or of its joined part, which begins there. */
 void forward_block(clattn_mpi_plan *plan, const struct forward_task *task, int chunk,
                    const struct block *block);
 void forward_end(clattn_mpi_plan *plan, const struct forward_task *task);

@@ -128,15 +128,26 @@ static void end_step(struct ring *ring, const int step)
     staging_close(plan, STAGING_GRADIENTS, false);
 }
 
-/* The keys at hand at step t, chunk by chunk; dk and dv of all of them begin the gradients. */
-static struct block block_at(const struct ring *ring, const int step, const int chunk,
-                             const struct tensor *gradients)
+/* What this place's queries and the keys at hand at step t are computed as. */
+static int pairs_at(const struct ring *ring, const int step,
+                    struct chunk_pair pairs[CHUNKS * CHUNKS])
+{
+    const struct partition *of = &ring->plan->partition;
+
+    return chunk_pairs(&ring->plan->whole, &of->place[ring->me],
+                       &of->place[ring_place(ring, ring->me - step)], pairs);
+}
+
+/* The keys of a pair of chunks at step t; dk and dv of all keys at hand begin the gradients. */
+static struct block block_at(const struct ring *ring, const int step,
+                             const struct chunk_pair *chunks_of, const struct tensor *gradients)
 {
     const int place = ring_place(ring, ring->me - step);
     const struct span *chunks = ring->plan->partition.place[place].kv;
-    const size_t row = chunk_row(chunks, chunk);
+    const size_t row = chunk_row(chunks, chunks_of->kv);
     struct tensor pair[2] = {ring->own[0], ring->own[1]};
-    struct block block = {.keys = chunks[chunk]};
+    struct block block = {.keys = chunks[chunks_of->kv],
+                          .joined = chunks_of->joined ? &chunks_of->part : NULL};
 
     if (step > 0)
         packed_pair(ring->plan, ring->buffers[step % 2], 0, rows_of(ring, place), pair);
@@ -154,14 +165,16 @@ static struct block block_at(const struct ring *ring, const int step, const int 
 void ring_forward(clattn_mpi_plan *plan, const struct forward_task *task)
 {
     struct ring ring = ring_open(plan, task->k, task->v);
+    struct chunk_pair pairs[CHUNKS * CHUNKS];
 
     pack_own_keys(&ring);
     for (int step = 0; step < ring.places; step++) {
         if (!plan->dry)
             pass_keys(&ring, step);
-        for (int n = 0; n < CHUNKS * CHUNKS; n++) {
-            const struct block block = block_at(&ring, step, n % CHUNKS, NULL);
-            forward_block(plan, task, n / CHUNKS, &block);
+        const int count = pairs_at(&ring, step, pairs);
+        for (int n = 0; n < count; n++) {
+            const struct block block = block_at(&ring, step, &pairs[n], NULL);
+            forward_block(plan, task, pairs[n].q, &block);
         }
         end_step(&ring, step);
     }
@@ -306,6 +319,7 @@ void ring_backward(clattn_mpi_plan *plan, const struct backward_task *task)
         pool_take(plan, POOL_GRADIENTS_OWN, gradients_bytes(plan, rows_of(&ring, ring.me)));
     cl_mem gradients[2] = {NULL, NULL};
     struct tensor own[2], pair[2];
+    struct chunk_pair pairs[CHUNKS * CHUNKS];
 
     if (ring.places > 1)
         take_gradients(&ring, gradients);
@@ -322,9 +336,10 @@ void ring_backward(clattn_mpi_plan *plan, const struct backward_task *task)
         }
         packed_pair(plan, sums, 0, rows_of(&ring, place), pair);
         device_fill(plan, sums, bytes / sizeof(float), 0.0f);
-        for (int n = 0; n < CHUNKS * CHUNKS; n++) {
-            const struct block block = block_at(&ring, step, n % CHUNKS, pair);
-            backward_block(plan, task, n / CHUNKS, &block);
+        const int count = pairs_at(&ring, step, pairs);
+        for (int n = 0; n < count; n++) {
+            const struct block block = block_at(&ring, step, &pairs[n], pair);
+            backward_block(plan, task, pairs[n].q, &block);
         }
         end_step(&ring, step);
         if (!plan->dry)

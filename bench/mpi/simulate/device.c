@@ -256,13 +256,15 @@ static size_t place_rows(const clattn_mpi_plan *plan)
 /* What a chunk of queries and a block of keys see of each other, and the f32 results that are merged: `rows` floats
  * a query and head, `keys` a key and kv head. */
 static void compute_block(clattn_mpi_plan *plan, const struct lengths *lengths, const int chunk,
-                          const struct span keys, const size_t of_query, const size_t of_key)
+                          const struct block *block, const size_t of_query, const size_t of_key)
 {
-    const size_t count = parts_of(&plan->whole, lengths,
-                                  plan->partition.place[plan->place].q[chunk], keys, plan->parts);
+    const size_t count =
+        block->joined ? 1
+                      : parts_of(&plan->whole, lengths, plan->partition.place[plan->place].q[chunk],
+                                 block->keys, plan->parts);
 
     for (size_t n = 0; n < count; n++) {
-        const struct part *part = &plan->parts[n];
+        const struct part *part = block->joined ? block->joined : &plan->parts[n];
         const size_t results = part->batches * (plan->heads * part->q.count * of_query +
                                                 plan->kv_heads * part->kv.count * of_key);
         if (!plan->dry)
@@ -286,7 +288,7 @@ void forward_begin(clattn_mpi_plan *plan, const struct forward_task *task)
 void forward_block(clattn_mpi_plan *plan, const struct forward_task *task, const int chunk,
                    const struct block *block)
 {
-    compute_block(plan, &task->lengths, chunk, block->keys, plan->whole.dim_v + 1, 0);
+    compute_block(plan, &task->lengths, chunk, block, plan->whole.dim_v + 1, 0);
 }
 
 void forward_end(clattn_mpi_plan *plan, const struct forward_task *task)
@@ -326,7 +328,7 @@ void backward_begin(clattn_mpi_plan *plan, const struct backward_task *task)
 void backward_block(clattn_mpi_plan *plan, const struct backward_task *task, const int chunk,
                     const struct block *block)
 {
-    compute_block(plan, &task->lengths, chunk, block->keys, plan->whole.dim_qk,
+    compute_block(plan, &task->lengths, chunk, block, plan->whole.dim_qk,
                   plan->whole.dim_qk + plan->whole.dim_v);
 }
 

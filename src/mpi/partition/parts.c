@@ -160,6 +160,89 @@ size_t parts_of(const clattn_problem *whole, const struct lengths *lengths, cons
     return packed ? packed_together(whole, lengths, q, kv, parts, count) : count;
 }
 
+/* ---- shards ------------------------------------------------------------------------------------- */
+
+/* Whether what a query sees is known by the order of rows alone, and nothing else is counted from where they lie. */
+static bool only_order_counts(const clattn_problem *whole)
+{
+    const bool from_first =
+        whole->diagonal == CLATTN_TOP_LEFT ||
+        (whole->diagonal == CLATTN_BOTTOM_RIGHT && whole->seq_q == whole->seq_kv) ||
+        (whole->diagonal == CLATTN_OFFSET && whole->diagonal_offset == 0);
+    const bool counts = whole->alibi || whole->bias || whole->mask || whole->dropout > 0.0f ||
+                        whole->q_lengths || whole->kv_lengths || whole->total_q || whole->total_kv;
+
+    return whole->causal && from_first && !counts && whole->window_left == CLATTN_UNLIMITED &&
+           whole->window_right == CLATTN_UNLIMITED;
+}
+
+/* Which of the chunks, as bits, have rows. */
+static unsigned chunks_in_use(const struct span chunks[CHUNKS])
+{
+    return (chunks[0].count > 0 ? 1u : 0) | (chunks[1].count > 0 ? 2u : 0);
+}
+
+static bool same_rows(const struct span a[CHUNKS], const struct span b[CHUNKS])
+{
+    for (int n = 0; n < CHUNKS; n++)
+        if (a[n].first != b[n].first || a[n].count != b[n].count)
+            return false;
+    return true;
+}
+
+/* The chunks of queries and keys of which each sees all of each, where all other pairs see nothing; false if they are not so. */
+static bool visible_chunks(const struct shard *q, const struct shard *kv, unsigned *seeing,
+                           unsigned *seen)
+{
+    bool visible[CHUNKS][CHUNKS];
+
+    *seeing = *seen = 0;
+    for (unsigned n = 0; n < CHUNKS * CHUNKS; n++) {
+        const struct span rows = q->q[n / CHUNKS], keys = kv->kv[n % CHUNKS];
+        visible[n / CHUNKS][n % CHUNKS] = span_end(keys) <= rows.first + 1;
+        if (rows.count == 0 || keys.count == 0)
+            continue;
+        if (visible[n / CHUNKS][n % CHUNKS]) {
+            *seeing |= 1u << n / CHUNKS;
+            *seen |= 1u << n % CHUNKS;
+        } else if (keys.first < span_end(rows)) {
+            return false; /* some of them */
+        }
+    }
+    for (unsigned n = 0; n < CHUNKS * CHUNKS; n++)
+        if ((*seeing >> n / CHUNKS & 1u) && (*seen >> n % CHUNKS & 1u) &&
+            !visible[n / CHUNKS][n % CHUNKS])
+            return false;
+    return true;
+}
+
+/* The rows of chunks that are bits, from the first of them on. */
+static struct span joined_rows(const struct span chunks[CHUNKS], const unsigned bits, int *first)
+{
+    *first = bits == 2u;
+    return (struct span){chunks[*first].first,
+                         (bits & 1u ? chunks[0].count : 0) + (bits & 2u ? chunks[1].count : 0)};
+}
+
+int chunk_pairs(const clattn_problem *whole, const struct shard *q, const struct shard *kv,
+                struct chunk_pair pairs[CHUNKS * CHUNKS])
+{
+    unsigned seeing = chunks_in_use(q->q), seen = chunks_in_use(kv->kv);
+    const bool own = same_rows(q->q, kv->kv);
+    struct chunk_pair *all = &pairs[0];
+
+    if (!only_order_counts(whole) || (!own && !visible_chunks(q, kv, &seeing, &seen))) {
+        for (int n = 0; n < CHUNKS * CHUNKS; n++)
+            pairs[n] = (struct chunk_pair){.q = n / CHUNKS, .kv = n % CHUNKS};
+        return CHUNKS * CHUNKS;
+    }
+    *all = (struct chunk_pair){.joined = true, .part = {.batches = whole->batch}};
+    all->part.q = joined_rows(q->q, seeing, &all->q);
+    all->part.kv = joined_rows(kv->kv, seen, &all->kv);
+    all->part.diagonal = own ? 0 : (int64_t)all->part.kv.count; /* all keys of another place */
+    return all->part.q.count > 0 && all->part.kv.count > 0 && whole->batch > 0;
+}
+
 clattn_problem part_shape(const clattn_problem *whole, const size_t heads, const size_t kv_heads,
                           const struct part *part)
 {

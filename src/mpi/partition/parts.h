@@ -34,6 +34,20 @@ size_t parts_room(const clattn_problem *whole);
 size_t parts_of(const clattn_problem *whole, const struct lengths *lengths, struct span q,
                 struct span kv, struct part *parts);
 
+/* What the queries of one shard and the keys of another are computed as: a chunk of each, or several that lie one behind the
+ * other in the tensors, which are one part whatever lies between them in the sequence. */
+struct chunk_pair {
+    int q, kv;   /* the first chunk of each */
+    bool joined; /* `part` is all of it; else parts_of() the chunks */
+    struct part part;
+};
+
+/* The pairs that two shards are computed as, at most CHUNKS * CHUNKS; how many. Chunks are joined where causality alone hides
+ * keys: a place's own keys, of which its queries see those up to their own, however the rows are counted, and in a zigzag those of
+ * another place, of which some chunks see all of some (as in ring-flash-attention by Zilin Zhu: one call a step). */
+int chunk_pairs(const clattn_problem *whole, const struct shard *q, const struct shard *kv,
+                struct chunk_pair pairs[CHUNKS * CHUNKS]);
+
 /* The problem of a part of some of the heads, with layouts still those of the whole. */
 clattn_problem part_shape(const clattn_problem *whole, size_t heads, size_t kv_heads,
                           const struct part *part);

@@ -81,14 +81,28 @@ static double seconds_of_pair(const struct cost *c, const int place, const struc
     return seconds;
 }
 
-static double seconds_of_keys(const struct cost *c, const int place, const struct span *kv,
-                              const int spans)
+/* As ring.c: a place's queries against the keys of another. */
+static double seconds_of_places(const struct cost *c, const int of_queries, const int of_keys)
+{
+    const struct shard *q = &c->partition->place[of_queries], *kv = &c->partition->place[of_keys];
+    struct chunk_pair pairs[CHUNKS * CHUNKS];
+    const int count = chunk_pairs(c->whole, q, kv, pairs);
+    double seconds = 0;
+
+    for (int n = 0; n < count; n++)
+        seconds += pairs[n].joined
+                       ? cost_of_part(c->whole, c->heads, c->kv_heads, &pairs[n].part, c->rates,
+                                      place_share(c, of_queries))
+                       : seconds_of_pair(c, of_queries, q->q[pairs[n].q], kv->kv[pairs[n].kv]);
+    return seconds;
+}
+
+static double seconds_of_round(const struct cost *c, const int place, const struct span kv)
 {
     double seconds = 0;
 
     for (int q = 0; q < CHUNKS; q++)
-        for (int n = 0; n < spans; n++)
-            seconds += seconds_of_pair(c, place, c->partition->place[place].q[q], kv[n]);
+        seconds += seconds_of_pair(c, place, c->partition->place[place].q[q], kv);
     return seconds;
 }
 
@@ -206,10 +220,9 @@ static bool ring_steps(struct cost *c)
     if (!computing)
         return false;
     for (int t = 0; t < places; t++)
-        for (int n = 0; n < places; n += sample_stride(c)) {
-            const struct span *kv = c->partition->place[(n - t + places) % places].kv;
-            computing[t] = greater(computing[t], seconds_of_keys(c, n, kv, CHUNKS));
-        }
+        for (int n = 0; n < places; n += sample_stride(c))
+            computing[t] =
+                greater(computing[t], seconds_of_places(c, n, (n - t + places) % places));
     cost_of_ring(c, computing);
     free(computing);
     return true;
@@ -303,7 +316,7 @@ static void cost_of_gather(struct cost *c)
             exchange + (next.count > 0 && ranks > 1 ? round_seconds(c, next, row) : 0);
         add_copies(c, bytes + bytes / ranks);
         for (int n = 0; n < ranks; n += sample_stride(c)) {
-            const double computing = seconds_of_keys(c, n, &round, 1);
+            const double computing = seconds_of_round(c, n, round);
             steps.computing[n / sample_stride(c)] += computing;
             steps.seconds[n / sample_stride(c)] += greater(computing, sending);
         }
