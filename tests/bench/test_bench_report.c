@@ -1,13 +1,12 @@
 /* clattn-bench report: what a page says, how it is written, and what goes wrong. */
-#define _XOPEN_SOURCE 700 /* mkdtemp, nftw, open_memstream, popen */
+#define _XOPEN_SOURCE 700 /* open_memstream, popen */
 #include "bench/report/report_page.h"
 #include "tests/bench/run_example.h"
 #include "tests/report/sample.h"
+#include "tests/support/programs/scratch.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
-#include <dirent.h>
-#include <ftw.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -351,68 +350,36 @@ Test(bench_report, problems_of_one_name_are_told_apart_and_workloads_named_whole
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static char folder[] = "/tmp/clattn-report-XXXXXX";
-
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
-{
-    (void)status;
-    (void)type;
-    (void)where;
-    return remove(path);
-}
-
-static void make_folder(void)
-{
-    cr_assert(mkdtemp(folder) != NULL);
-}
-
-static void remove_folder(void)
-{
-    nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-}
-
 static void save(const char *name, struct run_results *results)
 {
     struct message why;
-    char path[64];
 
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    cr_assert(results_write(path, results, &why), "%s", why.text);
+    cr_assert(results_write(scratch_path("%s", name), results, &why), "%s", why.text);
     results_free(results);
-}
-
-static void save_text(const char *name, const char *text)
-{
-    char path[64];
-
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *stream = fopen(path, "w");
-    fputs(text, stream);
-    fclose(stream);
 }
 
 static void make_files(void)
 {
     struct run_results results;
 
-    make_folder();
+    scratch_open();
     sample_fill_one(&results, 10);
     save("a.json", &results);
     fill_two(&results);
     save("b.json", &results);
-    save_text("old.json", "{\"schema\": \"clattn-bench-run-1\"}");
-    save_text("broken.json", "{\"schema\": ");
-    save_text("page.html", "the old page");
+    scratch_write(scratch_path("old.json"), "{\"schema\": \"clattn-bench-run-1\"}");
+    scratch_write(scratch_path("broken.json"), "{\"schema\": ");
+    scratch_write(scratch_path("page.html"), "the old page");
 }
 
-TestSuite(bench_report_command, .init = make_files, .fini = remove_folder);
+TestSuite(bench_report_command, .init = make_files, .fini = scratch_close);
 
 /* Runs it in the folder; both outputs into `text`. */
 static int run_report(const char *arguments, char *text, size_t bytes)
 {
     char command[512];
 
-    snprintf(command, sizeof command, "cd %s && '%s' report %s 2>&1", folder, BENCH_PROGRAM,
+    snprintf(command, sizeof command, "cd %s && '%s' report %s 2>&1", scratch, BENCH_PROGRAM,
              arguments);
     FILE *pipe = popen(command, "r");
     const size_t length = fread(text, 1, bytes - 1, pipe);
@@ -421,30 +388,6 @@ static int run_report(const char *arguments, char *text, size_t bytes)
         continue;
     const int status = pclose(pipe);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-/* The folder's file, to be freed. */
-static char *load(const char *name)
-{
-    char path[64], *text = calloc(1, 1 << 20);
-
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *stream = fopen(path, "r");
-    cr_assert(stream != NULL, "there is no %s", path);
-    text[fread(text, 1, (1 << 20) - 1, stream)] = '\0';
-    fclose(stream);
-    return text;
-}
-
-static size_t count_files(void)
-{
-    DIR *entries = opendir(folder);
-    size_t count = 0;
-
-    while (readdir(entries) != NULL)
-        count++;
-    closedir(entries);
-    return count;
 }
 
 Test(bench_report_command, exits_with) {
@@ -466,7 +409,7 @@ Test(bench_report_command, exits_with) {
          "/nonexistent/page.html: the page cannot be written: No such file"},
         {"a.json -o .", 1, ".: the page cannot be written"},
     };
-    const size_t files = count_files();
+    const size_t files = scratch_entries(scratch);
     char text[4096];
 
     for (size_t n = 0; n < sizeof calls / sizeof *calls; n++) {
@@ -474,17 +417,16 @@ Test(bench_report_command, exits_with) {
                   "%s: %s", calls[n].arguments, text);
         cr_expect(strstr(text, calls[n].says) != NULL, "%s says %s", calls[n].arguments, text);
     }
-    char *page = load("page.html");
+    char *page = scratch_read(scratch_path("page.html"), NULL);
     check_same(page, "the old page");
-    cr_assert(eq(sz, count_files(), files), "nothing else is left");
+    cr_assert(eq(sz, scratch_entries(scratch), files), "nothing else is left");
     free(page);
 }
 
 Test(bench_report_command, makes_one_page_of_two_files) {
-    const size_t files = count_files();
+    const size_t files = scratch_entries(scratch);
     char text[4096];
     struct stat status;
-    char path[64];
 
     umask(022);
     cr_assert(eq(int,
@@ -492,16 +434,15 @@ Test(bench_report_command, makes_one_page_of_two_files) {
                  0),
               "%s", text);
     check_same(text, "");
-    char *page = load("page.html");
+    char *page = scratch_read(scratch_path("page.html"), NULL);
     check_says(page, "\"title\":\"Mine & yours\"");
     check_says(page, "File 2: b.json");
     check_says(page, "</html>");
     check_says(page, "<noscript>");
     free(page);
-    snprintf(path, sizeof path, "%s/page.html", folder);
-    cr_assert(eq(int, stat(path, &status), 0));
+    cr_assert(eq(int, stat(scratch_path("page.html"), &status), 0));
     cr_assert(eq(int, (int)(status.st_mode & 0777), 0644), "others may read it");
-    cr_assert(eq(sz, count_files(), files), "nothing else is left");
+    cr_assert(eq(sz, scratch_entries(scratch), files), "nothing else is left");
 }
 
 Test(bench_report_command, prints_the_page) {

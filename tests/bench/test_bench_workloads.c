@@ -1,16 +1,15 @@
 /* What clattn-bench is given to do. */
-#define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "bench/commands/items.h"
 #include "bench/timing/roof.h"
 #include "cli/problems/problem_file.h"
 #include "cli/problems/workloads.h"
+#include "tests/support/programs/scratch.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- workloads ---------------------------------------------------------------------------- */
 
@@ -106,24 +105,7 @@ Test(bench_workloads, sets_are_made_of_models_and_are_quick_enough) {
 
 /* ---- problem files ------------------------------------------------------------------------ */
 
-/* A file of that content in a folder of its own; remove_file() takes both away. */
-static void write_file(char path[64], const char *content, size_t bytes)
-{
-    strcpy(path, "/tmp/clattn-problems-XXXXXX");
-    cr_assert(mkdtemp(path) != NULL);
-    strcat(path, "/mine.txt");
-    FILE *file = fopen(path, "wb");
-    cr_assert(file != NULL);
-    cr_assert(eq(sz, fwrite(content, 1, bytes, file), bytes));
-    cr_assert(eq(int, fclose(file), 0));
-}
-
-static void remove_file(char path[64])
-{
-    unlink(path);
-    *strrchr(path, '/') = '\0';
-    rmdir(path);
-}
+TestSuite(bench_problem_file, .init = scratch_open, .fini = scratch_close);
 
 #define ONE "fwd f32 b1 h1 q1 d1"
 #define TWO "fwd f16 b1 h2 q3 d4 bias=f32:qk"
@@ -149,11 +131,11 @@ Test(bench_problem_file, lines_comments_and_names) {
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         struct items items = {.item = NULL};
         struct message why = {""};
-        char path[64], *argument = path;
+        char path[80], *argument = path;
         size_t named = 0;
-        write_file(path, cases[n].content, strlen(cases[n].content));
+        strcpy(path, scratch_path("mine.txt"));
+        scratch_write(path, cases[n].content);
         const bool ok = items_read(&items, 1, &argument, &why);
-        remove_file(path);
         cr_assert(eq(int, ok, cases[n].count > 0), "case %zu: %s", n, why.text);
         cr_assert(eq(sz, items.count, cases[n].count), "case %zu", n);
         for (size_t i = 0; i < items.count; i++) {
@@ -199,12 +181,11 @@ Test(bench_problem_file, what_is_wrong_is_said_with_its_line) {
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         struct problem_file file;
         struct message why = {""};
-        char path[64];
-        write_file(path, cases[n].content,
-                   cases[n].bytes > 0 ? cases[n].bytes : strlen(cases[n].content));
+        const char *path = scratch_path("mine.txt");
+        scratch_write_bytes(path, cases[n].content,
+                            cases[n].bytes > 0 ? cases[n].bytes : strlen(cases[n].content));
         const bool ok = problem_file_read(&file, path, &why);
         cr_assert(eq(int, strncmp(why.text, path, strlen(path)), 0), "%s", why.text);
-        remove_file(path);
         cr_assert(not(ok), "case %zu", n);
         cr_assert(file.line == NULL && file.count == 0, "case %zu", n);
         cr_assert(strstr(why.text, cases[n].complaint) != NULL, "case %zu: %s", n, why.text);
