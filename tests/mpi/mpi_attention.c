@@ -40,6 +40,15 @@ static const char *const cases[] = {
     "f32 h4 q1 k37 d8",
     "f16 b2 h4/2 q100 k100 d16 causal=tl lse",
     "bf16 h4/2 q120 k120 d16 window=40,* alibi sinks",
+    /* What is not the order of rows alone, so that chunks of a zigzag may not be joined. */
+    "f32 h2 q80 k80 d8 causal=br alibi",
+    "f32 h2 q80 k80 d8 causal=tl bias=f32:qk",
+    "f32 h2 q80 k80 d8 causal=tl mask=qk",
+    "f32 h2 q80 k80 d8 causal=0 dropout=0.3",
+    "f32 h2 q80 k80 d8 causal=br qlen",
+    "f32 h2 q80 k80 d8 causal=tl klen",
+    "f32 h2 q80 k80 d8 causal=tl window=70,*",
+    "f32 h2 q80 k80 d8 causal=7",
 };
 
 enum { NUM_CASES = sizeof cases / sizeof *cases };
