@@ -231,7 +231,8 @@ int chunk_pairs(const clattn_problem *whole, const struct shard *q, const struct
     const bool own = same_rows(q->q, kv->kv);
     struct chunk_pair *all = &pairs[0];
 
-    if (!only_order_counts(whole) || (!own && !visible_chunks(q, kv, &seeing, &seen))) {
+    if (!only_order_counts(whole) || chunks_count(q->q) > MOST_JOINED_QUERIES ||
+        (!own && !visible_chunks(q, kv, &seeing, &seen))) {
         for (int n = 0; n < CHUNKS * CHUNKS; n++)
             pairs[n] = (struct chunk_pair){.q = n / CHUNKS, .kv = n % CHUNKS};
         return CHUNKS * CHUNKS;

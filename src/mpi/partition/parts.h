@@ -42,6 +42,9 @@ struct chunk_pair {
     struct part part;
 };
 
+/* Chunks of a place with more queries are not joined: they take long enough each, and a part's results are memory. */
+#define MOST_JOINED_QUERIES 8192
+
 /* The pairs that two shards are computed as, at most CHUNKS * CHUNKS; how many. Chunks are joined where causality alone hides
  * keys: a place's own keys, of which its queries see those up to their own, however the rows are counted, and in a zigzag those of
  * another place, of which some chunks see all of some (as in ring-flash-attention by Zilin Zhu: one call a step). */

@@ -398,10 +398,13 @@ static void add_memory(struct cost *c, const clattn_mpi_mode mode)
     const double round = (double)round_of_keys(c, 0).count;
     const double row = (double)(p->total_q ? 1 : p->batch) * (double)c->heads *
                        (double)(backward ? p->dim_qk : p->dim_v);
-    const double part_keys = gather ? round : (double)shard->kv[0].count;
+    struct chunk_pair own_pairs[CHUNKS * CHUNKS];
+    const bool joined =
+        !gather && mode != CLATTN_MPI_SPLIT_KV && chunk_pairs(p, shard, shard, own_pairs) == 1;
+    const double part_queries = joined ? (double)chunks_count(shard->q) : (double)shard->q[0].count;
+    const double part_keys = gather ? round : joined ? own : (double)shard->kv[0].count;
 
-    c->sum.bytes_held +=
-        row * sizeof(float) * ((double)chunks_count(shard->q) + (double)shard->q[0].count);
+    c->sum.bytes_held += row * sizeof(float) * ((double)chunks_count(shard->q) + part_queries);
     if (backward) /* of an all-gather what comes of a round is as much as there are other ranks */
         c->sum.bytes_held +=
             pair_bytes(c, part_keys, sizeof(float)) +
