@@ -46,7 +46,17 @@ mpi_row() {
 bench=$1 mpirun=$2 statuses=$3
 shift 3
 rm -f "$statuses"
-"$mpirun" -n 2 sh -c 'statuses=$0; "$@"; status=$?; echo $status >> "$statuses"; exit $status' "$statuses" "$bench" "$@"
+# mpirun ends all once one rank has ended with an error: each waits for the other's status.
+"$mpirun" -n 2 sh -c 'statuses=$0
+    "$@"
+    status=$?
+    echo $status >> "$statuses"
+    tenths=0
+    while [ "$(wc -l < "$statuses")" -lt 2 ] && [ $tenths -lt 300 ]; do
+        sleep 0.1
+        tenths=$((tenths + 1))
+    done
+    exit $status' "$statuses" "$bench" "$@"
 status=$?
 [ "$(wc -l < "$statuses")" -eq 2 ] && [ "$(sort -u "$statuses" | wc -l)" -eq 1 ] || { echo "ranks: $(cat "$statuses")"; exit 125; }
 exit $status
