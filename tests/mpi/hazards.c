@@ -30,7 +30,7 @@ static unsigned long found, overlaps;
 
 /* ---- what is under way ------------------------------------------------------------------------ */
 
-static bool meet(const struct hazard_range *a, const struct hazard_range *b)
+static bool ranges_overlap(const struct hazard_range *a, const struct hazard_range *b)
 {
     if (a->buffer || b->buffer)
         return a->buffer == b->buffer && a->first < b->first + b->bytes &&
@@ -45,20 +45,21 @@ static void complain(const char *call, const char *what, const char *other)
 }
 
 /* The lock is held. */
-static void check(const struct access *new)
+static void check(const struct access *later)
 {
     for (size_t n = 0; n < count; n++) {
-        const struct access *old = &accesses[n];
-        const bool ordered =
-            new->agent == AGENT_QUEUE && old->agent == AGENT_QUEUE &&new->who == old->who;
-        if (!ordered && (new->writes || old->writes) && meet(&new->range, &old->range))
-            complain(new->call,
-                     new->writes ? "writes what is in use by " : "reads what is written by ",
-                     old->call);
+        const struct access *earlier = &accesses[n];
+        const bool ordered = later->agent == AGENT_QUEUE && earlier->agent == AGENT_QUEUE &&
+                             later->who == earlier->who;
+        if (!ordered && (later->writes || earlier->writes) &&
+            ranges_overlap(&later->range, &earlier->range))
+            complain(later->call,
+                     later->writes ? "writes what is in use by " : "reads what is written by ",
+                     earlier->call);
     }
 }
 
-static void add(const struct access new)
+static void add(const struct access later)
 {
     if (count == room) {
         struct access *more = realloc(accesses, (room = 2 * room + 64) * sizeof *more);
@@ -66,7 +67,7 @@ static void add(const struct access new)
             abort();
         accesses = more;
     }
-    accesses[count++] = new;
+    accesses[count++] = later;
 }
 
 static void drop(const enum hazard_agent agent, const void *who)
@@ -82,14 +83,14 @@ static void drop(const enum hazard_agent agent, const void *who)
 void hazard_access(const enum hazard_agent agent, const void *who, const struct hazard_range range,
                    const bool writes, const bool ends, const char *call)
 {
-    const struct access new = {agent, who, range, writes, call};
+    const struct access later = {agent, who, range, writes, call};
 
     if (range.bytes == 0)
         return;
     pthread_mutex_lock(&lock);
-    check(&new);
+    check(&later);
     if (!ends)
-        add(new);
+        add(later);
     pthread_mutex_unlock(&lock);
 }
 
