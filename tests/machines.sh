@@ -368,7 +368,7 @@ own, compared within their tolerance. Minutes are those of one run, with whateve
 | machine | OpenCL | what | result | minutes | commit |
 |---|---|---|---|---|---|
 END
-    for part in debian12 debian13 rusticl basic methods intel arm64; do
+    for part in debian12 debian13 rusticl basic methods packages intel arm64; do
         cat "$folder/rows/$part" 2> /dev/null
     done
     echo
