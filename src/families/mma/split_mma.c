@@ -228,6 +228,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     const size_t most_items = ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]);
     const size_t own = ca_instruction_of(dev), rows = ca_split_rows_per_kv_head(p);
     const int is_dpas = own == CA_DPAS_8 || own == CA_DPAS_16;
+    /* What block lists need besides would not fit NVIDIA's 255 registers with four. */
+    const size_t most_fragments = is_dpas || (own == CA_MMA_SYNC && p->block_q > 0) ? 2 : 4;
 
     values[EMULATE_INDEX] = own == 0;
     values[SPLIT_K_INDEX] = 1;
@@ -244,7 +246,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     while (work_items(values) > most_items && values[SUB_GROUPS_INDEX] > 1)
         values[SUB_GROUPS_INDEX] /= 2;
     values[BLOCK_N_INDEX] = ca_larger(values[BLOCK_N_INDEX], keys_at_once(values));
-    while (values[M_FRAGMENTS_INDEX] < (is_dpas ? 2 : 4) && block_m(values) < rows)
+    while (values[M_FRAGMENTS_INDEX] < most_fragments && block_m(values) < rows)
         values[M_FRAGMENTS_INDEX] *= 2;
     while (!place_tiles(p, dev, values) &&
            (halve(values, M_FRAGMENTS_INDEX, 1) || halve(values, SUB_GROUPS_INDEX, 1)))
