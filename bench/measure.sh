@@ -171,8 +171,8 @@ build_programs() {
 choose_programs() {
     for folder in "$programs" "$dir/build" "$carried/programs/bin"; do
         [ -n "$folder" ] || continue
-        bench=$(find "$folder" -name clattn-bench -type f 2> /dev/null | head -n 1)
-        tune=$(find "$folder" -name clattn-tune -type f 2> /dev/null | head -n 1)
+        bench=$(find "$folder" -name clattn-bench -type f -perm -100 2> /dev/null | head -n 1)
+        tune=$(find "$folder" -name clattn-tune -type f -perm -100 2> /dev/null | head -n 1)
         [ -z "$bench" ] || return 0
     done
     return 1
