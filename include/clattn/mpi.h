@@ -126,7 +126,7 @@ typedef struct clattn_mpi_plan_info {
     double seconds_staging;   /**< In which shards went from the device to MPI's memory and back and
                                     nothing was computed. */
     size_t bytes_sent;        /**< To other ranks. */
-    size_t parts; /**< Executions on the device: pairs of ranges of queries and of
+    size_t parts;             /**< Executions on the device: pairs of ranges of queries and of
                                     keys that see each other. */
     double
         seconds_predicted; /**< Of any execution, by the cost model; 0 where there are no rates. */
