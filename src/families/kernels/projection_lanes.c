@@ -96,7 +96,7 @@ static void block_registers(const clattn_problem *p, const clattn_device_info *d
  * the depth as much as STORING more of the depth. */
 static double busiest(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
 {
-    enum { PACKING = 80, STORING = 30, PANEL_BYTES = 5 << 18 };
+    enum { PACKING = 80, STORING = 30, PANEL_BYTES = 3 << 18 };
     const size_t row_groups = row_blocks(p, values), column_groups = column_blocks(p, values);
     const size_t rows = ca_divide_up(ca_projection_rows(p), row_groups);
     const size_t panels = ca_divide_up(ca_projection_columns(p), panel(values));
