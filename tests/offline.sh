@@ -133,6 +133,11 @@ sm_*) # libclc's native_exp2 is none of LLVM's instructions for NVIDIA
         -Xclang -target-feature -Xclang +ptx72 -Xclang -mlink-builtin-bitcode \
         -Xclang /usr/lib/clc/nvptx64--nvidiacl.bc -S "$work/$family.cl" \
         -o "$at.made" 2> "$at.log" || exit 0
+    # Instructions of one architecture alone stand in comments (src/program/ptx.h).
+    if grep -q "//${target}a " "$at.made"; then
+        sed "s|^\\.target $target|&a|; s|^\\.version .*|.version 8.0|; s|//${target}a ||" "$at.made" > "$at.alone" && mv "$at.alone" "$at.made"
+        target=${target}a
+    fi
     if [ -n "$ptxas" ]; then
         # NVIDIA's own compiler passes on reqd_work_group_size: of more than 256 items not all can have as
         # many registers as there are. (With fewer ptxas may spill, for one more group to be resident.)

@@ -54,9 +54,17 @@
 
 /* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's. */
 #define K_AT (Q_RESIDENT ? 0 : BLOCK_M * ROW_STRIDE)
-#define V_AT (K_AT + BLOCK_N * ROW_STRIDE)
+#define V_AT (K_AT + BLOCK_N * K_STRIDE)
 #define V_END (V_AT + BLOCK_N * V_STRIDE)
 #define LOCAL_ELEMENTS MAX(V_END, BLOCK_M * ROW_STRIDE)
+#if HAS_TILE_PRODUCTS /* the swizzle goes by addresses, and repeats after 1024 bytes */
+#define TILES_ATTRIBUTE __attribute__((aligned(1024)))
+#if V_AT * 2 % 1024
+#error "V does not begin where the swizzle does"
+#endif
+#else
+#define TILES_ATTRIBUTE
+#endif
 
 /* ---- what the parts of the kernel share ------------------------------------------------------ */
 
@@ -252,7 +260,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUT
 void fused_mma(PARAMETERS_fused_mma)
 {
     ENTER_SEQUENCE(get_group_id(0) / QUERY_BLOCKS(a) / a.heads);
-    __local uint4 tiles[LOCAL_ELEMENTS / 8];
+    __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
     __local int row_is_zero[BLOCK_M];
     __local long places[PLACES];
@@ -310,7 +318,8 @@ void fused_mma(PARAMETERS_fused_mma)
             LOCAL_BARRIER(); /* K and V are complete */
 #endif
             /* scores */
-            clear_products(s);
+            if (!HAS_TILE_PRODUCTS) /* which do not read them */
+                clear_products(s);
             multiply_qk(q_rows, k_tile, k_factors, q_words, s FRAGMENT_ARG);
 #if HAS_DROPOUT
             draw_kept(a, at, dropout_head(at, block.b, block.h), block.i0, keys.j0, BLOCK_M, BLOCK_N,

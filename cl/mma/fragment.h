@@ -24,6 +24,7 @@
  *   VALUE_KEY(depth)          the key of a slab that term depth of weights then is; with
  *                             WEIGHTS_IN_MEMORY, through which they pass in rows, term depth itself
  *   KEYS_OF_SUMS              so many sums that follow each other are of neighbouring keys or dims
+ *   HAS_TILE_PRODUCTS         1: operands of keys and dims are tiles in local memory, in warpgroup_products.h
  *   PACKED_VALUES             1: values lie in local memory as lanes hold them, else in rows
  *
  * IN_ORDER() ends a step: loads of the next are not moved before it, which would take registers.
@@ -44,6 +45,7 @@
 #define INSTRUCTION_MFMA_16 4
 #define INSTRUCTION_DPAS_8 5
 #define INSTRUCTION_DPAS_16 6
+#define INSTRUCTION_WGMMA 7
 
 #if !EMULATE && defined(cl_khr_fp16)
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
@@ -54,8 +56,11 @@
 #define UNROLL _Pragma("unroll")
 #endif
 
-#if INSTRUCTION == INSTRUCTION_MMA_SYNC
+#if INSTRUCTION == INSTRUCTION_MMA_SYNC || INSTRUCTION == INSTRUCTION_WGMMA
 #include "mma/fragment_mma_sync.h"
+#if INSTRUCTION == INSTRUCTION_WGMMA
+#include "mma/fragment_wgmma.h"
+#endif
 #elif INSTRUCTION == INSTRUCTION_WMMA
 #include "mma/fragment_wmma.h"
 #elif INSTRUCTION == INSTRUCTION_MFMA_32 || INSTRUCTION == INSTRUCTION_MFMA_16
@@ -70,6 +75,9 @@
 #endif
 #ifndef HAS_COPIES
 #define HAS_COPIES 0
+#endif
+#ifndef HAS_TILE_PRODUCTS
+#define HAS_TILE_PRODUCTS 0
 #endif
 #ifndef SUM_HERE
 #define SUM_HERE(x)

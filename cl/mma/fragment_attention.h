@@ -47,8 +47,8 @@
 #include "mma/fragment_tile.h"
 
 #define ROW_STRIDE (COLUMNS + ROW_PADDING)
-#define K_STRIDE (PART_COLUMNS + ROW_PADDING)
-#define V_STRIDE (DIMS + (PACKED_VALUES ? 0 : ROW_PADDING))
+#define K_STRIDE (PART_COLUMNS + (HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
+#define V_STRIDE (DIMS + (PACKED_VALUES || HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
 #define P_STRIDE (BLOCK_N + ROW_PADDING)
 
 #if DTYPE == DTYPE_F16
@@ -161,6 +161,7 @@ INLINE void load_queries(const __local ushort *q_tile, const int d,
                    ROW_STRIDE, lane);
 }
 
+#if !HAS_TILE_PRODUCTS
 /* s += q k^T, with Q in registers if Q_RESIDENT; q_tile, k_tile and its factors: a part's columns. */
 INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
                         const __local float *k_factors,
@@ -211,6 +212,7 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
         IN_ORDER();
     }
 }
+#endif
 
 /* Products of a fragment of queries become scores, -inf where a key is hidden; highest: of each row, of
  * all lanes that share it, and of what it was before. seen becomes 1 for rows that see one of the
@@ -369,6 +371,9 @@ INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], WEIGHTS_PARAM, co
 #endif
 }
 
+#if HAS_TILE_PRODUCTS
+#include "mma/warpgroup_products.h"
+#else
 /* out += p v, for a part of the tile's keys, from whose first key on v_tile, its factors and weights in
  * memory are. */
 INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors, WEIGHTS_PARAM,
@@ -410,6 +415,7 @@ INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_fac
         IN_ORDER();
     }
 }
+#endif
 
 /* Whether all outputs are finite: 0 times each of them. */
 INLINE bool all_finite(float out[M_FRAGMENTS][DIM_SUMS])

@@ -141,7 +141,7 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
         const bool inside = row < rows && column < dim;
         const __global storage *p =
             matrix + ROW_PLACE(places, row, rows, row_step) + min(column, dim - wide) * step;
-        __local ushort *const to = tile + row * stride + column;
+        __local ushort *const to = tile + row_at(stride, tile_rows, row, column);
 #if HAS_COPIES
         if (width == 8 && aligned && !finite) {
             copy_chunk(to, p, inside);

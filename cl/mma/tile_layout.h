@@ -5,6 +5,9 @@
  * many bytes as a lane reads of them at once. Packed values are pieces of PACKED_RUN terms, which a lane
  * reads at once, of each of `dims` dims, then of the next terms: element (key, dim) is at packed_at().
  *
+ * Rows without padding, where the tensor cores read tiles themselves, are SWIZZLED: blocks of 64 columns of all rows follow
+ * each other, in which the eight pieces of a row change places by its number.
+ *
  * Before including this: fragment.h. */
 #ifndef CLATTN_TILE_LAYOUT_H
 #define CLATTN_TILE_LAYOUT_H
@@ -14,6 +17,7 @@
 #else
 #define ROW_PADDING 8
 #endif
+#define SWIZZLED(stride) (HAS_TILE_PRODUCTS && (stride) % 64 == 0)
 #define PACKED_RUN (OTHER_WORDS == 2 ? 4 : 8)
 #define PACKED_LINE (64 / PACKED_RUN) /* dims in 128 bytes, which are all banks */
 
@@ -26,6 +30,14 @@ static inline int packed_at(const int dims, const int slab, const int dim, const
     return ((slab * (FRAGMENT_DEPTH / PACKED_RUN) + depth / PACKED_RUN) * dims + place) *
                PACKED_RUN +
            depth % PACKED_RUN;
+}
+
+/* Element (row, column) of a tile of so many rows. */
+static inline int row_at(const int stride, const int rows, const int row, const int column)
+{
+    if (!SWIZZLED(stride))
+        return row * stride + column;
+    return (column / 64 * rows + row) * 64 + ((column / 8 ^ row) % 8) * 8 + column % 8;
 }
 
 #endif

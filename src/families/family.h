@@ -118,6 +118,9 @@ struct ca_family {
     size_t (*private_bytes)(const clattn_problem *p, const size_t *values);
     /* What the compiler is told besides, with a blank before each; NULL: nothing. */
     const char *(*options)(const size_t *values, const clattn_device_info *dev);
+    /* Of NVIDIA's architectures the one ("sm_90a") whose own instructions the kernels use (src/program/ptx.h); NULL,
+     * or a NULL: none. */
+    const char *(*ptx_target)(const size_t *values);
     /* Asks the operating system for what the process needs before a kernel runs: NULL if it is granted, else
      * why not. NULL: nothing is needed. */
     const char *(*refused_by_system)(const clattn_device_info *dev);

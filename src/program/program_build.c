@@ -7,6 +7,7 @@
 #include "problem/problem.h"
 #include "program/program_cache.h"
 #include "program/program_options.h"
+#include "program/ptx.h"
 #include "program/verdict.h"
 
 #include <ctype.h>
@@ -111,7 +112,39 @@ static int build_with_own_builtins(clattn_context *ctx, cl_program cl,
     return refused;
 }
 
-static clattn_status build(clattn_context *ctx, struct ca_program *made)
+/* In the place of *cl, which is built, a program that is not: that of the PTX that the driver made of the source, for
+ * another target. A driver whose PTX that cannot be done with gets a verdict. */
+static clattn_status retarget(clattn_context *ctx, cl_program *cl, const char *target,
+                              struct ca_program *made)
+{
+    char why[CA_REASON_BYTES] = "the driver hands out no binary", *ptx = NULL;
+    clattn_status status = CLATTN_BUILD_FAILED;
+    size_t bytes, ptx_bytes;
+    cl_program other = NULL;
+
+    unsigned char *binary = ca_program_binary(ctx, *cl, &bytes);
+    if (binary)
+        status = ca_ptx_retarget((const char *)binary, bytes, target, &ptx, &ptx_bytes, why);
+    if (ptx) {
+        other = ca_program_of_binary(ctx, (const unsigned char *)ptx, ptx_bytes);
+        ca_reason(why, sizeof why, "the driver does not take PTX for %s", target);
+    } else if (binary && status == CLATTN_BUILD_FAILED) {
+        made->verdict.status = status;
+        ca_reason(made->verdict.reason, sizeof made->verdict.reason, "%s", why);
+    }
+    free(ptx);
+    free(binary);
+    clReleaseProgram(*cl);
+    *cl = other;
+    if (other)
+        return CLATTN_SUCCESS;
+    failed_before(ctx, why);
+    ca_warn(&ctx->log, "%s is not used on '%s': %s", made->family->name, ctx->device.name, why);
+    return status == CLATTN_SUCCESS ? CLATTN_BUILD_FAILED : status;
+}
+
+/* ptx_target: see struct ca_family. */
+static clattn_status build(clattn_context *ctx, struct ca_program *made, const char *ptx_target)
 {
     const char *sources[] = {made->parameters, made->family->source}, *name = made->family->name;
     cl_int err;
@@ -122,6 +155,12 @@ static clattn_status build(clattn_context *ctx, struct ca_program *made)
     const double begin = ca_stopwatch_now();
     if (!ca_facts_of_pocl(&ctx->device) || build_with_own_builtins(ctx, cl, made, &err))
         err = clBuildProgram(cl, 1, &ctx->device.device, made->options, NULL, NULL);
+    if (err == CL_SUCCESS && ptx_target) {
+        const clattn_status retargeted = retarget(ctx, &cl, ptx_target, made);
+        if (retargeted != CLATTN_SUCCESS)
+            return retargeted;
+        err = clBuildProgram(cl, 1, &ctx->device.device, made->options, NULL, NULL);
+    }
     made->seconds.front_end += ca_stopwatch_now() - begin;
     if (err == CL_SUCCESS) {
         atomic_fetch_add(&ctx->builds, 1);
@@ -195,8 +234,11 @@ static void make_anew(clattn_context *ctx, const struct ca_candidate *candidate,
                       const clattn_problem *p, ca_self_check *self_check, struct ca_program *made,
                       int trusted)
 {
+    const struct ca_family *family = candidate->family;
+
     announce(ctx, candidate, p, trusted);
-    made->status = build(ctx, made);
+    made->status =
+        build(ctx, made, family->ptx_target ? family->ptx_target(candidate->values) : NULL);
     if (made->status == CLATTN_SUCCESS && !trusted && !ctx->skip_self_checks)
         made->status = check(ctx, candidate, p, self_check, made);
     if (made->status != CLATTN_SUCCESS && made->cl) {

@@ -61,8 +61,8 @@ char *ca_program_cache_begun(const clattn_context *ctx, const struct ca_program 
     return path_of(ctx, &key, "begun");
 }
 
-static cl_program from_binary(const clattn_context *ctx, const unsigned char *binary, size_t bytes,
-                              const char *options)
+cl_program ca_program_of_binary(const clattn_context *ctx, const unsigned char *binary,
+                                size_t bytes)
 {
     cl_int state, err;
     cl_program program =
@@ -70,7 +70,18 @@ static cl_program from_binary(const clattn_context *ctx, const unsigned char *bi
 
     if (err != CL_SUCCESS)
         return NULL;
-    if (state == CL_SUCCESS &&
+    if (state == CL_SUCCESS)
+        return program;
+    clReleaseProgram(program);
+    return NULL;
+}
+
+static cl_program from_binary(const clattn_context *ctx, const unsigned char *binary, size_t bytes,
+                              const char *options)
+{
+    cl_program program = ca_program_of_binary(ctx, binary, bytes);
+
+    if (!program ||
         clBuildProgram(program, 1, &ctx->device.device, options, NULL, NULL) == CL_SUCCESS)
         return program;
     clReleaseProgram(program);

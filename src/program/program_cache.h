@@ -37,6 +37,10 @@ int ca_program_binary_is_dear(const clattn_context *ctx);
  * compiler's options begin so ("": all). Returns how many. */
 size_t ca_program_cache_forget(const clattn_context *ctx, const char *options);
 
+/* A program, not built yet, of a binary for the context's device; NULL if the driver does not take it. */
+cl_program ca_program_of_binary(const clattn_context *ctx, const unsigned char *binary,
+                                size_t bytes);
+
 /* The program's binary for the context's device; NULL if there is none. The caller frees it. */
 unsigned char *ca_program_binary(const clattn_context *ctx, cl_program program, size_t *bytes);
 

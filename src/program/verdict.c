@@ -52,6 +52,9 @@ static int blames_source(const struct line *line)
 
     if (find(line, "file not found"))
         return 0;
+    if (find(line, "ptxas") &&
+        find(line, "; error")) /* ptxas application ptx input, line 12; error   : */
+        return 1;
     if (place && strncmp(place, error, strlen(error)) == 0) /* FILE:12:3: error: */
         return 1;
     return line->length > 7 && memcmp(line->text, "error: ", 7) == 0 &&

@@ -44,6 +44,14 @@ size_t faults_recorded(cl_event event, size_t *loose);
 typedef cl_int (*faults_build_hook)(void *user);
 void faults_on_build(faults_build_hook hook, void *user);
 
+/* From now on the driver, of one device, hands out `ptx` as any program's binary, and makes of a binary that it is given the
+ * program of `source`, having noted the binary in taken, as a text. NULL: no longer. */
+struct faults_ptx {
+    const char *ptx, *source;
+    char taken[1024];
+};
+void faults_pretend_ptx(struct faults_ptx *driver);
+
 /* How many OpenCL objects of the program are alive; text receives how many of which kind. */
 long faults_objects_alive(char *text, size_t text_bytes);
 

@@ -2,6 +2,7 @@
 #include "tests/faults/faults.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The names are the linker's: --wrap=f calls __wrap_f() for f() and f() for __real_f(). */
@@ -29,8 +30,10 @@ static cl_int enqueued(const cl_int err, const cl_uint num_wait, const cl_event 
     return err;
 }
 
-/* These two do more, below. */
+/* These do more, below. */
 #define __wrap_clEnqueueNDRangeKernel counted_clEnqueueNDRangeKernel
+#define __wrap_clGetProgramInfo counted_clGetProgramInfo
+#define __wrap_clCreateProgramWithBinary counted_clCreateProgramWithBinary
 #define __wrap_clEnqueueReadBuffer counted_clEnqueueReadBuffer
 
 #define CALL(name, code, parameters, arguments)                                                    \
@@ -87,6 +90,8 @@ static cl_int enqueued(const cl_int err, const cl_uint num_wait, const cl_event 
     MADE(void *, name, parameters, arguments, enqueued(CL_SUCCESS, num_wait, wait, done))
 #include "tests/faults/calls.def"
 #undef __wrap_clEnqueueNDRangeKernel
+#undef __wrap_clGetProgramInfo
+#undef __wrap_clCreateProgramWithBinary
 #undef __wrap_clEnqueueReadBuffer
 
 static pthread_mutex_t largest_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -147,4 +152,39 @@ cl_int __wrap_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool
     if (err == CL_SUCCESS && blocking && faults_lie("clEnqueueReadBuffer"))
         memset(host, 0x3f, size); /* 0.747 in f32 and bf16, 1.81 in f16 */
     return err;
+}
+
+/* ---- a driver that hands out PTX ----------------------------------------------------------- */
+
+static struct faults_ptx *ptx_driver; /* of tests with one thread */
+
+void faults_pretend_ptx(struct faults_ptx *driver)
+{
+    ptx_driver = driver;
+}
+
+cl_int __wrap_clGetProgramInfo(cl_program program, cl_program_info what, size_t bytes, void *value,
+                               size_t *needed)
+{
+    if (!ptx_driver || (what != CL_PROGRAM_BINARY_SIZES && what != CL_PROGRAM_BINARIES))
+        return counted_clGetProgramInfo(program, what, bytes, value, needed);
+    if (what == CL_PROGRAM_BINARY_SIZES)
+        *(size_t *)value = strlen(ptx_driver->ptx);
+    else
+        memcpy(*(unsigned char **)value, ptx_driver->ptx, strlen(ptx_driver->ptx));
+    return CL_SUCCESS;
+}
+
+cl_program __wrap_clCreateProgramWithBinary(cl_context context, cl_uint count,
+                                            const cl_device_id *devices, const size_t *lengths,
+                                            const unsigned char **binaries, cl_int *status,
+                                            cl_int *error)
+{
+    if (!ptx_driver)
+        return counted_clCreateProgramWithBinary(context, count, devices, lengths, binaries, status,
+                                                 error);
+    snprintf(ptx_driver->taken, sizeof ptx_driver->taken, "%.*s", (int)lengths[0],
+             (const char *)binaries[0]);
+    *status = CL_SUCCESS;
+    return __wrap_clCreateProgramWithSource(context, 1, &ptx_driver->source, NULL, error);
 }

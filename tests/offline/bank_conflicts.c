@@ -27,8 +27,12 @@ typedef unsigned __int128 uint4;
 #define INSTRUCTION_MFMA_16 4
 #define INSTRUCTION_DPAS_8 5
 #define INSTRUCTION_DPAS_16 6
-#if INSTRUCTION == INSTRUCTION_MMA_SYNC
+#define INSTRUCTION_WGMMA 7
+#if INSTRUCTION == INSTRUCTION_MMA_SYNC || INSTRUCTION == INSTRUCTION_WGMMA
 #include "mma/fragment_mma_sync.h"
+#if INSTRUCTION == INSTRUCTION_WGMMA
+#include "mma/fragment_wgmma.h"
+#endif
 #elif INSTRUCTION == INSTRUCTION_WMMA
 #include "mma/fragment_wmma.h"
 #elif INSTRUCTION == INSTRUCTION_MFMA_32 || INSTRUCTION == INSTRUCTION_MFMA_16
@@ -38,6 +42,9 @@ typedef unsigned __int128 uint4;
 #endif
 #ifndef HAS_COPIES
 #define HAS_COPIES 0
+#endif
+#ifndef HAS_TILE_PRODUCTS
+#define HAS_TILE_PRODUCTS 0
 #endif
 
 enum { BANKS = 32, BANK_BYTES = 4, MOST_LANES = 64, ELEMENT = 2 };
@@ -174,11 +181,28 @@ static struct total fill_rows(const int columns, const int stride, const int row
         struct access access = {.bytes = *bytes};
         for (int lane = 0; lane < FRAGMENT_LANES; lane++) {
             const int t = t0 + lane;
-            access.at[lane] =
-                t < rows * chunks ? ELEMENT * (t / chunks * stride + t % chunks * ROW_PADDING) : -1;
+            access.at[lane] = t < rows * chunks ? ELEMENT * row_at(stride, rows, t / chunks,
+                                                                   t % chunks * ROW_PADDING)
+                                                : -1;
         }
         count(&access, &total);
     }
+    return total;
+}
+
+/* What wgmma reads of a tile: eight rows' pieces of 16 bytes for eight terms or dims at a time. */
+static struct total read_tile(const int stride, const int rows, int *bytes)
+{
+    struct total total = {0, 0};
+
+    *bytes = 16;
+    for (int row = 0; row < rows; row += FRAGMENT_LANES)
+        for (int column = 0; column < stride; column += 8) {
+            struct access access = {.bytes = *bytes};
+            for (int lane = 0; lane < FRAGMENT_LANES; lane++)
+                access.at[lane] = ELEMENT * row_at(stride, rows, row + lane, column);
+            count(&access, &total);
+        }
     return total;
 }
 
@@ -281,6 +305,22 @@ static void attention(const int dim, const int keys)
     print(both, "read V", sizes, bytes, total);
 }
 
+/* Tiles of fused_wgmma. */
+static void tiles(const int dim, const int keys)
+{
+    char sizes[64];
+    int bytes;
+    struct total total;
+
+    snprintf(sizes, sizeof sizes, "dim %d, %d keys", dim, keys);
+    total = fill_rows(dim, dim, keys, &bytes);
+    print("fused_wgmma", "fill K, V", sizes, bytes, total);
+    total = read_tile(dim, keys, &bytes);
+    print("fused_wgmma", "read K, V", sizes, bytes, total);
+    total = read_query(dim + ROW_PADDING, &bytes);
+    print("fused_wgmma", "read Q", sizes, bytes, total);
+}
+
 static void weights(const int keys)
 {
     char sizes[64];
@@ -312,6 +352,10 @@ int main(void)
 {
     static const int dims[] = {64, 80, 128, 256, 576}, blocks[] = {16, 32, 64};
 
+    for (int dim = 64; HAS_TILE_PRODUCTS && dim <= 256; dim += 64)
+        tiles(dim, 64);
+    if (HAS_TILE_PRODUCTS)
+        return 0;
     for (size_t n = 0; n < sizeof dims / sizeof *dims; n++)
         attention(dims[n], 64);
     for (size_t n = 0; n < sizeof blocks / sizeof *blocks; n++)

@@ -12,7 +12,7 @@ folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 unexpected=0
 number=1
-for name in mma.sync WMMA "MFMA 32" "MFMA 16" "DPAS 8" "DPAS 16"; do
+for name in mma.sync WMMA "MFMA 32" "MFMA 16" "DPAS 8" "DPAS 16" wgmma; do
     "${CC:-cc}" -std=gnu11 -w -DINSTRUCTION=$number -Icl tests/offline/bank_conflicts.c -o "$folder/count" || exit 1
     echo "$name"
     "$folder/count" > "$folder/list"

@@ -12,7 +12,9 @@
 #   issue   instructions, if matrix instructions are that share of them (the largest of the loops')
 # The last columns: the resource that is full, and the share of the matrix peak that it leaves.
 # FlashAttention-2 and -3 (dim 128, forward) are counted likewise from their published tiles: 128 x 64 with four warps,
-# and 128 x 128 with two warp groups, whose wgmma reads its operands once for 64 rows.
+# and 128 x 128 with two warp groups, whose wgmma reads its operands once for 64 rows, as fused_wgmma's does; backward of
+# FlashAttention-2 from the layout of its eight warps (2 x 4 for scores and their gradients, 4 x 2 for dk and dv, 2 x 4 for dq;
+# a tile of 64 x 128 and 144 KB of local memory), with p and ds stored and dq added to memory.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 for kept in bench/results/gpus-offline-*.txt; do :; done
@@ -61,6 +63,11 @@ $1 == "fused_mma" && / fwd f16 b1 h32\/8 q4096 k4096 d128 causal=tl \|/ {
     bytes = 2 * (groups * keys * 2 * d * c + (value("Q_RESIDENT") ? 0 : rows * d * c) + keys * 2 * d)
     row("fused_mma, " rows " x " keys, $4, macs, bytes, value("EXP") == 1 ? rows * keys : 0, 4 * keys * d, l2_of[$4], macs / per / share, reach[$4])
 }
+$1 == "fused_wgmma" && $3 == "fused_mma" && / fwd f16 b1 h32\/8 q4096 k4096 d128 causal=tl \|/ {
+    keys = value("BLOCK_N"); rows = groups * 16
+    macs = rows * keys * 2 * d
+    row("fused_wgmma, " rows " x " keys, $4, macs, 2 * (groups / 4 * keys * 2 * d + keys * 2 * d), rows * keys, 4 * keys * d, l2_of[$4], 0, 1)
+}
 $1 == "split_mma" && $3 == "split" && / fwd f16 b1 h32\/4 q1 k32768 d128 causal=br \|/ {
     keys = value("BLOCK_N"); rows = value("M_FRAGMENTS") * queries[i]
     macs = rows * keys * 2 * d
@@ -83,6 +90,9 @@ $1 == "projection_mma" && $3 == "projection_mma" && / proj bf16 b1 h1 q4096 d409
 END {
     macs = 128 * 64 * 2 * d
     row("FlashAttention-2, 128 x 64", "sm_90", macs, 2 * (4 * 64 * 2 * d + 128 * d + 64 * 2 * d), 128 * 64, 4 * 64 * d, l2_of["sm_90"], 0, reach["sm_90"])
+    m = 64; n = 128; macs = m * n * 5 * d
+    bytes = 2 * (2 * 8 * (m / 2 + n / 4) * d + 2 * m * n + 2 * 8 * (n / 4 * m + m * d / 2) + 8 * (m / 2 * n + n * d / 4) + 2 * m * d)
+    row("FlashAttention-2 backward, 64 x 128", "sm_90", macs, bytes, m * n, 2 * 2 * m * d + 4 * m * d, l2_of["sm_90"], 0, reach["sm_90"])
     macs = 128 * 128 * 2 * d
     row("FlashAttention-3, 128 x 128", "sm_90", macs, 2 * (2 * 128 * 2 * d + 128 * d + 128 * 2 * d), 128 * 128, 4 * 128 * d, l2_of["sm_90"], 0, 1)
 }' "${1:-$kept}" | { IFS= read -r heading; echo "$heading"; sort -s -k 1,1; }

@@ -81,6 +81,7 @@ static const struct item items[] = {
     {"fused_mma", SMALL_FRAGMENTS " INSTRUCTION=2 BLOCK_N=16 Q_RESIDENT=0", "fwd f16 q5 k18 d9"},
     {"fused_mma", SMALL_FRAGMENTS " INSTRUCTION=1 BLOCK_N=16 Q_RESIDENT=1",
      "fwd f16 q19 k35 d32 kcache=q8_0 vcache=q4_0 klen"},
+    {"fused_wgmma", "SUB_GROUPS=4 BLOCK_N=32 EXP=2 EMULATE=1", "fwd f16 q19 k35 d64 causal=br lse"},
     {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_THREADS=16",
      "fwd f32 h2/1 q11 k39 d19/21 lse sinks"},
     {"unfused", SMALL_GROUPS " SWEEPS=4 SOFTMAX_THREADS=1",

@@ -118,7 +118,7 @@ static void draw_dims(struct rng *r, const size_t level, clattn_problem *p)
         break;
     default:
         p->dim_qk = RNG_PICK(r, 160, 192, 256, 256, 257, 512);
-        p->dim_v = rng_one_in(r, 2) ? p->dim_qk : RNG_PICK(r, 64, 128, 192, 256);
+        p->dim_v = rng_one_in(r, 2) ? p->dim_qk : RNG_PICK(r, 64, 64, 128, 192, 256);
     }
 }
 

@@ -1,0 +1,8 @@
+/* fused_wgmma: fused_mma.cl with products of warpgroups (cl/mma/warpgroup_products.h): NVIDIA's wgmma, of Hopper. Head
+ * dims are whole blocks of 64 columns. All else, the kernel's name too, is fused_mma.
+ *
+ * Tunables   src/families/tunables/fused_wgmma.def, all defined by the host; no fallbacks here. */
+#define INSTRUCTION 7
+#define M_FRAGMENTS 1
+#define Q_RESIDENT 1
+#include "kernels/fused_mma.cl"

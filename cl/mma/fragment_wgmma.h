@@ -1,0 +1,26 @@
+/* NVIDIA's wgmma.mma_async.m64nNk16, by inline PTX (sm_90a: Hopper alone).
+ *
+ * Four sub-groups, a warpgroup, multiply 64 queries with a whole tile that the tensor cores read from local memory
+ * themselves (warpgroup_products.h). Each sub-group has 16 of the queries; its sums and operands of them lie as those
+ * of mma.sync.m16n8k16 do (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16").
+ *
+ * Before including this: fragment_mma_sync.h. */
+#ifndef CLATTN_FRAGMENT_WGMMA_H
+#define CLATTN_FRAGMENT_WGMMA_H
+
+#define HAS_TILE_PRODUCTS 1
+
+#if !EMULATE
+/* See src/program/ptx.h. */
+#define SM_90A "//sm_90a "
+
+/* What this thread stored in local memory is visible to the tensor cores, behind the barrier that follows. */
+static inline void tiles_stored(void)
+{
+    copies_wait();
+    __asm volatile(SM_90A "fence.proxy.async.shared::cta;" : : : "memory");
+}
+#define copies_wait tiles_stored
+#endif
+
+#endif

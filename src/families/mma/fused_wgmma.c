@@ -1,0 +1,176 @@
+/* fused_wgmma: forward attention by wgmma, of NVIDIA's Hopper; see cl/kernels/fused_wgmma.cl. */
+#include "families/kernels/block_bits.h"
+#include "families/kernels/block_sizes.h"
+#include "families/kernels/pair_marks.h"
+#include "families/mma/fragments.h"
+#include "families/registry.h"
+#include <string.h>
+
+static size_t work_items(const size_t *values);
+static int spills(const clattn_problem *p, const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+static int has_wgmma(const clattn_device_info *dev);
+
+#define TUNABLES_DEF "families/tunables/fused_wgmma.def"
+#include "families/tunables/expand.h"
+
+extern const char ca_source_fused_wgmma[];
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+enum { SUB_GROUP = 32, QUERIES = 16, BLOCK_COLUMNS = 64, LEAST_KEYS = 32 };
+
+static size_t work_items(const size_t *values)
+{
+    return SUB_GROUP * values[SUB_GROUPS_INDEX];
+}
+
+static size_t block_m(const size_t *values)
+{
+    return QUERIES * values[SUB_GROUPS_INDEX];
+}
+
+/* What a work-item keeps in registers throughout: scores, outputs and queries. */
+static size_t register_words(const clattn_problem *p, const size_t *values)
+{
+    return (QUERIES * (values[BLOCK_N_INDEX] + p->dim_v) + QUERIES * p->dim_qk / 2) / SUB_GROUP;
+}
+
+/* What weighs on the registers, by which of 40 programs ptxas spilled: scores once more for what is read of each pair,
+ * and once for block lists; parts of strict weights beside them. */
+static int spills(const clattn_problem *p, const size_t *values)
+{
+    const size_t scores = QUERIES * values[BLOCK_N_INDEX] / SUB_GROUP;
+    const size_t more = (size_t)(ca_keeps_more(p) || p->alibi) + (p->block_q > 0);
+
+    return register_words(p, values) + more * scores + (p->strict ? scores / 2 : 0) >
+           (more ? 152 : 208);
+}
+
+/* Follows the layout of local memory in cl/kernels/fused_mma.cl. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t rows = block_m(values), keys = values[BLOCK_N_INDEX], swizzle_bytes = 1024;
+    const size_t kv = keys * (p->dim_qk + p->dim_v), q = rows * (p->dim_qk + 8);
+    const size_t exchanged =
+        (QUERIES + ca_fragment_of(CA_MMA_SYNC)->others) * ca_fragment_of(CA_MMA_SYNC)->depth;
+
+    /* Compilers align the tiles, and what lies beside them. */
+    return ca_larger(kv, q) * sizeof(cl_ushort) + swizzle_bytes +
+           ca_factor_bytes(p, p->dim_qk, keys, p->dim_v, keys) + (rows + 6) * sizeof(cl_int) +
+           (p->page_size ? 4 * keys * sizeof(cl_long) : 0) +
+           (p->dropout > 0.0f ? rows * (keys / 4) : 0) +
+           (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
+}
+
+/* ---- the family ------------------------------------------------------------------------------ */
+
+/* Only this one architecture has it: those that came later have others. */
+static int has_wgmma(const clattn_device_info *dev)
+{
+    return strcmp(dev->architecture, "sm_90") == 0;
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_words(p, values) * sizeof(cl_uint);
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const char *reason = ca_mma_refusal(p);
+
+    if (reason)
+        return reason;
+    if (p->dtype == CLATTN_F16 && p->dropout > 0.0f && ca_problem_dtype(p, CA_O) == CLATTN_F32)
+        return "o in f32 would show how weights are rounded whose row's largest dropout left out";
+    if (ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
+        ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN)
+        return "quantized keys and values have factors, which whole tiles are not multiplied with";
+    if (p->dim_qk % BLOCK_COLUMNS || p->dim_v % BLOCK_COLUMNS)
+        return "dims are not multiples of 64, a row of a tile that the tensor cores read";
+    if (p->dim_qk > 256 || p->dim_v > 256 ||
+        (has_wgmma(dev) && spills(p, (const size_t[NUM_TUNABLES]){[BLOCK_N_INDEX] = LEAST_KEYS})))
+        return "scores, outputs and queries of a work-item exceed its registers";
+    return NULL;
+}
+
+static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+{
+    return (values[EMULATE_INDEX] || !spills(p, values)) &&
+           local_bytes(p, values) <= dev->local_memory_bytes;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    values[EMULATE_INDEX] = !has_wgmma(dev);
+    if (values
+            [EMULATE_INDEX]) { /* small blocks: speed does not matter, and tests have small problems */
+        values[SUB_GROUPS_INDEX] = 4;
+        values[BLOCK_N_INDEX] = LEAST_KEYS;
+        values[EXP_INDEX] = 2;
+    }
+    if (p->dim_qk + p->dim_v <= 2 * BLOCK_COLUMNS && !values[EMULATE_INDEX])
+        values[BLOCK_N_INDEX] = 128;
+    while (values[BLOCK_N_INDEX] > LEAST_KEYS && !fits(p, dev, values))
+        values[BLOCK_N_INDEX] /= 2;
+    if (block_m(values) / 2 >= p->seq_q || !fits(p, dev, values))
+        values[SUB_GROUPS_INDEX] = 4;
+}
+
+/* Never of itself where it would be emulated: that is for tests. Before fused_mma, whose mma.sync reaches some 60 % of the
+ * rate of wgmma there (doc/gpus.md). */
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    if (!has_wgmma(dev))
+        return CA_ONLY_IF_FORCED;
+    return p->seq_q >= 4 * QUERIES ? 96 : 80; /* a warpgroup has no fewer queries */
+}
+
+static const char *ptx_target(const size_t *values)
+{
+    return values[EMULATE_INDEX] ? NULL : "sm_90a";
+}
+
+static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
+                    struct ca_ndrange *range)
+{
+    (void)dev;
+    *range = ca_block_ndrange(p, block_m(values), work_items(values));
+}
+
+static void marks_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_pair_marks_group_ndrange(p, block_m(values), values[BLOCK_N_INDEX], work_items(values),
+                                range);
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_block_bits_bytes(p) + /* one of them is 0 */
+           ca_pair_marks_bytes(p, block_m(values), values[BLOCK_N_INDEX]);
+}
+
+const struct ca_family ca_fused_wgmma = {
+    .name = "fused_wgmma",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_fused_wgmma,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {CA_MARK_BLOCKS,
+               CA_MARK_PAIRS(marks_ndrange),
+               {"fused_mma", CA_FUSED_ARGUMENTS | CA_BLOCK_BITS | CA_OF_MARKS, ndrange}},
+    .num_stages = 3,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .ptx_target = ptx_target,
+    .preference = preference,
+};
