@@ -80,15 +80,19 @@ static void block_registers(const clattn_problem *p, size_t *values)
     const int few_columns = width > 4 && rows >= (quantized_k && width < 16 ? width / 4 : width);
     const int waits = width == 16 && rows < 16; /* for memory rather than for arithmetic */
     const int square = rows >= 4 && (staged || width < 16);
+    const int tall =
+        width == 16 && staged && rows >= width; /* values that many rows wait for, few at a time */
     const int whole = ca_split_divide(p->dim_v, width) % 8 == 0;
 
     values[QK_ROWS_INDEX] = smaller(rows, few_columns ? width * width / 16 : 4);
     values[QK_DEPTH_INDEX] = few_columns ? 4 : width;
-    values[PV_ROWS_INDEX] = smaller(rows, square ? 4 : 2);
-    values[PV_VECTORS_INDEX] = width < 16 ? 8 / values[PV_ROWS_INDEX] : square ? 4 : 8;
+    values[PV_ROWS_INDEX] = smaller(rows, tall ? 8 : square ? 4 : 2);
+    values[PV_VECTORS_INDEX] = width < 16 ? 8 / values[PV_ROWS_INDEX] : tall ? 2 : square ? 4 : 8;
     if (width < 16 && rows == 1 && !whole)
         values[PV_VECTORS_INDEX] = 4;
-    values[BLOCK_N_INDEX] = rows > 16 || (waits && quantized) ? 32 : 16;
+    values[BLOCK_N_INDEX] = tall && rows > 16                           ? 64
+                            : tall || rows > 16 || (waits && quantized) ? 32
+                                                                        : 16;
     values[PREFETCH_TILES_INDEX] = waits && (quantized || p->page_size) ? 2 : 1;
 }
 
