@@ -92,13 +92,17 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
 }
 
 /* Where queries are held, what the rows of a fragment see weighs as much as five more words; with quantized
- * keys, products before they are scaled and the queries of two steps as much as twenty. */
+ * keys, products before they are scaled and the queries of two steps as much as twenty. Where operands are held
+ * twice, compilers load those of 256 columns and more long before they are multiplied. */
 static int spills(const clattn_problem *p, const size_t *values)
 {
+    enum { MOST_COLUMNS = 192 };
     const size_t fragments = values[M_FRAGMENTS_INDEX];
     const size_t more = ca_problem_cache(p, CA_K) == CLATTN_CACHE_PLAIN ? 5 : 25;
     const int held = values[Q_RESIDENT_INDEX] || fragments > 1;
 
+    if (fragment_of(values)->replicas > 1 && part_columns(p, values) > MOST_COLUMNS)
+        return 1;
     return ca_fragment_spills(fragment_of(values), p, scores(values), outputs(p, values),
                               held ? queries(p, values) + more * fragments : 0);
 }
