@@ -181,7 +181,8 @@ static void check_row(struct totals *totals, const struct row *r)
         broken(totals, r, "no group is resident");
     if (k->spills > 0 && r->target->vendor == INTEL)
         totals->spilling_intel++;
-    else if (k->spills > 1 && is_default) /* one: fused_mma with 256 dims on gfx1100, its least block */
+    else if (k->spills > 1 &&
+             is_default) /* one: fused_mma with 256 dims on gfx1100, its least block */
         broken(totals, r, "registers are spilled");
     else if (k->spills > 0)
         totals->spilling_samples++;

@@ -38,8 +38,8 @@ ParameterizedTestParameters(verdict, build_logs) {
         {"input.cl:1:39: error: use of undeclared identifier 'b'\n", 1,
          "input.cl:1:39: error: use"},
         {"2 warnings\n<kernel>:12:3: error: expected ';'", 1, "<kernel>:12:3: error: expected ';'"},
-        {"ptxas application ptx input, line 9; error   : Feature 'wgmma' requires .target sm_90a", 1,
-         "ptxas application ptx input, line 9; error"},
+        {"ptxas application ptx input, line 9; error   : Feature 'wgmma' requires .target sm_90a",
+         1, "ptxas application ptx input, line 9; error"},
         {"ptxas fatal   : Memory allocation failure", 0, ""},
         {"1:7:1: error: no\n\nerror: backend compiler failed build.\n", 1, "1:7:1: error: no"},
         /* without memory, disk, headers or parts of the compiler; a warning; nothing */
