@@ -23,8 +23,9 @@ static void expect(const char *arguments, const int status, const char *const *w
 Test(bench_profile, plan) {
     expect("plan --profile sm_90 " PROBLEM, 0,
            (const char *[]){"sm_90: NVIDIA H100", "132 compute units", "local memory 48 KiB",
-                            "family    fused_mma", "tunables  INSTRUCTION=1", "why       untuned",
-                            "needs     work-groups of ", "not       unfused: it could", NULL});
+                            "family    fused_wgmma", "not       fused_mma: it could",
+                            "why       untuned", "needs     work-groups of ",
+                            "not       unfused: it could", NULL});
     expect("plan --profile minimum 'fwd f16 h64 q4000 k4000 d64'", 0,
            (const char *[]){"32-bit addresses", "family    fused_tiles",
                             "not       unfused: the scores", NULL});

@@ -30,6 +30,13 @@ int family_takes_f32(const char *name)
     return takes_dtype(family, CLATTN_F32);
 }
 
+int family_takes_any_dims(const char *name)
+{
+    const struct ca_family *family = ca_family_find(name);
+
+    return takes_dtype(family, CLATTN_F32) || takes_dtype(family, CLATTN_BF16);
+}
+
 size_t families_taken(const clattn_operation operation, int (*takes)(const char *name),
                       const uint64_t test, const unsigned runs, size_t families[MOST_FAMILIES])
 {
@@ -37,7 +44,8 @@ size_t families_taken(const clattn_operation operation, int (*takes)(const char 
     size_t count = 0;
 
     for (size_t n = 0; (name = clattn_family_name(operation, n)) != NULL; n++)
-        if (count < MOST_FAMILIES && (!takes || takes(name)) && run_takes(n + test, runs))
+        if (count < MOST_FAMILIES && (!takes || takes(name)) && family_takes_any_dims(name) &&
+            run_takes(n + test, runs))
             families[count++] = n;
     return count;
 }

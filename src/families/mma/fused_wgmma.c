@@ -82,6 +82,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 
     if (reason)
         return reason;
+    if (ca_instruction_of(dev) != 0 && !has_wgmma(dev))
+        return "the device has another matrix instruction";
     if (p->dtype == CLATTN_F16 && p->dropout > 0.0f && ca_problem_dtype(p, CA_O) == CLATTN_F32)
         return "o in f32 would show how weights are rounded whose row's largest dropout left out";
     if (ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
