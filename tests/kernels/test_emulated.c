@@ -8,6 +8,7 @@
 #include "device/facts.h"
 #include "families/registry.h"
 #include "tests/faults/faults.h"
+#include "tests/support/families.h"
 #include "tests/support/profiles.h"
 #include "tests/support/programs/scratch.h"
 #include "tests/support/unoptimised.h"
@@ -208,7 +209,7 @@ struct sample {
 
 /* A program takes seconds to compile: few, of the profiles that differ the most from the others. */
 ParameterizedTestParameters(emulated, sweep) {
-    static struct sample samples[6 * MOST_PROFILES] = {
+    static struct sample samples[MOST_FAMILIES * MOST_PROFILES] = {
         {"minimum", "fused_tiles"}, {"minimum", "backward_tiles"}, {"minimum", "projection_tiles"}};
     static struct profile list[MOST_PROFILES];
     size_t count = 3;
@@ -219,6 +220,7 @@ ParameterizedTestParameters(emulated, sweep) {
         for (size_t n = 0; n < profiles; n++)
             for (size_t f = 0; ca_family_at(f); f++)
                 if (ca_family_at(f)->operation <= CLATTN_PROJECTION &&
+                    family_takes_any_dims(ca_family_at(f)->name) &&
                     !strstr(ca_family_at(f)->name, "lanes")) {
                     struct sample *sample = &samples[count++];
                     memcpy(sample->profile, list[n].name, sizeof sample->profile);
