@@ -1,11 +1,11 @@
 /* fused_wgmma, emulated where the device has no wgmma. The sweep draws more (CLATTN_TEST_FAMILY=fused_wgmma). */
+#include "families/mma/fragments.h"
 #include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,14 +48,7 @@ static void pass_with_infinities(struct fixture *f, const struct wgmma_case *c)
 {
     struct trial t = make(c, "h2 q40 k70");
 
-    trial_fill(&t);
-    for (size_t h = 0; h < t.problem.kv_heads && !t.problem.page_size; h++) {
-        trial_set(&t, TENSOR_V, 0, h, 11, 3, INFINITY);
-        trial_set(&t, TENSOR_V, 0, h, 37, 5, NAN);
-    }
-    trial_run(f, &t);
-    trial_check(&t);
-    trial_free(&t);
+    trial_pass_with_infinities(f, &t);
 }
 
 ParameterizedTestParameters(fused_wgmma, emulated) {
@@ -71,8 +64,7 @@ ParameterizedTest(size_t *number, fused_wgmma, emulated) {
     struct fixture f;
 
     fixture_open(&f);
-    if (clattn_context_device(f.context)->architecture[0] == 's' &&
-        strncmp(clattn_context_device(f.context)->architecture, "sm_", 3) == 0)
+    if (ca_instruction_of(clattn_context_device(f.context)) != 0)
         cr_skip_test("the device has a matrix instruction of its own");
     for (size_t n = 0; n < MOST_SHAPES && c->shapes[n]; n++) {
         struct trial t = make(c, c->shapes[n]);

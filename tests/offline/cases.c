@@ -16,6 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of which fused_mma spills one register on gfx1100 (doc/gpus.md). */
+static const char of_fused_wgmma_alone[] = "fwd bf16 b1 h16 q4096 k4096 d256 causal=tl";
+
 /* Problems whose programs are compiled with the family's own choice of tunables. */
 static const struct {
     const char
@@ -29,7 +32,7 @@ static const struct {
     {"fused_mma", "fwd f16 b1 h32/8 q4096 k4096 d128 causal=tl strict"},
     {"fused_wgmma", "fwd f16 b1 h32/8 q4096 k4096 d128"},
     {"fused_wgmma", "fwd bf16 b1 h16 q4096 k4096 d64 causal=tl lse"},
-    {"fused_wgmma", "fwd bf16 b1 h16 q4096 k4096 d256 causal=tl"},
+    {"fused_wgmma", of_fused_wgmma_alone},
     {"split_tiles", "fwd f16 b1 h32/8 q1 k32768 d128 causal=br"},
     {"split_mma", "fwd f16 b1 h32/4 q1 k32768 d128 causal=br"},
     {"split_mma", "fwd bf16 b1 h32/8 q16 k32768 d128 causal=br"},
@@ -175,9 +178,13 @@ static int is_its_turn(const struct output *out, const struct device *d, size_t 
  * target gets, and for the target whose turn it is of the families; other seeds take the others. */
 static int is_chosen(const struct output *out, const struct device *d, size_t n, size_t f)
 {
+    const int is_own = problems[n].family && strcmp(problems[n].family, ca_family_at(f)->name) == 0;
+
+    if (problems[n].text == of_fused_wgmma_alone && !is_own)
+        return 0;
     if (out->all)
         return 1;
-    if (problems[n].family && strcmp(problems[n].family, ca_family_at(f)->name) == 0)
+    if (is_own)
         return (n + d->index + out->seed) % 4 == 0;
     return is_its_turn(out, d, n) && (n + f + out->seed / count_targets()) % 4 == 0;
 }

@@ -317,6 +317,18 @@ void trial_pass(struct fixture *f, struct trial *t)
     trial_free(t);
 }
 
+void trial_pass_with_infinities(struct fixture *f, struct trial *t)
+{
+    trial_fill(t);
+    for (size_t h = 0; h < t->problem.kv_heads && !t->problem.page_size; h++) {
+        trial_set(t, TENSOR_V, 0, h, 11, 3, INFINITY);
+        trial_set(t, TENSOR_V, 0, h, 37, 5, NAN);
+    }
+    trial_run(f, t);
+    trial_check(t);
+    trial_free(t);
+}
+
 void trials_pass(const char *family, const char *const *problems, const size_t count,
                  const size_t certain, const uint64_t seeds)
 {

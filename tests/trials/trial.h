@@ -63,6 +63,10 @@ void trial_check(const struct trial *t);
 /* All of it. */
 void trial_pass(struct fixture *f, struct trial *t);
 
+/* The same with an Inf and a NaN in V, of key 11 and 37 of each head, which some row sees and others do not; in a paged
+ * cache with neither. dim_v is at least 6. */
+void trial_pass_with_infinities(struct fixture *f, struct trial *t);
+
 /* Likewise trials of problems, `seeds` of each, by one family (with the dtype that it takes): the first `certain` are ones
  * for every family, the others count where they are supported. */
 void trials_pass(const char *family, const char *const *problems, size_t count, size_t certain,

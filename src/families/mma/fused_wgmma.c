@@ -106,8 +106,7 @@ static int fits(const clattn_problem *p, const clattn_device_info *dev, const si
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     values[EMULATE_INDEX] = !has_wgmma(dev);
-    if (values
-            [EMULATE_INDEX]) { /* small blocks: speed does not matter, and tests have small problems */
+    if (values[EMULATE_INDEX]) { /* speed does not matter, and tests have small problems */
         values[SUB_GROUPS_INDEX] = 4;
         values[BLOCK_N_INDEX] = LEAST_KEYS;
         values[EXP_INDEX] = 2;
