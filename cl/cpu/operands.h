@@ -10,6 +10,11 @@
 #define CLATTN_OPERANDS_H
 #include "cpu/simd_storage.h"
 
+/* An element that is broadcast once for all vectors that it is multiplied with. As an operand in memory it
+ * would be a load for each instruction, and loads would bound the product where a processor loads no more
+ * vectors in a cycle than it multiplies (Zen 5: two). */
+typedef lanes spread;
+
 #ifndef OPERAND_TILES /* 1: pairs are multiplied by a matrix unit */
 #define OPERAND_TILES 0
 #endif
@@ -17,9 +22,8 @@
 #include "cpu/pairs.h"
 
 typedef uint operand;
-typedef const uint *spread;
 #define VALUES_IN_OPERAND 2
-#define SPREAD(p) (p)
+#define SPREAD(p) as_float(*(p))
 #define MULTIPLY(x, y, sum) dot_pairs(x, y, sum)
 
 struct __attribute__((packed)) unaligned_pairs {
@@ -90,7 +94,6 @@ INLINE lanes load_pairs_of_rows(const __global ushort *first, const __global ush
 }
 #else
 typedef float operand;
-typedef lanes spread;
 #define VALUES_IN_OPERAND 1
 #define SPREAD(p) (*(p))
 #define MULTIPLY(x, y, sum) fma(x, y, sum)

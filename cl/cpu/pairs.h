@@ -1,8 +1,7 @@
 /* Products of bf16 pairs: two multiply-adds in each lane of an instruction. A pair is two values in a
  * word, the first in its lower half. A vector of pairs is kept as lanes, whose bits the pairs are.
  *
- *   dot_pairs(x, y, sum)   sum + x.first * y.first + x.second * y.second in each lane, where the word
- *                          *y is broadcast to all
+ *   dot_pairs(x, y, sum)   sum + x.first * y.first + x.second * y.second in each lane
  *   pack_pairs(a, b)       the pairs of a and b, rounded to nearest, ties away from 0
  *   first_of(), second_of()   the values of a vector of pairs, as f32
  *
@@ -88,12 +87,11 @@ INLINE lanes without_subnormals(const lanes x)
     return VECTOR(as_float)((u & 0x7fffffffu) < 0x00800000u ? u & 0x80000000u : u);
 }
 
-INLINE lanes dot_pairs(const lanes x, const uint *y, const lanes sum)
+INLINE lanes dot_pairs(const lanes x, const lanes y, const lanes sum)
 {
-    const lanes z = as_float(*y);
-    const lanes second = fma(without_subnormals(second_of(x)), without_subnormals(second_of(z)),
+    const lanes second = fma(without_subnormals(second_of(x)), without_subnormals(second_of(y)),
                              without_subnormals(sum));
-    const lanes first = fma(without_subnormals(first_of(x)), without_subnormals(first_of(z)),
+    const lanes first = fma(without_subnormals(first_of(x)), without_subnormals(first_of(y)),
                             without_subnormals(second));
 
     return without_subnormals(first);
@@ -102,9 +100,9 @@ INLINE lanes dot_pairs(const lanes x, const uint *y, const lanes sum)
 #if SIMD_WIDTH != 16 || !defined(__AVX512F__)
 #error "the instruction is used with vectors of 16, and with a compiler that has registers for them"
 #endif
-INLINE lanes dot_pairs(const lanes x, const uint *y, lanes sum)
+INLINE lanes dot_pairs(const lanes x, const lanes y, lanes sum)
 {
-    __asm__("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(x), "m"(*y));
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
     return sum;
 }
 #endif
