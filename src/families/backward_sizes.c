@@ -1,5 +1,5 @@
 #include "families/backward_sizes.h"
-#include "families/kernels/block_sizes.h"
+#include "base/sizes.h"
 
 static struct ca_ndrange range_of(size_t groups, size_t items)
 {

@@ -1,9 +1,9 @@
 /* Gradients for CPUs by tiles of AMX. How they are computed: cl/kernels/backward_amx.cl. */
+#include "base/sizes.h"
 #include "families/amx/amx.h"
 #include "families/kernels/backward_lanes.h"
 #include "families/kernels/bf16_pairs.h"
 #include "families/kernels/block_bits.h"
-#include "families/kernels/block_sizes.h"
 #include "families/kernels/pair_marks.h"
 #include "families/registry.h"
 

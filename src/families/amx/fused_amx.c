@@ -1,10 +1,10 @@
 /* The fused forward for CPUs by tiles of AMX. How it computes: cl/kernels/fused_amx.cl. */
+#include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/amx/amx.h"
 #include "families/family.h"
 #include "families/kernels/bf16_pairs.h"
 #include "families/kernels/block_bits.h"
-#include "families/kernels/block_sizes.h"
 #include "families/kernels/pair_marks.h"
 #include "families/registry.h"
 
@@ -17,14 +17,14 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char ca_source_fused_amx[];
 
-static size_t block(const size_t *values)
+static size_t block_m(const size_t *values)
 {
     return WIDTH * values[BLOCK_VECTORS_INDEX];
 }
 
 static size_t chunk(const size_t *values)
 {
-    return block(values) * values[BLOCKS_PER_TILE_INDEX];
+    return block_m(values) * values[BLOCKS_PER_TILE_INDEX];
 }
 
 /* Follows the arrays in cl/kernels/fused_lanes.cl: pairs take half of what is counted here. */
@@ -33,34 +33,9 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
     const size_t qk = ca_round_up(p->dim_qk, 2 * WIDTH) / 2, v = ca_round_up(p->dim_v, WIDTH);
     const size_t keys = values[BLOCK_N_INDEX];
 
-    return (chunk(values) * (qk + v + 2) + keys * block(values) + 64 * block(values) +
+    return (chunk(values) * (qk + v + 2) + keys * block_m(values) + 64 * block_m(values) +
             keys * (qk + v / 2)) *
            sizeof(cl_float);
-}
-
-static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
-                    struct ca_ndrange *range)
-{
-    const size_t all = ca_query_chunks(p, chunk(values));
-
-    (void)dev;
-    *range = (struct ca_ndrange){
-        {values[BALANCE_CAUSAL_INDEX] ? ca_divide_up(all, 2) : all, p->heads, p->batch}, {1, 1, 1}};
-}
-
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
-{
-    (void)dev;
-    return ca_block_bits_bytes(p) + /* one of them is 0 */
-           ca_pair_marks_bytes(p, block(values), values[BLOCK_N_INDEX]);
-}
-
-static void marks_ndrange(const clattn_problem *p, const size_t *values,
-                          const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    ca_pair_marks_ndrange(p, block(values), range);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -114,16 +89,17 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return ca_amx_preference(dev, 92);
 }
 
+#define QUERIES_PER_ITEM chunk
+#include "families/fused_stages.h"
+
 const struct ca_family ca_fused_amx = {
     .name = "fused_amx",
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_amx,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {CA_MARK_BLOCKS,
-               CA_MARK_PAIRS(marks_ndrange),
-               {"fused_lanes", CA_FUSED_ARGUMENTS | CA_BLOCK_BITS | CA_OF_MARKS, ndrange}},
-    .num_stages = 3,
+    .stages = FUSED_STAGES("fused_lanes"),
+    .num_stages = FUSED_NUM_STAGES,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

@@ -1,11 +1,11 @@
 /* The forward for few queries and many keys by tiles of AMX: the keys of a kv head are split over groups. How
  * it computes: cl/kernels/split_amx.cl. */
+#include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/amx/amx.h"
 #include "families/family.h"
 #include "families/kernels/bf16_pairs.h"
 #include "families/kernels/block_bits.h"
-#include "families/kernels/block_sizes.h"
 #include "families/kernels/split.h"
 #include "families/registry.h"
 

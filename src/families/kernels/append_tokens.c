@@ -1,7 +1,7 @@
 /* Appends: on CPUs rows of several tokens at a time, on GPUs 32 columns of a token. How:
  * cl/elementwise/append_tokens.cl. */
+#include "base/sizes.h"
 #include "device/capacity.h"
-#include "families/kernels/block_sizes.h"
 #include "families/registry.h"
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);

@@ -1,11 +1,11 @@
 /* Gradients on CPUs: SIMD lanes are keys. How it computes: cl/kernels/backward_lanes.cl. And backward_dot,
  * the same with products of bf16 pairs: cl/kernels/backward_dot.cl. */
 #include "families/kernels/backward_lanes.h"
+#include "base/sizes.h"
 #include "cl/score/mark_sizes.h"
 #include "device/capacity.h"
 #include "families/kernels/bf16_pairs.h"
 #include "families/kernels/block_bits.h"
-#include "families/kernels/block_sizes.h"
 #include "families/kernels/pair_marks.h"
 #include "families/registry.h"
 

@@ -1,29 +1,9 @@
-/* What families for GPUs share: arithmetic of sizes, and forward kernels whose work-groups own a block
- * of queries of one (batch, head). */
+/* What forward kernels share whose work-groups own a block of queries of one (batch, head). */
 #ifndef CA_BLOCK_SIZES_H
 #define CA_BLOCK_SIZES_H
 
+#include "base/sizes.h"
 #include "families/family.h"
-
-static inline size_t ca_smaller(size_t x, size_t y)
-{
-    return x < y ? x : y;
-}
-
-static inline size_t ca_larger(size_t x, size_t y)
-{
-    return x > y ? x : y;
-}
-
-static inline size_t ca_divide_up(size_t x, size_t y)
-{
-    return (x + y - 1) / y;
-}
-
-static inline size_t ca_round_up(size_t x, size_t multiple)
-{
-    return ca_divide_up(x, multiple) * multiple;
-}
 
 /* Whether such kernels keep more for each row of an item than scores and sums: places in a mask or a
  * bias, or what dropout keeps. */

@@ -1,5 +1,6 @@
 /* The fused forward for CPUs: SIMD lanes are queries. How it computes: cl/kernels/fused_lanes.cl. And
  * fused_dot, the same with products of bf16 pairs: cl/kernels/fused_dot.cl. */
+#include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/family.h"
 #include "families/kernels/bf16_pairs.h"
@@ -25,13 +26,8 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
            sizeof(cl_float);
 }
 
-static size_t round_up_divide(const size_t n, const size_t by)
-{
-    return (n + by - 1) / by;
-}
-
 /* Queries of a block. */
-static size_t block(const size_t *values)
+static size_t block_m(const size_t *values)
 {
     return values[SIMD_WIDTH_INDEX] * values[BLOCK_VECTORS_INDEX];
 }
@@ -39,40 +35,12 @@ static size_t block(const size_t *values)
 /* Queries of one group, or of half a pair. */
 static size_t chunk(const size_t *values)
 {
-    return block(values) * values[BLOCKS_PER_TILE_INDEX];
+    return block_m(values) * values[BLOCKS_PER_TILE_INDEX];
 }
 
 static size_t groups(const clattn_problem *p, const size_t *values)
 {
     return ca_query_chunks(p, chunk(values)) * p->heads * p->batch;
-}
-
-static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
-                    struct ca_ndrange *range)
-{
-    const size_t all = ca_query_chunks(p, chunk(values));
-
-    (void)dev;
-    range->global[0] = values[BALANCE_CAUSAL_INDEX] ? round_up_divide(all, 2) : all;
-    range->global[1] = p->heads;
-    range->global[2] = p->batch;
-    for (size_t n = 0; n < 3; n++)
-        range->local[n] = 1;
-}
-
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
-{
-    (void)dev;
-    return ca_block_bits_bytes(p) + /* one of them is 0 */
-           ca_pair_marks_bytes(p, block(values), values[BLOCK_N_INDEX]);
-}
-
-static void marks_ndrange(const clattn_problem *p, const size_t *values,
-                          const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    ca_pair_marks_ndrange(p, block(values), range);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -117,7 +85,7 @@ static const double speed[] = {0.0, 0.78, 0.94, 0.99, 1.0}; /* of blocks of mv v
  * units of a whole block. */
 static double mean_block(const clattn_problem *p, const size_t width, const size_t mv)
 {
-    const size_t bm = width * mv, blocks = round_up_divide(p->seq_q, bm), lower = mv / 2;
+    const size_t bm = width * mv, blocks = ca_divide_up(p->seq_q, bm), lower = mv / 2;
     const double slower = width >= 16 ? 0.9 : 0.6; /* as there are as few sums as vectors */
 
     if (p->seq_q - (blocks - 1) * bm > lower * width)
@@ -133,7 +101,7 @@ static double listed_row_cost(const clattn_problem *p, const size_t width, const
 {
     const size_t bm = width * mv, row = p->block_q < p->seq_q ? p->block_q : p->seq_q;
 
-    return (p->block_q >= bm ? (double)(round_up_divide(row, bm) * bm) / (double)row
+    return (p->block_q >= bm ? (double)(ca_divide_up(row, bm) * bm) / (double)row
                              : 1.0 + (double)(bm - 1) / (double)p->block_q) /
            speed[mv];
 }
@@ -142,8 +110,8 @@ static double listed_row_cost(const clattn_problem *p, const size_t width, const
 static double cost(const clattn_problem *p, const clattn_device_info *dev, const size_t width,
                    const size_t mv)
 {
-    const size_t bm = width * mv, blocks = round_up_divide(p->seq_q, bm) * p->heads * p->batch;
-    const double rounds = (double)round_up_divide(blocks, dev->compute_units);
+    const size_t bm = width * mv, blocks = ca_divide_up(p->seq_q, bm) * p->heads * p->batch;
+    const double rounds = (double)ca_divide_up(blocks, dev->compute_units);
     double seen, more;
 
     if (p->block_q && p->seq_q)
@@ -209,16 +177,17 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return ca_fills_vectors(dev) ? 90 : 10;
 }
 
+#define QUERIES_PER_ITEM chunk
+#include "families/fused_stages.h"
+
 const struct ca_family ca_fused_lanes = {
     .name = "fused_lanes",
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_lanes,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {CA_MARK_BLOCKS,
-               CA_MARK_PAIRS(marks_ndrange),
-               {"fused_lanes", CA_FUSED_ARGUMENTS | CA_BLOCK_BITS | CA_OF_MARKS, ndrange}},
-    .num_stages = 3,
+    .stages = FUSED_STAGES("fused_lanes"),
+    .num_stages = FUSED_NUM_STAGES,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
@@ -261,10 +230,8 @@ const struct ca_family ca_fused_dot = {
     .source = ca_source_fused_dot,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {CA_MARK_BLOCKS,
-               CA_MARK_PAIRS(marks_ndrange),
-               {"fused_lanes", CA_FUSED_ARGUMENTS | CA_BLOCK_BITS | CA_OF_MARKS, ndrange}},
-    .num_stages = 3,
+    .stages = FUSED_STAGES("fused_lanes"),
+    .num_stages = FUSED_NUM_STAGES,
     .unsupported = unsupported_by_pairs,
     .adapt = adapt,
     .reject = reject_for_pairs,

@@ -1,8 +1,6 @@
 /* fused_tiles: forward attention for GPUs; see cl/kernels/fused_tiles.cl. */
 #include "device/capacity.h"
-#include "families/kernels/block_bits.h"
 #include "families/kernels/block_sizes.h"
-#include "families/kernels/pair_marks.h"
 #include "families/registry.h"
 
 static int reads_halves(const clattn_problem *p);
@@ -85,6 +83,11 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     if (p->scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";
     return NULL;
+}
+
+static size_t block_m(const size_t *values)
+{
+    return values[BLOCK_M_INDEX];
 }
 
 static size_t work_items(const size_t *values)
@@ -177,28 +180,7 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return dev->type & CL_DEVICE_TYPE_GPU ? 90 : 20;
 }
 
-static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
-                    struct ca_ndrange *range)
-{
-    (void)dev;
-    *range = ca_block_ndrange(p, values[BLOCK_M_INDEX], work_items(values));
-}
-
-static void marks_ndrange(const clattn_problem *p, const size_t *values,
-                          const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    ca_pair_marks_group_ndrange(p, values[BLOCK_M_INDEX], values[BLOCK_N_INDEX], work_items(values),
-                                range);
-}
-
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
-{
-    (void)dev;
-    return ca_block_bits_bytes(p) + /* one of them is 0 */
-           ca_pair_marks_bytes(p, values[BLOCK_M_INDEX], values[BLOCK_N_INDEX]);
-}
+#include "families/fused_stages.h"
 
 const struct ca_family ca_fused_tiles = {
     .name = "fused_tiles",
@@ -206,10 +188,8 @@ const struct ca_family ca_fused_tiles = {
     .source = ca_source_fused_tiles,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {CA_MARK_BLOCKS,
-               CA_MARK_PAIRS(marks_ndrange),
-               {"fused_tiles", CA_FUSED_ARGUMENTS | CA_BLOCK_BITS | CA_OF_MARKS, ndrange}},
-    .num_stages = 3,
+    .stages = FUSED_STAGES("fused_tiles"),
+    .num_stages = FUSED_NUM_STAGES,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

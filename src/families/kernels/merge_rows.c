@@ -1,5 +1,5 @@
 /* Merges, on CPUs and GPUs: a row at a time. How it computes: cl/elementwise/merge_rows.cl. */
-#include "families/kernels/block_sizes.h"
+#include "base/sizes.h"
 #include "families/registry.h"
 
 #define TUNABLES_DEF "families/tunables/merge_rows.def"

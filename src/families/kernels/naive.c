@@ -1,5 +1,5 @@
 /* naive: forward attention to read, not to use; see cl/kernels/naive.cl. */
-#include "families/kernels/block_sizes.h"
+#include "base/sizes.h"
 #include "families/registry.h"
 
 extern const char ca_source_naive[];

@@ -1,4 +1,5 @@
 #include "families/kernels/pair_marks.h"
+#include "base/sizes.h"
 #include "cl/score/mark_sizes.h"
 
 /* How many batches, dimension 0, or heads, 1, have marks of their own. */
@@ -8,11 +9,6 @@ static size_t maps(const clattn_problem *p, int dimension)
                     (p->bias && p->bias_layout.stride[dimension]);
 
     return !own ? 1 : dimension ? p->heads : p->batch;
-}
-
-static size_t divide_up(size_t n, size_t by)
-{
-    return (n + by - 1) / by;
 }
 
 /* Of all sizes and broadcasts, since a program serves all of them. Tiles begin at multiples of their length
@@ -38,14 +34,14 @@ int ca_marks_pairs(const clattn_problem *p)
 size_t ca_pair_marks_bytes(const clattn_problem *p, size_t mark_m, size_t mark_n)
 {
     const size_t marks =
-        maps(p, 0) * maps(p, 1) * divide_up(p->seq_q, mark_m) * divide_up(p->seq_kv, mark_n);
+        maps(p, 0) * maps(p, 1) * ca_divide_up(p->seq_q, mark_m) * ca_divide_up(p->seq_kv, mark_n);
 
-    return ca_marks_pairs(p) ? divide_up(marks, sizeof(cl_float)) * sizeof(cl_float) : 0;
+    return ca_marks_pairs(p) ? ca_divide_up(marks, sizeof(cl_float)) * sizeof(cl_float) : 0;
 }
 
 void ca_pair_marks_ndrange(const clattn_problem *p, size_t mark_m, struct ca_ndrange *range)
 {
-    const size_t blocks = ca_marks_pairs(p) ? divide_up(p->seq_q, mark_m) : 0;
+    const size_t blocks = ca_marks_pairs(p) ? ca_divide_up(p->seq_q, mark_m) : 0;
 
     *range = (struct ca_ndrange){{blocks, maps(p, 1), maps(p, 0)}, {1, 1, 1}};
 }
@@ -54,6 +50,6 @@ void ca_pair_marks_group_ndrange(const clattn_problem *p, size_t mark_m, size_t 
                                  size_t items, struct ca_ndrange *range)
 {
     ca_pair_marks_ndrange(p, mark_m, range);
-    range->global[0] *= divide_up(p->seq_kv, mark_n) * items;
+    range->global[0] *= ca_divide_up(p->seq_kv, mark_n) * items;
     range->local[0] = items;
 }

@@ -3,9 +3,9 @@
 #ifndef CA_PROJECTION_SIZES_H
 #define CA_PROJECTION_SIZES_H
 
+#include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/family.h"
-#include "families/kernels/block_sizes.h"
 
 /* Arguments of the two stages: the product, and the sum of its parts. */
 #define CA_PROJECTION_ARGUMENTS                                                                    \

@@ -1,5 +1,6 @@
 /* The forward for few queries and many keys, on CPUs: the keys of a kv head are split over groups.
  * How it computes: cl/kernels/split_lanes.cl. */
+#include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/family.h"
 #include "families/kernels/block_bits.h"
@@ -60,11 +61,6 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return reject(p, dev, least);
 }
 
-static size_t smaller(const size_t x, const size_t y)
-{
-    return x < y ? x : y;
-}
-
 /* What is in registers, and a tile, for so many rows: many rows make a vector of sums of scores,
  * and so do fewer where keys are unpacked. Eight sums of values hide what a multiply-add waits for;
  * of as many rows as there are, so that fewer values are kept for the next, and of whole turns, since
@@ -84,9 +80,9 @@ static void block_registers(const clattn_problem *p, size_t *values)
         width == 16 && staged && rows >= width; /* values that many rows wait for, few at a time */
     const int whole = ca_split_divide(p->dim_v, width) % 8 == 0;
 
-    values[QK_ROWS_INDEX] = smaller(rows, few_columns ? width * width / 16 : 4);
+    values[QK_ROWS_INDEX] = ca_smaller(rows, few_columns ? width * width / 16 : 4);
     values[QK_DEPTH_INDEX] = few_columns ? 4 : width;
-    values[PV_ROWS_INDEX] = smaller(rows, tall ? 8 : square ? 4 : 2);
+    values[PV_ROWS_INDEX] = ca_smaller(rows, tall ? 8 : square ? 4 : 2);
     values[PV_VECTORS_INDEX] = width < 16 ? 8 / values[PV_ROWS_INDEX] : tall ? 2 : square ? 4 : 8;
     if (width < 16 && rows == 1 && !whole)
         values[PV_VECTORS_INDEX] = 4;

@@ -1,8 +1,8 @@
 /* The forward for few queries and many keys, on GPUs: the keys of a kv head are split over groups.
  * How it computes: cl/kernels/split_tiles.cl. */
+#include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/kernels/block_bits.h"
-#include "families/kernels/block_sizes.h"
 #include "families/kernels/split.h"
 #include "families/registry.h"
 

@@ -1,4 +1,5 @@
 /* The family for CPUs whose scores exist in memory: cl/kernels/unfused_lanes.cl says how. */
+#include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/kernels/block_bits.h"
 #include "families/kernels/unfused.h"
@@ -11,27 +12,17 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char ca_source_unfused_lanes[];
 
-static size_t round_up_divide(size_t n, size_t by)
-{
-    return (n + by - 1) / by;
-}
-
-static size_t larger(size_t x, size_t y)
-{
-    return x > y ? x : y;
-}
-
 /* Follows the arrays in cl/kernels/unfused_lanes.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t width = values[SIMD_WIDTH_INDEX], panel = width * values[REGISTER_VECTORS_INDEX];
     const size_t rows = values[REGISTER_ROWS_INDEX], keys = values[BLOCK_N_INDEX];
-    const size_t columns = round_up_divide(p->dim_v, panel) * panel;
-    const size_t k_panels = round_up_divide(keys, panel) * panel * p->dim_qk;
-    const size_t queries = round_up_divide(values[BLOCK_M_INDEX], rows) * rows;
-    const size_t strip = rows * (larger(p->dim_qk, keys) + 2 * width);
+    const size_t columns = ca_round_up(p->dim_v, panel);
+    const size_t k_panels = ca_round_up(keys, panel) * p->dim_qk;
+    const size_t queries = ca_round_up(values[BLOCK_M_INDEX], rows);
+    const size_t strip = rows * (ca_larger(p->dim_qk, keys) + 2 * width);
 
-    return (larger(k_panels, columns * (keys + queries)) + strip) * sizeof(cl_float);
+    return (ca_larger(k_panels, columns * (keys + queries)) + strip) * sizeof(cl_float);
 }
 
 static void scores_ndrange(const clattn_problem *p, const size_t *values,
@@ -39,8 +30,8 @@ static void scores_ndrange(const clattn_problem *p, const size_t *values,
 {
     (void)dev;
     *range =
-        (struct ca_ndrange){{round_up_divide(p->seq_kv, values[BLOCK_N_INDEX]),
-                             round_up_divide(p->seq_q, values[BLOCK_M_INDEX]), p->batch * p->heads},
+        (struct ca_ndrange){{ca_divide_up(p->seq_kv, values[BLOCK_N_INDEX]),
+                             ca_divide_up(p->seq_q, values[BLOCK_M_INDEX]), p->batch * p->heads},
                             {1, 1, 1}};
 }
 
@@ -49,7 +40,7 @@ static void softmax_ndrange(const clattn_problem *p, const size_t *values,
 {
     (void)dev;
     *range = (struct ca_ndrange){
-        {round_up_divide(p->batch * p->heads * p->seq_q, values[SOFTMAX_ROWS_INDEX]), 1, 1},
+        {ca_divide_up(p->batch * p->heads * p->seq_q, values[SOFTMAX_ROWS_INDEX]), 1, 1},
         {1, 1, 1}};
 }
 
@@ -58,7 +49,7 @@ static void values_ndrange(const clattn_problem *p, const size_t *values,
 {
     (void)dev;
     *range = (struct ca_ndrange){
-        {round_up_divide(p->seq_q, values[BLOCK_M_INDEX]), p->batch * p->heads, 1}, {1, 1, 1}};
+        {ca_divide_up(p->seq_q, values[BLOCK_M_INDEX]), p->batch * p->heads, 1}, {1, 1, 1}};
 }
 
 /* The bits of block lists come last. */
@@ -85,7 +76,7 @@ static void block_registers(const clattn_problem *p, const clattn_device_info *d
     const int wide = dev->vector_width_float >= 16;
 
     values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
-    const size_t vectors = round_up_divide(p->dim_v, values[SIMD_WIDTH_INDEX]);
+    const size_t vectors = ca_divide_up(p->dim_v, values[SIMD_WIDTH_INDEX]);
     values[REGISTER_VECTORS_INDEX] = !wide                                  ? 2
                                      : vectors % 4 == 0 || vectors % 4 == 3 ? 4
                                      : vectors > 2                          ? 3
@@ -103,7 +94,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     while (values[SOFTMAX_ROWS_INDEX] > 4 &&
            p->batch * p->heads * p->seq_q / values[SOFTMAX_ROWS_INDEX] < enough)
         values[SOFTMAX_ROWS_INDEX] /= 4;
-    while (*queries > 64 && round_up_divide(p->seq_q, *queries) * p->batch * p->heads < enough)
+    while (*queries > 64 && ca_divide_up(p->seq_q, *queries) * p->batch * p->heads < enough)
         *queries /= 2;
     while (*keys > 64 && *keys / 2 >= p->seq_kv)
         *keys /= 2;

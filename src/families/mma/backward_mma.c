@@ -1,6 +1,6 @@
 /* backward_mma: gradients by matrix instructions; see cl/kernels/backward_mma.cl. */
+#include "base/sizes.h"
 #include "families/backward_sizes.h"
-#include "families/kernels/block_sizes.h"
 #include "families/mma/fragments.h"
 #include "families/registry.h"
 #include <stdint.h>

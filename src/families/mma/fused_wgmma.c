@@ -1,7 +1,5 @@
 /* fused_wgmma: forward attention by wgmma, of NVIDIA's Hopper; see cl/kernels/fused_wgmma.cl. */
-#include "families/kernels/block_bits.h"
 #include "families/kernels/block_sizes.h"
-#include "families/kernels/pair_marks.h"
 #include "families/mma/fragments.h"
 #include "families/registry.h"
 #include <string.h>
@@ -133,28 +131,7 @@ static const char *ptx_target(const size_t *values)
     return values[EMULATE_INDEX] ? NULL : "sm_90a";
 }
 
-static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
-                    struct ca_ndrange *range)
-{
-    (void)dev;
-    *range = ca_block_ndrange(p, block_m(values), work_items(values));
-}
-
-static void marks_ndrange(const clattn_problem *p, const size_t *values,
-                          const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    ca_pair_marks_group_ndrange(p, block_m(values), values[BLOCK_N_INDEX], work_items(values),
-                                range);
-}
-
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
-{
-    (void)dev;
-    return ca_block_bits_bytes(p) + /* one of them is 0 */
-           ca_pair_marks_bytes(p, block_m(values), values[BLOCK_N_INDEX]);
-}
+#include "families/fused_stages.h"
 
 const struct ca_family ca_fused_wgmma = {
     .name = "fused_wgmma",
@@ -162,10 +139,8 @@ const struct ca_family ca_fused_wgmma = {
     .source = ca_source_fused_wgmma,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {CA_MARK_BLOCKS,
-               CA_MARK_PAIRS(marks_ndrange),
-               {"fused_mma", CA_FUSED_ARGUMENTS | CA_BLOCK_BITS | CA_OF_MARKS, ndrange}},
-    .num_stages = 3,
+    .stages = FUSED_STAGES("fused_mma"),
+    .num_stages = FUSED_NUM_STAGES,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

@@ -1,8 +1,8 @@
 /* split_mma: forward attention for few queries and many keys by matrix instructions; see
  * cl/kernels/split_mma.cl. */
+#include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/kernels/block_bits.h"
-#include "families/kernels/block_sizes.h"
 #include "families/kernels/split.h"
 #include "families/mma/fragments.h"
 #include "families/registry.h"

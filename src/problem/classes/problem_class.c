@@ -1,4 +1,5 @@
 #include "problem/classes/problem_class.h"
+#include "base/sizes.h"
 #include "problem/classes/class_size.h"
 #include "problem/layout.h"
 #include "problem/operations.h"
@@ -8,11 +9,6 @@
 #include <clattn/tuning.h>
 
 enum { MOST_HEADS = 128, MOST_SEQ = 65536 };
-
-static size_t smaller(size_t x, size_t y)
-{
-    return x < y ? x : y;
-}
 
 /* A window's side: 0 is one of its own, and what reaches beyond all keys may as well end there. */
 static int64_t rounded_side(int64_t side, size_t seq_kv)
@@ -95,7 +91,7 @@ static void set_layouts(clattn_problem *r, const clattn_problem *p)
 {
     char letters[5];
 
-    r->mask_keys = smaller(r->mask_keys, r->seq_kv);
+    r->mask_keys = ca_smaller(r->mask_keys, r->seq_kv);
     r->window_left = rounded_side(p->window_left, r->seq_kv);
     r->window_right = r->causal ? CLATTN_UNLIMITED : rounded_side(p->window_right, r->seq_kv);
     set_diagonal(r, p);
@@ -159,10 +155,11 @@ clattn_problem ca_attention_representative(const clattn_problem *p)
     r.dropout = p->dropout > 0.0f ? 0.125f : 0.0f;
     r.seq_q = ca_size_rounded(p->seq_q, MOST_SEQ);
     r.seq_kv = ca_size_rounded(p->seq_kv, MOST_SEQ);
-    r.heads = ca_size_rounded(smaller(p->batch ? p->batch : 1, MOST_HEADS) * p->heads, MOST_HEADS);
+    r.heads =
+        ca_size_rounded(ca_smaller(p->batch ? p->batch : 1, MOST_HEADS) * p->heads, MOST_HEADS);
     const size_t ratio = ca_size_rounded(p->heads / p->kv_heads, MOST_HEADS);
     for (;;) {
-        r.kv_heads = r.heads / smaller(ratio, r.heads);
+        r.kv_heads = r.heads / ca_smaller(ratio, r.heads);
         set_layouts(&r, p);
         if (clattn_problem_check(&r, NULL, 0) == CLATTN_SUCCESS)
             return r;
