@@ -20,6 +20,9 @@
 #else
 #define UNROLL_DEPTH
 #endif
+/* One row waits for memory alone. Its keys are read from one end to the other, as what prefetches by itself expects it. */
+#define KEY_AFTER_KEY                                                                              \
+    (!STAGE_K && QK_ROWS == 1 && QK_DEPTH == SIMD_WIDTH && VECTORS(DIM_QK) <= 8)
 /* Vectors that QK_ROWS queries take. */
 #define QUERY_VECTORS (VECTORS(DIM_QK) * QK_ROWS)
 #define STAGED_K_VECTORS (STAGE_K ? BLOCK_N * VECTORS(DIM_QK) : 1) /* of a tile of keys */
@@ -180,11 +183,24 @@ INLINE void multiply_register_tile(const int index, const struct attention_shape
     UNROLL
     for (int n = 0; n < SIMD_WIDTH; n++)
         sum[n % QK_KEYS][n / QK_KEYS] = 0.0f;
+#if KEY_AFTER_KEY
+    UNROLL
+    for (int n = 0; n < QK_KEYS; n++) {
+        const __global k_storage *row = K_ROW(keys, key[n]);
+        prefetch_values(a, keys, index * QK_KEYS + n, QK_TILES * QK_KEYS);
+        UNROLL
+        for (int d = 0; d < VECTORS(DIM_QK); d++)
+            sum[n][0] = fma(q[d],
+                            new_columns(load_key_columns(row, K_STEP, DIM_QK, d), DIM_QK, d),
+                            sum[n][0]);
+    }
+#else
     UNROLL_DEPTH
     for (int d = 0; d < VECTORS(DIM_QK); d++) {
         prefetch_values(a, keys, index * VECTORS(DIM_QK) + d, QK_TILES * VECTORS(DIM_QK));
         multiply_vector(a, keys, key, d, staged + d * QK_KEYS, q, sum);
     }
+#endif
     store_sums(sum, s);
 }
 

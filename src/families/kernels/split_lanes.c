@@ -48,6 +48,8 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
            ca_block_bits_bytes(p);
 }
 
+enum { TILE_BYTES = 32 << 10 }; /* of keys, at most */
+
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
     /* The least memory that any choice of tunables needs. */
@@ -65,7 +67,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
  * and so do fewer where keys are unpacked. Eight sums of values hide what a multiply-add waits for;
  * of as many rows as there are, so that fewer values are kept for the next, and of whole turns, since
  * code for the rest of the columns takes registers, and time to compile. Where vectors of 16 wait for memory,
- * small rows, which quantized ones and those of pages are, are fetched from further ahead. */
+ * small rows, which quantized ones and those of pages are, are fetched from further ahead. One row or two of f32,
+ * which are read where they lie, wait the least with long tiles: K and V then take turns less often. */
 static void block_registers(const clattn_problem *p, size_t *values)
 {
     const size_t width = values[SIMD_WIDTH_INDEX], rows = values[BLOCK_M_INDEX];
@@ -79,6 +82,7 @@ static void block_registers(const clattn_problem *p, size_t *values)
     const int tall =
         width == 16 && staged && rows >= width; /* values that many rows wait for, few at a time */
     const int whole = ca_split_divide(p->dim_v, width) % 8 == 0;
+    const size_t long_tile = TILE_BYTES / sizeof(cl_float) / ca_larger(p->dim_qk, 1);
 
     values[QK_ROWS_INDEX] = ca_smaller(rows, few_columns ? width * width / 16 : 4);
     values[QK_DEPTH_INDEX] = few_columns ? 4 : width;
@@ -89,6 +93,9 @@ static void block_registers(const clattn_problem *p, size_t *values)
     values[BLOCK_N_INDEX] = tall && rows > 16                           ? 64
                             : tall || rows > 16 || (waits && quantized) ? 32
                                                                         : 16;
+    while (!staged && width >= 8 && rows <= 2 && values[BLOCK_N_INDEX] < 128 &&
+           2 * values[BLOCK_N_INDEX] <= long_tile)
+        values[BLOCK_N_INDEX] *= 2;
     values[PREFETCH_TILES_INDEX] = waits && (quantized || p->page_size) ? 2 : 1;
 }
 
