@@ -1,5 +1,4 @@
 #include "mpi/partition/parts.h"
-#include "base/sizes.h"
 
 bool depends_on_places(const clattn_problem *whole)
 {
@@ -7,9 +6,19 @@ bool depends_on_places(const clattn_problem *whole)
            whole->window_right != CLATTN_UNLIMITED;
 }
 
+static size_t at_most(const size_t x, const size_t limit)
+{
+    return x < limit ? x : limit;
+}
+
+static size_t at_least(const size_t x, const size_t limit)
+{
+    return x > limit ? x : limit;
+}
+
 static size_t clamped(const cl_int x, const size_t limit)
 {
-    return x < 0 ? 0 : ca_smaller((size_t)x, limit);
+    return x < 0 ? 0 : at_most((size_t)x, limit);
 }
 
 /* Of `total` rows in which sequences follow each other, or of each batch if it is 0. */
@@ -21,10 +30,10 @@ static struct span sequence_rows(const cl_int *starts, const size_t total, const
     if (total) {
         const size_t end = clamped(starts[b + 1], total);
         rows.first = clamped(starts[b], total);
-        rows.count = end > rows.first ? ca_smaller(end - rows.first, longest) : 0;
+        rows.count = end > rows.first ? at_most(end - rows.first, longest) : 0;
     }
     if (lengths)
-        rows.count = ca_smaller(rows.count, clamped(lengths[b], longest));
+        rows.count = at_most(rows.count, clamped(lengths[b], longest));
     return rows;
 }
 
@@ -43,7 +52,7 @@ struct span sequence_keys(const clattn_problem *whole, const struct lengths *len
 
 static struct span common_rows(const struct span a, const struct span b)
 {
-    const size_t first = ca_larger(a.first, b.first), end = ca_smaller(span_end(a), span_end(b));
+    const size_t first = at_least(a.first, b.first), end = at_most(span_end(a), span_end(b));
 
     return (struct span){first, end > first ? end - first : 0};
 }
@@ -95,7 +104,7 @@ static bool part_of(const clattn_problem *whole, const struct lengths *lengths, 
 
 size_t parts_room(const clattn_problem *whole)
 {
-    return ca_larger(whole->batch, 1);
+    return at_least(whole->batch, 1);
 }
 
 /* Parts of several packed sequences that have one diagonal are one execution: between the first's and the
@@ -251,8 +260,8 @@ clattn_problem part_shape(const clattn_problem *whole, const size_t heads, const
     if (part->packed) {
         p.total_q = p.seq_q;
         p.total_kv = p.seq_kv;
-        p.seq_q = ca_smaller(whole->seq_q, p.seq_q);
-        p.seq_kv = ca_smaller(whole->seq_kv, p.seq_kv);
+        p.seq_q = at_most(whole->seq_q, p.seq_q);
+        p.seq_kv = at_most(whole->seq_kv, p.seq_kv);
     }
     p.diagonal = depends_on_places(whole) ? CLATTN_OFFSET : CLATTN_TOP_LEFT;
     p.diagonal_offset = p.diagonal == CLATTN_OFFSET ? part->diagonal : 0;
