@@ -26,20 +26,22 @@ INLINE bool is_key(SHAPE_PARAMS, const struct paged_keys keys, const long j PAGE
     return j < keys.end && page_of(a, at, keys.b, j PAGES_ARG) >= 0;
 }
 
-/* The first access to a page of memory waits for its address to be translated, a prefetch like a load (on an EPYC
- * with Zen 5, in a virtual machine, half as long as it takes to read 4 KiB). Pages in random order are asked for together,
- * those of TRANSLATED tiles at a time, so that these waits overlap. */
-#define TRANSLATED 8
+/* A prefetch waits for the page walk of its address (a TLB miss) as a load does, and pages of a cache are in
+ * random order. So one line of each page of memory is prefetched for TLB_TILES tiles at once, that these
+ * walks overlap. */
+#define TLB_TILES 8
 #define MEMORY_PAGE 4096
-/* Of listed rows the first of each page: where that is no more than a row or is quantized, it was no gain. */
-#define ASKS_FOR_LISTED (PREFETCH_TILES > 1 && PAGE_SIZE >= 8 && !K_CACHE && !V_CACHE)
-/* From a row to the next that may begin in another page of memory. */
+/* Of listed rows that of the first row of each page. Pages of one row, and quantized ones, took longer with it;
+ * between 1 and 8 nothing was measured. */
+#define LISTED_TLB (PREFETCH_TILES > 1 && PAGE_SIZE >= 8 && !K_CACHE && !V_CACHE)
+/* Rows in a page of memory, at least one. */
 #define ROWS_IN_PAGE(row, type) max(1L, MEMORY_PAGE / max(1L, (row) * (long)sizeof(type)))
 
-INLINE void translate_tiles(SHAPE_PARAMS, const struct paged_keys keys, const struct key_range tile,
+/* For the tiles from key `begin` on, which have the strides of `tile`. */
+INLINE void prefetch_tlb(SHAPE_PARAMS, const struct paged_keys keys, const struct key_range tile,
                             const long begin PAGES_PARAM)
 {
-    const long end = min(keys.end, begin + TRANSLATED * BLOCK_N);
+    const long end = min(keys.end, begin + TLB_TILES * BLOCK_N);
     const long k_step = min((long)BLOCK_N, ROWS_IN_PAGE(tile.k_row, k_storage));
     const long v_step = min((long)BLOCK_N, ROWS_IN_PAGE(tile.v_row, v_storage));
 
@@ -67,7 +69,7 @@ INLINE void list_rows(SHAPE_PARAMS, const struct paged_keys keys, const struct k
         list->v_soon[n] = PREFETCH_TILES > 1 && is_key(a, at, keys, v_soon PAGES_ARG)
                               ? PLACE_V(keys, v_soon)
                               : list->v[n];
-#if ASKS_FOR_LISTED
+#if LISTED_TLB
         if (k_soon % PAGE_SIZE == 0)
             PREFETCH_L2(list->k_soon[n]);
         if (v_soon % PAGE_SIZE == 0)
@@ -99,8 +101,8 @@ INLINE struct key_range tile_of_pages(SHAPE_PARAMS, const struct paged_keys keys
 #else
     const long k_soon = j + (PREFETCH_TILES + STAGE_K) * BLOCK_N;
     const long v_soon = j + (PREFETCH_TILES - 1) * BLOCK_N;
-    if (PREFETCH_TILES && (j - keys.begin) / BLOCK_N % TRANSLATED == 0)
-        translate_tiles(a, at, keys, tile, k_soon PAGES_ARG);
+    if (PREFETCH_TILES && (j - keys.begin) / BLOCK_N % TLB_TILES == 0)
+        prefetch_tlb(a, at, keys, tile, k_soon PAGES_ARG);
     tile.k_soon = is_key(a, at, keys, k_soon PAGES_ARG) ? PLACE_K(keys, k_soon) : tile.k;
     tile.v_soon = PREFETCH_TILES > 1 && is_key(a, at, keys, v_soon PAGES_ARG)
                       ? PLACE_V(keys, v_soon)

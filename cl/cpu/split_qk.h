@@ -20,7 +20,8 @@
 #else
 #define UNROLL_DEPTH
 #endif
-/* One row waits for memory alone. Its keys are read from one end to the other, as what prefetches by itself expects it. */
+/* One row waits for memory alone: whole keys are read one after the other, the order that hardware prefetchers
+ * follow, rather than a vector of each of QK_KEYS keys. */
 #define KEY_AFTER_KEY                                                                              \
     (!STAGE_K && QK_ROWS == 1 && QK_DEPTH == SIMD_WIDTH && VECTORS(DIM_QK) <= 8)
 /* Vectors that QK_ROWS queries take. */
