@@ -136,8 +136,9 @@ Test(sweep, every_pair_has_its_row) {
 }
 
 /* What split_lanes keeps in registers and how: rows in every kind of vector, some of them not in
- * use, columns that no vector divides, keys that end in the middle of everything; and a part without
- * keys (causal=tl), of which nothing may be read but that it has none: the workspace holds NaN. */
+ * use, or one row whose keys are read where they lie, columns that no vector divides, keys that end
+ * in the middle of everything; and a part without keys (causal=tl), of which nothing may be read but
+ * that it has none: the workspace holds NaN. */
 static const struct {
     const char *problem, *tunables;
 } splits[] = {
@@ -155,6 +156,10 @@ static const struct {
      "SIMD_WIDTH=8 BLOCK_M=8 QK_ROWS=4 QK_DEPTH=4 PV_ROWS=4 PV_VECTORS=2 BLOCK_N=16 SPLIT_K=2"},
     {"fwd f16 h2 q2 k50 d19 kcache=f32 vcache=f32 lse",
      "SIMD_WIDTH=8 BLOCK_M=2 QK_ROWS=2 QK_DEPTH=8 PV_ROWS=2 PV_VECTORS=2 BLOCK_N=16 SPLIT_K=2"},
+    {"fwd f32 h2 q1 k150 d40/21 klen lse",
+     "SIMD_WIDTH=16 BLOCK_M=1 QK_ROWS=1 QK_DEPTH=16 PV_ROWS=1 PV_VECTORS=2 BLOCK_N=64 SPLIT_K=2"},
+    {"fwd f32 h2 q1 k150 d64 page=32 pages=9 klen",
+     "SIMD_WIDTH=8 BLOCK_M=1 QK_ROWS=1 QK_DEPTH=8 PV_ROWS=1 PV_VECTORS=8 BLOCK_N=32 SPLIT_K=2"},
     {"fwd f32 h2 q2 k50 d19 sinks lse k=90.3000.50.1",
      "SIMD_WIDTH=8 BLOCK_M=2 QK_ROWS=2 QK_DEPTH=8 PV_ROWS=2 PV_VECTORS=2 BLOCK_N=16 SPLIT_K=2"},
 };
