@@ -7,7 +7,8 @@
  *   2. online softmax in registers: a row's maximum over the lanes that share it, weights;
  *   3. o += p v, with the weights as operands where they are, and V in local memory.
  * Where the device copies to local memory in the background (HAS_COPIES), V arrives during 1. and
- * the next K during 2. and 3.
+ * the next K during 2. and 3. With two STAGES local memory holds two tiles of keys, of which one arrives
+ * while the other is computed: one barrier a tile, so that sub-groups may be at different steps of it.
  *
  * Fragments cl/mma/fragment.h: the layouts of an instruction, which EMULATE replaces by local memory.
  * Sums      f32. Weights are rounded to 16 bits once (f16: scaled by 2^15, so that small weights are
@@ -26,7 +27,8 @@
 #include "common/builtins.h"
 #include "score/score.h"
 #if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(SUB_GROUPS) ||                          \
-    !defined(M_FRAGMENTS) || !defined(BLOCK_N) || !defined(Q_RESIDENT) || !defined(EXP)
+    !defined(M_FRAGMENTS) || !defined(BLOCK_N) || !defined(Q_RESIDENT) || !defined(STAGES) ||      \
+    !defined(EXP)
 #error "fused_mma.cl must be built with all of its tunables defined"
 #endif
 #if DTYPE == DTYPE_F32 || K_DTYPE != DTYPE || V_DTYPE != DTYPE || SCORES
@@ -35,6 +37,9 @@
 
 #include "mma/fragment.h"
 #include "gpu/tile_exp.h"
+#if STAGES > 1 && (!HAS_COPIES || PAGE_SIZE || HAS_DROPOUT || K_CACHE || V_CACHE)
+#error "what a tile needs besides, places, factors and what is kept, is there once"
+#endif
 
 #define THREADS (FRAGMENT_LANES * SUB_GROUPS)
 #define LOAD_WIDTH 8
@@ -52,18 +57,24 @@
 #include "mma/key_places.h"
 #include "mma/fragment_attention.h"
 
-/* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's. */
+/* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's, a warpgroup's
+ * rows at a time. */
+#define STAGED_ROWS (HAS_TILE_PRODUCTS ? 4 * FRAGMENT_QUERIES : BLOCK_M)
 #define K_AT (Q_RESIDENT ? 0 : BLOCK_M * ROW_STRIDE)
 #define V_AT (K_AT + BLOCK_N * K_STRIDE)
-#define V_END (V_AT + BLOCK_N * V_STRIDE)
-#define LOCAL_ELEMENTS MAX(V_END, BLOCK_M * ROW_STRIDE)
+#define STAGE_ELEMENTS (BLOCK_N * (K_STRIDE + V_STRIDE))
+#define LOCAL_ELEMENTS MAX(K_AT + STAGES * STAGE_ELEMENTS, STAGED_ROWS * ROW_STRIDE)
 #if HAS_TILE_PRODUCTS /* the swizzle goes by addresses, and repeats after 1024 bytes */
 #define TILES_ATTRIBUTE __attribute__((aligned(1024)))
-#if V_AT * 2 % 1024
-#error "V does not begin where the swizzle does"
+#if V_AT * 2 % 1024 || STAGE_ELEMENTS * 2 % 1024
+#error "a tile does not begin where the swizzle does"
 #endif
 #else
 #define TILES_ATTRIBUTE
+#endif
+
+#ifndef REGISTERS_FOR_GROUPS
+#define REGISTERS_FOR_GROUPS()
 #endif
 
 /* ---- what the parts of the kernel share ------------------------------------------------------ */
@@ -98,19 +109,23 @@ INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
-INLINE void stage_queries(const struct attention_shape a, const struct task *t,
+INLINE void stage_queries(const struct attention_shape a, const struct task *t, const int first,
                           __local ushort *q_tile)
 {
-    fill_rows(q_tile, ROW_STRIDE, BLOCK_M, COLUMNS, t->q, a.q_stride[2], 0, Q_STEP, t->block.queries,
-              DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
+    fill_rows(q_tile, ROW_STRIDE, STAGED_ROWS, COLUMNS, t->q + first * a.q_stride[2], a.q_stride[2],
+              0, Q_STEP, t->block.queries - first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
 }
+
+/* Where K and V of a tile are, of which number says whether it is an even or odd one. */
+#define K_TILE(number) (q_tile + K_AT + (STAGES > 1 ? (number)*STAGE_ELEMENTS : 0))
+#define V_TILE(number) (q_tile + V_AT + (STAGES > 1 ? (number)*STAGE_ELEMENTS : 0))
 
 /* K and V of a tile of keys, of which number says where rows in pages are listed. */
 #define STAGE_KEYS(keys, number)                                                                   \
-    FILL_KEYS(k_tile, k_factors, K_PLACE(t.k, FROM_KEY((keys).j0, a.k_stride)), a.k_stride[2],     \
+    FILL_KEYS(K_TILE(number), k_factors, K_PLACE(t.k, FROM_KEY((keys).j0, a.k_stride)), a.k_stride[2],     \
               KV_PLACES(places, number, 0), (keys).count, DIM_QK, t.k_aligned)
 #define STAGE_VALUES(keys, number, finite)                                                         \
-    if (FILL_VALUES(v_tile, v_factors, V_PLACE(t.v, FROM_KEY((keys).j0, a.v_stride)),              \
+    if (FILL_VALUES(V_TILE(number), v_factors, V_PLACE(t.v, FROM_KEY((keys).j0, a.v_stride)),              \
                     a.v_stride[2], KV_PLACES(places, number, 1), (keys).count, t.v_aligned,        \
                     finite))                                                                       \
     atomic_or(&v_nonfinite, 1)
@@ -149,15 +164,18 @@ INLINE void weigh_tile(SHAPE_PARAMS, const struct query_block *block, const stru
     for (int f = 0; f < M_FRAGMENTS; f++) {
         const int fragment_row = first_row + f * FRAGMENT_QUERIES;
         int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
-        float highest[LANE_QUERIES];
+        float highest[LANE_QUERIES], scale[LANE_QUERIES];
 
         UNROLL
-        for (int n = 0; n < LANE_QUERIES; n++)
+        for (int n = 0; n < LANE_QUERIES; n++) {
             highest[n] = row_max[f][n];
+            scale[n] = tile.scale;
+        }
         find_window(&tile, fragment_row, lane, see_from, see_to);
         finish_scores(a, &tile, keys->partial, see_from, see_to, fragment_row, s[f], highest,
                       seen[f] FRAGMENT_ARG);
-        weigh(fragment_row, lane, s[f], highest, row_max[f], row_sum[f], out[f] KEPT_ARG);
+        weigh(fragment_row, lane, scale, s[f], highest, row_max[f], row_sum[f],
+              out[f] KEPT_ARG);
     }
 }
 
@@ -213,12 +231,18 @@ INLINE void store_rows(SHAPE_PARAMS, const struct query_block block, const int f
                        float row_max[M_FRAGMENTS][LANE_QUERIES],
                        float row_sum[M_FRAGMENTS][LANE_QUERIES],
                        float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
-                       __local int *row_is_zero,
+                       __local int *row_is_zero, const float scale,
                        __global o_storage *o SINKS_PARAM LSE_PARAM FRAGMENT_PARAM)
 {
+    float scales[LANE_QUERIES];
+
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++)
+        scales[n] = scale;
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
         query_sum(row_sum[f] FRAGMENT_ARG);
+        scale_rows(scales, row_max[f], row_sum[f]);
         if (TRACKS_SEEN)
             query_maximum(seen[f] FRAGMENT_ARG);
         store_fragment(a, at, block, first_row + f * FRAGMENT_QUERIES, row_max[f], row_sum[f],
@@ -274,8 +298,8 @@ void fused_mma(PARAMETERS_fused_mma)
 #endif
     const int lane = THIS_THREAD % FRAGMENT_LANES;
     const int first_row = THIS_THREAD / FRAGMENT_LANES * TILE_ROWS; /* of the sub-group */
-    __local ushort *const q_tile = (__local ushort *)tiles, *const k_tile = q_tile + K_AT;
-    __local ushort *const v_tile = q_tile + V_AT, *const q_rows = q_tile + first_row * ROW_STRIDE;
+    __local ushort *const q_tile = (__local ushort *)tiles;
+    __local ushort *const q_rows = q_tile + first_row % STAGED_ROWS * ROW_STRIDE;
     const struct query_block block = find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG TILES_ARG);
     const struct task t = find_task(a, at, block, q, k, v);
     float out[M_FRAGMENTS][DIM_SUMS];
@@ -284,19 +308,24 @@ void fused_mma(PARAMETERS_fused_mma)
     uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS];
     bool again = false; /* the second time around */
 
+    REGISTERS_FOR_GROUPS();
     /* load */
     if (get_local_id(0) == 0)
         not_finite = v_nonfinite = 0;
-    if (block.begin < block.end)
-        stage_queries(a, &t, q_tile);
-    copies_wait();
-    LOCAL_BARRIER(); /* q is complete */
+    for (int first = 0; first < BLOCK_M; first += STAGED_ROWS) {
+        if (block.begin < block.end && (first == 0 || first < block.queries))
+            stage_queries(a, &t, first, q_tile);
+        copies_wait();
+        LOCAL_BARRIER(); /* q is complete */
 #if Q_RESIDENT
-    UNROLL
-    for (int d = 0; d < PART_DEPTHS; d++)
-        load_queries(q_rows, d, q_words[d], lane);
-    LOCAL_BARRIER(); /* its place may be overwritten */
+        if (first_row / STAGED_ROWS * STAGED_ROWS == first) {
+            UNROLL
+            for (int d = 0; d < PART_DEPTHS; d++)
+                load_queries(q_rows, d, q_words[d], lane);
+        }
+        LOCAL_BARRIER(); /* its place may be overwritten */
 #endif
+    }
 
     do {
         struct keys keys = find_keys(a, at, block, block.begin PAGES_ARG), next;
@@ -305,11 +334,22 @@ void fused_mma(PARAMETERS_fused_mma)
         LIST_FIRST_PLACES(block.b, keys, number);
         if (HAS_COPIES && keys.j0 < block.end)
             STAGE_KEYS(keys, number);
+#if STAGES > 1
+        if (keys.j0 < block.end)
+            STAGE_VALUES(keys, number, again);
+#endif
         for (; keys.j0 < block.end; keys = next, number = 1 - number) {
             float s[M_FRAGMENTS][KEY_SUMS];
 
             copies_wait();
-            LOCAL_BARRIER(); /* K that was copied is complete, else K and V may be overwritten */
+            LOCAL_BARRIER(); /* what was copied is complete, what was read may be overwritten */
+#if STAGES > 1
+            next = find_keys(a, at, block, after_keys(keys) PAGES_ARG);
+            if (next.j0 < block.end) {
+                STAGE_KEYS(next, 1 - number);
+                STAGE_VALUES(next, 1 - number, again);
+            }
+#else
 #if !HAS_COPIES
             STAGE_KEYS(keys, number);
 #endif
@@ -317,10 +357,12 @@ void fused_mma(PARAMETERS_fused_mma)
 #if !HAS_COPIES
             LOCAL_BARRIER(); /* K and V are complete */
 #endif
+#endif
             /* scores */
             if (!HAS_TILE_PRODUCTS) /* which do not read them */
                 clear_products(s);
-            multiply_qk(q_rows, k_tile, k_factors, q_words, s FRAGMENT_ARG);
+            multiply_qk(q_rows, K_TILE(number), k_factors, q_words, s FRAGMENT_ARG);
+#if STAGES == 1
 #if HAS_DROPOUT
             draw_kept(a, at, dropout_head(at, block.b, block.h), block.i0, keys.j0, BLOCK_M, BLOCK_N,
                       kept);
@@ -333,11 +375,12 @@ void fused_mma(PARAMETERS_fused_mma)
 #endif
             if (HAS_COPIES && next.j0 < block.end)
                 STAGE_KEYS(next, 1 - number);
+#endif
             /* softmax */
             weigh_tile(a, at, &block, &keys, first_row, s, row_max, row_sum, seen,
                        out SCORE_OPERANDS_ARG KEPT_ARG FRAGMENT_ARG);
             /* values */
-            multiply_pv(v_tile, v_factors, s, out FRAGMENT_ARG);
+            multiply_pv(V_TILE(number), v_factors, s, out FRAGMENT_ARG);
         }
         if (!all_finite(out))
             atomic_or(&not_finite, 1);
@@ -347,7 +390,7 @@ void fused_mma(PARAMETERS_fused_mma)
 
     /* store */
     store_rows(a, at, block, first_row, row_max, row_sum, seen, out, row_is_zero,
-               o SINKS_ARG LSE_ARG FRAGMENT_ARG);
+               score_scale(a, at, block.h SCORE_OPERANDS_ARG), o SINKS_ARG LSE_ARG FRAGMENT_ARG);
     barrier(CLK_GLOBAL_MEM_FENCE);
     LOCAL_BARRIER(); /* the outputs are complete */
     if (v_nonfinite) /* here only what is not finite counts */

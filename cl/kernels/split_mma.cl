@@ -231,17 +231,28 @@ INLINE void find_scores(SHAPE_PARAMS, const struct task *task, const struct keys
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
+/* The scales of a fragment's rows. */
+INLINE void find_scales(SHAPE_PARAMS, const struct lane_row rows[LANE_QUERIES],
+                        float scales[LANE_QUERIES] SCORE_OPERANDS_PARAM)
+{
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++)
+        scales[n] = score_scale(a, at, rows[n].h SCORE_OPERANDS_ARG);
+}
+
 /* Scores become weights, relative to the highest that any sub-group found. */
-INLINE void weigh_tile(const struct shared *l, float s[M_FRAGMENTS][KEY_SUMS],
+INLINE void weigh_tile(SHAPE_PARAMS, const struct shared *l,
+                       const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
+                       float s[M_FRAGMENTS][KEY_SUMS],
                        float row_max[M_FRAGMENTS][LANE_QUERIES],
-                       float row_sum[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
-                       const int lane)
+                       float row_sum[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS] SCORE_OPERANDS_PARAM, const int lane)
 {
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
         const int fragment_row = f * FRAGMENT_QUERIES;
-        float highest[LANE_QUERIES];
+        float highest[LANE_QUERIES], scales[LANE_QUERIES];
 
+        find_scales(a, at, rows[f], scales SCORE_OPERANDS_ARG);
         UNROLL
         for (int n = 0; n < LANE_QUERIES; n++) {
             highest[n] = -INFINITY;
@@ -249,7 +260,7 @@ INLINE void weigh_tile(const struct shared *l, float s[M_FRAGMENTS][KEY_SUMS],
             for (int m = 0; m < SUB_GROUPS; m++)
                 highest[n] = fmax(highest[n], l->statistics[m * BLOCK_M + ROW(n)]);
         }
-        weigh(fragment_row, lane, s[f], highest, row_max[f], row_sum[f], out[f]);
+        weigh(fragment_row, lane, scales, s[f], highest, row_max[f], row_sum[f], out[f]);
         store_weights(fragment_row, lane, s[f], l->p_tile);
     }
 }
@@ -292,15 +303,20 @@ INLINE void store_fragment(const struct attention_shape a, const struct task *ta
 }
 
 /* All rows, from the sums of weights of the lanes and sub-groups that share them. */
-INLINE void store_results(const struct attention_shape a, const struct task *task,
-                          const struct shared *l, float row_max[M_FRAGMENTS][LANE_QUERIES],
+INLINE void store_results(SHAPE_PARAMS, const struct task *task, const struct shared *l,
+                          const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
+                          float row_max[M_FRAGMENTS][LANE_QUERIES],
                           float row_sum[M_FRAGMENTS][LANE_QUERIES],
                           float out[M_FRAGMENTS][DIM_SUMS],
-                          __global float *results FRAGMENT_PARAM)
+                          __global float *results SCORE_OPERANDS_PARAM FRAGMENT_PARAM)
 {
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
+        float scales[LANE_QUERIES];
+
+        find_scales(a, at, rows[f], scales SCORE_OPERANDS_ARG);
         query_sum(row_sum[f] FRAGMENT_ARG);
+        scale_rows(scales, row_max[f], row_sum[f]);
         UNROLL
         for (int n = 0; n < LANE_QUERIES && FIRST_OF_QUERY(lane); n++)
             l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
@@ -415,7 +431,7 @@ void split(PARAMETERS_split)
             if (KV_PARTS)
                 STAGE_VALUES(keys, 0, again);
             /* softmax */
-            weigh_tile(&l, s, row_max, row_sum, out, lane);
+            weigh_tile(a, at, &l, rows, s, row_max, row_sum, out SCORE_OPERANDS_ARG, lane);
             /* values */
 #pragma unroll 1
             for (int part = 0; part < PARTS && part * PART_KEYS < keys.count; part++) {
@@ -437,7 +453,8 @@ void split(PARAMETERS_split)
 
     /* store */
     __global float *const results = workspace + at.workspace;
-    store_results(a, &task, &l, row_max, row_sum, out, results FRAGMENT_ARG);
+    store_results(a, at, &task, &l, rows, row_max, row_sum, out,
+                  results SCORE_OPERANDS_ARG FRAGMENT_ARG);
     barrier(CLK_GLOBAL_MEM_FENCE); /* the partial results are complete */
     if (v_nonfinite)               /* here only what is not finite counts */
         add_nonfinite(a, at, &task, &m, &l, results SCORE_OPERANDS_ARG PAGES_ARG);

@@ -29,6 +29,7 @@
  *
  * IN_ORDER() ends a step: loads of the next are not moved before it, which would take registers.
  * SUM_HERE(x): a sum is not computed later, past a branch, with its operands in registers until there.
+ * ANY_LANE(x): x, or whether it is true in any lane of the sub-group, where all branch alike.
  * INDEX_HERE(x): what follows from an index is not computed earlier, once before a loop, and kept.
  *
  * With EMULATE the lanes are consecutive work-items, in no lockstep, and what the hardware does
@@ -81,6 +82,9 @@
 #endif
 #ifndef SUM_HERE
 #define SUM_HERE(x)
+#endif
+#ifndef ANY_LANE
+#define ANY_LANE(x) (x)
 #endif
 #ifndef INDEX_HERE
 #define INDEX_HERE(x)

@@ -51,13 +51,18 @@
 #define V_STRIDE (DIMS + (PACKED_VALUES || HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
 #define P_STRIDE (BLOCK_N + ROW_PADDING)
 
+/* Weights and their sums are 2^WEIGHT_EXPONENT times as large as they should be until a row ends. */
 #if DTYPE == DTYPE_F16
 #define WEIGHT_PARTS (HAS_STRICT ? 2 : 1)
-#define WEIGHT_SCALE (V_CACHE ? 128.0f : 32768.0f) /* times a factor below 256 */
+#define WEIGHT_EXPONENT (V_CACHE ? 7 : 15) /* quantized: times a factor below 256 */
 #else
 #define WEIGHT_PARTS (HAS_STRICT ? 3 : 1)
-#define WEIGHT_SCALE 1.0f
+#define WEIGHT_EXPONENT 0
 #endif
+#define WEIGHT_SCALE ((float)(1 << WEIGHT_EXPONENT))
+
+/* Whether a scale can wait until scores become weights: above 0 it keeps their order, and -inf of what is hidden. */
+#define SCALE_WAITS(scale) (!HAS_SOFTCAP && !HAS_BIAS && !HAS_ALIBI && (scale) > 0x1p-100f)
 
 /* Which of those that share its rows the sub-group is. */
 #if SUB_GROUPS_N > 1
@@ -214,9 +219,9 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
 }
 #endif
 
-/* Products of a fragment of queries become scores, -inf where a key is hidden; highest: of each row, of
- * all lanes that share it, and of what it was before. seen becomes 1 for rows that see one of the
- * keys. The keys that window and lengths let a row see are steps from the lane's first one, see_from
+/* Products of a fragment of queries become scores, but for a scale that waits, -inf where a key is hidden;
+ * highest: of each row, of all lanes that share it, and of what it was before. seen becomes 1 for rows that see
+ * one of the keys. The keys that window and lengths let a row see are steps from the lane's first one, see_from
  * to before see_to: compared with each key itself, these would take a register each. partial: some may
  * be hidden. */
 INLINE void finish_scores(const struct attention_shape a, const struct score_tile *tiles,
@@ -225,48 +230,95 @@ INLINE void finish_scores(const struct attention_shape a, const struct score_til
                           float s[KEY_SUMS], float highest[LANE_QUERIES],
                           float seen[LANE_QUERIES] FRAGMENT_PARAM)
 {
+    bool waits = true;
+
     UNROLL
-    for (int x = 0; x < KEY_SUMS; x++) {
-        const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-        struct score y = score_of(a, QUERY_TILE(here), TILE_ROW(here), KEY(x), s[x]);
-        if (partial) {
+    for (int n = 0; n < LANE_QUERIES; n++)
+        waits = waits && SCALE_WAITS(QUERY_TILE(n).scale);
+    if (!waits) {
+        UNROLL
+        for (int x = 0; x < KEY_SUMS; x++) {
+            const int here = SUM_QUERY(x % FRAGMENT_SUMS);
+            s[x] = score_of(a, QUERY_TILE(here), TILE_ROW(here), KEY(x), s[x]).value;
+        }
+    }
+    if (partial) {
+        UNROLL
+        for (int x = 0; x < KEY_SUMS; x++) {
+            const int here = SUM_QUERY(x % FRAGMENT_SUMS);
+            struct score y = {s[x], 1.0f, 0.0f};
             const bool sees =
                 hide(a, QUERY_TILE(here), STEP(x) >= see_from[here] && STEP(x) < see_to[here],
                      TILE_ROW(here), KEY(x), &y);
             if (TRACKS_SEEN)
                 seen[here] = sees ? 1.0f : seen[here];
-            y.value = sees ? y.value : -INFINITY;
+            s[x] = sees ? y.value : -INFINITY;
         }
-        s[x] = y.value;
-        highest[here] = fmax(highest[here], s[x]);
     }
+    /* In two chains, of every other tile of keys, each half as long. */
+    float odd[LANE_QUERIES];
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++)
+        odd[n] = -INFINITY;
+    UNROLL
+    for (int x = 0; x < KEY_SUMS; x++) {
+        const int here = SUM_QUERY(x % FRAGMENT_SUMS);
+        float *const chain = x / FRAGMENT_SUMS % 2 ? odd : highest;
+        chain[here] = fmax(chain[here], s[x]);
+    }
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++)
+        highest[n] = fmax(highest[n], odd[n]);
     query_maximum(highest FRAGMENT_ARG);
 }
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
-/* Scores of a fragment become weights; what was summed before is scaled to them. */
-INLINE void weigh(const int fragment_row, const int lane, float s[KEY_SUMS],
-                  const float highest[LANE_QUERIES], float row_max[LANE_QUERIES],
-                  float row_sum[LANE_QUERIES], float out[DIM_SUMS] KEPT_PARAM)
+/* The exponent of 2 of a score, plus WEIGHT_EXPONENT; of a row's highest one what weights are relative to. */
+INLINE float exponent_of(const float score, const float scale, const float less)
 {
-    float rescale[LANE_QUERIES];
+    return fma(score, SCALE_WAITS(scale) ? scale * LOG2E : LOG2E, less);
+}
+
+/* The end of rows: what has waited until then. */
+INLINE void scale_rows(const float scale[LANE_QUERIES], float row_max[LANE_QUERIES],
+                       float row_sum[LANE_QUERIES])
+{
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++) {
+        row_max[n] = SCALE_WAITS(scale[n]) ? row_max[n] * scale[n] : row_max[n];
+        row_sum[n] *= 1.0f / WEIGHT_SCALE;
+    }
+}
+
+/* Scores of a fragment become weights; what was summed before is scaled to them, which most tiles leave as it
+ * is. */
+INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE_QUERIES],
+                  float s[KEY_SUMS], const float highest[LANE_QUERIES],
+                  float row_max[LANE_QUERIES], float row_sum[LANE_QUERIES],
+                  float out[DIM_SUMS] KEPT_PARAM)
+{
+    float reference[LANE_QUERIES], rescale[LANE_QUERIES];
+    bool rescales = false;
 
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        rescale[n] = EXP2((row_max[n] - FINITE(highest[n])) * LOG2E);
+        reference[n] = exponent_of(FINITE(highest[n]), scale[n], -WEIGHT_EXPONENT);
+        rescale[n] = EXP2(exponent_of(row_max[n], scale[n], -WEIGHT_EXPONENT) - reference[n]);
         row_max[n] = highest[n];
         row_sum[n] *= rescale[n];
+        rescales = rescales || rescale[n] != 1.0f;
     }
-    UNROLL
-    for (int x = 0; x < DIM_SUMS; x++)
-        out[x] *= rescale[SUM_QUERY(x % FRAGMENT_SUMS)];
+    if (ANY_LANE(rescales)) {
+        UNROLL
+        for (int x = 0; x < DIM_SUMS; x++)
+            out[x] *= rescale[SUM_QUERY(x % FRAGMENT_SUMS)];
+    }
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-        const float weight = EXP2((s[x] - FINITE(highest[here])) * LOG2E);
-        row_sum[here] += weight;
-        s[x] = weight * WEIGHT_SCALE;
+        s[x] = EXP2(exponent_of(s[x], scale[here], -reference[here]));
+        row_sum[here] += s[x];
 #if HAS_DROPOUT
         if (!is_kept(kept, BLOCK_M, ROW(here), KEY(x)))
             s[x] = 0.0f;

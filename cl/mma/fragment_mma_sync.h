@@ -70,6 +70,18 @@ static inline uint word_xor(const uint x, const int bit, const int lane)
     return y;
 }
 
+static inline bool any_lane(const bool x)
+{
+    uint any;
+
+    __asm volatile("{.reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.any.pred p, p, 0xffffffff; "
+                   "selp.u32 %0, 1, 0, p;}"
+                   : "=r"(any)
+                   : "r"((uint)x));
+    return any;
+}
+#define ANY_LANE(x) any_lane(x)
+
 /* The two halves of a word from two floats, x the low one, rounded to nearest even. */
 static inline uint pack_pair(const float x, const float y)
 {

@@ -123,6 +123,36 @@ static inline ushort4 load_elements(const __global storage *p, const bool aligne
     return *(const __global ushort4 *)p;
 }
 
+#if HAS_COPIES
+/* Whether a thread that copies pieces of 16 bytes has the same columns in all of its rows, each as many rows after the
+ * one before; constant. In a swizzled tile pieces of rows that are multiples of eight apart lie alike. */
+#define COPIES_BY_COLUMN(stride, tile_rows, columns)                                               \
+    ((columns) % 8 == 0 && THREADS % ((columns) / 8) == 0 &&                                       \
+     (tile_rows) % (THREADS / ((columns) / 8)) == 0 &&                                             \
+     (!SWIZZLED(stride) || THREADS / ((columns) / 8) % 8 == 0))
+
+/* As fill_rows(), by copies in the background, with few instructions for each. */
+INLINE void copy_rows(__local ushort *tile, const int stride, const int tile_rows,
+                      const int columns, const __global storage *matrix, const long row_step,
+                      const int rows, const int dim)
+{
+    const uint chunks = columns / 8, at_once = THREADS / chunks;
+    uint thread = THIS_THREAD;
+
+    INDEX_HERE(thread);
+    const uint first = thread / chunks, column = thread % chunks * 8;
+    const int left = (int)column < dim ? rows - (int)first : 0;
+    __local ushort *to = tile + row_at(stride, tile_rows, first, column);
+    const __global storage *from = matrix + (long)first * row_step + column; /* read where it is inside */
+    UNROLL
+    for (int row = 0; row < tile_rows; row += at_once) {
+        copy_chunk(to, from, row < left);
+        to += row_at(stride, tile_rows, at_once, 0);
+        from += (int)at_once * row_step;
+    }
+}
+#endif
+
 /* Fills tile_rows x columns of a tile in rows with a matrix of rows x dim, and with 0 outside of
  * it; rows >= 1. places: 0, or where each row is, as load_tile() takes it. With `finite` Infs and NaNs become 0 too, and the result tells whether this thread
  * met one. All but the pointers, steps, rows and flags are constants once inlined. */
@@ -133,11 +163,19 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
           const bool finite)
 {
     const int wide = width < ROW_PADDING ? width : ROW_PADDING, chunks = columns / wide;
-    int nonfinite = 0, first = get_local_id(0);
+    int nonfinite = 0;
+    uint first = THIS_THREAD;
 
+#if HAS_COPIES
+    if (COPIES_BY_COLUMN(stride, tile_rows, columns) && width == 8 && !places && aligned &&
+        !finite) {
+        copy_rows(tile, stride, tile_rows, columns, matrix, row_step, rows, dim);
+        return 0;
+    }
+#endif
     INDEX_HERE(first);
-    for (int t = first; t < tile_rows * chunks; t += THREADS) {
-        const int row = t / chunks, column = t % chunks * wide;
+    for (uint t = first; t < (uint)(tile_rows * chunks); t += THREADS) {
+        const int row = t / (uint)chunks, column = t % (uint)chunks * wide;
         const bool inside = row < rows && column < dim;
         const __global storage *p =
             matrix + ROW_PLACE(places, row, rows, row_step) + min(column, dim - wide) * step;

@@ -13,6 +13,13 @@
 #if !EMULATE
 /* See src/program/ptx.h. */
 #define SM_90A "//sm_90a "
+#define SM_90A_ENTRY "//sm_90a.entry "
+/* So few registers that RESIDENT_GROUPS work-groups fit a multiprocessor. */
+#if RESIDENT_GROUPS > 1
+#define TEXT_OF(x) #x
+#define MINIMUM_GROUPS(n) ".minnctapersm " TEXT_OF(n)
+#define REGISTERS_FOR_GROUPS() __asm volatile(SM_90A_ENTRY MINIMUM_GROUPS(RESIDENT_GROUPS))
+#endif
 
 /* What this thread stored in local memory is visible to the tensor cores, behind the barrier that follows. */
 static inline void tiles_stored(void)

@@ -95,23 +95,26 @@ static inline void multiply_tile(float *sums, const int others, const uint *quer
 
 /* sums (+)= query times a tile; q0 .. accumulate: names of the operands behind the sums. The last of the numbers is 1
  * where rows of the tile are terms. */
-#define WGMMA(others, names, q0, q1, q2, q3, operand, accumulates, rows_are_terms, ...)            \
+#define WGMMA(others, names, q0, q1, q2, q3, operand, accumulates, rows_are_terms, sums_of)        \
     __asm volatile(SM_90A "{.reg .pred adds; setp.ne.b32 adds, " accumulates                       \
                           ", 0; wgmma.mma_async.sync.aligned.m64n" #others "k16.f32." MMA_SYNC_TYPE \
                           "." MMA_SYNC_TYPE " {" names "}, {" q0 ", " q1 ", " q2 ", " q3 "}, "      \
                           operand ", adds, 1, 1, " rows_are_terms ";}"                             \
-                   : __VA_ARGS__                                                                   \
+                   : sums_of                                                                       \
                    : "r"(query[0]), "r"(query[1]), "r"(query[2]), "r"(query[3]), "l"(descriptor),  \
                      "r"((int)accumulate)                                                          \
                    : "memory")
+/* Commas come with their expansion: NVIDIA's compiler refuses variadic macros. */
+#define SUMS_32 SIXTEEN(sums, 0)
+#define SUMS_64 SUMS_32, SIXTEEN(sums, 16)
+#define SUMS_128 SUMS_64, SIXTEEN(sums, 32), SIXTEEN(sums, 48)
 #define WGMMA_32(terms)                                                                            \
-    WGMMA(32, NAMES_0, "%16", "%17", "%18", "%19", "%20", "%21", terms, SIXTEEN(sums, 0))
+    WGMMA(32, NAMES_0, "%16", "%17", "%18", "%19", "%20", "%21", terms, SUMS_32)
 #define WGMMA_64(terms)                                                                            \
-    WGMMA(64, NAMES_0 NAMES_1, "%32", "%33", "%34", "%35", "%36", "%37", terms, SIXTEEN(sums, 0),  \
-          SIXTEEN(sums, 16))
+    WGMMA(64, NAMES_0 NAMES_1, "%32", "%33", "%34", "%35", "%36", "%37", terms, SUMS_64)
 #define WGMMA_128(terms)                                                                           \
     WGMMA(128, NAMES_0 NAMES_1 NAMES_2 NAMES_3, "%64", "%65", "%66", "%67", "%68", "%69", terms,   \
-          SIXTEEN(sums, 0), SIXTEEN(sums, 16), SIXTEEN(sums, 32), SIXTEEN(sums, 48))
+          SUMS_128)
 
 /* sums of the warpgroup's 64 queries and `others` keys or dims: 32, 64 or 128. */
 static inline void multiply_tile(float *sums, const int others, const uint *query,

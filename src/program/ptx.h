@@ -6,7 +6,12 @@
  *
  *     //sm_90a wgmma.fence.sync.aligned;
  *
- * in which the compiler puts registers as in any other. The driver hands out the PTX as the program's binary, and
+ * in which the compiler puts registers as in any other, and a directive of the kernel's own ("Performance-Tuning
+ * Directives" of the PTX ISA), which has its place before the body, as
+ *
+ *     //sm_90a.entry .minnctapersm 3
+ *
+ * The driver hands out the PTX as the program's binary, and
  * assembles what is made of it here. */
 #ifndef CA_PTX_H
 #define CA_PTX_H

@@ -37,6 +37,21 @@ Test(ptx, comments_become_instructions) {
     }
 }
 
+/* A kernel's directives stand before its own body. */
+Test(ptx, directives_come_before_the_body) {
+    static const char two[] = ".target sm_90\n.entry a(\n)\n.reqntid 1\n{\n//sm_90a x;\n{ y; }\n}\n"
+                              ".entry b(\n)\n{\n\t//sm_90a.entry .minnctapersm 3\n//sm_90ab\n}\n",
+                      directed[] = ".target sm_90a\n.entry a(\n)\n.reqntid 1\n{\nx;\n{ y; }\n}\n"
+                                   ".entry b(\n)\n.minnctapersm 3\n{\n\t\n//sm_90ab\n}\n";
+    char why[CA_REASON_BYTES], *made;
+    size_t bytes;
+
+    cr_assert(ca_ptx_retarget(two, sizeof two - 1, "sm_90a", &made, &bytes, why) == CLATTN_SUCCESS);
+    cr_expect(bytes == sizeof directed - 1 && memcmp(made, directed, bytes) == 0, "%.*s",
+              (int)bytes, made);
+    free(made);
+}
+
 Test(ptx, what_cannot_be_retargeted_is_refused) {
     static const struct {
         const char *text, *words;

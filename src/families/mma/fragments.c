@@ -90,6 +90,12 @@ const char *ca_mma_refusal(const clattn_problem *p)
     return NULL;
 }
 
+int ca_mma_one_stage(const clattn_problem *p)
+{
+    return p->page_size || p->dropout > 0.0f || ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
+           ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
+}
+
 const char *ca_fragment_options(size_t instruction, int emulate)
 {
     const int dpas = instruction == CA_DPAS_8 || instruction == CA_DPAS_16;

@@ -45,6 +45,10 @@ size_t ca_factor_bytes(const clattn_problem *p, size_t columns, size_t keys, siz
 /* Why no attention by matrix instructions can compute the problem; NULL if one may. */
 const char *ca_mma_refusal(const clattn_problem *p);
 
+/* Whether what a tile of keys needs besides K and V, places of rows in pages, factors of quantized ones or what
+ * dropout keeps, has room in local memory for one tile alone. */
+int ca_mma_one_stage(const clattn_problem *p);
+
 /* What Intel's compiler is told for these instructions: a work-item gets half as many registers unless
  * asked. Else "". */
 const char *ca_fragment_options(size_t instruction, int emulate);

@@ -73,7 +73,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
     const struct ca_fragment *f = fragment_of(values);
     const size_t columns = ca_fragment_columns(f, p, 1), row = columns + padding;
     const size_t v_row = padded_dim_v(p, f) + (f->packed_values ? 0 : padding);
-    const size_t kv = keys * (row + v_row);
+    const size_t kv = values[STAGES_INDEX] * keys * (row + v_row);
     const size_t elements = values[Q_RESIDENT_INDEX] ? ca_larger(kv, rows * row) : rows * row + kv;
     const size_t exchanged = (f->queries + f->others) * f->depth * f->replicas;
 

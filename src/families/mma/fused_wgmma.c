@@ -16,7 +16,7 @@ extern const char ca_source_fused_wgmma[];
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-enum { SUB_GROUP = 32, QUERIES = 16, BLOCK_COLUMNS = 64, LEAST_KEYS = 32 };
+enum { SUB_GROUP = 32, QUERIES = 16, WARPGROUP = 4, BLOCK_COLUMNS = 64, LEAST_KEYS = 32 };
 
 static size_t work_items(const size_t *values)
 {
@@ -49,7 +49,8 @@ static int spills(const clattn_problem *p, const size_t *values)
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t rows = block_m(values), keys = values[BLOCK_N_INDEX], swizzle_bytes = 1024;
-    const size_t kv = keys * (p->dim_qk + p->dim_v), q = rows * (p->dim_qk + 8);
+    const size_t kv = values[STAGES_INDEX] * keys * (p->dim_qk + p->dim_v);
+    const size_t q = WARPGROUP * QUERIES * (p->dim_qk + 8);
     const size_t exchanged =
         (QUERIES + ca_fragment_of(CA_MMA_SYNC)->others) * ca_fragment_of(CA_MMA_SYNC)->depth;
 
@@ -123,7 +124,7 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     if (!has_wgmma(dev))
         return CA_ONLY_IF_FORCED;
-    return p->seq_q >= 4 * QUERIES ? 96 : 80; /* a warpgroup has no fewer queries */
+    return p->seq_q >= WARPGROUP * QUERIES ? 96 : 80; /* a warpgroup has no fewer queries */
 }
 
 static const char *ptx_target(const size_t *values)
