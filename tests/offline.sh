@@ -135,18 +135,25 @@ sm_*) # libclc's native_exp2 is none of LLVM's instructions for NVIDIA
         -o "$at.made" 2> "$at.log" || exit 0
     # Instructions of one architecture alone stand in comments (src/program/ptx.h).
     if grep -q "//${target}a " "$at.made"; then
-        sed "s|^\\.target $target|&a|; s|^\\.version .*|.version 8.0|; s|//${target}a ||" "$at.made" > "$at.alone" && mv "$at.alone" "$at.made"
+        awk -v mark="//${target}a.entry " '
+            FNR == NR { if (/^(\.visible )?\.entry /) count++
+                        if (at = index($0, mark)) directive[count] = substr($0, at + length(mark))
+                        next }
+            /^(\.visible )?\.entry / { number++ }
+            /^\{/ && number in directive { print directive[number] }
+            index($0, mark) == 0' "$at.made" "$at.made" > "$at.alone"
+        sed "s|^\\.target $target|&a|; s|^\\.version .*|.version 8.0|; s|//${target}a ||" "$at.alone" > "$at.made"
         target=${target}a
     fi
     if [ -n "$ptxas" ]; then
         # NVIDIA's own compiler passes on reqd_work_group_size: of more than 256 items not all can have as
         # many registers as there are. (With fewer ptxas may spill, for one more group to be resident.)
-        awk -v kernels="$kernels" '
+        awk -v kernels="$kernels" -v directed="$(grep -c '^\.minnctapersm' "$at.made")" '
             BEGIN { count = split(kernels, words, /[ =]+/)
                     for (n = 1; n < count; n += 2) items[words[n]] = words[n + 1] }
             { print }
             /^(\.visible )?\.entry / { name = $0; sub(/.*\.entry /, "", name); sub(/[( ].*/, "", name) }
-            name != "" && /^\)/ { if (items[name] > 256) print ".reqntid " items[name] ", 1, 1"; name = "" }' \
+            name != "" && /^\)/ { if (items[name] > 256 || directed) print ".reqntid " items[name] ", 1, 1"; name = "" }' \
             "$at.made" > "$at.required" && mv "$at.required" "$at.made"
         "$ptxas" -v "-arch=$target" "$at.made" -o "$at.o" > "$at.ptxas" 2>&1 || exit 0
         [ -z "$nvdisasm" ] || "$nvdisasm" "$at.o" > "$at.sass" 2>> "$at.log"

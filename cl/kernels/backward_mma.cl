@@ -72,21 +72,52 @@ INLINE struct place find_place(__local uint4 *tiles)
 {
     __local ushort *const all = (__local ushort *)tiles;
     const int sub = THIS_THREAD / FRAGMENT_LANES;
-    const struct place here = {all, all + OWNED_V_AT, all + STREAMED_QK_AT, all + STREAMED_V_AT,
+    const struct place here = {all + OWNED_QK_AT, all + OWNED_V_AT, all + STREAMED_QK_AT, all + STREAMED_V_AT,
                              THIS_THREAD % FRAGMENT_LANES, sub / DIM_GROUPS * FRAGMENT_QUERIES,
                              sub % DIM_GROUPS};
 
     return here;
 }
 
+/* Stages a work-group's owned rows, which the next barrier completes, if there are any. */
+#if HAS_TILE_PRODUCTS
+#define STAGE_BOTH_OWNED(rows_qk, rows_v, any)                                                     \
+    do {                                                                                           \
+        if (any)                                                                                   \
+            STAGE_OWNED(rows_v, here.owned_v);                                                     \
+        copies_wait();                                                                             \
+        LOCAL_BARRIER(); /* they are complete */                                                   \
+        load_owned(here.owned_v + here.first_row * OWNED_STRIDE(DIM_V), DIM_V, held, lane);        \
+        LOCAL_BARRIER(); /* their place may be overwritten */                                      \
+        if (any)                                                                                   \
+            STAGE_OWNED(rows_qk, here.owned_qk);                                                   \
+    } while (0)
+#else
+#define STAGE_BOTH_OWNED(rows_qk, rows_v, any)                                                     \
+    do {                                                                                           \
+        if (any) {                                                                                 \
+            STAGE_OWNED(rows_qk, here.owned_qk);                                                   \
+            STAGE_OWNED(rows_v, here.owned_v);                                                     \
+        }                                                                                          \
+    } while (0)
+#endif
+
 /* The products of the sub-group's owned rows with the streamed ones. */
 INLINE void multiply_both(const struct place *here, float s[STREAMED_SUMS],
-                          float dp[STREAMED_SUMS] FRAGMENT_PARAM)
+                          float dp[STREAMED_SUMS] HELD_PARAM FRAGMENT_PARAM)
 {
+#if HAS_TILE_PRODUCTS
+    uint words[COLUMNS(DIM_QK) / FRAGMENT_DEPTH][QUERY_WORDS];
+
+    load_owned(here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), DIM_QK, words, lane);
+    multiply_rows_of_tile(words, DIM_QK, here->qk, BLOCK_STREAMED, s FRAGMENT_ARG);
+    multiply_rows_of_tile(held, DIM_V, here->v, BLOCK_STREAMED, dp FRAGMENT_ARG);
+#else
     multiply_rows(here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), here->qk, DIM_QK,
                   s FRAGMENT_ARG);
     multiply_rows(here->owned_v + here->first_row * OWNED_STRIDE(DIM_V), here->v, DIM_V,
                   dp FRAGMENT_ARG);
+#endif
 }
 
 /* Whether some pair of a tile may be hidden, or is none. */
@@ -159,7 +190,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUT
 void backward_keys(PARAMETERS_backward_keys)
 {
     ENTER_SEQUENCE(get_group_id(0) / BLOCKS_OF(LONGEST_KV) / (a.heads / a.group));
-    __local uint4 tiles[LOCAL_ELEMENTS / 8];
+    __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float2 statistics[BLOCK_STREAMED];
     __local int not_finite;       /* not 0 once a result is Inf or NaN */
     __local int streamed_nonfinite; /* not 0 once an Inf or NaN of a streamed row became 0 */
@@ -177,14 +208,13 @@ void backward_keys(PARAMETERS_backward_keys)
     const long begin = first_query(a, t.e, t.j0), end = end_query(a, t.e, t.j0, t.keys);
     const int rows = min(a.seq_kv - t.j0, (long)BLOCK_OWNED);
     float sums_k[DIM_SUMS(DIM_QK)], sums_v[DIM_SUMS(DIM_V)];
+    HELD_ROWS;
     bool again = false; /* the second time around */
 
     if (get_local_id(0) == 0)
         not_finite = streamed_nonfinite = 0;
-    if (begin < end) {
-        STAGE_OWNED(k_rows(a, at, k, t.b, kv_head, t.j0, t.keys), here.owned_qk);
-        STAGE_OWNED(v_rows(a, at, v, t.b, kv_head, t.j0, t.keys), here.owned_v);
-    }
+    STAGE_BOTH_OWNED(k_rows(a, at, k, t.b, kv_head, t.j0, t.keys),
+                     v_rows(a, at, v, t.b, kv_head, t.j0, t.keys), begin < end);
     do {
         CLEAR(sums_k);
         CLEAR(sums_v);
@@ -207,7 +237,7 @@ void backward_keys(PARAMETERS_backward_keys)
 #endif
                 copies_wait();
                 LOCAL_BARRIER(); /* all rows are complete */
-                multiply_both(&here, p, ds FRAGMENT_ARG);
+                multiply_both(&here, p, ds HELD_ARG FRAGMENT_ARG);
                 weigh(true, false, hides_some(a, t, BLOCK_STREAMED, BLOCK_OWNED), a, at, t,
                       here.first_row, 0, statistics, p, ds, slope_sums, bias_sums,
                       lane SCORE_OPERANDS_ARG KEPT_ARG);
@@ -275,7 +305,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUT
 void backward_queries(PARAMETERS_backward_queries)
 {
     ENTER_SEQUENCE(get_group_id(0) / BLOCKS_OF(LONGEST_Q(a)) / a.heads);
-    __local uint4 tiles[LOCAL_ELEMENTS / 8];
+    __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local int not_finite, streamed_nonfinite; /* as in backward_keys */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED)];
@@ -292,16 +322,16 @@ void backward_queries(PARAMETERS_backward_queries)
     const long begin = first_key_of_queries(a, t), end = end_key_of_queries(a, t);
     const int rows = min(a.seq_q - t.i0, (long)BLOCK_OWNED);
     float sums_q[DIM_SUMS(DIM_QK)];
+    HELD_ROWS;
     float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
     float2 statistics[LANE_QUERIES];
     bool again = false;
 
+    REGISTERS_FOR_GROUPS();
     if (get_local_id(0) == 0)
         not_finite = streamed_nonfinite = 0;
-    if (begin < end) {
-        STAGE_OWNED(q_rows(a, at, q, t.b, t.h, t.i0, t.queries), here.owned_qk);
-        STAGE_OWNED(do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries), here.owned_v);
-    }
+    STAGE_BOTH_OWNED(q_rows(a, at, q, t.b, t.h, t.i0, t.queries),
+                     do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries), begin < end);
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
         statistics[n] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + OWNED_ROW(n));
@@ -325,7 +355,7 @@ void backward_queries(PARAMETERS_backward_queries)
 #endif
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */
-            multiply_both(&here, p, ds FRAGMENT_ARG);
+            multiply_both(&here, p, ds HELD_ARG FRAGMENT_ARG);
             weigh(false, false, hides_some(a, t, BLOCK_OWNED, BLOCK_STREAMED), a, at, t, first_row,
                   statistics, 0, p, ds, slope_sums, bias_sums, lane SCORE_OPERANDS_ARG KEPT_ARG);
             RESTAGE_BARRIER(again); /* streamed keys may be overwritten */
@@ -363,7 +393,7 @@ void backward_queries(PARAMETERS_backward_queries)
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
 void backward_bias(PARAMETERS_backward_bias)
 {
-    __local uint4 tiles[LOCAL_ELEMENTS / 8];
+    __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED)];
 #endif
@@ -403,7 +433,7 @@ void backward_bias(PARAMETERS_backward_bias)
 #endif
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */
-            multiply_both(&here, p, ds FRAGMENT_ARG);
+            multiply_both(&here, p, ds HELD_ARG FRAGMENT_ARG);
             weigh(false, true, true, a, at, t, first_row, statistics, 0, p, ds, unused, unused,
                   lane SCORE_OPERANDS_ARG KEPT_ARG);
             UNROLL

@@ -73,10 +73,6 @@
 #define TILES_ATTRIBUTE
 #endif
 
-#ifndef REGISTERS_FOR_GROUPS
-#define REGISTERS_FOR_GROUPS()
-#endif
-
 /* ---- what the parts of the kernel share ------------------------------------------------------ */
 
 /* What a work-group computes and where its matrices begin. */
@@ -114,6 +110,27 @@ INLINE void stage_queries(const struct attention_shape a, const struct task *t, 
 {
     fill_rows(q_tile, ROW_STRIDE, STAGED_ROWS, COLUMNS, t->q + first * a.q_stride[2], a.q_stride[2],
               0, Q_STEP, t->block.queries - first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
+}
+
+/* Q to local memory, with Q_RESIDENT on to registers. */
+INLINE void load_all_queries(const struct attention_shape a, const struct task *t,
+                             const int first_row, __local ushort *q_tile,
+                             uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const int lane)
+{
+    for (int first = 0; first < BLOCK_M; first += STAGED_ROWS) {
+        if (t->block.begin < t->block.end && (first == 0 || first < t->block.queries))
+            stage_queries(a, t, first, q_tile);
+        copies_wait();
+        LOCAL_BARRIER(); /* q is complete */
+#if Q_RESIDENT
+        if (first_row / STAGED_ROWS * STAGED_ROWS == first) {
+            UNROLL
+            for (int d = 0; d < PART_DEPTHS; d++)
+                load_queries(q_tile + (first_row - first) * ROW_STRIDE, d, q_words[d], lane);
+        }
+        LOCAL_BARRIER(); /* its place may be overwritten */
+#endif
+    }
 }
 
 /* Where K and V of a tile are, of which number says whether it is an even or odd one. */
@@ -312,21 +329,7 @@ void fused_mma(PARAMETERS_fused_mma)
     /* load */
     if (get_local_id(0) == 0)
         not_finite = v_nonfinite = 0;
-    for (int first = 0; first < BLOCK_M; first += STAGED_ROWS) {
-        if (block.begin < block.end && (first == 0 || first < block.queries))
-            stage_queries(a, &t, first, q_tile);
-        copies_wait();
-        LOCAL_BARRIER(); /* q is complete */
-#if Q_RESIDENT
-        if (first_row / STAGED_ROWS * STAGED_ROWS == first) {
-            UNROLL
-            for (int d = 0; d < PART_DEPTHS; d++)
-                load_queries(q_rows, d, q_words[d], lane);
-        }
-        LOCAL_BARRIER(); /* its place may be overwritten */
-#endif
-    }
-
+    load_all_queries(a, &t, first_row, q_tile, q_words, lane);
     do {
         struct keys keys = find_keys(a, at, block, block.begin PAGES_ARG), next;
         int number = 0; /* of the tile, even or odd */

@@ -24,11 +24,12 @@
  *   VALUE_KEY(depth)          the key of a slab that term depth of weights then is; with
  *                             WEIGHTS_IN_MEMORY, through which they pass in rows, term depth itself
  *   KEYS_OF_SUMS              so many sums that follow each other are of neighbouring keys or dims
- *   HAS_TILE_PRODUCTS         1: operands of keys and dims are tiles in local memory, in warpgroup_products.h
+ *   HAS_TILE_PRODUCTS         1: operands of keys and dims are tiles in local memory, in warpgroup_tile.h
  *   PACKED_VALUES             1: values lie in local memory as lanes hold them, else in rows
  *
  * IN_ORDER() ends a step: loads of the next are not moved before it, which would take registers.
  * SUM_HERE(x): a sum is not computed later, past a branch, with its operands in registers until there.
+ * REGISTERS_FOR_GROUPS(): tells the assembler how many registers a work-item may have.
  * ANY_LANE(x): x, or whether it is true in any lane of the sub-group, where all branch alike.
  * INDEX_HERE(x): what follows from an index is not computed earlier, once before a loop, and kept.
  *
@@ -82,6 +83,9 @@
 #endif
 #ifndef SUM_HERE
 #define SUM_HERE(x)
+#endif
+#ifndef REGISTERS_FOR_GROUPS
+#define REGISTERS_FOR_GROUPS()
 #endif
 #ifndef ANY_LANE
 #define ANY_LANE(x) (x)

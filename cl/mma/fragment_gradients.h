@@ -35,13 +35,29 @@
 #define COLUMNS(dim) ROUND_UP(dim, FRAGMENT_DEPTH)
 #define OWNED_STRIDE(dim) (COLUMNS(dim) + ROW_PADDING)
 #define STREAMED_COLUMNS(dim) (PACKED_VALUES ? COLUMNS(dim) : MAX(COLUMNS(dim), DIMS(dim)))
-#define STREAMED_STRIDE(dim) (STREAMED_COLUMNS(dim) + ROW_PADDING)
+#define STREAMED_STRIDE(dim) (STREAMED_COLUMNS(dim) + (HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
 #define STREAMED_ELEMENTS(dim)                                                                     \
     (BLOCK_STREAMED * (PACKED_VALUES ? MAX(STREAMED_STRIDE(dim), DIMS(dim)) : STREAMED_STRIDE(dim)))
+#if HAS_TILE_PRODUCTS
+/* Streamed tiles begin where the swizzle does. Owned rows of v, or of do, stay in registers, and pass through the
+ * place of the others. */
+#define STREAMED_QK_AT 0
+#define STREAMED_V_AT STREAMED_ELEMENTS(DIM_QK)
+#define OWNED_QK_AT (STREAMED_V_AT + STREAMED_ELEMENTS(DIM_V))
+#define OWNED_V_AT OWNED_QK_AT
+#define LOCAL_ELEMENTS (OWNED_QK_AT + BLOCK_OWNED * MAX(OWNED_STRIDE(DIM_QK), OWNED_STRIDE(DIM_V)))
+#define TILES_ATTRIBUTE __attribute__((aligned(1024)))
+#if DIM_QK % 64 || DIM_V % 64 || BLOCK_STREAMED % 32 || DIM_GROUPS > 1
+#error "wgmma multiplies with tiles of whole blocks of 64 columns"
+#endif
+#else
+#define OWNED_QK_AT 0
 #define OWNED_V_AT (BLOCK_OWNED * OWNED_STRIDE(DIM_QK))
 #define STREAMED_QK_AT (OWNED_V_AT + BLOCK_OWNED * OWNED_STRIDE(DIM_V))
 #define STREAMED_V_AT (STREAMED_QK_AT + STREAMED_ELEMENTS(DIM_QK))
 #define LOCAL_ELEMENTS (STREAMED_V_AT + STREAMED_ELEMENTS(DIM_V))
+#define TILES_ATTRIBUTE
+#endif
 
 #if !HAS_COPIES
 static inline void copies_wait(void) {}
@@ -85,6 +101,29 @@ INLINE void stage_values(const struct matrix m, const bool finite, __local ushor
             (sums)[x] = 0.0f;                                                                      \
     } while (0)
 
+/* A sub-group's owned rows of v or do where they stay in registers. */
+#if HAS_TILE_PRODUCTS
+#define HELD_PARAM , uint held[COLUMNS(DIM_V) / FRAGMENT_DEPTH][QUERY_WORDS]
+#define HELD_ARG , held
+#define HELD_ROWS uint held[COLUMNS(DIM_V) / FRAGMENT_DEPTH][QUERY_WORDS]
+#else
+#define HELD_PARAM
+#define HELD_ARG
+#define HELD_ROWS
+#endif
+
+#if HAS_TILE_PRODUCTS
+#include "mma/warpgroup_tile.h"
+
+/* The operands of a sub-group's owned rows, from `owned` on, of dim elements each. */
+INLINE void load_owned(const __local ushort *owned, const int dim, uint words[][QUERY_WORDS],
+                       const int lane)
+{
+    UNROLL
+    for (int d = 0; d < COLUMNS(dim); d += FRAGMENT_DEPTH)
+        load_query(words[d / FRAGMENT_DEPTH], owned + d, OWNED_STRIDE(dim), lane);
+}
+#else
 /* The products of the sub-group's owned rows, from `owned` on, with streamed ones, of dim elements each. */
 INLINE void multiply_rows(const __local ushort *owned, const __local ushort *streamed,
                           const int dim, float products[STREAMED_SUMS] FRAGMENT_PARAM)
@@ -112,6 +151,7 @@ INLINE void multiply_rows(const __local ushort *owned, const __local ushort *str
     for (int x = 0; x < STREAMED_SUMS; x++)
         SUM_HERE(products[x]);
 }
+#endif
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
@@ -145,6 +185,10 @@ INLINE void find_visible(const bool owns_keys, const struct score_tile tile, con
     }
 }
 
+/* Whether hidden pairs are computed as others are, and then become 0, which most tiles need not go through: where
+ * nothing else depends on them. */
+#define HIDES_AT_END (!HAS_BIAS && !HAS_DBIAS && !HAS_DSLOPES)
+
 /* p and ds of a sub-group's owned rows from their products, in place: p after dropout, for dv; ds with
  * softcap's derivative, without it if ds_is_raw; 0 of hidden pairs. Owned rows are keys if owns_keys.
  * partial: some pair of the tile may be hidden, or is none. -lse and -delta of queries: owned ones in
@@ -165,15 +209,16 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
     find_blocks(t.bits, t.i0, t.j0, &tile);
 #endif
     find_visible(owns_keys, tile, first_row, lane, see_from, see_to);
+#define SEES(x, n, row, key, s)                                                                    \
+    hide(a, tile, STREAMED_STEP(x) >= see_from[n] && STREAMED_STEP(x) < see_to[n], row, key, s)
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
         const int n = SUM_QUERY(x % FRAGMENT_SUMS), own = OWNED_ROW(n), other = STREAMED_ROW(x);
         const int row = owns_keys ? other : own, key = owns_keys ? own : other;
         struct score s = score_of(a, tile, row, key, p[x]);
         bool sees = true;
-        if (partial)
-            sees = hide(a, tile, STREAMED_STEP(x) >= see_from[n] && STREAMED_STEP(x) < see_to[n],
-                        row, key, &s);
+        if (!HIDES_AT_END && partial)
+            sees = SEES(x, n, row, key, &s);
 #if HAS_DROPOUT
         const float factor =
             is_kept(kept, owns_keys ? BLOCK_STREAMED : BLOCK_OWNED, row, key) ? a.keep : 0.0f;
@@ -191,6 +236,18 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
         p[x] = sees ? pair.weight : 0.0f;
         ds[x] = sees ? (ds_is_raw ? pair.ds : pair.ds * s.derivative) : 0.0f;
     }
+    if (HIDES_AT_END && partial) {
+        UNROLL
+        for (int x = 0; x < STREAMED_SUMS; x++) {
+            const int n = SUM_QUERY(x % FRAGMENT_SUMS), own = OWNED_ROW(n), other = STREAMED_ROW(x);
+            struct score unused;
+            const bool sees =
+                SEES(x, n, owns_keys ? other : own, owns_keys ? own : other, &unused);
+            p[x] = sees ? p[x] : 0.0f;
+            ds[x] = sees ? ds[x] : 0.0f;
+        }
+    }
+#undef SEES
     (void)slope_sums;
     (void)bias_sums;
 }
@@ -225,6 +282,14 @@ INLINE void add_rows(const __local ushort *tile, const int dim, const int dim_gr
 {
     const int tiles = DIM_TILES(dim);
 
+#if HAS_TILE_PRODUCTS
+    uint words[STREAMED_SLABS][QUERY_WORDS];
+
+    UNROLL
+    for (int slab = 0; slab < STREAMED_SLABS; slab++)
+        take_weights(words[slab], weights, slab FRAGMENT_ARG);
+    add_rows_of_tile(words, 1, BLOCK_STREAMED, tile, dim, sums FRAGMENT_ARG);
+#else
     UNROLL
     for (int slab = 0; slab < STREAMED_SLABS; slab++) {
         uint weight_words[QUERY_WORDS];
@@ -236,6 +301,7 @@ INLINE void add_rows(const __local ushort *tile, const int dim, const int dim_gr
                           sums + n * FRAGMENT_SUMS FRAGMENT_ARG);
         IN_ORDER();
     }
+#endif
 }
 
 /* ---- results --------------------------------------------------------------------------------- */

@@ -1,138 +1,14 @@
-/* Products of a warpgroup's queries with a whole tile of K or V in local memory, by wgmma.
+/* Attention's products of a warpgroup's queries with a whole tile of K or V in local memory (warpgroup_tile.h).
  *
- * Tiles lie in blocks of 64 columns, a row of which is 128 bytes; the eight pieces of 16 bytes of a row change
- * places by the row's number (row_at() in tile_layout.h), so that eight rows' pieces of a column meet in no bank
- * (PTX ISA, "Shared Memory Matrix Layout", 128-byte swizzle). A descriptor says where in local memory the operand begins and
- * how far its next eight rows and 64 columns are ("Matrix Descriptor Format"). K's rows are keys, the others of the
- * product, V's rows are its terms.
- *
- * NVIDIA's compiler of OpenCL C makes PTX for sm_90, whose assembler refuses wgmma. Its instructions therefore stand
- * in comments, with the registers that the compiler gave their operands, and the host makes instructions of them
- * (src/program/ptx.h).
- *
- * With EMULATE each sub-group computes its part, and reads the tile where the descriptor says.
- *
- * Before including this: fragment_tile.h; BLOCK_N, DIMS and what fragment_attention.h defines before it includes this. */
+ * Before including this: BLOCK_N, DIMS and what fragment_attention.h defines before it includes this. */
 #ifndef CLATTN_WARPGROUP_PRODUCTS_H
 #define CLATTN_WARPGROUP_PRODUCTS_H
 
-#if PART_COLUMNS % 64 || DIMS % 64 || BLOCK_N % 32 || KV_PARTS || SUB_GROUPS % 4 || K_CACHE || V_CACHE
-#error "wgmma multiplies four sub-groups' queries with tiles of whole blocks of 64 columns"
+#if PART_COLUMNS % 64 || DIMS % 64 || BLOCK_N % 32 || KV_PARTS || K_CACHE || V_CACHE
+#error "wgmma multiplies with tiles of whole blocks of 64 columns"
 #endif
 
-#if EMULATE
-#define TILE_ADDRESS(tile) 0u
-#define SUMS_HERE(sums, count)
-#define PRODUCTS_BEGIN()
-#define PRODUCTS_END()
-#else
-#define TILE_ADDRESS(tile) shared_address(tile)
-/* Sums are not read or written elsewhere than here, where no product is under way. */
-#define SUMS_HERE(sums, count)                                                                     \
-    do {                                                                                           \
-        UNROLL                                                                                     \
-        for (int n = 0; n < (count); n++)                                                          \
-            __asm volatile("" : "+f"((sums)[n]) : : "memory");                                     \
-    } while (0)
-#define PRODUCTS_BEGIN() __asm volatile(SM_90A "wgmma.fence.sync.aligned;" : : : "memory")
-#define PRODUCTS_END()                                                                             \
-    do {                                                                                           \
-        __asm volatile(SM_90A "wgmma.commit_group.sync.aligned;" : : : "memory");                  \
-        __asm volatile(SM_90A "wgmma.wait_group.sync.aligned 0;" : : : "memory");                  \
-    } while (0)
-#endif
-
-/* The descriptor of what begins `bytes` bytes after the tile's first element, of so many rows. */
-static inline ulong tile_descriptor(const __local ushort *tile, const int rows, const int bytes)
-{
-    return (ulong)((TILE_ADDRESS(tile) + bytes) / 16 & 0x3fff) | (ulong)(rows * 128 / 16) << 16 |
-           (ulong)(8 * 128 / 16) << 32 | 1ul << 62;
-}
-
-#if EMULATE
-/* The byte that term k of key or dim n begins at, of a tile at address 0 whose rows are terms or not. */
-static inline uint descriptor_byte(const ulong descriptor, const bool rows_are_terms, const int k,
-                                   const int n)
-{
-    const uint begin = (uint)descriptor & 0x3fff, column = (uint)(descriptor >> 16) & 0x3fff,
-               eight_rows = (uint)(descriptor >> 32) & 0x3fff;
-    const uint at = rows_are_terms ? 16 * (begin + n / 64 * column + k / 8 * eight_rows) +
-                                         k % 8 * 128 + n % 64 * 2
-                                   : 16 * (begin + n / 8 * eight_rows) + n % 8 * 128 + k * 2;
-
-    return at ^ (at >> 7 & 7) << 4;
-}
-
-/* sums of a sub-group's 16 queries and `others` keys or dims. */
-static inline void multiply_tile(float *sums, const int others, const uint *query,
-                                 const __local ushort *tile, const ulong descriptor,
-                                 const bool rows_are_terms, const bool accumulate FRAGMENT_PARAM)
-{
-    for (int e = 0; e < QUERY_ELEMENTS; e++)
-        exchange[query_row(lane, e) * FRAGMENT_DEPTH + query_depth(lane, e)] =
-            element_value((ushort)(query[e / 2] >> e % 2 * 16));
-    LOCAL_BARRIER(); /* the operands are complete */
-    for (int x = 0; x < others / 2; x++) {
-        const __local float *terms =
-            exchange + lane_query(lane, SUM_QUERY(x % FRAGMENT_SUMS)) * FRAGMENT_DEPTH;
-        const int n = x / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(lane, x % FRAGMENT_SUMS);
-        float sum = accumulate ? sums[x] : 0.0f;
-        for (int k = 0; k < FRAGMENT_DEPTH; k++)
-            sum = fma(terms[k],
-                      element_value(tile[descriptor_byte(descriptor, rows_are_terms, k, n) / 2]), sum);
-        sums[x] = sum;
-    }
-    LOCAL_BARRIER(); /* they may be overwritten */
-}
-#else
-/* Sums n .. n + 15 as operands of inline assembler, and their names where they are the first, the second ... 16. */
-#define FOUR(s, n) "+f"((s)[n]), "+f"((s)[(n) + 1]), "+f"((s)[(n) + 2]), "+f"((s)[(n) + 3])
-#define SIXTEEN(s, n) FOUR(s, n), FOUR(s, (n) + 4), FOUR(s, (n) + 8), FOUR(s, (n) + 12)
-#define NAMES_0 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
-#define NAMES_1 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define NAMES_2 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
-#define NAMES_3 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-
-/* sums (+)= query times a tile; q0 .. accumulate: names of the operands behind the sums. The last of the numbers is 1
- * where rows of the tile are terms. */
-#define WGMMA(others, names, q0, q1, q2, q3, operand, accumulates, rows_are_terms, sums_of)        \
-    __asm volatile(SM_90A "{.reg .pred adds; setp.ne.b32 adds, " accumulates                       \
-                          ", 0; wgmma.mma_async.sync.aligned.m64n" #others "k16.f32." MMA_SYNC_TYPE \
-                          "." MMA_SYNC_TYPE " {" names "}, {" q0 ", " q1 ", " q2 ", " q3 "}, "      \
-                          operand ", adds, 1, 1, " rows_are_terms ";}"                             \
-                   : sums_of                                                                       \
-                   : "r"(query[0]), "r"(query[1]), "r"(query[2]), "r"(query[3]), "l"(descriptor),  \
-                     "r"((int)accumulate)                                                          \
-                   : "memory")
-/* Commas come with their expansion: NVIDIA's compiler refuses variadic macros. */
-#define SUMS_32 SIXTEEN(sums, 0)
-#define SUMS_64 SUMS_32, SIXTEEN(sums, 16)
-#define SUMS_128 SUMS_64, SIXTEEN(sums, 32), SIXTEEN(sums, 48)
-#define WGMMA_32(terms)                                                                            \
-    WGMMA(32, NAMES_0, "%16", "%17", "%18", "%19", "%20", "%21", terms, SUMS_32)
-#define WGMMA_64(terms)                                                                            \
-    WGMMA(64, NAMES_0 NAMES_1, "%32", "%33", "%34", "%35", "%36", "%37", terms, SUMS_64)
-#define WGMMA_128(terms)                                                                           \
-    WGMMA(128, NAMES_0 NAMES_1 NAMES_2 NAMES_3, "%64", "%65", "%66", "%67", "%68", "%69", terms,   \
-          SUMS_128)
-
-/* sums of the warpgroup's 64 queries and `others` keys or dims: 32, 64 or 128. */
-static inline void multiply_tile(float *sums, const int others, const uint *query,
-                                 const __local ushort *tile, const ulong descriptor,
-                                 const bool rows_are_terms, const bool accumulate FRAGMENT_PARAM)
-{
-    if (others == 128 && rows_are_terms)
-        WGMMA_128("1");
-    else if (others == 128)
-        WGMMA_128("0");
-    else if (others == 64 && rows_are_terms)
-        WGMMA_64("1");
-    else if (others == 64)
-        WGMMA_64("0");
-    else
-        WGMMA_32("0");
-}
-#endif
+#include "mma/warpgroup_tile.h"
 
 /* s = q k^T, with Q in registers. */
 INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
@@ -140,52 +16,19 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
                         uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
                         float s[M_FRAGMENTS][KEY_SUMS] FRAGMENT_PARAM)
 {
-    UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++) {
-        SUMS_HERE(s[f], KEY_SUMS);
-        PRODUCTS_BEGIN();
-        UNROLL
-        for (int d = 0; d < PART_DEPTHS; d++) {
-            const int column = d * FRAGMENT_DEPTH;
-            multiply_tile(s[f], BLOCK_N, q_words[d][f], k_tile,
-                          tile_descriptor(k_tile, BLOCK_N,
-                                          column / 64 * BLOCK_N * 128 + column % 64 * 2),
-                          false, d > 0 FRAGMENT_ARG);
-        }
-        PRODUCTS_END();
-        SUMS_HERE(s[f], KEY_SUMS);
-    }
+    multiply_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, s[0] FRAGMENT_ARG);
 }
 
-/* out += p v, all weights rounded before, of at most 128 dims at a time. */
+/* out += p v, all weights rounded before. */
 INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors, WEIGHTS_PARAM,
                         float out[M_FRAGMENTS][DIM_SUMS] FRAGMENT_PARAM)
 {
+    uint weights[PART_SLABS * WEIGHT_PARTS][QUERY_WORDS];
+
     UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++) {
-        uint weights[PART_SLABS][WEIGHT_PARTS][QUERY_WORDS];
-        UNROLL
-        for (int slab = 0; slab < PART_SLABS; slab++)
-            get_weights(weights[slab], WEIGHTS, f, slab, v_factors FRAGMENT_ARG);
-        SUMS_HERE(out[f], DIM_SUMS);
-        PRODUCTS_BEGIN();
-        UNROLL
-        for (int slab = 0; slab < PART_SLABS; slab++) {
-            UNROLL
-            for (int part = 0; part < WEIGHT_PARTS; part++) {
-                UNROLL
-                for (int d = 0; d < DIMS; d += DIMS - d < 128 ? 64 : 128)
-                    multiply_tile(out[f] + d / FRAGMENT_OTHERS * FRAGMENT_SUMS,
-                                  DIMS - d < 128 ? 64 : 128, weights[slab][part], v_tile,
-                                  tile_descriptor(v_tile, PART_KEYS,
-                                                  d / 64 * PART_KEYS * 128 +
-                                                      slab * FRAGMENT_DEPTH * 128),
-                                  true, true FRAGMENT_ARG);
-            }
-        }
-        PRODUCTS_END();
-        SUMS_HERE(out[f], DIM_SUMS);
-    }
+    for (int slab = 0; slab < PART_SLABS; slab++)
+        get_weights(weights + slab * WEIGHT_PARTS, WEIGHTS, 0, slab, v_factors FRAGMENT_ARG);
+    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, v_tile, DIMS, out[0] FRAGMENT_ARG);
 }
 
 #endif

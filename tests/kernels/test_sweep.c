@@ -121,7 +121,7 @@ Test(sweep, every_pair_has_its_row) {
         for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
             if (family->operation > CLATTN_BACKWARD)
                 continue;
-            if (family == &ca_fused_wgmma && profile.info.max_work_group_size < 128)
+            if (family->ptx_target && profile.info.max_work_group_size < 128)
                 continue; /* a warpgroup */
             const size_t count = option_pairs(family, &profile.info, 7 + n, rows);
             const struct pairs_missing found =

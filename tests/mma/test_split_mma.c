@@ -154,14 +154,15 @@ Test(split_mma, ranges_without_a_visible_key) {
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
-/* A GPU that has the instruction takes it from 8 rows of a kv head on, and with any number of them has
+/* A GPU that has the instruction takes it from 8 rows of a kv head on, one that copies in the background from one on, and with any number of them has
  * tunables that fit: all rows in one group, where registers and local memory allow. */
 Test(split_mma, choices) {
     static const struct {
         const char *profile, *problem;
         int preferred;
     } rows[] = {
-        {"sm_90", "fwd f16 h32/8 q1 k4096 d128", 0},
+        {"sm_90", "fwd f16 h32/8 q1 k4096 d128", 1},
+        {"gfx90a", "fwd f16 h32/8 q1 k4096 d128", 0},
         {"sm_90", "fwd f16 h32/4 q1 k4096 d128", 1},
         {"sm_90", "fwd f16 h32/8 q4 k4096 d128", 1},
         {"sm_86", "fwd bf16 h64/8 q16 k4096 d64", 1},

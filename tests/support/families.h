@@ -13,7 +13,7 @@
 int family_takes_f32(const char *name);
 
 /* Whether it takes dims that are no multiples of 64. What a family of others can do is in its own tests, such as
- * test_fused_wgmma.c, and those that go over all families leave it out. */
+ * test_fused_wgmma.c and test_backward_wgmma.c, and those that go over all families leave it out. */
 int family_takes_any_dims(const char *name);
 
 enum { MOST_FAMILIES = 32 };

@@ -90,6 +90,18 @@ const char *ca_mma_refusal(const clattn_problem *p)
     return NULL;
 }
 
+int ca_has_wgmma(const clattn_device_info *dev)
+{
+    return strcmp(dev->architecture, "sm_90") == 0;
+}
+
+size_t ca_wgmma_registers(size_t work_items, size_t groups)
+{
+    const size_t all = 65536, most = 255;
+
+    return ca_smaller(all / (work_items * groups) / 8 * 8, most);
+}
+
 int ca_mma_one_stage(const clattn_problem *p)
 {
     return p->page_size || p->dropout > 0.0f || ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||

@@ -29,6 +29,12 @@ size_t ca_instruction_of(const clattn_device_info *dev);
 /* Whether the device has it, or another of the same unit. */
 int ca_has_instruction(const clattn_device_info *dev, size_t instruction);
 
+/* Whether it has wgmma: one architecture alone, sm_90; those that came later have others. */
+int ca_has_wgmma(const clattn_device_info *dev);
+
+/* The registers of a work-item of which so many, in so many groups, are resident on one of its multiprocessors. */
+size_t ca_wgmma_registers(size_t work_items, size_t groups);
+
 /* Whether compilers were seen to spill registers of a work-item with so many scores, outputs and, where these
  * are held, words of queries. */
 int ca_fragment_spills(const struct ca_fragment *f, const clattn_problem *p, size_t scores,

@@ -7,7 +7,6 @@
 static size_t work_items(const size_t *values);
 static int spills(const clattn_problem *p, const size_t *values);
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
-static int has_wgmma(const clattn_device_info *dev);
 
 #define TUNABLES_DEF "families/tunables/fused_wgmma.def"
 #include "families/tunables/expand.h"
@@ -35,14 +34,16 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
 }
 
 /* What weighs on the registers, by which of 40 programs ptxas spilled: scores once more for what is read of each pair,
- * and once for block lists; parts of strict weights beside them. */
+ * and once for block lists; parts of strict weights and what packed batches keep beside them; addresses. */
 static int spills(const clattn_problem *p, const size_t *values)
 {
     const size_t scores = QUERIES * values[BLOCK_N_INDEX] / SUB_GROUP;
     const size_t more = (size_t)(ca_keeps_more(p) || p->alibi) + (p->block_q > 0);
+    const size_t addresses =
+        more ? 94 + 9 * more : 40 + (p->total_q > 0 || p->total_kv > 0 ? 8 : 0);
 
-    return register_words(p, values) + more * scores + (p->strict ? scores / 2 : 0) >
-           (more ? 152 : 208);
+    return register_words(p, values) + more * scores + (p->strict ? scores / 2 : 0) + addresses >
+           ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
 }
 
 /* Follows the layout of local memory in cl/kernels/fused_mma.cl. */
@@ -64,12 +65,6 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
 
 /* ---- the family ------------------------------------------------------------------------------ */
 
-/* Only this one architecture has it: those that came later have others. */
-static int has_wgmma(const clattn_device_info *dev)
-{
-    return strcmp(dev->architecture, "sm_90") == 0;
-}
-
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
     return register_words(p, values) * sizeof(cl_uint);
@@ -81,7 +76,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 
     if (reason)
         return reason;
-    if (ca_instruction_of(dev) != 0 && !has_wgmma(dev))
+    if (ca_instruction_of(dev) != 0 && !ca_has_wgmma(dev))
         return "the device has another matrix instruction";
     if (p->dtype == CLATTN_F16 && p->dropout > 0.0f && ca_problem_dtype(p, CA_O) == CLATTN_F32)
         return "o in f32 would show how weights are rounded whose row's largest dropout left out";
@@ -91,7 +86,10 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     if (p->dim_qk % BLOCK_COLUMNS || p->dim_v % BLOCK_COLUMNS)
         return "dims are not multiples of 64, a row of a tile that the tensor cores read";
     if (p->dim_qk > 256 || p->dim_v > 256 ||
-        (has_wgmma(dev) && spills(p, (const size_t[NUM_TUNABLES]){[BLOCK_N_INDEX] = LEAST_KEYS})))
+        (ca_has_wgmma(dev) &&
+         spills(p, (const size_t[NUM_TUNABLES]){[SUB_GROUPS_INDEX] = WARPGROUP,
+                                                [RESIDENT_GROUPS_INDEX] = 1,
+                                                [BLOCK_N_INDEX] = LEAST_KEYS})))
         return "scores, outputs and queries of a work-item exceed its registers";
     return NULL;
 }
@@ -104,25 +102,24 @@ static int fits(const clattn_problem *p, const clattn_device_info *dev, const si
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    values[EMULATE_INDEX] = !has_wgmma(dev);
+    values[EMULATE_INDEX] = !ca_has_wgmma(dev);
     if (values[EMULATE_INDEX]) { /* speed does not matter, and tests have small problems */
-        values[SUB_GROUPS_INDEX] = 4;
         values[BLOCK_N_INDEX] = LEAST_KEYS;
         values[EXP_INDEX] = 2;
     }
-    if (p->dim_qk + p->dim_v <= 2 * BLOCK_COLUMNS && !values[EMULATE_INDEX])
-        values[BLOCK_N_INDEX] = 128;
-    while (values[BLOCK_N_INDEX] > LEAST_KEYS && !fits(p, dev, values))
+    /* As many groups as the registers hold, so that softmax of one overlaps with products of others: on an H200 three
+     * of 64 queries have 1.34 times the rate of one of 128. */
+    while (!fits(p, dev, values) && values[RESIDENT_GROUPS_INDEX] > 1)
+        values[RESIDENT_GROUPS_INDEX]--;
+    while (!fits(p, dev, values) && values[BLOCK_N_INDEX] > LEAST_KEYS)
         values[BLOCK_N_INDEX] /= 2;
-    if (block_m(values) / 2 >= p->seq_q || !fits(p, dev, values))
-        values[SUB_GROUPS_INDEX] = 4;
 }
 
 /* Never of itself where it would be emulated: that is for tests. Before fused_mma, whose mma.sync reaches some 60 % of the
  * rate of wgmma there (doc/gpus.md). */
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
-    if (!has_wgmma(dev))
+    if (!ca_has_wgmma(dev))
         return CA_ONLY_IF_FORCED;
     return p->seq_q >= WARPGROUP * QUERIES ? 96 : 80; /* a warpgroup has no fewer queries */
 }

@@ -1,0 +1,166 @@
+/* backward_wgmma: gradients by wgmma, of NVIDIA's Hopper; see cl/kernels/backward_wgmma.cl. */
+#include "base/sizes.h"
+#include "families/backward_sizes.h"
+#include "families/mma/fragments.h"
+#include "families/registry.h"
+
+/* Work-items of an emulated group: unoptimised, one takes up to 40 KB of a thread's stack on PoCL. */
+enum { MOST_EMULATED = 128 };
+
+static size_t work_items(const size_t *values);
+static int spills(const clattn_problem *p, const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/tunables/backward_wgmma.def"
+#include "families/tunables/expand.h"
+
+extern const char ca_source_backward_wgmma[];
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+enum { SUB_GROUP = 32, ROWS = 16, WARPGROUP = 4 };
+
+static size_t work_items(const size_t *values)
+{
+    return SUB_GROUP * values[SUB_GROUPS_INDEX];
+}
+
+static size_t block_owned(const size_t *values)
+{
+    return ROWS * values[SUB_GROUPS_INDEX];
+}
+
+/* What a work-item keeps in registers: sums of so many dims, operands of owned rows, and two products, of which the
+ * second is made when the operands of k, or of q, are no longer needed. */
+static size_t words(const clattn_problem *p, size_t dims, const size_t *values)
+{
+    const size_t held = ROWS * p->dim_v / 2 / SUB_GROUP, loaded = ROWS * p->dim_qk / 2 / SUB_GROUP;
+    const size_t product = ROWS * values[BLOCK_STREAMED_INDEX] / SUB_GROUP;
+
+    return ROWS * dims / SUB_GROUP + held + product + ca_larger(loaded, product);
+}
+
+/* Of backward_keys, which has the sums of dk and dv. */
+static size_t register_words(const clattn_problem *p, const size_t *values)
+{
+    return words(p, p->dim_qk + p->dim_v, values);
+}
+
+/* By which programs ptxas spilled: besides those, addresses; places in a mask and a bias, one for each pair; and what
+ * other options keep. Of backward_keys as many groups are resident as its registers let. */
+static int spills(const clattn_problem *p, const size_t *values)
+{
+    const size_t product = ROWS * values[BLOCK_STREAMED_INDEX] / SUB_GROUP, addresses = 36;
+    const size_t pairs = (p->mask != 0) + (p->bias != 0);
+    const size_t scores = (p->softcap > 0.0f) + (p->alibi != 0) + (p->dropout > 0.0f);
+    const size_t places = (p->block_q > 0) + (p->total_q > 0 || p->total_kv > 0);
+    const size_t more = pairs * (2 * product + 16) + scores * 16 + places * 32 + addresses;
+
+    return register_words(p, values) + more > ca_wgmma_registers(work_items(values), 1) ||
+           words(p, p->dim_qk, values) + more >
+               ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
+}
+
+/* Follows the layout of local memory in cl/mma/fragment_gradients.h. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+    const struct ca_fragment *f = ca_fragment_of(CA_MMA_SYNC);
+    const size_t owned = block_owned(values), streamed = values[BLOCK_STREAMED_INDEX];
+    const size_t padding = 8, swizzle_bytes = 1024;
+    const size_t elements =
+        streamed * (p->dim_qk + p->dim_v) + owned * (ca_larger(p->dim_qk, p->dim_v) + padding);
+    const size_t exchanged = (f->queries + f->others) * f->depth;
+
+    /* Four ints more than there are: compilers align what lies beside the tiles. */
+    return elements * sizeof(cl_ushort) + swizzle_bytes + streamed * sizeof(cl_float2) +
+           6 * sizeof(cl_int) + (p->dropout > 0.0f ? owned * (streamed / 4) : 0) +
+           (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_words(p, values) * sizeof(cl_uint);
+}
+
+/* ---- the family ------------------------------------------------------------------------------ */
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    values[EMULATE_INDEX] = !ca_has_wgmma(dev);
+    if (values[EMULATE_INDEX])
+        values[EXP_INDEX] = 2;
+    else if (ca_larger(p->dim_qk, p->dim_v) <= 64)
+        values[BLOCK_STREAMED_INDEX] = 64;
+    while (reject(p, dev, values) && values[RESIDENT_GROUPS_INDEX] > 1)
+        values[RESIDENT_GROUPS_INDEX]--;
+    if (reject(p, dev, values))
+        values[BLOCK_STREAMED_INDEX] = 32;
+}
+
+static int takes_dim(size_t dim)
+{
+    return dim == 64 || dim == 128;
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    size_t values[NUM_TUNABLES];
+    const char *why = ca_mma_refusal(p);
+
+    if (why)
+        return why;
+    if (p->strict)
+        return "weights and gradients of scores are rounded to the dtype, which a strict problem "
+               "does not allow";
+    if (ca_instruction_of(dev) != 0 && !ca_has_wgmma(dev))
+        return "the device has another matrix instruction";
+    if (!takes_dim(p->dim_qk) || !takes_dim(p->dim_v))
+        return "dims are not 64 or 128, rows of a tile that the tensor cores read and whose sums "
+               "registers hold";
+    if (p->dbias)
+        return "the sums of a bias need q and do, of whole tiles, at the same time";
+    ca_tunables_default(tunables, NUM_TUNABLES, values);
+    adapt(p, dev, values);
+    return reject(p, dev, values);
+}
+
+/* Never of itself where it would be emulated: that is for tests. Before backward_mma. */
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    if (!ca_has_wgmma(dev))
+        return CA_ONLY_IF_FORCED;
+    return ca_larger(p->seq_q, p->seq_kv) >= WARPGROUP * ROWS ? 97 : 80;
+}
+
+static const char *ptx_target(const size_t *values)
+{
+    return values[EMULATE_INDEX] ? NULL : "sm_90a";
+}
+
+/* ---- stages --------------------------------------------------------------------------------- */
+
+static struct ca_backward_blocks blocks_of(const size_t *values)
+{
+    return (struct ca_backward_blocks){block_owned(values), values[BLOCK_STREAMED_INDEX],
+                                       work_items(values)};
+}
+
+#include "families/backward_stages.h"
+
+const struct ca_family ca_backward_wgmma = {
+    .name = "backward_wgmma",
+    .operation = CLATTN_BACKWARD,
+    .source = ca_source_backward_wgmma,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = BACKWARD_STAGES,
+    .num_stages = BACKWARD_NUM_STAGES,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .ptx_target = ptx_target,
+    .preference = preference,
+};
