@@ -84,10 +84,9 @@ INLINE struct task find_task(SHAPE_PARAMS, const __global storage *x, const __gl
     return t;
 }
 
-/* Of rows, of columns, and of the first stage's depth. */
-INLINE void find_places(const struct attention_shape a, const struct task *t,
-                        __local long *x_rows, __local long *w_columns, __local long *x_depths,
-                        __local long *w_depths, __local long *inner)
+/* Of rows and of columns. */
+INLINE void find_rows_and_columns(const struct attention_shape a, const struct task *t,
+                                  __local long *x_rows, __local long *w_columns)
 {
     for (int n = get_local_id(0); n < BLOCK_M; n += THREADS)
         x_rows[n] = place((struct pair){a.seq_q, a.q_stride[0], X_ROW_STEP},
@@ -95,6 +94,14 @@ INLINE void find_places(const struct attention_shape a, const struct task *t,
     for (int n = get_local_id(0); n < BLOCK_N; n += THREADS)
         w_columns[n] = place((struct pair){a.dim_v, a.k_stride[2], W_COLUMN_STEP},
                              clamped(t->column + n, t->columns));
+}
+
+/* ... and of the first stage's depth. */
+INLINE void find_places(const struct attention_shape a, const struct task *t,
+                        __local long *x_rows, __local long *w_columns, __local long *x_depths,
+                        __local long *w_depths, __local long *inner)
+{
+    find_rows_and_columns(a, t, x_rows, w_columns);
     for (int n = get_local_id(0); n < BLOCK_K; n += THREADS) {
         x_depths[n] = place(t->depths_of_x, clamped(t->begin + n, t->depth));
         w_depths[n] = place(t->depths_of_w, clamped(t->begin + n, t->depth));

@@ -110,8 +110,8 @@ INLINE void multiply_both(const struct place *here, float s[STREAMED_SUMS],
     uint words[COLUMNS(DIM_QK) / FRAGMENT_DEPTH][QUERY_WORDS];
 
     load_owned(here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), DIM_QK, words, lane);
-    multiply_rows_of_tile(words, DIM_QK, here->qk, BLOCK_STREAMED, s FRAGMENT_ARG);
-    multiply_rows_of_tile(held, DIM_V, here->v, BLOCK_STREAMED, dp FRAGMENT_ARG);
+    multiply_rows_of_tile(words, DIM_QK, here->qk, BLOCK_STREAMED, false, s FRAGMENT_ARG);
+    multiply_rows_of_tile(held, DIM_V, here->v, BLOCK_STREAMED, false, dp FRAGMENT_ARG);
 #else
     multiply_rows(here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), here->qk, DIM_QK,
                   s FRAGMENT_ARG);

@@ -51,6 +51,7 @@
 #define COLUMN(column, x)                                                                          \
     ((column) + (x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(lane, (x) % FRAGMENT_SUMS))
 
+#if !HAS_TILE_PRODUCTS
 /* ---- load ------------------------------------------------------------------------------------ */
 
 /* Where block t of a tile goes: `across` counts its rows or columns, along the depth. */
@@ -170,6 +171,8 @@ INLINE void multiply(const __local ushort *x_rows, const __local ushort *w_colum
     }
 }
 
+#endif
+
 /* ---- store ----------------------------------------------------------------------------------- */
 
 #if SPLIT_K > 1
@@ -223,6 +226,21 @@ INLINE void store_tile(SHAPE_PARAMS, const struct task *t, const int first_row,
 }
 #endif
 
+/* A kernel's end. */
+#if SPLIT_K > 1
+#define STORE_SUMS(first_row, first_column)                                                        \
+    store_part(a, at, &t, first_row, first_column, lane, sums, workspace)
+#else
+#define STORE_SUMS(first_row, first_column)                                                        \
+    do {                                                                                           \
+        LOCAL_BARRIER(); /* places of x and w are read no more */                                  \
+        find_results(a, &t, x_rows, w_columns);                                                    \
+        LOCAL_BARRIER(); /* those of y are complete */                                             \
+        store_tile(a, at, &t, first_row, first_column, lane, sums, x_rows, w_columns, y BIAS_ARG); \
+    } while (0)
+#endif
+
+#if !HAS_TILE_PRODUCTS
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
@@ -278,12 +296,6 @@ void projection_mma(PARAMETERS_projection_mma)
         if (STAGES == 1)
             LOCAL_BARRIER(); /* the stage may be overwritten */
     }
-#if SPLIT_K > 1
-    store_part(a, at, &t, first_row, first_column, lane, sums, workspace);
-#else
-    LOCAL_BARRIER(); /* places of x and w are read no more */
-    find_results(a, &t, x_rows, w_columns);
-    LOCAL_BARRIER(); /* those of y are complete */
-    store_tile(a, at, &t, first_row, first_column, lane, sums, x_rows, w_columns, y BIAS_ARG);
-#endif
+    STORE_SUMS(first_row, first_column);
 }
+#endif

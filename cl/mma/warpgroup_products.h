@@ -16,7 +16,7 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
                         uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
                         float s[M_FRAGMENTS][KEY_SUMS] FRAGMENT_PARAM)
 {
-    multiply_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, s[0] FRAGMENT_ARG);
+    multiply_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, false, s[0] FRAGMENT_ARG);
 }
 
 /* out += p v, all weights rounded before. */

@@ -134,9 +134,9 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
 }
 #endif
 
-/* sums = the rows' operands times a tile of `others` rows, along their columns. */
+/* sums = the rows' operands times a tile of `others` rows, along their columns; or += if `adds`. */
 INLINE void multiply_rows_of_tile(uint operands[][QUERY_WORDS], const int columns,
-                                  const __local ushort *tile, const int others,
+                                  const __local ushort *tile, const int others, const bool adds,
                                   float *sums FRAGMENT_PARAM)
 {
     SUMS_HERE(sums, others / 2);
@@ -145,7 +145,7 @@ INLINE void multiply_rows_of_tile(uint operands[][QUERY_WORDS], const int column
     for (int column = 0; column < columns; column += FRAGMENT_DEPTH)
         multiply_tile(sums, others, operands[column / FRAGMENT_DEPTH], tile,
                       tile_descriptor(tile, others, column / 64 * others * 128 + column % 64 * 2),
-                      false, column > 0 FRAGMENT_ARG);
+                      false, adds || column > 0 FRAGMENT_ARG);
     PRODUCTS_END();
     SUMS_HERE(sums, others / 2);
 }

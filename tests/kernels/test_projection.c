@@ -44,6 +44,7 @@ ParameterizedTestParameters(projection, sweep) {
     for (size_t n = 0; ca_family_at(n); n++)
         for (size_t number = 0; number < PARTS_PER_FAMILY; number++)
             if (ca_family_at(n)->operation == CLATTN_PROJECTION &&
+                family_takes_any_dims(ca_family_at(n)->name) &&
                 (!only || strcmp(only, ca_family_at(n)->name) == 0))
                 parts[count++] = (struct part){n, number};
     return cr_make_param_array(struct part, parts, count);
@@ -140,7 +141,8 @@ ParameterizedTestParameters(projection, ends) {
     size_t count = 0;
 
     for (size_t n = 0; ca_family_at(n); n++)
-        if (ca_family_at(n)->operation == CLATTN_PROJECTION)
+        if (ca_family_at(n)->operation == CLATTN_PROJECTION &&
+            family_takes_any_dims(ca_family_at(n)->name))
             parts[count++] = (struct part){n, 0};
     return cr_make_param_array(struct part, parts, count);
 }
@@ -203,6 +205,8 @@ Test(projection, repeats_give_the_same_bits) {
     fixture_need_groups(&f);
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
+        if (!family_takes_any_dims(family))
+            continue;
         const char *text = family_text(family, "proj f32 b2 h3/1 q40 d700/50 w=oi bias=f32");
         struct projection_trial t = {.problem = fixture_problem(text), .seed = 5};
         struct projected *y = &t.tensor[PROJECTION_Y];
@@ -393,6 +397,8 @@ Test(projection, a_miscompiled_family_is_refused) {
 
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
+        if (!family_takes_any_dims(family))
+            continue;
         fixture_open_checked(&f, "");
         fixture_need_groups(&f);
         faults_arm(FAULT_LIE, 0, 0);
@@ -413,6 +419,8 @@ Test(projection, is_measured) {
     fixture_need_groups(&f);
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
+        if (!family_takes_any_dims(family))
+            continue;
         const clattn_problem problem = fixture_problem(family_text(family, texts[n % 2]));
         struct ca_candidate candidate = {.family = ca_family_find(family)};
         struct ca_reading reading;

@@ -1,0 +1,167 @@
+/* projection_wgmma: matrix products of projections by wgmma, of NVIDIA's Hopper; see cl/kernels/projection_wgmma.cl. */
+#include "families/kernels/projection_sizes.h"
+#include "families/mma/fragments.h"
+#include "families/registry.h"
+
+static size_t work_items(const size_t *values);
+static int spills(const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/tunables/projection_wgmma.def"
+#include "families/tunables/expand.h"
+
+extern const char ca_source_projection_wgmma[];
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+enum { SUB_GROUP = 32, ROWS = 16, STAGE = 64, PIECE = 8 };
+
+static size_t work_items(const size_t *values)
+{
+    return SUB_GROUP * values[SUB_GROUPS_INDEX];
+}
+
+static size_t block_m(const size_t *values)
+{
+    return ROWS * values[SUB_GROUPS_INDEX];
+}
+
+/* Of a work-item: its sums, and the operands of a stage. */
+static size_t register_words(const size_t *values)
+{
+    return (ROWS * values[BLOCK_N_INDEX] + ROWS * STAGE / 2) / SUB_GROUP;
+}
+
+static int spills(const size_t *values)
+{
+    const size_t addresses = 48;
+
+    return register_words(values) + addresses >
+           ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
+}
+
+/* Follows the arrays in cl/kernels/projection_wgmma.cl. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+    const struct ca_fragment *f = ca_fragment_of(CA_MMA_SYNC);
+    const size_t rows = block_m(values), columns = values[BLOCK_N_INDEX], padding = 8;
+    const size_t swizzle_bytes = 1024, exchanged = (f->queries + f->others) * f->depth;
+
+    (void)p;
+    return (columns * STAGE + rows * (STAGE + padding)) * sizeof(cl_ushort) + swizzle_bytes +
+           (rows + columns) * sizeof(cl_long) +
+           (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    (void)p;
+    return register_words(values) * sizeof(cl_uint);
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_projection_split_bytes(p, values[SPLIT_K_INDEX]);
+}
+
+static size_t num_tiles(const clattn_problem *p, const size_t *values)
+{
+    return ca_projection_tile_count(p, block_m(values), values[BLOCK_N_INDEX]);
+}
+
+static void wgmma_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    *range = ca_projection_tiles_ndrange(p, block_m(values), values[BLOCK_N_INDEX],
+                                         values[SPLIT_K_INDEX], work_items(values));
+}
+
+static void sum_ndrange(const clattn_problem *p, const size_t *values,
+                        const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    *range = ca_projection_sum_ndrange(p, dev, values[SPLIT_K_INDEX]);
+}
+
+/* ---- the family ------------------------------------------------------------------------------ */
+
+/* Whether all steps but that of dimension `along`, which is 1, are whole pieces of 16 bytes. */
+static int has_pieces(const clattn_layout *layout, size_t along)
+{
+    for (size_t n = 0; n < 4; n++)
+        if (n == along ? layout->stride[n] != 1 : layout->stride[n] % PIECE != 0)
+            return 0;
+    return 1;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t cores = ca_device_cores(dev);
+    size_t *const columns = &values[BLOCK_N_INDEX], *const groups = &values[SUB_GROUPS_INDEX];
+
+    values[EMULATE_INDEX] = !ca_has_wgmma(dev);
+    if (reject(p, dev, values) || block_m(values) / 2 >= ca_projection_rows(p) ||
+        num_tiles(p, values) < cores || values[EMULATE_INDEX])
+        *groups = 4;
+    if (reject(p, dev, values) || *columns / 2 >= ca_projection_columns(p) ||
+        num_tiles(p, values) < cores)
+        *columns /= 2;
+    if (*groups == 4)
+        values[RESIDENT_GROUPS_INDEX] = 3;
+    values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const char *why = ca_mma_refusal(p);
+    size_t values[NUM_TUNABLES];
+
+    if (why)
+        return why;
+    if (ca_instruction_of(dev) != 0 && !ca_has_wgmma(dev))
+        return "the device has another matrix instruction";
+    if (p->dim_qk % PIECE || (p->kv_heads > 1 && p->dim_qk % STAGE))
+        return "heads of x are no whole stages of 64, which are copied in pieces of 8 elements";
+    if (!has_pieces(&p->q, 3))
+        return "x does not lie in pieces of 8 elements along the depth";
+    if (!(has_pieces(&p->k, 3) && p->dim_v % PIECE == 0) && !has_pieces(&p->k, 1))
+        return "w does not lie in pieces of 8 elements along its columns or the depth";
+    ca_tunables_default(tunables, NUM_TUNABLES, values);
+    adapt(p, dev, values);
+    return reject(p, dev, values);
+}
+
+/* Never of itself where it would be emulated: that is for tests. Before projection_mma, but for few rows, of which a
+ * warpgroup has 64. */
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    if (!ca_has_wgmma(dev))
+        return CA_ONLY_IF_FORCED;
+    return ca_projection_rows(p) > 32 ? 97 : 90;
+}
+
+static const char *ptx_target(const size_t *values)
+{
+    return values[EMULATE_INDEX] ? NULL : "sm_90a";
+}
+
+const struct ca_family ca_projection_wgmma = {
+    .name = "projection_wgmma",
+    .operation = CLATTN_PROJECTION,
+    .source = ca_source_projection_wgmma,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {{"projection_wgmma", CA_PROJECTION_ARGUMENTS, wgmma_ndrange},
+               {"projection_sum", CA_PROJECTION_SUM_ARGUMENTS, sum_ndrange}},
+    .num_stages = 2,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .ptx_target = ptx_target,
+    .preference = preference,
+};

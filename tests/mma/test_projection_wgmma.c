@@ -1,0 +1,65 @@
+/* projection_wgmma, emulated where the device has no wgmma: w both ways, with splits and without, heads that stages end
+ * in, ragged rows, columns and depth. What its pieces do not fit, the self-check of every program computes. */
+#include "families/mma/fragments.h"
+#include "families/registry.h"
+#include "tests/support/families.h"
+#include "tests/support/unoptimised.h"
+#include "tests/trials/projection_trial.h"
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(projection_wgmma, .init = unoptimised, .timeout = 300);
+
+enum { MOST_SHAPES = 4 };
+
+static const struct wgmma_case {
+    const char *tunables, *options, *shapes[MOST_SHAPES];
+} cases[] = {
+    {"SUB_GROUPS=4 BLOCK_N=64 SPLIT_K=1", "f16 bias=f32", {"b2 h3/2 q33 d64/24", "q70 d200/136"}},
+    {"SUB_GROUPS=8 BLOCK_N=128 SPLIT_K=1",
+     "bf16 w=oi accumulate",
+     {"b2 h3/2 q33 d128/40", "q1 d72/8", "q150 d64/144"}},
+    {"SUB_GROUPS=4 BLOCK_N=128 SPLIT_K=2", "bf16 x=bshd y=bshd", {"h2 q33 d64/24", "q70 d264/136"}},
+    {"SUB_GROUPS=4 BLOCK_N=64 SPLIT_K=2", "f16 w=oi bias=f16", {"b2 h5 q33 d64"}},
+};
+
+ParameterizedTestParameters(projection_wgmma, emulated) {
+    static size_t numbers[sizeof cases / sizeof *cases];
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++)
+        numbers[n] = n;
+    return cr_make_param_array(size_t, numbers, sizeof cases / sizeof *cases);
+}
+
+ParameterizedTest(size_t *number, projection_wgmma, emulated) {
+    const struct wgmma_case *c = &cases[*number];
+    struct fixture f;
+
+    fixture_open(&f);
+    fixture_need_groups(&f);
+    if (ca_instruction_of(clattn_context_device(f.context)) != 0)
+        cr_skip_test("the device has a matrix instruction of its own");
+    for (size_t n = 0; n < MOST_SHAPES && c->shapes[n]; n++) {
+        struct projection_trial t = {
+            .family = "projection_wgmma", .seed = 5 + n, .poisoned = n % 2 == 0};
+        char text[256];
+        snprintf(text, sizeof text, "proj %s %s", c->options, c->shapes[n]);
+        t.problem = fixture_problem(text);
+        snprintf(t.tunables, sizeof t.tunables, "%s EMULATE=1", c->tunables);
+        projection_pass(&f, &t);
+    }
+    fixture_close(&f);
+}
+
+Test(projection_wgmma, refusals) {
+    static const struct family_refusal refused[] = {
+        {"proj f32 q3 d64", "", "not f32"},
+        {"proj f16 q3 d60", "", "pieces of 8"},
+        {"proj f16 h1/2 q3 d80/8 w=1000.8.8.1", "", "whole stages of 64"},
+        {"proj f16 q8 d64 x=bhds", "", "x does not lie in pieces"},
+        {"proj bf16 q3 d64/12", "", "w does not lie in pieces"}};
+
+    families_expect_refusals("projection_wgmma", refused, sizeof refused / sizeof *refused);
+}
