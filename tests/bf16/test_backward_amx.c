@@ -97,6 +97,7 @@ Test(backward_amx, queries_before_a_range) {
     struct fixture f;
 
     fixture_open(&f);
+    fixture_need_cpu(&f);
     trial_fill(&t);
     const struct host_tensor *mask = &t.tensor[TENSOR_MASK];
     for (size_t n = 0; n < sizeof ids / sizeof *ids; n++)
@@ -160,6 +161,7 @@ Test(backward_amx, is_chosen_where_there_is_a_matrix_unit) {
     struct fixture f;
 
     fixture_open(&f);
+    fixture_need_cpu(&f);
     cr_expect_str_eq(bf16_choice(&f, problem, "avx512_bf16 amx_bf16"), "backward_amx");
     cr_expect_str_eq(bf16_choice(&f, "bwd bf16 h2 q40 k50 d16 strict", "avx512_bf16 amx_bf16"),
                      "backward_lanes");

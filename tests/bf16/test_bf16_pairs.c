@@ -141,6 +141,7 @@ Test(bf16_pairs, emulation_has_the_instructions_bits) {
     struct fixture f;
 
     fixture_open(&f);
+    fixture_need_cpu(&f);
     const int has = ca_multiplies_bf16_pairs(&f.context->device);
     fixture_close(&f);
     if (!has)
@@ -208,6 +209,7 @@ Test(bf16_pairs, is_chosen_where_there_is_an_instruction) {
     struct fixture f;
 
     fixture_open(&f);
+    fixture_need_cpu(&f);
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
         cr_expect_str_eq(bf16_choice(&f, rows[n].problem, "avx512_bf16"), rows[n].with);
         cr_expect_str_eq(bf16_choice(&f, rows[n].problem, ""), rows[n].without);

@@ -52,6 +52,7 @@ Test(fused_amx, is_chosen_where_there_is_a_matrix_unit) {
     struct fixture f;
 
     fixture_open(&f);
+    fixture_need_cpu(&f);
     cr_expect_str_eq(bf16_choice(&f, "fwd bf16 h2 q40 k50 d16", "avx512_bf16 amx_bf16"),
                      "fused_amx");
     cr_expect_str_eq(bf16_choice(&f, "fwd bf16 h2 q40 k50 d16 strict", "avx512_bf16 amx_bf16"),
@@ -89,6 +90,7 @@ Test(fused_amx, the_system_may_refuse) {
 
     bf16_need_tiles();
     fixture_open(&f);
+    fixture_need_cpu(&f);
     cr_assert(sigaltstack(&small, NULL) == 0);
     if (ca_processor_grants_tiles())
         cr_skip_test("the system grants tiles whatever the signal stack");
@@ -148,6 +150,7 @@ Test(split_amx, is_chosen_for_several_rows) {
     struct fixture f;
 
     fixture_open(&f);
+    fixture_need_cpu(&f);
     cr_expect_str_eq(bf16_choice(&f, "fwd bf16 h32/8 q4 k4096 d64", tiles), "split_amx");
     cr_expect_str_eq(bf16_choice(&f, "fwd bf16 h32/8 q1 k4096 d64", tiles), "split_lanes");
     cr_expect_str_eq(bf16_choice(&f, "fwd bf16 h32/8 q4 k4096 d64 strict", tiles), "split_lanes");

@@ -99,6 +99,7 @@ Test(projection_amx, is_chosen_where_there_is_a_matrix_unit) {
     struct fixture f;
 
     fixture_open(&f);
+    fixture_need_cpu(&f);
     cr_expect_str_eq(bf16_choice(&f, "proj bf16 q40 d16", unit), "projection_amx");
     cr_expect_str_eq(bf16_choice(&f, "proj f16 q40 d16", unit), "projection_lanes");
     cr_expect_str_eq(bf16_choice(&f, "proj bf16 q40 d16", "avx512_bf16"), "projection_dot");

@@ -115,6 +115,7 @@ Test(emulated, built_programs_need_no_compiler) {
     for (int compiler = 1; compiler >= 0; compiler--) {
         profile.info.compiler_available = compiler ? CL_TRUE : CL_FALSE;
         fixture_open_cached(&f, &profile.info, scratch);
+        fixture_need_cpu(&f);
         fixture_need_groups(&f);
         trial_pass(&f, &t);
         cr_expect((clattn_context_builds(f.context) > 0) == compiler);
@@ -238,6 +239,7 @@ ParameterizedTest(struct sample *sample, emulated, sweep) {
 
     cr_assert(family != NULL);
     fixture_open_narrowed(&f, &profile.info);
+    fixture_need_cpu(&f);
     fixture_need_groups(&f);
     for (uint64_t n = 0; n < scale(); n++)
         if (family->operation == CLATTN_PROJECTION)

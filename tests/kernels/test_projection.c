@@ -75,6 +75,8 @@ ParameterizedTest(struct part *part, projection, sweep) {
     mostly_unoptimised(part->number, PARTS_PER_FAMILY);
     fixture_open(&f);
     fixture_need_groups_of(&f, ca_family_at(part->family)->name);
+    if (!family_projects_on(ca_family_at(part->family)->name, clattn_context_device(f.context)))
+        cr_skip_test("a family for CPUs, on a GPU");
     for (uint64_t k = 0; k < kinds; k++) {
         const struct projection_kind kind = random_projection_kind(
             &r, ca_family_at(part->family), clattn_context_device(f.context));
@@ -152,6 +154,8 @@ ParameterizedTest(struct part *part, projection, ends) {
 
     unoptimised();
     fixture_open(&f);
+    if (!family_projects_on(ca_family_at(part->family)->name, clattn_context_device(f.context)))
+        cr_skip_test("a family for CPUs, on a GPU");
     for (size_t n = 0; n < sizeof ends / sizeof *ends; n++) {
         if (!run_takes(n + part->family, 2)) /* the others in the next run */
             continue;
@@ -205,7 +209,7 @@ Test(projection, repeats_give_the_same_bits) {
     fixture_need_groups(&f);
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
-        if (!family_takes_any_dims(family))
+        if (!family_projects_on(family, clattn_context_device(f.context)))
             continue;
         const char *text = family_text(family, "proj f32 b2 h3/1 q40 d700/50 w=oi bias=f32");
         struct projection_trial t = {.problem = fixture_problem(text), .seed = 5};
@@ -397,9 +401,11 @@ Test(projection, a_miscompiled_family_is_refused) {
 
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
-        if (!family_takes_any_dims(family))
-            continue;
         fixture_open_checked(&f, "");
+        if (!family_projects_on(family, clattn_context_device(f.context))) {
+            fixture_close(&f);
+            continue;
+        }
         fixture_need_groups(&f);
         faults_arm(FAULT_LIE, 0, 0);
         const clattn_status lied = plan_of(&f, family_text(family, text), family);
@@ -419,7 +425,7 @@ Test(projection, is_measured) {
     fixture_need_groups(&f);
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
-        if (!family_takes_any_dims(family))
+        if (!family_projects_on(family, clattn_context_device(f.context)))
             continue;
         const clattn_problem problem = fixture_problem(family_text(family, texts[n % 2]));
         struct ca_candidate candidate = {.family = ca_family_find(family)};

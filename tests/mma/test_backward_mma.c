@@ -2,6 +2,7 @@
  * many options, on several shapes. The sweep and test_layouts.c draw more (CLATTN_TEST_FAMILY=backward_mma);
  * which device has which instruction, test_fused_mma.c says. */
 #include "families/family.h"
+#include "families/mma/fragments.h"
 #include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/profiles.h"
@@ -205,5 +206,11 @@ Test(backward_mma, refusals) {
         {"bwd bf16 q3 k5 d1024", "", "exceed its registers"},
         {"bwd f16 q3 k5 d8", "INSTRUCTION=3 BLOCK_STREAMED=16", "no whole fragments"}};
 
-    families_expect_refusals("backward_mma", refused, sizeof refused / sizeof *refused);
+    struct fixture f;
+
+    /* The last is of an instruction that a device with another refuses for that. */
+    fixture_open(&f);
+    const size_t others = ca_instruction_of(clattn_context_device(f.context)) != 0;
+    fixture_close(&f);
+    families_expect_refusals("backward_mma", refused, sizeof refused / sizeof *refused - others);
 }

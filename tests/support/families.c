@@ -37,6 +37,14 @@ int family_takes_any_dims(const char *name)
     return takes_dtype(family, CLATTN_F32) || takes_dtype(family, CLATTN_BF16);
 }
 
+int family_projects_on(const char *name, const clattn_device_info *device)
+{
+    const struct ca_family *family = ca_family_find(name);
+
+    return family->operation == CLATTN_PROJECTION && family_takes_any_dims(name) &&
+           ((device->type & CL_DEVICE_TYPE_CPU) || fixture_has_groups(family, device));
+}
+
 size_t families_taken(const clattn_operation operation, int (*takes)(const char *name),
                       const uint64_t test, const unsigned runs, size_t families[MOST_FAMILIES])
 {

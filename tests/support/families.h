@@ -16,6 +16,10 @@ int family_takes_f32(const char *name);
  * test_fused_wgmma.c and test_backward_wgmma.c, and those that go over all families leave it out. */
 int family_takes_any_dims(const char *name);
 
+/* Whether tests that go over the families of projections take it on the device. Those for CPUs hold blocks in private
+ * memory, for which a GPU's driver may have no room: an H200's cannot launch projection_lanes. */
+int family_projects_on(const char *name, const clattn_device_info *device);
+
 enum { MOST_FAMILIES = 32 };
 
 /* The families of attention, as indices of clattn_family_name(operation, ...), that number `test` of

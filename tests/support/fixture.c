@@ -79,6 +79,12 @@ void fixture_folder(void)
     scratch_open();
 }
 
+void fixture_need_cpu(const struct fixture *f)
+{
+    if (!(f->context->device.type & CL_DEVICE_TYPE_CPU))
+        cr_skip_test("for CPUs: instructions that a GPU would emulate in memory that it lacks");
+}
+
 void fixture_need_groups(const struct fixture *f)
 {
     if (f->context->device.max_work_group_size == 1)

@@ -45,6 +45,9 @@ void fixture_folder(void);
 /* Skips the test where the device has work-groups of one item only: what it is about needs several. */
 void fixture_need_groups(const struct fixture *f);
 
+/* Skips the test unless the device is a CPU: what it is about is for these alone. */
+void fixture_need_cpu(const struct fixture *f);
+
 /* Whether the family's kernels have work-groups of several items on the device, as far as an ordinary
  * problem tells. */
 int fixture_has_groups(const struct ca_family *family, const clattn_device_info *device);

@@ -89,12 +89,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[EMULATE_INDEX] = !ca_has_wgmma(dev);
     if (values[EMULATE_INDEX])
         values[EXP_INDEX] = 2;
-    else if (ca_larger(p->dim_qk, p->dim_v) <= 64)
-        values[BLOCK_STREAMED_INDEX] = 64;
     while (reject(p, dev, values) && values[RESIDENT_GROUPS_INDEX] > 1)
         values[RESIDENT_GROUPS_INDEX]--;
-    if (reject(p, dev, values))
-        values[BLOCK_STREAMED_INDEX] = 32;
 }
 
 static int takes_dim(size_t dim)

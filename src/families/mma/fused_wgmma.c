@@ -39,8 +39,8 @@ static int spills(const clattn_problem *p, const size_t *values)
 {
     const size_t scores = QUERIES * values[BLOCK_N_INDEX] / SUB_GROUP;
     const size_t more = (size_t)(ca_keeps_more(p) || p->alibi) + (p->block_q > 0);
-    const size_t addresses =
-        more ? 94 + 9 * more : 40 + (p->total_q > 0 || p->total_kv > 0 ? 8 : 0);
+    const size_t packed = p->total_q > 0 || p->total_kv > 0 ? 8 : 0, many = scores > 32 ? 20 : 0;
+    const size_t addresses = more ? 94 + 9 * more : 40 + packed + many;
 
     return register_words(p, values) + more * scores + (p->strict ? scores / 2 : 0) + addresses >
            ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
@@ -108,11 +108,15 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[EXP_INDEX] = 2;
     }
     /* As many groups as the registers hold, so that softmax of one overlaps with products of others: on an H200 three
-     * of 64 queries have 1.34 times the rate of one of 128. */
+     * of 64 queries have 1.34 times the rate of one of 128. Where both products are of 64 columns at a time the self-check
+     * found wrong results there (doc/gpus.md). */
+    const size_t is_alike = p->dim_v % (2 * BLOCK_COLUMNS) != 0;
+    if (is_alike && !values[EMULATE_INDEX])
+        values[BLOCK_N_INDEX] = 128;
     while (!fits(p, dev, values) && values[RESIDENT_GROUPS_INDEX] > 1)
         values[RESIDENT_GROUPS_INDEX]--;
     while (!fits(p, dev, values) && values[BLOCK_N_INDEX] > LEAST_KEYS)
-        values[BLOCK_N_INDEX] /= 2;
+        values[BLOCK_N_INDEX] = is_alike ? LEAST_KEYS : values[BLOCK_N_INDEX] / 2;
 }
 
 /* Never of itself where it would be emulated: that is for tests. Before fused_mma, whose mma.sync reaches some 60 % of the
