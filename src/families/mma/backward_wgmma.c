@@ -1,4 +1,4 @@
-/* backward_wgmma: gradients by wgmma, of NVIDIA's Hopper; see cl/kernels/backward_wgmma.cl. */
+/* backward_wgmma: gradients by wgmma, of NVIDIA's Hopper; see cl/wgmma/backward_wgmma.cl. */
 #include "base/sizes.h"
 #include "families/backward_sizes.h"
 #include "families/mma/fragments.h"

@@ -1,4 +1,4 @@
-/* fused_wgmma: forward attention by wgmma, of NVIDIA's Hopper; see cl/kernels/fused_wgmma.cl. */
+/* fused_wgmma: forward attention by wgmma, of NVIDIA's Hopper; see cl/wgmma/fused_wgmma.cl. */
 #include "families/kernels/block_sizes.h"
 #include "families/mma/fragments.h"
 #include "families/registry.h"

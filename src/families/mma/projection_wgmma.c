@@ -1,4 +1,4 @@
-/* projection_wgmma: matrix products of projections by wgmma, of NVIDIA's Hopper; see cl/kernels/projection_wgmma.cl. */
+/* projection_wgmma: matrix products of projections by wgmma, of NVIDIA's Hopper; see cl/wgmma/projection_wgmma.cl. */
 #include "families/kernels/projection_sizes.h"
 #include "families/mma/fragments.h"
 #include "families/registry.h"
@@ -40,7 +40,7 @@ static int spills(const size_t *values)
            ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
 }
 
-/* Follows the arrays in cl/kernels/projection_wgmma.cl. */
+/* Follows the arrays in cl/wgmma/projection_wgmma.cl. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = ca_fragment_of(CA_MMA_SYNC);
