@@ -88,8 +88,9 @@ int main(void)
                                   .v = v_halves,
                                   .bias = mask_halves,
                                   .o = mixed});
-    /* The other way round: all inputs are halves, but o keeps every bit of the sums. */
-    attend(&d, "fwd f16 h8/2 q3 k50 d64 bias=f16:qk odtype=f32",
+    /* The other way round: all inputs are halves, but o keeps every bit of the sums; strict: weights are not rounded to
+     * halves before they multiply v, as they may be on GPUs. */
+    attend(&d, "fwd f16 h8/2 q3 k50 d64 bias=f16:qk odtype=f32 strict",
            &(clattn_host_forward){.struct_size = sizeof(clattn_host_forward),
                                   .q = q_halves,
                                   .k = k_halves,
