@@ -267,6 +267,14 @@ static size_t samples_wanted(const struct race *race)
     return affordable > FEWEST_SAMPLES ? (size_t)affordable : FEWEST_SAMPLES;
 }
 
+/* Whether the roof is what bounds the problem: not where a GPU multiplies halves, which its matrix units may do, whose peak
+ * nobody has measured. */
+static bool roof_is_known(const struct race *race)
+{
+    return race->record->roof != ROOF_FMA || race->attention->job.problem.dtype == CLATTN_F32 ||
+           (race->run->target.info->type & CL_DEVICE_TYPE_CPU) != 0;
+}
+
 static void add_share(struct race *race)
 {
     const struct record *record = race->record;
@@ -274,7 +282,7 @@ static void add_share(struct race *race)
     const double peak = (race->peak[0] + race->peak[1]) / 2.0;
     const double work = record->roof == ROOF_READ ? record->bytes : record->flops;
 
-    if (seconds->count > record->share.count)
+    if (roof_is_known(race) && seconds->count > record->share.count)
         samples_add(&race->record->share, work / seconds->value[seconds->count - 1] * 1e-9 / peak);
 }
 
