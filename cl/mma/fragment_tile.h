@@ -134,7 +134,7 @@ static inline ushort4 load_elements(const __global storage *p, const bool aligne
 /* As fill_rows(), by copies in the background, with few instructions for each. */
 INLINE void copy_rows(__local ushort *tile, const int stride, const int tile_rows,
                       const int columns, const __global storage *matrix, const long row_step,
-                      const int rows, const int dim)
+                      const __local long *places, const int rows, const int dim)
 {
     const uint chunks = columns / 8, at_once = THREADS / chunks;
     uint thread = THIS_THREAD;
@@ -143,12 +143,14 @@ INLINE void copy_rows(__local ushort *tile, const int stride, const int tile_row
     const uint first = thread / chunks, column = thread % chunks * 8;
     const int left = (int)column < dim ? rows - (int)first : 0;
     __local ushort *to = tile + row_at(stride, tile_rows, first, column);
-    const __global storage *from = matrix + (long)first * row_step + column; /* read where it is inside */
+    /* Read where it is inside. */
+    const __global storage *from = matrix + (places ? 0 : (long)first * row_step) + column;
     UNROLL
     for (int row = 0; row < tile_rows; row += at_once) {
-        copy_chunk(to, from, row < left);
+        copy_chunk(to, places ? from + places[min((int)first + row, rows - 1)] : from, row < left);
         to += row_at(stride, tile_rows, at_once, 0);
-        from += (int)at_once * row_step;
+        if (!places)
+            from += (int)at_once * row_step;
     }
 }
 #endif
@@ -167,9 +169,8 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
     uint first = THIS_THREAD;
 
 #if HAS_COPIES
-    if (COPIES_BY_COLUMN(stride, tile_rows, columns) && width == 8 && !places && aligned &&
-        !finite) {
-        copy_rows(tile, stride, tile_rows, columns, matrix, row_step, rows, dim);
+    if (COPIES_BY_COLUMN(stride, tile_rows, columns) && width == 8 && aligned && !finite) {
+        copy_rows(tile, stride, tile_rows, columns, matrix, row_step, places, rows, dim);
         return 0;
     }
 #endif

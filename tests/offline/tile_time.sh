@@ -81,6 +81,16 @@ $1 == "backward_mma" && $3 != "backward_rows" && / bwd f16 b1 h32\/8 q4096 k4096
     bytes = 2 * (parts * (rows + groups * streamed) * 2 * d * c + groups * streamed * last * d * c + streamed * 2 * d)
     row($3 ", " rows " x " streamed, $4, macs, bytes, value("EXP") == 1 ? parts * rows * streamed : 0, 4 * streamed * d, l2_of[$4], share ? macs / per / share : 0, reach[$4])
 }
+$1 == "backward_wgmma" && $3 != "backward_rows" && / bwd f16 b1 h32\/8 q4096 k4096 d128 causal=tl \|/ {
+    streamed = value("BLOCK_STREAMED"); rows = groups * 16; last = $3 == "backward_keys" ? 2 : 1
+    macs = rows * streamed * d * (2 + last)
+    bytes = 2 * (rows * d + groups / 4 * streamed * (2 + last) * d + streamed * 2 * d)
+    row("by wgmma: " $3 ", " rows " x " streamed, $4, macs, bytes, rows * streamed, 4 * streamed * d, l2_of[$4], 0, 1)
+}
+$1 == "projection_wgmma" && $3 == "projection_wgmma" && / proj bf16 b1 h1 q4096 d4096 \|/ {
+    m = groups * 16; n = value("BLOCK_N"); k = 64
+    row("projection_wgmma, " m " x " n " x " k, $4, m * n * k, 2 * k * (2 * m + groups / 4 * n + n), 0, 2 * k * (m + n), l2_of[$4], 0, 1)
+}
 $1 == "projection_mma" && $3 == "projection_mma" && / proj bf16 b1 h1 q4096 d4096 \|/ {
     m = value("BLOCK_M"); n = value("BLOCK_N"); k = value("BLOCK_K")
     by_m = value("SUB_GROUPS_M"); by_n = value("SUB_GROUPS_N")
