@@ -125,10 +125,12 @@ static inline ushort4 load_elements(const __global storage *p, const bool aligne
 
 #if HAS_COPIES
 /* Whether a thread that copies pieces of 16 bytes has the same columns in all of its rows, each as many rows after the
- * one before; constant. In a swizzled tile pieces of rows that are multiples of eight apart lie alike. */
+ * one before, and these are few; constant. In a swizzled tile pieces of rows that are multiples of eight apart lie
+ * alike. */
 #define COPIES_BY_COLUMN(stride, tile_rows, columns)                                               \
     ((columns) % 8 == 0 && THREADS % ((columns) / 8) == 0 &&                                       \
      (tile_rows) % (THREADS / ((columns) / 8)) == 0 &&                                             \
+     (tile_rows) / (THREADS / ((columns) / 8)) <= 8 &&                                             \
      (!SWIZZLED(stride) || THREADS / ((columns) / 8) % 8 == 0))
 
 /* As fill_rows(), by copies in the background, with few instructions for each. */

@@ -50,14 +50,15 @@ int ca_has_instruction(const clattn_device_info *dev, size_t instruction)
 }
 
 /* What weighs on the registers, by which of 60 programs of fused_mma and 80 of split_mma tests/offline.sh's
- * compilers spilled: scores, each with its weight, and more with a mask, a bias or dropout; outputs;
+ * compilers spilled: scores, each with its weight, and more with a mask, a bias or dropout, with block lists besides; outputs;
  * queries, which two tiles hold twice while they are multiplied. */
 int ca_fragment_spills(const struct ca_fragment *f, const clattn_problem *p, size_t scores,
                        size_t outputs, size_t queries)
 {
     const int more = ca_keeps_more(p);
+    const size_t weight = !more ? 5 : p->block_q > 0 ? 10 : 8;
 
-    return (more ? 8 : 5) * scores + 4 * outputs + 2 * queries > f->most_pressure[more];
+    return weight * scores + 4 * outputs + 2 * queries > f->most_pressure[more];
 }
 
 size_t ca_fragment_columns(const struct ca_fragment *f, const clattn_problem *p, size_t parts)

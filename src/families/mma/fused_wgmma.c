@@ -34,13 +34,13 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
 }
 
 /* What weighs on the registers, by which of 40 programs ptxas spilled: scores once more for what is read of each pair,
- * and once for block lists; parts of strict weights and what packed batches keep beside them; addresses. */
+ * and once for block lists; parts of strict weights and places of packed batches and pages beside them; addresses. */
 static int spills(const clattn_problem *p, const size_t *values)
 {
     const size_t scores = QUERIES * values[BLOCK_N_INDEX] / SUB_GROUP;
     const size_t more = (size_t)(ca_keeps_more(p) || p->alibi) + (p->block_q > 0);
-    const size_t packed = p->total_q > 0 || p->total_kv > 0 ? 8 : 0, many = scores > 32 ? 20 : 0;
-    const size_t addresses = more ? 94 + 9 * more : 40 + packed + many;
+    const size_t places = p->total_q > 0 || p->total_kv > 0 || p->page_size ? 8 : 0;
+    const size_t addresses = more ? 94 + 9 * more : 40 + places + (scores > 32 ? 20 : 0);
 
     return register_words(p, values) + more * scores + (p->strict ? scores / 2 : 0) + addresses >
            ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
