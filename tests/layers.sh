@@ -103,5 +103,11 @@ if git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
         /^lines of README/ && $2 + 0 > 150 { print "README.md has over 150 lines: " $2; bad = 1 }
         END { exit bad }' || bad=1
 fi
+
+# Variadic macros, which NVIDIA's compiler of OpenCL C refuses (doc/drivers.md), are for CPUs, and for what PoCL alone gets.
+if grep -rn '^#define .*\.\.\.)' cl --include='*.h' --include='*.cl' | grep -v -e '^cl/cpu/' -e '^cl/amx/' -e '^cl/common/builtins.h'; then
+    echo "a kernel for GPUs has a variadic macro"
+    bad=1
+fi
 [ "$bad" = 0 ] && echo "$(echo $layers | wc -w) layers, $(wc -l < "$work/includes") includes, $(wc -l < "$work/calls") calls between layers: one direction"
 exit "$bad"
