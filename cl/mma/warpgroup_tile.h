@@ -65,8 +65,8 @@ static inline uint descriptor_byte(const ulong descriptor, const bool rows_are_t
 
 /* sums of a sub-group's 16 queries and `others` keys or dims. */
 INLINE void multiply_tile(float *sums, const int others, const uint *query,
-                                 const __local ushort *tile, const ulong descriptor,
-                                 const bool rows_are_terms, const bool accumulate FRAGMENT_PARAM)
+                          const __local ushort *tile, const ulong descriptor,
+                          const bool rows_are_terms, const bool accumulate FRAGMENT_PARAM)
 {
     for (int e = 0; e < QUERY_ELEMENTS; e++)
         exchange[query_row(lane, e) * FRAGMENT_DEPTH + query_depth(lane, e)] =
@@ -118,8 +118,8 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
 
 /* sums of the warpgroup's 64 queries and `others` keys or dims: 32, 64 or 128. */
 INLINE void multiply_tile(float *sums, const int others, const uint *query,
-                                 const __local ushort *tile, const ulong descriptor,
-                                 const bool rows_are_terms, const bool accumulate FRAGMENT_PARAM)
+                          const __local ushort *tile, const ulong descriptor,
+                          const bool rows_are_terms, const bool accumulate FRAGMENT_PARAM)
 {
     if (others == 128 && rows_are_terms)
         WGMMA_128("1");

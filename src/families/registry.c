@@ -16,7 +16,7 @@ static const struct ca_family *const families[] = {
     &ca_naive,          &ca_merge_rows,       &ca_append_tokens,    &ca_fused_dot,
     &ca_projection_dot, &ca_backward_dot,     &ca_fused_amx,        &ca_split_amx,
     &ca_backward_amx,   &ca_projection_amx,   &ca_split_mma,        &ca_backward_mma,
-    &ca_fused_wgmma, &ca_backward_wgmma, &ca_projection_wgmma};
+    &ca_fused_wgmma,    &ca_backward_wgmma,   &ca_projection_wgmma};
 
 const struct ca_family *ca_family_at(size_t index)
 {
