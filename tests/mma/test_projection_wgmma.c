@@ -43,7 +43,7 @@ ParameterizedTest(size_t *number, projection_wgmma, emulated) {
         cr_skip_test("the device has a matrix instruction of its own");
     for (size_t n = 0; n < MOST_SHAPES && c->shapes[n]; n++) {
         struct projection_trial t = {
-            .family = "projection_wgmma", .seed = 5 + n, .poisoned = n % 2 == 0};
+            .family = "projection_wgmma", .seed = 5 + n, .poisoned = n % 2 == 0, .aligned = 1};
         char text[256];
         snprintf(text, sizeof text, "proj %s %s", c->options, c->shapes[n]);
         t.problem = fixture_problem(text);

@@ -93,6 +93,8 @@ void projection_fill(struct projection_trial *t)
         struct projected *x = &t->tensor[id];
         *x = shape_of(&t->problem, (enum projection_tensor)id);
         x->offset = GUARD + rng_below(&r, 33);
+        if (t->aligned)
+            x->offset = (x->offset + 7) / 8 * 8;
         if (x->extent == 0)
             continue;
         x->num_bytes = (x->offset + x->extent + GUARD) * value_bytes(x->dtype);

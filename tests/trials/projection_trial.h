@@ -30,6 +30,7 @@ struct projection_trial {
     char tunables[CA_TUNABLES_TEXT]; /* "": the family's */
     uint64_t seed;
     int poisoned; /* a NaN in x and an infinity in w are among the data */
+    int aligned; /* tensors begin at multiples of 8 elements, where kernels may copy them in pieces */
     struct projected tensor[NUM_PROJECTED];
 };
 
