@@ -28,6 +28,20 @@ static inline void tiles_stored(void)
     __asm volatile(SM_90A "fence.proxy.async.shared::cta;" : : : "memory");
 }
 #define copies_wait tiles_stored
+
+/* The copies asked for since the last call are one group, of which all but the latest ones are waited for. */
+static inline void copies_begin(void)
+{
+    __asm volatile("cp.async.commit_group;" : : : "memory");
+}
+#define COPIES_WAIT_BUT(latest)                                                                    \
+    do {                                                                                           \
+        __asm volatile("cp.async.wait_group %0;" : : "n"(latest) : "memory");                      \
+        __asm volatile(SM_90A "fence.proxy.async.shared::cta;" : : : "memory");                    \
+    } while (0)
+#else
+static inline void copies_begin(void) {}
+#define COPIES_WAIT_BUT(latest)
 #endif
 
 #endif

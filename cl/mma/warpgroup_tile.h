@@ -24,7 +24,10 @@
 #define TILE_ADDRESS(tile) 0u
 #define SUMS_HERE(sums, count)
 #define PRODUCTS_BEGIN()
+#define PRODUCTS_UNDER_WAY()
+#define PRODUCTS_WAIT(latest)
 #define PRODUCTS_END()
+#define KEEP_OPERANDS(operands, count)
 #else
 #define TILE_ADDRESS(tile) shared_address(tile)
 /* Sums are not read or written elsewhere than here, where no product is under way. */
@@ -35,10 +38,25 @@
             __asm volatile("" : "+f"((sums)[n]) : : "memory");                                     \
     } while (0)
 #define PRODUCTS_BEGIN() __asm volatile(SM_90A "wgmma.fence.sync.aligned;" : : : "memory")
+#define PRODUCTS_UNDER_WAY()                                                                       \
+    __asm volatile(SM_90A "wgmma.commit_group.sync.aligned;" : : : "memory")
+/* For all but the latest ones. */
+#define PRODUCTS_WAIT(latest)                                                                      \
+    __asm volatile(SM_90A "wgmma.wait_group.sync.aligned " #latest ";" : : : "memory")
 #define PRODUCTS_END()                                                                             \
     do {                                                                                           \
-        __asm volatile(SM_90A "wgmma.commit_group.sync.aligned;" : : : "memory");                  \
-        __asm volatile(SM_90A "wgmma.wait_group.sync.aligned 0;" : : : "memory");                  \
+        PRODUCTS_UNDER_WAY();                                                                      \
+        PRODUCTS_WAIT(0);                                                                          \
+    } while (0)
+/* Operands that a loop does not change are lost otherwise: ptxas 13.0 takes their registers for free behind the first
+ * products (doc/drivers.md). A word of each is changed by 0, which ptxas cannot know: the highest bit of a 64-bit clock. */
+#define KEEP_OPERANDS(operands, count)                                                             \
+    do {                                                                                           \
+        uint zero;                                                                                 \
+        __asm volatile("mov.u32 %0, %%clock_hi; shr.u32 %0, %0, 31;" : "=r"(zero));                \
+        UNROLL                                                                                     \
+        for (int n = 0; n < (count); n++)                                                          \
+            __asm volatile("xor.b32 %0, %0, %1;" : "+r"((operands)[n][0]) : "r"(zero));            \
     } while (0)
 #endif
 
@@ -84,6 +102,22 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
     }
     LOCAL_BARRIER(); /* they may be overwritten */
 }
+
+/* ... with the rows' operands in local memory, along their columns. */
+INLINE void multiply_tiles(float *sums, const int others, const __local ushort *rows,
+                           const ulong row_descriptor, const __local ushort *tile,
+                           const ulong descriptor, const bool rows_are_terms FRAGMENT_PARAM)
+{
+    for (int x = 0; x < others / 2; x++) {
+        const int row = THIS_THREAD / FRAGMENT_LANES % 4 * FRAGMENT_QUERIES +
+                        lane_query(lane, SUM_QUERY(x % FRAGMENT_SUMS));
+        const int n = x / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(lane, x % FRAGMENT_SUMS);
+        for (int k = 0; k < FRAGMENT_DEPTH; k++)
+            sums[x] = fma(element_value(rows[descriptor_byte(row_descriptor, false, k, row) / 2]),
+                          element_value(tile[descriptor_byte(descriptor, rows_are_terms, k, n) / 2]),
+                          sums[x]);
+    }
+}
 #else
 /* Sums n .. n + 15 as operands of inline assembler, and their names where they are the first, the second ... 16. */
 #define FOUR(s, n) "+f"((s)[n]), "+f"((s)[(n) + 1]), "+f"((s)[(n) + 2]), "+f"((s)[(n) + 3])
@@ -92,6 +126,13 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
 #define NAMES_1 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define NAMES_2 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define NAMES_3 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define NAMES_4 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define NAMES_5 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define NAMES_6                                                                                    \
+    ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
+#define NAMES_7                                                                                    \
+    ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, "  \
+    "%127"
 
 /* sums (+)= query times a tile; q0 .. accumulate: names of the operands behind the sums. The last of the numbers is 1
  * where rows of the tile are terms. */
@@ -104,6 +145,14 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
                    : "r"(query[0]), "r"(query[1]), "r"(query[2]), "r"(query[3]), "l"(descriptor),  \
                      "r"((int)accumulate)                                                          \
                    : "memory")
+/* sums += rows of one tile times another's. */
+#define WGMMA_TILES(others, names, row_operand, operand, rows_are_terms, sums_of)                  \
+    __asm volatile(SM_90A "wgmma.mma_async.sync.aligned.m64n" #others "k16.f32." MMA_SYNC_TYPE     \
+                          "." MMA_SYNC_TYPE " {" names "}, " row_operand ", " operand              \
+                          ", 1, 1, 1, 0, " rows_are_terms ";"                                      \
+                   : sums_of                                                                       \
+                   : "l"(row_descriptor), "l"(descriptor)                                          \
+                   : "memory")
 /* Commas come with their expansion: NVIDIA's compiler refuses variadic macros. */
 #define SUMS_32 SIXTEEN(sums, 0)
 #define SUMS_64 SUMS_32, SIXTEEN(sums, 16)
@@ -113,8 +162,35 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
 #define WGMMA_64(terms)                                                                            \
     WGMMA(64, NAMES_0 NAMES_1, "%32", "%33", "%34", "%35", "%36", "%37", terms, SUMS_64)
 #define WGMMA_128(terms)                                                                           \
-    WGMMA(128, NAMES_0 NAMES_1 NAMES_2 NAMES_3, "%64", "%65", "%66", "%67", "%68", "%69", terms,   \
+    WGMMA(128, NAMES_OF_128, "%64", "%65", "%66", "%67", "%68", "%69", terms,   \
           SUMS_128)
+
+#define NAMES_OF_128 NAMES_0 NAMES_1 NAMES_2 NAMES_3
+#define SUMS_256                                                                                   \
+    SUMS_128, SIXTEEN(sums, 64), SIXTEEN(sums, 80), SIXTEEN(sums, 96), SIXTEEN(sums, 112)
+#define WGMMA_TILES_64(terms) WGMMA_TILES(64, NAMES_0 NAMES_1, "%32", "%33", terms, SUMS_64)
+#define WGMMA_TILES_128(terms) WGMMA_TILES(128, NAMES_OF_128, "%64", "%65", terms, SUMS_128)
+#define WGMMA_TILES_256(terms)                                                                     \
+    WGMMA_TILES(256, NAMES_OF_128 NAMES_4 NAMES_5 NAMES_6 NAMES_7, "%128", "%129", terms, SUMS_256)
+
+/* sums += products of the warpgroup's 64 rows and `others` rows or columns, 64, 128 or 256, of another tile. */
+INLINE void multiply_tiles(float *sums, const int others, const __local ushort *rows,
+                           const ulong row_descriptor, const __local ushort *tile,
+                           const ulong descriptor, const bool rows_are_terms FRAGMENT_PARAM)
+{
+    if (others == 256 && rows_are_terms)
+        WGMMA_TILES_256("1");
+    else if (others == 256)
+        WGMMA_TILES_256("0");
+    else if (others == 128 && rows_are_terms)
+        WGMMA_TILES_128("1");
+    else if (others == 128)
+        WGMMA_TILES_128("0");
+    else if (rows_are_terms)
+        WGMMA_TILES_64("1");
+    else
+        WGMMA_TILES_64("0");
+}
 
 /* sums of the warpgroup's 64 queries and `others` keys or dims: 32, 64 or 128. */
 INLINE void multiply_tile(float *sums, const int others, const uint *query,
@@ -148,6 +224,7 @@ INLINE void multiply_rows_of_tile(uint operands[][QUERY_WORDS], const int column
                       false, adds || column > 0 FRAGMENT_ARG);
     PRODUCTS_END();
     SUMS_HERE(sums, others / 2);
+    KEEP_OPERANDS(operands, columns / FRAGMENT_DEPTH);
 }
 
 /* sums += operands of `parts` parts times so many rows of a tile of tile_rows x dims. */
@@ -169,6 +246,24 @@ INLINE void add_rows_of_tile(uint operands[][QUERY_WORDS], const int parts, cons
     }
     PRODUCTS_END();
     SUMS_HERE(sums, dims / 2);
+}
+
+/* sums += 64 rows of a tile of all_rows, from `first` on, of 64 columns, times a tile of `others` rows, along their columns, or
+ * of 64 rows that are terms and as many columns. Under way until PRODUCTS_WAIT(). */
+INLINE void add_tile_products(const __local ushort *rows, const int first, const int all_rows,
+                              const __local ushort *tile, const int others,
+                              const bool rows_are_terms, float *sums FRAGMENT_PARAM)
+{
+    SUMS_HERE(sums, others / 2);
+    PRODUCTS_BEGIN();
+    UNROLL
+    for (int depth = 0; depth < 64; depth += FRAGMENT_DEPTH)
+        multiply_tiles(sums, others, rows,
+                       tile_descriptor(rows, all_rows, first * 128 + depth * 2), tile,
+                       tile_descriptor(tile, rows_are_terms ? 64 : others,
+                                       rows_are_terms ? depth * 128 : depth * 2),
+                       rows_are_terms FRAGMENT_ARG);
+    PRODUCTS_UNDER_WAY();
 }
 
 #endif

@@ -2,9 +2,9 @@
  * (cl/mma/warpgroup_tile.h): NVIDIA's wgmma, of Hopper.
  *
  * Sub-groups SUB_GROUPS of them share the tile's rows, 16 for each, and have the sums of all its columns in registers.
- * Local      a stage of x in rows, from which a sub-group loads its operands, and of w as it lies, along the depth or
- *            across, which the tensor cores read. It is copied in the background, of which other work-groups of the
- *            multiprocessor make use: local memory has room for one stage of each.
+ * Local      STAGES tiles of x, in rows, and of w as it lies, along the depth or across, which the tensor cores read. They
+ *            are copied in the background, while those before are multiplied; with one stage only other work-groups
+ *            of the multiprocessor make use of that.
  * Depth      where a stage is part of one head of x, and heads, rows and columns are whole pieces of 16 bytes, which
  *            is when the family takes a problem, pieces are copied; else, in problems that share the program, elements.
  * Ragged     Rows beyond the last repeat it, columns too or are 0, and are not stored; the depth ends with zeros.
@@ -14,12 +14,10 @@
 #define SUB_GROUPS_N 1
 #define BLOCK_M (16 * SUB_GROUPS)
 #define BLOCK_K 64
-#define STAGES 1
 #include "kernels/projection_mma.cl"
 #include "mma/warpgroup_tile.h"
 
-#define X_STRIDE (BLOCK_K + ROW_PADDING)
-#define W_ELEMENTS (BLOCK_N * BLOCK_K)
+#define STAGE_ELEMENTS ((BLOCK_M + BLOCK_N) * BLOCK_K)
 
 /* Whether x and w can be copied in pieces, a stage's from places that are so far from its first one's as in local
  * memory. */
@@ -69,11 +67,11 @@ INLINE struct stage next_stage(const struct attention_shape a, const struct task
     return s;
 }
 
-/* `lines` lines of a stage along the depth to rows of a tile, swizzled or not: of x its rows, of w its columns. left:
+/* `lines` lines of a stage along the depth to rows of a tile: of x its rows, of w its columns. left:
  * depth that there is; places: of lines; at: of the stage's first depth, `depths` of any. */
 INLINE void copy_along(const __global storage *matrix, const __local long *places, const int lines,
                        const long at, const struct pair depths, const long k, const long left,
-                       const bool pieces, __local ushort *tile, const int stride)
+                       const bool pieces, __local ushort *tile)
 {
     const uint thread = THIS_THREAD, column = thread % (BLOCK_K / 8) * 8;
 
@@ -81,7 +79,7 @@ INLINE void copy_along(const __global storage *matrix, const __local long *place
         UNROLL
         for (int n = 0; n < lines; n += THREADS / (BLOCK_K / 8)) {
             const int line = n + thread / (BLOCK_K / 8);
-            copy_chunk(tile + row_at(stride, lines, line, column),
+            copy_chunk(tile + row_at(BLOCK_K, lines, line, column),
                        matrix + at + places[line] + column, column < left);
         }
         return;
@@ -89,7 +87,7 @@ INLINE void copy_along(const __global storage *matrix, const __local long *place
     _Pragma("unroll 1")
     for (int x = thread; x < lines * BLOCK_K; x += THREADS) {
         const int line = x / BLOCK_K, d = x % BLOCK_K;
-        tile[row_at(stride, lines, line, d)] =
+        tile[row_at(BLOCK_K, lines, line, d)] =
             d < left ? load_element(matrix + places[line] + place(depths, k + d)) : (ushort)0;
     }
 }
@@ -122,22 +120,49 @@ INLINE void copy_across(const __global storage *matrix, const __local long *plac
 }
 #endif
 
+/* Stages that are copied ahead. With three and more one is multiplied while the next one's products are asked for. */
+#define AHEAD (STAGES > 2 ? STAGES - 2 : STAGES - 1)
+#if STAGES > 2
+#define PRODUCTS_WAIT_ONE_STAGE() PRODUCTS_WAIT(1)
+#else
+#define PRODUCTS_WAIT_ONE_STAGE() PRODUCTS_WAIT(0)
+#endif
+
+/* The stage `ahead`, if there is one, to the n-th place; ahead is the next one then. */
+#define COPY_STAGE(n)                                                                              \
+    if (ahead.k < t.end) {                                                                         \
+        __local ushort *const to = (__local ushort *)tiles + (n)*STAGE_ELEMENTS;                   \
+        copy_along(x, x_rows, BLOCK_M, ahead.x, t.depths_of_x, ahead.k, t.end - ahead.k, pieces,   \
+                   to);                                                                            \
+        COPY_W(to + BLOCK_M * BLOCK_K);                                                            \
+        ahead = next_stage(a, &t, ahead);                                                          \
+    }
+#if UNIT_W_COLUMN
+#define COPY_W(to)                                                                                 \
+    copy_across(w, w_columns, ahead.w, W_ROW_STEP, t.depths_of_w, ahead.k, t.end - ahead.k,        \
+                t.columns - t.column, pieces, to)
+#else
+#define COPY_W(to)                                                                                 \
+    copy_along(w, w_columns, BLOCK_N, ahead.w, t.depths_of_w, ahead.k, t.end - ahead.k, pieces,    \
+               to)
+#endif
+
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
 void projection_wgmma(PARAMETERS_projection_wgmma)
 {
-    __local uint4 tiles[(W_ELEMENTS + BLOCK_M * X_STRIDE) / 8] __attribute__((aligned(1024)));
+    __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8] __attribute__((aligned(1024)));
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
 #if EMULATE
     __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
     __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
 #endif
-    __local ushort *const w_tile = (__local ushort *)tiles, *const x_tile = w_tile + W_ELEMENTS;
     const int lane = THIS_THREAD % FRAGMENT_LANES;
     const int first_row = THIS_THREAD / FRAGMENT_LANES * FRAGMENT_QUERIES;
     const struct task t = find_task(a, at, x, w);
     const bool pieces = has_pieces(a, x + at.q, w + at.k);
-    struct stage s = first_stage(a, &t);
+    struct stage ahead = first_stage(a, &t);
     float sums[M_FRAGMENTS][SUMS];
+    int now = 0; /* which of the stages */
 
     REGISTERS_FOR_GROUPS();
     x += at.q;
@@ -146,28 +171,31 @@ void projection_wgmma(PARAMETERS_projection_wgmma)
     UNROLL
     for (int n = 0; n < SUMS; n++)
         sums[0][n] = 0.0f;
-    for (; s.k < t.end; s = next_stage(a, &t, s)) {
-        uint operands[BLOCK_K / FRAGMENT_DEPTH][QUERY_WORDS];
-        LOCAL_BARRIER(); /* the places are complete, what was there may be overwritten */
-        copy_along(x, x_rows, BLOCK_M, s.x, t.depths_of_x, s.k, t.end - s.k, pieces, x_tile,
-                   X_STRIDE);
-#if UNIT_W_COLUMN
-        copy_across(w, w_columns, s.w, W_ROW_STEP, t.depths_of_w, s.k, t.end - s.k,
-                    t.columns - t.column, pieces, w_tile);
-#else
-        copy_along(w, w_columns, BLOCK_N, s.w, t.depths_of_w, s.k, t.end - s.k, pieces, w_tile,
-                   BLOCK_K);
-#endif
-        copies_wait();
-        LOCAL_BARRIER(); /* the stage is complete */
-        UNROLL
-        for (int d = 0; d < BLOCK_K; d += FRAGMENT_DEPTH)
-            load_query(operands[d / FRAGMENT_DEPTH], x_tile + first_row * X_STRIDE + d, X_STRIDE,
-                       lane);
-        if (UNIT_W_COLUMN)
-            add_rows_of_tile(operands, 1, BLOCK_K, w_tile, BLOCK_N, sums[0] FRAGMENT_ARG);
-        else
-            multiply_rows_of_tile(operands, BLOCK_K, w_tile, BLOCK_N, true, sums[0] FRAGMENT_ARG);
+    LOCAL_BARRIER(); /* the places are complete */
+    UNROLL
+    for (int n = 0; n < AHEAD; n++) {
+        COPY_STAGE(n);
+        copies_begin();
     }
+    for (long k = t.begin; k < t.end; k += BLOCK_K) {
+        __local ushort *const x_tile = (__local ushort *)tiles + now * STAGE_ELEMENTS;
+        if (AHEAD == 0) {
+            LOCAL_BARRIER(); /* what was there may be overwritten */
+            COPY_STAGE(0);
+            copies_begin();
+        }
+        COPIES_WAIT_BUT(AHEAD > 1 ? AHEAD - 1 : 0);
+        LOCAL_BARRIER(); /* the stage is complete, the one before the last may be overwritten */
+        if (AHEAD > 0) {
+            COPY_STAGE((now + AHEAD) % STAGES);
+            copies_begin();
+        }
+        add_tile_products(x_tile, first_row / 64 * 64, BLOCK_M, x_tile + BLOCK_M * BLOCK_K, BLOCK_N,
+                          UNIT_W_COLUMN, sums[0] FRAGMENT_ARG);
+        PRODUCTS_WAIT_ONE_STAGE();
+        now = now + 1 == STAGES ? 0 : now + 1;
+    }
+    PRODUCTS_WAIT(0);
+    SUMS_HERE(sums[0], SUMS);
     STORE_SUMS(first_row, 0);
 }

@@ -116,6 +116,27 @@ static void query_vendor(cl_device_id device, clattn_device_info *info)
                 info->sub_group_size = (unsigned)sizes[n];
 }
 
+/* What NVIDIA's driver says of local memory, 48 KB, is what arguments of kernels may have. Arrays that a kernel declares may
+ * be as large as the multiprocessor allows (CUDA C++ Programming Guide, "Technical Specifications per Compute
+ * Capability"), and clattn's kernels declare theirs. Seen with driver 580 on sm_90
+ * (doc/drivers.md): of older ones, whose assembler may refuse it, only what they say is asked for. */
+static void query_declared_local_memory(clattn_device_info *info)
+{
+    static const struct {
+        const char *architecture;
+        unsigned kilobytes;
+    } limits[] = {{"sm_75", 64},  {"sm_80", 163},  {"sm_86", 99},   {"sm_87", 163}, {"sm_89", 99},
+                  {"sm_90", 227}, {"sm_100", 227}, {"sm_103", 227}, {"sm_120", 99}, {"sm_121", 99}};
+    const size_t drivers_own = 1024; /* 16 bytes were seen beside a kernel's */
+
+    if (!ca_facts_have(info, "cl_nv_device_attribute_query") ||
+        strtol(info->driver_version, NULL, 10) < 580)
+        return;
+    for (size_t n = 0; n < sizeof limits / sizeof *limits; n++)
+        if (strcmp(info->architecture, limits[n].architecture) == 0)
+            info->local_memory_bytes = 1024 * limits[n].kilobytes - drivers_own;
+}
+
 static cl_int query_numbers(cl_device_id device, clattn_device_info *info)
 {
     cl_uint units = 0, bits = 0, width = 0;
@@ -178,6 +199,7 @@ static cl_int query_texts(cl_device_id device, clattn_device_info *info)
         (err = query_extensions(device, info)))
         return err;
     query_vendor(device, info);
+    query_declared_local_memory(info);
     if (info->type & CL_DEVICE_TYPE_CPU && !info->architecture[0])
         ca_processor_architecture(info->name, info->architecture, sizeof info->architecture);
     info->opencl_version = version_number(info->device_version);

@@ -26,10 +26,10 @@ static size_t block_m(const size_t *values)
     return ROWS * values[SUB_GROUPS_INDEX];
 }
 
-/* Of a work-item: its sums, and the operands of a stage. */
+/* Of a work-item: its sums. */
 static size_t register_words(const size_t *values)
 {
-    return (ROWS * values[BLOCK_N_INDEX] + ROWS * STAGE / 2) / SUB_GROUP;
+    return ROWS * values[BLOCK_N_INDEX] / SUB_GROUP;
 }
 
 static int spills(const size_t *values)
@@ -44,11 +44,11 @@ static int spills(const size_t *values)
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = ca_fragment_of(CA_MMA_SYNC);
-    const size_t rows = block_m(values), columns = values[BLOCK_N_INDEX], padding = 8;
+    const size_t rows = block_m(values), columns = values[BLOCK_N_INDEX];
     const size_t swizzle_bytes = 1024, exchanged = (f->queries + f->others) * f->depth;
 
     (void)p;
-    return (columns * STAGE + rows * (STAGE + padding)) * sizeof(cl_ushort) + swizzle_bytes +
+    return values[STAGES_INDEX] * (columns + rows) * STAGE * sizeof(cl_ushort) + swizzle_bytes +
            (rows + columns) * sizeof(cl_long) +
            (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
 }
@@ -102,14 +102,17 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     size_t *const columns = &values[BLOCK_N_INDEX], *const groups = &values[SUB_GROUPS_INDEX];
 
     values[EMULATE_INDEX] = !ca_has_wgmma(dev);
+    if (dev->local_memory_bytes < local_bytes(p, values)) { /* other groups' products hide a stage's copies */
+        values[BLOCK_N_INDEX] = 128;
+        values[STAGES_INDEX] = 1;
+        values[RESIDENT_GROUPS_INDEX] = 2;
+    }
     if (reject(p, dev, values) || block_m(values) / 2 >= ca_projection_rows(p) ||
         num_tiles(p, values) < cores || values[EMULATE_INDEX])
         *groups = 4;
-    if (reject(p, dev, values) || *columns / 2 >= ca_projection_columns(p) ||
-        num_tiles(p, values) < cores)
+    while (*columns > 64 && (reject(p, dev, values) || *columns / 2 >= ca_projection_columns(p) ||
+                             num_tiles(p, values) < cores))
         *columns /= 2;
-    if (*groups == 4)
-        values[RESIDENT_GROUPS_INDEX] = 3;
     values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
 }
 
