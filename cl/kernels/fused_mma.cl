@@ -141,11 +141,11 @@ INLINE void load_all_queries(const struct attention_shape a, const struct task *
 #define STAGE_KEYS(keys, number)                                                                   \
     FILL_KEYS(K_TILE(number), k_factors, K_PLACE(t.k, FROM_KEY((keys).j0, a.k_stride)), a.k_stride[2],     \
               KV_PLACES(places, number, 0), (keys).count, DIM_QK, t.k_aligned)
-#define STAGE_VALUES(keys, number, finite)                                                         \
+#define STAGE_VALUES(keys, number, finite, nonfinite)                                                 \
     if (FILL_VALUES(V_TILE(number), v_factors, V_PLACE(t.v, FROM_KEY((keys).j0, a.v_stride)),              \
                     a.v_stride[2], KV_PLACES(places, number, 1), (keys).count, t.v_aligned,        \
                     finite))                                                                       \
-    atomic_or(&v_nonfinite, 1)
+    atomic_or(nonfinite, 1)
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
@@ -295,6 +295,10 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t, const __local int 
     }
 }
 
+#if OVERLAP
+#include "mma/fused_overlap.h"
+#endif
+
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
@@ -331,15 +335,19 @@ void fused_mma(PARAMETERS_fused_mma)
         not_finite = v_nonfinite = 0;
     load_all_queries(a, &t, first_row, q_tile, q_words, lane);
     do {
+        clear_rows(row_max, row_sum, seen, out);
+#if OVERLAP
+        attend(a, at, block, t, first_row, q_tile, q_words, again, &v_nonfinite, row_max, row_sum,
+               seen, out SCORE_OPERANDS_ARG FRAGMENT_ARG);
+#else
         struct keys keys = find_keys(a, at, block, block.begin PAGES_ARG), next;
         int number = 0; /* of the tile, even or odd */
-        clear_rows(row_max, row_sum, seen, out);
         LIST_FIRST_PLACES(block.b, keys, number);
         if (HAS_COPIES && keys.j0 < block.end)
             STAGE_KEYS(keys, number);
 #if STAGES > 1
         if (keys.j0 < block.end)
-            STAGE_VALUES(keys, number, again);
+            STAGE_VALUES(keys, number, again, &v_nonfinite);
 #endif
         for (; keys.j0 < block.end; keys = next, number = 1 - number) {
             float s[M_FRAGMENTS][KEY_SUMS];
@@ -350,13 +358,13 @@ void fused_mma(PARAMETERS_fused_mma)
             next = find_keys(a, at, block, after_keys(keys) PAGES_ARG);
             if (next.j0 < block.end) {
                 STAGE_KEYS(next, 1 - number);
-                STAGE_VALUES(next, 1 - number, again);
+                STAGE_VALUES(next, 1 - number, again, &v_nonfinite);
             }
 #else
 #if !HAS_COPIES
             STAGE_KEYS(keys, number);
 #endif
-            STAGE_VALUES(keys, number, again);
+            STAGE_VALUES(keys, number, again, &v_nonfinite);
 #if !HAS_COPIES
             LOCAL_BARRIER(); /* K and V are complete */
 #endif
@@ -385,6 +393,7 @@ void fused_mma(PARAMETERS_fused_mma)
             /* values */
             multiply_pv(V_TILE(number), v_factors, s, out FRAGMENT_ARG);
         }
+#endif
         if (!all_finite(out))
             atomic_or(&not_finite, 1);
         LOCAL_BARRIER(); /* not_finite is final; nobody reads K and V any more */

@@ -93,6 +93,11 @@
 #if !HAS_COPIES
 static inline void copies_wait(void) {}
 #endif
+#if HAS_TILE_PRODUCTS
+#include "mma/warpgroup_tile.h"
+#else
+#define OVERLAP 0
+#endif
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
@@ -291,8 +296,19 @@ INLINE void scale_rows(const float scale[LANE_QUERIES], float row_max[LANE_QUERI
     }
 }
 
-/* Scores of a fragment become weights; what was summed before is scaled to them, which most tiles leave as it
- * is. */
+/* What was summed before, to what weights are relative to now: most tiles leave that as it is. */
+INLINE void rescale_sums(const bool rescales, const float rescale[LANE_QUERIES],
+                         float out[DIM_SUMS])
+{
+    if (ANY_LANE(rescales)) {
+        UNROLL
+        for (int x = 0; x < DIM_SUMS; x++)
+            out[x] *= rescale[SUM_QUERY(x % FRAGMENT_SUMS)];
+    }
+}
+
+/* Scores of a fragment become weights, and what was summed before is scaled to them; with OVERLAP behind the products
+ * that are under way to it. */
 INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE_QUERIES],
                   float s[KEY_SUMS], const float highest[LANE_QUERIES],
                   float row_max[LANE_QUERIES], float row_sum[LANE_QUERIES],
@@ -309,11 +325,9 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
         row_sum[n] *= rescale[n];
         rescales = rescales || rescale[n] != 1.0f;
     }
-    if (ANY_LANE(rescales)) {
-        UNROLL
-        for (int x = 0; x < DIM_SUMS; x++)
-            out[x] *= rescale[SUM_QUERY(x % FRAGMENT_SUMS)];
-    }
+#if !OVERLAP
+    rescale_sums(rescales, rescale, out);
+#endif
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
@@ -324,6 +338,11 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
             s[x] = 0.0f;
 #endif
     }
+#if OVERLAP
+    PRODUCTS_WAIT(0);
+    SUMS_HERE(out, DIM_SUMS);
+    rescale_sums(rescales, rescale, out);
+#endif
 }
 
 #if WEIGHTS_IN_MEMORY && V_CACHE

@@ -1,14 +1,12 @@
 /* Attention's products of a warpgroup's queries with a whole tile of K or V in local memory (warpgroup_tile.h).
  *
- * Before including this: BLOCK_N, DIMS and what fragment_attention.h defines before it includes this. */
+ * Before including this: warpgroup_tile.h; BLOCK_N, DIMS and what fragment_attention.h defines before it includes this. */
 #ifndef CLATTN_WARPGROUP_PRODUCTS_H
 #define CLATTN_WARPGROUP_PRODUCTS_H
 
 #if PART_COLUMNS % 64 || DIMS % 64 || BLOCK_N % 32 || KV_PARTS || K_CACHE || V_CACHE
 #error "wgmma multiplies with tiles of whole blocks of 64 columns"
 #endif
-
-#include "mma/warpgroup_tile.h"
 
 /* s = q k^T, with Q in registers. */
 INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
@@ -19,15 +17,23 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
     multiply_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, false, s[0] FRAGMENT_ARG);
 }
 
-/* out += p v, all weights rounded before. */
-INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors, WEIGHTS_PARAM,
-                        float out[M_FRAGMENTS][DIM_SUMS] FRAGMENT_PARAM)
+/* All weights of a tile, rounded. */
+#define TILE_WEIGHTS(weights) uint weights[PART_SLABS * WEIGHT_PARTS][QUERY_WORDS]
+INLINE void round_weights(TILE_WEIGHTS(weights), const __local float *v_factors,
+                          WEIGHTS_PARAM FRAGMENT_PARAM)
 {
-    uint weights[PART_SLABS * WEIGHT_PARTS][QUERY_WORDS];
-
     UNROLL
     for (int slab = 0; slab < PART_SLABS; slab++)
         get_weights(weights + slab * WEIGHT_PARTS, WEIGHTS, 0, slab, v_factors FRAGMENT_ARG);
+}
+
+/* out += p v */
+INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors, WEIGHTS_PARAM,
+                        float out[M_FRAGMENTS][DIM_SUMS] FRAGMENT_PARAM)
+{
+    TILE_WEIGHTS(weights);
+
+    round_weights(weights, v_factors, WEIGHTS FRAGMENT_ARG);
     add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, v_tile, DIMS, out[0] FRAGMENT_ARG);
 }
 

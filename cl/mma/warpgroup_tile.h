@@ -26,7 +26,6 @@
 #define PRODUCTS_BEGIN()
 #define PRODUCTS_UNDER_WAY()
 #define PRODUCTS_WAIT(latest)
-#define PRODUCTS_END()
 #define KEEP_OPERANDS(operands, count)
 #else
 #define TILE_ADDRESS(tile) shared_address(tile)
@@ -43,11 +42,6 @@
 /* For all but the latest ones. */
 #define PRODUCTS_WAIT(latest)                                                                      \
     __asm volatile(SM_90A "wgmma.wait_group.sync.aligned " #latest ";" : : : "memory")
-#define PRODUCTS_END()                                                                             \
-    do {                                                                                           \
-        PRODUCTS_UNDER_WAY();                                                                      \
-        PRODUCTS_WAIT(0);                                                                          \
-    } while (0)
 /* Operands that a loop does not change are lost otherwise: ptxas 13.0 takes their registers for free behind the first
  * products (doc/drivers.md). A word of each is changed by 0, which ptxas cannot know: the highest bit of a 64-bit clock. */
 #define KEEP_OPERANDS(operands, count)                                                             \
@@ -210,10 +204,11 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
 }
 #endif
 
-/* sums = the rows' operands times a tile of `others` rows, along their columns; or += if `adds`. */
-INLINE void multiply_rows_of_tile(uint operands[][QUERY_WORDS], const int columns,
-                                  const __local ushort *tile, const int others, const bool adds,
-                                  float *sums FRAGMENT_PARAM)
+/* sums = the rows' operands times a tile of `others` rows, along their columns; or += if `adds`. Under way until
+ * PRODUCTS_WAIT(). */
+INLINE void begin_rows_of_tile(uint operands[][QUERY_WORDS], const int columns,
+                               const __local ushort *tile, const int others, const bool adds,
+                               float *sums FRAGMENT_PARAM)
 {
     SUMS_HERE(sums, others / 2);
     PRODUCTS_BEGIN();
@@ -222,14 +217,23 @@ INLINE void multiply_rows_of_tile(uint operands[][QUERY_WORDS], const int column
         multiply_tile(sums, others, operands[column / FRAGMENT_DEPTH], tile,
                       tile_descriptor(tile, others, column / 64 * others * 128 + column % 64 * 2),
                       false, adds || column > 0 FRAGMENT_ARG);
-    PRODUCTS_END();
+    PRODUCTS_UNDER_WAY();
+}
+
+INLINE void multiply_rows_of_tile(uint operands[][QUERY_WORDS], const int columns,
+                                  const __local ushort *tile, const int others, const bool adds,
+                                  float *sums FRAGMENT_PARAM)
+{
+    begin_rows_of_tile(operands, columns, tile, others, adds, sums FRAGMENT_ARG);
+    PRODUCTS_WAIT(0);
     SUMS_HERE(sums, others / 2);
     KEEP_OPERANDS(operands, columns / FRAGMENT_DEPTH);
 }
 
-/* sums += operands of `parts` parts times so many rows of a tile of tile_rows x dims. */
-INLINE void add_rows_of_tile(uint operands[][QUERY_WORDS], const int parts, const int tile_rows,
-                             const __local ushort *tile, const int dims, float *sums FRAGMENT_PARAM)
+/* sums += operands of `parts` parts times so many rows of a tile of tile_rows x dims. Under way until PRODUCTS_WAIT(). */
+INLINE void begin_sums_of_tile(uint operands[][QUERY_WORDS], const int parts, const int tile_rows,
+                               const __local ushort *tile, const int dims,
+                               float *sums FRAGMENT_PARAM)
 {
     SUMS_HERE(sums, dims / 2);
     PRODUCTS_BEGIN();
@@ -244,7 +248,14 @@ INLINE void add_rows_of_tile(uint operands[][QUERY_WORDS], const int parts, cons
                                               n / parts * FRAGMENT_DEPTH * 128),
                           true, true FRAGMENT_ARG);
     }
-    PRODUCTS_END();
+    PRODUCTS_UNDER_WAY();
+}
+
+INLINE void add_rows_of_tile(uint operands[][QUERY_WORDS], const int parts, const int tile_rows,
+                             const __local ushort *tile, const int dims, float *sums FRAGMENT_PARAM)
+{
+    begin_sums_of_tile(operands, parts, tile_rows, tile, dims, sums FRAGMENT_ARG);
+    PRODUCTS_WAIT(0);
     SUMS_HERE(sums, dims / 2);
 }
 

@@ -13,8 +13,8 @@ TestSuite(fused_wgmma, .init = unoptimised, .timeout = 300);
 
 enum { MOST_SHAPES = 4 };
 
-/* Each size of an instruction, of keys and of dims, both dtypes, both precisions, one and two warpgroups, and what is
- * between loading and storing. */
+/* Each size of an instruction, of keys and of dims, both dtypes, both precisions, one and two warpgroups, what is between
+ * loading and storing, and softmax that overlaps with products. */
 static const struct wgmma_case {
     const char *tunables, *options, *shapes[MOST_SHAPES];
 } cases[] = {
@@ -30,6 +30,9 @@ static const struct wgmma_case {
     {"SUB_GROUPS=12 BLOCK_N=32 STAGES=2 EXP=2",
      "f16 d128 causal=br lse",
      {"b2 h4/2 q200 k130", "q17 k20", "q64 k1"}},
+    {"SUB_GROUPS=8 BLOCK_N=64 STAGES=2 OVERLAP=1 EXP=2",
+     "f16 d64/128 causal=br window=40,0 sinks lse strict",
+     {"b2 h4/2 q150 k190", "q17 k20", "q64 k65", "q70 k64"}},
     {"SUB_GROUPS=4 BLOCK_N=64 EXP=2",
      "bf16 d192/128 page=5 pages=60 klen alibi strict lse",
      {"b2 h4/2 q70 k90", "h2 q17 k130"}},

@@ -39,10 +39,12 @@ static int spills(const clattn_problem *p, const size_t *values)
 {
     const size_t scores = QUERIES * values[BLOCK_N_INDEX] / SUB_GROUP;
     const size_t more = (size_t)(ca_keeps_more(p) || p->alibi) + (p->block_q > 0);
+    const size_t weights = values[OVERLAP_INDEX] ? scores / (p->strict ? 1 : 2) : 0;
     const size_t places = p->total_q > 0 || p->total_kv > 0 || p->page_size ? 8 : 0;
     const size_t addresses = more ? 94 + 9 * more : 40 + places + (scores > 32 ? 20 : 0);
 
-    return register_words(p, values) + more * scores + (p->strict ? scores / 2 : 0) + addresses >
+    return register_words(p, values) + more * scores + (p->strict ? scores / 2 : 0) + weights +
+               addresses >
            ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
 }
 
