@@ -29,10 +29,16 @@ INLINE long bias_sums_end(const struct attention_shape a)
 }
 
 /* -lse and -delta of row i of a head, the last one's if there is no such row. */
+INLINE const __global float *place_of_statistic(SHAPE_PARAMS, const __global float *workspace,
+                                                const long b, const long h, const long i)
+{
+    return workspace + at.workspace + 2 * row_of(a, b, h, min(i, a.seq_q - 1));
+}
+
 INLINE float2 statistic_of(SHAPE_PARAMS, const __global float *workspace, const long b, const long h,
                            const long i)
 {
-    return vload2(row_of(a, b, h, min(i, a.seq_q - 1)), workspace + at.workspace);
+    return vload2(0, place_of_statistic(a, at, workspace, b, h, i));
 }
 
 #define BLOCK_BITS_BEGIN(a) bias_sums_end(a)

@@ -80,19 +80,6 @@ INLINE struct place find_place(__local uint4 *tiles)
 }
 
 /* Stages a work-group's owned rows, which the next barrier completes, if there are any. */
-#if HAS_TILE_PRODUCTS
-#define STAGE_BOTH_OWNED(rows_qk, rows_v, any)                                                     \
-    do {                                                                                           \
-        if (any)                                                                                   \
-            STAGE_OWNED(rows_v, here.owned_v);                                                     \
-        copies_wait();                                                                             \
-        LOCAL_BARRIER(); /* they are complete */                                                   \
-        load_owned(here.owned_v + here.first_row * OWNED_STRIDE(DIM_V), DIM_V, held, lane);        \
-        LOCAL_BARRIER(); /* their place may be overwritten */                                      \
-        if (any)                                                                                   \
-            STAGE_OWNED(rows_qk, here.owned_qk);                                                   \
-    } while (0)
-#else
 #define STAGE_BOTH_OWNED(rows_qk, rows_v, any)                                                     \
     do {                                                                                           \
         if (any) {                                                                                 \
@@ -100,18 +87,21 @@ INLINE struct place find_place(__local uint4 *tiles)
             STAGE_OWNED(rows_v, here.owned_v);                                                     \
         }                                                                                          \
     } while (0)
-#endif
 
 /* The products of the sub-group's owned rows with the streamed ones. */
 INLINE void multiply_both(const struct place *here, float s[STREAMED_SUMS],
-                          float dp[STREAMED_SUMS] HELD_PARAM FRAGMENT_PARAM)
+                          float dp[STREAMED_SUMS] FRAGMENT_PARAM)
 {
 #if HAS_TILE_PRODUCTS
-    uint words[COLUMNS(DIM_QK) / FRAGMENT_DEPTH][QUERY_WORDS];
+    const int first = here->first_row / 64 * 64; /* of the warpgroup */
 
-    load_owned(here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), DIM_QK, words, lane);
-    multiply_rows_of_tile(words, DIM_QK, here->qk, BLOCK_STREAMED, false, s FRAGMENT_ARG);
-    multiply_rows_of_tile(held, DIM_V, here->v, BLOCK_STREAMED, false, dp FRAGMENT_ARG);
+    begin_tile_products(here->owned_qk, first, BLOCK_OWNED, DIM_QK, here->qk, BLOCK_STREAMED, false,
+                        s FRAGMENT_ARG);
+    begin_tile_products(here->owned_v, first, BLOCK_OWNED, DIM_V, here->v, BLOCK_STREAMED, false,
+                        dp FRAGMENT_ARG);
+    PRODUCTS_WAIT(0);
+    SUMS_HERE(s, STREAMED_SUMS);
+    SUMS_HERE(dp, STREAMED_SUMS);
 #else
     multiply_rows(here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), here->qk, DIM_QK,
                   s FRAGMENT_ARG);
@@ -119,6 +109,24 @@ INLINE void multiply_both(const struct place *here, float s[STREAMED_SUMS],
                   dp FRAGMENT_ARG);
 #endif
 }
+
+/* To the number-th place of streamed rows. */
+INLINE struct place place_of_stage(struct place here, __local uint4 *tiles, const int number)
+{
+    here.qk = (__local ushort *)tiles + STREAMED_QK_AT + number * STAGE_ELEMENTS;
+    here.v = (__local ushort *)tiles + STREAMED_V_AT + number * STAGE_ELEMENTS;
+    return here;
+}
+
+#if STAGES > 1
+#define TURN()                                                                                     \
+    do {                                                                                           \
+        number = 1 - number;                                                                       \
+        here = place_of_stage(here, tiles, number);                                                \
+    } while (0)
+#else
+#define TURN()
+#endif
 
 /* Whether some pair of a tile may be hidden, or is none. */
 INLINE bool hides_some(const struct attention_shape a, const struct tile t, const int most_queries,
@@ -175,15 +183,41 @@ INLINE void add_nonfinite_queries(SHAPE_PARAMS, struct tile t, const long begin,
     }
 }
 
+/* The queries of a tile. */
+#define TILE_QUERIES(t) q_rows(a, at, q, (t).b, (t).h, (t).i0, (t).queries)
+#define TILE_GRADIENTS(t) do_rows(a, at, d_o, (t).b, (t).h, (t).i0, (t).queries)
+/* ... its keys. */
+#define TILE_KEYS(t) k_rows(a, at, k, (t).b, (t).h / a.group, (t).j0, (t).keys)
+#define TILE_VALUES(t) v_rows(a, at, v, (t).b, (t).h / a.group, (t).j0, (t).keys)
+
+/* The tile of queries from i0 on, of those before `end`; of keys from j0 on. */
+INLINE struct tile queries_from(struct tile t, const long i0, const long end)
+{
+    t.i0 = i0;
+    t.queries = min(end - i0, (long)BLOCK_STREAMED);
+    return t;
+}
+
+INLINE struct tile keys_from(struct tile t, const long j0, const long end)
+{
+    t.j0 = j0;
+    t.keys = min(end - j0, (long)BLOCK_STREAMED);
+    return t;
+}
+
 /* Queries of a tile, with what belongs to them; the barrier after it completes them. */
 INLINE void stage_queries(SHAPE_PARAMS, const struct tile t, const struct matrix streamed_q,
-                          const struct matrix streamed_do, const struct place *here,
+                          const struct matrix streamed_do, const struct place here,
                           const __global float *workspace, __local float2 *statistics)
 {
-    STAGE_STREAMED(streamed_q, here->qk);
-    STAGE_STREAMED(streamed_do, here->v);
+    STAGE_STREAMED(streamed_q, here.qk);
+    STAGE_STREAMED(streamed_do, here.v);
     for (int r = get_local_id(0); r < BLOCK_STREAMED; r += THREADS)
+#if HAS_COPIES
+        copy_pair(statistics + r, place_of_statistic(a, at, workspace, t.b, t.h, t.i0 + r));
+#else
         statistics[r] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + r);
+#endif
 }
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
@@ -191,7 +225,7 @@ void backward_keys(PARAMETERS_backward_keys)
 {
     ENTER_SEQUENCE(get_group_id(0) / BLOCKS_OF(LONGEST_KV) / (a.heads / a.group));
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
-    __local float2 statistics[BLOCK_STREAMED];
+    __local float2 statistics[STAGES][BLOCK_STREAMED];
     __local int not_finite;       /* not 0 once a result is Inf or NaN */
     __local int streamed_nonfinite; /* not 0 once an Inf or NaN of a streamed row became 0 */
 #if HAS_DROPOUT
@@ -201,14 +235,14 @@ void backward_keys(PARAMETERS_backward_keys)
     __local float exchanges[SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS];
     __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
 #endif
-    const struct place here = find_place(tiles);
+    struct place here = find_place(tiles);
     const int lane = here.lane;
+    int number = 0; /* of the stage */
     struct tile t = owned_keys(a, at, LONGEST_KV Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const long first_head = t.h, kv_head = t.h / a.group;
     const long begin = first_query(a, t.e, t.j0), end = end_query(a, t.e, t.j0, t.keys);
     const int rows = min(a.seq_kv - t.j0, (long)BLOCK_OWNED);
     float sums_k[DIM_SUMS(DIM_QK)], sums_v[DIM_SUMS(DIM_V)];
-    HELD_ROWS;
     bool again = false; /* the second time around */
 
     if (get_local_id(0) == 0)
@@ -223,32 +257,51 @@ void backward_keys(PARAMETERS_backward_keys)
             CLEAR(slope_sums);
             CLEAR(bias_sums);
             find_head(a, at, workspace, &t);
-            for (t.i0 = next_queries(a, t, begin, begin, end); t.i0 < end;
-                 t.i0 = next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end)) {
+            t = queries_from(t, next_queries(a, t, begin, begin, end), end);
+#if STAGES > 1
+            LOCAL_BARRIER(); /* what the head before had may be overwritten */
+            if (t.i0 < end)
+                stage_queries(a, at, t, TILE_QUERIES(t), TILE_GRADIENTS(t), here, workspace,
+                              statistics[number]);
+#endif
+            while (t.i0 < end) {
                 float p[STREAMED_SUMS], ds[STREAMED_SUMS];
-                t.queries = min(end - t.i0, (long)BLOCK_STREAMED);
-                const struct matrix streamed_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
-                const struct matrix streamed_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
+#if STAGES == 1
                 LOCAL_BARRIER(); /* what was there may be overwritten */
-                stage_queries(a, at, t, streamed_q, streamed_do, &here, workspace, statistics);
+                stage_queries(a, at, t, TILE_QUERIES(t), TILE_GRADIENTS(t), here, workspace,
+                              statistics[0]);
 #if HAS_DROPOUT
                 draw_kept(a, at, dropout_head(at, t.b, t.h), t.i0, t.j0, BLOCK_STREAMED,
                           BLOCK_OWNED, kept);
 #endif
+#endif
                 copies_wait();
                 LOCAL_BARRIER(); /* all rows are complete */
-                multiply_both(&here, p, ds HELD_ARG FRAGMENT_ARG);
+                const struct tile next =
+                    queries_from(t, next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end), end);
+#if STAGES > 1
+                if (next.i0 < end)
+                    stage_queries(a, at, next, TILE_QUERIES(next), TILE_GRADIENTS(next),
+                                  place_of_stage(here, tiles, 1 - number), workspace,
+                                  statistics[1 - number]);
+#endif
+                multiply_both(&here, p, ds FRAGMENT_ARG);
                 weigh(true, false, hides_some(a, t, BLOCK_STREAMED, BLOCK_OWNED), a, at, t,
-                      here.first_row, 0, statistics, p, ds, slope_sums, bias_sums,
+                      here.first_row, 0, statistics[number], p, ds, slope_sums, bias_sums,
                       lane SCORE_OPERANDS_ARG KEPT_ARG);
                 RESTAGE_BARRIER(again); /* streamed rows may be overwritten */
                 if (RESTAGES(again)) {
-                    stage_values(streamed_q, again, here.qk, &streamed_nonfinite);
-                    stage_values(streamed_do, again, here.v, &streamed_nonfinite);
+                    stage_values(TILE_QUERIES(t), again, here.qk, &streamed_nonfinite);
+                    stage_values(TILE_GRADIENTS(t), again, here.v, &streamed_nonfinite);
+                    copies_wait();
                 }
                 RESTAGE_BARRIER(again); /* values are complete */
                 add_rows(here.v, DIM_V, here.dim_group, p, sums_v FRAGMENT_ARG);
                 add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_k FRAGMENT_ARG);
+                SUMS_COMPLETE(sums_v, DIM_V);
+                SUMS_COMPLETE(sums_k, DIM_QK);
+                t = next;
+                TURN();
             }
 #if HAS_DBIAS
             store_sums(bias_sums, t.keys, a.bias_stride[2] == 0 && a.bias_stride[3] != 0 ? rows : 0,
@@ -314,15 +367,15 @@ void backward_queries(PARAMETERS_backward_queries)
     __local float exchanges[SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS];
     __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
 #endif
-    const struct place here = find_place(tiles);
+    struct place here = find_place(tiles);
     const int lane = here.lane, first_row = here.first_row;
+    int number = 0; /* of the stage */
     struct tile t = owned_queries(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
 
     LEAVE_IF_BEYOND(t.i0, a.seq_q);
     const long begin = first_key_of_queries(a, t), end = end_key_of_queries(a, t);
     const int rows = min(a.seq_q - t.i0, (long)BLOCK_OWNED);
     float sums_q[DIM_SUMS(DIM_QK)];
-    HELD_ROWS;
     float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
     float2 statistics[LANE_QUERIES];
     bool again = false;
@@ -340,29 +393,48 @@ void backward_queries(PARAMETERS_backward_queries)
         CLEAR(sums_q);
         CLEAR(slope_sums);
         CLEAR(bias_sums);
-        for (t.j0 = next_keys(a, t, begin, begin, end); t.j0 < end;
-             t.j0 = next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end)) {
+        t = keys_from(t, next_keys(a, t, begin, begin, end), end);
+#if STAGES > 1
+        if (t.j0 < end) {
+            STAGE_STREAMED(TILE_KEYS(t), here.qk);
+            STAGE_STREAMED(TILE_VALUES(t), here.v);
+        }
+#endif
+        while (t.j0 < end) {
             float p[STREAMED_SUMS], ds[STREAMED_SUMS];
-            t.keys = min(end - t.j0, (long)BLOCK_STREAMED);
-            const struct matrix streamed_k = k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys);
-            const struct matrix streamed_v = v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys);
+#if STAGES == 1
             LOCAL_BARRIER(); /* what was there may be overwritten */
-            STAGE_STREAMED(streamed_k, here.qk);
-            STAGE_STREAMED(streamed_v, here.v);
+            STAGE_STREAMED(TILE_KEYS(t), here.qk);
+            STAGE_STREAMED(TILE_VALUES(t), here.v);
 #if HAS_DROPOUT
             draw_kept(a, at, dropout_head(at, t.b, t.h), t.i0, t.j0, BLOCK_OWNED, BLOCK_STREAMED,
                       kept);
 #endif
+#endif
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */
-            multiply_both(&here, p, ds HELD_ARG FRAGMENT_ARG);
+            const struct tile next =
+                keys_from(t, next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end), end);
+#if STAGES > 1
+            if (next.j0 < end) {
+                const struct place there = place_of_stage(here, tiles, 1 - number);
+                STAGE_STREAMED(TILE_KEYS(next), there.qk);
+                STAGE_STREAMED(TILE_VALUES(next), there.v);
+            }
+#endif
+            multiply_both(&here, p, ds FRAGMENT_ARG);
             weigh(false, false, hides_some(a, t, BLOCK_OWNED, BLOCK_STREAMED), a, at, t, first_row,
                   statistics, 0, p, ds, slope_sums, bias_sums, lane SCORE_OPERANDS_ARG KEPT_ARG);
             RESTAGE_BARRIER(again); /* streamed keys may be overwritten */
-            if (RESTAGES(again))
-                stage_values(streamed_k, again, here.qk, &streamed_nonfinite);
+            if (RESTAGES(again)) {
+                stage_values(TILE_KEYS(t), again, here.qk, &streamed_nonfinite);
+                copies_wait();
+            }
             RESTAGE_BARRIER(again); /* values are complete */
             add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_q FRAGMENT_ARG);
+            SUMS_COMPLETE(sums_q, DIM_QK);
+            t = next;
+            TURN();
         }
         if (!all_finite(sums_q, DIM_QK))
             atomic_or(&not_finite, 1);
@@ -433,7 +505,7 @@ void backward_bias(PARAMETERS_backward_bias)
 #endif
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */
-            multiply_both(&here, p, ds HELD_ARG FRAGMENT_ARG);
+            multiply_both(&here, p, ds FRAGMENT_ARG);
             weigh(false, true, true, a, at, t, first_row, statistics, 0, p, ds, unused, unused,
                   lane SCORE_OPERANDS_ARG KEPT_ARG);
             UNROLL

@@ -33,24 +33,29 @@
 /* Local memory, counted in elements. Streamed rows lie there in rows for the first product; for the second
  * one, where values are packed, in their place as such. */
 #define COLUMNS(dim) ROUND_UP(dim, FRAGMENT_DEPTH)
-#define OWNED_STRIDE(dim) (COLUMNS(dim) + ROW_PADDING)
+#define OWNED_STRIDE(dim) (COLUMNS(dim) + (HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
 #define STREAMED_COLUMNS(dim) (PACKED_VALUES ? COLUMNS(dim) : MAX(COLUMNS(dim), DIMS(dim)))
 #define STREAMED_STRIDE(dim) (STREAMED_COLUMNS(dim) + (HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
 #define STREAMED_ELEMENTS(dim)                                                                     \
     (BLOCK_STREAMED * (PACKED_VALUES ? MAX(STREAMED_STRIDE(dim), DIMS(dim)) : STREAMED_STRIDE(dim)))
 #if HAS_TILE_PRODUCTS
-/* Streamed tiles begin where the swizzle does. Owned rows of v, or of do, stay in registers, and pass through the
- * place of the others. */
+/* Tiles begin where the swizzle does. With two STAGES a tile of streamed rows arrives while one is multiplied. */
+#define STAGE_ELEMENTS (STREAMED_ELEMENTS(DIM_QK) + STREAMED_ELEMENTS(DIM_V))
 #define STREAMED_QK_AT 0
 #define STREAMED_V_AT STREAMED_ELEMENTS(DIM_QK)
-#define OWNED_QK_AT (STREAMED_V_AT + STREAMED_ELEMENTS(DIM_V))
-#define OWNED_V_AT OWNED_QK_AT
-#define LOCAL_ELEMENTS (OWNED_QK_AT + BLOCK_OWNED * MAX(OWNED_STRIDE(DIM_QK), OWNED_STRIDE(DIM_V)))
+#define OWNED_QK_AT (STAGES * STAGE_ELEMENTS)
+#define OWNED_V_AT (OWNED_QK_AT + BLOCK_OWNED * OWNED_STRIDE(DIM_QK))
+#define LOCAL_ELEMENTS (OWNED_V_AT + BLOCK_OWNED * OWNED_STRIDE(DIM_V))
 #define TILES_ATTRIBUTE __attribute__((aligned(1024)))
 #if DIM_QK % 64 || DIM_V % 64 || BLOCK_STREAMED % 32 || DIM_GROUPS > 1
 #error "wgmma multiplies with tiles of whole blocks of 64 columns"
 #endif
+#if STAGES > 1 && (HAS_DROPOUT || BLOCK_STREAMED > THREADS)
+#error "what is kept is there for one tile, and a thread loads one query's statistics ahead"
+#endif
 #else
+#define STAGES 1
+#define STAGE_ELEMENTS 0
 #define OWNED_QK_AT 0
 #define OWNED_V_AT (BLOCK_OWNED * OWNED_STRIDE(DIM_QK))
 #define STREAMED_QK_AT (OWNED_V_AT + BLOCK_OWNED * OWNED_STRIDE(DIM_V))
@@ -70,9 +75,16 @@ static inline void copies_wait(void) {}
 #define STAGE_ROWS(m, tile, stride, tile_rows, columns)                                            \
     fill_rows(tile, stride, tile_rows, columns, (m).p, (m).row_step, 0, (m).step, (m).rows,        \
               (m).dim, (m).width, (m).aligned, false)
-#define STAGE_OWNED(m, tile) STAGE_ROWS(m, tile, OWNED_STRIDE((m).dim), BLOCK_OWNED, COLUMNS((m).dim))
-#define STAGE_STREAMED(m, tile)                                                                    \
-    STAGE_ROWS(m, tile, STREAMED_STRIDE((m).dim), BLOCK_STREAMED, STREAMED_COLUMNS((m).dim))
+#define STAGE_OWNED(owned, tile)                                                                   \
+    do {                                                                                           \
+        const struct matrix m = owned;                                                             \
+        STAGE_ROWS(m, tile, OWNED_STRIDE(m.dim), BLOCK_OWNED, COLUMNS(m.dim));                     \
+    } while (0)
+#define STAGE_STREAMED(streamed, tile)                                                             \
+    do {                                                                                           \
+        const struct matrix m = streamed;                                                          \
+        STAGE_ROWS(m, tile, STREAMED_STRIDE(m.dim), BLOCK_STREAMED, STREAMED_COLUMNS(m.dim));      \
+    } while (0)
 
 /* Streamed rows as values of the second product, with 0 for Infs and NaNs if `finite`; sets *nonfinite if
  * there was one. */
@@ -101,28 +113,8 @@ INLINE void stage_values(const struct matrix m, const bool finite, __local ushor
             (sums)[x] = 0.0f;                                                                      \
     } while (0)
 
-/* A sub-group's owned rows of v or do where they stay in registers. */
-#if HAS_TILE_PRODUCTS
-#define HELD_PARAM , uint held[COLUMNS(DIM_V) / FRAGMENT_DEPTH][QUERY_WORDS]
-#define HELD_ARG , held
-#define HELD_ROWS uint held[COLUMNS(DIM_V) / FRAGMENT_DEPTH][QUERY_WORDS]
-#else
-#define HELD_PARAM
-#define HELD_ARG
-#define HELD_ROWS
-#endif
-
 #if HAS_TILE_PRODUCTS
 #include "mma/warpgroup_tile.h"
-
-/* The operands of a sub-group's owned rows, from `owned` on, of dim elements each. */
-INLINE void load_owned(const __local ushort *owned, const int dim, uint words[][QUERY_WORDS],
-                       const int lane)
-{
-    UNROLL
-    for (int d = 0; d < COLUMNS(dim); d += FRAGMENT_DEPTH)
-        load_query(words[d / FRAGMENT_DEPTH], owned + d, OWNED_STRIDE(dim), lane);
-}
 #else
 /* The products of the sub-group's owned rows, from `owned` on, with streamed ones, of dim elements each. */
 INLINE void multiply_rows(const __local ushort *owned, const __local ushort *streamed,
@@ -276,7 +268,8 @@ INLINE void add_tiles(const __local ushort *tile, const int dim, const int slab,
         multiply_add(sums + m * FRAGMENT_SUMS, weight_words, words + m * OTHER_WORDS FRAGMENT_ARG);
 }
 
-/* sums += weights, rounded to elements, times streamed rows of dim elements, in this sub-group's dims. */
+/* sums += weights, rounded to elements, times streamed rows of dim elements, in this sub-group's dims; complete behind
+ * SUMS_COMPLETE(). */
 INLINE void add_rows(const __local ushort *tile, const int dim, const int dim_group,
                      float weights[STREAMED_SUMS], float *sums FRAGMENT_PARAM)
 {
@@ -288,7 +281,7 @@ INLINE void add_rows(const __local ushort *tile, const int dim, const int dim_gr
     UNROLL
     for (int slab = 0; slab < STREAMED_SLABS; slab++)
         take_weights(words[slab], weights, slab FRAGMENT_ARG);
-    add_rows_of_tile(words, 1, BLOCK_STREAMED, tile, dim, sums FRAGMENT_ARG);
+    begin_sums_of_tile(words, 1, BLOCK_STREAMED, tile, dim, sums FRAGMENT_ARG);
 #else
     UNROLL
     for (int slab = 0; slab < STREAMED_SLABS; slab++) {
@@ -303,6 +296,16 @@ INLINE void add_rows(const __local ushort *tile, const int dim, const int dim_gr
     }
 #endif
 }
+
+#if HAS_TILE_PRODUCTS
+#define SUMS_COMPLETE(sums, dim)                                                                   \
+    do {                                                                                           \
+        PRODUCTS_WAIT(0);                                                                          \
+        SUMS_HERE(sums, DIM_SUMS(dim));                                                            \
+    } while (0)
+#else
+#define SUMS_COMPLETE(sums, dim)
+#endif
 
 /* ---- results --------------------------------------------------------------------------------- */
 

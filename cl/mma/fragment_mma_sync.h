@@ -152,11 +152,25 @@ static inline void copy_chunk(__local ushort *to, const __global void *from, con
                    : "memory");
 }
 
+/* ... two floats, of which each has an address of its own. */
+static inline void copy_pair(__local float2 *to, const __global float *from)
+{
+    __asm volatile("cp.async.ca.shared.global [%0], [%1], 4; cp.async.ca.shared.global [%0 + 4], [%1 + 4], 4;"
+                   :
+                   : "r"(shared_address(to)), "l"(from)
+                   : "memory");
+}
+
 static inline void copies_wait(void) { __asm volatile("cp.async.wait_all;" : : : "memory"); }
 #else
 static inline void copy_chunk(__local ushort *to, const __global void *from, const bool inside)
 {
     *(__local uint4 *)to = inside ? *(const __global uint4 *)from : (uint4)0;
+}
+
+static inline void copy_pair(__local float2 *to, const __global float *from)
+{
+    *to = vload2(0, from);
 }
 
 static inline void copies_wait(void) {}

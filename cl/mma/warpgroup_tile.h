@@ -100,16 +100,19 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
 /* ... with the rows' operands in local memory, along their columns. */
 INLINE void multiply_tiles(float *sums, const int others, const __local ushort *rows,
                            const ulong row_descriptor, const __local ushort *tile,
-                           const ulong descriptor, const bool rows_are_terms FRAGMENT_PARAM)
+                           const ulong descriptor, const bool rows_are_terms,
+                           const bool accumulate FRAGMENT_PARAM)
 {
     for (int x = 0; x < others / 2; x++) {
+        float sum = accumulate ? sums[x] : 0.0f;
         const int row = THIS_THREAD / FRAGMENT_LANES % 4 * FRAGMENT_QUERIES +
                         lane_query(lane, SUM_QUERY(x % FRAGMENT_SUMS));
         const int n = x / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(lane, x % FRAGMENT_SUMS);
         for (int k = 0; k < FRAGMENT_DEPTH; k++)
-            sums[x] = fma(element_value(rows[descriptor_byte(row_descriptor, false, k, row) / 2]),
-                          element_value(tile[descriptor_byte(descriptor, rows_are_terms, k, n) / 2]),
-                          sums[x]);
+            sum = fma(element_value(rows[descriptor_byte(row_descriptor, false, k, row) / 2]),
+                      element_value(tile[descriptor_byte(descriptor, rows_are_terms, k, n) / 2]),
+                      sum);
+        sums[x] = sum;
     }
 }
 #else
@@ -139,13 +142,14 @@ INLINE void multiply_tiles(float *sums, const int others, const __local ushort *
                    : "r"(query[0]), "r"(query[1]), "r"(query[2]), "r"(query[3]), "l"(descriptor),  \
                      "r"((int)accumulate)                                                          \
                    : "memory")
-/* sums += rows of one tile times another's. */
-#define WGMMA_TILES(others, names, row_operand, operand, rows_are_terms, sums_of)                  \
-    __asm volatile(SM_90A "wgmma.mma_async.sync.aligned.m64n" #others "k16.f32." MMA_SYNC_TYPE     \
+/* ... rows of one tile times another's. */
+#define WGMMA_TILES(others, names, row_operand, operand, accumulates, rows_are_terms, sums_of)     \
+    __asm volatile(SM_90A "{.reg .pred adds; setp.ne.b32 adds, " accumulates                       \
+                          ", 0; wgmma.mma_async.sync.aligned.m64n" #others "k16.f32." MMA_SYNC_TYPE \
                           "." MMA_SYNC_TYPE " {" names "}, " row_operand ", " operand              \
-                          ", 1, 1, 1, 0, " rows_are_terms ";"                                      \
+                          ", adds, 1, 1, 0, " rows_are_terms ";}"                                  \
                    : sums_of                                                                       \
-                   : "l"(row_descriptor), "l"(descriptor)                                          \
+                   : "l"(row_descriptor), "l"(descriptor), "r"((int)accumulate)                    \
                    : "memory")
 /* Commas come with their expansion: NVIDIA's compiler refuses variadic macros. */
 #define SUMS_32 SIXTEEN(sums, 0)
@@ -162,15 +166,19 @@ INLINE void multiply_tiles(float *sums, const int others, const __local ushort *
 #define NAMES_OF_128 NAMES_0 NAMES_1 NAMES_2 NAMES_3
 #define SUMS_256                                                                                   \
     SUMS_128, SIXTEEN(sums, 64), SIXTEEN(sums, 80), SIXTEEN(sums, 96), SIXTEEN(sums, 112)
-#define WGMMA_TILES_64(terms) WGMMA_TILES(64, NAMES_0 NAMES_1, "%32", "%33", terms, SUMS_64)
-#define WGMMA_TILES_128(terms) WGMMA_TILES(128, NAMES_OF_128, "%64", "%65", terms, SUMS_128)
+#define WGMMA_TILES_32(terms) WGMMA_TILES(32, NAMES_0, "%16", "%17", "%18", terms, SUMS_32)
+#define WGMMA_TILES_64(terms) WGMMA_TILES(64, NAMES_0 NAMES_1, "%32", "%33", "%34", terms, SUMS_64)
+#define WGMMA_TILES_128(terms)                                                                     \
+    WGMMA_TILES(128, NAMES_OF_128, "%64", "%65", "%66", terms, SUMS_128)
 #define WGMMA_TILES_256(terms)                                                                     \
-    WGMMA_TILES(256, NAMES_OF_128 NAMES_4 NAMES_5 NAMES_6 NAMES_7, "%128", "%129", terms, SUMS_256)
+    WGMMA_TILES(256, NAMES_OF_128 NAMES_4 NAMES_5 NAMES_6 NAMES_7, "%128", "%129", "%130", terms,  \
+                SUMS_256)
 
-/* sums += products of the warpgroup's 64 rows and `others` rows or columns, 64, 128 or 256, of another tile. */
+/* sums (+)= products of the warpgroup's 64 rows and `others` rows or columns, 32, 64, 128 or 256, of another tile. */
 INLINE void multiply_tiles(float *sums, const int others, const __local ushort *rows,
                            const ulong row_descriptor, const __local ushort *tile,
-                           const ulong descriptor, const bool rows_are_terms FRAGMENT_PARAM)
+                           const ulong descriptor, const bool rows_are_terms,
+                           const bool accumulate FRAGMENT_PARAM)
 {
     if (others == 256 && rows_are_terms)
         WGMMA_TILES_256("1");
@@ -180,10 +188,12 @@ INLINE void multiply_tiles(float *sums, const int others, const __local ushort *
         WGMMA_TILES_128("1");
     else if (others == 128)
         WGMMA_TILES_128("0");
-    else if (rows_are_terms)
+    else if (others == 64 && rows_are_terms)
         WGMMA_TILES_64("1");
-    else
+    else if (others == 64)
         WGMMA_TILES_64("0");
+    else
+        WGMMA_TILES_32("0");
 }
 
 /* sums of the warpgroup's 64 queries and `others` keys or dims: 32, 64 or 128. */
@@ -259,21 +269,38 @@ INLINE void add_rows_of_tile(uint operands[][QUERY_WORDS], const int parts, cons
     SUMS_HERE(sums, dims / 2);
 }
 
-/* sums += 64 rows of a tile of all_rows, from `first` on, of 64 columns, times a tile of `others` rows, along their columns, or
- * of 64 rows that are terms and as many columns. Under way until PRODUCTS_WAIT(). */
-INLINE void add_tile_products(const __local ushort *rows, const int first, const int all_rows,
-                              const __local ushort *tile, const int others,
-                              const bool rows_are_terms, float *sums FRAGMENT_PARAM)
+/* sums = 64 rows of a tile of all_rows, from `first` on, times a tile of `others` rows, along the columns of both; or += if
+ * `adds`. Under way until PRODUCTS_WAIT(). */
+INLINE void begin_tile_products(const __local ushort *rows, const int first, const int all_rows,
+                                const int columns, const __local ushort *tile, const int others,
+                                const bool adds, float *sums FRAGMENT_PARAM)
 {
     SUMS_HERE(sums, others / 2);
     PRODUCTS_BEGIN();
     UNROLL
-    for (int depth = 0; depth < 64; depth += FRAGMENT_DEPTH)
+    for (int column = 0; column < columns; column += FRAGMENT_DEPTH)
         multiply_tiles(sums, others, rows,
-                       tile_descriptor(rows, all_rows, first * 128 + depth * 2), tile,
-                       tile_descriptor(tile, rows_are_terms ? 64 : others,
-                                       rows_are_terms ? depth * 128 : depth * 2),
-                       rows_are_terms FRAGMENT_ARG);
+                       tile_descriptor(rows, all_rows,
+                                       (column / 64 * all_rows + first) * 128 + column % 64 * 2),
+                       tile,
+                       tile_descriptor(tile, others, column / 64 * others * 128 + column % 64 * 2),
+                       false, adds || column > 0 FRAGMENT_ARG);
+    PRODUCTS_UNDER_WAY();
+}
+
+/* sums += 64 rows of a tile of all_rows x tile_rows, from `first` on, times a tile of tile_rows x columns. Under way likewise. */
+INLINE void begin_tile_sums(const __local ushort *rows, const int first, const int all_rows,
+                            const int tile_rows, const __local ushort *tile, const int columns,
+                            float *sums FRAGMENT_PARAM)
+{
+    SUMS_HERE(sums, columns / 2);
+    PRODUCTS_BEGIN();
+    UNROLL
+    for (int row = 0; row < tile_rows; row += FRAGMENT_DEPTH)
+        multiply_tiles(sums, columns, rows,
+                       tile_descriptor(rows, all_rows,
+                                       (row / 64 * all_rows + first) * 128 + row % 64 * 2),
+                       tile, tile_descriptor(tile, tile_rows, row * 128), true, true FRAGMENT_ARG);
     PRODUCTS_UNDER_WAY();
 }
 

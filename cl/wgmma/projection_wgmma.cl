@@ -190,8 +190,12 @@ void projection_wgmma(PARAMETERS_projection_wgmma)
             COPY_STAGE((now + AHEAD) % STAGES);
             copies_begin();
         }
-        add_tile_products(x_tile, first_row / 64 * 64, BLOCK_M, x_tile + BLOCK_M * BLOCK_K, BLOCK_N,
-                          UNIT_W_COLUMN, sums[0] FRAGMENT_ARG);
+        if (UNIT_W_COLUMN)
+            begin_tile_sums(x_tile, first_row / 64 * 64, BLOCK_M, BLOCK_K, x_tile + BLOCK_M * BLOCK_K,
+                            BLOCK_N, sums[0] FRAGMENT_ARG);
+        else
+            begin_tile_products(x_tile, first_row / 64 * 64, BLOCK_M, BLOCK_K,
+                                x_tile + BLOCK_M * BLOCK_K, BLOCK_N, true, sums[0] FRAGMENT_ARG);
         PRODUCTS_WAIT_ONE_STAGE();
         now = now + 1 == STAGES ? 0 : now + 1;
     }

@@ -20,17 +20,17 @@ enum { MOST_SHAPES = 4 };
 static const struct wgmma_case {
     const char *tunables, *options, *shapes[MOST_SHAPES];
 } cases[] = {
-    {"BLOCK_STREAMED=32",
+    {"BLOCK_STREAMED=32 STAGES=1",
      "f16 d64/128 causal=br klen qlen sinks dsinks",
      {"b2 h4/2 q70 k90", "q1 k1", "h2/1 q64 k33"}},
-    {"BLOCK_STREAMED=64",
+    {"BLOCK_STREAMED=64 STAGES=2",
      "bf16 d128/64 window=9,30 softcap=4 q=bshd k=bshd do=bshd dk=bshd",
      {"b2 h4/2 q130 k90", "q40 k3", "q3 k140"}},
-    {"BLOCK_STREAMED=32",
+    {"BLOCK_STREAMED=32 STAGES=1",
      "bf16 d64 mask=bqk bias=f16:hqk dropout=0.2 alibi dslopes",
      {"b2 h2 q70 k150", "q17 k128"}},
-    {"BLOCK_STREAMED=32", "bf16 d128 totalq=260 totalkv=300", {"b2 h4/2 q70 k90"}},
-    {"BLOCK_STREAMED=64", "f16 d64 blocks=16x16:20", {"b2 h4/2 q70 k90"}},
+    {"BLOCK_STREAMED=128 STAGES=2", "bf16 d128 totalq=260 totalkv=300", {"b2 h4/2 q70 k90"}},
+    {"BLOCK_STREAMED=64 STAGES=2", "f16 d64 blocks=16x16:20", {"b2 h4/2 q70 k90"}},
 };
 
 static struct trial make(const struct wgmma_case *c, const char *shape)

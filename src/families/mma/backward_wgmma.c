@@ -18,7 +18,7 @@ extern const char ca_source_backward_wgmma[];
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-enum { SUB_GROUP = 32, ROWS = 16, WARPGROUP = 4 };
+enum { SUB_GROUP = 32, ROWS = 16, WARPGROUP = 4, LEAST_STREAMED = 32 };
 
 static size_t work_items(const size_t *values)
 {
@@ -30,20 +30,16 @@ static size_t block_owned(const size_t *values)
     return ROWS * values[SUB_GROUPS_INDEX];
 }
 
-/* What a work-item keeps in registers: sums of so many dims, operands of owned rows, and two products, of which the
- * second is made when the operands of k, or of q, are no longer needed. */
-static size_t words(const clattn_problem *p, size_t dims, const size_t *values)
+/* What a work-item keeps in registers: sums of so many dims, and two products. */
+static size_t words(size_t dims, const size_t *values)
 {
-    const size_t held = ROWS * p->dim_v / 2 / SUB_GROUP, loaded = ROWS * p->dim_qk / 2 / SUB_GROUP;
-    const size_t product = ROWS * values[BLOCK_STREAMED_INDEX] / SUB_GROUP;
-
-    return ROWS * dims / SUB_GROUP + held + product + ca_larger(loaded, product);
+    return ROWS * (dims + 2 * values[BLOCK_STREAMED_INDEX]) / SUB_GROUP;
 }
 
 /* Of backward_keys, which has the sums of dk and dv. */
 static size_t register_words(const clattn_problem *p, const size_t *values)
 {
-    return words(p, p->dim_qk + p->dim_v, values);
+    return words(p->dim_qk + p->dim_v, values);
 }
 
 /* By which programs ptxas spilled: besides those, addresses; places in a mask and a bias, one for each pair; and what
@@ -57,7 +53,7 @@ static int spills(const clattn_problem *p, const size_t *values)
     const size_t more = pairs * (2 * product + 16) + scores * 16 + places * 32 + addresses;
 
     return register_words(p, values) + more > ca_wgmma_registers(work_items(values), 1) ||
-           words(p, p->dim_qk, values) + more >
+           words(p->dim_qk, values) + more >
                ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
 }
 
@@ -66,13 +62,12 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = ca_fragment_of(CA_MMA_SYNC);
     const size_t owned = block_owned(values), streamed = values[BLOCK_STREAMED_INDEX];
-    const size_t padding = 8, swizzle_bytes = 1024;
-    const size_t elements =
-        streamed * (p->dim_qk + p->dim_v) + owned * (ca_larger(p->dim_qk, p->dim_v) + padding);
+    const size_t swizzle_bytes = 1024, stages = values[STAGES_INDEX];
+    const size_t elements = (stages * streamed + owned) * (p->dim_qk + p->dim_v);
     const size_t exchanged = (f->queries + f->others) * f->depth;
 
     /* Four ints more than there are: compilers align what lies beside the tiles. */
-    return elements * sizeof(cl_ushort) + swizzle_bytes + streamed * sizeof(cl_float2) +
+    return elements * sizeof(cl_ushort) + swizzle_bytes + stages * streamed * sizeof(cl_float2) +
            6 * sizeof(cl_int) + (p->dropout > 0.0f ? owned * (streamed / 4) : 0) +
            (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
 }
@@ -89,8 +84,14 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[EMULATE_INDEX] = !ca_has_wgmma(dev);
     if (values[EMULATE_INDEX])
         values[EXP_INDEX] = 2;
+    if (p->dropout > 0.0f)
+        values[STAGES_INDEX] = 1;
     while (reject(p, dev, values) && values[RESIDENT_GROUPS_INDEX] > 1)
         values[RESIDENT_GROUPS_INDEX]--;
+    while (reject(p, dev, values) && values[BLOCK_STREAMED_INDEX] > LEAST_STREAMED)
+        values[BLOCK_STREAMED_INDEX] /= 2;
+    if (reject(p, dev, values))
+        values[STAGES_INDEX] = 1;
 }
 
 static int takes_dim(size_t dim)
