@@ -88,9 +88,9 @@ INLINE struct place find_place(__local uint4 *tiles)
         }                                                                                          \
     } while (0)
 
-/* The products of the sub-group's owned rows with the streamed ones. */
-INLINE void multiply_both(const struct place *here, float s[STREAMED_SUMS],
-                          float dp[STREAMED_SUMS] FRAGMENT_PARAM)
+/* The products of the sub-group's owned rows with the streamed ones; complete behind FINISH_BOTH(). */
+INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS],
+                       float dp[STREAMED_SUMS] FRAGMENT_PARAM)
 {
 #if HAS_TILE_PRODUCTS
     const int first = here->first_row / 64 * 64; /* of the warpgroup */
@@ -99,9 +99,6 @@ INLINE void multiply_both(const struct place *here, float s[STREAMED_SUMS],
                         s FRAGMENT_ARG);
     begin_tile_products(here->owned_v, first, BLOCK_OWNED, DIM_V, here->v, BLOCK_STREAMED, false,
                         dp FRAGMENT_ARG);
-    PRODUCTS_WAIT(0);
-    SUMS_HERE(s, STREAMED_SUMS);
-    SUMS_HERE(dp, STREAMED_SUMS);
 #else
     multiply_rows(here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), here->qk, DIM_QK,
                   s FRAGMENT_ARG);
@@ -109,6 +106,16 @@ INLINE void multiply_both(const struct place *here, float s[STREAMED_SUMS],
                   dp FRAGMENT_ARG);
 #endif
 }
+#if HAS_TILE_PRODUCTS
+#define FINISH_BOTH(s, dp)                                                                         \
+    do {                                                                                           \
+        PRODUCTS_WAIT(0);                                                                          \
+        SUMS_HERE(s, STREAMED_SUMS);                                                               \
+        SUMS_HERE(dp, STREAMED_SUMS);                                                              \
+    } while (0)
+#else
+#define FINISH_BOTH(s, dp)
+#endif
 
 /* To the number-th place of streamed rows. */
 INLINE struct place place_of_stage(struct place here, __local uint4 *tiles, const int number)
@@ -277,6 +284,7 @@ void backward_keys(PARAMETERS_backward_keys)
 #endif
                 copies_wait();
                 LOCAL_BARRIER(); /* all rows are complete */
+                begin_both(&here, p, ds FRAGMENT_ARG);
                 const struct tile next =
                     queries_from(t, next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
@@ -285,7 +293,7 @@ void backward_keys(PARAMETERS_backward_keys)
                                   place_of_stage(here, tiles, 1 - number), workspace,
                                   statistics[1 - number]);
 #endif
-                multiply_both(&here, p, ds FRAGMENT_ARG);
+                FINISH_BOTH(p, ds);
                 weigh(true, false, hides_some(a, t, BLOCK_STREAMED, BLOCK_OWNED), a, at, t,
                       here.first_row, 0, statistics[number], p, ds, slope_sums, bias_sums,
                       lane SCORE_OPERANDS_ARG KEPT_ARG);
@@ -413,6 +421,7 @@ void backward_queries(PARAMETERS_backward_queries)
 #endif
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */
+            begin_both(&here, p, ds FRAGMENT_ARG);
             const struct tile next =
                 keys_from(t, next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
@@ -422,7 +431,7 @@ void backward_queries(PARAMETERS_backward_queries)
                 STAGE_STREAMED(TILE_VALUES(next), there.v);
             }
 #endif
-            multiply_both(&here, p, ds FRAGMENT_ARG);
+            FINISH_BOTH(p, ds);
             weigh(false, false, hides_some(a, t, BLOCK_OWNED, BLOCK_STREAMED), a, at, t, first_row,
                   statistics, 0, p, ds, slope_sums, bias_sums, lane SCORE_OPERANDS_ARG KEPT_ARG);
             RESTAGE_BARRIER(again); /* streamed keys may be overwritten */
@@ -505,7 +514,8 @@ void backward_bias(PARAMETERS_backward_bias)
 #endif
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */
-            multiply_both(&here, p, ds FRAGMENT_ARG);
+            begin_both(&here, p, ds FRAGMENT_ARG);
+            FINISH_BOTH(p, ds);
             weigh(false, true, true, a, at, t, first_row, statistics, 0, p, ds, unused, unused,
                   lane SCORE_OPERANDS_ARG KEPT_ARG);
             UNROLL

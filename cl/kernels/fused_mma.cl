@@ -354,6 +354,9 @@ void fused_mma(PARAMETERS_fused_mma)
 
             copies_wait();
             LOCAL_BARRIER(); /* what was copied is complete, what was read may be overwritten */
+#if HAS_TILE_PRODUCTS /* which go on while copies are asked for */
+            begin_qk(K_TILE(number), q_words, s FRAGMENT_ARG);
+#endif
 #if STAGES > 1
             next = find_keys(a, at, block, after_keys(keys) PAGES_ARG);
             if (next.j0 < block.end) {
@@ -370,9 +373,12 @@ void fused_mma(PARAMETERS_fused_mma)
 #endif
 #endif
             /* scores */
-            if (!HAS_TILE_PRODUCTS) /* which do not read them */
-                clear_products(s);
+#if HAS_TILE_PRODUCTS
+            FINISH_QK(q_words, s, 0);
+#else
+            clear_products(s);
             multiply_qk(q_rows, K_TILE(number), k_factors, q_words, s FRAGMENT_ARG);
+#endif
 #if STAGES == 1
 #if HAS_DROPOUT
             draw_kept(a, at, dropout_head(at, block.b, block.h), block.i0, keys.j0, BLOCK_M, BLOCK_N,

@@ -32,25 +32,22 @@ INLINE void attend(SHAPE_PARAMS, const struct query_block block, const struct ta
     STAGE_VALUES(keys, 0, finite, v_nonfinite);
     if (next.j0 < block.end)
         STAGE_KEYS(next, 1);
-    multiply_qk(q_tile, K_TILE(0), 0, q_words, s FRAGMENT_ARG);
+    begin_qk(K_TILE(0), q_words, s FRAGMENT_ARG);
+    FINISH_QK(q_words, s, 0);
     weigh_tile(a, at, &block, &keys, first_row, s, row_max, row_sum, seen,
                out SCORE_OPERANDS_ARG KEPT_ARG FRAGMENT_ARG);
     round_weights(weights, 0, s FRAGMENT_ARG);
     for (; next.j0 < block.end; number = 1 - number) {
-        const struct keys after = find_keys(a, at, block, after_keys(next) PAGES_ARG);
-
         copies_wait();
         LOCAL_BARRIER(); /* V and the next K are complete, those before may be overwritten */
+        begin_qk(K_TILE(1 - number), q_words, s FRAGMENT_ARG);
+        begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(number), DIMS,
+                           out[0] FRAGMENT_ARG);
+        const struct keys after = find_keys(a, at, block, after_keys(next) PAGES_ARG);
         if (after.j0 < block.end)
             STAGE_KEYS(after, number);
         STAGE_VALUES(next, 1 - number, finite, v_nonfinite);
-        begin_rows_of_tile(q_words[0], PART_COLUMNS, K_TILE(1 - number), BLOCK_N, false,
-                           s[0] FRAGMENT_ARG);
-        begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(number), DIMS,
-                           out[0] FRAGMENT_ARG);
-        PRODUCTS_WAIT(1);
-        SUMS_HERE(s[0], KEY_SUMS);
-        KEEP_OPERANDS(q_words[0], PART_DEPTHS);
+        FINISH_QK(q_words, s, 1);
         weigh_tile(a, at, &block, &next, first_row, s, row_max, row_sum, seen,
                    out SCORE_OPERANDS_ARG KEPT_ARG FRAGMENT_ARG);
         round_weights(weights, 0, s FRAGMENT_ARG);

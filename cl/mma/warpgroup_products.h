@@ -8,14 +8,20 @@
 #error "wgmma multiplies with tiles of whole blocks of 64 columns"
 #endif
 
-/* s = q k^T, with Q in registers. */
-INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
-                        const __local float *k_factors,
-                        uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
-                        float s[M_FRAGMENTS][KEY_SUMS] FRAGMENT_PARAM)
+/* s = q k^T, with Q in registers: complete behind finish_qk(). */
+INLINE void begin_qk(const __local ushort *k_tile, uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
+                     float s[M_FRAGMENTS][KEY_SUMS] FRAGMENT_PARAM)
 {
-    multiply_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, false, s[0] FRAGMENT_ARG);
+    begin_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, false, s[0] FRAGMENT_ARG);
 }
+
+/* latest: the products that were begun later, and need not be complete. */
+#define FINISH_QK(q_words, s, latest)                                                              \
+    do {                                                                                           \
+        PRODUCTS_WAIT(latest);                                                                     \
+        SUMS_HERE((s)[0], KEY_SUMS);                                                               \
+        KEEP_OPERANDS((q_words)[0], PART_DEPTHS);                                                  \
+    } while (0)
 
 /* All weights of a tile, rounded. */
 #define TILE_WEIGHTS(weights) uint weights[PART_SLABS * WEIGHT_PARTS][QUERY_WORDS]

@@ -215,7 +215,7 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
 #endif
 
 /* sums = the rows' operands times a tile of `others` rows, along their columns; or += if `adds`. Under way until
- * PRODUCTS_WAIT(). */
+ * PRODUCTS_WAIT(). A loop whose operands do not change says KEEP_OPERANDS() behind that. */
 INLINE void begin_rows_of_tile(uint operands[][QUERY_WORDS], const int columns,
                                const __local ushort *tile, const int others, const bool adds,
                                float *sums FRAGMENT_PARAM)
@@ -228,16 +228,6 @@ INLINE void begin_rows_of_tile(uint operands[][QUERY_WORDS], const int columns,
                       tile_descriptor(tile, others, column / 64 * others * 128 + column % 64 * 2),
                       false, adds || column > 0 FRAGMENT_ARG);
     PRODUCTS_UNDER_WAY();
-}
-
-INLINE void multiply_rows_of_tile(uint operands[][QUERY_WORDS], const int columns,
-                                  const __local ushort *tile, const int others, const bool adds,
-                                  float *sums FRAGMENT_PARAM)
-{
-    begin_rows_of_tile(operands, columns, tile, others, adds, sums FRAGMENT_ARG);
-    PRODUCTS_WAIT(0);
-    SUMS_HERE(sums, others / 2);
-    KEEP_OPERANDS(operands, columns / FRAGMENT_DEPTH);
 }
 
 /* sums += operands of `parts` parts times so many rows of a tile of tile_rows x dims. Under way until PRODUCTS_WAIT(). */

@@ -186,16 +186,16 @@ void projection_wgmma(PARAMETERS_projection_wgmma)
         }
         COPIES_WAIT_BUT(AHEAD > 1 ? AHEAD - 1 : 0);
         LOCAL_BARRIER(); /* the stage is complete, the one before the last may be overwritten */
-        if (AHEAD > 0) {
-            COPY_STAGE((now + AHEAD) % STAGES);
-            copies_begin();
-        }
         if (UNIT_W_COLUMN)
             begin_tile_sums(x_tile, first_row / 64 * 64, BLOCK_M, BLOCK_K, x_tile + BLOCK_M * BLOCK_K,
                             BLOCK_N, sums[0] FRAGMENT_ARG);
         else
             begin_tile_products(x_tile, first_row / 64 * 64, BLOCK_M, BLOCK_K,
                                 x_tile + BLOCK_M * BLOCK_K, BLOCK_N, true, sums[0] FRAGMENT_ARG);
+        if (AHEAD > 0) {
+            COPY_STAGE((now + AHEAD) % STAGES);
+            copies_begin();
+        }
         PRODUCTS_WAIT_ONE_STAGE();
         now = now + 1 == STAGES ? 0 : now + 1;
     }
