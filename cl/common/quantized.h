@@ -87,16 +87,27 @@ static inline float4 quantized4(const int cache, const __global uchar *row, cons
            (convert_float4(pair >> (uchar4)(n < 16 ? 0 : 4) & (uchar4)15) - 8.0f);
 }
 
-/* Likewise without their scale, and with half as many loads: a compiler for GPUs may load bytes one by one. */
+/* Where what is stored of value d of a block begins, for d a multiple of 4: two words for four values. */
+static inline const __global ushort *words_at(const int cache, const __global uchar *block,
+                                              const int d)
+{
+    return (const __global ushort *)(block + 2 + (cache == CACHE_Q8_0 ? d & 31 : d & 15));
+}
+
+/* Values d .. d + 3 of a block without their scale. */
+INLINE float4 integers4_of_words(const int cache, const ushort2 words, const int d)
+{
+    if (cache == CACHE_Q8_0)
+        return convert_float4(as_char4(words));
+    return convert_float4(as_uchar4(words) >> (uchar4)((d & 16) / 4) & (uchar4)15) - 8.0f;
+}
+
+/* Likewise; half as many loads as of bytes, which a compiler for GPUs may load one by one. */
 INLINE float4 integers4_by_words(const int cache, const __global uchar *block, const int d)
 {
-    const __global ushort *p =
-        (const __global ushort *)(block + 2 + (cache == CACHE_Q8_0 ? d & 31 : d & 15));
-    const ushort2 bytes = (ushort2)(p[0], p[1]);
+    const __global ushort *p = words_at(cache, block, d);
 
-    if (cache == CACHE_Q8_0)
-        return convert_float4(as_char4(bytes));
-    return convert_float4(as_uchar4(bytes) >> (uchar4)((d & 16) / 4) & (uchar4)15) - 8.0f;
+    return integers4_of_words(cache, (ushort2)(p[0], p[1]), d);
 }
 
 INLINE float4 quantized4_by_words(const int cache, const __global uchar *row, const int d)

@@ -231,20 +231,19 @@ static inline uint exact_pair(const float x, const float y)
 #endif
 }
 
-/* Values d .. d + 3 of a quantized row, for d a multiple of 4, as elements; *factor: what these are still to
+/* Values d .. d + 3 of a block of this scale, for d a multiple of 4, as elements; *factor: what these are still to
  * be multiplied with, 0 of an Inf or NaN if `finite`. */
-INLINE ushort4 quantized_elements(const int cache, const __global uchar *row, const int d,
-                                  const bool finite, float *factor, int *nonfinite)
+INLINE ushort4 quantized_elements(const int cache, const float scale, const ushort2 words,
+                                  const int d, const bool finite, float *factor, int *nonfinite)
 {
-    const __global uchar *block = row + d / BLOCK_VALUES * BLOCK_BYTES(cache);
-    const float scale = block_scale(block);
+    const float4 integers = integers4_of_words(cache, words, d);
 #if DTYPE == DTYPE_F16
     const float power = clamp(as_float(as_uint(scale) & 0x7f800000u), 0x1p-24f, 0x1p8f);
-    const float4 x = integers4_by_words(cache, block, d) * power;
+    const float4 x = integers * power;
 
     *factor = scale * as_float((254u << 23) - as_uint(power));
 #else
-    const float4 x = integers4_by_words(cache, block, d);
+    const float4 x = integers;
 
     *factor = scale;
 #endif
@@ -255,29 +254,58 @@ INLINE ushort4 quantized_elements(const int cache, const __global uchar *row, co
     return as_ushort4((uint2)(exact_pair(x.x, x.y), exact_pair(x.z, x.w)));
 }
 
-/* As fill_rows() of a quantized matrix, whose rows need no step, width or alignment, and `factors`. */
+/* The block of value d of a row. */
+static inline const __global uchar *block_at(const int cache, const __global uchar *row, const int d)
+{
+    return row + d / BLOCK_VALUES * BLOCK_BYTES(cache);
+}
+
+/* As fill_rows() of a quantized matrix, whose rows need no step, width or alignment, and `factors`. A thread waits for what it
+ * loads of LOADS_AT_ONCE pieces together. */
+#define LOADS_AT_ONCE 4
 INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int stride,
                                const int tile_rows, const int columns, __local float *factors,
                                const __global uchar *matrix, const long row_step,
                                const __local long *places, const int rows, const int dim,
                                const bool finite)
 {
-    const int wide = ROW_PADDING, chunks = columns / wide;
+    const int wide = ROW_PADDING, chunks = columns / wide, all = tile_rows * chunks;
     int nonfinite = 0, first = get_local_id(0);
 
     INDEX_HERE(first);
-    for (int t = first; t < tile_rows * chunks; t += THREADS) {
-        const int row = t / chunks, column = t % chunks * wide;
-        const bool inside = row < rows && column < dim;
-        const __global uchar *p =
-            element_at(cache, DTYPE, matrix, ROW_PLACE(places, row, rows, row_step));
-        float factor = 0.0f;
-        for (int n = 0; n < wide; n += 4)
-            *(__local ushort4 *)(tile + row * stride + column + n) =
-                inside ? quantized_elements(cache, p, column + n, finite, &factor, &nonfinite)
-                       : (ushort4)0;
-        if (column % BLOCK_VALUES == 0)
-            factors[column / BLOCK_VALUES * tile_rows + row] = factor;
+    for (int t = first; t < all; t += LOADS_AT_ONCE * THREADS) {
+        float scales[LOADS_AT_ONCE];
+        ushort words[LOADS_AT_ONCE][ROW_PADDING / 2];
+        UNROLL
+        for (int n = 0; n < LOADS_AT_ONCE; n++) { /* what is not inside is not used */
+            const int here = min(t + n * THREADS, all - 1), row = here / chunks;
+            const int column = min(here % chunks * wide, dim - wide);
+            const __global uchar *const block = block_at(
+                cache, element_at(cache, DTYPE, matrix, ROW_PLACE(places, row, rows, row_step)),
+                column);
+            const __global ushort *const from = words_at(cache, block, column);
+            scales[n] = block_scale(block);
+            UNROLL
+            for (int w = 0; w < wide / 2; w++)
+                words[n][w] = from[w];
+        }
+        UNROLL
+        for (int n = 0; n < LOADS_AT_ONCE; n++) {
+            const int here = t + n * THREADS, row = here / chunks, column = here % chunks * wide;
+            const bool inside = row < rows && column < dim;
+            float factor = 0.0f;
+            if (here >= all)
+                break;
+            UNROLL
+            for (int w = 0; w < wide / 2; w += 2)
+                *(__local ushort4 *)(tile + row * stride + column + 2 * w) =
+                    inside ? quantized_elements(cache, scales[n],
+                                                (ushort2)(words[n][w], words[n][w + 1]),
+                                                column + 2 * w, finite, &factor, &nonfinite)
+                           : (ushort4)0;
+            if (column % BLOCK_VALUES == 0)
+                factors[column / BLOCK_VALUES * tile_rows + row] = factor;
+        }
     }
     return nonfinite;
 }
@@ -371,11 +399,15 @@ INLINE int fill_quantized_packed(const int cache, __local ushort *tile, const in
         UNROLL
         for (int n = 0; n < 4; n++) {
             const int key = packed_key(to, n);
-            const __global uchar *p =
-                element_at(cache, DTYPE, matrix, ROW_PLACE(places, key, rows, row_step));
+            const __global uchar *const block = block_at(
+                cache, element_at(cache, DTYPE, matrix, ROW_PLACE(places, key, rows, row_step)),
+                min(to.d, dim - 4));
+            const __global ushort *const from = words_at(cache, block, to.d);
+            const float scale = block_scale(block);
+            const ushort2 words = (ushort2)(from[0], from[1]);
             float factor = 0.0f;
             x[n] = key < rows && to.d < dim
-                       ? quantized_elements(cache, p, to.d, finite, &factor, &nonfinite)
+                       ? quantized_elements(cache, scale, words, to.d, finite, &factor, &nonfinite)
                        : (ushort4)0;
             if (to.d % BLOCK_VALUES == 0)
                 factors[to.d / BLOCK_VALUES * tile_rows + key] = factor;
