@@ -59,7 +59,7 @@
 
 /* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's, a warpgroup's
  * rows at a time. */
-#define STAGED_ROWS (HAS_TILE_PRODUCTS ? 4 * FRAGMENT_QUERIES : BLOCK_M)
+#define STAGED_ROWS (HAS_TILE_PRODUCTS && Q_RESIDENT ? 4 * FRAGMENT_QUERIES : BLOCK_M)
 #define K_AT (Q_RESIDENT ? 0 : BLOCK_M * ROW_STRIDE)
 #define V_AT (K_AT + BLOCK_N * K_STRIDE)
 #define STAGE_ELEMENTS (BLOCK_N * (K_STRIDE + V_STRIDE))
@@ -355,7 +355,7 @@ void fused_mma(PARAMETERS_fused_mma)
             copies_wait();
             LOCAL_BARRIER(); /* what was copied is complete, what was read may be overwritten */
 #if HAS_TILE_PRODUCTS /* which go on while copies are asked for */
-            begin_qk(K_TILE(number), q_words, s FRAGMENT_ARG);
+            begin_qk(q_tile, first_row, K_TILE(number), q_words, s FRAGMENT_ARG);
 #endif
 #if STAGES > 1
             next = find_keys(a, at, block, after_keys(keys) PAGES_ARG);

@@ -46,7 +46,7 @@
 #include "mma/fragment_dropout.h"
 #include "mma/fragment_tile.h"
 
-#define ROW_STRIDE (COLUMNS + ROW_PADDING)
+#define ROW_STRIDE (COLUMNS + (HAS_TILE_PRODUCTS && !Q_RESIDENT ? 0 : ROW_PADDING))
 #define K_STRIDE (PART_COLUMNS + (HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
 #define V_STRIDE (DIMS + (PACKED_VALUES || HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
 #define P_STRIDE (BLOCK_N + ROW_PADDING)

@@ -32,7 +32,7 @@ INLINE void attend(SHAPE_PARAMS, const struct query_block block, const struct ta
     STAGE_VALUES(keys, 0, finite, v_nonfinite);
     if (next.j0 < block.end)
         STAGE_KEYS(next, 1);
-    begin_qk(K_TILE(0), q_words, s FRAGMENT_ARG);
+    begin_qk(q_tile, first_row, K_TILE(0), q_words, s FRAGMENT_ARG);
     FINISH_QK(q_words, s, 0);
     weigh_tile(a, at, &block, &keys, first_row, s, row_max, row_sum, seen,
                out SCORE_OPERANDS_ARG KEPT_ARG FRAGMENT_ARG);
@@ -40,7 +40,7 @@ INLINE void attend(SHAPE_PARAMS, const struct query_block block, const struct ta
     for (; next.j0 < block.end; number = 1 - number) {
         copies_wait();
         LOCAL_BARRIER(); /* V and the next K are complete, those before may be overwritten */
-        begin_qk(K_TILE(1 - number), q_words, s FRAGMENT_ARG);
+        begin_qk(q_tile, first_row, K_TILE(1 - number), q_words, s FRAGMENT_ARG);
         begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(number), DIMS,
                            out[0] FRAGMENT_ARG);
         const struct keys after = find_keys(a, at, block, after_keys(next) PAGES_ARG);

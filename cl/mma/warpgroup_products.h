@@ -8,11 +8,18 @@
 #error "wgmma multiplies with tiles of whole blocks of 64 columns"
 #endif
 
-/* s = q k^T, with Q in registers: complete behind finish_qk(). */
-INLINE void begin_qk(const __local ushort *k_tile, uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
+/* s = q k^T, with the sub-group's rows of Q in registers if Q_RESIDENT, else in q_tile: complete behind FINISH_QK(). */
+INLINE void begin_qk(const __local ushort *q_tile, const int first_row,
+                     const __local ushort *k_tile,
+                     uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
                      float s[M_FRAGMENTS][KEY_SUMS] FRAGMENT_PARAM)
 {
+#if Q_RESIDENT
     begin_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, false, s[0] FRAGMENT_ARG);
+#else
+    begin_tile_products(q_tile, first_row / 64 * 64, BLOCK_M, PART_COLUMNS, k_tile, BLOCK_N, false,
+                        s[0] FRAGMENT_ARG);
+#endif
 }
 
 /* latest: the products that were begun later, and need not be complete. */
@@ -20,7 +27,7 @@ INLINE void begin_qk(const __local ushort *k_tile, uint q_words[HELD_DEPTHS][M_F
     do {                                                                                           \
         PRODUCTS_WAIT(latest);                                                                     \
         SUMS_HERE((s)[0], KEY_SUMS);                                                               \
-        KEEP_OPERANDS((q_words)[0], PART_DEPTHS);                                                  \
+        KEEP_OPERANDS((q_words)[0], Q_RESIDENT ? PART_DEPTHS : 0);                                 \
     } while (0)
 
 /* All weights of a tile, rounded. */

@@ -4,5 +4,4 @@
  * Tunables   src/families/tunables/fused_wgmma.def, all defined by the host; no fallbacks here. */
 #define INSTRUCTION 7
 #define M_FRAGMENTS 1
-#define Q_RESIDENT 1
 #include "kernels/fused_mma.cl"

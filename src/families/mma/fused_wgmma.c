@@ -27,10 +27,12 @@ static size_t block_m(const size_t *values)
     return QUERIES * values[SUB_GROUPS_INDEX];
 }
 
-/* What a work-item keeps in registers throughout: scores, outputs and queries. */
+/* What a work-item keeps in registers throughout: scores, outputs and, if resident, queries. */
 static size_t register_words(const clattn_problem *p, const size_t *values)
 {
-    return (QUERIES * (values[BLOCK_N_INDEX] + p->dim_v) + QUERIES * p->dim_qk / 2) / SUB_GROUP;
+    const size_t queries = values[Q_RESIDENT_INDEX] ? QUERIES * p->dim_qk / 2 : 0;
+
+    return (QUERIES * (values[BLOCK_N_INDEX] + p->dim_v) + queries) / SUB_GROUP;
 }
 
 /* What weighs on the registers, by which of 40 programs ptxas spilled: scores once more for what is read of each pair,
@@ -53,12 +55,13 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t rows = block_m(values), keys = values[BLOCK_N_INDEX], swizzle_bytes = 1024;
     const size_t kv = values[STAGES_INDEX] * keys * (p->dim_qk + p->dim_v);
-    const size_t q = WARPGROUP * QUERIES * (p->dim_qk + 8);
+    const int is_resident = values[Q_RESIDENT_INDEX] != 0; /* Q passes through K's and V's place */
+    const size_t q = is_resident ? WARPGROUP * QUERIES * (p->dim_qk + 8) : rows * p->dim_qk;
     const size_t exchanged =
         (QUERIES + ca_fragment_of(CA_MMA_SYNC)->others) * ca_fragment_of(CA_MMA_SYNC)->depth;
 
     /* Compilers align the tiles, and what lies beside them. */
-    return ca_larger(kv, q) * sizeof(cl_ushort) + swizzle_bytes +
+    return (is_resident ? ca_larger(kv, q) : kv + q) * sizeof(cl_ushort) + swizzle_bytes +
            ca_factor_bytes(p, p->dim_qk, keys, p->dim_v, keys) + (rows + 6) * sizeof(cl_int) +
            (p->page_size ? 4 * keys * sizeof(cl_long) : 0) +
            (p->dropout > 0.0f ? rows * (keys / 4) : 0) +
