@@ -103,6 +103,13 @@ size_t ca_wgmma_registers(size_t work_items, size_t groups)
     return ca_smaller(all / (work_items * groups) / 8 * 8, most);
 }
 
+int ca_wgmma_holds(size_t local_bytes, size_t groups)
+{
+    const size_t all = 228 << 10, systems = 1024; /* of each group */
+
+    return groups * (local_bytes + systems) <= all;
+}
+
 int ca_mma_one_stage(const clattn_problem *p)
 {
     return p->page_size || p->dropout > 0.0f || ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||

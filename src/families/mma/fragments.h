@@ -35,6 +35,9 @@ int ca_has_wgmma(const clattn_device_info *dev);
 /* The registers of a work-item of which so many, in so many groups, are resident on one of its multiprocessors. */
 size_t ca_wgmma_registers(size_t work_items, size_t groups);
 
+/* Whether its local memory holds so many groups of so many bytes each. */
+int ca_wgmma_holds(size_t local_bytes, size_t groups);
+
 /* Whether compilers were seen to spill registers of a work-item with so many scores, outputs and, where these
  * are held, words of queries. */
 int ca_fragment_spills(const struct ca_fragment *f, const clattn_problem *p, size_t scores,

@@ -99,10 +99,23 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return NULL;
 }
 
+/* What was fastest on an H100, first, of those for so many dims (bench/results/). Three groups of 64 queries overlap softmax of
+ * one with products of others; where they are too long for three, softmax overlaps within a group. */
+static const struct way {
+    size_t dims, keys, q_resident, stages, overlap, groups;
+} ways[] = {
+    {64, 128, 1, 2, 1, 2}, {64, 128, 1, 1, 0, 2}, {128, 64, 1, 2, 0, 3}, {256, 64, 1, 1, 0, 3},
+    {256, 64, 1, 1, 0, 2}, {256, 64, 0, 1, 0, 2}, {256, 64, 1, 1, 0, 1}, {256, 64, 0, 1, 0, 1},
+    {256, 32, 1, 1, 0, 2}, {256, 32, 1, 1, 0, 1}, {256, 32, 0, 1, 0, 1},
+};
+
 static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
 {
-    return (values[EMULATE_INDEX] || !spills(p, values)) &&
-           local_bytes(p, values) <= dev->local_memory_bytes;
+    const size_t local = local_bytes(p, values);
+
+    return !spills(p, values) && local <= dev->local_memory_bytes &&
+           ca_wgmma_holds(local, values[RESIDENT_GROUPS_INDEX]) &&
+           (values[STAGES_INDEX] == 1 || !ca_mma_one_stage(p));
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
@@ -111,17 +124,18 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     if (values[EMULATE_INDEX]) { /* speed does not matter, and tests have small problems */
         values[BLOCK_N_INDEX] = LEAST_KEYS;
         values[EXP_INDEX] = 2;
+        return;
     }
-    /* As many groups as the registers hold, so that softmax of one overlaps with products of others: on an H200 three
-     * of 64 queries have 1.34 times the rate of one of 128. Where both products are of 64 columns at a time the self-check
-     * found wrong results there (doc/gpus.md). */
-    const size_t is_alike = p->dim_v % (2 * BLOCK_COLUMNS) != 0;
-    if (is_alike && !values[EMULATE_INDEX])
-        values[BLOCK_N_INDEX] = 128;
-    while (!fits(p, dev, values) && values[RESIDENT_GROUPS_INDEX] > 1)
-        values[RESIDENT_GROUPS_INDEX]--;
-    while (!fits(p, dev, values) && values[BLOCK_N_INDEX] > LEAST_KEYS)
-        values[BLOCK_N_INDEX] = is_alike ? LEAST_KEYS : values[BLOCK_N_INDEX] / 2;
+    for (size_t n = 0; n < sizeof ways / sizeof *ways; n++) {
+        const struct way *const w = &ways[n];
+        values[BLOCK_N_INDEX] = w->keys;
+        values[Q_RESIDENT_INDEX] = w->q_resident;
+        values[STAGES_INDEX] = w->stages;
+        values[OVERLAP_INDEX] = w->overlap;
+        values[RESIDENT_GROUPS_INDEX] = w->groups;
+        if (p->dim_v <= w->dims && fits(p, dev, values))
+            return;
+    }
 }
 
 /* Never of itself where it would be emulated: that is for tests. Before fused_mma, whose mma.sync reaches some 60 % of the
