@@ -66,6 +66,40 @@ static inline float4 finite_or_0(const float4 x, int *nonfinite)
 #define ROW_PLACE(places, row, rows, row_step)                                                     \
     ((places) ? (places)[min((row), (rows) - 1)] : min((row), (rows) - 1) * (row_step))
 
+/* The pieces of a tile, of `all`, that a thread asks for before it waits for the first. On NVIDIA, where few groups
+ * of so many registers are resident, a wait for each was most of the time (doc/gpus.md); elsewhere more registers were spilled. */
+#if defined(__NV_CL_C_VERSION) || defined(__NVPTX__)
+#define LOADS_AT_ONCE 4
+#else
+#define LOADS_AT_ONCE 1
+#endif
+#define AT_ONCE(all)                                                                               \
+    ((all) > (LOADS_AT_ONCE - 1) * THREADS ? LOADS_AT_ONCE : ((all) + THREADS - 1) / THREADS)
+
+/* A piece of `width` elements from p on. */
+struct piece {
+    float4 low, high;
+};
+
+INLINE struct piece load_piece(const int dtype, const __global void *p, const int width,
+                               const bool aligned)
+{
+    struct piece x = {0.0f, 0.0f};
+
+    if (width == 1)
+        x.low.x = load1_of(dtype, p, 0);
+    else if (width == 4)
+        x.low = load4_of(dtype, p, aligned);
+#if LOAD_WIDTH == 8
+    else {
+        const float8 both = load8_of(dtype, p, aligned);
+        x.low = (float4)(both.s0, both.s1, both.s2, both.s3);
+        x.high = (float4)(both.s4, both.s5, both.s6, both.s7);
+    }
+#endif
+    return x;
+}
+
 /* Fills tile_rows x columns of a tile (stride in float4) with columns [first, first + columns) of
  * a matrix of rows x dim, and with 0 outside of it; rows >= 1. places: 0, or where each row is, counted
  * in elements from `matrix`. With `finite` Infs and NaNs become 0 too, and the result tells whether
@@ -76,36 +110,51 @@ load_tile(__local float4 *tile, const int stride, const int tile_rows, const int
           const __local long *places, const long step, const int rows, const int first, const int dim,
           const int width, const bool aligned, const bool finite)
 {
-    const int chunks = columns / width;
+    const int chunks = columns / width, all = tile_rows * chunks, at_once = AT_ONCE(all);
     int nonfinite = 0;
 
-    for (int t = get_local_id(0); t < tile_rows * chunks; t += THREADS) {
-        const int row = t / chunks, column = t % chunks * width;
-        const bool inside = row < rows && first + column < dim;
-        /* Clamped, not skipped: loads without branches can be in flight together. */
-        const __global void *p =
-            place_of(dtype, place_of(dtype, matrix, ROW_PLACE(places, row, rows, row_step)),
-                     min(first + column, dim - width) * step);
-        __local float4 *const to = tile + row * stride + column / 4;
-        if (width == 1) {
-            float4 x = inside ? load1_of(dtype, p, 0) : 0.0f;
-            if (finite)
-                x = finite_or_0(x, &nonfinite);
-            ((__local float *)to)[column % 4] = x.x;
-        } else if (width == 4) {
-            const float4 x = inside ? load4_of(dtype, p, aligned) : 0.0f;
-            *to = finite ? finite_or_0(x, &nonfinite) : x;
+/* Clamped, not skipped, with one branch for all: loads without branches can be in flight together. */
+#define LOAD_PIECES(aligned)                                                                       \
+    for (int n = 0; n < LOADS_AT_ONCE; n++)                                                        \
+        if (n < at_once) {                                                                         \
+            const int here = min(t + n * THREADS, all - 1), row = here / chunks;                   \
+            x[n] = load_piece(                                                                     \
+                dtype,                                                                             \
+                place_of(dtype, place_of(dtype, matrix, ROW_PLACE(places, row, rows, row_step)),   \
+                         min(first + here % chunks * width, dim - width) * step),                  \
+                width, aligned);                                                                   \
         }
-#if LOAD_WIDTH == 8
-        else {
-            const float8 x = inside ? load8_of(dtype, p, aligned) : 0.0f;
-            const float4 lo = (float4)(x.s0, x.s1, x.s2, x.s3);
-            const float4 hi = (float4)(x.s4, x.s5, x.s6, x.s7);
-            to[0] = finite ? finite_or_0(lo, &nonfinite) : lo;
-            to[1] = finite ? finite_or_0(hi, &nonfinite) : hi;
+
+    for (int t = get_local_id(0); t < all; t += at_once * THREADS) {
+        struct piece x[LOADS_AT_ONCE];
+        if (LOADS_AT_ONCE > 1 && aligned) {
+#pragma unroll
+            LOAD_PIECES(true)
+        } else {
+#pragma unroll
+            LOAD_PIECES(aligned)
         }
-#endif
+#pragma unroll
+        for (int n = 0; n < LOADS_AT_ONCE; n++) {
+            const int here = t + n * THREADS, row = here / chunks, column = here % chunks * width;
+            const bool inside = row < rows && first + column < dim;
+            float4 low = inside ? x[n].low : 0.0f, high = inside ? x[n].high : 0.0f;
+            __local float4 *const to = tile + row * stride + column / 4;
+            if (n >= at_once || here >= all)
+                break;
+            if (finite) {
+                low = finite_or_0(low, &nonfinite);
+                high = finite_or_0(high, &nonfinite);
+            }
+            if (width == 1)
+                ((__local float *)to)[column % 4] = low.x;
+            else
+                to[0] = low;
+            if (width == 8)
+                to[1] = high;
+        }
     }
+#undef LOAD_PIECES
     return nonfinite;
 }
 

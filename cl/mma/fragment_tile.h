@@ -260,9 +260,7 @@ static inline const __global uchar *block_at(const int cache, const __global uch
     return row + d / BLOCK_VALUES * BLOCK_BYTES(cache);
 }
 
-/* As fill_rows() of a quantized matrix, whose rows need no step, width or alignment, and `factors`. A thread waits for what it
- * loads of LOADS_AT_ONCE pieces together. */
-#define LOADS_AT_ONCE 4
+/* As fill_rows() of a quantized matrix, whose rows need no step, width or alignment, and `factors`. */
 INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int stride,
                                const int tile_rows, const int columns, __local float *factors,
                                const __global uchar *matrix, const long row_step,
@@ -270,14 +268,17 @@ INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int 
                                const bool finite)
 {
     const int wide = ROW_PADDING, chunks = columns / wide, all = tile_rows * chunks;
+    const int at_once = AT_ONCE(all);
     int nonfinite = 0, first = get_local_id(0);
 
     INDEX_HERE(first);
-    for (int t = first; t < all; t += LOADS_AT_ONCE * THREADS) {
+    for (int t = first; t < all; t += at_once * THREADS) {
         float scales[LOADS_AT_ONCE];
         ushort words[LOADS_AT_ONCE][ROW_PADDING / 2];
         UNROLL
         for (int n = 0; n < LOADS_AT_ONCE; n++) { /* what is not inside is not used */
+            if (n >= at_once)
+                break;
             const int here = min(t + n * THREADS, all - 1), row = here / chunks;
             const int column = min(here % chunks * wide, dim - wide);
             const __global uchar *const block = block_at(
@@ -294,7 +295,7 @@ INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int 
             const int here = t + n * THREADS, row = here / chunks, column = here % chunks * wide;
             const bool inside = row < rows && column < dim;
             float factor = 0.0f;
-            if (here >= all)
+            if (n >= at_once || here >= all)
                 break;
             UNROLL
             for (int w = 0; w < wide / 2; w += 2)

@@ -38,9 +38,11 @@ typedef struct clattn_device_info {
     /** As the driver states it, or 1 where it is known to compile larger work-groups wrongly (PoCL
      *  newer than 3 on CPUs). */
     size_t max_work_group_size;
-    size_t max_work_item_sizes[3];  /**< Likewise. */
-    size_t max_parameter_bytes;     /**< Of all arguments of a kernel. */
-    cl_ulong local_memory_bytes;    /**< Of a work-group, at most. */
+    size_t max_work_item_sizes[3]; /**< Likewise. */
+    size_t max_parameter_bytes;    /**< Of all arguments of a kernel. */
+    /** Of a work-group, at most: as the driver states it, or where arrays that kernels declare are known
+     *  to be allowed more than arguments (NVIDIA's driver 580 and later), that. */
+    cl_ulong local_memory_bytes;
     cl_ulong global_memory_bytes;   /**< Of the device. */
     cl_ulong max_allocation_bytes;  /**< Of one buffer, at most. */
     cl_bool local_memory_dedicated; /**< CL_LOCAL, not a part of global memory. */

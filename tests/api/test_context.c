@@ -120,6 +120,38 @@ Test(context, device_architecture) {
     faults_pretend(0, NULL, 0);
 }
 
+/* Arrays of kernels may be larger than what NVIDIA's driver states, which is for arguments (doc/drivers.md). */
+Test(context, device_with_more_local_memory_than_stated) {
+    static const struct {
+        char driver[16];
+        cl_uint major, minor;
+        unsigned kilobytes; /* 0: as stated */
+    } drivers[] = {{"580.159.04", 9, 0, 226},
+                   {"600.1", 8, 6, 98},
+                   {"580.1", 8, 0, 162},
+                   {"575.57.08", 9, 0, 0},
+                   {"580.159.04", 13, 7, 0}};
+    static const char nvidia[] = "cl_nv_device_attribute_query";
+    static const cl_ulong stated = 48 << 10;
+    clattn_device_info info = {.struct_size = sizeof info};
+    cl_device_id device;
+
+    cr_assert(clattn_device_select(NULL, &device) == CLATTN_SUCCESS);
+    for (size_t n = 0; n < sizeof drivers / sizeof *drivers; n++) {
+        const cl_ulong expected =
+            drivers[n].kilobytes ? (cl_ulong)drivers[n].kilobytes << 10 : stated;
+        faults_pretend(CL_DEVICE_EXTENSIONS, nvidia, sizeof nvidia);
+        faults_pretend(CL_DRIVER_VERSION, drivers[n].driver, sizeof drivers[n].driver);
+        faults_pretend(CL_DEVICE_LOCAL_MEM_SIZE, &stated, sizeof stated);
+        faults_pretend(0x4000, &drivers[n].major, sizeof drivers[n].major);
+        faults_pretend(0x4001, &drivers[n].minor, sizeof drivers[n].minor);
+        cr_assert(clattn_device_query(device, &info) == CLATTN_SUCCESS);
+        cr_expect(info.local_memory_bytes == expected, "%s on driver %s: %llu", info.architecture,
+                  drivers[n].driver, (unsigned long long)info.local_memory_bytes);
+        faults_pretend(0, NULL, 0);
+    }
+}
+
 /* PoCL newer than 3 compiles work-groups of several items wrongly on CPUs (doc/drivers.md). */
 Test(context, device_with_groups_of_one_item) {
     static const struct {

@@ -99,14 +99,16 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return NULL;
 }
 
-/* What was fastest on an H100, first, of those for so many dims (bench/results/). Three groups of 64 queries overlap softmax of
- * one with products of others; where they are too long for three, softmax overlaps within a group. */
+/* For so many dims: what was fastest on an H100 (bench/results/h100-variants-2026-11-26.txt), then what takes less. Three groups
+ * of 64 queries overlap softmax of one with products of others; where sums leave registers for fewer, softmax overlaps within a
+ * group, and two warpgroups share the tiles. */
 static const struct way {
-    size_t dims, keys, q_resident, stages, overlap, groups;
+    size_t dims, sub_groups, keys, q_resident, stages, overlap, groups;
 } ways[] = {
-    {64, 128, 1, 2, 1, 2}, {64, 128, 1, 1, 0, 2}, {128, 64, 1, 2, 0, 3}, {256, 64, 1, 1, 0, 3},
-    {256, 64, 1, 1, 0, 2}, {256, 64, 0, 1, 0, 2}, {256, 64, 1, 1, 0, 1}, {256, 64, 0, 1, 0, 1},
-    {256, 32, 1, 1, 0, 2}, {256, 32, 1, 1, 0, 1}, {256, 32, 0, 1, 0, 1},
+    {64, 4, 128, 1, 2, 1, 2}, {64, 4, 128, 1, 1, 0, 2}, {128, 4, 64, 1, 2, 0, 3},
+    {128, 4, 64, 1, 1, 0, 3}, {128, 4, 64, 1, 1, 0, 2}, {256, 8, 64, 0, 2, 1, 1},
+    {256, 4, 64, 0, 1, 0, 2}, {256, 4, 64, 1, 1, 0, 1}, {256, 4, 64, 0, 1, 0, 1},
+    {256, 4, 32, 1, 1, 0, 2}, {256, 4, 32, 1, 1, 0, 1}, {256, 4, 32, 0, 1, 0, 1},
 };
 
 static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
@@ -128,6 +130,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
     for (size_t n = 0; n < sizeof ways / sizeof *ways; n++) {
         const struct way *const w = &ways[n];
+        values[SUB_GROUPS_INDEX] = w->sub_groups;
         values[BLOCK_N_INDEX] = w->keys;
         values[Q_RESIDENT_INDEX] = w->q_resident;
         values[STAGES_INDEX] = w->stages;

@@ -102,7 +102,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     size_t *const columns = &values[BLOCK_N_INDEX], *const groups = &values[SUB_GROUPS_INDEX];
 
     values[EMULATE_INDEX] = !ca_has_wgmma(dev);
-    if (dev->local_memory_bytes < local_bytes(p, values)) { /* other groups' products hide a stage's copies */
+    if (dev->local_memory_bytes <
+        local_bytes(p, values)) { /* other groups' products hide a stage's copies */
         values[BLOCK_N_INDEX] = 128;
         values[STAGES_INDEX] = 1;
         values[RESIDENT_GROUPS_INDEX] = 2;
