@@ -142,7 +142,10 @@ sm_*) # libclc's native_exp2 is none of LLVM's instructions for NVIDIA
             /^(\.visible )?\.entry / { number++ }
             /^\{/ && number in directive { print directive[number] }
             index($0, mark) == 0' "$at.made" "$at.made" > "$at.alone"
-        sed "s|^\\.target $target|&a|; s|^\\.version .*|.version 8.0|; s|//${target}a ||" "$at.alone" > "$at.made"
+        sed "s|//${target}a ||" "$at.alone" > "$at.made"
+    fi
+    if [ "$target" = sm_90 ]; then # ptxas gives sm_90 48 KB of local memory, as the driver does not, and sm_90a all
+        sed -i "s|^\\.target $target|&a|; s|^\\.version .*|.version 8.0|" "$at.made"
         target=${target}a
     fi
     if [ -n "$ptxas" ]; then

@@ -255,7 +255,8 @@ INLINE ushort4 quantized_elements(const int cache, const float scale, const usho
 }
 
 /* The block of value d of a row. */
-static inline const __global uchar *block_at(const int cache, const __global uchar *row, const int d)
+static inline const __global uchar *quantized_block(const int cache, const __global uchar *row,
+                                                   const int d)
 {
     return row + d / BLOCK_VALUES * BLOCK_BYTES(cache);
 }
@@ -281,7 +282,7 @@ INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int 
                 break;
             const int here = min(t + n * THREADS, all - 1), row = here / chunks;
             const int column = min(here % chunks * wide, dim - wide);
-            const __global uchar *const block = block_at(
+            const __global uchar *const block = quantized_block(
                 cache, element_at(cache, DTYPE, matrix, ROW_PLACE(places, row, rows, row_step)),
                 column);
             const __global ushort *const from = words_at(cache, block, column);
@@ -400,7 +401,7 @@ INLINE int fill_quantized_packed(const int cache, __local ushort *tile, const in
         UNROLL
         for (int n = 0; n < 4; n++) {
             const int key = packed_key(to, n);
-            const __global uchar *const block = block_at(
+            const __global uchar *const block = quantized_block(
                 cache, element_at(cache, DTYPE, matrix, ROW_PLACE(places, key, rows, row_step)),
                 min(to.d, dim - 4));
             const __global ushort *const from = words_at(cache, block, to.d);

@@ -41,7 +41,7 @@ typedef struct clattn_device_info {
     size_t max_work_item_sizes[3]; /**< Likewise. */
     size_t max_parameter_bytes;    /**< Of all arguments of a kernel. */
     /** Of a work-group, at most: as the driver states it, or where arrays that kernels declare are known
-     *  to be allowed more than arguments (NVIDIA's driver 580 and later), that. */
+     *  to be allowed more than arguments (NVIDIA's sm_90, from driver 580 on), that. */
     cl_ulong local_memory_bytes;
     cl_ulong global_memory_bytes;   /**< Of the device. */
     cl_ulong max_allocation_bytes;  /**< Of one buffer, at most. */

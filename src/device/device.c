@@ -118,22 +118,22 @@ static void query_vendor(cl_device_id device, clattn_device_info *info)
 
 /* What NVIDIA's driver says of local memory, 48 KB, is what arguments of kernels may have. Arrays that a kernel declares may
  * be as large as the multiprocessor allows (CUDA C++ Programming Guide, "Technical Specifications per Compute
- * Capability"), and clattn's kernels declare theirs. Seen with driver 580 on sm_90
- * (doc/drivers.md): of older ones, whose assembler may refuse it, only what they say is asked for. */
+ * Capability"), and clattn's kernels declare theirs. Only where that was seen (doc/drivers.md): other drivers, and for other
+ * architectures, may refuse it, as ptxas by itself does. */
 static void query_declared_local_memory(clattn_device_info *info)
 {
     static const struct {
         const char *architecture;
+        long driver;
         unsigned kilobytes;
-    } limits[] = {{"sm_75", 64},  {"sm_80", 163},  {"sm_86", 99},   {"sm_87", 163}, {"sm_89", 99},
-                  {"sm_90", 227}, {"sm_100", 227}, {"sm_103", 227}, {"sm_120", 99}, {"sm_121", 99}};
+    } limits[] = {{"sm_90", 580, 227}};
     const size_t drivers_own = 1024; /* 16 bytes were seen beside a kernel's */
 
-    if (!ca_facts_have(info, "cl_nv_device_attribute_query") ||
-        strtol(info->driver_version, NULL, 10) < 580)
+    if (!ca_facts_have(info, "cl_nv_device_attribute_query"))
         return;
     for (size_t n = 0; n < sizeof limits / sizeof *limits; n++)
-        if (strcmp(info->architecture, limits[n].architecture) == 0)
+        if (strcmp(info->architecture, limits[n].architecture) == 0 &&
+            strtol(info->driver_version, NULL, 10) >= limits[n].driver)
             info->local_memory_bytes = 1024 * limits[n].kilobytes - drivers_own;
 }
 

@@ -84,7 +84,7 @@ $1 == "backward_mma" && $3 != "backward_rows" && / bwd f16 b1 h32\/8 q4096 k4096
 $1 == "backward_wgmma" && $3 != "backward_rows" && / bwd f16 b1 h32\/8 q4096 k4096 d128 causal=tl \|/ {
     streamed = value("BLOCK_STREAMED"); rows = groups * 16; last = $3 == "backward_keys" ? 2 : 1
     macs = rows * streamed * d * (2 + last)
-    bytes = 2 * (rows * d + groups / 4 * streamed * (2 + last) * d + streamed * 2 * d)
+    bytes = 2 * (rows * 2 * d + groups / 4 * streamed * (2 + last) * d + streamed * 2 * d)
     row("by wgmma: " $3 ", " rows " x " streamed, $4, macs, bytes, rows * streamed, 4 * streamed * d, l2_of[$4], 0, 1)
 }
 $1 == "projection_wgmma" && $3 == "projection_wgmma" && / proj bf16 b1 h1 q4096 d4096 \|/ {

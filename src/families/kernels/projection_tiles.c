@@ -1,5 +1,4 @@
 /* projection_tiles: matrix products for GPUs; see cl/kernels/projection_tiles.cl. */
-#include "families/kernels/projection_sizes.h"
 #include "families/registry.h"
 #include <string.h>
 
@@ -39,31 +38,12 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
            sizeof(cl_float);
 }
 
-static size_t num_tiles(const clattn_problem *p, const size_t *values)
+static size_t block_m(const size_t *values)
 {
-    return ca_projection_tile_count(p, values[BLOCK_M_INDEX], values[BLOCK_N_INDEX]);
+    return values[BLOCK_M_INDEX];
 }
 
-static void tiles_ndrange(const clattn_problem *p, const size_t *values,
-                          const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    *range = ca_projection_tiles_ndrange(p, values[BLOCK_M_INDEX], values[BLOCK_N_INDEX],
-                                         values[SPLIT_K_INDEX], work_items(values));
-}
-
-static void sum_ndrange(const clattn_problem *p, const size_t *values,
-                        const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    *range = ca_projection_sum_ndrange(p, dev, values[SPLIT_K_INDEX]);
-}
-
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
-{
-    (void)dev;
-    return ca_projection_split_bytes(p, values[SPLIT_K_INDEX]);
-}
+#include "families/projection_stages.h"
 
 /* What fits wherever anything does. */
 static const size_t smallest[NUM_TUNABLES] = {
@@ -128,9 +108,8 @@ const struct ca_family ca_projection_tiles = {
     .source = ca_source_projection_tiles,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{"projection_tiles", CA_PROJECTION_ARGUMENTS, tiles_ndrange},
-               {"projection_sum", CA_PROJECTION_SUM_ARGUMENTS, sum_ndrange}},
-    .num_stages = 2,
+    .stages = PROJECTION_STAGES("projection_tiles"),
+    .num_stages = PROJECTION_NUM_STAGES,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

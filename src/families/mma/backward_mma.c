@@ -211,13 +211,10 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
     size_t values[NUM_TUNABLES];
-    const char *why = ca_mma_refusal(p);
+    const char *why = ca_mma_gradient_refusal(p);
 
     if (why)
         return why;
-    if (p->strict)
-        return "weights and gradients of scores are rounded to the dtype, which a strict problem "
-               "does not allow";
     ca_tunables_default(tunables, NUM_TUNABLES, values);
     adapt(p, dev, values);
     return reject(p, dev, values);

@@ -104,13 +104,10 @@ static int takes_dim(size_t dim)
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
     size_t values[NUM_TUNABLES];
-    const char *why = ca_mma_refusal(p);
+    const char *why = ca_mma_gradient_refusal(p);
 
     if (why)
         return why;
-    if (p->strict)
-        return "weights and gradients of scores are rounded to the dtype, which a strict problem "
-               "does not allow";
     if (ca_instruction_of(dev) != 0 && !ca_has_wgmma(dev))
         return "the device has another matrix instruction";
     if (!takes_dim(p->dim_qk) || !takes_dim(p->dim_v))

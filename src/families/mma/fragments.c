@@ -91,6 +91,16 @@ const char *ca_mma_refusal(const clattn_problem *p)
     return NULL;
 }
 
+const char *ca_mma_gradient_refusal(const clattn_problem *p)
+{
+    const char *const why = ca_mma_refusal(p);
+
+    if (!why && p->strict)
+        return "weights and gradients of scores are rounded to the dtype, which a strict problem "
+               "does not allow";
+    return why;
+}
+
 int ca_has_wgmma(const clattn_device_info *dev)
 {
     return strcmp(dev->architecture, "sm_90") == 0;

@@ -53,6 +53,8 @@ size_t ca_factor_bytes(const clattn_problem *p, size_t columns, size_t keys, siz
 
 /* Why no attention by matrix instructions can compute the problem; NULL if one may. */
 const char *ca_mma_refusal(const clattn_problem *p);
+/* ... of gradients. */
+const char *ca_mma_gradient_refusal(const clattn_problem *p);
 
 /* Whether what a tile of keys needs besides K and V, places of rows in pages, factors of quantized ones or what
  * dropout keeps, has room in local memory for one tile alone. */

@@ -1,5 +1,4 @@
 /* projection_mma: matrix products of projections by matrix instructions; see cl/kernels/projection_mma.cl. */
-#include "families/kernels/projection_sizes.h"
 #include "families/mma/fragments.h"
 #include "families/registry.h"
 
@@ -72,31 +71,12 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
     return register_words(values) * sizeof(cl_uint);
 }
 
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
+static size_t block_m(const size_t *values)
 {
-    (void)dev;
-    return ca_projection_split_bytes(p, values[SPLIT_K_INDEX]);
+    return values[BLOCK_M_INDEX];
 }
 
-static size_t num_tiles(const clattn_problem *p, const size_t *values)
-{
-    return ca_projection_tile_count(p, values[BLOCK_M_INDEX], values[BLOCK_N_INDEX]);
-}
-
-static void mma_ndrange(const clattn_problem *p, const size_t *values,
-                        const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    *range = ca_projection_tiles_ndrange(p, values[BLOCK_M_INDEX], values[BLOCK_N_INDEX],
-                                         values[SPLIT_K_INDEX], work_items(values));
-}
-
-static void sum_ndrange(const clattn_problem *p, const size_t *values,
-                        const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    *range = ca_projection_sum_ndrange(p, dev, values[SPLIT_K_INDEX]);
-}
+#include "families/projection_stages.h"
 
 /* ---- the family ------------------------------------------------------------------------------ */
 
@@ -209,9 +189,8 @@ const struct ca_family ca_projection_mma = {
     .source = ca_source_projection_mma,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{"projection_mma", CA_PROJECTION_ARGUMENTS, mma_ndrange},
-               {"projection_sum", CA_PROJECTION_SUM_ARGUMENTS, sum_ndrange}},
-    .num_stages = 2,
+    .stages = PROJECTION_STAGES("projection_mma"),
+    .num_stages = PROJECTION_NUM_STAGES,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
