@@ -167,6 +167,13 @@ static void check_decoding(struct totals *totals, const struct row *r)
         broken(totals, r, "fewer than two groups are resident");
 }
 
+/* Spilled registers that a default may have: one, of fused_mma with 256 dims on gfx1100, its least block; where all
+ * sums of dk and dv meet products of 64 streamed rows, as many as were spilled while an H100 took 0.80 of the time of 32. */
+static long most_spills(const struct row *r)
+{
+    return strcmp(r->fields[CASE_FAMILY], "backward_wgmma") == 0 ? 40 : 1;
+}
+
 static void check_row(struct totals *totals, const struct row *r)
 {
     const struct kernel *k = r->kernel;
@@ -181,8 +188,7 @@ static void check_row(struct totals *totals, const struct row *r)
         broken(totals, r, "no group is resident");
     if (k->spills > 0 && r->target->vendor == INTEL)
         totals->spilling_intel++;
-    else if (k->spills > 1 &&
-             is_default) /* one: fused_mma with 256 dims on gfx1100, its least block */
+    else if (is_default && k->spills > most_spills(r))
         broken(totals, r, "registers are spilled");
     else if (k->spills > 0)
         totals->spilling_samples++;
