@@ -67,8 +67,9 @@ static inline float4 finite_or_0(const float4 x, int *nonfinite)
     ((places) ? (places)[min((row), (rows) - 1)] : min((row), (rows) - 1) * (row_step))
 
 /* The pieces of a tile, of `all`, that a thread asks for before it waits for the first. On NVIDIA, where few groups
- * of so many registers are resident, a wait for each was most of the time (doc/gpus.md); elsewhere more registers were spilled. */
-#if defined(__NV_CL_C_VERSION) || defined(__NVPTX__)
+ * of so many registers are resident, a wait for each was most of the time (doc/gpus.md); elsewhere more registers were spilled.
+ * On CPUs, which are not what this is for, so that tests see it. */
+#if defined(__NV_CL_C_VERSION) || defined(__NVPTX__) || defined(__x86_64__) || defined(__aarch64__)
 #define LOADS_AT_ONCE 4
 #else
 #define LOADS_AT_ONCE 1
