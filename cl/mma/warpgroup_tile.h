@@ -1,4 +1,4 @@
-/* Products of a warpgroup's rows with a whole tile in local memory, by wgmma.
+/* Products of a warpgroup's rows, in registers or in a tile of local memory, with a whole tile there, by wgmma.
  *
  * Tiles lie in blocks of 64 columns, a row of which is 128 bytes; the eight pieces of 16 bytes of a row change
  * places by the row's number (row_at() in tile_layout.h), so that eight rows' pieces of a column meet in no bank
@@ -97,7 +97,7 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
     LOCAL_BARRIER(); /* they may be overwritten */
 }
 
-/* ... with the rows' operands in local memory, along their columns. */
+/* ... with the rows' operands in local memory, along the columns of a tile. */
 INLINE void multiply_tiles(float *sums, const int others, const __local ushort *rows,
                            const ulong row_descriptor, const __local ushort *tile,
                            const ulong descriptor, const bool rows_are_terms,
