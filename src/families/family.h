@@ -121,6 +121,9 @@ struct ca_family {
     /* Of NVIDIA's architectures the one ("sm_90a") whose own instructions the kernels use (src/program/ptx.h); NULL,
      * or a NULL: none. */
     const char *(*ptx_target)(const size_t *values);
+    /* Whether the kernels have a way of their own for problems in pieces (ca_trust_has_pieces()), which the self-check tries
+     * as well then. */
+    int copies_pieces;
     /* Asks the operating system for what the process needs before a kernel runs: NULL if it is granted, else
      * why not. NULL: nothing is needed. */
     const char *(*refused_by_system)(const clattn_device_info *dev);

@@ -74,6 +74,12 @@ void ca_trust_case_sizes(const clattn_problem *p, size_t sizes[CA_WORKSPACE]);
 int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *p,
                        const struct ca_candidate *candidate, const clattn_device_info *dev);
 
+/* Whether a problem is one that kernels may copy in pieces of 16 bytes, as the hostile case, which is ragged, is not: a
+ * projection whose steps are whole pieces. And the hostile case in pieces, false without memory.
+ * (src/reference/trust_case_projection.c) */
+int ca_trust_has_pieces(const clattn_problem *p);
+int ca_trust_case_make_in_pieces(struct ca_trust_case *c, const clattn_problem *p);
+
 /* Not 0 with a reason if the dims of a normal problem are too large for any case.
  * (src/reference/trust_case_size.c) */
 int ca_trust_refuses(const clattn_problem *p, char *reason, size_t reason_bytes);

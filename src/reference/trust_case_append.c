@@ -241,7 +241,8 @@ static int make_or_free(struct ca_trust_case *c)
 
 static clattn_layout keep_unit(int unit, const size_t sizes[4], clattn_cache cache)
 {
-    clattn_layout layout = ca_trust_gapped((const int[]){0, 2, 1, 3}, sizes, unit ? 1 : 2);
+    clattn_layout layout =
+        ca_trust_gapped((const int[]){0, 2, 1, 3}, sizes, unit ? 1 : 2, CA_TRUST_GAP);
 
     for (int n = 0; n < 3 && cache != CLATTN_CACHE_PLAIN; n++) /* whole blocks apart */
         layout.stride[n] = sizes[3] * (n == 1 ? 1 : n == 2 ? sizes[1] + 1 : 64);

@@ -90,7 +90,8 @@ enum { BATCH = 2, HEADS = 3, ROWS = 19, STATES = 5, DIM = 533 };
 
 static clattn_layout keep_unit(const clattn_layout *real, const size_t sizes[4])
 {
-    return ca_trust_gapped((const int[]){0, 1, 2, 3}, sizes, real->stride[3] == 1 ? 1 : 2);
+    return ca_trust_gapped((const int[]){0, 1, 2, 3}, sizes, real->stride[3] == 1 ? 1 : 2,
+                           CA_TRUST_GAP);
 }
 
 static clattn_problem shrink(const clattn_problem *real)

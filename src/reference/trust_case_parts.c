@@ -40,14 +40,15 @@ int ca_trust_keep_before(struct ca_trust_case *c)
     return 1;
 }
 
-clattn_layout ca_trust_gapped(const int order[4], const size_t sizes[4], size_t innermost)
+clattn_layout ca_trust_gapped(const int order[4], const size_t sizes[4], size_t innermost,
+                              size_t gap)
 {
     clattn_layout layout;
     size_t step = innermost;
 
     for (int n = 3; n >= 0; n--) {
         layout.stride[order[n]] = step;
-        step = step * sizes[order[n]] + 3;
+        step = step * sizes[order[n]] + gap;
     }
     return layout;
 }

@@ -43,7 +43,9 @@ void ca_trust_fill_elements(struct ca_trust_case *c, enum ca_argument argument, 
 int ca_trust_keep_before(struct ca_trust_case *c);
 
 /* Gaps after each axis, `order`[3] innermost with that step, so that no two axes go on in each other. */
-clattn_layout ca_trust_gapped(const int order[4], const size_t sizes[4], size_t innermost);
+enum { CA_TRUST_GAP = 3 }; /* what no piece of several elements begins behind */
+clattn_layout ca_trust_gapped(const int order[4], const size_t sizes[4], size_t innermost,
+                              size_t gap);
 
 /* ca_trust_case_judge() of an append, whose results lie where its data say. */
 const char *ca_append_case_judge(const struct ca_trust_case *c, double *error, char *text,

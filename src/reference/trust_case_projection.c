@@ -101,37 +101,42 @@ static int solve_or_free(struct ca_trust_case *c)
 /* ---- the hostile case ----------------------------------------------------------------------- */
 
 /* Ragged, with heads that strides keep apart, which may end within a tile or hold several; sums
- * longer than any part of them that is summed at a time. */
+ * longer than any part of them that is summed at a time. In pieces of 16 bytes, heads of x are whole stages of a tile's
+ * depth, and all steps, gaps included, whole pieces. */
 enum { BATCH = 2, HEADS_X = 3, HEADS_Y = 2, ROWS = 67, DIM_X = 367, DIM_Y = 149 };
+enum { PIECE = 8, PIECES_X = 384, PIECES_Y = 152 };
 
 /* Places of a NaN in x and of an infinity in w: they belong to one row and to one column. */
 enum { BAD_ROW = 11, BAD_DEPTH = 200, BAD_COLUMN = 77 };
 
 /* With gaps, and the real one's contiguous axis: the last, or another one, or none. */
-static clattn_layout keep_axis(const clattn_layout *real, int other, const size_t sizes[4])
+static clattn_layout keep_axis(const clattn_layout *real, int other, const size_t sizes[4],
+                               size_t gap)
 {
     static const int usual[4] = {0, 1, 2, 3}, rows[4] = {0, 1, 3, 2}, out_in[4] = {2, 3, 0, 1};
 
     if (real->stride[3] == 1)
-        return ca_trust_gapped(usual, sizes, 1);
+        return ca_trust_gapped(usual, sizes, 1, gap);
     if (real->stride[other] != 1)
-        return ca_trust_gapped(usual, sizes, 2);
-    return ca_trust_gapped(other == 2 ? rows : out_in, sizes, 1);
+        return ca_trust_gapped(usual, sizes, 2, gap);
+    return ca_trust_gapped(other == 2 ? rows : out_in, sizes, 1, gap);
 }
 
-static clattn_problem shrink(const clattn_problem *real)
+static clattn_problem shrink(const clattn_problem *real, int in_pieces)
 {
+    const size_t gap = in_pieces ? PIECE : CA_TRUST_GAP;
+    const size_t dim_x = in_pieces ? PIECES_X : DIM_X, dim_y = in_pieces ? PIECES_Y : DIM_Y;
     clattn_problem p = *real;
 
     p.batch = BATCH;
     p.kv_heads = HEADS_X;
     p.heads = HEADS_Y;
     p.seq_q = ROWS;
-    p.dim_qk = DIM_X;
-    p.dim_v = DIM_Y;
-    p.q = keep_axis(&real->q, 2, (size_t[]){BATCH, HEADS_X, ROWS, DIM_X});
-    p.k = keep_axis(&real->k, 1, (size_t[]){HEADS_X, DIM_X, HEADS_Y, DIM_Y});
-    p.o = keep_axis(&real->o, 3, (size_t[]){BATCH, HEADS_Y, ROWS, DIM_Y});
+    p.dim_qk = dim_x;
+    p.dim_v = dim_y;
+    p.q = keep_axis(&real->q, 2, (size_t[]){BATCH, HEADS_X, ROWS, dim_x}, gap);
+    p.k = keep_axis(&real->k, 1, (size_t[]){HEADS_X, dim_x, HEADS_Y, dim_y}, gap);
+    p.o = keep_axis(&real->o, 3, (size_t[]){BATCH, HEADS_Y, ROWS, dim_y}, gap);
     return p;
 }
 
@@ -142,19 +147,16 @@ static void set_bounds(struct ca_trust_case *c)
                              : c->problem.dtype == CLATTN_F16 ? 2e-3
                                                               : 1e-2;
 
-    for (size_t n = 0; n < c->num_rows * DIM_Y; n++)
+    for (size_t n = 0; n < c->num_rows * c->problem.dim_v; n++)
         c->o[n].bound = tolerance * fmax(1.0, fabs(c->o[n].value));
 }
 
-int ca_projection_case_make(struct ca_trust_case *c, const clattn_problem *real,
-                            const struct ca_candidate *candidate, const clattn_device_info *dev)
+static int make(struct ca_trust_case *c, const clattn_problem *real, int in_pieces)
 {
     unsigned state = 20240229u;
 
-    (void)candidate;
-    (void)dev;
     memset(c, 0, sizeof *c);
-    c->problem = shrink(real);
+    c->problem = shrink(real, in_pieces);
     c->hostile = 1;
     const clattn_problem *p = &c->problem;
     if (!ca_trust_allocate(c, (size_t)BATCH * HEADS_Y * ROWS, 0, 0)) {
@@ -176,6 +178,37 @@ int ca_projection_case_make(struct ca_trust_case *c, const clattn_problem *real,
         return 0;
     set_bounds(c);
     return 1;
+}
+
+int ca_projection_case_make(struct ca_trust_case *c, const clattn_problem *real,
+                            const struct ca_candidate *candidate, const clattn_device_info *dev)
+{
+    (void)candidate;
+    (void)dev;
+    return make(c, real, 0);
+}
+
+/* Whether all steps but one of 1, and dims, are whole pieces. */
+static int is_in_pieces(const clattn_layout *layout)
+{
+    size_t others = 0, units = 0;
+
+    for (size_t n = 0; n < 4; n++) {
+        units += layout->stride[n] == 1;
+        others += layout->stride[n] % PIECE == 0;
+    }
+    return units == 1 && others == 3;
+}
+
+int ca_trust_has_pieces(const clattn_problem *p)
+{
+    return p->operation == CLATTN_PROJECTION && is_in_pieces(&p->q) && is_in_pieces(&p->k) &&
+           p->dim_qk % PIECE == 0 && p->dim_v % PIECE == 0;
+}
+
+int ca_trust_case_make_in_pieces(struct ca_trust_case *c, const clattn_problem *p)
+{
+    return make(c, p, 1);
 }
 
 /* ---- an ordinary case ----------------------------------------------------------------------- */

@@ -31,28 +31,43 @@ static clattn_status run(clattn_context *ctx, const clattn_plan *plan, struct ca
     return status;
 }
 
+/* The hostile case, which is freed. made: whether it was. */
+static clattn_status judge(clattn_context *ctx, const struct ca_candidate *candidate,
+                           struct ca_trust_case *c, int made, cl_program program,
+                           double *launch_seconds, char why[CA_REASON_BYTES])
+{
+    clattn_plan *plan;
+    char wrong[CA_REASON_BYTES];
+    double error;
+
+    if (!made)
+        return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a self-check");
+    clattn_status status = ca_plan_make(ctx, candidate, "self-check", &c->problem, program, &plan);
+    if (status == CLATTN_SUCCESS) {
+        status = run(ctx, plan, c, launch_seconds);
+        clattn_plan_release(plan);
+    }
+    if (status == CLATTN_SUCCESS && ca_trust_case_judge(c, &error, wrong, sizeof wrong)) {
+        char problem[512];
+        clattn_problem_print(&c->problem, problem, sizeof problem, NULL);
+        ca_reason(why, CA_REASON_BYTES, "%s, in its self-check '%s'", wrong, problem);
+        status = CLATTN_MISCOMPILED;
+    }
+    ca_trust_case_free(c);
+    return status;
+}
+
 clattn_status ca_trust_check(clattn_context *ctx, const struct ca_candidate *candidate,
                              const clattn_problem *p, cl_program program, double *launch_seconds,
                              char why[CA_REASON_BYTES])
 {
     struct ca_trust_case c;
-    clattn_plan *plan;
-    char wrong[CA_REASON_BYTES];
-    double error;
+    int made = ca_trust_case_make(&c, p, candidate, &ctx->device);
+    clattn_status status = judge(ctx, candidate, &c, made, program, launch_seconds, why);
 
-    if (!ca_trust_case_make(&c, p, candidate, &ctx->device))
-        return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a self-check");
-    clattn_status status = ca_plan_make(ctx, candidate, "self-check", &c.problem, program, &plan);
-    if (status == CLATTN_SUCCESS) {
-        status = run(ctx, plan, &c, launch_seconds);
-        clattn_plan_release(plan);
+    if (status == CLATTN_SUCCESS && candidate->family->copies_pieces && ca_trust_has_pieces(p)) {
+        made = ca_trust_case_make_in_pieces(&c, p);
+        status = judge(ctx, candidate, &c, made, program, launch_seconds, why);
     }
-    if (status == CLATTN_SUCCESS && ca_trust_case_judge(&c, &error, wrong, sizeof wrong)) {
-        char problem[512];
-        clattn_problem_print(&c.problem, problem, sizeof problem, NULL);
-        ca_reason(why, CA_REASON_BYTES, "%s, in its self-check '%s'", wrong, problem);
-        status = CLATTN_MISCOMPILED;
-    }
-    ca_trust_case_free(&c);
     return status;
 }

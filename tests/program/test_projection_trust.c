@@ -98,6 +98,37 @@ Test(projection_trust, hostile_cases_are_of_the_same_kind) {
     }
 }
 
+/* Problems in pieces of 16 bytes have a second case, in pieces as well, of the same kind. */
+Test(projection_trust, cases_in_pieces) {
+    static const struct {
+        const char *problem;
+        int has;
+    } cases[] = {{"proj f16 q9 d24/16", 1},
+                 {"proj bf16 b2 h3/2 q9 d64/16 w=oi bias=f32", 1},
+                 {"proj f32 b2 h3/2 q9 d64/16 accumulate", 1},
+                 {"proj f16 q9 d20/16", 0},
+                 {"proj f16 b2 h3/2 q9 d64/16 x=0.0.0.2", 0},
+                 {"proj f16 b2 h2 q9 d64/16 x=1216.608.65.1", 0},
+                 {"fwd f16 q9 k8 d64", 0}};
+
+    for (size_t t = 0; t < sizeof cases / sizeof *cases; t++) {
+        const clattn_problem parsed = fixture_problem(cases[t].problem);
+        const clattn_problem p = ca_problem_normal(&parsed);
+        struct ca_trust_case c;
+        cr_assert(ca_trust_has_pieces(&p) == cases[t].has, "%s", cases[t].problem);
+        if (!cases[t].has)
+            continue;
+        cr_assert(ca_trust_case_make_in_pieces(&c, &p));
+        const clattn_problem normal = ca_problem_normal(&c.problem);
+        cr_expect(ca_trust_has_pieces(&normal), "%s", cases[t].problem);
+        cr_expect((normal.k.stride[3] == 1) == (p.k.stride[3] == 1));
+        cr_expect(normal.bias == p.bias && normal.accumulate == p.accumulate);
+        compute(&c);
+        judged_right(&c, cases[t].problem);
+        ca_trust_case_free(&c);
+    }
+}
+
 /* Everything that a kernel may do wrong is seen. */
 Test(projection_trust, what_is_found) {
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {

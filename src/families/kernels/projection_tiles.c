@@ -116,5 +116,6 @@ const struct ca_family ca_projection_tiles = {
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
+    .copies_pieces = 1,
     .preference = preference,
 };

@@ -198,5 +198,6 @@ const struct ca_family ca_projection_mma = {
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .options = more_options,
+    .copies_pieces = 1,
     .preference = preference,
 };

@@ -141,5 +141,6 @@ const struct ca_family ca_projection_wgmma = {
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .ptx_target = ptx_target,
+    .copies_pieces = 1,
     .preference = preference,
 };
