@@ -227,6 +227,10 @@ INLINE void stage_queries(SHAPE_PARAMS, const struct tile t, const struct matrix
 #endif
 }
 
+#define STAGE_QUERIES(t, there, number)                                                            \
+    stage_queries(a, at, t, TILE_QUERIES(t), TILE_GRADIENTS(t), there, workspace,                  \
+                  statistics[number])
+
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
 void backward_keys(PARAMETERS_backward_keys)
 {
@@ -268,15 +272,13 @@ void backward_keys(PARAMETERS_backward_keys)
 #if STAGES > 1
             LOCAL_BARRIER(); /* what the head before had may be overwritten */
             if (t.i0 < end)
-                stage_queries(a, at, t, TILE_QUERIES(t), TILE_GRADIENTS(t), here, workspace,
-                              statistics[number]);
+                STAGE_QUERIES(t, here, number);
 #endif
             while (t.i0 < end) {
                 float p[STREAMED_SUMS], ds[STREAMED_SUMS];
 #if STAGES == 1
                 LOCAL_BARRIER(); /* what was there may be overwritten */
-                stage_queries(a, at, t, TILE_QUERIES(t), TILE_GRADIENTS(t), here, workspace,
-                              statistics[0]);
+                STAGE_QUERIES(t, here, 0);
 #if HAS_DROPOUT
                 draw_kept(a, at, dropout_head(at, t.b, t.h), t.i0, t.j0, BLOCK_STREAMED,
                           BLOCK_OWNED, kept);
@@ -289,9 +291,7 @@ void backward_keys(PARAMETERS_backward_keys)
                     queries_from(t, next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
                 if (next.i0 < end)
-                    stage_queries(a, at, next, TILE_QUERIES(next), TILE_GRADIENTS(next),
-                                  place_of_stage(here, tiles, 1 - number), workspace,
-                                  statistics[1 - number]);
+                    STAGE_QUERIES(next, place_of_stage(here, tiles, 1 - number), 1 - number);
 #endif
                 FINISH_BOTH(p, ds);
                 weigh(true, false, hides_some(a, t, BLOCK_STREAMED, BLOCK_OWNED), a, at, t,
@@ -362,6 +362,13 @@ INLINE void add_nonfinite_keys(SHAPE_PARAMS, const struct tile t, const long beg
     }
 }
 
+#define STAGE_BOTH_STREAMED(t, there)                                                              \
+    do {                                                                                           \
+        const struct place at_tile = there;                                                        \
+        STAGE_STREAMED(TILE_KEYS(t), at_tile.qk);                                                  \
+        STAGE_STREAMED(TILE_VALUES(t), at_tile.v);                                                 \
+    } while (0)
+
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
 void backward_queries(PARAMETERS_backward_queries)
 {
@@ -403,17 +410,14 @@ void backward_queries(PARAMETERS_backward_queries)
         CLEAR(bias_sums);
         t = keys_from(t, next_keys(a, t, begin, begin, end), end);
 #if STAGES > 1
-        if (t.j0 < end) {
-            STAGE_STREAMED(TILE_KEYS(t), here.qk);
-            STAGE_STREAMED(TILE_VALUES(t), here.v);
-        }
+        if (t.j0 < end)
+            STAGE_BOTH_STREAMED(t, here);
 #endif
         while (t.j0 < end) {
             float p[STREAMED_SUMS], ds[STREAMED_SUMS];
 #if STAGES == 1
             LOCAL_BARRIER(); /* what was there may be overwritten */
-            STAGE_STREAMED(TILE_KEYS(t), here.qk);
-            STAGE_STREAMED(TILE_VALUES(t), here.v);
+            STAGE_BOTH_STREAMED(t, here);
 #if HAS_DROPOUT
             draw_kept(a, at, dropout_head(at, t.b, t.h), t.i0, t.j0, BLOCK_OWNED, BLOCK_STREAMED,
                       kept);
@@ -425,11 +429,8 @@ void backward_queries(PARAMETERS_backward_queries)
             const struct tile next =
                 keys_from(t, next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
-            if (next.j0 < end) {
-                const struct place there = place_of_stage(here, tiles, 1 - number);
-                STAGE_STREAMED(TILE_KEYS(next), there.qk);
-                STAGE_STREAMED(TILE_VALUES(next), there.v);
-            }
+            if (next.j0 < end)
+                STAGE_BOTH_STREAMED(next, place_of_stage(here, tiles, 1 - number));
 #endif
             FINISH_BOTH(p, ds);
             weigh(false, false, hides_some(a, t, BLOCK_OWNED, BLOCK_STREAMED), a, at, t, first_row,

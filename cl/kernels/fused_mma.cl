@@ -147,6 +147,27 @@ INLINE void load_all_queries(const struct attention_shape a, const struct task *
                     finite))                                                                       \
     atomic_or(nonfinite, 1)
 
+/* What is staged while the scores are computed: the next tile, or V; where nothing is copied in the background K and V, before. */
+#if STAGES > 1
+#define STAGE_BESIDE()                                                                             \
+    do {                                                                                           \
+        next = find_keys(a, at, block, after_keys(keys) PAGES_ARG);                                \
+        if (next.j0 < block.end) {                                                                 \
+            STAGE_KEYS(next, 1 - number);                                                          \
+            STAGE_VALUES(next, 1 - number, again, &v_nonfinite);                                   \
+        }                                                                                          \
+    } while (0)
+#elif HAS_COPIES
+#define STAGE_BESIDE() STAGE_VALUES(keys, number, again, &v_nonfinite)
+#else
+#define STAGE_BESIDE()                                                                             \
+    do {                                                                                           \
+        STAGE_KEYS(keys, number);                                                                  \
+        STAGE_VALUES(keys, number, again, &v_nonfinite);                                           \
+        LOCAL_BARRIER(); /* K and V are complete */                                                \
+    } while (0)
+#endif
+
 /* ---- softmax --------------------------------------------------------------------------------- */
 
 /* The keys that each of the lane's rows of a fragment sees (finish_scores()). */
@@ -357,21 +378,7 @@ void fused_mma(PARAMETERS_fused_mma)
 #if HAS_TILE_PRODUCTS /* which go on while copies are asked for */
             begin_qk(q_tile, first_row, K_TILE(number), q_words, s FRAGMENT_ARG);
 #endif
-#if STAGES > 1
-            next = find_keys(a, at, block, after_keys(keys) PAGES_ARG);
-            if (next.j0 < block.end) {
-                STAGE_KEYS(next, 1 - number);
-                STAGE_VALUES(next, 1 - number, again, &v_nonfinite);
-            }
-#else
-#if !HAS_COPIES
-            STAGE_KEYS(keys, number);
-#endif
-            STAGE_VALUES(keys, number, again, &v_nonfinite);
-#if !HAS_COPIES
-            LOCAL_BARRIER(); /* K and V are complete */
-#endif
-#endif
+            STAGE_BESIDE();
             /* scores */
 #if HAS_TILE_PRODUCTS
             FINISH_QK(q_words, s, 0);
