@@ -125,15 +125,15 @@ INLINE struct place place_of_stage(struct place here, __local uint4 *tiles, cons
     return here;
 }
 
-#if STAGES > 1
-#define TURN()                                                                                     \
+/* To the next tile and its place. */
+#define TURN(next)                                                                                 \
     do {                                                                                           \
-        number = 1 - number;                                                                       \
-        here = place_of_stage(here, tiles, number);                                                \
+        t = next;                                                                                  \
+        if (STAGES > 1) {                                                                          \
+            number = 1 - number;                                                                   \
+            here = place_of_stage(here, tiles, number);                                            \
+        }                                                                                          \
     } while (0)
-#else
-#define TURN()
-#endif
 
 /* Whether some pair of a tile may be hidden, or is none. */
 INLINE bool hides_some(const struct attention_shape a, const struct tile t, const int most_queries,
@@ -189,6 +189,13 @@ INLINE void add_nonfinite_queries(SHAPE_PARAMS, struct tile t, const long begin,
             store_result(LOAD_O(to, 0) + extra, to);
     }
 }
+
+#if HAS_DROPOUT
+#define DRAW_KEPT(queries, keys)                                                                   \
+    draw_kept(a, at, dropout_head(at, t.b, t.h), t.i0, t.j0, queries, keys, kept)
+#else
+#define DRAW_KEPT(queries, keys)
+#endif
 
 /* The queries of a tile. */
 #define TILE_QUERIES(t) q_rows(a, at, q, (t).b, (t).h, (t).i0, (t).queries)
@@ -279,10 +286,7 @@ void backward_keys(PARAMETERS_backward_keys)
 #if STAGES == 1
                 LOCAL_BARRIER(); /* what was there may be overwritten */
                 STAGE_QUERIES(t, here, 0);
-#if HAS_DROPOUT
-                draw_kept(a, at, dropout_head(at, t.b, t.h), t.i0, t.j0, BLOCK_STREAMED,
-                          BLOCK_OWNED, kept);
-#endif
+                DRAW_KEPT(BLOCK_STREAMED, BLOCK_OWNED);
 #endif
                 copies_wait();
                 LOCAL_BARRIER(); /* all rows are complete */
@@ -308,8 +312,7 @@ void backward_keys(PARAMETERS_backward_keys)
                 add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_k FRAGMENT_ARG);
                 SUMS_COMPLETE(sums_v, DIM_V);
                 SUMS_COMPLETE(sums_k, DIM_QK);
-                t = next;
-                TURN();
+                TURN(next);
             }
 #if HAS_DBIAS
             store_sums(bias_sums, t.keys, a.bias_stride[2] == 0 && a.bias_stride[3] != 0 ? rows : 0,
@@ -418,10 +421,7 @@ void backward_queries(PARAMETERS_backward_queries)
 #if STAGES == 1
             LOCAL_BARRIER(); /* what was there may be overwritten */
             STAGE_BOTH_STREAMED(t, here);
-#if HAS_DROPOUT
-            draw_kept(a, at, dropout_head(at, t.b, t.h), t.i0, t.j0, BLOCK_OWNED, BLOCK_STREAMED,
-                      kept);
-#endif
+            DRAW_KEPT(BLOCK_OWNED, BLOCK_STREAMED);
 #endif
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */
@@ -443,8 +443,7 @@ void backward_queries(PARAMETERS_backward_queries)
             RESTAGE_BARRIER(again); /* values are complete */
             add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_q FRAGMENT_ARG);
             SUMS_COMPLETE(sums_q, DIM_QK);
-            t = next;
-            TURN();
+            TURN(next);
         }
         if (!all_finite(sums_q, DIM_QK))
             atomic_or(&not_finite, 1);
@@ -509,10 +508,7 @@ void backward_bias(PARAMETERS_backward_bias)
             STAGE_OWNED(do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries), here.owned_v);
             STAGE_STREAMED(k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys), here.qk);
             STAGE_STREAMED(v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys), here.v);
-#if HAS_DROPOUT
-            draw_kept(a, at, dropout_head(at, t.b, t.h), t.i0, t.j0, BLOCK_OWNED, BLOCK_STREAMED,
-                      kept);
-#endif
+            DRAW_KEPT(BLOCK_OWNED, BLOCK_STREAMED);
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */
             begin_both(&here, p, ds FRAGMENT_ARG);
