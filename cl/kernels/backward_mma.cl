@@ -228,7 +228,8 @@ INLINE void stage_queries(SHAPE_PARAMS, const struct tile t, const struct matrix
     STAGE_STREAMED(streamed_do, here.v);
     for (int r = get_local_id(0); r < BLOCK_STREAMED; r += THREADS)
 #if HAS_COPIES
-        copy_pair(statistics + r, place_of_statistic(a, at, workspace, t.b, t.h, t.i0 + r));
+        copy_pair((__local float *)(statistics + r),
+                  place_of_statistic(a, at, workspace, t.b, t.h, t.i0 + r));
 #else
         statistics[r] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + r);
 #endif
