@@ -127,10 +127,9 @@ Test(context, device_with_more_local_memory_than_stated) {
         cl_uint major, minor;
         unsigned kilobytes; /* 0: as stated */
     } drivers[] = {{"580.159.04", 9, 0, 226},
-                   {"600.1", 8, 6, 98},
-                   {"580.1", 8, 0, 162},
+                   {"600.1", 9, 0, 226},
                    {"575.57.08", 9, 0, 0},
-                   {"580.159.04", 13, 7, 0}};
+                   {"580.159.04", 8, 6, 0}};
     static const char nvidia[] = "cl_nv_device_attribute_query";
     static const cl_ulong stated = 48 << 10;
     clattn_device_info info = {.struct_size = sizeof info};

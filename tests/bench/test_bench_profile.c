@@ -22,7 +22,7 @@ static void expect(const char *arguments, const int status, const char *const *w
 
 Test(bench_profile, plan) {
     expect("plan --profile sm_90 " PROBLEM, 0,
-           (const char *[]){"sm_90: NVIDIA H100", "132 compute units", "local memory 48 KiB",
+           (const char *[]){"sm_90: NVIDIA H100", "132 compute units", "local memory 226 KiB",
                             "family    fused_wgmma", "not       fused_mma: it could",
                             "why       untuned", "needs     work-groups of ",
                             "not       unfused: it could", NULL});
