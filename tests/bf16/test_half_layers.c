@@ -91,7 +91,13 @@ static void expect(struct fixture *f, const char *family, const clattn_problem *
 }
 
 ParameterizedTestParameters(half_layers, agree_with_double_precision) {
-    return cr_make_param_array(struct way, ways, sizeof ways / sizeof *ways);
+    static struct way taken[sizeof ways / sizeof *ways];
+    size_t numbers[sizeof ways / sizeof *ways];
+    const size_t count = numbers_taken(sizeof ways / sizeof *ways, 2, numbers);
+
+    for (size_t n = 0; n < count; n++)
+        taken[n] = ways[numbers[n]];
+    return cr_make_param_array(struct way, taken, count);
 }
 
 ParameterizedTest(struct way *way, half_layers, agree_with_double_precision) {

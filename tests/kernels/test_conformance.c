@@ -46,7 +46,7 @@ ParameterizedTest(struct portion *portion, conformance, portion) {
         mostly_unoptimised(portion->share, portion->shares);
     fixture_open(&f);
     for (size_t n = portion->share; n < (size_t)count; n += portion->shares)
-        if (!t.family || run_takes(n / portion->shares + portion->family, 4))
+        if (!t.family || run_takes(n / portion->shares + portion->family, 6))
             conformance_run(&f, files[n]->d_name, NULL, &t);
     fixture_close(&f);
 }

@@ -30,8 +30,8 @@ struct share {
 static struct share share_of(const struct ca_family *family, const size_t number)
 {
     if (!family_takes_f32(family->name)) /* split_tiles, and what is emulated */
-        return (struct share){2, 0};
-    return (struct share){family->operation == CLATTN_BACKWARD ? 2 : 3, run_takes(number, 3)};
+        return (struct share){1, 0};
+    return (struct share){family->operation == CLATTN_BACKWARD ? 1 : 2, run_takes(number, 3)};
 }
 
 TestSuite(sweep, .timeout = 900);

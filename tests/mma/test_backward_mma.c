@@ -79,10 +79,9 @@ static int is_supported(const struct fixture *f, const struct trial *t)
 
 ParameterizedTestParameters(backward_mma, layout) {
     static size_t layouts[NUM_CASES];
+    const size_t count = numbers_taken(NUM_CASES, 2, layouts); /* the others in the next run */
 
-    for (size_t n = 0; n < NUM_CASES; n++)
-        layouts[n] = n;
-    return cr_make_param_array(size_t, layouts, NUM_CASES);
+    return cr_make_param_array(size_t, layouts, count);
 }
 
 ParameterizedTest(size_t *layout, backward_mma, layout) {

@@ -92,10 +92,10 @@ static void pass_with_infinities(struct fixture *f, const size_t layout)
 
 ParameterizedTestParameters(fused_mma, layout) {
     static size_t layouts[sizeof cases / sizeof *cases];
+    const size_t count = /* the others in the next run */
+        numbers_taken(sizeof cases / sizeof *cases, 2, layouts);
 
-    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++)
-        layouts[n] = n;
-    return cr_make_param_array(size_t, layouts, sizeof cases / sizeof *cases);
+    return cr_make_param_array(size_t, layouts, count);
 }
 
 ParameterizedTest(size_t *layout, fused_mma, layout) {
