@@ -62,10 +62,10 @@ static void pass_with_infinities(struct fixture *f, const struct wgmma_case *c)
 
 ParameterizedTestParameters(fused_wgmma, emulated) {
     static size_t numbers[sizeof cases / sizeof *cases];
+    const size_t count = /* the others in the next run */
+        numbers_taken(sizeof cases / sizeof *cases, 2, numbers);
 
-    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++)
-        numbers[n] = n;
-    return cr_make_param_array(size_t, numbers, sizeof cases / sizeof *cases);
+    return cr_make_param_array(size_t, numbers, count);
 }
 
 ParameterizedTest(size_t *number, fused_wgmma, emulated) {
