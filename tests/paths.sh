@@ -1,7 +1,7 @@
 #!/bin/sh
 # sh tests/paths.sh: whether the files that README.md and doc/ name are there. Checked are words in
 # backquotes that begin with a folder of the tree; words with a capital such as NAME stand for a name
-# of the reader's, and * for any.
+# of the reader's, and * for any. And whether the lines that tests/mutations.txt changes are there.
 cd "$(dirname "$0")/.." || exit 1
 bad=0
 for page in README.md doc/*.md; do
@@ -19,5 +19,13 @@ for page in README.md doc/*.md; do
         esac
     done
 done
-[ "$bad" = 0 ] && echo "all files that the pages name are there"
+while IFS= read -r line; do
+    case $line in
+    '' | '#'* | '+ '* | '= '* | '@ '* | '! '*) ;;
+    '- '*) grep -qF -e "${line#- }" "$changed" ||
+        { echo "tests/mutations.txt changes '${line#- }', which $changed lacks"; bad=1; } ;;
+    *) changed=$line ;;
+    esac
+done < tests/mutations.txt
+[ "$bad" = 0 ] && echo "all files that the pages name are there, and all lines of mutations"
 exit "$bad"
