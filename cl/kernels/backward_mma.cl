@@ -125,8 +125,8 @@ INLINE struct place place_of_stage(struct place here, __local uint4 *tiles, cons
     return here;
 }
 
-/* To the next tile and its place. */
-#define TURN(next)                                                                                 \
+/* To the next tile, and the other place of streamed rows, where it was staged. */
+#define ADVANCE(next)                                                                                 \
     do {                                                                                           \
         t = next;                                                                                  \
         if (STAGES > 1) {                                                                          \
@@ -313,7 +313,7 @@ void backward_keys(PARAMETERS_backward_keys)
                 add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_k FRAGMENT_ARG);
                 SUMS_COMPLETE(sums_v, DIM_V);
                 SUMS_COMPLETE(sums_k, DIM_QK);
-                TURN(next);
+                ADVANCE(next);
             }
 #if HAS_DBIAS
             store_sums(bias_sums, t.keys, a.bias_stride[2] == 0 && a.bias_stride[3] != 0 ? rows : 0,
@@ -444,7 +444,7 @@ void backward_queries(PARAMETERS_backward_queries)
             RESTAGE_BARRIER(again); /* values are complete */
             add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_q FRAGMENT_ARG);
             SUMS_COMPLETE(sums_q, DIM_QK);
-            TURN(next);
+            ADVANCE(next);
         }
         if (!all_finite(sums_q, DIM_QK))
             atomic_or(&not_finite, 1);

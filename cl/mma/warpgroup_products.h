@@ -23,11 +23,16 @@ INLINE void begin_qk(const __local ushort *q_tile, const int first_row,
 }
 
 /* latest: the products that were begun later, and need not be complete. */
+#if Q_RESIDENT
+#define KEEP_QUERIES(q_words) KEEP_OPERANDS((q_words)[0], PART_DEPTHS)
+#else
+#define KEEP_QUERIES(q_words)
+#endif
 #define FINISH_QK(q_words, s, latest)                                                              \
     do {                                                                                           \
         PRODUCTS_WAIT(latest);                                                                     \
         SUMS_HERE((s)[0], KEY_SUMS);                                                               \
-        KEEP_OPERANDS((q_words)[0], Q_RESIDENT ? PART_DEPTHS : 0);                                 \
+        KEEP_QUERIES(q_words);                                                                     \
     } while (0)
 
 /* All weights of a tile, rounded. */

@@ -130,6 +130,7 @@ INLINE void multiply_tiles(float *sums, const int others, const __local ushort *
 #define NAMES_7                                                                                    \
     ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, "  \
     "%127"
+#define NAMES_OF_128 NAMES_0 NAMES_1 NAMES_2 NAMES_3
 
 /* sums (+)= query times a tile; q0 .. accumulate: names of the operands behind the sums. The last of the numbers is 1
  * where rows of the tile are terms. */
@@ -160,10 +161,7 @@ INLINE void multiply_tiles(float *sums, const int others, const __local ushort *
 #define WGMMA_64(terms)                                                                            \
     WGMMA(64, NAMES_0 NAMES_1, "%32", "%33", "%34", "%35", "%36", "%37", terms, SUMS_64)
 #define WGMMA_128(terms)                                                                           \
-    WGMMA(128, NAMES_OF_128, "%64", "%65", "%66", "%67", "%68", "%69", terms,   \
-          SUMS_128)
-
-#define NAMES_OF_128 NAMES_0 NAMES_1 NAMES_2 NAMES_3
+    WGMMA(128, NAMES_OF_128, "%64", "%65", "%66", "%67", "%68", "%69", terms, SUMS_128)
 #define SUMS_256                                                                                   \
     SUMS_128, SIXTEEN(sums, 64), SIXTEEN(sums, 80), SIXTEEN(sums, 96), SIXTEEN(sums, 112)
 #define WGMMA_TILES_32(terms) WGMMA_TILES(32, NAMES_0, "%16", "%17", "%18", terms, SUMS_32)
@@ -173,6 +171,21 @@ INLINE void multiply_tiles(float *sums, const int others, const __local ushort *
 #define WGMMA_TILES_256(terms)                                                                     \
     WGMMA_TILES(256, NAMES_OF_128 NAMES_4 NAMES_5 NAMES_6 NAMES_7, "%128", "%129", "%130", terms,  \
                 SUMS_256)
+
+/* The one of `wgmma` for `others`, 32, 64 or 128, constant. */
+#define OF_SIZE(wgmma)                                                                             \
+    do {                                                                                           \
+        if (others == 128 && rows_are_terms)                                                       \
+            wgmma##_128("1");                                                                      \
+        else if (others == 128)                                                                    \
+            wgmma##_128("0");                                                                      \
+        else if (others == 64 && rows_are_terms)                                                   \
+            wgmma##_64("1");                                                                       \
+        else if (others == 64)                                                                     \
+            wgmma##_64("0");                                                                       \
+        else                                                                                       \
+            wgmma##_32("0");                                                                       \
+    } while (0)
 
 /* sums (+)= products of the warpgroup's 64 rows and `others` rows or columns, 32, 64, 128 or 256, of another tile. */
 INLINE void multiply_tiles(float *sums, const int others, const __local ushort *rows,
@@ -184,16 +197,8 @@ INLINE void multiply_tiles(float *sums, const int others, const __local ushort *
         WGMMA_TILES_256("1");
     else if (others == 256)
         WGMMA_TILES_256("0");
-    else if (others == 128 && rows_are_terms)
-        WGMMA_TILES_128("1");
-    else if (others == 128)
-        WGMMA_TILES_128("0");
-    else if (others == 64 && rows_are_terms)
-        WGMMA_TILES_64("1");
-    else if (others == 64)
-        WGMMA_TILES_64("0");
     else
-        WGMMA_TILES_32("0");
+        OF_SIZE(WGMMA_TILES);
 }
 
 /* sums of the warpgroup's 64 queries and `others` keys or dims: 32, 64 or 128. */
@@ -201,16 +206,7 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
                           const __local ushort *tile, const ulong descriptor,
                           const bool rows_are_terms, const bool accumulate FRAGMENT_PARAM)
 {
-    if (others == 128 && rows_are_terms)
-        WGMMA_128("1");
-    else if (others == 128)
-        WGMMA_128("0");
-    else if (others == 64 && rows_are_terms)
-        WGMMA_64("1");
-    else if (others == 64)
-        WGMMA_64("0");
-    else
-        WGMMA_32("0");
+    OF_SIZE(WGMMA);
 }
 #endif
 

@@ -124,6 +124,14 @@ clattn_layout ca_layout_explicit(const clattn_layout *layout, const size_t sizes
     return packed;
 }
 
+int ca_layout_in_pieces(const clattn_layout *layout, size_t along, size_t piece)
+{
+    for (size_t n = 0; n < 4; n++)
+        if (n == along ? layout->stride[n] != 1 : layout->stride[n] % piece != 0)
+            return 0;
+    return 1;
+}
+
 int ca_layout_holds(const clattn_layout *layout, const size_t sizes[4], size_t n)
 {
     size_t limit = SIZE_MAX; /* the axes with longer steps are done */

@@ -33,6 +33,9 @@ clattn_layout ca_layout_explicit(const clattn_layout *layout, const size_t sizes
  * elements share a place. The span must have been found to fit. */
 int ca_layout_injective(const clattn_layout *layout, const size_t sizes[4]);
 
+/* Whether a row along the axis is contiguous and every other step whole pieces of so many elements. */
+int ca_layout_in_pieces(const clattn_layout *layout, size_t along, size_t piece);
+
 /* Whether there is an element at position n, of an injective layout. */
 int ca_layout_holds(const clattn_layout *layout, const size_t sizes[4], size_t n);
 

@@ -188,16 +188,13 @@ int ca_projection_case_make(struct ca_trust_case *c, const clattn_problem *real,
     return make(c, real, 0);
 }
 
-/* Whether all steps but one of 1, and dims, are whole pieces. */
 static int is_in_pieces(const clattn_layout *layout)
 {
-    size_t others = 0, units = 0;
+    int found = 0;
 
-    for (size_t n = 0; n < 4; n++) {
-        units += layout->stride[n] == 1;
-        others += layout->stride[n] % PIECE == 0;
-    }
-    return units == 1 && others == 3;
+    for (size_t along = 0; along < 4; along++)
+        found |= ca_layout_in_pieces(layout, along, PIECE);
+    return found;
 }
 
 int ca_trust_has_pieces(const clattn_problem *p)

@@ -1,6 +1,7 @@
 /* projection_wgmma: matrix products of projections by wgmma, of NVIDIA's Hopper; see cl/wgmma/projection_wgmma.cl. */
 #include "families/mma/fragments.h"
 #include "families/registry.h"
+#include "problem/layout.h"
 
 static size_t work_items(const size_t *values);
 static int spills(const size_t *values);
@@ -62,15 +63,6 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 
 /* ---- the family ------------------------------------------------------------------------------ */
 
-/* Whether all steps but that of dimension `along`, which is 1, are whole pieces of 16 bytes. */
-static int has_pieces(const clattn_layout *layout, size_t along)
-{
-    for (size_t n = 0; n < 4; n++)
-        if (n == along ? layout->stride[n] != 1 : layout->stride[n] % PIECE != 0)
-            return 0;
-    return 1;
-}
-
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t cores = ca_device_cores(dev);
@@ -103,9 +95,10 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         return "the device has another matrix instruction";
     if (p->dim_qk % PIECE || (p->kv_heads > 1 && p->dim_qk % STAGE))
         return "heads of x are no whole stages of 64, which are copied in pieces of 8 elements";
-    if (!has_pieces(&p->q, 3))
+    if (!ca_layout_in_pieces(&p->q, 3, PIECE))
         return "x does not lie in pieces of 8 elements along the depth";
-    if (!(has_pieces(&p->k, 3) && p->dim_v % PIECE == 0) && !has_pieces(&p->k, 1))
+    if (!(ca_layout_in_pieces(&p->k, 3, PIECE) && p->dim_v % PIECE == 0) &&
+        !ca_layout_in_pieces(&p->k, 1, PIECE))
         return "w does not lie in pieces of 8 elements along its columns or the depth";
     ca_tunables_default(tunables, NUM_TUNABLES, values);
     adapt(p, dev, values);
