@@ -52,21 +52,32 @@ cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags, size_t
     return buffer;
 }
 
+/* What the program retains is followed no further than this: a buffer or a kernel ends with its first release, and is anybody's
+ * memory from then on. Drivers retain them too, for as long as they keep a command, so that reference counts do not tell. */
 cl_int CL_API_CALL clReleaseMemObject(cl_mem buffer)
 {
     NEXT(clReleaseMemObject);
-    cl_uint references = 0;
-    if (clGetMemObjectInfo(buffer, CL_MEM_REFERENCE_COUNT, sizeof references, &references, NULL) ==
-            CL_SUCCESS &&
-        references == 1) {
-        hazard_forget(buffer);
-        pthread_mutex_lock(&lock);
-        for (size_t n = 0; n < num_buffers; n++)
-            if (buffers[n] == buffer)
-                buffers[n] = buffers[--num_buffers];
-        pthread_mutex_unlock(&lock);
-    }
+    hazard_forget(buffer);
+    pthread_mutex_lock(&lock);
+    for (size_t n = 0; n < num_buffers; n++)
+        if (buffers[n] == buffer)
+            buffers[n] = buffers[--num_buffers];
+    pthread_mutex_unlock(&lock);
     return next(buffer);
+}
+
+cl_int CL_API_CALL clRetainMemObject(cl_mem buffer)
+{
+    NEXT(clRetainMemObject);
+    hazard_complain(__func__, "is not followed");
+    return next(buffer);
+}
+
+cl_int CL_API_CALL clRetainKernel(cl_kernel kernel)
+{
+    NEXT(clRetainKernel);
+    hazard_complain(__func__, "is not followed");
+    return next(kernel);
 }
 
 /* So that kernels can say which of their arguments are const. */
@@ -114,19 +125,14 @@ cl_int CL_API_CALL clSetKernelArg(cl_kernel kernel, cl_uint index, size_t bytes,
 cl_int CL_API_CALL clReleaseKernel(cl_kernel kernel)
 {
     NEXT(clReleaseKernel);
-    cl_uint references = 0;
     size_t kept = 0;
 
-    if (clGetKernelInfo(kernel, CL_KERNEL_REFERENCE_COUNT, sizeof references, &references, NULL) ==
-            CL_SUCCESS &&
-        references == 1) {
-        pthread_mutex_lock(&lock);
-        for (size_t n = 0; n < num_arguments; n++)
-            if (arguments[n].kernel != kernel)
-                arguments[kept++] = arguments[n];
-        num_arguments = kept;
-        pthread_mutex_unlock(&lock);
-    }
+    pthread_mutex_lock(&lock);
+    for (size_t n = 0; n < num_arguments; n++)
+        if (arguments[n].kernel != kernel)
+            arguments[kept++] = arguments[n];
+    num_arguments = kept;
+    pthread_mutex_unlock(&lock);
     return next(kernel);
 }
 
