@@ -3,7 +3,8 @@
  *
  * Tensors   (batch, heads, rows, dim) with dim innermost and steps of their own; `size` is batch, heads,
  *           rows, dim, a `stride` batch, heads, rows, and an offset comes first in it.
- * NDRange   local (COLUMNS, ROWS); a work-item takes columns x, x + COLUMNS .. of a row. CPUs: COLUMNS=1.
+ * NDRange   local (COLUMNS, ROWS, 1); a work-item takes columns x, x + COLUMNS .. of a row. CPUs: COLUMNS=1. What
+ *           moves rows moves those of two tensors, k and v: the first ones of the arguments where the third id is 0.
  * Sums      f32.
  *
  * The merge is that of clattn/problem.h, "Merge". */
@@ -24,53 +25,33 @@ static inline ulong row_at(const ulong4 size, const ulong4 x)
     return x.x + row / size.z / size.y * x.y + row / size.z % size.y * x.z + row % size.z * x.w;
 }
 
-/* to = from, in the dtype. */
-SHARD_KERNEL copy_rows(const ulong4 size, const __global storage *from, const ulong4 from_at,
-                       __global storage *to, const ulong4 to_at)
-{
-    if (!HAS_ROW(size))
-        return;
-    const __global storage *x = from + row_at(size, from_at);
-    __global storage *y = to + row_at(size, to_at);
-    for (ulong d = get_local_id(0); d < size.w; d += COLUMNS)
-        STORE(LOAD(x, d), y, d);
-}
+/* A kernel that does `element` with x[d] and y[d] in every row of two pairs of tensors. */
+#define MOVE_KERNEL(name, source, target, element)                                                                      \
+    static inline void name##_row(const ulong4 size, const __global source *from, const ulong4 from_at,                \
+                                  __global target *to, const ulong4 to_at)                                             \
+    {                                                                                                                  \
+        if (!HAS_ROW(size))                                                                                            \
+            return;                                                                                                    \
+        const __global source *x = from + row_at(size, from_at);                                                       \
+        __global target *y = to + row_at(size, to_at);                                                                 \
+        for (ulong d = get_local_id(0); d < size.w; d += COLUMNS)                                                      \
+            element;                                                                                                   \
+    }                                                                                                                  \
+    SHARD_KERNEL name(const ulong4 size, const __global source *from, const ulong4 from_at, __global target *to,       \
+                      const ulong4 to_at, const ulong4 size_2, const __global source *from_2, const ulong4 from_2_at,  \
+                      __global target *to_2, const ulong4 to_2_at)                                                     \
+    {                                                                                                                  \
+        if (get_global_id(2) == 0)                                                                                     \
+            name##_row(size, from, from_at, to, to_at);                                                                \
+        else                                                                                                           \
+            name##_row(size_2, from_2, from_2_at, to_2, to_2_at);                                                      \
+    }
 
-/* The same of floats. */
-SHARD_KERNEL copy_floats(const ulong4 size, const __global float *from, const ulong4 from_at,
-                         __global float *to, const ulong4 to_at)
-{
-    if (!HAS_ROW(size))
-        return;
-    const __global float *x = from + row_at(size, from_at);
-    __global float *y = to + row_at(size, to_at);
-    for (ulong d = get_local_id(0); d < size.w; d += COLUMNS)
-        y[d] = x[d];
-}
-
-/* sum += x, of floats. */
-SHARD_KERNEL add_floats(const ulong4 size, const __global float *from, const ulong4 from_at,
-                        __global float *sum, const ulong4 sum_at)
-{
-    if (!HAS_ROW(size))
-        return;
-    const __global float *x = from + row_at(size, from_at);
-    __global float *y = sum + row_at(size, sum_at);
-    for (ulong d = get_local_id(0); d < size.w; d += COLUMNS)
-        y[d] += x[d];
-}
-
-/* to = sum, rounded to the dtype. */
-SHARD_KERNEL store_rows(const ulong4 size, const __global float *sum, const ulong4 sum_at,
-                        __global storage *to, const ulong4 to_at)
-{
-    if (!HAS_ROW(size))
-        return;
-    const __global float *x = sum + row_at(size, sum_at);
-    __global storage *y = to + row_at(size, to_at);
-    for (ulong d = get_local_id(0); d < size.w; d += COLUMNS)
-        STORE(x[d], y, d);
-}
+/* to = from, in the dtype; the same of floats; to += from, of floats; to = from, rounded to the dtype. */
+MOVE_KERNEL(copy_rows, storage, storage, STORE(LOAD(x, d), y, d))
+MOVE_KERNEL(copy_floats, float, float, y[d] = x[d])
+MOVE_KERNEL(add_floats, float, float, y[d] += x[d])
+MOVE_KERNEL(store_rows, float, storage, STORE(x[d], y, d))
 
 /* (o, o_lse) becomes the union with (part, part_lse); rows of lse are those of o, of one float each. Every
  * work-item of a row reads its lse before one of them overwrites it. */
@@ -102,12 +83,12 @@ SHARD_KERNEL merge_state(const ulong4 size, const __global float *part, const ul
 }
 
 /* The result of rows: o in the dtype, and lse where it is wanted, with the head's sink as one more key
- * whose value is 0. Rows that saw nothing have no sink either. */
+ * whose value is 0. Rows that saw nothing have no sink either. In place, o is the sum, and has no sinks. */
 SHARD_KERNEL store_state(const ulong4 size, const __global float *sum, const ulong4 sum_at,
                          const __global float *sum_lse, const ulong4 sum_lse_at,
                          __global storage *o, const ulong4 o_at, __global float *lse,
                          const ulong4 lse_at, const int has_lse, const __global float *sinks,
-                         const ulong sinks_at, const int has_sinks)
+                         const ulong sinks_at, const int has_sinks, const int in_place)
 {
     if (!HAS_ROW(size))
         return;
@@ -121,7 +102,7 @@ SHARD_KERNEL store_state(const ulong4 size, const __global float *sum, const ulo
     }
     const __global float *x = sum + row_at(size, sum_at);
     __global storage *y = o + row_at(size, o_at);
-    for (ulong d = get_local_id(0); d < size.w; d += COLUMNS)
+    for (ulong d = get_local_id(0); d < size.w && (!in_place || all == -INFINITY); d += COLUMNS)
         STORE(all == -INFINITY ? 0.0f : x[d] * factor, y, d);
     if (has_lse && get_local_id(0) == 0)
         lse[row_at(size, lse_at)] = all;

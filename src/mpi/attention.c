@@ -3,6 +3,7 @@
 #include "mpi/shards.h"
 
 #include <math.h>
+#include <string.h>
 
 /* A part with the tensors of its rectangle. */
 struct piece {
@@ -107,6 +108,19 @@ static struct tensor packed_in_pool(clattn_mpi_plan *plan, const enum pool_id id
                             rows, dim);
 }
 
+/* Whether a piece has all of the place's queries, so that its lse, which has no steps of its own, is theirs. */
+static bool has_all_queries(const clattn_mpi_plan *plan, const struct piece *piece)
+{
+    return piece->part->q.count == place_queries(plan) &&
+           query_batches(piece) == place_batches(plan);
+}
+
+static struct tensor part_lse(clattn_mpi_plan *plan, const struct piece *piece)
+{
+    return packed_in_pool(plan, POOL_PART_LSE, query_batches(piece), plan->heads,
+                          piece->part->q.count, 1, sizeof(float));
+}
+
 /* f32 sums of the place's queries, of o or dq. */
 static struct tensor sums(clattn_mpi_plan *plan, const size_t dim)
 {
@@ -150,14 +164,33 @@ static bool next_rows(const clattn_mpi_plan *plan, const struct lengths *lengths
     return rows->count > 0;
 }
 
+/* Whether the piece is the first of its queries in this execution, whose result need not be joined with another. */
+static bool begins_queries(clattn_mpi_plan *plan, const struct piece *piece)
+{
+    const struct span *chunks = plan->partition.place[plan->place].q;
+    const size_t end = piece->row + piece->part->q.count;
+    bool begins = true;
+
+    for (int chunk = 0; chunk < CHUNKS; chunk++) {
+        const size_t row = chunk_row(chunks, chunk);
+        if (row < end && piece->row < row + chunks[chunk].count) {
+            begins = begins && !plan->begun[chunk];
+            plan->begun[chunk] = true;
+        }
+    }
+    return begins;
+}
+
 /* ---- forward ---------------------------------------------------------------------------------- */
 
 void forward_begin(clattn_mpi_plan *plan, const struct forward_task *task)
 {
     const size_t rows = place_batches(plan) * plan->heads * place_queries(plan);
 
-    (void)task;
-    (void)sums(plan, plan->whole.dim_v);
+    plan->state_o = state_in_o(&plan->whole, plan->mode == CLATTN_MPI_SPLIT_KV)
+                        ? task->o
+                        : sums(plan, plan->whole.dim_v);
+    memset(plan->begun, 0, sizeof plan->begun);
     device_fill(plan, sums_lse(plan).buffer, rows, -HUGE_VALF);
 }
 
@@ -170,8 +203,13 @@ static void forward_piece(clattn_mpi_plan *plan, const struct forward_task *task
     const struct tensor v = keys_of(piece, block->v);
     const size_t batches = query_batches(piece), heads = plan->heads, rows = part->q.count;
     const size_t dim = plan->whole.dim_v;
-    const struct tensor o = packed_in_pool(plan, POOL_PART_O, batches, heads, rows, dim, 4);
-    const struct tensor lse = packed_in_pool(plan, POOL_PART_LSE, batches, heads, rows, 1, 4);
+    const struct tensor all_o = queries_of(piece, plan->state_o);
+    const struct tensor all_lse = queries_of(piece, sums_lse(plan));
+    const bool begins = begins_queries(plan, piece);
+    const struct tensor o =
+        begins ? all_o : packed_in_pool(plan, POOL_PART_O, batches, heads, rows, dim, 4);
+    const bool is_all = begins && has_all_queries(plan, piece);
+    const struct tensor lse = is_all ? all_lse : part_lse(plan, piece);
     clattn_problem p = part_problem(plan, part);
     struct part_ints ints;
 
@@ -181,7 +219,7 @@ static void forward_piece(clattn_mpi_plan *plan, const struct forward_task *task
     p.o = layout_of(o);
     const clattn_plan *made = part_plan(plan, &p);
     part_ints_make(plan, &task->lengths, part, &p, &ints);
-    if (part->packed) /* rows of sequences alone are written */
+    if (part->packed && !is_all) /* rows of sequences alone are written */
         device_fill(plan, lse.buffer, batches * heads * rows, -HUGE_VALF);
     const clattn_forward tensors = {
         .struct_size = sizeof tensors,
@@ -207,14 +245,20 @@ static void forward_piece(clattn_mpi_plan *plan, const struct forward_task *task
                    "clattn_attention_forward");
     part_ints_release(&ints);
 
+    plan->times.parts++;
+    if (begins) {
+        if (!is_all)
+            device_move(plan, KERNEL_COPY_FLOATS, (size_t[]){batches, heads, rows, 1}, lse,
+                        all_lse);
+        return;
+    }
     struct rows_call call;
     rows_begin(&call, plan, KERNEL_MERGE_STATE, (size_t[]){batches, heads, rows, dim});
     rows_tensor(&call, o);
     rows_tensor(&call, lse);
-    rows_tensor(&call, queries_of(piece, sums(plan, dim)));
-    rows_tensor(&call, queries_of(piece, sums_lse(plan)));
+    rows_tensor(&call, all_o);
+    rows_tensor(&call, all_lse);
     rows_run(&call);
-    plan->times.parts++;
 }
 
 void forward_block(clattn_mpi_plan *plan, const struct forward_task *task, const int chunk,
@@ -275,6 +319,7 @@ void forward_end(clattn_mpi_plan *plan, const struct forward_task *task)
     const size_t dim = plan->whole.dim_v;
     const clattn_buffer sinks = heads_of(plan, task->of->sinks);
     const cl_int has_lse = task->lse.buffer != NULL, has_sinks = plan->whole.sinks != 0;
+    const cl_int in_place = state_in_o(&plan->whole, plan->mode == CLATTN_MPI_SPLIT_KV);
     const cl_ulong sinks_at = sinks.offset;
     struct span rows;
 
@@ -283,7 +328,7 @@ void forward_end(clattn_mpi_plan *plan, const struct forward_task *task)
         struct rows_call call;
         rows_begin(&call, plan, KERNEL_STORE_STATE,
                    (size_t[]){place_batches(plan), plan->heads, rows.count, dim});
-        rows_tensor(&call, tensor_rows(sums(plan, dim), rows.first));
+        rows_tensor(&call, tensor_rows(plan->state_o, rows.first));
         rows_tensor(&call, tensor_rows(sums_lse(plan), rows.first));
         rows_tensor(&call, tensor_rows(task->o, rows.first));
         rows_tensor(&call, tensor_rows(task->lse, rows.first));
@@ -291,6 +336,7 @@ void forward_end(clattn_mpi_plan *plan, const struct forward_task *task)
         rows_argument(&call, sizeof sinks.buffer, &sinks.buffer);
         rows_argument(&call, sizeof sinks_at, &sinks_at);
         rows_argument(&call, sizeof has_sinks, &has_sinks);
+        rows_argument(&call, sizeof in_place, &in_place);
         rows_run(&call);
     }
     device_finish(plan, NULL);
@@ -303,51 +349,80 @@ void backward_begin(clattn_mpi_plan *plan, const struct backward_task *task)
     const size_t rows = place_batches(plan) * plan->heads * place_queries(plan);
 
     (void)task;
+    memset(plan->begun, 0, sizeof plan->begun);
     device_fill(plan, sums(plan, plan->whole.dim_qk).buffer, rows * plan->whole.dim_qk, 0.0f);
     device_fill(plan, pool_take(plan, POOL_SLOPES, 2 * plan->heads * sizeof(float)),
                 2 * plan->heads, 0.0f);
 }
 
-/* What a part's gradients are written to: packed, in f32. */
+/* What a part's gradients are written to, in f32: sums of the place and of the block that nothing was added to yet, or packed
+ * tensors of its own. lse: packed. */
 struct part_gradients {
     struct tensor dq, dk, dv, lse;
+    bool begins_queries, begins_keys;
 };
 
 static struct part_gradients part_gradients_of(clattn_mpi_plan *plan,
                                                const struct backward_task *task,
-                                               const struct piece *piece)
+                                               const struct block *block, const struct piece *piece)
 {
-    const size_t batches = query_batches(piece), bytes = sizeof(float);
-    const size_t rows = piece->part->q.count, keys = piece->part->kv.count;
-    const struct part_gradients g = {
-        .dq = packed_in_pool(plan, POOL_PART_O, batches, plan->heads, rows, plan->whole.dim_qk,
-                             bytes),
-        .dk = packed_in_pool(plan, POOL_PART_DK, key_batches(piece), plan->kv_heads, keys,
-                             plan->whole.dim_qk, bytes),
-        .dv = packed_in_pool(plan, POOL_PART_DV, key_batches(piece), plan->kv_heads, keys,
-                             plan->whole.dim_v, bytes),
-        .lse = packed_in_pool(plan, POOL_PART_LSE, batches, plan->heads, rows, 1, 4),
-    };
+    const size_t batches = query_batches(piece), rows = piece->part->q.count;
+    const size_t keys = piece->part->kv.count, bytes = sizeof(float);
+    const bool is_all = has_all_queries(plan, piece);
+    const size_t dims[2] = {plan->whole.dim_qk, plan->whole.dim_v};
+    struct part_gradients g = {.dq = queries_of(piece, sums(plan, dims[0])),
+                               .dk = keys_of(piece, block->dk),
+                               .dv = keys_of(piece, block->dv),
+                               .lse = is_all ? task->lse : part_lse(plan, piece),
+                               .begins_queries = begins_queries(plan, piece),
+                               .begins_keys = block->begins_sums};
 
-    device_move(plan, KERNEL_COPY_FLOATS, (size_t[]){batches, plan->heads, rows, 1},
-                queries_of(piece, task->lse), g.lse);
+    if (!g.begins_queries)
+        g.dq = packed_in_pool(plan, POOL_PART_O, batches, plan->heads, rows, dims[0], bytes);
+    if (!g.begins_keys) {
+        g.dk = packed_in_pool(plan, POOL_PART_DK, key_batches(piece), plan->kv_heads, keys, dims[0],
+                              bytes);
+        g.dv = packed_in_pool(plan, POOL_PART_DV, key_batches(piece), plan->kv_heads, keys, dims[1],
+                              bytes);
+    }
+    if (!is_all)
+        device_move(plan, KERNEL_COPY_FLOATS, (size_t[]){batches, plan->heads, rows, 1},
+                    queries_of(piece, task->lse), g.lse);
     return g;
 }
 
-/* Gradients of a part are added to those of the place and of the block. */
+/* Gradients of a part are added to those of the place and of the block, if they are not there. */
 static void add_gradients(clattn_mpi_plan *plan, const struct block *block,
                           const struct piece *piece, const struct part_gradients *g)
 {
     const size_t dims[2] = {plan->whole.dim_qk, plan->whole.dim_v};
-    const size_t heads = plan->kv_heads, keys = piece->part->kv.count;
+    const size_t batches = key_batches(piece), heads = plan->kv_heads;
+    const size_t keys = piece->part->kv.count;
+    const struct move moves[2] = {
+        {{batches, heads, keys, dims[0]}, g->dk, keys_of(piece, block->dk)},
+        {{batches, heads, keys, dims[1]}, g->dv, keys_of(piece, block->dv)}};
 
-    device_move(plan, KERNEL_ADD_FLOATS,
-                (size_t[]){query_batches(piece), plan->heads, piece->part->q.count, dims[0]}, g->dq,
-                queries_of(piece, sums(plan, dims[0])));
-    device_move(plan, KERNEL_ADD_FLOATS, (size_t[]){key_batches(piece), heads, keys, dims[0]},
-                g->dk, keys_of(piece, block->dk));
-    device_move(plan, KERNEL_ADD_FLOATS, (size_t[]){key_batches(piece), heads, keys, dims[1]},
-                g->dv, keys_of(piece, block->dv));
+    if (!g->begins_queries)
+        device_move(plan, KERNEL_ADD_FLOATS,
+                    (size_t[]){query_batches(piece), plan->heads, piece->part->q.count, dims[0]},
+                    g->dq, queries_of(piece, sums(plan, dims[0])));
+    if (!g->begins_keys)
+        device_move_both(plan, KERNEL_ADD_FLOATS, moves);
+}
+
+/* Rows of packed batches that are no sequence's are not written by a part, and add nothing. */
+static void clear_gradients(clattn_mpi_plan *plan, const struct piece *piece,
+                            const struct part_gradients *g)
+{
+    const size_t keys = plan->kv_heads * piece->part->kv.count;
+
+    if (!g->begins_queries)
+        device_fill(plan, g->dq.buffer, plan->heads * piece->part->q.count * plan->whole.dim_qk,
+                    0.0f);
+    if (g->begins_keys)
+        return;
+    device_fill(plan, g->dk.buffer, keys * plan->whole.dim_qk, 0.0f);
+    device_fill(plan, g->dv.buffer, keys * plan->whole.dim_v, 0.0f);
 }
 
 /* A part's dslopes, floats even in f16, and their sum, which lies before them. */
@@ -367,11 +442,11 @@ static void add_slopes(clattn_mpi_plan *plan)
 }
 
 static void backward_piece(clattn_mpi_plan *plan, const struct backward_task *task,
-                           const struct block *block, const struct piece *piece)
+                           struct block *block, const struct piece *piece)
 {
     const struct part *part = piece->part;
     const clattn_backward *of = task->of;
-    const struct part_gradients g = part_gradients_of(plan, task, piece);
+    const struct part_gradients g = part_gradients_of(plan, task, block, piece);
     const struct tensor q = queries_of(piece, task->q), o = queries_of(piece, task->o);
     const struct tensor d_o = queries_of(piece, task->d_o);
     const struct tensor k = keys_of(piece, block->k), v = keys_of(piece, block->v);
@@ -388,12 +463,8 @@ static void backward_piece(clattn_mpi_plan *plan, const struct backward_task *ta
     p.dv = layout_of(g.dv);
     const clattn_plan *made = part_plan(plan, &p);
     part_ints_make(plan, &task->lengths, part, &p, &ints);
-    if (part->packed) { /* rows of sequences alone are written */
-        const size_t heads = plan->kv_heads, keys = part->kv.count;
-        device_fill(plan, g.dq.buffer, plan->heads * part->q.count * p.dim_qk, 0.0f);
-        device_fill(plan, g.dk.buffer, heads * keys * p.dim_qk, 0.0f);
-        device_fill(plan, g.dv.buffer, heads * keys * p.dim_v, 0.0f);
-    }
+    if (part->packed)
+        clear_gradients(plan, piece, &g);
     const clattn_backward tensors = {
         .struct_size = sizeof tensors,
         .q = buffer_of(q),
@@ -423,13 +494,14 @@ static void backward_piece(clattn_mpi_plan *plan, const struct backward_task *ta
                    "clattn_attention_backward");
     part_ints_release(&ints);
     add_gradients(plan, block, piece, &g);
+    block->begins_sums = false;
     if (p.dslopes)
         add_slopes(plan);
     plan->times.parts++;
 }
 
 void backward_block(clattn_mpi_plan *plan, const struct backward_task *task, const int chunk,
-                    const struct block *block)
+                    struct block *block)
 {
     const size_t count = block_parts(plan, &task->lengths, chunk, block);
 

@@ -81,8 +81,15 @@ void device_finish(clattn_mpi_plan *plan, struct messages *messages);
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
-/* KERNEL_COPY_ROWS, KERNEL_COPY_FLOATS, KERNEL_ADD_FLOATS or KERNEL_STORE_ROWS; size: batch, heads, rows,
- * dim. */
+/* Rows that move; size: batch, heads, rows, dim. */
+struct move {
+    size_t size[4];
+    struct tensor from, to;
+};
+
+/* KERNEL_COPY_ROWS, KERNEL_COPY_FLOATS, KERNEL_ADD_FLOATS or KERNEL_STORE_ROWS, of k and v at once; the second one may be
+ * empty, and is if the first one is. */
+void device_move_both(clattn_mpi_plan *plan, enum kernel kernel, const struct move moves[2]);
 void device_move(clattn_mpi_plan *plan, enum kernel kernel, const size_t size[4],
                  struct tensor from, struct tensor to);
 
@@ -94,6 +101,7 @@ struct block {
     const struct part *joined; /* all that the queries see of it, or NULL: parts_of() */
     struct span keys;
     struct tensor dk, dv; /* backward: f32 sums that are added to */
+    bool begins_sums;     /* ... and are zero until the first part, which ends this */
 };
 
 /* The state of rows that have seen nothing, for all of the place's queries. */
@@ -117,7 +125,7 @@ void store_key_gradients(clattn_mpi_plan *plan, const struct backward_task *task
 /* Likewise for gradients; dslopes and dsinks are sums of this rank's, to be added up over ranks. */
 void backward_begin(clattn_mpi_plan *plan, const struct backward_task *task);
 void backward_block(clattn_mpi_plan *plan, const struct backward_task *task, int chunk,
-                    const struct block *block);
+                    struct block *block);
 void backward_end(clattn_mpi_plan *plan, const struct backward_task *task, float *dslopes,
                   float *dsinks);
 

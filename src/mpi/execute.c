@@ -73,8 +73,8 @@ static void check_lists(clattn_mpi_plan *plan, const struct lists *lists)
     check_list(plan, "kv_starts", p->total_kv != 0, lists->kv_starts, p->batch + 1);
 }
 
-/* Reads lengths and starts, and compares them between ranks. */
-static void read_lists(clattn_mpi_plan *plan, const struct lists *lists)
+/* Reads lengths and starts; a hash of them and of what else all ranks have alike. */
+static uint64_t read_lists(clattn_mpi_plan *plan, const struct lists *lists)
 {
     const size_t batch = plan->whole.batch;
     const struct {
@@ -96,12 +96,7 @@ static void read_lists(clattn_mpi_plan *plan, const struct lists *lists)
                     all[n].count * sizeof *all[n].to);
         hash = hash_more(hash, all[n].to, all[n].count * sizeof *all[n].to);
     }
-    const double begun = MPI_Wtime();
-    const bool alike = all_alike(plan->communicator, hash);
-    plan->times.waiting += MPI_Wtime() - begun;
-    if (!alike)
-        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
-                  "ranks do not have the same lengths, starts, dropout_seed and dropout_offset");
+    return hash;
 }
 
 /* ---- heads -------------------------------------------------------------------------------------- */
@@ -192,33 +187,31 @@ void run_forward(clattn_mpi_plan *plan, const clattn_forward *tensors)
 }
 
 /* All ranks meet here: timed as waiting. */
-static clattn_status agree(clattn_mpi_plan *plan)
+static clattn_status agree(clattn_mpi_plan *plan, const uint64_t hash)
 {
     const double begun = MPI_Wtime();
-    const clattn_status status = fault_agree(plan->communicator, plan->context, &plan->fault);
+    const clattn_status status =
+        fault_agree_alike(plan->communicator, plan->context, &plan->fault, hash,
+                          "lengths, starts, dropout_seed and dropout_offset");
 
     plan->times.waiting += MPI_Wtime() - begun;
     return status;
 }
 
-/* Begins a call: true once all ranks have sound arguments. */
+/* Begins a call: true once all ranks have sound arguments, and lists alike. */
 static bool begin_call(clattn_mpi_plan *plan, cl_command_queue queue, const struct lists *lists,
                        clattn_status *status)
 {
     plan->times = (struct times){.begun = MPI_Wtime()};
     check_lists(plan, lists);
     device_wait_for(plan, queue);
-    *status = agree(plan);
-    if (*status != CLATTN_SUCCESS)
-        return false;
-    read_lists(plan, lists);
-    *status = agree(plan);
+    *status = agree(plan, read_lists(plan, lists));
     return *status == CLATTN_SUCCESS;
 }
 
 static clattn_status end_call(clattn_mpi_plan *plan)
 {
-    const clattn_status status = agree(plan);
+    const clattn_status status = agree(plan, HASH_BEGIN);
 
     plan->times.all = MPI_Wtime() - plan->times.begun;
     return status;

@@ -39,22 +39,34 @@ bool fault_call(struct fault *fault, const clattn_status status, const char *cal
     return status == CLATTN_SUCCESS;
 }
 
-clattn_status fault_agree(MPI_Comm communicator, const clattn_context *context, struct fault *fault)
+clattn_status fault_agree_alike(MPI_Comm communicator, const clattn_context *context,
+                                struct fault *fault, const uint64_t hash, const char *unlike)
 {
     struct fault theirs = *fault;
     char message[sizeof fault->reason + 32];
-    int rank, first, mine;
+    int rank;
 
     MPI_Comm_rank(communicator, &rank);
-    mine = fault_none(fault) ? INT_MAX : rank;
-    MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, communicator);
+    const uint64_t mine[3] = {fault_none(fault) ? UINT64_MAX : (uint64_t)rank, hash, ~hash};
+    uint64_t least[3];
+    MPI_Allreduce(mine, least, 3, MPI_UINT64_T, MPI_MIN, communicator);
     *fault = (struct fault){.status = CLATTN_SUCCESS};
-    if (first == INT_MAX)
+    if (least[0] == UINT64_MAX && least[1] == ~least[2])
         return CLATTN_SUCCESS;
-    MPI_Bcast(&theirs, sizeof theirs, MPI_BYTE, first, communicator);
-    snprintf(message, sizeof message, "rank %d: %s", first, theirs.reason);
+    if (least[0] == UINT64_MAX) { /* and all ranks know that */
+        least[0] = 0;
+        fault_set(&theirs, CLATTN_INVALID_ARGUMENT, "ranks do not have the same %s", unlike);
+    } else {
+        MPI_Bcast(&theirs, sizeof theirs, MPI_BYTE, (int)least[0], communicator);
+    }
+    snprintf(message, sizeof message, "rank %d: %s", (int)least[0], theirs.reason);
     clattn_context_log(context, CLATTN_LOG_ERROR, message);
     return theirs.status;
+}
+
+clattn_status fault_agree(MPI_Comm communicator, const clattn_context *context, struct fault *fault)
+{
+    return fault_agree_alike(communicator, context, fault, HASH_BEGIN, "");
 }
 
 uint64_t hash_more(uint64_t hash, const void *bytes, const size_t count)
@@ -64,12 +76,4 @@ uint64_t hash_more(uint64_t hash, const void *bytes, const size_t count)
     for (size_t n = 0; n < count; n++)
         hash = (hash ^ at[n]) * UINT64_C(1099511628211);
     return hash;
-}
-
-bool all_alike(MPI_Comm communicator, const uint64_t hash)
-{
-    uint64_t mine[2] = {hash, ~hash}, least[2];
-
-    MPI_Allreduce(mine, least, 2, MPI_UINT64_T, MPI_MIN, communicator);
-    return least[0] == ~least[1];
 }

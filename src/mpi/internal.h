@@ -36,8 +36,9 @@ clattn_status fault_agree(MPI_Comm communicator, const clattn_context *context,
 #define HASH_BEGIN UINT64_C(14695981039346656037)
 uint64_t hash_more(uint64_t hash, const void *bytes, size_t count);
 
-/* Collective: whether all ranks have the same. */
-bool all_alike(MPI_Comm communicator, uint64_t hash);
+/* Likewise, and CLATTN_INVALID_ARGUMENT if no rank has a fault but not all have the same hash, of what `unlike` says. */
+clattn_status fault_agree_alike(MPI_Comm communicator, const clattn_context *context,
+                                struct fault *fault, uint64_t hash, const char *unlike);
 
 /* ---- memory ----------------------------------------------------------------------------------- */
 
@@ -88,9 +89,9 @@ enum kernel { /* cl/kernels/shards.cl */
 enum pool_id {
     POOL_PART_O,
     POOL_PART_LSE,
-    POOL_O,              /* f32 sums of this place's queries: o, or dq */
-    POOL_LSE,            /* ... and their lse */
-    POOL_GRADIENTS,      /* f32 sums of the keys at hand: dk, then dv */
+    POOL_O,         /* f32 sums of this place's queries: dq, or o that is not in the caller's */
+    POOL_LSE,       /* ... and their lse */
+    POOL_GRADIENTS, /* f32 sums of the keys at hand: dk, then dv */
     POOL_GRADIENTS_NEXT, /* ... while the ones before travel */
     POOL_GRADIENTS_OWN,
     POOL_GRADIENTS_CAME,
@@ -163,6 +164,8 @@ struct clattn_mpi_plan {
     cl_int *ints;           /* lengths or starts of a part */
     float *head_sums;       /* dslopes and dsinks of all heads */
     struct lengths lengths; /* of the execution */
+    struct tensor state_o;  /* forward: what the place's queries have seen so far, f32 */
+    bool begun[CHUNKS];     /* queries that have seen a part, or have a gradient of one */
     struct fault fault;
     struct times times;
 };

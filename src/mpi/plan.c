@@ -18,8 +18,8 @@ static uint64_t hash_rates(uint64_t hash, const clattn_mpi_rates *r)
     return hash_more(hash, all, sizeof all);
 }
 
-/* All ranks' problems, options and library versions are alike. */
-static void check_alike(clattn_mpi_plan *plan, const clattn_mpi_options *options)
+/* What all ranks must have alike. */
+static uint64_t hash_plan(const clattn_mpi_plan *plan, const clattn_mpi_options *options)
 {
     uint64_t hash = HASH_BEGIN;
     char text[1024] = "";
@@ -30,10 +30,7 @@ static void check_alike(clattn_mpi_plan *plan, const clattn_mpi_options *options
     hash = hash_more(hash, &options->mode, sizeof options->mode);
     hash = hash_more(hash, &options->heads_ranks, sizeof options->heads_ranks);
     hash = hash_more(hash, &options->gather_bytes, sizeof options->gather_bytes);
-    hash = hash_rates(hash, options->rates);
-    if (!all_alike(plan->communicator, hash))
-        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
-                  "ranks do not have the same problem, options and version of clattn");
+    return hash_rates(hash, options->rates);
 }
 
 /* Every rank's speed; equal where none says one. */
@@ -224,8 +221,8 @@ static clattn_status make_plan(clattn_mpi_plan *plan, const clattn_mpi_options *
     options_check(&plan->whole, plan->ranks, options, &plan->fault);
     if (!speeds)
         fault_set(&plan->fault, CLATTN_OUT_OF_MEMORY, "no host memory for %d speeds", plan->ranks);
-    check_alike(plan, options);
-    status = fault_agree(plan->communicator, plan->context, &plan->fault);
+    status = fault_agree_alike(plan->communicator, plan->context, &plan->fault,
+                               hash_plan(plan, options), "problem, options and version of clattn");
     if (status == CLATTN_SUCCESS) {
         find_speeds(plan, options, speeds);
         status = fault_agree(plan->communicator, plan->context, &plan->fault);

@@ -337,9 +337,12 @@ void ring_backward(clattn_mpi_plan *plan, const struct backward_task *task)
         packed_pair(plan, sums, 0, rows_of(&ring, place), pair);
         device_fill(plan, sums, bytes / sizeof(float), 0.0f);
         const int count = pairs_at(&ring, step, pairs);
+        bool begun[CHUNKS] = {false};
         for (int n = 0; n < count; n++) {
-            const struct block block = block_at(&ring, step, &pairs[n], pair);
+            struct block block = block_at(&ring, step, &pairs[n], pair);
+            block.begins_sums = !begun[pairs[n].kv];
             backward_block(plan, task, pairs[n].q, &block);
+            begun[pairs[n].kv] = !block.begins_sums;
         }
         end_step(&ring, step);
         if (!plan->dry)

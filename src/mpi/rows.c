@@ -89,14 +89,21 @@ void device_close(clattn_mpi_plan *plan)
 
 /* ---- arguments -------------------------------------------------------------------------------- */
 
-void rows_begin(struct rows_call *call, clattn_mpi_plan *plan, const enum kernel kernel,
-                const size_t size[4])
+static void rows_size(struct rows_call *call, const size_t size[4])
 {
     const cl_ulong4 of = {{size[0], size[1], size[2], size[3]}};
 
-    *call = (struct rows_call){
-        .plan = plan, .kernel = plan->kernels[kernel], .count = size[0] * size[1] * size[2]};
     rows_argument(call, sizeof of, &of);
+}
+
+void rows_begin(struct rows_call *call, clattn_mpi_plan *plan, const enum kernel kernel,
+                const size_t size[4])
+{
+    *call = (struct rows_call){.plan = plan,
+                               .kernel = plan->kernels[kernel],
+                               .count = size[0] * size[1] * size[2],
+                               .tensors = 1};
+    rows_size(call, size);
 }
 
 void rows_argument(struct rows_call *call, const size_t bytes, const void *value)
@@ -117,26 +124,43 @@ void rows_tensor(struct rows_call *call, const struct tensor tensor)
 void rows_run(struct rows_call *call)
 {
     const clattn_mpi_plan *plan = call->plan;
-    const size_t global[2] = {plan->columns,
-                              (call->count + plan->rows - 1) / plan->rows * plan->rows};
-    const size_t local[2] = {plan->columns, plan->rows};
+    const size_t global[3] = {
+        plan->columns, (call->count + plan->rows - 1) / plan->rows * plan->rows, call->tensors};
+    const size_t local[3] = {plan->columns, plan->rows, 1};
 
     if (!plan->dry && fault_none(&plan->fault) && call->count > 0)
         fault_cl(&call->plan->fault,
-                 clEnqueueNDRangeKernel(plan->queue, call->kernel, 2, NULL, global, local, 0, NULL,
+                 clEnqueueNDRangeKernel(plan->queue, call->kernel, 3, NULL, global, local, 0, NULL,
                                         NULL),
                  "clEnqueueNDRangeKernel");
+}
+
+void device_move_both(clattn_mpi_plan *plan, const enum kernel kernel, const struct move moves[2])
+{
+    struct rows_call call;
+    size_t count[2];
+
+    for (int n = 0; n < 2; n++)
+        count[n] = moves[n].size[0] * moves[n].size[1] * moves[n].size[2];
+    if (count[0] == 0)
+        return;
+    rows_begin(&call, plan, kernel, moves[0].size);
+    rows_tensor(&call, moves[0].from);
+    rows_tensor(&call, moves[0].to);
+    const struct move *second = count[1] > 0 ? &moves[1] : &moves[0];
+    rows_size(&call, second->size);
+    rows_tensor(&call, second->from);
+    rows_tensor(&call, second->to);
+    call.count = count[1] > count[0] ? count[1] : count[0];
+    call.tensors = count[1] > 0 ? 2 : 1;
+    rows_run(&call);
 }
 
 void device_move(clattn_mpi_plan *plan, const enum kernel kernel, const size_t size[4],
                  const struct tensor from, const struct tensor to)
 {
-    struct rows_call call;
+    const struct move moves[2] = {
+        {.size = {size[0], size[1], size[2], size[3]}, .from = from, .to = to}, {.size = {0}}};
 
-    if (size[0] * size[1] * size[2] == 0)
-        return;
-    rows_begin(&call, plan, kernel, size);
-    rows_tensor(&call, from);
-    rows_tensor(&call, to);
-    rows_run(&call);
+    device_move_both(plan, kernel, moves);
 }

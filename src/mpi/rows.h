@@ -8,7 +8,8 @@ struct rows_call {
     clattn_mpi_plan *plan;
     cl_kernel kernel;
     cl_uint argument; /* the next */
-    size_t count;     /* of rows */
+    size_t count;     /* of rows, the most of a tensor */
+    size_t tensors;   /* what moves rows has two */
 };
 
 void rows_begin(struct rows_call *call, clattn_mpi_plan *plan, enum kernel kernel,

@@ -40,9 +40,10 @@ void move_pair(clattn_mpi_plan *plan, const enum kernel kernel, const size_t row
                const struct tensor from[2], const struct tensor to[2])
 {
     const size_t batches = key_tensor_batches(plan), heads = plan->kv_heads;
+    const struct move moves[2] = {{{batches, heads, rows, plan->whole.dim_qk}, from[0], to[0]},
+                                  {{batches, heads, rows, plan->whole.dim_v}, from[1], to[1]}};
 
-    device_move(plan, kernel, (size_t[]){batches, heads, rows, plan->whole.dim_qk}, from[0], to[0]);
-    device_move(plan, kernel, (size_t[]){batches, heads, rows, plan->whole.dim_v}, from[1], to[1]);
+    device_move_both(plan, kernel, moves);
 }
 
 bool place_sees(const clattn_mpi_plan *plan, const int of_queries, const int of_keys)

@@ -269,6 +269,12 @@ clattn_problem part_shape(const clattn_problem *whole, const size_t heads, const
     return p;
 }
 
+bool state_in_o(const clattn_problem *whole, const bool travels)
+{
+    return whole->operation == CLATTN_FORWARD && whole->dtype == CLATTN_F32 && !whole->sinks &&
+           !whole->total_q && !travels;
+}
+
 bool shards_see(const clattn_problem *whole, const struct lengths *lengths, const struct shard *q,
                 const struct shard *kv, struct part *parts)
 {

@@ -403,8 +403,10 @@ static void add_memory(struct cost *c, const clattn_mpi_mode mode)
         !gather && mode != CLATTN_MPI_SPLIT_KV && chunk_pairs(p, shard, shard, own_pairs) == 1;
     const double part_queries = joined ? (double)chunks_count(shard->q) : (double)shard->q[0].count;
     const double part_keys = gather ? round : joined ? own : (double)shard->kv[0].count;
+    const double sums =
+        state_in_o(p, mode == CLATTN_MPI_SPLIT_KV) ? 0 : (double)chunks_count(shard->q);
 
-    c->sum.bytes_held += row * sizeof(float) * ((double)chunks_count(shard->q) + part_queries);
+    c->sum.bytes_held += row * sizeof(float) * (sums + part_queries);
     if (backward) /* of an all-gather what comes of a round is as much as there are other ranks */
         c->sum.bytes_held +=
             pair_bytes(c, part_keys, sizeof(float)) +
