@@ -346,13 +346,23 @@ void forward_end(clattn_mpi_plan *plan, const struct forward_task *task)
 
 void backward_begin(clattn_mpi_plan *plan, const struct backward_task *task)
 {
-    const size_t rows = place_batches(plan) * plan->heads * place_queries(plan);
-
     (void)task;
     memset(plan->begun, 0, sizeof plan->begun);
-    device_fill(plan, sums(plan, plan->whole.dim_qk).buffer, rows * plan->whole.dim_qk, 0.0f);
-    device_fill(plan, pool_take(plan, POOL_SLOPES, 2 * plan->heads * sizeof(float)),
-                2 * plan->heads, 0.0f);
+    plan->has_sums = false;
+    (void)sums(plan, plan->whole.dim_qk);
+    if (plan->whole.dslopes)
+        device_fill(plan, pool_take(plan, POOL_SLOPES, 2 * plan->heads * sizeof(float)),
+                    2 * plan->heads, 0.0f);
+}
+
+/* dq begins as zero, unless the first piece writes all of it. */
+static void begin_sums(clattn_mpi_plan *plan, const bool writes_all)
+{
+    const size_t rows = place_batches(plan) * plan->heads * place_queries(plan);
+
+    if (!plan->has_sums && !writes_all)
+        device_fill(plan, sums(plan, plan->whole.dim_qk).buffer, rows * plan->whole.dim_qk, 0.0f);
+    plan->has_sums = true;
 }
 
 /* What a part's gradients are written to, in f32: sums of the place and of the block that nothing was added to yet, or packed
@@ -377,6 +387,7 @@ static struct part_gradients part_gradients_of(clattn_mpi_plan *plan,
                                .begins_queries = begins_queries(plan, piece),
                                .begins_keys = block->begins_sums};
 
+    begin_sums(plan, is_all);
     if (!g.begins_queries)
         g.dq = packed_in_pool(plan, POOL_PART_O, batches, plan->heads, rows, dims[0], bytes);
     if (!g.begins_keys) {
@@ -567,6 +578,7 @@ void backward_end(clattn_mpi_plan *plan, const struct backward_task *task, float
     const size_t dim = plan->whole.dim_qk;
     struct span rows;
 
+    begin_sums(plan, false);
     for (size_t row = 0; next_rows(plan, &task->lengths, false,
                                    (struct span){0, place_queries(plan)}, &row, &rows);)
         device_move(plan, KERNEL_STORE_ROWS,

@@ -335,8 +335,11 @@ void ring_backward(clattn_mpi_plan *plan, const struct backward_task *task)
             expect_gradients(&ring, step);
         }
         packed_pair(plan, sums, 0, rows_of(&ring, place), pair);
-        device_fill(plan, sums, bytes / sizeof(float), 0.0f);
         const int count = pairs_at(&ring, step, pairs);
+        const bool writes_all =
+            count == 1 && pairs[0].joined && pairs[0].part.kv.count == rows_of(&ring, place);
+        if (!writes_all)
+            device_fill(plan, sums, bytes / sizeof(float), 0.0f);
         bool begun[CHUNKS] = {false};
         for (int n = 0; n < count; n++) {
             struct block block = block_at(&ring, step, &pairs[n], pair);
