@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The function of that name in the library. */
@@ -40,11 +41,18 @@ static bool is_buffer(const cl_mem buffer)
     return false;
 }
 
+/* Memory that nobody has written holds NaN, where drivers give zeros. */
 cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host,
                                   cl_int *error)
 {
     NEXT(clCreateBuffer);
-    const cl_mem buffer = next(context, flags, bytes, host, error);
+    const bool poison = !(flags & (CL_MEM_COPY_HOST_PTR | CL_MEM_USE_HOST_PTR)) && bytes > 0;
+    void *nan = poison ? malloc(bytes) : NULL;
+    if (nan)
+        memset(nan, 0xff, bytes);
+    const cl_mem buffer =
+        next(context, nan ? flags | CL_MEM_COPY_HOST_PTR : flags, bytes, nan ? nan : host, error);
+    free(nan);
     pthread_mutex_lock(&lock);
     if (buffer && !is_buffer(buffer) && num_buffers < MOST_BUFFERS)
         buffers[num_buffers++] = buffer;

@@ -272,7 +272,7 @@ clattn_problem part_shape(const clattn_problem *whole, const size_t heads, const
 bool state_in_o(const clattn_problem *whole, const bool travels)
 {
     return whole->operation == CLATTN_FORWARD && whole->dtype == CLATTN_F32 && !whole->sinks &&
-           !whole->total_q && !travels;
+           !travels;
 }
 
 bool shards_see(const clattn_problem *whole, const struct lengths *lengths, const struct shard *q,

@@ -55,8 +55,8 @@ int chunk_pairs(const clattn_problem *whole, const struct shard *q, const struct
 clattn_problem part_shape(const clattn_problem *whole, size_t heads, size_t kv_heads,
                           const struct part *part);
 
-/* Whether the caller's o itself holds what forward's queries have seen so far, in f32: not where rows that are no result's (of
- * packed batches) must keep what they hold, nor where the state travels to other ranks, packed. */
+/* Whether the caller's o itself holds what forward's queries have seen so far, in f32: not where the state travels to other ranks,
+ * packed. */
 bool state_in_o(const clattn_problem *whole, bool travels);
 
 /* Whether the queries of one place see keys of another. */
