@@ -5,6 +5,7 @@
  *   DTYPE, BIAS_DTYPE             0 f32, 1 f16, 2 bf16
  *   HAS_BIAS HAS_ACCUMULATE       0 or 1
  *   UNIT_X_COLUMN UNIT_X_ROW      x lies contiguous along dim_qk, or else along the rows; or neither
+ *   X_HAS_PAIRS                   bf16: x lies along dim_qk, and pairs of neighbours along the depth lie so throughout
  *   UNIT_W_COLUMN UNIT_W_ROW      w lies contiguous along dim_v, or else along dim_qk; or neither
  *   UNIT_Y_COLUMN                 y lies contiguous along dim_v
  * and for the family every tunable of its .def file. Sizes come with the shape: one program serves

@@ -18,19 +18,22 @@
 #include "cpu/operands.h"
 
 #if IN_PLACE
-typedef const __global float *const *strip_rows;
+typedef const __global stored_operand *const *strip_rows;
+#define SPREAD_OF SPREAD_STORED
 #define ROW_OF(strip, r) (strip)[r]
 #define FROM_ROW(r) (r)
 #define STRIP_DEPTH 1
 #else
 typedef const operand *strip_rows;
+#define SPREAD_OF SPREAD
 #define ROW_OF(strip, r) ((strip) + FROM_ROW(r))
 #define FROM_ROW(r) ((r)*STRIP_ROW)
 #endif
 #define FEW_ROWS 2 /* at a time in the last strip */
 
 /* The depth of a strip: runs of at most `run` steps lie side by side, `jump` from one's end to the
- * next; the first run may be shorter. */
+ * next; the first run may be shorter. It is passed on by its address: compilers copy a struct that is passed by value by a vector
+ * that the stores of its members do not forward to, so that a product waits for all stores of the one before. */
 struct runs {
     int depth, first, run;
     long jump;
@@ -44,7 +47,7 @@ INLINE void multiply_step(const int rows, const int vectors, const strip_rows st
     UNROLL
     for (int r = 0; r < REGISTER_ROWS; r++) {
         if (r < rows) {
-            const spread z = SPREAD(ROW_OF(strip, r) + at);
+            const spread z = SPREAD_OF(ROW_OF(strip, r) + at);
             UNROLL
             for (int v = 0; v < REGISTER_VECTORS; v++)
                 if (v < vectors)
@@ -56,7 +59,7 @@ INLINE void multiply_step(const int rows, const int vectors, const strip_rows st
 /* sums[r][v] += strip[r] . panel[v], from zeros if `zero`. The loop over the depth takes two steps
  * at a time, as compilers do not. */
 INLINE void multiply(const int rows, const int vectors, const bool zero, const strip_rows strip,
-                     const lanes *panel, const struct runs runs, lanes *sums)
+                     const lanes *panel, const struct runs *runs, lanes *sums)
 {
     lanes sum[REGISTER_ROWS][REGISTER_VECTORS];
     long at = 0; /* from the first of the depth */
@@ -68,7 +71,7 @@ INLINE void multiply(const int rows, const int vectors, const bool zero, const s
             if (r < rows && v < vectors)
                 sum[r][v] = zero ? (lanes)(0.0f) : sums[r * REGISTER_VECTORS + v];
     }
-    for (int left = runs.depth, run = runs.first; left > 0; run = min(runs.run, left)) {
+    for (int left = runs->depth, run = runs->first; left > 0; run = min(runs->run, left)) {
         int k = 0;
         for (; k + 2 <= run; k += 2, at += 2 * STRIP_DEPTH, panel += 2 * REGISTER_VECTORS) {
             multiply_step(rows, vectors, strip, at, panel, sum);
@@ -79,7 +82,7 @@ INLINE void multiply(const int rows, const int vectors, const bool zero, const s
             at += STRIP_DEPTH;
             panel += REGISTER_VECTORS;
         }
-        at += runs.jump;
+        at += runs->jump;
         left -= run;
     }
     UNROLL
@@ -93,7 +96,7 @@ INLINE void multiply(const int rows, const int vectors, const bool zero, const s
 
 /* A strip of any number of rows. */
 INLINE void multiply_strip(const int rows, const int vectors, const bool zero,
-                           const strip_rows strip, const lanes *panel, const struct runs runs,
+                           const strip_rows strip, const lanes *panel, const struct runs *runs,
                            lanes *sums)
 {
     if (rows >= REGISTER_ROWS) {

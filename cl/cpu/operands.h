@@ -4,6 +4,7 @@
  *
  *   OPERANDS(n)               in which n values are
  *   spread, SPREAD(p)         *p as MULTIPLY() takes it
+ *   stored_operand, SPREAD_STORED(p)   the same of a tensor, where a pair begins at any value
  *   MULTIPLY(x, y, sum)       sum + x y
  */
 #ifndef CLATTN_OPERANDS_H
@@ -23,7 +24,11 @@ typedef lanes spread;
 
 typedef uint operand;
 #define VALUES_IN_OPERAND 2
+typedef struct __attribute__((packed)) {
+    uint pair;
+} stored_operand;
 #define SPREAD(p) as_float(*(p))
+#define SPREAD_STORED(p) as_float((p)->pair)
 #define MULTIPLY(x, y, sum) dot_pairs(x, y, sum)
 
 struct __attribute__((packed)) unaligned_pairs {
@@ -95,7 +100,9 @@ INLINE lanes load_pairs_of_rows(const __global ushort *first, const __global ush
 #else
 typedef float operand;
 #define VALUES_IN_OPERAND 1
+typedef float stored_operand;
 #define SPREAD(p) (*(p))
+#define SPREAD_STORED SPREAD
 #define MULTIPLY(x, y, sum) fma(x, y, sum)
 #endif
 #define OPERANDS(n) (((n) + VALUES_IN_OPERAND - 1) / VALUES_IN_OPERAND)

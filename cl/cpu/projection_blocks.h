@@ -172,8 +172,8 @@ INLINE __global result *find_block(const struct group group, PROJECTION_PARAMS,
 
     b->rows = min(rows_end, all_rows) - row;
     b->columns = min(columns_end, all_columns) - column;
-    b->begin = part(all_depth, group.split, SPLIT_K);
-    b->end = part(all_depth, group.split + 1, SPLIT_K);
+    b->begin = part(OPERANDS(all_depth), group.split, SPLIT_K) * VALUES_IN_OPERAND;
+    b->end = min(part(OPERANDS(all_depth), group.split + 1, SPLIT_K) * VALUES_IN_OPERAND, all_depth);
     list_offsets((struct index_pair){a.seq_q, a.q_stride[0], X_ROW_STEP}, row, b->rows, b->x_rows);
     list_offsets((struct index_pair){a.dim_v, a.k_stride[2], W_COLUMN_STEP}, column, b->columns,
                  b->w_columns);

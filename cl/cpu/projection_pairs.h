@@ -89,7 +89,7 @@ INLINE void pack_row(const __global ushort *x, const long *depths, const int cou
     }
 }
 
-#if !OPERAND_TILES
+#if !OPERAND_TILES && !IN_PLACE
 /* At most SLAB strips of x, num_rows rows. */
 NOINLINE void pack_strips(const __global ushort *x, const long *rows, const int num_rows,
                           const long *depths, const int count, uint *strips)

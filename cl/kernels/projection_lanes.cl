@@ -27,13 +27,13 @@
 #error "projection_lanes.cl must be built with all of its tunables defined"
 #endif
 
-/* Strips of an x in f32 that is contiguous along the depth are read where they are. Else SLAB of
+/* Strips of an x in f32 that is contiguous along the depth are read where they are, and pairs of bf16 likewise. Else SLAB of
  * them are packed at a time, with rows and the depth as in x itself so that packing copies
  * vectors. */
 #ifndef OPERAND_PAIRS /* 1: projection_dot.cl */
 #define OPERAND_PAIRS 0
 #endif
-#define IN_PLACE (DTYPE == DTYPE_F32 && UNIT_X_COLUMN)
+#define IN_PLACE ((DTYPE == DTYPE_F32 && UNIT_X_COLUMN) || (OPERAND_PAIRS && X_HAS_PAIRS))
 #if !IN_PLACE
 #define STRIP_DEPTH (UNIT_X_COLUMN ? 1 : REGISTER_ROWS)
 /* No power of two, so that rows lie in different sets of the cache. */
@@ -163,13 +163,13 @@ NOINLINE void pack_strips(const __global storage *x, const long *rows, const int
 
 /* The panels of one strip: whole ones, and vectors of the last. */
 NOINLINE void multiply_panel(const int rows, const int zero, const strip_rows strip,
-                             const lanes *panel, const struct runs runs, lanes *sums)
+                             const lanes *panel, const struct runs *runs, lanes *sums)
 {
     multiply_strip(rows, REGISTER_VECTORS, zero, strip, panel, runs, sums);
 }
 
 NOINLINE void multiply_vector(const int rows, const int zero, const strip_rows strip,
-                              const lanes *panel, const struct runs runs, lanes *sums)
+                              const lanes *panel, const struct runs *runs, lanes *sums)
 {
     multiply_strip(rows, 1, zero, strip, panel, runs, sums);
 }
@@ -177,7 +177,7 @@ NOINLINE void multiply_vector(const int rows, const int zero, const strip_rows s
 /* One tile of y: load the accumulators, multiply, store. rows and columns are offsets in y. first:
  * it is the first part of the depth; zero: the accumulators start with zeros. */
 INLINE void compute_tile(const bool first, const bool zero, const bool load, const bool store,
-                         const strip_rows strip, const lanes *panel, const struct runs runs,
+                         const strip_rows strip, const lanes *panel, const struct runs *runs,
                          __global result *y, const long *rows, const int num_rows,
                          const long *columns, const int num_columns, const float *biases,
                          lanes *tile)
@@ -223,16 +223,17 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
 #if IN_PLACE
         const int run = min(a.dim_qk, (long)depth);
         const int first = min(a.dim_qk - k % a.dim_qk, (long)depth);
-        const struct runs runs = {depth, first, run, a.q_stride[1] - a.dim_qk};
+        const struct runs runs = {OPERANDS(depth), OPERANDS(first), OPERANDS(run),
+                                  (a.q_stride[1] - a.dim_qk) / VALUES_IN_OPERAND};
 #else
         const struct runs runs = {OPERANDS(depth), OPERANDS(depth), OPERANDS(depth), 0};
 #endif
         for (int r = 0; r < b.rows; r += REGISTER_ROWS) {
             const int rows_here = min(REGISTER_ROWS, b.rows - r);
 #if IN_PLACE
-            const __global float *strip[REGISTER_ROWS];
+            const __global stored_operand *strip[REGISTER_ROWS];
             for (int n = 0; n < rows_here; n++)
-                strip[n] = x + at.q + b.x_rows[r + n] + x_depths[0];
+                strip[n] = (const __global stored_operand *)(x + at.q + b.x_rows[r + n] + x_depths[0]);
 #else
             if (r % (SLAB * REGISTER_ROWS) == 0)
                 pack_strips(x + at.q, b.x_rows + r, min(SLAB * REGISTER_ROWS, b.rows - r), x_depths,
@@ -243,7 +244,7 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
                 lanes *tile =
                     sums + (keep ? (r * MOST_COLUMNS + c * REGISTER_ROWS) / SIMD_WIDTH : 0);
                 compute_tile(k == begin, zero, load, store, strip,
-                             panels + c / PANEL * OPERANDS(BLOCK_K) * REGISTER_VECTORS, runs,
+                             panels + c / PANEL * OPERANDS(BLOCK_K) * REGISTER_VECTORS, &runs,
                              results, b.result_rows + r, rows_here, b.result_columns + c,
                              min(PANEL, b.columns - c), b.biases + c, tile);
             }

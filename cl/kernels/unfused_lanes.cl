@@ -212,7 +212,7 @@ INLINE void store_scores(SHAPE_PARAMS, const struct score_row row, const int n,
 
 /* The products of a strip of queries and a panel of keys. */
 NOINLINE void multiply_panel(const int rows, const strip_rows strip, const lanes *panel,
-                             const struct runs runs, lanes *products)
+                             const struct runs *runs, lanes *products)
 {
     multiply_strip(rows, REGISTER_VECTORS, true, strip, panel, runs, products);
 }
@@ -288,7 +288,7 @@ NOINLINE void compute_scores(SHAPE_PARAMS, const struct extent e, const long bh,
 #endif
                 continue;
             }
-            multiply_panel(rows, strip, panel, runs, products);
+            multiply_panel(rows, strip, panel, &runs, products);
             for (int r = 0; r < rows; r++) {
                 struct score_row row = score_row_at(a, e, b, h, i + r, j, PANEL);
 #if HAS_BLOCKS
@@ -482,9 +482,9 @@ NOINLINE void add_values(const int rows, const int count, const strip_rows strip
 
     for (int c = 0; c < V_PANELS - 1; c++)
         multiply_strip(rows, REGISTER_VECTORS, false, strip,
-                       panels + c * BLOCK_N * REGISTER_VECTORS, runs, sums + c * REGISTER_TILE);
+                       panels + c * BLOCK_N * REGISTER_VECTORS, &runs, sums + c * REGISTER_TILE);
     multiply_strip(rows, V_REST, false, strip, panels + (V_PANELS - 1) * BLOCK_N * REGISTER_VECTORS,
-                   runs, sums + (V_PANELS - 1) * REGISTER_TILE);
+                   &runs, sums + (V_PANELS - 1) * REGISTER_TILE);
 }
 
 /* A weight after dropout. */

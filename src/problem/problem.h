@@ -20,6 +20,10 @@ clattn_problem ca_problem_normal(const clattn_problem *p);
 /* The diagonal that does not depend on lengths. */
 int64_t ca_problem_diagonal(const clattn_problem *p);
 
+/* Whether x of a projection in bf16 lies along dim_qk, and pairs of neighbours along the depth are words: no pair is of two
+ * heads, and all steps are even. */
+int ca_projection_x_in_pairs(const clattn_problem *p);
+
 /* NULL if a quantized tensor may have this explicit layout, else the rule that it breaks. */
 const char *ca_cache_refusal(const clattn_layout *layout, size_t dim);
 

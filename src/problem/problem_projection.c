@@ -1,6 +1,8 @@
 /* Problems of operation CLATTN_PROJECTION: what problem.c asks for them. */
 #include "base/log.h"
+#include "problem/layout.h"
 #include "problem/operations.h"
+#include "problem/problem.h"
 #include "problem/tensors.h"
 
 /* ---- the normal form ------------------------------------------------------------------------- */
@@ -83,4 +85,9 @@ double ca_projection_flops(const clattn_problem *p)
 {
     return 2.0 * (double)p->batch * (double)p->seq_q * (double)p->kv_heads * (double)p->dim_qk *
            (double)p->heads * (double)p->dim_v;
+}
+
+int ca_projection_x_in_pairs(const clattn_problem *p)
+{
+    return p->dtype == CLATTN_BF16 && p->dim_qk % 2 == 0 && ca_layout_in_pieces(&p->q, 3, 2);
 }

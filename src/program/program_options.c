@@ -36,6 +36,7 @@ static size_t print_projection_options(const clattn_problem *p, char *text, size
                                      {"HAS_BIAS", p->bias != 0},
                                      {"UNIT_X_COLUMN", x_column},
                                      {"UNIT_X_ROW", !x_column && p->q.stride[2] == 1},
+                                     {"X_HAS_PAIRS", (size_t)ca_projection_x_in_pairs(p)},
                                      {"UNIT_W_COLUMN", w_column},
                                      {"UNIT_W_ROW", !w_column && p->k.stride[1] == 1},
                                      {"UNIT_Y_COLUMN", p->o.stride[3] == 1},

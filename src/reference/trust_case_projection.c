@@ -105,6 +105,8 @@ static int solve_or_free(struct ca_trust_case *c)
  * depth, and all steps, gaps included, whole pieces. */
 enum { BATCH = 2, HEADS_X = 3, HEADS_Y = 2, ROWS = 67, DIM_X = 367, DIM_Y = 149 };
 enum { PIECE = 8, PIECES_X = 384, PIECES_Y = 152 };
+/* Where x is pairs throughout, heads of it and steps are even. */
+enum { PAIR_GAP = 4 };
 
 /* Places of a NaN in x and of an infinity in w: they belong to one row and to one column. */
 enum { BAD_ROW = 11, BAD_DEPTH = 200, BAD_COLUMN = 77 };
@@ -124,8 +126,11 @@ static clattn_layout keep_axis(const clattn_layout *real, int other, const size_
 
 static clattn_problem shrink(const clattn_problem *real, int in_pieces)
 {
+    const int pairs = ca_projection_x_in_pairs(real);
     const size_t gap = in_pieces ? PIECE : CA_TRUST_GAP;
-    const size_t dim_x = in_pieces ? PIECES_X : DIM_X, dim_y = in_pieces ? PIECES_Y : DIM_Y;
+    const size_t gap_x = in_pieces ? PIECE : pairs ? PAIR_GAP : CA_TRUST_GAP;
+    const size_t dim_x = in_pieces ? PIECES_X : DIM_X - (pairs != 0);
+    const size_t dim_y = in_pieces ? PIECES_Y : DIM_Y;
     clattn_problem p = *real;
 
     p.batch = BATCH;
@@ -134,7 +139,7 @@ static clattn_problem shrink(const clattn_problem *real, int in_pieces)
     p.seq_q = ROWS;
     p.dim_qk = dim_x;
     p.dim_v = dim_y;
-    p.q = keep_axis(&real->q, 2, (size_t[]){BATCH, HEADS_X, ROWS, dim_x}, gap);
+    p.q = keep_axis(&real->q, 2, (size_t[]){BATCH, HEADS_X, ROWS, dim_x}, gap_x);
     p.k = keep_axis(&real->k, 1, (size_t[]){HEADS_X, dim_x, HEADS_Y, dim_y}, gap);
     p.o = keep_axis(&real->o, 3, (size_t[]){BATCH, HEADS_Y, ROWS, dim_y}, gap);
     return p;

@@ -102,7 +102,8 @@ ParameterizedTest(struct bf16_part *part, bf16_pairs, gradients) {
 
 /* ---- projections ------------------------------------------------------------------------------ */
 
-/* Odd depths and parts of it, and all ways to pack. */
+/* Odd depths and parts of it, and all ways to pack; then x whose pairs are read where they lie, from heads that strides keep apart
+ * and at parts of the depth that begin within a head, and x whose rows do not begin at pairs. */
 static const char *const projections[][2] = {
     {"proj bf16 b2 h3/1 q37 d131/50 bias=f32",
      "SIMD_WIDTH=16 REGISTER_VECTORS=2 REGISTER_ROWS=4 BLOCK_K=64 BLOCK_M=16 BLOCK_N=32 SPLIT_K=1"},
@@ -114,6 +115,12 @@ static const char *const projections[][2] = {
      "SPLIT_K=1"},
     {"proj bf16 b2 h2/3 q17 d45/35 x=0.0.90.2 w=0.0.0.7",
      "SIMD_WIDTH=16 REGISTER_VECTORS=2 REGISTER_ROWS=8 BLOCK_K=64 BLOCK_M=16 BLOCK_N=32 SPLIT_K=2"},
+    {"proj bf16 b2 h2/3 q37 d46/34 bias=f32",
+     "SIMD_WIDTH=16 REGISTER_VECTORS=2 REGISTER_ROWS=6 BLOCK_K=64 BLOCK_M=16 BLOCK_N=32 SPLIT_K=2"},
+    {"proj bf16 h2/3 q17 d90/35 w=oi accumulate x=9000.4000.152.1",
+     "SIMD_WIDTH=16 REGISTER_VECTORS=4 REGISTER_ROWS=6 BLOCK_K=64 BLOCK_M=32 BLOCK_N=64 SPLIT_K=1"},
+    {"proj bf16 h2/3 q17 d90/35 w=oi x=9000.4000.151.1",
+     "SIMD_WIDTH=16 REGISTER_VECTORS=4 REGISTER_ROWS=6 BLOCK_K=64 BLOCK_M=32 BLOCK_N=64 SPLIT_K=1"},
 };
 
 enum { NUM_PROJECTIONS = sizeof projections / sizeof *projections };
