@@ -16,6 +16,8 @@ static const char *const texts[] = {
     "proj f32 b2 h3/2 q9 d20/14 bias=f32",
     "proj f16 b2 h3/2 q9 d20/14 w=oi accumulate",
     "proj bf16 b2 q9 d20/14 x=bhds y=bhds bias=f16",
+    "proj bf16 b2 h2/3 q9 d20/14 w=oi",
+    "proj bf16 b2 h2/3 q9 d21/14",
     "proj f32 b2 h3/2 q9 d20/14 x=0.0.0.3 w=0.5.0.9 bias=bf16 accumulate",
 };
 
@@ -94,6 +96,8 @@ Test(projection_trust, hostile_cases_are_of_the_same_kind) {
         cr_expect((normal.k.stride[1] == 1) == (p.k.stride[3] != 1 && p.k.stride[1] == 1));
         cr_expect((normal.o.stride[3] == 1) == (p.o.stride[3] == 1));
         cr_expect(normal.bias == p.bias && normal.accumulate == p.accumulate);
+        cr_expect(ca_projection_x_in_pairs(&normal) == ca_projection_x_in_pairs(&p), "%s",
+                  texts[t]);
         ca_trust_case_free(&c);
     }
 }
