@@ -50,6 +50,10 @@ NOINLINE void copy_pairs(const int dim, const __global ushort *p, const long row
                 *(lanes *)row_to = x;
                 continue;
             }
+            if (d / 2 + SIMD_WIDTH <= OPERANDS(ROW_OF(dim))) { /* not by way of the array below, which would wait for it */
+                store_words(VECTOR(as_uint)(x), row_to);
+                continue;
+            }
             VECTOR(vstore)(VECTOR(as_uint)(x), 0, pairs);
             for (int c = 0; c < SIMD_WIDTH && d / 2 + c < OPERANDS(ROW_OF(dim)); c++)
                 row_to[c] = pairs[c];
