@@ -43,7 +43,9 @@
 #define PACK_DEPTH 16 /* steps of the depth that are loaded before one is stored */
 #endif
 #include "cpu/gemm.h"
+#include "cpu/prefetch.h"
 
+#define CACHE_LINE 64
 #define PANEL (SIMD_WIDTH * REGISTER_VECTORS)
 #define KEEP_SUMS (SPLIT_K == 1 && DTYPE != DTYPE_F32)
 
@@ -194,6 +196,22 @@ INLINE void compute_tile(const bool first, const bool zero, const bool load, con
         store_tile((const float *)tile, y, rows, num_rows, columns, num_columns);
 }
 
+#if IN_PLACE
+/* Rows of x that take more are not in L2 any more when the next group of columns reads them; of these the beginnings are fetched,
+ * which no processor fetches ahead by itself. */
+#define X_IN_CACHE (1 << 20)
+#define FETCHED_LINES 4
+
+INLINE void prefetch_rows(const __global storage *x, const long *rows, const int num_rows)
+{
+    for (int r = 0; r < num_rows; r++) {
+        UNROLL
+        for (int line = 0; line < FETCHED_LINES; line++)
+            PREFETCH_L2(x + rows[r] + line * (CACHE_LINE / (int)sizeof(storage)));
+    }
+}
+#endif
+
 NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
                             __global float *restrict workspace)
 {
@@ -234,6 +252,9 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
             const __global stored_operand *strip[REGISTER_ROWS];
             for (int n = 0; n < rows_here; n++)
                 strip[n] = (const __global stored_operand *)(x + at.q + b.x_rows[r + n] + x_depths[0]);
+            if ((long)b.rows * depth * (int)sizeof(storage) > X_IN_CACHE)
+                prefetch_rows(x + at.q + x_depths[0], b.x_rows + r + REGISTER_ROWS,
+                              min(REGISTER_ROWS, b.rows - r - REGISTER_ROWS));
 #else
             if (r % (SLAB * REGISTER_ROWS) == 0)
                 pack_strips(x + at.q, b.x_rows + r, min(SLAB * REGISTER_ROWS, b.rows - r), x_depths,

@@ -192,11 +192,13 @@ static const char *reject_for_pairs(const clattn_problem *p, const clattn_device
     return why ? why : reject(p, dev, values);
 }
 
-/* Groups of neighbouring columns have the same rows, which at such a rate are to come from L2: measured. */
+/* Groups of neighbouring columns have the same rows, of which more than these would come from L3 at such a rate: measured. */
 static void adapt_pairs(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
+    const size_t most = ca_projection_x_in_pairs(p) ? 1024 : 512;
+
     adapt(p, dev, values);
-    while (column_blocks(p, values) > 1 && values[BLOCK_M_INDEX] > 512)
+    while (column_blocks(p, values) > 1 && values[BLOCK_M_INDEX] > most)
         values[BLOCK_M_INDEX] /= 2;
 }
 
