@@ -1,8 +1,8 @@
 #include "mpi/internal.h"
 
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 bool fault_none(const struct fault *fault)
 {
@@ -47,13 +47,15 @@ clattn_status fault_agree_alike(MPI_Comm communicator, const clattn_context *con
     int rank;
 
     MPI_Comm_rank(communicator, &rank);
-    const uint64_t mine[3] = {fault_none(fault) ? UINT64_MAX : (uint64_t)rank, hash, ~hash};
-    uint64_t least[3];
-    MPI_Allreduce(mine, least, 3, MPI_UINT64_T, MPI_MIN, communicator);
+    /* Signed: MPICH 4.0.2 compares MPI_UINT64_T as signed numbers, Open MPI 4.1.4 MPI_UNSIGNED_LONG. */
+    int64_t mine[3] = {fault_none(fault) ? INT64_MAX : rank}, least[3];
+    memcpy(&mine[1], &hash, sizeof hash);
+    mine[2] = ~mine[1];
+    MPI_Allreduce(mine, least, 3, MPI_INT64_T, MPI_MIN, communicator);
     *fault = (struct fault){.status = CLATTN_SUCCESS};
-    if (least[0] == UINT64_MAX && least[1] == ~least[2])
+    if (least[0] == INT64_MAX && least[1] == ~least[2])
         return CLATTN_SUCCESS;
-    if (least[0] == UINT64_MAX) { /* and all ranks know that */
+    if (least[0] == INT64_MAX) { /* and all ranks know that */
         least[0] = 0;
         fault_set(&theirs, CLATTN_INVALID_ARGUMENT, "ranks do not have the same %s", unlike);
     } else {
