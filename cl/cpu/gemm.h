@@ -32,8 +32,9 @@ typedef const operand *strip_rows;
 #define FEW_ROWS 2 /* at a time in the last strip */
 
 /* The depth of a strip: runs of at most `run` steps lie side by side, `jump` from one's end to the
- * next; the first run may be shorter. It is passed on by its address: compilers copy a struct that is passed by value by a vector
- * that the stores of its members do not forward to, so that a product waits for all stores of the one before. */
+ * next; the first run may be shorter. It is passed by its address: compilers copy a struct that is
+ * passed by value with one load of what several stores wrote, which no processor forwards to a load (store-to-load forwarding), so
+ * that each product waited until all earlier stores, those of the tile before to y among them, had left the store buffer. */
 struct runs {
     int depth, first, run;
     long jump;

@@ -348,7 +348,7 @@ void backward_begin(clattn_mpi_plan *plan, const struct backward_task *task)
 {
     (void)task;
     memset(plan->begun, 0, sizeof plan->begun);
-    plan->has_sums = false;
+    plan->has_dq = false;
     (void)sums(plan, plan->whole.dim_qk);
     if (plan->whole.dslopes)
         device_fill(plan, pool_take(plan, POOL_SLOPES, 2 * plan->heads * sizeof(float)),
@@ -356,13 +356,13 @@ void backward_begin(clattn_mpi_plan *plan, const struct backward_task *task)
 }
 
 /* dq begins as zero, unless the first piece writes all of it. */
-static void begin_sums(clattn_mpi_plan *plan, const bool writes_all)
+static void begin_dq(clattn_mpi_plan *plan, const bool writes_all)
 {
     const size_t rows = place_batches(plan) * plan->heads * place_queries(plan);
 
-    if (!plan->has_sums && !writes_all)
+    if (!plan->has_dq && !writes_all)
         device_fill(plan, sums(plan, plan->whole.dim_qk).buffer, rows * plan->whole.dim_qk, 0.0f);
-    plan->has_sums = true;
+    plan->has_dq = true;
 }
 
 /* What a part's gradients are written to, in f32: sums of the place and of the block that nothing was added to yet, or packed
@@ -385,9 +385,9 @@ static struct part_gradients part_gradients_of(clattn_mpi_plan *plan,
                                .dv = keys_of(piece, block->dv),
                                .lse = is_all ? task->lse : part_lse(plan, piece),
                                .begins_queries = begins_queries(plan, piece),
-                               .begins_keys = block->begins_sums};
+                               .begins_keys = !block->begun};
 
-    begin_sums(plan, is_all);
+    begin_dq(plan, is_all);
     if (!g.begins_queries)
         g.dq = packed_in_pool(plan, POOL_PART_O, batches, plan->heads, rows, dims[0], bytes);
     if (!g.begins_keys) {
@@ -505,7 +505,7 @@ static void backward_piece(clattn_mpi_plan *plan, const struct backward_task *ta
                    "clattn_attention_backward");
     part_ints_release(&ints);
     add_gradients(plan, block, piece, &g);
-    block->begins_sums = false;
+    block->begun = true;
     if (p.dslopes)
         add_slopes(plan);
     plan->times.parts++;
@@ -578,7 +578,7 @@ void backward_end(clattn_mpi_plan *plan, const struct backward_task *task, float
     const size_t dim = plan->whole.dim_qk;
     struct span rows;
 
-    begin_sums(plan, false);
+    begin_dq(plan, false);
     for (size_t row = 0; next_rows(plan, &task->lengths, false,
                                    (struct span){0, place_queries(plan)}, &row, &rows);)
         device_move(plan, KERNEL_STORE_ROWS,

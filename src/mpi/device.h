@@ -101,7 +101,7 @@ struct block {
     const struct part *joined; /* all that the queries see of it, or NULL: parts_of() */
     struct span keys;
     struct tensor dk, dv; /* backward: f32 sums that are added to */
-    bool begins_sums;     /* ... and are zero until the first part, which ends this */
+    bool begun; /* ... by a part; before that they are zero, or the first part writes all of them */
 };
 
 /* The state of rows that have seen nothing, for all of the place's queries. */

@@ -408,7 +408,6 @@ void gather_backward(clattn_mpi_plan *plan, const struct backward_task *task)
         pair_by_rows(&gather, gather.sums[slot], GRADIENTS, 0, sums);
         block.dk = sums[0];
         block.dv = sums[1];
-        block.begins_sums = true;
         for (int chunk = 0; chunk < CHUNKS; chunk++)
             backward_block(plan, task, chunk, &block);
         device_finish(plan, &gather.messages);

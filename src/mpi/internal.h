@@ -166,7 +166,7 @@ struct clattn_mpi_plan {
     struct lengths lengths; /* of the execution */
     struct tensor state_o;  /* forward: what the place's queries have seen so far, f32 */
     bool begun[CHUNKS];     /* queries that have seen a part, or have a gradient of one */
-    bool has_sums;          /* backward: dq is zero, or what was written */
+    bool has_dq;            /* backward: sums of dq are zero, or what was written */
     struct fault fault;
     struct times times;
 };

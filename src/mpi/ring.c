@@ -343,9 +343,9 @@ void ring_backward(clattn_mpi_plan *plan, const struct backward_task *task)
         bool begun[CHUNKS] = {false};
         for (int n = 0; n < count; n++) {
             struct block block = block_at(&ring, step, &pairs[n], pair);
-            block.begins_sums = !begun[pairs[n].kv];
+            block.begun = begun[pairs[n].kv];
             backward_block(plan, task, pairs[n].q, &block);
-            begun[pairs[n].kv] = !block.begins_sums;
+            begun[pairs[n].kv] = block.begun;
         }
         end_step(&ring, step);
         if (!plan->dry)
