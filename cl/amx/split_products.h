@@ -11,6 +11,7 @@
 
 #define WHOLE_STEPS(n) (((n) + STEP_KEYS - 1) / STEP_KEYS * STEP_KEYS)
 #define PACKED_Q_VECTORS (KEY_OPERANDS * TILES(BLOCK_M))
+#define KEEPS_K 1
 #define STAGED_K_VECTORS (BLOCK_N * TILES(KEY_OPERANDS)) /* of a tile of keys */
 #define WEIGHT_BLOCKS 1                                  /* values have no scales of blocks */
 

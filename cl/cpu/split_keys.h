@@ -12,12 +12,15 @@
 #define BYTES(cache, type, columns)                                                                \
     ((cache) ? ((columns) + 31) / 32 * BLOCK_BYTES(cache) : (columns) * (int)sizeof(type))
 
-/* Whether a tile's keys are staged as f32: those that must be converted, or that are read a few
- * columns at a time where these are no vector. */
+/* Whether a tile's keys are staged as f32: those that must be converted, if STAGE_K says so, or that are read
+ * a few columns at a time where these are no vector. */
 #if OPERAND_TILES
-#define STAGE_K 1
+#define STAGES_K 1
 #else
-#define STAGE_K (STAGED || (QK_DEPTH < SIMD_WIDTH && (!UNIT_K || DIM_QK % SIMD_WIDTH)))
+#define CONVERTS_K (K_CACHE || K_DTYPE != DTYPE_F32)
+#define STAGES_K                                                                                   \
+    ((CONVERTS_K && STAGE_K) ||                                                                    \
+     (QK_DEPTH < SIMD_WIDTH && (CONVERTS_K || !UNIT_K || DIM_QK % SIMD_WIDTH)))
 #endif
 
 /* Whether the rows of a tile of paged keys are listed, since they may lie in several pages. */
@@ -208,7 +211,7 @@ INLINE void prefetch_keys(const struct attention_shape a, const struct key_range
                    step_index, steps, 0, BYTES(K_CACHE, k_storage, DIM_QK));
 #else
     prefetch_share(K_CACHE, keys.k, keys.k_row * (long)sizeof(k_storage), 0, K_STEP, keys.left,
-                   step_index, steps, PREFETCH_TILES + STAGE_K, BYTES(K_CACHE, k_storage, DIM_QK));
+                   step_index, steps, PREFETCH_TILES + STAGES_K, BYTES(K_CACHE, k_storage, DIM_QK));
 #endif
 }
 

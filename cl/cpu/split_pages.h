@@ -60,7 +60,7 @@ INLINE void list_rows(SHAPE_PARAMS, const struct paged_keys keys, const struct k
                       struct row_list *list PAGES_PARAM)
 {
     for (int n = 0; n < tile.count; n++) {
-        const long k_soon = tile.j + n + (PREFETCH_TILES + STAGE_K) * BLOCK_N;
+        const long k_soon = tile.j + n + (PREFETCH_TILES + STAGES_K) * BLOCK_N;
         const long v_soon = tile.j + n + (PREFETCH_TILES - 1) * BLOCK_N;
         list->k[n] = PLACE_K(keys, tile.j + n);
         list->v[n] = PLACE_V(keys, tile.j + n);
@@ -99,7 +99,7 @@ INLINE struct key_range tile_of_pages(SHAPE_PARAMS, const struct paged_keys keys
 #if ROW_LISTS
     list_rows(a, at, keys, tile, list PAGES_ARG);
 #else
-    const long k_soon = j + (PREFETCH_TILES + STAGE_K) * BLOCK_N;
+    const long k_soon = j + (PREFETCH_TILES + STAGES_K) * BLOCK_N;
     const long v_soon = j + (PREFETCH_TILES - 1) * BLOCK_N;
     if (PREFETCH_TILES && (j - keys.begin) / BLOCK_N % TLB_TILES == 0)
         prefetch_tlb(a, at, keys, tile, k_soon PAGES_ARG);

@@ -24,6 +24,9 @@
 #define BLOCK_OF(c0, c)                                                                            \
     (V_CACHE ? (c0)*SIMD_WIDTH / BLOCK_VALUES + (c)*SIMD_WIDTH / BLOCK_VALUES : 0)
 #endif
+/* Later keys are prefetched once in so many keys of a register tile: as in split_qk.h. */
+#define PV_PREFETCH_KEYS (PV_ROWS * PV_VECTORS >= 16 ? 4 : PV_ROWS * PV_VECTORS >= 8 ? 8 : 16)
+#define PV_PREFETCHES (BLOCK_N / PV_PREFETCH_KEYS)
 /* Whether values are staged as f32 for the next rows. */
 #define STAGE_V (STAGED && BLOCK_M > PV_ROWS)
 
@@ -74,10 +77,10 @@ INLINE void add_columns(const int first, const int index, const int vectors,
     /* Two steps at a time: PoCL's LLVM unrolls no loop whose end it does not know. */
     for (int pair = 0; pair < count / 2; pair++) {
         const int n = 2 * pair;
-        prefetch_keys(a, keys, index * BLOCK_N + n, PV_TILES * BLOCK_N);
+        if (n % PV_PREFETCH_KEYS == 0)
+            prefetch_keys(a, keys, index * PV_PREFETCHES + n / PV_PREFETCH_KEYS, PV_TILES * PV_PREFETCHES);
         add_key(first, vectors, a, V_ROW(keys, n), c0, p + n, staged + n * PV_VECTORS,
                 sum);
-        prefetch_keys(a, keys, index * BLOCK_N + n + 1, PV_TILES * BLOCK_N);
         add_key(first, vectors, a, V_ROW(keys, n + 1), c0, p + n + 1,
                 staged + (n + 1) * PV_VECTORS, sum);
     }

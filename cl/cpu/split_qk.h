@@ -23,12 +23,20 @@
 /* One row waits for memory alone: whole keys are read one after the other, the order that hardware prefetchers
  * follow, rather than a vector of each of QK_KEYS keys. */
 #define KEY_AFTER_KEY                                                                              \
-    (!STAGE_K && QK_ROWS == 1 && QK_DEPTH == SIMD_WIDTH && VECTORS(DIM_QK) <= 8)
+    (!STAGES_K && !K_CACHE && QK_ROWS == 1 && QK_DEPTH == SIMD_WIDTH && VECTORS(DIM_QK) <= 8)
 /* Vectors that QK_ROWS queries take. */
 #define QUERY_VECTORS (VECTORS(DIM_QK) * QK_ROWS)
-#define STAGED_K_VECTORS (STAGE_K ? BLOCK_N * VECTORS(DIM_QK) : 1) /* of a tile of keys */
+/* What is kept of a tile of keys before it is multiplied: the keys as f32, or the scales of quantized ones. */
+#define KEEPS_K (STAGES_K || K_CACHE)
+#define K_SCALES (BLOCK_N / SIMD_WIDTH * BLOCKS(DIM_QK)) /* vectors of them */
+#define STAGED_K_VECTORS (STAGES_K ? BLOCK_N * VECTORS(DIM_QK) : K_CACHE ? K_SCALES : 1)
 
 #define PACKED_Q_VECTORS (BLOCK_M * VECTORS(DIM_QK))
+/* Values are prefetched once in so many steps along the depth, which are 64 multiply-adds, and so often in a
+ * register tile: where to is computed for each, beside the products. */
+#define QK_PREFETCH_STEPS                                                                          \
+    (64 * QK_DEPTH > SIMD_WIDTH * SIMD_WIDTH ? 64 * QK_DEPTH / (SIMD_WIDTH * SIMD_WIDTH) : 1)
+#define QK_PREFETCHES ((VECTORS(DIM_QK) + QK_PREFETCH_STEPS - 1) / QK_PREFETCH_STEPS)
 
 /* Register tiles in a tile of keys. */
 #define QK_TILES (BLOCK_N / QK_KEYS * (BLOCK_M / QK_ROWS))
@@ -116,14 +124,20 @@ INLINE lanes repeat_fours(const float4 x)
 
 /* Stages a tile of count keys as f32, in groups of QK_KEYS, the last key repeated: vector d of the
  * group's key n is at d * QK_KEYS + n. This happens some time before they are read: a load of a few
- * columns of what was stored as a vector waits until the store has reached L1. */
+ * columns of what was stored as a vector waits until the store has reached L1. Of quantized keys that
+ * are converted as they are read only the scales: that of block c of key n is float c * BLOCK_N + n. */
 NOINLINE void stage_keys(const struct attention_shape a, const struct key_range keys,
                          const int count, lanes *staged)
 {
 #if K_CACHE
-    lanes scales[BLOCK_N / SIMD_WIDTH * BLOCKS(DIM_QK)];
+#if STAGES_K
+    lanes scales[K_SCALES];
+#else
+    lanes *scales = staged;
+#endif
     load_scales(K_CACHE, keys.k, keys.k_row, K_LIST(keys), count, BLOCKS(DIM_QK), BLOCK_N, (float *)scales);
 #endif
+#if STAGES_K
     for (int n = 0; n < (count + QK_KEYS - 1) / QK_KEYS * QK_KEYS; n++) {
         const int key = min(n, count - 1);
         const __global k_storage *row = K_ROW(keys, key);
@@ -139,9 +153,24 @@ NOINLINE void stage_keys(const struct attention_shape a, const struct key_range 
 #endif
         }
     }
+#endif
 }
 
-/* sum[n] += q . key n over vector d of both; that of key n is x[n], if staged. */
+#if !STAGES_K && QK_DEPTH == SIMD_WIDTH
+/* Vector d of the tile's key n, which lies in `row`; scales: of the tile, if keys are quantized. */
+INLINE lanes key_columns(const struct attention_shape a, const __global k_storage *row, const int n,
+                         const int d, const float *scales)
+{
+#if K_CACHE
+    return quantized_lanes(K_CACHE, row, d * SIMD_WIDTH) *
+           scales[d * SIMD_WIDTH / BLOCK_VALUES * BLOCK_N + n];
+#else
+    return new_columns(load_key_columns(row, K_STEP, DIM_QK, d), DIM_QK, d);
+#endif
+}
+#endif
+
+/* sum[n] += q . key n over vector d of both; x: that of each key, if staged, or else the tile's scales. */
 INLINE void multiply_vector(const struct attention_shape a, const struct key_range keys,
                             const int *key, const int d, const lanes *x, const lanes *q,
                             lanes sum[QK_KEYS][QK_VECTORS])
@@ -151,13 +180,12 @@ INLINE void multiply_vector(const struct attention_shape a, const struct key_ran
         const lanes *y = q + (d * SIMD_WIDTH + c) / QK_DEPTH * QK_VECTORS;
         UNROLL
         for (int n = 0; n < QK_KEYS; n++) {
-#if STAGE_K && QK_DEPTH == SIMD_WIDTH
+#if STAGES_K && QK_DEPTH == SIMD_WIDTH
             const lanes z = x[n];
-#elif STAGE_K
+#elif STAGES_K
             const lanes z = repeat_fours(vload4(0, (const float *)(x + n) + c));
 #elif QK_DEPTH == SIMD_WIDTH
-            const lanes z =
-                new_columns(load_key_columns(K_ROW(keys, key[n]), K_STEP, DIM_QK, d), DIM_QK, d);
+            const lanes z = key_columns(a, K_ROW(keys, key[n]), key[n], d, (const float *)x);
 #else
             const lanes z =
                 repeat_fours(vload4(0, K_ROW(keys, key[n]) + d * SIMD_WIDTH + c));
@@ -191,21 +219,21 @@ INLINE void multiply_register_tile(const int index, const struct attention_shape
         prefetch_values(a, keys, index * QK_KEYS + n, QK_TILES * QK_KEYS);
         UNROLL
         for (int d = 0; d < VECTORS(DIM_QK); d++)
-            sum[n][0] = fma(q[d],
-                            new_columns(load_key_columns(row, K_STEP, DIM_QK, d), DIM_QK, d),
-                            sum[n][0]);
+            sum[n][0] = fma(q[d], key_columns(a, row, key[n], d, 0), sum[n][0]);
     }
 #else
     UNROLL_DEPTH
     for (int d = 0; d < VECTORS(DIM_QK); d++) {
-        prefetch_values(a, keys, index * VECTORS(DIM_QK) + d, QK_TILES * VECTORS(DIM_QK));
-        multiply_vector(a, keys, key, d, staged + d * QK_KEYS, q, sum);
+        if (d % QK_PREFETCH_STEPS == 0)
+            prefetch_values(a, keys, index * QK_PREFETCHES + d / QK_PREFETCH_STEPS,
+                            QK_TILES * QK_PREFETCHES);
+        multiply_vector(a, keys, key, d, staged + (STAGES_K ? d * QK_KEYS : 0), q, sum);
     }
 #endif
     store_sums(sum, s);
 }
 
-/* s[r * BLOCK_N + n] = q[r] . k[n] for count keys, staged if STAGE_K; the scores after them repeat
+/* s[r * BLOCK_N + n] = q[r] . k[n] for count keys, staged if STAGES_K; the scores after them repeat
  * the last. */
 NOINLINE void multiply_keys(const struct attention_shape a, const struct key_range keys,
                             const int count, const struct row_block *block, const lanes *staged,
@@ -214,7 +242,7 @@ NOINLINE void multiply_keys(const struct attention_shape a, const struct key_ran
     for (int n = 0; n < count; n += QK_KEYS) {
         for (int r = 0; r < block->rows; r += QK_ROWS)
             multiply_register_tile(n / QK_KEYS * (BLOCK_M / QK_ROWS) + r / QK_ROWS, a, keys, n,
-                                   count, staged + (STAGE_K ? n * VECTORS(DIM_QK) : 0),
+                                   count, staged + (STAGES_K ? n * VECTORS(DIM_QK) : 0),
                                    q + r / QK_ROWS * QUERY_VECTORS, s + r * BLOCK_N + n);
     }
 }

@@ -40,6 +40,9 @@ INLINE void find_rows(const struct attention_shape a, const long index, struct r
         block->all_begin = max(block->all_begin, block->first[r]);
         block->all_end = min(block->all_end, block->end[r]);
     }
+#if HAS_MASK_KEYS
+    block->all_end = min(block->all_end, MASK_BEGIN(block->e));
+#endif
 }
 
 /* Of the keys that some row may see, the part'th of SPLIT_K ranges. */

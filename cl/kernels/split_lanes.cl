@@ -34,8 +34,8 @@
 #endif
 #if !defined(SIMD_WIDTH) || !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(PREFETCH_TILES) ||  \
     !defined(SPLIT_K) ||                                                                           \
-    (!OPERAND_TILES && (!defined(QK_ROWS) || !defined(QK_DEPTH) || !defined(PV_ROWS) ||            \
-                        !defined(PV_VECTORS)))
+    (!OPERAND_TILES && (!defined(QK_ROWS) || !defined(QK_DEPTH) || !defined(STAGE_K) ||            \
+                        !defined(PV_ROWS) || !defined(PV_VECTORS)))
 #error "split_lanes.cl must be built with all of its tunables defined"
 #endif
 
@@ -48,6 +48,8 @@
 #define PART (ROUNDED(DIM_V) + 2)
 #define BLOCK_BITS_BEGIN(a) (SPLIT_K * (a).batch * (a).heads * LONGEST_Q(a) * PART)
 #include "score/mark_blocks.h"
+/* Whether any tile may have hidden pairs: a mask of the last keys hides none before. */
+#define HIDES_EVERYWHERE (HAS_BIAS || HAS_BLOCKS || (HAS_MASK && !HAS_MASK_KEYS))
 #define ROW_VECTORS ((BLOCK_M + SIMD_WIDTH - 1) / SIMD_WIDTH) /* of row_max and factors */
 
 /* ---- split ---------------------------------------------------------------------------------- */
@@ -116,7 +118,7 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
         K_PLACE(k, a.k_stride[2]) - k, V_PLACE(v, a.v_stride[2]) - v, end - j,
         (float *)v_scales};
 #endif
-    if (STAGE_K && keys.left > 0)
+    if (KEEPS_K && keys.left > 0)
         stage_keys(a, keys, TILE_KEYS(keys), staged);
     for (long soon; (j = TILE_BEGIN(keys, j)) < end; j = soon) {
         const int count = TILE_KEYS(keys);
@@ -124,7 +126,7 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
         int hidden = 0;
         multiply_keys(a, keys, count, &block, staged, packed_q, s);
         load_value_scales(keys, count);
-        if ((PAGE_SIZE && count < BLOCK_N) || HIDES_ANYWHERE || j < block.all_begin ||
+        if ((PAGE_SIZE && count < BLOCK_N) || HIDES_EVERYWHERE || j < block.all_begin ||
             j + BLOCK_N > block.all_end)
             hidden = softmax_of_rows(1, a, at, &block, j, count, s, row_max, row_sum,
                                      factor SCORE_OPERANDS_ARG);
@@ -140,7 +142,7 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
 #else
         const struct key_range next = following(keys, SKIPS_TILES ? soon - j : BLOCK_N);
 #endif
-        if (STAGE_K && next.left > 0)
+        if (KEEPS_K && next.left > 0)
             stage_keys(a, next, TILE_KEYS(next), staged);
         if (hidden && has_nonfinite(a, keys, count))
             add_visible(a, keys, count, block.rows, factors, s, o);

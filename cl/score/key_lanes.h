@@ -85,7 +85,7 @@ INLINE ints listed_keys(const struct attention_shape a, const struct score_row r
 #endif
 
 /* products: of the row's query and the tile's keys n .., scaled, and in UNIT but with a softcap.
- * hides (constant): whether lengths or windows may hide a key. Keys from `left` on have any
+ * hides (constant): whether lengths, windows or a mask of the last keys may hide a key. Keys from `left` on have any
  * score. */
 INLINE struct score_vector finish_scores(const int hides, SHAPE_PARAMS, const struct score_row row,
                                          const int n, const int left,
@@ -119,7 +119,9 @@ INLINE struct score_vector finish_scores(const int hides, SHAPE_PARAMS, const st
     s.hidden |= listed == 0;
 #endif
 #if HAS_MASK
-    const ints masked = load_mask_of_keys(a, at, row, n, left, mask) == 0.0f;
+    const ints masked = HAS_MASK_KEYS && !hides
+                            ? (ints)(0)
+                            : load_mask_of_keys(a, at, row, n, left, mask) == 0.0f;
 #if HAS_BLOCKS
     s.hidden |= masked & (listed != BLOCK_FULL);
 #else

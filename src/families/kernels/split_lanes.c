@@ -48,54 +48,70 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
            ca_block_bits_bytes(p);
 }
 
-enum { TILE_BYTES = 32 << 10 }; /* of keys, at most */
+enum { TILE_BYTES = 32 << 10 }; /* of keys as f32, at most */
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
     /* The least memory that any choice of tunables needs. */
     static const size_t least[NUM_TUNABLES] = {
-        [SIMD_WIDTH_INDEX] = 4, [BLOCK_M_INDEX] = 1,        [QK_ROWS_INDEX] = 1,
-        [QK_DEPTH_INDEX] = 4,   [PV_ROWS_INDEX] = 1,        [PV_VECTORS_INDEX] = 8,
-        [BLOCK_N_INDEX] = 16,   [PREFETCH_TILES_INDEX] = 0, [SPLIT_K_INDEX] = 1};
+        [SIMD_WIDTH_INDEX] = 4, [BLOCK_M_INDEX] = 1,  [QK_ROWS_INDEX] = 1,
+        [QK_DEPTH_INDEX] = 4,   [STAGE_K_INDEX] = 1,  [PV_ROWS_INDEX] = 1,
+        [PV_VECTORS_INDEX] = 8, [BLOCK_N_INDEX] = 16, [PREFETCH_TILES_INDEX] = 0,
+        [SPLIT_K_INDEX] = 1};
 
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which this family never forms";
     return reject(p, dev, least);
 }
 
-/* What is in registers, and a tile, for so many rows: many rows make a vector of sums of scores,
- * and so do fewer where keys are unpacked. Eight sums of values hide what a multiply-add waits for;
+/* Keys in a tile. Vectors of eight and fewer are bound by instructions, of which a tile has some for each row and
+ * each of its register tiles: long ones have fewer, as long as tiles lie within pages. Vectors of 16 wait for
+ * memory: short tiles of few rows are asked for earlier; one row or two of f32, which are read where they lie, wait
+ * the least with long ones: K and V then take turns less often. */
+static size_t tile_keys(const clattn_problem *p, size_t width, size_t rows, int staged,
+                        int quantized)
+{
+    const size_t longest = TILE_BYTES / sizeof(cl_float) / ca_larger(p->dim_qk, 1);
+    const int tall = width == 16 && staged && rows >= width;
+    size_t keys = width < 16 || (tall && rows > 16)                              ? 64
+                  : tall || rows > 16 || (width == 16 && rows < 16 && quantized) ? 32
+                                                                                 : 16;
+
+    while ((width < 16 || (!staged && rows <= 2)) && keys < 128 && 2 * keys <= longest)
+        keys *= 2;
+    while (width < 16 && p->page_size % keys && keys > 16)
+        keys /= 2;
+    return keys;
+}
+
+/* What is in registers, and a tile, for so many rows: many rows make a vector of sums of scores.
+ * Keys that vectors of eight and fewer convert for one register tile are not kept as f32 (of vectors of 16 that was
+ * not measured). Eight sums of values hide what a multiply-add waits for;
  * of as many rows as there are, so that fewer values are kept for the next, and of whole turns, since
  * code for the rest of the columns takes registers, and time to compile. Where vectors of 16 wait for memory,
- * small rows, which quantized ones and those of pages are, are fetched from further ahead. One row or two of f32,
- * which are read where they lie, wait the least with long tiles: K and V then take turns less often. */
+ * small rows, which quantized ones and those of pages are, are fetched from further ahead. */
 static void block_registers(const clattn_problem *p, size_t *values)
 {
     const size_t width = values[SIMD_WIDTH_INDEX], rows = values[BLOCK_M_INDEX];
     const int quantized_k = ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN;
     const int quantized = quantized_k || ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
-    const int staged = quantized || ca_problem_dtype(p, CA_K) != CLATTN_F32 ||
-                       ca_problem_dtype(p, CA_V) != CLATTN_F32;
-    const int few_columns = width > 4 && rows >= (quantized_k && width < 16 ? width / 4 : width);
+    const int converts_k = quantized_k || ca_problem_dtype(p, CA_K) != CLATTN_F32;
+    const int staged = quantized || converts_k || ca_problem_dtype(p, CA_V) != CLATTN_F32;
+    const int few_columns = width > 4 && rows >= width;
     const int waits = width == 16 && rows < 16; /* for memory rather than for arithmetic */
     const int square = rows >= 4 && (staged || width < 16);
     const int tall =
         width == 16 && staged && rows >= width; /* values that many rows wait for, few at a time */
     const int whole = ca_split_divide(p->dim_v, width) % 8 == 0;
-    const size_t long_tile = TILE_BYTES / sizeof(cl_float) / ca_larger(p->dim_qk, 1);
 
     values[QK_ROWS_INDEX] = ca_smaller(rows, few_columns ? width * width / 16 : 4);
     values[QK_DEPTH_INDEX] = few_columns ? 4 : width;
+    values[STAGE_K_INDEX] = !converts_k || width == 16 || values[QK_ROWS_INDEX] < rows;
     values[PV_ROWS_INDEX] = ca_smaller(rows, tall ? 8 : square ? 4 : 2);
     values[PV_VECTORS_INDEX] = width < 16 ? 8 / values[PV_ROWS_INDEX] : tall ? 2 : square ? 4 : 8;
     if (width < 16 && rows == 1 && !whole)
         values[PV_VECTORS_INDEX] = 4;
-    values[BLOCK_N_INDEX] = tall && rows > 16                           ? 64
-                            : tall || rows > 16 || (waits && quantized) ? 32
-                                                                        : 16;
-    while (!staged && width >= 8 && rows <= 2 && values[BLOCK_N_INDEX] < 128 &&
-           2 * values[BLOCK_N_INDEX] <= long_tile)
-        values[BLOCK_N_INDEX] *= 2;
+    values[BLOCK_N_INDEX] = tile_keys(p, width, rows, staged, quantized);
     values[PREFETCH_TILES_INDEX] = waits && (quantized || p->page_size) ? 2 : 1;
 }
 
@@ -126,6 +142,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
         values[SIMD_WIDTH_INDEX] = values[QK_DEPTH_INDEX] = 4;
         values[BLOCK_M_INDEX] = values[QK_ROWS_INDEX] = values[PV_ROWS_INDEX] = 1;
+        values[STAGE_K_INDEX] = 1;
     }
 }
 
