@@ -55,26 +55,42 @@ INLINE void prefetch_tlb(SHAPE_PARAMS, const struct paged_keys keys, const struc
     }
 }
 
-/* The tile's rows; those to be prefetched repeat its own where there are no more. */
+/* How many of `rows` keys from key j on are in its page. */
+INLINE int rows_in_page(const int rows, const long j)
+{
+    return (int)min((long)rows, PAGE_SIZE - j % PAGE_SIZE);
+}
+
+/* The tile's rows, and those to be prefetched, which repeat its own where there are no more: as many at a time as
+ * lie in one page each, for which tables are read once. */
 INLINE void list_rows(SHAPE_PARAMS, const struct paged_keys keys, const struct key_range tile,
                       struct row_list *list PAGES_PARAM)
 {
-    for (int n = 0; n < tile.count; n++) {
-        const long k_soon = tile.j + n + (PREFETCH_TILES + STAGES_K) * BLOCK_N;
-        const long v_soon = tile.j + n + (PREFETCH_TILES - 1) * BLOCK_N;
-        list->k[n] = PLACE_K(keys, tile.j + n);
-        list->v[n] = PLACE_V(keys, tile.j + n);
-        list->k_soon[n] =
-            is_key(a, at, keys, k_soon PAGES_ARG) ? PLACE_K(keys, k_soon) : list->k[n];
-        list->v_soon[n] = PREFETCH_TILES > 1 && is_key(a, at, keys, v_soon PAGES_ARG)
-                              ? PLACE_V(keys, v_soon)
-                              : list->v[n];
+    const long k_ahead = (PREFETCH_TILES + STAGES_K) * BLOCK_N;
+    const long v_ahead = PREFETCH_TILES > 1 ? (PREFETCH_TILES - 1) * BLOCK_N : 0;
+    int together;
+
+    for (int n = 0; n < tile.count; n += together) {
+        const long j = tile.j + n;
+        together = rows_in_page(rows_in_page(rows_in_page(tile.count - n, j), j + k_ahead), j + v_ahead);
+        const __global k_storage *k = PLACE_K(keys, j), *k_soon = k;
+        const __global v_storage *v = PLACE_V(keys, j), *v_soon = v;
+        if (is_key(a, at, keys, j + k_ahead PAGES_ARG))
+            k_soon = PLACE_K(keys, j + k_ahead);
+        if (PREFETCH_TILES > 1 && is_key(a, at, keys, j + v_ahead PAGES_ARG))
+            v_soon = PLACE_V(keys, j + v_ahead);
 #if LISTED_TLB
-        if (k_soon % PAGE_SIZE == 0)
-            PREFETCH_L2(list->k_soon[n]);
-        if (v_soon % PAGE_SIZE == 0)
-            PREFETCH_L2(list->v_soon[n]);
+        if ((j + k_ahead) % PAGE_SIZE == 0)
+            PREFETCH_L2(k_soon);
+        if ((j + v_ahead) % PAGE_SIZE == 0)
+            PREFETCH_L2(v_soon);
 #endif
+        for (int r = 0; r < together; r++) {
+            list->k[n + r] = k + r * tile.k_row;
+            list->v[n + r] = v + r * tile.v_row;
+            list->k_soon[n + r] = k_soon + r * tile.k_row;
+            list->v_soon[n + r] = v_soon + r * tile.v_row;
+        }
     }
 }
 

@@ -65,9 +65,9 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 }
 
 /* Keys in a tile. Vectors of eight and fewer are bound by instructions, of which a tile has some for each row and
- * each of its register tiles: long ones have fewer, as long as tiles lie within pages. Vectors of 16 wait for
- * memory: short tiles of few rows are asked for earlier; one row or two of f32, which are read where they lie, wait
- * the least with long ones: K and V then take turns less often. */
+ * each of its register tiles: long ones have fewer. Those of plain rows lie in one page, so that none are listed.
+ * Vectors of 16 wait for memory: short tiles of few rows are asked for earlier; one row or two of f32, which are
+ * read where they lie, wait the least with long ones: K and V then take turns less often. */
 static size_t tile_keys(const clattn_problem *p, size_t width, size_t rows, int staged,
                         int quantized)
 {
@@ -77,9 +77,10 @@ static size_t tile_keys(const clattn_problem *p, size_t width, size_t rows, int 
                   : tall || rows > 16 || (width == 16 && rows < 16 && quantized) ? 32
                                                                                  : 16;
 
-    while ((width < 16 || (!staged && rows <= 2)) && keys < 128 && 2 * keys <= longest)
+    while ((width < 16 ? p->page_size % (2 * keys) == 0 : !staged && rows <= 2) && keys < 128 &&
+           2 * keys <= longest)
         keys *= 2;
-    while (width < 16 && p->page_size % keys && keys > 16)
+    while (width < 16 && !quantized && p->page_size % 16 == 0 && p->page_size % keys)
         keys /= 2;
     return keys;
 }
@@ -88,7 +89,7 @@ static size_t tile_keys(const clattn_problem *p, size_t width, size_t rows, int 
  * Keys that vectors of eight and fewer convert for one register tile are not kept as f32 (of vectors of 16 that was
  * not measured). Eight sums of values hide what a multiply-add waits for;
  * of as many rows as there are, so that fewer values are kept for the next, and of whole turns, since
- * code for the rest of the columns takes registers, and time to compile. Where vectors of 16 wait for memory,
+ * code for the rest of the columns takes registers, and time to compile. Where memory is waited for,
  * small rows, which quantized ones and those of pages are, are fetched from further ahead. */
 static void block_registers(const clattn_problem *p, size_t *values)
 {
@@ -98,7 +99,6 @@ static void block_registers(const clattn_problem *p, size_t *values)
     const int converts_k = quantized_k || ca_problem_dtype(p, CA_K) != CLATTN_F32;
     const int staged = quantized || converts_k || ca_problem_dtype(p, CA_V) != CLATTN_F32;
     const int few_columns = width > 4 && rows >= width;
-    const int waits = width == 16 && rows < 16; /* for memory rather than for arithmetic */
     const int square = rows >= 4 && (staged || width < 16);
     const int tall =
         width == 16 && staged && rows >= width; /* values that many rows wait for, few at a time */
@@ -112,6 +112,8 @@ static void block_registers(const clattn_problem *p, size_t *values)
     if (width < 16 && rows == 1 && !whole)
         values[PV_VECTORS_INDEX] = 4;
     values[BLOCK_N_INDEX] = tile_keys(p, width, rows, staged, quantized);
+    const int waits = rows < 16 && (width == 16 ||
+                                    !values[STAGE_K_INDEX]); /* for memory rather than arithmetic */
     values[PREFETCH_TILES_INDEX] = waits && (quantized || p->page_size) ? 2 : 1;
 }
 
