@@ -13,8 +13,9 @@
  *            Q K^T: cl/cpu/split_qk.h.
  * Tiles      of at most BLOCK_N keys: scores to private memory, online softmax, values. All rows
  *            take their turn at a few keys, or columns of the tile's values, while those are in L1.
- *            Keys that must be converted are staged as soon as the tile before has its weights,
- *            whose exponentials wait for one another; values by the first rows that read them.
+ *            With STAGE_K keys that must be converted are staged as soon as the tile before has its
+ *            weights, whose exponentials wait for one another, else converted as they are read: no more
+ *            work where one register tile has all rows. Values are staged by the first rows that read them.
  * Prefetch   While scores are computed, the tile's values are fetched, and later keys while values
  *            are added, so that memory and arithmetic work at the same time.
  * Quantized  A tile's scales are converted before, as vectors: those of K multiply what is read,

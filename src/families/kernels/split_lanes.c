@@ -64,8 +64,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return reject(p, dev, least);
 }
 
-/* Keys in a tile. Vectors of eight and fewer are bound by instructions, of which a tile has some for each row and
- * each of its register tiles: long ones have fewer. Those of plain rows lie in one page, so that none are listed.
+/* Keys in a tile, wherever these lie: o has the same bits from pages. Vectors of eight and fewer are bound by
+ * instructions, of which a tile has some for each row and each of its register tiles: long ones have fewer.
  * Vectors of 16 wait for memory: short tiles of few rows are asked for earlier; one row or two of f32, which are
  * read where they lie, wait the least with long ones: K and V then take turns less often. */
 static size_t tile_keys(const clattn_problem *p, size_t width, size_t rows, int staged,
@@ -77,11 +77,8 @@ static size_t tile_keys(const clattn_problem *p, size_t width, size_t rows, int 
                   : tall || rows > 16 || (width == 16 && rows < 16 && quantized) ? 32
                                                                                  : 16;
 
-    while ((width < 16 ? p->page_size % (2 * keys) == 0 : !staged && rows <= 2) && keys < 128 &&
-           2 * keys <= longest)
+    while (!staged && rows <= 2 && keys < 128 && 2 * keys <= longest)
         keys *= 2;
-    while (width < 16 && !quantized && p->page_size % 16 == 0 && p->page_size % keys)
-        keys /= 2;
     return keys;
 }
 
