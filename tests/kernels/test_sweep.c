@@ -168,10 +168,10 @@ static const struct {
                                         "PV_ROWS=4 PV_VECTORS=2 BLOCK_N=32 SPLIT_K=2"},
     {"fwd bf16 h2 q1 k150 d64 klen lse", "SIMD_WIDTH=8 BLOCK_M=1 QK_ROWS=1 QK_DEPTH=8 STAGE_K=0 "
                                          "PV_ROWS=1 PV_VECTORS=8 BLOCK_N=64 SPLIT_K=2"},
-    {"fwd f32 h2 q1 k90 d64 kcache=q8_0 vcache=f16 page=16 pages=13 klen",
+    {"fwd f32 b3 h2 q1 k90 d64 kcache=q8_0 vcache=f16 page=16 pages=25 klen",
      "SIMD_WIDTH=8 BLOCK_M=1 QK_ROWS=1 QK_DEPTH=8 STAGE_K=0 PV_ROWS=1 PV_VECTORS=8 BLOCK_N=32 "
      "SPLIT_K=2"},
-    {"fwd f16 h4/1 q2 k90 d96/64 kcache=q4_0 vcache=q8_0 mask=bqk maskkeys=5",
+    {"fwd f16 h4/1 q2 k96 d96/64 kcache=q4_0 vcache=q8_0 mask=bqk maskkeys=5",
      "SIMD_WIDTH=16 BLOCK_M=8 QK_ROWS=4 QK_DEPTH=16 STAGE_K=0 PV_ROWS=4 PV_VECTORS=4 BLOCK_N=32 "
      "SPLIT_K=2"},
 };
