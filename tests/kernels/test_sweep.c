@@ -163,16 +163,17 @@ static const struct {
      "SIMD_WIDTH=8 BLOCK_M=1 QK_ROWS=1 QK_DEPTH=8 PV_ROWS=1 PV_VECTORS=8 BLOCK_N=32 SPLIT_K=2"},
     {"fwd f32 h2 q2 k50 d19 sinks lse k=90.3000.50.1",
      "SIMD_WIDTH=8 BLOCK_M=2 QK_ROWS=2 QK_DEPTH=8 PV_ROWS=2 PV_VECTORS=2 BLOCK_N=16 SPLIT_K=2"},
-    /* Keys that are converted as they are read: by one register tile, by one row, by two register tiles. */
+    /* Keys that are converted as they are read: by one register tile, by one row, by two register tiles, from
+     * pages. */
     {"fwd f16 h4/1 q1 k90 d40/21 klen", "SIMD_WIDTH=8 BLOCK_M=4 QK_ROWS=4 QK_DEPTH=8 STAGE_K=0 "
                                         "PV_ROWS=4 PV_VECTORS=2 BLOCK_N=32 SPLIT_K=2"},
     {"fwd bf16 h2 q1 k150 d64 klen lse", "SIMD_WIDTH=8 BLOCK_M=1 QK_ROWS=1 QK_DEPTH=8 STAGE_K=0 "
                                          "PV_ROWS=1 PV_VECTORS=8 BLOCK_N=64 SPLIT_K=2"},
+    {"fwd f16 b2 h4/1 q2 k96 d96/64 kcache=q4_0 vcache=q8_0 mask=bqk maskkeys=21",
+     "SIMD_WIDTH=16 BLOCK_M=8 QK_ROWS=4 QK_DEPTH=16 STAGE_K=0 PV_ROWS=4 PV_VECTORS=4 BLOCK_N=32 "
+     "SPLIT_K=2"},
     {"fwd f32 b3 h2 q1 k90 d64 kcache=q8_0 vcache=f16 page=16 pages=25 klen",
      "SIMD_WIDTH=8 BLOCK_M=1 QK_ROWS=1 QK_DEPTH=8 STAGE_K=0 PV_ROWS=1 PV_VECTORS=8 BLOCK_N=32 "
-     "SPLIT_K=2"},
-    {"fwd f16 h4/1 q2 k96 d96/64 kcache=q4_0 vcache=q8_0 mask=bqk maskkeys=5",
-     "SIMD_WIDTH=16 BLOCK_M=8 QK_ROWS=4 QK_DEPTH=16 STAGE_K=0 PV_ROWS=4 PV_VECTORS=4 BLOCK_N=32 "
      "SPLIT_K=2"},
 };
 
