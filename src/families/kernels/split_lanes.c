@@ -69,10 +69,9 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
  * Vectors of 16 wait for memory: short tiles of few rows are asked for earlier; one row or two of f32, which are
  * read where they lie, wait the least with long ones: K and V then take turns less often. */
 static size_t tile_keys(const clattn_problem *p, size_t width, size_t rows, int staged,
-                        int quantized)
+                        int quantized, int tall)
 {
     const size_t longest = TILE_BYTES / sizeof(cl_float) / ca_larger(p->dim_qk, 1);
-    const int tall = width == 16 && staged && rows >= width;
     size_t keys = width < 16 || (tall && rows > 16)                              ? 64
                   : tall || rows > 16 || (width == 16 && rows < 16 && quantized) ? 32
                                                                                  : 16;
@@ -108,7 +107,7 @@ static void block_registers(const clattn_problem *p, size_t *values)
     values[PV_VECTORS_INDEX] = width < 16 ? 8 / values[PV_ROWS_INDEX] : tall ? 2 : square ? 4 : 8;
     if (width < 16 && rows == 1 && !whole)
         values[PV_VECTORS_INDEX] = 4;
-    values[BLOCK_N_INDEX] = tile_keys(p, width, rows, staged, quantized);
+    values[BLOCK_N_INDEX] = tile_keys(p, width, rows, staged, quantized, tall);
     const int waits = rows < 16 && (width == 16 ||
                                     !values[STAGE_K_INDEX]); /* for memory rather than arithmetic */
     values[PREFETCH_TILES_INDEX] = waits && (quantized || p->page_size) ? 2 : 1;
