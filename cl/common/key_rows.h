@@ -29,6 +29,12 @@ INLINE long page_of(SHAPE_PARAMS, const long b, const long j PAGES_PARAM)
 
     return page >= 0 && page < a.pages ? (long)page : -1L;
 }
+
+/* How many of `rows` keys from key j on are in its page. */
+INLINE long rows_in_page(const long rows, const long j)
+{
+    return min(rows, PAGE_SIZE - j % PAGE_SIZE);
+}
 #endif
 
 /* Where key j of batch b is, which is not hidden, from the first row of its head on, for a tensor with
@@ -58,7 +64,7 @@ INLINE long rows_together(SHAPE_PARAMS, const long b, const long j, const long r
 #if PAGE_SIZE
     if (rows <= 0 || page_of(a, at, b, j PAGES_ARG) < 0)
         return 0;
-    return min(rows, PAGE_SIZE - j % PAGE_SIZE);
+    return rows_in_page(rows, j);
 #else
     return rows;
 #endif

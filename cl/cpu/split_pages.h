@@ -55,12 +55,6 @@ INLINE void prefetch_tlb(SHAPE_PARAMS, const struct paged_keys keys, const struc
     }
 }
 
-/* How many of `rows` keys from key j on are in its page. */
-INLINE int rows_in_page(const int rows, const long j)
-{
-    return (int)min((long)rows, PAGE_SIZE - j % PAGE_SIZE);
-}
-
 /* The tile's rows, and those to be prefetched, which repeat its own where there are no more: as many at a time as
  * lie in one page each, for which tables are read once. */
 INLINE void list_rows(SHAPE_PARAMS, const struct paged_keys keys, const struct key_range tile,
@@ -72,7 +66,8 @@ INLINE void list_rows(SHAPE_PARAMS, const struct paged_keys keys, const struct k
 
     for (int n = 0; n < tile.count; n += together) {
         const long j = tile.j + n;
-        together = rows_in_page(rows_in_page(rows_in_page(tile.count - n, j), j + k_ahead), j + v_ahead);
+        together =
+            (int)rows_in_page(rows_in_page(rows_in_page(tile.count - n, j), j + k_ahead), j + v_ahead);
         const __global k_storage *k = PLACE_K(keys, j), *k_soon = k;
         const __global v_storage *v = PLACE_V(keys, j), *v_soon = v;
         if (is_key(a, at, keys, j + k_ahead PAGES_ARG))

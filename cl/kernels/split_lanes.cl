@@ -50,7 +50,7 @@
 #define BLOCK_BITS_BEGIN(a) (SPLIT_K * (a).batch * (a).heads * LONGEST_Q(a) * PART)
 #include "score/mark_blocks.h"
 /* Whether any tile may have hidden pairs: a mask of the last keys hides none before. */
-#define HIDES_EVERYWHERE (HAS_BIAS || HAS_BLOCKS || (HAS_MASK && !HAS_MASK_KEYS))
+#define ALL_TILES_PARTIAL (HAS_BIAS || HAS_BLOCKS || (HAS_MASK && !HAS_MASK_KEYS))
 #define ROW_VECTORS ((BLOCK_M + SIMD_WIDTH - 1) / SIMD_WIDTH) /* of row_max and factors */
 
 /* ---- split ---------------------------------------------------------------------------------- */
@@ -127,7 +127,7 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
         int hidden = 0;
         multiply_keys(a, keys, count, &block, staged, packed_q, s);
         load_value_scales(keys, count);
-        if ((PAGE_SIZE && count < BLOCK_N) || HIDES_EVERYWHERE || j < block.all_begin ||
+        if ((PAGE_SIZE && count < BLOCK_N) || ALL_TILES_PARTIAL || j < block.all_begin ||
             j + BLOCK_N > block.all_end)
             hidden = softmax_of_rows(1, a, at, &block, j, count, s, row_max, row_sum,
                                      factor SCORE_OPERANDS_ARG);

@@ -67,6 +67,12 @@ clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument)
     }
 }
 
+int ca_problem_converts(const clattn_problem *p, unsigned argument)
+{
+    return ca_problem_cache(p, argument) != CLATTN_CACHE_PLAIN ||
+           ca_problem_dtype(p, argument) != CLATTN_F32;
+}
+
 size_t ca_query_batch(const clattn_problem *p)
 {
     return p->total_q ? 1 : p->batch;

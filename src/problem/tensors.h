@@ -96,8 +96,9 @@ clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument);
 /* How tensor number `argument` is quantized; CLATTN_CACHE_PLAIN if it is not, whatever its dtype. */
 clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument);
 
-/* The dtype of q, k, v or o, or of one of their gradients; the problem's if it is quantized. */
-clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument);
+/* Whether tensor number `argument` is quantized or of half precision, so that kernels for f32 arithmetic
+ * convert it. */
+int ca_problem_converts(const clattn_problem *p, unsigned argument);
 
 /* CLATTN_CACHE_PLAIN for values of the problem's dtype, by either name. */
 clattn_cache ca_cache_normal(clattn_cache cache, clattn_dtype dtype);

@@ -132,6 +132,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     const int wide = dev->vector_width_float >= 16;
     const int band = p->window_left != CLATTN_UNLIMITED && p->window_right != CLATTN_UNLIMITED &&
                      p->window_left + p->window_right < 1024;
+    const int converts = ca_problem_converts(p, CA_K) || ca_problem_converts(p, CA_V);
     size_t best = 1;
 
     values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
@@ -151,8 +152,10 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[QK_KEYS_INDEX] = values[QK_KEYS_INDEX] > 8 ? 8 : values[QK_KEYS_INDEX];
     }
     values[BALANCE_CAUSAL_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;
-    /* A band's first tile starts with the first key seen; rows of pairs lie in as many pages. */
-    values[BLOCKS_PER_TILE_INDEX] = band ? 1 : has_rows_of_pairs(p) ? 4 : 8;
+    /* A band's first tile starts with the first key that its blocks see, of one alone if there is nothing to
+     * share: where tiles are converted, for one block it takes an eighth of the time. Rows of pairs lie in as
+     * many pages. */
+    values[BLOCKS_PER_TILE_INDEX] = band && !converts ? 1 : has_rows_of_pairs(p) ? 4 : 8;
     while (p->block_q && values[BLOCKS_PER_TILE_INDEX] > 1 && chunk(values) > p->block_q)
         values[BLOCKS_PER_TILE_INDEX] /= 2; /* the blocks of a chunk then see the same keys */
     /* A chunk's queries and outputs should take no more than half of an L2 cache of 1 MiB. */

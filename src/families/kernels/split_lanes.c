@@ -86,14 +86,16 @@ static size_t tile_keys(const clattn_problem *p, size_t width, size_t rows, int 
  * not measured). Eight sums of values hide what a multiply-add waits for;
  * of as many rows as there are, so that fewer values are kept for the next, and of whole turns, since
  * code for the rest of the columns takes registers, and time to compile. Where memory is waited for,
- * small rows, which quantized ones and those of pages are, are fetched from further ahead. */
+ * small rows, which quantized ones and those of pages are, are prefetched from further ahead. One row of f32 by
+ * vectors of eight and fewer is not prefetched: it reads in order and multiplies each element once, so that the
+ * processor's own prefetching keeps up, and a prefetch is an instruction beside every two multiply-adds. */
 static void block_registers(const clattn_problem *p, size_t *values)
 {
     const size_t width = values[SIMD_WIDTH_INDEX], rows = values[BLOCK_M_INDEX];
-    const int quantized_k = ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN;
-    const int quantized = quantized_k || ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
-    const int converts_k = quantized_k || ca_problem_dtype(p, CA_K) != CLATTN_F32;
-    const int staged = quantized || converts_k || ca_problem_dtype(p, CA_V) != CLATTN_F32;
+    const int quantized = ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
+                          ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
+    const int converts_k = ca_problem_converts(p, CA_K);
+    const int staged = converts_k || ca_problem_converts(p, CA_V);
     const int few_columns = width > 4 && rows >= width;
     const int square = rows >= 4 && (staged || width < 16);
     const int tall =
@@ -110,7 +112,10 @@ static void block_registers(const clattn_problem *p, size_t *values)
     values[BLOCK_N_INDEX] = tile_keys(p, width, rows, staged, quantized, tall);
     const int waits = rows < 16 && (width == 16 ||
                                     !values[STAGE_K_INDEX]); /* for memory rather than arithmetic */
-    values[PREFETCH_TILES_INDEX] = waits && (quantized || p->page_size) ? 2 : 1;
+    const int in_order = rows == 1 && !staged && p->page_size % values[BLOCK_N_INDEX] == 0;
+    values[PREFETCH_TILES_INDEX] = waits && (quantized || p->page_size) ? 2
+                                   : width < 16 && in_order             ? 0
+                                                                        : 1;
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
