@@ -107,19 +107,7 @@ Test(backward_wgmma, hopper_has_it) {
     for (size_t n = 0; n < sizeof choices / sizeof *choices; n++) {
         const struct profile profile = profile_named(choices[n].profile);
         const clattn_problem p = fixture_problem(choices[n].problem);
-        const struct ca_family *best = NULL, *family;
-        for (size_t i = 0; (family = ca_family_at(i)) != NULL; i++) {
-            char reason[CA_REASON_BYTES];
-            size_t values[CA_MAX_TUNABLES];
-            if (family->operation != CLATTN_BACKWARD)
-                continue;
-            ca_family_suggest(family, &p, &profile.info, values);
-            if (!ca_family_refusal(family, &p, &profile.info, values, reason, sizeof reason) &&
-                (!best ||
-                 family->preference(&p, &profile.info) > best->preference(&p, &profile.info)))
-                best = family;
-        }
-        cr_assert(best);
+        const struct ca_family *best = family_untuned(&p, &profile.info);
         cr_expect_str_eq(best->name, choices[n].family, "%s on %s: %s", choices[n].problem,
                          choices[n].profile, best->name);
     }

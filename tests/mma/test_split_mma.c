@@ -179,14 +179,9 @@ Test(split_mma, choices) {
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
         const struct profile profile = profile_named(rows[n].profile);
         const clattn_problem p = fixture_problem(rows[n].problem);
-        const struct ca_family *other, *best = NULL;
+        const struct ca_family *best = family_untuned(&p, &profile.info);
         char reason[CA_REASON_BYTES];
         size_t values[CA_MAX_TUNABLES];
-        for (size_t i = 0; (other = ca_family_at(i)) != NULL; i++)
-            if (other->operation == CLATTN_FORWARD && !other->unsupported(&p, &profile.info) &&
-                (!best ||
-                 other->preference(&p, &profile.info) > best->preference(&p, &profile.info)))
-                best = other;
         cr_expect((best == family) == rows[n].preferred, "%s on %s: %s", rows[n].problem,
                   rows[n].profile, best->name);
         ca_family_suggest(family, &p, &profile.info, values);

@@ -71,6 +71,24 @@ const char *family_text(const char *family, const char *text)
     return strcat(changed, rest);
 }
 
+const struct ca_family *family_untuned(const clattn_problem *p, const clattn_device_info *device)
+{
+    const struct ca_family *family, *best = NULL;
+    size_t values[CA_MAX_TUNABLES];
+    char reason[CA_REASON_BYTES];
+
+    for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
+        if (family->operation != p->operation ||
+            (best && family->preference(p, device) <= best->preference(p, device)))
+            continue;
+        ca_family_suggest(family, p, device, values);
+        if (!ca_family_refusal(family, p, device, values, reason, sizeof reason))
+            best = family;
+    }
+    cr_assert(best);
+    return best;
+}
+
 void families_expect_refusals(const char *family, const struct family_refusal *refused,
                               const size_t count)
 {

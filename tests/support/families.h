@@ -32,6 +32,10 @@ size_t families_taken(clattn_operation operation, int (*takes)(const char *name)
  * neither. Valid until the next call. */
 const char *family_text(const char *family, const char *text);
 
+/* The family that a device takes of itself, untuned: of those that can compute the problem with the tunables that
+ * suit it the one of the highest preference. Fails the test if there is none. */
+const struct ca_family *family_untuned(const clattn_problem *p, const clattn_device_info *device);
+
 /* What a family cannot do, and words of the sentence that says so. */
 struct family_refusal {
     const char *problem, *tunables, *words; /* tunables NULL: those that suit */

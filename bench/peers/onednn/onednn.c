@@ -1,10 +1,11 @@
 /* clattn-peer-onednn: matmul, softmax, matmul on the host's CPU by oneDNN's primitives. */
-#define _POSIX_C_SOURCE 200809L /* dlsym */
+#define _GNU_SOURCE /* dlsym, sched_setaffinity */
 #include "bench/peers/onednn/onednn.h"
 #include "bench/reference/values.h"
 
 #include <dlfcn.h>
 #include <math.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,22 @@ enum {
     ROWS_WHERE_HIDDEN = 256
 };
 
-/* The library's threads are its OpenMP's, which has read the environment already. */
+/* TBB has as many threads as there are processors that this one may run on. */
+static bool keep_processors(unsigned threads)
+{
+    cpu_set_t set;
+    unsigned kept = 0;
+
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return false;
+    for (int n = 0; n < CPU_SETSIZE; n++)
+        if (CPU_ISSET(n, &set) && kept++ >= threads)
+            CPU_CLR(n, &set);
+    return kept >= threads && sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
+/* Distributions build the library with OpenMP, which has read the environment already, Intel (oneAPI, PyPI) with
+ * TBB, which looks at the processors once it is used. */
 static bool set_threads(unsigned threads)
 {
     void *program = dlopen(NULL, RTLD_NOW);
@@ -23,7 +39,7 @@ static bool set_threads(unsigned threads)
     void (*set_num_threads)(int) = NULL;
 
     if (symbol == NULL)
-        return false;
+        return keep_processors(threads);
     memcpy(&set_num_threads, &symbol, sizeof symbol); /* As POSIX has it; C knows no such cast. */
     set_num_threads((int)threads);
     return true;
@@ -37,7 +53,7 @@ static bool hello(void *self, const char *device, unsigned threads, struct peer_
 
     (void)device; /* On the CPU in any case. */
     if (!set_threads(threads))
-        return message_set(why, "it has no OpenMP whose number of threads could be set");
+        return message_set(why, "it cannot be given %u threads", threads);
     c->threads = threads;
     snprintf(greeting->version, sizeof greeting->version, "%d.%d.%d", version->major,
              version->minor, version->patch);

@@ -31,37 +31,19 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
            2 * (rows + columns + depth) * sizeof(cl_long);
 }
 
-static size_t row_blocks(const clattn_problem *p, const size_t *values)
+static size_t register_rows(const size_t *values)
 {
-    return ca_projection_blocks(ca_projection_rows(p), STRIP, values[BLOCK_M_INDEX]);
+    (void)values;
+    return STRIP;
 }
 
-static size_t column_blocks(const clattn_problem *p, const size_t *values)
+static size_t panel(const size_t *values)
 {
-    return ca_projection_blocks(ca_projection_columns(p), PANEL, values[BLOCK_N_INDEX]);
+    (void)values;
+    return PANEL;
 }
 
-static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
-                    struct ca_ndrange *range)
-{
-    (void)dev;
-    *range = (struct ca_ndrange){
-        {column_blocks(p, values), row_blocks(p, values), values[SPLIT_K_INDEX]}, {1, 1, 1}};
-}
-
-static void sum_ndrange(const clattn_problem *p, const size_t *values,
-                        const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    *range = ca_projection_sum_runs_ndrange(p, values[SPLIT_K_INDEX]);
-}
-
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
-{
-    (void)dev;
-    return ca_projection_split_bytes(p, values[SPLIT_K_INDEX]);
-}
+#include "families/projection_block_stages.h"
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
@@ -122,17 +104,12 @@ static void block_groups(const clattn_problem *p, const clattn_device_info *dev,
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const size_t enough = dev->compute_units, depth = ca_projection_depth(p);
-    size_t *const splits = &values[SPLIT_K_INDEX];
-
     values[BLOCK_K_INDEX] = values[BLOCK_M_INDEX] = values[BLOCK_N_INDEX] = 64;
     values[STRIP_K_INDEX] = dev->type & CL_DEVICE_TYPE_CPU ? 256 : 64;
     if (ca_projection_rows(p) == 0) /* nothing runs: what fits everywhere */
         return;
     block_groups(p, dev, values);
-    while (*splits < 16 && row_blocks(p, values) * column_blocks(p, values) * *splits < enough &&
-           depth >= *splits * 2 * 512)
-        *splits *= 2;
+    split_depth(p, dev, values);
 }
 
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
@@ -147,9 +124,8 @@ const struct ca_family ca_projection_amx = {
     .source = ca_source_projection_amx,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{"projection_amx", CA_PROJECTION_ARGUMENTS, ndrange},
-               {"projection_sum", CA_PROJECTION_SUM_ARGUMENTS, sum_ndrange}},
-    .num_stages = 2,
+    .stages = PROJECTION_STAGES("projection_amx"),
+    .num_stages = PROJECTION_NUM_STAGES,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
