@@ -23,12 +23,22 @@
      (QK_DEPTH < SIMD_WIDTH && (CONVERTS_K || !UNIT_K || DIM_QK % SIMD_WIDTH)))
 #endif
 
+/* How many tiles ahead of those that are multiplied keys and values are prefetched: keys of those that are staged
+ * by then, values of this one. Kv heads that take turns prefetch the next tiles of all. */
+#if KV_HEADS > 1
+#define K_TILES_AHEAD PREFETCH_TILES
+#define V_TILES_AHEAD PREFETCH_TILES
+#else
+#define K_TILES_AHEAD (PREFETCH_TILES + STAGES_K)
+#define V_TILES_AHEAD (PREFETCH_TILES > 1 ? PREFETCH_TILES - 1 : 0)
+#endif
+
 /* Whether the rows of a tile of paged keys are listed, since they may lie in several pages. */
 #define ROW_LISTS (PAGE_SIZE && (PAGE_SIZE % BLOCK_N || HAS_WINDOW_LEFT))
 
 #if PAGE_SIZE
 struct row_list {
-    const __global k_storage *k[BLOCK_N], *k_soon[BLOCK_N]; /* soon: to be prefetched */
+    const __global k_storage *k[BLOCK_N], *k_soon[BLOCK_N]; /* soon: to be prefetched, of the first head */
     const __global v_storage *v[BLOCK_N], *v_soon[BLOCK_N];
 };
 #endif
@@ -41,10 +51,14 @@ struct key_range {
     long k_row, v_row; /* from one to the next */
     long left;
     float *v_scales; /* [block][BLOCK_N] */
+#if KV_HEADS > 1
+    long k_head, v_head; /* from one kv head to the next */
+    int head;            /* of the work-item's */
+#endif
 #if PAGE_SIZE
     long j; /* the tile's first, and how many it has */
     int count;
-    const __global k_storage *k_soon; /* rows to be prefetched, without lists */
+    const __global k_storage *k_soon; /* rows to be prefetched, likewise, without lists */
     const __global v_storage *v_soon;
     struct row_list *list;
 #endif
@@ -81,6 +95,28 @@ INLINE struct key_range following(struct key_range keys, const long rows)
     keys.left -= rows;
     return keys;
 }
+
+/* From the first of a work-item's kv heads to this one. */
+#if KV_HEADS > 1
+#define K_HEAD(keys) ((keys).head * (keys).k_head)
+#define V_HEAD(keys) ((keys).head * (keys).v_head)
+#define IS_FIRST_HEAD(keys) ((keys).head == 0)
+#else
+#define K_HEAD(keys) 0
+#define V_HEAD(keys) 0
+#define IS_FIRST_HEAD(keys) ((bool)true)
+#endif
+
+#if KV_HEADS > 1
+/* The same keys of another of a work-item's kv heads. */
+INLINE struct key_range of_head(struct key_range keys, const int head)
+{
+    keys.k += (head - keys.head) * keys.k_head;
+    keys.v += (head - keys.head) * keys.v_head;
+    keys.head = head;
+    return keys;
+}
+#endif
 
 /* Where vector n of a row starts: the last one overlaps the one before. Without min(), which LLVM
  * sees through only after it has removed the code that constants make dead. */
@@ -147,14 +183,29 @@ INLINE void load_value_scales(const struct key_range keys, const int count)
 #endif
 }
 
+/* Row n of a work-item's share of the rows that it prefetches: of the tile `tiles` tiles after that which begins with
+ * `rows`, or of a list, or the last row that is left. Kv heads that take turns have as many rows each of those of
+ * all heads, in the order of memory if a key's follow each other. */
+INLINE const __global uchar *row_ahead(const __global uchar *rows, const long row,
+                                       const __global void *const *listed, const long head_row,
+                                       const int head, const long left, const uint n, const int tiles)
+{
+    const uint of_all = (uint)head * BLOCK_N + n;
+    const long key = min((long)(of_all / KV_HEADS + tiles * BLOCK_N), left - 1);
+
+    return (listed ? (const __global uchar *)listed[key] : rows + key * row) +
+           of_all % KV_HEADS * head_row;
+}
+
 /* Prefetches a share of the rows that lie `tiles` tiles further, or of the last row that is left,
  * in the order of memory, at one of `steps` (constant) steps of a tile's products: so requests to
  * memory are spread evenly over the arithmetic. A row has `bytes` bytes (constant), and `row` from
  * one to the next; cache (constant) says how rows are stored: quantized ones, which are few lines,
  * go to L1. Minima of constants are written without built-ins, which LLVM sees through only after
- * it has unrolled loops. listed: 0, or the rows of the tile that is meant, one by one. */
+ * it has unrolled loops. listed, head_row and head: as of row_ahead(). */
 INLINE void prefetch_share(const int cache, const __global void *rows, const long row,
-                           const __global void *const *listed, const long column, const long left, const uint step_index,
+                           const __global void *const *listed, const long head_row, const int head,
+                           const long column, const long left, const uint step_index,
                            const uint steps, const int tiles, const uint bytes)
 {
     const uint lines = (bytes + 63) / 64, most = (lines + 3) / 4, turns = steps / BLOCK_N;
@@ -167,12 +218,9 @@ INLINE void prefetch_share(const int cache, const __global void *rows, const lon
     UNROLL
     for (uint n = 0; n < count; n++) {
         const uint part = step_index / every * count + n;
-        const __global uchar *begin =
-            listed ? (const __global uchar *)listed[min((long)(part / parts), left - 1)]
-                   : (const __global uchar *)rows +
-                         min((long)(part / parts + tiles * BLOCK_N), left - 1) * row;
         const __global uchar *at =
-            begin + (parts == 1 ? 0 : min(part % parts * share, lines - share)) * 64;
+            row_ahead(rows, row, listed, head_row, head, left, part / parts, tiles) +
+            (parts == 1 ? 0 : min(part % parts * share, lines - share)) * 64;
         UNROLL
         for (uint line = 0; line < share; line++) {
             if (cache)
@@ -183,35 +231,47 @@ INLINE void prefetch_share(const int cache, const __global void *rows, const lon
     }
 }
 
-/* While scores are computed: the values of this tile, if PREFETCH_TILES is 1. */
+#if KV_HEADS > 1
+#define HEAD_STEPS(head_row, type) (head_row) * (long)sizeof(type), keys.head
+#else
+#define HEAD_STEPS(head_row, type) 0, 0
+#endif
+
+/* While scores are computed. */
 INLINE void prefetch_values(const struct attention_shape a, const struct key_range keys,
                             const uint step_index, const uint steps)
 {
+    const uint bytes = BYTES(V_CACHE, v_storage, DIM_V);
+    const long row = keys.v_row * (long)sizeof(v_storage);
+
 #if ROW_LISTS
-    prefetch_share(V_CACHE, 0, 0, (const __global void *const *)keys.list->v_soon, V_STEP,
-                   keys.count, step_index, steps, 0, BYTES(V_CACHE, v_storage, DIM_V));
+    prefetch_share(V_CACHE, 0, 0, (const __global void *const *)keys.list->v_soon,
+                   HEAD_STEPS(keys.v_head, v_storage), V_STEP, keys.count, step_index, steps, 0, bytes);
 #elif PAGE_SIZE
-    prefetch_share(V_CACHE, keys.v_soon, keys.v_row * (long)sizeof(v_storage), 0, V_STEP, BLOCK_N,
-                   step_index, steps, 0, BYTES(V_CACHE, v_storage, DIM_V));
+    prefetch_share(V_CACHE, keys.v_soon, row, 0, HEAD_STEPS(keys.v_head, v_storage), V_STEP,
+                   BLOCK_N, step_index, steps, 0, bytes);
 #else
-    prefetch_share(V_CACHE, keys.v, keys.v_row * (long)sizeof(v_storage), 0, V_STEP, keys.left,
-                   step_index, steps, PREFETCH_TILES - 1, BYTES(V_CACHE, v_storage, DIM_V));
+    prefetch_share(V_CACHE, keys.v - V_HEAD(keys), row, 0, HEAD_STEPS(keys.v_head, v_storage),
+                   V_STEP, keys.left, step_index, steps, V_TILES_AHEAD, bytes);
 #endif
 }
 
-/* While values are added: the next tile of keys, or the one after it if that is staged by then. */
+/* While values are added. */
 INLINE void prefetch_keys(const struct attention_shape a, const struct key_range keys,
                           const uint step_index, const uint steps)
 {
+    const uint bytes = BYTES(K_CACHE, k_storage, DIM_QK);
+    const long row = keys.k_row * (long)sizeof(k_storage);
+
 #if ROW_LISTS
-    prefetch_share(K_CACHE, 0, 0, (const __global void *const *)keys.list->k_soon, K_STEP,
-                   keys.count, step_index, steps, 0, BYTES(K_CACHE, k_storage, DIM_QK));
+    prefetch_share(K_CACHE, 0, 0, (const __global void *const *)keys.list->k_soon,
+                   HEAD_STEPS(keys.k_head, k_storage), K_STEP, keys.count, step_index, steps, 0, bytes);
 #elif PAGE_SIZE
-    prefetch_share(K_CACHE, keys.k_soon, keys.k_row * (long)sizeof(k_storage), 0, K_STEP, BLOCK_N,
-                   step_index, steps, 0, BYTES(K_CACHE, k_storage, DIM_QK));
+    prefetch_share(K_CACHE, keys.k_soon, row, 0, HEAD_STEPS(keys.k_head, k_storage), K_STEP,
+                   BLOCK_N, step_index, steps, 0, bytes);
 #else
-    prefetch_share(K_CACHE, keys.k, keys.k_row * (long)sizeof(k_storage), 0, K_STEP, keys.left,
-                   step_index, steps, PREFETCH_TILES + STAGES_K, BYTES(K_CACHE, k_storage, DIM_QK));
+    prefetch_share(K_CACHE, keys.k - K_HEAD(keys), row, 0, HEAD_STEPS(keys.k_head, k_storage),
+                   K_STEP, keys.left, step_index, steps, K_TILES_AHEAD, bytes);
 #endif
 }
 

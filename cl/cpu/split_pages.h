@@ -11,11 +11,15 @@
 
 #if PAGE_SIZE
 
-/* The pool, from the kv head's first row in page 0 on, and the keys of the batch that are gone over. */
+/* The pool, from the row of the work-item's first kv head in page 0 on, and the keys of the batch that are gone over. */
 struct paged_keys {
     const __global k_storage *k;
     const __global v_storage *v;
     long b, begin, end;
+#if KV_HEADS > 1
+    long k_head, v_head; /* from one kv head to the next */
+    int head;            /* of the work-item's */
+#endif
 };
 
 #define PLACE_K(keys, j) K_PLACE((keys).k, KEY_ROW((keys).b, j, a.k_stride))
@@ -33,7 +37,7 @@ INLINE bool is_key(SHAPE_PARAMS, const struct paged_keys keys, const long j PAGE
 #define MEMORY_PAGE 4096
 /* Of listed rows that of the first row of each page. Pages of one row, and quantized ones, took longer with it;
  * between 1 and 8 nothing was measured. */
-#define LISTED_TLB (PREFETCH_TILES > 1 && PAGE_SIZE >= 8 && !K_CACHE && !V_CACHE)
+#define LISTED_TLB (V_TILES_AHEAD > 0 && PAGE_SIZE >= 8 && !K_CACHE && !V_CACHE)
 /* Rows in a page of memory, at least one. */
 #define ROWS_IN_PAGE(row, type) max(1L, MEMORY_PAGE / max(1L, (row) * (long)sizeof(type)))
 
@@ -60,8 +64,7 @@ INLINE void prefetch_tlb(SHAPE_PARAMS, const struct paged_keys keys, const struc
 INLINE void list_rows(SHAPE_PARAMS, const struct paged_keys keys, const struct key_range tile,
                       struct row_list *list PAGES_PARAM)
 {
-    const long k_ahead = (PREFETCH_TILES + STAGES_K) * BLOCK_N;
-    const long v_ahead = PREFETCH_TILES > 1 ? (PREFETCH_TILES - 1) * BLOCK_N : 0;
+    const long k_ahead = K_TILES_AHEAD * BLOCK_N, v_ahead = V_TILES_AHEAD * BLOCK_N;
     int together;
 
     for (int n = 0; n < tile.count; n += together) {
@@ -72,7 +75,7 @@ INLINE void list_rows(SHAPE_PARAMS, const struct paged_keys keys, const struct k
         const __global v_storage *v = PLACE_V(keys, j), *v_soon = v;
         if (is_key(a, at, keys, j + k_ahead PAGES_ARG))
             k_soon = PLACE_K(keys, j + k_ahead);
-        if (PREFETCH_TILES > 1 && is_key(a, at, keys, j + v_ahead PAGES_ARG))
+        if (V_TILES_AHEAD > 0 && is_key(a, at, keys, j + v_ahead PAGES_ARG))
             v_soon = PLACE_V(keys, j + v_ahead);
 #if LISTED_TLB
         if ((j + k_ahead) % PAGE_SIZE == 0)
@@ -81,8 +84,8 @@ INLINE void list_rows(SHAPE_PARAMS, const struct paged_keys keys, const struct k
             PREFETCH_L2(v_soon);
 #endif
         for (int r = 0; r < together; r++) {
-            list->k[n + r] = k + r * tile.k_row;
-            list->v[n + r] = v + r * tile.v_row;
+            list->k[n + r] = k + K_HEAD(keys) + r * tile.k_row;
+            list->v[n + r] = v + V_HEAD(keys) + r * tile.v_row;
             list->k_soon[n + r] = k_soon + r * tile.k_row;
             list->v_soon[n + r] = v_soon + r * tile.v_row;
         }
@@ -103,21 +106,23 @@ INLINE struct key_range tile_of_pages(SHAPE_PARAMS, const struct paged_keys keys
     tile.k_row = K_PLACE(keys.k, a.k_stride[2]) - keys.k;
     tile.v_row = V_PLACE(keys.v, a.v_stride[2]) - keys.v;
     tile.list = list;
+#if KV_HEADS > 1
+    tile.k_head = keys.k_head;
+    tile.v_head = keys.v_head;
+    tile.head = keys.head;
+#endif
     if (tile.left <= 0)
         return tile;
-    tile.k = PLACE_K(keys, j);
-    tile.v = PLACE_V(keys, j);
+    tile.k = PLACE_K(keys, j) + K_HEAD(keys);
+    tile.v = PLACE_V(keys, j) + V_HEAD(keys);
 #if ROW_LISTS
     list_rows(a, at, keys, tile, list PAGES_ARG);
 #else
-    const long k_soon = j + (PREFETCH_TILES + STAGES_K) * BLOCK_N;
-    const long v_soon = j + (PREFETCH_TILES - 1) * BLOCK_N;
-    if (PREFETCH_TILES && (j - keys.begin) / BLOCK_N % TLB_TILES == 0)
+    const long k_soon = j + K_TILES_AHEAD * BLOCK_N, v_soon = j + V_TILES_AHEAD * BLOCK_N;
+    if (PREFETCH_TILES && IS_FIRST_HEAD(keys) && (j - keys.begin) / BLOCK_N % TLB_TILES == 0)
         prefetch_tlb(a, at, keys, tile, k_soon PAGES_ARG);
-    tile.k_soon = is_key(a, at, keys, k_soon PAGES_ARG) ? PLACE_K(keys, k_soon) : tile.k;
-    tile.v_soon = PREFETCH_TILES > 1 && is_key(a, at, keys, v_soon PAGES_ARG)
-                      ? PLACE_V(keys, v_soon)
-                      : tile.v;
+    tile.k_soon = PLACE_K(keys, is_key(a, at, keys, k_soon PAGES_ARG) ? k_soon : j);
+    tile.v_soon = PLACE_V(keys, V_TILES_AHEAD > 0 && is_key(a, at, keys, v_soon PAGES_ARG) ? v_soon : j);
 #endif
     return tile;
 }

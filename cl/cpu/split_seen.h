@@ -53,6 +53,20 @@ INLINE bool looks_alike(const struct attention_shape a, const struct row_block *
     return alike;
 }
 
+/* Whether all heads have the same mask and bias. */
+INLINE bool shares_pairs(const struct attention_shape a)
+{
+    bool shares = true;
+
+#if HAS_MASK
+    shares = shares && a.mask_stride[1] == 0;
+#endif
+#if HAS_BIAS
+    shares = shares && a.bias_stride[1] == 0;
+#endif
+    return shares;
+}
+
 /* Whether a row may see one of the keys from j to before end. */
 INLINE bool is_seen(SHAPE_PARAMS, const struct row_block *block, const long j,
                     const long end SCORE_OPERANDS_PARAM)
@@ -83,6 +97,20 @@ INLINE long next_seen_tile(SHAPE_PARAMS, const struct row_block *block, const lo
     }
 #endif
     return j;
+}
+
+/* Likewise of the rows of several kv heads, for which a tile that one head sees counts. Where all have the same mask
+ * and bias the first head's are enough. */
+INLINE long next_tile_of_heads(SHAPE_PARAMS, const struct row_block *blocks, const int heads,
+                               const long begin, const long j, const long end SCORE_OPERANDS_PARAM)
+{
+    long next = next_seen_tile(a, at, blocks, begin, j, end SCORE_OPERANDS_ARG);
+
+#if KV_HEADS > 1 && SKIPS_TILES
+    for (int h = 1; h < heads && next > j && !shares_pairs(a); h++)
+        next = min(next, next_seen_tile(a, at, blocks + h, begin, j, end SCORE_OPERANDS_ARG));
+#endif
+    return next;
 }
 
 #endif

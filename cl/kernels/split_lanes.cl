@@ -6,7 +6,7 @@
  *
  * Rows       are the queries of all query heads that share a kv head, so that K and V are read once
  *            for BLOCK_M of them.
- * NDRange    local (1, 1, 1); split: global (batch, kv_heads, SPLIT_K * blocks of BLOCK_M rows), so
+ * NDRange    local (1, 1, 1); split: global (batch, kv_heads / KV_HEADS, SPLIT_K * blocks of BLOCK_M rows), so
  *            that neighbours are of batches of any length; combine: global (seq_q, heads, batch).
  * SIMD lanes of o and v are columns, of scores and weights keys, of row_max rows; of the
  * accumulators of
@@ -33,8 +33,11 @@
 #ifndef OPERAND_TILES /* 1: split_amx.cl */
 #define OPERAND_TILES 0
 #endif
+#if OPERAND_TILES
+#define KV_HEADS 1
+#endif
 #if !defined(SIMD_WIDTH) || !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(PREFETCH_TILES) ||  \
-    !defined(SPLIT_K) ||                                                                           \
+    !defined(SPLIT_K) || !defined(KV_HEADS) ||                                                                        \
     (!OPERAND_TILES && (!defined(QK_ROWS) || !defined(QK_DEPTH) || !defined(STAGE_K) ||            \
                         !defined(PV_ROWS) || !defined(PV_VECTORS)))
 #error "split_lanes.cl must be built with all of its tunables defined"
@@ -72,42 +75,65 @@ INLINE void store_part(SHAPE_PARAMS, const struct row_block *block, const long p
     }
 }
 
-/* Partial results of the index'th block of rows and of the part'th range of the keys that it
- * sees. */
+/* What is kept of a kv head's block of rows from tile to tile. */
+struct row_state {
+    lanes packed_q[PACKED_Q_VECTORS], o[BLOCK_M * VECTORS(DIM_V)], row_sum[BLOCK_M];
+    lanes row_max[ROW_VECTORS];
+};
+
+INLINE void start_rows(struct row_state *state)
+{
+    for (int r = 0; r < ROW_VECTORS; r++)
+        state->row_max[r] = -INFINITY;
+    for (int r = 0; r < BLOCK_M; r++)
+        state->row_sum[r] = 0.0f;
+    for (int n = 0; n < BLOCK_M * VECTORS(DIM_V); n++)
+        state->o[n] = 0.0f;
+}
+
+/* Partial results of the index'th block of rows of KV_HEADS kv heads, from that of `block` on, and of the part'th
+ * range of the keys that it sees: of each tile the heads have their turns, in the order in which keys lie in
+ * memory where rows of all heads follow each other. */
 NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long index, const long part,
                            const __global storage *restrict q,
                            const __global k_storage *restrict k,
                            const __global v_storage *restrict v SCORE_OPERANDS_PARAM PAGES_PARAM,
                            __global float *restrict workspace)
 {
-    lanes packed_q[PACKED_Q_VECTORS], o[BLOCK_M * VECTORS(DIM_V)], row_sum[BLOCK_M];
-    lanes row_max[ROW_VECTORS], factor[ROW_VECTORS];
-    lanes scores[BLOCK_M * BLOCK_N / SIMD_WIDTH];
+    const int heads = (int)min((long)KV_HEADS, a.heads / a.group - block.kv_head);
+    struct row_block blocks[KV_HEADS];
+    struct row_state states[KV_HEADS];
+    lanes factor[ROW_VECTORS], scores[BLOCK_M * BLOCK_N / SIMD_WIDTH];
     float *s = (float *)scores;
     lanes scaled[V_CACHE ? BLOCK_M * WEIGHT_BLOCKS * BLOCK_N / SIMD_WIDTH : 1];
     lanes staged[STAGED_K_VECTORS], v_scales[V_CACHE ? BLOCK_N / SIMD_WIDTH * BLOCKS(DIM_V) : 1];
     long begin, end;
+    int h = 0;
 
-    find_rows(a, index, &block);
-    find_keys(&block, part, &begin, &end);
-    long j = next_seen_tile(a, at, &block, begin, begin, end SCORE_OPERANDS_ARG);
-    for (int r = 0; r < ROW_VECTORS; r++) {
-        row_max[r] = -INFINITY;
-        factor[r] = 0.0f;
+    for (; h < heads; h++) {
+        blocks[h] = block;
+        blocks[h].kv_head += h;
+        find_rows(a, index, &blocks[h]);
+        start_rows(&states[h]);
     }
-    for (int r = 0; r < BLOCK_M; r++)
-        row_sum[r] = 0.0f;
-    for (int n = 0; n < BLOCK_M * VECTORS(DIM_V); n++)
-        o[n] = 0.0f;
+    find_keys(blocks, part, &begin, &end);
+    long j = next_tile_of_heads(a, at, blocks, heads, begin, begin, end SCORE_OPERANDS_ARG);
+    for (int r = 0; r < ROW_VECTORS; r++)
+        factor[r] = 0.0f;
     for (int n = 0; n < BLOCK_M * BLOCK_N; n++)
         s[n] = 0.0f; /* scores beyond the last key are looked at, though they are hidden */
-    if (j < end)
-        pack_queries(a, at, &block, q, packed_q SCORE_OPERANDS_ARG);
+    for (h = 0; h < heads && j < end; h++)
+        pack_queries(a, at, &blocks[h], q, states[h].packed_q SCORE_OPERANDS_ARG);
+    h = 0;
 #if PAGE_SIZE
     struct row_list lists[ROW_LISTS ? 2 : 1];
-    const struct paged_keys all = {K_PLACE(k, at.k + block.kv_head * a.k_stride[1]),
-                                   V_PLACE(v, at.v + block.kv_head * a.v_stride[1]), block.b, begin,
-                                   end};
+    struct paged_keys all = {K_PLACE(k, at.k + block.kv_head * a.k_stride[1]),
+                             V_PLACE(v, at.v + block.kv_head * a.v_stride[1]), block.b, begin, end};
+#if KV_HEADS > 1
+    all.k_head = K_PLACE(k, a.k_stride[1]) - k;
+    all.v_head = V_PLACE(v, a.v_stride[1]) - v;
+    all.head = 0;
+#endif
     struct key_range keys =
         tile_of_pages(a, at, all, j, (float *)v_scales, lists PAGES_ARG);
 #else
@@ -118,40 +144,59 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
                        j * a.v_stride[2]),
         K_PLACE(k, a.k_stride[2]) - k, V_PLACE(v, a.v_stride[2]) - v, end - j,
         (float *)v_scales};
+#if KV_HEADS > 1
+    keys.k_head = K_PLACE(k, a.k_stride[1]) - k;
+    keys.v_head = V_PLACE(v, a.v_stride[1]) - v;
+    keys.head = 0;
+#endif
 #endif
     if (KEEPS_K && keys.left > 0)
         stage_keys(a, keys, TILE_KEYS(keys), staged);
     for (long soon; (j = TILE_BEGIN(keys, j)) < end; j = soon) {
         const int count = TILE_KEYS(keys);
         const float *factors = (const float *)factor;
+        struct row_block *own = &blocks[h];
+        struct row_state *state = &states[h];
         int hidden = 0;
-        multiply_keys(a, keys, count, &block, staged, packed_q, s);
+        multiply_keys(a, keys, count, own, staged, state->packed_q, s);
         load_value_scales(keys, count);
-        if ((PAGE_SIZE && count < BLOCK_N) || ALL_TILES_PARTIAL || j < block.all_begin ||
-            j + BLOCK_N > block.all_end)
-            hidden = softmax_of_rows(1, a, at, &block, j, count, s, row_max, row_sum,
+        if ((PAGE_SIZE && count < BLOCK_N) || ALL_TILES_PARTIAL || j < own->all_begin ||
+            j + BLOCK_N > own->all_end)
+            hidden = softmax_of_rows(1, a, at, own, j, count, s, state->row_max, state->row_sum,
                                      factor SCORE_OPERANDS_ARG);
         else
-            softmax_of_rows(0, a, at, &block, j, count, s, row_max, row_sum,
+            softmax_of_rows(0, a, at, own, j, count, s, state->row_max, state->row_sum,
                             factor SCORE_OPERANDS_ARG);
-        soon = next_seen_tile(a, at, &block, begin, j + (PAGE_SIZE ? count : BLOCK_N),
-                              end SCORE_OPERANDS_ARG);
+#if KV_HEADS > 1
+        h = h + 1 < heads ? h + 1 : 0;
+#endif
+        soon = h ? j
+                 : next_tile_of_heads(a, at, blocks, heads, begin, j + (PAGE_SIZE ? count : BLOCK_N),
+                                      end SCORE_OPERANDS_ARG);
 #if PAGE_SIZE
+#if KV_HEADS > 1
+        all.head = h;
+#endif
         const struct key_range next =
             tile_of_pages(a, at, all, soon, keys.v_scales,
                           ROW_LISTS && keys.list == lists ? lists + 1 : lists PAGES_ARG);
+#elif KV_HEADS > 1
+        const struct key_range next =
+            of_head(h ? keys : following(keys, SKIPS_TILES ? soon - j : BLOCK_N), h);
 #else
         const struct key_range next = following(keys, SKIPS_TILES ? soon - j : BLOCK_N);
 #endif
         if (KEEPS_K && next.left > 0)
             stage_keys(a, next, TILE_KEYS(next), staged);
         if (hidden && has_nonfinite(a, keys, count))
-            add_visible(a, keys, count, block.rows, factors, s, o);
+            add_visible(a, keys, count, own->rows, factors, s, state->o);
         else
-            add_values(a, keys, count, block.rows, factors, s, scaled, o);
+            add_values(a, keys, count, own->rows, factors, s, scaled, state->o);
         keys = next;
     }
-    store_part(a, at, &block, part, begin < end, o, row_max, row_sum, workspace);
+    for (h = 0; h < heads; h++)
+        store_part(a, at, &blocks[h], part, begin < end, states[h].o, states[h].row_max,
+                   states[h].row_sum, workspace);
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -163,7 +208,7 @@ void split(PARAMETERS_split)
 
     block.b = get_global_id(0);
     LEAVE_IF_BEYOND(group / SPLIT_K * BLOCK_M, a.group * a.seq_q);
-    block.kv_head = get_global_id(1);
+    block.kv_head = get_global_id(1) * KV_HEADS;
     block.e = extent_of(a, at, block.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
 #if HAS_BLOCKS
     block.bits = workspace + at.workspace + BLOCK_BITS_BEGIN(a);

@@ -175,6 +175,30 @@ static const struct {
     {"fwd f32 b3 h2 q1 k90 d64 kcache=q8_0 vcache=f16 page=16 pages=25 klen",
      "SIMD_WIDTH=8 BLOCK_M=1 QK_ROWS=1 QK_DEPTH=8 STAGE_K=0 PV_ROWS=1 PV_VECTORS=8 BLOCK_N=32 "
      "SPLIT_K=2"},
+    /* Kv heads that take turns, the last work-item with fewer of them: staged and not, from pages with and without
+     * lists, quantized. */
+    {"fwd f16 b2 h6/3 q2 k90 d40/21 k=bshd v=bshd klen causal=br lse",
+     "SIMD_WIDTH=8 BLOCK_M=4 QK_ROWS=4 QK_DEPTH=4 STAGE_K=1 PV_ROWS=2 PV_VECTORS=2 BLOCK_N=16 "
+     "SPLIT_K=2 "
+     "KV_HEADS=2"},
+    {"fwd f32 h5 q1 k150 d64 k=bshd v=bshd alibi", "SIMD_WIDTH=8 BLOCK_M=1 QK_ROWS=1 QK_DEPTH=8 "
+                                                   "PV_ROWS=1 PV_VECTORS=8 BLOCK_N=64 SPLIT_K=2 "
+                                                   "KV_HEADS=5"},
+    {"fwd f16 b3 h4/4 q1 k90 d64 k=bshd v=bshd page=16 pages=25 klen window=50,0 sinks",
+     "SIMD_WIDTH=16 BLOCK_M=1 QK_ROWS=1 QK_DEPTH=16 STAGE_K=0 PV_ROWS=1 PV_VECTORS=4 BLOCK_N=32 "
+     "SPLIT_K=2 KV_HEADS=3"},
+    {"fwd bf16 b2 h8/4 q1 k96 d64 k=bshd v=bshd page=32 pages=9 klen",
+     "SIMD_WIDTH=8 BLOCK_M=2 QK_ROWS=2 QK_DEPTH=8 STAGE_K=0 PV_ROWS=2 PV_VECTORS=4 BLOCK_N=32 "
+     "PREFETCH_TILES=2 SPLIT_K=1 KV_HEADS=4"},
+    {"fwd f32 h4/2 q2 k90 d64 kcache=q8_0 vcache=q4_0 k=bshd v=bshd klen",
+     "SIMD_WIDTH=16 BLOCK_M=4 QK_ROWS=4 QK_DEPTH=4 STAGE_K=1 PV_ROWS=4 PV_VECTORS=4 BLOCK_N=32 "
+     "SPLIT_K=2 KV_HEADS=2"},
+    {"fwd f16 h4/4 q1 k300 d64 k=bshd v=bshd mask=bhqk",
+     "SIMD_WIDTH=8 BLOCK_M=1 QK_ROWS=1 QK_DEPTH=8 "
+     "STAGE_K=0 PV_ROWS=1 PV_VECTORS=8 BLOCK_N=16 SPLIT_K=2 KV_HEADS=4"},
+    {"fwd f32 b2 h4/2 q1 k90 d64 k=bshd v=bshd page=16 pages=25 bias=f16:bhqk",
+     "SIMD_WIDTH=8 BLOCK_M=2 QK_ROWS=2 QK_DEPTH=8 PV_ROWS=2 PV_VECTORS=4 BLOCK_N=16 SPLIT_K=2 "
+     "KV_HEADS=2"},
 };
 
 Test(sweep, splits) {

@@ -33,14 +33,14 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 
 static size_t groups(const clattn_problem *p, const size_t *values)
 {
-    return ca_split_groups(p, values[BLOCK_M_INDEX], values[SPLIT_K_INDEX]);
+    return ca_split_groups(p, values[BLOCK_M_INDEX], 1, values[SPLIT_K_INDEX]);
 }
 
 static void split_ndrange(const clattn_problem *p, const size_t *values,
                           const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)dev;
-    ca_split_lanes_ndrange(p, values[BLOCK_M_INDEX], values[SPLIT_K_INDEX], range);
+    ca_split_lanes_ndrange(p, values[BLOCK_M_INDEX], 1, values[SPLIT_K_INDEX], range);
 }
 
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,

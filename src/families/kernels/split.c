@@ -30,19 +30,22 @@ size_t ca_split_rows(const clattn_problem *p)
     return product((const size_t[]){p->batch, p->heads, p->seq_q}, 3);
 }
 
-size_t ca_split_groups(const clattn_problem *p, size_t group_rows, size_t splits)
+size_t ca_split_groups(const clattn_problem *p, size_t group_rows, size_t group_heads,
+                       size_t splits)
 {
     const size_t blocks = ca_split_divide(ca_split_rows_per_kv_head(p), group_rows);
+    const size_t heads = ca_split_divide(p->kv_heads, group_heads);
 
-    return product((const size_t[]){blocks, p->kv_heads, p->batch, splits}, 4);
+    return product((const size_t[]){blocks, heads, p->batch, splits}, 4);
 }
 
-void ca_split_lanes_ndrange(const clattn_problem *p, size_t group_rows, size_t splits,
-                            struct ca_ndrange *range)
+void ca_split_lanes_ndrange(const clattn_problem *p, size_t group_rows, size_t group_heads,
+                            size_t splits, struct ca_ndrange *range)
 {
     const size_t blocks = ca_split_divide(ca_split_rows_per_kv_head(p), group_rows);
+    const size_t heads = ca_split_divide(p->kv_heads, group_heads);
 
-    *range = (struct ca_ndrange){{p->batch, p->kv_heads, blocks * splits}, {1, 1, 1}};
+    *range = (struct ca_ndrange){{p->batch, heads, blocks * splits}, {1, 1, 1}};
 }
 
 void ca_combine_lanes_ndrange(const clattn_problem *p, const size_t *values,
@@ -83,7 +86,7 @@ size_t ca_combine_bytes(size_t splits, size_t items)
 struct ca_ndrange ca_split_ndrange(const clattn_problem *p, size_t group_rows, size_t splits,
                                    size_t items)
 {
-    return (struct ca_ndrange){{items * ca_split_groups(p, group_rows, splits), 1, 1},
+    return (struct ca_ndrange){{items * ca_split_groups(p, group_rows, 1, splits), 1, 1},
                                {items, 1, 1}};
 }
 
@@ -103,7 +106,7 @@ void ca_split_suggest(const clattn_problem *p, const clattn_device_info *dev,
     values[split_k] = 1;
     for (size_t n = 1; n < tunable->num_candidates; n++) {
         const size_t splits = tunable->candidates[n], before = values[split_k];
-        if (ca_split_groups(p, group_rows, splits) * items > ca_device_cores(dev) * 512 ||
+        if (ca_split_groups(p, group_rows, 1, splits) * items > ca_device_cores(dev) * 512 ||
             p->seq_kv / splits < 128)
             break;
         values[split_k] = splits;

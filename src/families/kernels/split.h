@@ -14,12 +14,13 @@ size_t ca_split_rows_per_kv_head(const clattn_problem *p);
 /* Rows of all heads and batches, likewise. */
 size_t ca_split_rows(const clattn_problem *p);
 
-/* Work-groups that take group_rows rows each, times splits. */
-size_t ca_split_groups(const clattn_problem *p, size_t group_rows, size_t splits);
+/* Work-groups that take group_rows rows of each of group_heads kv heads, times splits. */
+size_t ca_split_groups(const clattn_problem *p, size_t group_rows, size_t group_heads,
+                       size_t splits);
 
 /* The two launches of families for CPUs, whose work-items are groups. */
-void ca_split_lanes_ndrange(const clattn_problem *p, size_t group_rows, size_t splits,
-                            struct ca_ndrange *range);
+void ca_split_lanes_ndrange(const clattn_problem *p, size_t group_rows, size_t group_heads,
+                            size_t splits, struct ca_ndrange *range);
 void ca_combine_lanes_ndrange(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev, struct ca_ndrange *range);
 

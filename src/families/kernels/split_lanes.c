@@ -22,7 +22,10 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 
     const size_t lists = p->page_size ? 2 * keys * 4 * sizeof(cl_long) : 0;
 
-    return ((p->dim_qk + p->dim_v + 2 * values[SIMD_WIDTH_INDEX]) * (rows + keys) +
+    const size_t state = rows * (p->dim_qk + p->dim_v + 2 * values[SIMD_WIDTH_INDEX]);
+
+    return (state * values[KV_HEADS_INDEX] +
+            keys * (p->dim_qk + p->dim_v + 2 * values[SIMD_WIDTH_INDEX]) +
             rows * keys * (1 + scales)) *
                sizeof(cl_float) +
            lists;
@@ -30,14 +33,15 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 
 static size_t groups(const clattn_problem *p, const size_t *values)
 {
-    return ca_split_groups(p, values[BLOCK_M_INDEX], values[SPLIT_K_INDEX]);
+    return ca_split_groups(p, values[BLOCK_M_INDEX], values[KV_HEADS_INDEX], values[SPLIT_K_INDEX]);
 }
 
 static void split_ndrange(const clattn_problem *p, const size_t *values,
                           const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)dev;
-    ca_split_lanes_ndrange(p, values[BLOCK_M_INDEX], values[SPLIT_K_INDEX], range);
+    ca_split_lanes_ndrange(p, values[BLOCK_M_INDEX], values[KV_HEADS_INDEX], values[SPLIT_K_INDEX],
+                           range);
 }
 
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
@@ -57,7 +61,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         [SIMD_WIDTH_INDEX] = 4, [BLOCK_M_INDEX] = 1,  [QK_ROWS_INDEX] = 1,
         [QK_DEPTH_INDEX] = 4,   [STAGE_K_INDEX] = 1,  [PV_ROWS_INDEX] = 1,
         [PV_VECTORS_INDEX] = 8, [BLOCK_N_INDEX] = 16, [PREFETCH_TILES_INDEX] = 0,
-        [SPLIT_K_INDEX] = 1};
+        [SPLIT_K_INDEX] = 1,    [KV_HEADS_INDEX] = 1};
 
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which this family never forms";
@@ -118,6 +122,32 @@ static void block_registers(const clattn_problem *p, size_t *values)
                                                                         : 1;
 }
 
+enum { LEAST_PART = 512 }; /* keys of a work-item, whose first tiles are not prefetched */
+
+/* How many kv heads take turns at each tile. Where a key's rows of all heads follow each other, one head's are pieces
+ * of a few hundred bytes, which memory reads at half its rate and which fall in few sets of a cache: all heads'
+ * together are read in order. Not where arithmetic is waited for, nor if units would be idle. */
+static size_t heads_in_turn(const clattn_problem *p, const clattn_device_info *dev,
+                            const size_t *values)
+{
+    const struct ca_tunable *tunable = &tunables[KV_HEADS_INDEX];
+    const int quantized = ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
+                          ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
+    const int interleaved = p->k.stride[1] < p->k.stride[2] && p->v.stride[1] < p->v.stride[2];
+    const size_t bytes = ca_dtype_bytes(ca_problem_dtype(p, CA_K));
+
+    if (!interleaved || quantized || p->block_q || ca_split_rows_per_kv_head(p) > 2 * bytes)
+        return 1;
+    for (size_t n = tunable->num_candidates; n-- > 0;) {
+        const size_t heads = tunable->candidates[n];
+        const size_t parts = ca_split_divide(p->seq_kv, LEAST_PART);
+        if (p->kv_heads % heads == 0 && ca_split_groups(p, values[BLOCK_M_INDEX], heads, parts) >=
+                                            (size_t)2 * dev->compute_units)
+            return heads;
+    }
+    return 1;
+}
+
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t rows = ca_split_rows_per_kv_head(p);
@@ -129,10 +159,17 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     while (values[BLOCK_M_INDEX] < rows && values[BLOCK_M_INDEX] < 32)
         values[BLOCK_M_INDEX] *= 2;
     block_registers(p, values);
+    values[KV_HEADS_INDEX] = heads_in_turn(p, dev, values);
+    if (values[KV_HEADS_INDEX] > 1) { /* less of the caches for the tiles of all heads */
+        values[BLOCK_N_INDEX] = ca_smaller(values[BLOCK_N_INDEX], 32);
+        values[PREFETCH_TILES_INDEX] = 1;
+    }
     values[SPLIT_K_INDEX] = 1;
     while (values[SPLIT_K_INDEX] < 128 && groups(p, values) < (size_t)8 * dev->compute_units &&
-           p->seq_kv / values[SPLIT_K_INDEX] >= 512)
+           p->seq_kv / values[SPLIT_K_INDEX] >= LEAST_PART)
         values[SPLIT_K_INDEX] *= 2;
+    if (reject(p, dev, values))
+        values[KV_HEADS_INDEX] = 1;
     while (reject(p, dev, values) && values[SPLIT_K_INDEX] > 1)
         values[SPLIT_K_INDEX] /= 2;
     while (reject(p, dev, values) && values[BLOCK_N_INDEX] > 16)
