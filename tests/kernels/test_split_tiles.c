@@ -176,6 +176,46 @@ Test(split_lanes, preference) {
     }
 }
 
+/* Kv heads take turns where a key's rows of all heads follow each other and reading bounds decoding, as many as leave
+ * each unit two parts of the keys. */
+Test(split_lanes, heads_take_turns) {
+    static const struct {
+        const char *problem;
+        unsigned units;
+        size_t heads;
+    } rows[] = {
+        {"fwd f16 h32/8 q1 k32768 d128 k=bshd v=bshd", 2, 8},
+        {"fwd f16 h32/8 q1 k32768 d128 k=bshd v=bshd page=16 pages=2048", 2, 8},
+        {"fwd f16 h32/8 q1 k32768 d128 k=bshd v=bshd bias=f16:qk", 2, 8},
+        {"fwd f16 h32/8 q1 k32768 d128 k=bshd v=bshd", 64, 4},
+        {"fwd f16 h32/8 q1 k1024 d128 k=bshd v=bshd", 64, 1},
+        {"fwd f32 h14 q1 k32768 d64 k=bshd v=bshd", 2, 1}, /* two heads of 256 bytes */
+        {"fwd f16 h40 q1 k32768 d128 k=bshd v=bshd", 2, 10},
+        {"fwd f32 h64/8 q1 k32768 d128 k=bshd v=bshd", 2, 8},
+        {"fwd f16 h64/8 q1 k32768 d128 k=bshd v=bshd", 2, 1}, /* arithmetic */
+        {"fwd f16 h32/8 q1 k32768 d128 kcache=q8_0 vcache=q8_0 k=bshd v=bshd", 2, 1},
+        {"fwd f16 h32/8 q1 k32768 d128 k=bshd", 2, 1},
+        {"fwd f16 h32/8 q1 k32768 d128", 2, 1},
+        {"fwd f16 h32/8 q1 k32768 d128 k=bshd v=bshd blocks=1x64:9", 2, 1},
+    };
+    const struct ca_family *family = ca_family_find("split_lanes");
+
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
+        const clattn_problem p = fixture_problem(rows[n].problem);
+        clattn_device_info cpu = cpu_described(0);
+        size_t values[CA_MAX_TUNABLES], at = 0;
+        char reason[CA_REASON_BYTES];
+        cpu.compute_units = rows[n].units;
+        ca_family_suggest(family, &p, &cpu, values);
+        while (strcmp(family->tunables[at].name, "KV_HEADS") != 0)
+            at++;
+        cr_expect(values[at] == rows[n].heads, "%s on %u units: %zu", rows[n].problem,
+                  rows[n].units, values[at]);
+        const char *why = ca_family_refusal(family, &p, &cpu, values, reason, sizeof reason);
+        cr_expect(why == NULL, "%s: %s", rows[n].problem, why);
+    }
+}
+
 /* What it cannot do it says. */
 Test(split_tiles, refusals) {
     static const struct family_refusal refused[] = {

@@ -126,10 +126,12 @@ enum { LEAST_PART = 512 }; /* keys of a work-item, whose first tiles are not pre
 
 /* How many kv heads take turns at each tile. Where a key's rows of all heads follow each other, one head's are pieces
  * of a few hundred bytes, which memory reads at half its rate and which fall in few sets of a cache: all heads'
- * together are read in order. Not where arithmetic is waited for, nor if units would be idle. */
+ * together, or LEAST_BYTES of them, are read in order. Not where arithmetic is waited for, nor if units would be
+ * idle. */
 static size_t heads_in_turn(const clattn_problem *p, const clattn_device_info *dev,
                             const size_t *values)
 {
+    enum { LEAST_BYTES = 1024 }; /* six heads of twelve, 768 bytes, took longer than one */
     const struct ca_tunable *tunable = &tunables[KV_HEADS_INDEX];
     const int quantized = ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
                           ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
