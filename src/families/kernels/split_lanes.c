@@ -143,8 +143,9 @@ static size_t heads_in_turn(const clattn_problem *p, const clattn_device_info *d
     for (size_t n = tunable->num_candidates; n-- > 0;) {
         const size_t heads = tunable->candidates[n];
         const size_t parts = ca_split_divide(p->seq_kv, LEAST_PART);
-        if (p->kv_heads % heads == 0 && ca_split_groups(p, values[BLOCK_M_INDEX], heads, parts) >=
-                                            (size_t)2 * dev->compute_units)
+        const size_t items = ca_split_groups(p, values[BLOCK_M_INDEX], heads, parts);
+        const int in_order = heads == p->kv_heads || heads * p->dim_qk * bytes >= LEAST_BYTES;
+        if (p->kv_heads % heads == 0 && in_order && items >= (size_t)2 * dev->compute_units)
             return heads;
     }
     return 1;
