@@ -182,7 +182,8 @@ NOINLINE int copy_rows(const int dim, const __global storage *p, const long row,
 /* A NaN that stays one when it is rounded to bf16. */
 INLINE float without_payload(const float x)
 {
-    return x == x ? x : NAN;
+    /* By its bits: LLVM takes any NaN for x in x == x ? x : NAN. */
+    return (as_uint(x) & 0x7fffffffu) > 0x7f800000u ? as_float(0x7fc00000u) : x;
 }
 
 /* Loads count queries from i on. rows: -lse and -delta of each. */
