@@ -85,6 +85,12 @@ static size_t tile_keys(const clattn_problem *p, size_t width, size_t rows, int 
     return keys;
 }
 
+static int is_quantized(const clattn_problem *p)
+{
+    return ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
+           ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
+}
+
 /* What is in registers, and a tile, for so many rows: many rows make a vector of sums of scores.
  * Keys that vectors of eight and fewer convert for one register tile are not kept as f32 (of vectors of 16 that was
  * not measured). Eight sums of values hide what a multiply-add waits for;
@@ -96,8 +102,7 @@ static size_t tile_keys(const clattn_problem *p, size_t width, size_t rows, int 
 static void block_registers(const clattn_problem *p, size_t *values)
 {
     const size_t width = values[SIMD_WIDTH_INDEX], rows = values[BLOCK_M_INDEX];
-    const int quantized = ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
-                          ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
+    const int quantized = is_quantized(p);
     const int converts_k = ca_problem_converts(p, CA_K);
     const int staged = converts_k || ca_problem_converts(p, CA_V);
     const int few_columns = width > 4 && rows >= width;
@@ -133,8 +138,7 @@ static size_t heads_in_turn(const clattn_problem *p, const clattn_device_info *d
 {
     enum { LEAST_BYTES = 1024 }; /* six heads of twelve, 768 bytes, took longer than one */
     const struct ca_tunable *tunable = &tunables[KV_HEADS_INDEX];
-    const int quantized = ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
-                          ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
+    const int quantized = is_quantized(p);
     const int interleaved = p->k.stride[1] < p->k.stride[2] && p->v.stride[1] < p->v.stride[2];
     const size_t bytes = ca_dtype_bytes(ca_problem_dtype(p, CA_K));
 
