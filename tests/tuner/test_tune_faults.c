@@ -32,8 +32,8 @@ static const struct {
     {"sticky", "runtime", "CL_OUT_OF_RESOURCES", true},
     {"refused", "runtime", "does not build", true}, /* no log blames the source */
     {"wrong@2", "correctness", "", false}, /* right in its self-check, wrong on the problem */
-    {"segv@3", "runtime", "measuring it was killed by signal 11",
-     false}, /* the first that is timed */
+    /* Not the first that is timed: a slow one, on a busy machine, may get none (measurer_time.h). */
+    {"segv@2", "runtime", "measuring it was killed by signal 11", false},
 };
 enum { NUM_FAULTS = sizeof faults / sizeof *faults };
 
