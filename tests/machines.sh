@@ -2,7 +2,8 @@
 # sh tests/machines.sh [PART...]: clattn on machines that it was not built on. Makes fresh roots of
 # Debian by debootstrap, copies a clone of HEAD into each and does there what a newcomer would, then
 # prints a table. All parts by default:
-#   debian12 debian13   sh bench/quickstart.sh, then sh tests/run.sh
+#   debian12 debian13 testing
+#                       sh bench/quickstart.sh, then sh tests/run.sh; testing is Debian's next release
 #   rusticl             Debian 13: conformance files on Mesa's llvmpipe
 #   basic               Debian 13: conformance files on PoCL's device "basic"
 #   methods             Debian 12 and 13: the sweep and the conformance cases, with PoCL's other ways to
@@ -35,10 +36,12 @@ usage() {
     sed -n '2,/^set -u/s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
-[ $# -gt 0 ] || set -- debian12 debian13 rusticl basic methods packages intel arm64
+parts="debian12 debian13 testing rusticl basic methods packages intel arm64"
+# shellcheck disable=SC2086 # a word each
+[ $# -gt 0 ] || set -- $parts
 for part; do
-    case $part in
-    debian12 | debian13 | rusticl | basic | methods | packages | intel | arm64 | table) ;;
+    case " $parts table " in
+    *" $part "*) ;;
     *) usage ;;
     esac
 done
@@ -218,6 +221,10 @@ part_debian13() {
     ! ready debian13 trixie || newcomer "Debian 13" debian13
 }
 
+part_testing() {
+    ! ready testing testing || newcomer "Debian testing" testing
+}
+
 part_rusticl() {
     ready debian13 trixie || return
     built debian13 && in_clone debian13 "sh tests/packages.sh cpus" > /dev/null 2>&1
@@ -368,7 +375,7 @@ own, compared within their tolerance. Minutes are those of one run, with whateve
 | machine | OpenCL | what | result | minutes | commit |
 |---|---|---|---|---|---|
 END
-    for part in debian12 debian13 rusticl basic methods packages intel arm64; do
+    for part in $parts; do
         cat "$folder/rows/$part" 2> /dev/null
     done
     echo
