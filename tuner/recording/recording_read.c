@@ -16,8 +16,9 @@ static char *load(const char *path, size_t *bytes, struct message *why)
 {
     gzFile file = gzopen(path, "rb");
     size_t capacity = (size_t)1 << 20;
+    const char *reason = "";
     char *text = NULL;
-    int got;
+    int got, error = Z_OK;
 
     *bytes = 0;
     if (!file) {
@@ -32,14 +33,13 @@ static char *load(const char *path, size_t *bytes, struct message *why)
         }
         text = grown;
         got = gzread(file, text + *bytes, (unsigned)(capacity - *bytes));
+        reason = gzerror(file, &error); /* of each: zlib 1.3.2 forgets it with the next */
         if (got < 0)
             break;
         *bytes += (size_t)got;
         if (*bytes == capacity)
             capacity *= 2;
-    } while (got > 0);
-    int error;
-    const char *reason = gzerror(file, &error);
+    } while (got > 0 && error == Z_OK);
     if (got < 0 || error != Z_OK) { /* Z_BUF_ERROR: the packed data ends too early */
         message_set(why, "%.300s: cannot read it: %s", path,
                     error == Z_ERRNO ? strerror(errno) : reason);
