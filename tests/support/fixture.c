@@ -131,7 +131,8 @@ static int declares_builtins(const clattn_context *context)
 {
     return ca_facts_of_pocl(&context->device) &&
            (strstr(context->device.platform_version, "PoCL 3.1") ||
-            strstr(context->device.platform_version, "PoCL 6.0"));
+            strstr(context->device.platform_version, "PoCL 6.0") ||
+            strstr(context->device.platform_version, "PoCL 7.1"));
 }
 
 /* PoCL says "1 warning generated." to its caller's users as well. */
