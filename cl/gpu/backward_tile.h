@@ -46,6 +46,7 @@ INLINE float2 statistic_of(SHAPE_PARAMS, const __global float *workspace, const 
 #define MARK_M MIN(BLOCK_OWNED, BLOCK_STREAMED)
 #define MARK_N MARK_M
 #define MARK_ITEMS THREADS
+#define MARK_SHARERS BACKWARD_MARK_SHARERS
 #include "score/mark_pairs.h"
 #include "score/mark_blocks.h"
 

@@ -14,6 +14,7 @@
 #define MARK_M BLOCK_M
 #define MARK_N BLOCK_N
 #define MARKS_BEGIN(a) 0
+#define MARK_SHARERS FORWARD_MARK_SHARERS
 #include "score/mark_pairs.h"
 
 /* Whether rows that see nothing have to be told from those far below a sink: masks, biases and tables of

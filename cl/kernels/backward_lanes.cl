@@ -76,6 +76,7 @@ INLINE long sums_begin(const struct attention_shape a, const long split)
 #define MARK_M BACKWARD_MARK_QUERIES
 #define MARK_N (SIMD_WIDTH * BLOCK_VECTORS)
 #define MARK_ITEMS 1
+#define MARK_SHARERS BACKWARD_MARK_SHARERS
 #include "score/backward_weights.h"
 #include "score/mark_blocks.h"
 #if HAS_DBIAS

@@ -5,7 +5,8 @@
  *
  * The stage is there where the host defines its parameters (src/families/kernels/pair_marks.h).
  * Before including this: MARK_M and MARK_N, queries and keys of what has a mark; MARKS_BEGIN(a), where the
- * marks begin in the workspace, in floats; MARK_ITEMS, the work-items of a group: 1 for CPUs. */
+ * marks begin in the workspace, in floats; MARK_ITEMS, the work-items of a group: 1 for CPUs; MARK_SHARERS, how many
+ * heads and batches must share a mark (mark_sizes.h). */
 #ifndef CLATTN_MARK_PAIRS_H
 #define CLATTN_MARK_PAIRS_H
 #include "common/common.h"
@@ -60,7 +61,7 @@ INLINE bool are_marked(const struct attention_shape a)
     pairs = pairs || (a.bias_stride[2] != 0 && a.bias_stride[3] != 0);
 #endif
     return pairs && a.seq_q >= LEAST_MARKED_QUERIES && a.seq_kv >= LEAST_MARKED_KEYS &&
-           (a.heads * a.batch >= 2 * mark_maps(a, 0) * mark_maps(a, 1) ||
+           (a.heads * a.batch >= MARK_SHARERS * mark_maps(a, 0) * mark_maps(a, 1) ||
             a.seq_q * a.seq_kv <= FEW_MARKED_PAIRS);
 }
 

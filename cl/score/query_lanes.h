@@ -19,6 +19,7 @@
 #define MARK_N BLOCK_N
 #define MARKS_BEGIN(a) 0
 #define MARK_ITEMS 1
+#define MARK_SHARERS FORWARD_MARK_SHARERS
 #include "score/mark_pairs.h"
 #include "score/score_unit.h"
 #if HAS_DROPOUT

@@ -1,5 +1,5 @@
 /* Fused families need no memory that grows with seq_q * seq_kv, whatever the options are; but a byte for each
- * tile, of 64 pairs or more, of a mask or a bias that heads or batches share (families/kernels/pair_marks.h). */
+ * tile, of 64 pairs or more, of a mask or a bias (families/kernels/pair_marks.h). */
 #include "families/candidate.h"
 #include "families/kernels/pair_marks.h"
 #include "families/registry.h"
@@ -59,11 +59,13 @@ static clattn_problem problem_of(const char *direction, const char *dtype, const
     return fixture_problem(text);
 }
 
-/* What marks may take: of a bias, which lies as it likes. The smallest tiles, 8 x 8, are suggested where
- * work-groups have one item. */
+/* What marks may take, in whole floats: of a bias, which lies as it likes. The smallest tiles, 8 x 8, are
+ * suggested where work-groups have one item. */
 static size_t marks_of(const clattn_problem *p)
 {
-    return ca_marks_pairs(p) ? p->batch * p->heads * p->seq_q * p->seq_kv / 64 : 0;
+    const size_t marks = p->batch * p->heads * p->seq_q * p->seq_kv / 64;
+
+    return ca_marks_pairs(p) ? marks + sizeof(cl_float) : 0;
 }
 
 /* With the values that suit the larger problem, for both. */

@@ -1,5 +1,5 @@
-/* Marks of a mask's tiles: the bits that come out without them, which heads that have copies of one mask do
- * not get. The sweep draws masks and biases with tiles that nobody sees with every other option. */
+/* Marks of a mask's tiles: the bits that come out without them. Forward makes none of the copies of a mask that
+ * heads have; backward none where a window could hide keys, here of more keys than there are. The sweep draws masks and biases with tiles that nobody sees with every other option. */
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"
 #include "tests/support/unoptimised.h"
@@ -118,7 +118,7 @@ static void differentiate(struct fixture *f, const clattn_problem *p,
 
 /* The family's results, of backward those of fused_lanes as well; returns the bytes of its workspace. */
 static size_t compute(struct fixture *f, size_t family, const char *text, const char *pairs,
-                      const struct data *d, struct results *results)
+                      const char *window, const struct data *d, struct results *results)
 {
     char whole[160];
     const clattn_plan_options options = {.struct_size = sizeof options,
@@ -128,7 +128,7 @@ static size_t compute(struct fixture *f, size_t family, const char *text, const 
                                          .family = families[0].name,
                                          .tunables = families[0].tunables};
 
-    snprintf(whole, sizeof whole, text, pairs);
+    snprintf(whole, sizeof whole, "%s%s%s", text, pairs, window);
     clattn_problem p = fixture_problem(whole), gradients;
     memset(results, 0xff, sizeof *results);
     if (family < FORWARD_FAMILIES) {
@@ -141,14 +141,15 @@ static size_t compute(struct fixture *f, size_t family, const char *text, const 
     return workspace_of(f, &gradients, &options);
 }
 
+/* Options that follow: those of masks that heads and batches share, and of copies of them; a window without marks. */
 static const struct {
-    const char *text, *shared, *own;
+    const char *text, *shared, *own, *window;
 } cases[] = {
-    {"fwd f32 b2 h4/2 q131 k301 d16 lse mask=%s", "qk", "bhqk"},
-    {"fwd f32 b2 h4/2 q131 k301 d16 lse mask=%s", "bqk", "bhqk"},
-    {"fwd f32 b2 h4 q131 k301 d16 lse mask=%s", "hqk", "bhqk"},
-    {"fwd f32 b2 h4 q131 k301 d16 lse causal=br mask=%s", "qk", "bhqk"},
-    {"fwd f32 b2 h4/1 q131 k301 d16 lse bias=f32:%s", "qk", "bhqk"},
+    {"fwd f32 b2 h4/2 q131 k301 d16 lse mask=", "qk", "bhqk", " window=999,*"},
+    {"fwd f32 b2 h4/2 q131 k301 d16 lse mask=", "bqk", "bhqk", " window=999,*"},
+    {"fwd f32 b2 h4 q131 k301 d16 lse mask=", "hqk", "bhqk", " window=999,*"},
+    {"fwd f32 b2 h4 q131 k301 d16 lse causal=br mask=", "qk", "bhqk", " window=999,0"},
+    {"fwd f32 b2 h4/1 q131 k301 d16 lse bias=f32:", "qk", "bhqk", " window=999,*"},
 };
 enum { NUM_CASES = sizeof cases / sizeof *cases };
 
@@ -172,12 +173,19 @@ ParameterizedTest(size_t *family, marks, shared_pairs_have_the_bits_of_copies) {
     fixture_need_groups_of(&f, families[*family].name);
     fill(&d);
     for (size_t n = 0; n < NUM_CASES; n++) {
-        const size_t marked = compute(&f, *family, cases[n].text, cases[n].shared, &d, &shared);
-        const size_t unmarked = compute(&f, *family, cases[n].text, cases[n].own, &d, &own);
-        cr_expect(marked > unmarked, "%s, %s: no room for marks", families[*family].name,
-                  cases[n].text);
-        cr_expect(memcmp(&shared, &own, sizeof own) == 0, "%s: %s: other bits with marks",
-                  families[*family].name, cases[n].text);
+        const char *name = families[*family].name, *text = cases[n].text;
+        const char *window = *family < FORWARD_FAMILIES ? "" : cases[n].window;
+        const size_t unmarked = compute(&f, *family, text, cases[n].own, window, &d, &own);
+        const size_t marked = compute(&f, *family, text, cases[n].shared, "", &d, &shared);
+        cr_expect(marked > unmarked, "%s, %s: no room for marks", name, text);
+        cr_expect(memcmp(&shared, &own, sizeof own) == 0, "%s: %s: other bits with marks", name,
+                  text);
+        if (*family >= FORWARD_FAMILIES) {
+            const size_t copied = compute(&f, *family, text, cases[n].own, "", &d, &shared);
+            cr_expect(copied > marked, "%s, %s: no room for a mark of each head", name, text);
+            cr_expect(memcmp(&shared, &own, sizeof own) == 0,
+                      "%s: %s: other bits with marks of copies", name, text);
+        }
         cr_expect(shared.lse[3] == -INFINITY && shared.o[(size_t)3 * DIM] == 0.0f,
                   "%s: a row that sees nothing", cases[n].text);
     }

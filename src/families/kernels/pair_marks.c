@@ -24,10 +24,12 @@ int ca_marks_pairs(const clattn_problem *p)
 {
     const int pairs = (p->mask && p->mask_layout.stride[2] && p->mask_layout.stride[3]) ||
                       (p->bias && p->bias_layout.stride[2] && p->bias_layout.stride[3]);
+    const size_t sharers =
+        p->operation == CLATTN_BACKWARD ? BACKWARD_MARK_SHARERS : FORWARD_MARK_SHARERS;
 
     return ca_has_pair_marks(p) && pairs && p->seq_q >= LEAST_MARKED_QUERIES &&
            p->seq_kv >= LEAST_MARKED_KEYS &&
-           (p->heads * p->batch >= 2 * maps(p, 0) * maps(p, 1) ||
+           (p->heads * p->batch >= sharers * maps(p, 0) * maps(p, 1) ||
             p->seq_q * p->seq_kv <= FEW_MARKED_PAIRS);
 }
 
