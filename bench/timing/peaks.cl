@@ -13,7 +13,7 @@
  * SEQUENTIAL    1: a work-item walks through memory of its own (CPUs); 0: neighbours read neighbours
  */
 #if PAIRS
-/* As in cl/cpu/pairs.h. */
+/* As in cl/bf16/pairs.h. */
 static inline float16 dot_pairs(const float16 x, const float16 y, float16 sum)
 {
     __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
@@ -38,7 +38,7 @@ typedef PASTE(REAL, LANES) real;
 #endif
 
 #if TILES
-/* As in cl/amx/tiles.h. */
+/* As in cl/bf16/tiles.h. */
 #define MULTIPLY(c) __asm__ volatile("tdpbf16ps %%tmm5, %%tmm4, %%tmm" #c : : : "memory")
 
 /* 4 * 16 * rounds products of tiles per work-item. */

@@ -63,9 +63,9 @@ struct row_range {
 };
 
 #if OPERAND_PAIRS
-#include "cpu/backward_pairs.h"
+#include "bf16/backward_pairs.h"
 #if OPERAND_TILES
-#include "amx/backward_tiles.h"
+#include "bf16/backward_tiles.h"
 #endif
 #else
 /* Packs rows of a tensor with rows in SIMD lanes, columns[d][row] times factor, and, if rows is not

@@ -1,5 +1,5 @@
 /* The five products of backward_lanes and backward_dot between a tile of queries and a block of keys,
- * register-blocked (those of backward_amx: amx/backward_products.h). Keys are in SIMD lanes, but in dq, whose lanes are columns.
+ * register-blocked (those of backward_amx: bf16/backward_products.h). Keys are in SIMD lanes, but in dq, whose lanes are columns.
  *
  * What is broadcast are operands (cpu/operands.h), floats or pairs: of neighbours of the dim in Q K^T and
  * dO V^T, of neighbouring rows in dk and dv, of neighbouring keys in dq. Products of pairs are scaled
@@ -37,7 +37,7 @@ enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
 #endif
 
 #if OPERAND_TILES
-#include "amx/backward_products.h"
+#include "bf16/backward_products.h"
 #else
 /* One step of multiply_rows() along the depth. */
 INLINE void multiply_column(const operand *x, const int row, const lanes *column,

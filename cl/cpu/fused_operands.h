@@ -25,7 +25,7 @@
 
 #if OPERAND_PAIRS
 #if OPERAND_TILES
-#include "amx/fused_operands.h"
+#include "bf16/fused_operands.h"
 #else
 /* The values of two keys; the second may be 0. */
 INLINE void stage_value_pairs(uint *to, const __global ushort *first, const __global ushort *second,

@@ -19,7 +19,7 @@
 #include "score/query_lanes.h"
 
 #if OPERAND_TILES
-#include "amx/fused_products.h"
+#include "bf16/fused_products.h"
 #else
 /* ---- Q K^T ---------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* What products on CPUs multiply: vectors of elements of one matrix (lanes) with elements of the other
  * (operand), which are broadcast to all lanes. With OPERAND_PAIRS an operand, and each lane of a vector,
- * is a pair of bf16 values (cpu/pairs.h) that are neighbours along the depth; else a float.
+ * is a pair of bf16 values (bf16/pairs.h) that are neighbours along the depth; else a float.
  *
  *   OPERANDS(n)               in which n values are
  *   spread, SPREAD(p)         *p as MULTIPLY() takes it
@@ -20,7 +20,7 @@ typedef lanes spread;
 #define OPERAND_TILES 0
 #endif
 #if OPERAND_PAIRS
-#include "cpu/pairs.h"
+#include "bf16/pairs.h"
 
 typedef uint operand;
 #define VALUES_IN_OPERAND 2
@@ -36,8 +36,9 @@ struct __attribute__((packed)) unaligned_pairs {
 };
 #define UNALIGNED_PAIRS(p) (((const __global struct unaligned_pairs *)(p))->x)
 
+#include "bf16/pair_tiles.h"
 #if OPERAND_TILES
-#include "amx/tiles.h"
+#include "bf16/tiles.h"
 #endif
 
 /* Two neighbours along the depth of which `left` exist. */

@@ -155,7 +155,7 @@ INLINE void store_row(const lanes x, __global o_storage *p, const long step, con
 /* ---- keys and values as f32 ------------------------------------------------------------------ */
 
 /* Products read keys and values where they are, or (f16, bf16, quantized) from copies as f32, or with
- * OPERAND_PAIRS as pairs (cpu/fused_operands.h, amx/fused_operands.h). A kernel that defines STAGE_PAGES has those in pages
+ * OPERAND_PAIRS as pairs (cpu/fused_operands.h, bf16/fused_operands.h). A kernel that defines STAGE_PAGES has those in pages
  * copied too, which gathers them. */
 #if K_DTYPE == DTYPE_F32 && V_DTYPE == DTYPE_F32 && !K_CACHE && !V_CACHE &&                        \
     !(PAGE_SIZE && defined(STAGE_PAGES))
@@ -171,7 +171,7 @@ typedef const uint *source;
 typedef const float *source;
 #endif
 #define K_COLUMN 1
-#if OPERAND_TILES /* values are transposed: amx/fused_operands.h */
+#if OPERAND_TILES /* values are transposed: bf16/fused_operands.h */
 #define V_COLUMN (BLOCK_N / 2)
 #else
 #define V_COLUMN 1

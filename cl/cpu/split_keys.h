@@ -1,5 +1,5 @@
 /* What split_lanes reads of keys and values: columns of a row as vectors, and the prefetch of later
- * tiles. Needs QK_DEPTH (unless products are of tiles), BLOCK_N and PREFETCH_TILES. */
+ * tiles. Needs QK_DEPTH (unless products are of pairs), BLOCK_N and PREFETCH_TILES. */
 #ifndef CLATTN_SPLIT_KEYS_H
 #define CLATTN_SPLIT_KEYS_H
 #include "cpu/simd_storage.h"
@@ -14,7 +14,7 @@
 
 /* Whether a tile's keys are staged as f32: those that must be converted, if STAGE_K says so, or that are read
  * a few columns at a time where these are no vector. */
-#if OPERAND_TILES
+#if OPERAND_PAIRS
 #define STAGES_K 1
 #else
 #define CONVERTS_K (K_CACHE || K_DTYPE != DTYPE_F32)

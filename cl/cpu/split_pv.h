@@ -1,13 +1,13 @@
 /* The product P V of split_lanes, register-blocked. Needs BLOCK_M, PV_ROWS, PV_VECTORS, BLOCK_N and
- * PREFETCH_TILES. With OPERAND_TILES both products are in amx/split_products.h. */
+ * PREFETCH_TILES. With OPERAND_PAIRS both products are in bf16/split_pairs.h. */
 #ifndef CLATTN_SPLIT_PV_H
 #define CLATTN_SPLIT_PV_H
 #include "cpu/split_keys.h"
 #include "cpu/split_rows.h"
 #include "score/key_lanes.h"
 
-#if OPERAND_TILES
-#include "amx/split_products.h"
+#if OPERAND_PAIRS
+#include "bf16/split_pairs.h"
 #else
 /* Register tiles in a tile of values. */
 #define PV_TILES                                                                                \

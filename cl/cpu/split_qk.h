@@ -11,7 +11,7 @@
 #include "cpu/split_rows.h"
 #include "score/key_lanes.h"
 
-#if !OPERAND_TILES /* else: amx/split_products.h */
+#if !OPERAND_PAIRS /* else: bf16/split_pairs.h */
 #define QK_VECTORS (QK_ROWS * QK_DEPTH / SIMD_WIDTH)
 #define QK_KEYS (SIMD_WIDTH / QK_VECTORS)
 /* Steps along the depth: several at a time if there are few products in each. */

@@ -15,7 +15,7 @@ struct row_block {
     long row;                   /* the first one's number, of those that share the kv head */
     const __global float *bits; /* of all block lists */
 #endif
-#if OPERAND_TILES
+#if OPERAND_PAIRS
     float scale[BLOCK_M]; /* of a row's products */
 #endif
 };

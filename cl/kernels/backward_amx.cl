@@ -1,4 +1,4 @@
-/* backward_amx: backward_lanes.cl with products by tiles of a matrix unit (cl/amx/tiles.h): q, k, v and do as
+/* backward_amx: backward_lanes.cl with products by tiles of a matrix unit (cl/bf16/tiles.h): q, k, v and do as
  * they are stored, weights and dS rounded to bf16, which a problem of standard precision allows. dq is summed
  * up in private memory over the blocks of a chunk before it is added to the workspace. All else, the kernels'
  * names too, is backward_lanes.

@@ -1,4 +1,4 @@
-/* backward_dot: backward_lanes.cl with products of bf16 pairs (cl/cpu/pairs.h), two multiply-adds in each
+/* backward_dot: backward_lanes.cl with products of bf16 pairs (cl/bf16/pairs.h), two multiply-adds in each
  * lane of an instruction: q, k, v and do as they are stored, weights and dS rounded to bf16, which a problem
  * of standard precision allows. All else, the kernels' names too, is backward_lanes.
  *

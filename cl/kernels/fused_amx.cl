@@ -1,4 +1,4 @@
-/* fused_amx: fused_lanes.cl with products by tiles of a matrix unit (cl/amx/tiles.h): q and k as they are
+/* fused_amx: fused_lanes.cl with products by tiles of a matrix unit (cl/bf16/tiles.h): q and k as they are
  * stored, weights rounded to bf16, which a problem of standard precision allows. All else, the kernel's name
  * too, is fused_lanes.
  *

@@ -1,4 +1,4 @@
-/* fused_dot: fused_lanes.cl with products of bf16 pairs (cl/cpu/pairs.h), two multiply-adds in each lane
+/* fused_dot: fused_lanes.cl with products of bf16 pairs (cl/bf16/pairs.h), two multiply-adds in each lane
  * of an instruction: q and k as they are stored, weights rounded to bf16, which a problem of standard
  * precision allows. All else, the kernel's name too, is fused_lanes.
  *

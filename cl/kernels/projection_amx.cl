@@ -1,5 +1,5 @@
 /* projection_amx: y = x w with heads in its addressing, in bf16 by tiles of a processor's matrix unit
- * (cl/amx/tiles.h). Formula: clattn/problem.h; matrices, stages and their sizes: projection_lanes.cl.
+ * (cl/bf16/tiles.h). Formula: clattn/problem.h; matrices, stages and their sizes: projection_lanes.cl.
  *
  * Blocking   as in BLIS. A group packs w, as wide as its block and BLOCK_K deep, into panels of PANEL columns, which
  *            are to stay in L2: a row of a panel is pairs of neighbours of the depth. Then, for each strip of
@@ -31,9 +31,9 @@
 #include "cpu/operands.h"
 #include "cpu/prefetch.h"
 #include "cpu/projection_blocks.h"
-#include "cpu/projection_pairs.h"
+#include "bf16/projection_pairs.h"
 
-#include "amx/projection_strips.h"
+#include "bf16/projection_strips.h"
 
 #define PANEL_VECTORS (OPERANDS(BLOCK_K) * REGISTER_VECTORS)
 #define STEP (2 * TILE) /* of the depth, in a tile */

@@ -1,4 +1,4 @@
-/* projection_dot: projection_lanes.cl with products of bf16 pairs (cl/cpu/pairs.h), two multiply-adds in
+/* projection_dot: projection_lanes.cl with products of bf16 pairs (cl/bf16/pairs.h), two multiply-adds in
  * each lane of an instruction. All else, the kernels' names too, is projection_lanes.
  *
  * Tunables   src/families/tunables/projection_lanes.def, all defined by the host; no fallbacks here. The

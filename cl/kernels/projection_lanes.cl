@@ -54,7 +54,7 @@
 /* ---- packing -------------------------------------------------------------------------------- */
 
 #if OPERAND_PAIRS
-#include "cpu/projection_pairs.h"
+#include "bf16/projection_pairs.h"
 #else
 /* `count` of the depth of one vector of columns of w, at most left of them, into a panel. */
 INLINE void pack_vector(const __global storage *w, const long *columns, const int left,

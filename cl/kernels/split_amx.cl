@@ -1,8 +1,8 @@
-/* split_amx: split_lanes.cl with products by tiles of a matrix unit (cl/amx/tiles.h), for several rows that
+/* split_amx: split_lanes.cl with products by tiles of a matrix unit (cl/bf16/tiles.h), for several rows that
  * share a kv head: q, k and v as they are stored, weights rounded to bf16, which a problem of standard
  * precision allows. All else, the kernels' names too, is split_lanes.
  *
- * Tunables   src/families/tunables/split_amx.def, all defined by the host; no fallbacks here. The host also
+ * Tunables   src/families/tunables/split_pairs.def, all defined by the host; no fallbacks here. The host also
  *            defines EMULATE. */
 #if !defined(EMULATE)
 #error "split_amx.cl must be built with EMULATE defined"

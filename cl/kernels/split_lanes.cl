@@ -30,15 +30,18 @@
 #include "common/common.h"
 #include "common/sequence.h"
 
+#ifndef OPERAND_PAIRS /* 1: split_dot.cl, split_amx.cl */
+#define OPERAND_PAIRS 0
+#endif
 #ifndef OPERAND_TILES /* 1: split_amx.cl */
 #define OPERAND_TILES 0
 #endif
-#if OPERAND_TILES
+#if OPERAND_PAIRS
 #define KV_HEADS 1
 #endif
 #if !defined(SIMD_WIDTH) || !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(PREFETCH_TILES) ||  \
     !defined(SPLIT_K) || !defined(KV_HEADS) ||                                                                        \
-    (!OPERAND_TILES && (!defined(QK_ROWS) || !defined(QK_DEPTH) || !defined(STAGE_K) ||            \
+    (!OPERAND_PAIRS && (!defined(QK_ROWS) || !defined(QK_DEPTH) || !defined(STAGE_K) ||            \
                         !defined(PV_ROWS) || !defined(PV_VECTORS)))
 #error "split_lanes.cl must be built with all of its tunables defined"
 #endif

@@ -10,13 +10,9 @@
 #include <xxhash.h>
 
 static const struct ca_family *const families[] = {
-    &ca_unfused,        &ca_fused_lanes,      &ca_fused_tiles,      &ca_backward_lanes,
-    &ca_backward_tiles, &ca_projection_lanes, &ca_projection_tiles, &ca_projection_mma,
-    &ca_split_lanes,    &ca_unfused_lanes,    &ca_fused_mma,        &ca_split_tiles,
-    &ca_naive,          &ca_merge_rows,       &ca_append_tokens,    &ca_fused_dot,
-    &ca_projection_dot, &ca_backward_dot,     &ca_fused_amx,        &ca_split_amx,
-    &ca_backward_amx,   &ca_projection_amx,   &ca_split_mma,        &ca_backward_mma,
-    &ca_fused_wgmma,    &ca_backward_wgmma,   &ca_projection_wgmma};
+#define FAMILY(name) &ca_##name,
+#include "families/families.def"
+};
 
 const struct ca_family *ca_family_at(size_t index)
 {

@@ -4,12 +4,8 @@
 
 #include "families/family.h"
 
-extern const struct ca_family ca_unfused, ca_fused_lanes, ca_fused_tiles, ca_backward_lanes,
-    ca_backward_tiles, ca_projection_lanes, ca_projection_tiles, ca_split_lanes, ca_unfused_lanes,
-    ca_fused_mma, ca_projection_mma, ca_fused_dot, ca_projection_dot, ca_backward_dot,
-    ca_split_tiles, ca_naive, ca_merge_rows, ca_append_tokens, ca_fused_amx, ca_split_amx,
-    ca_backward_amx, ca_projection_amx, ca_split_mma, ca_backward_mma, ca_fused_wgmma,
-    ca_backward_wgmma, ca_projection_wgmma;
+#define FAMILY(name) extern const struct ca_family ca_##name;
+#include "families/families.def"
 
 /* All families; NULL past the last. */
 const struct ca_family *ca_family_at(size_t index);

@@ -167,15 +167,26 @@ void bf16_expect_judged_right(const char *family, const char *problem)
     fixture_close(&f);
 }
 
-void bf16_need_tiles(void)
+static void need(int (*has)(const clattn_device_info *dev), const char *reason)
 {
     struct fixture f;
 
     fixture_open(&f);
-    const int has = ca_multiplies_bf16_tiles(&f.context->device);
+    const int there = has(&f.context->device);
     fixture_close(&f);
-    if (!has)
-        cr_skip_test("the processor has no matrix unit for bf16, or the system keeps no tiles");
+    if (!there)
+        cr_skip_test("%s", reason);
+}
+
+void bf16_need_tiles(void)
+{
+    need(ca_multiplies_bf16_tiles,
+         "the processor has no matrix unit for bf16, or the system keeps no tiles");
+}
+
+void bf16_need_pairs(void)
+{
+    need(ca_multiplies_bf16_pairs, "the processor has no instruction for pairs of bf16");
 }
 
 /* ---- choosing --------------------------------------------------------------------------------- */

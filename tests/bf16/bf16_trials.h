@@ -45,6 +45,9 @@ void bf16_expect_forward_refusals(const char *family);
 /* Skips the test where the processor has no matrix unit for bf16, or the system keeps no tiles. */
 void bf16_need_tiles(void);
 
+/* ... where it has no instruction for pairs of bf16. */
+void bf16_need_pairs(void);
+
 /* The family that such a problem gets, untuned, on this machine's device if that were a CPU with these words
  * for an architecture. Nothing is compiled. */
 const char *bf16_choice(struct fixture *f, const char *problem, const char *architecture);

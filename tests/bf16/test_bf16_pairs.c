@@ -147,14 +147,7 @@ ParameterizedTest(struct bf16_part *part, bf16_pairs, projections) {
 /* ---- the emulation is the instruction --------------------------------------------------------- */
 
 Test(bf16_pairs, emulation_has_the_instructions_bits) {
-    struct fixture f;
-
-    fixture_open(&f);
-    fixture_need_cpu(&f);
-    const int has = ca_multiplies_bf16_pairs(&f.context->device);
-    fixture_close(&f);
-    if (!has)
-        cr_skip_test("the processor has no instruction for pairs of bf16");
+    bf16_need_pairs();
     bf16_compare_with_emulation("fused_dot", &programs[0]);
 }
 

@@ -1,4 +1,4 @@
-/* fused_amx and split_amx: products by tiles of AMX, by the processor's instruction where it has one, and
+/* fused_amx: products by tiles of AMX, by the processor's instruction where it has one, and
  * emulated as on one that lacks it, which both must give the same bits; and what is chosen where the
  * instruction, or the system's leave to use it, is lacking. The sweep draws more (CLATTN_TEST_FAMILY=fused_amx). */
 #define _DEFAULT_SOURCE /* sigaltstack */
@@ -105,65 +105,4 @@ Test(fused_amx, the_system_may_refuse) {
 
 Test(fused_amx, refusals) {
     bf16_expect_forward_refusals("fused_amx");
-}
-
-/* ---- split_amx -------------------------------------------------------------------------------- */
-
-TestSuite(split_amx, .init = unoptimised, .timeout = 300);
-
-/* Odd dims, ranges and tiles that end within a step of 32 keys, and blocks of rows that are not full. */
-static const struct bf16_program split_programs[] = {
-    {"BLOCK_M=16 BLOCK_N=32 PREFETCH_TILES=1 SPLIT_K=2",
-     "d33/20 causal=br klen qlen lse odtype=f32"},
-    {"BLOCK_M=32 BLOCK_N=64 PREFETCH_TILES=0 SPLIT_K=1",
-     "d64 window=9,4 alibi softcap=4 sinks lse q=bshd k=bshd v=bshd o=bshd"},
-    {"BLOCK_M=64 BLOCK_N=32 PREFETCH_TILES=2 SPLIT_K=1",
-     "d40/33 mask=bqk bias=f16:hqk dropout=0.3 lse"},
-    {"BLOCK_M=16 BLOCK_N=128 PREFETCH_TILES=1 SPLIT_K=1",
-     "d9/8 window=30,* totalq=300 totalkv=300"},
-    {"BLOCK_M=16 BLOCK_N=32 PREFETCH_TILES=1 SPLIT_K=2",
-     "d32 page=5 pages=90 klen causal=br sinks"},
-    {"BLOCK_M=128 BLOCK_N=64 PREFETCH_TILES=1 SPLIT_K=1", "d16/80 scale=-0.3 k=0.0.0.1"},
-};
-enum { NUM_SPLIT_PROGRAMS = sizeof split_programs / sizeof *split_programs };
-
-ParameterizedTestParameters(split_amx, options) {
-    return bf16_parts(NUM_SPLIT_PROGRAMS);
-}
-
-ParameterizedTest(struct bf16_part *part, split_amx, options) {
-    struct fixture f;
-
-    bf16_open(&f, part->emulated);
-    bf16_pass_program(&f, "split_amx", &split_programs[part->number], 5 + part->number);
-    fixture_close(&f);
-}
-
-Test(split_amx, emulation_has_the_instructions_bits) {
-    bf16_need_tiles();
-    bf16_compare_with_emulation("split_amx", &split_programs[0]);
-}
-
-/* With more than 8 rows a kv head; with fewer most of a tile would be idle. */
-Test(split_amx, is_chosen_for_several_rows) {
-    static const char tiles[] = "avx512_bf16 amx_bf16";
-    struct fixture f;
-
-    fixture_open(&f);
-    fixture_need_cpu(&f);
-    cr_expect_str_eq(bf16_choice(&f, "fwd bf16 h32/8 q4 k4096 d64", tiles), "split_amx");
-    cr_expect_str_eq(bf16_choice(&f, "fwd bf16 h32/8 q1 k4096 d64", tiles), "split_lanes");
-    cr_expect_str_eq(bf16_choice(&f, "fwd bf16 h32/8 q4 k4096 d64 strict", tiles), "split_lanes");
-    cr_expect_str_eq(bf16_choice(&f, "fwd bf16 h32/8 q4 k4096 d64", "avx512_bf16"), "split_lanes");
-    fixture_close(&f);
-}
-
-Test(split_amx, refusals) {
-    static const struct family_refusal refused[] = {
-        {"fwd f16 q3 k5 d8", NULL, "bf16 alone"},
-        {"fwd bf16 q3 k5 d8 strict", NULL, "strict"},
-        {"fwd bf16 q3 k5 d32 kcache=q8_0", NULL, "stored otherwise"},
-        {"fwd bf16 q3 k5 d8 scores=raw", NULL, "score matrix"}};
-
-    families_expect_refusals("split_amx", refused, sizeof refused / sizeof *refused);
 }

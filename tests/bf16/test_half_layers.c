@@ -31,6 +31,10 @@ struct way {
     {                                                                                              \
         [CLATTN_FORWARD] = "fused_dot", "backward_dot", "projection_dot"                           \
     }
+#define DOT_ROWS                                                                                   \
+    {                                                                                              \
+        [CLATTN_FORWARD] = "split_dot", "backward_dot", "projection_dot"                           \
+    }
 #define MMA                                                                                        \
     {                                                                                              \
         [CLATTN_FORWARD] = "fused_mma", "backward_mma", "projection_mma"                           \
@@ -41,14 +45,15 @@ struct way {
     }
 
 static struct way ways[] = {
-    {"layer fwd f16 " ROUND, {""}},    {"layer fwd f16 " CROSS, {""}},
-    {"layer fwd bf16 " ROUND, {""}},   {"layer fwd bf16 " CROSS, {""}},
-    {"layer fwd bf16 " ROWS, {""}},    {"layer fwd bf16 " ROUND, AMX},
-    {"layer fwd bf16 " CROSS, AMX},    {"layer fwd bf16 " ROWS, AMX_ROWS},
-    {"layer fwd bf16 " ROUND, DOT},    {"layer fwd bf16 " CROSS, DOT},
-    {"layer fwd f16 " ROUND, MMA},     {"layer fwd f16 " CROSS, MMA},
-    {"layer fwd bf16 " ROUND, MMA},    {"layer fwd bf16 " CROSS, MMA},
-    {"layer fwd f16 " ROWS, MMA_ROWS}, {"layer fwd bf16 " ROWS, MMA_ROWS},
+    {"layer fwd f16 " ROUND, {""}},     {"layer fwd f16 " CROSS, {""}},
+    {"layer fwd bf16 " ROUND, {""}},    {"layer fwd bf16 " CROSS, {""}},
+    {"layer fwd bf16 " ROWS, {""}},     {"layer fwd bf16 " ROUND, AMX},
+    {"layer fwd bf16 " CROSS, AMX},     {"layer fwd bf16 " ROWS, AMX_ROWS},
+    {"layer fwd bf16 " ROUND, DOT},     {"layer fwd bf16 " CROSS, DOT},
+    {"layer fwd bf16 " ROWS, DOT_ROWS}, {"layer fwd f16 " ROUND, MMA},
+    {"layer fwd f16 " CROSS, MMA},      {"layer fwd bf16 " ROUND, MMA},
+    {"layer fwd bf16 " CROSS, MMA},     {"layer fwd f16 " ROWS, MMA_ROWS},
+    {"layer fwd bf16 " ROWS, MMA_ROWS},
 };
 
 /* Calls back with each step of the layer's plan: the family and the problem. */

@@ -22,6 +22,7 @@ static const struct walker {
     {"split_tiles", "fwd f32 b2 h4/1 q3 k165 d16 blocks=2x8:40:h mask=qk lse"},
     {"split_mma", "fwd f16 b2 h4/1 q3 k165 d16 blocks=2x8:40:h mask=qk lse"},
     {"split_amx", "fwd bf16 b2 h4/1 q3 k165 d32 blocks=2x8:40:h mask=qk lse"},
+    {"split_dot", "fwd bf16 b2 h4/1 q3 k165 d32 blocks=2x8:40:h mask=qk lse"},
     {"fused_mma", "fwd f16 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
     {"unfused", "fwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
     {"unfused_lanes", "fwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},

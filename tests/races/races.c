@@ -186,6 +186,8 @@ static const struct item items[] = {
      "fwd bf16 h2/1 q37 k83 d11/13 causal=br mask=qk lse"},
     {"split_amx", "BLOCK_M=16 BLOCK_N=32 PREFETCH_TILES=1 SPLIT_K=2",
      "fwd bf16 h4/1 q3 k53 d11/13 klen sinks lse"},
+    {"split_dot", "BLOCK_M=32 BLOCK_N=32 PREFETCH_TILES=1 SPLIT_K=2",
+     "fwd bf16 h4/1 q5 k53 d11/13 klen sinks lse"},
     {NULL, NULL, "bwd f32 q7 k9 d5"},
     {"backward_tiles", NULL, ALL_GRADIENTS},
     {"backward_lanes", NULL, ALL_GRADIENTS},

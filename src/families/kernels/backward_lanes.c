@@ -4,7 +4,7 @@
 #include "base/sizes.h"
 #include "cl/score/mark_sizes.h"
 #include "device/capacity.h"
-#include "families/kernels/bf16_pairs.h"
+#include "families/bf16/bf16_pairs.h"
 #include "families/kernels/block_bits.h"
 #include "families/kernels/pair_marks.h"
 #include "families/registry.h"

@@ -2,8 +2,8 @@
  * fused_dot, the same with products of bf16 pairs: cl/kernels/fused_dot.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
+#include "families/bf16/bf16_pairs.h"
 #include "families/family.h"
-#include "families/kernels/bf16_pairs.h"
 #include "families/kernels/block_bits.h"
 #include "families/kernels/pair_marks.h"
 #include "families/registry.h"

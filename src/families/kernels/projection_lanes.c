@@ -1,7 +1,7 @@
 /* Projections on CPUs: SIMD lanes are columns. How it computes: cl/kernels/projection_lanes.cl. And
  * projection_dot, the same with products of bf16 pairs: cl/kernels/projection_dot.cl. */
 #include "device/capacity.h"
-#include "families/kernels/bf16_pairs.h"
+#include "families/bf16/bf16_pairs.h"
 #include "families/kernels/projection_sizes.h"
 #include "families/registry.h"
 #include "problem/problem.h"

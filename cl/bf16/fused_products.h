@@ -1,5 +1,5 @@
 /* The two products of fused_amx between a block of queries and a tile of keys and values, by tiles of a
- * matrix unit (amx/tiles.h). Columns of the products are queries, so that the softmax between them goes over
+ * matrix unit (bf16/tiles.h). Columns of the products are queries, so that the softmax between them goes over
  * vectors of queries as in fused_lanes: Q K^T has keys as rows, and its tiles are stored as scores; O has
  * columns of v as rows, and is kept in memory between tiles of keys.
  *

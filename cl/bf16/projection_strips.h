@@ -1,7 +1,7 @@
-/* Strips of x for tiles (amx/tiles.h): REGISTER_ROWS rows of STRIP_ROW words, pairs of neighbours of the
+/* Strips of x for tiles (bf16/tiles.h): REGISTER_ROWS rows of STRIP_ROW words, pairs of neighbours of the
  * depth. What a tile holds beyond the last row or the depth is 0.
  *
- * Before including this: cpu/projection_pairs.h, REGISTER_ROWS, STRIP_ROW. */
+ * Before including this: bf16/projection_pairs.h, REGISTER_ROWS, STRIP_ROW. */
 #ifndef CLATTN_PROJECTION_STRIPS_H
 #define CLATTN_PROJECTION_STRIPS_H
 

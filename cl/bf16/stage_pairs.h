@@ -1,7 +1,8 @@
-/* Rows of keys as a in products of tiles (amx/tiles.h). Needs DIM_QK. */
+/* Rows of keys as a in products of tiles (bf16/pair_tiles.h). Needs DIM_QK. */
 #ifndef CLATTN_STAGE_PAIRS_H
 #define CLATTN_STAGE_PAIRS_H
 #include "cpu/operands.h"
+#include "bf16/pair_tiles.h"
 
 #define KEY_OPERANDS ROUNDED_TO_TILES(OPERANDS(DIM_QK)) /* from a staged key to the next */
 

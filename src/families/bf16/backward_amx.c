@@ -1,8 +1,8 @@
 /* Gradients for CPUs by tiles of AMX. How they are computed: cl/kernels/backward_amx.cl. */
 #include "base/sizes.h"
-#include "families/amx/amx.h"
+#include "families/bf16/amx.h"
+#include "families/bf16/bf16_pairs.h"
 #include "families/kernels/backward_lanes.h"
-#include "families/kernels/bf16_pairs.h"
 #include "families/kernels/block_bits.h"
 #include "families/kernels/pair_marks.h"
 #include "families/registry.h"

@@ -1,9 +1,9 @@
 /* The fused forward for CPUs by tiles of AMX. How it computes: cl/kernels/fused_amx.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
-#include "families/amx/amx.h"
+#include "families/bf16/amx.h"
+#include "families/bf16/bf16_pairs.h"
 #include "families/family.h"
-#include "families/kernels/bf16_pairs.h"
 #include "families/kernels/block_bits.h"
 #include "families/kernels/pair_marks.h"
 #include "families/registry.h"

@@ -1,4 +1,4 @@
-/* What families with products of bf16 pairs (cl/cpu/pairs.h) have in common. */
+/* What families with products of bf16 pairs (cl/bf16/pairs.h) have in common. */
 #ifndef CA_BF16_PAIRS_H
 #define CA_BF16_PAIRS_H
 

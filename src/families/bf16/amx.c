@@ -1,4 +1,4 @@
-#include "families/amx/amx.h"
+#include "families/bf16/amx.h"
 #include "device/capacity.h"
 #include "device/processor.h"
 #include "families/family.h"

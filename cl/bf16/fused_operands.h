@@ -1,11 +1,11 @@
-/* A tile of keys and values as operands of products of tiles (amx/tiles.h): keys as they are, a row of pairs
+/* A tile of keys and values as operands of products of tiles (bf16/tiles.h): keys as they are, a row of pairs
  * of neighbours of the dim each; values transposed, for each column of v a row of pairs of neighbouring
  * keys. What rounds rows, columns and keys up to whole tiles is 0.
  *
  * Included by cpu/fused_operands.h. */
 #ifndef CLATTN_AMX_FUSED_OPERANDS_H
 #define CLATTN_AMX_FUSED_OPERANDS_H
-#include "amx/stage_pairs.h"
+#include "bf16/stage_pairs.h"
 
 /* Values of keys j + n0 .. of count keys, at most KEYS_TOGETHER, transposed. */
 NOINLINE void stage_values(SHAPE_PARAMS, const long b, const long j, const int n0, const int count,

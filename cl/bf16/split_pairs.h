@@ -1,13 +1,16 @@
-/* The two products of split_amx between a block of rows and a tile of keys and values, by tiles of a matrix
- * unit (amx/tiles.h). Q K^T has keys as rows and the block's rows as columns, so that keys are multiplied as
+/* The two products of split_amx and split_dot between a block of rows and a tile of keys and values, by tiles of
+ * pairs (bf16/pair_tiles.h). Q K^T has keys as rows and the block's rows as columns, so that keys are multiplied as
  * they are staged, and is transposed; P V has the block's rows as rows, and values are multiplied as pairs of
  * neighbouring keys.
  *
  * Needs BLOCK_M, a multiple of 16, BLOCK_N, a multiple of 32, and PREFETCH_TILES. */
-#ifndef CLATTN_AMX_SPLIT_PRODUCTS_H
-#define CLATTN_AMX_SPLIT_PRODUCTS_H
-#include "amx/stage_pairs.h"
+#ifndef CLATTN_SPLIT_PAIRS_H
+#define CLATTN_SPLIT_PAIRS_H
+#include "bf16/stage_pairs.h"
 #include "score/key_lanes.h"
+#if !OPERAND_TILES
+#include "bf16/dot_tiles.h"
+#endif
 
 #define WHOLE_STEPS(n) (((n) + STEP_KEYS - 1) / STEP_KEYS * STEP_KEYS)
 #define PACKED_Q_VECTORS (KEY_OPERANDS * TILES(BLOCK_M))

@@ -1,7 +1,7 @@
 /* Projections on CPUs by tiles of AMX. How it computes: cl/kernels/projection_amx.cl. */
 #include "device/capacity.h"
-#include "families/amx/amx.h"
-#include "families/kernels/bf16_pairs.h"
+#include "families/bf16/amx.h"
+#include "families/bf16/bf16_pairs.h"
 #include "families/kernels/projection_sizes.h"
 #include "families/registry.h"
 #include "problem/problem.h"

@@ -1,4 +1,4 @@
-/* What families with products by tiles of AMX (cl/amx/tiles.h) have in common. */
+/* What families with products by tiles of AMX (cl/bf16/tiles.h) have in common. */
 #ifndef CA_AMX_H
 #define CA_AMX_H
 

@@ -1,10 +1,11 @@
-/* The forward for few queries and many keys by tiles of AMX: the keys of a kv head are split over groups. How
- * it computes: cl/kernels/split_amx.cl. */
+/* The forward for few queries and many keys by pairs of bf16: the keys of a kv head are split over groups.
+ * split_amx multiplies them by tiles of AMX, split_dot by the instruction for pairs. How they compute:
+ * cl/kernels/split_amx.cl, cl/kernels/split_dot.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
-#include "families/amx/amx.h"
+#include "families/bf16/amx.h"
+#include "families/bf16/bf16_pairs.h"
 #include "families/family.h"
-#include "families/kernels/bf16_pairs.h"
 #include "families/kernels/block_bits.h"
 #include "families/kernels/split.h"
 #include "families/registry.h"
@@ -13,12 +14,12 @@ enum { WIDTH = 16 };
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
-#define TUNABLES_DEF "families/tunables/split_amx.def"
+#define TUNABLES_DEF "families/tunables/split_pairs.def"
 #include "families/tunables/expand.h"
 
-extern const char ca_source_split_amx[];
+extern const char ca_source_split_amx[], ca_source_split_dot[];
 
-/* Follows the arrays in cl/kernels/split_lanes.cl and cl/amx/split_products.h. */
+/* Follows the arrays in cl/kernels/split_lanes.cl and cl/bf16/split_pairs.h. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t rows = values[BLOCK_M_INDEX], keys = values[BLOCK_N_INDEX];
@@ -83,12 +84,27 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[BLOCK_N_INDEX] = 32;
 }
 
-/* Up to 8 rows leave half of a tile idle, and split_lanes reads keys faster: measured with 4 and 16. */
+/* Up to 8 rows leave half of a tile idle, and split_lanes reads keys faster: measured of AMX with 4 and 16. */
+static int preference_where_fast(const clattn_problem *p)
+{
+    if (!ca_is_for_split(p))
+        return 31;
+    return ca_split_rows_per_kv_head(p) > 8 ? 93 : 91;
+}
+
+#define STAGES                                                                                     \
+    {                                                                                              \
+        CA_MARK_BLOCKS, {"split", CA_SPLIT_ARGUMENTS, split_ndrange},                              \
+        {                                                                                          \
+            "combine", CA_COMBINE_ARGUMENTS, ca_combine_lanes_ndrange                              \
+        }                                                                                          \
+    }
+
+/* ---- split_amx ------------------------------------------------------------------------------- */
+
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
-    return ca_amx_preference(dev, !ca_is_for_split(p)                ? 31
-                                  : ca_split_rows_per_kv_head(p) > 8 ? 93
-                                                                     : 91);
+    return ca_amx_preference(dev, preference_where_fast(p));
 }
 
 const struct ca_family ca_split_amx = {
@@ -97,9 +113,7 @@ const struct ca_family ca_split_amx = {
     .source = ca_source_split_amx,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {CA_MARK_BLOCKS,
-               {"split", CA_SPLIT_ARGUMENTS, split_ndrange},
-               {"combine", CA_COMBINE_ARGUMENTS, ca_combine_lanes_ndrange}},
+    .stages = STAGES,
     .num_stages = 3,
     .unsupported = unsupported,
     .adapt = adapt,
@@ -109,4 +123,28 @@ const struct ca_family ca_split_amx = {
     .options = ca_amx_options,
     .refused_by_system = ca_amx_refused_by_system,
     .preference = preference,
+};
+
+/* ---- split_dot ------------------------------------------------------------------------------- */
+
+static int preference_of_pairs(const clattn_problem *p, const clattn_device_info *dev)
+{
+    return ca_bf16_pairs_preference(dev, preference_where_fast(p));
+}
+
+const struct ca_family ca_split_dot = {
+    .name = "split_dot",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_split_dot,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = STAGES,
+    .num_stages = 3,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .options = ca_bf16_pairs_options,
+    .preference = preference_of_pairs,
 };

@@ -1,13 +1,5 @@
-/* Products of tiles on a processor's matrix unit (Intel's AMX): c += a b, where
- *
- *   a   16 rows of the one matrix; a row is 16 words, pairs of bf16 values that are neighbours along the
- *       depth, the first in the lower half of the word
- *   b   16 pairs of rows of the other: word n of row k is the pair of rows 2 k and 2 k + 1 in column n. So
- *       a row of b is a vector of pairs (cpu/pairs.h) with columns in SIMD lanes
- *   c   16 rows of 16 floats
- *
- * Each lies in memory with any number of bytes from row to row. What is multiplied must be defined
- * throughout: neither a zero in a nor one in b keeps a NaN in the other out of c.
+/* Products of tiles on a processor's matrix unit (Intel's AMX): c += a b, with tiles
+ * as bf16/pair_tiles.h says.
  *
  *   CONFIGURE_TILES(), RELEASE_TILES()   before the first product of a work-item, and after its last
  *   multiply_tiles()                     a product of up to 2 x 2 tiles
@@ -28,19 +20,13 @@
  * Before including this: EMULATE, SIMD_WIDTH, which is 16. */
 #ifndef CLATTN_TILES_H
 #define CLATTN_TILES_H
-#include "cpu/pairs.h"
+#include "bf16/pair_tiles.h"
+#include "bf16/pairs.h"
 #include "cpu/simd_storage.h"
 
 #if SIMD_WIDTH != 16
 #error "a row of a tile is a vector of 16"
 #endif
-#define TILE 16 /* rows, and words of a row */
-#define TILES(n) (((n) + TILE - 1) / TILE)
-#define ROUNDED_TO_TILES(n) (TILES(n) * TILE)
-#define PAIRS_OF(n) (((n) + 1) / 2)
-/* Keys that a register tile of Q K^T has as rows, and a tile of P V as its depth. */
-#define STEP_KEYS (2 * TILE)
-#define ROW_BYTES_OF(words) ((long)(words) * (long)sizeof(uint))
 
 #if EMULATE
 /* Registers 0 to 3 hold tiles of c, row by row, 4 and 5 of a, 6 and 7 of b. */

@@ -1,5 +1,5 @@
 /* The products of backward_amx between a tile of queries and a block of keys, by tiles of a matrix unit
- * (amx/tiles.h); each has one of the operands as pairs along the depth, and the other in vectors of pairs:
+ * (bf16/tiles.h); each has one of the operands as pairs along the depth, and the other in vectors of pairs:
  *
  *   Q K^T, dO V^T   pairs of the dim; queries by keys
  *   dV, dK          pairs of queries: dO and Q transposed, P and dS; columns by keys

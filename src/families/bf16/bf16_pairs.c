@@ -1,4 +1,4 @@
-#include "families/kernels/bf16_pairs.h"
+#include "families/bf16/bf16_pairs.h"
 #include "device/capacity.h"
 #include "families/family.h"
 

@@ -1,0 +1,67 @@
+/* Products of tiles of pairs (bf16/pair_tiles.h) by the instruction for pairs (bf16/pairs.h): each word of a is
+ * broadcast and multiplied with a few vectors of b, whose sums stay in registers over the whole depth. */
+#ifndef CLATTN_DOT_TILES_H
+#define CLATTN_DOT_TILES_H
+#include "cpu/operands.h"
+#include "bf16/pair_tiles.h"
+
+#if SIMD_WIDTH != 16
+#error "a row of a tile is a vector of 16"
+#endif
+
+/* c = (zero ? 0 : c) + a b for so many rows and vectors of columns, whose sums registers have room for beside the
+ * vectors of b and a word of a, and which hide what a sum waits for; over `depth` words. The rows of a are so many
+ * words apart, those of b and c so many vectors. The sizes are constants when loops are unrolled, since else sums
+ * would lie in memory. */
+#define DEFINE_REGISTER_TILE(rows, vectors)                                                        \
+    INLINE void multiply_##rows##_rows(const bool zero, const int depth, const uint *a,            \
+                                       const long a_row, const lanes *b, const long b_row,         \
+                                       lanes *c, const long c_row)                                 \
+    {                                                                                              \
+        lanes sum[rows][vectors];                                                                  \
+                                                                                                   \
+        UNROLL                                                                                     \
+        for (int n = 0; n < rows * vectors; n++)                                                   \
+            sum[n / vectors][n % vectors] =                                                        \
+                zero ? (lanes)(0.0f) : c[n / vectors * c_row + n % vectors];                       \
+        for (int k = 0; k < depth; k++) {                                                          \
+            UNROLL                                                                                 \
+            for (int r = 0; r < rows; r++) {                                                       \
+                const spread x = SPREAD(a + r * a_row + k);                                        \
+                UNROLL                                                                             \
+                for (int v = 0; v < vectors; v++)                                                  \
+                    sum[r][v] = MULTIPLY(x, b[k * b_row + v], sum[r][v]);                          \
+            }                                                                                      \
+        }                                                                                          \
+        UNROLL                                                                                     \
+        for (int n = 0; n < rows * vectors; n++)                                                   \
+            c[n / vectors * c_row + n % vectors] = sum[n / vectors][n % vectors];                  \
+    }
+DEFINE_REGISTER_TILE(4, 4)
+DEFINE_REGISTER_TILE(8, 2)
+DEFINE_REGISTER_TILE(16, 1)
+
+/* The same for `rows` tiles of rows and `columns` vectors of columns (constants), over `steps` tiles of the depth.
+ * Rows are so many bytes apart. */
+INLINE void multiply_all_tiles(const int rows, const int columns, const bool zero, const int steps,
+                               const uint *a, const long a_row, const lanes *b, const long b_row,
+                               lanes *c, const long c_row)
+{
+    const long a_words = a_row / (long)sizeof(uint), b_lanes = b_row / (long)sizeof(lanes);
+    const long c_lanes = c_row / (long)sizeof(lanes);
+    int v = 0;
+
+#define MULTIPLY_COLUMNS(most, vectors)                                                            \
+    for (; v + vectors <= columns; v += vectors) {                                                 \
+        NO_UNROLL                                                                                  \
+        for (int r = 0; r < rows * TILE; r += most)                                                \
+            multiply_##most##_rows(zero, steps * TILE, a + r * a_words, a_words, b + v, b_lanes,   \
+                                   c + r * c_lanes + v, c_lanes);                                  \
+    }
+    MULTIPLY_COLUMNS(4, 4)
+    MULTIPLY_COLUMNS(8, 2)
+    MULTIPLY_COLUMNS(16, 1)
+#undef MULTIPLY_COLUMNS
+}
+
+#endif

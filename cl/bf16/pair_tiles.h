@@ -1,0 +1,23 @@
+/* Tiles of pairs of bf16 values, and products of them: c += a b, where
+ *
+ *   a   16 rows of the one matrix; a row is 16 words, pairs of bf16 values that are neighbours along the
+ *       depth, the first in the lower half of the word
+ *   b   16 pairs of rows of the other: word n of row k is the pair of rows 2 k and 2 k + 1 in column n. So
+ *       a row of b is a vector of pairs (bf16/pairs.h) with columns in SIMD lanes
+ *   c   16 rows of 16 floats
+ *
+ * Each lies in memory with any number of bytes from row to row. What is multiplied must be defined
+ * throughout: neither a zero in a nor one in b keeps a NaN in the other out of c.
+ *
+ * multiply_all_tiles() is in bf16/tiles.h, by a matrix unit, and in bf16/dot_tiles.h, by the instruction for pairs. */
+#ifndef CLATTN_PAIR_TILES_H
+#define CLATTN_PAIR_TILES_H
+#define TILE 16 /* rows, and words of a row */
+#define TILES(n) (((n) + TILE - 1) / TILE)
+#define ROUNDED_TO_TILES(n) (TILES(n) * TILE)
+#define PAIRS_OF(n) (((n) + 1) / 2)
+/* Keys that a register tile of Q K^T has as rows, and a tile of P V as its depth. */
+#define STEP_KEYS (2 * TILE)
+#define ROW_BYTES_OF(words) ((long)(words) * (long)sizeof(uint))
+
+#endif
