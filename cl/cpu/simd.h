@@ -14,15 +14,6 @@
 #define NO_UNROLL _Pragma("unroll 1") /* where speed is not worth compiling more copies */
 #define UNROLL_BY_8 _Pragma("unroll 8") /* where a loop unrolled in full is no faster */
 
-/* Functions that are inlined pass vectors by value, wider ones than the processor's registers too where a
- * tuner tries them or AMX is emulated: clang 21 warns of each that this changes the ABI, and PoCL tells
- * its caller's users how many warnings there were. */
-#ifdef __has_warning
-#if __has_warning("-Wpsabi")
-#pragma clang diagnostic ignored "-Wpsabi"
-#endif
-#endif
-
 /* Whether clang has this intrinsic of the processor that it compiles for. */
 #if defined(__has_builtin) && !defined(__SPIR__)
 #define HAS_INTRINSIC(name) __has_builtin(name)

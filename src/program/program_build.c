@@ -86,6 +86,14 @@ static void judge_build(clattn_context *ctx, cl_program program, struct ca_progr
 
 /* ---- building -------------------------------------------------------------------------------- */
 
+/* clang 21 warns of each function that takes vectors wider than the processor's registers, as kernels that are forced or
+ * that a tuner tries may, and PoCL prints to standard error how many warnings there were. (It does not heed a pragma.)
+ * Of its older versions tests see that there are none. */
+static const char *without_warnings(const clattn_device_info *dev)
+{
+    return strtol(dev->driver_version, NULL, 10) >= 7 ? "-w " : "";
+}
+
 /* With the declarations of cl/common/builtins.h in place of the compiler's own header, of which PoCL reads
  * 18 000 lines for each program. The functions called are the same, so that the code and what is kept
  * of it do not depend on it. True if the compiler did not take them and says why, which may be the
@@ -95,7 +103,8 @@ static int build_with_own_builtins(clattn_context *ctx, cl_program cl,
 {
     char options[CA_OPTIONS_TEXT + 64];
 
-    snprintf(options, sizeof options, "-D_OPENCL_H_ -DCLATTN_DECLARES_BUILTINS %s", made->options);
+    snprintf(options, sizeof options, "%s-D_OPENCL_H_ -DCLATTN_DECLARES_BUILTINS %s",
+             without_warnings(&ctx->device), made->options);
     *err = clBuildProgram(cl, 1, &ctx->device.device, options, NULL, NULL);
     if (*err != CL_BUILD_PROGRAM_FAILURE)
         return 0;
