@@ -94,6 +94,15 @@ INLINE void start_rows(struct row_state *state)
         state->o[n] = 0.0f;
 }
 
+/* In what is kept of where keys lie: how far it is from a kv head to the next, and the first of those that take turns. */
+#if KV_HEADS > 1
+#define START_WITH_FIRST_HEAD(keys)                                                                \
+    ((keys).k_head = K_PLACE(k, a.k_stride[1]) - k,                                                \
+     (keys).v_head = V_PLACE(v, a.v_stride[1]) - v, (keys).head = 0)
+#else
+#define START_WITH_FIRST_HEAD(keys) ((void)0)
+#endif
+
 /* Partial results of the index'th block of rows of KV_HEADS kv heads, from that of `block` on, and of the part'th
  * range of the keys that it sees: of each tile the heads have their turns, in the order in which keys lie in
  * memory where rows of all heads follow each other. */
@@ -132,11 +141,7 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
     struct row_list lists[ROW_LISTS ? 2 : 1];
     struct paged_keys all = {K_PLACE(k, at.k + block.kv_head * a.k_stride[1]),
                              V_PLACE(v, at.v + block.kv_head * a.v_stride[1]), block.b, begin, end};
-#if KV_HEADS > 1
-    all.k_head = K_PLACE(k, a.k_stride[1]) - k;
-    all.v_head = V_PLACE(v, a.v_stride[1]) - v;
-    all.head = 0;
-#endif
+    START_WITH_FIRST_HEAD(all);
     struct key_range keys =
         tile_of_pages(a, at, all, j, (float *)v_scales, lists PAGES_ARG);
 #else
@@ -147,11 +152,7 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
                        j * a.v_stride[2]),
         K_PLACE(k, a.k_stride[2]) - k, V_PLACE(v, a.v_stride[2]) - v, end - j,
         (float *)v_scales};
-#if KV_HEADS > 1
-    keys.k_head = K_PLACE(k, a.k_stride[1]) - k;
-    keys.v_head = V_PLACE(v, a.v_stride[1]) - v;
-    keys.head = 0;
-#endif
+    START_WITH_FIRST_HEAD(keys);
 #endif
     if (KEEPS_K && keys.left > 0)
         stage_keys(a, keys, TILE_KEYS(keys), staged);
