@@ -89,18 +89,14 @@ static void judge_build(clattn_context *ctx, cl_program program, struct ca_progr
 /* Whether the kernel's functions take vectors wider than the processor's registers, as those that are forced or that a
  * tuner tries may, and emulated ones of tiles do: of each clang warns, and PoCL prints to standard error how many warnings
  * there were (7.1 does not heed a pragma). Of all others tests see that there are none. */
-static int has_wide_vectors(cl_device_id device, const char *options)
+static int has_wide_vectors(const clattn_device_info *dev, const char *options)
 {
     static const char width[] = "-DSIMD_WIDTH=";
     const char *at = strstr(options, width);
-    const size_t needed = at                               ? strtoul(at + strlen(width), NULL, 10)
-                          : strstr(options, "-DEMULATE=1") ? 16
-                                                           : 0;
-    cl_uint has = 0; /* the device itself, whatever a profile makes of it */
 
-    return clGetDeviceInfo(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof has, &has, NULL) ==
-               CL_SUCCESS &&
-           needed > has;
+    if (at)
+        return strtoul(at + strlen(width), NULL, 10) > dev->vector_width_float;
+    return strstr(options, "-DEMULATE=1") && dev->vector_width_float < 16;
 }
 
 /* With the declarations of cl/common/builtins.h in place of the compiler's own header, of which PoCL reads
@@ -113,7 +109,7 @@ static int build_with_own_builtins(clattn_context *ctx, cl_program cl,
     char options[CA_OPTIONS_TEXT + 64];
 
     snprintf(options, sizeof options, "%s-D_OPENCL_H_ -DCLATTN_DECLARES_BUILTINS %s",
-             has_wide_vectors(ctx->device.device, made->options) ? "-w " : "", made->options);
+             has_wide_vectors(&ctx->device, made->options) ? "-w " : "", made->options);
     *err = clBuildProgram(cl, 1, &ctx->device.device, options, NULL, NULL);
     if (*err != CL_BUILD_PROGRAM_FAILURE)
         return 0;
