@@ -49,21 +49,22 @@ typedef float factors;
 #define UPPER_HALVES(a, b) EVENS(b, a)
 #endif
 
-/* Both halves of x * m. mul_hi of vectors is slow on CPUs: here words that are lower or upper
+/* Both halves of *x * m; by pointers, since clang warns of vectors by value that the processor has no registers
+ * for. mul_hi of vectors is slow on CPUs: here words that are lower or upper
  * halves of 64 bits are multiplied apart. Their products are taken apart by shuffles: where `and`
  * and shifts do that, LLVM finds a slower multiplication to suffice. */
-__attribute__((always_inline)) static inline words multiply_wide(const words x, const uint m,
-                                                                 words *high)
+__attribute__((always_inline)) static inline void multiply_wide(const words *x, const uint m,
+                                                                words *low, words *high)
 {
 #if RANDOM_LANES == 1
-    *high = mul_hi(x, m);
-    return x * m;
+    *high = mul_hi(*x, m);
+    *low = *x * m;
 #else
-    const words of_lower = AS_WORDS((AS_PRODUCTS(x) & 0xffffffffUL) * (ulong)m);
-    const words of_upper = AS_WORDS((AS_PRODUCTS(x) >> 32) * (ulong)m);
+    const words of_lower = AS_WORDS((AS_PRODUCTS(*x) & 0xffffffffUL) * (ulong)m);
+    const words of_upper = AS_WORDS((AS_PRODUCTS(*x) >> 32) * (ulong)m);
 
     *high = UPPER_HALVES(of_lower, of_upper);
-    return LOWER_HALVES(of_lower, of_upper);
+    *low = LOWER_HALVES(of_lower, of_upper);
 #endif
 }
 
@@ -77,9 +78,9 @@ __attribute__((always_inline)) static inline void philox_rounds(const int first,
 
 #pragma unroll
     for (int round = first; round < 10; round++) {
-        words high_0, high_2;
-        const words low_0 = multiply_wide(x0, 0xd2511f53u, &high_0);
-        const words low_2 = multiply_wide(x2, 0xcd9e8d57u, &high_2);
+        words low_0, low_2, high_0, high_2;
+        multiply_wide(&x0, 0xd2511f53u, &low_0, &high_0);
+        multiply_wide(&x2, 0xcd9e8d57u, &low_2, &high_2);
         x0 = high_2 ^ x1 ^ key_0;
         x2 = high_0 ^ x3 ^ key_1;
         x1 = low_2;
@@ -107,14 +108,14 @@ __attribute__((always_inline)) static inline void philox_of_row(const uint x0, c
 {
     const uint m0 = 0xd2511f53u, m2 = 0xcd9e8d57u, step_0 = 0x9e3779b9u, step_1 = 0xbb67ae85u;
     const uint key_0 = (uint)seed, key_1 = (uint)(seed >> 32);
-    words high_a, high_b;
+    words low_a, low_b, high_a, high_b;
 
     const words a = x1 ^ (mul_hi(x2, m2) ^ key_0); /* after a round: a, b, c, d */
     const uint b = x2 * m2, c = mul_hi(x0, m0) ^ x3 ^ key_1, d = x0 * m0;
-    const words low_a = multiply_wide(a, m0, &high_a); /* after two: e, f, g, low_a */
+    multiply_wide(&a, m0, &low_a, &high_a); /* after two: e, f, g, low_a */
     const uint e = mul_hi(c, m2) ^ b ^ (key_0 + step_0), f = c * m2;
     const words g = high_a ^ (d ^ (key_1 + step_1));
-    const words low_b = multiply_wide(g, m2, &high_b);
+    multiply_wide(&g, m2, &low_b, &high_b);
 
     counter[0] = high_b ^ (f ^ (key_0 + 2 * step_0));
     counter[1] = low_b;

@@ -17,12 +17,10 @@ void dropout_mask(const ulong seed, const uint stream, const uint drop_below, co
     const long j = get_global_id(0) * KEYS, i = get_global_id(1), bh = get_global_id(2);
     const words lane = (words)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     words counter[4] = {(uint)(j / 4) + lane, (words)(uint)i, (words)(uint)bh, (words)stream};
-    uint word[4][RANDOM_LANES];
+    const uint *word = (const uint *)counter;
 
     philox(counter, seed);
-    for (int n = 0; n < 4; n++)
-        vstore16(counter[n], 0, word[n]);
     mask += first + (bh * get_global_size(1) + i) * seq_kv + j;
     for (int n = 0; n < (int)min(seq_kv - j, (long)KEYS); n++)
-        mask[n] = word[n % 4][n / 4] >= drop_below;
+        mask[n] = word[n % 4 * RANDOM_LANES + n / 4] >= drop_below;
 }

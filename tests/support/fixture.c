@@ -43,6 +43,7 @@ static void open(struct fixture *f, const int skip_self_checks, const char *cach
     cl_int err;
 
     memset(f, 0, sizeof *f);
+    f->narrowed = profile != NULL;
     const clattn_status status = clattn_context_create_default(NULL, &options, &f->context);
     cr_assert(status == CLATTN_SUCCESS, "no context: %s, %s", clattn_status_string(status),
               f->log.last);
@@ -131,6 +132,7 @@ static int declares_builtins(const clattn_context *context)
 {
     return ca_facts_of_pocl(&context->device) &&
            (strstr(context->device.platform_version, "PoCL 3.1") ||
+            strstr(context->device.platform_version, "PoCL 5.0") ||
             strstr(context->device.platform_version, "PoCL 6.0") ||
             strstr(context->device.platform_version, "PoCL 7.1"));
 }
@@ -138,15 +140,15 @@ static int declares_builtins(const clattn_context *context)
 /* PoCL says "1 warning generated." to its caller's users as well. */
 static void expect_no_warnings(const clattn_context *context)
 {
-    char words[512];
+    static char words[1 << 20];
 
     for (const struct ca_program *made = context->programs; made; made = made->next) {
         if (made->state != CA_MADE || !made->cl)
             continue;
-        words[0] = '\0'; /* stays so where they do not fit */
-        clGetProgramBuildInfo(made->cl, context->device.device, CL_PROGRAM_BUILD_LOG, sizeof words,
-                              words, NULL);
-        cr_expect(words[0] == '\0', "%s: %s, built with '%s'", made->family->name, words,
+        const cl_int err = clGetProgramBuildInfo(made->cl, context->device.device,
+                                                 CL_PROGRAM_BUILD_LOG, sizeof words, words, NULL);
+        cr_expect(err == CL_SUCCESS && words[0] == '\0', "%s: %.400s, built with '%s'",
+                  made->family->name, err == CL_SUCCESS ? words : "its log does not fit",
                   made->options);
     }
 }
@@ -157,7 +159,7 @@ void fixture_close(struct fixture *f)
 
     cr_assert(clFinish(f->queue) == CL_SUCCESS);
     clReleaseCommandQueue(f->queue);
-    if (f->context && declares_builtins(f->context))
+    if (f->context && declares_builtins(f->context) && !f->narrowed)
         expect_no_warnings(f->context);
     if (f->context && declares_builtins(f->context))
         cr_assert(atomic_load(&f->context->builtins_refused) == 0,
