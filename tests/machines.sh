@@ -1,8 +1,8 @@
 #!/bin/sh
 # sh tests/machines.sh [PART...]: clattn on machines that it was not built on. Makes fresh roots of
-# Debian by debootstrap, copies a clone of HEAD into each and does there what a newcomer would, then
+# Debian and Ubuntu by debootstrap, copies a clone of HEAD into each and does there what a newcomer would, then
 # prints a table. All parts by default:
-#   debian12 debian13 testing
+#   debian12 debian13 testing ubuntu24 ubuntu26
 #                       sh bench/quickstart.sh, then sh tests/run.sh; testing is Debian's next release
 #   rusticl             Debian 13: conformance files on Mesa's llvmpipe
 #   basic               Debian 13: conformance files on PoCL's device "basic"
@@ -21,6 +21,7 @@
 #                     one that is deleted is made anew
 #   PIP_CERT          certificates that pip needs, where a proxy has its own
 #   CLATTN_MIRROR     where Debian is fetched from, by default http://deb.debian.org/debian
+#   CLATTN_UBUNTU_MIRROR  likewise Ubuntu, by default http://archive.ubuntu.com/ubuntu
 #   CLATTN_FILES      which conformance files, by default *
 #   CLATTN_FILTER     which of clattn_tests on Intel's runtime, by default */*
 # CMAKE_C_COMPILER_LAUNCHER=ccache and CCACHE_DIR are passed on, CCACHE_DIR as the same folder.
@@ -28,7 +29,8 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 here=$(pwd)
-mirror=${CLATTN_MIRROR:-http://deb.debian.org/debian}
+debian=${CLATTN_MIRROR:-http://deb.debian.org/debian}
+ubuntu=${CLATTN_UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu}
 launcher=${CMAKE_C_COMPILER_LAUNCHER:-}
 ccache=${CCACHE_DIR:-}
 
@@ -36,7 +38,7 @@ usage() {
     sed -n '2,/^set -u/s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
-parts="debian12 debian13 testing rusticl basic methods packages intel arm64"
+parts="debian12 debian13 testing ubuntu24 ubuntu26 rusticl basic methods packages intel arm64"
 # shellcheck disable=SC2086 # a word each
 [ $# -gt 0 ] || set -- $parts
 for part; do
@@ -91,19 +93,43 @@ inside() {
         exec chroot "$root" "$@"' inside "$inner" "$ccache" "$@"
 }
 
-# root NAME SUITE [ARCHITECTURE]: a root with the packages that every Debian has, and in it
-# /root/clattn as git clone makes it.
+# release ROOT: sets $machine, what the table calls it, and $suite, $mirror and what else debootstrap is told.
+release() {
+    mirror=$debian
+    keys=
+    script=
+    architecture=
+    case $1 in
+    debian12) machine="Debian 12" suite=bookworm ;;
+    debian13) machine="Debian 13" suite=trixie ;;
+    testing) machine="Debian testing" suite=testing ;;
+    arm64) machine="Debian 13, arm64 under qemu-user" suite=trixie architecture=--arch=arm64 ;;
+    ubuntu24) machine="Ubuntu 24.04" suite=noble mirror=$ubuntu ;;
+    ubuntu26) machine="Ubuntu 26.04" suite=resolute mirror=$ubuntu ;;
+    esac
+    if [ "$mirror" = "$ubuntu" ]; then
+        # Debian has neither Ubuntu's keys nor, of releases newer than its own, debootstrap's scripts, which are all the same.
+        [ -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ] || keys=--no-check-gpg
+        [ -e "/usr/share/debootstrap/scripts/$suite" ] || script=jammy
+    fi
+}
+
+# make_root ROOT: by debootstrap, with the sources of packages that an installed Ubuntu has.
+make_root() {
+    mkdir -p "$folder/packages/$suite"
+    debootstrap --variant=minbase $architecture $keys --cache-dir="$folder/packages/$suite" \
+        "$suite" "$folder/$1" "$mirror" $script > "$folder/log/$1-debootstrap" 2>&1 || return 1
+    [ "$mirror" = "$debian" ] || printf "deb $mirror %s main restricted universe multiverse\n" \
+        "$suite" "$suite-updates" "$suite-security" > "$folder/$1/etc/apt/sources.list"
+}
+
+# root ROOT: a root with the packages that every one of its release has, and in it /root/clattn as git clone makes it.
 root() {
     name=$1
-    suite=$2
-    architecture=${3:-}
     if [ ! -e "$folder/$name.made" ]; then
         say "making $name"
         rm -rf "${folder:?}/$name"
-        mkdir -p "$folder/packages"
-        debootstrap --variant=minbase ${architecture:+--arch="$architecture"} \
-            --cache-dir="$folder/packages" "$suite" "$folder/$name" "$mirror" \
-            > "$folder/log/$name-debootstrap" 2>&1 || return 1
+        make_root "$name" || return 1
         touch "$folder/$name.made"
     fi
     cp /etc/resolv.conf "$folder/$name/etc/resolv.conf"
@@ -118,27 +144,28 @@ root() {
     git clone -q "$here" "$folder/$name/root/clattn"
 }
 
-# ready NAME SUITE [ARCHITECTURE]: makes the root once a run; false, with a row, if that fails.
+# ready ROOT: its release(), and the root, made once a run; false, with a row, if that fails.
 ready() {
+    release "$1"
     case " $made " in
     *" $1 "*) return 0 ;;
     esac
-    if root "$@"; then
+    if root "$1"; then
         made="$made $1"
         return 0
     fi
-    row "$1" "" "making the root" "FAILED: $folder/log/$1-debootstrap" ""
+    row "" "making the root" "FAILED: $folder/log/$1-debootstrap" ""
     return 1
 }
 made=
 
-# row MACHINE DRIVER WHAT RESULT MINUTES
+# row DRIVER WHAT RESULT MINUTES: of $machine.
 row() {
-    echo "| $1 | $2 | $3 | $4 | $5 | $commit |" >> "$rows"
-    case $4 in
+    echo "| $machine | $1 | $2 | $3 | $4 | $commit |" >> "$rows"
+    case $3 in
     FAILED*) failures=$((failures + 1)) ;;
     esac
-    say "$1, $3: $4"
+    say "$machine, $2: $3"
 }
 
 # in_clone ROOT COMMAND: of a shell, in the clone.
@@ -146,13 +173,13 @@ in_clone() {
     inside "$1" sh -c "cd /root/clattn && $2"
 }
 
-# do_step MACHINE ROOT DRIVER WHAT COMMAND: a row with what came of a command. The last line that is a
+# do_step ROOT DRIVER WHAT COMMAND: a row with what came of a command. The last line that is a
 # count ("3 passed, 0 failed"), if there is one, is the result; skipped lines become notes.
 do_step() {
-    log=$folder/log/$2-$(echo "$4" | tr -c 'a-zA-Z0-9\n' '-')
-    say "$1: $4 (log: $log)"
+    log=$folder/log/$1-$(echo "$3" | tr -c 'a-zA-Z0-9\n' '-')
+    say "$machine: $3 (log: $log)"
     start=$(date +%s)
-    in_clone "$2" "$5" > "$log" 2>&1
+    in_clone "$1" "$4" > "$log" 2>&1
     status=$?
     minutes=$((($(date +%s) - start + 30) / 60))
     result=$(grep -E '^[0-9]+ (passed|right)' "$log" | tail -n 1)
@@ -160,12 +187,12 @@ do_step() {
         result="passed${result:+: $result}"
     else
         result="FAILED ($status)${result:+: $result}"
-        sed -n "s#^\(FAIL\|DIED\|WRONG\) *#* $1, $4: \1 #p" "$log" | head -n 60 >> "$notes"
+        sed -n "s#^\(FAIL\|DIED\|WRONG\) *#* $machine, $3: \1 #p" "$log" | head -n 60 >> "$notes"
     fi
-    sed -n "s#^skip  #* $1, $4: not tested: #p" "$log" >> "$notes"
-    driver=$3
-    [ "$driver" != pocl ] || driver=$(pocl_version "$2")
-    row "$1" "$driver" "\`$4\`" "$result" "$minutes"
+    sed -n "s#^skip  #* $machine, $3: not tested: #p" "$log" >> "$notes"
+    driver=$2
+    [ "$driver" != pocl ] || driver=$(pocl_version "$1")
+    row "$driver" "\`$3\`" "$result" "$minutes"
 }
 
 # What clattn-bench says of the driver: "PoCL 6.0, LLVM 18.1.8".
@@ -203,41 +230,30 @@ echo "$right right, $wrong wrong, $died died"
 [ "$right" -gt 0 ] && [ "$wrong" -eq 0 ] && [ "$died" -eq 0 ]'
 
 newcomer() {
-    do_step "$1" "$2" pocl "sh bench/quickstart.sh" "sh bench/quickstart.sh"
-    do_step "$1" "$2" pocl "sh tests/run.sh" "sh tests/run.sh"
+    ready "$1" || return
+    do_step "$1" pocl "sh bench/quickstart.sh" "sh bench/quickstart.sh"
+    do_step "$1" pocl "sh tests/run.sh" "sh tests/run.sh"
 }
 
-# The conformance files under a device's environment.
+# conformance ROOT DRIVER WHAT ENVIRONMENT: the conformance files.
 conformance() {
-    do_step "$1" "$2" "$3" "$4" "export FILES='${CLATTN_FILES:-*}' CLATTN_CACHE_DIR= $5
+    do_step "$1" "$2" "$3" "export FILES='${CLATTN_FILES:-*}' CLATTN_CACHE_DIR= $4
 $verify"
 }
 
-part_debian12() {
-    ! ready debian12 bookworm || newcomer "Debian 12" debian12
-}
-
-part_debian13() {
-    ! ready debian13 trixie || newcomer "Debian 13" debian13
-}
-
-part_testing() {
-    ! ready testing testing || newcomer "Debian testing" testing
-}
-
 part_rusticl() {
-    ready debian13 trixie || return
+    ready debian13 || return
     built debian13 && in_clone debian13 "sh tests/packages.sh cpus" > /dev/null 2>&1
     mesa=$(inside debian13 dpkg-query -W -f '${Version}' mesa-opencl-icd 2> /dev/null)
     llvm=$(in_clone debian13 'COLUMNS=1000 RUSTICL_ENABLE=llvmpipe OCL_ICD_VENDORS=/etc/OpenCL/vendors/rusticl.icd build/quickstart/bench/clattn-bench devices' | tr -s ' \n' ' ' |
         sed -n 's/.*(\(LLVM [0-9.]*\).*/\1/p' | head -n 1)
-    conformance "Debian 13" debian13 "rusticl, Mesa ${mesa%%-*}, $llvm" "conformance files, llvmpipe" \
+    conformance debian13 "rusticl, Mesa ${mesa%%-*}, $llvm" "conformance files, llvmpipe" \
         "OCL_ICD_VENDORS=/etc/OpenCL/vendors/rusticl.icd RUSTICL_ENABLE=llvmpipe DEVICE='--device llvmpipe'"
 }
 
 part_basic() {
-    ready debian13 trixie && built debian13 || return
-    conformance "Debian 13" debian13 pocl "conformance files, basic" \
+    ready debian13 && built debian13 || return
+    conformance debian13 pocl "conformance files, basic" \
         "OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd POCL_DEVICES=basic DEVICE='--device 0'"
 }
 
@@ -249,10 +265,10 @@ with_tests() {
         > "$folder/log/$1-clattn_tests-build" 2>&1
 }
 
-# suites MACHINE ROOT DRIVER WHAT FILTER ENVIRONMENT: a row with what came of clattn_tests.
+# suites ROOT DRIVER WHAT FILTER ENVIRONMENT: a row with what came of clattn_tests.
 suites() {
-    do_step "$1" "$2" "$3" "$4" "export $6
-        build/test-gcc/tests/clattn_tests --filter '$5' --tap=/tmp/tap > /tmp/said 2>&1
+    do_step "$1" "$2" "$3" "export $5
+        build/test-gcc/tests/clattn_tests --filter '$4' --tap=/tmp/tap > /tmp/said 2>&1
         status=\$?
         cat /tmp/said
         sed -n 's/^not ok - \([^ ]*\).*/FAIL  \1/p' /tmp/tap
@@ -260,42 +276,43 @@ suites() {
         exit \$status"
 }
 
-# Programs are built anew for each method: PoCL's cache does not know of it.
+# with_methods ROOT METHODS: programs are built anew for each, of which PoCL's cache does not know.
 with_methods() {
-    with_tests "$2" || return
-    for method in $3; do
-        suites "$1" "$2" pocl "sweep, conformance: POCL_WORK_GROUP_METHOD=$method" '@(sweep|conformance)/*' \
+    ready "$1" && with_tests "$1" || return
+    for method in $2; do
+        suites "$1" pocl "sweep, conformance: POCL_WORK_GROUP_METHOD=$method" '@(sweep|conformance)/*' \
             "OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd POCL_WORK_GROUP_METHOD=$method CLATTN_CACHE_DIR= POCL_CACHE_DIR=/tmp/pocl-$method"
     done
 }
 
 part_methods() {
-    ! ready debian12 bookworm || with_methods "Debian 12" debian12 "loopvec workitemloops"
-    ! ready debian13 trixie || with_methods "Debian 13" debian13 "loops cbs"
+    with_methods debian12 "loopvec workitemloops"
+    with_methods debian13 "loops cbs"
 }
 
 packaged() {
-    in_clone "$2" "sh tests/packages.sh build device && apt-get -qqy install lintian cmake pkg-config" \
-        > "$folder/log/$2-packages" 2>&1 || return
-    do_step "$1" "$2" "" "sh tests/install/packages.sh build/packages" \
+    ready "$1" || return
+    in_clone "$1" "sh tests/packages.sh build device && apt-get -qqy install lintian cmake pkg-config" \
+        > "$folder/log/$1-packages" 2>&1 || return
+    do_step "$1" "" "sh tests/install/packages.sh build/packages" \
         "sh tests/install/packages.sh build/packages"
 }
 
 part_packages() {
-    ! ready debian12 bookworm || packaged "Debian 12" debian12
-    ! ready debian13 trixie || packaged "Debian 13" debian13
+    packaged debian12
+    packaged debian13
 }
 
 part_intel() {
-    ready debian13 trixie && with_tests debian13 || return
+    ready debian13 && with_tests debian13 || return
     in_clone debian13 "sh bench/drivers.sh /root/drivers" > "$folder/log/debian13-intel-drivers" 2>&1 || {
-        row "Debian 13" "" "\`clattn_tests, Intel\`" "FAILED: the runtime was not installed: $folder/log/debian13-intel-drivers" ""
+        row "" "\`clattn_tests, Intel\`" "FAILED: the runtime was not installed: $folder/log/debian13-intel-drivers" ""
         return
     }
     version=$(inside debian13 /root/drivers/intel/bin/pip list 2> /dev/null |
         sed -n 's/^intel-opencl-rt *//p')
     in_clone debian13 "mkdir -p /root/drivers/only && cp /root/drivers/vendors/intel.icd /root/drivers/only/"
-    suites "Debian 13" debian13 "Intel's CPU runtime $version" "clattn_tests, Intel" "${CLATTN_FILTER:-*/*}" \
+    suites debian13 "Intel's CPU runtime $version" "clattn_tests, Intel" "${CLATTN_FILTER:-*/*}" \
         "OCL_ICD_VENDORS=/root/drivers/only CLATTN_DEVICE=Intel CLATTN_CACHE_DIR=/root/drivers/cache"
 }
 
@@ -328,29 +345,29 @@ cmake --preset release -B build/quickstart -DCLATTN_WERROR=ON \
     cmake --build build/quickstart --parallel "$(nproc)"'
 
 part_arm64() {
+    release arm64
     if ! emulate; then
-        row "Debian 13, arm64" "" "everything" "not tested: the kernel does not start arm64's programs (qemu-user-static, binfmt_misc)" ""
+        row "" "everything" "not tested: the kernel does not start arm64's programs (qemu-user-static, binfmt_misc)" ""
         return
     fi
-    ready debian13 trixie && ready arm64 trixie arm64 || return
-    machine="Debian 13, arm64 under qemu-user"
+    ready debian13 && ready arm64 || return
     mkdir -p "$folder/debian13/arm64"
     ln -sfn / "$folder/arm64/arm64" # paths that the build writes down hold in both roots
     in_clone arm64 "sh tests/packages.sh build device && sh tests/packages.sh test" \
         > "$folder/log/arm64-packages" 2>&1 &&
         in_clone debian13 "sh tests/packages.sh build && apt-get -qqy install g++-aarch64-linux-gnu" \
             >> "$folder/log/arm64-packages" 2>&1 || {
-        row "$machine" "" "packages" "FAILED: $folder/log/arm64-packages" ""
+        row "" "packages" "FAILED: $folder/log/arm64-packages" ""
         return
     }
-    do_step "$machine" debian13 "" "the build" "$build_for_arm64"
-    do_step "$machine" arm64 "" "tests that need no device" "
+    do_step debian13 "" "the build" "$build_for_arm64"
+    do_step arm64 "" "tests that need no device" "
         export CLATTN_TEST_PATIENCE=60 OCL_ICD_VENDORS=/nowhere
         status=0
         build/quickstart/tests/clattn_tuner_tests || status=1
         build/quickstart/tests/clattn_tests --filter '$no_device' || status=1
         exit \$status"
-    do_step "$machine" arm64 pocl "conformance files" "
+    do_step arm64 pocl "conformance files" "
         export FILES='${CLATTN_FILES:-*}' CLATTN_CACHE_DIR= OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd DEVICE='--device 0'
         $verify_together"
 }
@@ -361,14 +378,17 @@ part() {
     notes=$folder/rows/$1.notes
     : > "$rows"
     : > "$notes"
-    "part_$1"
+    case $1 in
+    debian* | testing | ubuntu*) newcomer "$1" ;;
+    *) "part_$1" ;;
+    esac
 }
 
 table() {
     cat << 'END'
 # clattn on fresh machines
 
-Printed by `sh tests/machines.sh`: roots of Debian that debootstrap has just made, where a newcomer's commands run in a clone,
+Printed by `sh tests/machines.sh`: roots of Debian and Ubuntu that debootstrap has just made, where a newcomer's commands run in a clone,
 and other OpenCL drivers than PoCL's default. Conformance files are those of `tests/data/conformance`, each in a process of its
 own, compared within their tolerance. Minutes are those of one run, with whatever else the machine did.
 

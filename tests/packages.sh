@@ -54,10 +54,10 @@ need_peers() {
 
 # libclc lies in one place, whatever its version; tests/offline.sh takes a compiler that can read it.
 need_gpus() {
-    want "no code is made for GPUs of AMD and NVIDIA" clang-16 clang-19 clang-18 clang-17
-    want "no code is made for gfx942, which needs clang 17" clang-19 clang-18 clang-17
+    want "no code is made for GPUs of AMD and NVIDIA" clang-16 clang-19 clang-18 clang-17 clang-21 clang-20
+    want "no code is made for gfx942, which needs clang 17" clang-19 clang-18 clang-17 clang-21 clang-20
     [ -e /usr/lib/clc/amdgcn--amdhsa.bc ] ||
-        want "no code is made for GPUs of AMD and NVIDIA" libclc-15 libclc-19 libclc-18 libclc-17
+        want "no code is made for GPUs of AMD and NVIDIA" libclc-15 libclc-19 libclc-18 libclc-17 libclc-21 libclc-20
     # The first finds no device where there is no GPU of Intel's.
     command -v ocloc > /dev/null 2>&1 ||
         want "no code is made for Intel's GPUs" intel-opencl-icd intel-ocloc
