@@ -95,28 +95,41 @@ INLINE int mark_of_pairs(const struct attention_shape a, const __global uchar *m
 
     if (!marks)
         return 0;
-    for (long y = i / MARK_M; y * MARK_M < i + queries; y++)
-        for (long x = j / MARK_N; x * MARK_N < j + keys; x++)
-            mark &= marks[marks_of_block(a, b, h, y * MARK_M) + x];
+    for (long y = i / MARK_M; y * MARK_M < i + queries && mark; y++) {
+        const __global uchar *of_block = marks + marks_of_block(a, b, h, y * MARK_M);
+        for (long x = j / MARK_N; x * MARK_N < j + keys && mark; x++)
+            mark &= of_block[x];
+    }
     return mark;
 }
 
 #if HAS_MASK
+/* Whether some of a row's bytes are not 0, and whether some are, each as a number that is not 0. */
+INLINE void look_at_row(const __global uchar *p, const int keys, ulong *some, ulong *gaps)
+{
+    const ulong ones = 0x0101010101010101UL, highest = 0x8080808080808080UL;
+    int n = 0;
+
+    for (; n + 8 <= keys; n += 8) {
+        const ulong bytes = as_ulong(vload8(0, p + n));
+        *some |= bytes;
+        *gaps |= (bytes - ones) & ~bytes & highest; /* not 0 if and only if a byte is 0 */
+    }
+    for (; n < keys; n++) {
+        *some |= p[n];
+        *gaps |= p[n] == 0;
+    }
+}
+
 /* The mark of a tile of the mask; few of a tile's rows are read where some pairs are visible and others not. */
 INLINE int mark_of_mask(const __global uchar *p, const long row, const long step, const int rows,
                         const int keys)
 {
-    int some = 0, gaps = 0;
+    ulong some = 0, gaps = 0;
 
     for (int r = 0; r < rows && !(some && gaps); r++, p += row) {
         if (step == 1) {
-            uchar seen = 0, hidden = 0;
-            for (int n = 0; n < keys; n++) {
-                seen |= p[n];
-                hidden |= p[n] == 0;
-            }
-            some |= seen;
-            gaps |= hidden;
+            look_at_row(p, keys, &some, &gaps);
         } else {
             for (int n = 0; n < keys; n++) {
                 some |= p[n * step];
