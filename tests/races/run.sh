@@ -30,7 +30,7 @@ fi
 # A process for each pair of an item and a family: where a new buffer has the place of a freed one,
 # Oclgrind 21.10 may call values uninitialized that were written (nothing is reported if buffers are
 # never freed).
-step=3 # of three runs with neighbouring seeds each takes a third
+step=6 # of six runs with neighbouring seeds each takes a sixth
 [ "${CLATTN_TEST_ALL:-}" != 1 ] || step=1
 runs=0
 pair=$((${CLATTN_TEST_SEED:-$(($(date +%s) / 86400))} % step))
