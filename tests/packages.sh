@@ -42,6 +42,16 @@ want() {
 "
 }
 
+# want_first SENTENCE PACKAGE...: as want, but where the distribution has the first, others will not do.
+want_first() {
+    installed "$2" || {
+        sentence=$1
+        shift
+        wishes="$wishes$sentence	$*
+"
+    }
+}
+
 need_doc() {
     want "the API reference is not made" doxygen
 }
@@ -52,12 +62,13 @@ need_peers() {
     want "clattn-bench is not compared with oneDNN" libdnnl-dev
 }
 
-# libclc lies in one place, whatever its version; tests/offline.sh takes a compiler that can read it.
+# libclc lies in one place, whatever its version; tests/offline.sh takes a compiler that can read it, which those
+# that are older cannot. PoCL brings one that may be.
 need_gpus() {
-    want "no code is made for GPUs of AMD and NVIDIA" clang-16 clang-19 clang-18 clang-17 clang-21 clang-20
-    want "no code is made for gfx942, which needs clang 17" clang-19 clang-18 clang-17 clang-21 clang-20
+    want "no code is made for GPUs of AMD and NVIDIA" clang-16 clang-19 clang-18 clang-17
+    want_first "no code is made for gfx942, which needs clang 17" clang-19 clang-18 clang-17
     [ -e /usr/lib/clc/amdgcn--amdhsa.bc ] ||
-        want "no code is made for GPUs of AMD and NVIDIA" libclc-15 libclc-19 libclc-18 libclc-17 libclc-21 libclc-20
+        want "no code is made for GPUs of AMD and NVIDIA" libclc-15 libclc-19 libclc-18 libclc-17
     # The first finds no device where there is no GPU of Intel's.
     command -v ocloc > /dev/null 2>&1 ||
         want "no code is made for Intel's GPUs" intel-opencl-icd intel-ocloc
@@ -148,7 +159,7 @@ grant() {
         done
         case " $missing " in
         *" $found "*) ;; # one package for two wishes
-        *) missing="$missing${found:+ $found}" ;;
+        *) [ -z "$found" ] || installed "$found" || missing="$missing $found" ;;
         esac
         [ -n "$found" ] || lacking="$lacking$sentence	$packages
 "
