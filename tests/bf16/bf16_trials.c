@@ -27,9 +27,9 @@ struct criterion_test_params bf16_parts(size_t count)
     size_t number = 0;
 
     for (size_t n = 0; n < count; n++) {
-        if (run_takes(n, 2))
-            parts[number++] = (struct bf16_part){n, 0};
         if (run_takes(n, 3))
+            parts[number++] = (struct bf16_part){n, 0};
+        if (run_takes(n, 5))
             parts[number++] = (struct bf16_part){n, 1};
     }
     return cr_make_param_array(struct bf16_part, parts, number);

@@ -27,7 +27,7 @@ static struct criterion_test_params families_of(const size_t test)
 
     for (size_t n = 0; ca_family_at(n) && count < 16; n++)
         if (ca_family_at(n)->operation <= CLATTN_BACKWARD && ca_family_at(n) != &ca_split_mma &&
-            family_takes_any_dims(ca_family_at(n)->name) && run_takes(n + test, 4))
+            family_takes_any_dims(ca_family_at(n)->name) && run_takes(n + test, 6))
             families[count++] = n;
     return cr_make_param_array(size_t, families, count);
 }

@@ -30,7 +30,7 @@ ParameterizedTestParameters(gradient_check, right) {
     enum { COUNT = sizeof texts / sizeof *texts };
     static struct text taken[COUNT];
     size_t numbers[COUNT];
-    const size_t count = numbers_taken(COUNT, 2, numbers);
+    const size_t count = numbers_taken(COUNT, 4, numbers);
 
     for (size_t n = 0; n < count; n++)
         taken[n] = texts[numbers[n]];

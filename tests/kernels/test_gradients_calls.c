@@ -38,7 +38,7 @@ ParameterizedTestParameters(gradient_calls, same_bits_on_every_run) {
             const char *text = family_text(family, any_dims ? problems[c] : of_dim_64);
             if (!any_dims && c > 0)
                 break;
-            if (!run_takes(n + c, 2)) /* the others in the next run */
+            if (!run_takes(n + c, 3)) /* the others in the next two runs */
                 continue;
             mixes[count].family = n;
             memcpy(mixes[count++].problem, text, strlen(text) + 1);

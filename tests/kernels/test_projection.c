@@ -157,7 +157,7 @@ ParameterizedTest(struct part *part, projection, ends) {
     if (!family_projects_on(ca_family_at(part->family)->name, clattn_context_device(f.context)))
         cr_skip_test("a family for CPUs, on a GPU");
     for (size_t n = 0; n < sizeof ends / sizeof *ends; n++) {
-        if (!run_takes(n + part->family, 3)) /* the others in the next runs */
+        if (!run_takes(n + part->family, 5)) /* the others in the next runs */
             continue;
         const char *family = ca_family_at(part->family)->name;
         struct projection_trial t = {
