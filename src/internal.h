@@ -15,6 +15,7 @@
 #include "multihead/multihead.h" /* a layer's steps are problems to be tuned */
 #include "problem/options.def"   /* which options other libraries are told of */
 #include "problem/tensors.h"     /* the operands of a problem, which are declared once */
+#include "program/build_log.h"   /* why the driver refuses a program of their own */
 #include "program/program.h"     /* seconds of building, part by part */
 #include "search/search.h"       /* recorded spaces are searched without a device */
 #include "search/statistics.h"   /* both programs decide between timings as tuning does */

@@ -3,6 +3,7 @@
 #include "internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SAMPLE_SECONDS 0.03
@@ -133,6 +134,19 @@ static bool fail_cl(struct message *why, const char *call, cl_int err)
     return message_set(why, "measuring peaks: %s failed with %d", call, err);
 }
 
+static bool fail_build(struct message *why, const struct peak_form *form,
+                       const struct target *target, cl_int err)
+{
+    char *log = ca_build_log(form->program, target->info->device);
+    char cause[CA_REASON_BYTES];
+
+    if (!log)
+        return fail_cl(why, "clBuildProgram", err);
+    ca_build_log_cause(log, cause, sizeof cause);
+    free(log);
+    return message_set(why, "measuring peaks: clBuildProgram failed with %d: %s", err, cause);
+}
+
 static bool build(struct peak_form *form, const struct target *target, struct message *why)
 {
     const char *source = bench_source_peaks;
@@ -151,7 +165,7 @@ static bool build(struct peak_form *form, const struct target *target, struct me
              form->depth == PAIR_DEPTH, form->depth == TILE_DEPTH);
     err = clBuildProgram(form->program, 1, &target->info->device, options, NULL, NULL);
     if (err != CL_SUCCESS)
-        return fail_cl(why, "clBuildProgram", err);
+        return fail_build(why, form, target, err);
     form->fma = clCreateKernel(form->program, "peak_fma", &err);
     return err == CL_SUCCESS || fail_cl(why, "clCreateKernel", err);
 }

@@ -5,28 +5,17 @@
 #include "families/candidate.h"
 #include "problem/classes/problem_class.h"
 #include "problem/problem.h"
+#include "program/build_log.h"
 #include "program/program_cache.h"
 #include "program/program_options.h"
 #include "program/ptx.h"
 #include "program/verdict.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- failing --------------------------------------------------------------------------------- */
-
-/* The first line of a log that says something. */
-static void first_words(const char *log, char *text, size_t text_bytes)
-{
-    while (isspace((unsigned char)*log))
-        log++;
-    if (*log)
-        ca_reason(text, text_bytes, "%.*s", (int)strcspn(log, "\r\n"), log);
-    else
-        ca_reason(text, text_bytes, "its compiler says nothing");
-}
 
 /* Remembers why a build failed. True if the context's last one failed for the same reason. */
 static int failed_before(clattn_context *ctx, const char *reason)
@@ -40,24 +29,6 @@ static int failed_before(clattn_context *ctx, const char *reason)
     return same;
 }
 
-/* The compiler's log; NULL if it cannot be read. The caller frees it. */
-static char *build_log(const clattn_context *ctx, cl_program program)
-{
-    cl_device_id device = ctx->device.device;
-    size_t bytes = 0;
-
-    if (clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) != CL_SUCCESS)
-        bytes = 0;
-    char *text = calloc(bytes + 1, 1);
-    if (text && bytes > 0 &&
-        clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, bytes, text, NULL) !=
-            CL_SUCCESS) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}
-
 /* The cause first and once: what it fails for, such as a disk that is full, often fails every family.
  * The rest is for those who ask for details. */
 static void judge_build(clattn_context *ctx, cl_program program, struct ca_program *made)
@@ -65,7 +36,7 @@ static void judge_build(clattn_context *ctx, cl_program program, struct ca_progr
     const char *name = made->family->name;
     char why[CA_REASON_BYTES];
 
-    char *text = build_log(ctx, program);
+    char *text = ca_build_log(program, ctx->device.device);
     if (!text) {
         ca_warn(&ctx->log, "%s does not build on '%s', and its log cannot be read", name,
                 ctx->device.name);
@@ -74,7 +45,7 @@ static void judge_build(clattn_context *ctx, cl_program program, struct ca_progr
     if (ca_verdict_of_build_log(text, &made->verdict))
         ca_reason(why, sizeof why, "%s", made->verdict.reason);
     else
-        first_words(text, why, sizeof why);
+        ca_build_log_cause(text, why, sizeof why);
     if (failed_before(ctx, why))
         ca_warn(&ctx->log, "%s does not build either, for the same reason", name);
     else
@@ -113,7 +84,7 @@ static int build_with_own_builtins(clattn_context *ctx, cl_program cl,
     *err = clBuildProgram(cl, 1, &ctx->device.device, options, NULL, NULL);
     if (*err != CL_BUILD_PROGRAM_FAILURE)
         return 0;
-    char *text = build_log(ctx, cl);
+    char *text = ca_build_log(cl, ctx->device.device);
     const int refused = text && text[0];
     if (refused) {
         atomic_fetch_add(&ctx->builtins_refused, 1);

@@ -2,6 +2,7 @@
  * pass is tried again, by this process and the next. */
 #include "context/context.h"
 #include "families/candidate.h"
+#include "program/build_log.h"
 #include "program/verdict.h"
 #include "store/quarantine.h"
 #include "store/store.h"
@@ -29,6 +30,24 @@ struct said {
     int lasts;
     char reason[100];
 };
+
+Test(verdict, cause_of_a_build_log) {
+    static const char *const said[][2] = {
+        {"", "its compiler says nothing"},
+        {" \n\t\n", "its compiler says nothing"},
+        {"\n  error: no space left\r\nerror: more", "error: no space left"},
+        {"error: unknown target CPU 'generic'\n",
+         "error: unknown target CPU 'generic' (this driver's compiler is older than the processor: "
+         "a newer "
+         "one, or another OpenCL driver, builds)"},
+    };
+    char cause[256];
+
+    for (size_t n = 0; n < sizeof said / sizeof *said; n++) {
+        ca_build_log_cause(said[n][0], cause, sizeof cause);
+        cr_expect(strcmp(cause, said[n][1]) == 0, "'%s': '%s'", said[n][0], cause);
+    }
+}
 
 ParameterizedTestParameters(verdict, build_logs) {
     static struct said logs[] = {
