@@ -25,7 +25,16 @@ fi
 echo
 # Other libraries and first calls are left to the commands below: they take minutes.
 "$build/bench/clattn-bench" run --peers none --no-first-call "$@" \
-    tests/data/minilm/*.safetensors || exit
+    tests/data/minilm/*.safetensors || {
+    status=$?
+    cat >&2 << END
+
+If this OpenCL driver is at fault, another one may do: Intel's, which runs on the processors of
+other makers as well (some 700 MB).
+  sh bench/drivers.sh build/drivers && . build/drivers/env && sh bench/quickstart.sh --device Intel
+END
+    exit $status
+}
 cat >&2 << END
 
 What next?
