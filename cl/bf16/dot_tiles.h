@@ -51,12 +51,12 @@ INLINE void multiply_all_tiles(const int rows, const int columns, const bool zer
     const long c_lanes = c_row / (long)sizeof(lanes);
     int v = 0;
 
-#define MULTIPLY_COLUMNS(most, vectors)                                                            \
+#define MULTIPLY_COLUMNS(tile_rows, vectors)                                                       \
     for (; v + vectors <= columns; v += vectors) {                                                 \
         NO_UNROLL                                                                                  \
-        for (int r = 0; r < rows * TILE; r += most)                                                \
-            multiply_##most##_rows(zero, steps * TILE, a + r * a_words, a_words, b + v, b_lanes,   \
-                                   c + r * c_lanes + v, c_lanes);                                  \
+        for (int r = 0; r < rows * TILE; r += tile_rows)                                           \
+            multiply_##tile_rows##_rows(zero, steps * TILE, a + r * a_words, a_words, b + v,       \
+                                        b_lanes, c + r * c_lanes + v, c_lanes);                    \
     }
     MULTIPLY_COLUMNS(4, 4)
     MULTIPLY_COLUMNS(8, 2)
