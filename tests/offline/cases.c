@@ -19,10 +19,13 @@
 /* Of which fused_mma spills one register on gfx1100 (doc/gpus.md). */
 static const char of_fused_wgmma_alone[] = "fwd bf16 b1 h16 q4096 k4096 d256 causal=tl";
 
+/* Runs, by the seed, that `some` spreads the problems over. */
+enum { RUNS_OF_SOME = 8 };
+
 /* Problems whose programs are compiled with the family's own choice of tunables. */
 static const struct {
     const char
-        *family; /* of which each target gets it, `some` in four runs; of others one target */
+        *family; /* of which each target gets it, `some` over several runs; of others one target */
     const char *text;
 } problems[] = {
     {"fused_tiles", "fwd f32 b1 h16 q2048 k2048 d64"},
@@ -174,7 +177,7 @@ static int is_its_turn(const struct output *out, const struct device *d, size_t 
     return (n + out->seed) % count_targets() == d->index;
 }
 
-/* Whether problem n is compiled for the target by family f: `some` takes a quarter of what each
+/* Whether problem n is compiled for the target by family f: `some` takes a share of what each
  * target gets, and for the target whose turn it is of the families; other seeds take the others. */
 static int is_chosen(const struct output *out, const struct device *d, size_t n, size_t f)
 {
@@ -185,8 +188,8 @@ static int is_chosen(const struct output *out, const struct device *d, size_t n,
     if (out->all)
         return 1;
     if (is_own)
-        return (n + d->index + out->seed) % 4 == 0;
-    return is_its_turn(out, d, n) && (n + f + out->seed / count_targets()) % 4 == 0;
+        return (n + d->index + out->seed) % RUNS_OF_SOME == 0;
+    return is_its_turn(out, d, n) && (n + f + out->seed / count_targets()) % RUNS_OF_SOME == 0;
 }
 
 static void write_defaults(struct output *out, const struct device *d, size_t f)
