@@ -25,8 +25,8 @@ struct results {
     float dk[BATCH * HEADS * KEYS * DIM], dv[BATCH * HEADS * KEYS * DIM];
 };
 
-/* Tiles of 64 x 64 keys are empty, full or hide some pairs; two rows see nothing. Copies follow for each batch
- * and head. */
+/* Tiles of 64 x 64 keys are empty, full, hide some pairs, or a pair in one of a few marks; two rows see nothing. Copies
+ * follow for each batch and head. */
 static void fill(struct data *d)
 {
     struct rng r = rng_seed(17);
@@ -38,14 +38,17 @@ static void fill(struct data *d)
         for (size_t n = 0; n < counts[t] / sizeof(float); n++)
             inputs[t][n] = (float)rng_uniform(&r, -2, 2);
     for (size_t n = 0; n < 15; n++)
-        tiles[n / 5][n % 5] = (int)rng_below(&r, 3);
+        tiles[n / 5][n % 5] = (int)rng_below(&r, 4);
     tiles[0][0] = 2; /* one of each at least */
     tiles[1][1] = 0;
     tiles[1][2] = 1;
+    tiles[0][1] = tiles[0][3] = tiles[1][3] = 3;
     for (size_t n = 0; n < PAIRS; n++) {
         const size_t i = n / KEYS, j = n % KEYS;
         const int tile = tiles[i / 64][j / 64];
-        const int sees = i != 3 && i != 130 && (tile == 1 || (tile == 2 && !rng_one_in(&r, 3)));
+        const int single = i % 32 == 7 && j % 32 == (7 + i / 32 * 5) % 32;
+        const int sees = i != 3 && i != 130 &&
+                         (tile == 1 || (tile == 2 && !rng_one_in(&r, 3)) || (tile == 3 && !single));
         d->mask[n] = (unsigned char)(sees ? 1 + n % 255 : 0);
         d->bias[n] = sees ? (float)rng_uniform(&r, -2, 2) : -INFINITY;
     }
