@@ -18,7 +18,7 @@
 
 TestSuite(serving_cases, .init = unoptimised, .timeout = 600);
 
-enum { TEXT = 256 };
+enum { TEXT = 512 };
 
 static void pass(struct fixture *f, const char *text, uint64_t seed)
 {
@@ -44,7 +44,7 @@ enum { NUM_LENGTHS = sizeof lengths / sizeof *lengths };
 struct cache {
     const char *dtype;
     size_t kv_heads, dim;
-    char pages[48]; /* "" if it is contiguous */
+    char pages[64]; /* "" if it is contiguous */
 };
 
 static struct cache draw_cache(struct rng *r, const struct lengths *n)
@@ -83,7 +83,7 @@ static void pass_append(struct fixture *f, struct rng *r, const struct lengths *
     const size_t tokens = rng_one_in(r, 2) ? n->queries : 1 + rng_below(r, n->queries);
     const size_t rotated = RNG_PICK(r, 0, c.dim / 2, c.dim) / 16 * 16; /* rotary_fraction */
     const char *order = rng_one_in(r, 2) ? "halves" : "pairs";
-    char text[TEXT], rope[64] = "";
+    char text[TEXT], rope[96] = "";
     struct append_trial t;
 
     if (rotated)
@@ -145,7 +145,7 @@ ParameterizedTest(size_t *number, serving_cases, heads_of_flashinfer) {
     struct rng r = rng_seed(run_seed() * NUM_HEADS + *number);
     const size_t batch = 1 + rng_below(&r, 4), keys = 1 + rng_below(&r, 300);
     const size_t queries = 1 + rng_below(&r, 40), total = 1 + rng_below(&r, batch * queries);
-    char shape[64], pages[64], text[TEXT];
+    char shape[128], pages[96], text[TEXT];
     struct fixture f;
 
     fixture_open(&f);
@@ -168,13 +168,13 @@ Test(serving_cases, latent_attention_of_flashinfer) {
     struct rng r = rng_seed(run_seed());
     const size_t keys = 1 + rng_below(&r, 200), queries = 1 + rng_below(&r, 6);
     const size_t query_heads = RNG_PICK(&r, 8, 16);
-    char pages[64], text[TEXT];
+    char pages[96], text[TEXT];
     struct fixture f;
 
     fixture_open(&f);
     draw_pages(&r, 2, keys, pages, sizeof pages);
     for (int prefill = 0; prefill < 2; prefill++) {
-        char packed[48] = "q1";
+        char packed[64] = "q1";
         if (prefill)
             snprintf(packed, sizeof packed, "q%zu causal=br totalq=%zu", queries,
                      1 + rng_below(&r, 2 * queries));
