@@ -189,6 +189,7 @@ beside_tests() {
     half=$((($(nproc) + 1) / 2))
     if compile test-clang "$half" all --preset release -DCMAKE_C_COMPILER=clang \
         -DCMAKE_C_FLAGS_RELEASE="-O0 -DNDEBUG" -DCLATTN_FUZZ=ON; then
+        fuzz blocks
         fuzz case tests/data/conformance
         fuzz table tests/fuzz/table tests/data/store -dict=tests/fuzz/table.dict
         fuzz recording tests/fuzz/recording -dict=tests/fuzz/recording.dict

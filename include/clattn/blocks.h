@@ -31,7 +31,8 @@ CLATTN_BEGIN
  * @param problem  With block_q; not null. Its diagonal is where a window's middle lies: key i + d.
  * @param left,right  At least 0, or CLATTN_UNLIMITED.
  * @param globals  Tokens from the first on that all see and that see all; 0 for none.
- * @param random   Columns that each row lists besides, drawn by @p seed; two may be the same. 0 for none.
+ * @param random   Columns that each row lists besides, drawn by @p seed; two may be the same. 0 for none, and no more are
+ *                 drawn than there are columns.
  * @param seed     Any value; the same seed draws the same columns.
  * @param offsets  ceil(seq_q / block_q) + 1 ints, all of them written; NULL if and only if entries is.
  * @param entries  max_blocks ints, of which those that are listed are written.

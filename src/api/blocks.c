@@ -81,8 +81,10 @@ static uint64_t mix(uint64_t x)
 
 static int is_drawn(const clattn_problem *p, const struct window *w, const struct block *b)
 {
-    for (size_t n = 0; n < w->random; n++)
-        if (mix(mix(w->seed ^ b->row) + n) % ca_block_columns(p) == b->column)
+    const size_t columns = ca_block_columns(p);
+
+    for (size_t n = 0; n < w->random && n < columns; n++)
+        if (mix(mix(w->seed ^ b->row) + n) % columns == b->column)
             return 1;
     return 0;
 }
