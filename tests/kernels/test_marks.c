@@ -46,7 +46,7 @@ static void fill(struct data *d)
     for (size_t n = 0; n < PAIRS; n++) {
         const size_t i = n / KEYS, j = n % KEYS;
         const int tile = tiles[i / 64][j / 64];
-        const int single = i % 32 == 7 && j % 32 == (7 + i / 32 * 5) % 32;
+        const int single = i % 32 == 30 && j % 32 == (i / 32 * 8 + (j / 64 == 1 ? 7 : 3)) % 32;
         const int sees = i != 3 && i != 130 &&
                          (tile == 1 || (tile == 2 && !rng_one_in(&r, 3)) || (tile == 3 && !single));
         d->mask[n] = (unsigned char)(sees ? 1 + n % 255 : 0);
