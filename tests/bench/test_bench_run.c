@@ -159,8 +159,8 @@ Test(bench_run, patience_has_an_end) {
 }
 
 Test(bench_run, what_nothing_can_compute_costs_its_own_row) {
-    json_t *object =
-        run(1, "largest allocation", FAST "--peers none 'fwd f32 h1 q2000000 d8 scores=raw' " SMALL);
+    json_t *object = run(1, "largest allocation",
+                         FAST "--peers none 'fwd f32 h1 q2000000 d8 scores=raw' " SMALL);
     json_must_be(bench_row(object, 0, "clattn"), "state", "unsupported");
     json_must_be(bench_row(object, 1, "clattn"), "state", "measured");
     json_decref(object);

@@ -20,7 +20,6 @@ struct fixture {
     cl_context opencl;
     cl_device_id device;
     cl_command_queue queue; /* in-order */
-    int narrowed;           /* the device is another than the compiler knows */
 };
 
 /* Adds to a struct log; the library may call it from several threads. */
