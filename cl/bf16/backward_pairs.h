@@ -43,6 +43,7 @@ NOINLINE void copy_pairs(const int dim, const __global ushort *p, const long row
                          const int count, const int rows, uint *to)
 {
     for (int n = 0; n < rows; n++) {
+        prefetch_rows_apart(p, row, dim, n, count);
         for (int d = 0; d < dim; d += 2 * SIMD_WIDTH) {
             const lanes x = load_pairs(dim, p, row, column, count, n, d);
             uint pairs[SIMD_WIDTH], *row_to = to + n * OPERANDS(ROW_OF(dim)) + d / 2;

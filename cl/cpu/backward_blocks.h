@@ -5,6 +5,7 @@
 #ifndef CLATTN_BACKWARD_BLOCKS_H
 #define CLATTN_BACKWARD_BLOCKS_H
 #include "cpu/backward_products.h"
+#include "cpu/prefetch.h"
 #include "score/mark_pairs.h"
 
 #include "common/backward.h"
@@ -165,6 +166,7 @@ NOINLINE int copy_rows(const int dim, const __global storage *p, const long row,
     lanes zero = 0.0f;
 
     for (int n = 0; n < count; n++) {
+        prefetch_rows_apart(p, row, dim, n, count);
         for (int d = 0; d < dim; d += SIMD_WIDTH) {
             /* The last vector overlaps the one before. */
             const int at = dim < SIMD_WIDTH ? 0 : min(d, dim - SIMD_WIDTH);

@@ -15,4 +15,5 @@
 #define SIMD_WIDTH 16 /* queries in a row of a tile */
 #define QK_KEYS 8     /* whose products become scores at a time */
 #define PV_COLUMNS 8  /* of no use here */
+#define STAGE_KV 0    /* pairs are copied anyway */
 #include "kernels/fused_lanes.cl"

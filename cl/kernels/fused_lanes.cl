@@ -11,6 +11,8 @@
  *            no query of the block sees is left out; in one of full visibility no mask is looked
  *            at; at the edges of a window half a block may sit out. The blocks of a chunk take
  *            turns at each tile while it is in L2.
+ * Keys       and values in f32 are read where they are or, with STAGE_KV, from a copy of the tile, whose rows
+ *            follow each other; f16, bf16 and quantized ones from a converted copy.
  * Prefetch   Between their products blocks fetch what comes next.
  * Dropout    comes after row_sum. Four keys at a time share a counter's words.
  * Hidden     The product of a weight of 0 and a value that is not finite is NaN. So a chunk whose
@@ -28,7 +30,7 @@
 
 #if !defined(SIMD_WIDTH) || !defined(BLOCK_VECTORS) || !defined(QK_KEYS) ||                        \
     !defined(PV_COLUMNS) || !defined(BLOCK_N) || !defined(BLOCKS_PER_TILE) ||                      \
-    !defined(BALANCE_CAUSAL)
+    !defined(BALANCE_CAUSAL) || !defined(STAGE_KV)
 #error "fused_lanes.cl must be built with all of its tunables defined"
 #endif
 

@@ -179,11 +179,7 @@ Test(split_lanes, preference) {
 /* Kv heads take turns where a key's rows of all heads follow each other and reading bounds decoding, as many as leave
  * each unit two parts of the keys. */
 Test(split_lanes, heads_take_turns) {
-    static const struct {
-        const char *problem;
-        unsigned units;
-        size_t heads;
-    } rows[] = {
+    static const struct family_suggestion rows[] = {
         {"fwd f16 h32/8 q1 k32768 d128 k=bshd v=bshd", 2, 8},
         {"fwd f16 h32/8 q1 k32768 d128 k=bshd v=bshd page=16 pages=2048", 2, 8},
         {"fwd f16 h32/8 q1 k32768 d128 k=bshd v=bshd bias=f16:qk", 2, 8},
@@ -198,22 +194,27 @@ Test(split_lanes, heads_take_turns) {
         {"fwd f16 h32/8 q1 k32768 d128", 2, 1},
         {"fwd f16 h32/8 q1 k32768 d128 k=bshd v=bshd blocks=1x64:9", 2, 1},
     };
-    const struct ca_family *family = ca_family_find("split_lanes");
 
-    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
-        const clattn_problem p = fixture_problem(rows[n].problem);
-        clattn_device_info cpu = cpu_described(0);
-        size_t values[CA_MAX_TUNABLES], at = 0;
-        char reason[CA_REASON_BYTES];
-        cpu.compute_units = rows[n].units;
-        ca_family_suggest(family, &p, &cpu, values);
-        while (strcmp(family->tunables[at].name, "KV_HEADS") != 0)
-            at++;
-        cr_expect(values[at] == rows[n].heads, "%s on %u units: %zu", rows[n].problem,
-                  rows[n].units, values[at]);
-        const char *why = ca_family_refusal(family, &p, &cpu, values, reason, sizeof reason);
-        cr_expect(why == NULL, "%s: %s", rows[n].problem, why);
-    }
+    families_expect_suggestions("split_lanes", "KV_HEADS", rows, sizeof rows / sizeof *rows);
+}
+
+/* Keys and values in f32 are copied where short rows lie whole pages apart and several blocks use a copy. */
+Test(fused_lanes, copies_rows_that_share_cache_sets) {
+    static const struct family_suggestion rows[] = {
+        {"fwd f32 h16 q1024 k1024 d128 layout=bshd", 2, 1},
+        {"fwd f32 h32 q1024 k1024 d64 k=bshd", 2, 1},
+        {"fwd f32 h32/8 q1024 k1024 d128 v=bshd", 2, 1},
+        {"fwd f32 h16 q1024 k1024 d128 window=255,0 layout=bshd", 2, 1},
+        {"fwd f32 h16 q1024 k1024 d128", 2, 0},
+        {"fwd f32 h12 q1024 k1024 d128 layout=bshd", 2, 0}, /* one page and a half apart */
+        {"fwd f32 h8 q1024 k1024 d64 layout=bshd", 2, 0},
+        {"fwd f32 h2 q1024 k1024 d512 layout=bshd", 2, 0}, /* half a page long */
+        {"fwd f32 h16 q4 k256 d128 layout=bshd", 2, 0},    /* one block */
+        {"fwd f16 h32 q1024 k1024 d128 layout=bshd", 2, 0},
+        {"fwd f32 h16 q1024 k1024 d128 layout=bshd page=64 pages=16", 2, 0},
+    };
+
+    families_expect_suggestions("fused_lanes", "STAGE_KV", rows, sizeof rows / sizeof *rows);
 }
 
 /* What it cannot do it says. */

@@ -89,6 +89,28 @@ const struct ca_family *family_untuned(const clattn_problem *p, const clattn_dev
     return best;
 }
 
+void families_expect_suggestions(const char *name, const char *tunable,
+                                 const struct family_suggestion *suggested, const size_t count)
+{
+    const struct ca_family *family = ca_family_find(name);
+    clattn_device_info cpu = cpu_described(0);
+    size_t at = 0;
+
+    while (strcmp(family->tunables[at].name, tunable) != 0)
+        at++;
+    for (size_t n = 0; n < count; n++) {
+        const clattn_problem p = fixture_problem(suggested[n].problem);
+        size_t values[CA_MAX_TUNABLES];
+        char reason[CA_REASON_BYTES];
+        cpu.compute_units = suggested[n].units;
+        ca_family_suggest(family, &p, &cpu, values);
+        cr_expect(values[at] == suggested[n].value, "%s on %u units: %s=%zu", suggested[n].problem,
+                  suggested[n].units, tunable, values[at]);
+        const char *why = ca_family_refusal(family, &p, &cpu, values, reason, sizeof reason);
+        cr_expect(why == NULL, "%s: %s", suggested[n].problem, why);
+    }
+}
+
 void families_expect_refusals(const char *family, const struct family_refusal *refused,
                               const size_t count)
 {

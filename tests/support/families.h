@@ -36,6 +36,17 @@ const char *family_text(const char *family, const char *text);
  * suit it the one of the highest preference. Fails the test if there is none. */
 const struct ca_family *family_untuned(const clattn_problem *p, const clattn_device_info *device);
 
+/* What a tunable is set to for a problem on a CPU of so many compute units that was never tuned. */
+struct family_suggestion {
+    const char *problem;
+    unsigned units;
+    size_t value;
+};
+
+/* Fails the test, which goes on, unless the family suggests each of them, with tunables that it takes. */
+void families_expect_suggestions(const char *family, const char *tunable,
+                                 const struct family_suggestion *suggested, size_t count);
+
 /* What a family cannot do, and words of the sentence that says so. */
 struct family_refusal {
     const char *problem, *tunables, *words; /* tunables NULL: those that suit */

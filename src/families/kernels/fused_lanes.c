@@ -9,6 +9,7 @@
 #include "families/registry.h"
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
+static int reads_in_place(const clattn_problem *p);
 
 #define TUNABLES_DEF "families/tunables/fused_lanes.def"
 #include "families/tunables/expand.h"
@@ -24,6 +25,12 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
     return ((p->dim_qk + p->dim_v + 2 * width) * values[BLOCKS_PER_TILE_INDEX] * block +
             keys * block + keys * (p->dim_qk + p->dim_v)) *
            sizeof(cl_float);
+}
+
+/* Whether products can read keys and values where they are. */
+static int reads_in_place(const clattn_problem *p)
+{
+    return !ca_problem_converts(p, CA_K) && !ca_problem_converts(p, CA_V) && !p->page_size;
 }
 
 /* Queries of a block. */
@@ -127,12 +134,23 @@ static int has_rows_of_pairs(const clattn_problem *p)
     return (p->bias && p->bias_layout.stride[2]) || (p->mask && p->mask_layout.stride[2]);
 }
 
+/* Whether short rows lie whole pages apart (as where all heads' rows of a token follow each other): they fall in
+ * so few sets of a cache that a tile of them drives itself out of it. */
+static int rows_share_sets(const clattn_layout *rows, const size_t dim)
+{
+    const size_t step = (size_t)rows->stride[2] * sizeof(cl_float);
+
+    return step % 4096 == 0 && step >= 4 * dim * sizeof(cl_float);
+}
+
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const int wide = dev->vector_width_float >= 16;
     const int band = p->window_left != CLATTN_UNLIMITED && p->window_right != CLATTN_UNLIMITED &&
                      p->window_left + p->window_right < 1024;
-    const int converts = ca_problem_converts(p, CA_K) || ca_problem_converts(p, CA_V);
+    const int stage_kv = reads_in_place(p) &&
+                         (rows_share_sets(&p->k, p->dim_qk) || rows_share_sets(&p->v, p->dim_v));
+    const int copies = stage_kv || !reads_in_place(p);
     size_t best = 1;
 
     values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
@@ -153,9 +171,9 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
     values[BALANCE_CAUSAL_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;
     /* A band's first tile starts with the first key that its blocks see, of one alone if there is nothing to
-     * share: where tiles are converted, for one block it takes an eighth of the time. Rows of pairs lie in as
+     * share: where tiles are copied, for one block it takes an eighth of the time. Rows of pairs lie in as
      * many pages. */
-    values[BLOCKS_PER_TILE_INDEX] = band && !converts ? 1 : has_rows_of_pairs(p) ? 4 : 8;
+    values[BLOCKS_PER_TILE_INDEX] = band && !copies ? 1 : has_rows_of_pairs(p) ? 4 : 8;
     while (p->block_q && values[BLOCKS_PER_TILE_INDEX] > 1 && chunk(values) > p->block_q)
         values[BLOCKS_PER_TILE_INDEX] /= 2; /* the blocks of a chunk then see the same keys */
     /* A chunk's queries and outputs should take no more than half of an L2 cache of 1 MiB. */
@@ -163,6 +181,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
            (groups(p, values) < (size_t)4 * dev->compute_units || chunk(values) / 2 >= p->seq_q ||
             chunk(values) * (p->dim_qk + p->dim_v) * sizeof(cl_float) > (size_t)512 << 10))
         values[BLOCKS_PER_TILE_INDEX] /= 2;
+    values[STAGE_KV_INDEX] =
+        stage_kv && values[BLOCKS_PER_TILE_INDEX] > 1; /* else a copy is used once */
     while (reject(p, dev, values) && values[BLOCKS_PER_TILE_INDEX] > 1)
         values[BLOCKS_PER_TILE_INDEX] /= 2;
     while (reject(p, dev, values) && values[BLOCK_VECTORS_INDEX] > 1)
