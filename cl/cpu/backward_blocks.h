@@ -63,6 +63,18 @@ struct row_range {
     int begin, end;
 };
 
+/* A processor's own prefetching ends with a page, 4 KiB: of rows that lie apart each is waited for, and its page's
+ * address as well. What copies `count` rows of dim elements, `row` apart, asks for one of the next beside row n. */
+INLINE void prefetch_rows_apart(const __global storage *p, const long row, const int dim, const int n,
+                                const int count)
+{
+    const int ahead = n + 4;
+
+    if (row > dim && ahead < count)
+        for (int d = 0; d < dim; d += 64 / (int)sizeof(storage))
+            PREFETCH_L1(p + ahead * row + d);
+}
+
 #if OPERAND_PAIRS
 #include "bf16/backward_pairs.h"
 #if OPERAND_TILES

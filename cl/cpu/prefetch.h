@@ -20,16 +20,4 @@
 #define PREFETCH_L1(p) PREFETCH_L2(p)
 #endif
 
-/* A processor's own prefetching ends with a page, 4 KiB: of rows that lie apart each is waited for, and its page's
- * address as well. What copies `count` rows of dim elements, `row` apart, asks for one of the next beside row n. */
-INLINE void prefetch_rows_apart(const __global storage *p, const long row, const int dim, const int n,
-                                const int count)
-{
-    const int ahead = n + 4;
-
-    if (row > dim && ahead < count)
-        for (int d = 0; d < dim; d += 64 / (int)sizeof(storage))
-            PREFETCH_L1(p + ahead * row + d);
-}
-
 #endif

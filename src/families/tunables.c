@@ -13,6 +13,26 @@ void ca_tunables_default(const struct ca_tunable *tunables, size_t count, size_t
         values[n] = tunables[n].value;
 }
 
+void ca_tunables_older(const char *family, const struct ca_tunable *tunables, const size_t count,
+                       size_t *values)
+{
+    static const struct {
+        const char *family, *name;
+        size_t value;
+    } added[] = {
+#define ADDED(family, tunable, value) {#family, #tunable, value},
+#include "families/tunables/older.def"
+    };
+
+    for (size_t n = 0; n < count; n++) {
+        values[n] = SIZE_MAX;
+        for (size_t i = 0; i < sizeof added / sizeof added[0]; i++)
+            if (strcmp(added[i].family, family) == 0 &&
+                strcmp(added[i].name, tunables[n].name) == 0)
+                values[n] = added[i].value;
+    }
+}
+
 static int is_candidate(const struct ca_tunable *tunable, size_t value)
 {
     for (size_t n = 0; n < tunable->num_candidates; n++)
@@ -84,7 +104,7 @@ static size_t find_renamed(const char *family, const struct ca_tunable *tunables
         const char *family, *old, *new;
     } renamed[] = {
 #define RENAMED(family, old, new) {#family, #old, #new},
-#include "families/tunables/renamed.def"
+#include "families/tunables/older.def"
     };
     size_t found = find(tunables, count, name, length);
 

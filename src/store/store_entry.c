@@ -37,8 +37,7 @@ int ca_entry_candidate(const struct ca_entry *entry, struct ca_candidate *candid
     candidate->family = family;
     if (!family)
         return 0;
-    for (size_t n = 0; n < family->num_tunables; n++)
-        candidate->values[n] = SIZE_MAX; /* no candidate: a tunable that is missing is noticed */
+    ca_tunables_older(family->name, family->tunables, family->num_tunables, candidate->values);
     return ca_tunables_parse(family->name, family->tunables, family->num_tunables, entry->tunables,
                              candidate->values, reason, sizeof reason);
 }

@@ -161,7 +161,7 @@ static void name_word(const clattn_context *context, const clattn_problem *p, co
 {
     static const char *const renamed[][3] = {
 #define RENAMED(family, old, new) {#family, #old, #new},
-#include "families/tunables/renamed.def"
+#include "families/tunables/older.def"
     };
     const char *const value = strchr(word, '=');
 

@@ -190,7 +190,7 @@ Test(override, malformed_environment) {
 Test(override, names_of_older_versions) {
     static const char *const renamed[][3] = {
 #define RENAMED(family, old, new) {#family, #old, #new},
-#include "families/tunables/renamed.def"
+#include "families/tunables/older.def"
     };
 
     for (size_t n = 0; n < sizeof renamed / sizeof *renamed; n++) {
@@ -215,6 +215,38 @@ Test(override, names_of_older_versions) {
                                     after, reason, sizeof reason),
                   "%s %s: %s", family->name, text, reason);
         cr_expect_arr_eq(before, after, family->num_tunables * sizeof *before, "%s", text);
+    }
+}
+
+/* Results that older versions wrote do not name tunables that came later: each stands for one value, and one
+ * that was always there must be named. */
+Test(override, tunables_that_came_later) {
+    static const struct {
+        const char *family, *name;
+        size_t value;
+    } added[] = {
+#define ADDED(family, tunable, value) {#family, #tunable, value},
+#include "families/tunables/older.def"
+    };
+
+    for (size_t n = 0; n < sizeof added / sizeof *added; n++) {
+        const struct ca_family *family = ca_family_find(added[n].family);
+        size_t values[CA_MAX_TUNABLES], found = 0;
+        char reason[CA_REASON_BYTES] = "";
+
+        cr_assert_not_null(family, "%s", added[n].family);
+        ca_tunables_older(family->name, family->tunables, family->num_tunables, values);
+        cr_expect(!ca_tunables_check(family->tunables, family->num_tunables, values, reason,
+                                     sizeof reason));
+        for (size_t i = 0; i < family->num_tunables; i++) {
+            const int is_it = strcmp(family->tunables[i].name, added[n].name) == 0;
+            found += (size_t)(is_it && values[i] == added[n].value);
+            values[i] = is_it ? values[i] : family->tunables[i].value;
+        }
+        cr_expect(found == 1, "%s has no %s", family->name, added[n].name);
+        cr_expect(ca_tunables_check(family->tunables, family->num_tunables, values, reason,
+                                    sizeof reason),
+                  "%s: %s", family->name, reason);
     }
 }
 

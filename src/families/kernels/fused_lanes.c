@@ -10,6 +10,7 @@
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 static int reads_in_place(const clattn_problem *p);
+static int has_rows_apart(const clattn_problem *p);
 
 #define TUNABLES_DEF "families/tunables/fused_lanes.def"
 #include "families/tunables/expand.h"
@@ -31,6 +32,12 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 static int reads_in_place(const clattn_problem *p)
 {
     return !ca_problem_converts(p, CA_K) && !ca_problem_converts(p, CA_V) && !p->page_size;
+}
+
+/* Whether anything lies between the rows of keys or values. */
+static int has_rows_apart(const clattn_problem *p)
+{
+    return p->k.stride[2] > p->dim_qk || p->v.stride[2] > p->dim_v;
 }
 
 /* Queries of a block. */
