@@ -162,6 +162,9 @@ Test(split_lanes, preference) {
         {"fwd f32 h8/2 q1 k256 d64", 16, 1}, {"fwd f32 h8/2 q4 k256 d64", 16, 1},
         {"fwd f32 h8/2 q5 k256 d64", 16, 0}, {"fwd f32 h8/2 q1 k16 d64", 16, 0},
         {"fwd f32 h8/2 q2 k64 d64", 8, 1},   {"fwd f32 h8/2 q4 k256 d64", 8, 0},
+        {"fwd f32 h8 q24 k512 d64", 8, 0},   {"fwd f32 h8 q24 k512 d64", 16, 1},
+        {"fwd f32 h8 q16 k512 d64", 8, 1},   {"fwd f32 h8/2 q8 k512 d64", 8, 1},
+        {"fwd f32 h7 q24 k512 d64", 8, 1},   {"fwd f32 h8 q24 k512 d64 blocks=24x64:9", 8, 1},
     };
     const struct ca_family *family = ca_family_find("split_lanes");
     const struct ca_family *fused = ca_family_find("fused_lanes");
@@ -170,6 +173,7 @@ Test(split_lanes, preference) {
         const clattn_problem p = fixture_problem(rows[n].problem);
         const clattn_device_info cpu = {.struct_size = sizeof cpu,
                                         .type = CL_DEVICE_TYPE_CPU,
+                                        .compute_units = 2,
                                         .vector_width_float = rows[n].width};
         cr_expect((family->preference(&p, &cpu) > fused->preference(&p, &cpu)) == rows[n].preferred,
                   "%s in vectors of %u", rows[n].problem, rows[n].width);

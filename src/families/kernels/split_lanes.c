@@ -200,11 +200,19 @@ static int leaves_lanes_idle(const clattn_problem *p, const clattn_device_info *
     return 4 * p->seq_q <= dev->vector_width_float && p->seq_kv >= 32;
 }
 
+/* Queries of heads that share no keys, which fill the blocks of fused_lanes, three vectors of eight, in heads that fill
+ * the device. */
+static int fills_blocks(const clattn_problem *p, const clattn_device_info *dev)
+{
+    return dev->vector_width_float <= 8 && p->heads == p->kv_heads && p->seq_q > 20 &&
+           p->heads * p->batch >= (size_t)4 * dev->compute_units && !p->block_q;
+}
+
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     if (!ca_fills_vectors(dev))
         return 5;
-    return ca_is_for_split(p) || leaves_lanes_idle(p, dev) ? 92 : 30;
+    return (ca_is_for_split(p) && !fills_blocks(p, dev)) || leaves_lanes_idle(p, dev) ? 92 : 30;
 }
 
 const struct ca_family ca_split_lanes = {
