@@ -200,11 +200,11 @@ static int leaves_lanes_idle(const clattn_problem *p, const clattn_device_info *
     return 4 * p->seq_q <= dev->vector_width_float && p->seq_kv >= 32;
 }
 
-/* Queries of heads that share no keys, which fill the blocks of fused_lanes, three vectors of eight, in heads that fill
- * the device. */
+/* Queries that fill the blocks of fused_lanes, three vectors of eight, in heads that fill the device. Of what is for
+ * split_lanes, up to 32 rows a kv head, so many queries are those of heads that share no keys. */
 static int fills_blocks(const clattn_problem *p, const clattn_device_info *dev)
 {
-    return dev->vector_width_float <= 8 && p->heads == p->kv_heads && p->seq_q > 20 &&
+    return dev->vector_width_float <= 8 && p->seq_q > 20 &&
            p->heads * p->batch >= (size_t)4 * dev->compute_units && !p->block_q;
 }
 
