@@ -171,11 +171,6 @@ void ca_run_seeds(const struct ca_run *run, size_t problem, const struct ca_cand
 
     if (incumbent->family)
         add_seed(run, incumbent, 0, seeds);
-    if (incumbent->family && !run->group->renewal) { /* it may be another class's, or another's */
-        struct ca_candidate suggested = {.family = incumbent->family};
-        ca_family_suggest(suggested.family, p, &ctx->device, suggested.values);
-        add_seed(run, &suggested, 0, seeds);
-    }
     ca_choose(ctx, p, NULL, &choices, reason, sizeof reason);
     for (size_t n = 0; n < choices.count; n++) {
         const struct ca_choice *choice = &choices.list[n];
@@ -185,6 +180,11 @@ void ca_run_seeds(const struct ca_run *run, size_t problem, const struct ca_cand
     }
     if (run->group->renewal)
         return;
+    if (incumbent->family) { /* which may be another class's, or the shipped table's */
+        struct ca_candidate suggested = {.family = incumbent->family};
+        ca_family_suggest(suggested.family, p, &ctx->device, suggested.values);
+        add_seed(run, &suggested, 0, seeds);
+    }
     const size_t count = ca_shipped_portfolio(ctx->shipped, p, &ctx->device, portfolio, PORTFOLIO);
     for (size_t n = 0; n < count; n++)
         add_seed(run, &portfolio[n], 0, seeds);

@@ -79,6 +79,7 @@ ParameterizedTest(struct bf16_part *part, backward_amx, options) {
     struct fixture f;
 
     bf16_open(&f, part->emulated);
+    fixture_need_cpu(&f);
     for (size_t n = 0; n < sizeof shapes / sizeof *shapes; n++)
         pass(&f, part->number, shapes[n], 0);
     pass(&f, part->number, shapes[0], 1);

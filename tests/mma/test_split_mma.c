@@ -2,6 +2,7 @@
  * many options, on several shapes: rows that fill no fragment, or many; ranges in which some or all rows
  * see no key. The sweep draws more (CLATTN_TEST_FAMILY=split_mma). */
 #include "families/family.h"
+#include "families/mma/fragments.h"
 #include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/profiles.h"
@@ -202,8 +203,21 @@ Test(split_mma, refusals) {
         {"fwd f16 q3 k1000 d8", "SPLIT_K=16", "fewer than 64 keys"},
         {"fwd f16 q3 k5 d8", "SUB_GROUPS=4 BLOCK_N=32", "no whole fragments"},
         {"fwd f16 q3 k5 d8", "KV_PARTS=4 BLOCK_N=32", "a part are no whole fragments"},
-        {"fwd f16 q3 k5 d8", "KV_PARTS=2 Q_RESIDENT=1", "K comes in parts"},
-        {"fwd f16 q3 k5 d8", "SUB_GROUPS=16 BLOCK_N=256", "stack"}};
+        {"fwd f16 q3 k5 d8", "KV_PARTS=2 Q_RESIDENT=1", "K comes in parts"}};
 
     families_expect_refusals("split_mma", refused, sizeof refused / sizeof *refused);
+}
+
+/* Emulated fragments lie on a thread's stack, which bounds the work-group. */
+Test(split_mma, refuses_an_emulation_that_exceeds_the_stack) {
+    static const struct family_refusal refused = {"fwd f16 q3 k5 d8", "SUB_GROUPS=16 BLOCK_N=256",
+                                                  "stack"};
+    struct fixture f;
+
+    fixture_open(&f);
+    const size_t instruction = ca_instruction_of(clattn_context_device(f.context));
+    fixture_close(&f);
+    if (instruction)
+        cr_skip_test("the device has a matrix instruction of its own");
+    families_expect_refusals("split_mma", &refused, 1);
 }
