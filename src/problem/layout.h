@@ -4,6 +4,8 @@
 
 #include <clattn/problem.h>
 
+_Static_assert(sizeof(size_t) >= 8, "sizes of tensors are counted in 64 bits");
+
 /* Element indices stay below this, so byte offsets fit 63 bits. */
 #define CA_MAX_ELEMENTS ((size_t)1 << 58)
 

@@ -37,6 +37,13 @@ fi
 
 . "$here/use.sh"
 
+if echo 'int word;' | cc -m32 -x c -c -o "$work/word.o" - 2> /dev/null; then
+    echo "a 32-bit target is refused with a sentence"
+    ! cmake -S "$here/../.." -B "$work/narrow" -DCMAKE_C_FLAGS=-m32 \
+        -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY > "$work/narrow.log" 2>&1
+    grep -q "clattn needs a 64-bit target" "$work/narrow.log"
+fi
+
 echo "manual pages, and the API reference if it was made"
 for page in "$build"/doc/*.1; do
     [ ! -e "$page" ] || cmp "$page" "$prefix/share/man/man1/${page##*/}"

@@ -7,10 +7,18 @@ silent() {
 }
 
 echo "pkg-config"
-cc -std=c11 -DOUTSIDE_VERSION=120 -o "$work/by-pkg-config" "$here/outside.c" \
+cc -std=c11 -o "$work/by-pkg-config" "$here/outside.c" \
     $(pkg-config --cflags --libs clattn) -lm 2> "$work/notes"
 silent "$work/notes"
 timeout 60 "$work/by-pkg-config"
+
+if command -v c++ > /dev/null 2>&1; then
+    echo "the headers in C++"
+    for standard in 98 11 17; do
+        echo '#include <clattn/clattn.h>' | c++ -x c++ -std=c++$standard -Wall -Wextra -pedantic-errors -Werror \
+            -fsyntax-only $(pkg-config --cflags clattn) -
+    done
+fi
 
 echo "the first program of README.md prints what stands there"
 readme=$here/../../README.md
