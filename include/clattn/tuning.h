@@ -130,7 +130,8 @@ CLATTN_API clattn_status clattn_tuning_export(const clattn_context *context, con
 
 /**
  * Merges a file (an export, another's store) into the store: of each configuration the entry with
- * more samples stays, then the newer one. Entries for other devices are passed over; those of this
+ * more samples stays, then the newer one. Entries for other devices are passed over, with a warning that
+ * names one where the file has none of this device; those of this
  * device with another driver or kernel source come in as stale. Nothing imported is believed: a
  * configuration is refused if it does not fit, and must pass its self-check, before it is used.
  *

@@ -237,6 +237,7 @@ Test(tuning_store, import_takes_what_is_of_this_device) {
     import(&f, &table, 0);
     ca_table_free(&table);
     expect_list(&f, "");
+    cr_expect(f.log.warnings == 1, "it says whose results they are");
 
     dev = f.context->device; /* with another driver */
     snprintf(dev.driver_version, sizeof dev.driver_version, "0.1");
