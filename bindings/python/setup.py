@@ -3,7 +3,8 @@
 The wheel is named after the newest glibc that its files need (PEP 600), not after the machine that it was
 built on: libOpenCL.so.1 aside, which every machine with an OpenCL driver has, it brings what it needs.
 
-The environment's CLATTN_BUILD is the folder to build in; one that was built in before saves the time.
+The environment's CLATTN_BUILD is the folder to build in; one that was built in before saves the time. By default it is
+build/cmake beside this file, for any version of Python. Where there is no CMake, pip fetches it.
 """
 import os
 import platform
@@ -13,14 +14,11 @@ import subprocess
 from pathlib import Path
 
 from setuptools import Distribution, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
-try:
-    from setuptools.command.bdist_wheel import bdist_wheel
-except ImportError:
-    from wheel.bdist_wheel import bdist_wheel
-
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 HEADER = ROOT / "include" / "clattn" / "version.h"
 
 
@@ -30,15 +28,22 @@ def version():
     return re.search(r'CLATTN_VERSION_STRING "([^"]+)"', HEADER.read_text())[1]
 
 
+def run(*command):
+    try:
+        subprocess.run(command, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise SystemExit(f"clattn's library was not built: {error}. It needs a C compiler, OpenCL's headers and loader, "
+                         "jansson and xxhash; on Debian and Ubuntu `sh tests/packages.sh build` installs them.") from None
+
+
 class BuildPackage(build_py):
     def run(self):
-        build = os.environ.get("CLATTN_BUILD") or Path(self.get_finalized_command("build").build_temp) / "cmake"
-        build = Path(build).resolve()
-        subprocess.run(["cmake", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DCLATTN_BUILD_PYTHON=ON",
-                        *([] if (build / "CMakeCache.txt").exists() else
-                          ["-DCLATTN_BUILD_TESTS=OFF", "-DCLATTN_BUILD_MAN=OFF"])], check=True)
-        subprocess.run(["cmake", "--build", build, "--target", "clattn_python", "--parallel",
-                        os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count() or 1))], check=True)
+        build = Path(os.environ.get("CLATTN_BUILD") or HERE / "build" / "cmake").resolve()
+        run("cmake", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DCLATTN_BUILD_PYTHON=ON",
+            *([] if (build / "CMakeCache.txt").exists() else
+              ["-DCLATTN_BUILD_TESTS=OFF", "-DCLATTN_BUILD_MAN=OFF"]))
+        run("cmake", "--build", build, "--target", "clattn_python", "--parallel",
+            os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count() or 1)))
         target = Path(self.build_lib) / "clattn"
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(build / "bindings" / "python" / "clattn", target,
@@ -60,4 +65,4 @@ class Binary(Distribution):
         return True
 
 
-setup(version=version(), distclass=Binary, cmdclass={"build_py": BuildPackage, "bdist_wheel": Wheel})
+setup(version=version(), setup_requires=[] if shutil.which("cmake") else ["cmake>=3.22"], distclass=Binary, cmdclass={"build_py": BuildPackage, "bdist_wheel": Wheel})
