@@ -183,8 +183,10 @@ int ca_disk_open(char *path, char *why, size_t why_bytes)
 
     if (descriptor < 0 && errno == ENOENT && ca_disk_make_directories(path))
         descriptor = open_file(path, O_RDWR | O_CREAT, &status, why, why_bytes);
+    const int error = errno;
     if (descriptor < 0 && why[0] == '\0')
-        ca_reason(why, why_bytes, "its folder cannot be made: %s", strerror(errno));
+        ca_reason(why, why_bytes, "its folder cannot be made: %s", strerror(error));
+    errno = error;
     return descriptor;
 }
 

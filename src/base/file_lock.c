@@ -144,7 +144,7 @@ static void lock_beside(struct ca_file_lock *lock, const char *path, double seco
 
     lock->beside = malloc(bytes);
     if (!lock->beside) {
-        ca_reason(lock->why, sizeof lock->why, "there is no host memory for its lock");
+        lock->state = CA_LOCK_NO_MEMORY;
         return;
     }
     snprintf(lock->beside, bytes, "%s.held", path);
@@ -176,12 +176,14 @@ static void lock_beside(struct ca_file_lock *lock, const char *path, double seco
 
 void ca_file_lock_acquire(struct ca_file_lock *lock, const char *path, double seconds)
 {
-    char why[CA_REASON_BYTES] = "there is no host memory for its name", *copy;
+    char why[CA_REASON_BYTES], *copy;
 
-    *lock = (struct ca_file_lock){.state = CA_LOCK_NONE, .descriptor = -1};
+    *lock = (struct ca_file_lock){.state = CA_LOCK_NO_MEMORY, .descriptor = -1};
     copy = malloc(strlen(path) + 1); /* ca_disk_open() changes it, and other threads read it */
-    if (copy)
-        lock->descriptor = ca_disk_open(strcpy(copy, path), why, sizeof why);
+    if (!copy)
+        return;
+    lock->descriptor = ca_disk_open(strcpy(copy, path), why, sizeof why);
+    lock->state = lock->descriptor < 0 && errno == ENOMEM ? CA_LOCK_NO_MEMORY : CA_LOCK_NONE;
     free(copy);
     if (lock->descriptor < 0) {
         ca_reason(lock->why, sizeof lock->why, "its lock %.100s cannot be used: %.120s", path, why);

@@ -12,6 +12,7 @@
  */
 enum ca_file_lock_state {
     CA_LOCK_NONE, /* the file cannot be made or opened */
+    CA_LOCK_NO_MEMORY,
     CA_LOCK_BUSY, /* somebody else held it all the time */
     CA_LOCK_HELD,
     CA_LOCK_HELD_BY_FILE /* the file system has no locks; why says so */
@@ -21,7 +22,7 @@ struct ca_file_lock {
     enum ca_file_lock_state state;
     int descriptor;            /* of CA_LOCK_HELD */
     char *beside;              /* of CA_LOCK_HELD_BY_FILE */
-    char why[CA_REASON_BYTES]; /* but of CA_LOCK_HELD */
+    char why[CA_REASON_BYTES]; /* of the others but CA_LOCK_HELD and CA_LOCK_NO_MEMORY */
 };
 
 /* Takes it. Waits while it passes from one holder to the next, and at most so long for one of them; 0: not at all. To be

@@ -35,7 +35,9 @@ static struct change begin(struct ca_store *store, int waits)
                      "");
         store->told = 1;
     }
-    c.status = ca_store_refresh(store, ca_file_lock_is_held(&c.lock));
+    c.status = c.lock.state == CA_LOCK_NO_MEMORY
+                   ? CLATTN_OUT_OF_MEMORY
+                   : ca_store_refresh(store, ca_file_lock_is_held(&c.lock));
     if (c.status == CLATTN_SUCCESS && !ca_store_make_view(store))
         c.status = CLATTN_OUT_OF_MEMORY;
     return c;

@@ -32,7 +32,7 @@ struct ca_store *ca_store_create(const char *cache_directory, const clattn_devic
                                  const struct ca_log *log)
 {
     struct ca_store *store = calloc(1, sizeof *store);
-    char version[CA_VERSION_TEXT];
+    char version[CA_VERSION_TEXT], name[CA_STEM_TEXT + 1];
 
     if (!store || pthread_mutex_init(&store->lock, NULL) != 0) {
         free(store);
@@ -43,12 +43,11 @@ struct ca_store *ca_store_create(const char *cache_directory, const clattn_devic
     store->dev = *dev;
     ca_store_stem(dev, store->stem);
     ca_store_version(dev, version);
+    snprintf(name, sizeof name, "/%s", store->stem);
     if (cache_directory) {
-        store->folder = ca_store_join(cache_directory, "/tuning/", "");
-        store->lock_path =
-            store->folder ? ca_store_join(store->folder, store->stem, ".lock") : NULL;
-        if (!store->lock_path ||
-            !add_file(store, ca_store_join(store->folder, store->stem, version))) {
+        store->folder = ca_store_join(cache_directory, "/tuning", "");
+        store->lock_path = store->folder ? ca_store_join(store->folder, name, ".lock") : NULL;
+        if (!store->lock_path || !add_file(store, ca_store_join(store->folder, name, version))) {
             ca_store_destroy(store);
             return NULL;
         }
@@ -132,7 +131,7 @@ static int is_document(const char *name)
 /* Adds another driver's file that is not known yet. */
 static clattn_status meet(struct ca_store *store, const char *name)
 {
-    char *path = ca_store_join(store->folder, name, "");
+    char *path = ca_store_join(store->folder, "/", name);
 
     for (size_t n = 0; path && n < store->num_files; n++) {
         if (strcmp(path, store->files[n].path) == 0) {
@@ -146,18 +145,12 @@ static clattn_status meet(struct ca_store *store, const char *name)
 /* NULL if there is none, or it is not to be trusted. */
 static DIR *open_folder(const struct ca_store *store)
 {
-    char why[CA_REASON_BYTES], *path = ca_store_join(store->folder, "", "");
-    DIR *directory = NULL;
+    char why[CA_REASON_BYTES];
+    const int descriptor = ca_disk_open_folder(store->folder, why, sizeof why);
+    DIR *directory = descriptor >= 0 ? fdopendir(descriptor) : NULL;
 
-    if (!path)
-        return NULL;
-    path[strlen(path) - 1] = '\0'; /* with a slash at its end, a link would be followed */
-    const int descriptor = ca_disk_open_folder(path, why, sizeof why);
-    if (descriptor >= 0)
-        directory = fdopendir(descriptor);
     if (descriptor >= 0 && !directory)
         close(descriptor);
-    free(path);
     return directory;
 }
 
