@@ -122,7 +122,7 @@ static void print_programs(const clattn_context *context)
 
     if (!context->cache_directory)
         return;
-    printf("built programs: %zu, of %.1f MB", size.files, (double)size.bytes / (1 << 20));
+    printf("built programs: %zu, %.1f MB", size.files, (double)size.bytes / (1 << 20));
     if (context->cache_bytes > 0)
         printf(" of at most %.0f MB", (double)context->cache_bytes / (1 << 20));
     puts("\n");

@@ -143,8 +143,8 @@ CLATTN_API clattn_status clattn_context_create_default(const char *selector,
 CLATTN_API void clattn_context_release(clattn_context *context);
 
 /**
- * Lets go of the programs in memory that no plan uses. Plans that are made later load or compile them again; the binary
- * of one that the cache directory does not have yet is not written.
+ * Lets go of the programs in memory that no plan uses, once those of all plans are written to the cache directory as the end
+ * of the context would, for as many seconds at most. Plans that are made later load them again.
  *
  * @param context  Not null.
  * @retval CLATTN_SUCCESS           They are gone, if there were any.

@@ -155,8 +155,8 @@ static struct ca_log log_of(const clattn_context_options *options)
 /* A context of hundreds of programs does not keep its user waiting for minutes. */
 enum { END_SECONDS = 10 };
 
-/* The last reference is gone. */
-static void end(clattn_context *ctx)
+/* Writes what the cache does not have yet, and keeps it small. */
+static void store(clattn_context *ctx)
 {
     const size_t left = ca_programs_store(ctx, ctx->end_seconds);
 
@@ -167,6 +167,12 @@ static void end(clattn_context *ctx)
                   left, ctx->end_seconds);
     if (atomic_load(&ctx->cache_writes) > 0 && ctx->cache_bytes > 0)
         ca_program_cache_trim(ctx, ctx->cache_bytes);
+}
+
+/* The last reference is gone. */
+static void end(clattn_context *ctx)
+{
+    store(ctx);
     ca_programs_release(ctx->programs);
     close_lock(ctx);
     if (ctx->cl)
@@ -262,6 +268,7 @@ clattn_status clattn_context_trim(clattn_context *context)
 {
     if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
+    store(context);
     ca_programs_trim(context, 0);
     return CLATTN_SUCCESS;
 }

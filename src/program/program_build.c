@@ -247,8 +247,9 @@ static void say_condemned(clattn_context *ctx, const struct ca_candidate *candid
     }
     if (made->verdict.status == CLATTN_BUILD_FAILED)
         failed_before(ctx, made->verdict.reason);
-    ca_warn(&ctx->log, "%s is not used on '%s': %s (clattn-tune forget %s has it tried at once)",
-            made->family->name, ctx->device.name, made->verdict.reason, what);
+    ca_warn(&ctx->log, "%s is not used on '%s': %s (clattn-tune forget %s has it tried %s)",
+            made->family->name, ctx->device.name, made->verdict.reason, what,
+            made->verdict.until ? "at once" : "again");
 }
 
 /* Like make_anew(), unless processes have died at it. */

@@ -218,7 +218,7 @@ clattn_status clattn_tuning_list(const clattn_context *context, const clattn_pro
 /* Writes straight into what is no regular file, such as /dev/stdout: it must not be replaced. */
 static int write_through(const char *path, const char *text)
 {
-    FILE *file = fopen(path, "w");
+    FILE *file = fopen(path, "we");
 
     if (!file)
         return 0;

@@ -137,6 +137,9 @@ Test(cache_size, a_context_keeps_to_the_limit) {
 
     fixture_open_checked(&f, scratch);
     use(f.context, first);
+    cr_expect(clattn_context_trim(f.context) == CLATTN_SUCCESS);
+    cr_assert(stat(only_program(), &status) == 0);
+    cr_expect(status.st_size > 4096, "what is let go is lost");
     fixture_close(&f);
     snprintf(old, sizeof old, "%s", only_program());
     cr_assert(old[0] != '\0' && utimensat(AT_FDCWD, old, times, 0) == 0);

@@ -170,7 +170,7 @@ Test(tune_commands, results_are_kept_shown_shared_and_forgotten) {
               "%s", program_text);
     program_must(TUNE_PROGRAM, 0, " programs removed", "forget --programs");
     cr_expect(program_text[0] != '0', "%s", program_text);
-    program_must(TUNE_PROGRAM, 0, "built programs: 0, of 0.0 MB", "list");
+    program_must(TUNE_PROGRAM, 0, "built programs: 0, 0.0 MB", "list");
     program_must(TUNE_PROGRAM, 0, "", "merge %s %s -o %s", a, a, b);
     program_must(TUNE_PROGRAM, 0, "", "import %s", b);
     cr_expect(program_said("entries taken over") && !program_said("0 entries"), "%s", program_text);
