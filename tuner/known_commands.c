@@ -119,13 +119,16 @@ static void print_head(const clattn_context *context)
 static void print_programs(const clattn_context *context)
 {
     const struct ca_cache_size size = ca_program_cache_trim(context, ULLONG_MAX);
+    char limit[48] = "";
 
     if (!context->cache_directory)
         return;
-    printf("built programs: %zu, %.1f MB", size.files, (double)size.bytes / (1 << 20));
     if (context->cache_bytes > 0)
-        printf(" of at most %.0f MB", (double)context->cache_bytes / (1 << 20));
-    puts("\n");
+        snprintf(limit, sizeof limit, " of at most %.0f MB",
+                 (double)context->cache_bytes / (1 << 20));
+    ca_print_paragraph(stdout, 0, "built programs: %zu, %.1f MB%s", size.files,
+                       (double)size.bytes / (1 << 20), limit);
+    putchar('\n');
 }
 
 int list_command(int argc, char **argv)
