@@ -15,9 +15,13 @@ int command_usage(const char *command, const char *what)
 }
 
 static const struct option words[] = {
-    {"device", required_argument, NULL, 'd'}, {"output", required_argument, NULL, 'o'},
-    {"all", no_argument, NULL, 'a'},          {"known-only", no_argument, NULL, 'k'},
-    {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
+    {"device", required_argument, NULL, 'd'},
+    {"output", required_argument, NULL, 'o'},
+    {"all", no_argument, NULL, 'a'},
+    {"known-only", no_argument, NULL, 'k'},
+    {"programs", no_argument, NULL, 'p'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
 };
 
 bool command_line_parse(int argc, char **argv, const char *help, const char *taken, int least,
@@ -42,6 +46,7 @@ bool command_line_parse(int argc, char **argv, const char *help, const char *tak
         }
         line->all |= word == 'a';
         line->known_only |= word == 'k';
+        line->programs |= word == 'p';
         if (word == 'd')
             line->device = optarg;
         if (word == 'o')

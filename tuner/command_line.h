@@ -8,14 +8,14 @@
 struct command_line {
     const char *device; /* "": the default */
     const char *output; /* -o; NULL if it was not given */
-    bool all, known_only;
+    bool all, known_only, programs;
     char **words; /* the arguments that are no options, of argv */
     int num_words;
 };
 
 /* True to go on; else help or what is wrong was printed, and *status is for the exit. argv[0] is
  * the command's name. `taken` names the options that it takes: d(evice), o(utput), a(ll),
- * k(nown-only). It takes least to most words. */
+ * k(nown-only), p(rograms). It takes least to most words. */
 bool command_line_parse(int argc, char **argv, const char *help, const char *taken, int least,
                         int most, struct command_line *line, int *status);
 

@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* fcntl, pread, mkdir, gmtime_r */
+#define _POSIX_C_SOURCE 200809L /* fcntl, pread, gmtime_r */
 #include "tuner/journal.h"
 #include "internal.h"
 #include "tuner/worker/worker_json.h"
@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -195,15 +194,6 @@ size_t ca_journal_known(struct ca_journal *journal, const struct ca_space *space
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static void make_directories(char *path)
-{
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(path, 0700); /* opening the file says whether it is there */
-        *slash = '/';
-    }
-}
-
 static bool lock(int file)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -244,10 +234,11 @@ static void read_lines(struct ca_journal *journal)
 
 static enum ca_journal_state open_file(struct ca_journal *journal, struct message *why)
 {
-    make_directories(journal->path);
-    journal->file = open(journal->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (journal->file < 0) {
-        message_set(why, "the journal %s cannot be written: %s", journal->path, strerror(errno));
+    char reason[CA_REASON_BYTES];
+
+    journal->file = ca_disk_open(journal->path, reason, sizeof reason);
+    if (journal->file < 0 || fcntl(journal->file, F_SETFL, O_APPEND) != 0) {
+        message_set(why, "the journal %s cannot be written: %s", journal->path, reason);
         return CA_JOURNAL_FORGETFUL;
     }
     if (!lock(journal->file) && (errno == EACCES || errno == EAGAIN)) /* else there are no locks */
@@ -299,7 +290,7 @@ static void rewrite(const struct ca_journal *journal)
     if (!path)
         return;
     snprintf(path, bytes, "%s.new", journal->path);
-    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     bool good = file >= 0;
     for (size_t n = 0; good && n < journal->count; n++)
         if (!journal->entries[n].finished)

@@ -7,6 +7,7 @@
 #include "tuner/progress.h"
 #include "tuner/tune_options.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,8 @@ static const char list_help[] =
     "the median time, its 95 % interval, the worst error as a share of its bound, the number of\n"
     "timings and when they were made; then what is never used, and why. A stale entry was "
     "measured\n"
-    "with another driver or another version of clattn.\n";
+    "with another driver or another version of clattn. At the top, how much the cache directory's\n"
+    "built programs take, and may (CLATTN_CACHE_MAX_SIZE).\n";
 
 static const char show_help[] =
     "Usage: clattn-tune show LINE [--device D] [--known-only]\n"
@@ -29,7 +31,10 @@ static const char show_help[] =
 static const char forget_help[] =
     "Usage: clattn-tune forget LINE [--device D]\n"
     "       clattn-tune forget --all [--device D]\n"
-    "Forgets results and quarantine of the class of the problem LINE, or of the whole device.\n";
+    "       clattn-tune forget --programs [--device D]\n"
+    "Forgets results and quarantine of the class of the problem LINE, or of the whole device; or "
+    "removes\n"
+    "all built programs of the cache directory, whatever device they are for.\n";
 
 /* ---- listing --------------------------------------------------------------------------------- */
 
@@ -111,6 +116,21 @@ static void print_head(const clattn_context *context)
     printf("%s\n\n", *path ? path : "there is no cache directory");
 }
 
+static void print_programs(const clattn_context *context)
+{
+    const struct ca_cache_size size = ca_program_cache_trim(context, ULLONG_MAX);
+    char limit[48] = "";
+
+    if (!context->cache_directory)
+        return;
+    if (context->cache_bytes > 0)
+        snprintf(limit, sizeof limit, " of at most %.0f MB",
+                 (double)context->cache_bytes / (1 << 20));
+    ca_print_paragraph(stdout, 0, "built programs: %zu, %.1f MB%s", size.files,
+                       (double)size.bytes / (1 << 20), limit);
+    putchar('\n');
+}
+
 int list_command(int argc, char **argv)
 {
     struct command_line line;
@@ -122,6 +142,7 @@ int list_command(int argc, char **argv)
     if (!context)
         return EXIT_FAILURE;
     print_head(context);
+    print_programs(context);
     const clattn_status listed = print_known(context, NULL);
     clattn_context_release(context);
     return listed == CLATTN_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -180,19 +201,20 @@ int forget_command(int argc, char **argv)
     size_t removed = 0;
     int status;
 
-    if (!command_line_parse(argc, argv, forget_help, "da", 0, 1, &line, &status))
+    if (!command_line_parse(argc, argv, forget_help, "dap", 0, 1, &line, &status))
         return status;
-    if (line.all == (line.num_words == 1))
-        return command_usage("forget", "either a problem or --all must be given");
-    if (!line.all && !tune_problem_parse("clattn-tune forget", line.words[0], &problem))
+    if (line.all + line.programs + line.num_words != 1)
+        return command_usage("forget", "either a problem or --all or --programs must be given");
+    if (line.num_words == 1 && !tune_problem_parse("clattn-tune forget", line.words[0], &problem))
         return EXIT_USAGE;
     clattn_context *context = command_context(&line);
     if (!context)
         return EXIT_FAILURE;
     const clattn_status forgotten =
-        clattn_tuning_forget(context, line.all ? NULL : &problem, &removed);
+        line.programs ? clattn_context_clear_cache(context, &removed)
+                      : clattn_tuning_forget(context, line.all ? NULL : &problem, &removed);
     clattn_context_release(context);
     if (forgotten == CLATTN_SUCCESS)
-        printf("%zu entries forgotten\n", removed);
+        printf("%zu %s\n", removed, line.programs ? "programs removed" : "entries forgotten");
     return forgotten == CLATTN_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -10,6 +10,7 @@
 #include "internal.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +59,7 @@ static struct cold_start_parts compiling(clattn_context *context)
 {
     struct ca_build_seconds seconds;
 
-    ca_programs_store(context, SIZE_MAX, 0.0);
+    ca_programs_store(context, INFINITY);
     ca_programs_seconds(context, &seconds);
     return (struct cold_start_parts){{[COLD_START_FRONT_END] = seconds.front_end,
                                       [COLD_START_CODE_GENERATION] = seconds.code_generation,

@@ -9,13 +9,18 @@
 CLATTN_BEGIN
 
 /**
- * Shared by any number of threads; holds no global state.
+ * Shared by any number of threads; the one global state is a count of forks.
  *
- * After fork() the child must not use, nor release, a context, plan or OpenCL object that was made
- * before: drivers keep threads and connections that a child does not inherit, and a lock that another
- * thread held stays locked. exec(), or a child that is made before the first call of this library or
+ * After fork() the child cannot use a context or plan that was made before: drivers keep threads and connections
+ * that a child does not inherit, and a lock that another thread held stays locked. What would build, enqueue or look
+ * into what was tuned returns CLATTN_INVALID_ARGUMENT there, with a sentence, and a release gives nothing back. The child
+ * must not use OpenCL objects of before either. exec(), or a child that is made before the first call of this library or
  * of OpenCL and makes a context of its own, is safe. The library itself never forks. What processes
  * share is the cache directory, in which many may read and write at a time.
+ *
+ * In memory a context keeps the programs that its plans use, and up to 128 that no plan uses any more, for the next one
+ * that wants them: of more, those go first that were used longest ago. On PoCL a program takes some 1.2 MB.
+ * clattn_context_trim() lets all of them go.
  */
 typedef struct clattn_context clattn_context;
 
@@ -46,17 +51,8 @@ typedef struct clattn_context_options {
         *cache_directory; /**< Where built programs are kept for the next process; read during
                                       the call only. NULL: $CLATTN_CACHE_DIR, else
                                       $XDG_CACHE_HOME/clattn if that is an absolute path, else
-                                      $HOME/.cache/clattn. "", or an
-                                      empty CLATTN_CACHE_DIR: nowhere. Need not exist or be writable:
-                                      the library works without. A device without a compiler runs
-                                      what is kept there for it and its driver. A program that twice
-                                      ended the process while it was compiled or checked is not
-                                      tried a third time, which also is kept there: a crash of the
-                                      driver costs two processes, not all of them. A process that
-                                     is killed meanwhile counts as well, for nothing tells it from a
-                                     crash, and `clattn-tune forget` has the program tried again;
-                                     an interruption (SIGINT, SIGTERM, SIGHUP) of clattn-bench and
-                                     clattn-tune does not count. */
+                                      $HOME/.cache/clattn if that is. "", or an
+                                      empty CLATTN_CACHE_DIR: nowhere. See below. */
     /** For testing; NULL otherwise. Facts from clattn_device_profile_parse() or
      *  clattn_device_query(), possibly changed; read during the call only.
      *
@@ -68,6 +64,30 @@ typedef struct clattn_context_options {
      *  returns CLATTN_NO_DEVICE. */
     const clattn_device_info *profile;
 } clattn_context_options;
+
+/*
+ * The cache directory.
+ *
+ * It need not exist or be writable: the library works without. It is made with mode 0700, by default only where the
+ * home directory, or the one that holds $XDG_CACHE_HOME, is there. A device without a compiler runs what is kept there
+ * for it and its driver.
+ *
+ * Who can write there can run code in all processes that use it, for it holds built programs. It is not used,
+ * which a warning says, if it belongs to another user than the process's effective one and root, or if others may write
+ * to it (a group may that has its owner's number); nor by default if the home directory is another user's. The same holds
+ * for the files and folders in it, none of which may be a link. A program that runs with another user's rights (setuid) takes
+ * it from clattn_context_options alone. SECURITY.md has more.
+ *
+ * Programs there take no more than $CLATTN_CACHE_MAX_SIZE bytes, a whole number that may be followed by K, M or G (powers of
+ * 1024); 0: any; by default 1G. Whoever writes removes what was used longest ago. What was tuned does not count.
+ *
+ * A program at which two processes died within a day while it was compiled or checked, since the same boot and under
+ * the same limits (address space, open files, memory of the control group), is not tried a third time for a day, nor
+ * in contexts that found it so: a crash of the driver costs two processes, not all. A process that is killed meanwhile counts
+ * as well, for nothing tells it from a crash. A warning of each context and the reason of a plan that would have had it
+ * (clattn_plan_info) say so and until when, and `clattn-tune forget` has it tried at once. An interruption (SIGINT, SIGTERM,
+ * SIGHUP) of clattn-bench and clattn-tune does not count.
+ */
 
 /**
  * Makes a context for @p device of @p opencl.
@@ -114,13 +134,35 @@ CLATTN_API clattn_status clattn_context_create_default(const char *selector,
  *
  * With the last reference the binaries of programs go to the cache directory that are not there
  * yet: where a driver compiles once more for them (PoCL), which may take as long as making the plans
- * did, they wait for this moment. Eight are written in any case, and more until ten seconds have
- * passed; the rest is left to processes that use those programs again. A process that ends without it
+ * did, they wait for this moment. After ten seconds no further one is begun, and the log says how many are left to
+ * processes that use those programs again. A process that ends without it
  * has lost no more than that: the next one trusts what was checked, and builds again, on PoCL out of
  * its own cache (POCL_CACHE_DIR), where it finds the code. The library has no threads of its own,
  * which would have to end with the process.
  */
 CLATTN_API void clattn_context_release(clattn_context *context);
+
+/**
+ * Lets go of the programs in memory that no plan uses, once those of all plans are written to the cache directory as the end
+ * of the context would, for as many seconds at most. Plans that are made later load them again.
+ *
+ * @param context  Not null.
+ * @retval CLATTN_SUCCESS           They are gone, if there were any.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, or a context of before fork().
+ */
+CLATTN_API clattn_status clattn_context_trim(clattn_context *context);
+
+/**
+ * Removes all built programs, of any device, from the context's cache directory; what was tuned stays, and so does what
+ * the context has in memory. Other processes that use the directory compile again what they do not have.
+ *
+ * @param context  Not null.
+ * @param removed  NULL, or receives how many were removed; 0 without a cache directory.
+ * @retval CLATTN_SUCCESS           None is left.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, or a context of before fork().
+ * @retval CLATTN_FILE_ERROR        Some cannot be removed.
+ */
+CLATTN_API clattn_status clattn_context_clear_cache(clattn_context *context, size_t *removed);
 
 /** The OpenCL context, borrowed; NULL for NULL and where a profile stands in for a device. */
 CLATTN_API cl_context clattn_context_opencl(const clattn_context *context);

@@ -34,10 +34,12 @@ typedef struct clattn_plan_options {
 
 /** What a plan will run. The texts belong to the plan and live as long as it. */
 typedef struct clattn_plan_info {
-    size_t struct_size;     /**< Set by the caller to sizeof(clattn_plan_info). */
-    const char *family;     /**< For example "fused_lanes". */
-    const char *tunables;   /**< "NAME=value ...", all of them; "" for a family without any. */
-    const char *reason;     /**< Why this family, one sentence. */
+    size_t struct_size;   /**< Set by the caller to sizeof(clattn_plan_info). */
+    const char *family;   /**< For example "fused_lanes". */
+    const char *tunables; /**< "NAME=value ...", all of them; "" for a family without any. */
+    const char
+        *reason; /**< Why this family, one sentence; then those that were passed over since they
+                                 do not work here, and why, each behind a semicolon. */
     const char *problem;    /**< The problem's text form. */
     size_t workspace_bytes; /**< 0 if none is needed. */
     size_t work_group_size; /**< Work-items of the largest work-group; 0 if nothing is to be run. */

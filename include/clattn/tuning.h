@@ -17,10 +17,16 @@
  * Whatever its origin, a choice must fit the device and the problem, must not be quarantined, and
  * its program must pass the self-check of clattn_plan_create(); else the next one is tried.
  *
- * Many processes may write one store at a time and lose nothing; a process killed while it writes
- * leaves the file as it was. A file that is damaged or of another version is set aside as
+ * Many processes may write one store at a time and lose nothing; a process killed while it writes, and a power cut,
+ * leave the file as it was or as it was to be. A file that is damaged or of another version is set aside as
  * NAME.damaged-N, with a warning, and a new one is begun. A store that cannot be written costs a
- * warning, not the call.
+ * warning, not the call: what is found lives in memory, and is written by the next call that can or with the end of
+ * the context.
+ *
+ * Writers take turns by a lock (NAME.lock). Each waits ten seconds at most for one holder, whom the sentence then names, as far
+ * as the system tells. Who waited so in vain does not wait again until the lock is free. Plans never wait, unless they
+ * measure: a damaged file is ignored while another process writes. On file systems without locks a file (NAME.lock.held) stands in, which is
+ * said once; one that a killed process has left is removed by the first writer that has waited as long.
  */
 #ifndef CLATTN_TUNING_H
 #define CLATTN_TUNING_H
@@ -168,7 +174,7 @@ CLATTN_API clattn_status clattn_tuning_merge(const char *const *paths, size_t co
 /**
  * Removes entries and quarantine from the store, and what the cache of programs holds against
  * programs (that they do not build, ended the process twice or failed their self-check), which are
- * then tried again.
+ * then tried again. Built programs stay: clattn_context_clear_cache().
  *
  * @param context  Not null.
  * @param problem  NULL for everything of this device, or a problem: its class is forgotten, with

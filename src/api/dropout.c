@@ -114,7 +114,7 @@ clattn_status clattn_dropout_mask(clattn_context *context, const clattn_problem 
 
     if (done)
         *done = NULL;
-    if (!context)
+    if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
     clattn_status status = clattn_problem_check(problem, reason, sizeof reason);
     if (status != CLATTN_SUCCESS)
@@ -144,7 +144,9 @@ clattn_status clattn_dropout_mask(clattn_context *context, const clattn_problem 
     if (status != CLATTN_SUCCESS)
         return status;
     ca_program_keep(context, program);
-    return enqueue(context, program, problem, seed, offset, queue, mask, num_wait, wait, done);
+    status = enqueue(context, program, problem, seed, offset, queue, mask, num_wait, wait, done);
+    ca_program_put_back(context, program);
+    return status;
 }
 
 /* ---- trust ----------------------------------------------------------------------------------- */

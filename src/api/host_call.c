@@ -143,7 +143,7 @@ static clattn_status compute(const clattn_plan *plan, struct ca_transfer transfe
 
 clattn_status ca_host_check(const clattn_context *context, int complete)
 {
-    if (!context)
+    if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
     if (complete)
         return CLATTN_SUCCESS;

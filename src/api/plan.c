@@ -25,7 +25,7 @@ clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *
 
     if (plan)
         *plan = NULL;
-    if (!context)
+    if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
     if (!plan)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "plan is null");

@@ -243,7 +243,7 @@ clattn_status clattn_quantize(clattn_context *context, const clattn_quantization
 
     if (done)
         *done = NULL;
-    if (!context)
+    if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
     clattn_status status = check(what, &q, &values_span, &cache_span, reason);
     if (status != CLATTN_SUCCESS)
@@ -278,7 +278,9 @@ clattn_status clattn_quantize(clattn_context *context, const clattn_quantization
     if (status != CLATTN_SUCCESS)
         return status;
     ca_program_keep(context, program);
-    return enqueue(context, program, &q, queue, values, cache, num_wait, wait, done);
+    status = enqueue(context, program, &q, queue, values, cache, num_wait, wait, done);
+    ca_program_put_back(context, program);
+    return status;
 }
 
 /* ---- trust ----------------------------------------------------------------------------------- */

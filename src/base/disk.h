@@ -1,34 +1,69 @@
-/* The cache directory and files that are whole or not there. */
+/* Files that are whole or not there; in the cache directory only those that nobody else could have written. */
 #ifndef CA_DISK_H
 #define CA_DISK_H
 
+#include "base/log.h"
+
 #include <stddef.h>
+#include <sys/stat.h>
 
 /*
- * The cache directory: given, unless it is NULL; else $CLATTN_CACHE_DIR, $XDG_CACHE_HOME/clattn or
- * $HOME/.cache/clattn, the first that is set; a relative XDG_CACHE_HOME counts as unset. NULL if that
- * is empty (no cache is wanted), if none is set or if memory runs out. The caller frees it.
+ * Whether a file or folder of the cache may be believed: it belongs to this process's effective user or
+ * to root, and nobody else may write there. Its group may if it has the number of its owner: then it is the
+ * owner's own. If not, why says so, as "it ...".
  */
-char *ca_disk_directory(const char *given);
+int ca_disk_trusts(const struct stat *status, char *why, size_t why_bytes);
 
-/* The whole file, its size in *bytes; NULL if it is empty, no regular file, cannot be read or exceeds
- * most bytes. The caller frees it. */
-unsigned char *ca_disk_read(const char *path, size_t most, size_t *bytes);
+/* The same of the owner alone. */
+int ca_disk_trusts_owner(const struct stat *status, char *why, size_t why_bytes);
+
+/* ---- in the cache ----------------------------------------------------------------------------- */
+
+/*
+ * Of a path in the cache neither the last part nor the folder that it lies in may be a link, and both must
+ * be trusted. why is "" where there is nothing of that name, else a reason, as "it ...".
+ */
+
+/* The folder itself, for openat(), readdir() and the like; -1 on failure. */
+int ca_disk_open_folder(const char *path, char *why, size_t why_bytes);
+
+/* A file, opened for reading; *status receives what fstat() says. -1 on failure, and if it is not regular. */
+int ca_disk_open_to_read(const char *path, struct stat *status, char *why, size_t why_bytes);
+
+/* The whole file, its size in *bytes; NULL if it is empty, cannot be read or exceeds most bytes. The caller
+ * frees it. */
+unsigned char *ca_disk_read(const char *path, size_t most, size_t *bytes, char *why,
+                            size_t why_bytes);
+
+/* A file, opened for reading and writing, made with its folders if it is missing. -1 on failure, with why,
+ * which is then never "". The path is changed and changed back. */
+int ca_disk_open(char *path, char *why, size_t why_bytes);
+
+/* Says that a file of the cache was used now, for those who remove what was used longest ago; not where it says nearly
+ * that already. */
+enum { CA_DISK_TOUCH_SECONDS = 3600 };
+void ca_disk_touch(const char *path);
+
+/* ---- anywhere --------------------------------------------------------------------------------- */
 
 /* Makes a path's directories, but not its last part, as mkdir -p does. 0 on failure. The path is
  * changed and changed back. */
 int ca_disk_make_directories(char *path);
 
-/* Opens a file for reading and writing, made with its directories if it is missing. -1 on failure.
- * The path is changed and changed back. */
-int ca_disk_open(char *path);
+enum ca_disk_care {
+    CA_DISK_IN_CACHE = 1, /* the folder must be trusted, as above */
+    CA_DISK_DURABLE = 2   /* a power cut leaves the file of before or this one, not less */
+};
 
 /*
  * Writes a file of two parts, and its directories if they are missing: under another name first,
- * then renamed, so that nobody ever sees half of it. 0 on failure, with nothing left behind; a
- * process that is killed leaves <path>.tmp-<six letters and digits>.
+ * then renamed, so that nobody ever sees half of it. 0 on failure, with errno, and with nothing left behind; a
+ * process that is killed leaves <path>.tmp-<six letters and digits>. care: of enum ca_disk_care.
  */
 int ca_disk_write(const char *path, const void *first, size_t first_bytes, const void *second,
-                  size_t second_bytes);
+                  size_t second_bytes, unsigned care);
+
+/* Whether a file's name is what a killed writer leaves of one that ends so. */
+int ca_disk_is_temporary(const char *name, const char *ending);
 
 #endif

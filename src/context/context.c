@@ -1,7 +1,21 @@
 #include "context/context.h"
 
+clattn_status ca_context_check(const clattn_context *context)
+{
+    if (!context)
+        return CLATTN_INVALID_ARGUMENT;
+    return context->forks == ca_forks()
+               ? CLATTN_SUCCESS
+               : ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
+                         "this context was made before fork(), and this process must make its own");
+}
+
 clattn_status ca_context_need_device(const clattn_context *context)
 {
+    const clattn_status status = ca_context_check(context);
+
+    if (status != CLATTN_SUCCESS)
+        return status;
     return context->cl ? CLATTN_SUCCESS
                        : ca_fail(&context->log, CLATTN_NO_DEVICE,
                                  "the profile '%s' stands in for a device: nothing can be run",
@@ -15,7 +29,9 @@ void ca_context_retain(clattn_context *context)
 
 void clattn_context_release(clattn_context *context)
 {
-    if (!context || atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1)
+    if (!context || context->forks != ca_forks()) /* what a child would wait for may never come */
+        return;
+    if (atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1)
         return;
     context->destroy(context);
 }

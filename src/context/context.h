@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "context/first_run.h"
+#include "context/forks.h"
 #include "device/pointers.h"
 
 #include <pthread.h>
@@ -23,12 +24,17 @@ struct clattn_context {
     int narrowed;                /* by a profile */
     struct ca_log log;
     int skip_self_checks;
+    unsigned forks;                 /* ca_forks() when it was made */
     char *cache_directory;          /* NULL: no cache */
+    double end_seconds;             /* in which its end begins to store programs */
+    unsigned long long cache_bytes; /* what programs may take there; 0: any */
+    atomic_size_t cache_writes;     /* of programs, so far */
     atomic_int cache_unwritable;    /* nothing more is written there */
     atomic_size_t builds;           /* programs compiled so far */
     atomic_size_t builtins_refused; /* how often cl/common/builtins.h was not enough for one */
-    pthread_mutex_t lock;           /* guards the next two; never held while a program is made */
+    pthread_mutex_t lock;           /* guards the next four; never held while a program is made */
     struct ca_program *programs;
+    size_t uses;            /* of programs that were put back */
     char last_failure[256]; /* to build one, so that it is said once */
     pthread_cond_t made;    /* a program, or it failed */
     struct ca_first_runs first_runs;
@@ -37,7 +43,11 @@ struct clattn_context {
     struct ca_shipped *shipped;
 };
 
-/* CLATTN_NO_DEVICE, with a sentence, where a profile stands in for a device; else success. */
+/* CLATTN_INVALID_ARGUMENT for NULL, and with a sentence in a process that was forked since the context was made;
+ * else success. */
+clattn_status ca_context_check(const clattn_context *context);
+
+/* The same, and CLATTN_NO_DEVICE, with a sentence, where a profile stands in for a device. */
 clattn_status ca_context_need_device(const clattn_context *context);
 
 /* For plans: one more reference, given up by clattn_context_release(). */

@@ -3,17 +3,22 @@
  *
  * Meanwhile a file beside its place in the cache counts the attempts, and the process holds a lock
  * on it. However that ends, the file is removed, unless the process dies: whoever finds it without a
- * lock knows how many did. Once may be chance, and it is tried again. A signal by which somebody ends
+ * lock knows how many did. Once may be chance, and it is tried again. Twice sets the program aside, and the file
+ * stays. Either lasts for a day from the last attempt, and for processes alone that have the same circumstances: a
+ * lack of memory that a limit, or the machine until its next boot, has brought about is not held against the
+ * program for longer. A signal by which somebody ends
  * the process is no death of the program's: who handles it says so by ca_first_runs_excuse().
  */
 #ifndef CA_FIRST_RUN_H
 #define CA_FIRST_RUN_H
 
 #include <stdatomic.h>
+#include <time.h>
 
 enum {
-    CA_FIRST_RUN_DEATHS = 2, /* so many are the program's doing */
-    CA_FIRST_RUNS = 16       /* so many at a time can be excused */
+    CA_FIRST_RUN_DEATHS = 2,      /* so many are the program's doing */
+    CA_FIRST_RUN_SECONDS = 86400, /* for so long */
+    CA_FIRST_RUNS = 16            /* so many at a time can be excused */
 };
 
 /* Those of a context that are under way: 0, or a descriptor and the deaths before, as signal handlers
@@ -25,18 +30,21 @@ struct ca_first_runs {
 struct ca_first_run {
     char *path;
     int descriptor; /* -1: nothing is counted */
+    int stays;      /* the file does, after its end */
     atomic_int *slot;
     int entry; /* what stands in the slot */
 };
 
 /*
  * Begins, and returns how many processes have died at it so far. The path, from malloc(), is the
- * run's from now on; NULL, or where no file can be written, nothing is counted, nor where another
- * process or thread is at it. It stands among runs until it ends.
+ * run's from now on; NULL, or where no file can be written or locked, nothing is counted, nor where another
+ * process or thread is at it. It stands among runs until it ends. what: lines that say what is made, which the file
+ * holds behind its count, for those who look for it. From CA_FIRST_RUN_DEATHS on *until is when that is over.
  */
-int ca_first_run_begin(struct ca_first_runs *runs, struct ca_first_run *run, char *path);
+int ca_first_run_begin(struct ca_first_runs *runs, struct ca_first_run *run, char *path,
+                       const char *what, time_t *until);
 
-/* Ends it, however it went: nothing is left on disk. */
+/* Ends it, however it went: nothing is left on disk, but for what has set the program aside. */
 void ca_first_run_end(struct ca_first_run *run);
 
 /* For a process that is about to end in the midst of runs: they count as if they had not begun.

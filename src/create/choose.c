@@ -303,6 +303,10 @@ clattn_status ca_choose(const clattn_context *ctx, const clattn_problem *problem
     const char *mistake = options ? options_mistake(options) : NULL;
 
     choices->count = 0;
+    if (ctx->forks != ca_forks()) {
+        ca_reason(reason, reason_bytes, "the context was made before fork()");
+        return CLATTN_INVALID_ARGUMENT;
+    }
     ca_reason(reason, reason_bytes, "%s", mistake ? mistake : "");
     if (mistake)
         return CLATTN_INVALID_ARGUMENT;

@@ -1,13 +1,15 @@
-#include "base/disk.h"
+#include "base/cache_directory.h"
 #include "cl/common/arguments.h"
 #include "context/context.h"
 #include "device/facts.h"
 #include "families/family.h"
 #include "program/program.h"
+#include "program/program_cache.h"
 #include "store/override.h"
 #include "store/shipped.h"
 #include "store/store.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,18 +152,49 @@ static struct ca_log log_of(const clattn_context_options *options)
     return (struct ca_log){options->log, options->log_user_data};
 }
 
-/* The last reference is gone. What a program of a few shapes uses is stored however slow the machine
- * is; one of hundreds does not keep its user waiting for minutes. */
+/* A context of hundreds of programs does not keep its user waiting for minutes. */
+enum { END_SECONDS = 10 };
+
+/* Writes what the cache does not have yet, and keeps it small. */
+static void store(clattn_context *ctx)
+{
+    const size_t left = ca_programs_store(ctx, ctx->end_seconds);
+
+    if (left > 0)
+        ca_inform(&ctx->log,
+                  "%zu of the context's programs are not stored, since that took %g seconds: later "
+                  "processes compile them again",
+                  left, ctx->end_seconds);
+    if (atomic_load(&ctx->cache_writes) > 0 && ctx->cache_bytes > 0)
+        ca_program_cache_trim(ctx, ctx->cache_bytes);
+}
+
+/* The last reference is gone. */
 static void end(clattn_context *ctx)
 {
-    enum { LEAST_STORED = 8, SECONDS = 10 };
-
-    ca_programs_store(ctx, LEAST_STORED, SECONDS);
+    store(ctx);
     ca_programs_release(ctx->programs);
     close_lock(ctx);
     if (ctx->cl)
         clReleaseContext(ctx->cl);
     destroy(ctx);
+}
+
+/* Finds where programs and what was tuned are kept, and says if that is not what was asked for. */
+static void open_cache(clattn_context *ctx, const char *given)
+{
+    char why[3 * CA_REASON_BYTES];
+    int refused;
+
+    ctx->cache_directory = ca_cache_directory(given, &refused, why, sizeof why);
+    if (refused)
+        ca_warn(&ctx->log, "%s", why);
+    else if (why[0])
+        ca_inform(&ctx->log, "%s", why);
+    if (!ca_cache_limit(&ctx->cache_bytes))
+        ca_warn(&ctx->log,
+                "CLATTN_CACHE_MAX_SIZE is not a number of bytes, as 500M or 2G: the limit is %d MB",
+                CA_CACHE_DEFAULT_MEGABYTES);
 }
 
 /* What both ways to make a context begin with: *context is cleared. */
@@ -199,13 +232,17 @@ clattn_status clattn_context_create(cl_context opencl, cl_device_id device,
         return ca_fail(&log, CLATTN_OUT_OF_MEMORY, "no host memory for a context");
     atomic_init(&ctx->references, 1);
     ctx->destroy = end;
+    ctx->end_seconds = END_SECONDS;
     atomic_init(&ctx->builds, 0);
     atomic_init(&ctx->builtins_refused, 0);
     atomic_init(&ctx->cache_unwritable, 0);
+    atomic_init(&ctx->cache_writes, 0);
     ctx->cl = opencl;
     ctx->log = log;
     ctx->skip_self_checks = options->skip_self_checks;
-    ctx->cache_directory = ca_disk_directory(options->cache_directory);
+    ca_forks_watch();
+    ctx->forks = ca_forks();
+    open_cache(ctx, options->cache_directory);
     clattn_status status = opencl ? query(ctx, device) : CLATTN_SUCCESS;
     if (status == CLATTN_SUCCESS)
         status = take_profile(ctx, options->profile);
@@ -225,6 +262,32 @@ clattn_status clattn_context_create(cl_context opencl, cl_device_id device,
     }
     *context = ctx;
     return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_context_trim(clattn_context *context)
+{
+    if (ca_context_check(context) != CLATTN_SUCCESS)
+        return CLATTN_INVALID_ARGUMENT;
+    store(context);
+    ca_programs_trim(context, 0);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_context_clear_cache(clattn_context *context, size_t *removed)
+{
+    if (removed)
+        *removed = 0;
+    if (ca_context_check(context) != CLATTN_SUCCESS)
+        return CLATTN_INVALID_ARGUMENT;
+    const struct ca_cache_size before = ca_program_cache_trim(context, ULLONG_MAX),
+                               after = ca_program_cache_trim(context, 0);
+    if (removed && before.files > after.files)
+        *removed = before.files - after.files;
+    if (after.files == 0)
+        return CLATTN_SUCCESS;
+    return ca_fail(&context->log, CLATTN_FILE_ERROR,
+                   "%zu programs in the cache directory %.800s cannot be removed", after.files,
+                   context->cache_directory);
 }
 
 clattn_status clattn_context_create_default(const char *selector,

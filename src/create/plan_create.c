@@ -5,6 +5,8 @@
 #include "store/store.h"
 #include "trust/trust.h"
 
+#include <string.h>
+
 static enum ca_quarantine quarantine_of(const struct ca_verdict *verdict)
 {
     if (verdict->status == CLATTN_MISCOMPILED)
@@ -14,14 +16,11 @@ static enum ca_quarantine quarantine_of(const struct ca_verdict *verdict)
 
 /* Remembers that a candidate does not work, so that no process tries it again: if that is for good. */
 static void ban(clattn_context *context, const struct ca_candidate *candidate,
-                const clattn_problem *problem)
+                const clattn_problem *problem, const struct ca_verdict *verdict)
 {
-    const clattn_problem normal = ca_problem_normal(problem);
-    struct ca_verdict verdict;
-
-    if (ca_program_condemned(context, candidate, &normal, &verdict))
-        ca_store_ban_candidate(context->store, candidate, problem, quarantine_of(&verdict),
-                               verdict.reason);
+    if (verdict->status != CLATTN_SUCCESS && verdict->until == 0)
+        ca_store_ban_candidate(context->store, candidate, problem, quarantine_of(verdict),
+                               verdict->reason);
 }
 
 static void print_verdict(clattn_context *context, const struct ca_family *family,
@@ -43,11 +42,28 @@ static void print_verdict(clattn_context *context, const struct ca_family *famil
                                                  : "does not build");
 }
 
+/* Adds to the reason of a plan that a family better than its own was not used. */
+static void add_passed(clattn_context *context, const struct ca_family *family,
+                       clattn_status status, const struct ca_verdict *verdict, char *passed,
+                       size_t passed_bytes)
+{
+    const size_t length = strlen(passed);
+    char why[2 * CA_REASON_BYTES];
+
+    if (verdict->status != CLATTN_SUCCESS)
+        ca_reason(why, sizeof why, "%s", verdict->reason);
+    else
+        print_verdict(context, family, status, why);
+    ca_reason(passed + length, passed_bytes - length, "; %s was passed over: %s%s", family->name,
+              verdict->status != CLATTN_SUCCESS ? "" : "it ", why);
+}
+
 clattn_status ca_plan_create(clattn_context *context, const struct ca_choices *choices,
                              const clattn_problem *problem, clattn_plan **plan)
 {
     const clattn_problem normal = ca_problem_normal(problem);
     clattn_status status = CLATTN_SUCCESS;
+    char passed[8 * CA_REASON_BYTES] = "";
 
     for (size_t n = 0; n < choices->count; n++) {
         const struct ca_choice *choice = &choices->list[n];
@@ -56,16 +72,19 @@ clattn_status ca_plan_create(clattn_context *context, const struct ca_choices *c
                                               &program)
                              : CLATTN_SUCCESS;
         if (status == CLATTN_SUCCESS) {
+            char why[10 * CA_REASON_BYTES];
+            ca_reason(why, sizeof why, "%s%s", ca_origin_sentence(choice->origin), passed);
             if (program)
                 ca_program_keep(context, program);
-            return ca_plan_make(context, &choice->candidate, ca_origin_sentence(choice->origin),
-                                problem, program, plan);
+            return ca_plan_make(context, &choice->candidate, why, problem, program, 1, plan);
         }
         if (status != CLATTN_BUILD_FAILED && status != CLATTN_MISCOMPILED &&
             status != CLATTN_NO_COMPILER && status != CLATTN_UNSUPPORTED)
             return status;
-        if (status == CLATTN_BUILD_FAILED || status == CLATTN_MISCOMPILED)
-            ban(context, &choice->candidate, problem);
+        struct ca_verdict verdict = {.status = CLATTN_SUCCESS};
+        ca_program_condemned(context, &choice->candidate, &normal, &verdict);
+        ban(context, &choice->candidate, problem, &verdict);
+        add_passed(context, choice->candidate.family, status, &verdict, passed, sizeof passed);
     }
     char what[2 * CA_REASON_BYTES];
     print_verdict(context, choices->list[choices->count - 1].candidate.family, status, what);

@@ -3,6 +3,7 @@
 #include "problem/layout.h"
 #include "problem/philox.h"
 #include "problem/problem_append.h"
+#include "program/program.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -154,7 +155,7 @@ static void size_stages(clattn_plan *plan)
     }
 }
 
-static clattn_status print_texts(clattn_plan *plan, const clattn_problem *problem)
+static clattn_status print_texts(clattn_plan *plan, const clattn_problem *problem, const char *why)
 {
     const struct ca_family *family = plan->candidate.family;
     size_t bytes = 0;
@@ -163,28 +164,33 @@ static clattn_status print_texts(clattn_plan *plan, const clattn_problem *proble
                       plan->tunables_text, sizeof plan->tunables_text);
     clattn_problem_print(problem, NULL, 0, &bytes);
     plan->problem_text = malloc(bytes);
-    if (!plan->problem_text)
+    plan->why = malloc(strlen(why) + 1);
+    if (plan->why)
+        strcpy(plan->why, why);
+    if (!plan->problem_text || !plan->why)
         return ca_fail(&plan->context->log, CLATTN_OUT_OF_MEMORY, "no host memory for a plan");
     return clattn_problem_print(problem, plan->problem_text, bytes, NULL);
 }
 
 clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *candidate,
                            const char *why, const clattn_problem *problem, cl_program program,
-                           clattn_plan **plan)
+                           int keep, clattn_plan **plan)
 {
     clattn_plan *made = calloc(1, sizeof *made);
 
     *plan = NULL;
+    if (!made && keep)
+        ca_program_put_back(context, program);
     if (!made)
         return ca_fail(&context->log, CLATTN_OUT_OF_MEMORY, "no host memory for a plan");
     ca_context_retain(context);
     made->context = context;
     made->candidate = *candidate;
-    made->why = why;
+    made->program = keep ? program : NULL;
     made->problem = ca_problem_normal(problem);
     size_stages(made);
     describe_operands(made);
-    clattn_status status = print_texts(made, problem);
+    clattn_status status = print_texts(made, problem, why);
     if (status == CLATTN_SUCCESS)
         status = create_kernels(made, program);
     if (status != CLATTN_SUCCESS) {
@@ -197,7 +203,7 @@ clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *c
 
 void clattn_plan_release(clattn_plan *plan)
 {
-    if (!plan)
+    if (!plan || plan->context->forks != ca_forks()) /* as clattn_context_release() */
         return;
     for (size_t n = 0; plan->kernels && n < CA_KERNEL_COPIES; n++)
         for (size_t s = 0; s < CA_MAX_STAGES; s++)
@@ -205,6 +211,8 @@ void clattn_plan_release(clattn_plan *plan)
                 clReleaseKernel(plan->kernels[n].stage[s]);
     free(plan->kernels);
     free(plan->problem_text);
+    free(plan->why);
+    ca_program_put_back(plan->context, plan->program);
     clattn_context_release(plan->context);
     free(plan);
 }

@@ -33,7 +33,9 @@ struct ca_operand {
 struct clattn_plan {
     clattn_context *context;
     struct ca_candidate candidate;
-    const char *why;        /* this candidate, a static sentence */
+    cl_program
+        program; /* of ca_program_get(), which goes back with the plan; NULL: somebody else's */
+    char *why;   /* this candidate */
     clattn_problem problem; /* normal */
     struct ca_operand operands[CA_NUM_ARGUMENTS];
     struct ca_ndrange range[CA_MAX_STAGES];
@@ -47,10 +49,11 @@ struct clattn_plan {
 };
 
 /* Makes a plan from a candidate and the program that was built for it, NULL where a profile stands in
- * for a device. why: a static sentence. */
+ * for a device. why: a sentence, which is copied. keep: the program is of ca_program_get(), and the plan puts it back, also
+ * if it cannot be made; else it must outlive the plan. */
 clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *candidate,
                            const char *why, const clattn_problem *problem, cl_program program,
-                           clattn_plan **plan);
+                           int keep, clattn_plan **plan);
 
 /* One copy of the plan's kernels for the calling thread, without a lock; waits while all are
  * taken, which lasts as long as another thread's enqueueing. */

@@ -346,7 +346,7 @@ clattn_status clattn_gradient_check(clattn_context *context, const clattn_proble
 {
     struct ca_trust_case c;
 
-    if (!context)
+    if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
     if (!report || report->struct_size != sizeof *report)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,

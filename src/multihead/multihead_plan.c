@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "context/context.h"
 #include "multihead/multihead.h"
 #include "reference/trust_case_values.h"
 
@@ -137,7 +138,7 @@ clattn_status clattn_multihead_plan_create(clattn_context *context, const clattn
 
     if (plan)
         *plan = NULL;
-    if (!context)
+    if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
     if (!plan)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "plan is null");
@@ -164,7 +165,7 @@ clattn_status clattn_multihead_plan_create(clattn_context *context, const clattn
 
 void clattn_multihead_plan_release(clattn_multihead_plan *plan)
 {
-    if (!plan)
+    if (!plan || plan->context->forks != ca_forks()) /* as clattn_context_release() */
         return;
     for (size_t n = 0; n < plan->num_steps; n++)
         clattn_plan_release(plan->steps[n].plan);

@@ -27,14 +27,19 @@ static struct ca_program *find_made(struct ca_program *programs, cl_program prog
     return programs;
 }
 
-/* Frees it, or leaves that to the last thread that waits for it. */
-static void take_out(clattn_context *ctx, struct ca_program *program)
+static void unlink_program(clattn_context *ctx, struct ca_program *program)
 {
     struct ca_program **place = &ctx->programs;
 
     while (*place != program)
         place = &(*place)->next;
     *place = program->next;
+}
+
+/* Frees it, or leaves that to the last thread that waits for it. */
+static void take_out(clattn_context *ctx, struct ca_program *program)
+{
+    unlink_program(ctx, program);
     program->state = CA_TAKEN_OUT;
     if (program->waiters == 0)
         free(program);
@@ -120,8 +125,10 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *can
     status = !known  ? CLATTN_OUT_OF_MEMORY
              : waits ? wait_for(ctx, known, reason)
                      : make(ctx, candidate, p, check, known);
-    if (status == CLATTN_SUCCESS)
+    if (status == CLATTN_SUCCESS) {
         *program = known->cl;
+        known->users++;
+    }
     pthread_mutex_unlock(&ctx->lock);
     if (!known)
         return ca_fail(&ctx->log, status, "no host memory for a program");
@@ -130,6 +137,55 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *can
     if (waits && status != CLATTN_SUCCESS)
         ca_warn(&ctx->log, "%s is not used on '%s': %s", name, ctx->device.name, reason);
     return status;
+}
+
+/* ---- what nobody uses ------------------------------------------------------------------------ */
+
+/* How many there are, the one that was put back longest ago in *oldest. */
+static size_t count_unused(struct ca_program *programs, struct ca_program **oldest)
+{
+    size_t count = 0;
+
+    *oldest = NULL;
+    for (struct ca_program *at = programs; at; at = at->next) {
+        if (at->state != CA_MADE || !at->cl || at->users > 0 || at->waiters > 0)
+            continue;
+        count++;
+        if (!*oldest || at->used < (*oldest)->used)
+            *oldest = at;
+    }
+    return count;
+}
+
+size_t ca_programs_trim(clattn_context *ctx, size_t most)
+{
+    struct ca_program *gone = NULL, *oldest;
+    size_t count = 0;
+
+    pthread_mutex_lock(&ctx->lock);
+    while (count_unused(ctx->programs, &oldest) > most) {
+        unlink_program(ctx, oldest);
+        oldest->next = gone;
+        gone = oldest;
+        count++;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    ca_programs_release(gone);
+    return count;
+}
+
+void ca_program_put_back(clattn_context *ctx, cl_program program)
+{
+    if (!program)
+        return;
+    pthread_mutex_lock(&ctx->lock);
+    struct ca_program *made = find_made(ctx->programs, program);
+    if (made) {
+        made->users--;
+        made->used = ++ctx->uses;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    ca_programs_trim(ctx, CA_PROGRAMS_UNUSED);
 }
 
 /* ---- what was made --------------------------------------------------------------------------- */
@@ -152,26 +208,35 @@ static struct ca_program *take_unstored(clattn_context *ctx)
     program = ctx->programs;
     while (program && !(program->state == CA_MADE && program->wanted && program->unstored))
         program = program->next;
-    if (program)
+    if (program) {
         program->unstored = 0;
+        program->users++; /* so that it is not let go meanwhile */
+    }
     pthread_mutex_unlock(&ctx->lock);
     return program;
 }
 
-void ca_programs_store(clattn_context *ctx, size_t least, double seconds)
+size_t ca_programs_store(clattn_context *ctx, double seconds)
 {
     const double end = ca_stopwatch_now() + seconds;
     struct ca_program *program;
+    size_t left = 0;
 
-    for (size_t stored = 0;
-         (stored < least || ca_stopwatch_now() < end) && (program = take_unstored(ctx)) != NULL;
-         stored++) {
+    while ((program = take_unstored(ctx)) != NULL) {
         const double begin = ca_stopwatch_now();
         ca_program_cache_store(ctx, program, program->cl);
         pthread_mutex_lock(&ctx->lock);
         program->seconds.storing += ca_stopwatch_now() - begin;
+        program->users--;
         pthread_mutex_unlock(&ctx->lock);
+        if (ca_stopwatch_now() >= end)
+            break;
     }
+    pthread_mutex_lock(&ctx->lock);
+    for (const struct ca_program *made = ctx->programs; made; made = made->next)
+        left += made->state == CA_MADE && made->wanted && made->unstored;
+    pthread_mutex_unlock(&ctx->lock);
+    return left;
 }
 
 static void add_seconds(struct ca_build_seconds *sum, const struct ca_build_seconds *more)

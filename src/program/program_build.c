@@ -7,6 +7,7 @@
 #include "problem/problem.h"
 #include "program/build_log.h"
 #include "program/program_cache.h"
+#include "program/program_file.h"
 #include "program/program_options.h"
 #include "program/ptx.h"
 #include "program/verdict.h"
@@ -246,24 +247,26 @@ static void say_condemned(clattn_context *ctx, const struct ca_candidate *candid
     }
     if (made->verdict.status == CLATTN_BUILD_FAILED)
         failed_before(ctx, made->verdict.reason);
-    ca_warn(&ctx->log, "%s is not used on '%s': %s (clattn-tune forget %s has it tried again)",
-            made->family->name, ctx->device.name, made->verdict.reason, what);
+    ca_warn(&ctx->log, "%s is not used on '%s': %s (clattn-tune forget %s has it tried %s)",
+            made->family->name, ctx->device.name, made->verdict.reason, what,
+            made->verdict.until ? "at once" : "again");
 }
 
 /* Like make_anew(), unless processes have died at it. */
 static void make_first(clattn_context *ctx, const struct ca_candidate *candidate,
                        const clattn_problem *p, ca_self_check *self_check, struct ca_program *made)
 {
+    char what[CA_PROGRAM_HEADER_BYTES];
+    char *path = ca_program_cache_begun(ctx, made, what);
     struct ca_first_run run;
-    const int deaths =
-        ca_first_run_begin(&ctx->first_runs, &run, ca_program_cache_begun(ctx, made));
+    time_t until;
+    const int deaths = ca_first_run_begin(&ctx->first_runs, &run, path, what, &until);
 
     if (deaths < CA_FIRST_RUN_DEATHS) {
         make_anew(ctx, candidate, p, self_check, made, 0);
     } else {
-        made->verdict = ca_verdict_crashed();
+        made->verdict = ca_verdict_crashed(until);
         made->status = made->verdict.status;
-        ca_program_cache_store(ctx, made, NULL);
         say_condemned(ctx, candidate, p, made);
     }
     ca_first_run_end(&run);

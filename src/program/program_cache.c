@@ -4,6 +4,7 @@
 #include "program/program_file.h"
 #include "program/verdict.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,11 +54,13 @@ static char *path_of(const clattn_context *ctx, const struct ca_program_key *key
     return path;
 }
 
-char *ca_program_cache_begun(const clattn_context *ctx, const struct ca_program *made)
+char *ca_program_cache_begun(const clattn_context *ctx, const struct ca_program *made,
+                             char what[CA_PROGRAM_HEADER_BYTES])
 {
     struct ca_program_key key;
 
     describe(ctx, made, &key);
+    ca_program_file_print_begun(&key, what);
     return path_of(ctx, &key, "begun");
 }
 
@@ -91,13 +94,14 @@ static cl_program from_binary(const clattn_context *ctx, const unsigned char *bi
 int ca_program_cache_load(const clattn_context *ctx, const struct ca_program *made,
                           cl_program *program, struct ca_verdict *verdict)
 {
+    char why[CA_REASON_BYTES] = "";
     struct ca_program_key key;
     size_t bytes, begin;
 
     *program = NULL;
     describe(ctx, made, &key);
     char *path = path_of(ctx, &key, "clbin");
-    unsigned char *data = path ? ca_disk_read(path, MOST_BYTES, &bytes) : NULL;
+    unsigned char *data = path ? ca_disk_read(path, MOST_BYTES, &bytes, why, sizeof why) : NULL;
     int known = data && ca_program_file_recognise(&key, data, bytes, &verdict->status, &begin);
     if (known && verdict->status == CLATTN_SUCCESS && begin < bytes) {
         *program = from_binary(ctx, data + begin, bytes - begin, made->options);
@@ -106,11 +110,11 @@ int ca_program_cache_load(const clattn_context *ctx, const struct ca_program *ma
         ca_reason(verdict->reason, sizeof verdict->reason, "%.*s", (int)(bytes - begin),
                   (const char *)data + begin);
     }
-    if (data && !known) {
-        ca_warn(&ctx->log,
-                "the cached program %.800s is damaged or refused by the driver and is made anew",
-                path);
-    }
+    if (known)
+        ca_disk_touch(path);
+    else if (data || why[0])
+        ca_warn(&ctx->log, "the cached program %.600s is not used, and made anew: %s", path,
+                data ? "it is damaged or refused by the driver" : why);
     free(data);
     free(path);
     return known;
@@ -146,6 +150,15 @@ int ca_program_binary_is_dear(const clattn_context *ctx)
     return ca_facts_of_pocl(&ctx->device);
 }
 
+/* After the first program of a context, and every so many; the end of the context looks again. */
+static void keep_small(clattn_context *ctx)
+{
+    enum { EVERY = 64 };
+
+    if (atomic_fetch_add(&ctx->cache_writes, 1) % EVERY == 0 && ctx->cache_bytes > 0)
+        ca_program_cache_trim(ctx, ctx->cache_bytes);
+}
+
 void ca_program_cache_store(clattn_context *ctx, const struct ca_program *made, cl_program program)
 {
     const struct ca_verdict *verdict = &made->verdict;
@@ -164,12 +177,14 @@ void ca_program_cache_store(clattn_context *ctx, const struct ca_program *made, 
             bytes = strlen(verdict->reason);
         const size_t length =
             ca_program_file_header(&key, verdict->status, contents, bytes, header);
-        if (!ca_disk_write(path, header, length, contents, bytes) &&
-            !atomic_exchange(&ctx->cache_unwritable, 1)) /* once is enough */
-            ca_warn(&ctx->log,
-                    "the cache directory %.800s cannot be written: the next process will compile "
-                    "again",
-                    ctx->cache_directory);
+        if (ca_disk_write(path, header, length, contents, bytes, CA_DISK_IN_CACHE))
+            keep_small(ctx);
+        else if (!atomic_exchange(&ctx->cache_unwritable, 1)) /* once is enough */
+            ca_warn(
+                &ctx->log,
+                "the cache directory %.600s cannot be written (%s): the next process will compile "
+                "again",
+                ctx->cache_directory, strerror(errno));
     }
     free(binary);
     free(path);

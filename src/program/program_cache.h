@@ -6,14 +6,16 @@
  * with their versions, family, hashes of the source and of the parameters before it, options. A file is used only if it repeats the
  * key to the letter and its checksum holds; any other is ignored with a warning and written anew.
  * A program that cannot be built or failed its self-check is remembered likewise, with the reason
- * instead of a binary, and so is one that ended the process twice while it was made
- * (src/context/first_run.h), whose attempts are counted in <hash of the key>.begun meanwhile.
- * Readers and writers need no lock: files are renamed into place (src/base/disk.c).
+ * instead of a binary. One that ended the process while it was made has its deaths counted in
+ * <hash of the key>.begun (src/context/first_run.h), with the key and no verdict behind the count.
+ * Readers and writers need no lock: files are renamed into place (src/base/disk.c). The folder has a limit: whoever
+ * writes removes what was used longest ago, and what killed writers left.
  */
 #ifndef CA_PROGRAM_CACHE_H
 #define CA_PROGRAM_CACHE_H
 
 #include "context/context.h"
+#include "program/program_file.h"
 #include "program/program_made.h"
 
 /* Looks a program up. True, with the verdict, if the cache knows it. A good one comes with the
@@ -26,8 +28,9 @@ int ca_program_cache_load(const clattn_context *ctx, const struct ca_program *ma
 void ca_program_cache_store(clattn_context *ctx, const struct ca_program *made, cl_program program);
 
 /* Where the attempts at making a program are counted; NULL without a cache or memory. The caller
- * frees it. */
-char *ca_program_cache_begun(const clattn_context *ctx, const struct ca_program *made);
+ * frees it. what: what that file says of the program. */
+char *ca_program_cache_begun(const clattn_context *ctx, const struct ca_program *made,
+                             char what[CA_PROGRAM_HEADER_BYTES]);
 
 /* Whether a binary is made only when it is asked for, which takes as long as compiling again: on
  * PoCL, which then compiles each kernel for work-groups of any size. */
@@ -36,6 +39,16 @@ int ca_program_binary_is_dear(const clattn_context *ctx);
 /* Removes bad verdicts on programs of the context's device, whatever its driver: those whose
  * compiler's options begin so ("": all). Returns how many. */
 size_t ca_program_cache_forget(const clattn_context *ctx, const char *options);
+
+/* What the folder of programs holds, of any device. */
+struct ca_cache_size {
+    size_t files;
+    unsigned long long bytes;
+};
+
+/* Removes what killed writers and processes left, then the programs that were used longest ago, until no more than
+ * `most` bytes are left. Returns what is left. Nothing without a cache, or in a folder that is not to be trusted. */
+struct ca_cache_size ca_program_cache_trim(const clattn_context *ctx, unsigned long long most);
 
 /* A program, not built yet, of a binary for the context's device; NULL if the driver does not take it. */
 cl_program ca_program_of_binary(const clattn_context *ctx, const unsigned char *binary,

@@ -48,6 +48,12 @@ size_t ca_program_file_header(const struct ca_program_key *key, clattn_status ve
     return print_header(key, verdicts[n].name, bytes, XXH3_64bits(contents, bytes), header);
 }
 
+void ca_program_file_print_begun(const struct ca_program_key *key,
+                                 char header[CA_PROGRAM_HEADER_BYTES])
+{
+    print_header(key, "begun", 0, 0, header);
+}
+
 int ca_program_file_recognise(const struct ca_program_key *key, const unsigned char *data,
                               size_t bytes, clattn_status *verdict, size_t *begin)
 {

@@ -33,6 +33,10 @@ size_t ca_program_file_header(const struct ca_program_key *key, clattn_status ve
 int ca_program_file_recognise(const struct ca_program_key *key, const unsigned char *data,
                               size_t bytes, clattn_status *verdict, size_t *begin);
 
+/* What a file that counts attempts at a program says of it, in the same form without contents. */
+void ca_program_file_print_begun(const struct ca_program_key *key,
+                                 char header[CA_PROGRAM_HEADER_BYTES]);
+
 /* Whether it is, whatever the key, a file of a bad verdict on a program whose key holds all of these
  * lines ("name value", or as much of one as counts), by this version or an earlier one. */
 int ca_program_file_condemns(const unsigned char *data, size_t bytes, const char *const *lines,

@@ -31,6 +31,8 @@ struct ca_program {
     clattn_status status;      /* of having made it */
     struct ca_verdict verdict; /* its status is that above, or CLATTN_SUCCESS: there is none */
     struct ca_build_seconds seconds;
+    size_t users;           /* who got it and has not put it back */
+    size_t used;            /* when it was put back: the context's count of that */
     int wanted;             /* a plan of the caller's uses it */
     int unstored;           /* its binary is not on disk, but could be */
     const char *parameters; /* the text before the source; behind the options */

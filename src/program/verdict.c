@@ -1,3 +1,4 @@
+#define _POSIX_C_SOURCE 200809L /* gmtime_r */
 #include "program/verdict.h"
 #include "base/log.h"
 
@@ -83,13 +84,23 @@ int ca_verdict_of_build_log(const char *log, struct ca_verdict *verdict)
     return 0;
 }
 
-struct ca_verdict ca_verdict_crashed(void)
+struct ca_verdict ca_verdict_crashed(time_t until)
 {
-    return (struct ca_verdict){CLATTN_BUILD_FAILED,
-                               "it ended the process twice while it was compiled or checked"};
+    struct ca_verdict verdict = {.status = CLATTN_BUILD_FAILED, .until = until};
+    struct tm utc = {.tm_mday = 1};
+    char text[32];
+
+    gmtime_r(&until, &utc);
+    strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &utc);
+    ca_reason(
+        verdict.reason, sizeof verdict.reason,
+        "it ended the process twice while it was compiled or checked, and is tried again after "
+        "%s, after a reboot or under other limits of memory",
+        text);
+    return verdict;
 }
 
 struct ca_verdict ca_verdict_miscompiled(void)
 {
-    return (struct ca_verdict){CLATTN_MISCOMPILED, "it failed its self-check"};
+    return (struct ca_verdict){CLATTN_MISCOMPILED, "it failed its self-check", 0};
 }

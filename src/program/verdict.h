@@ -5,9 +5,12 @@
 
 #include "families/family.h"
 
+#include <time.h>
+
 struct ca_verdict {
     clattn_status status;         /* CLATTN_SUCCESS, CLATTN_BUILD_FAILED or CLATTN_MISCOMPILED */
     char reason[CA_REASON_BYTES]; /* of a bad one: the compiler's error, or what else was seen */
+    time_t until;                 /* 0: of a good one, or it lasts */
 };
 
 /* A build that failed. True, with the verdict, if its log names an error at a place in the source
@@ -18,8 +21,9 @@ int ca_verdict_of_build_log(const char *log, struct ca_verdict *verdict);
 /* Whether a line of a build log is such an error. */
 int ca_verdict_blames_source(const char *line);
 
-/* The verdict of a program at which processes died again and again. */
-struct ca_verdict ca_verdict_crashed(void);
+/* The verdict of a program at which processes died again and again. That may have come from something else, so that it is
+ * over at a time, which the reason names. */
+struct ca_verdict ca_verdict_crashed(time_t until);
 
 /* The verdict of a program whose self-check computed wrong values. */
 struct ca_verdict ca_verdict_miscompiled(void);

@@ -8,6 +8,9 @@
 
 struct ca_store;
 
+/* Who writes waits so many seconds for one writer of another process that holds the lock; who reads never does. */
+enum { CA_STORE_WAITS = 10 };
+
 /* Opens the store in a cache directory (NULL: one that lives in memory only). Nothing is read yet.
  * The log and what is needed of dev are copied. NULL without memory. */
 struct ca_store *ca_store_create(const char *cache_directory, const clattn_device_info *dev,
@@ -17,14 +20,15 @@ void ca_store_destroy(struct ca_store *store);
 /* The file, "" if there is none. */
 const char *ca_store_path(const struct ca_store *store);
 
-/* Whether all that was put into the store is in its file; true without one. */
-int ca_store_is_saved(struct ca_store *store);
+/* Writes what could not be written before. True if all that was put into the store is in its file, and without
+ * one. */
+int ca_store_save(struct ca_store *store);
 
 /*
  * Locks the store for this thread, reads the file if it has changed since, and gives the document:
  * this device's table with this driver (NULL if there is none) and, in `table`, all that is known
  * of the device, other drivers' too. Valid until ca_store_unlock(); nothing else of the store may
- * be called in between. A damaged file is set aside with a warning.
+ * be called in between. A damaged file is set aside with a warning, or ignored while another process writes.
  */
 struct ca_view {
     const struct ca_table *table;
@@ -36,12 +40,13 @@ void ca_store_unlock(struct ca_store *store);
 
 /* Adds entries to a class and keeps its CA_TABLE_TOP fastest; those whose hashes are not the
  * family's of today go first. The entries are copied. Other processes' additions since are kept. An
- * unwritable file costs one warning per store, and the entries live in memory. */
+ * unwritable file, or a lock that is not to be had, costs one warning per store, and the entries live in memory until
+ * they can be written. */
 clattn_status ca_store_put(struct ca_store *store, const char *problem_class,
                            const struct ca_entry *entries, size_t count);
 
 /* Bans a configuration, for a reason that lasts (quarantine.h); a ban that is there already keeps its
- * own. */
+ * own. Nobody waits for that: what cannot be written at once is by the next one who writes, or in the end. */
 clattn_status ca_store_ban(struct ca_store *store, const struct ca_banned *banned);
 
 /* The same for a candidate that does not work for problems like p. A ban that cannot be kept is no

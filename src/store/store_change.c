@@ -1,4 +1,5 @@
 /* Changes of the store: lock, read anew, change a copy, write it, take it over. */
+#include "base/file_lock.h"
 #include "families/candidate.h"
 #include "problem/classes/problem_class.h"
 #include "store/store_entry.h"
@@ -11,18 +12,32 @@
 /* A change in progress. */
 struct change {
     struct ca_store *store;
-    int descriptor; /* of the lock of all processes; -1 if it cannot be had */
+    struct ca_file_lock lock; /* of all processes */
+    int waits;                /* for it, if need be */
     clattn_status status;
+    char why[2 * CA_REASON_BYTES]; /* it cannot be written */
 };
 
-static struct change begin(struct ca_store *store)
+/* The lock first: who waits for other processes keeps no thread from reading. */
+static struct change begin(struct ca_store *store, int waits)
 {
-    struct change c = {store, -1, CLATTN_SUCCESS};
+    struct change c = {store, {.descriptor = -1}, waits, CLATTN_SUCCESS, ""};
 
+    if (store->lock_path) {
+        const int again = atomic_load(&store->had_to_wait);
+        ca_file_lock_acquire(&c.lock, store->lock_path, waits && !again ? store->waits : 0.0);
+        if (waits)
+            atomic_store(&store->had_to_wait, c.lock.state == CA_LOCK_BUSY);
+    }
     ca_store_enter(store);
-    if (store->lock_path)
-        c.descriptor = ca_store_lock_acquire(store->lock_path);
-    c.status = ca_store_refresh(store, c.descriptor >= 0);
+    if (c.lock.state == CA_LOCK_HELD_BY_FILE && !store->told) {
+        ca_store_say(store, "the tuning store %.600s: %.256s%s", ca_store_path(store), c.lock.why,
+                     "");
+        store->told = 1;
+    }
+    c.status = c.lock.state == CA_LOCK_NO_MEMORY
+                   ? CLATTN_OUT_OF_MEMORY
+                   : ca_store_refresh(store, ca_file_lock_is_held(&c.lock));
     if (c.status == CLATTN_SUCCESS && !ca_store_make_view(store))
         c.status = CLATTN_OUT_OF_MEMORY;
     return c;
@@ -33,13 +48,13 @@ static clattn_status end(struct change *c)
 {
     struct ca_store *store = c->store;
 
-    ca_store_lock_release(c->descriptor);
+    ca_file_lock_release(&c->lock);
     ca_store_leave(store);
     if (c->status == CLATTN_OUT_OF_MEMORY)
         return ca_fail(&store->log, c->status, "no host memory for the tuning store");
     if (c->status == CLATTN_FILE_ERROR)
-        return ca_fail(&store->log, c->status, "the tuning store %.900s cannot be written",
-                       ca_store_path(store));
+        return ca_fail(&store->log, c->status, "the tuning store %.400s cannot be written: %.500s",
+                       ca_store_path(store), c->why);
     return c->status;
 }
 
@@ -69,20 +84,24 @@ static void save(struct change *c, size_t index, struct ca_table *copy, int keep
 {
     struct ca_store *store = c->store;
 
-    if (c->status == CLATTN_SUCCESS && c->descriptor >= 0)
-        c->status = ca_store_file_write(&store->files[index], copy);
-    else if (c->status == CLATTN_SUCCESS && store->folder)
+    if (c->status == CLATTN_SUCCESS && ca_file_lock_is_held(&c->lock)) {
+        c->status = ca_store_file_write(&store->files[index], copy, c->why, sizeof c->why);
+    } else if (c->status == CLATTN_SUCCESS && store->folder) {
         c->status = CLATTN_FILE_ERROR;
+        ca_reason(c->why, sizeof c->why, "%s", c->lock.why);
+    }
     if (c->status == CLATTN_SUCCESS && store->folder) {
         if (index == 0)
             ca_table_free(&store->unsaved);
     } else if (c->status == CLATTN_SUCCESS || (c->status == CLATTN_FILE_ERROR && keep)) {
-        if (c->status == CLATTN_FILE_ERROR && !store->warned)
-            ca_store_say(store,
-                         "the tuning store %.900s cannot be written: what is found is known to "
-                         "this process only%s%s",
-                         store->files[0].path, "", "");
-        store->warned |= c->status == CLATTN_FILE_ERROR;
+        const int says = c->status == CLATTN_FILE_ERROR && c->waits;
+        if (says && !store->warned)
+            ca_store_say(
+                store,
+                "the tuning store %.400s cannot be written (%.400s): what is found is known to "
+                "this process only, until it can%s",
+                store->files[0].path, c->why, "");
+        store->warned |= says;
         ca_table_free(&store->unsaved);
         store->unsaved = *copy;
         *copy = (struct ca_table){NULL, 0};
@@ -230,13 +249,32 @@ clattn_status ca_store_put(struct ca_store *store, const char *problem_class,
                        "the tuning store takes no such entry: %s", wrong);
     if (!copies)
         return ca_fail(&store->log, CLATTN_OUT_OF_MEMORY, "no host memory for an entry");
-    struct change c = begin(store);
+    struct change c = begin(store, 1);
     struct ca_table table = copy_file(&c, 0);
     if (c.status == CLATTN_SUCCESS && !put(store, &table, problem_class, copies, count))
         c.status = CLATTN_OUT_OF_MEMORY;
     save(&c, 0, &table, 1);
     free_entries(copies, count);
     return end(&c);
+}
+
+int ca_store_save(struct ca_store *store)
+{
+    int saved = !store->folder;
+
+    if (!saved) {
+        ca_store_enter(store);
+        saved = store->unsaved.num_devices == 0;
+        ca_store_leave(store);
+    }
+    if (saved)
+        return 1;
+    struct change c = begin(store, 1);
+    struct ca_table table = copy_file(&c, 0);
+    save(&c, 0, &table, 1);
+    saved = store->unsaved.num_devices == 0;
+    end(&c);
+    return saved;
 }
 
 /* ---- banning --------------------------------------------------------------------------------- */
@@ -282,7 +320,7 @@ clattn_status ca_store_ban(struct ca_store *store, const struct ca_banned *banne
         return ca_fail(&store->log, CLATTN_INVALID_ARGUMENT,
                        "the tuning store takes no such ban: %s", wrong);
     }
-    struct change c = begin(store);
+    struct change c = begin(store, 0);
     if (c.status == CLATTN_SUCCESS &&
         !is_there(ca_table_device(&store->view, &store->dev, 0), &clean)) {
         struct ca_table table = copy_file(&c, 0);
@@ -339,7 +377,7 @@ static int merge(const struct ca_store *store, struct ca_table *table,
 
 clattn_status ca_store_merge(struct ca_store *store, const struct ca_table *from, size_t *added)
 {
-    struct change c = begin(store);
+    struct change c = begin(store, 1);
     struct ca_table table = copy_file(&c, 0);
     size_t ours = 0;
 
@@ -353,6 +391,9 @@ clattn_status ca_store_merge(struct ca_store *store, const struct ca_table *from
     }
     if (ours > 0)
         save(&c, 0, &table, 0);
+    else if (c.status == CLATTN_SUCCESS)
+        ca_store_say(store, "the document holds nothing of the device '%s'%s%s", store->dev.name,
+                     "", "");
     ca_table_free(&table);
     if (c.status != CLATTN_SUCCESS)
         *added = 0;
@@ -399,7 +440,7 @@ static size_t forget(const struct ca_store *store, struct ca_table *table,
 
 clattn_status ca_store_forget(struct ca_store *store, const char *problem_class, size_t *removed)
 {
-    struct change c = begin(store);
+    struct change c = begin(store, 1);
 
     *removed = 0;
     for (size_t n = 0; c.status == CLATTN_SUCCESS && (n == 0 || n < store->num_files); n++) {

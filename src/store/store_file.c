@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* open, fstat, st_mtim */
+#define _POSIX_C_SOURCE 200809L /* open, lstat, st_mtim */
 #include "store/store_file.h"
 #include "base/disk.h"
 #include "base/log.h"
@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -132,17 +131,19 @@ static int is_same(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-static clattn_status read_table(const char *path, const struct stat *identity,
-                                struct ca_table *table, char *reason, size_t reason_bytes)
+/* A file of the cache: no link, and nobody else's. */
+static clattn_status read_table(const char *path, struct ca_table *table, char *reason,
+                                size_t reason_bytes)
 {
+    struct stat opened;
     char *text;
     size_t bytes;
 
-    if (!S_ISREG(identity->st_mode)) {
-        ca_reason(reason, reason_bytes, "it is not a regular file");
-        return CLATTN_FILE_ERROR;
-    }
-    clattn_status status = ca_document_load(path, &text, &bytes, reason, reason_bytes);
+    const int descriptor = ca_disk_open_to_read(path, &opened, reason, reason_bytes);
+    if (descriptor < 0)
+        return is_shortage(errno) ? CLATTN_OUT_OF_MEMORY : CLATTN_FILE_ERROR;
+    clattn_status status = read_all(descriptor, &text, &bytes, reason, reason_bytes);
+    close(descriptor);
     if (status == CLATTN_SUCCESS)
         status = ca_table_read(text, bytes, table, reason, reason_bytes);
     free(text);
@@ -157,14 +158,14 @@ clattn_status ca_store_file_read(struct ca_store_file *file, int again, int *cha
     struct stat identity = {0};
     clattn_status status = CLATTN_SUCCESS;
 
-    const int present = stat(file->path, &identity) == 0;
+    const int present = lstat(file->path, &identity) == 0;
     if (!present && is_shortage(errno))
         return CLATTN_OUT_OF_MEMORY;
     if (present == file->present &&
         (!present || (is_same(&identity, &file->identity) && (!again || file->stuck))))
         return CLATTN_SUCCESS;
     if (present)
-        status = read_table(file->path, &identity, &table, reason, reason_bytes);
+        status = read_table(file->path, &table, reason, reason_bytes);
     if (status == CLATTN_OUT_OF_MEMORY)
         return status;
     ca_table_free(&file->table);
@@ -178,21 +179,28 @@ clattn_status ca_store_file_read(struct ca_store_file *file, int again, int *cha
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-clattn_status ca_store_file_write(struct ca_store_file *file, struct ca_table *table)
+clattn_status ca_store_file_write(struct ca_store_file *file, struct ca_table *table, char *reason,
+                                  size_t reason_bytes)
 {
     char *text = file->stuck ? NULL : ca_table_print(table);
+
+    ca_reason(reason, reason_bytes, "what is there is damaged and cannot be set aside");
 
     if (!text)
         return file->stuck ? CLATTN_FILE_ERROR : CLATTN_OUT_OF_MEMORY;
     const size_t bytes = strlen(text);
-    const int written = bytes <= CA_TABLE_BYTES && ca_disk_write(file->path, text, bytes, "", 0);
+    const int written =
+        bytes <= CA_TABLE_BYTES &&
+        ca_disk_write(file->path, text, bytes, "", 0, CA_DISK_IN_CACHE | CA_DISK_DURABLE);
+    ca_reason(reason, reason_bytes, "%s",
+              bytes <= CA_TABLE_BYTES ? strerror(errno) : "it would be larger than any document");
     free(text);
     if (!written)
         return CLATTN_FILE_ERROR;
     ca_table_free(&file->table);
     file->table = *table;
     *table = (struct ca_table){NULL, 0};
-    file->present = stat(file->path, &file->identity) == 0;
+    file->present = lstat(file->path, &file->identity) == 0;
     return CLATTN_SUCCESS;
 }
 
@@ -221,27 +229,4 @@ void ca_store_file_free(struct ca_store_file *file)
 {
     ca_table_free(&file->table);
     free(file->path);
-}
-
-/* ---- the lock -------------------------------------------------------------------------------- */
-
-int ca_store_lock_acquire(char *path)
-{
-    int descriptor = ca_disk_open(path);
-
-    while (descriptor >= 0 && flock(descriptor, LOCK_EX) != 0) {
-        if (errno == EINTR)
-            continue;
-        close(descriptor);
-        descriptor = -1;
-    }
-    return descriptor;
-}
-
-void ca_store_lock_release(int descriptor)
-{
-    if (descriptor >= 0) {
-        flock(descriptor, LOCK_UN); /* a process forked meanwhile holds the descriptor as well */
-        close(descriptor);
-    }
 }

@@ -1,8 +1,8 @@
-/* Files of tuning documents: their names, reading them when they have changed, setting damaged ones
- * aside, and the lock that writers hold.
+/* Files of tuning documents: their names, reading them when they have changed, and setting damaged ones
+ * aside.
  *
  * All files lie in <cache directory>/tuning. Those of one device, whatever its driver, have a
- * common stem, "<device>-<hash of vendor, device and platform>", and share the lock <stem>.lock. */
+ * common stem, "<device>-<hash of vendor, device and platform>", and share the lock <stem>.lock (src/base/file_lock.h). */
 #ifndef CA_STORE_FILE_H
 #define CA_STORE_FILE_H
 
@@ -36,9 +36,10 @@ char *ca_store_join(const char *a, const char *b, const char *c);
 clattn_status ca_store_file_read(struct ca_store_file *file, int again, int *changed, char *reason,
                                  size_t reason_bytes);
 
-/* Replaces the file, and with success takes the table over. CLATTN_FILE_ERROR if that is not
+/* Replaces the file, and with success takes the table over. CLATTN_FILE_ERROR, with the reason, if that is not
  * possible, CLATTN_OUT_OF_MEMORY without memory. The lock must be held. */
-clattn_status ca_store_file_write(struct ca_store_file *file, struct ca_table *table);
+clattn_status ca_store_file_write(struct ca_store_file *file, struct ca_table *table, char *reason,
+                                  size_t reason_bytes);
 
 /* Renames the file to <path>.damaged-<n>, which receives the name; the caller frees it. NULL if
  * that is not possible; the file is then stuck. The lock must be held. */
@@ -50,10 +51,5 @@ void ca_store_file_free(struct ca_store_file *file);
  * reason, if it cannot be read or is larger than any document. */
 clattn_status ca_document_load(const char *path, char **text, size_t *bytes, char *reason,
                                size_t reason_bytes);
-
-/* Waits for the lock, which the kernel gives up when its holder ends, however that happens. The
- * descriptor to be closed by ca_store_lock_release(); -1 if the file cannot be made or locked. */
-int ca_store_lock_acquire(char *path);
-void ca_store_lock_release(int descriptor);
 
 #endif

@@ -1,4 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* opendir, gmtime_r */
+#include "base/disk.h"
+#include "base/file_lock.h"
 #include "store/store_state.h"
 
 #include <dirent.h>
@@ -30,22 +32,22 @@ struct ca_store *ca_store_create(const char *cache_directory, const clattn_devic
                                  const struct ca_log *log)
 {
     struct ca_store *store = calloc(1, sizeof *store);
-    char version[CA_VERSION_TEXT];
+    char version[CA_VERSION_TEXT], name[CA_STEM_TEXT + 1];
 
     if (!store || pthread_mutex_init(&store->lock, NULL) != 0) {
         free(store);
         return NULL;
     }
     store->log = *log;
+    store->waits = CA_STORE_WAITS;
     store->dev = *dev;
     ca_store_stem(dev, store->stem);
     ca_store_version(dev, version);
+    snprintf(name, sizeof name, "/%s", store->stem);
     if (cache_directory) {
-        store->folder = ca_store_join(cache_directory, "/tuning/", "");
-        store->lock_path =
-            store->folder ? ca_store_join(store->folder, store->stem, ".lock") : NULL;
-        if (!store->lock_path ||
-            !add_file(store, ca_store_join(store->folder, store->stem, version))) {
+        store->folder = ca_store_join(cache_directory, "/tuning", "");
+        store->lock_path = store->folder ? ca_store_join(store->folder, name, ".lock") : NULL;
+        if (!store->lock_path || !add_file(store, ca_store_join(store->folder, name, version))) {
             ca_store_destroy(store);
             return NULL;
         }
@@ -57,6 +59,8 @@ void ca_store_destroy(struct ca_store *store)
 {
     if (!store)
         return;
+    store->waits = 0.0;
+    ca_store_save(store);
     for (size_t n = 0; n < store->num_files; n++)
         ca_store_file_free(&store->files[n]);
     free(store->files);
@@ -71,14 +75,6 @@ void ca_store_destroy(struct ca_store *store)
 const char *ca_store_path(const struct ca_store *store)
 {
     return store->folder ? store->files[0].path : "";
-}
-
-int ca_store_is_saved(struct ca_store *store)
-{
-    ca_store_enter(store);
-    const int saved = !store->folder || store->unsaved.num_devices == 0;
-    ca_store_leave(store);
-    return saved;
 }
 
 void ca_store_now(char text[CA_WHEN_TEXT])
@@ -125,15 +121,6 @@ void ca_store_leave(struct ca_store *store)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Whether it is what a writer that was killed left behind: ca_disk_write() of a document. */
-static int is_temporary(const char *name)
-{
-    static const char mark[] = ".json.tmp-";
-    const char *rest = strstr(name, mark);
-
-    return rest && strlen(rest) == strlen(mark) + 6;
-}
-
 static int is_document(const char *name)
 {
     const size_t length = strlen(name);
@@ -144,7 +131,7 @@ static int is_document(const char *name)
 /* Adds another driver's file that is not known yet. */
 static clattn_status meet(struct ca_store *store, const char *name)
 {
-    char *path = ca_store_join(store->folder, name, "");
+    char *path = ca_store_join(store->folder, "/", name);
 
     for (size_t n = 0; path && n < store->num_files; n++) {
         if (strcmp(path, store->files[n].path) == 0) {
@@ -155,11 +142,23 @@ static clattn_status meet(struct ca_store *store, const char *name)
     return add_file(store, path) ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
 }
 
+/* NULL if there is none, or it is not to be trusted. */
+static DIR *open_folder(const struct ca_store *store)
+{
+    char why[CA_REASON_BYTES];
+    const int descriptor = ca_disk_open_folder(store->folder, why, sizeof why);
+    DIR *directory = descriptor >= 0 ? fdopendir(descriptor) : NULL;
+
+    if (descriptor >= 0 && !directory)
+        close(descriptor);
+    return directory;
+}
+
 /* Finds the device's files; under the lock also removes what killed writers left behind. */
 static clattn_status scan(struct ca_store *store, int locked)
 {
     const size_t stem = strlen(store->stem);
-    DIR *directory = opendir(store->folder);
+    DIR *directory = open_folder(store);
     clattn_status status = CLATTN_SUCCESS;
     struct dirent *entry;
 
@@ -168,7 +167,7 @@ static clattn_status scan(struct ca_store *store, int locked)
             continue;
         if (is_document(entry->d_name))
             status = meet(store, entry->d_name);
-        else if (locked && is_temporary(entry->d_name))
+        else if (locked && ca_disk_is_temporary(entry->d_name, ".json"))
             unlinkat(dirfd(directory), entry->d_name, 0);
     }
     if (directory)
@@ -176,19 +175,22 @@ static clattn_status scan(struct ca_store *store, int locked)
     return status;
 }
 
-/* Sets a damaged file aside, unless another process has replaced it meanwhile. */
+/* Sets a damaged file aside, unless another process has replaced it meanwhile. While another one writes, it is as if it
+ * were not there: that one, or the next that writes, sets it aside. */
 static clattn_status set_aside(struct ca_store *store, struct ca_store_file *file, int locked,
                                char *reason, size_t reason_bytes)
 {
-    const int descriptor = locked ? -1 : ca_store_lock_acquire(store->lock_path);
+    struct ca_file_lock lock = {.descriptor = -1};
     clattn_status status = CLATTN_FILE_ERROR;
     int changed;
 
-    if (!locked && descriptor >= 0)
+    if (!locked)
+        ca_file_lock_acquire(&lock, store->lock_path, 0.0);
+    if (ca_file_lock_is_held(&lock))
         status = ca_store_file_read(file, 1, &changed, reason, reason_bytes);
     if (status == CLATTN_FILE_ERROR) {
-        char *name = locked || descriptor >= 0 ? ca_store_file_set_aside(file) : NULL;
-        file->stuck = name == NULL;
+        char *name = locked || ca_file_lock_is_held(&lock) ? ca_store_file_set_aside(file) : NULL;
+        file->stuck = name == NULL && lock.state != CA_LOCK_BUSY;
         if (name)
             ca_store_say(store,
                          "the tuning store %.300s is damaged or of another version (%.200s): it is "
@@ -202,7 +204,7 @@ static clattn_status set_aside(struct ca_store *store, struct ca_store_file *fil
         free(name);
         status = CLATTN_SUCCESS;
     }
-    ca_store_lock_release(descriptor);
+    ca_file_lock_release(&lock);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include "store/store_file.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* A warning that is kept until the lock is given up: the caller's callback may take locks. */
 struct sentence {
@@ -24,7 +25,11 @@ struct ca_store {
     struct ca_table unsaved; /* what could not be written to the own file */
     struct ca_table view;    /* the union of all, of this device */
     int view_is_old;
-    int warned; /* that it cannot be written */
+    int warned;   /* that it cannot be written */
+    int told;     /* that a file stands in for a lock */
+    double waits; /* seconds for the lock of all processes; CA_STORE_WAITS */
+    atomic_int
+        had_to_wait; /* in vain, the last time: then nobody waits again until the lock was there */
     struct sentence *sentences;
 };
 

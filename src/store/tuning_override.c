@@ -29,7 +29,7 @@ clattn_status clattn_tuning_override_set(clattn_context *context, const clattn_p
     char problem_class[CA_CLASS_TEXT], text[CA_CANDIDATE_TEXT], reason[CA_REASON_BYTES];
     struct ca_candidate candidate;
 
-    if (!context)
+    if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
     if (!problem || !family)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "problem or family is null");
@@ -61,7 +61,7 @@ clattn_status clattn_tuning_override_get(const clattn_context *context,
         *needed = 0;
     if (text && text_bytes > 0)
         text[0] = '\0';
-    if (!context)
+    if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
     if (!problem || (!text && text_bytes > 0))
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "problem or text is null");
@@ -82,7 +82,7 @@ clattn_status clattn_tuning_override_clear(clattn_context *context, const clattn
 {
     char problem_class[CA_CLASS_TEXT];
 
-    if (!context)
+    if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
     if (problem) {
         const clattn_status status = name_class(context, problem, problem_class);

@@ -189,7 +189,7 @@ clattn_status clattn_tuning_list(const clattn_context *context, const clattn_pro
     struct ca_table table;
     size_t own, count = 0;
 
-    if (!context)
+    if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
     if (!visitor)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "the visitor must not be null");
@@ -218,7 +218,7 @@ clattn_status clattn_tuning_list(const clattn_context *context, const clattn_pro
 /* Writes straight into what is no regular file, such as /dev/stdout: it must not be replaced. */
 static int write_through(const char *path, const char *text)
 {
-    FILE *file = fopen(path, "w");
+    FILE *file = fopen(path, "we");
 
     if (!file)
         return 0;
@@ -248,8 +248,8 @@ static int write_document(const char *path, const char *text)
             close(descriptor);
     }
     if (there)
-        written =
-            ca_disk_write(path, text, strlen(text), "", 0) && chmod(path, old.st_mode & 0777) == 0;
+        written = ca_disk_write(path, text, strlen(text), "", 0, CA_DISK_DURABLE) &&
+                  chmod(path, old.st_mode & 0777) == 0;
     if (made && !written)
         unlink(path);
     free(copy);
@@ -278,7 +278,7 @@ clattn_status clattn_tuning_export(const clattn_context *context, const char *pa
     struct ca_table table;
     size_t own;
 
-    if (!context)
+    if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
     if (!path)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "the path must not be null");
@@ -323,7 +323,7 @@ clattn_status clattn_tuning_import(clattn_context *context, const char *path, si
 
     if (taken)
         *taken = 0;
-    if (!context)
+    if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
     if (!path)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "the path must not be null");
@@ -401,7 +401,7 @@ clattn_status clattn_tuning_forget(clattn_context *context, const clattn_problem
 
     if (removed)
         *removed = 0;
-    if (!context)
+    if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
     clattn_status status = class_of(context, problem, text, &problem_class);
     if (status != CLATTN_SUCCESS)

@@ -42,7 +42,8 @@ static clattn_status judge(clattn_context *ctx, const struct ca_candidate *candi
 
     if (!made)
         return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a self-check");
-    clattn_status status = ca_plan_make(ctx, candidate, "self-check", &c->problem, program, &plan);
+    clattn_status status =
+        ca_plan_make(ctx, candidate, "self-check", &c->problem, program, 0, &plan);
     if (status == CLATTN_SUCCESS) {
         status = run(ctx, plan, c, launch_seconds);
         clattn_plan_release(plan);

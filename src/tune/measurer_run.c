@@ -114,6 +114,7 @@ static void build(void *user, const struct ca_candidate *candidate, struct ca_re
         fail_build(m, candidate, reading);
     else
         reading->binary = hash_binary(m->ctx, program);
+    ca_program_put_back(m->ctx, program);
 }
 
 /* ---- measuring ------------------------------------------------------------------------------ */

@@ -194,7 +194,7 @@ clattn_status ca_tune(clattn_context *ctx, const clattn_problem *problems, size_
 
 bool ca_tune_is_kept(const clattn_context *ctx)
 {
-    return ca_store_is_saved(ctx->store);
+    return ca_store_save(ctx->store);
 }
 
 clattn_status clattn_tune(clattn_context *context, const clattn_problem *problems, size_t count,
@@ -204,7 +204,7 @@ clattn_status clattn_tune(clattn_context *context, const clattn_problem *problem
 
     if (tuned)
         *tuned = 0;
-    if (!context)
+    if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
     struct ca_tune_result *results = calloc(count ? count : 1, sizeof *results);
     if (!results)

@@ -1,6 +1,6 @@
 /* Contexts, devices and plans: every documented status, what is kept alive, what is built. */
 #define _XOPEN_SOURCE 700 /* setenv */
-#include "base/disk.h"
+#include "base/cache_directory.h"
 #include "device/facts.h"
 #include "problem/problem.h"
 #include "tests/faults/faults.h"
@@ -290,7 +290,8 @@ Test(context, statuses) {
     cr_expect(faults_objects_alive(NULL, 0) == 0);
 }
 
-/* A relative XDG_CACHE_HOME is as if unset, as the XDG specification says. */
+/* A relative XDG_CACHE_HOME is as if unset, as the XDG specification says, and so is a relative HOME. No home directory
+ * is made. */
 Test(context, cache_directory) {
     static const struct {
         const char *own, *xdg, *home, *want;
@@ -299,6 +300,9 @@ Test(context, cache_directory) {
         {NULL, "relative", "/home", "/home/.cache/clattn"},
         {NULL, "./relative", "/home", "/home/.cache/clattn"},
         {NULL, "relative", NULL, NULL},
+        {NULL, NULL, "relative", NULL},
+        {NULL, NULL, "/nonexistent", NULL},
+        {NULL, "/nonexistent/cache", "/home", NULL},
         {NULL, "", "/home", "/home/.cache/clattn"},
         {"own", "relative", "/home", "own"},
         {"", "/xdg", "/home", NULL},
@@ -312,7 +316,10 @@ Test(context, cache_directory) {
                 setenv(names[v], values[v], 1);
             else
                 unsetenv(names[v]);
-        char *found = ca_disk_directory(NULL);
+        char why[512];
+        int refused;
+        char *found = ca_cache_directory(NULL, &refused, why, sizeof why);
+        cr_expect(!refused, "case %zu: %s", n, why);
         cr_expect(cases[n].want ? found && strcmp(found, cases[n].want) == 0 : !found,
                   "case %zu: %s", n, found ? found : "none");
         free(found);

@@ -52,6 +52,12 @@ struct faults_ptx {
 };
 void faults_pretend_ptx(struct faults_ptx *driver);
 
+/* From now on flock() fails with the error, as on file systems without locks; 0: no longer. */
+void faults_no_locks(int error);
+
+/* How often fsync() was called so far, which does nothing. */
+long faults_syncs(void);
+
 /* How many OpenCL objects of the program are alive; text receives how many of which kind. */
 long faults_objects_alive(char *text, size_t text_bytes);
 

@@ -1,6 +1,6 @@
 /* A program that ends the process while it is made: once may be bad luck, twice is a verdict. The
  * processes that die are forked before this one has used OpenCL. */
-#define _POSIX_C_SOURCE 200809L /* fork, glob, kill */
+#define _XOPEN_SOURCE 700 /* fork, glob, kill, utimensat */
 #include "context/context.h"
 #include "context/first_run.h"
 #include "tests/faults/faults.h"
@@ -9,11 +9,15 @@
 #include "tests/support/unoptimised.h"
 #include <clattn/tuning.h>
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 TestSuite(first_run, .init = fixture_folder, .fini = scratch_close, .timeout = 300);
@@ -121,9 +125,9 @@ Test(first_run, what_died_once_is_tried_again) {
     expect_tried_again();
 }
 
-static int count_crashed(const clattn_tuning_entry *entry, void *count)
+static int count_bans(const clattn_tuning_entry *entry, void *count)
 {
-    *(size_t *)count += entry->quarantine && strncmp(entry->quarantine, "crashed twice", 13) == 0;
+    *(size_t *)count += entry->quarantine != NULL;
     return 0;
 }
 
@@ -145,17 +149,69 @@ Test(first_run, what_died_twice_is_set_aside_until_it_is_forgotten) {
     cr_expect(warnings.count == 1 && warnings.errors == 0);
     cr_expect(strstr(warnings.last, "it ended the process twice while it was compiled or checked"));
     cr_expect(strstr(warnings.last, "clattn-tune forget \"fwd f32 "), "%s", warnings.last);
-    cr_expect(begun() == 0);
-    cr_assert(clattn_tuning_list(context, NULL, count_crashed, &banned) == CLATTN_SUCCESS);
-    cr_expect(banned == 1);
+    cr_expect(begun() == 1);
+    cr_assert(clattn_tuning_list(context, NULL, count_bans, &banned) == CLATTN_SUCCESS);
+    cr_expect(banned == 0, "what passes is not held against it in the store");
     clattn_context_release(context);
 
     cr_assert(clattn_context_create_default(NULL, &options, &context) == CLATTN_SUCCESS);
     cr_expect(make(context, again) == CLATTN_SUCCESS && strcmp(again, other) == 0, "it lasts");
-    cr_assert(clattn_tuning_forget(context, &problem, &removed) == CLATTN_SUCCESS && removed == 2);
+    cr_expect(warnings.count == 2, "each context says so");
+    cr_assert(clattn_tuning_forget(context, &problem, &removed) == CLATTN_SUCCESS && removed == 1);
     cr_expect(make(context, first) == CLATTN_SUCCESS && strcmp(first, other) != 0, "%s", first);
-    cr_expect(warnings.count == 1 && begun() == 0);
+    cr_expect(warnings.count == 2 && begun() == 0);
     clattn_context_release(context);
+}
+
+/* Whether the family that processes died at is passed over, which a warning and the reason of the plan say. */
+static void expect_set_aside(int aside)
+{
+    const clattn_problem problem = fixture_problem(problem_text);
+    clattn_plan_info info = {.struct_size = sizeof info};
+    struct fixture f;
+    clattn_plan *plan;
+
+    fixture_open_checked(&f, scratch);
+    cr_assert(clattn_plan_create(f.context, &problem, NULL, &plan) == CLATTN_SUCCESS, "%s",
+              f.log.last);
+    cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
+    cr_expect((int)f.log.warnings == aside && (int)begun() == aside);
+    cr_expect((strstr(info.reason, "was passed over: it ended the process twice while it was "
+                                   "compiled or checked, and is tried again after 20") != NULL) ==
+                  aside,
+              "%s", info.reason);
+    clattn_plan_release(plan);
+    fixture_close(&f);
+}
+
+/* Under another limit, from which nothing tells a crash, deaths do not count. */
+Test(first_run, deaths_count_under_the_same_limits) {
+    struct rlimit files;
+
+    make_and_die(IN_BUILD);
+    make_and_die(IN_BUILD);
+    cr_assert(getrlimit(RLIMIT_NOFILE, &files) == 0);
+    files.rlim_cur--;
+    cr_assert(setrlimit(RLIMIT_NOFILE, &files) == 0);
+    expect_set_aside(0);
+}
+
+/* A lack of memory passes, too. */
+Test(first_run, deaths_count_for_a_day) {
+    struct timespec times[2] = {{0, UTIME_OMIT}, {0, 0}};
+    glob_t found = {0};
+
+    make_and_die(IN_BUILD);
+    make_and_die(IN_BUILD);
+    expect_set_aside(1);
+    cr_assert(glob(scratch_path("programs/*.begun"), 0, NULL, &found) == 0 && found.gl_pathc == 1);
+    times[1].tv_sec = time(NULL) - CA_FIRST_RUN_SECONDS + 60;
+    cr_assert(utimensat(AT_FDCWD, found.gl_pathv[0], times, 0) == 0);
+    expect_set_aside(1);
+    times[1].tv_sec -= 120;
+    cr_assert(utimensat(AT_FDCWD, found.gl_pathv[0], times, 0) == 0);
+    globfree(&found);
+    expect_set_aside(0);
 }
 
 /* However often somebody ends the process, nothing is set aside. */
@@ -231,12 +287,13 @@ Test(first_run, those_that_end_are_no_deaths) {
     struct ca_first_runs runs = {0};
     struct ca_first_run run;
     int state, deaths = 0;
+    time_t until;
 
     for (int n = 0; n < PROCESSES; n++) {
         children[n] = fork();
         cr_assert(children[n] >= 0);
         for (int again = 0; children[n] == 0 && again < RUNS; again++) {
-            deaths += ca_first_run_begin(&runs, &run, strdup(path));
+            deaths += ca_first_run_begin(&runs, &run, strdup(path), "", &until);
             ca_first_run_end(&run);
         }
         if (children[n] == 0)

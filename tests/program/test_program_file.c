@@ -137,7 +137,8 @@ static void *write_often(void *argument)
     const size_t size = fill(&key, CLATTN_SUCCESS, (unsigned char)w->number, bytes, file);
 
     for (int n = 0; n < WRITES; n++)
-        if (!ca_disk_write(w->path, file, size - bytes, file + size - bytes, bytes))
+        if (!ca_disk_write(w->path, file, size - bytes, file + size - bytes, bytes,
+                           CA_DISK_IN_CACHE))
             break;
     free(file);
     atomic_fetch_sub(w->running, 1);
@@ -161,7 +162,8 @@ Test(program_file, written_at_once) {
     while (atomic_load(&running) > 0) {
         size_t size, begin;
         clattn_status verdict;
-        unsigned char *file = ca_disk_read(path, MOST, &size);
+        char why[256];
+        unsigned char *file = ca_disk_read(path, MOST, &size, why, sizeof why);
         if (!file && reads == 0)
             continue; /* not yet written */
         cr_assert(file != NULL);

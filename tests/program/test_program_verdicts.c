@@ -130,10 +130,10 @@ Test(program_verdicts, a_binary_is_kept_for_plans_only) {
     ca_program_seconds(f.context, program, &seconds);
     cr_expect(seconds.front_end > 0.0 && seconds.code_generation > 0.0 && seconds.self_check > 0.0);
     const size_t before = bytes_kept();
-    ca_programs_store(f.context, 1, 0.0);
+    ca_programs_store(f.context, 0.0);
     cr_expect(bytes_kept() == before);
     ca_program_keep(f.context, program);
-    ca_programs_store(f.context, 1, 0.0);
+    ca_programs_store(f.context, 0.0);
     cr_expect(bytes_kept() > 4096);
     fixture_close(&f);
 }
@@ -184,6 +184,35 @@ static cl_int note(void *user)
 
     said->at_build = said->count;
     return CL_SUCCESS;
+}
+
+/* However many programs it has, the end of a context begins to store one for so many seconds alone, and says what it leaves. */
+Test(program_verdicts, the_end_of_a_context_has_an_end) {
+    struct announced said = {0};
+    const clattn_context_options options = {.struct_size = sizeof options,
+                                            .log = hear,
+                                            .log_user_data = &said,
+                                            .cache_directory = scratch};
+    static const char *const texts[] = {problem_text, "fwd f32 h2 q9 k20 d24"};
+    clattn_context *context;
+    clattn_plan *plan;
+
+    cr_assert(clattn_context_create_default(NULL, &options, &context) == CLATTN_SUCCESS);
+    for (size_t n = 0; n < 2; n++) {
+        const clattn_problem problem = fixture_problem(texts[n]);
+        const clattn_plan_options forced = {.struct_size = sizeof forced,
+                                            .family = "unfused_lanes"};
+        cr_assert(clattn_plan_create(context, &problem, &forced, &plan) == CLATTN_SUCCESS);
+        clattn_plan_release(plan);
+    }
+    const int dear = ca_facts_of_pocl(clattn_context_device(context));
+    cr_expect(context->end_seconds == 10.0);
+    context->end_seconds = 0.0;
+    said.count = 0;
+    clattn_context_release(context);
+    cr_expect(said.count == dear);
+    if (dear)
+        cr_expect(strstr(said.text, "1 of the context's programs are not stored"), "%s", said.text);
 }
 
 /* What takes seconds is announced at its start, with the reason, and only then. */

@@ -1,11 +1,15 @@
 /* What may befall a store: many writers lose nothing, a killed one leaves a good file, and damaged
  * files are set aside and not lost. */
-#define _POSIX_C_SOURCE 200809L /* fork, kill, nanosleep */
+#define _XOPEN_SOURCE 700 /* fork, kill, nanosleep, symlink */
+#include "base/clock.h"
+#include "store/store_state.h"
+#include "tests/faults/faults.h"
 #include "tests/store/tables.h"
 #include "tests/support/programs/store_folder.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -226,6 +230,210 @@ Test(store_accidents, old_lock_files_do_not_lock) {
     struct ca_store *store = store_open(scratch, "1", &warnings);
     store_put(store, class, 2, 1.0);
     cr_expect(store_count(store, 1) == 2);
+    ca_store_destroy(store);
+}
+
+/* ---- locks that are not to be had ------------------------------------------------------------- */
+
+/* A process that holds the lock until it is killed. */
+static pid_t hold_lock(void)
+{
+    int ends[2];
+    char byte;
+
+    cr_assert(pipe(ends) == 0);
+    const pid_t child = fork();
+    cr_assert(child >= 0);
+    if (child == 0) {
+        store_files_lock();
+        if (write(ends[1], "", 1) == 1)
+            pause();
+        _exit(1);
+    }
+    cr_assert(read(ends[0], &byte, 1) == 1);
+    close(ends[0]);
+    close(ends[1]);
+    return child;
+}
+
+static void end_holder(pid_t child)
+{
+    cr_assert(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+}
+
+/* Who writes waits for seconds, says whose lock it is, and loses nothing. */
+Test(store_accidents, a_lock_that_is_held_is_waited_for_with_an_end) {
+    struct store_warnings warnings, others;
+    size_t removed;
+    char whose[128];
+
+    struct ca_store *store = store_open(scratch, "1", &warnings);
+    struct ca_store *other = store_open(scratch, "1", &others);
+    cr_expect(store->waits == CA_STORE_WAITS);
+    store->waits = 0.3;
+    store_put(store, class, 1, 1.0);
+    const pid_t child = hold_lock();
+    const double begin = ca_stopwatch_now();
+    store_put(store, class, 2, 1.0);
+    cr_expect(ca_stopwatch_now() - begin >= 0.3, "nobody waited");
+    snprintf(whose, sizeof whose, "process %ld holds its lock %s", (long)child, scratch);
+    cr_expect(warnings.count == 1 && strstr(warnings.last, "for more than 0.3 seconds"), "%s",
+              warnings.last);
+    if (access("/proc/locks", R_OK) == 0)
+        cr_expect(strstr(warnings.last, whose), "%s without %s", warnings.last, whose);
+    store->waits = 1e9; /* who waited in vain does not wait again */
+    store_put(store, class, 3, 1.0);
+    cr_expect(ca_store_forget(store, class, &removed) == CLATTN_FILE_ERROR && removed == 0);
+    cr_expect(warnings.count == 1 && warnings.errors == 1);
+    cr_expect(store_count(store, 1) == 3 && store_count(other, 1) == 1);
+    cr_expect(!ca_store_save(store));
+    end_holder(child);
+    cr_expect(ca_store_save(store) && store_count(other, 1) == 3, "what was found is lost");
+    ca_store_destroy(store);
+    ca_store_destroy(other);
+}
+
+/* What nobody waited for is written in the end. */
+Test(store_accidents, the_end_of_a_store_writes_what_could_not_be) {
+    struct store_warnings warnings, others;
+
+    struct ca_store *store = store_open(scratch, "1", &warnings);
+    struct ca_store *other = store_open(scratch, "1", &others);
+    store->waits = 0.0;
+    store_put(store, class, 1, 1.0);
+    const pid_t child = hold_lock();
+    store_put(store, class, 2, 1.0);
+    end_holder(child);
+    ca_store_destroy(store);
+    cr_expect(store_count(other, 1) == 2);
+    ca_store_destroy(other);
+}
+
+/* Who reads never waits: a damaged file is ignored until somebody writes. */
+Test(store_accidents, readers_wait_for_no_lock) {
+    struct store_warnings warnings;
+
+    struct ca_store *store = store_open(scratch, "1", &warnings);
+    store_put(store, class, 1, 1.0);
+    const pid_t child = hold_lock();
+    scratch_write(ca_store_path(store), "{");
+    store->waits = 1e9;
+    cr_expect(store_count(store, 1) == 0 && store_count(store, 1) == 0);
+    cr_expect(warnings.count == 1 && strstr(warnings.last, "is ignored"), "%s", warnings.last);
+    end_holder(child);
+    store_put(store, class, 2, 1.0);
+    cr_expect(store_count(store, 1) == 1);
+    cr_expect(warnings.count == 2 && strstr(warnings.last, "is set aside as"), "%s", warnings.last);
+    ca_store_destroy(store);
+}
+
+struct reader {
+    struct ca_store *store;
+    atomic_int waiting;
+};
+
+static void *put_and_wait(void *user)
+{
+    struct reader *reader = user;
+
+    atomic_store(&reader->waiting, 1);
+    store_put(reader->store, class, 2, 1.0);
+    atomic_store(&reader->waiting, 0);
+    return NULL;
+}
+
+/* Not even for a thread of their own process that waits for it. */
+Test(store_accidents, readers_wait_for_no_writer_that_waits) {
+    struct store_warnings warnings;
+    struct reader reader = {.waiting = 0};
+    pthread_t thread;
+
+    reader.store = store_open(scratch, "1", &warnings);
+    store_put(reader.store, class, 1, 1.0);
+    const pid_t child = hold_lock();
+    cr_assert(pthread_create(&thread, NULL, put_and_wait, &reader) == 0);
+    while (!atomic_load(&reader.waiting))
+        nap(100);
+    nap(50000);
+    cr_expect(store_count(reader.store, 1) == 1 && atomic_load(&reader.waiting));
+    end_holder(child);
+    cr_assert(pthread_join(thread, NULL) == 0);
+    cr_expect(store_count(reader.store, 1) == 2 && warnings.count == 0, "%s", warnings.last);
+    ca_store_destroy(reader.store);
+}
+
+/* As on NFS and Lustre: a file stands in for the lock, which is said once, and writers lose nothing by it. */
+Test(store_accidents, file_systems_without_locks) {
+    struct store_warnings warnings;
+    pid_t children[4];
+    int status;
+
+    faults_no_locks(ENOLCK);
+    for (size_t n = 0; n < 4; n++) {
+        children[n] = fork();
+        cr_assert(children[n] >= 0);
+        if (children[n] == 0) {
+            struct ca_store *store = store_open(scratch, "1", &warnings);
+            put_many(store, n, 4 * AT_ONCE);
+            ca_store_destroy(store);
+            _exit(warnings.count != 1 ||
+                  !strstr(warnings.last, "has no locks (No locks available)"));
+        }
+    }
+    for (size_t n = 0; n < 4; n++)
+        cr_assert(waitpid(children[n], &status, 0) == children[n] && WIFEXITED(status) &&
+                  WEXITSTATUS(status) == 0);
+    struct ca_store *store = store_open(scratch, "1", &warnings);
+    expect_all(store, 4 * 4 * AT_ONCE);
+    cr_expect(store_files() == 2, "the store and its lock");
+    ca_store_destroy(store);
+    faults_no_locks(0);
+}
+
+/* One that stays the same all the time is of a process that is gone; but for that, it holds. */
+Test(store_accidents, an_old_file_in_place_of_a_lock) {
+    struct store_warnings warnings;
+    char path[600];
+
+    struct ca_store *store = store_open(scratch, "1", &warnings);
+    faults_no_locks(ENOSYS);
+    store_put(store, class, 1, 1.0);
+    snprintf(path, sizeof path, "%s.held", store->lock_path);
+    scratch_write(path, "4711\n");
+    cr_assert(chmod(path, 0600) == 0);
+    store->waits = 0.0;
+    store_put(store, class, 2, 1.0);
+    cr_expect(warnings.count == 2 && strstr(warnings.last, "process 4711 holds its lock"), "%s",
+              warnings.last);
+    atomic_store(&store->had_to_wait, 0);
+    store->waits = 0.1;
+    store_put(store, class, 3, 1.0);
+    cr_expect(access(path, F_OK) != 0 && ca_store_save(store) && store_count(store, 1) == 3);
+    faults_no_locks(0);
+    ca_store_destroy(store);
+}
+
+/* What a link in the lock's place leads to is not made. */
+Test(store_accidents, a_lock_that_is_a_link) {
+    struct store_warnings warnings;
+
+    struct ca_store *store = store_open(scratch, "1", &warnings);
+    cr_assert(mkdir(scratch_path("tuning"), 0700) == 0);
+    cr_assert(symlink(scratch_path("precious"), store->lock_path) == 0);
+    store_put(store, class, 1, 1.0);
+    cr_expect(access(scratch_path("precious"), F_OK) != 0 && store_count(store, 1) == 1);
+    cr_expect(warnings.count == 1 && strstr(warnings.last, "it is a link"), "%s", warnings.last);
+    ca_store_destroy(store);
+}
+
+/* The file's and its folder's contents are on the disk before anybody is told that they were written. */
+Test(store_accidents, a_power_cut_loses_nothing) {
+    struct store_warnings warnings;
+
+    struct ca_store *store = store_open(scratch, "1", &warnings);
+    const long before = faults_syncs();
+    store_put(store, class, 1, 1.0);
+    cr_expect(faults_syncs() == before + 2);
     ca_store_destroy(store);
 }
 

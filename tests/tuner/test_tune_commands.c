@@ -66,6 +66,10 @@ ParameterizedTestParameters(tune_commands, exits_with) {
         {"show --known-only '" SMALL "'", 1, "CLATTN_NOT_TUNED"},
         {"forget", 2, "either a problem or --all"},
         {"forget --all '" SMALL "'", 2, "either a problem or --all"},
+        {"forget --all --programs", 2, "either a problem or --all or --programs"},
+        {"forget --programs '" SMALL "'", 2, "either a problem or --all or --programs"},
+        {"forget --programs", 0, "0 programs removed"},
+        {"list --programs", 2, "there is no option '--programs'"},
         {"forget nonsense", 2, "'nonsense' is no problem"},
         {"forget --all", 0, "0 entries forgotten"},
         {"export", 2, "an argument is missing"},
@@ -161,6 +165,12 @@ Test(tune_commands, results_are_kept_shown_shared_and_forgotten) {
     program_must(TUNE_PROGRAM, 0, "", "forget '" SMALL "'");
     cr_expect(program_said("entries forgotten") && !program_said("0 entries"), "%s", program_text);
     program_must(TUNE_PROGRAM, 0, "nothing is known", "list");
+    cr_expect(program_said("built programs: ") && program_said(" of at most 1024 MB") &&
+                  !program_said("built programs: 0"),
+              "%s", program_text);
+    program_must(TUNE_PROGRAM, 0, " programs removed", "forget --programs");
+    cr_expect(program_text[0] != '0', "%s", program_text);
+    program_must(TUNE_PROGRAM, 0, "built programs: 0, 0.0 MB", "list");
     program_must(TUNE_PROGRAM, 0, "", "merge %s %s -o %s", a, a, b);
     program_must(TUNE_PROGRAM, 0, "", "import %s", b);
     cr_expect(program_said("entries taken over") && !program_said("0 entries"), "%s", program_text);

@@ -1,0 +1,127 @@
+#define _XOPEN_SOURCE 700 /* geteuid, stat */
+#include "base/cache_directory.h"
+#include "base/disk.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char *join(const char *a, const char *b)
+{
+    const size_t bytes = strlen(a) + strlen(b) + 1;
+    char *text = malloc(bytes);
+
+    if (text)
+        snprintf(text, bytes, "%s%s", a, b);
+    return text;
+}
+
+/* Cuts the last part off, but for the root. */
+static void cut(char *path)
+{
+    char *slash;
+
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+        path[n - 1] = '\0';
+    slash = strrchr(path, '/');
+    if (slash)
+        slash[slash == path] = '\0';
+}
+
+/*
+ * Whether a default may be used: all folders of the path belong to whom is trusted, of the last two parts and the one
+ * that they are made in, as far as they are there; that one is.
+ */
+static int may_use_default(const char *path, int *refused, char *why, size_t why_bytes)
+{
+    char reason[CA_REASON_BYTES], *copy = join(path, "");
+    struct stat status;
+    int usable = copy != NULL;
+
+    ca_reason(why, why_bytes, "there is no host memory for its name");
+    for (int part = 0; usable && part < 3; part++) {
+        if (part > 0)
+            cut(copy);
+        if (stat(copy, &status) == 0 && S_ISDIR(status.st_mode)) {
+            *refused = !ca_disk_trusts_owner(&status, reason, sizeof reason);
+            if (*refused)
+                ca_reason(why, why_bytes, "%.150s is of another user: %s", copy, reason);
+            usable = !*refused;
+        } else if (part == 2) {
+            ca_reason(why, why_bytes, "there is no folder %.200s", copy);
+            usable = 0;
+        }
+    }
+    free(copy);
+    return usable;
+}
+
+static int may_use(const char *path, int by_default, int *refused, char *why, size_t why_bytes)
+{
+    struct stat status;
+
+    if (by_default && !may_use_default(path, refused, why, why_bytes))
+        return 0;
+    if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode))
+        return 1; /* it may be made yet */
+    *refused = !ca_disk_trusts(&status, why, why_bytes);
+    return !*refused;
+}
+
+char *ca_cache_directory(const char *given, int *refused, char *why, size_t why_bytes)
+{
+    const int borrowed = geteuid() != getuid() || getegid() != getgid();
+    const struct {
+        const char *value, *rest;
+        int by_default;
+    } places[] = {
+        {given, "", 0},
+        {getenv("CLATTN_CACHE_DIR"), "", 0},
+        {getenv("XDG_CACHE_HOME"), "/clattn", 1},
+        {getenv("HOME"), "/.cache/clattn", 1},
+    };
+
+    *refused = 0;
+    ca_reason(why, why_bytes, "%s", "");
+    for (size_t n = 0; n < sizeof places / sizeof *places && !(borrowed && n > 0); n++) {
+        char reason[CA_REASON_BYTES] = "";
+        if (!places[n].value || (places[n].by_default && *places[n].value != '/'))
+            continue;
+        if (!*places[n].value) /* set and empty: no cache is wanted; a default: see above */
+            return NULL;
+        char *path = join(places[n].value, places[n].rest);
+        if (path && may_use(path, places[n].by_default, refused, reason, sizeof reason))
+            return path;
+        ca_reason(why, why_bytes,
+                  "the cache directory %.300s is not used: %s; CLATTN_CACHE_DIR names another",
+                  path ? path : "", reason);
+        free(path);
+        return NULL;
+    }
+    return NULL;
+}
+
+int ca_cache_limit(unsigned long long *bytes)
+{
+    static const char units[] = "KMG";
+    const char *text = getenv("CLATTN_CACHE_MAX_SIZE");
+    char *end;
+
+    *bytes = (unsigned long long)CA_CACHE_DEFAULT_MEGABYTES << 20;
+    if (!text || !*text)
+        return 1;
+    if (!isdigit((unsigned char)*text))
+        return 0;
+    errno = 0;
+    const unsigned long long number = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    const int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    if (errno != 0 || (*end && (!unit || end[1])) || number > ULLONG_MAX >> shift)
+        return 0;
+    *bytes = number << shift;
+    return 1;
+}

@@ -1,0 +1,24 @@
+/* Where the cache lies, and how large it may become. */
+#ifndef CA_CACHE_DIRECTORY_H
+#define CA_CACHE_DIRECTORY_H
+
+#include <stddef.h>
+
+/*
+ * The cache directory: given, unless it is NULL; else $CLATTN_CACHE_DIR, $XDG_CACHE_HOME/clattn or
+ * $HOME/.cache/clattn, the first that is set; a relative XDG_CACHE_HOME or HOME counts as unset, and so does the
+ * whole environment of a program that runs with another user's rights. The caller frees it.
+ *
+ * NULL if that is empty (no cache is wanted) or none is set, with an empty why; else why is a sentence:
+ * - *refused: it is there, but not to be trusted (ca_disk_trusts()), or it is a default in what belongs to
+ *   another user;
+ * - else: it is a default, and the folder that would hold it is not there, or memory runs out.
+ */
+char *ca_cache_directory(const char *given, int *refused, char *why, size_t why_bytes);
+
+/* How many bytes of programs the cache may hold by $CLATTN_CACHE_MAX_SIZE, a whole number with K, M or G, else by
+ * default; 0: any. False if it is none, with the default. */
+enum { CA_CACHE_DEFAULT_MEGABYTES = 1024 };
+int ca_cache_limit(unsigned long long *bytes);
+
+#endif

@@ -1,0 +1,36 @@
+/* A lock that one of all processes and threads holds. */
+#ifndef CA_FILE_LOCK_H
+#define CA_FILE_LOCK_H
+
+#include "base/log.h"
+
+/*
+ * A file is locked by flock(), which the kernel gives up when its holder ends, however that happens. On
+ * file systems that have no locks (NFS without its daemon, Lustre mounted without them) a file beside it, <file>.held,
+ * stands in: who makes it holds the lock and removes it. One that has not changed for as long as somebody waits
+ * is of a process that is gone, and is removed.
+ */
+enum ca_file_lock_state {
+    CA_LOCK_NONE, /* the file cannot be made or opened */
+    CA_LOCK_NO_MEMORY,
+    CA_LOCK_BUSY, /* somebody else held it all the time */
+    CA_LOCK_HELD,
+    CA_LOCK_HELD_BY_FILE /* the file system has no locks; why says so */
+};
+
+struct ca_file_lock {
+    enum ca_file_lock_state state;
+    int descriptor;            /* of CA_LOCK_HELD */
+    char *beside;              /* of CA_LOCK_HELD_BY_FILE */
+    char why[CA_REASON_BYTES]; /* of the others but CA_LOCK_HELD and CA_LOCK_NO_MEMORY */
+};
+
+/* Takes it. Waits while it passes from one holder to the next, and at most so long for one of them; 0: not at all. To be
+ * given up in any case. */
+void ca_file_lock_acquire(struct ca_file_lock *lock, const char *path, double seconds);
+void ca_file_lock_release(struct ca_file_lock *lock);
+
+/* Whether it is held, and what it guards may be written. */
+int ca_file_lock_is_held(const struct ca_file_lock *lock);
+
+#endif

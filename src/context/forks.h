@@ -1,0 +1,12 @@
+/* Whether this process is another one than it was. */
+#ifndef CA_FORKS_H
+#define CA_FORKS_H
+
+/* Begins to count forks, once in a process; who has not called this finds none. */
+void ca_forks_watch(void);
+
+/* How often a process was forked, from the first call above on, to make this one of that: a counter's value, without a
+ * call of the system. */
+unsigned ca_forks(void);
+
+#endif

@@ -1,0 +1,276 @@
+/* What a long life leaves: programs on disk and in memory have a limit, and what was used longest ago goes. */
+#define _XOPEN_SOURCE 700 /* glob, setenv, utimensat */
+#include "base/cache_directory.h"
+#include "context/circumstances.h"
+#include "context/context.h"
+#include "program/program.h"
+#include "program/program_cache.h"
+#include "tests/faults/faults.h"
+#include "tests/support/fixture.h"
+#include "tests/support/programs/scratch.h"
+#include <clattn/tuning.h>
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+TestSuite(cache_size, .init = fixture_folder, .fini = scratch_close, .timeout = 300);
+
+/* ---- on disk ---------------------------------------------------------------------------------- */
+
+Test(cache_size, limit) {
+    static const struct {
+        const char *text;
+        unsigned long long bytes;
+        int good;
+    } cases[] = {{NULL, 1ull << 30, 1},
+                 {"", 1ull << 30, 1},
+                 {"0", 0, 1},
+                 {"12345", 12345, 1},
+                 {"3k", 3 << 10, 1},
+                 {"500M", 500ull << 20, 1},
+                 {"2G", 2ull << 30, 1},
+                 {"2GB", 1ull << 30, 0},
+                 {"-1", 1ull << 30, 0},
+                 {"much", 1ull << 30, 0},
+                 {"1.5G", 1ull << 30, 0},
+                 {"99999999999999999999", 1ull << 30, 0},
+                 {"99999999999999999G", 1ull << 30, 0}};
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        unsigned long long bytes;
+        if (cases[n].text)
+            setenv("CLATTN_CACHE_MAX_SIZE", cases[n].text, 1);
+        else
+            unsetenv("CLATTN_CACHE_MAX_SIZE");
+        cr_expect(ca_cache_limit(&bytes) == cases[n].good && bytes == cases[n].bytes, "'%s': %llu",
+                  cases[n].text ? cases[n].text : "unset", bytes);
+    }
+}
+
+static void write_aged(const char *name, size_t bytes, time_t age)
+{
+    const struct timespec times[2] = {{time(NULL) - age, 0}, {time(NULL) - age, 0}};
+    char *text = calloc(1, bytes);
+
+    cr_assert(text != NULL);
+    scratch_write_bytes(scratch_path("programs/%s", name), text, bytes);
+    cr_assert(utimensat(AT_FDCWD, scratch_path("programs/%s", name), times, 0) == 0);
+    free(text);
+}
+
+static int is_there(const char *name)
+{
+    return access(scratch_path("programs/%s", name), F_OK) == 0;
+}
+
+/* What was used longest ago goes first, of whatever version and driver; of other files, what killed writers and
+ * processes left. */
+Test(cache_size, what_was_used_longest_ago_goes) {
+    struct fixture f;
+
+    fixture_open_checked(&f, scratch);
+    cr_assert(mkdir(scratch_path("programs"), 0700) == 0);
+    write_aged("old.clbin", 1000, 300);
+    write_aged("new.clbin", 1000, 100);
+    write_aged("older.clbin", 1000, 400);
+    write_aged("a.clbin.tmp-abc123", 50, 7200);
+    write_aged("b.clbin.tmp-abc123", 50, 60);
+    write_aged("c.begun", 50, 3 * 86400);
+    write_aged("d.begun", 50, 3600);
+    write_aged("mine.txt", 50, 1000000);
+    struct ca_cache_size size = ca_program_cache_trim(f.context, ULLONG_MAX);
+    cr_expect(size.files == 3 && size.bytes == 3000);
+    cr_expect(!is_there("a.clbin.tmp-abc123") && is_there("b.clbin.tmp-abc123"));
+    cr_expect(!is_there("c.begun") && is_there("d.begun") && is_there("mine.txt"));
+    size = ca_program_cache_trim(f.context, 1999);
+    cr_expect(size.files == 1 && size.bytes == 1000);
+    cr_expect(is_there("new.clbin") && !is_there("old.clbin") && !is_there("older.clbin"));
+    fixture_close(&f);
+}
+
+static void make_plan(clattn_context *context, const char *text, clattn_plan **plan)
+{
+    const clattn_problem problem = fixture_problem(text);
+    const clattn_plan_options options = {.struct_size = sizeof options, .family = "unfused_lanes"};
+
+    cr_assert(clattn_plan_create(context, &problem, &options, plan) == CLATTN_SUCCESS);
+}
+
+static void use(clattn_context *context, const char *text)
+{
+    clattn_plan *plan;
+
+    make_plan(context, text, &plan);
+    clattn_plan_release(plan);
+}
+
+static const char first[] = "fwd f32 h2 q9 k20 d8", second[] = "fwd f32 h2 q9 k20 d24";
+
+/* The only program's file, "" if it is not one; valid until the next call. */
+static const char *only_program(void)
+{
+    static char path[256];
+    glob_t found = {0};
+
+    path[0] = '\0';
+    if (glob(scratch_path("programs/*.clbin"), 0, NULL, &found) == 0 && found.gl_pathc == 1)
+        snprintf(path, sizeof path, "%s", found.gl_pathv[0]);
+    globfree(&found);
+    return path;
+}
+
+/* A context keeps to the limit of its environment, and one that is used is used now. */
+Test(cache_size, a_context_keeps_to_the_limit) {
+    struct timespec times[2] = {{time(NULL) - 86400, 0}, {time(NULL) - 86400, 0}};
+    struct stat status;
+    struct fixture f;
+    size_t removed;
+    char old[256];
+
+    fixture_open_checked(&f, scratch);
+    use(f.context, first);
+    cr_expect(clattn_context_trim(f.context) == CLATTN_SUCCESS);
+    cr_assert(stat(only_program(), &status) == 0);
+    cr_expect(status.st_size > 4096, "what is let go is lost");
+    fixture_close(&f);
+    snprintf(old, sizeof old, "%s", only_program());
+    cr_assert(old[0] != '\0' && utimensat(AT_FDCWD, old, times, 0) == 0);
+    fixture_open_checked(&f, scratch);
+    use(f.context, first);
+    fixture_close(&f);
+    cr_assert(stat(old, &status) == 0);
+    cr_expect(status.st_mtime > times[1].tv_sec + 3600, "its use left no trace");
+
+    cr_assert(utimensat(AT_FDCWD, old, times, 0) == 0);
+    char limit[32];
+    snprintf(limit, sizeof limit, "%lld", (long long)status.st_size * 3 / 2);
+    setenv("CLATTN_CACHE_MAX_SIZE", limit, 1);
+    fixture_open_checked(&f, scratch);
+    use(f.context, second);
+    fixture_close(&f);
+    cr_expect(only_program()[0] && strcmp(only_program(), old) != 0, "%s", only_program());
+
+    fixture_open_checked(&f, scratch);
+    cr_expect(clattn_context_clear_cache(f.context, &removed) == CLATTN_SUCCESS && removed == 1);
+    cr_expect(scratch_entries(scratch_path("programs")) == 0);
+    cr_expect(clattn_context_clear_cache(f.context, NULL) == CLATTN_SUCCESS);
+    cr_expect(clattn_context_clear_cache(NULL, &removed) == CLATTN_INVALID_ARGUMENT);
+    fixture_close(&f);
+}
+
+/* ---- in memory -------------------------------------------------------------------------------- */
+
+static size_t programs_of(const clattn_context *context)
+{
+    size_t count = 0;
+
+    for (const struct ca_program *made = context->programs; made; made = made->next)
+        count++;
+    return count;
+}
+
+/* What a plan uses stays, and what was used last goes last. */
+Test(cache_size, programs_without_a_plan_go) {
+    clattn_plan *plan, *again;
+    struct fixture f;
+
+    fixture_open(&f);
+    make_plan(f.context, first, &plan);
+    use(f.context, second);
+    cr_expect(programs_of(f.context) == 2 && clattn_context_builds(f.context) == 2);
+    use(f.context, second);
+    cr_expect(clattn_context_builds(f.context) == 2, "one without a plan is kept for the next");
+    cr_expect(ca_programs_trim(f.context, 1) == 0);
+    cr_expect(clattn_context_trim(f.context) == CLATTN_SUCCESS);
+    cr_expect(programs_of(f.context) == 1, "%zu", programs_of(f.context));
+    make_plan(f.context, first, &again);
+    cr_expect(clattn_context_builds(f.context) == 2, "the plan's is there");
+    clattn_plan_release(plan);
+    cr_expect(clattn_context_trim(f.context) == CLATTN_SUCCESS && programs_of(f.context) == 1,
+              "another plan has it");
+    clattn_plan_release(again);
+    use(f.context, second);
+    use(f.context, first);
+    cr_expect(ca_programs_trim(f.context, 1) == 1);
+    use(f.context, first);
+    cr_expect(clattn_context_builds(f.context) == 3, "the one that was used last is gone");
+    clattn_context_trim(f.context);
+    cr_expect(programs_of(f.context) == 0);
+    cr_expect(clattn_context_trim(NULL) == CLATTN_INVALID_ARGUMENT);
+    fixture_close(&f);
+}
+
+/* ---- fork() ----------------------------------------------------------------------------------- */
+
+/* What a child does with its parent's context: nothing that could wait for ever. */
+static int use_in_child(struct fixture *f, clattn_plan *plan)
+{
+    const clattn_problem problem = fixture_problem(first);
+    clattn_forward tensors = {.struct_size = sizeof tensors};
+    clattn_plan *other;
+    char reason[256];
+    size_t count;
+
+    f->log.errors = 0;
+    if (clattn_plan_create(f->context, &problem, NULL, &other) != CLATTN_INVALID_ARGUMENT ||
+        other ||
+        clattn_plan_supports(f->context, &problem, NULL, reason, sizeof reason) !=
+            CLATTN_INVALID_ARGUMENT ||
+        clattn_attention_forward(plan, f->queue, &tensors, 0, NULL, NULL) !=
+            CLATTN_INVALID_ARGUMENT ||
+        clattn_tuning_forget(f->context, NULL, &count) != CLATTN_INVALID_ARGUMENT ||
+        clattn_context_trim(f->context) != CLATTN_INVALID_ARGUMENT)
+        return 1;
+    if (f->log.errors < 4 || !strstr(f->log.last, "before fork()") || !strstr(reason, "fork()"))
+        return 2;
+    clattn_plan_release(plan);
+    clattn_context_release(f->context);
+    return 0;
+}
+
+Test(cache_size, a_child_cannot_use_its_parents_context) {
+    struct fixture f;
+    clattn_plan *plan;
+    int state;
+
+    fixture_open(&f);
+    make_plan(f.context, first, &plan);
+    const pid_t child = fork();
+    cr_assert(child >= 0);
+    if (child == 0) {
+        alarm(20);
+        pthread_mutex_lock(&f.context->lock); /* as another thread of the parent may have */
+        _exit(use_in_child(&f, plan));
+    }
+    cr_assert(waitpid(child, &state, 0) == child);
+    cr_expect(WIFEXITED(state) && WEXITSTATUS(state) == 0, "state %#x", (unsigned)state);
+    use(f.context, first);
+    clattn_plan_release(plan);
+    fixture_close(&f);
+}
+
+/* ---- the limits of a process ------------------------------------------------------------------ */
+
+Test(cache_size, limits_of_control_groups) {
+    const char *groups = scratch_path("groups"), *root = scratch_path("root");
+
+    scratch_write(groups, "0::/a/b\n");
+    cr_expect(ca_group_limit(groups, root) == ULLONG_MAX);
+    scratch_write(scratch_path("root/a/b/memory.max"), "max\n");
+    cr_expect(ca_group_limit(groups, root) == ULLONG_MAX);
+    scratch_write(scratch_path("root/a/memory.max"), "83886080\n");
+    cr_expect(ca_group_limit(groups, root) == 83886080);
+    scratch_write(scratch_path("root/memory/c/memory.limit_in_bytes"), "4096\n");
+    cr_expect(ca_group_limit(groups, root) == 83886080);
+    scratch_write(groups, "5:cpu,memory:/c\n4:pids:/c\n");
+    cr_expect(ca_group_limit(groups, root) == 4096);
+    cr_expect(ca_group_limit(scratch_path("none"), root) == ULLONG_MAX);
+}
