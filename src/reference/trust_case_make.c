@@ -547,7 +547,7 @@ int ca_attention_case_make_ordinary(struct ca_trust_case *c, const clattn_proble
     for (size_t n = 0; p->page_size && n < p->batch * ca_table_pages(p); n++)
         ((cl_int *)(void *)elements(c, CA_PAGE_TABLE))[n] = page_at(p, n);
     if (backward) {
-        ca_trust_fill_random(c, CA_O, p->dtype, -2.0f, 2.0f, &state);
+        ca_trust_fill_random(c, CA_O, ca_problem_dtype(p, CA_O), -2.0f, 2.0f, &state);
         ca_trust_fill_random(c, CA_DO, p->dtype, -2.0f, 2.0f, &state);
         const float low = logf((float)p->seq_kv) + 1.0f;
         ca_trust_fill_random(c, CA_LSE, CLATTN_F32, low, low + 0.5f, &state);

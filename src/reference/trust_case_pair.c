@@ -36,7 +36,7 @@ void ca_pair_load(const struct ca_trust_case *c, enum ca_argument argument,
 
     if (of_keys ? ca_trust_locate_key(c, b, s, &block, &row)
                 : ca_trust_locate_query(c, b, s, &block, &row))
-        ca_values_load(ca_trust_elements(c, argument), c->problem.dtype,
+        ca_values_load(ca_trust_elements(c, argument), ca_problem_dtype(&c->problem, argument),
                        ca_trust_position(layout, block, h, row, 0), layout->stride[3], dim, to);
 }
 
