@@ -10,7 +10,7 @@ INLINE void add_weights(const int partial, SHAPE_PARAMS, const struct head head,
                         const struct key_block *block, const struct row_range rows,
                         struct query_tile *tile, float *sums SCORE_OPERANDS_PARAM)
 {
-    multiply_scores(a, at, block, rows, tile);
+    multiply_scores(a.scale, block, rows, tile);
     for (int n = rows.begin; n < rows.end; n++) {
         const struct score_row row = row_of_tile(a, head, block, tile, n);
         lanes sum = 0.0f;

@@ -50,15 +50,16 @@ INLINE void clear_neighbours(const struct row_range rows, lanes *ds)
 }
 
 /* What becomes of a tile's rows and a block's keys before masks and the like: exponentials, or products. */
-INLINE void multiply_scores(SHAPE_PARAMS, const struct key_block *block, const struct row_range rows,
-                            struct query_tile *tile)
+NOINLINE void multiply_scores(const float scale, const struct key_block *block,
+                              const struct row_range rows, struct query_tile *tile)
 {
     const float zeros[BLOCK_M] = {0.0f};
 
-    multiply_rows(WEIGHTS_IN_REGISTERS ? EXPONENTIALS : PRODUCTS, SCALE_ARG(a.scale * SCALE_UNIT)
+    multiply_rows(WEIGHTS_IN_REGISTERS ? EXPONENTIALS : PRODUCTS, SCALE_ARG(scale * SCALE_UNIT)
                   OPERANDS(DIM_QK), (const operand *)tile->q, OPERANDS(ROW_QK), block->k,
                   WEIGHTS_IN_REGISTERS ? tile->minus_lse : zeros, rows.begin, rows.end,
                   tile->p, tile->p);
+    (void)scale; /* of floats k has it */
 }
 
 /* A row of the tile and a block of keys. */
@@ -105,7 +106,7 @@ NOINLINE int compute_weights(const int partial, const int of_bias, SHAPE_PARAMS,
     lanes *p = tile->p, *ds = tile->ds;
     ints hidden = 0;
 
-    multiply_scores(a, at, block, rows, tile);
+    multiply_scores(a.scale, block, rows, tile);
     multiply_rows(WEIGHTS_IN_REGISTERS ? MULTIPLES : PRODUCTS, SCALE_ARG(1.0f) OPERANDS(DIM_V),
                   (const operand *)tile->d_o, OPERANDS(ROW_V), block->v, HAS_DROPOUT ? zeros : tile->minus_delta, rows.begin, rows.end,
                   p, ds);

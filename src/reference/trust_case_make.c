@@ -282,7 +282,9 @@ static void fill_plain(struct ca_trust_case *c, unsigned *state)
         const size_t j = n % p->seq_kv, i = n / p->seq_kv % p->seq_q;
         if (p->bias)
             ca_value_store(elements(c, CA_BIAS), p->bias_dtype, n,
-                           (i + 2 * j) % 11 == 0 ? -INFINITY : ca_value_next(state));
+                           (i + 2 * j) % 11 == 0    ? -INFINITY
+                           : ca_trust_is_high(c, i) ? CA_TRUST_HIGH_BIAS
+                                                    : ca_value_next(state));
     }
     const size_t columns = ca_mask_keys(p), count = p->batch * p->heads * p->seq_q * columns;
     for (size_t n = 0; p->mask && n < count; n++) {
