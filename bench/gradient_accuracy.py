@@ -1,8 +1,6 @@
 """python gradient_accuracy.py: how far gradients are from those of double precision for the same inputs, as a share of
 the gradient's largest element: the figures of clattn/problem.h ("What gradients cannot promise") and doc/training.md.
-Needs NumPy, ml_dtypes for bfloat16, and the package clattn; where there is PyTorch, its gradients stand beside."""
-import sys
-
+Needs NumPy, ml_dtypes for bfloat16, and the package clattn."""
 import numpy as np
 
 import clattn
@@ -12,10 +10,6 @@ try:
     BF16 = ml_dtypes.bfloat16
 except ImportError:
     BF16 = None
-try:
-    import torch
-except ImportError:
-    torch = None
 DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": BF16}
 
 
@@ -46,20 +40,9 @@ def by_clattn(dtype, words, q, k, v, d_o, bias):
     return {name: x[0] for name, x in got.items()}
 
 
-def by_pytorch(dtype, words, q, k, v, d_o, bias):
-    tensors = [torch.from_numpy(np.asarray(x, np.float32)) for x in (q, k, v)]
-    if dtype != "f32":
-        tensors = [x.to(torch.float16 if dtype == "f16" else torch.bfloat16) for x in tensors]
-    q, k, v = (x[None].requires_grad_() for x in tensors)
-    mask = None if bias is None else torch.from_numpy(bias).requires_grad_()
-    o = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-    got = torch.autograd.grad(o, (q, k, v), torch.from_numpy(np.asarray(d_o, np.float32))[None].to(o.dtype))
-    return {name: x[0].float().numpy() for name, x in zip(("dq", "dk", "dv"), got)}
-
-
-def errors(compute, dtype, words, tensors, bias=None):
+def errors(dtype, words, tensors, bias=None):
     want = exact(*tensors, bias)
-    got = compute(dtype, words, *tensors, bias)
+    got = by_clattn(dtype, words, *tensors, bias)
     off = {name: np.abs(got[name].astype(np.float64) - x).max() / np.abs(x).max() for name, x in want.items()}
     return max(off["dq"], off["dk"]), off["dv"]
 
@@ -75,28 +58,22 @@ def line(name, errors_of):
 
 
 def main():
-    ways = [by_clattn] + ([by_pytorch] if torch else [])
     kinds = [("f32", ""), ("f16", ""), ("bf16", ""), ("f16", "strict odtype=f32"), ("bf16", "strict odtype=f32")]
     kinds = [(dtype, words) for dtype, words in kinds if DTYPES[dtype]]
-    for way in ways:
-        name = way.__name__[3:]
-        print(f"\n{name}: dq and dk, dv. h2 q128 d64, v around a mean of 0, 1, 4, 16")
-        for dtype, words in kinds if way is by_clattn else kinds[:3]:
-            line(f"{dtype} {words}", [errors(way, dtype, words, draw(dtype, 2, 128, 64, mean=mean))
-                                      for mean in (0, 1, 4, 16)])
-        print(f"{name}: h1 q73 d16, q and k times 1, 3, 10, 30")
-        for dtype, words in kinds[:1]:
-            line(f"{dtype} {words}", [errors(way, dtype, words, draw(dtype, 1, 73, 16, large))
-                                      for large in (1, 3, 10, 30)])
-        print(f"{name}: h1 q64 d64 bias=f32:qk, every 16th row of it -1e3, -1e4, -1e6, -1e9, -1e30")
-        for dtype, words in kinds[:3]:
-            found = []
-            for value in (-1e3, -1e4, -1e6, -1e9, -1e30):
-                bias = np.zeros((64, 64), np.float32)
-                bias[::16] = value
-                found.append(errors(way, dtype, words, draw(dtype, 1, 64, 64), bias))
-            line(f"{dtype} {words}", found)
+    print("dq and dk, dv. h2 q128 d64, v around a mean of 0, 1, 4, 16")
+    for dtype, words in kinds:
+        line(f"{dtype} {words}", [errors(dtype, words, draw(dtype, 2, 128, 64, mean=mean)) for mean in (0, 1, 4, 16)])
+    print("h1 q73 d16, q and k times 1, 3, 10, 30")
+    line("f32", [errors("f32", "", draw("f32", 1, 73, 16, large)) for large in (1, 3, 10, 30)])
+    print("h1 q64 d64 bias=f32:qk, every 16th row of it -1e3, -1e4, -1e6, -1e9, -1e30")
+    for dtype, words in kinds[:3]:
+        found = []
+        for value in (-1e3, -1e4, -1e6, -1e9, -1e30):
+            bias = np.zeros((64, 64), np.float32)
+            bias[::16] = value
+            found.append(errors(dtype, words, draw(dtype, 1, 64, 64), bias))
+        line(f"{dtype} {words}", found)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

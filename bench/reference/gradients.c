@@ -99,16 +99,21 @@ static struct rows load_query(const struct gradient_work *work, const struct que
 
 /* ---- rows of which lse says too little --------------------------------------------------------- */
 
-/* Of the row and a key; as f32 has it, if a bias decides that. */
+/* Of the row and a key; as f32 has it, if a bias decides that: beside ALiBi in any order of both. */
 static struct score score_in_f32(const struct reference *r, const struct query *query,
                                  const struct rows *rows, size_t j)
 {
+    const clattn_problem *p = r->problem;
     struct score score = reference_score(r, query, j, rows->q, rows->k);
     const double stored = (double)(float)score.s.value;
-    const double half = value_rounding(CLATTN_F32, stored);
+    const double half = value_rounding(CLATTN_F32, (double)nextafterf((float)stored, 0.0f));
+    double beside = fabs(score.s.value - stored);
 
-    if (r->problem->bias && !r->problem->alibi &&
-        half - fabs(score.s.value - stored) > 2.0 * score.capped.bound)
+    if (p->alibi)
+        beside = fabs(score.capped.value) +
+                 fabs(value_get(CLATTN_F32, r->view->at[TENSOR_SLOPES], query->h) *
+                      reference_distance(query, j));
+    if (p->bias && half - beside > 2.0 * score.capped.bound)
         score.s = bounded_exactly(stored);
     return score;
 }
