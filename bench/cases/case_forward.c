@@ -11,7 +11,6 @@ static clattn_problem forward_problem(const clattn_problem *backward)
     clattn_problem problem = *backward;
 
     problem.operation = CLATTN_FORWARD;
-    problem.o_f32 = 0; /* of backward: gradients are f32, o is of q's dtype */
     problem.d_o = problem.dq = problem.dk = problem.dv = packed;
 #define FLAG(ID, member, word, OF, ...) CA_IF_BACKWARD(OF, problem.member = 0;)
     CA_FLAGS(FLAG)

@@ -1,13 +1,18 @@
 /* The bounds, in the terms of score.c: u = 2^-24, first order, FLT_MIN for what may be flushed to 0 or
  * underflow; e_j the error of a score.
  *
- * p           exp(s - lse) with lse as given. A kernel may start the sum of a score at -lse, so
- *             that every one of its additions rounds a number of that size; with the difference,
- *             its product with log2(e) and exp, certainly
- *             slack = expm1(e_j + (dim_qk + 6) u |lse| + (8 + 3 |s - lse| + 2 |s|) u).
+ * p           exp(s - lse) with lse as given. With the difference, its product with log2(e) and exp, certainly
+ *             slack = expm1(e_j + (8 + 3 |s - lse| + 2 |s| + 2 |lse|) u).
  *             Likely, and with an lse that is as wrong as the score:
  *             slack = expm1(2 e_j) + (16 + 2 |s| + 2 |lse|) u.
  *             Dropout multiplies by 1 / (1 - r): 3 u more in p' and in w dp.
+ * ... of a row whose |lse| is large (64, or 1024 where p' may be rounded): exp(s - m) over the sum of these,
+ *             as long as the lse that is given is that of the row itself: within (dim_qk + 16) u |lse| of it.
+ *             The sum S is off by what each of its terms is, and by n + 16 additions:
+ *             E = sum_j p_j expm1(e_j + (8 + 3 |s_j - m|) u) + (n + 16) u,
+ *             and p_j by its own slack and E. No weight is less than 0 or more than 1, whatever e_j.
+ *             A bias so large that its ulp is more than a score is off by decides what a score is in f32, if
+ *             that is not near the middle between two floats: these scores are taken as f32 has them.
  * delta       sum do o. A library that computes o anew has another one: each of its elements by itself
  *             may be rounded otherwise, or not at all.
  * g = w dp - delta, where dp = sum do v and delta are products of dim_v terms, and the sum of dp may
@@ -41,6 +46,10 @@ struct rows {
     double *q, *k, *v, *o, *d_o;
     double lse, delta;
     double certain, likely; /* Errors of delta. */
+    bool summed;            /* Whether lse, highest + log_sum, is that of the row's own weights. */
+    double highest, log_sum;
+    double slack,
+        unsure; /* Then the error of their sum, relative; and what a kernel may see otherwise. */
 };
 
 static void load(const struct reference *r, enum tensor_id id, size_t b, size_t h, size_t i,
@@ -88,6 +97,90 @@ static struct rows load_query(const struct gradient_work *work, const struct que
     return rows;
 }
 
+/* ---- rows of which lse says too little --------------------------------------------------------- */
+
+/* Of the row and a key; as f32 has it, if a bias decides that: beside ALiBi in any order of both. */
+static struct score score_in_f32(const struct reference *r, const struct query *query,
+                                 const struct rows *rows, size_t j)
+{
+    const clattn_problem *p = r->problem;
+    struct score score = reference_score(r, query, j, rows->q, rows->k);
+    const double stored = (double)(float)score.s.value;
+    const double half = value_rounding(CLATTN_F32, (double)nextafterf((float)stored, 0.0f));
+    double beside = fabs(score.s.value - stored);
+
+    if (p->alibi)
+        beside = fabs(score.capped.value) +
+                 fabs(value_get(CLATTN_F32, r->view->at[TENSOR_SLOPES], query->h) *
+                      reference_distance(query, j));
+    if (p->bias && half - beside > 2.0 * score.capped.bound)
+        score.s = bounded_exactly(stored);
+    return score;
+}
+
+static bool holds_large(const struct reference *r, double lse)
+{
+    const clattn_problem *p = r->problem;
+    const bool rounds = p->dtype != CLATTN_F32 && !p->strict;
+
+    return r->arithmetic.precision != PRECISION_HALF && r->arithmetic.precision != PRECISION_PEER &&
+           isfinite(lse) && fabs(lse) >= (rounds ? 1024.0 : 64.0);
+}
+
+/* Relative, of exp(s - lse) by itself. */
+static double slack_of(const struct arithmetic *a, struct bounded s, double lse)
+{
+    return expm1(s.bound + (8.0 + 3.0 * fabs(s.value - lse)) * a->value);
+}
+
+/* The row's weights summed anew, where lse is large and theirs. */
+static void sum_row(const struct reference *r, const struct query *query, struct rows *rows)
+{
+    const clattn_problem *p = r->problem;
+    const struct arithmetic *a = &r->arithmetic;
+    const double sink = reference_sink(r, query), given = rows->lse;
+    const double explained = (double)(p->dim_qk + 16) * a->value * fabs(given);
+    double highest = sink, sum = 0.0, error = 0.0;
+    size_t count = 0;
+
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t j = 0; j < p->seq_kv; j++) {
+            size_t block = 0, row = 0;
+            if (!reference_sees(r, query, j))
+                continue;
+            tensor_locate_key(p, r->view, query->b, j, &block, &row);
+            load(r, TENSOR_K, block, query->kv_head, row, rows->k);
+            const struct bounded s = score_in_f32(r, query, rows, j).s;
+            if (pass == 0) {
+                highest = fmax(highest, s.value);
+                continue;
+            }
+            sum += exp(s.value - highest);
+            error += exp(s.value - highest) * slack_of(a, s, highest);
+            count++;
+        }
+    sum += exp(sink - highest);
+    const double slack = error / sum + (double)(count + 16) * a->value;
+    const double off = fabs(log(sum) - (given - highest));
+    if (!(off <= explained + log1p(slack)))
+        return; /* of more keys than there are here */
+    rows->summed = true;
+    rows->lse = highest + log(sum);
+    rows->highest = highest;
+    rows->log_sum = log(sum);
+    rows->slack = slack;
+    rows->unsure = off + log1p(slack) > explained ? expm1(off) : 0.0;
+}
+
+static struct rows load_row(const struct gradient_work *work, const struct query *query)
+{
+    struct rows rows = load_query(work, query);
+
+    if (holds_large(&work->reference, rows.lse))
+        sum_row(&work->reference, query, &rows);
+    return rows;
+}
+
 /* ---- a pair ---------------------------------------------------------------------------------- */
 
 /* The weight after dropout, and the derivative of the loss by the score after and before softcap. */
@@ -95,14 +188,28 @@ struct pair {
     struct bounded dropped, ds, dt;
 };
 
+/* exp(s - m) over the sum of these. */
+static struct bounded weigh_summed(const struct reference *r, const struct rows *rows,
+                                   struct bounded s)
+{
+    const struct arithmetic *a = &r->arithmetic;
+    const double weight = exp(s.value - rows->highest - rows->log_sum);
+    const double over = rows->slack < 0.5 ? rows->slack / (1.0 - rows->slack) : INFINITY;
+    const double slack = slack_of(a, s, rows->highest), most = fmax(weight, 1.0 - weight);
+    const double error = weight * ((1.0 + slack) * (1.0 + over) * (1.0 + rows->unsure) - 1.0);
+
+    return (struct bounded){
+        weight, fmin(error, most + (double)(r->problem->seq_kv + 32) * a->value) + 2.0 * tiny};
+}
+
 /* exp(s - lse). */
 static struct bounded weigh(const struct reference *r, const struct rows *rows, struct bounded s)
 {
     const struct arithmetic *a = &r->arithmetic;
     const double u = a->value, far = fabs(rows->lse), distance = s.value - rows->lse;
     const double weight = exp(distance);
-    const double certain = expm1(s.bound + (double)(r->problem->dim_qk + 6) * u * far +
-                                 (8.0 + 3.0 * fabs(distance) + 2.0 * fabs(s.value)) * u);
+    const double certain =
+        expm1(s.bound + (8.0 + 3.0 * fabs(distance) + 2.0 * fabs(s.value) + 2.0 * far) * u);
     const double likely = expm1(2.0 * s.bound) + (16.0 + 2.0 * fabs(s.value) + 2.0 * far) * u;
     const double slack = arithmetic_weight_error(a, arithmetic_bound(a, certain, likely));
 
@@ -141,8 +248,10 @@ static struct pair make_pair(const struct reference *r, const struct query *quer
     const struct arithmetic *a = &r->arithmetic;
     const double w = reference_dropout_factor(p, r->view, query->b, query->h, query->i, j);
     const double rounding = p->dropout > 0.0f ? 3.0 * a->value : 0.0;
-    const struct score score = reference_score(r, query, j, rows->q, rows->k);
-    const struct bounded weight = weigh(r, rows, score.s);
+    const struct score score = rows->summed ? score_in_f32(r, query, rows, j)
+                                            : reference_score(r, query, j, rows->q, rows->k);
+    const struct bounded weight =
+        rows->summed ? weigh_summed(r, rows, score.s) : weigh(r, rows, score.s);
     struct pair pair = {.ds = derive(r, rows, weight, w)};
 
     pair.dropped = (struct bounded){
@@ -210,9 +319,11 @@ static void add_sink(const struct reference *r, const struct query *query, const
 {
     const struct arithmetic *a = &r->arithmetic;
     const double sink = reference_sink(r, query), minus_one = -1.0;
-    const double distance = sink - rows->lse, weight = exp(distance), delta = fabs(rows->delta);
+    const double distance = rows->summed ? sink - rows->highest - rows->log_sum : sink - rows->lse;
+    const double weight = exp(distance), delta = fabs(rows->delta);
     const double slack =
-        expm1((8.0 + 3.0 * fabs(distance) + 2.0 * fabs(sink) + 2.0 * fabs(rows->lse)) * a->value);
+        expm1((8.0 + 3.0 * fabs(distance) + 2.0 * fabs(sink) + 2.0 * fabs(rows->lse)) * a->value) +
+        rows->slack;
     const double certain =
         weight * (1.0 + slack) * rows->certain + (weight * slack + 2.0 * tiny) * delta;
     const double likely =
@@ -235,7 +346,7 @@ void gradient_work_add(const struct gradient_work *work, size_t b, size_t h, siz
         if (!reference_sees(r, &query, j))
             continue;
         if (rows.q == NULL)
-            rows = load_query(work, &query);
+            rows = load_row(work, &query);
         size_t block = 0, row = 0;
         tensor_locate_key(r->problem, r->view, b, j, &block, &row);
         load(r, TENSOR_K, block, query.kv_head, row, rows.k);
@@ -244,7 +355,7 @@ void gradient_work_add(const struct gradient_work *work, size_t b, size_t h, siz
     }
     if (sums->dsink != NULL) {
         if (rows.q == NULL)
-            rows = load_query(work, &query);
+            rows = load_row(work, &query);
         add_sink(r, &query, &rows, sums->dsink);
     }
 }

@@ -62,8 +62,8 @@ static void set_rows(struct tensor_shape *s, const clattn_problem *p, size_t dim
     set_layout(s, layout, true);
 }
 
-/* Of what an operation writes. */
-static void set_written(struct tensor_shape *s, const clattn_problem *p)
+/* Of o and of its gradients' kind. */
+static void set_wide(struct tensor_shape *s, const clattn_problem *p)
 {
     if (p->o_f32)
         s->dtype = CLATTN_F32;
@@ -72,8 +72,7 @@ static void set_written(struct tensor_shape *s, const clattn_problem *p)
 static void set_results(struct tensor_shape *s, const clattn_problem *p)
 {
     set_rows(s, p, p->dim_v, &p->o);
-    if (p->operation == CLATTN_FORWARD)
-        set_written(s, p);
+    set_wide(s, p);
 }
 
 static void set_lse(struct tensor_shape *s, const clattn_problem *p)

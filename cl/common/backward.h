@@ -39,9 +39,42 @@ static inline long lse_of(const struct attention_shape a, const long b, const lo
     return LSE_HEAD(a, b * a.heads + h, h) + i;
 }
 
+/* ---- statistics of rows ----------------------------------------------------------------------- */
+
+/* What backward_rows writes of each row, the first floats of the workspace: -lse, in the unit of the scores,
+ * -delta, and what the weights exp(s - lse) are to be multiplied with, as a power of 2 (its exponent) and as
+ * it is.
+ *
+ * lse is one float, and the larger it is, the more of it is lost: of log(n) of a row of n scores of -1e30 all.
+ * Weights exp(s - lse) then share a factor, which the sum of them all tells. It is computed where |lse| is
+ * LARGE_LSE or more, so that what the other rows lose is little beside other errors. */
+#define ROW_STATISTICS 4
+enum { MINUS_LSE, MINUS_DELTA, MISSING_POWER, MISSING_FACTOR };
+
+#if DTYPE == DTYPE_F32 || HAS_STRICT
+#define LARGE_LSE 64.0f
+#else
+#define LARGE_LSE 1024.0f /* p is rounded to 16 bits */
+#endif
+
+static inline bool is_large_lse(const float minus_lse)
+{
+    return fabs(minus_lse) >= LARGE_LSE * UNIT && fabs(minus_lse) < INFINITY;
+}
+
+/* The power of 2 that makes 1 of the sum of a row's weights; 0 where the sum is further from 1 than errors of lse
+ * and of scores explain: then lse is that of more keys than there are here. */
+static inline float missing_power(const float minus_lse, const float sum)
+{
+    const float power = -LOG2E * log(sum);
+    const float explained = (DIM_QK + 16) * 0x1p-24f * LOG2E / UNIT * fabs(minus_lse);
+
+    return fabs(power) <= explained ? power : 0.0f;
+}
+
 /* dot(do[i], o[i]), in four sums: a sum waits for its last product. */
 static inline float row_delta(SHAPE_PARAMS, const long b, const long h, const long i,
-                              const __global storage *restrict o,
+                              const __global o_storage *restrict o,
                               const __global storage *restrict d_o)
 {
     float4 sums = 0.0f;
@@ -49,16 +82,52 @@ static inline float row_delta(SHAPE_PARAMS, const long b, const long h, const lo
     o += at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
     d_o += at.d_o + b * a.d_o_stride[0] + h * a.d_o_stride[1] + i * a.d_o_stride[2];
     for (int d = 0; d < DIM_V / 4 * 4; d += 4) {
-        const float4 x = (float4)(LOAD(o, d * O_STEP), LOAD(o, (d + 1) * O_STEP),
-                                  LOAD(o, (d + 2) * O_STEP), LOAD(o, (d + 3) * O_STEP));
+        const float4 x = (float4)(LOAD_O(o, d * O_STEP), LOAD_O(o, (d + 1) * O_STEP),
+                                  LOAD_O(o, (d + 2) * O_STEP), LOAD_O(o, (d + 3) * O_STEP));
         const float4 y = (float4)(LOAD(d_o, d * DO_STEP), LOAD(d_o, (d + 1) * DO_STEP),
                                   LOAD(d_o, (d + 2) * DO_STEP), LOAD(d_o, (d + 3) * DO_STEP));
         sums = fma(x, y, sums);
     }
     for (int d = DIM_V / 4 * 4; d < DIM_V; d++)
-        sums.x = fma(LOAD(o, d * O_STEP), LOAD(d_o, d * DO_STEP), sums.x);
+        sums.x = fma(LOAD_O(o, d * O_STEP), LOAD(d_o, d * DO_STEP), sums.x);
     return (sums.x + sums.y) + (sums.z + sums.w);
 }
+
+/* Writes the statistics of row i, as if its weights summed to 1 by themselves; returns -lse. Where all that a row sees
+ * has a score of -inf its weights are 0. */
+static inline float write_statistics(SHAPE_PARAMS, const long b, const long h, const long i,
+                                     const __global o_storage *o, const __global float *lse,
+                                     const __global storage *d_o, __global float *workspace)
+{
+    const float base = lse[at.lse + lse_of(a, b, h, i)] * UNIT;
+    const float minus_lse = base == -INFINITY ? base : -base;
+
+    vstore4((float4)(minus_lse, -row_delta(a, at, b, h, i, o, d_o), 0.0f, 1.0f),
+            row_of(a, b, h, i), workspace + at.workspace);
+    return minus_lse;
+}
+
+/* sum: of the row's weights exp(s - lse), of which backward_rows writes what they lack. */
+static inline void write_missing(SHAPE_PARAMS, const long b, const long h, const long i,
+                                 const float sum, __global float *workspace)
+{
+    __global float *statistics = workspace + at.workspace + ROW_STATISTICS * row_of(a, b, h, i);
+    const float power = missing_power(statistics[MINUS_LSE], sum);
+
+    statistics[MISSING_POWER] = power;
+    statistics[MISSING_FACTOR] = exp2(power);
+}
+
+/* A row's part in the gradient of its head's sink. One that sees nothing has no weights, the sink's
+ * neither. */
+static inline float sink_term(const float sink, const float lse,
+                              const __global float *statistics)
+{
+    return lse == -INFINITY ? 0.0f
+                            : exp(sink - lse) * statistics[MISSING_FACTOR] * statistics[MINUS_DELTA];
+}
+
+/* ---- steps over queries ------------------------------------------------------------------------ */
 
 /* Queries [first_query, end_query) hold all that may see one of the keys j .. j + keys - 1, which
  * are in use, by lengths, window and causality. */
@@ -81,30 +150,6 @@ static inline long end_query(const struct attention_shape a, const struct extent
 #else
     return e.queries;
 #endif
-}
-
-/* A row's part in the gradient of its head's sink. One that sees nothing has no weights, the sink's
- * neither. */
-static inline float sink_term(const float sink, const float lse, const float minus_delta)
-{
-    return lse == -INFINITY ? 0.0f : exp(sink - lse) * minus_delta;
-}
-
-/* Global (seq_q or more, heads, batch): -lse, in the unit of the scores, and -delta of each row,
- * into the workspace's first floats. Where all that a row sees has a score of -inf its weights are
- * 0. */
-__kernel void backward_rows(PARAMETERS_backward_rows)
-{
-    const long i = get_global_id(0), h = get_global_id(1), b = get_global_id(2);
-    ENTER_SEQUENCE(b);
-
-    if (i >= a.seq_q)
-        return;
-    const float base = lse[at.lse + lse_of(a, b, h, i)] * UNIT;
-    workspace += at.workspace + 2 * row_of(a, b, h, i);
-    workspace[0] = base == -INFINITY ? base : -base;
-    /* Of results only those that are written may be f32. */
-    workspace[1] = -row_delta(a, at, b, h, i, (const __global storage *)o, d_o);
 }
 
 #endif

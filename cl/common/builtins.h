@@ -36,6 +36,7 @@ size_t FUNCTION get_local_id(uint);
 size_t FUNCTION get_local_size(uint);
 size_t FUNCTION get_num_groups(uint);
 void OVERLOADED __attribute__((convergent)) barrier(cl_mem_fence_flags);
+int OVERLOADED atomic_inc(volatile __local int *);
 int OVERLOADED atomic_or(volatile __global int *, int);
 int OVERLOADED atomic_or(volatile __local int *, int);
 

@@ -55,6 +55,8 @@ struct query_tile {
     lanes dq[BLOCK_M * VECTORS_QK]; /* sums over a chunk's blocks, [query][column] */
 #endif
     float minus_lse[BLOCK_M], minus_delta[BLOCK_M];
+    float missing[BLOCK_M]; /* what weights are multiplied with */
+    int lacks;              /* whether one of these is not 1 */
     lanes p[BLOCK_M * BLOCK_VECTORS], ds[BLOCK_M * BLOCK_VECTORS];
 };
 
@@ -200,7 +202,7 @@ INLINE float without_payload(const float x)
     return (as_uint(x) & 0x7fffffffu) > 0x7f800000u ? as_float(0x7fc00000u) : x;
 }
 
-/* Loads count queries from i on. rows: -lse and -delta of each. */
+/* Loads count queries from i on. rows: the statistics of all. */
 INLINE void load_query_tile(SHAPE_PARAMS, const struct head head, const long i, const int count,
                             const __global storage *q, const __global storage *d_o,
                             const __global float *rows, struct query_tile *tile)
@@ -209,7 +211,7 @@ INLINE void load_query_tile(SHAPE_PARAMS, const struct head head, const long i, 
     tile->count = count;
     q += at.q + head.b * a.q_stride[0] + head.h * a.q_stride[1] + i * a.q_stride[2];
     d_o += at.d_o + head.b * a.d_o_stride[0] + head.h * a.d_o_stride[1] + i * a.d_o_stride[2];
-    rows += 2 * (row_of(a, head.b, head.h, 0) + i);
+    rows += ROW_STATISTICS * (row_of(a, head.b, head.h, 0) + i);
 #if OPERAND_TILES
     const int copied = (count + ROWS_OF_STEP - 1) / ROWS_OF_STEP * ROWS_OF_STEP;
     copy_pairs(DIM_QK, q, a.q_stride[2], Q_STEP, count, copied, (uint *)tile->q);
@@ -230,9 +232,12 @@ INLINE void load_query_tile(SHAPE_PARAMS, const struct head head, const long i, 
     tile->nonfinite = copy_rows(DIM_QK, q, a.q_stride[2], Q_STEP, count, (float *)tile->q) |
                       copy_rows(DIM_V, d_o, a.d_o_stride[2], DO_STEP, count, (float *)tile->d_o);
 #endif
-    for (int n = 0; n < BLOCK_M; n++) {
-        tile->minus_lse[n] = n < count ? without_payload(rows[2 * n]) : 0.0f;
-        tile->minus_delta[n] = n < count ? without_payload(rows[2 * n + 1]) : 0.0f;
+    tile->lacks = 0;
+    for (int n = 0; n < BLOCK_M; n++, rows += ROW_STATISTICS) {
+        tile->minus_lse[n] = n < count ? without_payload(rows[MINUS_LSE]) : 0.0f;
+        tile->minus_delta[n] = n < count ? without_payload(rows[MINUS_DELTA]) : 0.0f;
+        tile->missing[n] = n < count ? rows[MISSING_FACTOR] : 1.0f;
+        tile->lacks |= tile->missing[n] != 1.0f;
     }
 }
 
@@ -295,6 +300,21 @@ INLINE long end_listed_query(const struct head head, const long j, const int key
     return min(r * BLOCK_Q, end);
 }
 #endif
+
+/* Whether the block lists have some pair of a block of keys and a tile of queries. */
+INLINE int is_listed(const struct head head, const struct key_block *block,
+                     const struct query_tile *tile)
+{
+#if HAS_BLOCKS
+    const long end = (block->j + block->keys - 1) / BLOCK_KV + 1;
+
+    return block->keys > 0 &&
+           next_column(head.bits, block_rows_of(tile->i, tile->count), 0, 0, block->j / BLOCK_KV,
+                       end) < end;
+#else
+    return 1;
+#endif
+}
 
 /* Whether the tile is only partially visible to the block: rows are missing (with block lists so many that
  * the last are no register tile of dq; in backward_amx any may, since the sums of their dq are dropped), or

@@ -27,6 +27,9 @@
 
 /* What becomes of products while they are accumulators. */
 enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
+/* Whether what a sum starts with is added at its end: pairs are scaled before, and a score that started with
+ * -lse would be rounded as numbers of that size are, at each step. */
+#define STARTS_LAST(become) (OPERAND_PAIRS || (become) == EXPONENTIALS)
 
 #if OPERAND_PAIRS
 #define SCALE_PARAM const float scale,
@@ -72,7 +75,7 @@ INLINE void multiply_rows(const int become, SCALE_PARAM const int depth, const o
         for (int n = 0; n < QK_ROWS; n++) {
             UNROLL
             for (int m = 0; m < BLOCK_VECTORS; m++)
-                sum[n][m] = OPERAND_PAIRS ? 0.0f : start[n0 + n];
+                sum[n][m] = STARTS_LAST(become) ? 0.0f : start[n0 + n];
         }
         for (int d = 0; d + 2 <= depth; d += 2) {
             multiply_column(x + d, row, columns + d * BLOCK_VECTORS, sum);
@@ -80,19 +83,17 @@ INLINE void multiply_rows(const int become, SCALE_PARAM const int depth, const o
         }
         if (depth % 2)
             multiply_column(x + depth - 1, row, columns + (depth - 1) * BLOCK_VECTORS, sum);
-#if OPERAND_PAIRS
-        UNROLL
-        for (int n = 0; n < QK_ROWS; n++) {
-            UNROLL
-            for (int m = 0; m < BLOCK_VECTORS; m++)
-                sum[n][m] = fma(sum[n][m], (lanes)(scale), (lanes)(start[n0 + n]));
-        }
-#endif
         UNROLL
         for (int n = 0; n < QK_ROWS; n++) {
             UNROLL
             for (int m = 0; m < BLOCK_VECTORS; m++) {
                 const int at = n * BLOCK_VECTORS + m;
+#if OPERAND_PAIRS
+                sum[n][m] = fma(sum[n][m], (lanes)(scale), (lanes)(start[n0 + n]));
+#else
+                if (STARTS_LAST(become))
+                    sum[n][m] += start[n0 + n];
+#endif
                 to[at] = become == EXPONENTIALS ? EXPONENTIAL(sum[n][m])
                          : become == MULTIPLES  ? sum[n][m] * factors[n0 * BLOCK_VECTORS + at]
                                                 : sum[n][m];

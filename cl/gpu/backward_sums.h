@@ -57,7 +57,7 @@ INLINE float sum_of_sinks(SHAPE_PARAMS, const float sink, const long h, const __
 #endif
         for (long i = get_local_id(0); i < queries; i += THREADS)
             sum += sink_term(sink, lse[at.lse + lse_of(a, b, h, first + i)],
-                             statistic_of(a, at, workspace, b, h, i).y);
+                             place_of_statistic(a, at, workspace, b, h, i));
     }
     return sum;
 }
@@ -95,7 +95,7 @@ void backward_sums(PARAMETERS_backward_sums)
     const struct box head = {{0, group, 0}, {a.batch, 1, a.seq_q}, a.seq_q};
     if (group < slopes_end)
         part = sum_of_box(a, at, head,
-                          workspace + at.workspace + 2 * a.batch * a.heads * a.seq_q Q_STARTS_ARG);
+                          workspace + at.workspace + slope_sums_begin(a) Q_STARTS_ARG);
 #endif
 #if HAS_DSINKS
     const long h = group - slopes_end;

@@ -12,7 +12,7 @@
 /* What stands in the workspace before sums of dbias over keys or queries, and after these, in floats. */
 INLINE long bias_sums_begin(const struct attention_shape a)
 {
-    return (2 + HAS_DSLOPES) * a.batch * a.heads * LONGEST_Q(a);
+    return (ROW_STATISTICS + HAS_DSLOPES) * a.batch * a.heads * LONGEST_Q(a);
 }
 
 INLINE long bias_sums_end(const struct attention_shape a)
@@ -28,17 +28,23 @@ INLINE long bias_sums_end(const struct attention_shape a)
     return bias_sums_begin(a) + count;
 }
 
-/* -lse and -delta of row i of a head, the last one's if there is no such row. */
+/* Where sums of dslopes over keys begin. */
+INLINE long slope_sums_begin(const struct attention_shape a)
+{
+    return ROW_STATISTICS * a.batch * a.heads * LONGEST_Q(a);
+}
+
+/* The statistics of row i of a head, the last one's if there is no such row. */
 INLINE const __global float *place_of_statistic(SHAPE_PARAMS, const __global float *workspace,
                                                 const long b, const long h, const long i)
 {
-    return workspace + at.workspace + 2 * row_of(a, b, h, min(i, a.seq_q - 1));
+    return workspace + at.workspace + ROW_STATISTICS * row_of(a, b, h, min(i, a.seq_q - 1));
 }
 
-INLINE float2 statistic_of(SHAPE_PARAMS, const __global float *workspace, const long b, const long h,
+INLINE float4 statistic_of(SHAPE_PARAMS, const __global float *workspace, const long b, const long h,
                            const long i)
 {
-    return vload2(0, place_of_statistic(a, at, workspace, b, h, i));
+    return vload4(0, place_of_statistic(a, at, workspace, b, h, i));
 }
 
 #define BLOCK_BITS_BEGIN(a) bias_sums_end(a)
@@ -242,23 +248,29 @@ INLINE bool enter_bias_tile(const struct attention_shape a, struct tile *t)
 
 /* ---- pairs ---------------------------------------------------------------------------------- */
 
+/* exp(s - lse) times a power of 2. */
+INLINE float weight_of(const struct score s, const float minus_lse, const float power)
+{
+    return EXP2(MULTIPLY_ADD(s.value + minus_lse, LOG2E, power));
+}
+
 /* A weight, after dropout, and the gradient of the score that it is of, before softcap's derivative. */
 struct pair_gradient {
     float weight, ds;
 };
 
-/* dp: the product of do and v. statistic: -lse and -delta of the query. factor: dropout's. */
+/* dp: the product of do and v. statistic: of the query's row. factor: dropout's. */
 INLINE struct pair_gradient pair_gradient_of(const struct score s, const float dp,
-                                             const float2 statistic, const float factor)
+                                             const float4 statistic, const float factor)
 {
     struct pair_gradient pair;
 
-    pair.weight = EXP2((s.value + statistic.x) * LOG2E);
+    pair.weight = weight_of(s, statistic.s0, statistic.s2);
 #if HAS_DROPOUT
-    pair.ds = pair.weight * MULTIPLY_ADD(factor, dp, statistic.y);
+    pair.ds = pair.weight * MULTIPLY_ADD(factor, dp, statistic.s1);
     pair.weight *= factor;
 #else
-    pair.ds = pair.weight * (dp + statistic.y);
+    pair.ds = pair.weight * (dp + statistic.s1);
 #endif
     return pair;
 }

@@ -29,11 +29,11 @@ INLINE void quad_factors(const bool owns_keys, SHAPE_PARAMS, const struct tile t
 
 /* p and ds from their products, in place: p after dropout, for dv; ds with softcap's derivative,
  * without it if ds_is_raw. Owned rows are keys if owns_keys. partial: some pair of the tile may be hidden,
- * or is none. statistics: -lse and -delta of the thread's queries. *nonfinite is set where a hidden
+ * or is none. statistics: of the thread's queries. *nonfinite is set where a hidden
  * pair's product is not finite. slope_sums and bias_sums, of owned rows, collect ds times the distance,
  * and ds. */
 INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial, SHAPE_PARAMS,
-                  const struct tile t, const float2 *statistics, float p[THREAD_M][THREAD_N],
+                  const struct tile t, const float4 *statistics, float p[THREAD_M][THREAD_N],
                   float ds[THREAD_M][THREAD_N], volatile __local int *nonfinite, float *slope_sums,
                   float *bias_sums SCORE_OPERANDS_PARAM KEPT_PARAM)
 {
@@ -59,7 +59,7 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
         for (int c = 0; c < THREAD_N; c++) {
             const int own = ROW(r), streamed = thread_n + THREADS_N * c;
             const int row = owns_keys ? streamed : own, key = owns_keys ? own : streamed;
-            const float2 statistic = statistics[owns_keys ? c : r];
+            const float4 statistic = statistics[owns_keys ? c : r];
             const bool finite = p[r][c] * 0.0f == 0.0f && ds[r][c] * 0.0f == 0.0f;
             struct score s = score_of(a, tile, row, key, p[r][c]);
             bool sees = true;
@@ -95,7 +95,7 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
 INLINE void weigh_tile(const bool owns_keys, const bool ds_is_raw, const bool partial, SHAPE_PARAMS,
                        const struct tile t, const struct matrix owned_qk, const struct matrix owned_v,
                        const struct matrix streamed_qk, const struct matrix streamed_v,
-                       const float2 *statistics, __local float4 *tiles,
+                       const float4 *statistics, __local float4 *tiles,
                        volatile __local int *nonfinite, float p[THREAD_M][THREAD_N],
                        float ds[THREAD_M][THREAD_N], float *slope_sums,
                        float *bias_sums SCORE_OPERANDS_PARAM KEPT_PARAM)

@@ -1,6 +1,7 @@
 /* backward_lanes: dq, dk and dv in one pass over the pairs, for CPUs. Formulas: clattn/problem.h.
  *
- * Stages     backward_rows    delta = dot(do, o) of each row, and -lse, into the workspace
+ * Stages     backward_rows    delta = dot(do, o) of each row, and -lse, into the workspace; where lse is
+ *                             large, what the row's weights lack to sum to 1 (cpu/backward_rows.h)
  *            backward_lanes   local (1, 1, 1), global (SPLIT_K, kv_heads, batch): one work-item has
  *                             every SPLIT_K-th chunk of BLOCKS_PER_TILE blocks of BLOCK_N keys of
  *                             one kv head, and all queries that see them, of all query heads of
@@ -25,7 +26,7 @@
  *            does not see of a tile is left out.
  * Marks      backward_lanes leaves out what a first stage found that a mask or a bias hides throughout
  *            (score/mark_pairs.h), and reads no mask where it hides nothing.
- * Workspace  [rows][2] -lse in the scores' unit and -delta; [SPLIT_K][batch][heads][SUM_ROWS][ROW_QK] sums of dq; [SPLIT_K][batch][heads] sums of dslopes; the bits of
+ * Workspace  [rows][4] statistics (common/backward.h); [SPLIT_K][batch][heads][SUM_ROWS][ROW_QK] sums of dq; [SPLIT_K][batch][heads] sums of dslopes; the bits of
  *            block lists, or the marks of masks and biases
  * Tunables   src/families/tunables/backward_lanes.def, all defined by the host; no fallbacks
  *            here. */
@@ -48,8 +49,8 @@
 #define ROW_OF(dim) (OPERAND_TILES ? ((dim) + 31) / 32 * 32 : ROUNDED(dim))
 #define ROW_QK ROW_OF(DIM_QK)
 #define ROW_V ROW_OF(DIM_V)
-#include "common/sequence.h"
 #include "score/key_lanes.h"
+#include "common/backward.h"
 
 /* After each head's sums of dq are rows that no query has, since register tiles of DQ_ROWS rows are read and
  * written; tiles of a matrix unit are added up elsewhere first. */
@@ -65,7 +66,7 @@ INLINE long sum_row(const struct attention_shape a, const long b, const long h)
  * of dslopes begin where work-item SPLIT_K's would. */
 INLINE long sums_begin(const struct attention_shape a, const long split)
 {
-    const long row_stats = (2 * a.batch * a.heads * LONGEST_Q(a) + 15) / 16 * 16;
+    const long row_stats = (ROW_STATISTICS * a.batch * a.heads * LONGEST_Q(a) + 15) / 16 * 16;
 
     return row_stats + split * a.batch * a.heads * SUM_ROWS(a) * ROW_QK;
 }
@@ -79,6 +80,7 @@ INLINE long sums_begin(const struct attention_shape a, const long split)
 #define MARK_SHARERS BACKWARD_MARK_SHARERS
 #include "score/backward_weights.h"
 #include "score/mark_blocks.h"
+#include "cpu/backward_rows.h"
 #if HAS_DBIAS
 #include "cpu/backward_bias.h"
 #endif
@@ -115,7 +117,7 @@ INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct head head,
     const bool ends_within = OPERAND_TILES ? rows.end != tile->count : true;
     const int cut = rows.begin % ROWS_OF_STEP || (rows.end % ROWS_OF_STEP && ends_within);
 #if OPERAND_TILES
-    if (WEIGHTS_IN_REGISTERS && !partial && !cut) {
+    if (WEIGHTS_IN_REGISTERS && !partial && !cut && !tile->lacks) {
         compute_pairs(a.scale * SCALE_UNIT, block, rows, tile);
         add_key_gradients(tile, rows, block);
         add_query_gradients((const operand *)tile->ds_keys, block->k_rows, block->keys, rows.begin, rows.end,
@@ -205,21 +207,6 @@ INLINE int find_chunk(const struct attention_shape a, const long n, const long k
     head->e.keys = min(keys_of_batch, end);
 #endif
     return (int)clamp((end - *first + BLOCK_N - 1) / BLOCK_N, 0L, (long)BLOCKS_PER_TILE);
-}
-
-/* Whether the block lists have some pair of a block of keys and a tile of queries. */
-INLINE int is_listed(const struct head head, const struct key_block *block,
-                     const struct query_tile *tile)
-{
-#if HAS_BLOCKS
-    const long end = (block->j + block->keys - 1) / BLOCK_KV + 1;
-
-    return block->keys > 0 &&
-           next_column(head.bits, block_rows_of(tile->i, tile->count), 0, 0, block->j / BLOCK_KV,
-                       end) < end;
-#else
-    return 1;
-#endif
 }
 
 /* One of SPLIT_K work-items of a kv head. */
@@ -365,7 +352,7 @@ __kernel void backward_heads(PARAMETERS_backward_heads)
 #endif
         for (long i = 0; i < queries; i++)
             sum += sink_term(sinks[at.sinks + h], lse[at.lse + lse_of(a, b, h, first + i)],
-                             rows[2 * row_of(a, b, h, i) + 1]);
+                             rows + ROW_STATISTICS * row_of(a, b, h, i));
     }
     dsinks[at.dsinks + h] = sum;
 #endif

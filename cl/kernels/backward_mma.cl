@@ -146,7 +146,7 @@ INLINE bool hides_some(const struct attention_shape a, const struct tile t, cons
 INLINE bool counts(SHAPE_PARAMS, const struct tile t, const long i, const long j,
                    const __global float *workspace SCORE_OPERANDS_PARAM)
 {
-    return statistic_of(a, at, workspace, t.b, t.h, i).x != -INFINITY &&
+    return statistic_of(a, at, workspace, t.b, t.h, i).s0 != -INFINITY &&
            visible(a, at, t.e, first_key(a, t.e, i), end_key(a, t.e, i), t.b, t.h, i,
                    j SCORE_OPERANDS_ARG);
 }
@@ -222,13 +222,13 @@ INLINE struct tile keys_from(struct tile t, const long j0, const long end)
 /* Queries of a tile, with what belongs to them; the barrier after it completes them. */
 INLINE void stage_queries(SHAPE_PARAMS, const struct tile t, const struct matrix streamed_q,
                           const struct matrix streamed_do, const struct place here,
-                          const __global float *workspace, __local float2 *statistics)
+                          const __global float *workspace, __local float4 *statistics)
 {
     STAGE_STREAMED(streamed_q, here.qk);
     STAGE_STREAMED(streamed_do, here.v);
     for (int r = get_local_id(0); r < BLOCK_STREAMED; r += THREADS)
 #if HAS_COPIES
-        copy_pair((__local float *)(statistics + r),
+        copy_three((__local float *)(statistics + r),
                   place_of_statistic(a, at, workspace, t.b, t.h, t.i0 + r));
 #else
         statistics[r] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + r);
@@ -244,7 +244,7 @@ void backward_keys(PARAMETERS_backward_keys)
 {
     ENTER_SEQUENCE(get_group_id(0) / BLOCKS_OF(LONGEST_KV) / (a.heads / a.group));
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
-    __local float2 statistics[STAGES][BLOCK_STREAMED];
+    __local float4 statistics[STAGES][BLOCK_STREAMED];
     __local int not_finite;       /* not 0 once a result is Inf or NaN */
     __local int streamed_nonfinite; /* not 0 once an Inf or NaN of a streamed row became 0 */
 #if HAS_DROPOUT
@@ -396,7 +396,7 @@ void backward_queries(PARAMETERS_backward_queries)
     const int rows = min(a.seq_q - t.i0, (long)BLOCK_OWNED);
     float sums_q[DIM_SUMS(DIM_QK)];
     float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
-    float2 statistics[LANE_QUERIES];
+    float4 statistics[LANE_QUERIES];
     bool again = false;
 
     REGISTERS_FOR_GROUPS();
@@ -453,7 +453,7 @@ void backward_queries(PARAMETERS_backward_queries)
     } while (again);
 #if HAS_DSLOPES
     store_sums(slope_sums, t.queries, rows, first_row, here.dim_group,
-               workspace + at.workspace + 2 * a.batch * a.heads * LONGEST_Q(a) +
+               workspace + at.workspace + slope_sums_begin(a) +
                    (t.b * a.heads + t.h) * LONGEST_Q(a) + t.i0 FRAGMENT_ARG);
 #endif
 #if HAS_DBIAS
@@ -499,7 +499,7 @@ void backward_bias(PARAMETERS_backward_bias)
             continue;
         for (t.h = tile.h; t.h < tile.end_h; t.h++) {
             float p[STREAMED_SUMS], ds[STREAMED_SUMS];
-            float2 statistics[LANE_QUERIES];
+            float4 statistics[LANE_QUERIES];
             find_head(a, at, workspace, &t);
             UNROLL
             for (int n = 0; n < LANE_QUERIES; n++)
@@ -531,4 +531,5 @@ void backward_bias(PARAMETERS_backward_bias)
 }
 #endif
 
+#include "gpu/backward_rows.h"
 #include "gpu/backward_sums.h"

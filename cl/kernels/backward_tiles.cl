@@ -1,7 +1,8 @@
 /* backward_tiles: dq, dk and dv for GPUs, in two passes over the pairs; see clattn/problem.h for the
  * formulas. Neither scores nor their gradients reach global memory.
  *
- * Stages    backward_rows      -lse and -delta of each row, into the workspace
+ * Stages    backward_rows      -lse and -delta of each row, into the workspace; where lse is large, what
+ *                              the row's weights lack to sum to 1 (cl/gpu/backward_rows.h)
  *           backward_keys      a group owns BLOCK_OWNED keys of one kv head and streams the queries that
  *                              see them, of all query heads of that head, in tiles of BLOCK_STREAMED:
  *                              dk and dv, and sums of dbias over queries
@@ -31,7 +32,7 @@
  *           again: PoCL 3.1 miscompiles a barrier at the end of a loop with such a place after it.
  *           Nor is a barrier in an `if`: past it, all threads would go the way that PoCL 3.1 finds for
  *           the first, in whatever `if` ends where this one does.
- * Workspace [rows][2] -lse and -delta; with HAS_DSLOPES [rows] sums of dslopes over keys; with
+ * Workspace [rows][4] statistics (cl/common/backward.h); with HAS_DSLOPES [rows] sums of dslopes over keys; with
  *           HAS_DBIAS [rows] likewise if the bias broadcasts over keys, else [batch][heads][seq_kv]
  *           sums over queries if it broadcasts over these
  *           then the bits of score/blocks.h, or the marks of score/mark_pairs.h
@@ -144,7 +145,7 @@ void backward_keys(PARAMETERS_backward_keys)
         for (t.i0 = next_queries(a, t, begin, begin, end); t.i0 < end;
              t.i0 = next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end)) {
             float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
-            float2 statistics[THREAD_N];
+            float4 statistics[THREAD_N];
             t.queries = min(end - t.i0, (long)BLOCK_STREAMED);
             const bool partial = t.queries < BLOCK_STREAMED || is_partial(a, t);
             const struct matrix streamed_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
@@ -188,7 +189,7 @@ void backward_queries(PARAMETERS_backward_queries)
 #endif
     const int thread_m = THIS_THREAD / THREADS_N;
     float4 sums_q[THREAD_M][MAX_DIMS4];
-    float2 statistics[THREAD_M];
+    float4 statistics[THREAD_M];
     float slope_sums[THREAD_M], bias_sums[THREAD_M];
     struct tile t = owned_queries(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
 
@@ -223,7 +224,7 @@ void backward_queries(PARAMETERS_backward_queries)
     }
 #if HAS_DSLOPES
     store_sums(slope_sums, t.queries, rows, tiles + WEIGHTS_AT,
-               workspace + at.workspace + 2 * a.batch * a.heads * LONGEST_Q(a) +
+               workspace + at.workspace + slope_sums_begin(a) +
                    (t.b * a.heads + t.h) * LONGEST_Q(a) + t.i0);
 #endif
 #if HAS_DBIAS
@@ -265,7 +266,7 @@ void backward_bias(PARAMETERS_backward_bias)
             continue;
         for (t.h = tile.h; t.h < tile.end_h; t.h++) {
             float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
-            float2 statistics[THREAD_M];
+            float4 statistics[THREAD_M];
             find_head(a, at, workspace, &t);
             const struct matrix owned_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
             const struct matrix owned_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
@@ -300,4 +301,5 @@ void backward_bias(PARAMETERS_backward_bias)
 }
 #endif
 
+#include "gpu/backward_rows.h"
 #include "gpu/backward_sums.h"

@@ -47,11 +47,13 @@ static inline ulong row_at(const ulong4 size, const ulong4 x)
             name##_row(size_2, from_2, from_2_at, to_2, to_2_at);                                                      \
     }
 
-/* to = from, in the dtype; the same of floats; to += from, of floats; to = from, rounded to the dtype. */
+/* to = from, in the dtype; the same of floats; to += from, of floats; to = from, rounded to the dtype, and from
+ * the dtype to floats. */
 MOVE_KERNEL(copy_rows, storage, storage, STORE(LOAD(x, d), y, d))
 MOVE_KERNEL(copy_floats, float, float, y[d] = x[d])
 MOVE_KERNEL(add_floats, float, float, y[d] += x[d])
 MOVE_KERNEL(store_rows, float, storage, STORE(x[d], y, d))
+MOVE_KERNEL(widen_rows, storage, float, y[d] = LOAD(x, d))
 
 /* (o, o_lse) becomes the union with (part, part_lse); rows of lse are those of o, of one float each. Every
  * work-item of a row reads its lse before one of them overwrites it. */

@@ -183,12 +183,12 @@ INLINE void find_visible(const bool owns_keys, const struct score_tile tile, con
 
 /* p and ds of a sub-group's owned rows from their products, in place: p after dropout, for dv; ds with
  * softcap's derivative, without it if ds_is_raw; 0 of hidden pairs. Owned rows are keys if owns_keys.
- * partial: some pair of the tile may be hidden, or is none. -lse and -delta of queries: owned ones in
+ * partial: some pair of the tile may be hidden, or is none. The statistics of queries: owned ones in
  * `owned`, else in `streamed`. slope_sums and bias_sums, of the lane's owned rows, collect ds times the
  * distance, and ds. */
 INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial, SHAPE_PARAMS,
-                  const struct tile t, const int first_row, const float2 *owned,
-                  const __local float2 *streamed, float p[STREAMED_SUMS], float ds[STREAMED_SUMS],
+                  const struct tile t, const int first_row, const float4 *owned,
+                  const __local float4 *streamed, float p[STREAMED_SUMS], float ds[STREAMED_SUMS],
                   float *slope_sums, float *bias_sums,
                   const int lane SCORE_OPERANDS_PARAM KEPT_PARAM)
 {

@@ -152,10 +152,11 @@ static inline void copy_chunk(__local ushort *to, const __global void *from, con
                    : "memory");
 }
 
-/* ... two floats, of which each has an address of its own. */
-static inline void copy_pair(__local float *to, const __global float *from)
+/* ... three floats, of which each has an address of its own. */
+static inline void copy_three(__local float *to, const __global float *from)
 {
     __asm volatile("cp.async.ca.shared.global [%0], [%1], 4; cp.async.ca.shared.global [%0 + 4], [%1 + 4], 4;"
+                   "cp.async.ca.shared.global [%0 + 8], [%1 + 8], 4;"
                    :
                    : "r"(shared_address(to)), "l"(from)
                    : "memory");
@@ -168,10 +169,11 @@ static inline void copy_chunk(__local ushort *to, const __global void *from, con
     *(__local uint4 *)to = inside ? *(const __global uint4 *)from : (uint4)0;
 }
 
-static inline void copy_pair(__local float *to, const __global float *from)
+static inline void copy_three(__local float *to, const __global float *from)
 {
     to[0] = from[0];
     to[1] = from[1];
+    to[2] = from[2];
 }
 
 static inline void copies_wait(void) {}

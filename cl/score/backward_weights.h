@@ -49,6 +49,50 @@ INLINE void clear_neighbours(const struct row_range rows, lanes *ds)
         ds[n] = 0.0f;
 }
 
+/* What becomes of a tile's rows and a block's keys before masks and the like: exponentials, or products. */
+NOINLINE void multiply_scores(const float scale, const struct key_block *block,
+                              const struct row_range rows, struct query_tile *tile)
+{
+    const float zeros[BLOCK_M] = {0.0f};
+
+    multiply_rows(WEIGHTS_IN_REGISTERS ? EXPONENTIALS : PRODUCTS, SCALE_ARG(scale * SCALE_UNIT)
+                  OPERANDS(DIM_QK), (const operand *)tile->q, OPERANDS(ROW_QK), block->k,
+                  WEIGHTS_IN_REGISTERS ? tile->minus_lse : zeros, rows.begin, rows.end,
+                  tile->p, tile->p);
+    (void)scale; /* of floats k has it */
+}
+
+/* A row of the tile and a block of keys. */
+INLINE struct score_row row_of_tile(const struct attention_shape a, const struct head head,
+                                    const struct key_block *block, const struct query_tile *tile,
+                                    const int n)
+{
+    struct score_row row =
+        score_row_at(a, head.e, head.b, head.h, tile->i + n, block->j, block->keys);
+
+#if HAS_BLOCKS
+    row.bits = head.bits;
+#endif
+    return row;
+}
+
+/* exp(s - lse), of what multiply_scores() left and of the score that came of it. */
+INLINE lanes weight_of(const lanes left, const struct score_vector s, const float minus_lse)
+{
+    return WEIGHTS_IN_REGISTERS ? left : EXPONENTIAL(s.scores + minus_lse);
+}
+
+/* Multiplies P and dS of some rows with what their weights lack. */
+NOINLINE void add_missing(const struct row_range rows, struct query_tile *tile)
+{
+    for (int n = rows.begin; n < rows.end; n++) {
+        for (int m = n * BLOCK_VECTORS; m < (n + 1) * BLOCK_VECTORS; m++) {
+            tile->p[m] *= tile->missing[n];
+            tile->ds[m] *= tile->missing[n];
+        }
+    }
+}
+
 /* P, after dropout, and dS of some rows of a tile and a block. A hidden pair has -0 in P and 0 in
  * dS; returns whether there is one. partial: whether there may be. slope_sums: dS times the
  * distance is added to it. of_bias (constant): dS without softcap's derivative, which is the
@@ -62,13 +106,12 @@ NOINLINE int compute_weights(const int partial, const int of_bias, SHAPE_PARAMS,
     lanes *p = tile->p, *ds = tile->ds;
     ints hidden = 0;
 
-    multiply_rows(WEIGHTS_IN_REGISTERS ? EXPONENTIALS : PRODUCTS, SCALE_ARG(a.scale * SCALE_UNIT)
-                  OPERANDS(DIM_QK), (const operand *)tile->q, OPERANDS(ROW_QK), block->k,
-                  CHANGES_SCORES ? zeros : tile->minus_lse, rows.begin, rows.end,
-                  p, p);
+    multiply_scores(a.scale, block, rows, tile);
     multiply_rows(WEIGHTS_IN_REGISTERS ? MULTIPLES : PRODUCTS, SCALE_ARG(1.0f) OPERANDS(DIM_V),
                   (const operand *)tile->d_o, OPERANDS(ROW_V), block->v, HAS_DROPOUT ? zeros : tile->minus_delta, rows.begin, rows.end,
                   p, ds);
+    if (WEIGHTS_IN_REGISTERS && tile->lacks)
+        add_missing(rows, tile);
     if (WEIGHTS_IN_REGISTERS && !partial)
         return 0;
 #if HAS_DROPOUT
@@ -80,21 +123,15 @@ NOINLINE int compute_weights(const int partial, const int of_bias, SHAPE_PARAMS,
         if (n % 4 == 0 || n == rows.begin)
             dropout_of_four_rows(a, at, head, block->j, i - n % 4, kept);
 #endif
-        struct score_row row = score_row_at(a, head.e, head.b, head.h, i, block->j, block->keys);
-#if HAS_BLOCKS
-        row.bits = head.bits;
-#endif
+        const struct score_row row = row_of_tile(a, head, block, tile, n);
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             lanes *weights = p + n * BLOCK_VECTORS + m, *gradients = ds + n * BLOCK_VECTORS + m;
             const struct score_vector s =
                 finish_scores(partial, a, at, row, m * SIMD_WIDTH, block->keys - m * SIMD_WIDTH,
                               *weights SCORE_OPERANDS_ARG);
-            lanes weight = s.scores, gradient = *gradients;
-#if CHANGES_SCORES
-            weight += tile->minus_lse[n];
-#endif
+            lanes weight = weight_of(*weights, s, tile->minus_lse[n]), gradient = *gradients;
             if (!WEIGHTS_IN_REGISTERS)
-                weight = EXPONENTIAL(weight);
+                weight *= tile->missing[n];
 #if HAS_DROPOUT
             gradient = weight * fma(kept[n % 4][m], gradient, (lanes)(tile->minus_delta[n]));
             weight *= kept[n % 4][m];

@@ -24,8 +24,8 @@
  * A finite bias hides nothing, however low: -1e9 is a number that is added. Beside a key without it
  * such a key has a weight of 0, as if it were masked, but v is still multiplied with that 0, so that a
  * NaN there shows. A row that has -1e9 everywhere is no row that sees nothing: in f32, where -1e9 + s
- * is rounded to a multiple of 64, its scores are equal, its weights those of a mean over its keys, and
- * its gradients wrong (see "What gradients cannot promise"). Mask with -inf or with the boolean mask.
+ * is rounded to a multiple of 64, its scores are equal, and its weights those of a mean over its keys.
+ * Mask with -inf or with the boolean mask.
  *
  * Dropout, with probability r > 0, multiplies each p by 0 or by 1 / (1 - r) before the sum that
  * gives o: by 0 where u < r, with u from Philox 4x32-10, keyed by an execution's seed and offset
@@ -64,6 +64,15 @@
  * rows that see nothing and keys that nobody sees have gradients of 0, and so have rows whose lse is
  * -inf because all of their scores are.
  *
+ * p is exp(s - lse). lse is one float, though, and where scores are large it holds little of log(sum):
+ * nothing of it in a row of scores of -1e30 all. So where |lse| is at least 64, or 1024 in a problem of
+ * standard precision ("Precision" below), a row's weights exp(s - lse) are added up anew, the sink's with
+ * them, and divided by their sum S, if rounding explains that S is not 1: |log S| <=
+ * (dim_qk + 16) 2^-24 |lse|. Any other lse is taken as it is given, so that the keys may be a part of those
+ * that o and lse are of: the parts' dk and dv are then those of the whole, and their dq add up to it. Only
+ * a part of a row whose scores are so large that an lse explains any sum, as -1e30, cannot be told from
+ * a whole: its weights sum to 1 in each part.
+ *
  * Precision. Operands are multiplied as they are stored, without error, products are added in f32, and
  * results are rounded once when they are stored. A problem in f16 or bf16 is of standard precision
  * unless strict asks for more:
@@ -96,26 +105,26 @@
  * What gradients cannot promise. The figures are the largest distance from gradients that double
  * precision gives for the same inputs, as a share of the gradient's largest element, on PoCL:
  *
- * - o is rounded to the dtype before dot(do, o) is formed. What all values have in common cancels in
- *   dot(do, v) - dot(do, o), but not its rounding. "h2 q128 d64", q, k and do normal with deviation 1,
- *   v likewise around a mean:
+ * - An o of the dtype is rounded before dot(do, o) is formed. What all values have in common cancels in
+ *   dot(do, v) - dot(do, o), but not its rounding. With o_f32 forward writes an o of f32, which
+ *   backward reads. "h2 q128 d64", q, k and do normal with deviation 1, v likewise around a mean:
  *
- *                      dq and dk                                      dv
- *       mean of v      0          1          4          16            any
- *       f32            1.1e-6     1.5e-6     2.3e-6     7.5e-6        1.1e-6
- *       f16            4.2e-4     5.1e-4     2.0e-3     6.9e-3        2.5e-4
- *       bf16           3.4e-3     5.7e-3     1.5e-2     4.7e-2        2.0e-3
+ *                                dq and dk                                      dv
+ *       mean of v                0          1          4          16            any
+ *       f32                      8.2e-7     4.7e-7     1.1e-6     3.9e-6        6.0e-7
+ *       f16                      3.2e-4     3.5e-4     1.1e-3     5.2e-3        2.3e-4
+ *       bf16                     2.7e-3     3.7e-3     1.3e-2     3.5e-2        2.8e-3
+ *       f16 strict odtype=f32    4.0e-7     3.5e-7     1.1e-6     3.7e-6        4.7e-7
+ *       bf16 strict odtype=f32   6.8e-7     8.9e-7     1.1e-6     4.8e-6        1.3e-6
  *
- *   FlashAttention does the same. It could be mended by an o in f32 beside the stored one, which is
- *   twice as many bytes to write and read again, or by a pass over all pairs for dot(do, o) alone.
+ *   FlashAttention reads an o of the dtype.
  * - dslope sums ds * (j - i - diagonal), whose parts are a hundred times what is left of them. "h4
  *   q256 d64 alibi", of the largest slope's: f32 3e-6, f16 2e-3, bf16 1e-2 with a mean of 0; f32
  *   1e-5, f16 1e-2, bf16 0.15 with a mean of 4.
- * - lse is one float, which a row whose finite bias is large everywhere fills: log(sum) is lost, and
- *   the weights of such a row are off by the factor exp(lost). f32 "q64 d64 bias=f32:qk" with the bias
- *   in every 16th row: -1e3 2e-5, -1e4 2e-4, -1e6 2e-2, -1e9 23 times the largest element. They are
- *   right where do is 0 in such rows, as where a loss leaves them out. Two floats a row would mend it,
- *   but lse is handed out, and other libraries' is one float. A bias of -inf has no such limit.
+ * - A score of f32 is off by up to half a distance to the next float, which is much where scores are
+ *   large, and weights of several keys by the factor exp of it: "q73 d16" in f32, q and k times 1, 3, 10:
+ *   dq and dk 4.3e-7, 1.2e-6, 1.7e-5. Weights sum to 1 all the same, so that one that is all of its row is
+ *   exact: dv 3.2e-7, 2.6e-6, 1.0e-6.
  *
  * Projection: a matrix product that splits or merges heads, with the sizes of the problem as
  * heads = heads of y, kv_heads = heads of x, seq_q = rows, dim_qk and dim_v = columns of a head of
@@ -140,7 +149,9 @@
  * for parts (n, batch, heads, seq_q, dim_v) and lse, natural logarithms, for each (b, h, i). In layouts
  * n and batch are one axis of n * batch, all batches of the first state before those of the second. With
  * accumulate o and lse hold one more state and become the union with it: two states are merged in place
- * by n = 1. A sink counts in one of the states alone. Then:
+ * by n = 1. A sink counts in one of the states alone. A state weighs as much as its lse says, which is one
+ * float: weights are off by a factor of up to exp(2^-23 |lse|), and states of scores of -1e30 all weigh the
+ * same, of however many keys they are. Then:
  *
  * - A state of lse = -inf is empty: its row of parts is not read, whatever it holds. Only empty states
  *   give o = 0, lse = -inf, as a row that sees nothing does; a single one that is not gives its own row
@@ -373,9 +384,10 @@ typedef struct clattn_problem {
     size_t page_size; /**< Keys in a page, any number from 1; 0: k and v are contiguous. Forward
                                only; see "Paged caches" above. */
     size_t pages;     /**< Pages in the pool, 1 to 2^31 - 1; 0 if page_size is 0. */
-    int o_f32; /**< Not 0: what is written, o or backward dq, dk and dv, is stored as f32, whatever the
-                    dtype. For partial results that are merged or added later, and for callers that go
-                    on in f32. Backward reads o in the dtype. */
+    int o_f32; /**< Not 0: o, which forward writes and backward reads, and dq, dk and dv are f32,
+                    whatever the dtype. For partial results that are merged or added later, for
+                    callers that go on in f32, and for gradients that no rounding of o spoils. An o
+                    that was rounded to the dtype is one of f32 when it is converted: no bit is lost. */
     size_t block_q;  /**< Queries in a block of the block lists, or 0: there are no lists, and this
                                and what follows are 0. See "Block lists" above. */
     size_t block_kv; /**< Keys in a block: at least 1, and so many that there are at most 2^30
@@ -484,7 +496,7 @@ CLATTN_API clattn_status clattn_problem_set_layout(clattn_problem *problem, cons
  * @param reason_bytes  The size of @p reason.
  * @retval CLATTN_SUCCESS           Made, and it passes clattn_problem_check().
  * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
- * @retval CLATTN_INVALID_PROBLEM   @p forward is not a sound forward problem, or stores k, v or o
+ * @retval CLATTN_INVALID_PROBLEM   @p forward is not a sound forward problem, or stores k or v
  *                                  otherwise than q, which gradients do not.
  */
 CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn_problem *backward,

@@ -83,7 +83,7 @@ size_t ca_backward_workspace_bytes(const clattn_problem *p, struct ca_backward_b
 {
     const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->heads * p->seq_kv;
 
-    return (2 * rows + (p->dslopes ? rows : 0) + (sums_keys(p) ? rows : 0) +
+    return (4 * rows + (p->dslopes ? rows : 0) + (sums_keys(p) ? rows : 0) +
             (sums_queries(p) ? keys : 0)) *
                sizeof(cl_float) +
            ca_block_bits_bytes(p) + /* one of them is 0 */

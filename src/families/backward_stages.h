@@ -59,9 +59,7 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
 #define BACKWARD_STAGES                                                                            \
     {                                                                                              \
         CA_MARK_BLOCKS, CA_MARK_PAIRS(marks_ndrange),                                              \
-            {"backward_rows",                                                                      \
-             CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_DO) | CA_STARTS | CA_BIT(CA_WORKSPACE),     \
-             rows_ndrange},                                                                        \
+            {"backward_rows", CA_BACKWARD_ROWS_ARGUMENTS, rows_ndrange},                           \
             {"backward_keys", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV),               \
              keys_ndrange},                                                                        \
             {"backward_queries", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DQ), queries_ndrange},          \

@@ -155,7 +155,6 @@ static clattn_status run_forward(clattn_context *ctx, const struct ca_trust_case
     clattn_problem p = c->problem;
 
     p.operation = CLATTN_FORWARD;
-    p.o_f32 = 0; /* of backward: gradients are f32, o is of the dtype */
     p.lse = 1;
     p.d_o = p.dq = p.dk = p.dv = (clattn_layout){{0}};
     p.dbias = p.dslopes = p.dsinks = 0;
@@ -201,7 +200,6 @@ static int compare_forward(const struct ca_trust_case *c, clattn_gradient_report
     size_t index[4];
 
     forward.problem.operation = CLATTN_FORWARD;
-    forward.problem.o_f32 = 0;
     forward.num_rows = rows;
     forward.rows = calloc(rows + 1, sizeof *forward.rows);
     forward.o = calloc(rows * p->dim_v + 1, sizeof *forward.o);
@@ -214,8 +212,8 @@ static int compare_forward(const struct ca_trust_case *c, clattn_gradient_report
         ca_gradient_index(&tensors[CA_O], n, index);
         const size_t place =
             ca_trust_position(&tensors[CA_O].layout, index[0], index[1], index[2], index[3]);
-        judge(&report->analytic, &tensors[CA_O], n, ca_value_load(at(c, CA_O), p->dtype, place),
-              forward.o[n]);
+        judge(&report->analytic, &tensors[CA_O], n,
+              ca_value_load(at(c, CA_O), ca_problem_dtype(p, CA_O), place), forward.o[n]);
     }
     for (size_t n = 0; complete && n < rows; n++)
         judge(&report->analytic, &tensors[CA_LSE], n, ca_value_load(at(c, CA_LSE), CLATTN_F32, n),

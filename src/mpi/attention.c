@@ -344,9 +344,22 @@ void forward_end(clattn_mpi_plan *plan, const struct forward_task *task)
 
 /* ---- backward --------------------------------------------------------------------------------- */
 
+/* The place's o in f32: parts, whose gradients are f32 to be added, read it so. */
+static struct tensor wide_o(clattn_mpi_plan *plan, const struct backward_task *task)
+{
+    return plan->whole.dtype == CLATTN_F32
+               ? task->o
+               : packed_in_pool(plan, POOL_WIDE_O, place_batches(plan), plan->heads,
+                                place_queries(plan), plan->whole.dim_v, sizeof(float));
+}
+
 void backward_begin(clattn_mpi_plan *plan, const struct backward_task *task)
 {
-    (void)task;
+    if (plan->whole.dtype != CLATTN_F32)
+        device_move(
+            plan, KERNEL_WIDEN_ROWS,
+            (size_t[]){place_batches(plan), plan->heads, place_queries(plan), plan->whole.dim_v},
+            task->o, wide_o(plan, task));
     memset(plan->begun, 0, sizeof plan->begun);
     plan->has_dq = false;
     (void)sums(plan, plan->whole.dim_qk);
@@ -458,7 +471,8 @@ static void backward_piece(clattn_mpi_plan *plan, const struct backward_task *ta
     const struct part *part = piece->part;
     const clattn_backward *of = task->of;
     const struct part_gradients g = part_gradients_of(plan, task, block, piece);
-    const struct tensor q = queries_of(piece, task->q), o = queries_of(piece, task->o);
+    const struct tensor q = queries_of(piece, task->q);
+    const struct tensor o = queries_of(piece, wide_o(plan, task));
     const struct tensor d_o = queries_of(piece, task->d_o);
     const struct tensor k = keys_of(piece, block->k), v = keys_of(piece, block->v);
     clattn_problem p = part_problem(plan, part);

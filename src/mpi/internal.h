@@ -80,6 +80,7 @@ enum kernel { /* cl/kernels/shards.cl */
               KERNEL_COPY_FLOATS,
               KERNEL_ADD_FLOATS,
               KERNEL_STORE_ROWS,
+              KERNEL_WIDEN_ROWS,
               KERNEL_MERGE_STATE,
               KERNEL_STORE_STATE,
               KERNEL_SINK_GRADIENTS,
@@ -91,6 +92,7 @@ enum pool_id {
     POOL_PART_LSE,
     POOL_O,         /* f32 sums of this place's queries: dq, or o that is not in the caller's */
     POOL_LSE,       /* ... and their lse */
+    POOL_WIDE_O,    /* o in f32, as parts of gradients read it */
     POOL_GRADIENTS, /* f32 sums of the keys at hand: dk, then dv */
     POOL_GRADIENTS_NEXT, /* ... while the ones before travel */
     POOL_GRADIENTS_OWN,

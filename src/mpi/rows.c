@@ -7,10 +7,10 @@
 extern const char ca_source_shards[]; /* cl/kernels/shards.cl */
 
 static const char *const names[KERNELS] = {
-    [KERNEL_COPY_ROWS] = "copy_rows",           [KERNEL_COPY_FLOATS] = "copy_floats",
-    [KERNEL_ADD_FLOATS] = "add_floats",         [KERNEL_STORE_ROWS] = "store_rows",
-    [KERNEL_MERGE_STATE] = "merge_state",       [KERNEL_STORE_STATE] = "store_state",
-    [KERNEL_SINK_GRADIENTS] = "sink_gradients",
+    [KERNEL_COPY_ROWS] = "copy_rows",     [KERNEL_COPY_FLOATS] = "copy_floats",
+    [KERNEL_ADD_FLOATS] = "add_floats",   [KERNEL_STORE_ROWS] = "store_rows",
+    [KERNEL_WIDEN_ROWS] = "widen_rows",   [KERNEL_MERGE_STATE] = "merge_state",
+    [KERNEL_STORE_STATE] = "store_state", [KERNEL_SINK_GRADIENTS] = "sink_gradients",
 };
 
 static void compile_kernels(clattn_mpi_plan *plan)

@@ -64,11 +64,6 @@ clattn_status clattn_problem_backward(clattn_problem *forward, clattn_problem *b
         ca_reason(reason, reason_bytes, "forward is not of operation CLATTN_FORWARD");
         return CLATTN_INVALID_PROBLEM;
     }
-    if (forward->o_f32 && forward->dtype != CLATTN_F32) {
-        ca_reason(reason, reason_bytes,
-                  "forward stores o in f32, and backward reads it in q's dtype");
-        return CLATTN_INVALID_PROBLEM;
-    }
     clattn_problem made = *forward;
     ca_problem_tensors(forward, tensors);
     made.operation = CLATTN_BACKWARD;

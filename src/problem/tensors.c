@@ -49,14 +49,13 @@ clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument)
     case CA_BIAS:
     case CA_DBIAS:
         return p->bias_dtype;
-    case CA_O:
-        return p->o_f32 && p->operation == CLATTN_FORWARD ? CLATTN_F32 : p->dtype;
     case CA_K:
     case CA_V:
         return cache < CLATTN_CACHE_F32 ? p->dtype : (clattn_dtype)(cache - CLATTN_CACHE_F32);
     case CA_Q:
     case CA_DO:
         return p->dtype;
+    case CA_O:
     case CA_DQ:
         return p->o_f32 ? CLATTN_F32 : p->dtype;
     case CA_DK:

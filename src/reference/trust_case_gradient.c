@@ -66,20 +66,6 @@ struct ca_gradients *ca_gradients_allocate(const clattn_problem *p, size_t num_r
     return NULL;
 }
 
-/* Whether a row sees a key. */
-static int sees_any(const struct ca_trust_case *c, const struct ca_trust_row *row)
-{
-    const clattn_problem *p = &c->problem;
-
-    for (size_t j = 0; j < p->seq_kv; j++)
-        if (ca_trust_row_sees(c, row, j) &&
-            !(p->bias && ca_value_load(ca_trust_elements(c, CA_BIAS), p->bias_dtype,
-                                       ca_trust_position(&p->bias_layout, row->b, row->h, row->i,
-                                                         j)) == -INFINITY))
-            return 1;
-    return 0;
-}
-
 int ca_gradients_fill_lse(struct ca_trust_case *c, unsigned *state)
 {
     const clattn_problem *p = &c->problem;
@@ -92,7 +78,10 @@ int ca_gradients_fill_lse(struct ca_trust_case *c, unsigned *state)
         size_t place;
         ca_trust_row_locate(c, n, &row);
         if (ca_trust_lse_place(c, &row, &place))
-            ca_value_store(lse, CLATTN_F32, place, sees_any(c, &row) ? plausible : -INFINITY);
+            ca_value_store(lse, CLATTN_F32, place,
+                           !ca_trust_seen(c, &row)      ? -INFINITY
+                           : ca_trust_is_high(c, row.i) ? CA_TRUST_HIGH_BIAS
+                                                        : plausible);
     }
     ca_trust_row_close(&row);
     return complete;

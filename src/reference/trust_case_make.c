@@ -282,7 +282,9 @@ static void fill_plain(struct ca_trust_case *c, unsigned *state)
         const size_t j = n % p->seq_kv, i = n / p->seq_kv % p->seq_q;
         if (p->bias)
             ca_value_store(elements(c, CA_BIAS), p->bias_dtype, n,
-                           (i + 2 * j) % 11 == 0 ? -INFINITY : ca_value_next(state));
+                           (i + 2 * j) % 11 == 0    ? -INFINITY
+                           : ca_trust_is_high(c, i) ? CA_TRUST_HIGH_BIAS
+                                                    : ca_value_next(state));
     }
     const size_t columns = ca_mask_keys(p), count = p->batch * p->heads * p->seq_q * columns;
     for (size_t n = 0; p->mask && n < count; n++) {
@@ -547,7 +549,7 @@ int ca_attention_case_make_ordinary(struct ca_trust_case *c, const clattn_proble
     for (size_t n = 0; p->page_size && n < p->batch * ca_table_pages(p); n++)
         ((cl_int *)(void *)elements(c, CA_PAGE_TABLE))[n] = page_at(p, n);
     if (backward) {
-        ca_trust_fill_random(c, CA_O, p->dtype, -2.0f, 2.0f, &state);
+        ca_trust_fill_random(c, CA_O, ca_problem_dtype(p, CA_O), -2.0f, 2.0f, &state);
         ca_trust_fill_random(c, CA_DO, p->dtype, -2.0f, 2.0f, &state);
         const float low = logf((float)p->seq_kv) + 1.0f;
         ca_trust_fill_random(c, CA_LSE, CLATTN_F32, low, low + 0.5f, &state);

@@ -36,7 +36,7 @@ void ca_pair_load(const struct ca_trust_case *c, enum ca_argument argument,
 
     if (of_keys ? ca_trust_locate_key(c, b, s, &block, &row)
                 : ca_trust_locate_query(c, b, s, &block, &row))
-        ca_values_load(ca_trust_elements(c, argument), c->problem.dtype,
+        ca_values_load(ca_trust_elements(c, argument), ca_problem_dtype(&c->problem, argument),
                        ca_trust_position(layout, block, h, row, 0), layout->stride[3], dim, to);
 }
 
@@ -51,6 +51,25 @@ static struct ca_bounded dot(const double *x, const double *y, size_t count)
     return (struct ca_bounded){sum, ca_trust_length_error(count) * magnitude + FLT_MIN};
 }
 
+int ca_trust_is_high(const struct ca_trust_case *c, size_t i)
+{
+    return c->hostile && c->problem.operation == CLATTN_BACKWARD && c->problem.bias &&
+           c->problem.bias_dtype != CLATTN_F16 && i % 8 == 5;
+}
+
+size_t ca_trust_seen(const struct ca_trust_case *c, const struct ca_trust_row *row)
+{
+    const clattn_problem *p = &c->problem;
+    size_t seen = 0;
+
+    for (size_t j = 0; j < p->seq_kv; j++)
+        seen += ca_trust_row_sees(c, row, j) &&
+                !(p->bias && ca_value_load(ca_trust_elements(c, CA_BIAS), p->bias_dtype,
+                                           ca_trust_position(&p->bias_layout, row->b, row->h,
+                                                             row->i, j)) == -INFINITY);
+    return seen;
+}
+
 void ca_pair_row_locate(const struct ca_trust_case *c, size_t index, struct ca_pair_row *row)
 {
     ca_trust_row_locate(c, index, &row->scores);
@@ -59,6 +78,7 @@ void ca_pair_row_locate(const struct ca_trust_case *c, size_t index, struct ca_p
                          ? ca_value_load(ca_trust_elements(c, CA_LSE), CLATTN_F32, place)
                          : -INFINITY;
     row->lse.bound = 2.0 * u * fabs(row->lse.value);
+    row->seen = ca_trust_is_high(c, row->scores.i) ? ca_trust_seen(c, &row->scores) : 0;
     row->loaded = 0;
 }
 
@@ -88,8 +108,10 @@ int ca_pair_look(const struct ca_trust_case *c, struct ca_pair_row *row, size_t 
     const struct ca_bounded s = ca_trust_row_score(c, &row->scores, j, &unused);
     if (s.value == -INFINITY)
         return 0;
-    const double distance = s.value - row->lse.value;
-    const double loose = expm1(s.bound + row->lse.bound + (8.0 + 3.0 * fabs(distance)) * u);
+    const double distance = row->seen ? -log((double)row->seen) : s.value - row->lse.value;
+    const double loose = row->seen
+                             ? ((double)row->seen + 32.0) * u
+                             : expm1(s.bound + row->lse.bound + (8.0 + 3.0 * fabs(distance)) * u);
     const size_t head = row->scores.h / (p->heads / p->kv_heads);
     ca_pair_load(c, CA_V, &p->v, row->scores.b, head, j, p->dim_v, row->other);
     struct ca_bounded dp = dot(row->d_o, row->other, p->dim_v);

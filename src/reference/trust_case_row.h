@@ -70,11 +70,17 @@ struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_tr
 
 /* ---- pairs, backward (src/reference/trust_case_pair.c) -------------------------------------------------- */
 
+/* Some rows of a hostile case have a bias that is all that f32 keeps of their scores, and of their lse: weights are
+ * those of a mean. */
+#define CA_TRUST_HIGH_BIAS 0x1p40f
+int ca_trust_is_high(const struct ca_trust_case *c, size_t i);
+
 /* A row with what all its pairs share. */
 struct ca_pair_row {
     struct ca_trust_row scores;
     double *d_o, *other; /* dim_v; the longer dim */
     struct ca_bounded lse, delta;
+    size_t seen; /* of a row of a high bias: the keys that it sees; else 0 */
     int loaded;
 };
 
@@ -95,6 +101,9 @@ void ca_pair_row_load(const struct ca_trust_case *c, struct ca_pair_row *row);
 /* False if the row does not see key j. */
 int ca_pair_look(const struct ca_trust_case *c, struct ca_pair_row *row, size_t j,
                  struct ca_pair *pair);
+
+/* How many keys the row sees, none with a bias of -inf. */
+size_t ca_trust_seen(const struct ca_trust_case *c, const struct ca_trust_row *row);
 
 /* count numbers of a row of a tensor. */
 void ca_pair_load(const struct ca_trust_case *c, enum ca_argument argument,

@@ -99,3 +99,22 @@ def test_a_child_of_fork_is_refused_and_does_not_hang(rng):
             os._exit(7 if "fork" in str(error) else 1)
         os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_gradients_read_an_o_of_f32_where_they_are_f32(rng):
+    """odtype=f32 says of what dtype o is, in both directions: an o that was not rounded loses nothing."""
+    q, k, d_o = (rng.normal(size=(1, 2, 40, 16)).astype(np.float16) for _ in range(3))
+    v = (rng.normal(size=(1, 2, 40, 16)) + 16).astype(np.float16)
+    o, lse = np.empty((1, 2, 40, 16), np.float32), np.empty((1, 2, 40), np.float32)
+    clattn.Plan("fwd f16 h2 q40 d16 strict odtype=f32 lse").execute(q=q, k=k, v=v, o=o, lse=lse)
+    dq, dk, dv = np.empty((3, 1, 2, 40, 16), np.float32)
+    plan = clattn.Plan("bwd f16 h2 q40 d16 strict odtype=f32")
+    plan.execute(q=q, k=k, v=v, o=o, lse=lse, d_o=d_o, dq=dq, dk=dk, dv=dv)
+    with pytest.raises(clattn.InvalidArgument, match="o is of dtype float16, not float32"):
+        plan.execute(q=q, k=k, v=v, o=o.astype(np.float16), lse=lse, d_o=d_o, dq=dq, dk=dk, dv=dv)
+    q, k, v, d_o = (x.astype(np.float64) for x in (q, k, v, d_o))
+    p = np.exp(q @ k.swapaxes(2, 3) / 4)
+    p /= p.sum(-1, keepdims=True)
+    ds = p * (d_o @ v.swapaxes(2, 3) - (d_o * (p @ v)).sum(-1, keepdims=True))
+    for got, want in ((dq, ds @ k / 4), (dk, ds.swapaxes(2, 3) @ q / 4), (dv, p.swapaxes(2, 3) @ d_o)):
+        assert np.abs(got - want).max() < 2e-5 * np.abs(want).max()  # with o rounded to f16 5e-3

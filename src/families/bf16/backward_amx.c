@@ -28,7 +28,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
     const size_t keys = block(values), rows = values[BLOCK_M_INDEX];
 
     return (values[BLOCKS_PER_TILE_INDEX] * keys * (4 * qk + 3 * v) +
-            rows * (4 * qk + 2 * v + 5 * keys + 4) + 8 * 32 * 2 * WIDTH) *
+            rows * (4 * qk + 2 * v + 5 * keys + 6) + 8 * 32 * 2 * WIDTH) *
            sizeof(cl_float) / 2;
 }
 
@@ -54,6 +54,15 @@ static void lanes_ndrange(const clattn_problem *p, const size_t *values,
 {
     (void)dev;
     *range = (struct ca_ndrange){{values[SPLIT_K_INDEX], p->kv_heads, p->batch}, {1, 1, 1}};
+}
+
+static void rows_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    const struct ca_backward_lanes_sizes sizes = sizes_of(p, values);
+
+    (void)dev;
+    ca_backward_lanes_rows_ndrange(p, &sizes, range);
 }
 
 static void bias_ndrange(const clattn_problem *p, const size_t *values,
@@ -116,7 +125,7 @@ const struct ca_family ca_backward_amx = {
     .source = ca_source_backward_amx,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = CA_BACKWARD_LANES_STAGES(lanes_ndrange, bias_ndrange),
+    .stages = CA_BACKWARD_LANES_STAGES(rows_ndrange, lanes_ndrange, bias_ndrange),
     .num_stages = 7,
     .unsupported = unsupported,
     .adapt = adapt,

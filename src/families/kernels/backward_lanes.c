@@ -25,7 +25,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
     const size_t qk = p->dim_qk + width, v = p->dim_v + width;
 
     return (values[BLOCKS_PER_TILE_INDEX] * (3 * qk + 2 * v) * block +
-            values[BLOCK_M_INDEX] * (qk + v + 2 * block + 2)) *
+            values[BLOCK_M_INDEX] * (qk + v + 2 * block + 3)) *
            sizeof(cl_float);
 }
 
@@ -36,8 +36,15 @@ static void set_range(struct ca_ndrange *range, size_t x, size_t y, size_t z)
 
 /* ---- what families of these kernels share ------------------------------------------------------ */
 
-void ca_backward_lanes_rows_ndrange(const clattn_problem *p, const size_t *values,
-                                    const clattn_device_info *dev, struct ca_ndrange *range)
+void ca_backward_lanes_rows_ndrange(const clattn_problem *p,
+                                    const struct ca_backward_lanes_sizes *sizes,
+                                    struct ca_ndrange *range)
+{
+    set_range(range, ca_divide_up(p->seq_q, sizes->block_m), p->heads, p->batch);
+}
+
+void ca_backward_lanes_sum_ndrange(const clattn_problem *p, const size_t *values,
+                                   const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)values;
     (void)dev;
@@ -73,7 +80,7 @@ size_t ca_backward_lanes_workspace_bytes(const clattn_problem *p,
 {
     const size_t heads = p->batch * p->heads;
     const size_t sums = heads * (p->seq_q + sizes->rows_after) * sizes->row;
-    const size_t stats = ca_round_up(2 * heads * p->seq_q, 16);
+    const size_t stats = ca_round_up(4 * heads * p->seq_q, 16);
 
     return (stats + sizes->split_k * (sums + heads)) * sizeof(cl_float) +
            ca_block_bits_bytes(p) + /* one of them is 0 */
@@ -124,6 +131,15 @@ static void lanes_ndrange(const clattn_problem *p, const size_t *values,
 {
     (void)dev;
     set_range(range, values[SPLIT_K_INDEX], p->kv_heads, p->batch);
+}
+
+static void rows_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    const struct ca_backward_lanes_sizes sizes = sizes_of(p, values);
+
+    (void)dev;
+    ca_backward_lanes_rows_ndrange(p, &sizes, range);
 }
 
 static void bias_ndrange(const clattn_problem *p, const size_t *values,
@@ -235,7 +251,7 @@ const struct ca_family ca_backward_lanes = {
     .source = ca_source_backward_lanes,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = CA_BACKWARD_LANES_STAGES(lanes_ndrange, bias_ndrange),
+    .stages = CA_BACKWARD_LANES_STAGES(rows_ndrange, lanes_ndrange, bias_ndrange),
     .num_stages = 7,
     .unsupported = unsupported,
     .adapt = adapt,
@@ -274,7 +290,7 @@ const struct ca_family ca_backward_dot = {
     .source = ca_source_backward_dot,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = CA_BACKWARD_LANES_STAGES(lanes_ndrange, bias_ndrange),
+    .stages = CA_BACKWARD_LANES_STAGES(rows_ndrange, lanes_ndrange, bias_ndrange),
     .num_stages = 7,
     .unsupported = unsupported_by_pairs,
     .adapt = adapt,

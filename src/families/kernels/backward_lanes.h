@@ -18,9 +18,13 @@ void ca_backward_lanes_bias_ndrange(const clattn_problem *p,
                                     const struct ca_backward_lanes_sizes *sizes,
                                     struct ca_ndrange *range);
 
+void ca_backward_lanes_rows_ndrange(const clattn_problem *p,
+                                    const struct ca_backward_lanes_sizes *sizes,
+                                    struct ca_ndrange *range);
+
 /* As ca_stage.ndrange. */
-void ca_backward_lanes_rows_ndrange(const clattn_problem *p, const size_t *values,
-                                    const clattn_device_info *dev, struct ca_ndrange *range);
+void ca_backward_lanes_sum_ndrange(const clattn_problem *p, const size_t *values,
+                                   const clattn_device_info *dev, struct ca_ndrange *range);
 void ca_backward_lanes_heads_ndrange(const clattn_problem *p, const size_t *values,
                                      const clattn_device_info *dev, struct ca_ndrange *range);
 void ca_backward_lanes_marks_ndrange(const clattn_problem *p, const size_t *values,
@@ -29,13 +33,11 @@ void ca_backward_lanes_marks_ndrange(const clattn_problem *p, const size_t *valu
 /* The SPLIT_K that gives each compute unit some groups. */
 size_t ca_backward_split(const clattn_problem *p, const clattn_device_info *dev);
 
-/* The stages, with the ndrange() of two that depend on tunables. */
-#define CA_BACKWARD_LANES_STAGES(lanes_ndrange, bias_ndrange)                                      \
+/* The stages, with the ndrange() of those that depend on tunables. */
+#define CA_BACKWARD_LANES_STAGES(rows_ndrange, lanes_ndrange, bias_ndrange)                        \
     {                                                                                              \
         CA_MARK_BLOCKS, CA_MARK_PAIRS(ca_backward_lanes_marks_ndrange),                            \
-            {"backward_rows",                                                                      \
-             CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_DO) | CA_STARTS | CA_BIT(CA_WORKSPACE),     \
-             ca_backward_lanes_rows_ndrange},                                                      \
+            {"backward_rows", CA_BACKWARD_ROWS_ARGUMENTS, rows_ndrange},                           \
             {"backward_lanes", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV),              \
              lanes_ndrange},                                                                       \
             {"backward_bias", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DBIAS) | CA_READ_ONLY,             \
@@ -46,7 +48,7 @@ size_t ca_backward_split(const clattn_problem *p, const clattn_device_info *dev)
              ca_backward_lanes_heads_ndrange},                                                     \
         {                                                                                          \
             "backward_sum", CA_BIT(CA_DQ) | CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,       \
-                ca_backward_lanes_rows_ndrange                                                     \
+                ca_backward_lanes_sum_ndrange                                                      \
         }                                                                                          \
     }
 

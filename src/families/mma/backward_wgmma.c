@@ -67,7 +67,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
     const size_t exchanged = (f->queries + f->others) * f->depth;
 
     /* Four ints more than there are: compilers align what lies beside the tiles. */
-    return elements * sizeof(cl_ushort) + swizzle_bytes + stages * streamed * sizeof(cl_float2) +
+    return elements * sizeof(cl_ushort) + swizzle_bytes + stages * streamed * sizeof(cl_float4) +
            6 * sizeof(cl_int) + (p->dropout > 0.0f ? owned * (streamed / 4) : 0) +
            (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
 }
