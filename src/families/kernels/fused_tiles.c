@@ -4,6 +4,7 @@
 #include "families/registry.h"
 
 static int reads_halves(const clattn_problem *p);
+static int copies_floats(const clattn_problem *p);
 static size_t register_floats(const clattn_problem *p, const size_t *values);
 static size_t most_registers(const clattn_device_info *dev);
 static size_t needed_registers(const clattn_problem *p, const size_t *values);
@@ -19,6 +20,12 @@ static int reads_halves(const clattn_problem *p)
 {
     return p->dtype != CLATTN_F32 || ca_problem_dtype(p, CA_K) != CLATTN_F32 ||
            ca_problem_dtype(p, CA_V) != CLATTN_F32;
+}
+
+/* Whether what tiles hold is stored as they hold it, in rows that follow each other. */
+static int copies_floats(const clattn_problem *p)
+{
+    return !reads_halves(p) && !p->page_size;
 }
 
 /* Output dims that a work-item holds for each of its rows. */
@@ -64,7 +71,9 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
     const size_t v_begin = !share ? k_end : resident ? q_floats : 0;
     const size_t v_end = v_begin + ca_larger(stage_n, threads) * (block_m + padding) +
                          stage_n * threads * thread_dims(p, threads);
-    const size_t floats = ca_larger(k_end, v_end) + threads * (block_m + padding);
+    const size_t end = ca_larger(k_end, v_end);
+    const size_t floats = end + (values[STAGES_INDEX] - 1) * (end - (resident ? q_floats : 0)) +
+                          threads * (block_m + padding);
 
     /* Beside the tiles a flag, of each row two floats and (with sinks) a flag, and what is kept. */
     return floats * sizeof(cl_float) + (2 * sizeof(cl_float) + sizeof(cl_int)) * block_m +
@@ -174,6 +183,11 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     fit_local_memory(p, dev, values);
 }
 
+static const char *more_options(const size_t *values, const clattn_device_info *dev)
+{
+    return values[STAGES_INDEX] > 1 ? ca_copy_options(dev) : "";
+}
+
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     (void)p;
@@ -193,6 +207,7 @@ const struct ca_family ca_fused_tiles = {
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
+    .options = more_options,
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
