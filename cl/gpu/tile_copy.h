@@ -6,15 +6,27 @@
 #ifndef CLATTN_TILE_COPY_H
 #define CLATTN_TILE_COPY_H
 
-/* copy4() copies four floats that are aligned to 16 bytes, copy1() one; zeros unless inside. */
-#if ASYNC_COPIES
+/* copy4() copies four floats that are aligned to 16 bytes, copy1() one; zeros unless inside. Another device may
+ * stand in for one that has such copies. */
+#if ASYNC_COPIES && (defined(__NV_CL_C_VERSION) || defined(__NVPTX__))
 #define COPIES_WAIT() __asm volatile("cp.async.wait_all;" : : : "memory")
+/* A value that the compiler does not know any more: what is made of it is computed where it stands, since kept over
+ * a loop of products it would take the registers that these need. */
+#define COMPUTE_HERE(x) __asm volatile("" : "+l"(x))
 
 INLINE void copy4(__local float *to, const __global float *from, const bool inside)
 {
     __asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                    :
                    : "r"((uint)(size_t)to), "l"(from), "r"(inside ? 16 : 0)
+                   : "memory");
+}
+
+INLINE void copy4_inside(__local float *to, const __global float *from)
+{
+    __asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                   :
+                   : "r"((uint)(size_t)to), "l"(from)
                    : "memory");
 }
 
@@ -25,8 +37,17 @@ INLINE void copy1(__local float *to, const __global float *from, const bool insi
                    : "r"((uint)(size_t)to), "l"(from), "r"(inside ? 4 : 0)
                    : "memory");
 }
+
+INLINE void copy1_inside(__local float *to, const __global float *from)
+{
+    __asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+                   :
+                   : "r"((uint)(size_t)to), "l"(from)
+                   : "memory");
+}
 #else
 #define COPIES_WAIT() ((void)0)
+#define COMPUTE_HERE(x) ((void)(x))
 
 INLINE void copy4(__local float *to, const __global float *from, const bool inside)
 {
@@ -37,56 +58,106 @@ INLINE void copy1(__local float *to, const __global float *from, const bool insi
 {
     *to = inside ? *from : 0.0f;
 }
+#define copy4_inside(to, from) copy4(to, from, true)
+#define copy1_inside(to, from) copy1(to, from, true)
 #endif
 
+/* How pieces of a tile are shared out: piece n of a thread is piece number thread + n * THREADS of rows of so many.
+ * Where THREADS is a multiple of these, all pieces of a thread are in one column, in rows that are equally far
+ * apart. all: of the tile. */
+#define PIECES_OF(all) (((all) + THREADS - 1) / THREADS)
+#define IN_ONE_COLUMN(in_row) (THREADS % (in_row) == 0)
+#define PIECE_ROW(n, in_row)                                                                       \
+    (IN_ONE_COLUMN(in_row) ? THIS_THREAD / (in_row) + (n) * (THREADS / (in_row)) : (THIS_THREAD + (n)*THREADS) / (in_row))
+#define PIECE_COLUMN(n, in_row)                                                                    \
+    (IN_ONE_COLUMN(in_row) ? THIS_THREAD % (in_row) : (THIS_THREAD + (n)*THREADS) % (in_row))
+#define PIECE_IS_THERE(n, all) ((all) % THREADS == 0 || THIS_THREAD + (n)*THREADS < (all))
+
 /* Fills tile_rows x columns of a tile (stride in float4) with columns [first, first + columns) of a matrix of
- * rows x dim floats, and with 0 outside of it. aligned (constant): its rows are, to 16 bytes, and follow each
- * other without steps. Rows and columns of the tile are constants once inlined. */
-INLINE void copy_rows(__local float4 *tile, const int stride, const int tile_rows, const int columns,
-                      const __global float *matrix, const long row_step, const long step, const int rows,
+ * rows x dim floats, and with 0 outside of it. aligned: rows are, to 16 bytes, and their elements follow each
+ * other. Rows and columns of the tile and dim's multiples are constants once inlined. */
+INLINE void copy_tile(__local float4 *tile, const int stride, const int tile_rows, const int columns,
+                      const __global float *matrix, long row_step, const long step, const int rows,
                       const int first, const int dim, const bool aligned)
 {
-    const int quads = columns / 4, thread = THIS_THREAD;
-    /* From one of the thread's quads to the next: as many rows, where threads are so many. */
-    const bool steps = THREADS % quads == 0;
+    const int quads = columns / 4, all = tile_rows * quads;
 
+    COMPUTE_HERE(row_step);
+    if (aligned && rows >= tile_rows && first + columns <= dim) {
+        const __global float *from = matrix + first + PIECE_ROW(0, quads) * row_step + 4 * PIECE_COLUMN(0, quads);
+        const long next = IN_ONE_COLUMN(quads) ? THREADS / quads * row_step : 0;
 #pragma unroll
-    for (int n = 0; n < (tile_rows * quads + THREADS - 1) / THREADS; n++) {
-        const int t = thread + n * THREADS;
-        const int row = steps ? thread / quads + n * (THREADS / quads) : t / quads;
-        const int column = steps ? thread % quads : t % quads, d = first + 4 * column;
-        __local float *const to = (__local float *)(tile + row * stride + column);
-        const __global float *const from =
-            matrix + (steps ? thread / quads * row_step + n * (THREADS / quads * row_step) : row * row_step) +
-            d * step;
-        if (tile_rows * quads % THREADS == 0 || t < tile_rows * quads) {
-            if (aligned)
-                copy4(to, from, row < rows && d < dim);
-            else
-                for (int c = 0; c < 4; c++)
-                    copy1(to + c, from + c * step, row < rows && d + c < dim);
+        for (int n = 0; n < PIECES_OF(all); n++, from += next) {
+            if (!IN_ONE_COLUMN(quads))
+                from = matrix + first + PIECE_ROW(n, quads) * row_step + 4 * PIECE_COLUMN(n, quads);
+            if (PIECE_IS_THERE(n, all))
+                copy4_inside((__local float *)(tile + PIECE_ROW(n, quads) * stride + PIECE_COLUMN(n, quads)), from);
+        }
+    } else if (aligned) {
+        for (int n = 0; n < PIECES_OF(all); n++) {
+            const int row = PIECE_ROW(n, quads), column = PIECE_COLUMN(n, quads);
+            if (PIECE_IS_THERE(n, all))
+                copy4((__local float *)(tile + row * stride + column), matrix + row * row_step + first + 4 * column,
+                      row < rows && first + 4 * column < dim);
+        }
+    } else {
+        for (int n = 0; n < PIECES_OF(4 * all); n++) {
+            const int row = PIECE_ROW(n, columns), column = PIECE_COLUMN(n, columns);
+            if (PIECE_IS_THERE(n, 4 * all))
+                copy1((__local float *)(tile + row * stride) + column, matrix + row * row_step + (first + column) * step,
+                      row < rows && first + column < dim);
         }
     }
 }
 
-INLINE void copy_tile(__local float4 *tile, const int stride, const int tile_rows, const int columns,
-                      const __global void *matrix, const long row_step, const long step, const int rows,
-                      const int first, const int dim, const int width, const bool aligned)
+/* Fills a tile of `depths` rows (stride in float4) with the matrix that is turned around on the way: column c of the
+ * tile is row c of the matrix, of rows x depth floats, of which the tile has tile_rows; with 0 outside of it. */
+INLINE void copy_turned(__local float4 *tile, const int stride, const int tile_rows, const int depths,
+                        const __global float *matrix, long row_step, const int rows, const int depth)
 {
-    if (width == 4 && aligned)
-        copy_rows(tile, stride, tile_rows, columns, matrix, row_step, 1, rows, first, dim, true);
-    else
-        copy_rows(tile, stride, tile_rows, columns, matrix, row_step, step, rows, first, dim, false);
+    const int all = tile_rows * depths;
+
+    COMPUTE_HERE(row_step);
+    if (rows >= tile_rows && depth >= depths) {
+        const __global float *from = matrix + PIECE_ROW(0, depths) * row_step + PIECE_COLUMN(0, depths);
+        const long next = IN_ONE_COLUMN(depths) ? THREADS / depths * row_step : 0;
+#pragma unroll
+        for (int n = 0; n < PIECES_OF(all); n++, from += next) {
+            if (!IN_ONE_COLUMN(depths))
+                from = matrix + PIECE_ROW(n, depths) * row_step + PIECE_COLUMN(n, depths);
+            if (PIECE_IS_THERE(n, all))
+                copy1_inside((__local float *)(tile + PIECE_COLUMN(n, depths) * stride) + PIECE_ROW(n, depths), from);
+        }
+    } else {
+        for (int n = 0; n < PIECES_OF(all); n++) {
+            const int row = PIECE_ROW(n, depths), column = PIECE_COLUMN(n, depths);
+            if (PIECE_IS_THERE(n, all))
+                copy1((__local float *)(tile + column * stride) + row, matrix + row * row_step + column,
+                      row < rows && column < depth);
+        }
+    }
 }
 
-/* Makes 0 of every Inf and NaN of what the thread has copied to a tile; tells whether there was one. */
-INLINE int make_finite(__local float4 *tile, const int stride, const int tile_rows, const int columns)
+/* Makes 0 of every Inf and NaN of a tile, which is whole rows that the thread's copies have filled, quads alone: what
+ * other threads copied may not have arrived. Tells whether there was one. */
+INLINE int make_finite(__local float4 *tile, const int stride, const int tile_rows, const int columns,
+                       const bool aligned)
 {
     int nonfinite = 0;
 
-    for (int t = THIS_THREAD; t < tile_rows * (columns / 4); t += THREADS) {
-        __local float4 *const x = tile + t / (columns / 4) * stride + t % (columns / 4);
-        *x = finite_or_0(*x, &nonfinite);
+    for (int n = 0; n < PIECES_OF(tile_rows * (columns / 4)) && aligned; n++) {
+        __local float4 *const x = tile + PIECE_ROW(n, columns / 4) * stride + PIECE_COLUMN(n, columns / 4);
+        if (PIECE_IS_THERE(n, tile_rows * (columns / 4)))
+            *x = finite_or_0(*x, &nonfinite);
+    }
+    for (int n = 0; n < PIECES_OF(tile_rows * columns) && !aligned; n++) {
+        __local float *const x =
+            (__local float *)(tile + PIECE_ROW(n, columns) * stride) + PIECE_COLUMN(n, columns);
+        if (PIECE_IS_THERE(n, tile_rows * columns)) {
+            const bool bad = *x * 0.0f != 0.0f;
+            nonfinite |= bad;
+            *x = bad ? 0.0f : *x;
+        }
     }
     return nonfinite;
 }

@@ -110,6 +110,9 @@ INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
+/* Whether rows whose alignment allows it are copied by four. */
+#define COPIES_QUADS(unit, dim) (WIDTH_OF(DTYPE_F32, unit, dim) == 4)
+
 /* Where a stage is filled and read: with one 0, with two the other after each. */
 #define OTHER(stage) (STAGE_FLOAT4S - (stage))
 
@@ -117,12 +120,13 @@ INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
 INLINE void stage_queries(const struct attention_shape a, const struct task *t,
                           const struct shared *l, const int stage, const int first, const int columns)
 {
-    if (STAGES > 1)
-        copy_tile(l->tiles + stage, Q_STRIDE, BLOCK_M, columns, t->q, a.q_stride[2], Q_STEP,
-                  t->block.queries, first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned);
-    else
-        load_tile(l->tiles, Q_STRIDE, BLOCK_M, columns, DTYPE, t->q, a.q_stride[2], 0, Q_STEP,
-                  t->block.queries, first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
+#if STAGES > 1
+    copy_tile(l->tiles + stage, Q_STRIDE, BLOCK_M, columns, t->q, a.q_stride[2], Q_STEP,
+              t->block.queries, first, DIM_QK, COPIES_QUADS(UNIT_Q, DIM_QK) && t->q_aligned);
+#else
+    load_tile(l->tiles, Q_STRIDE, BLOCK_M, columns, DTYPE, t->q, a.q_stride[2], 0, Q_STEP,
+              t->block.queries, first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
+#endif
 }
 
 /* Where row n of a tile is, from the head's first row of k or v on; of a tile whose rows are listed 0. */
@@ -151,14 +155,14 @@ INLINE void list_rows(SHAPE_PARAMS, const struct task *t, const struct shared *l
 INLINE void stage_keys(SHAPE_PARAMS, const struct task *t, const struct shared *l,
                        const struct keys *keys, const int stage, const int first PAGES_PARAM)
 {
-    if (STAGES > 1)
-        copy_tile(l->tiles + stage + K_AT, K_STRIDE, BLOCK_N, STAGE,
-                  K_PLACE(t->k, KEYS_PLACE(keys, 0, a.k_stride)), a.k_stride[2], K_STEP, keys->count, first,
-                  DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK), t->k_aligned);
-    else
-        load_cache_tile(K_CACHE, l->tiles + K_AT, K_STRIDE, BLOCK_N, STAGE, K_DTYPE,
+#if STAGES > 1
+    copy_tile(l->tiles + stage + K_AT, K_STRIDE, BLOCK_N, STAGE, K_PLACE(t->k, KEYS_PLACE(keys, 0, a.k_stride)),
+              a.k_stride[2], K_STEP, keys->count, first, DIM_QK, COPIES_QUADS(UNIT_K, DIM_QK) && t->k_aligned);
+#else
+    load_cache_tile(K_CACHE, l->tiles + K_AT, K_STRIDE, BLOCK_N, STAGE, K_DTYPE,
                     K_PLACE(t->k, KEYS_PLACE(keys, 0, a.k_stride)), a.k_stride[2], l->k_places,
-                        K_STEP, keys->count, first, DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK), t->k_aligned, false);
+                    K_STEP, keys->count, first, DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK), t->k_aligned, false);
+#endif
 }
 
 /* What a stage of q k^T reads. */
@@ -174,15 +178,17 @@ INLINE void stage_qk(SHAPE_PARAMS, const struct task *t, const struct shared *l,
 INLINE void stage_values(SHAPE_PARAMS, const struct task *t, const struct shared *l,
                          const struct keys *keys, const int stage, const int first PAGES_PARAM)
 {
-    if (STAGES > 1)
-        copy_tile(l->tiles + stage + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE,
-                  V_PLACE(t->v, KEYS_PLACE(keys, first, a.v_stride)), a.v_stride[2], V_STEP,
-                  keys->count - first, 0, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V), t->v_aligned);
-    else if (load_cache_tile(V_CACHE, l->tiles + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE, V_DTYPE,
+#if STAGES > 1
+    copy_tile(l->tiles + stage + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE,
+              V_PLACE(t->v, KEYS_PLACE(keys, first, a.v_stride)), a.v_stride[2], V_STEP,
+              keys->count - first, 0, DIM_V, COPIES_QUADS(UNIT_V, DIM_V) && t->v_aligned);
+#else
+    if (load_cache_tile(V_CACHE, l->tiles + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE, V_DTYPE,
                         V_PLACE(t->v, KEYS_PLACE(keys, first, a.v_stride)), a.v_stride[2],
                         LISTS_ROWS ? l->v_places + first : 0, V_STEP, keys->count - first, 0, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V),
                         t->v_aligned, keys->partial))
         atomic_or(l->v_nonfinite, 1);
+#endif
 }
 
 /* ---- scores ---------------------------------------------------------------------------------- */
@@ -194,18 +200,19 @@ INLINE void multiply_qk(SHAPE_PARAMS, const struct task *t, const struct shared 
     clear_products(s);
     for (int first = 0; first < STAGED_DIM; first += STAGE) {
         const bool last = first + STAGE >= STAGED_DIM;
-        const int now = STAGES > 1 ? *stage : 0;
-        if (STAGES == 1)
-            stage_qk(a, at, t, l, keys, 0, first PAGES_ARG);
+        const int now = *stage;
+#if STAGES == 1
+        stage_qk(a, at, t, l, keys, now, first PAGES_ARG);
+        LOCAL_BARRIER(); /* the stage is complete */
+#else
         COPIES_WAIT();
         LOCAL_BARRIER(); /* the stage is complete; nobody reads the one before */
-        if (STAGES > 1) {
-            *stage = OTHER(now);
-            if (last)
-                stage_values(a, at, t, l, keys, *stage, 0 PAGES_ARG);
-            else
-                stage_qk(a, at, t, l, keys, *stage, first + STAGE PAGES_ARG);
-        }
+        *stage = OTHER(now);
+        if (last)
+            stage_values(a, at, t, l, keys, *stage, 0 PAGES_ARG);
+        else
+            stage_qk(a, at, t, l, keys, *stage, first + STAGE PAGES_ARG);
+#endif
         multiply_tiles(l->tiles + (Q_RESIDENT ? first / 4 : now), Q_STRIDE, l->tiles + now + K_AT, K_STRIDE,
                        STAGE, s);
         if (STAGES == 1 && !last)
@@ -282,26 +289,27 @@ INLINE void add_values(SHAPE_PARAMS, const struct task *t, const struct shared *
     const int thread_m = t->thread_m, thread_n = t->thread_n;
 
     for (int j = 0; j < BLOCK_N; j += STAGE_N) {
-        const int now = STAGES > 1 ? *stage : 0;
+        const int now = *stage;
         if (j >= keys->count)
             break;
         if (j % WEIGHT_ROWS == 0)
             STORE_WEIGHTS(j, p, l->tiles + now + WEIGHTS_AT);
-        const bool loads_now = SHARE_KV || j > 0;
-        if (STAGES == 1 && loads_now)
-            stage_values(a, at, t, l, keys, 0, j PAGES_ARG);
+#if STAGES == 1
+        if (SHARE_KV || j > 0)
+            stage_values(a, at, t, l, keys, now, j PAGES_ARG);
+        LOCAL_BARRIER(); /* weights and V are complete */
+#else
         COPIES_WAIT();
-        if (STAGES > 1 && keys->partial &&
-            make_finite(l->tiles + now + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE))
+        if (keys->partial && make_finite(l->tiles + now + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE,
+                                         COPIES_QUADS(UNIT_V, DIM_V) && t->v_aligned))
             atomic_or(l->v_nonfinite, 1);
-        LOCAL_BARRIER(); /* weights and V are complete; with two stages nobody reads the one before */
-        if (STAGES > 1) {
-            *stage = OTHER(now);
-            if (j + STAGE_N < BLOCK_N && j + STAGE_N < keys->count)
-                stage_values(a, at, t, l, keys, *stage, j + STAGE_N PAGES_ARG);
-            else if (next->j0 < t->block.end)
-                stage_qk(a, at, t, l, next, *stage, 0 PAGES_ARG);
-        }
+        LOCAL_BARRIER(); /* weights and V are complete; nobody reads the stage before */
+        *stage = OTHER(now);
+        if (j + STAGE_N < BLOCK_N && j + STAGE_N < keys->count)
+            stage_values(a, at, t, l, keys, *stage, j + STAGE_N PAGES_ARG);
+        else if (next->j0 < t->block.end)
+            stage_qk(a, at, t, l, next, *stage, 0 PAGES_ARG);
+#endif
         const __local float4 *weights =
             l->tiles + now + WEIGHTS_AT + j % WEIGHT_ROWS * ROW_STRIDE + thread_m;
         const __local float4 *row = l->tiles + now + V_AT + thread_n;
@@ -433,8 +441,10 @@ void fused_tiles(PARAMETERS_fused_tiles)
     struct keys next = find_keys(a, at, block, block.begin PAGES_ARG);
     if (Q_RESIDENT && block.begin < block.end)
         stage_queries(a, &t, &l, 0, 0, STAGED_DIM);
-    if (STAGES > 1 && next.j0 < block.end)
+#if STAGES > 1
+    if (next.j0 < block.end)
         stage_qk(a, at, &t, &l, &next, stage, 0 PAGES_ARG);
+#endif
     LOCAL_BARRIER();
 
     while (next.j0 < block.end) {
@@ -447,7 +457,7 @@ void fused_tiles(PARAMETERS_fused_tiles)
         list_rows(a, at, &t, &l, &keys PAGES_ARG);
 #endif
         if (!SHARE_KV) /* early, so that it arrives during the first product */
-            stage_values(a, at, &t, &l, &keys, 0, 0 PAGES_ARG);
+            stage_values(a, at, &t, &l, &keys, stage, 0 PAGES_ARG);
         multiply_qk(a, at, &t, &l, &keys, &stage, s PAGES_ARG);
         const struct score_tile tile = score_tile_of(a, at, block, keys SCORE_OPERANDS_ARG);
 #pragma unroll

@@ -10,7 +10,8 @@
  *            registers, in quads that are THREADS_N or THREADS_M apart, so that neighbours read
  *            neighbouring banks of local memory, 16 bytes at a time.
  * Local      both tiles lie depth by depth; where a matrix lies along the depth, it is turned around
- *            on its way in. The next stage is loaded to registers while this one is multiplied.
+ *            on its way in. While a stage is multiplied the next one is loaded to registers, or, with
+ *            COPIES, copied to local memory (cl/gpu/tile_copy.h).
  * Places     of rows, columns and depths: cl/gpu/projection_task.h.
  * NDRange    local THREADS; a group for each tile and split. GROUP_M rows of tiles go down together, so
  *            that groups which run at the same time share more of w.
@@ -22,8 +23,8 @@
 #include "common/projection.h"
 
 #if !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(THREAD_M) ||                                \
-    !defined(THREAD_N) || !defined(BLOCK_K) || !defined(STAGES) || !defined(PADDING) ||         \
-    !defined(GROUP_M) || !defined(SPLIT_K)
+    !defined(THREAD_N) || !defined(BLOCK_K) || !defined(STAGES) || !defined(COPIES) ||         \
+    !defined(PADDING) || !defined(GROUP_M) || !defined(SPLIT_K)
 #error "projection_tiles.cl must be built with all of its tunables defined"
 #endif
 
@@ -34,6 +35,7 @@
 #include "gpu/local_barrier.h"
 #include "common/multiply_add.h"
 #include "gpu/tile_load.h"
+#include "gpu/tile_copy.h"
 #include "gpu/projection_task.h"
 
 #define UNROLL _Pragma("unroll")
@@ -66,10 +68,10 @@ INLINE struct slot slot_of(const int t, const int block, const bool depth_first)
     return s;
 }
 
-/* This thread's share of a stage of a matrix, to registers. left: depth that there is, at least 1. */
+/* This thread's share of a stage of a matrix, to registers. What is beyond the depth is some element. */
 INLINE void load_stage(const __global storage *matrix, const int block, const bool depth_first,
                        const bool quads, const __local long *across, const __local long *along,
-                       const long left, float4 *loaded)
+                       float4 *loaded)
 {
     UNROLL
     for (int n = 0; n < LOADS(block); n++) {
@@ -77,28 +79,27 @@ INLINE void load_stage(const __global storage *matrix, const int block, const bo
         if (block * BLOCK_K / 4 % THREADS != 0 && t >= block * BLOCK_K / 4)
             break;
         const struct slot s = slot_of(t, block, depth_first);
-        const bool inside = s.along < left;
         if (quads) {
-            const float4 x = load4(matrix + across[s.across] + along[s.along], true);
-            loaded[n] = inside ? x : (float4)(0.0f);
+            loaded[n] = load4(matrix + across[s.across] + along[s.along], true);
         } else if (depth_first) {
             const __global storage *row = matrix + across[s.across];
-            loaded[n].x = inside ? LOAD(row, along[s.along]) : 0.0f;
-            loaded[n].y = s.along + 1 < left ? LOAD(row, along[s.along + 1]) : 0.0f;
-            loaded[n].z = s.along + 2 < left ? LOAD(row, along[s.along + 2]) : 0.0f;
-            loaded[n].w = s.along + 3 < left ? LOAD(row, along[s.along + 3]) : 0.0f;
+            loaded[n].x = LOAD(row, along[s.along]);
+            loaded[n].y = LOAD(row, along[s.along + 1]);
+            loaded[n].z = LOAD(row, along[s.along + 2]);
+            loaded[n].w = LOAD(row, along[s.along + 3]);
         } else {
             const __global storage *row = matrix + along[s.along];
-            loaded[n].x = inside ? LOAD(row, across[s.across]) : 0.0f;
-            loaded[n].y = inside ? LOAD(row, across[s.across + 1]) : 0.0f;
-            loaded[n].z = inside ? LOAD(row, across[s.across + 2]) : 0.0f;
-            loaded[n].w = inside ? LOAD(row, across[s.across + 3]) : 0.0f;
+            loaded[n].x = LOAD(row, across[s.across]);
+            loaded[n].y = LOAD(row, across[s.across + 1]);
+            loaded[n].z = LOAD(row, across[s.across + 2]);
+            loaded[n].w = LOAD(row, across[s.across + 3]);
         }
     }
 }
 
-/* From registers to a tile. */
-INLINE void store_stage(const float4 *loaded, const int block, const bool depth_first,
+/* From registers to a tile; 0 beyond the depth, of which `left` is left. Chosen here, not where it is loaded,
+ * which would be a wait for it there. */
+INLINE void store_stage(const float4 *loaded, const int block, const bool depth_first, const long left,
                         const int stride, __local float4 *tile)
 {
     UNROLL
@@ -109,15 +110,60 @@ INLINE void store_stage(const float4 *loaded, const int block, const bool depth_
         const struct slot s = slot_of(t, block, depth_first);
         if (depth_first) {
             __local float *to = (__local float *)(tile + s.along * stride) + s.across;
-            to[0] = loaded[n].x;
-            to[4 * stride] = loaded[n].y;
-            to[8 * stride] = loaded[n].z;
-            to[12 * stride] = loaded[n].w;
+            to[0] = s.along < left ? loaded[n].x : 0.0f;
+            to[4 * stride] = s.along + 1 < left ? loaded[n].y : 0.0f;
+            to[8 * stride] = s.along + 2 < left ? loaded[n].z : 0.0f;
+            to[12 * stride] = s.along + 3 < left ? loaded[n].w : 0.0f;
         } else {
-            tile[s.along * stride + s.across / 4] = loaded[n];
+            tile[s.along * stride + s.across / 4] = s.along < left ? loaded[n] : (float4)0.0f;
         }
     }
 }
+
+#if COPIES
+/* How many indices from n on, of count, have places that are inner_step apart. */
+INLINE int together(const struct pair p, const long n, const long count)
+{
+    return (int)min(n < p.size ? p.size - n : p.size - n % p.size, count);
+}
+
+/* A stage of a matrix, from depth k on, of which `left` is left, to a tile; `across` counts its rows or columns, from
+ * `first` on, of which `count` are there. */
+INLINE void copy_stage(const __global float *matrix, const int block, const bool depth_first,
+                       const struct pair across, const struct pair depths, const bool quads, const long first,
+                       const long count, const long k, const long left, const int stride, __local float4 *tile)
+{
+    const int rows = min(count, (long)block), depth = min(left, (long)BLOCK_K);
+
+    if (together(across, first, rows) == rows && together(depths, k, depth) == depth) {
+        const __global float *const from = matrix + place(across, first) + place(depths, k);
+        if (depth_first)
+            copy_turned(tile, stride, block, BLOCK_K, from, across.inner_step, rows, depth);
+        else
+            copy_tile(tile, stride, BLOCK_K, block, from, depths.inner_step, across.inner_step, depth, 0, rows,
+                      quads);
+        return;
+    }
+    for (int t = get_local_id(0); t < block * BLOCK_K; t += THREADS) {
+        const int d = depth_first ? t % BLOCK_K : t / block, n = depth_first ? t / BLOCK_K : t % block;
+        copy1((__local float *)(tile + d * stride) + n, matrix + place(across, first + n) + place(depths, k + d),
+              n < rows && d < depth);
+    }
+}
+
+/* Those of x and w. */
+INLINE void copy_stages(const struct attention_shape a, const struct task *t, const __global float *x,
+                        const __global float *w, const long k, __local float4 *x_tile, __local float4 *w_tile)
+{
+    const struct pair rows_of_x = {a.seq_q, a.q_stride[0], X_ROW_STEP};
+    const struct pair columns_of_w = {a.dim_v, a.k_stride[2], W_COLUMN_STEP};
+
+    copy_stage(x, BLOCK_M, UNIT_X_COLUMN, rows_of_x, t->depths_of_x, t->x_quads, t->row, t->rows - t->row, k,
+               t->end - k, X_STRIDE, x_tile);
+    copy_stage(w, BLOCK_N, !UNIT_W_COLUMN && UNIT_W_ROW, columns_of_w, t->depths_of_w, UNIT_W_COLUMN && t->w_quads,
+               t->column, t->columns - t->column, k, t->end - k, W_STRIDE, w_tile);
+}
+#endif
 
 INLINE float4 multiply_add4(const float x, const float4 y, const float4 sum)
 {
@@ -129,15 +175,17 @@ INLINE float4 multiply_add4(const float x, const float4 y, const float4 sum)
 INLINE void multiply(const __local float4 *x_tile, const __local float4 *w_tile, const int thread_m,
                      const int thread_n, float4 sums[THREAD_M][THREAD_N / 4])
 {
+    x_tile += thread_m;
+    w_tile += thread_n;
     _Pragma("unroll 2") /* all at once, what is loaded ahead would take too many registers */
-    for (int k = 0; k < BLOCK_K; k++) {
+    for (int k = 0; k < BLOCK_K; k++, x_tile += X_STRIDE, w_tile += W_STRIDE) {
         float4 x4[THREAD_M / 4], w4[THREAD_N / 4];
         UNROLL
         for (int q = 0; q < THREAD_M / 4; q++)
-            x4[q] = x_tile[k * X_STRIDE + q * THREADS_M + thread_m];
+            x4[q] = x_tile[q * THREADS_M];
         UNROLL
         for (int q = 0; q < THREAD_N / 4; q++)
-            w4[q] = w_tile[k * W_STRIDE + q * THREADS_N + thread_n];
+            w4[q] = w_tile[q * THREADS_N];
         UNROLL
         for (int q = 0; q < THREAD_M / 4; q++) {
             UNROLL
@@ -226,45 +274,57 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void projection_tiles(PARAMETERS_projection_tiles)
 {
     __local float4 x_tile[STAGES][BLOCK_K * X_STRIDE], w_tile[STAGES][BLOCK_K * W_STRIDE];
+#if !COPIES
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
     __local long x_depths[2][BLOCK_K], w_depths[2][BLOCK_K], inner[BLOCK_K];
+#endif
     const struct task t = find_task(a, at, x, w);
     float4 sums[THREAD_M][THREAD_N / 4];
+#if !COPIES
     float4 x_loaded[LOADS(BLOCK_M)], w_loaded[LOADS(BLOCK_N)];
+#endif
     int now = 0; /* which of two stages */
 
     x += at.q;
     w += at.k;
-    find_places(a, &t, x_rows, w_columns, x_depths[0], w_depths[0], inner);
     UNROLL
     for (int r = 0; r < THREAD_M; r++) {
         UNROLL
         for (int c = 0; c < THREAD_N / 4; c++)
             sums[r][c] = (float4)(0.0f);
     }
+#if COPIES
+    if (t.begin < t.end)
+        copy_stages(a, &t, x, w, t.begin, x_tile[0], w_tile[0]);
+#else
+    find_places(a, &t, x_rows, w_columns, x_depths[0], w_depths[0], inner);
     LOCAL_BARRIER(); /* the places are complete */
     if (t.begin < t.end) {
-        load_stage(x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[0], t.end - t.begin,
-                   x_loaded);
-        load_stage(w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[0], t.end - t.begin,
-                   w_loaded);
+        load_stage(x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[0], x_loaded);
+        load_stage(w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[0], w_loaded);
     }
+#endif
     for (long k = t.begin; k < t.end; k += BLOCK_K) {
         __local float4 *const x_now = x_tile[STAGES == 1 ? 0 : now];
         __local float4 *const w_now = w_tile[STAGES == 1 ? 0 : now];
         const long next = k + BLOCK_K;
         now = 1 - now;
-        store_stage(x_loaded, BLOCK_M, UNIT_X_COLUMN, X_STRIDE, x_now);
-        store_stage(w_loaded, BLOCK_N, !UNIT_W_COLUMN, W_STRIDE, w_now);
+#if COPIES
+        COPIES_WAIT();
+        LOCAL_BARRIER(); /* the stage is complete; nobody reads the one before */
+        if (next < t.end)
+            copy_stages(a, &t, x, w, next, x_tile[now], w_tile[now]);
+#else
+        store_stage(x_loaded, BLOCK_M, UNIT_X_COLUMN, t.end - k, X_STRIDE, x_now);
+        store_stage(w_loaded, BLOCK_N, !UNIT_W_COLUMN, t.end - k, W_STRIDE, w_now);
         step_places(a, &t, next, x_depths[1 - now], w_depths[1 - now], x_depths[now],
                     w_depths[now], inner);
         LOCAL_BARRIER(); /* the stage and the next one's places are complete */
         if (next < t.end) {
-            load_stage(x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[now], t.end - next,
-                       x_loaded);
-            load_stage(w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[now],
-                       t.end - next, w_loaded);
+            load_stage(x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[now], x_loaded);
+            load_stage(w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[now], w_loaded);
         }
+#endif
         multiply(x_now, w_now, THIS_THREAD / THREADS_N, THIS_THREAD % THREADS_N, sums);
         if (STAGES == 1)
             LOCAL_BARRIER(); /* the stage may be overwritten */
