@@ -94,6 +94,7 @@ INLINE void copy_tile(__local float4 *tile, const int stride, const int tile_row
                 copy4_inside((__local float *)(tile + PIECE_ROW(n, quads) * stride + PIECE_COLUMN(n, quads)), from);
         }
     } else if (aligned) {
+#pragma unroll 1
         for (int n = 0; n < PIECES_OF(all); n++) {
             const int row = PIECE_ROW(n, quads), column = PIECE_COLUMN(n, quads);
             if (PIECE_IS_THERE(n, all))
@@ -101,6 +102,7 @@ INLINE void copy_tile(__local float4 *tile, const int stride, const int tile_row
                       row < rows && first + 4 * column < dim);
         }
     } else {
+#pragma unroll 1
         for (int n = 0; n < PIECES_OF(4 * all); n++) {
             const int row = PIECE_ROW(n, columns), column = PIECE_COLUMN(n, columns);
             if (PIECE_IS_THERE(n, 4 * all))
@@ -129,6 +131,7 @@ INLINE void copy_turned(__local float4 *tile, const int stride, const int tile_r
                 copy1_inside((__local float *)(tile + PIECE_COLUMN(n, depths) * stride) + PIECE_ROW(n, depths), from);
         }
     } else {
+#pragma unroll 1
         for (int n = 0; n < PIECES_OF(all); n++) {
             const int row = PIECE_ROW(n, depths), column = PIECE_COLUMN(n, depths);
             if (PIECE_IS_THERE(n, all))

@@ -75,8 +75,10 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
                             ca_larger(stage_n, threads) * (block + values[PADDING_INDEX]) +
                             stage_n * threads * thread_dims(max_dim, threads);
 
+    const size_t end = ca_larger(met_end, rows_end), twice = values[STAGES_INDEX] - 1;
+
     /* And a flag, and with dropout what is kept. */
-    return ca_larger(met_end, rows_end) * sizeof(cl_float) + 4 * sizeof(cl_int) +
+    return (end + twice * (end - (resident ? own_end : 0))) * sizeof(cl_float) + 4 * sizeof(cl_int) +
            (p->dropout > 0.0f ? block * (values[BLOCK_STREAMED_INDEX] / 4) : 0);
 }
 
@@ -156,6 +158,11 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     fit_local_memory(p, dev, values);
 }
 
+static const char *more_options(const size_t *values, const clattn_device_info *dev)
+{
+    return values[STAGES_INDEX] > 1 ? ca_copy_options(dev) : "";
+}
+
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     (void)p;
@@ -183,6 +190,7 @@ const struct ca_family ca_backward_tiles = {
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
+    .options = more_options,
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
