@@ -112,32 +112,33 @@ INLINE void copy_tile(__local float4 *tile, const int stride, const int tile_row
     }
 }
 
-/* Fills a tile of `depths` rows (stride in float4) with the matrix that is turned around on the way: column c of the
- * tile is row c of the matrix, of rows x depth floats, of which the tile has tile_rows; with 0 outside of it. */
+/* Fills a tile of `depths` rows (stride in float4), a multiple of eight, with the matrix that is turned around on the
+ * way: column c of the tile is row c of the matrix, of rows x depth floats, of which the tile has tile_rows; with 0
+ * outside of it. Neighbouring threads copy eight depths of a row, which go to as many banks as there are where the
+ * stride is odd. */
 INLINE void copy_turned(__local float4 *tile, const int stride, const int tile_rows, const int depths,
                         const __global float *matrix, long row_step, const int rows, const int depth)
 {
-    const int all = tile_rows * depths;
+    const int all = tile_rows * 8;
 
     COMPUTE_HERE(row_step);
     if (rows >= tile_rows && depth >= depths) {
-        const __global float *from = matrix + PIECE_ROW(0, depths) * row_step + PIECE_COLUMN(0, depths);
-        const long next = IN_ONE_COLUMN(depths) ? THREADS / depths * row_step : 0;
+        const __global float *from = matrix + PIECE_ROW(0, 8) * row_step + PIECE_COLUMN(0, 8);
+        __local float *const to = (__local float *)(tile + PIECE_COLUMN(0, 8) * stride) + PIECE_ROW(0, 8);
 #pragma unroll
-        for (int n = 0; n < PIECES_OF(all); n++, from += next) {
-            if (!IN_ONE_COLUMN(depths))
-                from = matrix + PIECE_ROW(n, depths) * row_step + PIECE_COLUMN(n, depths);
+        for (int n = 0; n < PIECES_OF(all); n++, from += THREADS / 8 * row_step)
             if (PIECE_IS_THERE(n, all))
-                copy1_inside((__local float *)(tile + PIECE_COLUMN(n, depths) * stride) + PIECE_ROW(n, depths), from);
-        }
+#pragma unroll
+                for (int d = 0; d < depths; d += 8)
+                    copy1_inside(to + d * 4 * stride + n * (THREADS / 8), from + d);
     } else {
 #pragma unroll 1
-        for (int n = 0; n < PIECES_OF(all); n++) {
-            const int row = PIECE_ROW(n, depths), column = PIECE_COLUMN(n, depths);
+        for (int n = 0; n < PIECES_OF(all); n++)
             if (PIECE_IS_THERE(n, all))
-                copy1((__local float *)(tile + column * stride) + row, matrix + row * row_step + column,
-                      row < rows && column < depth);
-        }
+#pragma unroll 1
+                for (int d = PIECE_COLUMN(n, 8); d < depths; d += 8)
+                    copy1((__local float *)(tile + d * stride) + PIECE_ROW(n, 8),
+                          matrix + PIECE_ROW(n, 8) * row_step + d, PIECE_ROW(n, 8) < rows && d < depth);
     }
 }
 

@@ -121,47 +121,70 @@ INLINE void store_stage(const float4 *loaded, const int block, const bool depth_
 }
 
 #if COPIES
-/* How many indices from n on, of count, have places that are inner_step apart. */
-INLINE int together(const struct pair p, const long n, const long count)
+/* Where the tile's part of x or w is at the depth that is copied next, and whether the places of all of its rows or
+ * columns are one step apart. */
+struct walk {
+    const __global float *from;
+    bool together;
+};
+
+INLINE struct walk walk_from(const __global float *matrix, const struct pair across, const struct pair depths,
+                             const long first, const long count, const int block, const long k)
 {
-    return (int)min(n < p.size ? p.size - n : p.size - n % p.size, count);
+    const long inner = first < across.size ? first : first % across.size;
+
+    return (struct walk){matrix + place(across, first) + place(depths, k),
+                         inner + min(count, (long)block) <= across.size};
+}
+
+/* Both on by a stage. *inner: of the depth where they are. */
+INLINE void step_walks(const struct task *t, struct walk *x, struct walk *w, long *inner)
+{
+    x->from += BLOCK_K * t->depths_of_x.inner_step;
+    w->from += BLOCK_K * t->depths_of_w.inner_step;
+    *inner += BLOCK_K;
+    while (*inner >= t->depths_of_x.size) {
+        x->from += t->depths_of_x.outer_step - t->depths_of_x.size * t->depths_of_x.inner_step;
+        w->from += t->depths_of_w.outer_step - t->depths_of_w.size * t->depths_of_w.inner_step;
+        *inner -= t->depths_of_x.size;
+    }
 }
 
 /* A stage of a matrix, from depth k on, of which `left` is left, to a tile; `across` counts its rows or columns, from
- * `first` on, of which `count` are there. */
-INLINE void copy_stage(const __global float *matrix, const int block, const bool depth_first,
-                       const struct pair across, const struct pair depths, const bool quads, const long first,
-                       const long count, const long k, const long left, const int stride, __local float4 *tile)
+ * `first` on, of which `count` are there. depth_together: all of the depth has places one step apart. */
+INLINE void copy_stage(const __global float *matrix, const struct walk walk, const bool depth_together,
+                       const int block, const bool depth_first, const struct pair across,
+                       const struct pair depths, const bool quads, const long first, const int count,
+                       const long k, const int left, const int stride, __local float4 *tile)
 {
-    const int rows = min(count, (long)block), depth = min(left, (long)BLOCK_K);
-
-    if (together(across, first, rows) == rows && together(depths, k, depth) == depth) {
-        const __global float *const from = matrix + place(across, first) + place(depths, k);
+    if (walk.together && depth_together) {
         if (depth_first)
-            copy_turned(tile, stride, block, BLOCK_K, from, across.inner_step, rows, depth);
+            copy_turned(tile, stride, block, BLOCK_K, walk.from, across.inner_step, count, left);
         else
-            copy_tile(tile, stride, BLOCK_K, block, from, depths.inner_step, across.inner_step, depth, 0, rows,
+            copy_tile(tile, stride, BLOCK_K, block, walk.from, depths.inner_step, across.inner_step, left, 0, count,
                       quads);
         return;
     }
     for (int t = get_local_id(0); t < block * BLOCK_K; t += THREADS) {
         const int d = depth_first ? t % BLOCK_K : t / block, n = depth_first ? t / BLOCK_K : t % block;
         copy1((__local float *)(tile + d * stride) + n, matrix + place(across, first + n) + place(depths, k + d),
-              n < rows && d < depth);
+              n < count && d < left);
     }
 }
 
 /* Those of x and w. */
 INLINE void copy_stages(const struct attention_shape a, const struct task *t, const __global float *x,
-                        const __global float *w, const long k, __local float4 *x_tile, __local float4 *w_tile)
+                        const __global float *w, const struct walk along_x, const struct walk along_w,
+                        const long inner, const long k, __local float4 *x_tile, __local float4 *w_tile)
 {
-    const struct pair rows_of_x = {a.seq_q, a.q_stride[0], X_ROW_STEP};
-    const struct pair columns_of_w = {a.dim_v, a.k_stride[2], W_COLUMN_STEP};
+    const int left = (int)min(t->end - k, (long)BLOCK_K);
+    const bool together = inner + left <= a.dim_qk;
 
-    copy_stage(x, BLOCK_M, UNIT_X_COLUMN, rows_of_x, t->depths_of_x, t->x_quads, t->row, t->rows - t->row, k,
-               t->end - k, X_STRIDE, x_tile);
-    copy_stage(w, BLOCK_N, !UNIT_W_COLUMN && UNIT_W_ROW, columns_of_w, t->depths_of_w, UNIT_W_COLUMN && t->w_quads,
-               t->column, t->columns - t->column, k, t->end - k, W_STRIDE, w_tile);
+    copy_stage(x, along_x, together, BLOCK_M, UNIT_X_COLUMN, ROWS_OF_X, t->depths_of_x, t->x_quads, t->row,
+               (int)min(t->rows - t->row, (long)BLOCK_M), k, left, X_STRIDE, x_tile);
+    copy_stage(w, along_w, together, BLOCK_N, !UNIT_W_COLUMN && UNIT_W_ROW, COLUMNS_OF_W, t->depths_of_w,
+               UNIT_W_COLUMN && t->w_quads, t->column, (int)min(t->columns - t->column, (long)BLOCK_N), k, left,
+               W_STRIDE, w_tile);
 }
 #endif
 
@@ -294,8 +317,11 @@ void projection_tiles(PARAMETERS_projection_tiles)
             sums[r][c] = (float4)(0.0f);
     }
 #if COPIES
+    struct walk along_x = walk_from(x, ROWS_OF_X, t.depths_of_x, t.row, t.rows - t.row, BLOCK_M, t.begin);
+    struct walk along_w = walk_from(w, COLUMNS_OF_W, t.depths_of_w, t.column, t.columns - t.column, BLOCK_N, t.begin);
+    long inner = t.begin % a.dim_qk; /* of the depth that was copied last */
     if (t.begin < t.end)
-        copy_stages(a, &t, x, w, t.begin, x_tile[0], w_tile[0]);
+        copy_stages(a, &t, x, w, along_x, along_w, inner, t.begin, x_tile[0], w_tile[0]);
 #else
     find_places(a, &t, x_rows, w_columns, x_depths[0], w_depths[0], inner);
     LOCAL_BARRIER(); /* the places are complete */
@@ -312,8 +338,10 @@ void projection_tiles(PARAMETERS_projection_tiles)
 #if COPIES
         COPIES_WAIT();
         LOCAL_BARRIER(); /* the stage is complete; nobody reads the one before */
-        if (next < t.end)
-            copy_stages(a, &t, x, w, next, x_tile[now], w_tile[now]);
+        if (next < t.end) {
+            step_walks(&t, &along_x, &along_w, &inner);
+            copy_stages(a, &t, x, w, along_x, along_w, inner, next, x_tile[now], w_tile[now]);
+        }
 #else
         store_stage(x_loaded, BLOCK_M, UNIT_X_COLUMN, t.end - k, X_STRIDE, x_now);
         store_stage(w_loaded, BLOCK_N, !UNIT_W_COLUMN, t.end - k, W_STRIDE, w_now);
