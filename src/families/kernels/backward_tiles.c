@@ -78,7 +78,8 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
     const size_t end = ca_larger(met_end, rows_end), twice = values[STAGES_INDEX] - 1;
 
     /* And a flag, and with dropout what is kept. */
-    return (end + twice * (end - (resident ? own_end : 0))) * sizeof(cl_float) + 4 * sizeof(cl_int) +
+    return (end + twice * (end - (resident ? own_end : 0))) * sizeof(cl_float) +
+           4 * sizeof(cl_int) +
            (p->dropout > 0.0f ? block * (values[BLOCK_STREAMED_INDEX] / 4) : 0);
 }
 
