@@ -121,20 +121,20 @@ INLINE void store_stage(const float4 *loaded, const int block, const bool depth_
 }
 
 #if COPIES
-/* Where the tile's part of x or w is at the depth that is copied next, and whether the places of all of its rows or
- * columns are one step apart. */
+/* Where the tile's first row of x or column of w is at the depth that is copied next; the row's or column's index
+ * within its head or batch, and whether the places of all of the tile's are one step apart. */
 struct walk {
     const __global float *from;
+    long inner;
     bool together;
 };
 
 INLINE struct walk walk_from(const __global float *matrix, const struct pair across, const struct pair depths,
-                             const long first, const long count, const int block, const long k)
+                             const long first, const int count, const long k)
 {
     const long inner = first < across.size ? first : first % across.size;
 
-    return (struct walk){matrix + place(across, first) + place(depths, k),
-                         inner + min(count, (long)block) <= across.size};
+    return (struct walk){matrix + place(across, first) + place(depths, k), inner, inner + count <= across.size};
 }
 
 /* Both on by a stage. *inner: of the depth where they are. */
@@ -150,14 +150,23 @@ INLINE void step_walks(const struct task *t, struct walk *x, struct walk *w, lon
     }
 }
 
-/* A stage of a matrix, from depth k on, of which `left` is left, to a tile; `across` counts its rows or columns, from
- * `first` on, of which `count` are there. depth_together: all of the depth has places one step apart. */
-INLINE void copy_stage(const __global float *matrix, const struct walk walk, const bool depth_together,
-                       const int block, const bool depth_first, const struct pair across,
-                       const struct pair depths, const bool quads, const long first, const int count,
-                       const long k, const int left, const int stride, __local float4 *tile)
+/* How far index inner + n is from `inner`. */
+INLINE long distance_of(const struct pair p, const long inner, const int n)
 {
-    if (walk.together && depth_together) {
+    long distance = n * p.inner_step;
+
+    for (long m = inner + n; m >= p.size; m -= p.size)
+        distance += p.outer_step - p.size * p.inner_step;
+    return distance;
+}
+
+/* A stage of a matrix to a tile; `across` counts its rows or columns, of which `count` are there; `left` is left of the
+ * depth, of which the first one is number inner of its head. */
+INLINE void copy_stage(const struct walk walk, const int block, const bool depth_first, const struct pair across,
+                       const struct pair depths, const bool quads, const int count, const long inner,
+                       const int left, const int stride, __local float4 *tile)
+{
+    if (walk.together && inner + left <= depths.size) {
         if (depth_first)
             copy_turned(tile, stride, block, BLOCK_K, walk.from, across.inner_step, count, left);
         else
@@ -167,24 +176,24 @@ INLINE void copy_stage(const __global float *matrix, const struct walk walk, con
     }
     for (int t = get_local_id(0); t < block * BLOCK_K; t += THREADS) {
         const int d = depth_first ? t % BLOCK_K : t / block, n = depth_first ? t / BLOCK_K : t % block;
-        copy1((__local float *)(tile + d * stride) + n, matrix + place(across, first + n) + place(depths, k + d),
-              n < count && d < left);
+        if (n < count && d < left)
+            copy1_inside((__local float *)(tile + d * stride) + n,
+                         walk.from + distance_of(across, walk.inner, n) + distance_of(depths, inner, d));
+        else
+            ((__local float *)(tile + d * stride))[n] = 0.0f;
     }
 }
 
-/* Those of x and w. */
-INLINE void copy_stages(const struct attention_shape a, const struct task *t, const __global float *x,
-                        const __global float *w, const struct walk along_x, const struct walk along_w,
-                        const long inner, const long k, __local float4 *x_tile, __local float4 *w_tile)
+/* Those of x and w, from depth k on. */
+INLINE void copy_stages(const struct attention_shape a, const struct task *t, const struct walk x,
+                        const struct walk w, const int rows, const int columns, const long inner, const long k,
+                        __local float4 *x_tile, __local float4 *w_tile)
 {
     const int left = (int)min(t->end - k, (long)BLOCK_K);
-    const bool together = inner + left <= a.dim_qk;
 
-    copy_stage(x, along_x, together, BLOCK_M, UNIT_X_COLUMN, ROWS_OF_X, t->depths_of_x, t->x_quads, t->row,
-               (int)min(t->rows - t->row, (long)BLOCK_M), k, left, X_STRIDE, x_tile);
-    copy_stage(w, along_w, together, BLOCK_N, !UNIT_W_COLUMN && UNIT_W_ROW, COLUMNS_OF_W, t->depths_of_w,
-               UNIT_W_COLUMN && t->w_quads, t->column, (int)min(t->columns - t->column, (long)BLOCK_N), k, left,
-               W_STRIDE, w_tile);
+    copy_stage(x, BLOCK_M, UNIT_X_COLUMN, ROWS_OF_X, t->depths_of_x, t->x_quads, rows, inner, left, X_STRIDE, x_tile);
+    copy_stage(w, BLOCK_N, !UNIT_W_COLUMN && UNIT_W_ROW, COLUMNS_OF_W, t->depths_of_w, UNIT_W_COLUMN && t->w_quads,
+               columns, inner, left, W_STRIDE, w_tile);
 }
 #endif
 
@@ -317,11 +326,12 @@ void projection_tiles(PARAMETERS_projection_tiles)
             sums[r][c] = (float4)(0.0f);
     }
 #if COPIES
-    struct walk along_x = walk_from(x, ROWS_OF_X, t.depths_of_x, t.row, t.rows - t.row, BLOCK_M, t.begin);
-    struct walk along_w = walk_from(w, COLUMNS_OF_W, t.depths_of_w, t.column, t.columns - t.column, BLOCK_N, t.begin);
+    const int rows = (int)min(t.rows - t.row, (long)BLOCK_M), columns = (int)min(t.columns - t.column, (long)BLOCK_N);
+    struct walk along_x = walk_from(x, ROWS_OF_X, t.depths_of_x, t.row, rows, t.begin);
+    struct walk along_w = walk_from(w, COLUMNS_OF_W, t.depths_of_w, t.column, columns, t.begin);
     long inner = t.begin % a.dim_qk; /* of the depth that was copied last */
     if (t.begin < t.end)
-        copy_stages(a, &t, x, w, along_x, along_w, inner, t.begin, x_tile[0], w_tile[0]);
+        copy_stages(a, &t, along_x, along_w, rows, columns, inner, t.begin, x_tile[0], w_tile[0]);
 #else
     find_places(a, &t, x_rows, w_columns, x_depths[0], w_depths[0], inner);
     LOCAL_BARRIER(); /* the places are complete */
@@ -340,7 +350,7 @@ void projection_tiles(PARAMETERS_projection_tiles)
         LOCAL_BARRIER(); /* the stage is complete; nobody reads the one before */
         if (next < t.end) {
             step_walks(&t, &along_x, &along_w, &inner);
-            copy_stages(a, &t, x, w, along_x, along_w, inner, next, x_tile[now], w_tile[now]);
+            copy_stages(a, &t, along_x, along_w, rows, columns, inner, next, x_tile[now], w_tile[now]);
         }
 #else
         store_stage(x_loaded, BLOCK_M, UNIT_X_COLUMN, t.end - k, X_STRIDE, x_now);
