@@ -120,6 +120,7 @@ INLINE void multiply(const struct matrix owned, const struct matrix streamed, co
 INLINE void add_stage(const bool leaves_out, const int dims4, const __local float4 *weights,
                       const __local float4 *rows, float4 sums[THREAD_M][MAX_DIMS4])
 {
+    UNROLLED(4 * UNROLL)
     for (int row = 0; row < STAGE_N; row++, weights += ROW_STRIDE, rows += THREADS_N * dims4)
         add_row(leaves_out, dims4, weights, rows, sums);
 }

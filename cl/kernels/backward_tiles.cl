@@ -43,7 +43,7 @@
 
 #if !defined(BLOCK_OWNED) || !defined(BLOCK_STREAMED) || !defined(THREADS_N) ||                    \
     !defined(THREAD_M) || !defined(BLOCK_K) || !defined(STAGE_N) || !defined(STAGES) ||            \
-    !defined(OWNED_RESIDENT) || !defined(PADDING) || !defined(LOAD_WIDTH) || !defined(EXP)
+    !defined(OWNED_RESIDENT) || !defined(PADDING) || !defined(LOAD_WIDTH) || !defined(UNROLL) || !defined(EXP)
 #error "backward_tiles.cl must be built with all of its tunables defined"
 #endif
 

@@ -23,7 +23,7 @@
 #include "common/projection.h"
 
 #if !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(THREAD_M) ||                                \
-    !defined(THREAD_N) || !defined(BLOCK_K) || !defined(STAGES) || !defined(COPIES) ||         \
+    !defined(THREAD_N) || !defined(BLOCK_K) || !defined(STAGES) || !defined(COPIES) || !defined(UNROLL) || \
     !defined(PADDING) || !defined(GROUP_M) || !defined(SPLIT_K)
 #error "projection_tiles.cl must be built with all of its tunables defined"
 #endif
@@ -38,7 +38,9 @@
 #include "gpu/tile_copy.h"
 #include "gpu/projection_task.h"
 
-#define UNROLL _Pragma("unroll")
+#define PRAGMA_OF(text) _Pragma(#text)
+#define UNROLLED(times) PRAGMA_OF(unroll times)
+#define UNROLL_ALL _Pragma("unroll")
 
 /* Of a tile, in float4: a row of it is one of the stage's depth. */
 #define X_STRIDE ((BLOCK_M + PADDING) / 4)
@@ -73,7 +75,7 @@ INLINE void load_stage(const __global storage *matrix, const int block, const bo
                        const bool quads, const __local long *across, const __local long *along,
                        float4 *loaded)
 {
-    UNROLL
+    UNROLL_ALL
     for (int n = 0; n < LOADS(block); n++) {
         const int t = get_local_id(0) + n * THREADS;
         if (block * BLOCK_K / 4 % THREADS != 0 && t >= block * BLOCK_K / 4)
@@ -102,7 +104,7 @@ INLINE void load_stage(const __global storage *matrix, const int block, const bo
 INLINE void store_stage(const float4 *loaded, const int block, const bool depth_first, const long left,
                         const int stride, __local float4 *tile)
 {
-    UNROLL
+    UNROLL_ALL
     for (int n = 0; n < LOADS(block); n++) {
         const int t = get_local_id(0) + n * THREADS;
         if (block * BLOCK_K / 4 % THREADS != 0 && t >= block * BLOCK_K / 4)
@@ -209,18 +211,18 @@ INLINE void multiply(const __local float4 *x_tile, const __local float4 *w_tile,
 {
     x_tile += thread_m;
     w_tile += thread_n;
-    _Pragma("unroll 2") /* all at once, what is loaded ahead would take too many registers */
+    UNROLLED(UNROLL) /* all at once, what is loaded ahead may take too many registers */
     for (int k = 0; k < BLOCK_K; k++, x_tile += X_STRIDE, w_tile += W_STRIDE) {
         float4 x4[THREAD_M / 4], w4[THREAD_N / 4];
-        UNROLL
+        UNROLL_ALL
         for (int q = 0; q < THREAD_M / 4; q++)
             x4[q] = x_tile[q * THREADS_M];
-        UNROLL
+        UNROLL_ALL
         for (int q = 0; q < THREAD_N / 4; q++)
             w4[q] = w_tile[q * THREADS_N];
-        UNROLL
+        UNROLL_ALL
         for (int q = 0; q < THREAD_M / 4; q++) {
-            UNROLL
+            UNROLL_ALL
             for (int c = 0; c < THREAD_N / 4; c++) {
                 sums[4 * q][c] = multiply_add4(x4[q].x, w4[c], sums[4 * q][c]);
                 sums[4 * q + 1][c] = multiply_add4(x4[q].y, w4[c], sums[4 * q + 1][c]);
@@ -240,18 +242,18 @@ INLINE void store_part(SHAPE_PARAMS, const struct task *t,
 {
     const int thread_m = THIS_THREAD / THREADS_N, thread_n = THIS_THREAD % THREADS_N;
 
-    UNROLL
+    UNROLL_ALL
     for (int r = 0; r < THREAD_M; r++) {
         const long i = t->row + ROW(r / 4) + r % 4;
         if (i >= t->rows)
             continue;
         __global float *const to =
             workspace + at.workspace + (get_group_id(1) * t->rows + i) * t->columns;
-        UNROLL
+        UNROLL_ALL
         for (int c = 0; c < THREAD_N / 4; c++) {
             const long j = t->column + COLUMN(c);
             const float parts[4] = {sums[r][c].x, sums[r][c].y, sums[r][c].z, sums[r][c].w};
-            UNROLL
+            UNROLL_ALL
             for (int n = 0; n < 4; n++)
                 if (j + n < t->columns)
                     to[j + n] = parts[n];
@@ -268,17 +270,17 @@ INLINE void store_tile(SHAPE_PARAMS, const struct task *t,
     const struct pair columns_of_y = {a.dim_v, a.o_stride[1], Y_COLUMN_STEP};
     long places[THREAD_N]; /* of the thread's columns, whose pairs may cost divisions */
 
-    UNROLL
+    UNROLL_ALL
     for (int c = 0; c < THREAD_N; c++)
         places[c] = place(columns_of_y, t->column + COLUMN(c / 4) + c % 4);
-    UNROLL
+    UNROLL_ALL
     for (int r = 0; r < THREAD_M; r++) {
         const long i = t->row + ROW(r / 4) + r % 4;
         if (i >= t->rows)
             continue;
         __global storage *const to =
             y + at.o + place((struct pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, i);
-        UNROLL
+        UNROLL_ALL
         for (int c = 0; c < THREAD_N / 4; c++) {
             const long j = t->column + COLUMN(c);
             const float parts[4] = {sums[r][c].x, sums[r][c].y, sums[r][c].z, sums[r][c].w};
@@ -291,7 +293,7 @@ INLINE void store_tile(SHAPE_PARAMS, const struct task *t,
                 STORE4(sums[r][c] + biases + before, to + n);
                 continue;
             }
-            UNROLL
+            UNROLL_ALL
             for (int n = 0; n < 4; n++)
                 if (j + n < t->columns)
                     STORE_Y(parts[n], to, places[4 * c + n], 0, j + n);
@@ -319,9 +321,9 @@ void projection_tiles(PARAMETERS_projection_tiles)
 
     x += at.q;
     w += at.k;
-    UNROLL
+    UNROLL_ALL
     for (int r = 0; r < THREAD_M; r++) {
-        UNROLL
+        UNROLL_ALL
         for (int c = 0; c < THREAD_N / 4; c++)
             sums[r][c] = (float4)(0.0f);
     }

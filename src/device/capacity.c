@@ -34,6 +34,14 @@ const char *ca_copy_options(const clattn_device_info *dev)
     return ca_copies_in_background(dev) ? " -D ASYNC_COPIES=1" : "";
 }
 
+size_t ca_resident_local_bytes(const clattn_device_info *dev)
+{
+    enum { RESIDENT_ITEMS = 256, LEAST = 384 };
+    const size_t share = (size_t)dev->local_memory_bytes / RESIDENT_ITEMS;
+
+    return share > LEAST ? share : LEAST;
+}
+
 int ca_fills_vectors(const clattn_device_info *dev)
 {
     return (dev->type & CL_DEVICE_TYPE_CPU) && dev->vector_width_float != 1;

@@ -3,6 +3,8 @@
 #include "families/kernels/block_sizes.h"
 #include "families/registry.h"
 
+#include <string.h>
+
 static int reads_halves(const clattn_problem *p);
 static int copies_floats(const clattn_problem *p);
 static size_t register_floats(const clattn_problem *p, const size_t *values);
@@ -150,6 +152,32 @@ static void fit_local_memory(const clattn_problem *p, const clattn_device_info *
     values[STAGE_N_INDEX] = ca_smaller(values[STAGE_N_INDEX], values[BLOCK_N_INDEX]);
 }
 
+/* Where the device copies in the background: a second stage, the longer the better, and Q at once, as far as that leaves
+ * as many groups resident (on an H200 each was the faster). */
+static void add_stage(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    static const struct {
+        size_t length, q_resident;
+    } choices[] = {{32, 1}, {16, 1}, {32, 0}, {16, 0}};
+    size_t with[NUM_TUNABLES];
+
+    if (!ca_copies_in_background(dev))
+        return;
+    values[EXP_INDEX] = 1;
+    for (size_t n = 0; n < sizeof choices / sizeof *choices; n++) {
+        memcpy(with, values, sizeof with);
+        with[STAGES_INDEX] = 2;
+        with[BLOCK_K_INDEX] = best_stage(p->dim_qk, choices[n].length);
+        with[STAGE_N_INDEX] = ca_smaller(ca_larger(choices[n].length, with[THREADS_N_INDEX]), with[BLOCK_N_INDEX]);
+        with[Q_RESIDENT_INDEX] = choices[n].q_resident;
+        if (!reject(p, dev, with) &&
+            local_bytes(p, with) <= ca_resident_local_bytes(dev) * work_items(with)) {
+            memcpy(values, with, sizeof with);
+            return;
+        }
+    }
+}
+
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t tile = ca_has_many_registers(dev) ? 8 : 4;
@@ -181,6 +209,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[LOAD_WIDTH_INDEX] = 8;
     shrink_stages(p, values);
     fit_local_memory(p, dev, values);
+    add_stage(p, dev, values);
 }
 
 static const char *more_options(const size_t *values, const clattn_device_info *dev)
