@@ -84,16 +84,17 @@ INLINE struct task find_task(SHAPE_PARAMS, const __global storage *x, const __gl
     return t;
 }
 
+#define ROWS_OF_X ((struct pair){a.seq_q, a.q_stride[0], X_ROW_STEP})
+#define COLUMNS_OF_W ((struct pair){a.dim_v, a.k_stride[2], W_COLUMN_STEP})
+
 /* Of rows and of columns. */
 INLINE void find_rows_and_columns(const struct attention_shape a, const struct task *t,
                                   __local long *x_rows, __local long *w_columns)
 {
     for (int n = get_local_id(0); n < BLOCK_M; n += THREADS)
-        x_rows[n] = place((struct pair){a.seq_q, a.q_stride[0], X_ROW_STEP},
-                          clamped(t->row + n, t->rows));
+        x_rows[n] = place(ROWS_OF_X, clamped(t->row + n, t->rows));
     for (int n = get_local_id(0); n < BLOCK_N; n += THREADS)
-        w_columns[n] = place((struct pair){a.dim_v, a.k_stride[2], W_COLUMN_STEP},
-                             clamped(t->column + n, t->columns));
+        w_columns[n] = place(COLUMNS_OF_W, clamped(t->column + n, t->columns));
 }
 
 /* ... and of the first stage's depth. */

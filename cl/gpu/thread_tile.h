@@ -6,6 +6,9 @@
  *           THREADS_N * c, and of sums dims 4 * (thread_n + THREADS_N * n). All reads of local memory are
  *           of 16 bytes, and neighbouring threads read neighbouring banks.
  *
+ * UNROLL times four columns of a product, and four times as many rows of a sum, are unrolled; if it is 0, as many as
+ * the compiler likes.
+ *
  * Before including this: common.cl; every name above, a tunable or made of some; ROW_STRIDE, the float4
  * of a row of weights in local memory; MAX_DIM, the longest row's dims. */
 #ifndef CLATTN_THREAD_TILE_H
@@ -13,6 +16,12 @@
 #include "common/multiply_add.h"
 #include "gpu/local_barrier.h"
 
+#define PRAGMA_OF(text) _Pragma(#text)
+#if UNROLL
+#define UNROLLED(times) PRAGMA_OF(unroll times)
+#else
+#define UNROLLED(times)
+#endif
 #define MIN(x, y) ((x) < (y) ? (x) : (y))
 #define MAX(x, y) ((x) > (y) ? (x) : (y))
 #define QUADS (THREAD_M / 4)
@@ -70,6 +79,7 @@ INLINE void multiply_tiles(const __local float4 *owned, const int owned_stride,
     /* Constants away from one pointer each, which spares the loop its index arithmetic. */
     owned += ROW(0) * owned_stride;
     streamed += thread_n * streamed_stride;
+    UNROLLED(UNROLL)
     for (int d = 0; d < depth; d += 4, owned++, streamed++) {
         float4 y[THREAD_N];
 #pragma unroll

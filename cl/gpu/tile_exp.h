@@ -18,11 +18,13 @@
 #define EXP2(x) NATIVE_EXP2(x)
 #else
 #define EXP2(x) polynomial_exp2(x)
-/* 2^x to 2 ulp for x <= 0; 0 below -126; NaN for NaN. */
+/* 2^x to 2 ulp for x <= 0; 0 below -126.5; NaN for NaN. Without a branch: compilers made one of a choice at
+ * the end. */
 static inline float polynomial_exp2(const float x)
 {
-    const float shifted = fmax(x, -126.0f) + 12582912.0f; /* 1.5 * 2^23: the last bit is 1 */
-    const float f = fmax(x, -126.0f) - (shifted - 12582912.0f); /* -0.5 .. 0.5 */
+    const float least = x < -127.0f ? -127.0f : x;
+    const float shifted = least + 12583039.0f; /* 1.5 * 2^23 + 127: the last bit is 1, the last eight an exponent */
+    const float f = least - (shifted - 12583039.0f); /* -0.5 .. 0.5 */
     float y = 1.5403530e-4f;
     y = MULTIPLY_ADD(y, f, 1.3333558e-3f);
     y = MULTIPLY_ADD(y, f, 9.6181291e-3f);
@@ -30,8 +32,7 @@ static inline float polynomial_exp2(const float x)
     y = MULTIPLY_ADD(y, f, 2.4022651e-1f);
     y = MULTIPLY_ADD(y, f, 6.9314718e-1f);
     y = MULTIPLY_ADD(y, f, 1.0f);
-    y = as_float(as_int(y) + (int)(as_uint(shifted) << 23));
-    return x >= -126.0f ? y : x < -126.0f ? 0.0f : x;
+    return y * as_float(as_uint(shifted) << 23);
 }
 #endif
 

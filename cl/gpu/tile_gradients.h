@@ -91,22 +91,24 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
 }
 
 /* p and ds of a tile, as weigh() leaves them. Owned rows are keys and values if owns_keys, else queries
- * and do, and the others are streamed. */
+ * and do, and the others are streamed. next: what comes behind it. */
 INLINE void weigh_tile(const bool owns_keys, const bool ds_is_raw, const bool partial, SHAPE_PARAMS,
                        const struct tile t, const struct matrix owned_qk, const struct matrix owned_v,
-                       const struct matrix streamed_qk, const struct matrix streamed_v,
-                       const float4 *statistics, __local float4 *tiles,
+                       const struct matrix streamed_qk, const struct matrix streamed_v, const struct next next,
+                       const float4 *statistics, __local float4 *tiles, int *stage,
                        volatile __local int *nonfinite, float p[THREAD_M][THREAD_N],
                        float ds[THREAD_M][THREAD_N], float *slope_sums,
                        float *bias_sums SCORE_OPERANDS_PARAM KEPT_PARAM)
 {
-    multiply(owned_qk, streamed_qk, tiles, tiles + STREAMED_AT, p);
+    const struct next of_v = {PRODUCT_NEXT, owned_v, streamed_v};
+
+    multiply(owned_qk, streamed_qk, of_v, tiles, 0, stage, p);
 #if HAS_DROPOUT
     /* There are barriers before, since the last tile's were read, and in the next product. */
     if (!owns_keys)
         draw_kept(a, at, dropout_head(at, t.b, t.h), t.i0, t.j0 KEPT_ARG);
 #endif
-    multiply(owned_v, streamed_v, tiles + OWNED_V_AT, tiles + STREAMED_AT, ds);
+    multiply(owned_v, streamed_v, next, tiles, OWNED_V_AT, stage, ds);
     weigh(owns_keys, ds_is_raw, partial, a, at, t, statistics, p, ds, nonfinite, slope_sums,
           bias_sums SCORE_OPERANDS_ARG KEPT_ARG);
 }

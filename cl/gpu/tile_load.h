@@ -141,18 +141,18 @@ load_tile(__local float4 *tile, const int stride, const int tile_rows, const int
             const bool inside = row < rows && first + column < dim;
             float4 low = inside ? x[n].low : 0.0f, high = inside ? x[n].high : 0.0f;
             __local float4 *const to = tile + row * stride + column / 4;
-            if (n >= at_once || here >= all)
-                break;
-            if (finite) {
-                low = finite_or_0(low, &nonfinite);
-                high = finite_or_0(high, &nonfinite);
+            if (n < at_once && here < all) { /* without a break: a loop that is not unrolled has its array in memory */
+                if (finite) {
+                    low = finite_or_0(low, &nonfinite);
+                    high = finite_or_0(high, &nonfinite);
+                }
+                if (width == 1)
+                    ((__local float *)to)[column % 4] = low.x;
+                else
+                    to[0] = low;
+                if (width == 8)
+                    to[1] = high;
             }
-            if (width == 1)
-                ((__local float *)to)[column % 4] = low.x;
-            else
-                to[0] = low;
-            if (width == 8)
-                to[1] = high;
         }
     }
 #undef LOAD_PIECES

@@ -6,6 +6,8 @@
  *           OWNED_RESIDENT.
  * Sums      have their weights and the streamed rows staged by STAGE_N of those rows. A weight of -0
  *           stands for a hidden pair, which a slower loop leaves out.
+ * Stages    are filled between two barriers and read between the next two; with STAGES of two the next one, of
+ *           whatever product or sum comes next, is copied meanwhile (gpu/tile_copy.h).
  *
  * Before including this: common.cl; every name above, a tunable; those of gpu/thread_tile.h. */
 #ifndef CLATTN_TILE_PRODUCTS_H
@@ -13,10 +15,12 @@
 #include "gpu/local_barrier.h"
 #include "gpu/tile_exp.h"
 #include "gpu/tile_load.h"
+#include "gpu/tile_copy.h"
 #define ROW_STRIDE ((BLOCK_OWNED + PADDING) / 4)
 #include "gpu/thread_tile.h"
 
-/* Local memory, counted in float4. Columns are padded with zeros to whole stages. */
+/* Local memory, counted in float4. Columns are padded with zeros to whole stages. With STAGES of two what a
+ * stage fills is there twice, STAGE_FLOAT4S apart. */
 #define STAGE(dim) MIN(BLOCK_K, ((dim) + 3) / 4 * 4)
 #define STAGED_DIM(dim) (((dim) + STAGE(dim) - 1) / STAGE(dim) * STAGE(dim))
 #define STREAMED_STRIDE(dim) ((STAGE(dim) + PADDING) / 4)
@@ -27,35 +31,88 @@
 #define WEIGHTS_AT (OWNED_RESIDENT ? STREAMED_AT : 0)
 #define ROWS_AT (WEIGHTS_AT + WEIGHT_ROWS * ROW_STRIDE)
 #define ROWS_END (ROWS_AT + STAGE_N * THREADS_N * DIMS4(MAX_DIM))
-#define LOCAL_FLOAT4S MAX(STREAMED_END, ROWS_END)
+#define STAGE_END MAX(STREAMED_END, ROWS_END)
+#define STAGE_FLOAT4S (STAGE_END - (OWNED_RESIDENT ? STREAMED_AT : 0))
+#define LOCAL_FLOAT4S (STAGE_END + (STAGES - 1) * STAGE_FLOAT4S)
+
+/* Where a stage is filled and read: with one 0, with two the other after each. */
+#define OTHER(stage) (STAGE_FLOAT4S - (stage))
 
 /* ---- products ------------------------------------------------------------------------------- */
 
 INLINE void load_columns(__local float4 *tile, const int stride, const int tile_rows,
                          const int first, const int columns, const struct matrix m)
 {
+#if STAGES > 1
+    copy_tile(tile, stride, tile_rows, columns, m.p, m.row_step, m.step, m.rows, first, m.dim,
+              m.width == 4 && m.aligned);
+#else
     load_tile(tile, stride, tile_rows, columns, DTYPE, m.p, m.row_step, 0, m.step, m.rows,
               first, m.dim, m.width, m.aligned, false);
+#endif
 }
 
-/* products[r][c] = owned row ROW(r) . streamed row thread_n + THREADS_N * c. owned_tile holds all of the
- * owned rows if OWNED_RESIDENT. */
-INLINE void multiply(const struct matrix owned, const struct matrix streamed,
-                     __local float4 *owned_tile, __local float4 *streamed_tile,
-                     float products[THREAD_M][THREAD_N])
+/* STAGE_N rows, from row `first` on. */
+INLINE void load_rows(__local float4 *rows, const int first, const struct matrix m)
+{
+    const int stride = THREADS_N * DIMS4(m.dim);
+    const struct matrix rest = {m.p + first * m.row_step, m.row_step, m.step, m.dim, m.rows - first, m.width,
+                                m.aligned};
+
+    load_columns(rows, stride, STAGE_N, 0, 4 * stride, rest);
+}
+
+/* What a stage of a product reads: columns from `first` on. */
+INLINE void load_product_stage(const struct matrix owned, const struct matrix streamed, const int first,
+                               const int stage, __local float4 *tiles)
 {
     const int dim = streamed.dim;
-    const int owned_stride = OWNED_STRIDE(dim), streamed_stride = STREAMED_STRIDE(dim);
+
+    if (!OWNED_RESIDENT)
+        load_columns(tiles + stage, OWNED_STRIDE(dim), BLOCK_OWNED, first, STAGE(dim), owned);
+    load_columns(tiles + stage + STREAMED_AT, STREAMED_STRIDE(dim), BLOCK_STREAMED, first, STAGE(dim), streamed);
+}
+
+/* What comes behind a product or a sum, whose first stage is copied during the last of that. */
+enum { NOTHING_NEXT, PRODUCT_NEXT, SUM_NEXT };
+struct next {
+    int what; /* of these */
+    struct matrix owned, streamed;
+};
+
+INLINE void load_next(const struct next next, const int stage, __local float4 *tiles)
+{
+    if (next.what == PRODUCT_NEXT)
+        load_product_stage(next.owned, next.streamed, 0, stage, tiles);
+    else if (next.what == SUM_NEXT)
+        load_rows(tiles + stage + ROWS_AT, 0, next.streamed);
+}
+
+/* products[r][c] = owned row ROW(r) . streamed row thread_n + THREADS_N * c. If OWNED_RESIDENT all of the owned rows
+ * are at owned_at. *stage is where the first stage is, and then that of what is next. */
+INLINE void multiply(const struct matrix owned, const struct matrix streamed, const struct next next,
+                     __local float4 *tiles, const int owned_at, int *stage, float products[THREAD_M][THREAD_N])
+{
+    const int dim = streamed.dim;
 
     clear_products(products);
     for (int first = 0; first < dim; first += STAGE(dim)) {
+        const int now = *stage;
+#if STAGES == 1
         LOCAL_BARRIER(); /* what was there may be overwritten */
-        if (!OWNED_RESIDENT)
-            load_columns(owned_tile, owned_stride, BLOCK_OWNED, first, STAGE(dim), owned);
-        load_columns(streamed_tile, streamed_stride, BLOCK_STREAMED, first, STAGE(dim), streamed);
+        load_product_stage(owned, streamed, first, now, tiles);
         LOCAL_BARRIER(); /* the stage is complete */
-        multiply_tiles(owned_tile + (OWNED_RESIDENT ? first / 4 : 0), owned_stride, streamed_tile,
-                       streamed_stride, STAGE(dim), products);
+#else
+        COPIES_WAIT();
+        LOCAL_BARRIER(); /* the stage is complete; nobody reads the one before */
+        *stage = OTHER(now);
+        if (first + STAGE(dim) < dim)
+            load_product_stage(owned, streamed, first + STAGE(dim), *stage, tiles);
+        else
+            load_next(next, *stage, tiles);
+#endif
+        multiply_tiles(tiles + (OWNED_RESIDENT ? owned_at + first / 4 : now), OWNED_STRIDE(dim),
+                       tiles + now + STREAMED_AT, STREAMED_STRIDE(dim), STAGE(dim), products);
     }
 }
 
@@ -63,36 +120,48 @@ INLINE void multiply(const struct matrix owned, const struct matrix streamed,
 INLINE void add_stage(const bool leaves_out, const int dims4, const __local float4 *weights,
                       const __local float4 *rows, float4 sums[THREAD_M][MAX_DIMS4])
 {
+    UNROLLED(4 * UNROLL)
     for (int row = 0; row < STAGE_N; row++, weights += ROW_STRIDE, rows += THREADS_N * dims4)
         add_row(leaves_out, dims4, weights, rows, sums);
 }
 
-/* sums += weights^T . streamed rows, with weights as multiply() leaves products. partial: some pair may be
- * hidden. *nonfinite, set before the last barrier: a streamed row of such a pair may hold an Inf or a
+/* sums += weights^T . streamed rows, with weights as multiply() leaves products, and stages as there. partial: some
+ * pair may be hidden. *nonfinite, set before the last barrier: a streamed row of such a pair may hold an Inf or a
  * NaN. */
-INLINE void add_rows(const bool partial, const struct matrix streamed,
-                     float weight[THREAD_M][THREAD_N], __local float4 *weights,
-                     __local float4 *rows, const volatile __local int *nonfinite,
-                     float4 sums[THREAD_M][MAX_DIMS4])
+INLINE void add_rows(const bool partial, const struct matrix streamed, const struct next next,
+                     float weight[THREAD_M][THREAD_N], __local float4 *tiles, int *stage,
+                     const volatile __local int *nonfinite, float4 sums[THREAD_M][MAX_DIMS4])
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
-    const int dims4 = DIMS4(streamed.dim), stride = THREADS_N * dims4;
+    const int dims4 = DIMS4(streamed.dim);
     int first = 0;
 
     do {
+        const int now = *stage;
+#if STAGES == 1
         LOCAL_BARRIER(); /* what was there may be overwritten */
+#endif
         if (first % WEIGHT_ROWS == 0)
-            STORE_WEIGHTS(first, weight, weights);
-        load_tile(rows, stride, STAGE_N, 4 * stride, DTYPE,
-                  streamed.p + first * streamed.row_step, streamed.row_step, 0, streamed.step,
-                  streamed.rows - first, 0, streamed.dim, streamed.width, streamed.aligned, false);
+            STORE_WEIGHTS(first, weight, tiles + now + WEIGHTS_AT);
+#if STAGES == 1
+        load_rows(tiles + ROWS_AT, first, streamed);
         LOCAL_BARRIER(); /* weights and rows are complete */
-        const __local float4 *const thread_weights =
-            weights + first % WEIGHT_ROWS * ROW_STRIDE + thread_m;
-        if (partial && *nonfinite)
-            add_stage(true, dims4, thread_weights, rows + thread_n, sums);
+#else
+        COPIES_WAIT();
+        LOCAL_BARRIER(); /* weights and rows are complete; nobody reads the stage before */
+        *stage = OTHER(now);
+        if (first + STAGE_N < BLOCK_STREAMED && first + STAGE_N < streamed.rows)
+            load_rows(tiles + *stage + ROWS_AT, first + STAGE_N, streamed);
         else
-            add_stage(false, dims4, thread_weights, rows + thread_n, sums);
+            load_next(next, *stage, tiles);
+#endif
+        const __local float4 *const thread_weights =
+            tiles + now + WEIGHTS_AT + first % WEIGHT_ROWS * ROW_STRIDE + thread_m;
+        const __local float4 *const rows = tiles + now + ROWS_AT + thread_n;
+        if (partial && *nonfinite)
+            add_stage(true, dims4, thread_weights, rows, sums);
+        else
+            add_stage(false, dims4, thread_weights, rows, sums);
         first += STAGE_N;
     } while (first < BLOCK_STREAMED && first < streamed.rows);
 }

@@ -43,8 +43,8 @@
 #include "score/score.h"
 
 #if !defined(BLOCK_OWNED) || !defined(BLOCK_STREAMED) || !defined(THREADS_N) ||                    \
-    !defined(THREAD_M) || !defined(BLOCK_K) || !defined(STAGE_N) || !defined(OWNED_RESIDENT) ||    \
-    !defined(PADDING) || !defined(LOAD_WIDTH) || !defined(EXP)
+    !defined(THREAD_M) || !defined(BLOCK_K) || !defined(STAGE_N) || !defined(STAGES) ||            \
+    !defined(OWNED_RESIDENT) || !defined(PADDING) || !defined(LOAD_WIDTH) || !defined(UNROLL) || !defined(EXP)
 #error "backward_tiles.cl must be built with all of its tunables defined"
 #endif
 
@@ -118,6 +118,7 @@ void backward_keys(PARAMETERS_backward_keys)
     ENTER_SEQUENCE(get_group_id(0) / BLOCKS_OF(LONGEST_KV) / (a.heads / a.group));
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite; /* not 0 once a hidden pair had a product that is not finite */
+    int stage = 0;         /* where it is that is read next */
 #if HAS_DROPOUT
     __local uchar *const kept = 0; /* for keys that are streamed */
 #endif
@@ -142,25 +143,35 @@ void backward_keys(PARAMETERS_backward_keys)
         for (int r = 0; r < THREAD_M; r++)
             slope_sums[r] = bias_sums[r] = 0.0f;
         find_head(a, at, workspace, &t);
-        for (t.i0 = next_queries(a, t, begin, begin, end); t.i0 < end;
-             t.i0 = next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end)) {
+        t.i0 = next_queries(a, t, begin, begin, end);
+#if STAGES > 1
+        if (HAS_DBIAS)
+            LOCAL_BARRIER(); /* nobody reads the last head's sums any more */
+        if (t.i0 < end)
+            load_product_stage(owned_k, q_rows(a, at, q, t.b, t.h, t.i0, min(end - t.i0, (long)BLOCK_STREAMED)),
+                               0, stage, tiles);
+#endif
+        while (t.i0 < end) {
             float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
             float4 statistics[THREAD_N];
             t.queries = min(end - t.i0, (long)BLOCK_STREAMED);
             const bool partial = t.queries < BLOCK_STREAMED || is_partial(a, t);
             const struct matrix streamed_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
             const struct matrix streamed_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
+            const long after = next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end);
+            const struct next to_dv = {SUM_NEXT, owned_k, streamed_do}, to_dk = {SUM_NEXT, owned_k, streamed_q};
+            const struct next tile = {after < end ? PRODUCT_NEXT : NOTHING_NEXT, owned_k,
+                                      q_rows(a, at, q, t.b, t.h, after, min(end - after, (long)BLOCK_STREAMED))};
 #pragma unroll
             for (int c = 0; c < THREAD_N; c++)
                 statistics[c] =
                     statistic_of(a, at, workspace, t.b, t.h, t.i0 + thread_n + THREADS_N * c);
             weigh_tile(true, false, partial, a, at, t, owned_k, owned_v, streamed_q, streamed_do,
-                       statistics, tiles, &nonfinite, p, ds, slope_sums, bias_sums
+                       to_dv, statistics, tiles, &stage, &nonfinite, p, ds, slope_sums, bias_sums
                        SCORE_OPERANDS_ARG KEPT_ARG);
-            add_rows(partial, streamed_do, p, tiles + WEIGHTS_AT, tiles + ROWS_AT, &nonfinite,
-                     sums_v);
-            add_rows(partial, streamed_q, ds, tiles + WEIGHTS_AT, tiles + ROWS_AT, &nonfinite,
-                     sums_k);
+            add_rows(partial, streamed_do, to_dk, p, tiles, &stage, &nonfinite, sums_v);
+            add_rows(partial, streamed_q, tile, ds, tiles, &stage, &nonfinite, sums_k);
+            t.i0 = after;
         }
 #if HAS_DBIAS
         store_sums(bias_sums, t.keys, a.bias_stride[2] == 0 && a.bias_stride[3] != 0 ? rows : 0,
@@ -183,7 +194,8 @@ void backward_queries(PARAMETERS_backward_queries)
 {
     ENTER_SEQUENCE(get_group_id(0) / BLOCKS_OF(LONGEST_Q(a)) / a.heads);
     __local float4 tiles[LOCAL_FLOAT4S];
-    __local int nonfinite; /* as in backward_keys */
+    __local int nonfinite; /* as in backward_keys, and the next */
+    int stage = 0;
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES];
 #endif
@@ -210,17 +222,28 @@ void backward_queries(PARAMETERS_backward_queries)
         statistics[r] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + ROW(r));
     }
     find_head(a, at, workspace, &t);
-    for (t.j0 = next_keys(a, t, begin, begin, end); t.j0 < end;
-         t.j0 = next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end)) {
+    t.j0 = next_keys(a, t, begin, begin, end);
+#if STAGES > 1
+    if (t.j0 < end)
+        load_product_stage(owned_q, k_rows(a, at, k, t.b, t.h / a.group, t.j0, min(end - t.j0, (long)BLOCK_STREAMED)),
+                           0, stage, tiles);
+#endif
+    while (t.j0 < end) {
         float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
         t.keys = min(end - t.j0, (long)BLOCK_STREAMED);
         const bool partial = t.keys < BLOCK_STREAMED || is_partial(a, t);
         const struct matrix streamed_k = k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys);
         const struct matrix streamed_v = v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys);
-        weigh_tile(false, false, partial, a, at, t, owned_q, owned_do, streamed_k, streamed_v,
-                   statistics, tiles, &nonfinite, p, ds, slope_sums, bias_sums SCORE_OPERANDS_ARG
+        const long after = next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end);
+        const struct next to_dq = {SUM_NEXT, owned_q, streamed_k};
+        const struct next tile = {
+            after < end ? PRODUCT_NEXT : NOTHING_NEXT, owned_q,
+            k_rows(a, at, k, t.b, t.h / a.group, after, min(end - after, (long)BLOCK_STREAMED))};
+        weigh_tile(false, false, partial, a, at, t, owned_q, owned_do, streamed_k, streamed_v, to_dq,
+                   statistics, tiles, &stage, &nonfinite, p, ds, slope_sums, bias_sums SCORE_OPERANDS_ARG
                    KEPT_ARG);
-        add_rows(partial, streamed_k, ds, tiles + WEIGHTS_AT, tiles + ROWS_AT, &nonfinite, sums_q);
+        add_rows(partial, streamed_k, tile, ds, tiles, &stage, &nonfinite, sums_q);
+        t.j0 = after;
     }
 #if HAS_DSLOPES
     store_sums(slope_sums, t.queries, rows, tiles + WEIGHTS_AT,
@@ -243,6 +266,7 @@ void backward_bias(PARAMETERS_backward_bias)
 {
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite; /* written only */
+    int stage = 0;
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES];
 #endif
@@ -279,8 +303,12 @@ void backward_bias(PARAMETERS_backward_bias)
                 LOCAL_BARRIER(); /* what was there may be overwritten */
                 load_owned(owned_q, owned_do, tiles);
             }
-            weigh_tile(false, true, true, a, at, t, owned_q, owned_do, streamed_k, streamed_v,
-                       statistics, tiles, &nonfinite, p, ds, unused, unused SCORE_OPERANDS_ARG
+#if STAGES > 1
+            load_product_stage(owned_q, streamed_k, 0, stage, tiles);
+#endif
+            const struct next nothing = {NOTHING_NEXT, owned_q, streamed_k};
+            weigh_tile(false, true, true, a, at, t, owned_q, owned_do, streamed_k, streamed_v, nothing,
+                       statistics, tiles, &stage, &nonfinite, p, ds, unused, unused SCORE_OPERANDS_ARG
                        KEPT_ARG);
 #pragma unroll
             for (int r = 0; r < THREAD_M; r++)

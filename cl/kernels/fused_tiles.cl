@@ -15,14 +15,15 @@
  * Hidden    In a tile that is not visible in full V's Infs and NaNs are staged as 0: a weight of 0
  *           would not silence them. Rows that do see them get them at the end.
  * Barriers  Every thread reaches every barrier; nothing relies on sub-group lockstep. A stage is filled
- *           between two barriers and read between the next two.
+ *           between two barriers and read between the next two. With STAGES of two the next one is filled
+ *           meanwhile, by copies in the background where the device has such: cl/gpu/tile_copy.h.
  * Pages     Where each row of a tile is in the pool is listed in local memory, unless tiles lie in one page.
  * Tunables  src/families/tunables/fused_tiles.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "score/score.h"
 #if !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(THREADS_N) || !defined(THREAD_M) ||         \
-    !defined(BLOCK_K) || !defined(STAGE_N) || !defined(Q_RESIDENT) || !defined(SHARE_KV) ||        \
-    !defined(PADDING) || !defined(LOAD_WIDTH) || !defined(EXP)
+    !defined(BLOCK_K) || !defined(STAGE_N) || !defined(STAGES) || !defined(Q_RESIDENT) ||          \
+    !defined(SHARE_KV) || !defined(PADDING) || !defined(LOAD_WIDTH) || !defined(UNROLL) || !defined(EXP)
 #error "fused_tiles.cl must be built with all of its tunables defined"
 #endif
 
@@ -35,7 +36,8 @@
 #define KEPT_ROWS BLOCK_M
 #define KEPT_COLUMNS THREAD_N
 
-/* Local memory, counted in float4. Columns of q and k are padded with zeros to whole stages. */
+/* Local memory, counted in float4. Columns of q and k are padded with zeros to whole stages. With STAGES
+ * two what is filled for a stage, of q k^T or of p v, is there twice, STAGE_FLOAT4S apart. */
 #define STAGE MIN(BLOCK_K, (DIM_QK + 3) / 4 * 4)
 #define STAGED_DIM ((DIM_QK + STAGE - 1) / STAGE * STAGE)
 #define K_STRIDE ((STAGE + PADDING) / 4)
@@ -46,13 +48,16 @@
 #define WEIGHTS_AT (!SHARE_KV ? K_END : Q_RESIDENT ? K_AT : 0)
 #define V_AT (WEIGHTS_AT + WEIGHT_ROWS * ROW_STRIDE)
 #define V_END (V_AT + STAGE_N * V_STRIDE)
-#define PARTIAL_AT MAX(K_END, V_END)
+#define STAGE_END MAX(K_END, V_END)
+#define STAGE_FLOAT4S (STAGE_END - (Q_RESIDENT ? K_AT : 0))
+#define PARTIAL_AT (STAGE_END + (STAGES - 1) * STAGE_FLOAT4S)
 #define LOCAL_FLOAT4S (PARTIAL_AT + THREADS_N * ROW_STRIDE)
 
 #include "gpu/local_barrier.h"
 #include "gpu/tile_exp.h"
 #include "gpu/tile_dropout.h"
 #include "gpu/tile_load.h"
+#include "gpu/tile_copy.h"
 #include "gpu/quantized_tile.h"
 #define MARK_ITEMS THREADS
 #include "gpu/query_block.h"
@@ -105,12 +110,23 @@ INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
+/* Whether rows whose alignment allows it are copied by four. */
+#define COPIES_QUADS(unit, dim) (WIDTH_OF(DTYPE_F32, unit, dim) == 4)
+
+/* Where a stage is filled and read: with one 0, with two the other after each. */
+#define OTHER(stage) (STAGE_FLOAT4S - (stage))
+
 /* Columns [first, first + columns) of the queries. */
 INLINE void stage_queries(const struct attention_shape a, const struct task *t,
-                          const struct shared *l, const int first, const int columns)
+                          const struct shared *l, const int stage, const int first, const int columns)
 {
+#if STAGES > 1
+    copy_tile(l->tiles + stage, Q_STRIDE, BLOCK_M, columns, t->q, a.q_stride[2], Q_STEP,
+              t->block.queries, first, DIM_QK, COPIES_QUADS(UNIT_Q, DIM_QK) && t->q_aligned);
+#else
     load_tile(l->tiles, Q_STRIDE, BLOCK_M, columns, DTYPE, t->q, a.q_stride[2], 0, Q_STEP,
               t->block.queries, first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
+#endif
 }
 
 /* Where row n of a tile is, from the head's first row of k or v on; of a tile whose rows are listed 0. */
@@ -137,39 +153,69 @@ INLINE void list_rows(SHAPE_PARAMS, const struct task *t, const struct shared *l
 
 /* Columns [first, first + STAGE) of a tile of keys. */
 INLINE void stage_keys(SHAPE_PARAMS, const struct task *t, const struct shared *l,
-                       const struct keys *keys, const int first PAGES_PARAM)
+                       const struct keys *keys, const int stage, const int first PAGES_PARAM)
 {
+#if STAGES > 1
+    copy_tile(l->tiles + stage + K_AT, K_STRIDE, BLOCK_N, STAGE, K_PLACE(t->k, KEYS_PLACE(keys, 0, a.k_stride)),
+              a.k_stride[2], K_STEP, keys->count, first, DIM_QK, COPIES_QUADS(UNIT_K, DIM_QK) && t->k_aligned);
+#else
     load_cache_tile(K_CACHE, l->tiles + K_AT, K_STRIDE, BLOCK_N, STAGE, K_DTYPE,
                     K_PLACE(t->k, KEYS_PLACE(keys, 0, a.k_stride)), a.k_stride[2], l->k_places,
                     K_STEP, keys->count, first, DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK), t->k_aligned, false);
+#endif
+}
+
+/* What a stage of q k^T reads. */
+INLINE void stage_qk(SHAPE_PARAMS, const struct task *t, const struct shared *l,
+                     const struct keys *keys, const int stage, const int first PAGES_PARAM)
+{
+    if (!Q_RESIDENT)
+        stage_queries(a, t, l, stage, first, STAGE);
+    stage_keys(a, at, t, l, keys, stage, first PAGES_ARG);
 }
 
 /* STAGE_N rows of V from the tile's key `first` on. */
 INLINE void stage_values(SHAPE_PARAMS, const struct task *t, const struct shared *l,
-                         const struct keys *keys, const int first PAGES_PARAM)
+                         const struct keys *keys, const int stage, const int first PAGES_PARAM)
 {
+#if STAGES > 1
+    copy_tile(l->tiles + stage + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE,
+              V_PLACE(t->v, KEYS_PLACE(keys, first, a.v_stride)), a.v_stride[2], V_STEP,
+              keys->count - first, 0, DIM_V, COPIES_QUADS(UNIT_V, DIM_V) && t->v_aligned);
+#else
     if (load_cache_tile(V_CACHE, l->tiles + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE, V_DTYPE,
                         V_PLACE(t->v, KEYS_PLACE(keys, first, a.v_stride)), a.v_stride[2],
                         LISTS_ROWS ? l->v_places + first : 0, V_STEP, keys->count - first, 0, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V),
                         t->v_aligned, keys->partial))
         atomic_or(l->v_nonfinite, 1);
+#endif
 }
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-/* s = q k^T. */
+/* s = q k^T. *stage is where the first stage is, and then where that of p v is. */
 INLINE void multiply_qk(SHAPE_PARAMS, const struct task *t, const struct shared *l,
-                        const struct keys *keys, float s[THREAD_M][THREAD_N] PAGES_PARAM)
+                        const struct keys *keys, int *stage, float s[THREAD_M][THREAD_N] PAGES_PARAM)
 {
     clear_products(s);
     for (int first = 0; first < STAGED_DIM; first += STAGE) {
-        if (!Q_RESIDENT)
-            stage_queries(a, t, l, first, STAGE);
-        stage_keys(a, at, t, l, keys, first PAGES_ARG);
+        const bool last = first + STAGE >= STAGED_DIM;
+        const int now = *stage;
+#if STAGES == 1
+        stage_qk(a, at, t, l, keys, now, first PAGES_ARG);
         LOCAL_BARRIER(); /* the stage is complete */
-        multiply_tiles(l->tiles + (Q_RESIDENT ? first / 4 : 0), Q_STRIDE, l->tiles + K_AT, K_STRIDE,
+#else
+        COPIES_WAIT();
+        LOCAL_BARRIER(); /* the stage is complete; nobody reads the one before */
+        *stage = OTHER(now);
+        if (last)
+            stage_values(a, at, t, l, keys, *stage, 0 PAGES_ARG);
+        else
+            stage_qk(a, at, t, l, keys, *stage, first + STAGE PAGES_ARG);
+#endif
+        multiply_tiles(l->tiles + (Q_RESIDENT ? first / 4 : now), Q_STRIDE, l->tiles + now + K_AT, K_STRIDE,
                        STAGE, s);
-        if (first + STAGE < STAGED_DIM)
+        if (STAGES == 1 && !last)
             LOCAL_BARRIER(); /* the stage may be overwritten */
     }
 }
@@ -234,28 +280,44 @@ INLINE void weigh(const struct attention_shape a, const struct task *t, const st
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* out += p v, for a tile of keys, of which the first stage of V is there unless SHARE_KV. */
+/* out += p v, for a tile of keys, of which the first stage of V is there unless SHARE_KV. With two stages
+ * that of the next tile's q k^T follows the last one. *stage is where the first stage is, and then that one. */
 INLINE void add_values(SHAPE_PARAMS, const struct task *t, const struct shared *l,
-                       const struct keys *keys, float p[THREAD_M][THREAD_N],
-                       float4 out[THREAD_M][MAX_DIMS4] PAGES_PARAM)
+                       const struct keys *keys, const struct keys *next, int *stage,
+                       float p[THREAD_M][THREAD_N], float4 out[THREAD_M][MAX_DIMS4] PAGES_PARAM)
 {
     const int thread_m = t->thread_m, thread_n = t->thread_n;
 
     for (int j = 0; j < BLOCK_N; j += STAGE_N) {
+        const int now = *stage;
         if (j >= keys->count)
             break;
         if (j % WEIGHT_ROWS == 0)
-            STORE_WEIGHTS(j, p, l->tiles + WEIGHTS_AT);
+            STORE_WEIGHTS(j, p, l->tiles + now + WEIGHTS_AT);
+#if STAGES == 1
         if (SHARE_KV || j > 0)
-            stage_values(a, at, t, l, keys, j PAGES_ARG);
+            stage_values(a, at, t, l, keys, now, j PAGES_ARG);
         LOCAL_BARRIER(); /* weights and V are complete */
+#else
+        COPIES_WAIT();
+        if (keys->partial && make_finite(l->tiles + now + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE,
+                                         COPIES_QUADS(UNIT_V, DIM_V) && t->v_aligned))
+            atomic_or(l->v_nonfinite, 1);
+        LOCAL_BARRIER(); /* weights and V are complete; nobody reads the stage before */
+        *stage = OTHER(now);
+        if (j + STAGE_N < BLOCK_N && j + STAGE_N < keys->count)
+            stage_values(a, at, t, l, keys, *stage, j + STAGE_N PAGES_ARG);
+        else if (next->j0 < t->block.end)
+            stage_qk(a, at, t, l, next, *stage, 0 PAGES_ARG);
+#endif
         const __local float4 *weights =
-            l->tiles + WEIGHTS_AT + j % WEIGHT_ROWS * ROW_STRIDE + thread_m;
-        const __local float4 *row = l->tiles + V_AT + thread_n;
-#pragma unroll 2
+            l->tiles + now + WEIGHTS_AT + j % WEIGHT_ROWS * ROW_STRIDE + thread_m;
+        const __local float4 *row = l->tiles + now + V_AT + thread_n;
+        UNROLLED(4 * UNROLL)
         for (int key = 0; key < STAGE_N; key++, weights += ROW_STRIDE, row += V_STRIDE)
             add_row(false, MAX_DIMS4, weights, row, out);
-        LOCAL_BARRIER(); /* weights and V may be overwritten */
+        if (STAGES == 1)
+            LOCAL_BARRIER(); /* weights and V may be overwritten */
     }
 }
 
@@ -361,6 +423,7 @@ void fused_tiles(PARAMETERS_fused_tiles)
     float4 out[THREAD_M][MAX_DIMS4];
     float sum[THREAD_M]; /* of weights, over this thread's keys only */
     uint seen = 0;       /* bit r: some key is visible to row r */
+    int stage = 0;       /* where it is that is read next */
 
     /* load */
     clear_sums(out);
@@ -375,21 +438,27 @@ void fused_tiles(PARAMETERS_fused_tiles)
     }
     if (get_local_id(0) == 0)
         v_nonfinite = 0;
+    struct keys next = find_keys(a, at, block, block.begin PAGES_ARG);
     if (Q_RESIDENT && block.begin < block.end)
-        stage_queries(a, &t, &l, 0, STAGED_DIM);
+        stage_queries(a, &t, &l, 0, 0, STAGED_DIM);
+#if STAGES > 1
+    if (next.j0 < block.end)
+        stage_qk(a, at, &t, &l, &next, stage, 0 PAGES_ARG);
+#endif
     LOCAL_BARRIER();
 
-    for (struct keys keys = find_keys(a, at, block, block.begin PAGES_ARG); keys.j0 < block.end;
-         keys = find_keys(a, at, block, after_keys(keys) PAGES_ARG)) {
+    while (next.j0 < block.end) {
+        const struct keys keys = next;
         float s[THREAD_M][THREAD_N], highest[THREAD_M];
+        next = find_keys(a, at, block, after_keys(keys) PAGES_ARG);
 
         /* scores */
 #if LISTS_ROWS
         list_rows(a, at, &t, &l, &keys PAGES_ARG);
 #endif
         if (!SHARE_KV) /* early, so that it arrives during the first product */
-            stage_values(a, at, &t, &l, &keys, 0 PAGES_ARG);
-        multiply_qk(a, at, &t, &l, &keys, s PAGES_ARG);
+            stage_values(a, at, &t, &l, &keys, stage, 0 PAGES_ARG);
+        multiply_qk(a, at, &t, &l, &keys, &stage, s PAGES_ARG);
         const struct score_tile tile = score_tile_of(a, at, block, keys SCORE_OPERANDS_ARG);
 #pragma unroll
         for (int r = 0; r < THREAD_M; r++) {
@@ -413,10 +482,10 @@ void fused_tiles(PARAMETERS_fused_tiles)
         weigh(a, &t, &l, s, sum, out KEPT_ARG);
 
         /* values */
-        add_values(a, at, &t, &l, &keys, s, out PAGES_ARG);
+        add_values(a, at, &t, &l, &keys, &next, &stage, s, out PAGES_ARG);
     }
 
-    /* v_nonfinite is final: a barrier ended the last stage. Here only what is not finite counts. */
+    /* v_nonfinite is final: a barrier stands behind what may set it. Here only what is not finite counts. */
     if (v_nonfinite)
         add_nonfinite(a, at, &t, out SCORE_OPERANDS_ARG PAGES_ARG);
 

@@ -1,6 +1,7 @@
 #include "device/capacity.h"
 #include "device/facts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 size_t ca_private_limit(const clattn_device_info *dev)
@@ -21,6 +22,24 @@ int ca_has_many_registers(const clattn_device_info *dev)
         return starts(dev->architecture, "sm_") || starts(dev->architecture, "gfx");
     return starts(dev->vendor, "NVIDIA") || starts(dev->vendor, "AMD") ||
            starts(dev->vendor, "Advanced Micro Devices");
+}
+
+int ca_copies_in_background(const clattn_device_info *dev)
+{
+    return starts(dev->architecture, "sm_") && strtoul(dev->architecture + 3, NULL, 10) >= 80;
+}
+
+const char *ca_copy_options(const clattn_device_info *dev)
+{
+    return ca_copies_in_background(dev) ? " -D ASYNC_COPIES=1" : "";
+}
+
+size_t ca_resident_local_bytes(const clattn_device_info *dev)
+{
+    enum { RESIDENT_ITEMS = 256, LEAST = 384 };
+    const size_t share = (size_t)dev->local_memory_bytes / RESIDENT_ITEMS;
+
+    return share > LEAST ? share : LEAST;
 }
 
 int ca_fills_vectors(const clattn_device_info *dev)

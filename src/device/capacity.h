@@ -14,6 +14,16 @@ size_t ca_private_limit(const clattn_device_info *dev);
  * states none (Mesa's, and a device that claims to be another). */
 int ca_has_many_registers(const clattn_device_info *dev);
 
+/* Whether a device copies from global to local memory in the background: NVIDIA's from sm_80 on (cp.async). */
+int ca_copies_in_background(const clattn_device_info *dev);
+
+/* ... as the compiler option that kernels with cl/gpu/tile_copy.h are built with; "" where it does not. */
+const char *ca_copy_options(const clattn_device_info *dev);
+
+/* Local memory of a work-item, of a device that does, with which registers (255 of each), not local memory, limit how
+ * many are resident: at most 100 KiB of a multiprocessor are counted on where the driver gives a group 48. */
+size_t ca_resident_local_bytes(const clattn_device_info *dev);
+
 /* Whether a device's vectors are for kernels to fill, as families of lanes do: a CPU's. Where the
  * driver states vectors of one float it puts a work-item into each lane itself (Mesa's llvmpipe),
  * and is served as a GPU is: it takes minutes to compile a family of lanes. */

@@ -97,6 +97,20 @@ void fixture_need_groups(const struct fixture *f)
                      "(doc/drivers.md)");
 }
 
+size_t fixture_group_items(const struct ca_family *family, const clattn_problem *p,
+                           const size_t *values, const clattn_device_info *device)
+{
+    size_t most = 1;
+
+    for (size_t n = 0; n < family->num_stages; n++) {
+        struct ca_ndrange range = {{0, 0, 0}, {1, 1, 1}};
+        family->stages[n].ndrange(p, values, device, &range);
+        const size_t items = range.local[0] * range.local[1] * range.local[2];
+        most = items > most ? items : most;
+    }
+    return most;
+}
+
 int fixture_has_groups(const struct ca_family *family, const clattn_device_info *device)
 {
     static const char *const problems[] = {
@@ -108,16 +122,10 @@ int fixture_has_groups(const struct ca_family *family, const clattn_device_info 
     };
     const clattn_problem p = fixture_problem(problems[family->operation]);
     const clattn_problem normal = ca_problem_normal(&p);
-    size_t values[CA_MAX_TUNABLES] = {0}, most = 1;
+    size_t values[CA_MAX_TUNABLES] = {0};
 
     ca_family_suggest(family, &normal, device, values);
-    for (size_t n = 0; n < family->num_stages; n++) {
-        struct ca_ndrange range = {{0, 0, 0}, {1, 1, 1}};
-        family->stages[n].ndrange(&normal, values, device, &range);
-        const size_t items = range.local[0] * range.local[1] * range.local[2];
-        most = items > most ? items : most;
-    }
-    return most > 1;
+    return fixture_group_items(family, &normal, values, device) > 1;
 }
 
 void fixture_need_groups_of(const struct fixture *f, const char *name)

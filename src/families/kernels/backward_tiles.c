@@ -4,6 +4,8 @@
 #include "families/kernels/block_sizes.h"
 #include "families/registry.h"
 
+#include <string.h>
+
 static size_t register_floats(const clattn_problem *p, const size_t *values);
 static size_t most_registers(const clattn_device_info *dev);
 static size_t needed_registers(const clattn_problem *p, const size_t *values);
@@ -34,7 +36,7 @@ static size_t register_floats(const clattn_problem *p, const size_t *values)
  * some: see tests/offline.sh. */
 static size_t most_registers(const clattn_device_info *dev)
 {
-    return ca_has_many_registers(dev) ? 160 : SIZE_MAX;
+    return ca_copies_in_background(dev) ? 212 : ca_has_many_registers(dev) ? 160 : SIZE_MAX;
 }
 
 /* Whether options keep more of each pair in registers. */
@@ -75,8 +77,11 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
                             ca_larger(stage_n, threads) * (block + values[PADDING_INDEX]) +
                             stage_n * threads * thread_dims(max_dim, threads);
 
+    const size_t end = ca_larger(met_end, rows_end), twice = values[STAGES_INDEX] - 1;
+
     /* And a flag, and with dropout what is kept. */
-    return ca_larger(met_end, rows_end) * sizeof(cl_float) + 4 * sizeof(cl_int) +
+    return (end + twice * (end - (resident ? own_end : 0))) * sizeof(cl_float) +
+           4 * sizeof(cl_int) +
            (p->dropout > 0.0f ? block * (values[BLOCK_STREAMED_INDEX] / 4) : 0);
 }
 
@@ -124,6 +129,32 @@ static void fit_local_memory(const clattn_problem *p, const clattn_device_info *
     values[STAGE_N_INDEX] = ca_smaller(values[STAGE_N_INDEX], values[BLOCK_STREAMED_INDEX]);
 }
 
+/* Where the device copies in the background: a second stage, and owned rows at once, as far as that leaves as many
+ * groups resident (on an H200 each was the faster). */
+static void add_stage(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    static const struct {
+        size_t length, resident;
+    } choices[] = {{32, 1}, {16, 1}, {32, 0}, {16, 0}};
+    size_t with[NUM_TUNABLES];
+
+    if (!ca_copies_in_background(dev))
+        return;
+    values[EXP_INDEX] = 1;
+    for (size_t n = 0; n < sizeof choices / sizeof *choices; n++) {
+        memcpy(with, values, sizeof with);
+        with[STAGES_INDEX] = 2;
+        with[BLOCK_K_INDEX] = choices[n].length;
+        with[STAGE_N_INDEX] = ca_smaller(ca_larger(choices[n].length, with[THREADS_N_INDEX]), with[BLOCK_STREAMED_INDEX]);
+        with[OWNED_RESIDENT_INDEX] = choices[n].resident;
+        if (!reject(p, dev, with) &&
+            local_bytes(p, with) <= ca_resident_local_bytes(dev) * work_items(with)) {
+            memcpy(values, with, sizeof with);
+            return;
+        }
+    }
+}
+
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most_items =
@@ -154,6 +185,12 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     if (p->dtype != CLATTN_F32)
         values[LOAD_WIDTH_INDEX] = 8;
     fit_local_memory(p, dev, values);
+    add_stage(p, dev, values);
+}
+
+static const char *more_options(const size_t *values, const clattn_device_info *dev)
+{
+    return values[STAGES_INDEX] > 1 ? ca_copy_options(dev) : "";
 }
 
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
@@ -183,6 +220,7 @@ const struct ca_family ca_backward_tiles = {
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
+    .options = more_options,
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,

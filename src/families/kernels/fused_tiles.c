@@ -3,7 +3,10 @@
 #include "families/kernels/block_sizes.h"
 #include "families/registry.h"
 
+#include <string.h>
+
 static int reads_halves(const clattn_problem *p);
+static int copies_floats(const clattn_problem *p);
 static size_t register_floats(const clattn_problem *p, const size_t *values);
 static size_t most_registers(const clattn_device_info *dev);
 static size_t needed_registers(const clattn_problem *p, const size_t *values);
@@ -19,6 +22,12 @@ static int reads_halves(const clattn_problem *p)
 {
     return p->dtype != CLATTN_F32 || ca_problem_dtype(p, CA_K) != CLATTN_F32 ||
            ca_problem_dtype(p, CA_V) != CLATTN_F32;
+}
+
+/* Whether what tiles hold is stored as they hold it, in rows that follow each other. */
+static int copies_floats(const clattn_problem *p)
+{
+    return !reads_halves(p) && !p->page_size;
 }
 
 /* Output dims that a work-item holds for each of its rows. */
@@ -64,7 +73,9 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
     const size_t v_begin = !share ? k_end : resident ? q_floats : 0;
     const size_t v_end = v_begin + ca_larger(stage_n, threads) * (block_m + padding) +
                          stage_n * threads * thread_dims(p, threads);
-    const size_t floats = ca_larger(k_end, v_end) + threads * (block_m + padding);
+    const size_t end = ca_larger(k_end, v_end);
+    const size_t floats = end + (values[STAGES_INDEX] - 1) * (end - (resident ? q_floats : 0)) +
+                          threads * (block_m + padding);
 
     /* Beside the tiles a flag, of each row two floats and (with sinks) a flag, and what is kept. */
     return floats * sizeof(cl_float) + (2 * sizeof(cl_float) + sizeof(cl_int)) * block_m +
@@ -141,6 +152,32 @@ static void fit_local_memory(const clattn_problem *p, const clattn_device_info *
     values[STAGE_N_INDEX] = ca_smaller(values[STAGE_N_INDEX], values[BLOCK_N_INDEX]);
 }
 
+/* Where the device copies in the background: a second stage, the longer the better, and Q at once, as far as that leaves
+ * as many groups resident (on an H200 each was the faster). */
+static void add_stage(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    static const struct {
+        size_t length, q_resident;
+    } choices[] = {{32, 1}, {16, 1}, {32, 0}, {16, 0}};
+    size_t with[NUM_TUNABLES];
+
+    if (!ca_copies_in_background(dev))
+        return;
+    values[EXP_INDEX] = 1;
+    for (size_t n = 0; n < sizeof choices / sizeof *choices; n++) {
+        memcpy(with, values, sizeof with);
+        with[STAGES_INDEX] = 2;
+        with[BLOCK_K_INDEX] = best_stage(p->dim_qk, choices[n].length);
+        with[STAGE_N_INDEX] = ca_smaller(ca_larger(choices[n].length, with[THREADS_N_INDEX]), with[BLOCK_N_INDEX]);
+        with[Q_RESIDENT_INDEX] = choices[n].q_resident;
+        if (!reject(p, dev, with) &&
+            local_bytes(p, with) <= ca_resident_local_bytes(dev) * work_items(with)) {
+            memcpy(values, with, sizeof with);
+            return;
+        }
+    }
+}
+
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t tile = ca_has_many_registers(dev) ? 8 : 4;
@@ -172,6 +209,12 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[LOAD_WIDTH_INDEX] = 8;
     shrink_stages(p, values);
     fit_local_memory(p, dev, values);
+    add_stage(p, dev, values);
+}
+
+static const char *more_options(const size_t *values, const clattn_device_info *dev)
+{
+    return values[STAGES_INDEX] > 1 ? ca_copy_options(dev) : "";
 }
 
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
@@ -193,6 +236,7 @@ const struct ca_family ca_fused_tiles = {
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
+    .options = more_options,
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
