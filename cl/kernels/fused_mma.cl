@@ -193,8 +193,8 @@ INLINE void weigh_tile(SHAPE_PARAMS, const struct query_block *block, const stru
                        float row_max[M_FRAGMENTS][LANE_QUERIES],
                        float row_sum[M_FRAGMENTS][LANE_QUERIES],
                        float seen[M_FRAGMENTS][LANE_QUERIES],
-                       float out[M_FRAGMENTS][DIM_SUMS] SCORE_OPERANDS_PARAM KEPT_PARAM
-                           FRAGMENT_PARAM)
+                       float out[M_FRAGMENTS][DIM_SUMS] SCORE_OPERANDS_PARAM EXPONENT_PARAM
+                           KEPT_PARAM FRAGMENT_PARAM)
 {
     const struct score_tile tile = score_tile_of(a, at, *block, *keys SCORE_OPERANDS_ARG);
 
@@ -213,7 +213,7 @@ INLINE void weigh_tile(SHAPE_PARAMS, const struct query_block *block, const stru
         finish_scores(a, &tile, keys->partial, see_from, see_to, fragment_row, s[f], highest,
                       seen[f] FRAGMENT_ARG);
         weigh(fragment_row, lane, scale, s[f], highest, row_max[f], row_sum[f],
-              out[f] KEPT_ARG);
+              out[f] EXPONENT_ARG KEPT_ARG);
     }
 }
 
@@ -224,7 +224,8 @@ INLINE void store_fragment(SHAPE_PARAMS, const struct query_block block, const i
                            const float row_max[LANE_QUERIES], const float row_sum[LANE_QUERIES],
                            const float seen[LANE_QUERIES], const float out[DIM_SUMS],
                            __local int *row_is_zero,
-                           __global o_storage *o SINKS_PARAM LSE_PARAM FRAGMENT_PARAM)
+                           __global o_storage *o SINKS_PARAM LSE_PARAM EXPONENT_PARAM
+                               FRAGMENT_PARAM)
 {
     float factor[LANE_QUERIES];
 
@@ -270,7 +271,7 @@ INLINE void store_rows(SHAPE_PARAMS, const struct query_block block, const int f
                        float row_sum[M_FRAGMENTS][LANE_QUERIES],
                        float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
                        __local int *row_is_zero, const float scale,
-                       __global o_storage *o SINKS_PARAM LSE_PARAM FRAGMENT_PARAM)
+                       __global o_storage *o SINKS_PARAM LSE_PARAM EXPONENT_PARAM FRAGMENT_PARAM)
 {
     float scales[LANE_QUERIES];
 
@@ -280,11 +281,11 @@ INLINE void store_rows(SHAPE_PARAMS, const struct query_block block, const int f
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
         query_sum(row_sum[f] FRAGMENT_ARG);
-        scale_rows(scales, row_max[f], row_sum[f]);
+        scale_rows(scales, row_max[f], row_sum[f] EXPONENT_ARG);
         if (TRACKS_SEEN)
             query_maximum(seen[f] FRAGMENT_ARG);
         store_fragment(a, at, block, first_row + f * FRAGMENT_QUERIES, row_max[f], row_sum[f],
-                       seen[f], out[f], row_is_zero, o SINKS_ARG LSE_ARG FRAGMENT_ARG);
+                       seen[f], out[f], row_is_zero, o SINKS_ARG LSE_ARG EXPONENT_ARG FRAGMENT_ARG);
     }
 }
 
@@ -356,6 +357,7 @@ void fused_mma(PARAMETERS_fused_mma)
         not_finite = v_nonfinite = 0;
     load_all_queries(a, &t, first_row, q_tile, q_words, lane);
     do {
+        EXPONENT_OF(again);
         clear_rows(row_max, row_sum, seen, out);
 #if OVERLAP
         attend(a, at, block, t, first_row, q_tile, q_words, again, &v_nonfinite, row_max, row_sum,
@@ -402,7 +404,7 @@ void fused_mma(PARAMETERS_fused_mma)
 #endif
             /* softmax */
             weigh_tile(a, at, &block, &keys, first_row, s, row_max, row_sum, seen,
-                       out SCORE_OPERANDS_ARG KEPT_ARG FRAGMENT_ARG);
+                       out SCORE_OPERANDS_ARG EXPONENT_ARG KEPT_ARG FRAGMENT_ARG);
             /* values */
             multiply_pv(V_TILE(number), v_factors, s, out FRAGMENT_ARG);
         }
@@ -414,8 +416,9 @@ void fused_mma(PARAMETERS_fused_mma)
     } while (again);
 
     /* store */
+    EXPONENT_OF(not_finite);
     store_rows(a, at, block, first_row, row_max, row_sum, seen, out, row_is_zero,
-               score_scale(a, at, block.h SCORE_OPERANDS_ARG), o SINKS_ARG LSE_ARG FRAGMENT_ARG);
+               score_scale(a, at, block.h SCORE_OPERANDS_ARG), o SINKS_ARG LSE_ARG EXPONENT_ARG FRAGMENT_ARG);
     barrier(CLK_GLOBAL_MEM_FENCE);
     LOCAL_BARRIER(); /* the outputs are complete */
     if (v_nonfinite) /* here only what is not finite counts */

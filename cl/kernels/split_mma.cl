@@ -245,7 +245,8 @@ INLINE void weigh_tile(SHAPE_PARAMS, const struct shared *l,
                        const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
                        float s[M_FRAGMENTS][KEY_SUMS],
                        float row_max[M_FRAGMENTS][LANE_QUERIES],
-                       float row_sum[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS] SCORE_OPERANDS_PARAM, const int lane)
+                       float row_sum[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS] SCORE_OPERANDS_PARAM EXPONENT_PARAM,
+                       const int lane)
 {
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
@@ -260,7 +261,7 @@ INLINE void weigh_tile(SHAPE_PARAMS, const struct shared *l,
             for (int m = 0; m < SUB_GROUPS; m++)
                 highest[n] = fmax(highest[n], l->statistics[m * BLOCK_M + ROW(n)]);
         }
-        weigh(fragment_row, lane, scales, s[f], highest, row_max[f], row_sum[f], out[f]);
+        weigh(fragment_row, lane, scales, s[f], highest, row_max[f], row_sum[f], out[f] EXPONENT_ARG);
         store_weights(fragment_row, lane, s[f], l->p_tile);
     }
 }
@@ -281,7 +282,7 @@ INLINE float total_of(const struct shared *l, const int row)
 INLINE void store_fragment(const struct attention_shape a, const struct task *task,
                            const struct shared *l, const int fragment_row,
                            const float row_max[LANE_QUERIES], const float out[DIM_SUMS],
-                           __global float *results, const int lane)
+                           __global float *results EXPONENT_PARAM, const int lane)
 {
     __global float *to[LANE_QUERIES];
 
@@ -308,7 +309,7 @@ INLINE void store_results(SHAPE_PARAMS, const struct task *task, const struct sh
                           float row_max[M_FRAGMENTS][LANE_QUERIES],
                           float row_sum[M_FRAGMENTS][LANE_QUERIES],
                           float out[M_FRAGMENTS][DIM_SUMS],
-                          __global float *results SCORE_OPERANDS_PARAM FRAGMENT_PARAM)
+                          __global float *results SCORE_OPERANDS_PARAM EXPONENT_PARAM FRAGMENT_PARAM)
 {
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
@@ -316,7 +317,7 @@ INLINE void store_results(SHAPE_PARAMS, const struct task *task, const struct sh
 
         find_scales(a, at, rows[f], scales SCORE_OPERANDS_ARG);
         query_sum(row_sum[f] FRAGMENT_ARG);
-        scale_rows(scales, row_max[f], row_sum[f]);
+        scale_rows(scales, row_max[f], row_sum[f] EXPONENT_ARG);
         UNROLL
         for (int n = 0; n < LANE_QUERIES && FIRST_OF_QUERY(lane); n++)
             l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
@@ -325,7 +326,8 @@ INLINE void store_results(SHAPE_PARAMS, const struct task *task, const struct sh
     LOCAL_BARRIER(); /* the sums are complete */
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
-        store_fragment(a, task, l, f * FRAGMENT_QUERIES, row_max[f], out[f], results, lane);
+        store_fragment(a, task, l, f * FRAGMENT_QUERIES, row_max[f], out[f], results EXPONENT_ARG,
+                       lane);
 }
 
 /* Adds to the range's sums the Infs and NaNs of V that were staged as 0, in rows that see them. */
@@ -395,6 +397,7 @@ void split(PARAMETERS_split)
     load_q(a, &task, &m, &l, q_words, lane);
 
     do {
+        EXPONENT_OF(again);
         struct keys keys = find_keys(a, at, &task, task.begin, 0, seen_tiles PAGES_ARG), next;
         clear_rows(row_max, row_sum, seen, out);
         LIST_FIRST_PLACES(task.b, keys, keys.number);
@@ -431,7 +434,7 @@ void split(PARAMETERS_split)
             if (KV_PARTS)
                 STAGE_VALUES(keys, 0, again);
             /* softmax */
-            weigh_tile(a, at, &l, rows, s, row_max, row_sum, out SCORE_OPERANDS_ARG, lane);
+            weigh_tile(a, at, &l, rows, s, row_max, row_sum, out SCORE_OPERANDS_ARG EXPONENT_ARG, lane);
             /* values */
 #pragma unroll 1
             for (int part = 0; part < PARTS && part * PART_KEYS < keys.count; part++) {
@@ -453,8 +456,9 @@ void split(PARAMETERS_split)
 
     /* store */
     __global float *const results = workspace + at.workspace;
+    EXPONENT_OF(not_finite);
     store_results(a, at, &task, &l, rows, row_max, row_sum, out,
-                  results SCORE_OPERANDS_ARG FRAGMENT_ARG);
+                  results SCORE_OPERANDS_ARG EXPONENT_ARG FRAGMENT_ARG);
     barrier(CLK_GLOBAL_MEM_FENCE); /* the partial results are complete */
     if (v_nonfinite)               /* here only what is not finite counts */
         add_nonfinite(a, at, &task, &m, &l, results SCORE_OPERANDS_ARG PAGES_ARG);

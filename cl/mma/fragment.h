@@ -231,18 +231,27 @@ static inline void query_sum(float *x FRAGMENT_PARAM)
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* Rounds two weights to elements and leaves what rounding took off them. */
+/* How many times as large as it is what rounding takes off a weight enters as the next part of a strict one. In f16
+ * it would often be subnormal, and lose what it is there for; a weight of up to 2^15 leaves up to 2^3. */
+#define SCALES_PARTS (DTYPE == DTYPE_F16 && !HAS_TILE_PRODUCTS)
+#if SCALES_PARTS
+#define PART_SCALE 4096.0f
+#else
+#define PART_SCALE 1.0f
+#endif
+
+/* Rounds two weights to elements and leaves what rounding took off them, times PART_SCALE. */
 static inline uint take_pair(float *x, float *y)
 {
     const uint word = pack_pair(*x, *y);
 
-    *x -= element_value((ushort)word);
-    *y -= element_value((ushort)(word >> 16));
+    *x = (*x - element_value((ushort)word)) * PART_SCALE;
+    *y = (*y - element_value((ushort)(word >> 16))) * PART_SCALE;
     return word;
 }
 
 /* The operand of queries made of weights slab FRAGMENT_DEPTH keys .. + FRAGMENT_DEPTH: all sums of
- * these keys, rounded; in their place stays what rounding took off, for the next part of strict weights. */
+ * these keys, rounded; in their place stays what rounding took off (take_pair()), for the next part of strict weights. */
 static inline void take_weights(uint *words, float *sums, const int slab FRAGMENT_PARAM)
 {
 #if WEIGHTS_ARE_EXCHANGED

@@ -51,15 +51,29 @@
 #define V_STRIDE (DIMS + (PACKED_VALUES || HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
 #define P_STRIDE (BLOCK_N + ROW_PADDING)
 
-/* Weights and their sums are 2^WEIGHT_EXPONENT times as large as they should be until a row ends. */
+/* Weights and their sums are 2^WEIGHT_EXPONENT times as large as they should be until a row ends. Those of quantized
+ * values are multiplied with a factor below 2 of scales below 512, else below 256: where that exceeds f16, outputs come to
+ * Infs and NaNs, and all is computed the second time around with less. */
+#if DTYPE == DTYPE_F16 && V_CACHE
+#define WEIGHT_PARTS (HAS_STRICT ? 2 : 1)
+#define WEIGHT_EXPONENT weight_exponent
+#define EXPONENT_PARAM , const float weight_exponent
+#define EXPONENT_ARG , weight_exponent
+#define EXPONENT_OF(again) const float weight_exponent = (again) ? 7.0f : 14.0f
+#define WEIGHT_SCALE (weight_exponent < 14.0f ? 0x1p7f : 0x1p14f)
+#else
 #if DTYPE == DTYPE_F16
 #define WEIGHT_PARTS (HAS_STRICT ? 2 : 1)
-#define WEIGHT_EXPONENT (V_CACHE ? 7 : 15) /* quantized: times a factor below 256 */
+#define WEIGHT_EXPONENT 15
 #else
 #define WEIGHT_PARTS (HAS_STRICT ? 3 : 1)
 #define WEIGHT_EXPONENT 0
 #endif
+#define EXPONENT_PARAM
+#define EXPONENT_ARG
+#define EXPONENT_OF(again)
 #define WEIGHT_SCALE ((float)(1 << WEIGHT_EXPONENT))
+#endif
 
 /* Whether a scale can wait until scores become weights: above 0 it keeps their order, and -inf of what is hidden. */
 #define SCALE_WAITS(scale) (!HAS_SOFTCAP && !HAS_BIAS && !HAS_ALIBI && (scale) > 0x1p-100f)
@@ -287,7 +301,7 @@ INLINE float exponent_of(const float score, const float scale, const float less)
 
 /* The end of rows: what has waited until then. */
 INLINE void scale_rows(const float scale[LANE_QUERIES], float row_max[LANE_QUERIES],
-                       float row_sum[LANE_QUERIES])
+                       float row_sum[LANE_QUERIES] EXPONENT_PARAM)
 {
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
@@ -312,7 +326,7 @@ INLINE void rescale_sums(const bool rescales, const float rescale[LANE_QUERIES],
 INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE_QUERIES],
                   float s[KEY_SUMS], const float highest[LANE_QUERIES],
                   float row_max[LANE_QUERIES], float row_sum[LANE_QUERIES],
-                  float out[DIM_SUMS] KEPT_PARAM)
+                  float out[DIM_SUMS] EXPONENT_PARAM KEPT_PARAM)
 {
     float reference[LANE_QUERIES], rescale[LANE_QUERIES];
     bool rescales = false;
@@ -445,6 +459,21 @@ INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], WEIGHTS_PARAM, co
 #if HAS_TILE_PRODUCTS
 #include "mma/warpgroup_products.h"
 #else
+/* sums += a part of weights times values. */
+INLINE void add_part(const int part, float *sums, const uint *weights,
+                     const uint *values FRAGMENT_PARAM)
+{
+    if (SCALES_PARTS && part > 0) {
+        float products[FRAGMENT_SUMS] = {0.0f};
+        multiply_add(products, weights, values FRAGMENT_ARG);
+        UNROLL
+        for (int e = 0; e < FRAGMENT_SUMS; e++)
+            sums[e] = fma(products[e], 1.0f / PART_SCALE, sums[e]);
+    } else {
+        multiply_add(sums, weights, values FRAGMENT_ARG);
+    }
+}
+
 /* out += p v, for a part of the tile's keys, from whose first key on v_tile, its factors and weights in
  * memory are. */
 INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors, WEIGHTS_PARAM,
@@ -480,8 +509,8 @@ INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_fac
                 for (int part = 0; part < WEIGHT_PARTS; part++)
                     UNROLL
                     for (int f = 0; f < M_FRAGMENTS; f++)
-                        multiply_add(out[f] + (n + m) * FRAGMENT_SUMS, weights[f][part],
-                                     v_words + m * OTHER_WORDS FRAGMENT_ARG);
+                        add_part(part, out[f] + (n + m) * FRAGMENT_SUMS, weights[f][part],
+                                 v_words + m * OTHER_WORDS FRAGMENT_ARG);
         }
         IN_ORDER();
     }

@@ -151,6 +151,33 @@ Test(split_mma, ranges_without_a_visible_key) {
     fixture_close(&f);
 }
 
+/* Outputs that are all of small weights, strict and, of quantized values, rounded once; scales of values with which
+ * weights would exceed f16. */
+Test(split_mma, weights_far_apart) {
+    static const char *const problems[] = {
+        "fwd f16 h2/1 q3 k40 d16/32 scale=0.01 bias=f32:qk odtype=f32 strict",
+        "fwd f16 h2/1 q3 k40 d16/32 scale=0.01 bias=f32:qk odtype=f32 vcache=q4_0 strict",
+        "fwd f16 h2/1 q3 k40 d16/32 scale=0.01 bias=f32:qk odtype=f32 vcache=q8_0"};
+    struct fixture f;
+
+    fixture_open(&f);
+    for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
+        struct trial t = {
+            .family = "split_mma", .problem = fixture_problem(problems[n]), .seed = 3 + n};
+        trial_pass_with_small_weights(&f, &t);
+    }
+    struct trial t = {.family = "split_mma", .problem = fixture_problem(problems[2]), .seed = 7};
+    trial_fill(&t);
+    for (int id = TENSOR_Q; id <= TENSOR_V; id++)
+        trial_set_ordinary(&t, id, t.seed);
+    for (size_t j = 0; j < t.problem.seq_kv; j += 2)
+        trial_set(&t, TENSOR_V, 0, 0, j, 0, 2000.0 + 1500.0 * (double)j);
+    trial_run(&f, &t);
+    trial_check(&t);
+    trial_free(&t);
+    fixture_close(&f);
+}
+
 /* ---- choosing -------------------------------------------------------------------------------- */
 
 /* A GPU that has the instruction takes it from 8 rows of a kv head on, one that copies in the background from one on, and with any number of them has
