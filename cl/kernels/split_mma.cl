@@ -31,7 +31,7 @@
 #include "common/sequence.h"
 #if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(SUB_GROUPS) ||                          \
     !defined(M_FRAGMENTS) || !defined(BLOCK_N) || !defined(Q_RESIDENT) || !defined(KV_PARTS) ||    \
-    !defined(SPLIT_K) || !defined(EXP)
+    !defined(SPLIT_K) || !defined(STAGES) || !defined(EXP)
 #error "split_mma.cl must be built with all of its tunables defined"
 #endif
 #if DTYPE == DTYPE_F32 || K_DTYPE != DTYPE || V_DTYPE != DTYPE || SCORES || HAS_DROPOUT
@@ -64,6 +64,18 @@
 #define V_END (V_AT + PART_KEYS * V_STRIDE)
 #define KV_END MAX(K_END, V_END)
 #define LOCAL_ELEMENTS MAX(KV_END, BLOCK_M * ROW_STRIDE)
+
+/* Quantized keys and values on their way, with STAGES. */
+#if STAGES
+#include "mma/quantized_bytes.h"
+#if !K_CACHE || !V_CACHE || !HAS_COPIES || KV_PARTS != 1
+#error "quantized keys and values that arrive as bytes take turns in a tile of elements"
+#endif
+#define K_PIECE PIECE_OF(BYTES_OF_ROW(K_CACHE, DIM_QK))
+#define V_PIECE PIECE_OF(BYTES_OF_ROW(V_CACHE, DIM_V))
+#define K_BYTES_UNITS BYTES_UNITS(K_CACHE, DIM_QK, BLOCK_N)
+#define V_BYTES_UNITS BYTES_UNITS(V_CACHE, DIM_V, BLOCK_N)
+#endif
 
 /* Whether the next tile is on its way while this one is computed. */
 #define COPIES_AHEAD (HAS_COPIES && !KV_PARTS)
@@ -115,6 +127,10 @@ INLINE struct matrices find_matrices(SHAPE_PARAMS, const struct task *task,
     m.k_aligned = K_CACHE || CACHE_ALIGNED(DTYPE, m.k, a.k_stride[0], a.k_stride[2], k_width);
     m.v_aligned =
         V_CACHE || CACHE_ALIGNED(DTYPE, m.v, a.v_stride[0], a.v_stride[2], WIDTH(UNIT_V, DIM_V));
+#if STAGES
+    m.k_aligned = PIECES_ALIGNED(K_CACHE, m.k, PAGE_SIZE ? a.k_stride[0] : 0, a.k_stride[2], K_PIECE);
+    m.v_aligned = PIECES_ALIGNED(V_CACHE, m.v, PAGE_SIZE ? a.v_stride[0] : 0, a.v_stride[2], V_PIECE);
+#endif
     return m;
 }
 
@@ -190,6 +206,25 @@ INLINE void load_q(const struct attention_shape a, const struct task *task,
                     PAGE_SIZE ? KV_PLACES(places, (keys).number, 1) + (part)*PART_KEYS : 0,        \
                     (keys).count - (part)*PART_KEYS, m.v_aligned, finite))                         \
     atomic_or(&v_nonfinite, 1)
+
+#if STAGES
+/* Copies a tile's keys, or values, as bytes; makes elements of them. */
+#define COPY_KEYS(keys)                                                                            \
+    copy_bytes(K_CACHE, k_bytes, BLOCK_N, K_PLACE(m.k, FROM_KEY((keys).j0, a.k_stride)), a.k_stride[2],     \
+               KV_PLACES(places, (keys).number, 0), (keys).count, BYTES_OF_ROW(K_CACHE, DIM_QK),   \
+               m.k_aligned)
+#define COPY_VALUES(keys)                                                                          \
+    copy_bytes(V_CACHE, v_bytes, BLOCK_N, V_PLACE(m.v, FROM_KEY((keys).j0, a.v_stride)), a.v_stride[2],     \
+               KV_PLACES(places, (keys).number, 1), (keys).count, BYTES_OF_ROW(V_CACHE, DIM_V),    \
+               m.v_aligned)
+#define CONVERT_KEYS(keys)                                                                         \
+    convert_rows(K_CACHE, l.k_tile, K_STRIDE, BLOCK_N, PART_COLUMNS, l.k_factors, k_bytes,         \
+                 (keys).count, DIM_QK, false, false)
+#define CONVERT_VALUES(keys, finite)                                                               \
+    if (convert_rows(V_CACHE, l.v_tile, V_STRIDE, BLOCK_N, DIMS, l.v_factors, v_bytes,             \
+                     (keys).count, DIM_V, true, finite))                                           \
+    atomic_or(&v_nonfinite, 1)
+#endif
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
@@ -368,6 +403,11 @@ void split(PARAMETERS_split)
     __local float statistics[SUB_GROUPS * BLOCK_M];
     __local long q_places[BLOCK_M], places[PLACES];
     __local uint seen_tiles[SEEN_WORDS];
+#if STAGES
+    __local uint4 k_pieces[K_BYTES_UNITS], v_pieces[V_BYTES_UNITS];
+    __local uchar *const k_bytes = (__local uchar *)k_pieces;
+    __local uchar *const v_bytes = (__local uchar *)v_pieces;
+#endif
     __local int not_finite;  /* not 0 once an output is Inf or NaN */
     __local int v_nonfinite; /* not 0 once an Inf or NaN of V became 0 */
 #if EMULATE
@@ -401,6 +441,43 @@ void split(PARAMETERS_split)
         struct keys keys = find_keys(a, at, &task, task.begin, 0, seen_tiles PAGES_ARG), next;
         clear_rows(row_max, row_sum, seen, out);
         LIST_FIRST_PLACES(task.b, keys, keys.number);
+#if STAGES
+        if (keys.j0 < task.end)
+            COPY_KEYS(keys);
+        copies_end_set();
+        if (keys.j0 < task.end)
+            COPY_VALUES(keys);
+        copies_end_set();
+        for (; keys.j0 < task.end; keys = next) {
+            float s[M_FRAGMENTS][KEY_SUMS];
+
+            copies_wait_but_last();
+            LOCAL_BARRIER(); /* the keys' bytes are complete, values may be overwritten */
+            CONVERT_KEYS(keys);
+            next = find_keys(a, at, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles PAGES_ARG);
+            LIST_PLACES(task.b, next, next.number);
+            LOCAL_BARRIER(); /* K and the next places are complete, the keys' bytes may be overwritten */
+            if (next.j0 < task.end)
+                COPY_KEYS(next);
+            copies_end_set();
+            /* scores */
+            clear_products(s);
+            multiply_qk(q_tile, l.k_tile, l.k_factors, q_words, s FRAGMENT_ARG);
+            find_scores(a, at, &task, &keys, rows, row_max, seen, s,
+                        &l SCORE_OPERANDS_ARG FRAGMENT_ARG);
+            copies_wait_but_last();
+            LOCAL_BARRIER(); /* maxima and the values' bytes are complete, K may be overwritten */
+            CONVERT_VALUES(keys, again);
+            /* softmax */
+            weigh_tile(a, at, &l, rows, s, row_max, row_sum, out SCORE_OPERANDS_ARG EXPONENT_ARG, lane);
+            LOCAL_BARRIER(); /* V and weights are complete, the values' bytes may be overwritten */
+            if (next.j0 < task.end)
+                COPY_VALUES(next);
+            copies_end_set();
+            /* values */
+            multiply_pv(l.v_tile, l.v_factors, l.p_tile, out FRAGMENT_ARG);
+        }
+#else
         if (COPIES_AHEAD && keys.j0 < task.end)
             STAGE_KEYS(keys, 0);
         for (; keys.j0 < task.end; keys = next) {
@@ -448,6 +525,7 @@ void split(PARAMETERS_split)
                 multiply_pv(l.v_tile, l.v_factors, l.p_tile + part * PART_KEYS, out FRAGMENT_ARG);
             }
         }
+#endif
         if (!all_finite(out))
             atomic_or(&not_finite, 1);
         LOCAL_BARRIER(); /* not_finite is final; nobody reads K, V and maxima any more */

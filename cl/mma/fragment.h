@@ -81,6 +81,9 @@
 #ifndef HAS_TILE_PRODUCTS
 #define HAS_TILE_PRODUCTS 0
 #endif
+#ifndef LOADS_AHEAD
+#define LOADS_AHEAD 0
+#endif
 #ifndef SUM_HERE
 #define SUM_HERE(x)
 #endif

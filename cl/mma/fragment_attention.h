@@ -52,15 +52,15 @@
 #define P_STRIDE (BLOCK_N + ROW_PADDING)
 
 /* Weights and their sums are 2^WEIGHT_EXPONENT times as large as they should be until a row ends. Those of quantized
- * values are multiplied with a factor below 2 of scales below 512, else below 256: where that exceeds f16, outputs come to
+ * values are multiplied with a factor below 2 of scales below 64, else below 2^11: where that exceeds f16, outputs come to
  * Infs and NaNs, and all is computed the second time around with less. */
 #if DTYPE == DTYPE_F16 && V_CACHE
 #define WEIGHT_PARTS (HAS_STRICT ? 2 : 1)
 #define WEIGHT_EXPONENT weight_exponent
 #define EXPONENT_PARAM , const float weight_exponent
 #define EXPONENT_ARG , weight_exponent
-#define EXPONENT_OF(again) const float weight_exponent = (again) ? 7.0f : 14.0f
-#define WEIGHT_SCALE (weight_exponent < 14.0f ? 0x1p7f : 0x1p14f)
+#define EXPONENT_OF(again) const float weight_exponent = (again) ? 4.0f : 14.0f
+#define WEIGHT_SCALE (weight_exponent < 14.0f ? 0x1p4f : 0x1p14f)
 #else
 #if DTYPE == DTYPE_F16
 #define WEIGHT_PARTS (HAS_STRICT ? 2 : 1)
@@ -185,7 +185,39 @@ INLINE void load_queries(const __local ushort *q_tile, const int d,
                    ROW_STRIDE, lane);
 }
 
-#if !HAS_TILE_PRODUCTS
+#if LOADS_AHEAD && !K_CACHE
+/* s += q k^T; operands are loaded a step before they are multiplied. */
+INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
+                        const __local float *k_factors,
+                        uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
+                        float s[M_FRAGMENTS][KEY_SUMS] FRAGMENT_PARAM)
+{
+    const int steps = KEY_TILES / OTHERS_AT_ONCE;
+    uint k_words[2][OTHERS_AT_ONCE * OTHER_WORDS], words[2][M_FRAGMENTS][QUERY_WORDS];
+
+    k_tile += FIRST_KEY * K_STRIDE;
+    if (!Q_RESIDENT)
+        load_queries(q_tile, 0, words[0], lane);
+    load_keys(k_words[0], k_tile, K_STRIDE, lane);
+    UNROLL
+    for (int t = 0; t < PART_DEPTHS * steps; t++) {
+        const int d = t / steps, n = t % steps * OTHERS_AT_ONCE, next = t + 1;
+        if (next < PART_DEPTHS * steps)
+            load_keys(k_words[next % 2],
+                      k_tile + next % steps * OTHERS_AT_ONCE * FRAGMENT_OTHERS * K_STRIDE +
+                          next / steps * FRAGMENT_DEPTH,
+                      K_STRIDE, lane);
+        if (!Q_RESIDENT && t % steps == 0 && d + 1 < PART_DEPTHS)
+            load_queries(q_tile, d + 1, words[(d + 1) % 2], lane);
+        UNROLL
+        for (int m = 0; m < OTHERS_AT_ONCE; m++)
+            UNROLL
+            for (int f = 0; f < M_FRAGMENTS; f++)
+                multiply_add(s[f] + (n + m) * FRAGMENT_SUMS, Q_RESIDENT ? q_words[d][f] : words[d % 2][f],
+                             k_words[t % 2] + m * OTHER_WORDS FRAGMENT_ARG);
+    }
+}
+#elif !HAS_TILE_PRODUCTS
 /* s += q k^T, with Q in registers if Q_RESIDENT; q_tile, k_tile and its factors: a part's columns. */
 INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
                         const __local float *k_factors,
@@ -474,6 +506,38 @@ INLINE void add_part(const int part, float *sums, const uint *weights,
     }
 }
 
+#if LOADS_AHEAD && !V_CACHE
+/* out += p v, for a part of the tile's keys; operands are loaded a step before they are multiplied. */
+INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors, WEIGHTS_PARAM,
+                        float out[M_FRAGMENTS][DIM_SUMS] FRAGMENT_PARAM)
+{
+    const int steps = DIM_TILES / OTHERS_AT_ONCE;
+    uint weights[M_FRAGMENTS][WEIGHT_PARTS][QUERY_WORDS], v_words[2][OTHERS_AT_ONCE * OTHER_WORDS];
+
+    v_tile += FIRST_DIM;
+    load_values(v_words[0], v_tile, V_STRIDE, lane);
+    UNROLL
+    for (int t = 0; t < PART_SLABS * steps; t++) {
+        const int n = t % steps * OTHERS_AT_ONCE, next = t + 1;
+        if (next < PART_SLABS * steps)
+            load_values(v_words[next % 2],
+                        v_tile + next / steps * FRAGMENT_DEPTH * V_STRIDE +
+                            next % steps * OTHERS_AT_ONCE * FRAGMENT_OTHERS,
+                        V_STRIDE, lane);
+        UNROLL
+        for (int f = 0; f < M_FRAGMENTS && n == 0; f++)
+            get_weights(weights[f], WEIGHTS, f, t / steps, v_factors FRAGMENT_ARG);
+        UNROLL
+        for (int m = 0; m < OTHERS_AT_ONCE; m++)
+            UNROLL
+            for (int part = 0; part < WEIGHT_PARTS; part++)
+                UNROLL
+                for (int f = 0; f < M_FRAGMENTS; f++)
+                    add_part(part, out[f] + (n + m) * FRAGMENT_SUMS, weights[f][part],
+                             v_words[t % 2] + m * OTHER_WORDS FRAGMENT_ARG);
+    }
+}
+#else
 /* out += p v, for a part of the tile's keys, from whose first key on v_tile, its factors and weights in
  * memory are. */
 INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors, WEIGHTS_PARAM,
@@ -515,6 +579,7 @@ INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_fac
         IN_ORDER();
     }
 }
+#endif
 #endif
 
 /* Whether all outputs are finite: 0 times each of them. */

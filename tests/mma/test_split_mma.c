@@ -68,6 +68,15 @@ static const struct {
     {"INSTRUCTION=6 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=1 KV_PARTS=0 SPLIT_K=6 EXP=2",
      "f16 d64/96 kcache=q4_0 vcache=q8_0 bias=f32:qk lse",
      {"b2 h8/1 q1 k90", "h1 q1 k1", "h10/2 q2 k140"}},
+    {"INSTRUCTION=1 SUB_GROUPS=4 M_FRAGMENTS=1 BLOCK_N=64 Q_RESIDENT=0 KV_PARTS=1 SPLIT_K=3 STAGES=1 EXP=2",
+     "f16 d64/128 kcache=q8_0 vcache=q4_0 causal=br klen lse odtype=f32",
+     {"b2 h16/2 q1 k170", "h1 q1 k1", "b3 h6/1 q3 k33", "h8/2 q7 k140"}},
+    {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=1 KV_PARTS=1 SPLIT_K=2 STAGES=1 EXP=2",
+     "bf16 d128/96 kcache=q4_0 vcache=q8_0 page=16 pages=60 klen lse odtype=f32",
+     {"b2 h8/2 q3 k270", "b2 h2/1 q19 k330"}},
+    {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=2 BLOCK_N=64 Q_RESIDENT=0 KV_PARTS=1 SPLIT_K=2 STAGES=1 EXP=2",
+     "bf16 d32/256 kcache=q8_0 vcache=q4_0 mask=qk k=bshd v=bshd lse strict odtype=f32",
+     {"b2 h8/2 q3 k90", "h1 q1 k1", "h4/1 q10 k140"}},
 };
 
 enum { NUM_CASES = sizeof cases / sizeof *cases };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const struct ca_fragment fragments[] = {
-    [CA_MMA_SYNC] = {32, 16, 8, 16, 2, 0, 192, 1, {660, 400}},
+    [CA_MMA_SYNC] = {32, 16, 8, 16, 2, 0, 256, 1, {1024, 400}},
     [CA_WMMA] = {32, 16, 16, 16, 1, 1, 192, 2, {480, 300}},
     [CA_MFMA_32] = {64, 32, 32, 8, 1, 1, 384, 1, {SIZE_MAX, SIZE_MAX}},
     [CA_MFMA_16] = {64, 16, 16, 16, 1, 1, 384, 1, {SIZE_MAX, SIZE_MAX}},
@@ -126,9 +126,18 @@ int ca_mma_one_stage(const clattn_problem *p)
            ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
 }
 
-const char *ca_fragment_options(size_t instruction, int emulate)
+const char *ca_fragment_options(size_t instruction, int emulate, size_t registers)
 {
+    static const struct {
+        size_t registers;
+        const char *option;
+    } limits[] = {{80, " -cl-nv-maxrregcount=80"},   {96, " -cl-nv-maxrregcount=96"},
+                  {112, " -cl-nv-maxrregcount=112"}, {128, " -cl-nv-maxrregcount=128"},
+                  {168, " -cl-nv-maxrregcount=168"}, {208, " -cl-nv-maxrregcount=208"}};
     const int dpas = instruction == CA_DPAS_8 || instruction == CA_DPAS_16;
 
+    for (size_t n = 0; n < sizeof limits / sizeof *limits && !emulate; n++)
+        if (limits[n].registers == registers)
+            return limits[n].option;
     return dpas && !emulate ? " -cl-intel-256-GRF-per-thread" : "";
 }

@@ -60,8 +60,8 @@ const char *ca_mma_gradient_refusal(const clattn_problem *p);
  * dropout keeps, has room in local memory for one tile alone. */
 int ca_mma_one_stage(const clattn_problem *p);
 
-/* What Intel's compiler is told for these instructions: a work-item gets half as many registers unless
- * asked. Else "". */
-const char *ca_fragment_options(size_t instruction, int emulate);
+/* What compilers are told for these instructions, of which a work-item has so many registers, 0: any. Intel's: it gets half
+ * as many unless asked. */
+const char *ca_fragment_options(size_t instruction, int emulate, size_t registers);
 
 #endif

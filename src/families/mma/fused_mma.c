@@ -144,7 +144,8 @@ static int fits(const clattn_problem *p, const clattn_device_info *dev, const si
 static const char *more_options(const size_t *values, const clattn_device_info *dev)
 {
     (void)dev;
-    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0);
+    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0,
+                               values[REGISTERS_INDEX]);
 }
 
 /* Halves a tunable, if more than the least remains; a block of keys is whole fragments. */
@@ -189,6 +190,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[EMULATE_INDEX] = own == 0;
     if (own == CA_MMA_SYNC)
         values[EXP_INDEX] = 1;
+    values[LOADS_AHEAD_INDEX] = own == CA_MMA_SYNC;
     if (own == CA_WMMA) { /* operands are held twice */
         values[Q_RESIDENT_INDEX] = 0;
         values[BLOCK_N_INDEX] = 32;

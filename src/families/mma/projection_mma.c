@@ -109,7 +109,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 static const char *more_options(const size_t *values, const clattn_device_info *dev)
 {
     (void)dev;
-    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0);
+    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0, 0);
 }
 
 /* Halves the tile's rows, or its columns, and with less than a fragment for each of the sub-groups that share

@@ -13,6 +13,7 @@ static size_t keys_at_once(const size_t *values);
 static size_t register_words(const clattn_problem *p, const size_t *values);
 static int spills(const clattn_problem *p, const size_t *values);
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
+static int are_quantized(const clattn_problem *p);
 
 #define TUNABLES_DEF "families/tunables/split_mma.def"
 #include "families/tunables/expand.h"
@@ -121,6 +122,19 @@ static size_t weight_halves(const clattn_problem *p)
     return !p->strict ? 1 : p->dtype == CLATTN_F16 ? 2 : 3;
 }
 
+/* Keys and values. */
+static int are_quantized(const clattn_problem *p)
+{
+    return ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN &&
+           ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
+}
+
+/* Bytes of a tile on their way, in units of 16. */
+static size_t bytes_ahead(const clattn_problem *p, unsigned id, size_t dim, size_t keys)
+{
+    return ca_round_up(keys * (dim / CA_BLOCK) * ca_cache_bytes(ca_problem_cache(p, id), p->dtype), 16);
+}
+
 /* Follows the local memory of cl/kernels/split_mma.cl. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
@@ -141,6 +155,9 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
         ca_factor_bytes(p, columns, keys, padded_dim_v(p, values), keys / parts(values)) +
         values[SUB_GROUPS_INDEX] * rows * sizeof(cl_float) + places * sizeof(cl_long) +
         ca_seen_bytes(p) +
+        (values[STAGES_INDEX] ? bytes_ahead(p, CA_K, p->dim_qk, keys) +
+                                    bytes_ahead(p, CA_V, p->dim_v, keys)
+                              : 0) +
         (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
 
     /* Compilers align what lies beside the tiles. */
@@ -192,7 +209,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 static const char *more_options(const size_t *values, const clattn_device_info *dev)
 {
     (void)dev;
-    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0);
+    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0,
+                               values[REGISTERS_INDEX]);
 }
 
 static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
@@ -216,10 +234,11 @@ static int place_tiles(const clattn_problem *p, const clattn_device_info *dev, s
 {
     const size_t keys = values[BLOCK_N_INDEX], resident = values[Q_RESIDENT_INDEX];
     size_t *const kv_parts = &values[KV_PARTS_INDEX];
-    const size_t fewest = values[INSTRUCTION_INDEX] == CA_MMA_SYNC ? 0 : 1;
+    const size_t fewest = values[INSTRUCTION_INDEX] == CA_MMA_SYNC && !values[STAGES_INDEX] ? 0 : 1;
+    const size_t most = values[STAGES_INDEX] ? 1 : 8;
 
     for (; values[BLOCK_N_INDEX] >= keys_at_once(values); values[BLOCK_N_INDEX] /= 2)
-        for (*kv_parts = fewest; *kv_parts <= 8; *kv_parts += ca_larger(*kv_parts, 1)) {
+        for (*kv_parts = fewest; *kv_parts <= most; *kv_parts += ca_larger(*kv_parts, 1)) {
             values[Q_RESIDENT_INDEX] = resident;
             if (fits(p, dev, values))
                 return 1;
@@ -243,8 +262,11 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 
     values[EMULATE_INDEX] = own == 0;
     values[SPLIT_K_INDEX] = 1;
-    if (own == CA_MMA_SYNC)
+    if (own == CA_MMA_SYNC) {
         values[EXP_INDEX] = 1;
+        values[STAGES_INDEX] = are_quantized(p);
+        values[REGISTERS_INDEX] = are_quantized(p) ? 128 : 0;
+    }
     if (own == 0) { /* of any instruction, on few work-items: speed does not matter */
         values[SUB_GROUPS_INDEX] = 2;
     } else {
@@ -259,7 +281,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     while (values[M_FRAGMENTS_INDEX] < most_fragments && block_m(values) < rows)
         values[M_FRAGMENTS_INDEX] *= 2;
     while (!place_tiles(p, dev, values) &&
-           (halve(values, M_FRAGMENTS_INDEX, 1) || halve(values, SUB_GROUPS_INDEX, 1)))
+           (halve(values, M_FRAGMENTS_INDEX, 1) || halve(values, STAGES_INDEX, 0) ||
+            halve(values, SUB_GROUPS_INDEX, 1)))
         ;
     ca_split_suggest(p, dev, &tunables[SPLIT_K_INDEX], block_m(values), work_items(values), values,
                      SPLIT_K_INDEX, reject);
