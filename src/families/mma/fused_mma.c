@@ -1,5 +1,6 @@
 /* fused_mma: forward attention by matrix instructions; see cl/kernels/fused_mma.cl. */
 #include "base/sizes.h"
+#include "families/kernels/block_sizes.h"
 #include "families/mma/fragments.h"
 #include "families/registry.h"
 #include <string.h>
@@ -61,6 +62,10 @@ static int spills(const clattn_problem *p, const size_t *values)
     /* Where operands are held twice, compilers were seen to keep places of rows in pages as well. */
     const size_t places = p->page_size && f->replicas > 1 ? PLACE_WORDS : 0;
 
+    /* NVIDIA's compiler holds what LLVM's spills a few words of. */
+    if (values[INSTRUCTION_INDEX] == CA_MMA_SYNC && !ca_keeps_more(p) && !p->strict && places == 0 &&
+        values[M_FRAGMENTS_INDEX] > 1)
+        return register_words(p, values) > 192;
     return !least &&
            ca_fragment_spills(f, p, rows * values[BLOCK_N_INDEX] / f->lanes,
                               rows * padded_dim_v(p, f) / f->lanes, (held ? queries : 0) + places);

@@ -265,7 +265,6 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     if (own == CA_MMA_SYNC) {
         values[EXP_INDEX] = 1;
         values[STAGES_INDEX] = are_quantized(p);
-        values[REGISTERS_INDEX] = are_quantized(p) ? 128 : 0;
     }
     if (own == 0) { /* of any instruction, on few work-items: speed does not matter */
         values[SUB_GROUPS_INDEX] = 2;
@@ -284,6 +283,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
            (halve(values, M_FRAGMENTS_INDEX, 1) || halve(values, STAGES_INDEX, 0) ||
             halve(values, SUB_GROUPS_INDEX, 1)))
         ;
+    if (values[STAGES_INDEX] && values[M_FRAGMENTS_INDEX] == 1)
+        values[REGISTERS_INDEX] = 128;
     ca_split_suggest(p, dev, &tunables[SPLIT_K_INDEX], block_m(values), work_items(values), values,
                      SPLIT_K_INDEX, reject);
 }
