@@ -31,7 +31,7 @@
 #include "common/sequence.h"
 #if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(SUB_GROUPS) ||                          \
     !defined(M_FRAGMENTS) || !defined(BLOCK_N) || !defined(Q_RESIDENT) || !defined(KV_PARTS) ||    \
-    !defined(SPLIT_K) || !defined(STAGES) || !defined(EXP)
+    !defined(SPLIT_K) || !defined(STAGES) || !defined(HALF_ROWS) || !defined(EXP)
 #error "split_mma.cl must be built with all of its tunables defined"
 #endif
 #if DTYPE == DTYPE_F32 || K_DTYPE != DTYPE || V_DTYPE != DTYPE || SCORES || HAS_DROPOUT
@@ -156,7 +156,7 @@ INLINE void find_rows(const struct attention_shape a, const struct task *task,
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
         UNROLL
-        for (int n = 0; n < LANE_QUERIES; n++) {
+        for (int n = 0; n < USED_QUERIES; n++) {
             const int row = f * FRAGMENT_QUERIES + lane_query(lane, n);
             long h, i;
             row_of(a, task, row, &h, &i);
@@ -244,7 +244,7 @@ INLINE void find_scores(SHAPE_PARAMS, const struct task *task, const struct keys
         float highest[LANE_QUERIES];
 
         UNROLL
-        for (int n = 0; n < LANE_QUERIES; n++) {
+        for (int n = 0; n < USED_QUERIES; n++) {
             const struct lane_row row = rows[f][n];
             tiles[n] = score_tile_at(a, at, task->e, task->b, row.h, row.i, keys->j0, 1,
                                      keys->count, BLOCK_N SCORE_OPERANDS_ARG);
@@ -258,7 +258,7 @@ INLINE void find_scores(SHAPE_PARAMS, const struct task *task, const struct keys
         finish_scores(a, tiles, keys->partial, see_from, see_to, f * FRAGMENT_QUERIES, s[f],
                       highest, seen[f] FRAGMENT_ARG);
         UNROLL
-        for (int n = 0; n < LANE_QUERIES && FIRST_OF_QUERY(lane); n++)
+        for (int n = 0; n < USED_QUERIES && FIRST_OF_QUERY(lane); n++)
             l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
                 highest[n];
     }
@@ -271,7 +271,7 @@ INLINE void find_scales(SHAPE_PARAMS, const struct lane_row rows[LANE_QUERIES],
                         float scales[LANE_QUERIES] SCORE_OPERANDS_PARAM)
 {
     UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++)
+    for (int n = 0; n < USED_QUERIES; n++)
         scales[n] = score_scale(a, at, rows[n].h SCORE_OPERANDS_ARG);
 }
 
@@ -290,7 +290,7 @@ INLINE void weigh_tile(SHAPE_PARAMS, const struct shared *l,
 
         find_scales(a, at, rows[f], scales SCORE_OPERANDS_ARG);
         UNROLL
-        for (int n = 0; n < LANE_QUERIES; n++) {
+        for (int n = 0; n < USED_QUERIES; n++) {
             highest[n] = -INFINITY;
             UNROLL
             for (int m = 0; m < SUB_GROUPS; m++)
@@ -322,7 +322,7 @@ INLINE void store_fragment(const struct attention_shape a, const struct task *ta
     __global float *to[LANE_QUERIES];
 
     UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++) {
+    for (int n = 0; n < USED_QUERIES; n++) {
         long h, i;
         row_of(a, task, ROW(n), &h, &i);
         to[n] = results + result_of(a, task, h, i) * DIM_V;
@@ -333,7 +333,7 @@ INLINE void store_fragment(const struct attention_shape a, const struct task *ta
     UNROLL
     for (int x = 0; x < DIM_SUMS; x++) {
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-        if (ROW(here) < task->rows && DIM(x) < DIM_V)
+        if (IS_USED(x) && ROW(here) < task->rows && DIM(x) < DIM_V)
             to[here][DIM(x)] = out[x] * (1.0f / WEIGHT_SCALE);
     }
 }
@@ -354,7 +354,7 @@ INLINE void store_results(SHAPE_PARAMS, const struct task *task, const struct sh
         query_sum(row_sum[f] FRAGMENT_ARG);
         scale_rows(scales, row_max[f], row_sum[f] EXPONENT_ARG);
         UNROLL
-        for (int n = 0; n < LANE_QUERIES && FIRST_OF_QUERY(lane); n++)
+        for (int n = 0; n < USED_QUERIES && FIRST_OF_QUERY(lane); n++)
             l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
                 row_sum[f][n];
     }

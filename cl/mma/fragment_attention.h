@@ -260,7 +260,7 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
                 const int x = n * FRAGMENT_SUMS + e;
                 const float factor = k_factors[d / SCALED_DEPTHS * BLOCK_N + KEY(x)];
                 UNROLL
-                for (int f = 0; f < M_FRAGMENTS; f++)
+                for (int f = 0; f < M_FRAGMENTS && IS_USED(x); f++)
                     s[f][x] = fma(products[f][e], factor, s[f][x]);
             }
 #endif
@@ -284,11 +284,13 @@ INLINE void finish_scores(const struct attention_shape a, const struct score_til
     bool waits = true;
 
     UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++)
+    for (int n = 0; n < USED_QUERIES; n++)
         waits = waits && SCALE_WAITS(QUERY_TILE(n).scale);
     if (!waits) {
         UNROLL
         for (int x = 0; x < KEY_SUMS; x++) {
+            if (!IS_USED(x))
+                continue;
             const int here = SUM_QUERY(x % FRAGMENT_SUMS);
             s[x] = score_of(a, QUERY_TILE(here), TILE_ROW(here), KEY(x), s[x]).value;
         }
@@ -296,6 +298,8 @@ INLINE void finish_scores(const struct attention_shape a, const struct score_til
     if (partial) {
         UNROLL
         for (int x = 0; x < KEY_SUMS; x++) {
+            if (!IS_USED(x))
+                continue;
             const int here = SUM_QUERY(x % FRAGMENT_SUMS);
             struct score y = {s[x], 1.0f, 0.0f};
             const bool sees =
@@ -309,16 +313,18 @@ INLINE void finish_scores(const struct attention_shape a, const struct score_til
     /* In two chains, of every other tile of keys, each half as long. */
     float odd[LANE_QUERIES];
     UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++)
+    for (int n = 0; n < USED_QUERIES; n++)
         odd[n] = -INFINITY;
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
+        if (!IS_USED(x))
+            continue;
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
         float *const chain = x / FRAGMENT_SUMS % 2 ? odd : highest;
         chain[here] = fmax(chain[here], s[x]);
     }
     UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++)
+    for (int n = 0; n < USED_QUERIES; n++)
         highest[n] = fmax(highest[n], odd[n]);
     query_maximum(highest FRAGMENT_ARG);
 }
@@ -336,7 +342,7 @@ INLINE void scale_rows(const float scale[LANE_QUERIES], float row_max[LANE_QUERI
                        float row_sum[LANE_QUERIES] EXPONENT_PARAM)
 {
     UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++) {
+    for (int n = 0; n < USED_QUERIES; n++) {
         row_max[n] = SCALE_WAITS(scale[n]) ? row_max[n] * scale[n] : row_max[n];
         row_sum[n] *= 1.0f / WEIGHT_SCALE;
     }
@@ -349,7 +355,8 @@ INLINE void rescale_sums(const bool rescales, const float rescale[LANE_QUERIES],
     if (ANY_LANE(rescales)) {
         UNROLL
         for (int x = 0; x < DIM_SUMS; x++)
-            out[x] *= rescale[SUM_QUERY(x % FRAGMENT_SUMS)];
+            if (IS_USED(x))
+                out[x] *= rescale[SUM_QUERY(x % FRAGMENT_SUMS)];
     }
 }
 
@@ -364,7 +371,7 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
     bool rescales = false;
 
     UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++) {
+    for (int n = 0; n < USED_QUERIES; n++) {
         reference[n] = exponent_of(FINITE(highest[n]), scale[n], -WEIGHT_EXPONENT);
         rescale[n] = EXP2(exponent_of(row_max[n], scale[n], -WEIGHT_EXPONENT) - reference[n]);
         row_max[n] = highest[n];
@@ -376,6 +383,8 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
 #endif
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
+        if (!IS_USED(x))
+            continue;
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
         s[x] = EXP2(exponent_of(s[x], scale[here], -reference[here]));
         row_sum[here] += s[x];
@@ -400,6 +409,8 @@ INLINE void store_weights(const int fragment_row, const int lane, const float p[
 {
     UNROLL
     for (int x = 0; x < KEY_SUMS; x += KEYS_OF_SUMS) {
+        if (!IS_USED(x))
+            continue;
         __local float *const to = p_tile + ROW(SUM_QUERY(x % FRAGMENT_SUMS)) * P_STRIDE + KEY(x);
 #if KEYS_OF_SUMS == 4
         *(__local float4 *)to = vload4(0, p + x);
@@ -458,7 +469,8 @@ INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], WEIGHTS_PARAM, co
 
     UNROLL
     for (int e = 0; e < QUERY_ELEMENTS; e++)
-        scaled[e] = rows[query_row(lane, e) * P_STRIDE + query_depth(lane, e)] *
+        scaled[e] = HALF_ROWS && query_row(0, e) >= FRAGMENT_QUERIES / 2 ? 0.0f :
+                    rows[query_row(lane, e) * P_STRIDE + query_depth(lane, e)] *
                     v_factors[slab * FRAGMENT_DEPTH + query_depth(lane, e)];
     UNROLL
     for (int part = 0; part < WEIGHT_PARTS; part++)
@@ -591,7 +603,7 @@ INLINE bool all_finite(float out[M_FRAGMENTS][DIM_SUMS])
     for (int f = 0; f < M_FRAGMENTS; f++)
         UNROLL
         for (int x = 0; x < DIM_SUMS; x++)
-            check = fma(out[f][x], 0.0f, check);
+            check = IS_USED(x) ? fma(out[f][x], 0.0f, check) : check;
     return check == 0.0f;
 }
 

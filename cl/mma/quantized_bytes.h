@@ -174,7 +174,7 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
 #else
             const uint power = 0x3f803f80u, less = 0xc308c308u; /* 1 and -136 */
 #endif
-            if (finite && scale * 0.0f != 0.0f && inside) {
+            if (finite && (as_uint(scale) & 0x7f800000u) == 0x7f800000u && inside) {
                 factor = 0.0f;
                 nonfinite = 1;
             }

@@ -285,6 +285,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         ;
     if (values[STAGES_INDEX] && values[M_FRAGMENTS_INDEX] == 1)
         values[REGISTERS_INDEX] = 128;
+    values[HALF_ROWS_INDEX] = values[STAGES_INDEX] && rows <= 8;
     ca_split_suggest(p, dev, &tunables[SPLIT_K_INDEX], block_m(values), work_items(values), values,
                      SPLIT_K_INDEX, reject);
 }
