@@ -451,7 +451,7 @@ void split(PARAMETERS_split)
         for (; keys.j0 < task.end; keys = next) {
             float s[M_FRAGMENTS][KEY_SUMS];
 
-            copies_wait_but_last();
+            COPIES_WAIT_BUT_SETS(1);
             LOCAL_BARRIER(); /* the keys' bytes are complete, values may be overwritten */
             CONVERT_KEYS(keys);
             next = find_keys(a, at, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles PAGES_ARG);
@@ -465,7 +465,7 @@ void split(PARAMETERS_split)
             multiply_qk(q_tile, l.k_tile, l.k_factors, q_words, s FRAGMENT_ARG);
             find_scores(a, at, &task, &keys, rows, row_max, seen, s,
                         &l SCORE_OPERANDS_ARG FRAGMENT_ARG);
-            copies_wait_but_last();
+            COPIES_WAIT_BUT_SETS(1);
             LOCAL_BARRIER(); /* maxima and the values' bytes are complete, K may be overwritten */
             CONVERT_VALUES(keys, again);
             /* softmax */

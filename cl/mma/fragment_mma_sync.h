@@ -184,12 +184,9 @@ INLINE void copy_piece(__local uchar *to, const __global uchar *from, const int 
 
 static inline void copies_wait(void) { __asm volatile("cp.async.wait_all;" : : : "memory"); }
 
-/* Copies that were asked for since the last time are a set; then those of all sets but the last one are waited for. */
+/* Copies that were asked for since the last time are a set; then those of all sets but the last n are waited for. */
 static inline void copies_end_set(void) { __asm volatile("cp.async.commit_group;" : : : "memory"); }
-static inline void copies_wait_but_last(void)
-{
-    __asm volatile("cp.async.wait_group 1;" : : : "memory");
-}
+#define COPIES_WAIT_BUT_SETS(n) __asm volatile("cp.async.wait_group %0;" : : "n"(n) : "memory")
 
 /* Four bytes of eight, those of y after those of x, by a digit of the order for each. */
 static inline uint permute_bytes(const uint x, const uint y, const uint order)
@@ -229,7 +226,7 @@ INLINE void copy_piece(__local uchar *to, const __global uchar *from, const int 
 
 static inline void copies_wait(void) {}
 static inline void copies_end_set(void) {}
-static inline void copies_wait_but_last(void) {}
+#define COPIES_WAIT_BUT_SETS(n)
 
 static inline uint permute_bytes(const uint x, const uint y, const uint order)
 {

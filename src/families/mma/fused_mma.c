@@ -63,8 +63,8 @@ static int spills(const clattn_problem *p, const size_t *values)
     const size_t places = p->page_size && f->replicas > 1 ? PLACE_WORDS : 0;
 
     /* NVIDIA's compiler holds what LLVM's spills a few words of. */
-    if (values[INSTRUCTION_INDEX] == CA_MMA_SYNC && !ca_keeps_more(p) && !p->strict && places == 0 &&
-        values[M_FRAGMENTS_INDEX] > 1)
+    if (values[INSTRUCTION_INDEX] == CA_MMA_SYNC && !ca_keeps_more(p) && !p->strict &&
+        places == 0 && values[M_FRAGMENTS_INDEX] > 1)
         return register_words(p, values) > 192;
     return !least &&
            ca_fragment_spills(f, p, rows * values[BLOCK_N_INDEX] / f->lanes,

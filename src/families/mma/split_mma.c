@@ -132,7 +132,8 @@ static int are_quantized(const clattn_problem *p)
 /* Bytes of a tile on their way, in units of 16. */
 static size_t bytes_ahead(const clattn_problem *p, unsigned id, size_t dim, size_t keys)
 {
-    return ca_round_up(keys * (dim / CA_BLOCK) * ca_cache_bytes(ca_problem_cache(p, id), p->dtype), 16);
+    return ca_round_up(keys * (dim / CA_BLOCK) * ca_cache_bytes(ca_problem_cache(p, id), p->dtype),
+                       16);
 }
 
 /* Follows the local memory of cl/kernels/split_mma.cl. */
@@ -155,9 +156,9 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
         ca_factor_bytes(p, columns, keys, padded_dim_v(p, values), keys / parts(values)) +
         values[SUB_GROUPS_INDEX] * rows * sizeof(cl_float) + places * sizeof(cl_long) +
         ca_seen_bytes(p) +
-        (values[STAGES_INDEX] ? bytes_ahead(p, CA_K, p->dim_qk, keys) +
-                                    bytes_ahead(p, CA_V, p->dim_v, keys)
-                              : 0) +
+        (values[STAGES_INDEX]
+             ? bytes_ahead(p, CA_K, p->dim_qk, keys) + bytes_ahead(p, CA_V, p->dim_v, keys)
+             : 0) +
         (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
 
     /* Compilers align what lies beside the tiles. */
