@@ -51,6 +51,8 @@
 #define TRACKS_SEEN 0
 
 #include "gpu/tile_load.h"
+#include "common/quantized.h"
+#define PLACES_IN_BYTES STAGES
 #include "mma/key_places.h"
 #include "mma/fragment_attention.h"
 #include "gpu/split_task.h"

@@ -16,26 +16,27 @@
 /* Of a tile, in units of 16 bytes. */
 #define BYTES_UNITS(cache, dim, rows) (((rows)*BYTES_OF_ROW(cache, dim) + 15) / 16)
 
-/* Whether rows, of which page or batch and row steps are these, begin where pieces do. */
+/* Whether rows, of which page or batch and row steps are these, begin where pieces do, and are not too far apart. */
 #define PIECES_ALIGNED(cache, p, page_step, row_step, piece)                                       \
     ((((size_t)(p) | (size_t)((page_step) / BLOCK_VALUES * BLOCK_BYTES(cache)) |                   \
        (size_t)((row_step) / BLOCK_VALUES * BLOCK_BYTES(cache))) &                                 \
-      ((piece)-1)) == 0)
+      ((piece)-1)) == 0 &&                                                                         \
+     (row_step) < 1L << 30)
 
 /* Copies `rows` rows of so many bytes, in the background unless their pieces are of 2 bytes, and 0 for those after them, of
- * tile_rows. places: 0, or where rows are. */
+ * tile_rows. places: 0, or where rows are, in bytes. aligned: pieces are, and rows less than 2 GiB apart. */
 INLINE void copy_bytes(const int cache, __local uchar *to, const int tile_rows,
                        const __global uchar *matrix, const long row_step,
                        const __local long *places, const int rows, const int row_bytes,
                        const bool aligned)
 {
     const int piece = PIECE_OF(row_bytes), pieces = row_bytes / piece;
+    const long row_bytes_on = row_step / BLOCK_VALUES * BLOCK_BYTES(cache); /* to the next row */
     const int all = tile_rows * row_bytes, whole = all / (THREADS * 16) * (THREADS * 16);
     int first = get_local_id(0);
 
     INDEX_HERE(first);
-    if (!places && rows == tile_rows &&
-        row_step == (long)row_bytes / BLOCK_BYTES(cache) * BLOCK_VALUES &&
+    if (!places && rows == tile_rows && row_bytes_on == row_bytes &&
         ((size_t)matrix & 15) == 0) { /* one after the other */
         const __global uchar *from = matrix + first * 16;
         __local uchar *const here = to + first * 16;
@@ -46,19 +47,26 @@ INLINE void copy_bytes(const int cache, __local uchar *to, const int tile_rows,
             copy_piece(here + whole, from + whole, 16, min(all - whole - first * 16, 16));
         return;
     }
+    int row = first / (uint)pieces, column = first % (uint)pieces;
 #pragma unroll 1
-    for (int t = first; t < tile_rows * pieces; t += THREADS) {
-        const int row = t / (uint)pieces, n = t % (uint)pieces * piece;
-        const long place = ROW_PLACE(places, row, rows, row_step);
-        const __global uchar *from = matrix + (place >> 5) * BLOCK_BYTES(cache) + n;
-        __local uchar *const here = to + t * piece;
+    for (int n = first * piece; n < all; n += THREADS * piece) {
+        const __global uchar *from =
+            matrix + column * piece +
+            (places ? places[min(row, rows - 1)] : min(row, rows - 1) * (long)(int)row_bytes_on);
         if (piece > 2 && aligned) {
-            copy_piece(here, from, piece, row < rows ? piece : 0);
+            copy_piece(to + n, from, piece, row < rows ? piece : 0);
         } else {
+            from += places ? 0 : min(row, rows - 1) * (row_bytes_on - (int)row_bytes_on);
             UNROLL
             for (int e = 0; e < piece; e += 2)
-                *(__local ushort *)(here + e) =
+                *(__local ushort *)(to + n + e) =
                     row < rows ? *(const __global ushort *)(from + e) : (ushort)0;
+        }
+        row += THREADS / pieces;
+        column += THREADS % pieces;
+        if (column >= pieces) {
+            column -= pieces;
+            row++;
         }
     }
 }
