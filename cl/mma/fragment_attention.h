@@ -54,21 +54,19 @@
 /* Weights and their sums are 2^WEIGHT_EXPONENT times as large as they should be until a row ends. Those of quantized
  * values are multiplied with a factor below 2 of scales below 64, else below 2^11: where that exceeds f16, outputs come to
  * Infs and NaNs, and all is computed the second time around with less. */
-#if DTYPE == DTYPE_F16 && V_CACHE
+#if DTYPE == DTYPE_F16
 #define WEIGHT_PARTS (HAS_STRICT ? 2 : 1)
+#else
+#define WEIGHT_PARTS (HAS_STRICT ? 3 : 1)
+#endif
+#if DTYPE == DTYPE_F16 && V_CACHE
 #define WEIGHT_EXPONENT weight_exponent
 #define EXPONENT_PARAM , const float weight_exponent
 #define EXPONENT_ARG , weight_exponent
 #define EXPONENT_OF(again) const float weight_exponent = (again) ? 4.0f : 14.0f
 #define WEIGHT_SCALE (weight_exponent < 14.0f ? 0x1p4f : 0x1p14f)
 #else
-#if DTYPE == DTYPE_F16
-#define WEIGHT_PARTS (HAS_STRICT ? 2 : 1)
-#define WEIGHT_EXPONENT 15
-#else
-#define WEIGHT_PARTS (HAS_STRICT ? 3 : 1)
-#define WEIGHT_EXPONENT 0
-#endif
+#define WEIGHT_EXPONENT (DTYPE == DTYPE_F16 ? 15 : 0)
 #define EXPONENT_PARAM
 #define EXPONENT_ARG
 #define EXPONENT_OF(again)

@@ -164,13 +164,13 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
         UNROLL
         for (int r = 0; r < tile_rows; r += at_once) {
             const int block = group * each + b, row = row0 + r;
+            if (each * groups > blocks && block >= blocks)
+                break;
             const int stored = columns > dim ? min(block, dim / BLOCK_VALUES - 1) : block;
             const int at = row * row_bytes + stored * BLOCK_BYTES(cache);
             const bool inside = row < rows && block * BLOCK_VALUES < dim;
             const float scale = vload_half(0, (const __local half *)(bytes + at));
             float factor = inside ? scale : 0.0f;
-            if (each * groups > blocks && block >= blocks)
-                break;
 #if DTYPE == DTYPE_F16
             uint power = 0x3c003c00u, less = cache == CACHE_Q8_0 ? 0xe480e480u : 0xe408e408u;
             if (scaled) {

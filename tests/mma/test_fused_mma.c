@@ -18,9 +18,13 @@ enum { MOST_SHAPES = 6 };
 static const struct {
     const char *tunables, *options, *shapes[MOST_SHAPES];
 } cases[] = {
-    {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=16 Q_RESIDENT=1 EXP=2",
+    {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=16 Q_RESIDENT=1 LOADS_AHEAD=1 EXP=2",
      "f16 d24/40 causal=br klen qlen lse odtype=f32",
      {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
+    {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=2 BLOCK_N=32 Q_RESIDENT=0 STAGES=2 LOADS_AHEAD=1 "
+     "EXP=2",
+     "bf16 d80/96 window=40,* lse strict",
+     {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140"}},
     {"INSTRUCTION=2 SUB_GROUPS=1 M_FRAGMENTS=2 BLOCK_N=32 Q_RESIDENT=0 EXP=0",
      "bf16 d20/33 window=9,3 alibi softcap=4 sinks lse odtype=f32",
      {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
