@@ -13,7 +13,9 @@
  *   3. o += p v: each sub-group has all weights, and 1 / SUB_GROUPS of V's dims.
  * K and V lie side by side in local memory; where the device copies to it in the background, V arrives
  * during 1. and the next K during 2. and 3. With KV_PARTS they take turns in one place, in so many parts:
- * columns of K, keys of V.
+ * columns of K, keys of V. With BYTES quantized keys and values arrive as bytes, while the tile before is
+ * computed, and become elements in that place (mma/quantized_bytes.h). With HALF_ROWS half of a fragment's queries
+ * are rows.
  *
  * Fragments cl/mma/fragment.h: the layouts of an instruction, which EMULATE replaces by local memory.
  * Sums      f32. Weights are rounded as fused_mma's are; those of strict problems in two or three parts.
@@ -31,7 +33,7 @@
 #include "common/sequence.h"
 #if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(SUB_GROUPS) ||                          \
     !defined(M_FRAGMENTS) || !defined(BLOCK_N) || !defined(Q_RESIDENT) || !defined(KV_PARTS) ||    \
-    !defined(SPLIT_K) || !defined(STAGES) || !defined(HALF_ROWS) || !defined(EXP)
+    !defined(SPLIT_K) || !defined(BYTES) || !defined(HALF_ROWS) || !defined(EXP)
 #error "split_mma.cl must be built with all of its tunables defined"
 #endif
 #if DTYPE == DTYPE_F32 || K_DTYPE != DTYPE || V_DTYPE != DTYPE || SCORES || HAS_DROPOUT
@@ -44,7 +46,7 @@
 
 #define THREADS (FRAGMENT_LANES * SUB_GROUPS)
 #define LOAD_WIDTH 8
-#define BLOCK_M (M_FRAGMENTS * FRAGMENT_QUERIES)
+#define BLOCK_M (M_FRAGMENTS * FRAGMENT_QUERIES / (1 + HALF_ROWS))
 #define MAX(x, y) ((x) > (y) ? (x) : (y))
 #define SUB_GROUPS_N SUB_GROUPS
 #define HAS_ROW_TILES 1
@@ -52,7 +54,7 @@
 
 #include "gpu/tile_load.h"
 #include "common/quantized.h"
-#define PLACES_IN_BYTES STAGES
+#define PLACES_IN_BYTES BYTES
 #include "mma/key_places.h"
 #include "mma/fragment_attention.h"
 #include "gpu/split_task.h"
@@ -60,23 +62,19 @@
 #include "gpu/split_combine.h"
 
 /* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's. */
-#define K_AT (Q_RESIDENT ? 0 : BLOCK_M * ROW_STRIDE)
+#define K_AT (Q_RESIDENT ? 0 : TILE_ROWS * ROW_STRIDE)
 #define K_END (K_AT + BLOCK_N * K_STRIDE)
 #define V_AT (KV_PARTS ? K_AT : K_END)
 #define V_END (V_AT + PART_KEYS * V_STRIDE)
 #define KV_END MAX(K_END, V_END)
-#define LOCAL_ELEMENTS MAX(KV_END, BLOCK_M * ROW_STRIDE)
+#define LOCAL_ELEMENTS MAX(KV_END, TILE_ROWS * ROW_STRIDE)
 
-/* Quantized keys and values on their way, with STAGES. */
-#if STAGES
+/* Quantized keys and values on their way. */
+#if BYTES
 #include "mma/quantized_bytes.h"
-#if !K_CACHE || !V_CACHE || !HAS_COPIES || KV_PARTS != 1
+#if KV_PARTS != 1
 #error "quantized keys and values that arrive as bytes take turns in a tile of elements"
 #endif
-#define K_PIECE PIECE_OF(BYTES_OF_ROW(K_CACHE, DIM_QK))
-#define V_PIECE PIECE_OF(BYTES_OF_ROW(V_CACHE, DIM_V))
-#define K_BYTES_UNITS BYTES_UNITS(K_CACHE, DIM_QK, BLOCK_N)
-#define V_BYTES_UNITS BYTES_UNITS(V_CACHE, DIM_V, BLOCK_N)
 #endif
 
 /* Whether the next tile is on its way while this one is computed. */
@@ -129,9 +127,8 @@ INLINE struct matrices find_matrices(SHAPE_PARAMS, const struct task *task,
     m.k_aligned = K_CACHE || CACHE_ALIGNED(DTYPE, m.k, a.k_stride[0], a.k_stride[2], k_width);
     m.v_aligned =
         V_CACHE || CACHE_ALIGNED(DTYPE, m.v, a.v_stride[0], a.v_stride[2], WIDTH(UNIT_V, DIM_V));
-#if STAGES
-    m.k_aligned = PIECES_ALIGNED(K_CACHE, m.k, PAGE_SIZE ? a.k_stride[0] : 0, a.k_stride[2], K_PIECE);
-    m.v_aligned = PIECES_ALIGNED(V_CACHE, m.v, PAGE_SIZE ? a.v_stride[0] : 0, a.v_stride[2], V_PIECE);
+#if BYTES
+    MARK_ALIGNED(m);
 #endif
     return m;
 }
@@ -178,13 +175,13 @@ INLINE void load_q(const struct attention_shape a, const struct task *task,
                    uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
                    const int lane)
 {
-    for (int r = get_local_id(0); r < BLOCK_M; r += THREADS) {
+    for (int r = get_local_id(0); r < TILE_ROWS; r += THREADS) {
         long h, i;
         row_of(a, task, r, &h, &i);
         l->q_places[r] = h * a.q_stride[1] + i * a.q_stride[2];
     }
     LOCAL_BARRIER(); /* the places are complete */
-    fill_rows(l->q_tile, ROW_STRIDE, BLOCK_M, COLUMNS, m->q, 0, l->q_places, Q_STEP, task->rows,
+    fill_rows(l->q_tile, ROW_STRIDE, TILE_ROWS, COLUMNS, m->q, 0, l->q_places, Q_STEP, task->rows,
               DIM_QK, WIDTH(UNIT_Q, DIM_QK), m->q_aligned, false);
     copies_wait();
     LOCAL_BARRIER(); /* Q is complete */
@@ -208,25 +205,6 @@ INLINE void load_q(const struct attention_shape a, const struct task *task,
                     PAGE_SIZE ? KV_PLACES(places, (keys).number, 1) + (part)*PART_KEYS : 0,        \
                     (keys).count - (part)*PART_KEYS, m.v_aligned, finite))                         \
     atomic_or(&v_nonfinite, 1)
-
-#if STAGES
-/* Copies a tile's keys, or values, as bytes; makes elements of them. */
-#define COPY_KEYS(keys)                                                                            \
-    copy_bytes(K_CACHE, k_bytes, BLOCK_N, K_PLACE(m.k, FROM_KEY((keys).j0, a.k_stride)), a.k_stride[2],     \
-               KV_PLACES(places, (keys).number, 0), (keys).count, BYTES_OF_ROW(K_CACHE, DIM_QK),   \
-               m.k_aligned)
-#define COPY_VALUES(keys)                                                                          \
-    copy_bytes(V_CACHE, v_bytes, BLOCK_N, V_PLACE(m.v, FROM_KEY((keys).j0, a.v_stride)), a.v_stride[2],     \
-               KV_PLACES(places, (keys).number, 1), (keys).count, BYTES_OF_ROW(V_CACHE, DIM_V),    \
-               m.v_aligned)
-#define CONVERT_KEYS(keys)                                                                         \
-    convert_rows(K_CACHE, l.k_tile, K_STRIDE, BLOCK_N, PART_COLUMNS, l.k_factors, k_bytes,         \
-                 (keys).count, DIM_QK, false, false)
-#define CONVERT_VALUES(keys, finite)                                                               \
-    if (convert_rows(V_CACHE, l.v_tile, V_STRIDE, BLOCK_N, DIMS, l.v_factors, v_bytes,             \
-                     (keys).count, DIM_V, true, finite))                                           \
-    atomic_or(&v_nonfinite, 1)
-#endif
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
@@ -261,7 +239,7 @@ INLINE void find_scores(SHAPE_PARAMS, const struct task *task, const struct keys
                       highest, seen[f] FRAGMENT_ARG);
         UNROLL
         for (int n = 0; n < USED_QUERIES && FIRST_OF_QUERY(lane); n++)
-            l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
+            l->statistics[SUB_GROUP_N * TILE_ROWS + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
                 highest[n];
     }
 }
@@ -296,7 +274,7 @@ INLINE void weigh_tile(SHAPE_PARAMS, const struct shared *l,
             highest[n] = -INFINITY;
             UNROLL
             for (int m = 0; m < SUB_GROUPS; m++)
-                highest[n] = fmax(highest[n], l->statistics[m * BLOCK_M + ROW(n)]);
+                highest[n] = fmax(highest[n], l->statistics[m * TILE_ROWS + ROW(n)]);
         }
         weigh(fragment_row, lane, scales, s[f], highest, row_max[f], row_sum[f], out[f] EXPONENT_ARG);
         store_weights(fragment_row, lane, s[f], l->p_tile);
@@ -311,7 +289,7 @@ INLINE float total_of(const struct shared *l, const int row)
     float total = 0.0f;
 
     for (int m = 0; m < SUB_GROUPS; m++)
-        total += l->statistics[m * BLOCK_M + row];
+        total += l->statistics[m * TILE_ROWS + row];
     return total;
 }
 
@@ -357,7 +335,7 @@ INLINE void store_results(SHAPE_PARAMS, const struct task *task, const struct sh
         scale_rows(scales, row_max[f], row_sum[f] EXPONENT_ARG);
         UNROLL
         for (int n = 0; n < USED_QUERIES && FIRST_OF_QUERY(lane); n++)
-            l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
+            l->statistics[SUB_GROUP_N * TILE_ROWS + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
                 row_sum[f][n];
     }
     LOCAL_BARRIER(); /* the sums are complete */
@@ -402,13 +380,11 @@ void split(PARAMETERS_split)
     ENTER_SEQUENCE(get_group_id(0) / ROW_BLOCKS(a) / SPLIT_K / a.kv_heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8], weights[WEIGHT_ELEMENTS / 8];
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
-    __local float statistics[SUB_GROUPS * BLOCK_M];
-    __local long q_places[BLOCK_M], places[PLACES];
+    __local float statistics[SUB_GROUPS * TILE_ROWS];
+    __local long q_places[TILE_ROWS], places[PLACES];
     __local uint seen_tiles[SEEN_WORDS];
-#if STAGES
-    __local uint4 k_pieces[K_BYTES_UNITS], v_pieces[V_BYTES_UNITS];
-    __local uchar *const k_bytes = (__local uchar *)k_pieces;
-    __local uchar *const v_bytes = (__local uchar *)v_pieces;
+#if BYTES
+    DECLARE_BYTES();
 #endif
     __local int not_finite;  /* not 0 once an output is Inf or NaN */
     __local int v_nonfinite; /* not 0 once an Inf or NaN of V became 0 */
@@ -443,24 +419,24 @@ void split(PARAMETERS_split)
         struct keys keys = find_keys(a, at, &task, task.begin, 0, seen_tiles PAGES_ARG), next;
         clear_rows(row_max, row_sum, seen, out);
         LIST_FIRST_PLACES(task.b, keys, keys.number);
-#if STAGES
+#if BYTES
         if (keys.j0 < task.end)
-            COPY_KEYS(keys);
+            COPY_KEYS(m, keys, keys.number);
         copies_end_set();
         if (keys.j0 < task.end)
-            COPY_VALUES(keys);
+            COPY_VALUES(m, keys, keys.number);
         copies_end_set();
         for (; keys.j0 < task.end; keys = next) {
             float s[M_FRAGMENTS][KEY_SUMS];
 
             COPIES_WAIT_BUT_SETS(1);
             LOCAL_BARRIER(); /* the keys' bytes are complete, values may be overwritten */
-            CONVERT_KEYS(keys);
+            CONVERT_KEYS(l.k_tile, l.k_factors, keys);
             next = find_keys(a, at, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles PAGES_ARG);
             LIST_PLACES(task.b, next, next.number);
             LOCAL_BARRIER(); /* K and the next places are complete, the keys' bytes may be overwritten */
             if (next.j0 < task.end)
-                COPY_KEYS(next);
+                COPY_KEYS(m, next, next.number);
             copies_end_set();
             /* scores */
             clear_products(s);
@@ -469,12 +445,12 @@ void split(PARAMETERS_split)
                         &l SCORE_OPERANDS_ARG FRAGMENT_ARG);
             COPIES_WAIT_BUT_SETS(1);
             LOCAL_BARRIER(); /* maxima and the values' bytes are complete, K may be overwritten */
-            CONVERT_VALUES(keys, again);
+            CONVERT_VALUES(l.v_tile, l.v_factors, keys, again, &v_nonfinite);
             /* softmax */
             weigh_tile(a, at, &l, rows, s, row_max, row_sum, out SCORE_OPERANDS_ARG EXPONENT_ARG, lane);
             LOCAL_BARRIER(); /* V and weights are complete, the values' bytes may be overwritten */
             if (next.j0 < task.end)
-                COPY_VALUES(next);
+                COPY_VALUES(m, next, next.number);
             copies_end_set();
             /* values */
             multiply_pv(l.v_tile, l.v_factors, l.p_tile, out FRAGMENT_ARG);

@@ -401,7 +401,7 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
 #if WEIGHTS_IN_MEMORY && V_CACHE
 /* The sub-group's weights of a fragment for all of the work-group, which rounds them times values' factors. */
 typedef float weight_storage;
-#define WEIGHT_ELEMENTS (BLOCK_M * P_STRIDE * 2)
+#define WEIGHT_ELEMENTS (TILE_ROWS * P_STRIDE * 2)
 INLINE void store_weights(const int fragment_row, const int lane, const float p[KEY_SUMS],
                           __local float *p_tile)
 {
@@ -422,7 +422,7 @@ INLINE void store_weights(const int fragment_row, const int lane, const float p[
 #elif WEIGHTS_IN_MEMORY
 /* ... rounded, each part of strict weights in a block of rows of its own. */
 typedef ushort weight_storage;
-#define WEIGHT_ELEMENTS (WEIGHT_PARTS * BLOCK_M * P_STRIDE)
+#define WEIGHT_ELEMENTS (WEIGHT_PARTS * TILE_ROWS * P_STRIDE)
 INLINE void store_weights(const int fragment_row, const int lane, float p[KEY_SUMS],
                           __local ushort *p_tile)
 {
@@ -431,7 +431,7 @@ INLINE void store_weights(const int fragment_row, const int lane, float p[KEY_SU
         UNROLL
         for (int x = 0; x < KEY_SUMS; x += MAX(KEYS_OF_SUMS, 2)) {
             const uint word = take_pair(&p[x], &p[x + 1]);
-            __local ushort *const rows = p_tile + part * BLOCK_M * P_STRIDE;
+            __local ushort *const rows = p_tile + part * TILE_ROWS * P_STRIDE;
             __local ushort *const to = rows + ROW(SUM_QUERY(x % FRAGMENT_SUMS)) * P_STRIDE + KEY(x);
 #if KEYS_OF_SUMS == 4
             *(__local uint2 *)to = (uint2)(word, take_pair(&p[x + 2], &p[x + 3]));
@@ -479,7 +479,7 @@ INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], WEIGHTS_PARAM, co
     UNROLL
     for (int part = 0; part < WEIGHT_PARTS; part++)
         load_query(words[part],
-                   p_tile + (part * BLOCK_M + f * FRAGMENT_QUERIES) * P_STRIDE +
+                   p_tile + (part * TILE_ROWS + f * FRAGMENT_QUERIES) * P_STRIDE +
                        slab * FRAGMENT_DEPTH,
                    P_STRIDE, lane);
 #else

@@ -6,15 +6,13 @@
  * the eighth, the sign, says which power is taken off. In f16 the multiply-add multiplies with the power of two that
  * the elements of values contain, besides; those of keys, whose products are in f32, contain none.
  *
- * Before including this: fragment_tile.h. */
+ * Before including this: fragment_tile.h, key_places.h; DIVIDE_UP, MAX. Kernels have DECLARE_BYTES(). */
 #ifndef CLATTN_QUANTIZED_BYTES_H
 #define CLATTN_QUANTIZED_BYTES_H
 
 /* Bytes of a row, and of the pieces that divide all rows and blocks of dims alike. */
 #define BYTES_OF_ROW(cache, dim) ((dim) / BLOCK_VALUES * BLOCK_BYTES(cache))
 #define PIECE_OF(bytes) ((bytes) % 16 == 0 ? 16 : (bytes) % 8 == 0 ? 8 : (bytes) % 4 == 0 ? 4 : 2)
-/* Of a tile, in units of 16 bytes. */
-#define BYTES_UNITS(cache, dim, rows) (((rows)*BYTES_OF_ROW(cache, dim) + 15) / 16)
 
 /* Whether rows, of which page or batch and row steps are these, begin where pieces do, and are not too far apart. */
 #define PIECES_ALIGNED(cache, p, page_step, row_step, piece)                                       \
@@ -197,5 +195,44 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
         }
     return nonfinite;
 }
+
+/* ---- a kernel's tiles ------------------------------------------------------------------------ */
+
+#if !K_CACHE || !V_CACHE || !HAS_COPIES
+#error "only quantized keys and values arrive as bytes, where they are copied in the background"
+#endif
+#define K_ROW_BYTES BYTES_OF_ROW(K_CACHE, DIM_QK)
+#define V_ROW_BYTES BYTES_OF_ROW(V_CACHE, DIM_V)
+/* Local memory of a tile's keys and values. */
+#define DECLARE_BYTES()                                                                            \
+    __local uint4 k_pieces[DIVIDE_UP(BLOCK_N * K_ROW_BYTES, 16)];                                  \
+    __local uint4 v_pieces[DIVIDE_UP(BLOCK_N * V_ROW_BYTES, 16)];                                  \
+    __local uchar *const k_bytes = (__local uchar *)k_pieces;                                      \
+    __local uchar *const v_bytes = (__local uchar *)v_pieces
+
+/* m: where K and V begin, with the marks below; number: whether the tile is an even or odd one. */
+#define COPY_KEYS(m, keys, number)                                                                 \
+    copy_bytes(K_CACHE, k_bytes, BLOCK_N, K_PLACE((m).k, FROM_KEY((keys).j0, a.k_stride)),         \
+               a.k_stride[2], KV_PLACES(places, number, 0), (keys).count, K_ROW_BYTES,             \
+               (m).k_aligned)
+#define COPY_VALUES(m, keys, number)                                                               \
+    copy_bytes(V_CACHE, v_bytes, BLOCK_N, V_PLACE((m).v, FROM_KEY((keys).j0, a.v_stride)),         \
+               a.v_stride[2], KV_PLACES(places, number, 1), (keys).count, V_ROW_BYTES,             \
+               (m).v_aligned)
+#define CONVERT_KEYS(tile, factors, keys)                                                          \
+    convert_rows(K_CACHE, tile, K_STRIDE, BLOCK_N, PART_COLUMNS, factors, k_bytes, (keys).count,   \
+                 DIM_QK, false, false)
+#define CONVERT_VALUES(tile, factors, keys, finite, nonfinite)                                     \
+    if (convert_rows(V_CACHE, tile, V_STRIDE, BLOCK_N, DIMS, factors, v_bytes, (keys).count,       \
+                     DIM_V, true, finite))                                                         \
+    atomic_or(nonfinite, 1)
+/* Marks whether pieces of rows can be copied. */
+#define MARK_ALIGNED(m)                                                                            \
+    do {                                                                                           \
+        (m).k_aligned = PIECES_ALIGNED(K_CACHE, (m).k, PAGE_SIZE ? a.k_stride[0] : 0,              \
+                                       a.k_stride[2], PIECE_OF(K_ROW_BYTES));                      \
+        (m).v_aligned = PIECES_ALIGNED(V_CACHE, (m).v, PAGE_SIZE ? a.v_stride[0] : 0,              \
+                                       a.v_stride[2], PIECE_OF(V_ROW_BYTES));                      \
+    } while (0)
 
 #endif

@@ -117,7 +117,7 @@ static const struct item items[] = {
     {"split_mma", SMALL_FRAGMENTS " INSTRUCTION=1 BLOCK_N=32 Q_RESIDENT=0 KV_PARTS=2 SPLIT_K=2",
      "fwd bf16 h4/1 q3 k67 d64/32 kcache=q4_0 vcache=q8_0 klen lse"},
     {"split_mma",
-     SMALL_FRAGMENTS " INSTRUCTION=1 BLOCK_N=32 Q_RESIDENT=0 KV_PARTS=1 STAGES=1 SPLIT_K=2",
+     SMALL_FRAGMENTS " INSTRUCTION=1 BLOCK_N=32 Q_RESIDENT=0 KV_PARTS=1 BYTES=1 SPLIT_K=2",
      "fwd f16 h4/1 q2 k83 d64/96 kcache=q8_0 vcache=q4_0 klen lse"},
     {"split_mma", SMALL_FRAGMENTS " INSTRUCTION=1 BLOCK_N=32 Q_RESIDENT=1 KV_PARTS=1 SPLIT_K=1",
      "fwd bf16 h4/2 q3 k40 d8 window=20,* strict"},

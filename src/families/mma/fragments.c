@@ -82,6 +82,20 @@ size_t ca_factor_bytes(const clattn_problem *p, size_t columns, size_t keys, siz
            sizeof(cl_float);
 }
 
+int ca_both_quantized(const clattn_problem *p)
+{
+    return ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN &&
+           ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
+}
+
+size_t ca_bytes_ahead(const clattn_problem *p, size_t keys)
+{
+    const size_t k = p->dim_qk / CA_BLOCK * ca_cache_bytes(ca_problem_cache(p, CA_K), p->dtype);
+    const size_t v = p->dim_v / CA_BLOCK * ca_cache_bytes(ca_problem_cache(p, CA_V), p->dtype);
+
+    return ca_round_up(keys * k, 16) + ca_round_up(keys * v, 16);
+}
+
 const char *ca_mma_refusal(const clattn_problem *p)
 {
     if (p->dtype == CLATTN_F32)

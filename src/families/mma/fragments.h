@@ -51,6 +51,12 @@ size_t ca_fragment_columns(const struct ca_fragment *f, const clattn_problem *p,
 size_t ca_factor_bytes(const clattn_problem *p, size_t columns, size_t keys, size_t dims,
                        size_t v_keys);
 
+/* Whether keys and values are quantized. */
+int ca_both_quantized(const clattn_problem *p);
+
+/* Local memory of a tile of so many quantized keys and values as bytes (cl/mma/quantized_bytes.h). */
+size_t ca_bytes_ahead(const clattn_problem *p, size_t keys);
+
 /* Why no attention by matrix instructions can compute the problem; NULL if one may. */
 const char *ca_mma_refusal(const clattn_problem *p);
 /* ... of gradients. */

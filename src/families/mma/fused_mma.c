@@ -87,6 +87,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
            ca_factor_bytes(p, columns, keys, padded_dim_v(p, f), keys) +
            (rows + 6) * sizeof(cl_int) + (p->page_size ? 4 * keys * sizeof(cl_long) : 0) +
            (p->dropout > 0.0f ? rows * (keys / 4) : 0) +
+           (values[BYTES_INDEX] ? ca_bytes_ahead(p, keys) : 0) +
            (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
 }
 
@@ -196,6 +197,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     if (own == CA_MMA_SYNC)
         values[EXP_INDEX] = 1;
     values[LOADS_AHEAD_INDEX] = own == CA_MMA_SYNC;
+    values[BYTES_INDEX] = own == CA_MMA_SYNC && ca_both_quantized(p);
     if (own == CA_WMMA) { /* operands are held twice */
         values[Q_RESIDENT_INDEX] = 0;
         values[BLOCK_N_INDEX] = 32;
