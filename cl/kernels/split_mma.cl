@@ -72,8 +72,8 @@
 /* Quantized keys and values on their way. */
 #if BYTES
 #include "mma/quantized_bytes.h"
-#if KV_PARTS != 1
-#error "quantized keys and values that arrive as bytes take turns in a tile of elements"
+#if KV_PARTS > 1
+#error "quantized keys and values that arrive as bytes become elements in one part"
 #endif
 #endif
 
@@ -419,7 +419,48 @@ void split(PARAMETERS_split)
         struct keys keys = find_keys(a, at, &task, task.begin, 0, seen_tiles PAGES_ARG), next;
         clear_rows(row_max, row_sum, seen, out);
         LIST_FIRST_PLACES(task.b, keys, keys.number);
-#if BYTES
+#if BYTES && !KV_PARTS
+        next = find_keys(a, at, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles PAGES_ARG);
+        LIST_PLACES(task.b, next, next.number);
+        if (keys.j0 < task.end) {
+            COPY_KEYS(m, keys, keys.number);
+            COPY_VALUES(m, keys, keys.number);
+        }
+        copies_wait();
+        LOCAL_BARRIER(); /* the first keys' bytes are complete */
+        if (keys.j0 < task.end)
+            CONVERT_KEYS(l.k_tile, l.k_factors, keys);
+        while (keys.j0 < task.end) {
+            float s[M_FRAGMENTS][KEY_SUMS];
+
+            copies_wait();
+            LOCAL_BARRIER(); /* K, the values' bytes and the next places are complete, V and the keys' bytes may be overwritten */
+            if (next.j0 < task.end)
+                COPY_KEYS(m, next, next.number);
+            copies_end_set();
+            /* scores */
+            clear_products(s);
+            multiply_qk(q_tile, l.k_tile, l.k_factors, q_words, s FRAGMENT_ARG);
+            find_scores(a, at, &task, &keys, rows, row_max, seen, s,
+                        &l SCORE_OPERANDS_ARG FRAGMENT_ARG);
+            CONVERT_VALUES(l.v_tile, l.v_factors, keys, again, &v_nonfinite);
+            LOCAL_BARRIER(); /* maxima and V are complete, the values' bytes may be overwritten */
+            if (next.j0 < task.end)
+                COPY_VALUES(m, next, next.number);
+            copies_end_set();
+            /* softmax */
+            weigh_tile(a, at, &l, rows, s, row_max, row_sum, out SCORE_OPERANDS_ARG EXPONENT_ARG, lane);
+            COPIES_WAIT_BUT_SETS(1);
+            LOCAL_BARRIER(); /* weights and the next keys' bytes are complete, K may be overwritten */
+            /* values */
+            multiply_pv(l.v_tile, l.v_factors, l.p_tile, out FRAGMENT_ARG);
+            if (next.j0 < task.end)
+                CONVERT_KEYS(l.k_tile, l.k_factors, next);
+            keys = next;
+            next = find_keys(a, at, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles PAGES_ARG);
+            LIST_PLACES(task.b, next, next.number);
+        }
+#elif BYTES
         if (keys.j0 < task.end)
             COPY_KEYS(m, keys, keys.number);
         copies_end_set();

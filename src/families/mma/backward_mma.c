@@ -203,6 +203,11 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     if (own == CA_MMA_SYNC)
         values[EXP_INDEX] = 1;
     shrink(p, dev, values);
+    if (own == CA_MMA_SYNC) {
+        values[STAGES_INDEX] = 2;
+        if (reject(p, dev, values))
+            values[STAGES_INDEX] = 1;
+    }
     if (own == CA_MFMA_32 && sub_groups(values) < 4) { /* half as many rows for a sub-group */
         values[INSTRUCTION_INDEX] = CA_MFMA_16;
         values[SUB_GROUPS_INDEX] = 4;
