@@ -118,6 +118,9 @@ $(sed -n "${line}p" "$work/cases")
 LINE
 at=$work/$number
 clang=$(sed -n "s/^$target //p" "$work/compilers")
+# NVIDIA's compiler is told how many registers to use, LLVM's does not know that option.
+most=$(echo "$options" | sed -n 's/.*-cl-nv-maxrregcount=\([0-9]*\).*/-maxrregcount=\1/p')
+options=$(echo "$options" | sed 's/-cl-nv-maxrregcount=[0-9]*//')
 cl="$clang -x cl -Xclang -finclude-default-header -O3 -Werror -Wno-linker-warnings -include $at.h $options"
 case $target in
 gfx*)
@@ -156,7 +159,7 @@ sm_*) # libclc's native_exp2 is none of LLVM's instructions for NVIDIA
             /^(\.visible )?\.entry / { name = $0; sub(/.*\.entry /, "", name); sub(/[( ].*/, "", name) }
             name != "" && /^\)/ { if (items[name] > 256 || directed) print ".reqntid " items[name] ", 1, 1"; name = "" }' \
             "$at.made" > "$at.required" && mv "$at.required" "$at.made"
-        "$ptxas" -v "-arch=$target" "$at.made" -o "$at.o" > "$at.ptxas" 2>&1 || exit 0
+        "$ptxas" -v "-arch=$target" $most "$at.made" -o "$at.o" > "$at.ptxas" 2>&1 || exit 0
         [ -z "$nvdisasm" ] || "$nvdisasm" "$at.o" > "$at.sass" 2>> "$at.log"
     fi
     mv "$at.made" "$at.ptx"

@@ -26,7 +26,7 @@
 #include "common/builtins.h"
 #include "score/score.h"
 #if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(SUB_GROUPS) || !defined(DIM_GROUPS) ||  \
-    !defined(BLOCK_STREAMED) || !defined(EXP)
+    !defined(BLOCK_STREAMED) || !defined(STAGES) || !defined(EXP)
 #error "backward_mma.cl must be built with all of its tunables defined"
 #endif
 #if DTYPE == DTYPE_F32 || HAS_STRICT

@@ -8,7 +8,8 @@
  *   3. o += p v, with the weights as operands where they are, and V in local memory.
  * Where the device copies to local memory in the background (HAS_COPIES), V arrives during 1. and
  * the next K during 2. and 3. With two STAGES local memory holds two tiles of keys, of which one arrives
- * while the other is computed: one barrier a tile, so that sub-groups may be at different steps of it.
+ * while the other is computed: one barrier a tile, so that sub-groups may be at different steps of it. With BYTES quantized
+ * keys and values arrive as bytes while the tile before is computed, and become elements together.
  *
  * Fragments cl/mma/fragment.h: the layouts of an instruction, which EMULATE replaces by local memory.
  * Sums      f32. Weights are rounded to 16 bits once (f16: scaled by 2^15, so that small weights are
@@ -37,6 +38,9 @@
 
 #include "mma/fragment.h"
 #include "gpu/tile_exp.h"
+#ifndef BYTES /* wgmma multiplies with no quantized tiles */
+#define BYTES 0
+#endif
 #if STAGES > 1 && (!HAS_COPIES || PAGE_SIZE || HAS_DROPOUT || K_CACHE || V_CACHE)
 #error "what a tile needs besides, places, factors and what is kept, is there once"
 #endif
@@ -54,8 +58,13 @@
 #include "gpu/query_block.h"
 #define BLOCK_BITS_BEGIN(a) 0
 #include "score/mark_blocks.h"
+#include "common/quantized.h"
+#define PLACES_IN_BYTES BYTES
 #include "mma/key_places.h"
 #include "mma/fragment_attention.h"
+#if BYTES
+#include "mma/quantized_bytes.h"
+#endif
 
 /* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's, a warpgroup's
  * rows at a time. */
@@ -100,6 +109,9 @@ INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
         K_CACHE || CACHE_ALIGNED(DTYPE, t.k, a.k_stride[0], a.k_stride[2], WIDTH(UNIT_K, DIM_QK));
     t.v_aligned =
         V_CACHE || CACHE_ALIGNED(DTYPE, t.v, a.v_stride[0], a.v_stride[2], WIDTH(UNIT_V, DIM_V));
+#if BYTES
+    MARK_ALIGNED(t);
+#endif
     return t;
 }
 
@@ -193,8 +205,8 @@ INLINE void weigh_tile(SHAPE_PARAMS, const struct query_block *block, const stru
                        float row_max[M_FRAGMENTS][LANE_QUERIES],
                        float row_sum[M_FRAGMENTS][LANE_QUERIES],
                        float seen[M_FRAGMENTS][LANE_QUERIES],
-                       float out[M_FRAGMENTS][DIM_SUMS] SCORE_OPERANDS_PARAM KEPT_PARAM
-                           FRAGMENT_PARAM)
+                       float out[M_FRAGMENTS][DIM_SUMS] SCORE_OPERANDS_PARAM EXPONENT_PARAM
+                           KEPT_PARAM FRAGMENT_PARAM)
 {
     const struct score_tile tile = score_tile_of(a, at, *block, *keys SCORE_OPERANDS_ARG);
 
@@ -213,7 +225,7 @@ INLINE void weigh_tile(SHAPE_PARAMS, const struct query_block *block, const stru
         finish_scores(a, &tile, keys->partial, see_from, see_to, fragment_row, s[f], highest,
                       seen[f] FRAGMENT_ARG);
         weigh(fragment_row, lane, scale, s[f], highest, row_max[f], row_sum[f],
-              out[f] KEPT_ARG);
+              out[f] EXPONENT_ARG KEPT_ARG);
     }
 }
 
@@ -224,7 +236,8 @@ INLINE void store_fragment(SHAPE_PARAMS, const struct query_block block, const i
                            const float row_max[LANE_QUERIES], const float row_sum[LANE_QUERIES],
                            const float seen[LANE_QUERIES], const float out[DIM_SUMS],
                            __local int *row_is_zero,
-                           __global o_storage *o SINKS_PARAM LSE_PARAM FRAGMENT_PARAM)
+                           __global o_storage *o SINKS_PARAM LSE_PARAM EXPONENT_PARAM
+                               FRAGMENT_PARAM)
 {
     float factor[LANE_QUERIES];
 
@@ -270,7 +283,7 @@ INLINE void store_rows(SHAPE_PARAMS, const struct query_block block, const int f
                        float row_sum[M_FRAGMENTS][LANE_QUERIES],
                        float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
                        __local int *row_is_zero, const float scale,
-                       __global o_storage *o SINKS_PARAM LSE_PARAM FRAGMENT_PARAM)
+                       __global o_storage *o SINKS_PARAM LSE_PARAM EXPONENT_PARAM FRAGMENT_PARAM)
 {
     float scales[LANE_QUERIES];
 
@@ -280,11 +293,11 @@ INLINE void store_rows(SHAPE_PARAMS, const struct query_block block, const int f
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
         query_sum(row_sum[f] FRAGMENT_ARG);
-        scale_rows(scales, row_max[f], row_sum[f]);
+        scale_rows(scales, row_max[f], row_sum[f] EXPONENT_ARG);
         if (TRACKS_SEEN)
             query_maximum(seen[f] FRAGMENT_ARG);
         store_fragment(a, at, block, first_row + f * FRAGMENT_QUERIES, row_max[f], row_sum[f],
-                       seen[f], out[f], row_is_zero, o SINKS_ARG LSE_ARG FRAGMENT_ARG);
+                       seen[f], out[f], row_is_zero, o SINKS_ARG LSE_ARG EXPONENT_ARG FRAGMENT_ARG);
     }
 }
 
@@ -328,6 +341,9 @@ void fused_mma(PARAMETERS_fused_mma)
     ENTER_SEQUENCE(get_group_id(0) / QUERY_BLOCKS(a) / a.heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
+#if BYTES
+    DECLARE_BYTES();
+#endif
     __local int row_is_zero[BLOCK_M];
     __local long places[PLACES];
     __local int not_finite, v_nonfinite; /* not 0 once an output is Inf or NaN; once one of V became 0 */
@@ -356,6 +372,7 @@ void fused_mma(PARAMETERS_fused_mma)
         not_finite = v_nonfinite = 0;
     load_all_queries(a, &t, first_row, q_tile, q_words, lane);
     do {
+        EXPONENT_OF(again);
         clear_rows(row_max, row_sum, seen, out);
 #if OVERLAP
         attend(a, at, block, t, first_row, q_tile, q_words, again, &v_nonfinite, row_max, row_sum,
@@ -364,8 +381,15 @@ void fused_mma(PARAMETERS_fused_mma)
         struct keys keys = find_keys(a, at, block, block.begin PAGES_ARG), next;
         int number = 0; /* of the tile, even or odd */
         LIST_FIRST_PLACES(block.b, keys, number);
+#if BYTES
+        if (keys.j0 < block.end) {
+            COPY_KEYS(t, keys, number);
+            COPY_VALUES(t, keys, number);
+        }
+#else
         if (HAS_COPIES && keys.j0 < block.end)
             STAGE_KEYS(keys, number);
+#endif
 #if STAGES > 1
         if (keys.j0 < block.end)
             STAGE_VALUES(keys, number, again, &v_nonfinite);
@@ -375,10 +399,26 @@ void fused_mma(PARAMETERS_fused_mma)
 
             copies_wait();
             LOCAL_BARRIER(); /* what was copied is complete, what was read may be overwritten */
+#if BYTES
+            CONVERT_KEYS(K_TILE(number), k_factors, keys);
+            CONVERT_VALUES(V_TILE(number), v_factors, keys, again, &v_nonfinite);
+            next = find_keys(a, at, block, after_keys(keys) PAGES_ARG);
+            LIST_PLACES(block.b, next, 1 - number);
+#if HAS_DROPOUT
+            draw_kept(a, at, dropout_head(at, block.b, block.h), block.i0, keys.j0, BLOCK_M, BLOCK_N,
+                      kept);
+#endif
+            LOCAL_BARRIER(); /* K, V and the next places are complete, bytes may be overwritten */
+            if (next.j0 < block.end) {
+                COPY_KEYS(t, next, 1 - number);
+                COPY_VALUES(t, next, 1 - number);
+            }
+#else
 #if HAS_TILE_PRODUCTS /* which go on while copies are asked for */
             begin_qk(q_tile, first_row, K_TILE(number), q_words, s FRAGMENT_ARG);
 #endif
             STAGE_BESIDE();
+#endif
             /* scores */
 #if HAS_TILE_PRODUCTS
             FINISH_QK(q_words, s, 0);
@@ -386,7 +426,7 @@ void fused_mma(PARAMETERS_fused_mma)
             clear_products(s);
             multiply_qk(q_rows, K_TILE(number), k_factors, q_words, s FRAGMENT_ARG);
 #endif
-#if STAGES == 1
+#if STAGES == 1 && !BYTES
 #if HAS_DROPOUT
             draw_kept(a, at, dropout_head(at, block.b, block.h), block.i0, keys.j0, BLOCK_M, BLOCK_N,
                       kept);
@@ -402,7 +442,7 @@ void fused_mma(PARAMETERS_fused_mma)
 #endif
             /* softmax */
             weigh_tile(a, at, &block, &keys, first_row, s, row_max, row_sum, seen,
-                       out SCORE_OPERANDS_ARG KEPT_ARG FRAGMENT_ARG);
+                       out SCORE_OPERANDS_ARG EXPONENT_ARG KEPT_ARG FRAGMENT_ARG);
             /* values */
             multiply_pv(V_TILE(number), v_factors, s, out FRAGMENT_ARG);
         }
@@ -414,8 +454,9 @@ void fused_mma(PARAMETERS_fused_mma)
     } while (again);
 
     /* store */
+    EXPONENT_OF(not_finite);
     store_rows(a, at, block, first_row, row_max, row_sum, seen, out, row_is_zero,
-               score_scale(a, at, block.h SCORE_OPERANDS_ARG), o SINKS_ARG LSE_ARG FRAGMENT_ARG);
+               score_scale(a, at, block.h SCORE_OPERANDS_ARG), o SINKS_ARG LSE_ARG EXPONENT_ARG FRAGMENT_ARG);
     barrier(CLK_GLOBAL_MEM_FENCE);
     LOCAL_BARRIER(); /* the outputs are complete */
     if (v_nonfinite) /* here only what is not finite counts */

@@ -10,7 +10,8 @@
  *            (cl/mma/fragment.h) of sums in registers. Rows are the fragments' queries, columns the others.
  * Local      both tiles lie row by row, or column by column, along the depth, in 16 bits as they are stored;
  *            where a matrix lies across the depth, blocks of 4 x 4 are turned around on their way in. The
- *            next stage is loaded to registers while this one is multiplied.
+ *            next stage is loaded to registers while this one is multiplied. With COPIES stages are copied in the
+ *            background instead, all but one of them ahead (cl/mma/projection_copies.h).
  * Places     of rows, columns and depths: cl/gpu/projection_task.h.
  * Sums       f32; products of 16-bit operands are exact.
  * NDRange    local THREADS; a group for each tile and split, as in projection_tiles.cl.
@@ -51,7 +52,10 @@
 #define COLUMN(column, x)                                                                          \
     ((column) + (x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(lane, (x) % FRAGMENT_SUMS))
 
-#if !HAS_TILE_PRODUCTS
+#if COPIES
+#define DIVIDE_UP(x, by) (((x) + (by) - 1) / (by))
+#include "mma/projection_copies.h"
+#elif !HAS_TILE_PRODUCTS
 /* ---- load ------------------------------------------------------------------------------------ */
 
 /* Where block t of a tile goes: `across` counts its rows or columns, along the depth. */
@@ -240,7 +244,62 @@ INLINE void store_tile(SHAPE_PARAMS, const struct task *t, const int first_row,
     } while (0)
 #endif
 
-#if !HAS_TILE_PRODUCTS
+#if COPIES
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+/* The stage `ahead`, if there is one, to the n-th place; ahead is the next one then. */
+#define COPY_STAGE(n)                                                                              \
+    do {                                                                                           \
+        if (ahead.k < t.end) {                                                                     \
+            copy_stage(a, &t, ahead, &copies, x, w, x_rows, w_columns, pieces,                     \
+                       (__local ushort *)tiles + (n)*STAGE_ELEMENTS);                              \
+            ahead = next_stage(a, &t, ahead);                                                      \
+        }                                                                                          \
+        copies_end_set();                                                                          \
+    } while (0)
+
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
+void projection_mma(PARAMETERS_projection_mma)
+{
+    __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8];
+    __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
+#if EMULATE
+    __local float exchanges[SUB_GROUPS_M * SUB_GROUPS_N * EXCHANGE_WORDS];
+    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#endif
+    const int lane = THIS_THREAD % FRAGMENT_LANES, sub = THIS_THREAD / FRAGMENT_LANES;
+    const int first_row = sub / SUB_GROUPS_N * (BLOCK_M / SUB_GROUPS_M);
+    const int first_column = sub % SUB_GROUPS_N * (BLOCK_N / SUB_GROUPS_N);
+    const struct task t = find_task(a, at, x, w);
+    const bool pieces = has_pieces(a, x + at.q, w + at.k);
+    struct stage ahead = first_stage(a, &t);
+    float sums[M_FRAGMENTS][SUMS];
+    int now = 0; /* which of the stages */
+
+    x += at.q;
+    w += at.k;
+    find_rows_and_columns(a, &t, x_rows, w_columns);
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        UNROLL
+        for (int n = 0; n < SUMS; n++)
+            sums[f][n] = 0.0f;
+    LOCAL_BARRIER(); /* the places are complete */
+    const struct copies copies = find_copies(a, x_rows, w_columns);
+    for (int n = 0; n < STAGES - 1; n++)
+        COPY_STAGE(n);
+    for (long k = t.begin; k < t.end; k += BLOCK_K) {
+        COPIES_WAIT_BUT_SETS(STAGES - 2);
+        LOCAL_BARRIER(); /* the stage is complete, the one before may be overwritten */
+        COPY_STAGE(now == 0 ? STAGES - 1 : now - 1);
+        multiply_stage((__local ushort *)tiles + now * STAGE_ELEMENTS, first_row, first_column,
+                       sums FRAGMENT_ARG);
+        now = now + 1 == STAGES ? 0 : now + 1;
+    }
+    copies_wait();
+    STORE_SUMS(first_row, first_column);
+}
+#elif !HAS_TILE_PRODUCTS
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE

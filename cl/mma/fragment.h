@@ -81,6 +81,17 @@
 #ifndef HAS_TILE_PRODUCTS
 #define HAS_TILE_PRODUCTS 0
 #endif
+/* Of a lane's queries those that are rows of the problem: with HALF_ROWS, which mma.sync alone takes, of a fragment's 16 the
+ * first eight. */
+#if HALF_ROWS
+#define USED_QUERIES (LANE_QUERIES / 2)
+#else
+#define USED_QUERIES LANE_QUERIES
+#endif
+#define IS_USED(sum) (SUM_QUERY((sum) % FRAGMENT_SUMS) < USED_QUERIES)
+#ifndef LOADS_AHEAD
+#define LOADS_AHEAD 0
+#endif
 #ifndef SUM_HERE
 #define SUM_HERE(x)
 #endif
@@ -193,14 +204,14 @@ static inline void words_xor(uint *theirs, const uint *mine, const int count,
 /* What the lane whose number differs in bit has in the place of mine. */
 static inline void queries_xor(float *theirs, const float *mine, const int bit FRAGMENT_PARAM)
 {
-    uint words[LANE_QUERIES], received[LANE_QUERIES];
+    uint words[USED_QUERIES], received[USED_QUERIES];
 
     UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++)
+    for (int n = 0; n < USED_QUERIES; n++)
         words[n] = as_uint(mine[n]);
-    words_xor(received, words, LANE_QUERIES, bit FRAGMENT_ARG);
+    words_xor(received, words, USED_QUERIES, bit FRAGMENT_ARG);
     UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++)
+    for (int n = 0; n < USED_QUERIES; n++)
         theirs[n] = as_float(received[n]);
 }
 
@@ -209,10 +220,10 @@ static inline void query_maximum(float *x FRAGMENT_PARAM)
 {
     UNROLL
     for (int bit = FIRST_SHARING_BIT; bit < SHARING_BITS_END; bit *= 2) {
-        float y[LANE_QUERIES];
+        float y[USED_QUERIES];
         queries_xor(y, x, bit FRAGMENT_ARG);
         UNROLL
-        for (int n = 0; n < LANE_QUERIES; n++)
+        for (int n = 0; n < USED_QUERIES; n++)
             x[n] = fmax(x[n], y[n]);
     }
 }
@@ -221,28 +232,37 @@ static inline void query_sum(float *x FRAGMENT_PARAM)
 {
     UNROLL
     for (int bit = FIRST_SHARING_BIT; bit < SHARING_BITS_END; bit *= 2) {
-        float y[LANE_QUERIES];
+        float y[USED_QUERIES];
         queries_xor(y, x, bit FRAGMENT_ARG);
         UNROLL
-        for (int n = 0; n < LANE_QUERIES; n++)
+        for (int n = 0; n < USED_QUERIES; n++)
             x[n] += y[n];
     }
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* Rounds two weights to elements and leaves what rounding took off them. */
+/* How many times as large as it is what rounding takes off a weight enters as the next part of a strict one. In f16
+ * it would often be subnormal, and lose what it is there for; a weight of up to 2^15 leaves up to 2^3. */
+#define SCALES_PARTS (DTYPE == DTYPE_F16 && !HAS_TILE_PRODUCTS)
+#if SCALES_PARTS
+#define PART_SCALE 4096.0f
+#else
+#define PART_SCALE 1.0f
+#endif
+
+/* Rounds two weights to elements and leaves what rounding took off them, times PART_SCALE. */
 static inline uint take_pair(float *x, float *y)
 {
     const uint word = pack_pair(*x, *y);
 
-    *x -= element_value((ushort)word);
-    *y -= element_value((ushort)(word >> 16));
+    *x = (*x - element_value((ushort)word)) * PART_SCALE;
+    *y = (*y - element_value((ushort)(word >> 16))) * PART_SCALE;
     return word;
 }
 
 /* The operand of queries made of weights slab FRAGMENT_DEPTH keys .. + FRAGMENT_DEPTH: all sums of
- * these keys, rounded; in their place stays what rounding took off, for the next part of strict weights. */
+ * these keys, rounded; in their place stays what rounding took off (take_pair()), for the next part of strict weights. */
 static inline void take_weights(uint *words, float *sums, const int slab FRAGMENT_PARAM)
 {
 #if WEIGHTS_ARE_EXCHANGED

@@ -51,15 +51,27 @@
 #define V_STRIDE (DIMS + (PACKED_VALUES || HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
 #define P_STRIDE (BLOCK_N + ROW_PADDING)
 
-/* Weights and their sums are 2^WEIGHT_EXPONENT times as large as they should be until a row ends. */
+/* Weights and their sums are 2^WEIGHT_EXPONENT times as large as they should be until a row ends. Those of quantized
+ * values are multiplied with a factor below 2 of scales below 64, else below 2^11: where that exceeds f16, outputs come to
+ * Infs and NaNs, and all is computed the second time around with less. */
 #if DTYPE == DTYPE_F16
 #define WEIGHT_PARTS (HAS_STRICT ? 2 : 1)
-#define WEIGHT_EXPONENT (V_CACHE ? 7 : 15) /* quantized: times a factor below 256 */
 #else
 #define WEIGHT_PARTS (HAS_STRICT ? 3 : 1)
-#define WEIGHT_EXPONENT 0
 #endif
+#if DTYPE == DTYPE_F16 && V_CACHE
+#define WEIGHT_EXPONENT weight_exponent
+#define EXPONENT_PARAM , const float weight_exponent
+#define EXPONENT_ARG , weight_exponent
+#define EXPONENT_OF(again) const float weight_exponent = (again) ? 4.0f : 14.0f
+#define WEIGHT_SCALE (weight_exponent < 14.0f ? 0x1p4f : 0x1p14f)
+#else
+#define WEIGHT_EXPONENT (DTYPE == DTYPE_F16 ? 15 : 0)
+#define EXPONENT_PARAM
+#define EXPONENT_ARG
+#define EXPONENT_OF(again)
 #define WEIGHT_SCALE ((float)(1 << WEIGHT_EXPONENT))
+#endif
 
 /* Whether a scale can wait until scores become weights: above 0 it keeps their order, and -inf of what is hidden. */
 #define SCALE_WAITS(scale) (!HAS_SOFTCAP && !HAS_BIAS && !HAS_ALIBI && (scale) > 0x1p-100f)
@@ -171,7 +183,39 @@ INLINE void load_queries(const __local ushort *q_tile, const int d,
                    ROW_STRIDE, lane);
 }
 
-#if !HAS_TILE_PRODUCTS
+#if LOADS_AHEAD && !K_CACHE
+/* s += q k^T; operands are loaded a step before they are multiplied. */
+INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
+                        const __local float *k_factors,
+                        uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
+                        float s[M_FRAGMENTS][KEY_SUMS] FRAGMENT_PARAM)
+{
+    const int steps = KEY_TILES / OTHERS_AT_ONCE;
+    uint k_words[2][OTHERS_AT_ONCE * OTHER_WORDS], words[2][M_FRAGMENTS][QUERY_WORDS];
+
+    k_tile += FIRST_KEY * K_STRIDE;
+    if (!Q_RESIDENT)
+        load_queries(q_tile, 0, words[0], lane);
+    load_keys(k_words[0], k_tile, K_STRIDE, lane);
+    UNROLL
+    for (int t = 0; t < PART_DEPTHS * steps; t++) {
+        const int d = t / steps, n = t % steps * OTHERS_AT_ONCE, next = t + 1;
+        if (next < PART_DEPTHS * steps)
+            load_keys(k_words[next % 2],
+                      k_tile + next % steps * OTHERS_AT_ONCE * FRAGMENT_OTHERS * K_STRIDE +
+                          next / steps * FRAGMENT_DEPTH,
+                      K_STRIDE, lane);
+        if (!Q_RESIDENT && t % steps == 0 && d + 1 < PART_DEPTHS)
+            load_queries(q_tile, d + 1, words[(d + 1) % 2], lane);
+        UNROLL
+        for (int m = 0; m < OTHERS_AT_ONCE; m++)
+            UNROLL
+            for (int f = 0; f < M_FRAGMENTS; f++)
+                multiply_add(s[f] + (n + m) * FRAGMENT_SUMS, Q_RESIDENT ? q_words[d][f] : words[d % 2][f],
+                             k_words[t % 2] + m * OTHER_WORDS FRAGMENT_ARG);
+    }
+}
+#elif !HAS_TILE_PRODUCTS
 /* s += q k^T, with Q in registers if Q_RESIDENT; q_tile, k_tile and its factors: a part's columns. */
 INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
                         const __local float *k_factors,
@@ -214,7 +258,7 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
                 const int x = n * FRAGMENT_SUMS + e;
                 const float factor = k_factors[d / SCALED_DEPTHS * BLOCK_N + KEY(x)];
                 UNROLL
-                for (int f = 0; f < M_FRAGMENTS; f++)
+                for (int f = 0; f < M_FRAGMENTS && IS_USED(x); f++)
                     s[f][x] = fma(products[f][e], factor, s[f][x]);
             }
 #endif
@@ -238,11 +282,13 @@ INLINE void finish_scores(const struct attention_shape a, const struct score_til
     bool waits = true;
 
     UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++)
+    for (int n = 0; n < USED_QUERIES; n++)
         waits = waits && SCALE_WAITS(QUERY_TILE(n).scale);
     if (!waits) {
         UNROLL
         for (int x = 0; x < KEY_SUMS; x++) {
+            if (!IS_USED(x))
+                continue;
             const int here = SUM_QUERY(x % FRAGMENT_SUMS);
             s[x] = score_of(a, QUERY_TILE(here), TILE_ROW(here), KEY(x), s[x]).value;
         }
@@ -250,6 +296,8 @@ INLINE void finish_scores(const struct attention_shape a, const struct score_til
     if (partial) {
         UNROLL
         for (int x = 0; x < KEY_SUMS; x++) {
+            if (!IS_USED(x))
+                continue;
             const int here = SUM_QUERY(x % FRAGMENT_SUMS);
             struct score y = {s[x], 1.0f, 0.0f};
             const bool sees =
@@ -263,16 +311,18 @@ INLINE void finish_scores(const struct attention_shape a, const struct score_til
     /* In two chains, of every other tile of keys, each half as long. */
     float odd[LANE_QUERIES];
     UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++)
+    for (int n = 0; n < USED_QUERIES; n++)
         odd[n] = -INFINITY;
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
+        if (!IS_USED(x))
+            continue;
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
         float *const chain = x / FRAGMENT_SUMS % 2 ? odd : highest;
         chain[here] = fmax(chain[here], s[x]);
     }
     UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++)
+    for (int n = 0; n < USED_QUERIES; n++)
         highest[n] = fmax(highest[n], odd[n]);
     query_maximum(highest FRAGMENT_ARG);
 }
@@ -287,10 +337,10 @@ INLINE float exponent_of(const float score, const float scale, const float less)
 
 /* The end of rows: what has waited until then. */
 INLINE void scale_rows(const float scale[LANE_QUERIES], float row_max[LANE_QUERIES],
-                       float row_sum[LANE_QUERIES])
+                       float row_sum[LANE_QUERIES] EXPONENT_PARAM)
 {
     UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++) {
+    for (int n = 0; n < USED_QUERIES; n++) {
         row_max[n] = SCALE_WAITS(scale[n]) ? row_max[n] * scale[n] : row_max[n];
         row_sum[n] *= 1.0f / WEIGHT_SCALE;
     }
@@ -303,7 +353,8 @@ INLINE void rescale_sums(const bool rescales, const float rescale[LANE_QUERIES],
     if (ANY_LANE(rescales)) {
         UNROLL
         for (int x = 0; x < DIM_SUMS; x++)
-            out[x] *= rescale[SUM_QUERY(x % FRAGMENT_SUMS)];
+            if (IS_USED(x))
+                out[x] *= rescale[SUM_QUERY(x % FRAGMENT_SUMS)];
     }
 }
 
@@ -312,13 +363,13 @@ INLINE void rescale_sums(const bool rescales, const float rescale[LANE_QUERIES],
 INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE_QUERIES],
                   float s[KEY_SUMS], const float highest[LANE_QUERIES],
                   float row_max[LANE_QUERIES], float row_sum[LANE_QUERIES],
-                  float out[DIM_SUMS] KEPT_PARAM)
+                  float out[DIM_SUMS] EXPONENT_PARAM KEPT_PARAM)
 {
     float reference[LANE_QUERIES], rescale[LANE_QUERIES];
     bool rescales = false;
 
     UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++) {
+    for (int n = 0; n < USED_QUERIES; n++) {
         reference[n] = exponent_of(FINITE(highest[n]), scale[n], -WEIGHT_EXPONENT);
         rescale[n] = EXP2(exponent_of(row_max[n], scale[n], -WEIGHT_EXPONENT) - reference[n]);
         row_max[n] = highest[n];
@@ -330,6 +381,8 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
 #endif
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
+        if (!IS_USED(x))
+            continue;
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
         s[x] = EXP2(exponent_of(s[x], scale[here], -reference[here]));
         row_sum[here] += s[x];
@@ -348,12 +401,14 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
 #if WEIGHTS_IN_MEMORY && V_CACHE
 /* The sub-group's weights of a fragment for all of the work-group, which rounds them times values' factors. */
 typedef float weight_storage;
-#define WEIGHT_ELEMENTS (BLOCK_M * P_STRIDE * 2)
+#define WEIGHT_ELEMENTS (TILE_ROWS * P_STRIDE * 2)
 INLINE void store_weights(const int fragment_row, const int lane, const float p[KEY_SUMS],
                           __local float *p_tile)
 {
     UNROLL
     for (int x = 0; x < KEY_SUMS; x += KEYS_OF_SUMS) {
+        if (!IS_USED(x))
+            continue;
         __local float *const to = p_tile + ROW(SUM_QUERY(x % FRAGMENT_SUMS)) * P_STRIDE + KEY(x);
 #if KEYS_OF_SUMS == 4
         *(__local float4 *)to = vload4(0, p + x);
@@ -367,7 +422,7 @@ INLINE void store_weights(const int fragment_row, const int lane, const float p[
 #elif WEIGHTS_IN_MEMORY
 /* ... rounded, each part of strict weights in a block of rows of its own. */
 typedef ushort weight_storage;
-#define WEIGHT_ELEMENTS (WEIGHT_PARTS * BLOCK_M * P_STRIDE)
+#define WEIGHT_ELEMENTS (WEIGHT_PARTS * TILE_ROWS * P_STRIDE)
 INLINE void store_weights(const int fragment_row, const int lane, float p[KEY_SUMS],
                           __local ushort *p_tile)
 {
@@ -376,7 +431,7 @@ INLINE void store_weights(const int fragment_row, const int lane, float p[KEY_SU
         UNROLL
         for (int x = 0; x < KEY_SUMS; x += MAX(KEYS_OF_SUMS, 2)) {
             const uint word = take_pair(&p[x], &p[x + 1]);
-            __local ushort *const rows = p_tile + part * BLOCK_M * P_STRIDE;
+            __local ushort *const rows = p_tile + part * TILE_ROWS * P_STRIDE;
             __local ushort *const to = rows + ROW(SUM_QUERY(x % FRAGMENT_SUMS)) * P_STRIDE + KEY(x);
 #if KEYS_OF_SUMS == 4
             *(__local uint2 *)to = (uint2)(word, take_pair(&p[x + 2], &p[x + 3]));
@@ -412,7 +467,8 @@ INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], WEIGHTS_PARAM, co
 
     UNROLL
     for (int e = 0; e < QUERY_ELEMENTS; e++)
-        scaled[e] = rows[query_row(lane, e) * P_STRIDE + query_depth(lane, e)] *
+        scaled[e] = HALF_ROWS && query_row(0, e) >= FRAGMENT_QUERIES / 2 ? 0.0f :
+                    rows[query_row(lane, e) * P_STRIDE + query_depth(lane, e)] *
                     v_factors[slab * FRAGMENT_DEPTH + query_depth(lane, e)];
     UNROLL
     for (int part = 0; part < WEIGHT_PARTS; part++)
@@ -423,7 +479,7 @@ INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], WEIGHTS_PARAM, co
     UNROLL
     for (int part = 0; part < WEIGHT_PARTS; part++)
         load_query(words[part],
-                   p_tile + (part * BLOCK_M + f * FRAGMENT_QUERIES) * P_STRIDE +
+                   p_tile + (part * TILE_ROWS + f * FRAGMENT_QUERIES) * P_STRIDE +
                        slab * FRAGMENT_DEPTH,
                    P_STRIDE, lane);
 #else
@@ -444,6 +500,53 @@ INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], WEIGHTS_PARAM, co
 
 #if HAS_TILE_PRODUCTS
 #include "mma/warpgroup_products.h"
+#else
+/* sums += a part of weights times values. */
+INLINE void add_part(const int part, float *sums, const uint *weights,
+                     const uint *values FRAGMENT_PARAM)
+{
+    if (SCALES_PARTS && part > 0) {
+        float products[FRAGMENT_SUMS] = {0.0f};
+        multiply_add(products, weights, values FRAGMENT_ARG);
+        UNROLL
+        for (int e = 0; e < FRAGMENT_SUMS; e++)
+            sums[e] = fma(products[e], 1.0f / PART_SCALE, sums[e]);
+    } else {
+        multiply_add(sums, weights, values FRAGMENT_ARG);
+    }
+}
+
+#if LOADS_AHEAD && !V_CACHE
+/* out += p v, for a part of the tile's keys; operands are loaded a step before they are multiplied. */
+INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors, WEIGHTS_PARAM,
+                        float out[M_FRAGMENTS][DIM_SUMS] FRAGMENT_PARAM)
+{
+    const int steps = DIM_TILES / OTHERS_AT_ONCE;
+    uint weights[M_FRAGMENTS][WEIGHT_PARTS][QUERY_WORDS], v_words[2][OTHERS_AT_ONCE * OTHER_WORDS];
+
+    v_tile += FIRST_DIM;
+    load_values(v_words[0], v_tile, V_STRIDE, lane);
+    UNROLL
+    for (int t = 0; t < PART_SLABS * steps; t++) {
+        const int n = t % steps * OTHERS_AT_ONCE, next = t + 1;
+        if (next < PART_SLABS * steps)
+            load_values(v_words[next % 2],
+                        v_tile + next / steps * FRAGMENT_DEPTH * V_STRIDE +
+                            next % steps * OTHERS_AT_ONCE * FRAGMENT_OTHERS,
+                        V_STRIDE, lane);
+        UNROLL
+        for (int f = 0; f < M_FRAGMENTS && n == 0; f++)
+            get_weights(weights[f], WEIGHTS, f, t / steps, v_factors FRAGMENT_ARG);
+        UNROLL
+        for (int m = 0; m < OTHERS_AT_ONCE; m++)
+            UNROLL
+            for (int part = 0; part < WEIGHT_PARTS; part++)
+                UNROLL
+                for (int f = 0; f < M_FRAGMENTS; f++)
+                    add_part(part, out[f] + (n + m) * FRAGMENT_SUMS, weights[f][part],
+                             v_words[t % 2] + m * OTHER_WORDS FRAGMENT_ARG);
+    }
+}
 #else
 /* out += p v, for a part of the tile's keys, from whose first key on v_tile, its factors and weights in
  * memory are. */
@@ -480,12 +583,13 @@ INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_fac
                 for (int part = 0; part < WEIGHT_PARTS; part++)
                     UNROLL
                     for (int f = 0; f < M_FRAGMENTS; f++)
-                        multiply_add(out[f] + (n + m) * FRAGMENT_SUMS, weights[f][part],
-                                     v_words + m * OTHER_WORDS FRAGMENT_ARG);
+                        add_part(part, out[f] + (n + m) * FRAGMENT_SUMS, weights[f][part],
+                                 v_words + m * OTHER_WORDS FRAGMENT_ARG);
         }
         IN_ORDER();
     }
 }
+#endif
 #endif
 
 /* Whether all outputs are finite: 0 times each of them. */
@@ -497,7 +601,7 @@ INLINE bool all_finite(float out[M_FRAGMENTS][DIM_SUMS])
     for (int f = 0; f < M_FRAGMENTS; f++)
         UNROLL
         for (int x = 0; x < DIM_SUMS; x++)
-            check = fma(out[f][x], 0.0f, check);
+            check = IS_USED(x) ? fma(out[f][x], 0.0f, check) : check;
     return check == 0.0f;
 }
 

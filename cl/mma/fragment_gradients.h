@@ -38,9 +38,12 @@
 #define STREAMED_STRIDE(dim) (STREAMED_COLUMNS(dim) + (HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
 #define STREAMED_ELEMENTS(dim)                                                                     \
     (BLOCK_STREAMED * (PACKED_VALUES ? MAX(STREAMED_STRIDE(dim), DIMS(dim)) : STREAMED_STRIDE(dim)))
-#if HAS_TILE_PRODUCTS
-/* Tiles begin where the swizzle does. With two STAGES a tile of streamed rows arrives while one is multiplied. */
+/* With two STAGES a tile of streamed rows arrives while one is multiplied. */
 #define STAGE_ELEMENTS (STREAMED_ELEMENTS(DIM_QK) + STREAMED_ELEMENTS(DIM_V))
+#if STAGES > 1 && (HAS_DROPOUT || !HAS_COPIES)
+#error "what dropout keeps is there for one tile"
+#endif
+#if HAS_TILE_PRODUCTS /* tiles begin where the swizzle does */
 #define STREAMED_QK_AT 0
 #define STREAMED_V_AT STREAMED_ELEMENTS(DIM_QK)
 #define OWNED_QK_AT (STAGES * STAGE_ELEMENTS)
@@ -50,17 +53,12 @@
 #if DIM_QK % 64 || DIM_V % 64 || BLOCK_STREAMED % 32 || DIM_GROUPS > 1
 #error "wgmma multiplies with tiles of whole blocks of 64 columns"
 #endif
-#if STAGES > 1 && HAS_DROPOUT
-#error "what dropout keeps is there for one tile"
-#endif
 #else
-#define STAGES 1
-#define STAGE_ELEMENTS 0
 #define OWNED_QK_AT 0
 #define OWNED_V_AT (BLOCK_OWNED * OWNED_STRIDE(DIM_QK))
 #define STREAMED_QK_AT (OWNED_V_AT + BLOCK_OWNED * OWNED_STRIDE(DIM_V))
 #define STREAMED_V_AT (STREAMED_QK_AT + STREAMED_ELEMENTS(DIM_QK))
-#define LOCAL_ELEMENTS (STREAMED_V_AT + STREAMED_ELEMENTS(DIM_V))
+#define LOCAL_ELEMENTS (STREAMED_QK_AT + STAGES * STAGE_ELEMENTS)
 #define TILES_ATTRIBUTE
 #endif
 

@@ -162,7 +162,50 @@ static inline void copy_three(__local float *to, const __global float *from)
                    : "memory");
 }
 
+/* ... a piece of 4, 8 or 16 bytes, of which `size` are read, and the others 0. */
+INLINE void copy_piece(__local uchar *to, const __global uchar *from, const int piece,
+                       const int size)
+{
+    if (piece == 16)
+        __asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                       :
+                       : "r"((uint)(size_t)to), "l"(from), "r"(size)
+                       : "memory");
+    else if (piece == 8)
+        __asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;"
+                       :
+                       : "r"((uint)(size_t)to), "l"(from), "r"(size)
+                       : "memory");
+    else
+        __asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+                       :
+                       : "r"((uint)(size_t)to), "l"(from), "r"(size)
+                       : "memory");
+}
+
 static inline void copies_wait(void) { __asm volatile("cp.async.wait_all;" : : : "memory"); }
+
+/* Copies that were asked for since the last time are a set; then those of all sets but the last n are waited for. */
+static inline void copies_end_set(void) { __asm volatile("cp.async.commit_group;" : : : "memory"); }
+#define COPIES_WAIT_BUT_SETS(n) __asm volatile("cp.async.wait_group %0;" : : "n"(n) : "memory")
+
+/* Four bytes of eight, those of y after those of x, by a digit of the order for each. */
+static inline uint permute_bytes(const uint x, const uint y, const uint order)
+{
+    uint z;
+
+    __asm("prmt.b32 %0, %1, %2, %3;" : "=r"(z) : "r"(x), "r"(y), "r"(order));
+    return z;
+}
+
+/* x y + z of two elements. */
+static inline uint fma_pair(const uint x, const uint y, const uint z)
+{
+    uint sum;
+
+    __asm("fma.rn." MMA_SYNC_TYPE "x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(x), "r"(y), "r"(z));
+    return sum;
+}
 #else
 static inline void copy_chunk(__local ushort *to, const __global void *from, const bool inside)
 {
@@ -176,7 +219,39 @@ static inline void copy_three(__local float *to, const __global float *from)
     to[2] = from[2];
 }
 
+INLINE void copy_piece(__local uchar *to, const __global uchar *from, const int piece,
+                       const int size)
+{
+    for (int n = 0; n < piece; n++)
+        to[n] = n < size ? from[n] : (uchar)0;
+}
+
 static inline void copies_wait(void) {}
+static inline void copies_end_set(void) {}
+#define COPIES_WAIT_BUT_SETS(n)
+
+static inline uint permute_bytes(const uint x, const uint y, const uint order)
+{
+    uint z = 0;
+
+    for (int n = 0; n < 4; n++) {
+        const uint from = order >> 4 * n & 7;
+        z |= ((from < 4 ? x : y) >> from % 4 * 8 & 0xff) << 8 * n;
+    }
+    return z;
+}
+
+static inline ushort element_round(const float x);
+static inline float element_value(const ushort x);
+static inline uint fma_pair(const uint x, const uint y, const uint z)
+{
+    const float low = fma(element_value((ushort)x), element_value((ushort)y),
+                          element_value((ushort)z));
+    const float high = fma(element_value((ushort)(x >> 16)), element_value((ushort)(y >> 16)),
+                           element_value((ushort)(z >> 16)));
+
+    return element_round(low) | (uint)element_round(high) << 16;
+}
 #endif
 
 #endif

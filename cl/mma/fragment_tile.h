@@ -3,8 +3,8 @@
  *
  * Quantized keys and values lie in a tile as their blocks' integers times a power of two, which 16 bits hold
  * exactly: of bf16 1, of f16 that of the block's scale, so that what is left of the scale, a factor from 1 to
- * below 2, multiplies weights without taking them to where f16 ends. (Of scales from 512 on, with which
- * integers would exceed f16, more is left.) These factors are in f32, of all rows of a block of columns,
+ * below 2, multiplies weights without taking them to where f16 ends. (Of scales from 64 on more is left, up to 2^11: with
+ * more, integers come to where f16 ends, or, on the way, 1152 times as much does.) These factors are in f32, of all rows of a block of columns,
  * then of the next. Sums of products with K are multiplied with them, and the weights of V.
  *
  * Before including this: tile_load.h, fragment.h; quantized.h where keys or values may be. */
@@ -128,17 +128,25 @@ static inline ushort4 load_elements(const __global storage *p, const bool aligne
  * one before, and these are few; constant. In a swizzled tile pieces of rows that are multiples of eight apart lie
  * alike. */
 #define COPIES_BY_COLUMN(stride, tile_rows, columns)                                               \
-    ((columns) % 8 == 0 && THREADS % ((columns) / 8) == 0 &&                                       \
-     (tile_rows) % (THREADS / ((columns) / 8)) == 0 &&                                             \
-     (tile_rows) / (THREADS / ((columns) / 8)) <= 8 &&                                             \
-     (!SWIZZLED(stride) || THREADS / ((columns) / 8) % 8 == 0))
+    ((columns) % 8 == 0 && THREADS % COLUMN_THREADS(columns) == 0 &&                               \
+     (tile_rows) % (THREADS / COLUMN_THREADS(columns)) == 0 &&                                     \
+     (tile_rows) / (THREADS / COLUMN_THREADS(columns)) <= 8 &&                                     \
+     (!SWIZZLED(stride) || THREADS / COLUMN_THREADS(columns) % 8 == 0))
+/* The threads of a row: of 72 columns 16, of which 7 have nothing to copy. */
+#define COLUMN_THREADS(columns)                                                                    \
+    ((columns) > 512   ? (columns) / 8                                                             \
+     : (columns) > 256 ? 64                                                                        \
+     : (columns) > 128 ? 32                                                                        \
+     : (columns) > 64  ? 16                                                                        \
+     : (columns) > 32  ? 8                                                                         \
+                       : (columns) / 8)
 
 /* As fill_rows(), by copies in the background, with few instructions for each. */
 INLINE void copy_rows(__local ushort *tile, const int stride, const int tile_rows,
                       const int columns, const __global storage *matrix, const long row_step,
                       const __local long *places, const int rows, const int dim)
 {
-    const uint chunks = columns / 8, at_once = THREADS / chunks;
+    const uint chunks = COLUMN_THREADS(columns), at_once = THREADS / chunks;
     uint thread = THIS_THREAD;
 
     INDEX_HERE(thread);
@@ -147,6 +155,8 @@ INLINE void copy_rows(__local ushort *tile, const int stride, const int tile_row
     __local ushort *to = tile + row_at(stride, tile_rows, first, column);
     /* Read where it is inside. */
     const __global storage *from = matrix + (places ? 0 : (long)first * row_step) + column;
+    if (columns % (8 * chunks) && (int)column >= columns)
+        return;
     UNROLL
     for (int row = 0; row < tile_rows; row += at_once) {
         copy_chunk(to, places ? from + places[min((int)first + row, rows - 1)] : from, row < left);
@@ -221,6 +231,8 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
 }
 
 #if K_CACHE || V_CACHE
+#define MOST_POWER 0x1p5f
+
 /* Two integers times a power of two as elements, which hold them exactly. */
 static inline uint exact_pair(const float x, const float y)
 {
@@ -238,7 +250,7 @@ INLINE ushort4 quantized_elements(const int cache, const float scale, const usho
 {
     const float4 integers = integers4_of_words(cache, words, d);
 #if DTYPE == DTYPE_F16
-    const float power = clamp(as_float(as_uint(scale) & 0x7f800000u), 0x1p-24f, 0x1p8f);
+    const float power = clamp(as_float(as_uint(scale) & 0x7f800000u), 0x1p-24f, MOST_POWER);
     const float4 x = integers * power;
 
     *factor = scale * as_float((254u << 23) - as_uint(power));

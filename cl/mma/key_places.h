@@ -1,10 +1,16 @@
 /* Where the rows of tiles of K and V are that lie in pages, listed in local memory: of this tile and of the
  * next, since the next is on its way while this one is computed.
  *
- * Before including this: key_rows.h; BLOCK_N, THREADS. Kernels have `__local long places[PLACES]`. */
+ * Before including this: key_rows.h; quantized.h with PLACES_IN_BYTES; BLOCK_N, THREADS. Kernels have `__local long places[PLACES]`. */
 #ifndef CLATTN_KEY_PLACES_H
 #define CLATTN_KEY_PLACES_H
 
+/* In elements, but in bytes where quantized ones arrive as such. */
+#if PLACES_IN_BYTES
+#define LISTED_PLACE(cache, place) ((place) / BLOCK_VALUES * BLOCK_BYTES(cache))
+#else
+#define LISTED_PLACE(cache, place) (place)
+#endif
 #if PAGE_SIZE
 #define PLACES (4 * BLOCK_N)
 /* Those of a tile in K, or in V, of all; number: whether the tile is an even or odd one, 0 or 1. */
@@ -17,8 +23,8 @@ INLINE void list_places(SHAPE_PARAMS, const long b, const long j0, const int cou
                         const int number, __local long *all PAGES_PARAM)
 {
     for (int n = get_local_id(0); n < count; n += THREADS) {
-        KV_PLACES(all, number, 0)[n] = KEY_ROW(b, j0 + n, a.k_stride);
-        KV_PLACES(all, number, 1)[n] = KEY_ROW(b, j0 + n, a.v_stride);
+        KV_PLACES(all, number, 0)[n] = LISTED_PLACE(K_CACHE, KEY_ROW(b, j0 + n, a.k_stride));
+        KV_PLACES(all, number, 1)[n] = LISTED_PLACE(V_CACHE, KEY_ROW(b, j0 + n, a.v_stride));
     }
 }
 #define LIST_PLACES(b, keys, number)                                                               \

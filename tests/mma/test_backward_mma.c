@@ -21,7 +21,7 @@ TestSuite(backward_mma, .init = unoptimised, .timeout = 300);
 static const struct {
     const char *tunables, *options, *shapes[5];
 } cases[] = {
-    {"INSTRUCTION=1 SUB_GROUPS=2 DIM_GROUPS=1 BLOCK_STREAMED=32",
+    {"INSTRUCTION=1 SUB_GROUPS=2 DIM_GROUPS=1 BLOCK_STREAMED=32 STAGES=2",
      "f16 d24/40 causal=br klen qlen sinks dsinks",
      {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3"}},
     {"INSTRUCTION=2 SUB_GROUPS=1 DIM_GROUPS=2 BLOCK_STREAMED=16",
@@ -42,7 +42,7 @@ static const struct {
     {"INSTRUCTION=1 SUB_GROUPS=1 DIM_GROUPS=2 BLOCK_STREAMED=16",
      "bf16 d40/8 blocks=16x16:20 mask=qk",
      {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3"}},
-    {"INSTRUCTION=1 SUB_GROUPS=2 DIM_GROUPS=1 BLOCK_STREAMED=16",
+    {"INSTRUCTION=1 SUB_GROUPS=2 DIM_GROUPS=1 BLOCK_STREAMED=16 STAGES=2",
      "f16 d16 causal=br totalq=60 totalkv=80 sinks dsinks alibi dslopes",
      {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3"}},
 };

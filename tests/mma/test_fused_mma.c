@@ -18,9 +18,13 @@ enum { MOST_SHAPES = 6 };
 static const struct {
     const char *tunables, *options, *shapes[MOST_SHAPES];
 } cases[] = {
-    {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=16 Q_RESIDENT=1 EXP=2",
+    {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=16 Q_RESIDENT=1 LOADS_AHEAD=1 EXP=2",
      "f16 d24/40 causal=br klen qlen lse odtype=f32",
      {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
+    {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=2 BLOCK_N=32 Q_RESIDENT=0 STAGES=2 LOADS_AHEAD=1 "
+     "EXP=2",
+     "bf16 d80/96 window=40,* lse strict",
+     {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140"}},
     {"INSTRUCTION=2 SUB_GROUPS=1 M_FRAGMENTS=2 BLOCK_N=32 Q_RESIDENT=0 EXP=0",
      "bf16 d20/33 window=9,3 alibi softcap=4 sinks lse odtype=f32",
      {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
@@ -56,6 +60,12 @@ static const struct {
      {"b2 h4/2 q70 k90", "h1 q1 k1", "h2 q17 k140"}},
     {"INSTRUCTION=5 SUB_GROUPS=4 M_FRAGMENTS=2 BLOCK_N=16 Q_RESIDENT=0 EXP=2",
      "f16 d32 kcache=q4_0 vcache=q4_0 dropout=0.2 mask=qk lse",
+     {"b2 h4/2 q70 k90", "h1 q1 k1", "h2 q17 k140"}},
+    {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=1 BYTES=1 EXP=2",
+     "f16 d64/96 kcache=q8_0 vcache=q4_0 page=16 pages=60 klen lse odtype=f32",
+     {"b2 h4/2 q70 k90", "h1 q1 k3", "h2 q17 k140"}},
+    {"INSTRUCTION=1 SUB_GROUPS=1 M_FRAGMENTS=2 BLOCK_N=16 Q_RESIDENT=0 BYTES=1 EXP=2",
+     "bf16 d96/32 kcache=q4_0 vcache=q8_0 causal=br k=bshd v=bshd dropout=0.2 lse odtype=f32",
      {"b2 h4/2 q70 k90", "h1 q1 k1", "h2 q17 k140"}},
     {"INSTRUCTION=6 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=48 Q_RESIDENT=1 EXP=2",
      "f16 d64/16 kcache=q8_0 bias=f32:qk lse",
@@ -109,6 +119,33 @@ ParameterizedTest(size_t *layout, fused_mma, layout) {
         trial_pass(&f, &t);
     }
     pass_with_infinities(&f, *layout);
+    fixture_close(&f);
+}
+
+/* Outputs that are all of small weights, strict and, of quantized values, rounded once; scales of values with which
+ * weights would exceed f16. */
+Test(fused_mma, weights_far_apart) {
+    static const char *const problems[] = {
+        "fwd f16 h2/1 q3 k40 d16/32 scale=0.01 bias=f32:qk odtype=f32 strict",
+        "fwd f16 h2/1 q3 k40 d16/32 scale=0.01 bias=f32:qk odtype=f32 vcache=q4_0 strict",
+        "fwd f16 h2/1 q3 k40 d16/32 scale=0.01 bias=f32:qk odtype=f32 vcache=q8_0"};
+    struct fixture f;
+
+    fixture_open(&f);
+    for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
+        struct trial t = {
+            .family = "fused_mma", .problem = fixture_problem(problems[n]), .seed = 3 + n};
+        trial_pass_with_small_weights(&f, &t);
+    }
+    struct trial t = {.family = "fused_mma", .problem = fixture_problem(problems[2]), .seed = 7};
+    trial_fill(&t);
+    for (int id = TENSOR_Q; id <= TENSOR_V; id++)
+        trial_set_ordinary(&t, id, t.seed);
+    for (size_t j = 0; j < t.problem.seq_kv; j += 2)
+        trial_set(&t, TENSOR_V, 0, 0, j, 0, 2000.0 + 1500.0 * (double)j);
+    trial_run(&f, &t);
+    trial_check(&t);
+    trial_free(&t);
     fixture_close(&f);
 }
 

@@ -19,6 +19,14 @@ static const struct {
      "SPLIT_K=1",
      "f16 bias=f32",
      {"b2 h3/2 q33 d40/24", "q1 d7/3", "q70 d64/140", "b3 h1/5 q40 d17/64", "h2 q16 d200/32"}},
+    {"INSTRUCTION=1 BLOCK_M=32 BLOCK_N=64 SUB_GROUPS_M=2 SUB_GROUPS_N=2 BLOCK_K=16 STAGES=3 "
+     "COPIES=1 SPLIT_K=2",
+     "bf16 w=oi bias=bf16",
+     {"b2 h3/2 q33 d64/24", "q1 d136/3", "q70 d128/140", "b3 h1/5 q40 d32/64", "h2 q16 d208/32"}},
+    {"INSTRUCTION=1 BLOCK_M=64 BLOCK_N=32 SUB_GROUPS_M=1 SUB_GROUPS_N=2 BLOCK_K=32 STAGES=2 "
+     "COPIES=1 SPLIT_K=1",
+     "f16 accumulate",
+     {"b2 h3/2 q33 d32/24", "q1 d8/16", "q70 d72/136", "b3 h1/5 q40 d64", "h2 q16 d224/32"}},
     {"INSTRUCTION=2 BLOCK_M=64 BLOCK_N=16 SUB_GROUPS_M=4 SUB_GROUPS_N=1 BLOCK_K=16 STAGES=1 "
      "SPLIT_K=1",
      "bf16 w=oi accumulate",

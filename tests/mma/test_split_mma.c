@@ -69,6 +69,22 @@ static const struct {
     {"INSTRUCTION=6 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=1 KV_PARTS=0 SPLIT_K=6 EXP=2",
      "f16 d64/96 kcache=q4_0 vcache=q8_0 bias=f32:qk lse",
      {"b2 h8/1 q1 k90", "h1 q1 k1", "h10/2 q2 k140"}},
+    {"INSTRUCTION=1 SUB_GROUPS=4 M_FRAGMENTS=1 BLOCK_N=64 Q_RESIDENT=0 KV_PARTS=1 SPLIT_K=3 "
+     "BYTES=1 EXP=2",
+     "f16 d64/128 kcache=q8_0 vcache=q4_0 causal=br klen lse odtype=f32",
+     {"b2 h16/2 q1 k170", "h1 q1 k1", "b3 h6/1 q3 k33", "h8/2 q7 k140"}},
+    {"INSTRUCTION=1 SUB_GROUPS=4 M_FRAGMENTS=1 BLOCK_N=128 Q_RESIDENT=0 KV_PARTS=1 SPLIT_K=2 "
+     "BYTES=1 HALF_ROWS=1 EXP=2",
+     "f16 d96 kcache=q8_0 vcache=q8_0 causal=br alibi sinks lse",
+     {"b2 h8/2 q2 k270", "h1 q1 k1", "h8/1 q1 k33", "h3/1 q2 k300", "h2/1 q9 k70"}},
+    {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=1 KV_PARTS=1 SPLIT_K=2 "
+     "BYTES=1 EXP=2",
+     "bf16 d128/96 kcache=q4_0 vcache=q8_0 page=16 pages=60 klen lse odtype=f32",
+     {"b2 h8/2 q3 k270", "b2 h2/1 q19 k330"}},
+    {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=2 BLOCK_N=64 Q_RESIDENT=0 KV_PARTS=1 SPLIT_K=2 "
+     "BYTES=1 EXP=2",
+     "bf16 d32/256 kcache=q8_0 vcache=q4_0 mask=qk k=bshd v=bshd lse strict odtype=f32",
+     {"b2 h8/2 q3 k90", "h1 q1 k1", "h4/1 q10 k140"}},
 };
 
 enum { NUM_CASES = sizeof cases / sizeof *cases };
@@ -149,6 +165,33 @@ Test(split_mma, ranges_without_a_visible_key) {
             .seed = 11 + n};
         trial_pass(&f, &t);
     }
+    fixture_close(&f);
+}
+
+/* Outputs that are all of small weights, strict and, of quantized values, rounded once; scales of values with which
+ * weights would exceed f16. */
+Test(split_mma, weights_far_apart) {
+    static const char *const problems[] = {
+        "fwd f16 h2/1 q3 k40 d16/32 scale=0.01 bias=f32:qk odtype=f32 strict",
+        "fwd f16 h2/1 q3 k40 d16/32 scale=0.01 bias=f32:qk odtype=f32 vcache=q4_0 strict",
+        "fwd f16 h2/1 q3 k40 d16/32 scale=0.01 bias=f32:qk odtype=f32 vcache=q8_0"};
+    struct fixture f;
+
+    fixture_open(&f);
+    for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
+        struct trial t = {
+            .family = "split_mma", .problem = fixture_problem(problems[n]), .seed = 3 + n};
+        trial_pass_with_small_weights(&f, &t);
+    }
+    struct trial t = {.family = "split_mma", .problem = fixture_problem(problems[2]), .seed = 7};
+    trial_fill(&t);
+    for (int id = TENSOR_Q; id <= TENSOR_V; id++)
+        trial_set_ordinary(&t, id, t.seed);
+    for (size_t j = 0; j < t.problem.seq_kv; j += 2)
+        trial_set(&t, TENSOR_V, 0, 0, j, 0, 2000.0 + 1500.0 * (double)j);
+    trial_run(&f, &t);
+    trial_check(&t);
+    trial_free(&t);
     fixture_close(&f);
 }
 

@@ -329,6 +329,25 @@ void trial_pass_with_infinities(struct fixture *f, struct trial *t)
     trial_free(t);
 }
 
+void trial_pass_with_small_weights(struct fixture *f, struct trial *t)
+{
+    const clattn_problem *p = &t->problem;
+
+    trial_fill(t);
+    for (int id = TENSOR_Q; id <= TENSOR_V; id++)
+        trial_set_ordinary(t, id, t->seed);
+    for (size_t i = 0; i < p->seq_q; i++)
+        for (size_t j = 0; j < p->seq_kv; j++)
+            trial_set(t, TENSOR_BIAS, 0, 0, i, j, j == 0 ? 0.0 : -17.0 - (double)(j % 3));
+    for (size_t b = 0; b < p->batch; b++)
+        for (size_t h = 0; h < p->kv_heads; h++)
+            for (size_t d = 0; d < p->dim_v; d++)
+                trial_set(t, TENSOR_V, b, h, 0, d, 0.0);
+    trial_run(f, t);
+    trial_check(t);
+    trial_free(t);
+}
+
 void trials_pass(const char *family, const char *const *problems, const size_t count,
                  const size_t certain, const uint64_t seeds)
 {

@@ -121,12 +121,14 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
     const size_t padding = 8, owned = block_owned(values), streamed = values[BLOCK_STREAMED_INDEX];
     const size_t owned_row =
         ca_round_up(p->dim_qk, f->depth) + ca_round_up(p->dim_v, f->depth) + 2 * padding;
-    const size_t elements = owned * owned_row + streamed * (streamed_row(p->dim_qk, values) +
-                                                            streamed_row(p->dim_v, values));
+    const size_t stages = values[STAGES_INDEX];
+    const size_t elements =
+        owned * owned_row +
+        stages * streamed * (streamed_row(p->dim_qk, values) + streamed_row(p->dim_v, values));
     const size_t exchanged = (f->queries + f->others) * f->depth * f->replicas;
 
     /* Four ints more than there are: compilers align what lies beside the tiles. */
-    return elements * sizeof(cl_ushort) + streamed * sizeof(cl_float4) + 6 * sizeof(cl_int) +
+    return elements * sizeof(cl_ushort) + stages * streamed * sizeof(cl_float4) + 6 * sizeof(cl_int) +
            (p->dropout > 0.0f ? owned * (streamed / 4) : 0) +
            (values[EMULATE_INDEX] ? sub_groups(values) * exchanged * sizeof(cl_float) : 0);
 }
@@ -141,7 +143,8 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 static const char *more_options(const size_t *values, const clattn_device_info *dev)
 {
     (void)dev;
-    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0);
+    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0,
+                               values[REGISTERS_INDEX]);
 }
 
 static int fits_registers(const clattn_problem *p, const size_t *values)
@@ -200,6 +203,11 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     if (own == CA_MMA_SYNC)
         values[EXP_INDEX] = 1;
     shrink(p, dev, values);
+    if (own == CA_MMA_SYNC) {
+        values[STAGES_INDEX] = 2;
+        if (reject(p, dev, values))
+            values[STAGES_INDEX] = 1;
+    }
     if (own == CA_MFMA_32 && sub_groups(values) < 4) { /* half as many rows for a sub-group */
         values[INSTRUCTION_INDEX] = CA_MFMA_16;
         values[SUB_GROUPS_INDEX] = 4;

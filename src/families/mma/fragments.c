@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const struct ca_fragment fragments[] = {
-    [CA_MMA_SYNC] = {32, 16, 8, 16, 2, 0, 192, 1, {660, 400}},
+    [CA_MMA_SYNC] = {32, 16, 8, 16, 2, 0, 256, 1, {660, 400}},
     [CA_WMMA] = {32, 16, 16, 16, 1, 1, 192, 2, {480, 300}},
     [CA_MFMA_32] = {64, 32, 32, 8, 1, 1, 384, 1, {SIZE_MAX, SIZE_MAX}},
     [CA_MFMA_16] = {64, 16, 16, 16, 1, 1, 384, 1, {SIZE_MAX, SIZE_MAX}},
@@ -51,14 +51,16 @@ int ca_has_instruction(const clattn_device_info *dev, size_t instruction)
 
 /* What weighs on the registers, by which of 60 programs of fused_mma and 80 of split_mma tests/offline.sh's
  * compilers spilled: scores, each with its weight, and more with a mask, a bias or dropout, with block lists besides; outputs;
- * queries, which two tiles hold twice while they are multiplied. */
+ * queries, which two tiles hold twice while they are multiplied; products of the second part of strict weights in f16. */
 int ca_fragment_spills(const struct ca_fragment *f, const clattn_problem *p, size_t scores,
                        size_t outputs, size_t queries)
 {
     const int more = ca_keeps_more(p);
     const size_t weight = !more ? 5 : p->block_q > 0 ? 10 : 8;
 
-    return weight * scores + 4 * outputs + 2 * queries > f->most_pressure[more];
+    const int sums = f == &fragments[CA_MMA_SYNC] && p->strict && p->dtype == CLATTN_F16;
+
+    return weight * scores + 4 * outputs + 2 * queries + (sums ? 200 : 0) > f->most_pressure[more];
 }
 
 size_t ca_fragment_columns(const struct ca_fragment *f, const clattn_problem *p, size_t parts)
@@ -78,6 +80,20 @@ size_t ca_factor_bytes(const clattn_problem *p, size_t columns, size_t keys, siz
     return ((k ? columns / (size_t)CA_BLOCK * keys : 1) +
             (v ? ca_divide_up(dims, (size_t)CA_BLOCK) * v_keys : 1)) *
            sizeof(cl_float);
+}
+
+int ca_both_quantized(const clattn_problem *p)
+{
+    return ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN &&
+           ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
+}
+
+size_t ca_bytes_ahead(const clattn_problem *p, size_t keys)
+{
+    const size_t k = p->dim_qk / CA_BLOCK * ca_cache_bytes(ca_problem_cache(p, CA_K), p->dtype);
+    const size_t v = p->dim_v / CA_BLOCK * ca_cache_bytes(ca_problem_cache(p, CA_V), p->dtype);
+
+    return ca_round_up(keys * k, 16) + ca_round_up(keys * v, 16);
 }
 
 const char *ca_mma_refusal(const clattn_problem *p)
@@ -126,9 +142,18 @@ int ca_mma_one_stage(const clattn_problem *p)
            ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
 }
 
-const char *ca_fragment_options(size_t instruction, int emulate)
+const char *ca_fragment_options(size_t instruction, int emulate, size_t registers)
 {
+    static const struct {
+        size_t registers;
+        const char *option;
+    } limits[] = {{80, " -cl-nv-maxrregcount=80"},   {96, " -cl-nv-maxrregcount=96"},
+                  {112, " -cl-nv-maxrregcount=112"}, {128, " -cl-nv-maxrregcount=128"},
+                  {168, " -cl-nv-maxrregcount=168"}, {208, " -cl-nv-maxrregcount=208"}};
     const int dpas = instruction == CA_DPAS_8 || instruction == CA_DPAS_16;
 
+    for (size_t n = 0; n < sizeof limits / sizeof *limits && !emulate; n++)
+        if (limits[n].registers == registers)
+            return limits[n].option;
     return dpas && !emulate ? " -cl-intel-256-GRF-per-thread" : "";
 }

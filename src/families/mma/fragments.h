@@ -51,6 +51,12 @@ size_t ca_fragment_columns(const struct ca_fragment *f, const clattn_problem *p,
 size_t ca_factor_bytes(const clattn_problem *p, size_t columns, size_t keys, size_t dims,
                        size_t v_keys);
 
+/* Whether keys and values are quantized. */
+int ca_both_quantized(const clattn_problem *p);
+
+/* Local memory of a tile of so many quantized keys and values as bytes (cl/mma/quantized_bytes.h). */
+size_t ca_bytes_ahead(const clattn_problem *p, size_t keys);
+
 /* Why no attention by matrix instructions can compute the problem; NULL if one may. */
 const char *ca_mma_refusal(const clattn_problem *p);
 /* ... of gradients. */
@@ -60,8 +66,8 @@ const char *ca_mma_gradient_refusal(const clattn_problem *p);
  * dropout keeps, has room in local memory for one tile alone. */
 int ca_mma_one_stage(const clattn_problem *p);
 
-/* What Intel's compiler is told for these instructions: a work-item gets half as many registers unless
- * asked. Else "". */
-const char *ca_fragment_options(size_t instruction, int emulate);
+/* What compilers are told for these instructions, of which a work-item has so many registers, 0: any. Intel's: it gets half
+ * as many unless asked. */
+const char *ca_fragment_options(size_t instruction, int emulate, size_t registers);
 
 #endif

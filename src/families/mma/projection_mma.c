@@ -1,11 +1,13 @@
 /* projection_mma: matrix products of projections by matrix instructions; see cl/kernels/projection_mma.cl. */
 #include "families/mma/fragments.h"
 #include "families/registry.h"
+#include "problem/layout.h"
 
 static size_t work_items(const size_t *values);
 static int are_whole_fragments(const size_t *values);
 static size_t register_words(const size_t *values);
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
+static int lies_in_pieces(const clattn_problem *p, size_t stage);
 
 #define TUNABLES_DEF "families/tunables/projection_mma.def"
 #include "families/tunables/expand.h"
@@ -47,9 +49,22 @@ static size_t register_words(const size_t *values)
     const size_t sums = rows * columns / work_items(values);
     const size_t operands = (rows / values[SUB_GROUPS_M_INDEX] + f->others_at_once * f->others) *
                             f->depth * f->replicas / 2 / f->lanes;
-    const size_t loads = values[BLOCK_K_INDEX] * (rows + columns) / 2 / work_items(values);
+    const size_t loads = values[COPIES_INDEX]
+                             ? operands
+                             : values[BLOCK_K_INDEX] * (rows + columns) / 2 / work_items(values);
 
     return sums + operands + loads;
+}
+
+/* Whether x and w can be copied in pieces of so many elements, in stages of the depth. */
+static int lies_in_pieces(const clattn_problem *p, size_t stage)
+{
+    enum { PIECE = 8 };
+
+    return p->dim_qk % PIECE == 0 && (p->kv_heads == 1 || p->dim_qk % stage == 0) &&
+           ca_layout_in_pieces(&p->q, 3, PIECE) &&
+           ((ca_layout_in_pieces(&p->k, 3, PIECE) && p->dim_v % PIECE == 0) ||
+            ca_layout_in_pieces(&p->k, 1, PIECE));
 }
 
 /* Follows the arrays in cl/kernels/projection_mma.cl. */
@@ -57,7 +72,9 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
     const size_t across = values[BLOCK_M_INDEX] + values[BLOCK_N_INDEX], padding = 8;
-    const size_t tiles = values[STAGES_INDEX] * across * (values[BLOCK_K_INDEX] + padding);
+    const size_t tiles =
+        values[STAGES_INDEX] * (across * (values[BLOCK_K_INDEX] + padding) +
+                                (values[COPIES_INDEX] ? values[BLOCK_K_INDEX] * padding : 0));
     const size_t exchanged = (f->queries + f->others) * f->depth * f->replicas;
 
     (void)p;
@@ -93,6 +110,7 @@ static void take_least(const clattn_device_info *dev, size_t *values)
     values[BLOCK_K_INDEX] = 16;
     values[SUB_GROUPS_M_INDEX] = values[SUB_GROUPS_N_INDEX] = 1;
     values[STAGES_INDEX] = values[GROUP_M_INDEX] = values[SPLIT_K_INDEX] = 1;
+    values[COPIES_INDEX] = 0;
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -109,7 +127,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 static const char *more_options(const size_t *values, const clattn_device_info *dev)
 {
     (void)dev;
-    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0);
+    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0, 0);
 }
 
 /* Halves the tile's rows, or its columns, and with less than a fragment for each of the sub-groups that share
@@ -153,6 +171,15 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[SUB_GROUPS_M_INDEX] = values[SUB_GROUPS_N_INDEX] = 4;
     if (own == CA_MMA_SYNC || own == CA_WMMA) /* with more, what is loaded ahead would be spilled */
         values[BLOCK_K_INDEX] = 16;
+    values[COPIES_INDEX] = own == CA_MMA_SYNC && lies_in_pieces(p, 32);
+    if (values[COPIES_INDEX]) {
+        values[BLOCK_K_INDEX] = lies_in_pieces(p, 64) ? 64 : 32;
+        values[STAGES_INDEX] = 3;
+        while (local_bytes(p, values) > dev->local_memory_bytes && values[STAGES_INDEX] > 2)
+            values[STAGES_INDEX]--;
+        if (local_bytes(p, values) > dev->local_memory_bytes)
+            values[BLOCK_K_INDEX] = 32;
+    }
     while (*rows / 2 >= ca_projection_rows(p) && halve(values, 1))
         ;
     while (*columns / 2 >= ca_projection_columns(p) && halve(values, 0))
@@ -169,7 +196,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     while (reject(p, dev, values) && values[BLOCK_K_INDEX] > 16)
         values[BLOCK_K_INDEX] /= 2;
     if (reject(p, dev, values))
-        values[STAGES_INDEX] = 1;
+        values[STAGES_INDEX] = values[COPIES_INDEX] ? 2 : 1;
     while (reject(p, dev, values) && (halve(values, *rows >= *columns) || halve(values, 0)))
         ;
     if (reject(p, dev, values))

@@ -49,6 +49,12 @@ static size_t block_m(const size_t *values)
     return fragment_of(values)->queries * values[M_FRAGMENTS_INDEX];
 }
 
+/* ... of which these are rows of a work-group. */
+static size_t group_rows(const size_t *values)
+{
+    return block_m(values) / (1 + values[HALF_ROWS_INDEX]);
+}
+
 /* The least that all sub-groups multiply with together: keys in the first product, dims in the second. */
 static size_t keys_at_once(const size_t *values)
 {
@@ -141,6 +147,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
         ca_factor_bytes(p, columns, keys, padded_dim_v(p, values), keys / parts(values)) +
         values[SUB_GROUPS_INDEX] * rows * sizeof(cl_float) + places * sizeof(cl_long) +
         ca_seen_bytes(p) +
+        (values[BYTES_INDEX] ? ca_bytes_ahead(p, keys) : 0) +
         (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
 
     /* Compilers align what lies beside the tiles. */
@@ -163,7 +170,7 @@ static void split_ndrange(const clattn_problem *p, const size_t *values,
                           const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)dev;
-    *range = ca_split_ndrange(p, block_m(values), values[SPLIT_K_INDEX], work_items(values));
+    *range = ca_split_ndrange(p, group_rows(values), values[SPLIT_K_INDEX], work_items(values));
 }
 
 static void combine_ndrange(const clattn_problem *p, const size_t *values,
@@ -192,7 +199,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 static const char *more_options(const size_t *values, const clattn_device_info *dev)
 {
     (void)dev;
-    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0);
+    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0,
+                               values[REGISTERS_INDEX]);
 }
 
 static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
@@ -216,10 +224,11 @@ static int place_tiles(const clattn_problem *p, const clattn_device_info *dev, s
 {
     const size_t keys = values[BLOCK_N_INDEX], resident = values[Q_RESIDENT_INDEX];
     size_t *const kv_parts = &values[KV_PARTS_INDEX];
-    const size_t fewest = values[INSTRUCTION_INDEX] == CA_MMA_SYNC ? 0 : 1;
+    const size_t fewest = values[INSTRUCTION_INDEX] == CA_MMA_SYNC && !values[BYTES_INDEX] ? 0 : 1;
+    const size_t most = values[BYTES_INDEX] ? 1 : 8;
 
     for (; values[BLOCK_N_INDEX] >= keys_at_once(values); values[BLOCK_N_INDEX] /= 2)
-        for (*kv_parts = fewest; *kv_parts <= 8; *kv_parts += ca_larger(*kv_parts, 1)) {
+        for (*kv_parts = fewest; *kv_parts <= most; *kv_parts += ca_larger(*kv_parts, 1)) {
             values[Q_RESIDENT_INDEX] = resident;
             if (fits(p, dev, values))
                 return 1;
@@ -243,8 +252,10 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 
     values[EMULATE_INDEX] = own == 0;
     values[SPLIT_K_INDEX] = 1;
-    if (own == CA_MMA_SYNC)
+    if (own == CA_MMA_SYNC) {
         values[EXP_INDEX] = 1;
+        values[BYTES_INDEX] = ca_both_quantized(p);
+    }
     if (own == 0) { /* of any instruction, on few work-items: speed does not matter */
         values[SUB_GROUPS_INDEX] = 2;
     } else {
@@ -259,9 +270,13 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     while (values[M_FRAGMENTS_INDEX] < most_fragments && block_m(values) < rows)
         values[M_FRAGMENTS_INDEX] *= 2;
     while (!place_tiles(p, dev, values) &&
-           (halve(values, M_FRAGMENTS_INDEX, 1) || halve(values, SUB_GROUPS_INDEX, 1)))
+           (halve(values, M_FRAGMENTS_INDEX, 1) || halve(values, BYTES_INDEX, 0) ||
+            halve(values, SUB_GROUPS_INDEX, 1)))
         ;
-    ca_split_suggest(p, dev, &tunables[SPLIT_K_INDEX], block_m(values), work_items(values), values,
+    values[HALF_ROWS_INDEX] = values[BYTES_INDEX] && rows <= block_m(values) / 2;
+    if (values[BYTES_INDEX] && values[M_FRAGMENTS_INDEX] == 1)
+        values[REGISTERS_INDEX] = 128;
+    ca_split_suggest(p, dev, &tunables[SPLIT_K_INDEX], group_rows(values), work_items(values), values,
                      SPLIT_K_INDEX, reject);
 }
 

@@ -1,0 +1,238 @@
+/* Quantized keys and values on their way: tiles of rows of bytes in local memory, copied there in the background as they
+ * are stored, and made tiles of elements from there (fragment_tile.h) while the next ones arrive.
+ *
+ * A byte becomes an element by its place in the significand of a power of two, 2^10 of f16 and 2^7 of bf16, from which that
+ * power is taken off again: two elements by a permutation of bytes and a multiply-add. bf16 has a place for seven bits;
+ * the eighth, the sign, says which power is taken off. In f16 the multiply-add multiplies with the power of two that
+ * the elements of values contain, besides; those of keys, whose products are in f32, contain none.
+ *
+ * Before including this: fragment_tile.h, key_places.h; DIVIDE_UP, MAX. Kernels have DECLARE_BYTES(). */
+#ifndef CLATTN_QUANTIZED_BYTES_H
+#define CLATTN_QUANTIZED_BYTES_H
+
+/* Bytes of a row, and of the pieces that divide all rows and blocks of dims alike. */
+#define BYTES_OF_ROW(cache, dim) ((dim) / BLOCK_VALUES * BLOCK_BYTES(cache))
+#define PIECE_OF(bytes) ((bytes) % 16 == 0 ? 16 : (bytes) % 8 == 0 ? 8 : (bytes) % 4 == 0 ? 4 : 2)
+
+/* Whether rows, of which page or batch and row steps are these, begin where pieces do, and are not too far apart. */
+#define PIECES_ALIGNED(cache, p, page_step, row_step, piece)                                       \
+    ((((size_t)(p) | (size_t)((page_step) / BLOCK_VALUES * BLOCK_BYTES(cache)) |                   \
+       (size_t)((row_step) / BLOCK_VALUES * BLOCK_BYTES(cache))) &                                 \
+      ((piece)-1)) == 0 &&                                                                         \
+     (row_step) < 1L << 30)
+
+/* Copies `rows` rows of so many bytes, in the background unless their pieces are of 2 bytes, and 0 for those after them, of
+ * tile_rows. places: 0, or where rows are, in bytes. aligned: pieces are, and rows less than 2 GiB apart. */
+INLINE void copy_bytes(const int cache, __local uchar *to, const int tile_rows,
+                       const __global uchar *matrix, const long row_step,
+                       const __local long *places, const int rows, const int row_bytes,
+                       const bool aligned)
+{
+    const int piece = PIECE_OF(row_bytes), pieces = row_bytes / piece;
+    const long row_bytes_on = row_step / BLOCK_VALUES * BLOCK_BYTES(cache); /* to the next row */
+    const int all = tile_rows * row_bytes, whole = all / (THREADS * 16) * (THREADS * 16);
+    int first = get_local_id(0);
+
+    INDEX_HERE(first);
+    if (!places && rows == tile_rows && row_bytes_on == row_bytes &&
+        ((size_t)matrix & 15) == 0) { /* one after the other */
+        const __global uchar *from = matrix + first * 16;
+        __local uchar *const here = to + first * 16;
+        UNROLL
+        for (int n = 0; n < whole; n += THREADS * 16)
+            copy_piece(here + n, from + n, 16, 16);
+        if (whole + first * 16 < all)
+            copy_piece(here + whole, from + whole, 16, min(all - whole - first * 16, 16));
+        return;
+    }
+    int row = first / (uint)pieces, column = first % (uint)pieces;
+#pragma unroll 1
+    for (int n = first * piece; n < all; n += THREADS * piece) {
+        const __global uchar *from =
+            matrix + column * piece +
+            (places ? places[min(row, rows - 1)] : min(row, rows - 1) * (long)(int)row_bytes_on);
+        if (piece > 2 && aligned) {
+            copy_piece(to + n, from, piece, row < rows ? piece : 0);
+        } else {
+            from += places ? 0 : min(row, rows - 1) * (row_bytes_on - (int)row_bytes_on);
+            UNROLL
+            for (int e = 0; e < piece; e += 2)
+                *(__local ushort *)(to + n + e) =
+                    row < rows ? *(const __global ushort *)(from + e) : (ushort)0;
+        }
+        row += THREADS / pieces;
+        column += THREADS % pieces;
+        if (column >= pieces) {
+            column -= pieces;
+            row++;
+        }
+    }
+}
+
+/* Two elements of bytes n and n + 1 of a word: q8_0 signed ones, of f16 with 128 added, q4_0 with 8 added. */
+INLINE uint elements_of_bytes(const int cache, const uint word, const int n, const uint power,
+                              const uint less)
+{
+#if DTYPE == DTYPE_F16
+    return fma_pair(permute_bytes(word, 0x64646464u, n == 0 ? 0x4140 : 0x4342), power, less);
+#else
+    const uint x = permute_bytes(word, 0x43434343u, n == 0 ? 0x4140 : 0x4342);
+
+    if (cache == CACHE_Q8_0) /* 128 + seven bits, less 128 or 256 */
+        return fma_pair(x & 0xff7fff7fu, power, (x & 0xff80ff80u) ^ 0x80008000u);
+    return fma_pair(x, power, less);
+#endif
+}
+
+/* Eight elements from the byte on that is `at` 16-bit words behind the first of x. */
+INLINE uint4 elements8_of_bytes(const int cache, const uint *x, const int at, const uint power,
+                                const uint less)
+{
+#define PAIR_OF_BYTES(n)                                                                           \
+    elements_of_bytes(cache, x[(at + (n)) / 2], (at + (n)) % 2 * 2, power, less)
+    return (uint4)(PAIR_OF_BYTES(0), PAIR_OF_BYTES(1), PAIR_OF_BYTES(2), PAIR_OF_BYTES(3));
+#undef PAIR_OF_BYTES
+}
+
+/* 16 values, half of a block, of which `bytes` are those of the block's row: to local memory, 8 from column on, and
+ * the others `apart` elements behind them. moved: 1 if the block's values begin in the middle of a word, 0 if not; constants, or 2
+ * if only `block` tells. */
+INLINE void convert_half(const int cache, __local ushort *to, const __local uchar *block,
+                         const int at, const int side, const int moved, const uint power, const uint less)
+{
+    const int words = cache == CACHE_Q8_0 ? 4 : 2, from = at + 2 + side * words * 4;
+    const int shift = moved < 2 ? moved * 2 : from & 2;
+    const __local uint *const w = (const __local uint *)(block + (from - shift));
+    uint x[5] = {0}, high[3];
+    int first = moved;
+
+    UNROLL
+    for (int n = 0; n < words; n++)
+        x[n] = w[n];
+    x[words] = x[words - 1];
+    if (moved)
+        x[words] = w[words - 1 + shift / 2];
+    if (moved == 2) {
+        UNROLL
+        for (int n = 0; n < words; n++)
+            x[n] = permute_bytes(x[n], x[n + 1], shift ? 0x5432 : 0x3210);
+        first = 0;
+    }
+    if (cache == CACHE_Q8_0) {
+#if DTYPE == DTYPE_F16
+        UNROLL
+        for (int n = 0; n < 5; n++)
+            x[n] ^= 0x80808080u;
+#endif
+        *(__local uint4 *)to = elements8_of_bytes(cache, x, first, power, less);
+        *(__local uint4 *)(to + 8) = elements8_of_bytes(cache, x, first + 4, power, less);
+    } else {
+        UNROLL
+        for (int n = 0; n < 3; n++) {
+            high[n] = x[n] >> 4 & 0x0f0f0f0fu;
+            x[n] &= 0x0f0f0f0fu;
+        }
+        *(__local uint4 *)to = elements8_of_bytes(cache, x, first, power, less);
+        *(__local uint4 *)(to + 16) = elements8_of_bytes(cache, high, first, power, less);
+    }
+}
+
+/* As fill_quantized_rows(), from a tile of bytes; but elements of rows and columns after the last are any integers, which
+ * have a factor of 0. `scaled`: the elements contain a power of two. */
+INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
+                        const int tile_rows, const int columns, __local float *factors,
+                        const __local uchar *bytes, const int rows, const int dim,
+                        const bool scaled, const bool finite)
+{
+    /* Two items have a block of a row; groups of them blocks that follow each other. */
+    const int blocks = columns / BLOCK_VALUES, groups = MAX(THREADS / (2 * tile_rows), 1);
+    const int each = DIVIDE_UP(blocks, groups), at_once = THREADS / (2 * groups);
+    const int row_bytes = BYTES_OF_ROW(cache, dim);
+    const bool steady = row_bytes % 4 == 0 && (groups == 1 || each % 2 == 0);
+    int nonfinite = 0;
+    uint first = THIS_THREAD;
+
+    INDEX_HERE(first);
+    const int group = first / (2 * at_once), side = first % 2, n = first / 2 % at_once;
+    /* Rows of eight neighbours meet in no bank. */
+    const int row0 = cache == CACHE_Q8_0 ? (n & ~6) | (n & 2) << 1 | (n & 4) >> 1
+                                         : (n & ~7) | (n & 3) << 1 | (n & 4) >> 2;
+    UNROLL
+    for (int b = 0; b < each; b++)
+        UNROLL
+        for (int r = 0; r < tile_rows; r += at_once) {
+            const int block = group * each + b, row = row0 + r;
+            if (each * groups > blocks && block >= blocks)
+                break;
+            const int stored = columns > dim ? min(block, dim / BLOCK_VALUES - 1) : block;
+            const int at = row * row_bytes + stored * BLOCK_BYTES(cache);
+            const bool inside = row < rows && block * BLOCK_VALUES < dim;
+            const float scale = vload_half(0, (const __local half *)(bytes + at));
+            float factor = inside ? scale : 0.0f;
+#if DTYPE == DTYPE_F16
+            uint power = 0x3c003c00u, less = cache == CACHE_Q8_0 ? 0xe480e480u : 0xe408e408u;
+            if (scaled) {
+                const float x = clamp(as_float(as_uint(scale) & 0x7f800000u), 0x1p-24f, MOST_POWER);
+                factor *= as_float((254u << 23) - as_uint(x));
+                power = pack_pair(x, x);
+                less = fma_pair(power, less, 0);
+            }
+#else
+            const uint power = 0x3f803f80u, less = 0xc308c308u; /* 1 and -136 */
+#endif
+            if (finite && (as_uint(scale) & 0x7f800000u) == 0x7f800000u && inside) {
+                factor = 0.0f;
+                nonfinite = 1;
+            }
+            if (side == 0)
+                factors[block * tile_rows + row] = factor;
+            convert_half(cache,
+                         tile + row * stride + block * BLOCK_VALUES +
+                             side * (cache == CACHE_Q8_0 ? 16 : 8),
+                         bytes, at, side,
+                         steady && columns <= dim ? (2 + b * BLOCK_BYTES(cache)) % 4 / 2 : 2, power,
+                         less);
+        }
+    return nonfinite;
+}
+
+/* ---- a kernel's tiles ------------------------------------------------------------------------ */
+
+#if !K_CACHE || !V_CACHE || !HAS_COPIES
+#error "only quantized keys and values arrive as bytes, where they are copied in the background"
+#endif
+#define K_ROW_BYTES BYTES_OF_ROW(K_CACHE, DIM_QK)
+#define V_ROW_BYTES BYTES_OF_ROW(V_CACHE, DIM_V)
+/* Local memory of a tile's keys and values. */
+#define DECLARE_BYTES()                                                                            \
+    __local uint4 k_pieces[DIVIDE_UP(BLOCK_N * K_ROW_BYTES, 16)];                                  \
+    __local uint4 v_pieces[DIVIDE_UP(BLOCK_N * V_ROW_BYTES, 16)];                                  \
+    __local uchar *const k_bytes = (__local uchar *)k_pieces;                                      \
+    __local uchar *const v_bytes = (__local uchar *)v_pieces
+
+/* m: where K and V begin, with the marks below; number: whether the tile is an even or odd one. */
+#define COPY_KEYS(m, keys, number)                                                                 \
+    copy_bytes(K_CACHE, k_bytes, BLOCK_N, K_PLACE((m).k, FROM_KEY((keys).j0, a.k_stride)),         \
+               a.k_stride[2], KV_PLACES(places, number, 0), (keys).count, K_ROW_BYTES,             \
+               (m).k_aligned)
+#define COPY_VALUES(m, keys, number)                                                               \
+    copy_bytes(V_CACHE, v_bytes, BLOCK_N, V_PLACE((m).v, FROM_KEY((keys).j0, a.v_stride)),         \
+               a.v_stride[2], KV_PLACES(places, number, 1), (keys).count, V_ROW_BYTES,             \
+               (m).v_aligned)
+#define CONVERT_KEYS(tile, factors, keys)                                                          \
+    convert_rows(K_CACHE, tile, K_STRIDE, BLOCK_N, PART_COLUMNS, factors, k_bytes, (keys).count,   \
+                 DIM_QK, false, false)
+#define CONVERT_VALUES(tile, factors, keys, finite, nonfinite)                                     \
+    if (convert_rows(V_CACHE, tile, V_STRIDE, BLOCK_N, DIMS, factors, v_bytes, (keys).count,       \
+                     DIM_V, true, finite))                                                         \
+    atomic_or(nonfinite, 1)
+/* Marks whether pieces of rows can be copied. */
+#define MARK_ALIGNED(m)                                                                            \
+    do {                                                                                           \
+        (m).k_aligned = PIECES_ALIGNED(K_CACHE, (m).k, PAGE_SIZE ? a.k_stride[0] : 0,              \
+                                       a.k_stride[2], PIECE_OF(K_ROW_BYTES));                      \
+        (m).v_aligned = PIECES_ALIGNED(V_CACHE, (m).v, PAGE_SIZE ? a.v_stride[0] : 0,              \
+                                       a.v_stride[2], PIECE_OF(V_ROW_BYTES));                      \
+    } while (0)
+
+#endif
