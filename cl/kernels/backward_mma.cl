@@ -45,6 +45,7 @@
 #define UNIT 1.0f
 #include "common/backward.h"
 #include "gpu/tile_load.h"
+#include "gpu/backward_rows.h"
 #include "gpu/backward_tile.h"
 #include "gpu/pair_dropout.h"
 #include "mma/fragment_tile.h"

@@ -58,6 +58,7 @@
 #define KEPT_COLUMNS THREAD_N
 #include "gpu/tile_dropout.h"
 
+#include "gpu/backward_rows.h"
 #include "gpu/backward_tile.h"
 #include "gpu/tile_gradients.h"
 
