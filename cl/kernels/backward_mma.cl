@@ -94,7 +94,7 @@ INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS],
                        float dp[STREAMED_SUMS] FRAGMENT_PARAM)
 {
 #if HAS_TILE_PRODUCTS
-    const int first = here->first_row / 64 * 64; /* of the warpgroup */
+    const int first = warpgroup_rows(here->first_row);
 
     begin_tile_products(here->owned_qk, first, BLOCK_OWNED, DIM_QK, here->qk, BLOCK_STREAMED, false,
                         s FRAGMENT_ARG);

@@ -17,7 +17,7 @@ INLINE void begin_qk(const __local ushort *q_tile, const int first_row,
 #if Q_RESIDENT
     begin_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, false, s[0] FRAGMENT_ARG);
 #else
-    begin_tile_products(q_tile, first_row / 64 * 64, BLOCK_M, PART_COLUMNS, k_tile, BLOCK_N, false,
+    begin_tile_products(q_tile, warpgroup_rows(first_row), BLOCK_M, PART_COLUMNS, k_tile, BLOCK_N, false,
                         s[0] FRAGMENT_ARG);
 #endif
 }
