@@ -36,6 +36,7 @@ INLINE int warpgroup_rows(const int first_row)
 #define TILE_ADDRESS(tile) 0u
 #define SUMS_HERE(sums, count)
 #define OPERANDS_HERE(operands, count)
+#define WEIGHTS_HERE(row_sum)
 #define PRODUCTS_BEGIN()
 #define PRODUCTS_UNDER_WAY()
 #define PRODUCTS_WAIT(latest)
@@ -61,6 +62,13 @@ INLINE int warpgroup_rows(const int first_row)
                            :                                                                       \
                            : "memory");                                                            \
     } while (0)
+/* What two sums are made of is computed before products are waited for, which ptxas 13.0 would otherwise do first: it moves
+ * the wait past arithmetic, but not past a store. */
+#define WEIGHTS_HERE(sums)                                                                         \
+    __asm volatile("{.shared .align 8 .b8 before[8]; st.volatile.shared.v2.f32 [before], {%0, %1};}" \
+                   :                                                                               \
+                   : "f"((sums)[0]), "f"((sums)[1])                                                \
+                   : "memory")
 #define PRODUCTS_BEGIN() __asm volatile(SM_90A "wgmma.fence.sync.aligned;" : : : "memory")
 #define PRODUCTS_UNDER_WAY()                                                                       \
     __asm volatile(SM_90A "wgmma.commit_group.sync.aligned;" : : : "memory")
