@@ -118,6 +118,13 @@ INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS],
 #define FINISH_BOTH(s, dp)
 #endif
 
+/* Behind begin_both(), where WEIGHTS_FIRST: its first products, and what was begun before the latest ones. */
+#define FINISH(sums, latest)                                                                       \
+    do {                                                                                           \
+        PRODUCTS_WAIT(latest);                                                                     \
+        SUMS_HERE(sums, STREAMED_SUMS);                                                            \
+    } while (0)
+
 /* To the number-th place of streamed rows. */
 INLINE struct place place_of_stage(struct place here, __local uint4 *tiles, const int number)
 {
@@ -299,10 +306,18 @@ void backward_keys(PARAMETERS_backward_keys)
                 if (next.i0 < end)
                     STAGE_QUERIES(next, place_of_stage(here, tiles, 1 - number), 1 - number);
 #endif
+                const bool partial = hides_some(a, t, BLOCK_STREAMED, BLOCK_OWNED);
+#if WEIGHTS_FIRST
+                FINISH(p, 1);
+                weigh_scores(true, partial, a, at, t, here.first_row, 0, statistics[number], p,
+                             lane SCORE_OPERANDS_ARG);
+                if (again)
+                    PRODUCTS_WAIT(0);
+#else
                 FINISH_BOTH(p, ds);
-                weigh(true, false, hides_some(a, t, BLOCK_STREAMED, BLOCK_OWNED), a, at, t,
-                      here.first_row, 0, statistics[number], p, ds, slope_sums, bias_sums,
-                      lane SCORE_OPERANDS_ARG KEPT_ARG);
+                weigh(true, false, partial, a, at, t, here.first_row, 0, statistics[number], p, ds,
+                      slope_sums, bias_sums, lane SCORE_OPERANDS_ARG KEPT_ARG);
+#endif
                 RESTAGE_BARRIER(again); /* streamed rows may be overwritten */
                 if (RESTAGES(again)) {
                     stage_values(TILE_QUERIES(t), again, here.qk, &streamed_nonfinite);
@@ -311,6 +326,10 @@ void backward_keys(PARAMETERS_backward_keys)
                 }
                 RESTAGE_BARRIER(again); /* values are complete */
                 add_rows(here.v, DIM_V, here.dim_group, p, sums_v FRAGMENT_ARG);
+#if WEIGHTS_FIRST
+                FINISH(ds, 1);
+                weigh_gradients(true, partial, 0, statistics[number], p, ds, lane);
+#endif
                 add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_k FRAGMENT_ARG);
                 SUMS_COMPLETE(sums_v, DIM_V);
                 SUMS_COMPLETE(sums_k, DIM_QK);
@@ -434,9 +453,19 @@ void backward_queries(PARAMETERS_backward_queries)
             if (next.j0 < end)
                 STAGE_BOTH_STREAMED(next, place_of_stage(here, tiles, 1 - number));
 #endif
+            const bool partial = hides_some(a, t, BLOCK_OWNED, BLOCK_STREAMED);
+#if WEIGHTS_FIRST
+            FINISH(p, 1);
+            weigh_scores(false, partial, a, at, t, first_row, statistics, 0, p,
+                         lane SCORE_OPERANDS_ARG);
+            WEIGHTS_HERE(p + STREAMED_SUMS - 2);
+            FINISH(ds, 0);
+            weigh_gradients(false, partial, statistics, 0, p, ds, lane);
+#else
             FINISH_BOTH(p, ds);
-            weigh(false, false, hides_some(a, t, BLOCK_OWNED, BLOCK_STREAMED), a, at, t, first_row,
-                  statistics, 0, p, ds, slope_sums, bias_sums, lane SCORE_OPERANDS_ARG KEPT_ARG);
+            weigh(false, false, partial, a, at, t, first_row, statistics, 0, p, ds, slope_sums,
+                  bias_sums, lane SCORE_OPERANDS_ARG KEPT_ARG);
+#endif
             RESTAGE_BARRIER(again); /* streamed keys may be overwritten */
             if (RESTAGES(again)) {
                 stage_values(TILE_KEYS(t), again, here.qk, &streamed_nonfinite);
