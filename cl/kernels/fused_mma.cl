@@ -41,7 +41,19 @@
 #error "what a tile needs besides, places, factors and what is kept, is there once"
 #endif
 
-#define THREADS (FRAGMENT_LANES * SUB_GROUPS)
+#if !HAS_TILE_PRODUCTS
+#define PRODUCER 0
+#endif
+/* Those that compute; with PRODUCER a warpgroup besides fills tiles, 128 threads as each other one fills its queries. */
+#define COMPUTING (FRAGMENT_LANES * SUB_GROUPS)
+#if PRODUCER
+#define FILL_THREADS 128
+#define FILL_THREAD (THIS_THREAD % FILL_THREADS)
+#define MOST_COPIES 16
+#define THREADS (COMPUTING + (EMULATE ? 0 : FILL_THREADS))
+#else
+#define THREADS COMPUTING
+#endif
 #define LOAD_WIDTH 8
 #define BLOCK_M (SUB_GROUPS * M_FRAGMENTS * FRAGMENT_QUERIES)
 #define MAX(x, y) ((x) > (y) ? (x) : (y))
@@ -59,7 +71,7 @@
 
 /* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's, a warpgroup's
  * rows at a time. */
-#define STAGED_ROWS (HAS_TILE_PRODUCTS && Q_RESIDENT ? 4 * FRAGMENT_QUERIES : BLOCK_M)
+#define STAGED_ROWS (HAS_TILE_PRODUCTS && Q_RESIDENT && !PRODUCER ? 4 * FRAGMENT_QUERIES : BLOCK_M)
 #define K_AT (Q_RESIDENT ? 0 : BLOCK_M * ROW_STRIDE)
 #define V_AT (K_AT + BLOCK_N * K_STRIDE)
 #define STAGE_ELEMENTS (BLOCK_N * (K_STRIDE + V_STRIDE))
@@ -294,7 +306,7 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t, const __local int 
 {
     const struct query_block *block = &t->block;
 
-    for (int x = get_local_id(0); x < block->queries * DIM_V; x += THREADS) {
+    for (int x = get_local_id(0); x < block->queries * DIM_V; x += COMPUTING) {
         const long i = block->i0 + x / DIM_V;
         const int d = x % DIM_V;
         const long at_o = at.o + block->b * a.o_stride[0] + block->h * a.o_stride[1] +
@@ -316,7 +328,17 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t, const __local int 
     }
 }
 
-#if OVERLAP
+#if PRODUCER
+#include "mma/fused_producer.h"
+#else
+#define GROUP_BARRIER() LOCAL_BARRIER()
+#define COMPUTING_BARRIER()                                                                        \
+    do {                                                                                           \
+        barrier(CLK_GLOBAL_MEM_FENCE);                                                             \
+        LOCAL_BARRIER();                                                                           \
+    } while (0)
+#endif
+#if OVERLAP && !PRODUCER
 #include "mma/fused_overlap.h"
 #endif
 
@@ -330,6 +352,9 @@ void fused_mma(PARAMETERS_fused_mma)
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
     __local int row_is_zero[BLOCK_M];
     __local long places[PLACES];
+#if PRODUCER
+    __local ulong barriers[STAGES * PLACE_BARRIERS];
+#endif
     __local int not_finite, v_nonfinite; /* not 0 once an output is Inf or NaN; once one of V became 0 */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES(BLOCK_M, BLOCK_N)];
@@ -354,10 +379,32 @@ void fused_mma(PARAMETERS_fused_mma)
     /* load */
     if (get_local_id(0) == 0)
         not_finite = v_nonfinite = 0;
+#if PRODUCER && !EMULATE
+    if (get_local_id(0) == 0)
+        start_barriers(barriers);
+#endif
+#if PRODUCER
+    __local ushort *const own_q = q_tile + first_row / 64 * 64 * ROW_STRIDE;
+    struct use next = {0, 0};
+    load_own_queries(a, &t, first_row, own_q, q_words, lane);
+#if !EMULATE
+    if (THIS_THREAD >= COMPUTING) {
+        FEWER_REGISTERS();
+        produce(a, at, block, t, q_tile, &not_finite, &v_nonfinite, barriers);
+        return;
+    }
+    MORE_REGISTERS();
+    FIRST_TURN(warpgroup_rows(first_row) / 64);
+#endif
+#else
     load_all_queries(a, &t, first_row, q_tile, q_words, lane);
+#endif
     do {
         clear_rows(row_max, row_sum, seen, out);
-#if OVERLAP
+#if PRODUCER
+        attend(a, at, block, t, first_row, q_tile, own_q, q_words, again, &v_nonfinite, barriers,
+               &next, row_max, row_sum, seen, out SCORE_OPERANDS_ARG FRAGMENT_ARG);
+#elif OVERLAP
         attend(a, at, block, t, first_row, q_tile, q_words, again, &v_nonfinite, row_max, row_sum,
                seen, out SCORE_OPERANDS_ARG FRAGMENT_ARG);
 #else
@@ -409,15 +456,14 @@ void fused_mma(PARAMETERS_fused_mma)
 #endif
         if (!all_finite(out))
             atomic_or(&not_finite, 1);
-        LOCAL_BARRIER(); /* not_finite is final; nobody reads K and V any more */
+        GROUP_BARRIER(); /* not_finite is final; nobody reads K and V any more */
         again = !again && not_finite;
     } while (again);
 
     /* store */
     store_rows(a, at, block, first_row, row_max, row_sum, seen, out, row_is_zero,
                score_scale(a, at, block.h SCORE_OPERANDS_ARG), o SINKS_ARG LSE_ARG FRAGMENT_ARG);
-    barrier(CLK_GLOBAL_MEM_FENCE);
-    LOCAL_BARRIER(); /* the outputs are complete */
+    COMPUTING_BARRIER(); /* the outputs are complete */
     if (v_nonfinite) /* here only what is not finite counts */
         add_nonfinite(a, at, &t, row_is_zero, o SCORE_OPERANDS_ARG PAGES_ARG);
 }

@@ -22,6 +22,20 @@ INLINE void begin_qk(const __local ushort *q_tile, const int first_row,
 #endif
 }
 
+#if PRODUCER
+/* ... of Q in a tile of the warpgroup's own. */
+INLINE void begin_own_qk(const __local ushort *own_q, const __local ushort *k_tile,
+                         uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
+                         float s[M_FRAGMENTS][KEY_SUMS] FRAGMENT_PARAM)
+{
+#if Q_RESIDENT
+    begin_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, false, s[0] FRAGMENT_ARG);
+#else
+    begin_tile_products(own_q, 0, 64, PART_COLUMNS, k_tile, BLOCK_N, false, s[0] FRAGMENT_ARG);
+#endif
+}
+#endif
+
 /* latest: the products that were begun later, and need not be complete. */
 #if Q_RESIDENT
 #define KEEP_QUERIES(q_words) KEEP_OPERANDS((q_words)[0], PART_DEPTHS)
