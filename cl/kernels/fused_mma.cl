@@ -231,6 +231,9 @@ INLINE void weigh_tile(SHAPE_PARAMS, const struct query_block *block, const stru
 
 /* ---- store ----------------------------------------------------------------------------------- */
 
+/* Whether two neighbouring sums of a lane are those of neighbours in o, which one store takes. */
+#define STORES_PAIRS (KEYS_OF_SUMS % 2 == 0 && UNIT_O && !HAS_O_F32 && DIM_V % 2 == 0)
+
 /* The rows of a fragment, from row_sum of all lanes that share them: o and lse. */
 INLINE void store_fragment(SHAPE_PARAMS, const struct query_block block, const int fragment_row,
                            const float row_max[LANE_QUERIES], const float row_sum[LANE_QUERIES],
@@ -263,6 +266,21 @@ INLINE void store_fragment(SHAPE_PARAMS, const struct query_block block, const i
 #endif
         }
     }
+#if STORES_PAIRS
+    __global o_storage *const rows = o + at.o + block.b * a.o_stride[0] + block.h * a.o_stride[1];
+    if (rows_aligned(rows, a.o_stride[2], 2)) {
+        UNROLL
+        for (int x = 0; x < DIM_SUMS; x += 2) {
+            const int here = SUM_QUERY(x % FRAGMENT_SUMS);
+            const long i = block.i0 + ROW(here);
+            if (i < a.seq_q && DIM(x) < DIM_V)
+                *(__global uint *)(rows + i * a.o_stride[2] + DIM(x)) =
+                    factor[here] == 0.0f ? 0 : pack_pair(out[x] * factor[here],
+                                                         out[x + 1] * factor[here]);
+        }
+        return;
+    }
+#endif
     UNROLL
     for (int x = 0; x < DIM_SUMS; x++) {
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
@@ -386,7 +404,10 @@ void fused_mma(PARAMETERS_fused_mma)
 #if PRODUCER
     __local ushort *const own_q = q_tile + first_row / 64 * 64 * ROW_STRIDE;
     struct use next = {0, 0};
-    load_own_queries(a, &t, first_row, own_q, q_words, lane);
+    if (Q_RESIDENT)
+        load_own_queries(a, &t, first_row, own_q, q_words, lane);
+    else
+        LOCAL_BARRIER(); /* the mbarriers are there */
 #if !EMULATE
     if (THIS_THREAD >= COMPUTING) {
         FEWER_REGISTERS();
@@ -396,6 +417,8 @@ void fused_mma(PARAMETERS_fused_mma)
     MORE_REGISTERS();
     FIRST_TURN(warpgroup_rows(first_row) / 64);
 #endif
+    if (!Q_RESIDENT)
+        load_own_queries(a, &t, first_row, own_q, q_words, lane);
 #else
     load_all_queries(a, &t, first_row, q_tile, q_words, lane);
 #endif

@@ -40,11 +40,11 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
     return (QUERIES * (values[BLOCK_N_INDEX] + p->dim_v) + queries) / SUB_GROUP;
 }
 
-/* Those of a work-item that computes: setmaxnreg in cl/mma/fused_producer.h. */
+/* Those of a work-item that computes. */
 static size_t registers(const size_t *values)
 {
     if (has_producer(values))
-        return values[SUB_GROUPS_INDEX] > 2 * WARPGROUP ? 160 : 232;
+        return ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]);
     return ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
 }
 
