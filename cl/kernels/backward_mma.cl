@@ -36,7 +36,19 @@
 #include "mma/fragment.h"
 #include "gpu/tile_exp.h"
 
-#define THREADS (FRAGMENT_LANES * SUB_GROUPS * DIM_GROUPS)
+#if !HAS_TILE_PRODUCTS
+#define PRODUCER 0
+#endif
+/* Those that compute; with PRODUCER a warpgroup besides fills tiles, 128 threads as each other one fills its owned rows. */
+#define COMPUTING (FRAGMENT_LANES * SUB_GROUPS * DIM_GROUPS)
+#if PRODUCER
+#define FILL_THREADS 128
+#define FILL_THREAD (THIS_THREAD % FILL_THREADS)
+#define MOST_COPIES 16
+#define THREADS (COMPUTING + (EMULATE ? 0 : FILL_THREADS))
+#else
+#define THREADS COMPUTING
+#endif
 #define BLOCK_OWNED (SUB_GROUPS * FRAGMENT_QUERIES)
 #define LOAD_WIDTH 8
 #define ROUND_UP(x, multiple) (((x) + (multiple) - 1) / (multiple) * (multiple))
@@ -73,33 +85,62 @@ INLINE struct place find_place(__local uint4 *tiles)
 {
     __local ushort *const all = (__local ushort *)tiles;
     const int sub = THIS_THREAD / FRAGMENT_LANES;
-    const struct place here = {all + OWNED_QK_AT, all + OWNED_V_AT, all + STREAMED_QK_AT, all + STREAMED_V_AT,
+    const int own = PRODUCER ? sub / 4 * 64 : 0; /* rows of warpgroups before this one, in tiles of their own */
+    const struct place here = {all + OWNED_QK_AT + own * OWNED_STRIDE(DIM_QK),
+                             all + OWNED_V_AT + own * OWNED_STRIDE(DIM_V),
+                             all + STREAMED_QK_AT, all + STREAMED_V_AT,
                              THIS_THREAD % FRAGMENT_LANES, sub / DIM_GROUPS * FRAGMENT_QUERIES,
                              sub % DIM_GROUPS};
 
     return here;
 }
 
+#if PRODUCER /* a warpgroup's own, of which there may be none */
+#define STAGE_OWN(owned, tile)                                                                     \
+    do {                                                                                           \
+        struct matrix m = owned;                                                                   \
+        m.p += here.first_row / 64 * 64 * m.row_step;                                              \
+        m.rows -= here.first_row / 64 * 64;                                                        \
+        STAGE_ROWS(m, tile, OWNED_STRIDE(m.dim), 64, COLUMNS(m.dim));                              \
+    } while (0)
+#else
+#define STAGE_OWN(owned, tile) STAGE_OWNED(owned, tile)
+#endif
+
 /* Stages a work-group's owned rows, which the next barrier completes, if there are any. */
 #define STAGE_BOTH_OWNED(rows_qk, rows_v, any)                                                     \
     do {                                                                                           \
         if (any) {                                                                                 \
-            STAGE_OWNED(rows_qk, here.owned_qk);                                                   \
-            STAGE_OWNED(rows_v, here.owned_v);                                                     \
+            STAGE_OWN(rows_qk, here.owned_qk);                                                     \
+            STAGE_OWN(rows_v, here.owned_v);                                                       \
         }                                                                                          \
     } while (0)
+
+#if HAS_TILE_PRODUCTS
+/* The warpgroup's owned rows, in a tile of so many. */
+#define FIRST_OWNED (PRODUCER ? 0 : warpgroup_rows(here->first_row))
+#define OWNED_TILE (PRODUCER ? 64 : BLOCK_OWNED)
+
+INLINE void begin_first(const struct place *here, float s[STREAMED_SUMS] FRAGMENT_PARAM)
+{
+    begin_tile_products(here->owned_qk, FIRST_OWNED, OWNED_TILE, DIM_QK, here->qk, BLOCK_STREAMED,
+                        false, s FRAGMENT_ARG);
+}
+
+INLINE void begin_second(const struct place *here, float dp[STREAMED_SUMS] FRAGMENT_PARAM)
+{
+    begin_tile_products(here->owned_v, FIRST_OWNED, OWNED_TILE, DIM_V, here->v, BLOCK_STREAMED,
+                        false, dp FRAGMENT_ARG);
+}
+#endif
 
 /* The products of the sub-group's owned rows with the streamed ones; complete behind FINISH_BOTH(). */
 INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS],
                        float dp[STREAMED_SUMS] FRAGMENT_PARAM)
 {
 #if HAS_TILE_PRODUCTS
-    const int first = warpgroup_rows(here->first_row);
-
-    begin_tile_products(here->owned_qk, first, BLOCK_OWNED, DIM_QK, here->qk, BLOCK_STREAMED, false,
-                        s FRAGMENT_ARG);
-    begin_tile_products(here->owned_v, first, BLOCK_OWNED, DIM_V, here->v, BLOCK_STREAMED, false,
-                        dp FRAGMENT_ARG);
+    begin_first(here, s FRAGMENT_ARG);
+    begin_second(here, dp FRAGMENT_ARG);
 #else
     multiply_rows(here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), here->qk, DIM_QK,
                   s FRAGMENT_ARG);
@@ -170,7 +211,7 @@ INLINE void add_nonfinite_queries(SHAPE_PARAMS, struct tile t, const long begin,
 {
     const long kv_head = t.h / a.group;
 
-    for (int x = get_local_id(0); x < t.keys * (DIM_QK + DIM_V); x += THREADS) {
+    for (int x = get_local_id(0); x < t.keys * (DIM_QK + DIM_V); x += COMPUTING) {
         const long j = t.j0 + x / (DIM_QK + DIM_V);
         const int column = x % (DIM_QK + DIM_V);
         const bool of_k = column < DIM_QK;
@@ -227,14 +268,11 @@ INLINE struct tile keys_from(struct tile t, const long j0, const long end)
     return t;
 }
 
-/* Queries of a tile, with what belongs to them; the barrier after it completes them. */
-INLINE void stage_queries(SHAPE_PARAMS, const struct tile t, const struct matrix streamed_q,
-                          const struct matrix streamed_do, const struct place here,
-                          const __global float *workspace, __local float2 *statistics)
+/* What belongs to the queries of a tile. */
+INLINE void stage_statistics(SHAPE_PARAMS, const struct tile t, const __global float *workspace,
+                             __local float2 *statistics)
 {
-    STAGE_STREAMED(streamed_q, here.qk);
-    STAGE_STREAMED(streamed_do, here.v);
-    for (int r = get_local_id(0); r < BLOCK_STREAMED; r += THREADS)
+    for (int r = FILL_THREAD; r < BLOCK_STREAMED; r += FILL_THREADS)
 #if HAS_COPIES
         copy_pair((__local float *)(statistics + r),
                   place_of_statistic(a, at, workspace, t.b, t.h, t.i0 + r));
@@ -243,9 +281,49 @@ INLINE void stage_queries(SHAPE_PARAMS, const struct tile t, const struct matrix
 #endif
 }
 
+/* Queries of a tile, with that; the barrier after it completes them. */
+INLINE void stage_queries(SHAPE_PARAMS, const struct tile t, const struct matrix streamed_q,
+                          const struct matrix streamed_do, const struct place here,
+                          const __global float *workspace, __local float2 *statistics)
+{
+    STAGE_STREAMED(streamed_q, here.qk);
+    STAGE_STREAMED(streamed_do, here.v);
+    stage_statistics(a, at, t, workspace, statistics);
+}
+
 #define STAGE_QUERIES(t, there, number)                                                            \
     stage_queries(a, at, t, TILE_QUERIES(t), TILE_GRADIENTS(t), there, workspace,                  \
                   statistics[number])
+#if PRODUCER
+#include "mma/gradients_producer.h"
+#else
+#define GROUP_BARRIER() LOCAL_BARRIER()
+#define COMPUTING_BARRIER()                                                                        \
+    do {                                                                                           \
+        barrier(CLK_GLOBAL_MEM_FENCE);                                                             \
+        LOCAL_BARRIER();                                                                           \
+    } while (0)
+#endif
+
+/* The head of a kernel with a producer: what starts the mbarriers; and the producer's branch, which does all that it does. */
+#if PRODUCER && !EMULATE
+#define START_BARRIERS()                                                                           \
+    do {                                                                                           \
+        if (get_local_id(0) == 0)                                                                  \
+            start_barriers(barriers);                                                              \
+        LOCAL_BARRIER();                                                                           \
+    } while (0)
+#define PRODUCE(call)                                                                              \
+    if (THIS_THREAD >= COMPUTING) {                                                                \
+        FEWER_REGISTERS();                                                                         \
+        call;                                                                                      \
+        return;                                                                                    \
+    }                                                                                              \
+    MORE_REGISTERS()
+#else
+#define START_BARRIERS()
+#define PRODUCE(call)
+#endif
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
 void backward_keys(PARAMETERS_backward_keys)
@@ -271,14 +349,32 @@ void backward_keys(PARAMETERS_backward_keys)
     const int rows = min(a.seq_kv - t.j0, (long)BLOCK_OWNED);
     float sums_k[DIM_SUMS(DIM_QK)], sums_v[DIM_SUMS(DIM_V)];
     bool again = false; /* the second time around */
+#if PRODUCER
+    __local ulong barriers[STAGES * PLACE_BARRIERS];
+    struct use next_place = {0, 0};
+    REGISTERS_FOR_GROUPS();
+#endif
 
     if (get_local_id(0) == 0)
         not_finite = streamed_nonfinite = 0;
+    START_BARRIERS();
+    PRODUCE(produce_queries(a, at, t, begin, end, q, d_o, workspace, tiles, statistics,
+                            &not_finite, barriers));
     STAGE_BOTH_OWNED(k_rows(a, at, k, t.b, kv_head, t.j0, t.keys),
                      v_rows(a, at, v, t.b, kv_head, t.j0, t.keys), begin < end);
+#if PRODUCER
+    copies_wait();
+    COMPUTING_BARRIER(); /* owned rows are complete */
+#endif
     do {
         CLEAR(sums_k);
         CLEAR(sums_v);
+#if PRODUCER
+        t.h = first_head;
+        sum_over_queries(a, at, t, here, begin, end, q, d_o, workspace, tiles, statistics, again,
+                         &streamed_nonfinite, barriers, &next_place, sums_k,
+                         sums_v SCORE_OPERANDS_ARG FRAGMENT_ARG);
+#else
         for (t.h = first_head; t.h < first_head + a.group; t.h++) {
             float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
             CLEAR(slope_sums);
@@ -342,9 +438,10 @@ void backward_keys(PARAMETERS_backward_keys)
                            (t.b * a.heads + t.h) * a.seq_kv + t.j0 FRAGMENT_ARG);
 #endif
         }
+#endif
         if (!all_finite(sums_k, DIM_QK) || !all_finite(sums_v, DIM_V))
             atomic_or(&not_finite, 1);
-        LOCAL_BARRIER(); /* not_finite is final */
+        GROUP_BARRIER(); /* not_finite is final */
         again = !again && not_finite;
     } while (again);
     store_rows(sums_k, DIM_QK, a.scale, t.keys, rows, here.first_row, here.dim_group, lane,
@@ -355,8 +452,7 @@ void backward_keys(PARAMETERS_backward_keys)
                dv + at.dv + t.b * a.dv_stride[0] + kv_head * a.dv_stride[1] +
                    t.j0 * a.dv_stride[2],
                a.dv_stride[2], DV_STEP);
-    barrier(CLK_GLOBAL_MEM_FENCE);
-    LOCAL_BARRIER(); /* the results are complete */
+    COMPUTING_BARRIER(); /* the results are complete */
     t.h = first_head;
     if (streamed_nonfinite)
         add_nonfinite_queries(a, at, t, begin, end, q, d_o, dk, dv, workspace SCORE_OPERANDS_ARG);
@@ -370,7 +466,7 @@ INLINE void add_nonfinite_keys(SHAPE_PARAMS, const struct tile t, const long beg
                                const __global storage *k, __global o_storage *dq,
                                const __global float *workspace SCORE_OPERANDS_PARAM)
 {
-    for (int x = get_local_id(0); x < t.queries * DIM_QK; x += THREADS) {
+    for (int x = get_local_id(0); x < t.queries * DIM_QK; x += COMPUTING) {
         const long i = t.i0 + x / DIM_QK;
         const int d = x % DIM_QK;
         bool found = false;
@@ -418,20 +514,35 @@ void backward_queries(PARAMETERS_backward_queries)
     float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
     float2 statistics[LANE_QUERIES];
     bool again = false;
+#if PRODUCER
+    __local ulong barriers[STAGES * PLACE_BARRIERS];
+    struct use next_place = {0, 0};
+#endif
 
     REGISTERS_FOR_GROUPS();
     if (get_local_id(0) == 0)
         not_finite = streamed_nonfinite = 0;
+    find_head(a, at, workspace, &t);
+    START_BARRIERS();
+    PRODUCE(produce_keys(a, at, t, begin, end, k, v, workspace, tiles, &not_finite, barriers));
     STAGE_BOTH_OWNED(q_rows(a, at, q, t.b, t.h, t.i0, t.queries),
                      do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries), begin < end);
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
         statistics[n] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + OWNED_ROW(n));
-    find_head(a, at, workspace, &t);
+#if PRODUCER
+    copies_wait();
+    COMPUTING_BARRIER(); /* owned rows are complete */
+#endif
     do {
         CLEAR(sums_q);
         CLEAR(slope_sums);
         CLEAR(bias_sums);
+#if PRODUCER
+        sum_over_keys(a, at, t, here, begin, end, k, v, workspace, statistics, tiles, again,
+                      &streamed_nonfinite, barriers, &next_place,
+                      sums_q SCORE_OPERANDS_ARG FRAGMENT_ARG);
+#else
         t = keys_from(t, next_keys(a, t, begin, begin, end), end);
 #if STAGES > 1
         if (t.j0 < end)
@@ -476,9 +587,10 @@ void backward_queries(PARAMETERS_backward_queries)
             SUMS_COMPLETE(sums_q, DIM_QK);
             ADVANCE(next);
         }
+#endif
         if (!all_finite(sums_q, DIM_QK))
             atomic_or(&not_finite, 1);
-        LOCAL_BARRIER(); /* not_finite is final */
+        GROUP_BARRIER(); /* not_finite is final */
         again = !again && not_finite;
     } while (again);
 #if HAS_DSLOPES
@@ -494,8 +606,7 @@ void backward_queries(PARAMETERS_backward_queries)
     store_rows(sums_q, DIM_QK, a.scale, t.queries, rows, first_row, here.dim_group, lane,
                dq + at.dq + t.b * a.dq_stride[0] + t.h * a.dq_stride[1] + t.i0 * a.dq_stride[2],
                a.dq_stride[2], DQ_STEP);
-    barrier(CLK_GLOBAL_MEM_FENCE);
-    LOCAL_BARRIER(); /* the results are complete */
+    COMPUTING_BARRIER(); /* the results are complete */
     if (streamed_nonfinite)
         add_nonfinite_keys(a, at, t, begin, end, k, dq, workspace SCORE_OPERANDS_ARG);
 }

@@ -1,0 +1,199 @@
+/* The passes over streamed tiles where a producer copies them (warpgroup_producer.h).
+ *
+ * Local      halves of a place are streamed rows of q, or k, and those of do, or v. Each warpgroup has its owned rows in
+ *            tiles of its own.
+ * Hidden     The second time around those that compute replace Infs and NaNs of streamed rows where they lie, once the
+ *            first products are complete.
+ *
+ * Before including this: backward_mma.cl as far as its first kernel. */
+#ifndef CLATTN_GRADIENTS_PRODUCER_H
+#define CLATTN_GRADIENTS_PRODUCER_H
+#include "mma/warpgroup_producer.h"
+
+#if !WEIGHTS_FIRST
+#error "a producer is for gradients of plain scores"
+#endif
+
+/* 0 for Infs and NaNs of a streamed tile, by all that compute. */
+INLINE void make_finite(__local ushort *tile, const int elements, volatile __local int *nonfinite)
+{
+    int found = 0;
+
+    for (int x = 4 * THIS_THREAD; x < elements; x += 4 * COMPUTING) {
+        __local ushort4 *const four = (__local ushort4 *)(tile + x);
+        *four = finite_elements(*four, &found);
+    }
+    if (found)
+        atomic_or(nonfinite, 1);
+}
+
+/* What both tiles hold is without them when this is behind. */
+#define MAKE_FINITE(qk_elements, v_elements)                                                       \
+    do {                                                                                           \
+        COMPUTING_BARRIER(); /* nobody multiplies with them any more */                            \
+        make_finite(here.qk, qk_elements, nonfinite);                                              \
+        make_finite(here.v, v_elements, nonfinite);                                                \
+        copies_wait();                                                                             \
+        COMPUTING_BARRIER();                                                                       \
+    } while (0)
+
+/* Streamed rows whose copies are all in the background. */
+#define IS_COPIED(m) ((m).width == 8 && (m).aligned)
+
+#define USE_PLACE(u) place_of_stage(here, tiles, (u).place)
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+#if !EMULATE
+/* All that the producer does for owned keys. */
+INLINE void produce_queries(SHAPE_PARAMS, struct tile t, const long begin, const long end,
+                            const __global storage *q, const __global storage *d_o,
+                            const __global float *workspace, __local uint4 *tiles,
+                            __local float2 (*statistics)[BLOCK_STREAMED],
+                            volatile __local int *not_finite, __local ulong *barriers)
+{
+    const struct place here = find_place(tiles);
+    const long first_head = t.h;
+    struct use u = {0, 0};
+    bool again = false;
+
+    do {
+        for (t.h = first_head; t.h < first_head + a.group; t.h++) {
+            find_head(a, at, workspace, &t);
+            for (t = queries_from(t, next_queries(a, t, begin, begin, end), end); t.i0 < end;
+                 t = queries_from(t, next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end), end)) {
+                const struct place there = USE_PLACE(u);
+                const struct matrix streamed_q = TILE_QUERIES(t), streamed_do = TILE_GRADIENTS(t);
+                PLACE_FREE(u, 0);
+                STAGE_STREAMED(streamed_q, there.qk);
+                stage_statistics(a, at, t, workspace, statistics[u.place]);
+                COPIES_ASKED(u, 0, IS_COPIED(streamed_q));
+                PLACE_FREE(u, 1);
+                STAGE_STREAMED(streamed_do, there.v);
+                COPIES_ASKED(u, 1, IS_COPIED(streamed_do));
+                u = next_use(u);
+            }
+        }
+        GROUP_BARRIER(); /* not_finite is final */
+        again = !again && *not_finite;
+    } while (again);
+}
+#endif
+
+/* The sums of dk and dv, of which `again` says whether it is the second time. *next: the use that follows the last one. */
+INLINE void sum_over_queries(SHAPE_PARAMS, struct tile t, struct place here, const long begin,
+                             const long end, const __global storage *q,
+                             const __global storage *d_o, const __global float *workspace,
+                             __local uint4 *tiles, __local float2 (*statistics)[BLOCK_STREAMED],
+                             const bool again, volatile __local int *nonfinite,
+                             __local ulong *barriers, struct use *next,
+                             float sums_k[DIM_SUMS(DIM_QK)],
+                             float sums_v[DIM_SUMS(DIM_V)] SCORE_OPERANDS_PARAM FRAGMENT_PARAM)
+{
+    const long first_head = t.h;
+    struct use u = *next;
+
+    for (t.h = first_head; t.h < first_head + a.group; t.h++) {
+        find_head(a, at, workspace, &t);
+        for (t = queries_from(t, next_queries(a, t, begin, begin, end), end); t.i0 < end;
+             t = queries_from(t, next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end), end)) {
+            float p[STREAMED_SUMS], ds[STREAMED_SUMS];
+            const bool partial = hides_some(a, t, BLOCK_STREAMED, BLOCK_OWNED);
+            here = USE_PLACE(u);
+            HALF_HERE(u, 0, {
+                STAGE_STREAMED(TILE_QUERIES(t), here.qk);
+                stage_statistics(a, at, t, workspace, statistics[u.place]);
+            });
+            begin_first(&here, p FRAGMENT_ARG);
+            HALF_HERE(u, 1, STAGE_STREAMED(TILE_GRADIENTS(t), here.v));
+            begin_second(&here, ds FRAGMENT_ARG);
+            FINISH(p, 1);
+            weigh_scores(true, partial, a, at, t, here.first_row, 0, statistics[u.place], p,
+                         lane SCORE_OPERANDS_ARG);
+            WEIGHTS_HERE(p + STREAMED_SUMS - 2);
+            FINISH(ds, 0);
+            if (again)
+                MAKE_FINITE(BLOCK_STREAMED *DIM_QK, BLOCK_STREAMED *DIM_V);
+            weigh_gradients(true, partial, 0, statistics[u.place], p, ds, lane);
+            add_rows(here.v, DIM_V, 0, p, sums_v FRAGMENT_ARG);
+            add_rows(here.qk, DIM_QK, 0, ds, sums_k FRAGMENT_ARG);
+            SUMS_COMPLETE(sums_v, DIM_V);
+            SUMS_COMPLETE(sums_k, DIM_QK);
+            HALF_READ(u, 0);
+            HALF_READ(u, 1);
+            u = next_use(u);
+        }
+    }
+    *next = u;
+}
+
+/* ---- queries --------------------------------------------------------------------------------- */
+
+#if !EMULATE
+/* All that the producer does for owned queries. */
+INLINE void produce_keys(SHAPE_PARAMS, struct tile t, const long begin, const long end,
+                         const __global storage *k, const __global storage *v,
+                         const __global float *workspace, __local uint4 *tiles,
+                         volatile __local int *not_finite, __local ulong *barriers)
+{
+    const struct place here = find_place(tiles);
+    struct use u = {0, 0};
+    bool again = false;
+
+    do {
+        for (t = keys_from(t, next_keys(a, t, begin, begin, end), end); t.j0 < end;
+             t = keys_from(t, next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end), end)) {
+            const struct place there = USE_PLACE(u);
+            const struct matrix streamed_k = TILE_KEYS(t), streamed_v = TILE_VALUES(t);
+            PLACE_FREE(u, 0);
+            STAGE_STREAMED(streamed_k, there.qk);
+            COPIES_ASKED(u, 0, IS_COPIED(streamed_k));
+            PLACE_FREE(u, 1);
+            STAGE_STREAMED(streamed_v, there.v);
+            COPIES_ASKED(u, 1, IS_COPIED(streamed_v));
+            u = next_use(u);
+        }
+        GROUP_BARRIER(); /* not_finite is final */
+        again = !again && *not_finite;
+    } while (again);
+}
+#endif
+
+/* The sums of dq; likewise. */
+INLINE void sum_over_keys(SHAPE_PARAMS, struct tile t, struct place here, const long begin,
+                          const long end, const __global storage *k, const __global storage *v,
+                          const __global float *workspace, const float2 *statistics,
+                          __local uint4 *tiles, const bool again,
+                          volatile __local int *nonfinite, __local ulong *barriers,
+                          struct use *next,
+                          float sums_q[DIM_SUMS(DIM_QK)] SCORE_OPERANDS_PARAM FRAGMENT_PARAM)
+{
+    struct use u = *next;
+
+    for (t = keys_from(t, next_keys(a, t, begin, begin, end), end); t.j0 < end;
+         t = keys_from(t, next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end), end)) {
+        float p[STREAMED_SUMS], ds[STREAMED_SUMS];
+        const bool partial = hides_some(a, t, BLOCK_OWNED, BLOCK_STREAMED);
+        here = USE_PLACE(u);
+        HALF_HERE(u, 0, STAGE_STREAMED(TILE_KEYS(t), here.qk));
+        begin_first(&here, p FRAGMENT_ARG);
+        HALF_HERE(u, 1, STAGE_STREAMED(TILE_VALUES(t), here.v));
+        begin_second(&here, ds FRAGMENT_ARG);
+        FINISH(p, 1);
+        weigh_scores(false, partial, a, at, t, here.first_row, statistics, 0, p,
+                     lane SCORE_OPERANDS_ARG);
+        WEIGHTS_HERE(p + STREAMED_SUMS - 2);
+        FINISH(ds, 0);
+        if (again)
+            MAKE_FINITE(BLOCK_STREAMED *DIM_QK, 0);
+        HALF_READ(u, 1);
+        weigh_gradients(false, partial, statistics, 0, p, ds, lane);
+        add_rows(here.qk, DIM_QK, 0, ds, sums_q FRAGMENT_ARG);
+        SUMS_COMPLETE(sums_q, DIM_QK);
+        HALF_READ(u, 0);
+        u = next_use(u);
+    }
+    *next = u;
+}
+
+#endif
