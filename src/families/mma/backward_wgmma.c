@@ -83,8 +83,8 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
 
     /* Four ints more than there are: compilers align what lies beside the tiles. */
     return elements * sizeof(cl_ushort) + swizzle_bytes + stages * streamed * sizeof(cl_float2) +
-           6 * sizeof(cl_int) +
-           (values[PRODUCER_INDEX] ? stages * 4 * sizeof(cl_ulong) : 0) + (p->dropout > 0.0f ? owned * (streamed / 4) : 0) +
+           6 * sizeof(cl_int) + (values[PRODUCER_INDEX] ? stages * 4 * sizeof(cl_ulong) : 0) +
+           (p->dropout > 0.0f ? owned * (streamed / 4) : 0) +
            (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
 }
 
