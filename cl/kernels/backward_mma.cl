@@ -539,7 +539,7 @@ void backward_queries(PARAMETERS_backward_queries)
         CLEAR(slope_sums);
         CLEAR(bias_sums);
 #if PRODUCER
-        sum_over_keys(a, at, t, here, begin, end, k, v, workspace, statistics, tiles, again,
+        sum_over_keys(a, at, t, here, begin, end, k, v, statistics, tiles, again,
                       &streamed_nonfinite, barriers, &next_place,
                       sums_q SCORE_OPERANDS_ARG FRAGMENT_ARG);
 #else

@@ -329,30 +329,39 @@ INLINE void add_tiles(const __local ushort *tile, const int dim, const int slab,
         multiply_add(sums + m * FRAGMENT_SUMS, weight_words, words + m * OTHER_WORDS FRAGMENT_ARG);
 }
 
-/* sums += weights, rounded to elements, times streamed rows of dim elements, in this sub-group's dims; complete behind
- * SUMS_COMPLETE(). */
-INLINE void add_rows(const __local ushort *tile, const int dim, const int dim_group,
-                     const float weights[STREAMED_SUMS], float *sums FRAGMENT_PARAM)
+#if HAS_TILE_PRODUCTS
+/* Weights, or their gradients, as operands. */
+INLINE void round_rows(const float weights[STREAMED_SUMS],
+                       uint words[STREAMED_SLABS][QUERY_WORDS] FRAGMENT_PARAM)
 {
-    const int tiles = DIM_TILES(dim);
-    float rest[STREAMED_SUMS]; /* the caller needs the weights again */
+    float rest[STREAMED_SUMS]; /* the caller may need the weights again */
 
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++)
         rest[x] = weights[x];
-#if HAS_TILE_PRODUCTS
-    uint words[STREAMED_SLABS][QUERY_WORDS];
-
-    (void)tiles;
     UNROLL
     for (int slab = 0; slab < STREAMED_SLABS; slab++)
         take_weights(words[slab], rest, slab FRAGMENT_ARG);
+}
+#endif
+
+/* sums += weights, rounded to elements, times streamed rows of dim elements, in this sub-group's dims; complete behind
+ * SUMS_COMPLETE(). */
+INLINE void add_rows(const __local ushort *tile, const int dim, const int dim_group,
+                     float weights[STREAMED_SUMS], float *sums FRAGMENT_PARAM)
+{
+#if HAS_TILE_PRODUCTS
+    uint words[STREAMED_SLABS][QUERY_WORDS];
+
+    round_rows(weights, words FRAGMENT_ARG);
     begin_sums_of_tile(words, 1, BLOCK_STREAMED, tile, dim, sums FRAGMENT_ARG);
 #else
+    const int tiles = DIM_TILES(dim);
+
     UNROLL
     for (int slab = 0; slab < STREAMED_SLABS; slab++) {
         uint weight_words[QUERY_WORDS];
-        take_weights(weight_words, rest, slab FRAGMENT_ARG);
+        take_weights(weight_words, weights, slab FRAGMENT_ARG);
         UNROLL
         for (int n = 0; n < (EMULATE ? tiles : MAX_DIM_TILES); n += OTHERS_AT_ONCE)
             if (EMULATE || n < tiles) /* no barrier in an `if` */

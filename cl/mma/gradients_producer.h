@@ -27,14 +27,17 @@ INLINE void make_finite(__local ushort *tile, const int elements, volatile __loc
         atomic_or(nonfinite, 1);
 }
 
-/* What both tiles hold is without them when this is behind. */
-#define MAKE_FINITE(qk_elements, v_elements)                                                       \
+/* What a tile holds, the second time around, is without them when this is behind. PoCL 3.1 miscompiles a barrier in an `if`. */
+#define MAKE_FINITE(tile, elements)                                                                \
     do {                                                                                           \
-        COMPUTING_BARRIER(); /* nobody multiplies with them any more */                            \
-        make_finite(here.qk, qk_elements, nonfinite);                                              \
-        make_finite(here.v, v_elements, nonfinite);                                                \
-        copies_wait();                                                                             \
-        COMPUTING_BARRIER();                                                                       \
+        if (EMULATE || again)                                                                      \
+            COMPUTING_BARRIER(); /* nobody multiplies with it any more */                          \
+        if (again) {                                                                               \
+            make_finite(tile, elements, nonfinite);                                                \
+            copies_wait();                                                                         \
+        }                                                                                          \
+        if (EMULATE || again)                                                                      \
+            COMPUTING_BARRIER();                                                                   \
     } while (0)
 
 /* Streamed rows whose copies are all in the background. */
@@ -112,8 +115,8 @@ INLINE void sum_over_queries(SHAPE_PARAMS, struct tile t, struct place here, con
                          lane SCORE_OPERANDS_ARG);
             WEIGHTS_HERE(p + STREAMED_SUMS - 2);
             FINISH(ds, 0);
-            if (again)
-                MAKE_FINITE(BLOCK_STREAMED *DIM_QK, BLOCK_STREAMED *DIM_V);
+            MAKE_FINITE(here.qk, BLOCK_STREAMED *DIM_QK);
+            MAKE_FINITE(here.v, BLOCK_STREAMED *DIM_V);
             weigh_gradients(true, partial, 0, statistics[u.place], p, ds, lane);
             add_rows(here.v, DIM_V, 0, p, sums_v FRAGMENT_ARG);
             add_rows(here.qk, DIM_QK, 0, ds, sums_k FRAGMENT_ARG);
@@ -159,41 +162,67 @@ INLINE void produce_keys(SHAPE_PARAMS, struct tile t, const long begin, const lo
 }
 #endif
 
-/* The sums of dq; likewise. */
+/* ds of a tile, rounded, from its products, of which the second are followed by `more` other ones. */
+#define WEIGH_KEYS(t, at_place, more)                                                              \
+    do {                                                                                           \
+        const bool partial = hides_some(a, t, BLOCK_OWNED, BLOCK_STREAMED);                        \
+        weigh_scores(false, partial, a, at, t, here.first_row, statistics, 0, p,                   \
+                     lane SCORE_OPERANDS_ARG);                                                     \
+        WEIGHTS_HERE(p + STREAMED_SUMS - 2);                                                       \
+        FINISH(ds, more);                                                                          \
+        HALF_READ(at_place, 1);                                                                    \
+        weigh_gradients(false, partial, statistics, 0, p, ds, lane);                               \
+    } while (0)
+
+/* The sums of dq; likewise. A tile's products for dq are under way together with the next one's first ones. */
 INLINE void sum_over_keys(SHAPE_PARAMS, struct tile t, struct place here, const long begin,
                           const long end, const __global storage *k, const __global storage *v,
-                          const __global float *workspace, const float2 *statistics,
-                          __local uint4 *tiles, const bool again,
+                          const float2 *statistics, __local uint4 *tiles, const bool again,
                           volatile __local int *nonfinite, __local ulong *barriers,
                           struct use *next,
                           float sums_q[DIM_SUMS(DIM_QK)] SCORE_OPERANDS_PARAM FRAGMENT_PARAM)
 {
     struct use u = *next;
+    float p[STREAMED_SUMS], ds[STREAMED_SUMS];
+    uint words[STREAMED_SLABS][QUERY_WORDS];
 
-    for (t = keys_from(t, next_keys(a, t, begin, begin, end), end); t.j0 < end;
-         t = keys_from(t, next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end), end)) {
-        float p[STREAMED_SUMS], ds[STREAMED_SUMS];
-        const bool partial = hides_some(a, t, BLOCK_OWNED, BLOCK_STREAMED);
-        here = USE_PLACE(u);
-        HALF_HERE(u, 0, STAGE_STREAMED(TILE_KEYS(t), here.qk));
-        begin_first(&here, p FRAGMENT_ARG);
-        HALF_HERE(u, 1, STAGE_STREAMED(TILE_VALUES(t), here.v));
-        begin_second(&here, ds FRAGMENT_ARG);
-        FINISH(p, 1);
-        weigh_scores(false, partial, a, at, t, here.first_row, statistics, 0, p,
-                     lane SCORE_OPERANDS_ARG);
-        WEIGHTS_HERE(p + STREAMED_SUMS - 2);
-        FINISH(ds, 0);
-        if (again)
-            MAKE_FINITE(BLOCK_STREAMED *DIM_QK, 0);
-        HALF_READ(u, 1);
-        weigh_gradients(false, partial, statistics, 0, p, ds, lane);
-        add_rows(here.qk, DIM_QK, 0, ds, sums_q FRAGMENT_ARG);
+    t = keys_from(t, next_keys(a, t, begin, begin, end), end);
+    if (t.j0 >= end)
+        return;
+    here = USE_PLACE(u);
+    HALF_HERE(u, 0, STAGE_STREAMED(TILE_KEYS(t), here.qk));
+    begin_first(&here, p FRAGMENT_ARG);
+    HALF_HERE(u, 1, STAGE_STREAMED(TILE_VALUES(t), here.v));
+    begin_second(&here, ds FRAGMENT_ARG);
+    FINISH(p, 1);
+    WEIGH_KEYS(t, u, 0);
+    MAKE_FINITE(here.qk, BLOCK_STREAMED *DIM_QK);
+    round_rows(ds, words FRAGMENT_ARG);
+    for (;;) {
+        const struct use then = next_use(u);
+        const struct place there = USE_PLACE(then);
+        t = keys_from(t, next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end), end);
+        if (t.j0 >= end)
+            break;
+        HALF_HERE(then, 0, STAGE_STREAMED(TILE_KEYS(t), there.qk));
+        begin_first(&there, p FRAGMENT_ARG);
+        HALF_HERE(then, 1, STAGE_STREAMED(TILE_VALUES(t), there.v));
+        begin_second(&there, ds FRAGMENT_ARG);
+        begin_sums_of_tile(words, 1, BLOCK_STREAMED, here.qk, DIM_QK, sums_q FRAGMENT_ARG);
+        FINISH(p, 2);
+        WEIGH_KEYS(t, then, 1);
+        WEIGHTS_HERE(ds + STREAMED_SUMS - 2);
         SUMS_COMPLETE(sums_q, DIM_QK);
         HALF_READ(u, 0);
-        u = next_use(u);
+        MAKE_FINITE(there.qk, BLOCK_STREAMED *DIM_QK);
+        round_rows(ds, words FRAGMENT_ARG);
+        here = there;
+        u = then;
     }
-    *next = u;
+    begin_sums_of_tile(words, 1, BLOCK_STREAMED, here.qk, DIM_QK, sums_q FRAGMENT_ARG);
+    SUMS_COMPLETE(sums_q, DIM_QK);
+    HALF_READ(u, 0);
+    *next = next_use(u);
 }
 
 #endif
