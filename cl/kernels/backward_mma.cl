@@ -64,15 +64,6 @@
 #include "mma/fragment_dropout.h"
 #include "mma/fragment_gradients.h"
 
-/* Where the second product needs streamed rows otherwise than the first one: packed, or without Infs and
- * NaNs. PoCL 3.1 miscompiles a barrier in an `if` (cl/kernels/backward_tiles.cl). */
-#define RESTAGES(again) (PACKED_VALUES || (again))
-#define RESTAGE_BARRIER(again)                                                                     \
-    do {                                                                                           \
-        if (EMULATE || RESTAGES(again))                                                            \
-            LOCAL_BARRIER();                                                                       \
-    } while (0)
-
 /* ---- what the kernels share ------------------------------------------------------------------ */
 
 /* Where a work-group's rows lie in local memory, and which are this sub-group's. */
@@ -96,6 +87,11 @@ INLINE struct place find_place(__local uint4 *tiles)
 }
 
 #if PRODUCER /* a warpgroup's own, of which there may be none */
+#define OWNED_COMPLETE()                                                                           \
+    do {                                                                                           \
+        copies_wait();                                                                             \
+        COMPUTING_BARRIER();                                                                       \
+    } while (0)
 #define STAGE_OWN(owned, tile)                                                                     \
     do {                                                                                           \
         struct matrix m = owned;                                                                   \
@@ -104,6 +100,7 @@ INLINE struct place find_place(__local uint4 *tiles)
         STAGE_ROWS(m, tile, OWNED_STRIDE(m.dim), 64, COLUMNS(m.dim));                              \
     } while (0)
 #else
+#define OWNED_COMPLETE() /* with the first streamed rows */
 #define STAGE_OWN(owned, tile) STAGE_OWNED(owned, tile)
 #endif
 
@@ -173,16 +170,6 @@ INLINE struct place place_of_stage(struct place here, __local uint4 *tiles, cons
     here.v = (__local ushort *)tiles + STREAMED_V_AT + number * STAGE_ELEMENTS;
     return here;
 }
-
-/* To the next tile, and the other place of streamed rows, where it was staged. */
-#define ADVANCE(next)                                                                                 \
-    do {                                                                                           \
-        t = next;                                                                                  \
-        if (STAGES > 1) {                                                                          \
-            number = 1 - number;                                                                   \
-            here = place_of_stage(here, tiles, number);                                            \
-        }                                                                                          \
-    } while (0)
 
 /* Whether some pair of a tile may be hidden, or is none. */
 INLINE bool hides_some(const struct attention_shape a, const struct tile t, const int most_queries,
@@ -281,39 +268,18 @@ INLINE void stage_statistics(SHAPE_PARAMS, const struct tile t, const __global f
 #endif
 }
 
-/* Queries of a tile, with that; the barrier after it completes them. */
-INLINE void stage_queries(SHAPE_PARAMS, const struct tile t, const struct matrix streamed_q,
-                          const struct matrix streamed_do, const struct place here,
-                          const __global float *workspace, __local float2 *statistics)
-{
-    STAGE_STREAMED(streamed_q, here.qk);
-    STAGE_STREAMED(streamed_do, here.v);
-    stage_statistics(a, at, t, workspace, statistics);
-}
-
-#define STAGE_QUERIES(t, there, number)                                                            \
-    stage_queries(a, at, t, TILE_QUERIES(t), TILE_GRADIENTS(t), there, workspace,                  \
-                  statistics[number])
 #if PRODUCER
 #include "mma/gradients_producer.h"
 #else
-#define GROUP_BARRIER() LOCAL_BARRIER()
-#define COMPUTING_BARRIER()                                                                        \
-    do {                                                                                           \
-        barrier(CLK_GLOBAL_MEM_FENCE);                                                             \
-        LOCAL_BARRIER();                                                                           \
-    } while (0)
+#include "mma/gradients_passes.h"
 #endif
 
-/* The head of a kernel with a producer: what starts the mbarriers; and the producer's branch, which does all that it does. */
+/* What begins a kernel with a producer: that does all that it has to do, `call`, and leaves. */
 #if PRODUCER && !EMULATE
-#define START_BARRIERS()                                                                           \
-    do {                                                                                           \
-        if (get_local_id(0) == 0)                                                                  \
-            start_barriers(barriers);                                                              \
-        LOCAL_BARRIER();                                                                           \
-    } while (0)
 #define PRODUCE(call)                                                                              \
+    if (get_local_id(0) == 0)                                                                      \
+        start_barriers(barriers);                                                                  \
+    LOCAL_BARRIER(); /* the mbarriers are there */                                                 \
     if (THIS_THREAD >= COMPUTING) {                                                                \
         FEWER_REGISTERS();                                                                         \
         call;                                                                                      \
@@ -321,7 +287,6 @@ INLINE void stage_queries(SHAPE_PARAMS, const struct tile t, const struct matrix
     }                                                                                              \
     MORE_REGISTERS()
 #else
-#define START_BARRIERS()
 #define PRODUCE(call)
 #endif
 
@@ -342,103 +307,31 @@ void backward_keys(PARAMETERS_backward_keys)
 #endif
     struct place here = find_place(tiles);
     const int lane = here.lane;
-    int number = 0; /* of the stage */
     struct tile t = owned_keys(a, at, LONGEST_KV Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const long first_head = t.h, kv_head = t.h / a.group;
     const long begin = first_query(a, t.e, t.j0), end = end_query(a, t.e, t.j0, t.keys);
     const int rows = min(a.seq_kv - t.j0, (long)BLOCK_OWNED);
     float sums_k[DIM_SUMS(DIM_QK)], sums_v[DIM_SUMS(DIM_V)];
     bool again = false; /* the second time around */
+    STREAM;
+
 #if PRODUCER
-    __local ulong barriers[STAGES * PLACE_BARRIERS];
-    struct use next_place = {0, 0};
     REGISTERS_FOR_GROUPS();
 #endif
-
     if (get_local_id(0) == 0)
         not_finite = streamed_nonfinite = 0;
-    START_BARRIERS();
     PRODUCE(produce_queries(a, at, t, begin, end, q, d_o, workspace, tiles, statistics,
                             &not_finite, barriers));
     STAGE_BOTH_OWNED(k_rows(a, at, k, t.b, kv_head, t.j0, t.keys),
                      v_rows(a, at, v, t.b, kv_head, t.j0, t.keys), begin < end);
-#if PRODUCER
-    copies_wait();
-    COMPUTING_BARRIER(); /* owned rows are complete */
-#endif
+    OWNED_COMPLETE();
     do {
         CLEAR(sums_k);
         CLEAR(sums_v);
-#if PRODUCER
         t.h = first_head;
-        sum_over_queries(a, at, t, here, begin, end, q, d_o, workspace, tiles, statistics, again,
-                         &streamed_nonfinite, barriers, &next_place, sums_k,
-                         sums_v SCORE_OPERANDS_ARG FRAGMENT_ARG);
-#else
-        for (t.h = first_head; t.h < first_head + a.group; t.h++) {
-            float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
-            CLEAR(slope_sums);
-            CLEAR(bias_sums);
-            find_head(a, at, workspace, &t);
-            t = queries_from(t, next_queries(a, t, begin, begin, end), end);
-#if STAGES > 1
-            LOCAL_BARRIER(); /* what the head before had may be overwritten */
-            if (t.i0 < end)
-                STAGE_QUERIES(t, here, number);
-#endif
-            while (t.i0 < end) {
-                float p[STREAMED_SUMS], ds[STREAMED_SUMS];
-#if STAGES == 1
-                LOCAL_BARRIER(); /* what was there may be overwritten */
-                STAGE_QUERIES(t, here, 0);
-                DRAW_KEPT(BLOCK_STREAMED, BLOCK_OWNED);
-#endif
-                copies_wait();
-                LOCAL_BARRIER(); /* all rows are complete */
-                begin_both(&here, p, ds FRAGMENT_ARG);
-                const struct tile next =
-                    queries_from(t, next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end), end);
-#if STAGES > 1
-                if (next.i0 < end)
-                    STAGE_QUERIES(next, place_of_stage(here, tiles, 1 - number), 1 - number);
-#endif
-                const bool partial = hides_some(a, t, BLOCK_STREAMED, BLOCK_OWNED);
-#if WEIGHTS_FIRST
-                FINISH(p, 1);
-                weigh_scores(true, partial, a, at, t, here.first_row, 0, statistics[number], p,
-                             lane SCORE_OPERANDS_ARG);
-                if (again)
-                    PRODUCTS_WAIT(0);
-#else
-                FINISH_BOTH(p, ds);
-                weigh(true, false, partial, a, at, t, here.first_row, 0, statistics[number], p, ds,
-                      slope_sums, bias_sums, lane SCORE_OPERANDS_ARG KEPT_ARG);
-#endif
-                RESTAGE_BARRIER(again); /* streamed rows may be overwritten */
-                if (RESTAGES(again)) {
-                    stage_values(TILE_QUERIES(t), again, here.qk, &streamed_nonfinite);
-                    stage_values(TILE_GRADIENTS(t), again, here.v, &streamed_nonfinite);
-                    copies_wait();
-                }
-                RESTAGE_BARRIER(again); /* values are complete */
-                add_rows(here.v, DIM_V, here.dim_group, p, sums_v FRAGMENT_ARG);
-#if WEIGHTS_FIRST
-                FINISH(ds, 1);
-                weigh_gradients(true, partial, 0, statistics[number], p, ds, lane);
-#endif
-                add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_k FRAGMENT_ARG);
-                SUMS_COMPLETE(sums_v, DIM_V);
-                SUMS_COMPLETE(sums_k, DIM_QK);
-                ADVANCE(next);
-            }
-#if HAS_DBIAS
-            store_sums(bias_sums, t.keys, a.bias_stride[2] == 0 && a.bias_stride[3] != 0 ? rows : 0,
-                       here.first_row, here.dim_group,
-                       workspace + at.workspace + bias_sums_begin(a) +
-                           (t.b * a.heads + t.h) * a.seq_kv + t.j0 FRAGMENT_ARG);
-#endif
-        }
-#endif
+        sum_over_queries(a, at, t, here, begin, end, rows, q, d_o, workspace, tiles, statistics,
+                         again, &streamed_nonfinite, sums_k,
+                         sums_v STREAM_ARG SCORE_OPERANDS_ARG KEPT_ARG FRAGMENT_ARG);
         if (!all_finite(sums_k, DIM_QK) || !all_finite(sums_v, DIM_V))
             atomic_or(&not_finite, 1);
         GROUP_BARRIER(); /* not_finite is final */
@@ -482,13 +375,6 @@ INLINE void add_nonfinite_keys(SHAPE_PARAMS, const struct tile t, const long beg
     }
 }
 
-#define STAGE_BOTH_STREAMED(t, there)                                                              \
-    do {                                                                                           \
-        const struct place at_tile = there;                                                        \
-        STAGE_STREAMED(TILE_KEYS(t), at_tile.qk);                                                  \
-        STAGE_STREAMED(TILE_VALUES(t), at_tile.v);                                                 \
-    } while (0)
-
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
 void backward_queries(PARAMETERS_backward_queries)
 {
@@ -504,7 +390,6 @@ void backward_queries(PARAMETERS_backward_queries)
 #endif
     struct place here = find_place(tiles);
     const int lane = here.lane, first_row = here.first_row;
-    int number = 0; /* of the stage */
     struct tile t = owned_queries(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
 
     LEAVE_IF_BEYOND(t.i0, a.seq_q);
@@ -514,80 +399,26 @@ void backward_queries(PARAMETERS_backward_queries)
     float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
     float2 statistics[LANE_QUERIES];
     bool again = false;
-#if PRODUCER
-    __local ulong barriers[STAGES * PLACE_BARRIERS];
-    struct use next_place = {0, 0};
-#endif
+    STREAM;
 
     REGISTERS_FOR_GROUPS();
     if (get_local_id(0) == 0)
         not_finite = streamed_nonfinite = 0;
     find_head(a, at, workspace, &t);
-    START_BARRIERS();
     PRODUCE(produce_keys(a, at, t, begin, end, k, v, workspace, tiles, &not_finite, barriers));
     STAGE_BOTH_OWNED(q_rows(a, at, q, t.b, t.h, t.i0, t.queries),
                      do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries), begin < end);
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
         statistics[n] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + OWNED_ROW(n));
-#if PRODUCER
-    copies_wait();
-    COMPUTING_BARRIER(); /* owned rows are complete */
-#endif
+    OWNED_COMPLETE();
     do {
         CLEAR(sums_q);
         CLEAR(slope_sums);
         CLEAR(bias_sums);
-#if PRODUCER
         sum_over_keys(a, at, t, here, begin, end, k, v, statistics, tiles, again,
-                      &streamed_nonfinite, barriers, &next_place,
-                      sums_q SCORE_OPERANDS_ARG FRAGMENT_ARG);
-#else
-        t = keys_from(t, next_keys(a, t, begin, begin, end), end);
-#if STAGES > 1
-        if (t.j0 < end)
-            STAGE_BOTH_STREAMED(t, here);
-#endif
-        while (t.j0 < end) {
-            float p[STREAMED_SUMS], ds[STREAMED_SUMS];
-#if STAGES == 1
-            LOCAL_BARRIER(); /* what was there may be overwritten */
-            STAGE_BOTH_STREAMED(t, here);
-            DRAW_KEPT(BLOCK_OWNED, BLOCK_STREAMED);
-#endif
-            copies_wait();
-            LOCAL_BARRIER(); /* all rows are complete */
-            begin_both(&here, p, ds FRAGMENT_ARG);
-            const struct tile next =
-                keys_from(t, next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end), end);
-#if STAGES > 1
-            if (next.j0 < end)
-                STAGE_BOTH_STREAMED(next, place_of_stage(here, tiles, 1 - number));
-#endif
-            const bool partial = hides_some(a, t, BLOCK_OWNED, BLOCK_STREAMED);
-#if WEIGHTS_FIRST
-            FINISH(p, 1);
-            weigh_scores(false, partial, a, at, t, first_row, statistics, 0, p,
-                         lane SCORE_OPERANDS_ARG);
-            WEIGHTS_HERE(p + STREAMED_SUMS - 2);
-            FINISH(ds, 0);
-            weigh_gradients(false, partial, statistics, 0, p, ds, lane);
-#else
-            FINISH_BOTH(p, ds);
-            weigh(false, false, partial, a, at, t, first_row, statistics, 0, p, ds, slope_sums,
-                  bias_sums, lane SCORE_OPERANDS_ARG KEPT_ARG);
-#endif
-            RESTAGE_BARRIER(again); /* streamed keys may be overwritten */
-            if (RESTAGES(again)) {
-                stage_values(TILE_KEYS(t), again, here.qk, &streamed_nonfinite);
-                copies_wait();
-            }
-            RESTAGE_BARRIER(again); /* values are complete */
-            add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_q FRAGMENT_ARG);
-            SUMS_COMPLETE(sums_q, DIM_QK);
-            ADVANCE(next);
-        }
-#endif
+                      &streamed_nonfinite, slope_sums, bias_sums,
+                      sums_q STREAM_ARG SCORE_OPERANDS_ARG KEPT_ARG FRAGMENT_ARG);
         if (!all_finite(sums_q, DIM_QK))
             atomic_or(&not_finite, 1);
         GROUP_BARRIER(); /* not_finite is final */

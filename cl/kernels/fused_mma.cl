@@ -349,6 +349,9 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t, const __local int 
 #if PRODUCER
 #include "mma/fused_producer.h"
 #else
+#define STREAM
+#define STREAM_ARG
+#define LOAD_QUERIES() load_all_queries(a, &t, first_row, q_tile, q_words, lane)
 #define GROUP_BARRIER() LOCAL_BARRIER()
 #define COMPUTING_BARRIER()                                                                        \
     do {                                                                                           \
@@ -370,9 +373,7 @@ void fused_mma(PARAMETERS_fused_mma)
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
     __local int row_is_zero[BLOCK_M];
     __local long places[PLACES];
-#if PRODUCER
-    __local ulong barriers[STAGES * PLACE_BARRIERS];
-#endif
+    STREAM;
     __local int not_finite, v_nonfinite; /* not 0 once an output is Inf or NaN; once one of V became 0 */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES(BLOCK_M, BLOCK_N)];
@@ -397,39 +398,12 @@ void fused_mma(PARAMETERS_fused_mma)
     /* load */
     if (get_local_id(0) == 0)
         not_finite = v_nonfinite = 0;
-#if PRODUCER && !EMULATE
-    if (get_local_id(0) == 0)
-        start_barriers(barriers);
-#endif
-#if PRODUCER
-    __local ushort *const own_q = q_tile + first_row / 64 * 64 * ROW_STRIDE;
-    struct use next = {0, 0};
-    if (Q_RESIDENT)
-        load_own_queries(a, &t, first_row, own_q, q_words, lane);
-    else
-        LOCAL_BARRIER(); /* the mbarriers are there */
-#if !EMULATE
-    if (THIS_THREAD >= COMPUTING) {
-        FEWER_REGISTERS();
-        produce(a, at, block, t, q_tile, &not_finite, &v_nonfinite, barriers);
-        return;
-    }
-    MORE_REGISTERS();
-    FIRST_TURN(warpgroup_rows(first_row) / 64);
-#endif
-    if (!Q_RESIDENT)
-        load_own_queries(a, &t, first_row, own_q, q_words, lane);
-#else
-    load_all_queries(a, &t, first_row, q_tile, q_words, lane);
-#endif
+    LOAD_QUERIES();
     do {
         clear_rows(row_max, row_sum, seen, out);
-#if PRODUCER
-        attend(a, at, block, t, first_row, q_tile, own_q, q_words, again, &v_nonfinite, barriers,
-               &next, row_max, row_sum, seen, out SCORE_OPERANDS_ARG FRAGMENT_ARG);
-#elif OVERLAP
+#if OVERLAP
         attend(a, at, block, t, first_row, q_tile, q_words, again, &v_nonfinite, row_max, row_sum,
-               seen, out SCORE_OPERANDS_ARG FRAGMENT_ARG);
+               seen, out STREAM_ARG SCORE_OPERANDS_ARG FRAGMENT_ARG);
 #else
         struct keys keys = find_keys(a, at, block, block.begin PAGES_ARG), next;
         int number = 0; /* of the tile, even or odd */

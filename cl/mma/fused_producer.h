@@ -89,16 +89,41 @@ INLINE void load_own_queries(const struct attention_shape a, const struct task *
 #endif
 }
 
+#define OWN_Q (q_tile + first_row / 64 * 64 * ROW_STRIDE)
+#define LOAD_OWN_QUERIES() load_own_queries(a, &t, first_row, OWN_Q, q_words, lane)
+
+/* Queries to where attend() has them; the producer does all that it has to do, and leaves. */
+#if EMULATE
+#define LOAD_QUERIES() LOAD_OWN_QUERIES()
+#else
+#define LOAD_QUERIES()                                                                             \
+    if (get_local_id(0) == 0)                                                                      \
+        start_barriers(barriers);                                                                  \
+    if (Q_RESIDENT)                                                                                \
+        LOAD_OWN_QUERIES();                                                                        \
+    else                                                                                           \
+        LOCAL_BARRIER(); /* the mbarriers are there */                                             \
+    if (THIS_THREAD >= COMPUTING) {                                                                \
+        FEWER_REGISTERS();                                                                         \
+        produce(a, at, block, t, q_tile, &not_finite, &v_nonfinite, barriers);                     \
+        return;                                                                                    \
+    }                                                                                              \
+    MORE_REGISTERS();                                                                              \
+    FIRST_TURN(warpgroup_rows(first_row) / 64);                                                    \
+    if (!Q_RESIDENT)                                                                               \
+    LOAD_OWN_QUERIES()
+#endif
+
 /* *next: the use that follows the last one. */
 INLINE void attend(SHAPE_PARAMS, const struct query_block block, const struct task t,
-                   const int first_row, __local ushort *q_tile, const __local ushort *own_q,
+                   const int first_row, __local ushort *q_tile,
                    uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool finite,
-                   volatile __local int *v_nonfinite, __local ulong *barriers,
-                   struct use *next, float row_max[M_FRAGMENTS][LANE_QUERIES],
+                   volatile __local int *v_nonfinite, float row_max[M_FRAGMENTS][LANE_QUERIES],
                    float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                   float seen[M_FRAGMENTS][LANE_QUERIES],
-                   float out[M_FRAGMENTS][DIM_SUMS] SCORE_OPERANDS_PARAM FRAGMENT_PARAM)
+                   float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
+                   __local ulong *barriers, struct use *next SCORE_OPERANDS_PARAM FRAGMENT_PARAM)
 {
+    const __local ushort *const own_q = OWN_Q;
     const int warpgroup = warpgroup_rows(first_row) / 64;
     struct keys keys = find_keys(a, at, block, block.begin);
     struct use now = *next;

@@ -85,16 +85,18 @@ INLINE void produce_queries(SHAPE_PARAMS, struct tile t, const long begin, const
 
 /* The sums of dk and dv, of which `again` says whether it is the second time. *next: the use that follows the last one. */
 INLINE void sum_over_queries(SHAPE_PARAMS, struct tile t, struct place here, const long begin,
-                             const long end, const __global storage *q,
+                             const long end, const int rows, const __global storage *q,
                              const __global storage *d_o, const __global float *workspace,
                              __local uint4 *tiles, __local float2 (*statistics)[BLOCK_STREAMED],
                              const bool again, volatile __local int *nonfinite,
-                             __local ulong *barriers, struct use *next,
-                             float sums_k[DIM_SUMS(DIM_QK)],
-                             float sums_v[DIM_SUMS(DIM_V)] SCORE_OPERANDS_PARAM FRAGMENT_PARAM)
+                             float sums_k[DIM_SUMS(DIM_QK)], float sums_v[DIM_SUMS(DIM_V)],
+                             __local ulong *barriers,
+                             struct use *next SCORE_OPERANDS_PARAM KEPT_PARAM FRAGMENT_PARAM)
 {
     const long first_head = t.h;
     struct use u = *next;
+
+    (void)rows;
 
     for (t.h = first_head; t.h < first_head + a.group; t.h++) {
         find_head(a, at, workspace, &t);
@@ -178,14 +180,17 @@ INLINE void produce_keys(SHAPE_PARAMS, struct tile t, const long begin, const lo
 INLINE void sum_over_keys(SHAPE_PARAMS, struct tile t, struct place here, const long begin,
                           const long end, const __global storage *k, const __global storage *v,
                           const float2 *statistics, __local uint4 *tiles, const bool again,
-                          volatile __local int *nonfinite, __local ulong *barriers,
-                          struct use *next,
-                          float sums_q[DIM_SUMS(DIM_QK)] SCORE_OPERANDS_PARAM FRAGMENT_PARAM)
+                          volatile __local int *nonfinite, float slope_sums[LANE_QUERIES],
+                          float bias_sums[LANE_QUERIES], float sums_q[DIM_SUMS(DIM_QK)],
+                          __local ulong *barriers,
+                          struct use *next SCORE_OPERANDS_PARAM KEPT_PARAM FRAGMENT_PARAM)
 {
     struct use u = *next;
     float p[STREAMED_SUMS], ds[STREAMED_SUMS];
     uint words[STREAMED_SLABS][QUERY_WORDS];
 
+    (void)slope_sums;
+    (void)bias_sums;
     t = keys_from(t, next_keys(a, t, begin, begin, end), end);
     if (t.j0 >= end)
         return;
