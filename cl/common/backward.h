@@ -93,16 +93,16 @@ static inline float row_delta(SHAPE_PARAMS, const long b, const long h, const lo
     return (sums.x + sums.y) + (sums.z + sums.w);
 }
 
-/* Writes the statistics of row i, as if its weights summed to 1 by themselves; returns -lse. Where all that a row sees
- * has a score of -inf its weights are 0. */
+/* Writes the statistics of row i, as if its weights summed to 1 by themselves; returns -lse. delta: dot(do[i], o[i]).
+ * Where all that a row sees has a score of -inf its weights are 0. */
 static inline float write_statistics(SHAPE_PARAMS, const long b, const long h, const long i,
-                                     const __global o_storage *o, const __global float *lse,
-                                     const __global storage *d_o, __global float *workspace)
+                                     const __global float *lse, const float delta,
+                                     __global float *workspace)
 {
     const float base = lse[at.lse + lse_of(a, b, h, i)] * UNIT;
     const float minus_lse = base == -INFINITY ? base : -base;
 
-    vstore4((float4)(minus_lse, -row_delta(a, at, b, h, i, o, d_o), 0.0f, 1.0f),
+    vstore4((float4)(minus_lse, -delta, 0.0f, 1.0f),
             row_of(a, b, h, i), workspace + at.workspace);
     return minus_lse;
 }

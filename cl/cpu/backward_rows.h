@@ -62,7 +62,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_rows(PARAM
     head.b = get_global_id(2);
     head.h = get_global_id(1);
     for (int n = 0; n < count; n++) {
-        some |= is_large_lse(write_statistics(a, at, head.b, head.h, i + n, o, lse, d_o, workspace));
+        some |= is_large_lse(write_statistics(a, at, head.b, head.h, i + n, lse,
+                                              row_delta(a, at, head.b, head.h, i + n, o, d_o), workspace));
         sums[n] = 0.0f;
 #if HAS_SINKS
         sums[n] = exp(sinks[at.sinks + head.h] - lse[at.lse + lse_of(a, head.b, head.h, i + n)]);

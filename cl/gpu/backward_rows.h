@@ -1,11 +1,19 @@
-/* The first stage of gradients for GPUs: the statistics of rows (common/backward.h). A work-item writes those of a
- * row. Of rows whose lse is large the group then adds up the weights, ROWS_AT_ONCE rows at a time, a key of all of
- * them a work-item: there are few such rows, if any, so that no tile of them would be full.
+/* The first stage of gradients for GPUs: the statistics of rows (common/backward.h). ROW_LANES work-items share a row,
+ * so that a sub-group reads whole lines of a cache. Of rows whose lse is large the group then adds up the weights,
+ * ROWS_AT_ONCE rows at a time, a key of all of them a work-item: there are few such rows, if any, so that no tile of
+ * them would be full.
  *
- * Before including this: backward_tile.h, local_barrier.h; THREADS. */
+ * Before including this: backward_tile.h, tile_load.h, local_barrier.h; THREADS. */
 #ifndef CLATTN_GPU_BACKWARD_ROWS_H
 #define CLATTN_GPU_BACKWARD_ROWS_H
 
+/* The host counts with it (src/families/backward_sizes.c). */
+#define ROW_LANES (THREADS < 8 ? THREADS : 8)
+#define GROUP_ROWS (THREADS / ROW_LANES)
+/* Elements that a work-item loads at once, of o and of do, whose dtypes may differ. */
+#define PIECE                                                                                      \
+    (O_DTYPE == DTYPE ? WIDTH(UNIT_O && UNIT_DO, DIM_V)                                            \
+                      : UNIT_O && UNIT_DO && DIM_V % 4 == 0 ? 4 : 1)
 #define ROWS_AT_ONCE 4
 
 /* exp(s - lse) of query i and key j, whose product is known, in the steps of pair_gradient_of(); 0 if it is
@@ -42,29 +50,57 @@ INLINE void add_weights(SHAPE_PARAMS, const struct tile t, const int *rows, cons
                                   minus_lse[n] SCORE_OPERANDS_ARG);
 }
 
-/* Local (THREADS, 1, 1), global (seq_q or more, heads, batch). */
+/* This work-item's part of dot(do[i], o[i]): neighbours in a row read neighbouring pieces. */
+INLINE float part_of_delta(SHAPE_PARAMS, const long b, const long h, const long i, const int lane,
+                           const __global o_storage *o, const __global storage *d_o)
+{
+    const __global o_storage *const o_row =
+        o + at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
+    const __global storage *const d_o_row =
+        d_o + at.d_o + b * a.d_o_stride[0] + h * a.d_o_stride[1] + i * a.d_o_stride[2];
+    const bool aligned = rows_aligned_of(O_DTYPE, o_row, 0, PIECE) && rows_aligned(d_o_row, 0, PIECE);
+    float4 sums = 0.0f;
+
+    for (int d = lane * PIECE; d < DIM_V; d += ROW_LANES * PIECE) {
+        const struct piece x = load_piece(O_DTYPE, o_row + d * O_STEP, PIECE, aligned);
+        const struct piece y = load_piece(DTYPE, d_o_row + d * DO_STEP, PIECE, aligned);
+        sums = fma(x.low, y.low, sums);
+        sums = fma(x.high, y.high, sums);
+    }
+    return (sums.x + sums.y) + (sums.z + sums.w);
+}
+
+/* Groups of GROUP_ROWS rows, heads, batches. */
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_rows(PARAMETERS_backward_rows)
 {
-    ENTER_SEQUENCE(get_global_id(2));
+    ENTER_SEQUENCE(get_group_id(2));
+    __local float deltas[ROW_LANES][GROUP_ROWS];
     __local float partial[THREADS][ROWS_AT_ONCE];
-    __local int large[THREADS]; /* rows of the group, in any order */
-    __local int count;          /* of these */
-    const int item = get_local_id(0);
+    __local int large[GROUP_ROWS]; /* rows of the group, in any order */
+    __local int count;             /* of these */
+    const int item = get_local_id(0), row = item / ROW_LANES, lane = item % ROW_LANES;
     struct tile t;
 
-    t.b = get_global_id(2);
-    t.h = get_global_id(1);
-    t.i0 = get_group_id(0) * THREADS;
+    t.b = get_group_id(2);
+    t.h = get_group_id(1);
+    t.i0 = get_group_id(0) * GROUP_ROWS;
+    LEAVE_IF_BEYOND(t.i0, a.seq_q);
     t.e = extent_of(a, at, t.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    t.queries = (int)clamp(t.e.queries - t.i0, 0L, (long)THREADS);
+    t.queries = (int)clamp(t.e.queries - t.i0, 0L, (long)GROUP_ROWS);
     find_head(a, at, workspace, &t);
     if (item == 0)
         count = 0;
-    LOCAL_BARRIER(); /* none is counted yet */
-    if (t.i0 + item < a.seq_q &&
-        is_large_lse(write_statistics(a, at, t.b, t.h, t.i0 + item, o, lse, d_o, workspace)))
-        large[atomic_inc(&count)] = item;
+    deltas[lane][row] =
+        part_of_delta(a, at, t.b, t.h, min(t.i0 + row, a.seq_q - 1), lane, o, d_o);
+    LOCAL_BARRIER(); /* the parts are complete, and no row is counted yet */
+    if (item < GROUP_ROWS && t.i0 + item < a.seq_q) {
+        float delta = 0.0f;
+        for (int n = 0; n < ROW_LANES; n++)
+            delta += deltas[n][item];
+        if (is_large_lse(write_statistics(a, at, t.b, t.h, t.i0 + item, lse, delta, workspace)))
+            large[atomic_inc(&count)] = item;
+    }
     barrier(CLK_GLOBAL_MEM_FENCE);
     LOCAL_BARRIER(); /* all are, and statistics are written */
     for (int first = 0; first < count; first += ROWS_AT_ONCE) {

@@ -36,7 +36,19 @@
 #include "mma/fragment.h"
 #include "gpu/tile_exp.h"
 
-#define THREADS (FRAGMENT_LANES * SUB_GROUPS * DIM_GROUPS)
+#if !HAS_TILE_PRODUCTS
+#define PRODUCER 0
+#endif
+/* Those that compute; with PRODUCER a warpgroup besides fills tiles, 128 threads as each other one fills its owned rows. */
+#define COMPUTING (FRAGMENT_LANES * SUB_GROUPS * DIM_GROUPS)
+#if PRODUCER
+#define FILL_THREADS 128
+#define FILL_THREAD (THIS_THREAD % FILL_THREADS)
+#define MOST_COPIES 16
+#define THREADS (COMPUTING + (EMULATE ? 0 : FILL_THREADS))
+#else
+#define THREADS COMPUTING
+#endif
 #define BLOCK_OWNED (SUB_GROUPS * FRAGMENT_QUERIES)
 #define LOAD_WIDTH 8
 #define ROUND_UP(x, multiple) (((x) + (multiple) - 1) / (multiple) * (multiple))
@@ -51,15 +63,6 @@
 #include "mma/fragment_dropout.h"
 #include "mma/fragment_gradients.h"
 
-/* Where the second product needs streamed rows otherwise than the first one: packed, or without Infs and
- * NaNs. PoCL 3.1 miscompiles a barrier in an `if` (cl/kernels/backward_tiles.cl). */
-#define RESTAGES(again) (PACKED_VALUES || (again))
-#define RESTAGE_BARRIER(again)                                                                     \
-    do {                                                                                           \
-        if (EMULATE || RESTAGES(again))                                                            \
-            LOCAL_BARRIER();                                                                       \
-    } while (0)
-
 /* ---- what the kernels share ------------------------------------------------------------------ */
 
 /* Where a work-group's rows lie in local memory, and which are this sub-group's. */
@@ -72,33 +75,68 @@ INLINE struct place find_place(__local uint4 *tiles)
 {
     __local ushort *const all = (__local ushort *)tiles;
     const int sub = THIS_THREAD / FRAGMENT_LANES;
-    const struct place here = {all + OWNED_QK_AT, all + OWNED_V_AT, all + STREAMED_QK_AT, all + STREAMED_V_AT,
+    const int own = PRODUCER ? sub / 4 * 64 : 0; /* rows of warpgroups before this one, in tiles of their own */
+    const struct place here = {all + OWNED_QK_AT + own * OWNED_STRIDE(DIM_QK),
+                             all + OWNED_V_AT + own * OWNED_STRIDE(DIM_V),
+                             all + STREAMED_QK_AT, all + STREAMED_V_AT,
                              THIS_THREAD % FRAGMENT_LANES, sub / DIM_GROUPS * FRAGMENT_QUERIES,
                              sub % DIM_GROUPS};
 
     return here;
 }
 
+#if PRODUCER /* a warpgroup's own, of which there may be none */
+#define OWNED_COMPLETE()                                                                           \
+    do {                                                                                           \
+        copies_wait();                                                                             \
+        COMPUTING_BARRIER();                                                                       \
+    } while (0)
+#define STAGE_OWN(owned, tile)                                                                     \
+    do {                                                                                           \
+        struct matrix m = owned;                                                                   \
+        m.p += here.first_row / 64 * 64 * m.row_step;                                              \
+        m.rows -= here.first_row / 64 * 64;                                                        \
+        STAGE_ROWS(m, tile, OWNED_STRIDE(m.dim), 64, COLUMNS(m.dim));                              \
+    } while (0)
+#else
+#define OWNED_COMPLETE() /* with the first streamed rows */
+#define STAGE_OWN(owned, tile) STAGE_OWNED(owned, tile)
+#endif
+
 /* Stages a work-group's owned rows, which the next barrier completes, if there are any. */
 #define STAGE_BOTH_OWNED(rows_qk, rows_v, any)                                                     \
     do {                                                                                           \
         if (any) {                                                                                 \
-            STAGE_OWNED(rows_qk, here.owned_qk);                                                   \
-            STAGE_OWNED(rows_v, here.owned_v);                                                     \
+            STAGE_OWN(rows_qk, here.owned_qk);                                                     \
+            STAGE_OWN(rows_v, here.owned_v);                                                       \
         }                                                                                          \
     } while (0)
+
+#if HAS_TILE_PRODUCTS
+/* The warpgroup's owned rows, in a tile of so many. */
+#define FIRST_OWNED (PRODUCER ? 0 : warpgroup_rows(here->first_row))
+#define OWNED_TILE (PRODUCER ? 64 : BLOCK_OWNED)
+
+INLINE void begin_first(const struct place *here, float s[STREAMED_SUMS] FRAGMENT_PARAM)
+{
+    begin_tile_products(here->owned_qk, FIRST_OWNED, OWNED_TILE, DIM_QK, here->qk, BLOCK_STREAMED,
+                        false, s FRAGMENT_ARG);
+}
+
+INLINE void begin_second(const struct place *here, float dp[STREAMED_SUMS] FRAGMENT_PARAM)
+{
+    begin_tile_products(here->owned_v, FIRST_OWNED, OWNED_TILE, DIM_V, here->v, BLOCK_STREAMED,
+                        false, dp FRAGMENT_ARG);
+}
+#endif
 
 /* The products of the sub-group's owned rows with the streamed ones; complete behind FINISH_BOTH(). */
 INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS],
                        float dp[STREAMED_SUMS] FRAGMENT_PARAM)
 {
 #if HAS_TILE_PRODUCTS
-    const int first = here->first_row / 64 * 64; /* of the warpgroup */
-
-    begin_tile_products(here->owned_qk, first, BLOCK_OWNED, DIM_QK, here->qk, BLOCK_STREAMED, false,
-                        s FRAGMENT_ARG);
-    begin_tile_products(here->owned_v, first, BLOCK_OWNED, DIM_V, here->v, BLOCK_STREAMED, false,
-                        dp FRAGMENT_ARG);
+    begin_first(here, s FRAGMENT_ARG);
+    begin_second(here, dp FRAGMENT_ARG);
 #else
     multiply_rows(here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), here->qk, DIM_QK,
                   s FRAGMENT_ARG);
@@ -117,6 +155,13 @@ INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS],
 #define FINISH_BOTH(s, dp)
 #endif
 
+/* Behind begin_both(), where WEIGHTS_FIRST: its first products, and what was begun before the latest ones. */
+#define FINISH(sums, latest)                                                                       \
+    do {                                                                                           \
+        PRODUCTS_WAIT(latest);                                                                     \
+        SUMS_HERE(sums, STREAMED_SUMS);                                                            \
+    } while (0)
+
 /* To the number-th place of streamed rows. */
 INLINE struct place place_of_stage(struct place here, __local uint4 *tiles, const int number)
 {
@@ -124,16 +169,6 @@ INLINE struct place place_of_stage(struct place here, __local uint4 *tiles, cons
     here.v = (__local ushort *)tiles + STREAMED_V_AT + number * STAGE_ELEMENTS;
     return here;
 }
-
-/* To the next tile, and the other place of streamed rows, where it was staged. */
-#define ADVANCE(next)                                                                                 \
-    do {                                                                                           \
-        t = next;                                                                                  \
-        if (STAGES > 1) {                                                                          \
-            number = 1 - number;                                                                   \
-            here = place_of_stage(here, tiles, number);                                            \
-        }                                                                                          \
-    } while (0)
 
 /* Whether some pair of a tile may be hidden, or is none. */
 INLINE bool hides_some(const struct attention_shape a, const struct tile t, const int most_queries,
@@ -162,7 +197,7 @@ INLINE void add_nonfinite_queries(SHAPE_PARAMS, struct tile t, const long begin,
 {
     const long kv_head = t.h / a.group;
 
-    for (int x = get_local_id(0); x < t.keys * (DIM_QK + DIM_V); x += THREADS) {
+    for (int x = get_local_id(0); x < t.keys * (DIM_QK + DIM_V); x += COMPUTING) {
         const long j = t.j0 + x / (DIM_QK + DIM_V);
         const int column = x % (DIM_QK + DIM_V);
         const bool of_k = column < DIM_QK;
@@ -219,14 +254,11 @@ INLINE struct tile keys_from(struct tile t, const long j0, const long end)
     return t;
 }
 
-/* Queries of a tile, with what belongs to them; the barrier after it completes them. */
-INLINE void stage_queries(SHAPE_PARAMS, const struct tile t, const struct matrix streamed_q,
-                          const struct matrix streamed_do, const struct place here,
-                          const __global float *workspace, __local float4 *statistics)
+/* What belongs to the queries of a tile. */
+INLINE void stage_statistics(SHAPE_PARAMS, const struct tile t, const __global float *workspace,
+                             __local float4 *statistics)
 {
-    STAGE_STREAMED(streamed_q, here.qk);
-    STAGE_STREAMED(streamed_do, here.v);
-    for (int r = get_local_id(0); r < BLOCK_STREAMED; r += THREADS)
+    for (int r = FILL_THREAD; r < BLOCK_STREAMED; r += FILL_THREADS)
 #if HAS_COPIES
         copy_three((__local float *)(statistics + r),
                   place_of_statistic(a, at, workspace, t.b, t.h, t.i0 + r));
@@ -235,9 +267,27 @@ INLINE void stage_queries(SHAPE_PARAMS, const struct tile t, const struct matrix
 #endif
 }
 
-#define STAGE_QUERIES(t, there, number)                                                            \
-    stage_queries(a, at, t, TILE_QUERIES(t), TILE_GRADIENTS(t), there, workspace,                  \
-                  statistics[number])
+#if PRODUCER
+#include "mma/gradients_producer.h"
+#else
+#include "mma/gradients_passes.h"
+#endif
+
+/* What begins a kernel with a producer: that does all that it has to do, `call`, and leaves. */
+#if PRODUCER && !EMULATE
+#define PRODUCE(call)                                                                              \
+    if (get_local_id(0) == 0)                                                                      \
+        start_barriers(barriers);                                                                  \
+    LOCAL_BARRIER(); /* the mbarriers are there */                                                 \
+    if (THIS_THREAD >= COMPUTING) {                                                                \
+        FEWER_REGISTERS();                                                                         \
+        call;                                                                                      \
+        return;                                                                                    \
+    }                                                                                              \
+    MORE_REGISTERS()
+#else
+#define PRODUCE(call)
+#endif
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
 void backward_keys(PARAMETERS_backward_keys)
@@ -256,75 +306,34 @@ void backward_keys(PARAMETERS_backward_keys)
 #endif
     struct place here = find_place(tiles);
     const int lane = here.lane;
-    int number = 0; /* of the stage */
     struct tile t = owned_keys(a, at, LONGEST_KV Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const long first_head = t.h, kv_head = t.h / a.group;
     const long begin = first_query(a, t.e, t.j0), end = end_query(a, t.e, t.j0, t.keys);
     const int rows = min(a.seq_kv - t.j0, (long)BLOCK_OWNED);
     float sums_k[DIM_SUMS(DIM_QK)], sums_v[DIM_SUMS(DIM_V)];
     bool again = false; /* the second time around */
+    STREAM;
 
+#if PRODUCER
+    REGISTERS_FOR_GROUPS();
+#endif
     if (get_local_id(0) == 0)
         not_finite = streamed_nonfinite = 0;
+    PRODUCE(produce_queries(a, at, t, begin, end, q, d_o, workspace, tiles, statistics,
+                            &not_finite, barriers));
     STAGE_BOTH_OWNED(k_rows(a, at, k, t.b, kv_head, t.j0, t.keys),
                      v_rows(a, at, v, t.b, kv_head, t.j0, t.keys), begin < end);
+    OWNED_COMPLETE();
     do {
         CLEAR(sums_k);
         CLEAR(sums_v);
-        for (t.h = first_head; t.h < first_head + a.group; t.h++) {
-            float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
-            CLEAR(slope_sums);
-            CLEAR(bias_sums);
-            find_head(a, at, workspace, &t);
-            t = queries_from(t, next_queries(a, t, begin, begin, end), end);
-#if STAGES > 1
-            LOCAL_BARRIER(); /* what the head before had may be overwritten */
-            if (t.i0 < end)
-                STAGE_QUERIES(t, here, number);
-#endif
-            while (t.i0 < end) {
-                float p[STREAMED_SUMS], ds[STREAMED_SUMS];
-#if STAGES == 1
-                LOCAL_BARRIER(); /* what was there may be overwritten */
-                STAGE_QUERIES(t, here, 0);
-                DRAW_KEPT(BLOCK_STREAMED, BLOCK_OWNED);
-#endif
-                copies_wait();
-                LOCAL_BARRIER(); /* all rows are complete */
-                begin_both(&here, p, ds FRAGMENT_ARG);
-                const struct tile next =
-                    queries_from(t, next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end), end);
-#if STAGES > 1
-                if (next.i0 < end)
-                    STAGE_QUERIES(next, place_of_stage(here, tiles, 1 - number), 1 - number);
-#endif
-                FINISH_BOTH(p, ds);
-                weigh(true, false, hides_some(a, t, BLOCK_STREAMED, BLOCK_OWNED), a, at, t,
-                      here.first_row, 0, statistics[number], p, ds, slope_sums, bias_sums,
-                      lane SCORE_OPERANDS_ARG KEPT_ARG);
-                RESTAGE_BARRIER(again); /* streamed rows may be overwritten */
-                if (RESTAGES(again)) {
-                    stage_values(TILE_QUERIES(t), again, here.qk, &streamed_nonfinite);
-                    stage_values(TILE_GRADIENTS(t), again, here.v, &streamed_nonfinite);
-                    copies_wait();
-                }
-                RESTAGE_BARRIER(again); /* values are complete */
-                add_rows(here.v, DIM_V, here.dim_group, p, sums_v FRAGMENT_ARG);
-                add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_k FRAGMENT_ARG);
-                SUMS_COMPLETE(sums_v, DIM_V);
-                SUMS_COMPLETE(sums_k, DIM_QK);
-                ADVANCE(next);
-            }
-#if HAS_DBIAS
-            store_sums(bias_sums, t.keys, a.bias_stride[2] == 0 && a.bias_stride[3] != 0 ? rows : 0,
-                       here.first_row, here.dim_group,
-                       workspace + at.workspace + bias_sums_begin(a) +
-                           (t.b * a.heads + t.h) * a.seq_kv + t.j0 FRAGMENT_ARG);
-#endif
-        }
+        t.h = first_head;
+        sum_over_queries(a, at, t, here, begin, end, rows, q, d_o, workspace, tiles, statistics,
+                         again, &streamed_nonfinite, sums_k,
+                         sums_v STREAM_ARG SCORE_OPERANDS_ARG KEPT_ARG FRAGMENT_ARG);
         if (!all_finite(sums_k, DIM_QK) || !all_finite(sums_v, DIM_V))
             atomic_or(&not_finite, 1);
-        LOCAL_BARRIER(); /* not_finite is final */
+        GROUP_BARRIER(); /* not_finite is final */
         again = !again && not_finite;
     } while (again);
     store_rows(sums_k, DIM_QK, a.scale, t.keys, rows, here.first_row, here.dim_group, lane,
@@ -335,8 +344,7 @@ void backward_keys(PARAMETERS_backward_keys)
                dv + at.dv + t.b * a.dv_stride[0] + kv_head * a.dv_stride[1] +
                    t.j0 * a.dv_stride[2],
                a.dv_stride[2], DV_STEP);
-    barrier(CLK_GLOBAL_MEM_FENCE);
-    LOCAL_BARRIER(); /* the results are complete */
+    COMPUTING_BARRIER(); /* the results are complete */
     t.h = first_head;
     if (streamed_nonfinite)
         add_nonfinite_queries(a, at, t, begin, end, q, d_o, dk, dv, workspace SCORE_OPERANDS_ARG);
@@ -350,7 +358,7 @@ INLINE void add_nonfinite_keys(SHAPE_PARAMS, const struct tile t, const long beg
                                const __global storage *k, __global o_storage *dq,
                                const __global float *workspace SCORE_OPERANDS_PARAM)
 {
-    for (int x = get_local_id(0); x < t.queries * DIM_QK; x += THREADS) {
+    for (int x = get_local_id(0); x < t.queries * DIM_QK; x += COMPUTING) {
         const long i = t.i0 + x / DIM_QK;
         const int d = x % DIM_QK;
         bool found = false;
@@ -365,13 +373,6 @@ INLINE void add_nonfinite_keys(SHAPE_PARAMS, const struct tile t, const long beg
                                    i * a.dq_stride[2] + d * DQ_STEP);
     }
 }
-
-#define STAGE_BOTH_STREAMED(t, there)                                                              \
-    do {                                                                                           \
-        const struct place at_tile = there;                                                        \
-        STAGE_STREAMED(TILE_KEYS(t), at_tile.qk);                                                  \
-        STAGE_STREAMED(TILE_VALUES(t), at_tile.v);                                                 \
-    } while (0)
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
 void backward_queries(PARAMETERS_backward_queries)
@@ -388,7 +389,6 @@ void backward_queries(PARAMETERS_backward_queries)
 #endif
     struct place here = find_place(tiles);
     const int lane = here.lane, first_row = here.first_row;
-    int number = 0; /* of the stage */
     struct tile t = owned_queries(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
 
     LEAVE_IF_BEYOND(t.i0, a.seq_q);
@@ -398,57 +398,29 @@ void backward_queries(PARAMETERS_backward_queries)
     float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
     float4 statistics[LANE_QUERIES];
     bool again = false;
+    STREAM;
 
     REGISTERS_FOR_GROUPS();
     if (get_local_id(0) == 0)
         not_finite = streamed_nonfinite = 0;
+    find_head(a, at, workspace, &t);
+    PRODUCE(produce_keys(a, at, t, begin, end, k, v, workspace, tiles, &not_finite, barriers));
     STAGE_BOTH_OWNED(q_rows(a, at, q, t.b, t.h, t.i0, t.queries),
                      do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries), begin < end);
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
         statistics[n] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + OWNED_ROW(n));
-    find_head(a, at, workspace, &t);
+    OWNED_COMPLETE();
     do {
         CLEAR(sums_q);
         CLEAR(slope_sums);
         CLEAR(bias_sums);
-        t = keys_from(t, next_keys(a, t, begin, begin, end), end);
-#if STAGES > 1
-        if (t.j0 < end)
-            STAGE_BOTH_STREAMED(t, here);
-#endif
-        while (t.j0 < end) {
-            float p[STREAMED_SUMS], ds[STREAMED_SUMS];
-#if STAGES == 1
-            LOCAL_BARRIER(); /* what was there may be overwritten */
-            STAGE_BOTH_STREAMED(t, here);
-            DRAW_KEPT(BLOCK_OWNED, BLOCK_STREAMED);
-#endif
-            copies_wait();
-            LOCAL_BARRIER(); /* all rows are complete */
-            begin_both(&here, p, ds FRAGMENT_ARG);
-            const struct tile next =
-                keys_from(t, next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end), end);
-#if STAGES > 1
-            if (next.j0 < end)
-                STAGE_BOTH_STREAMED(next, place_of_stage(here, tiles, 1 - number));
-#endif
-            FINISH_BOTH(p, ds);
-            weigh(false, false, hides_some(a, t, BLOCK_OWNED, BLOCK_STREAMED), a, at, t, first_row,
-                  statistics, 0, p, ds, slope_sums, bias_sums, lane SCORE_OPERANDS_ARG KEPT_ARG);
-            RESTAGE_BARRIER(again); /* streamed keys may be overwritten */
-            if (RESTAGES(again)) {
-                stage_values(TILE_KEYS(t), again, here.qk, &streamed_nonfinite);
-                copies_wait();
-            }
-            RESTAGE_BARRIER(again); /* values are complete */
-            add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_q FRAGMENT_ARG);
-            SUMS_COMPLETE(sums_q, DIM_QK);
-            ADVANCE(next);
-        }
+        sum_over_keys(a, at, t, here, begin, end, k, v, statistics, tiles, again,
+                      &streamed_nonfinite, slope_sums, bias_sums,
+                      sums_q STREAM_ARG SCORE_OPERANDS_ARG KEPT_ARG FRAGMENT_ARG);
         if (!all_finite(sums_q, DIM_QK))
             atomic_or(&not_finite, 1);
-        LOCAL_BARRIER(); /* not_finite is final */
+        GROUP_BARRIER(); /* not_finite is final */
         again = !again && not_finite;
     } while (again);
 #if HAS_DSLOPES
@@ -464,8 +436,7 @@ void backward_queries(PARAMETERS_backward_queries)
     store_rows(sums_q, DIM_QK, a.scale, t.queries, rows, first_row, here.dim_group, lane,
                dq + at.dq + t.b * a.dq_stride[0] + t.h * a.dq_stride[1] + t.i0 * a.dq_stride[2],
                a.dq_stride[2], DQ_STEP);
-    barrier(CLK_GLOBAL_MEM_FENCE);
-    LOCAL_BARRIER(); /* the results are complete */
+    COMPUTING_BARRIER(); /* the results are complete */
     if (streamed_nonfinite)
         add_nonfinite_keys(a, at, t, begin, end, k, dq, workspace SCORE_OPERANDS_ARG);
 }

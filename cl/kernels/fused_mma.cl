@@ -45,7 +45,19 @@
 #error "what a tile needs besides, places, factors and what is kept, is there once"
 #endif
 
-#define THREADS (FRAGMENT_LANES * SUB_GROUPS)
+#if !HAS_TILE_PRODUCTS
+#define PRODUCER 0
+#endif
+/* Those that compute; with PRODUCER a warpgroup besides fills tiles, 128 threads as each other one fills its queries. */
+#define COMPUTING (FRAGMENT_LANES * SUB_GROUPS)
+#if PRODUCER
+#define FILL_THREADS 128
+#define FILL_THREAD (THIS_THREAD % FILL_THREADS)
+#define MOST_COPIES 16
+#define THREADS (COMPUTING + (EMULATE ? 0 : FILL_THREADS))
+#else
+#define THREADS COMPUTING
+#endif
 #define LOAD_WIDTH 8
 #define BLOCK_M (SUB_GROUPS * M_FRAGMENTS * FRAGMENT_QUERIES)
 #define MAX(x, y) ((x) > (y) ? (x) : (y))
@@ -68,7 +80,7 @@
 
 /* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's, a warpgroup's
  * rows at a time. */
-#define STAGED_ROWS (HAS_TILE_PRODUCTS && Q_RESIDENT ? 4 * FRAGMENT_QUERIES : BLOCK_M)
+#define STAGED_ROWS (HAS_TILE_PRODUCTS && Q_RESIDENT && !PRODUCER ? 4 * FRAGMENT_QUERIES : BLOCK_M)
 #define K_AT (Q_RESIDENT ? 0 : BLOCK_M * ROW_STRIDE)
 #define V_AT (K_AT + BLOCK_N * K_STRIDE)
 #define STAGE_ELEMENTS (BLOCK_N * (K_STRIDE + V_STRIDE))
@@ -231,6 +243,9 @@ INLINE void weigh_tile(SHAPE_PARAMS, const struct query_block *block, const stru
 
 /* ---- store ----------------------------------------------------------------------------------- */
 
+/* Whether two neighbouring sums of a lane are those of neighbours in o, which one store takes. */
+#define STORES_PAIRS (KEYS_OF_SUMS % 2 == 0 && UNIT_O && !HAS_O_F32 && DIM_V % 2 == 0)
+
 /* The rows of a fragment, from row_sum of all lanes that share them: o and lse. */
 INLINE void store_fragment(SHAPE_PARAMS, const struct query_block block, const int fragment_row,
                            const float row_max[LANE_QUERIES], const float row_sum[LANE_QUERIES],
@@ -264,6 +279,21 @@ INLINE void store_fragment(SHAPE_PARAMS, const struct query_block block, const i
 #endif
         }
     }
+#if STORES_PAIRS
+    __global o_storage *const rows = o + at.o + block.b * a.o_stride[0] + block.h * a.o_stride[1];
+    if (rows_aligned(rows, a.o_stride[2], 2)) {
+        UNROLL
+        for (int x = 0; x < DIM_SUMS; x += 2) {
+            const int here = SUM_QUERY(x % FRAGMENT_SUMS);
+            const long i = block.i0 + ROW(here);
+            if (i < a.seq_q && DIM(x) < DIM_V)
+                *(__global uint *)(rows + i * a.o_stride[2] + DIM(x)) =
+                    factor[here] == 0.0f ? 0 : pack_pair(out[x] * factor[here],
+                                                         out[x + 1] * factor[here]);
+        }
+        return;
+    }
+#endif
     UNROLL
     for (int x = 0; x < DIM_SUMS; x++) {
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
@@ -307,7 +337,7 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t, const __local int 
 {
     const struct query_block *block = &t->block;
 
-    for (int x = get_local_id(0); x < block->queries * DIM_V; x += THREADS) {
+    for (int x = get_local_id(0); x < block->queries * DIM_V; x += COMPUTING) {
         const long i = block->i0 + x / DIM_V;
         const int d = x % DIM_V;
         const long at_o = at.o + block->b * a.o_stride[0] + block->h * a.o_stride[1] +
@@ -329,7 +359,20 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t, const __local int 
     }
 }
 
-#if OVERLAP
+#if PRODUCER
+#include "mma/fused_producer.h"
+#else
+#define STREAM
+#define STREAM_ARG
+#define LOAD_QUERIES() load_all_queries(a, &t, first_row, q_tile, q_words, lane)
+#define GROUP_BARRIER() LOCAL_BARRIER()
+#define COMPUTING_BARRIER()                                                                        \
+    do {                                                                                           \
+        barrier(CLK_GLOBAL_MEM_FENCE);                                                             \
+        LOCAL_BARRIER();                                                                           \
+    } while (0)
+#endif
+#if OVERLAP && !PRODUCER
 #include "mma/fused_overlap.h"
 #endif
 
@@ -346,6 +389,7 @@ void fused_mma(PARAMETERS_fused_mma)
 #endif
     __local int row_is_zero[BLOCK_M];
     __local long places[PLACES];
+    STREAM;
     __local int not_finite, v_nonfinite; /* not 0 once an output is Inf or NaN; once one of V became 0 */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES(BLOCK_M, BLOCK_N)];
@@ -370,13 +414,13 @@ void fused_mma(PARAMETERS_fused_mma)
     /* load */
     if (get_local_id(0) == 0)
         not_finite = v_nonfinite = 0;
-    load_all_queries(a, &t, first_row, q_tile, q_words, lane);
+    LOAD_QUERIES();
     do {
         EXPONENT_OF(again);
         clear_rows(row_max, row_sum, seen, out);
 #if OVERLAP
         attend(a, at, block, t, first_row, q_tile, q_words, again, &v_nonfinite, row_max, row_sum,
-               seen, out SCORE_OPERANDS_ARG FRAGMENT_ARG);
+               seen, out STREAM_ARG SCORE_OPERANDS_ARG FRAGMENT_ARG);
 #else
         struct keys keys = find_keys(a, at, block, block.begin PAGES_ARG), next;
         int number = 0; /* of the tile, even or odd */
@@ -449,7 +493,7 @@ void fused_mma(PARAMETERS_fused_mma)
 #endif
         if (!all_finite(out))
             atomic_or(&not_finite, 1);
-        LOCAL_BARRIER(); /* not_finite is final; nobody reads K and V any more */
+        GROUP_BARRIER(); /* not_finite is final; nobody reads K and V any more */
         again = !again && not_finite;
     } while (again);
 
@@ -457,8 +501,7 @@ void fused_mma(PARAMETERS_fused_mma)
     EXPONENT_OF(not_finite);
     store_rows(a, at, block, first_row, row_max, row_sum, seen, out, row_is_zero,
                score_scale(a, at, block.h SCORE_OPERANDS_ARG), o SINKS_ARG LSE_ARG EXPONENT_ARG FRAGMENT_ARG);
-    barrier(CLK_GLOBAL_MEM_FENCE);
-    LOCAL_BARRIER(); /* the outputs are complete */
+    COMPUTING_BARRIER(); /* the outputs are complete */
     if (v_nonfinite) /* here only what is not finite counts */
         add_nonfinite(a, at, &t, row_is_zero, o SCORE_OPERANDS_ARG PAGES_ARG);
 }

@@ -392,6 +392,7 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
 #endif
     }
 #if OVERLAP
+    WEIGHTS_HERE(row_sum);
     PRODUCTS_WAIT(0);
     SUMS_HERE(out, DIM_SUMS);
     rescale_sums(rescales, rescale, out);

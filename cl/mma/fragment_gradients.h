@@ -178,6 +178,9 @@ INLINE void find_visible(const bool owns_keys, const struct score_tile tile, con
 /* Whether hidden pairs are computed as others are, and then become 0, which most tiles need not go through: where
  * nothing else depends on them. */
 #define HIDES_AT_END (!HAS_BIAS && !HAS_DBIAS && !HAS_DSLOPES)
+/* Whether p is computed while the products with v are still under way, and multiplied while ds is: where nothing of a score
+ * is needed again. */
+#define WEIGHTS_FIRST (HAS_TILE_PRODUCTS && HIDES_AT_END && !HAS_SOFTCAP && !HAS_DROPOUT)
 
 /* p and ds of a sub-group's owned rows from their products, in place: p after dropout, for dv; ds with
  * softcap's derivative, without it if ds_is_raw; 0 of hidden pairs. Owned rows are keys if owns_keys.
@@ -242,6 +245,65 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
     (void)bias_sums;
 }
 
+#if WEIGHTS_FIRST
+/* The same in two steps: p from its products, a hidden pair's -0, which no exponential is; then ds from p and the other
+ * ones. */
+INLINE void weigh_scores(const bool owns_keys, const bool partial, SHAPE_PARAMS,
+                         const struct tile t, const int first_row, const float4 *owned,
+                         const __local float4 *streamed, float p[STREAMED_SUMS],
+                         const int lane SCORE_OPERANDS_PARAM)
+{
+    struct score_tile tile =
+        score_tile_at(a, at, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
+                      MAX(BLOCK_OWNED, BLOCK_STREAMED) SCORE_OPERANDS_ARG);
+    int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
+
+#if HAS_BLOCKS
+    find_blocks(t.bits, t.i0, t.j0, &tile);
+#endif
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++) {
+        const int n = SUM_QUERY(x % FRAGMENT_SUMS), other = STREAMED_ROW(x);
+        const float minus_lse = owns_keys ? streamed[other].s0 : owned[n].s0;
+        const float power = owns_keys ? streamed[other].s2 : owned[n].s2;
+#if HAS_ALIBI
+        const int row = owns_keys ? other : OWNED_ROW(n), key = owns_keys ? OWNED_ROW(n) : other;
+        p[x] = weight_of(score_of(a, tile, row, key, p[x]), minus_lse, power);
+#else
+        p[x] = EXP2(fma(fma(p[x], tile.scale, minus_lse), LOG2E, power));
+#endif
+    }
+    if (!partial)
+        return;
+    find_visible(owns_keys, tile, first_row, lane, see_from, see_to);
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++) {
+        const int n = SUM_QUERY(x % FRAGMENT_SUMS), own = OWNED_ROW(n), other = STREAMED_ROW(x);
+        struct score unused;
+        if (!hide(a, tile, STREAMED_STEP(x) >= see_from[n] && STREAMED_STEP(x) < see_to[n],
+                  owns_keys ? other : own, owns_keys ? own : other, &unused))
+            p[x] = -0.0f;
+    }
+}
+
+INLINE void weigh_gradients(const bool owns_keys, const bool partial, const float4 *owned,
+                            const __local float4 *streamed, const float p[STREAMED_SUMS],
+                            float ds[STREAMED_SUMS], const int lane)
+{
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++) {
+        const float minus_delta =
+            owns_keys ? streamed[STREAMED_ROW(x)].s1 : owned[SUM_QUERY(x % FRAGMENT_SUMS)].s1;
+        ds[x] = p[x] * (ds[x] + minus_delta);
+    }
+    if (partial) {
+        UNROLL
+        for (int x = 0; x < STREAMED_SUMS; x++)
+            ds[x] = as_uint(p[x]) == 0x80000000u ? 0.0f : ds[x];
+    }
+}
+#endif
+
 /* ---- second product -------------------------------------------------------------------------- */
 
 /* sums += weights times a slab of streamed rows of dim elements, in one or, of OTHERS_AT_ONCE, two tiles of
@@ -266,21 +328,35 @@ INLINE void add_tiles(const __local ushort *tile, const int dim, const int slab,
         multiply_add(sums + m * FRAGMENT_SUMS, weight_words, words + m * OTHER_WORDS FRAGMENT_ARG);
 }
 
+#if HAS_TILE_PRODUCTS
+/* Weights, or their gradients, as operands. */
+INLINE void round_rows(const float weights[STREAMED_SUMS],
+                       uint words[STREAMED_SLABS][QUERY_WORDS] FRAGMENT_PARAM)
+{
+    float rest[STREAMED_SUMS]; /* the caller may need the weights again */
+
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++)
+        rest[x] = weights[x];
+    UNROLL
+    for (int slab = 0; slab < STREAMED_SLABS; slab++)
+        take_weights(words[slab], rest, slab FRAGMENT_ARG);
+}
+#endif
+
 /* sums += weights, rounded to elements, times streamed rows of dim elements, in this sub-group's dims; complete behind
  * SUMS_COMPLETE(). */
 INLINE void add_rows(const __local ushort *tile, const int dim, const int dim_group,
                      float weights[STREAMED_SUMS], float *sums FRAGMENT_PARAM)
 {
-    const int tiles = DIM_TILES(dim);
-
 #if HAS_TILE_PRODUCTS
     uint words[STREAMED_SLABS][QUERY_WORDS];
 
-    UNROLL
-    for (int slab = 0; slab < STREAMED_SLABS; slab++)
-        take_weights(words[slab], weights, slab FRAGMENT_ARG);
+    round_rows(weights, words FRAGMENT_ARG);
     begin_sums_of_tile(words, 1, BLOCK_STREAMED, tile, dim, sums FRAGMENT_ARG);
 #else
+    const int tiles = DIM_TILES(dim);
+
     UNROLL
     for (int slab = 0; slab < STREAMED_SLABS; slab++) {
         uint weight_words[QUERY_WORDS];

@@ -123,15 +123,22 @@ static inline ushort4 load_elements(const __global storage *p, const bool aligne
     return *(const __global ushort4 *)p;
 }
 
+/* The threads that fill a tile in rows, if not all of the work-group. */
+#ifndef FILL_THREADS
+#define FILL_THREADS THREADS
+#define FILL_THREAD THIS_THREAD
+#define MOST_COPIES 8
+#endif
+
 #if HAS_COPIES
 /* Whether a thread that copies pieces of 16 bytes has the same columns in all of its rows, each as many rows after the
  * one before, and these are few; constant. In a swizzled tile pieces of rows that are multiples of eight apart lie
  * alike. */
 #define COPIES_BY_COLUMN(stride, tile_rows, columns)                                               \
-    ((columns) % 8 == 0 && THREADS % COLUMN_THREADS(columns) == 0 &&                               \
-     (tile_rows) % (THREADS / COLUMN_THREADS(columns)) == 0 &&                                     \
-     (tile_rows) / (THREADS / COLUMN_THREADS(columns)) <= 8 &&                                     \
-     (!SWIZZLED(stride) || THREADS / COLUMN_THREADS(columns) % 8 == 0))
+    ((columns) % 8 == 0 && FILL_THREADS % COLUMN_THREADS(columns) == 0 &&                               \
+     (tile_rows) % (FILL_THREADS / COLUMN_THREADS(columns)) == 0 &&                                     \
+     (tile_rows) / (FILL_THREADS / COLUMN_THREADS(columns)) <= MOST_COPIES &&                                     \
+     (!SWIZZLED(stride) || FILL_THREADS / COLUMN_THREADS(columns) % 8 == 0))
 /* The threads of a row: of 72 columns 16, of which 7 have nothing to copy. */
 #define COLUMN_THREADS(columns)                                                                    \
     ((columns) > 512   ? (columns) / 8                                                             \
@@ -146,8 +153,8 @@ INLINE void copy_rows(__local ushort *tile, const int stride, const int tile_row
                       const int columns, const __global storage *matrix, const long row_step,
                       const __local long *places, const int rows, const int dim)
 {
-    const uint chunks = COLUMN_THREADS(columns), at_once = THREADS / chunks;
-    uint thread = THIS_THREAD;
+    const uint chunks = COLUMN_THREADS(columns), at_once = FILL_THREADS / chunks;
+    uint thread = FILL_THREAD;
 
     INDEX_HERE(thread);
     const uint first = thread / chunks, column = thread % chunks * 8;
@@ -178,7 +185,7 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
 {
     const int wide = width < ROW_PADDING ? width : ROW_PADDING, chunks = columns / wide;
     int nonfinite = 0;
-    uint first = THIS_THREAD;
+    uint first = FILL_THREAD;
 
 #if HAS_COPIES
     if (COPIES_BY_COLUMN(stride, tile_rows, columns) && width == 8 && aligned && !finite) {
@@ -187,7 +194,7 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
     }
 #endif
     INDEX_HERE(first);
-    for (uint t = first; t < (uint)(tile_rows * chunks); t += THREADS) {
+    for (uint t = first; t < (uint)(tile_rows * chunks); t += FILL_THREADS) {
         const int row = t / (uint)chunks, column = t % (uint)chunks * wide;
         const bool inside = row < rows && column < dim;
         const __global storage *p =

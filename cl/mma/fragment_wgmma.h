@@ -15,7 +15,7 @@
 #define SM_90A "//sm_90a "
 #define SM_90A_ENTRY "//sm_90a.entry "
 /* So few registers that RESIDENT_GROUPS work-groups fit a multiprocessor. */
-#if RESIDENT_GROUPS > 1
+#if RESIDENT_GROUPS > 1 || PRODUCER
 #define TEXT_OF(x) #x
 #define MINIMUM_GROUPS(n) ".minnctapersm " TEXT_OF(n)
 #define REGISTERS_FOR_GROUPS() __asm volatile(SM_90A_ENTRY MINIMUM_GROUPS(RESIDENT_GROUPS))

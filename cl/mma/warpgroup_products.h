@@ -17,10 +17,24 @@ INLINE void begin_qk(const __local ushort *q_tile, const int first_row,
 #if Q_RESIDENT
     begin_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, false, s[0] FRAGMENT_ARG);
 #else
-    begin_tile_products(q_tile, first_row / 64 * 64, BLOCK_M, PART_COLUMNS, k_tile, BLOCK_N, false,
+    begin_tile_products(q_tile, warpgroup_rows(first_row), BLOCK_M, PART_COLUMNS, k_tile, BLOCK_N, false,
                         s[0] FRAGMENT_ARG);
 #endif
 }
+
+#if PRODUCER
+/* ... of Q in a tile of the warpgroup's own. */
+INLINE void begin_own_qk(const __local ushort *own_q, const __local ushort *k_tile,
+                         uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
+                         float s[M_FRAGMENTS][KEY_SUMS] FRAGMENT_PARAM)
+{
+#if Q_RESIDENT
+    begin_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, false, s[0] FRAGMENT_ARG);
+#else
+    begin_tile_products(own_q, 0, 64, PART_COLUMNS, k_tile, BLOCK_N, false, s[0] FRAGMENT_ARG);
+#endif
+}
+#endif
 
 /* latest: the products that were begun later, and need not be complete. */
 #if Q_RESIDENT

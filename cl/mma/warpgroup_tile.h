@@ -20,9 +20,23 @@
 #error "wgmma multiplies rows of four sub-groups"
 #endif
 
+/* The first of the warpgroup's rows, whichever of its sub-groups has 16 of them from first_row on: a word that the
+ * compiler knows to be the same in all lanes, so that descriptors of rows are made once for the sub-group. */
+INLINE int warpgroup_rows(const int first_row)
+{
+    int first = SUB_GROUPS == 4 ? 0 : first_row / 64 * 64;
+
+#if !EMULATE && SUB_GROUPS > 4
+    __asm volatile("shfl.sync.idx.b32 %0, %0, 0, 31, 0xffffffff;" : "+r"(first));
+#endif
+    return first;
+}
+
 #if EMULATE
 #define TILE_ADDRESS(tile) 0u
 #define SUMS_HERE(sums, count)
+#define OPERANDS_HERE(operands, count)
+#define WEIGHTS_HERE(row_sum)
 #define PRODUCTS_BEGIN()
 #define PRODUCTS_UNDER_WAY()
 #define PRODUCTS_WAIT(latest)
@@ -36,6 +50,25 @@
         for (int n = 0; n < (count); n++)                                                          \
             __asm volatile("" : "+f"((sums)[n]) : : "memory");                                     \
     } while (0)
+/* Operands are complete here, before products begin: of what a compiler moves behind that, into the midst of them, ptxas
+ * has the products before it waited for (C7519, "warpgroup.arrive is injected"). */
+#define OPERANDS_HERE(operands, count)                                                             \
+    do {                                                                                           \
+        UNROLL                                                                                     \
+        for (int n = 0; n < (count); n++)                                                          \
+            __asm volatile(""                                                                      \
+                           : "+r"((operands)[n][0]), "+r"((operands)[n][1]), "+r"((operands)[n][2]), \
+                             "+r"((operands)[n][3])                                                \
+                           :                                                                       \
+                           : "memory");                                                            \
+    } while (0)
+/* What two sums are made of is computed before products are waited for, which ptxas 13.0 would otherwise do first: it moves
+ * the wait past arithmetic, but not past a store. */
+#define WEIGHTS_HERE(sums)                                                                         \
+    __asm volatile("{.shared .align 8 .b8 before[8]; st.volatile.shared.v2.f32 [before], {%0, %1};}" \
+                   :                                                                               \
+                   : "f"((sums)[0]), "f"((sums)[1])                                                \
+                   : "memory")
 #define PRODUCTS_BEGIN() __asm volatile(SM_90A "wgmma.fence.sync.aligned;" : : : "memory")
 #define PRODUCTS_UNDER_WAY()                                                                       \
     __asm volatile(SM_90A "wgmma.commit_group.sync.aligned;" : : : "memory")
@@ -54,11 +87,13 @@
     } while (0)
 #endif
 
-/* The descriptor of what begins `bytes` bytes after the tile's first element, of so many rows. */
+/* The descriptor of what begins `bytes` bytes after the tile's first element, of so many rows. That is a constant more than
+ * the tile's own, and local memory ends before it would carry. */
 static inline ulong tile_descriptor(const __local ushort *tile, const int rows, const int bytes)
 {
-    return (ulong)((TILE_ADDRESS(tile) + bytes) / 16 & 0x3fff) | (ulong)(rows * 128 / 16) << 16 |
-           (ulong)(8 * 128 / 16) << 32 | 1ul << 62;
+    const uint of_tile = (TILE_ADDRESS(tile) / 16 & 0x3fff) | (uint)(rows * 128 / 16) << 16;
+
+    return (of_tile + (uint)bytes / 16) | (ulong)(8 * 128 / 16 | 1u << 30) << 32;
 }
 
 #if EMULATE
@@ -217,6 +252,7 @@ INLINE void begin_rows_of_tile(uint operands[][QUERY_WORDS], const int columns,
                                float *sums FRAGMENT_PARAM)
 {
     SUMS_HERE(sums, others / 2);
+    OPERANDS_HERE(operands, columns / FRAGMENT_DEPTH);
     PRODUCTS_BEGIN();
     UNROLL
     for (int column = 0; column < columns; column += FRAGMENT_DEPTH)
@@ -232,6 +268,7 @@ INLINE void begin_sums_of_tile(uint operands[][QUERY_WORDS], const int parts, co
                                float *sums FRAGMENT_PARAM)
 {
     SUMS_HERE(sums, dims / 2);
+    OPERANDS_HERE(operands, tile_rows / FRAGMENT_DEPTH * parts);
     PRODUCTS_BEGIN();
     UNROLL
     for (int n = 0; n < tile_rows / FRAGMENT_DEPTH * parts; n++) {

@@ -9,8 +9,11 @@ static struct ca_ndrange range_of(size_t groups, size_t items)
 void ca_backward_rows_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
                               struct ca_ndrange *range)
 {
-    *range = (struct ca_ndrange){{ca_round_up(p->seq_q, blocks.items), p->heads, p->batch},
-                                 {blocks.items, 1, 1}};
+    const size_t row_lanes = ca_smaller(blocks.items, 8); /* ROW_LANES of cl/gpu/backward_rows.h */
+
+    *range =
+        (struct ca_ndrange){{ca_round_up(p->seq_q * row_lanes, blocks.items), p->heads, p->batch},
+                            {blocks.items, 1, 1}};
 }
 
 void ca_backward_keys_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,

@@ -23,6 +23,10 @@ static const struct wgmma_case {
      {"b2 h3/2 q33 d128/40", "q1 d72/8", "q150 d64/144"}},
     {"SUB_GROUPS=4 BLOCK_N=128 SPLIT_K=2", "bf16 x=bshd y=bshd", {"h2 q33 d64/24", "q70 d264/136"}},
     {"SUB_GROUPS=4 BLOCK_N=64 SPLIT_K=2", "f16 w=oi bias=f16", {"b2 h5 q33 d64"}},
+    /* y in whole rows of heads, and where it has no pieces */
+    {"SUB_GROUPS=4 BLOCK_N=64 STAGES=3 SPLIT_K=1",
+     "bf16 w=oi bias=bf16 y=bshd",
+     {"b2 h3/2 q70 d64/24", "q40 d72/12"}},
 };
 
 ParameterizedTestParameters(projection_wgmma, emulated) {

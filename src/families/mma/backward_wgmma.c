@@ -8,6 +8,7 @@
 enum { MOST_EMULATED = 128 };
 
 static size_t work_items(const size_t *values);
+static int has_plain_scores(const clattn_problem *p);
 static int spills(const clattn_problem *p, const size_t *values);
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
@@ -20,9 +21,20 @@ extern const char ca_source_backward_wgmma[];
 
 enum { SUB_GROUP = 32, ROWS = 16, WARPGROUP = 4, LEAST_STREAMED = 32 };
 
+static int has_producer(const size_t *values)
+{
+    return values[PRODUCER_INDEX] && !values[EMULATE_INDEX];
+}
+
 static size_t work_items(const size_t *values)
 {
-    return SUB_GROUP * values[SUB_GROUPS_INDEX];
+    return SUB_GROUP * (values[SUB_GROUPS_INDEX] + (has_producer(values) ? WARPGROUP : 0));
+}
+
+/* Those whose p is computed first: WEIGHTS_FIRST in cl/mma/fragment_gradients.h. */
+static int has_plain_scores(const clattn_problem *p)
+{
+    return p->softcap == 0.0f && p->dropout == 0.0f && !p->bias && !p->dslopes;
 }
 
 static size_t block_owned(const size_t *values)
@@ -52,6 +64,9 @@ static int spills(const clattn_problem *p, const size_t *values)
     const size_t places = (p->block_q > 0) + (p->total_q > 0 || p->total_kv > 0);
     const size_t more = pairs * (2 * product + 16) + scores * 16 + places * 32 + addresses;
 
+    if (has_producer(values)) /* which has most addresses */
+        return register_words(p, values) + more - addresses + 28 >
+               ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]);
     return register_words(p, values) + more > ca_wgmma_registers(work_items(values), 1) ||
            words(p->dim_qk, values) + more >
                ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
@@ -68,7 +83,8 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
 
     /* Four ints more than there are: compilers align what lies beside the tiles. */
     return elements * sizeof(cl_ushort) + swizzle_bytes + stages * streamed * sizeof(cl_float4) +
-           6 * sizeof(cl_int) + (p->dropout > 0.0f ? owned * (streamed / 4) : 0) +
+           6 * sizeof(cl_int) + (values[PRODUCER_INDEX] ? stages * 4 * sizeof(cl_ulong) : 0) +
+           (p->dropout > 0.0f ? owned * (streamed / 4) : 0) +
            (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
 }
 

@@ -129,6 +129,11 @@ size_t ca_wgmma_registers(size_t work_items, size_t groups)
     return ca_smaller(all / (work_items * groups) / 8 * 8, most);
 }
 
+size_t ca_wgmma_computing_registers(size_t sub_groups)
+{
+    return sub_groups > 8 ? 160 : sub_groups > 4 ? 232 : 216;
+}
+
 int ca_wgmma_holds(size_t local_bytes, size_t groups)
 {
     const size_t all = 228 << 10, systems = 1024; /* of each group */

@@ -17,9 +17,14 @@ extern const char ca_source_fused_wgmma[];
 
 enum { SUB_GROUP = 32, QUERIES = 16, WARPGROUP = 4, BLOCK_COLUMNS = 64, LEAST_KEYS = 32 };
 
+static int has_producer(const size_t *values)
+{
+    return values[PRODUCER_INDEX] && !values[EMULATE_INDEX];
+}
+
 static size_t work_items(const size_t *values)
 {
-    return SUB_GROUP * values[SUB_GROUPS_INDEX];
+    return SUB_GROUP * (values[SUB_GROUPS_INDEX] + (has_producer(values) ? WARPGROUP : 0));
 }
 
 static size_t block_m(const size_t *values)
@@ -35,6 +40,14 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
     return (QUERIES * (values[BLOCK_N_INDEX] + p->dim_v) + queries) / SUB_GROUP;
 }
 
+/* Those of a work-item that computes. */
+static size_t registers(const size_t *values)
+{
+    if (has_producer(values))
+        return ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]);
+    return ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
+}
+
 /* What weighs on the registers, by which of 40 programs ptxas spilled: scores once more for what is read of each pair,
  * and once for block lists; parts of strict weights and places of packed batches and pages beside them; addresses. */
 static int spills(const clattn_problem *p, const size_t *values)
@@ -47,7 +60,7 @@ static int spills(const clattn_problem *p, const size_t *values)
 
     return register_words(p, values) + more * scores + (p->strict ? scores / 2 : 0) + weights +
                addresses >
-           ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
+           registers(values);
 }
 
 /* Follows the layout of local memory in cl/kernels/fused_mma.cl. */
@@ -56,13 +69,15 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
     const size_t rows = block_m(values), keys = values[BLOCK_N_INDEX], swizzle_bytes = 1024;
     const size_t kv = values[STAGES_INDEX] * keys * (p->dim_qk + p->dim_v);
     const int is_resident = values[Q_RESIDENT_INDEX] != 0; /* Q passes through K's and V's place */
-    const size_t q = is_resident ? WARPGROUP * QUERIES * (p->dim_qk + 8) : rows * p->dim_qk;
+    const size_t staged = values[PRODUCER_INDEX] ? rows : WARPGROUP * QUERIES;
+    const size_t q = is_resident ? staged * (p->dim_qk + 8) : rows * p->dim_qk;
     const size_t exchanged =
         (QUERIES + ca_fragment_of(CA_MMA_SYNC)->others) * ca_fragment_of(CA_MMA_SYNC)->depth;
 
     /* Compilers align the tiles, and what lies beside them. */
     return (is_resident ? ca_larger(kv, q) : kv + q) * sizeof(cl_ushort) + swizzle_bytes +
            ca_factor_bytes(p, p->dim_qk, keys, p->dim_v, keys) + (rows + 6) * sizeof(cl_int) +
+           (values[PRODUCER_INDEX] ? values[STAGES_INDEX] * 4 * sizeof(cl_ulong) : 0) +
            (p->page_size ? 4 * keys * sizeof(cl_long) : 0) +
            (p->dropout > 0.0f ? rows * (keys / 4) : 0) +
            (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);

@@ -1,0 +1,171 @@
+/* The loop over tiles of keys where a producer copies K and V (warpgroup_producer.h). Softmax of a tile overlaps with products
+ * as in fused_overlap.h. The way is FlashAttention-3's (arXiv 2407.08608, section 3), but that copies are cp.async.
+ *
+ * Local      halves of a place are K and V of a tile.
+ * Turns      with PRODUCER 2 warpgroups ask for products one after the other, so that one's softmax overlaps with
+ *            another's products.
+ *
+ * Before including this: fused_mma.cl as far as its kernel. */
+#ifndef CLATTN_FUSED_PRODUCER_H
+#define CLATTN_FUSED_PRODUCER_H
+#include "mma/warpgroup_producer.h"
+
+#if PRODUCER == 2 && !EMULATE
+INLINE void take_turn(const int warpgroup)
+{
+    __asm volatile("bar.sync %0, 256;" : : "r"(2 + warpgroup) : "memory");
+}
+
+INLINE void give_turn(const int warpgroup)
+{
+    __asm volatile("bar.arrive %0, 256;" : : "r"(2 + warpgroup % (SUB_GROUPS / 4)) : "memory");
+}
+#define TAKE_TURN() take_turn(warpgroup)
+#define GIVE_TURN() give_turn(warpgroup + 1)
+/* The last one gives the first its first turn. */
+#define FIRST_TURN(warpgroup)                                                                      \
+    do {                                                                                           \
+        if ((warpgroup) + 1 == SUB_GROUPS / 4)                                                     \
+            give_turn(0);                                                                          \
+    } while (0)
+#else
+#define TAKE_TURN()
+#define GIVE_TURN()
+#define FIRST_TURN(warpgroup)
+#endif
+
+#define KEYS_HERE(keys, u) HALF_HERE(u, 0, STAGE_KEYS(keys, (u).place))
+#define VALUES_HERE(keys, u) HALF_HERE(u, 1, STAGE_VALUES(keys, (u).place, finite, v_nonfinite))
+
+#if !EMULATE
+/* All that the producer does: both times around, if there are two. */
+INLINE void produce(SHAPE_PARAMS, const struct query_block block, const struct task t,
+                    __local ushort *q_tile, volatile __local int *not_finite,
+                    volatile __local int *v_nonfinite, __local ulong *barriers)
+{
+    struct use u = {0, 0};
+    bool again = false;
+
+    do {
+        for (struct keys keys = find_keys(a, at, block, block.begin); keys.j0 < block.end;
+             keys = find_keys(a, at, block, after_keys(keys))) {
+            PLACE_FREE(u, 0);
+            STAGE_KEYS(keys, u.place);
+            COPIES_ASKED(u, 0, WIDTH(UNIT_K, DIM_QK) == 8 && t.k_aligned);
+            PLACE_FREE(u, 1);
+            STAGE_VALUES(keys, u.place, again, v_nonfinite);
+            COPIES_ASKED(u, 1, WIDTH(UNIT_V, DIM_V) == 8 && t.v_aligned && !again);
+            u = next_use(u);
+        }
+        GROUP_BARRIER(); /* not_finite is final */
+        again = !again && *not_finite;
+    } while (again);
+}
+#endif
+
+/* Each warpgroup its queries, to a tile of their own; with Q_RESIDENT on to registers, by all of the work-group, since the
+ * producer overwrites their place. Else by those that compute, while the first keys arrive. */
+INLINE void load_own_queries(const struct attention_shape a, const struct task *t,
+                             const int first_row, __local ushort *own_q,
+                             uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const int lane)
+{
+    const int first = first_row / 64 * 64;
+
+    if (THIS_THREAD < COMPUTING && t->block.begin < t->block.end)
+        fill_rows(own_q, ROW_STRIDE, 64, COLUMNS, t->q + first * a.q_stride[2], a.q_stride[2], 0,
+                  Q_STEP, t->block.queries - first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned,
+                  false);
+    copies_wait();
+#if Q_RESIDENT
+    LOCAL_BARRIER(); /* q is complete */
+    if (THIS_THREAD < COMPUTING) {
+        UNROLL
+        for (int d = 0; d < PART_DEPTHS; d++)
+            load_queries(own_q + first_row % 64 * ROW_STRIDE, d, q_words[d], lane);
+    }
+    LOCAL_BARRIER(); /* its place may be overwritten */
+#else
+    COMPUTING_BARRIER(); /* q is complete */
+#endif
+}
+
+#define OWN_Q (q_tile + first_row / 64 * 64 * ROW_STRIDE)
+#define LOAD_OWN_QUERIES() load_own_queries(a, &t, first_row, OWN_Q, q_words, lane)
+
+/* Queries to where attend() has them; the producer does all that it has to do, and leaves. */
+#if EMULATE
+#define LOAD_QUERIES() LOAD_OWN_QUERIES()
+#else
+#define LOAD_QUERIES()                                                                             \
+    if (get_local_id(0) == 0)                                                                      \
+        start_barriers(barriers);                                                                  \
+    if (Q_RESIDENT)                                                                                \
+        LOAD_OWN_QUERIES();                                                                        \
+    else                                                                                           \
+        LOCAL_BARRIER(); /* the mbarriers are there */                                             \
+    if (THIS_THREAD >= COMPUTING) {                                                                \
+        FEWER_REGISTERS();                                                                         \
+        produce(a, at, block, t, q_tile, &not_finite, &v_nonfinite, barriers);                     \
+        return;                                                                                    \
+    }                                                                                              \
+    MORE_REGISTERS();                                                                              \
+    FIRST_TURN(warpgroup_rows(first_row) / 64);                                                    \
+    if (!Q_RESIDENT)                                                                               \
+    LOAD_OWN_QUERIES()
+#endif
+
+/* *next: the use that follows the last one. */
+INLINE void attend(SHAPE_PARAMS, const struct query_block block, const struct task t,
+                   const int first_row, __local ushort *q_tile,
+                   uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool finite,
+                   volatile __local int *v_nonfinite, float row_max[M_FRAGMENTS][LANE_QUERIES],
+                   float row_sum[M_FRAGMENTS][LANE_QUERIES],
+                   float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
+                   __local ulong *barriers, struct use *next SCORE_OPERANDS_PARAM FRAGMENT_PARAM)
+{
+    const __local ushort *const own_q = OWN_Q;
+    const int warpgroup = warpgroup_rows(first_row) / 64;
+    struct keys keys = find_keys(a, at, block, block.begin);
+    struct use now = *next;
+    float s[M_FRAGMENTS][KEY_SUMS];
+    TILE_WEIGHTS(weights);
+
+    (void)warpgroup;
+    if (keys.j0 >= block.end)
+        return;
+    KEYS_HERE(keys, now);
+    begin_own_qk(own_q, K_TILE(now.place), q_words, s FRAGMENT_ARG);
+    FINISH_QK(q_words, s, 0);
+    HALF_READ(now, 0);
+    weigh_tile(a, at, &block, &keys, first_row, s, row_max, row_sum, seen,
+               out SCORE_OPERANDS_ARG KEPT_ARG FRAGMENT_ARG);
+    round_weights(weights, 0, s FRAGMENT_ARG);
+    for (;;) {
+        const struct keys after = find_keys(a, at, block, after_keys(keys));
+        const struct use then = next_use(now);
+        if (after.j0 >= block.end)
+            break;
+        TAKE_TURN();
+        KEYS_HERE(after, then);
+        begin_own_qk(own_q, K_TILE(then.place), q_words, s FRAGMENT_ARG);
+        VALUES_HERE(keys, now);
+        begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS,
+                           out[0] FRAGMENT_ARG);
+        GIVE_TURN();
+        FINISH_QK(q_words, s, 1);
+        HALF_READ(then, 0);
+        weigh_tile(a, at, &block, &after, first_row, s, row_max, row_sum, seen,
+                   out SCORE_OPERANDS_ARG KEPT_ARG FRAGMENT_ARG);
+        HALF_READ(now, 1);
+        round_weights(weights, 0, s FRAGMENT_ARG);
+        keys = after;
+        now = then;
+    }
+    VALUES_HERE(keys, now);
+    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS,
+                     out[0] FRAGMENT_ARG);
+    HALF_READ(now, 1);
+    *next = next_use(now);
+}
+
+#endif

@@ -1,0 +1,201 @@
+/* The passes over streamed tiles where all of the work-group copies them, and waits for each other: with two STAGES once a
+ * tile, which arrives while the one before is multiplied.
+ *
+ * Before including this: backward_mma.cl as far as its first kernel. */
+#ifndef CLATTN_GRADIENTS_PASSES_H
+#define CLATTN_GRADIENTS_PASSES_H
+
+/* Where what dropout keeps is drawn to. */
+#if HAS_DROPOUT
+#define DRAWN_PARAM , __local uchar *kept
+#else
+#define DRAWN_PARAM
+#endif
+#define STREAM
+#define STREAM_ARG
+#define GROUP_BARRIER() LOCAL_BARRIER()
+#define COMPUTING_BARRIER()                                                                        \
+    do {                                                                                           \
+        barrier(CLK_GLOBAL_MEM_FENCE);                                                             \
+        LOCAL_BARRIER();                                                                           \
+    } while (0)
+
+/* Where the second product needs streamed rows otherwise than the first one: packed, or without Infs and
+ * NaNs. PoCL 3.1 miscompiles a barrier in an `if` (cl/kernels/backward_tiles.cl). */
+#define RESTAGES(again) (PACKED_VALUES || (again))
+#define RESTAGE_BARRIER(again)                                                                     \
+    do {                                                                                           \
+        if (EMULATE || RESTAGES(again))                                                            \
+            LOCAL_BARRIER();                                                                       \
+    } while (0)
+
+/* To the next tile, and the other place of streamed rows, where it was staged. */
+#define ADVANCE(next)                                                                                 \
+    do {                                                                                           \
+        t = next;                                                                                  \
+        if (STAGES > 1) {                                                                          \
+            number = 1 - number;                                                                   \
+            here = place_of_stage(here, tiles, number);                                            \
+        }                                                                                          \
+    } while (0)
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* Queries of a tile, with that; the barrier after it completes them. */
+INLINE void stage_queries(SHAPE_PARAMS, const struct tile t, const struct matrix streamed_q,
+                          const struct matrix streamed_do, const struct place here,
+                          const __global float *workspace, __local float4 *statistics)
+{
+    STAGE_STREAMED(streamed_q, here.qk);
+    STAGE_STREAMED(streamed_do, here.v);
+    stage_statistics(a, at, t, workspace, statistics);
+}
+
+#define STAGE_QUERIES(t, there, number)                                                            \
+    stage_queries(a, at, t, TILE_QUERIES(t), TILE_GRADIENTS(t), there, workspace,                  \
+                  statistics[number])
+/* The sums of dk and dv, of which `again` says whether it is the second time; rows: of owned keys. */
+INLINE void sum_over_queries(SHAPE_PARAMS, struct tile t, struct place here, const long begin,
+                             const long end, const int rows, const __global storage *q,
+                             const __global storage *d_o, __global float *workspace,
+                             __local uint4 *tiles, __local float4 (*statistics)[BLOCK_STREAMED],
+                             const bool again, volatile __local int *nonfinite,
+                             float sums_k[DIM_SUMS(DIM_QK)],
+                             float sums_v[DIM_SUMS(DIM_V)] SCORE_OPERANDS_PARAM DRAWN_PARAM
+                                 FRAGMENT_PARAM)
+{
+    const long first_head = t.h;
+    int number = 0; /* of the stage */
+
+    for (t.h = first_head; t.h < first_head + a.group; t.h++) {
+        float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
+        CLEAR(slope_sums);
+        CLEAR(bias_sums);
+        find_head(a, at, workspace, &t);
+        t = queries_from(t, next_queries(a, t, begin, begin, end), end);
+#if STAGES > 1
+        LOCAL_BARRIER(); /* what the head before had may be overwritten */
+        if (t.i0 < end)
+            STAGE_QUERIES(t, here, number);
+#endif
+        while (t.i0 < end) {
+            float p[STREAMED_SUMS], ds[STREAMED_SUMS];
+#if STAGES == 1
+            LOCAL_BARRIER(); /* what was there may be overwritten */
+            STAGE_QUERIES(t, here, 0);
+            DRAW_KEPT(BLOCK_STREAMED, BLOCK_OWNED);
+#endif
+            copies_wait();
+            LOCAL_BARRIER(); /* all rows are complete */
+            begin_both(&here, p, ds FRAGMENT_ARG);
+            const struct tile next =
+                queries_from(t, next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end), end);
+#if STAGES > 1
+            if (next.i0 < end)
+                STAGE_QUERIES(next, place_of_stage(here, tiles, 1 - number), 1 - number);
+#endif
+            const bool partial = hides_some(a, t, BLOCK_STREAMED, BLOCK_OWNED);
+#if WEIGHTS_FIRST
+            FINISH(p, 1);
+            weigh_scores(true, partial, a, at, t, here.first_row, 0, statistics[number], p,
+                         lane SCORE_OPERANDS_ARG);
+            if (again)
+                PRODUCTS_WAIT(0);
+#else
+            FINISH_BOTH(p, ds);
+            weigh(true, false, partial, a, at, t, here.first_row, 0, statistics[number], p, ds,
+                  slope_sums, bias_sums, lane SCORE_OPERANDS_ARG KEPT_ARG);
+#endif
+            RESTAGE_BARRIER(again); /* streamed rows may be overwritten */
+            if (RESTAGES(again)) {
+                stage_values(TILE_QUERIES(t), again, here.qk, nonfinite);
+                stage_values(TILE_GRADIENTS(t), again, here.v, nonfinite);
+                copies_wait();
+            }
+            RESTAGE_BARRIER(again); /* values are complete */
+            add_rows(here.v, DIM_V, here.dim_group, p, sums_v FRAGMENT_ARG);
+#if WEIGHTS_FIRST
+            FINISH(ds, 1);
+            weigh_gradients(true, partial, 0, statistics[number], p, ds, lane);
+#endif
+            add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_k FRAGMENT_ARG);
+            SUMS_COMPLETE(sums_v, DIM_V);
+            SUMS_COMPLETE(sums_k, DIM_QK);
+            ADVANCE(next);
+        }
+#if HAS_DBIAS
+        store_sums(bias_sums, t.keys, a.bias_stride[2] == 0 && a.bias_stride[3] != 0 ? rows : 0,
+                   here.first_row, here.dim_group,
+                   workspace + at.workspace + bias_sums_begin(a) +
+                       (t.b * a.heads + t.h) * a.seq_kv + t.j0 FRAGMENT_ARG);
+#endif
+    }
+}
+
+/* ---- queries --------------------------------------------------------------------------------- */
+
+#define STAGE_BOTH_STREAMED(t, there)                                                              \
+    do {                                                                                           \
+        const struct place at_tile = there;                                                        \
+        STAGE_STREAMED(TILE_KEYS(t), at_tile.qk);                                                  \
+        STAGE_STREAMED(TILE_VALUES(t), at_tile.v);                                                 \
+    } while (0)
+
+/* The sums of dq; likewise. */
+INLINE void sum_over_keys(SHAPE_PARAMS, struct tile t, struct place here, const long begin,
+                          const long end, const __global storage *k, const __global storage *v,
+                          const float4 *statistics, __local uint4 *tiles, const bool again,
+                          volatile __local int *nonfinite, float slope_sums[LANE_QUERIES],
+                          float bias_sums[LANE_QUERIES],
+                          float sums_q[DIM_SUMS(DIM_QK)] SCORE_OPERANDS_PARAM DRAWN_PARAM
+                              FRAGMENT_PARAM)
+{
+    int number = 0; /* of the stage */
+
+    t = keys_from(t, next_keys(a, t, begin, begin, end), end);
+#if STAGES > 1
+    if (t.j0 < end)
+        STAGE_BOTH_STREAMED(t, here);
+#endif
+    while (t.j0 < end) {
+        float p[STREAMED_SUMS], ds[STREAMED_SUMS];
+#if STAGES == 1
+        LOCAL_BARRIER(); /* what was there may be overwritten */
+        STAGE_BOTH_STREAMED(t, here);
+        DRAW_KEPT(BLOCK_OWNED, BLOCK_STREAMED);
+#endif
+        copies_wait();
+        LOCAL_BARRIER(); /* all rows are complete */
+        begin_both(&here, p, ds FRAGMENT_ARG);
+        const struct tile next =
+            keys_from(t, next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end), end);
+#if STAGES > 1
+        if (next.j0 < end)
+            STAGE_BOTH_STREAMED(next, place_of_stage(here, tiles, 1 - number));
+#endif
+        const bool partial = hides_some(a, t, BLOCK_OWNED, BLOCK_STREAMED);
+#if WEIGHTS_FIRST
+        FINISH(p, 1);
+        weigh_scores(false, partial, a, at, t, here.first_row, statistics, 0, p,
+                     lane SCORE_OPERANDS_ARG);
+        WEIGHTS_HERE(p + STREAMED_SUMS - 2);
+        FINISH(ds, 0);
+        weigh_gradients(false, partial, statistics, 0, p, ds, lane);
+#else
+        FINISH_BOTH(p, ds);
+        weigh(false, false, partial, a, at, t, here.first_row, statistics, 0, p, ds, slope_sums,
+              bias_sums, lane SCORE_OPERANDS_ARG KEPT_ARG);
+#endif
+        RESTAGE_BARRIER(again); /* streamed keys may be overwritten */
+        if (RESTAGES(again)) {
+            stage_values(TILE_KEYS(t), again, here.qk, nonfinite);
+            copies_wait();
+        }
+        RESTAGE_BARRIER(again); /* values are complete */
+        add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_q FRAGMENT_ARG);
+        SUMS_COMPLETE(sums_q, DIM_QK);
+        ADVANCE(next);
+    }
+}
+
+#endif

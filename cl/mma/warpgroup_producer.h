@@ -1,0 +1,144 @@
+/* A producer: one warpgroup that copies tiles to places of local memory, by cp.async, and others that compute with them, each
+ * of which waits for the tile that it needs, not for the others. STAGES places take turns. A place has two halves, 0 and 1,
+ * and each of these two mbarriers: one that its copies complete, one that each sub-group arrives at that has read it.
+ *
+ *   PLACE_FREE(use, half)            the producer waits until the half may be overwritten
+ *   COPIES_ASKED(use, half, all)     ... has asked for its copies; all: none was a plain store
+ *   HALF_HERE(use, half, copies)     the others wait for them
+ *   HALF_READ(use, half)             ... have read it
+ *   GROUP_BARRIER()                  of both; COMPUTING_BARRIER(), of the others
+ *   FEWER_REGISTERS() MORE_REGISTERS()   by the producer and the others: it gives them most of its own (setmaxnreg)
+ *
+ * Emulated   there is no producer: all wait for each other, and the first warpgroup copies what is needed next, `copies`.
+ *
+ * Before including this: warpgroup_tile.h; SUB_GROUPS, STAGES; COMPUTING, those that compute, of THREADS. */
+#ifndef CLATTN_WARPGROUP_PRODUCER_H
+#define CLATTN_WARPGROUP_PRODUCER_H
+
+#define COPIES_COMPLETE(half) (2 * (half))
+#define COPIES_READ(half) (2 * (half) + 1)
+#define PLACE_BARRIERS 4
+
+/* What kernels have, and pass on: the mbarriers, and the use that is next. */
+#define STREAM                                                                                     \
+    __local ulong barriers[STAGES * PLACE_BARRIERS];                                               \
+    struct use next_place = {0, 0}
+#define STREAM_ARG , barriers, &next_place
+
+/* Where a tile lies, and the parity of that use of the place. */
+struct use {
+    int place;
+    uint parity;
+};
+
+INLINE struct use next_use(struct use u)
+{
+    if (++u.place == STAGES) {
+        u.place = 0;
+        u.parity ^= 1;
+    }
+    return u;
+}
+
+#if !EMULATE
+/* What follows is all registers of a multiprocessor, or fewer: of one group with two or three warpgroups that compute, or
+ * of two groups with one. The host counts with it (ca_wgmma_computing_registers()). */
+#if SUB_GROUPS == 12
+#define FEWER_REGISTERS() __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 32;" : : : "memory")
+#define MORE_REGISTERS() __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 160;" : : : "memory")
+#elif SUB_GROUPS == 8
+#define FEWER_REGISTERS() __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 40;" : : : "memory")
+#define MORE_REGISTERS() __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 232;" : : : "memory")
+#else
+#define FEWER_REGISTERS() __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 40;" : : : "memory")
+#define MORE_REGISTERS() __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 216;" : : : "memory")
+#endif
+#define GROUP_BARRIER() __asm volatile("bar.sync 0, %0;" : : "n"(THREADS) : "memory")
+#define COMPUTING_BARRIER() __asm volatile("bar.sync 1, %0;" : : "n"(COMPUTING) : "memory")
+
+INLINE void start_barrier(__local ulong *barrier, const uint arrivals)
+{
+    __asm volatile("mbarrier.init.shared.b64 [%0], %1;"
+                   :
+                   : "r"(shared_address(barrier)), "r"(arrivals)
+                   : "memory");
+}
+
+INLINE void wait_for(__local ulong *barrier, const uint parity)
+{
+    __asm volatile("{.reg .pred complete; TRY_AGAIN: mbarrier.try_wait.parity.shared.b64 complete, "
+                   "[%0], %1; @!complete bra TRY_AGAIN;}"
+                   :
+                   : "r"(shared_address(barrier)), "r"(parity)
+                   : "memory");
+}
+
+INLINE void arrive_at(__local ulong *barrier)
+{
+    __asm volatile("{.reg .b64 state; mbarrier.arrive.shared.b64 state, [%0];}"
+                   :
+                   : "r"(shared_address(barrier))
+                   : "memory");
+}
+
+/* Arrives once the thread's copies are complete. */
+INLINE void arrive_with_copies(__local ulong *barrier, const bool all)
+{
+    if (all) {
+        __asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];"
+                       :
+                       : "r"(shared_address(barrier))
+                       : "memory");
+    } else {
+        copies_wait();
+        arrive_at(barrier);
+    }
+}
+
+/* By one thread; the next barrier of the group completes it. */
+INLINE void start_barriers(__local ulong *barriers)
+{
+    for (int n = 0; n < STAGES * PLACE_BARRIERS; n += 2) {
+        start_barrier(barriers + n + COPIES_COMPLETE(0), FILL_THREADS);
+        start_barrier(barriers + n + COPIES_READ(0), SUB_GROUPS);
+    }
+}
+
+/* What the producer has copied is there for the tensor cores, too. */
+INLINE void wait_for_copies(__local ulong *barrier, const uint parity)
+{
+    wait_for(barrier, parity);
+    __asm volatile(SM_90A "fence.proxy.async.shared::cta;" : : : "memory");
+}
+
+#define BARRIER(u, which) (barriers + (u).place * PLACE_BARRIERS + (which))
+/* A barrier that nobody has arrived at yet takes the parity before for complete. */
+#define PLACE_FREE(u, half) wait_for(BARRIER(u, COPIES_READ(half)), (u).parity ^ 1)
+#define COPIES_ASKED(u, half, all) arrive_with_copies(BARRIER(u, COPIES_COMPLETE(half)), all)
+#define HALF_HERE(u, half, copies) wait_for_copies(BARRIER(u, COPIES_COMPLETE(half)), (u).parity)
+#define HALF_READ(u, half)                                                                         \
+    do {                                                                                           \
+        if (lane == 0)                                                                             \
+            arrive_at(BARRIER(u, COPIES_READ(half)));                                              \
+    } while (0)
+#else
+#define FEWER_REGISTERS()
+#define MORE_REGISTERS()
+#define GROUP_BARRIER() LOCAL_BARRIER()
+#define COMPUTING_BARRIER()                                                                        \
+    do {                                                                                           \
+        barrier(CLK_GLOBAL_MEM_FENCE);                                                             \
+        LOCAL_BARRIER();                                                                           \
+    } while (0)
+#define HALF_HERE(u, half, copies)                                                                 \
+    do {                                                                                           \
+        LOCAL_BARRIER(); /* what was there may be overwritten */                                   \
+        if (THIS_THREAD < FILL_THREADS) {                                                          \
+            copies;                                                                                \
+        }                                                                                          \
+        LOCAL_BARRIER(); /* the copies are complete */                                             \
+    } while (0)
+#define HALF_READ(u, half)
+#endif
+
+#endif
