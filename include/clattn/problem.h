@@ -84,6 +84,10 @@
  *   block is rounded instead; where v is of another dtype than q, p' stays as it is. Operands below 2^-126 may count as 0, as they do to x86's instructions for bf16.
  * - strict: p' and dt have the accuracy of f32.
  *
+ * In f16 matrix units of GPUs take a p' that is off by up to 2^-40 of its row's largest as well, with a quantized v
+ * 2^-39, strict ones 2^-51; where a row's v has scales from 64 on, 2^-29 and 2^-41. That shows only where an element of o is
+ * the sum of p' below 2^-28 alone, 2^-29 if strict.
+ *
  * An f32 problem is strict, whether it asks for it or not: its strict field is ignored, and its text
  * form has no such word. How far an element may be off, with r = 2^-11 of f16 and 2^-8 of bf16, u = 2^-24,
  * e_j what a score is off by (at most (dim_qk + 6) u scale sum_d |q_d k_d|, and what softcap, bias and

@@ -138,6 +138,7 @@ Test(fused_wgmma, refusals) {
         {"fwd f16 q3 k5 d64/32", NULL, "multiples of 64"},
         {"fwd f16 q3 k5 d64 kcache=q8_0", NULL, "have factors"},
         {"fwd f16 q3 k5 d64 scores=raw", NULL, "scores never lie in memory"},
+        {"fwd f16 q3 k5 d64 strict odtype=f32", NULL, "strict weights"},
         {"fwd bf16 q3 k5 d320", NULL, "exceed its registers"}};
 
     families_expect_refusals("fused_wgmma", refused, sizeof refused / sizeof *refused);

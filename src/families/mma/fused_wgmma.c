@@ -100,6 +100,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         return "the device has another matrix instruction";
     if (p->dtype == CLATTN_F16 && p->dropout > 0.0f && ca_problem_dtype(p, CA_O) == CLATTN_F32)
         return "o in f32 would show how weights are rounded whose row's largest dropout left out";
+    if (p->dtype == CLATTN_F16 && p->strict && ca_problem_dtype(p, CA_O) == CLATTN_F32)
+        return "o in f32 would show how strict weights far below their row's largest are rounded";
     if (ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
         ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN)
         return "quantized keys and values have factors, which whole tiles are not multiplied with";
