@@ -58,7 +58,10 @@ static int spills(const clattn_problem *p, const size_t *values)
     const size_t more = (size_t)(ca_keeps_more(p) || p->alibi) + (p->block_q > 0);
     const size_t weights = values[OVERLAP_INDEX] ? scores / (p->strict ? 1 : 2) : 0;
     const size_t places = p->total_q > 0 || p->total_kv > 0 || p->page_size ? 8 : 0;
-    const size_t addresses = more ? 94 + 9 * more : 40 + places + (scores > 32 ? 20 : 0);
+    const size_t addresses = more ? 94 + 9 * more
+                             : has_producer(values) && !values[Q_RESIDENT_INDEX]
+                                 ? 32 /* it has those of copies */
+                                 : 40 + places + (scores > 32 ? 20 : 0);
 
     return register_words(p, values) + more * scores + (p->strict ? scores / 2 : 0) + weights +
                addresses >
