@@ -91,24 +91,24 @@ INLINE struct place find_place(__local uint4 *tiles)
         copies_wait();                                                                             \
         COMPUTING_BARRIER();                                                                       \
     } while (0)
-#define STAGE_OWN(owned, tile)                                                                     \
+#define STAGE_OWN(owned, tile, dim, unit)                                                                     \
     do {                                                                                           \
         struct matrix m = owned;                                                                   \
         m.p += here.first_row / 64 * 64 * m.row_step;                                              \
         m.rows -= here.first_row / 64 * 64;                                                        \
-        STAGE_ROWS(m, tile, OWNED_STRIDE(m.dim), 64, COLUMNS(m.dim));                              \
+        STAGE_ROWS(m, tile, OWNED_STRIDE(dim), 64, COLUMNS(dim), dim, unit);                       \
     } while (0)
 #else
 #define OWNED_COMPLETE() /* with the first streamed rows */
-#define STAGE_OWN(owned, tile) STAGE_OWNED(owned, tile)
+#define STAGE_OWN(owned, tile, dim, unit) STAGE_OWNED(owned, tile, dim, unit)
 #endif
 
 /* Stages a work-group's owned rows, which the next barrier completes, if there are any. */
-#define STAGE_BOTH_OWNED(rows_qk, rows_v, any)                                                     \
+#define STAGE_BOTH_OWNED(rows_qk, unit_qk, rows_v, unit_v, any)                                                     \
     do {                                                                                           \
         if (any) {                                                                                 \
-            STAGE_OWN(rows_qk, here.owned_qk);                                                     \
-            STAGE_OWN(rows_v, here.owned_v);                                                       \
+            STAGE_OWN(rows_qk, here.owned_qk, DIM_QK, unit_qk);                                    \
+            STAGE_OWN(rows_v, here.owned_v, DIM_V, unit_v);                                        \
         }                                                                                          \
     } while (0)
 
@@ -321,8 +321,8 @@ void backward_keys(PARAMETERS_backward_keys)
         not_finite = streamed_nonfinite = 0;
     PRODUCE(produce_queries(a, at, t, begin, end, q, d_o, workspace, tiles, statistics,
                             &not_finite, barriers));
-    STAGE_BOTH_OWNED(k_rows(a, at, k, t.b, kv_head, t.j0, t.keys),
-                     v_rows(a, at, v, t.b, kv_head, t.j0, t.keys), begin < end);
+    STAGE_BOTH_OWNED(k_rows(a, at, k, t.b, kv_head, t.j0, t.keys), UNIT_K,
+                     v_rows(a, at, v, t.b, kv_head, t.j0, t.keys), UNIT_V, begin < end);
     OWNED_COMPLETE();
     do {
         CLEAR(sums_k);
@@ -336,11 +336,11 @@ void backward_keys(PARAMETERS_backward_keys)
         GROUP_BARRIER(); /* not_finite is final */
         again = !again && not_finite;
     } while (again);
-    store_rows(sums_k, DIM_QK, a.scale, t.keys, rows, here.first_row, here.dim_group, lane,
+    store_rows(sums_k, DIM_QK, UNIT_DK, a.scale, t.keys, rows, here.first_row, here.dim_group, lane,
                dk + at.dk + t.b * a.dk_stride[0] + kv_head * a.dk_stride[1] +
                    t.j0 * a.dk_stride[2],
                a.dk_stride[2], DK_STEP);
-    store_rows(sums_v, DIM_V, 1.0f, t.keys, rows, here.first_row, here.dim_group, lane,
+    store_rows(sums_v, DIM_V, UNIT_DV, 1.0f, t.keys, rows, here.first_row, here.dim_group, lane,
                dv + at.dv + t.b * a.dv_stride[0] + kv_head * a.dv_stride[1] +
                    t.j0 * a.dv_stride[2],
                a.dv_stride[2], DV_STEP);
@@ -405,8 +405,8 @@ void backward_queries(PARAMETERS_backward_queries)
         not_finite = streamed_nonfinite = 0;
     find_head(a, at, workspace, &t);
     PRODUCE(produce_keys(a, at, t, begin, end, k, v, workspace, tiles, &not_finite, barriers));
-    STAGE_BOTH_OWNED(q_rows(a, at, q, t.b, t.h, t.i0, t.queries),
-                     do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries), begin < end);
+    STAGE_BOTH_OWNED(q_rows(a, at, q, t.b, t.h, t.i0, t.queries), UNIT_Q,
+                     do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries), UNIT_DO, begin < end);
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
         statistics[n] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + OWNED_ROW(n));
@@ -433,7 +433,7 @@ void backward_queries(PARAMETERS_backward_queries)
                workspace + at.workspace + bias_sums_begin(a) + (t.b * a.heads + t.h) * a.seq_q +
                    t.i0 FRAGMENT_ARG);
 #endif
-    store_rows(sums_q, DIM_QK, a.scale, t.queries, rows, first_row, here.dim_group, lane,
+    store_rows(sums_q, DIM_QK, UNIT_DQ, a.scale, t.queries, rows, first_row, here.dim_group, lane,
                dq + at.dq + t.b * a.dq_stride[0] + t.h * a.dq_stride[1] + t.i0 * a.dq_stride[2],
                a.dq_stride[2], DQ_STEP);
     COMPUTING_BARRIER(); /* the results are complete */
@@ -476,10 +476,14 @@ void backward_bias(PARAMETERS_backward_bias)
             for (int n = 0; n < LANE_QUERIES; n++)
                 statistics[n] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + OWNED_ROW(n));
             LOCAL_BARRIER(); /* what was there may be overwritten */
-            STAGE_OWNED(q_rows(a, at, q, t.b, t.h, t.i0, t.queries), here.owned_qk);
-            STAGE_OWNED(do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries), here.owned_v);
-            STAGE_STREAMED(k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys), here.qk);
-            STAGE_STREAMED(v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys), here.v);
+            STAGE_OWNED(q_rows(a, at, q, t.b, t.h, t.i0, t.queries), here.owned_qk, DIM_QK,
+                        UNIT_Q);
+            STAGE_OWNED(do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries), here.owned_v, DIM_V,
+                        UNIT_DO);
+            STAGE_STREAMED(k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys), here.qk, DIM_QK,
+                           UNIT_K);
+            STAGE_STREAMED(v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys), here.v, DIM_V,
+                           UNIT_V);
             DRAW_KEPT(BLOCK_OWNED, BLOCK_STREAMED);
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */

@@ -286,10 +286,10 @@ INLINE void store_fragment(SHAPE_PARAMS, const struct query_block block, const i
         for (int x = 0; x < DIM_SUMS; x += 2) {
             const int here = SUM_QUERY(x % FRAGMENT_SUMS);
             const long i = block.i0 + ROW(here);
+            const uint word = pack_pair(out[x] * factor[here], out[x + 1] * factor[here]);
             if (i < a.seq_q && DIM(x) < DIM_V)
                 *(__global uint *)(rows + i * a.o_stride[2] + DIM(x)) =
-                    factor[here] == 0.0f ? 0 : pack_pair(out[x] * factor[here],
-                                                         out[x + 1] * factor[here]);
+                    factor[here] == 0.0f ? 0 : word;
         }
         return;
     }

@@ -69,21 +69,22 @@ static inline void copies_wait(void) {}
 /* ---- load ------------------------------------------------------------------------------------ */
 
 /* Macros: in a function the loop that fills the tile would be unrolled before it is inlined, and the
- * addresses of all its loads would stay in registers. */
-#define STAGE_ROWS(m, tile, stride, tile_rows, columns)                                            \
-    fill_rows(tile, stride, tile_rows, columns, (m).p, (m).row_step, 0, (m).step, (m).rows,        \
-              (m).dim, (m).width, (m).aligned, false)
-#define STAGE_OWNED(owned, tile)                                                                   \
+ * addresses of all its loads would stay in registers. dim and unit are constants, not what a matrix says of itself, by which
+ * NVIDIA's compiler divides in each tile. */
+#define STAGE_ROWS(m, tile, stride, tile_rows, columns, dim, unit)                                 \
+    fill_rows(tile, stride, tile_rows, columns, (m).p, (m).row_step, 0, (m).step, (m).rows, dim,   \
+              WIDTH(unit, dim), (m).aligned, false)
+#define STAGE_OWNED(owned, tile, dim, unit)                                                        \
     do {                                                                                           \
         const struct matrix m = owned;                                                             \
-        STAGE_ROWS(m, tile, OWNED_STRIDE(m.dim), BLOCK_OWNED, COLUMNS(m.dim));                     \
+        STAGE_ROWS(m, tile, OWNED_STRIDE(dim), BLOCK_OWNED, COLUMNS(dim), dim, unit);              \
     } while (0)
-#define STAGE_STREAMED(streamed, tile)                                                             \
+#define STAGE_STREAMED(streamed, tile, dim, unit)                                                  \
     do {                                                                                           \
         const struct matrix m = streamed;                                                          \
-        STAGE_ROWS(m, tile, STREAMED_STRIDE(m.dim), BLOCK_STREAMED, STREAMED_COLUMNS(m.dim));      \
+        STAGE_ROWS(m, tile, STREAMED_STRIDE(dim), BLOCK_STREAMED, STREAMED_COLUMNS(dim), dim,      \
+                   unit);                                                                          \
     } while (0)
-
 /* Streamed rows as values of the second product, with 0 for Infs and NaNs if `finite`; sets *nonfinite if
  * there was one. */
 INLINE void stage_values(const struct matrix m, const bool finite, __local ushort *tile,
@@ -395,11 +396,29 @@ INLINE bool all_finite(const float *sums, const int dim)
     return check == 0.0f;
 }
 
-/* The lane's sums times factor, 0 for owned rows from `used` on, to `rows` rows of dim elements. */
-INLINE void store_rows(const float *sums, const int dim, const float factor, const int used,
-                       const int rows, const int first_row, const int dim_group, const int lane,
-                       __global o_storage *to, const long row_step, const long step)
+/* The lane's sums times factor, 0 for owned rows from `used` on, to `rows` rows of dim elements; unit: whether these are
+ * neighbours (constant). Where rows allow it two of a lane are stored at once. */
+INLINE void store_rows(const float *sums, const int dim, const bool unit, const float factor,
+                       const int used, const int rows, const int first_row, const int dim_group,
+                       const int lane, __global o_storage *to, const long row_step,
+                       const long step)
 {
+#if KEYS_OF_SUMS % 2 == 0 && O_DTYPE == DTYPE
+    if (unit && dim % 2 == 0 && rows_aligned(to, row_step, 2)) {
+        UNROLL
+        for (int x = 0; x < MAX_DIM_SUMS; x += 2) {
+            const int own = OWNED_ROW(SUM_QUERY(x % FRAGMENT_SUMS));
+            const int d = (dim_group * DIM_TILES(dim) + x / FRAGMENT_SUMS) * FRAGMENT_OTHERS +
+                          sum_other(lane, x % FRAGMENT_SUMS);
+            if (x < DIM_SUMS(dim)) {
+                const uint word = pack_pair(sums[x] * factor, sums[x + 1] * factor);
+                if (own < rows && d < dim)
+                    *(__global uint *)(to + own * row_step + d) = own < used ? word : 0;
+            }
+        }
+        return;
+    }
+#endif
     UNROLL
     for (int x = 0; x < MAX_DIM_SUMS; x++) {
         const int own = OWNED_ROW(SUM_QUERY(x % FRAGMENT_SUMS));

@@ -46,8 +46,8 @@ INLINE void stage_queries(SHAPE_PARAMS, const struct tile t, const struct matrix
                           const struct matrix streamed_do, const struct place here,
                           const __global float *workspace, __local float4 *statistics)
 {
-    STAGE_STREAMED(streamed_q, here.qk);
-    STAGE_STREAMED(streamed_do, here.v);
+    STAGE_STREAMED(streamed_q, here.qk, DIM_QK, UNIT_Q);
+    STAGE_STREAMED(streamed_do, here.v, DIM_V, UNIT_DO);
     stage_statistics(a, at, t, workspace, statistics);
 }
 
@@ -137,8 +137,8 @@ INLINE void sum_over_queries(SHAPE_PARAMS, struct tile t, struct place here, con
 #define STAGE_BOTH_STREAMED(t, there)                                                              \
     do {                                                                                           \
         const struct place at_tile = there;                                                        \
-        STAGE_STREAMED(TILE_KEYS(t), at_tile.qk);                                                  \
-        STAGE_STREAMED(TILE_VALUES(t), at_tile.v);                                                 \
+        STAGE_STREAMED(TILE_KEYS(t), at_tile.qk, DIM_QK, UNIT_K);                                                  \
+        STAGE_STREAMED(TILE_VALUES(t), at_tile.v, DIM_V, UNIT_V);                                                 \
     } while (0)
 
 /* The sums of dq; likewise. */

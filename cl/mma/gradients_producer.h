@@ -41,7 +41,7 @@ INLINE void make_finite(__local ushort *tile, const int elements, volatile __loc
     } while (0)
 
 /* Streamed rows whose copies are all in the background. */
-#define IS_COPIED(m) ((m).width == 8 && (m).aligned)
+#define IS_COPIED(m, dim, unit) (WIDTH(unit, dim) == 8 && (m).aligned)
 
 #define USE_PLACE(u) place_of_stage(here, tiles, (u).place)
 
@@ -68,12 +68,12 @@ INLINE void produce_queries(SHAPE_PARAMS, struct tile t, const long begin, const
                 const struct place there = USE_PLACE(u);
                 const struct matrix streamed_q = TILE_QUERIES(t), streamed_do = TILE_GRADIENTS(t);
                 PLACE_FREE(u, 0);
-                STAGE_STREAMED(streamed_q, there.qk);
+                STAGE_STREAMED(streamed_q, there.qk, DIM_QK, UNIT_Q);
                 stage_statistics(a, at, t, workspace, statistics[u.place]);
-                COPIES_ASKED(u, 0, IS_COPIED(streamed_q));
+                COPIES_ASKED(u, 0, IS_COPIED(streamed_q, DIM_QK, UNIT_Q));
                 PLACE_FREE(u, 1);
-                STAGE_STREAMED(streamed_do, there.v);
-                COPIES_ASKED(u, 1, IS_COPIED(streamed_do));
+                STAGE_STREAMED(streamed_do, there.v, DIM_V, UNIT_DO);
+                COPIES_ASKED(u, 1, IS_COPIED(streamed_do, DIM_V, UNIT_DO));
                 u = next_use(u);
             }
         }
@@ -106,11 +106,11 @@ INLINE void sum_over_queries(SHAPE_PARAMS, struct tile t, struct place here, con
             const bool partial = hides_some(a, t, BLOCK_STREAMED, BLOCK_OWNED);
             here = USE_PLACE(u);
             HALF_HERE(u, 0, {
-                STAGE_STREAMED(TILE_QUERIES(t), here.qk);
+                STAGE_STREAMED(TILE_QUERIES(t), here.qk, DIM_QK, UNIT_Q);
                 stage_statistics(a, at, t, workspace, statistics[u.place]);
             });
             begin_first(&here, p FRAGMENT_ARG);
-            HALF_HERE(u, 1, STAGE_STREAMED(TILE_GRADIENTS(t), here.v));
+            HALF_HERE(u, 1, STAGE_STREAMED(TILE_GRADIENTS(t), here.v, DIM_V, UNIT_DO));
             begin_second(&here, ds FRAGMENT_ARG);
             FINISH(p, 1);
             weigh_scores(true, partial, a, at, t, here.first_row, 0, statistics[u.place], p,
@@ -151,11 +151,11 @@ INLINE void produce_keys(SHAPE_PARAMS, struct tile t, const long begin, const lo
             const struct place there = USE_PLACE(u);
             const struct matrix streamed_k = TILE_KEYS(t), streamed_v = TILE_VALUES(t);
             PLACE_FREE(u, 0);
-            STAGE_STREAMED(streamed_k, there.qk);
-            COPIES_ASKED(u, 0, IS_COPIED(streamed_k));
+            STAGE_STREAMED(streamed_k, there.qk, DIM_QK, UNIT_K);
+            COPIES_ASKED(u, 0, IS_COPIED(streamed_k, DIM_QK, UNIT_K));
             PLACE_FREE(u, 1);
-            STAGE_STREAMED(streamed_v, there.v);
-            COPIES_ASKED(u, 1, IS_COPIED(streamed_v));
+            STAGE_STREAMED(streamed_v, there.v, DIM_V, UNIT_V);
+            COPIES_ASKED(u, 1, IS_COPIED(streamed_v, DIM_V, UNIT_V));
             u = next_use(u);
         }
         GROUP_BARRIER(); /* not_finite is final */
@@ -195,9 +195,9 @@ INLINE void sum_over_keys(SHAPE_PARAMS, struct tile t, struct place here, const 
     if (t.j0 >= end)
         return;
     here = USE_PLACE(u);
-    HALF_HERE(u, 0, STAGE_STREAMED(TILE_KEYS(t), here.qk));
+    HALF_HERE(u, 0, STAGE_STREAMED(TILE_KEYS(t), here.qk, DIM_QK, UNIT_K));
     begin_first(&here, p FRAGMENT_ARG);
-    HALF_HERE(u, 1, STAGE_STREAMED(TILE_VALUES(t), here.v));
+    HALF_HERE(u, 1, STAGE_STREAMED(TILE_VALUES(t), here.v, DIM_V, UNIT_V));
     begin_second(&here, ds FRAGMENT_ARG);
     FINISH(p, 1);
     WEIGH_KEYS(t, u, 0);
@@ -209,9 +209,9 @@ INLINE void sum_over_keys(SHAPE_PARAMS, struct tile t, struct place here, const 
         t = keys_from(t, next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end), end);
         if (t.j0 >= end)
             break;
-        HALF_HERE(then, 0, STAGE_STREAMED(TILE_KEYS(t), there.qk));
+        HALF_HERE(then, 0, STAGE_STREAMED(TILE_KEYS(t), there.qk, DIM_QK, UNIT_K));
         begin_first(&there, p FRAGMENT_ARG);
-        HALF_HERE(then, 1, STAGE_STREAMED(TILE_VALUES(t), there.v));
+        HALF_HERE(then, 1, STAGE_STREAMED(TILE_VALUES(t), there.v, DIM_V, UNIT_V));
         begin_second(&there, ds FRAGMENT_ARG);
         begin_sums_of_tile(words, 1, BLOCK_STREAMED, here.qk, DIM_QK, sums_q FRAGMENT_ARG);
         FINISH(p, 2);

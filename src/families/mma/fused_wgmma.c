@@ -1,4 +1,6 @@
 /* fused_wgmma: forward attention by wgmma, of NVIDIA's Hopper; see cl/wgmma/fused_wgmma.cl. */
+#include "base/sizes.h"
+#include "device/capacity.h"
 #include "families/kernels/block_sizes.h"
 #include "families/mma/fragments.h"
 #include "families/registry.h"
@@ -56,7 +58,10 @@ static int spills(const clattn_problem *p, const size_t *values)
     const size_t more = (size_t)(ca_keeps_more(p) || p->alibi) + (p->block_q > 0);
     const size_t weights = values[OVERLAP_INDEX] ? scores / (p->strict ? 1 : 2) : 0;
     const size_t places = p->total_q > 0 || p->total_kv > 0 || p->page_size ? 8 : 0;
-    const size_t addresses = more ? 94 + 9 * more : 40 + places + (scores > 32 ? 20 : 0);
+    const size_t addresses = more ? 94 + 9 * more
+                             : has_producer(values) && !values[Q_RESIDENT_INDEX]
+                                 ? 32 /* it has those of copies */
+                                 : 40 + places + (scores > 32 ? 20 : 0);
 
     return register_words(p, values) + more * scores + (p->strict ? scores / 2 : 0) + weights +
                addresses >
@@ -116,17 +121,27 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return NULL;
 }
 
-/* For so many dims: what was fastest on an H100 (bench/results/h100-variants-2026-11-26.txt), then what takes less. Three groups
- * of 64 queries overlap softmax of one with products of others; where sums leave registers for fewer, softmax overlaps within a
- * group, and two warpgroups share the tiles. */
+/* For so many dims: what was fastest on an H200 (bench/results/h200-wgmma-2026-11-27.txt), then what takes less. Two warpgroups on
+ * the same tiles, which a producer copies, whose softmax overlaps with products; three groups of 64 queries, of which softmax of
+ * one overlaps with products of others; where sums leave registers for fewer, softmax that overlaps within a group. */
 static const struct way {
-    size_t dims, sub_groups, keys, q_resident, stages, overlap, groups;
+    size_t dims, sub_groups, keys, q_resident, stages, overlap, producer, groups;
 } ways[] = {
-    {64, 4, 128, 1, 2, 1, 2}, {64, 4, 128, 1, 1, 0, 2}, {128, 4, 64, 1, 2, 0, 3},
-    {128, 4, 64, 1, 1, 0, 3}, {128, 4, 64, 1, 1, 0, 2}, {256, 8, 64, 0, 2, 1, 1},
-    {256, 4, 64, 0, 1, 0, 2}, {256, 4, 64, 1, 1, 0, 1}, {256, 4, 64, 0, 1, 0, 1},
-    {256, 4, 32, 1, 1, 0, 2}, {256, 4, 32, 1, 1, 0, 1}, {256, 4, 32, 0, 1, 0, 1},
+    {64, 8, 128, 0, 3, 1, 1, 1},  {64, 4, 128, 1, 2, 1, 0, 2}, {64, 4, 128, 1, 1, 0, 0, 2},
+    {128, 8, 128, 0, 2, 1, 1, 1}, {128, 4, 64, 1, 2, 0, 0, 3}, {128, 4, 64, 1, 1, 0, 0, 3},
+    {128, 4, 64, 1, 1, 0, 0, 2},  {256, 8, 64, 0, 2, 1, 0, 1}, {256, 4, 64, 0, 1, 0, 0, 2},
+    {256, 4, 64, 1, 1, 0, 0, 1},  {256, 4, 64, 0, 1, 0, 0, 1}, {256, 4, 32, 1, 1, 0, 0, 2},
+    {256, 4, 32, 1, 1, 0, 0, 1},  {256, 4, 32, 0, 1, 0, 0, 1},
 };
+
+/* Whether each multiprocessor has a group of so many queries, and its tiles are not mostly hidden. */
+static int fills(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+{
+    const size_t blocks = ca_divide_up(p->seq_q, block_m(values)) * p->heads * p->batch;
+    const int64_t window = p->window_left, tiles = (int64_t)values[BLOCK_N_INDEX] * 4;
+
+    return blocks >= ca_device_cores(dev) && (window == CLATTN_UNLIMITED || window >= tiles);
+}
 
 static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
 {
@@ -152,8 +167,9 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[Q_RESIDENT_INDEX] = w->q_resident;
         values[STAGES_INDEX] = w->stages;
         values[OVERLAP_INDEX] = w->overlap;
+        values[PRODUCER_INDEX] = w->producer;
         values[RESIDENT_GROUPS_INDEX] = w->groups;
-        if (p->dim_v <= w->dims && fits(p, dev, values))
+        if (p->dim_v <= w->dims && fits(p, dev, values) && (!w->producer || fills(p, dev, values)))
             return;
     }
 }
