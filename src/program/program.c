@@ -81,8 +81,9 @@ static clattn_status make(clattn_context *ctx, const struct ca_candidate *candid
     return status;
 }
 
-/* Gives the lock back while another thread makes the program. */
-static clattn_status wait_for(clattn_context *ctx, struct ca_program *program,
+/* Gives the lock back while another thread makes the program. *ages: its verdict is one that no store keeps, so that
+ * every plan comes across it. */
+static clattn_status wait_for(clattn_context *ctx, struct ca_program *program, int *ages,
                               char reason[CA_REASON_BYTES])
 {
     program->waiters++;
@@ -91,6 +92,7 @@ static clattn_status wait_for(clattn_context *ctx, struct ca_program *program,
     program->waiters--;
     const clattn_status status = program->status;
 
+    *ages = program->verdict.until != 0;
     ca_reason(reason, CA_REASON_BYTES, "%s",
               program->verdict.status == status ? program->verdict.reason
                                                 : "another thread could not make its program");
@@ -105,6 +107,7 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *can
     const char *name = candidate->family->name;
     char options[CA_OPTIONS_TEXT], parameters[CA_PARAMETERS_TEXT], reason[CA_REASON_BYTES];
     clattn_status status;
+    int ages = 0;
 
     *program = NULL;
     const char *refused = candidate->family->refused_by_system
@@ -123,7 +126,7 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *can
     if (!known)
         known = put_in(ctx, candidate->family, options, parameters);
     status = !known  ? CLATTN_OUT_OF_MEMORY
-             : waits ? wait_for(ctx, known, reason)
+             : waits ? wait_for(ctx, known, &ages, reason)
                      : make(ctx, candidate, p, check, known);
     if (status == CLATTN_SUCCESS) {
         *program = known->cl;
@@ -134,7 +137,7 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *can
         return ca_fail(&ctx->log, status, "no host memory for a program");
     if (waits && (status == CLATTN_OUT_OF_MEMORY || status == CLATTN_OPENCL_ERROR))
         return ca_fail(&ctx->log, status, "no program of %s: %s", name, reason);
-    if (waits && status != CLATTN_SUCCESS)
+    if (waits && status != CLATTN_SUCCESS && !ages) /* else who found it has said so */
         ca_warn(&ctx->log, "%s is not used on '%s': %s", name, ctx->device.name, reason);
     return status;
 }

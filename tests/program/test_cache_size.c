@@ -13,6 +13,8 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,6 +207,57 @@ Test(cache_size, programs_without_a_plan_go) {
     clattn_context_trim(f.context);
     cr_expect(programs_of(f.context) == 0);
     cr_expect(clattn_context_trim(NULL) == CLATTN_INVALID_ARGUMENT);
+    fixture_close(&f);
+}
+
+struct worker {
+    pthread_t thread;
+    clattn_context *context;
+    const char *text;
+    atomic_int *running;
+    int made;
+};
+
+enum { WORKERS = 3, TURNS = 6 };
+
+static void *make_often(void *user)
+{
+    struct worker *w = user;
+    const clattn_problem problem = fixture_problem(w->text);
+    const clattn_plan_options options = {.struct_size = sizeof options, .family = "unfused_lanes"};
+
+    for (int n = 0; n < TURNS; n++) {
+        clattn_plan *plan = NULL;
+        w->made += clattn_plan_create(w->context, &problem, &options, &plan) == CLATTN_SUCCESS;
+        clattn_plan_release(plan);
+    }
+    atomic_fetch_sub(w->running, 1);
+    return NULL;
+}
+
+/* A program that one thread lets go while another is about to take it, or waits for it, is whole. */
+Test(cache_size, programs_go_while_others_want_them) {
+    struct worker workers[WORKERS];
+    atomic_int running = WORKERS;
+    struct fixture f;
+    size_t gone = 0;
+
+    fixture_open(&f);
+    for (int n = 0; n < WORKERS; n++) {
+        workers[n] =
+            (struct worker){.context = f.context, .text = n ? first : second, .running = &running};
+        cr_assert(pthread_create(&workers[n].thread, NULL, make_often, &workers[n]) == 0);
+    }
+    while (atomic_load(&running) > 0) {
+        gone += ca_programs_trim(f.context, 0);
+        nanosleep(&(struct timespec){0, 100000}, NULL);
+    }
+    for (int n = 0; n < WORKERS; n++) {
+        pthread_join(workers[n].thread, NULL);
+        cr_expect(workers[n].made == TURNS, "%d plans of %d", workers[n].made, TURNS);
+    }
+    cr_expect(gone + ca_programs_trim(f.context, 0) == clattn_context_builds(f.context));
+    cr_expect(programs_of(f.context) == 0);
     fixture_close(&f);
 }
 

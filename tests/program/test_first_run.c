@@ -156,7 +156,8 @@ Test(first_run, what_died_twice_is_set_aside_until_it_is_forgotten) {
 
     cr_assert(clattn_context_create_default(NULL, &options, &context) == CLATTN_SUCCESS);
     cr_expect(make(context, again) == CLATTN_SUCCESS && strcmp(again, other) == 0, "it lasts");
-    cr_expect(warnings.count == 2, "each context says so");
+    cr_expect(make(context, again) == CLATTN_SUCCESS && strcmp(again, other) == 0);
+    cr_expect(warnings.count == 2, "each context says so once");
     cr_assert(clattn_tuning_forget(context, &problem, &removed) == CLATTN_SUCCESS && removed == 1);
     cr_expect(make(context, first) == CLATTN_SUCCESS && strcmp(first, other) != 0, "%s", first);
     cr_expect(warnings.count == 2 && begun() == 0);

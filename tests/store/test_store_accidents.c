@@ -164,8 +164,10 @@ Test(store_accidents, kill_9_leaves_a_good_file) {
         if (child == 0)
             put_for_ever(done, ends[1]);
         close(ends[1]);
+        for (int n = 0; run % 2 && n < 3; n++)
+            done += read(ends[0], &byte, 1) == 1;
         if (run % 2)
-            nap(1000 + (long)rng_below(&rng, 20000));
+            nap((long)rng_below(&rng, 20000));
         else /* in the middle of writing, most of the time */
             for (int n = 0; n < 1000 && store_files() < 3; n++)
                 nap(10);
