@@ -31,7 +31,7 @@ static int is_quantized(const clattn_cache cache)
 void random_block_sizes(struct rng *r, const int large, clattn_problem *p)
 {
     p->block_q = large ? RNG_PICK(r, 32, 48, 64, 100, 128, 1000) : RNG_PICK(r, 1, 2, 7, 16, 20);
-    p->block_kv = large ? RNG_PICK(r, 32, 64, 64, 96, 100, 1000) : RNG_PICK(r, 1, 3, 8, 16, 30);
+    p->block_kv = large ? RNG_PICK(r, 32, 64, 65, 70, 99, 1000) : RNG_PICK(r, 1, 3, 8, 17, 30);
     p->max_blocks = 1;
 }
 
