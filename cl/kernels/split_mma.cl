@@ -458,4 +458,5 @@ void split(PARAMETERS_split)
     barrier(CLK_GLOBAL_MEM_FENCE); /* the partial results are complete */
     if (v_nonfinite)               /* here only what is not finite counts */
         add_nonfinite(a, at, &task, &m, &l, results SCORE_OPERANDS_ARG PAGES_ARG);
+    END_KERNEL();
 }
