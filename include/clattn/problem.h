@@ -134,20 +134,28 @@
  * Merge: o and lse of attention over n disjoint sets of keys become those over all of them, with
  * seq_kv = n, kv_heads = heads and dim_qk = dim_v:
  *
- *     m   = max_s lse[s]               w[s] = exp(lse[s] - m) / sum_s exp(lse[s] - m)
- *     o   = sum_s w[s] * parts[s]      lse = m + log(sum_s exp(lse[s] - m))
+ *     m   = max(max_s lse[s], sink[h])       z   = sum_s exp(lse[s] - m) + exp(sink[h] - m)
+ *     o   = sum_s exp(lse[s] - m) / z * parts[s]                 lse = m + log(z)
  *
- * for parts (n, batch, heads, seq_q, dim_v) and lse, natural logarithms, for each (b, h, i). In layouts
- * n and batch are one axis of n * batch, all batches of the first state before those of the second. With
- * accumulate o and lse hold one more state and become the union with it: two states are merged in place
- * by n = 1. A sink counts in one of the states alone. Then:
+ * (the terms with sink only if sinks) for parts (n, batch, heads, seq_q, dim_v) and lse, natural logarithms,
+ * for each (b, h, i). In layouts n and batch are one axis of n * batch, all batches of the first state before
+ * those of the second. With accumulate o and lse hold one more state and become the union with it: two states
+ * are merged in place by n = 1.
+ *
+ * Sinks belong to the merge that gives the whole, of several merges in place to one of them, and to none of
+ * the states: a row that sees no key in a state has lse = -inf there, with or without a sink, so that a sink
+ * that was given with this state would be lost to the row. The merge gives o and lse of attention over all
+ * keys with the sinks. The gradients of the parts need that o and lse; any one part can hand out dsinks, which
+ * is a sum over queries of what belongs to no key. Then:
  *
  * - A state of lse = -inf is empty: its row of parts is not read, whatever it holds. Only empty states
- *   give o = 0, lse = -inf, as a row that sees nothing does; a single one that is not gives its own row
- *   and lse, to the bit, and so does one beside which all others' weights vanish in f32, if these are
- *   finite.
+ *   give o = 0, lse = -inf, as a row that sees nothing does, with or without a sink; a single one that is
+ *   not gives its own row and lse, to the bit, and so does one beside which the weights of all others, and
+ *   of the sink, vanish in f32, if these are finite.
  * - A NaN in lse makes o and lse of its row NaN; a NaN or infinity in a row that is not empty counts with
  *   the row's weight, even where that is 0.
+ * - A sink counts as a state with that lse and values of 0: one of -inf is none, one of NaN makes o and lse
+ *   of all rows of its head NaN that are not empty.
  * - An lse of +inf outweighs all finite ones; several share equally, and lse is +inf. clattn gives none
  *   for scores that are finite. FlashAttention 2 gives it for rows that see nothing: there +inf is to be
  *   replaced by -inf before.
@@ -339,7 +347,7 @@ typedef struct clattn_problem {
     int mask; /**< Not 0: a boolean mask of bytes, not 0 = visible, of that shape is given. */
     clattn_layout mask_layout; /**< Zeros broadcast, as in bias_layout. Its columns: mask_keys. */
     int alibi;                 /**< Not 0: slopes, heads floats. */
-    int sinks;                 /**< Not 0: sinks, heads floats. */
+    int sinks;                 /**< Not 0: sinks, heads floats; attention and merge. */
     int q_lengths;             /**< Not 0: batch cl_ints, queries in use; clamped to 0..seq_q. */
     int kv_lengths;            /**< Not 0: batch cl_ints, keys in use; clamped to 0..seq_kv. */
     int lse; /**< Not 0: lse is written, packed (batch, heads, seq_q) or (heads, total_q) floats; backward
@@ -534,7 +542,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  * A merge is "merge f32 b2 h32 q1 d128 n4": operation, dtype, b, h, q, d and n, the states; then
  *
  *     parts=L o=L            layouts of parts (the field q) and o, where not packed "bhsd"
- *     accumulate
+ *     sinks accumulate
  *
  * An append is "append f32 b4 h32/8 q1 k4096 d128 cache=f16 klen rope=halves:128:10000 queries": the
  * operation, dtype, b, h, q (new tokens), k (rows of the cache) and d; then

@@ -237,6 +237,11 @@ static void merge_tensors(const clattn_problem *p, struct ca_tensor *tensors)
           (struct ca_tensor){.name = "parts_lse",
                              .element_bytes = sizeof(float),
                              .sizes = {1, states, p->heads, p->seq_q}});
+    tensors[CA_SINKS].name = "sinks";
+    if (p->sinks)
+        place(tensors, CA_SINKS,
+              (struct ca_tensor){
+                  .name = "sinks", .element_bytes = sizeof(float), .sizes = {1, 1, 1, p->heads}});
     place(tensors, CA_O,
           (struct ca_tensor){.name = "o",
                              .written = written,
