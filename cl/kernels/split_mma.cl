@@ -451,7 +451,6 @@ void split(PARAMETERS_split)
         again = !again && not_finite;
     } while (again);
 
-    /* store */
     __global float *const results = workspace + at.workspace;
     store_results(a, at, &task, &l, rows, row_max, row_sum, out,
                   results SCORE_OPERANDS_ARG FRAGMENT_ARG);

@@ -7,7 +7,8 @@
  *     s  = scale * dot(q[i], k[j])
  *     s  = softcap * tanh(s / softcap)               if softcap > 0
  *     s += bias[b,h,i,j]                             if bias; a bias of -inf masks
- *     s += slope[h] * (j - i - diagonal)             if alibi
+ *     s += slope[h] * (j - i - diagonal)             if alibi; with alibi_symmetric
+ *     s -= slope[h] * |j - i - diagonal|
  *     s  = -inf                                      where masked
  *     p  = exp(s - m) / (sum_j exp(s - m) + exp(sink[h] - m))   m = maximum, the sink's included
  *     o  = sum_j p * v[j]
@@ -55,7 +56,7 @@
  *     dv[j] = sum_i p'[i,j] do[i]
  *     ds    = p * (w * dot(do[i], v[j]) - dot(do[i], o[i]))     dbias = ds
  *     dsink[h]  = -sum_i exp(sink[h] - lse[i]) dot(do[i], o[i])
- *     dslope[h] = sum_ij ds * (j - i - diagonal)
+ *     dslope[h] = sum_ij ds * (j - i - diagonal)                 or -|j - i - diagonal|
  *     dt    = ds * (1 - tanh^2)                                  softcap's derivative; else ds
  *     dq[i] = scale * sum_j dt k[j]            dk[j] = scale * sum_i dt q[i]
  *
@@ -281,7 +282,12 @@ typedef enum clattn_queries {
     CLATTN_QUERIES_IN_PLACE = 2 /**< q_out is rotated where it lies. */
 } clattn_queries;
 
-/** The diagonal d of causal masks, windows and ALiBi: key i + d is "now" for query i. */
+/**
+ * The diagonal d of causal masks, windows and ALiBi: key i + d is "now" for query i. A problem that is not
+ * causal has one as well, if it has a window or ALiBi. Libraries differ where keys and queries are not as many:
+ * flash-attn's is the bottom-right one throughout (its ALiBi is alibi_symmetric, its window_size both sides of a
+ * window), so that the last query is "now" at the last key; PyTorch's is_causal and ONNX have the top-left one.
+ */
 typedef enum clattn_diagonal {
     CLATTN_TOP_LEFT = 0, /**< d = 0. */
     CLATTN_BOTTOM_RIGHT =
@@ -347,9 +353,11 @@ typedef struct clattn_problem {
     int mask; /**< Not 0: a boolean mask of bytes, not 0 = visible, of that shape is given. */
     clattn_layout mask_layout; /**< Zeros broadcast, as in bias_layout. Its columns: mask_keys. */
     int alibi;                 /**< Not 0: slopes, heads floats. */
-    int sinks;                 /**< Not 0: sinks, heads floats; attention and merge. */
-    int q_lengths;             /**< Not 0: batch cl_ints, queries in use; clamped to 0..seq_q. */
-    int kv_lengths;            /**< Not 0: batch cl_ints, keys in use; clamped to 0..seq_kv. */
+    int alibi_symmetric; /**< Not 0, with alibi: keys after the diagonal lose as much as those before
+                                    it, which a causal problem does not show. */
+    int sinks;           /**< Not 0: sinks, heads floats; attention and merge. */
+    int q_lengths;       /**< Not 0: batch cl_ints, queries in use; clamped to 0..seq_q. */
+    int kv_lengths;      /**< Not 0: batch cl_ints, keys in use; clamped to 0..seq_kv. */
     int lse; /**< Not 0: lse is written, packed (batch, heads, seq_q) or (heads, total_q) floats; backward
                                always reads it. */
     clattn_scores
@@ -514,14 +522,15 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     page=N pages=N         page_size and pages; when read, pages defaults to as many as b * k need
  *     scale=X softcap=X      X as printed by %.9g; scale where it is not NaN
  *     causal=A               A is tl, br or an offset such as 17 or -3
- *     diagonal=A             likewise, for a problem that is not causal
+ *     diagonal=A             likewise, for a problem that is not causal: tl where it is not given
  *     window=L,R             each a number, or * for unlimited
  *     bias=T:L mask=L        T a dtype; L the dimensions that do not broadcast, packed, such as
  *                            bhqk, qk or bk, or four strides such as 0.0.64.1 (0.0.0.0: one value)
  *     blocks=RxC:N           block lists of blocks of R queries and C keys, with room for N entries,
  *                            one for all; blocks=RxC:N:h one for each head, :b for each batch, :bh for
  *                            each head of each batch
- *     alibi sinks qlen klen lse odtype=f32 strict
+ *     alibi symmetric        alibi; alibi_symmetric
+ *     sinks qlen klen lse odtype=f32 strict
  *     maskkeys=N             mask_keys, where not 0
  *     totalq=N totalkv=N     total_q and total_kv, where not 0
  *     scores=raw|softcap|bias|weights

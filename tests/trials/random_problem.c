@@ -85,6 +85,7 @@ static clattn_problem draw_options(struct rng *r, const clattn_operation operati
     p.mask = rng_one_in(r, 3);
     p.mask_keys = p.mask && rng_one_in(r, 3);
     p.alibi = rng_one_in(r, 5);
+    p.alibi_symmetric = p.alibi && rng_one_in(r, 2);
     p.sinks = rng_one_in(r, 5);
     p.q_lengths = rng_one_in(r, 5);
     p.kv_lengths = rng_one_in(r, 4);
