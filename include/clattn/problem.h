@@ -166,6 +166,7 @@
  * cache_dtype or quantized (then to the bits of clattn/quantize.h, if not rotated):
  *
  *     token i of batch b goes to row kv_lengths[b] + i of batch b       (kv_lengths is 0 if not given)
+ *     (lengths are not clamped here: with -2 tokens 0 and 1 are skipped and token 2 goes to row 0)
  *     ... with slots to row slots[b,i] % seq_kv of batch slots[b,i] / seq_kv
  *
  * With page_size the caches are pools of pages, as "Paged caches" below says: token i goes to key
@@ -357,7 +358,8 @@ typedef struct clattn_problem {
                                     it, which a causal problem does not show. */
     int sinks;           /**< Not 0: sinks, heads floats; attention and merge. */
     int q_lengths;       /**< Not 0: batch cl_ints, queries in use; clamped to 0..seq_q. */
-    int kv_lengths;      /**< Not 0: batch cl_ints, keys in use; clamped to 0..seq_kv. */
+    int kv_lengths;      /**< Not 0: batch cl_ints, keys in use; clamped to 0..seq_kv,
+                                    but taken as they are by an append ("Append" above). */
     int lse; /**< Not 0: lse is written, packed (batch, heads, seq_q) or (heads, total_q) floats; backward
                                always reads it. */
     clattn_scores
