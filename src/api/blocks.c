@@ -74,10 +74,12 @@ static clattn_status make(const clattn_problem *p, const struct pattern pattern,
 /* The first column from `column` on that has one of the keys from begin to before end; SIZE_MAX if none has. */
 static size_t column_of_keys(const clattn_problem *p, size_t column, int64_t begin, int64_t end)
 {
-    const size_t first = begin > 0 ? (size_t)begin / p->block_kv : 0;
-    const size_t next = first > column ? first : column;
+    const int64_t first = begin > 0 ? begin : 0;
+    const int64_t stop = end < (int64_t)p->seq_kv ? end : (int64_t)p->seq_kv;
 
-    return end > begin && end > 0 && next <= (size_t)(end - 1) / p->block_kv ? next : SIZE_MAX;
+    if (first >= stop || column > (size_t)(stop - 1) / p->block_kv)
+        return SIZE_MAX;
+    return (size_t)first / p->block_kv > column ? (size_t)first / p->block_kv : column;
 }
 
 /* ---- windows and global tokens --------------------------------------------------------------- */
