@@ -209,6 +209,16 @@ Test(problem_text, refusals) {
     problem_texts_refused(cases, sizeof cases / sizeof *cases);
 }
 
+/* Without an overflow, as sanitizers see. */
+Test(problem_text, unknown_enumerators_are_printed) {
+    clattn_problem p = fixture_problem("fwd f32 q1 d1");
+
+    p.dtype = (clattn_dtype)INT32_MAX;
+    p.k_cache = (clattn_cache)INT32_MIN;
+    p.v_cache = (clattn_cache)INT32_MAX;
+    cr_expect_str_eq(problem_printed(&p), "fwd ? b1 h1 q1 k1 d1 kcache=? vcache=?");
+}
+
 Test(problem_text, nulls_and_short_buffers) {
     const clattn_problem p = fixture_problem("fwd f32 q3 d4 causal=br");
     clattn_problem parsed;
