@@ -209,6 +209,17 @@ Test(problem_text, refusals) {
     problem_texts_refused(cases, sizeof cases / sizeof *cases);
 }
 
+/* Words of others reach no terminal as they are: not even an escape sequence, C1 in UTF-8, or a mark that turns
+ * the direction of writing. */
+Test(problem_text, reasons_are_printable) {
+    clattn_problem p;
+    char reason[256];
+
+    cr_assert(clattn_problem_parse("fwd f32 q1 d1 x\033[31m\xc2\x9b\u202e\xff|", &p, reason,
+                                   sizeof reason) == CLATTN_INVALID_PROBLEM);
+    cr_expect(strstr(reason, "'x?[31m??????|'") != NULL, "%s", reason);
+}
+
 /* Without an overflow, as sanitizers see. */
 Test(problem_text, unknown_enumerators_are_printed) {
     clattn_problem p = fixture_problem("fwd f32 q1 d1");
