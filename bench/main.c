@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "bench/mpi/start.h"
 #include "bench/options.h"
+#include "cli/message.h"
 #include "cli/standard_streams.h"
 
 #include <clattn/version.h>
@@ -40,7 +41,7 @@ static const struct command {
 
 static int refuse(const char *name)
 {
-    fprintf(stderr, "clattn-bench: there is no command '%s'\n", name);
+    message_say(stderr, "clattn-bench: there is no command '%s'", name);
     fputs(help, stderr);
     return EXIT_USAGE;
 }

@@ -42,13 +42,17 @@ static bool take_common(int value, struct common_options *common)
 
 int option_letter(int argc, char **argv, const char *letters, const struct option *own)
 {
-    char name[64], *const command = argv[0];
+    char silent[64];
 
-    snprintf(name, sizeof name, "clattn-bench %s", command);
-    argv[0] = name; /* getopt's complaints begin with it */
-    const int value = getopt_long(argc, argv, letters, own, NULL);
-    argv[0] = command;
-    return value;
+    snprintf(silent, sizeof silent, ":%s", letters); /* getopt would print words as they are */
+    opterr = 0;
+    const int value = getopt_long(argc, argv, silent, own, NULL);
+    if (value != '?' && value != ':')
+        return value;
+    message_say(stderr, "clattn-bench %s: %s'%s'%s", argv[0],
+                value == ':' ? "" : "there is no option ", argv[optind - 1],
+                value == ':' ? " needs a value" : "");
+    return '?';
 }
 
 int option_next(int argc, char **argv, const struct option *own, unsigned which,
@@ -107,8 +111,8 @@ bool option_choice(const clattn_plan_options *options, struct message *why)
 
 int option_usage(const char *command, const char *reason)
 {
-    if (reason[0] != '\0') /* getopt has spoken otherwise */
-        fprintf(stderr, "clattn-bench %s: %s\n", command, reason);
+    if (reason[0] != '\0') /* option_letter() has spoken otherwise */
+        message_say(stderr, "clattn-bench %s: %s", command, reason);
     fprintf(stderr, "Try 'clattn-bench %s --help'.\n", command);
     return EXIT_USAGE;
 }

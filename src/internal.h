@@ -7,6 +7,7 @@
 #include "base/clock.h"         /* one clock for all that is timed */
 #include "base/disk.h"          /* the journal is a file of the cache */
 #include "base/json_reader.h"   /* what a worker or a journal says is read as what a store says */
+#include "base/utf8.h"          /* texts of others become printable in one place */
 #include "context/context.h"    /* who ends by a signal excuses the programs that are being built */
 #include "device/capacity.h"    /* which instructions the peaks are measured with */
 #include "device/processor.h"   /* ... and the registers that some of them need */

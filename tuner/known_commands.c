@@ -1,5 +1,6 @@
 /* clattn-tune list, show and forget: what the store knows of a device. */
 #include "cli/interrupt.h"
+#include "cli/message.h"
 #include "cli/terminal/table.h"
 #include "internal.h"
 #include "tuner/command_line.h"
@@ -113,7 +114,8 @@ static void print_head(const clattn_context *context)
     snprintf(text, sizeof text, "%s, %s, driver %s", device->name, device->platform_name,
              device->driver_version);
     ca_print_line(stdout, text, 0);
-    printf("%s\n\n", *path ? path : "there is no cache directory");
+    message_say(stdout, "%s", *path ? path : "there is no cache directory");
+    putchar('\n');
 }
 
 static void print_programs(const clattn_context *context)

@@ -1,4 +1,5 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
+#include "cli/message.h"
 #include "cli/standard_streams.h"
 #include "tuner/commands.h"
 
@@ -33,7 +34,7 @@ static int run(int argc, char **argv)
     for (size_t n = 0; n < sizeof commands / sizeof *commands; n++)
         if (strcmp(argv[1], commands[n].name) == 0)
             return commands[n].run(argc - 1, argv + 1);
-    fprintf(stderr, "clattn-tune: there is no command '%s'; --help shows all\n", argv[1]);
+    message_say(stderr, "clattn-tune: there is no command '%s'; --help shows all", argv[1]);
     return EXIT_USAGE;
 }
 

@@ -1,4 +1,5 @@
 #include "tuner/progress.h"
+#include "cli/message.h"
 #include "cli/terminal/status_line.h"
 #include "internal.h"
 
@@ -48,9 +49,8 @@ void ca_progress_say(struct ca_progress *progress, const char *format, ...)
         return;
     ca_progress_clear(progress);
     va_start(list, format);
-    vfprintf(progress->to, format, list);
+    message_say_list(progress->to, format, list);
     va_end(list);
-    fputc('\n', progress->to);
     fflush(progress->to);
 }
 

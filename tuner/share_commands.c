@@ -1,4 +1,5 @@
 /* clattn-tune export, import and merge: results that go from one machine to another. */
+#include "cli/message.h"
 #include "tuner/command_line.h"
 #include "tuner/commands.h"
 
@@ -70,6 +71,6 @@ int merge_command(int argc, char **argv)
         clattn_tuning_merge((const char *const *)line.words, (size_t)line.num_words, line.output,
                             reason, sizeof reason);
     if (made != CLATTN_SUCCESS)
-        fprintf(stderr, "clattn-tune merge: %s\n", reason);
+        message_say(stderr, "clattn-tune merge: %s", reason);
     return made == CLATTN_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,6 +1,7 @@
 /* clattn-tune without a command: searches problems on a device, in a worker process. */
 #define _POSIX_C_SOURCE 200809L /* access */
 #include "cli/interrupt.h"
+#include "cli/message.h"
 #include "internal.h"
 #include "tuner/commands.h"
 #include "tuner/progress.h"
@@ -159,7 +160,7 @@ static void log_line(clattn_log_level level, const char *message, void *user)
     if (level != CLATTN_LOG_WARNING)
         return;
     ca_progress_clear(&tuning->progress);
-    fprintf(stderr, "clattn-tune: %s\n", message);
+    message_say(stderr, "clattn-tune: %s", message);
 }
 
 /* ---- problems -------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* access */
 #include "tuner/tune_options.h"
+#include "cli/message.h"
 #include "cli/problems/problem_file.h"
 #include "cli/problems/workloads.h"
 #include "internal.h"
@@ -72,11 +73,11 @@ const char tune_help[] =
 int tune_option_usage(const char *program, int complaint, char *const *argv)
 {
     if (complaint == ':')
-        fprintf(stderr, "%s: %s needs a value; --help shows how it is used\n", program,
-                argv[optind - 1]);
+        message_say(stderr, "%s: %s needs a value; --help shows how it is used", program,
+                    argv[optind - 1]);
     else
-        fprintf(stderr, "%s: there is no option '%s'; --help shows all\n", program,
-                argv[optind - 1]);
+        message_say(stderr, "%s: there is no option '%s'; --help shows all", program,
+                    argv[optind - 1]);
     return EXIT_USAGE;
 }
 
@@ -86,7 +87,7 @@ bool tune_problem_parse(const char *program, const char *line, clattn_problem *p
 
     if (clattn_problem_parse(line, problem, reason, sizeof reason) == CLATTN_SUCCESS)
         return true;
-    fprintf(stderr, "%s: '%s' is no problem: %s\n", program, line, reason);
+    message_say(stderr, "%s: '%s' is no problem: %s", program, line, reason);
     return false;
 }
 
@@ -124,7 +125,7 @@ static bool add_line(struct tune_options *options, const char *line)
 
     if (job_parse(line, &job, reason, sizeof reason))
         return add_job(options, &job);
-    fprintf(stderr, "clattn-tune: '%s' is no problem: %s\n", line, reason);
+    message_say(stderr, "clattn-tune: '%s' is no problem: %s", line, reason);
     return false;
 }
 
@@ -160,10 +161,10 @@ static enum tune_action add_workload(struct tune_options *options, const char *n
     if (!workload && access(name, F_OK) == 0) {
         ok = add_file(options, name);
     } else if (!workload) {
-        fprintf(stderr,
-                "clattn-tune: there is no workload '%s' and no such file; --workload list names "
-                "them\n",
-                name);
+        message_say(stderr,
+                    "clattn-tune: there is no workload '%s' and no such file; --workload list "
+                    "names them",
+                    name);
         ok = false;
     }
     for (size_t n = 0; workload && ok && workload->problems[n]; n++)
@@ -314,13 +315,15 @@ static void refuse(int which, const char *value)
         [BUILDERS] = "a number of processes from 0 to 16",
     };
 
-    fprintf(stderr, "clattn-tune: --%s cannot be '%s': it takes ", words[which].name, value);
-    if (words[which].val == STRATEGY)
-        for (int n = 0; n < CA_NUM_STRATEGIES; n++)
-            fprintf(stderr, "%s%s", n ? ", " : "", ca_strategy_name((enum ca_strategy)n));
-    else
-        fputs(allowed[words[which].val], stderr);
-    fputc('\n', stderr);
+    char strategies[256] = "";
+
+    for (int n = 0; n < CA_NUM_STRATEGIES; n++) {
+        const size_t length = strlen(strategies);
+        snprintf(strategies + length, sizeof strategies - length, "%s%s", n ? ", " : "",
+                 ca_strategy_name((enum ca_strategy)n));
+    }
+    message_say(stderr, "clattn-tune: --%s cannot be '%s': it takes %s", words[which].name, value,
+                words[which].val == STRATEGY ? strategies : allowed[words[which].val]);
 }
 
 /* Whether a file can be made there, to be known before the tuning and not after it. */
@@ -335,7 +338,7 @@ static bool can_write(const char *path)
         snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
     if (access(path, W_OK) == 0 || (errno == ENOENT && access(folder, W_OK) == 0))
         return true;
-    fprintf(stderr, "clattn-tune: %s cannot be written: %s\n", path, strerror(errno));
+    message_say(stderr, "clattn-tune: %s cannot be written: %s", path, strerror(errno));
     return false;
 }
 
@@ -379,8 +382,9 @@ enum tune_action tune_options_parse(int argc, char **argv, struct tune_options *
                                      .builders = ca_builders_automatic()};
     enum tune_action action = parse_words(argc, argv, options);
     if (action == TUNE_RUN && optind < argc) {
-        fprintf(stderr, "clattn-tune: '%s' is neither a command nor an option; --help shows all\n",
-                argv[optind]);
+        message_say(stderr,
+                    "clattn-tune: '%s' is neither a command nor an option; --help shows all",
+                    argv[optind]);
         return TUNE_USAGE;
     }
     if (action == TUNE_RUN && options->num_problems == 0)

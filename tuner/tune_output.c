@@ -1,12 +1,14 @@
 #include "tuner/tune_output.h"
+#include "cli/message.h"
 #include "cli/terminal/terminal.h"
 #include "tuner/recording/tune_record.h"
 
 bool tune_fail(const char *format, const char *text)
 {
-    fputs("clattn-tune: ", stderr);
-    fprintf(stderr, format, text);
-    fputc('\n', stderr);
+    struct message what;
+
+    message_set(&what, format, text);
+    message_say(stderr, "clattn-tune: %s", what.text);
     return false;
 }
 

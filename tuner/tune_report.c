@@ -1,4 +1,5 @@
 #include "tuner/tune_report.h"
+#include "cli/message.h"
 #include "cli/terminal/table.h"
 #include "cli/terminal/terminal.h"
 #include "tuner/progress.h"
@@ -223,8 +224,9 @@ void tune_report_print(const struct tune_report *report, FILE *to)
         report->interrupted ? "interrupted: " : "", tuned, tuned == 1 ? "" : "s", report->seconds,
         report->evaluations, ca_time_print(report->compile_seconds, compiling), restarts);
     if (tuned > 0 && report->kept)
-        fprintf(to, "%s%s\n", *report->store_path ? "kept in " : "kept nowhere: there is no cache",
-                report->store_path);
+        message_say(to, "%s%s",
+                    *report->store_path ? "kept in " : "kept nowhere: there is no cache",
+                    report->store_path);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

@@ -1,6 +1,7 @@
 #include "bench/cases/case_file.h"
 #include "bench/cases/case_options.h"
 #include "bench/reference/values.h"
+#include "internal.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -230,7 +231,7 @@ static void name_case(struct attention_case *attention, const struct safetensors
     if (case_file_count(file) > 1)
         snprintf(variant, sizeof variant, ":%s", naming->o);
     snprintf(attention->name, sizeof attention->name, "%.90s%s", name, variant);
-    message_sanitize(attention->name);
+    ca_make_printable(attention->name);
 }
 
 static bool read_case(struct attention_case *attention, const struct safetensors *file,

@@ -3,6 +3,7 @@
 #include "bench/records/results.h"
 #include "bench/timing/target.h"
 #include "cli/terminal/table.h"
+#include "internal.h"
 
 #include <getopt.h>
 #include <jansson.h>
@@ -22,12 +23,12 @@ static const char help[] =
 static bool complain(const char *format, ...)
 {
     va_list arguments;
+    char text[1024];
 
-    fputs("clattn-bench devices: ", stderr);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
+    message_say(stderr, "clattn-bench devices: %s", text);
     return false;
 }
 
@@ -111,7 +112,7 @@ static bool show(size_t index, cl_device_id device, cl_device_id chosen, json_t 
     struct found found;
 
     ask(device, &found);
-    message_sanitize(found.info.name);
+    ca_make_printable(found.info.name);
     if (list == NULL)
         print_found(index, &found, device == chosen);
     else

@@ -74,7 +74,7 @@ static bool check_problem(const struct settings *settings, const struct target *
 
     if (clattn_gradient_check(target->context, problem, &settings->common.plan,
                               (unsigned)settings->seed, &report) != CLATTN_SUCCESS) {
-        fprintf(stderr, "clattn-bench gradcheck: '%s': %s\n", text, target->log.text);
+        message_say(stderr, "clattn-bench gradcheck: '%s': %s", text, target->log.text);
         return false;
     }
     if (settings->list) {

@@ -2,6 +2,7 @@
 #include "bench/cases/case_file.h"
 #include "cli/problems/problem_file.h"
 #include "cli/problems/workloads.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -73,7 +74,7 @@ static bool add_lines(struct items *items, const char *path, const struct proble
         const bool named = n == 0 || strcmp(line->name, file->line[n - 1].name) != 0;
         char name[64];
         snprintf(name, sizeof name, "%s", line->name[0] != '\0' ? line->name : base);
-        message_sanitize(name);
+        ca_make_printable(name);
         if (named && (item.heading = keep_name(items, name, why)) == NULL)
             return false;
         if (!add_item(items, &item, why))

@@ -21,7 +21,7 @@ bool run_complain(struct run *run, const char *text)
     if (run != NULL)
         progress_clear(&run->progress);
     fflush(stdout);
-    fprintf(stderr, "clattn-bench run: %s\n", text);
+    message_say(stderr, "clattn-bench run: %s", text);
     return false;
 }
 

@@ -1,6 +1,7 @@
 #include "bench/commands/table.h"
 #include "cli/terminal/table.h"
 #include "cli/terminal/terminal.h"
+#include "internal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -216,7 +217,7 @@ static void print_reason(const struct record *record, const struct outcome *outc
     snprintf(text, sizeof text, "%s: %s", outcome_state_name(outcome->state), why);
     if (outcome != &record->outcome[0] && strlen(text) > room) {
         text[room - strlen("...")] = '\0';
-        message_sanitize(text); /* the cut may go through a character */
+        ca_make_printable(text); /* the cut may go through a character */
         strcat(text, "...");
     }
     ca_print_wrapped(stdout, NAME_COLUMNS + 1, "%s", text);

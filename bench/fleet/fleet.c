@@ -41,8 +41,8 @@ static bool folder_open(struct folder *folder)
     snprintf(folder->path, sizeof folder->path, "%s/clattn-bench-XXXXXX", parent);
     if (mkdtemp(folder->path) != NULL)
         return true;
-    fprintf(stderr, "clattn-bench run: no folder for the children's results in %s: %s\n", parent,
-            strerror(errno));
+    message_say(stderr, "clattn-bench run: no folder for the children's results in %s: %s", parent,
+                strerror(errno));
     return false;
 }
 

@@ -80,7 +80,7 @@ static void hear(struct watch *watch)
         *end = '\0';
         snprintf(watch->end->doing, sizeof watch->end->doing, "%.*s",
                  (int)sizeof watch->end->doing - 1, watch->text);
-        message_sanitize(watch->end->doing);
+        ca_make_printable(watch->end->doing);
         memmove(watch->text, end + 1, strlen(end + 1) + 1);
     }
     if (strlen(watch->text) == sizeof watch->text - 1) /* no line of ours is that long */

@@ -37,12 +37,11 @@ static void blame_drivers(const struct message *how)
     struct dirent **files;
     int count = scandir(folder, &files, is_driver, alphasort);
 
-    fprintf(stderr,
-            "clattn-bench run: listing the devices, which loads every driver, %s%s.\n"
-            "Drivers are named by the files in %s:",
-            strncmp(how->text, "the driver", 10) == 0 ? "failed: " : "", how->text, folder);
+    message_say(stderr, "clattn-bench run: listing the devices, which loads every driver, %s%s.",
+                strncmp(how->text, "the driver", 10) == 0 ? "failed: " : "", how->text);
+    message_say(stderr, "Drivers are named by the files in %s:", folder);
     for (int n = 0; n < count; n++) {
-        fprintf(stderr, " %s", files[n]->d_name);
+        message_say(stderr, "  %s", files[n]->d_name);
         free(files[n]);
     }
     if (count >= 0)
@@ -191,11 +190,10 @@ static bool choose(struct fleet_devices *devices, char *list, struct fleet_devic
             *next++ = '\0';
         const struct fleet_device *device = find(devices, item);
         if (device == NULL) {
-            message_sanitize(item);
-            fprintf(stderr,
-                    "clattn-bench run: no OpenCL device matches '%s'; 'clattn-bench devices' "
-                    "lists them\n",
-                    item);
+            message_say(stderr,
+                        "clattn-bench run: no OpenCL device matches '%s'; 'clattn-bench devices' "
+                        "lists them",
+                        item);
             return false;
         }
         size_t n = 0;

@@ -48,7 +48,7 @@ static void beat(struct progress *progress, const char *what, double now)
     if (progress->heart < 0 || (!news && now < progress->beat + HEARTBEAT))
         return;
     snprintf(progress->what, sizeof progress->what, "%s", what);
-    message_sanitize(progress->what);
+    ca_make_printable(progress->what);
     const int length = snprintf(line, sizeof line, "%s\n", progress->what);
     progress->beat = now;
     if (write(progress->heart, line, (size_t)length) < 0 && errno == EPIPE) {

@@ -70,7 +70,7 @@ static bool take_text(const json_t *answer, const char *key, char *text, size_t 
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             return message_set(how, "answered with control characters in '%s'", key);
     snprintf(text, bytes, "%s", given);
-    message_sanitize(text); /* the cut may go through a character */
+    ca_make_printable(text); /* the cut may go through a character */
     return true;
 }
 
@@ -171,7 +171,7 @@ static json_t *hello_request(const char *device, const clattn_device_info *info,
     char name[sizeof info->name];
 
     snprintf(name, sizeof name, "%s", info->name);
-    message_sanitize(name);
+    ca_make_printable(name);
     return json_pack("{s:s, s:s, s:s, s:s, s:I}", "do", "hello", "device",
                      device != NULL ? device : "", "device_type", target_type_name(info->type),
                      "device_name", name, "threads", (json_int_t)threads);

@@ -1,4 +1,5 @@
 #include "bench/records/record.h"
+#include "internal.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -60,7 +61,7 @@ void outcome_give_up(struct outcome *outcome, enum outcome_state state, const ch
     va_start(arguments, format);
     vsnprintf(outcome->why.text, sizeof outcome->why.text, format, arguments);
     va_end(arguments);
-    message_sanitize(outcome->why.text);
+    ca_make_printable(outcome->why.text);
     outcome->state = state;
     outcome->seconds.count = 0;
     outcome->host.count = 0;

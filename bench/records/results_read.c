@@ -1,5 +1,6 @@
 #include "bench/records/place.h"
 #include "bench/records/results.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <math.h>
@@ -62,7 +63,7 @@ static struct ca_json_reader reader_of(const char *file, struct message *why)
     return (struct ca_json_reader){.reason = why->text,
                                    .reason_bytes = sizeof why->text,
                                    .file = file,
-                                   .clean = message_sanitize};
+                                   .clean = ca_make_printable};
 }
 
 bool results_device_read(const json_t *object, clattn_device_info *info, struct message *why)
@@ -306,7 +307,7 @@ static bool get_ranks(const struct ca_json_place *in, struct device_run *run)
         if (!json_is_string(name.value))
             return ca_place_refuse(&name, "is not a text");
         snprintf(device->name, sizeof device->name, "%s", json_string_value(name.value));
-        message_sanitize(device->name);
+        ca_make_printable(device->name);
     }
     return true;
 }

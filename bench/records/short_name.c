@@ -1,4 +1,5 @@
 #include "bench/records/short_name.h"
+#include "internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +49,7 @@ static void name_one(const clattn_device_info *info, char text[SHORT_NAME])
         clean(info->name, text, SHORT_NAME);
     if (text[0] == '\0')
         snprintf(text, SHORT_NAME, "device");
-    message_sanitize(text);
+    ca_make_printable(text);
 }
 
 /* Whether another device would be called the same. */

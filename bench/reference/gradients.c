@@ -299,7 +299,7 @@ static void add_pair(const struct gradient_work *work, const struct query *query
     const size_t dim_qk = r->problem->dim_qk, dim_v = r->problem->dim_v;
     const struct pair pair = make_pair(r, query, rows, j);
     const struct bounded dt = arithmetic_operand(a, pair.dt);
-    const double one = 1.0, distance = reference_distance(query, j);
+    const double one = 1.0, distance = reference_distance(r, query, j);
 
     if (sums->dq != NULL)
         add(a, sums->dq, dt, rows->k, dim_qk);

@@ -30,12 +30,13 @@ struct merge_strides reference_merge_strides(const clattn_problem *p)
     return s;
 }
 
-/* One row of all states; the last is what the outputs held. */
+/* One row of all states; the last is what the outputs held. Beside them there may be a sink. */
 struct states {
     const clattn_problem *p;
     const struct merge_view *view;
     struct merge_strides strides;
-    size_t b, h, i, count;
+    size_t b, h, i, count, terms; /* terms: of the sums */
+    double sink;                  /* -inf: none */
     double most, sum,
         spread; /* of lse; of weights beside the largest; the largest that counts less */
 };
@@ -60,48 +61,58 @@ static double value_of(const struct states *t, size_t s, size_t d)
                      b * stride[0] + t->h * stride[1] + t->i * stride[2] + d * stride[3]);
 }
 
-static double weight(const struct states *t, size_t s)
+static double weight(const struct states *t, double lse)
 {
-    const double lse = lse_of(t, s);
-
     return lse == t->most ? 1.0 : exp(lse - t->most);
 }
 
+static void count(struct states *t, double lse)
+{
+    const double w = weight(t, lse);
+
+    t->sum += w;
+    if (w > 0.0 && w < 1.0)
+        t->spread += w * -log(w);
+}
+
+static double larger(double x, double most)
+{
+    return isnan(x) || x > most ? x : most;
+}
+
+/* The sink of a row that sees nothing counts for nothing. */
 static void weigh(struct states *t)
 {
     t->most = -HUGE_VAL;
     t->sum = t->spread = 0.0;
-    for (size_t s = 0; s < t->count; s++) {
-        const double lse = lse_of(t, s);
-        if (isnan(lse) || lse > t->most)
-            t->most = lse;
-    }
-    for (size_t s = 0; s < t->count && t->most != -HUGE_VAL; s++) {
-        const double w = weight(t, s);
-        t->sum += w;
-        if (w > 0.0 && w < 1.0)
-            t->spread += w * -log(w);
-    }
+    for (size_t s = 0; s < t->count; s++)
+        t->most = larger(lse_of(t, s), t->most);
+    if (t->most == -HUGE_VAL)
+        return;
+    t->most = larger(t->sink, t->most);
+    for (size_t s = 0; s < t->count; s++)
+        count(t, lse_of(t, s));
+    count(t, t->sink);
 }
 
 static struct bounded merged_lse(const struct states *t)
 {
     if (t->most == -HUGE_VAL || !isfinite(t->most))
         return bounded_exactly(t->most);
-    const double n = (double)t->count, all = t->most + log(t->sum);
+    const double n = (double)t->terms, all = t->most + log(t->sum);
     const double error = (n + 16.0) * U + t->spread / t->sum * U;
     return (struct bounded){all, error + 6.0 * U * fabs(log(t->sum)) + U * fabs(all)};
 }
 
 static struct bounded merged_value(const struct states *t, size_t d)
 {
-    const double n = (double)t->count;
+    const double n = (double)t->terms;
     double value = 0.0, error = 0.0;
 
     for (size_t s = 0; s < t->count; s++) {
         if (lse_of(t, s) == -HUGE_VAL)
             continue;
-        const double w = weight(t, s) / t->sum, x = value_of(t, s, d);
+        const double w = weight(t, lse_of(t, s)) / t->sum, x = value_of(t, s, d);
         const double apart = w > 0.0 ? fmin(t->most - lse_of(t, s), 200.0) : 0.0;
         value += w * x;
         error +=
@@ -121,7 +132,9 @@ void reference_merge(const clattn_problem *p, const struct merge_view *view, siz
                        .b = b,
                        .h = h,
                        .i = i,
-                       .count = p->seq_kv + (p->accumulate != 0)};
+                       .count = p->seq_kv + (p->accumulate != 0),
+                       .terms = p->seq_kv + (p->accumulate != 0) + (p->sinks != 0),
+                       .sink = p->sinks ? (double)view->sinks[h] : -HUGE_VAL};
 
     weigh(&t);
     *lse = merged_lse(&t);

@@ -12,11 +12,12 @@ struct merge_strides {
 
 struct merge_strides reference_merge_strides(const clattn_problem *p);
 
-/* Pointers to element (0, 0, 0, 0). o and lse: what they hold before, looked at if the problem
- * accumulates. */
+/* Pointers to element (0, 0, 0, 0). sinks: looked at if the problem has them. o and lse: what they hold
+ * before, looked at if the problem accumulates. */
 struct merge_view {
     const void *parts;
     const float *parts_lse;
+    const float *sinks;
     const void *o;
     const float *lse;
 };

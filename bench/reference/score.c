@@ -60,9 +60,11 @@ struct query reference_query(const struct reference *r, size_t b, size_t h, size
     return query;
 }
 
-double reference_distance(const struct query *query, size_t j)
+double reference_distance(const struct reference *r, const struct query *query, size_t j)
 {
-    return (double)((long double)j - (long double)query->i - query->diagonal);
+    const double distance = (double)((long double)j - (long double)query->i - query->diagonal);
+
+    return r->problem->alibi_symmetric ? -fabs(distance) : distance;
 }
 
 static double bias_of(const struct reference *r, const struct query *query, size_t j)
@@ -82,7 +84,7 @@ static double of_head(const struct reference *r, enum tensor_id list, const stru
 
 static double alibi_of(const struct reference *r, const struct query *query, size_t j)
 {
-    return r->problem->alibi ? of_head(r, TENSOR_SLOPES, query) * reference_distance(query, j)
+    return r->problem->alibi ? of_head(r, TENSOR_SLOPES, query) * reference_distance(r, query, j)
                              : 0.0;
 }
 

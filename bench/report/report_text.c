@@ -1,5 +1,5 @@
 #include "bench/report/report_text.h"
-#include "cli/terminal/utf8.h"
+#include "internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,13 +11,13 @@
 /* Those without a width, and those that turn the direction of writing, too. */
 static bool harmful(unsigned long c)
 {
-    return !utf8_printable(c) || (c >= 0x200B && c <= 0x200F) || (c >= 0x2028 && c <= 0x202E) ||
+    return !ca_utf8_printable(c) || (c >= 0x200B && c <= 0x200F) || (c >= 0x2028 && c <= 0x202E) ||
            (c >= 0x2066 && c <= 0x2069) || c == 0xFEFF || (c & 0xFFFE) == 0xFFFE;
 }
 
 size_t text_character(const char *text, unsigned long *character)
 {
-    const size_t length = utf8_read(text, character);
+    const size_t length = ca_utf8_read(text, character);
 
     if (length == 0 || harmful(*character))
         *character = REPLACEMENT;

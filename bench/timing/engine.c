@@ -93,6 +93,7 @@ static clattn_status run_merge(const struct engine *e, const struct tensor_set *
         .struct_size = sizeof tensors,
         .parts = set->in[INPUT_Q],
         .parts_lse = set->in[INPUT_LSE],
+        .sinks = set->in[INPUT_SINKS],
         .o = set->out[OUTPUT_O],
         .lse = set->out[OUTPUT_SCORES],
         .workspace = set->workspace,

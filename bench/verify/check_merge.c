@@ -39,6 +39,7 @@ bool check_merge(const struct attention_case *attention, const struct results *r
                     sample_held(attention, OUTPUT_SCORES, &before_lse, why);
     const struct merge_view view = {.parts = attention->in[INPUT_Q].data,
                                     .parts_lse = attention->in[INPUT_LSE].data,
+                                    .sinks = attention->in[INPUT_SINKS].data,
                                     .o = before,
                                     .lse = before_lse};
 

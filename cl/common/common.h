@@ -8,7 +8,7 @@
  *   PAGE_SIZE               keys in a page, or 0 (cl/common/key_rows.h)
  *   DIM_QK, DIM_V
  *   UNIT_Q UNIT_K UNIT_V UNIT_O    1: the innermost stride is 1
- *   HAS_SOFTCAP HAS_BIAS HAS_MASK HAS_MASK_KEYS HAS_ALIBI HAS_SINKS HAS_WINDOW_LEFT HAS_WINDOW_RIGHT
+ *   HAS_SOFTCAP HAS_BIAS HAS_MASK HAS_MASK_KEYS HAS_ALIBI HAS_ALIBI_SYMMETRIC HAS_SINKS HAS_WINDOW_LEFT HAS_WINDOW_RIGHT
  *   HAS_Q_LENGTHS HAS_KV_LENGTHS HAS_LSE HAS_BLOCKS   0 or 1
  *   BLOCK_Q BLOCK_KV        with HAS_BLOCKS: queries and keys in a block (cl/score/blocks.h)
  *   DIAGONAL_FOLLOWS_LENGTHS  1: d = keys in use - queries in use of the batch

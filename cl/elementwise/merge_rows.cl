@@ -6,9 +6,9 @@
  *     w_s = exp(lse_s - most) / sum_s exp(lse_s - most)
  *     o   = sum_s w_s o_s           lse = most + log(sum_s exp(lse_s - most))
  *
- * A state of lse -inf saw no keys: its row is not read. If all are so, o = 0 and lse = -inf. A weight of
- * the only state, or of one beside which the others vanish, is exactly 1. An lse of NaN makes the row
- * NaN; one of +inf outweighs all that are finite.
+ * A state of lse -inf saw no keys: its row is not read. If all are so, o = 0 and lse = -inf. A sink is one
+ * more state, whose o is 0, of rows that are not so. A weight of the only state, or of one beside which the
+ * others vanish, is exactly 1. An lse of NaN makes the row NaN; one of +inf outweighs all that are finite.
  *
  * A work-group has ROW_ITEMS x GROUP_ROWS items: those side by side share a row, ITEM_VECTORS vectors of
  * SIMD_WIDTH columns each at a time; each row of items takes ITEM_ROWS rows, one after the other. Every
@@ -18,6 +18,7 @@
  * Defined by the host, besides the tunables:
  *   DTYPE                cl/common/storage.h
  *   UNIT_PARTS, UNIT_O   1: the innermost stride of the states, or of the result, is 1
+ *   HAS_SINKS            1: each head has a sink
  *   HAS_ACCUMULATE       1: o and lse hold one more state before
  *
  * In struct attention_shape: the states (n * batch, heads, seq_q, dim_v) by q_stride, all batches of the
@@ -45,24 +46,26 @@
 struct row {
     const __global float *lse; /* of the first state */
     long rows;                 /* steps from a state's lse to the next one's */
-    float held;                /* lse before; -inf if none counts */
-    long states;               /* the held one not counted */
+    float held, sink;          /* lse before, and the sink; -inf if none counts */
+    long states;               /* these not counted */
     float most, share;         /* the largest lse; what weights are multiplied with */
     lanes lse0, weight0;       /* of the first states, which often are all */
 };
 
 /* ---- weights -------------------------------------------------------------------------------- */
 
-/* lse of states s .. s + SIMD_WIDTH - 1, of which the last is the one that is held; -inf after it. */
+/* lse of states s .. s + SIMD_WIDTH - 1, of which the last are the one that is held and the sink; -inf after
+ * these. */
 INLINE lanes load_lse(const struct row *r, const long s)
 {
     float x[SIMD_WIDTH];
 
     UNROLL
     for (int c = 0; c < SIMD_WIDTH; c++)
-        x[c] = s + c < r->states    ? r->lse[(s + c) * r->rows]
-               : s + c == r->states ? r->held
-                                    : -INFINITY;
+        x[c] = s + c < r->states                     ? r->lse[(s + c) * r->rows]
+               : s + c == r->states                  ? r->held
+               : HAS_SINKS && s + c == r->states + 1 ? r->sink
+                                                     : -INFINITY;
     return VECTOR(vload)(0, x);
 }
 
@@ -85,10 +88,12 @@ INLINE float weigh_row(struct row *r)
         r->most = larger(r->lse[s * r->rows], r->most);
     if (r->most == -INFINITY)
         return -INFINITY;
+    if (HAS_SINKS)
+        r->most = larger(r->sink, r->most);
     r->lse0 = load_lse(r, 0);
     r->weight0 = weigh(r->lse0, r->most);
     sum = sum_lanes(r->weight0);
-    for (long s = SIMD_WIDTH; s <= r->states; s += SIMD_WIDTH)
+    for (long s = SIMD_WIDTH; s <= r->states + HAS_SINKS; s += SIMD_WIDTH)
         sum += sum_lanes(weigh(load_lse(r, s), r->most));
     r->share = sum == 1.0f ? 1.0f : 1.0f / sum;
     r->weight0 *= r->share;
@@ -132,16 +137,28 @@ INLINE long quotient(const long n, const long by)
     return (n | by) >> 32 == 0 ? (long)((uint)n / (uint)by) : n / by;
 }
 
+#if HAS_SINKS
+#define SINKS_PARAM , const __global float *sinks
+#define SINKS_ARG , sinks
+#define SINK(h) sinks[at.sinks + (h)]
+#else
+#define SINKS_PARAM
+#define SINKS_ARG
+#define SINK(h) -INFINITY
+#endif
+
 /* Writes a row of o and returns its lse, which is to be stored when no item reads what was there. */
 INLINE float merge_row(SHAPE_PARAMS, const __global storage *parts, const __global float *parts_lse,
-                       __global storage *o, const float held, const long row, const long rows)
+                       __global storage *o, const float held, const long row,
+                       const long rows SINKS_PARAM)
 {
     const long bh = quotient(row, a.seq_q), b = quotient(bh, a.heads);
     const long i = row - bh * a.seq_q, h = bh - b * a.heads;
     const long state_step = a.batch * a.q_stride[0];
     const bool aligned = is_aligned(at.q, a.q_stride);
     const int dim = (int)a.dim_v;
-    struct row r = {parts_lse + at.lse + row, rows, held, a.seq_kv, 0.0f, 0.0f, 0.0f, 0.0f};
+    struct row r = {
+        parts_lse + at.lse + row, rows, held, SINK(h), a.seq_kv, 0.0f, 0.0f, 0.0f, 0.0f};
     const float merged = weigh_row(&r);
 
     parts += at.q + b * a.q_stride[0] + h * a.q_stride[1] + i * a.q_stride[2];
@@ -191,7 +208,7 @@ void merge_rows(PARAMETERS_merge_rows)
         const long row = first + r * GROUP_ROWS;
         float merged = 0.0f;
         if (row < rows)
-            merged = merge_row(a, at, parts, parts_lse, o, HELD(row), row, rows);
+            merged = merge_row(a, at, parts, parts_lse, o, HELD(row), row, rows SINKS_ARG);
 #if HAS_ACCUMULATE && ROW_ITEMS > 1
         barrier(CLK_GLOBAL_MEM_FENCE); /* all items of the row have read what lse was */
 #endif

@@ -8,19 +8,24 @@
  * that nobody may remove keeps the two apart. Newer PoCLs get no groups that need a barrier on CPUs
  * (src/device/device.c). */
 #ifdef POCL_DEVICE_ADDRESS_BITS
-#define LOCAL_BARRIER()                                                                            \
+#define STORE_APART()                                                                              \
     do {                                                                                           \
         volatile int apart;                                                                        \
-        barrier(CLK_LOCAL_MEM_FENCE);                                                              \
         apart = 0;                                                                                 \
     } while (0)
 #else
-#define LOCAL_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
-/* This thread's number in its group, where it is divided: Intel's runtime for CPUs takes an int that is a
- * quotient of the size_t itself, by a power of two, for another one in each thread (tests/drivers/quotient.cl). */
-#define THIS_THREAD ((uint)get_local_id(0))
-
+#define STORE_APART()
 #endif
+#define LOCAL_BARRIER()                                                                            \
+    do {                                                                                           \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                              \
+        STORE_APART();                                                                             \
+    } while (0)
+
+/* The last statement of a kernel that may return before its barriers (LEAVE_IF_BEYOND in common/sequence.h).
+ * PoCL 3.1 takes an `if` that ends where such a return does for one that all threads take alike, or for one
+ * that is never reached (tests/drivers/early_return.cl): it is not to end there. */
+#define END_KERNEL() STORE_APART()
 
 /* That of a work-group of so many threads (constant), which may be one: a thread alone sees what it has
  * stored, and none must stand there, since PoCL 6.0 takes what is behind some of them for unreachable

@@ -66,12 +66,13 @@ void combine(PARAMETERS_combine)
     if (thread == 0 && get_group_id(0) % tiles == 0)
         lse[at.lse + LSE_HEAD(a, bh, h) + i] = zero ? -INFINITY : highest + log(row_sum);
 #endif
-    if (thread >= COMBINED_COLUMNS || d >= DIM_V)
-        return;
-    for (int n = 1; n < COMBINE_PARTS; n++)
-        x += sums[n * COMBINED_COLUMNS + thread];
-    STORE_O(zero ? 0.0f : x / row_sum,
-            o + at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2], d * O_STEP);
+    if (thread < COMBINED_COLUMNS && d < DIM_V) {
+        for (int n = 1; n < COMBINE_PARTS; n++)
+            x += sums[n * COMBINED_COLUMNS + thread];
+        STORE_O(zero ? 0.0f : x / row_sum,
+                o + at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2], d * O_STEP);
+    }
+    END_KERNEL();
 }
 
 #endif

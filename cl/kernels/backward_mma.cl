@@ -439,6 +439,7 @@ void backward_queries(PARAMETERS_backward_queries)
     COMPUTING_BARRIER(); /* the results are complete */
     if (streamed_nonfinite)
         add_nonfinite_keys(a, at, t, begin, end, k, dq, workspace SCORE_OPERANDS_ARG);
+    END_KERNEL();
 }
 
 #if HAS_DBIAS

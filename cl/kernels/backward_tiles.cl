@@ -257,6 +257,7 @@ void backward_queries(PARAMETERS_backward_queries)
     store_rows(sums_q, a.scale, t.queries, rows,
                dq + at.dq + t.b * a.dq_stride[0] + t.h * a.dq_stride[1] + t.i0 * a.dq_stride[2],
                a.dq_stride[2], DQ_STEP, DIM_QK, WIDTH(UNIT_DQ, DIM_QK));
+    END_KERNEL();
 }
 
 #if HAS_DBIAS

@@ -551,7 +551,6 @@ void split(PARAMETERS_split)
         again = !again && not_finite;
     } while (again);
 
-    /* store */
     __global float *const results = workspace + at.workspace;
     EXPONENT_OF(not_finite);
     store_results(a, at, &task, &l, rows, row_max, row_sum, out,
@@ -559,4 +558,5 @@ void split(PARAMETERS_split)
     barrier(CLK_GLOBAL_MEM_FENCE); /* the partial results are complete */
     if (v_nonfinite)               /* here only what is not finite counts */
         add_nonfinite(a, at, &task, &m, &l, results SCORE_OPERANDS_ARG PAGES_ARG);
+    END_KERNEL();
 }

@@ -372,4 +372,5 @@ void split(PARAMETERS_split)
     __global float *const results = workspace + at.workspace;
     merge_groups(a, at, &task, &w, &l, row_max, row_sum, STATISTICS(a, results));
     store_sums(a, &task, &l, sums, results);
+    END_KERNEL();
 }

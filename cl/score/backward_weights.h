@@ -19,22 +19,36 @@
 #endif
 
 #if HAS_DROPOUT
+/* Whether a block of keys may begin between two multiples of four, as columns of block lists do. */
+#if HAS_BLOCKS
+#define BEGINS_BETWEEN_FOURS (BLOCK_KV % 4 != 0)
+#else
+#define BEGINS_BETWEEN_FOURS 0
+#endif
+
 /* x[n][m]: what the weights of query i + n and the keys of vector m are multiplied with. Four
- * queries at once, since four neighbouring keys share a counter's random words. */
+ * queries at once, since four neighbouring keys share a counter's random words. The first of such
+ * keys is a multiple of four, from which on they are drawn. */
 INLINE void dropout_of_four_rows(SHAPE_PARAMS, const struct head head, const long j, const long i,
                                  lanes x[4][BLOCK_VECTORS])
 {
     const words lane = VECTOR(convert_uint)(COUNT_UP);
+    const long first = j - j % 4;
+    lanes drawn[4][BLOCK_VECTORS + BEGINS_BETWEEN_FOURS];
 
-    for (int m = 0; m < BLOCK_VECTORS; m++) {
+    for (int m = 0; m < BLOCK_VECTORS + BEGINS_BETWEEN_FOURS; m++) {
         lanes y[4];
         dropout_factors(a, at, dropout_head(at, head.b, head.h), (uint)i + (lane & 3u),
-                        (uint)((j + m * SIMD_WIDTH) / 4) + (lane >> 2), y);
+                        (uint)((first + m * SIMD_WIDTH) / 4) + (lane >> 2), y);
         transpose_fours(y);
         UNROLL
         for (int n = 0; n < 4; n++)
-            x[n][m] = y[n];
+            drawn[n][m] = y[n];
     }
+    for (int n = 0; n < 4; n++)
+        for (int m = 0; m < BLOCK_VECTORS; m++)
+            x[n][m] = BEGINS_BETWEEN_FOURS ? VECTOR(vload)(m, (const float *)drawn[n] + j % 4)
+                                         : drawn[n][m];
 }
 #endif
 

@@ -111,7 +111,7 @@ INLINE struct score_vector finish_scores(const int hides, SHAPE_PARAMS, const st
     s.scores += biases;
 #endif
 #if HAS_ALIBI
-    s.distance = key + row.distance;
+    s.distance = ALIBI_DISTANCE(key + row.distance);
     s.scores = fma((lanes)(slopes[at.slopes + row.h] * UNIT), s.distance, s.scores);
 #endif
 #if HAS_BLOCKS

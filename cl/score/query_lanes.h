@@ -445,7 +445,7 @@ INLINE lanes add_bias(const struct score_tile *tile, const int n, const int m, l
     x += tile->bias[n * BLOCK_VECTORS + m];
 #endif
 #if HAS_ALIBI
-    x = fma((lanes)(tile->slope), tile->distance[m] + (float)n, x);
+    x = fma((lanes)(tile->slope), ALIBI_DISTANCE(tile->distance[m] + (float)n), x);
 #endif
     return x;
 }

@@ -67,7 +67,7 @@ static inline float biased(SHAPE_PARAMS, const struct extent e, const long b, co
                              i * a.bias_stride[2] + j * a.bias_stride[3]);
 #endif
 #if HAS_ALIBI
-    s += slopes[at.slopes + h] * (float)(j - i - e.diagonal);
+    s += slopes[at.slopes + h] * ALIBI_DISTANCE((float)(j - i - e.diagonal));
 #endif
     return s;
 }
@@ -189,7 +189,7 @@ INLINE struct score score_of(const struct attention_shape a, const struct score_
     s.value = a.softcap * bent;
 #endif
 #if HAS_ALIBI
-    s.distance = (float)(t.distance + (key - row));
+    s.distance = ALIBI_DISTANCE((float)(t.distance + (key - row)));
     s.value += t.slope * s.distance;
 #endif
     return s;

@@ -3,6 +3,15 @@
 #define CLATTN_SCORE_SCALE_H
 #include "common/common.h"
 
+#if HAS_ALIBI
+/* What ALiBi multiplies a slope with, from how far a key lies after the query's diagonal: a float or a vector. */
+#if HAS_ALIBI_SYMMETRIC
+#define ALIBI_DISTANCE(x) (-fabs(x))
+#else
+#define ALIBI_DISTANCE(x) (x)
+#endif
+#endif
+
 /* Of head h. */
 static inline float score_scale(SHAPE_PARAMS, const long h SCORE_OPERANDS_PARAM)
 {

@@ -5,7 +5,8 @@
  * where each has its own. It lists a block if the pattern sees one of its pairs, columns in rising order, and
  * adds CLATTN_BLOCK_FULL where one of its rules, such as the window, sees all of them. Without a mask the queries of a listed block see all of
  * its keys, as in BigBird; a boolean mask of the same pattern makes it exact to the pair, and is looked at in
- * few blocks. Causality and windows of the problem hold besides; the functions do not look at them.
+ * few blocks. Causality and windows of the problem hold besides; the functions do not look at them. They take
+ * as long as the list has rows and entries; clattn_blocks_mask() reads the mask.
  *
  * How many entries there are is known after a first call without memory for them:
  *
@@ -29,7 +30,7 @@ CLATTN_BEGIN
  * i - left to i + right, the first @p globals keys, and if it is one of the first @p globals queries, all.
  *
  * @param problem  With block_q; not null. Its diagonal is where a window's middle lies: key i + d.
- * @param left,right  At least 0, or CLATTN_UNLIMITED.
+ * @param left,right  Any from 0 on, or CLATTN_UNLIMITED.
  * @param globals  Tokens from the first on that all see and that see all; 0 for none.
  * @param random   Columns that each row lists besides, drawn by @p seed; two may be the same. 0 for none, and no more are
  *                 drawn than there are columns.
@@ -41,6 +42,7 @@ CLATTN_BEGIN
  * @retval CLATTN_INVALID_ARGUMENT  A null, a negative size, or one of offsets and entries alone.
  * @retval CLATTN_INVALID_PROBLEM   The problem fails clattn_problem_check() or has no block lists.
  * @retval CLATTN_BUFFER_TOO_SMALL  The list has more than max_blocks entries: only those are there.
+ * @retval CLATTN_OUT_OF_MEMORY     No host memory for the columns that are drawn of a row.
  */
 CLATTN_API clattn_status clattn_blocks_window(const clattn_problem *problem, int64_t left,
                                               int64_t right, size_t globals, size_t random,

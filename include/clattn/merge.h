@@ -11,6 +11,7 @@ typedef struct clattn_merge_tensors {
     size_t struct_size;      /**< sizeof(clattn_merge_tensors). */
     clattn_buffer parts;     /**< Read: o of the states, one after the other. */
     clattn_buffer parts_lse; /**< Read: packed (states, batch, heads, seq_q) floats. */
+    clattn_buffer sinks;     /**< Read: heads floats; if sinks. */
     clattn_buffer o;         /**< Every element is overwritten; if accumulate, read before. */
     clattn_buffer lse;       /**< Packed (batch, heads, seq_q) floats; likewise. */
     clattn_buffer workspace; /**< As in clattn_forward. */
@@ -20,8 +21,8 @@ typedef struct clattn_merge_tensors {
  * Enqueues a merge. The same inputs give the same bits on every run.
  *
  * @param plan      Of operation CLATTN_MERGE.
- * @param tensors   Read during the call only; o and lse must overlap nothing, parts and parts_lse may
- *                  overlap each other.
+ * @param tensors   Read during the call only; o and lse must overlap nothing, parts, parts_lse and
+ *                  sinks may overlap each other.
  * @param queue,num_wait,wait,done  As for clattn_attention_forward().
  * @return          As clattn_attention_forward().
  */
@@ -34,6 +35,7 @@ typedef struct clattn_host_merge_tensors {
     size_t struct_size;     /**< sizeof(clattn_host_merge_tensors). */
     const void *parts;      /**< Read: o of the states, one after the other. */
     const float *parts_lse; /**< Read: packed (states, batch, heads, seq_q). */
+    const float *sinks;     /**< Read: heads of them; if sinks. */
     void *o;                /**< Every element is overwritten; if accumulate, read before. */
     float *lse;             /**< Packed (batch, heads, seq_q); likewise. */
 } clattn_host_merge_tensors;

@@ -292,7 +292,7 @@ CLATTN_API clattn_status clattn_mpi_plan_describe(const clattn_mpi_plan *plan,
  *                                  that differ between ranks.
  *
  * Other statuses as clattn_plan_create() and clattn_attention_forward(); the same on all ranks, but that of
- * a null plan, queue or tensors. After a failure o and lse are undefined.
+ * a null plan, with which no other rank can be told. After a failure o and lse are undefined.
  */
 CLATTN_API clattn_status clattn_mpi_forward(clattn_mpi_plan *plan, cl_command_queue queue,
                                             const clattn_forward *tensors);

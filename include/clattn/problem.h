@@ -7,7 +7,8 @@
  *     s  = scale * dot(q[i], k[j])
  *     s  = softcap * tanh(s / softcap)               if softcap > 0
  *     s += bias[b,h,i,j]                             if bias; a bias of -inf masks
- *     s += slope[h] * (j - i - diagonal)             if alibi
+ *     s += slope[h] * (j - i - diagonal)             if alibi; with alibi_symmetric
+ *     s -= slope[h] * |j - i - diagonal|
  *     s  = -inf                                      where masked
  *     p  = exp(s - m) / (sum_j exp(s - m) + exp(sink[h] - m))   m = maximum, the sink's included
  *     o  = sum_j p * v[j]
@@ -55,7 +56,7 @@
  *     dv[j] = sum_i p'[i,j] do[i]
  *     ds    = p * (w * dot(do[i], v[j]) - dot(do[i], o[i]))     dbias = ds
  *     dsink[h]  = -sum_i exp(sink[h] - lse[i]) dot(do[i], o[i])
- *     dslope[h] = sum_ij ds * (j - i - diagonal)
+ *     dslope[h] = sum_ij ds * (j - i - diagonal)                 or -|j - i - diagonal|
  *     dt    = ds * (1 - tanh^2)                                  softcap's derivative; else ds
  *     dq[i] = scale * sum_j dt k[j]            dk[j] = scale * sum_i dt q[i]
  *
@@ -147,22 +148,30 @@
  * Merge: o and lse of attention over n disjoint sets of keys become those over all of them, with
  * seq_kv = n, kv_heads = heads and dim_qk = dim_v:
  *
- *     m   = max_s lse[s]               w[s] = exp(lse[s] - m) / sum_s exp(lse[s] - m)
- *     o   = sum_s w[s] * parts[s]      lse = m + log(sum_s exp(lse[s] - m))
+ *     m   = max(max_s lse[s], sink[h])       z   = sum_s exp(lse[s] - m) + exp(sink[h] - m)
+ *     o   = sum_s exp(lse[s] - m) / z * parts[s]                 lse = m + log(z)
  *
- * for parts (n, batch, heads, seq_q, dim_v) and lse, natural logarithms, for each (b, h, i). In layouts
- * n and batch are one axis of n * batch, all batches of the first state before those of the second. With
- * accumulate o and lse hold one more state and become the union with it: two states are merged in place
- * by n = 1. A sink counts in one of the states alone. A state weighs as much as its lse says, which is one
- * float: weights are off by a factor of up to exp(2^-23 |lse|), and states of scores of -1e30 all weigh the
- * same, of however many keys they are. Then:
+ * (the terms with sink only if sinks) for parts (n, batch, heads, seq_q, dim_v) and lse, natural logarithms,
+ * for each (b, h, i). In layouts n and batch are one axis of n * batch, all batches of the first state before
+ * those of the second. With accumulate o and lse hold one more state and become the union with it: two states
+ * are merged in place by n = 1. A state weighs as much as its lse says, which is one float: weights are off by
+ * a factor of up to exp(2^-23 |lse|), and states of scores of -1e30 all weigh the same, of however many keys
+ * they are.
+ *
+ * Sinks belong to the merge that gives the whole, of several merges in place to one of them, and to none of
+ * the states: a row that sees no key in a state has lse = -inf there, with or without a sink, so that a sink
+ * that was given with this state would be lost to the row. The merge gives o and lse of attention over all
+ * keys with the sinks. The gradients of the parts need that o and lse; any one part can hand out dsinks, which
+ * is a sum over queries of what belongs to no key. Then:
  *
  * - A state of lse = -inf is empty: its row of parts is not read, whatever it holds. Only empty states
- *   give o = 0, lse = -inf, as a row that sees nothing does; a single one that is not gives its own row
- *   and lse, to the bit, and so does one beside which all others' weights vanish in f32, if these are
- *   finite.
+ *   give o = 0, lse = -inf, as a row that sees nothing does, with or without a sink; a single one that is
+ *   not gives its own row and lse, to the bit, and so does one beside which the weights of all others, and
+ *   of the sink, vanish in f32, if these are finite.
  * - A NaN in lse makes o and lse of its row NaN; a NaN or infinity in a row that is not empty counts with
  *   the row's weight, even where that is 0.
+ * - A sink counts as a state with that lse and values of 0: one of -inf is none, one of NaN makes o and lse
+ *   of all rows of its head NaN that are not empty.
  * - An lse of +inf outweighs all finite ones; several share equally, and lse is +inf. clattn gives none
  *   for scores that are finite. FlashAttention 2 gives it for rows that see nothing: there +inf is to be
  *   replaced by -inf before.
@@ -172,6 +181,7 @@
  * cache_dtype or quantized (then to the bits of clattn/quantize.h, if not rotated):
  *
  *     token i of batch b goes to row kv_lengths[b] + i of batch b       (kv_lengths is 0 if not given)
+ *     (lengths are not clamped here: with -2 tokens 0 and 1 are skipped and token 2 goes to row 0)
  *     ... with slots to row slots[b,i] % seq_kv of batch slots[b,i] / seq_kv
  *
  * With page_size the caches are pools of pages, as "Paged caches" below says: token i goes to key
@@ -288,7 +298,12 @@ typedef enum clattn_queries {
     CLATTN_QUERIES_IN_PLACE = 2 /**< q_out is rotated where it lies. */
 } clattn_queries;
 
-/** The diagonal d of causal masks, windows and ALiBi: key i + d is "now" for query i. */
+/**
+ * The diagonal d of causal masks, windows and ALiBi: key i + d is "now" for query i. A problem that is not
+ * causal has one as well, if it has a window or ALiBi. Libraries differ where keys and queries are not as many:
+ * flash-attn's is the bottom-right one throughout (its ALiBi is alibi_symmetric, its window_size both sides of a
+ * window), so that the last query is "now" at the last key; PyTorch's is_causal and ONNX have the top-left one.
+ */
 typedef enum clattn_diagonal {
     CLATTN_TOP_LEFT = 0, /**< d = 0. */
     CLATTN_BOTTOM_RIGHT =
@@ -354,9 +369,12 @@ typedef struct clattn_problem {
     int mask; /**< Not 0: a boolean mask of bytes, not 0 = visible, of that shape is given. */
     clattn_layout mask_layout; /**< Zeros broadcast, as in bias_layout. Its columns: mask_keys. */
     int alibi;                 /**< Not 0: slopes, heads floats. */
-    int sinks;                 /**< Not 0: sinks, heads floats. */
-    int q_lengths;             /**< Not 0: batch cl_ints, queries in use; clamped to 0..seq_q. */
-    int kv_lengths;            /**< Not 0: batch cl_ints, keys in use; clamped to 0..seq_kv. */
+    int alibi_symmetric; /**< Not 0, with alibi: keys after the diagonal lose as much as those before
+                                    it, which a causal problem does not show. */
+    int sinks;           /**< Not 0: sinks, heads floats; attention and merge. */
+    int q_lengths;       /**< Not 0: batch cl_ints, queries in use; clamped to 0..seq_q. */
+    int kv_lengths;      /**< Not 0: batch cl_ints, keys in use; clamped to 0..seq_kv,
+                                    but taken as they are by an append ("Append" above). */
     int lse; /**< Not 0: lse is written, packed (batch, heads, seq_q) or (heads, total_q) floats; backward
                                always reads it. */
     clattn_scores
@@ -522,14 +540,15 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     page=N pages=N         page_size and pages; when read, pages defaults to as many as b * k need
  *     scale=X softcap=X      X as printed by %.9g; scale where it is not NaN
  *     causal=A               A is tl, br or an offset such as 17 or -3
- *     diagonal=A             likewise, for a problem that is not causal
+ *     diagonal=A             likewise, for a problem that is not causal: tl where it is not given
  *     window=L,R             each a number, or * for unlimited
  *     bias=T:L mask=L        T a dtype; L the dimensions that do not broadcast, packed, such as
  *                            bhqk, qk or bk, or four strides such as 0.0.64.1 (0.0.0.0: one value)
  *     blocks=RxC:N           block lists of blocks of R queries and C keys, with room for N entries,
  *                            one for all; blocks=RxC:N:h one for each head, :b for each batch, :bh for
  *                            each head of each batch
- *     alibi sinks qlen klen lse odtype=f32 strict
+ *     alibi symmetric        alibi; alibi_symmetric
+ *     sinks qlen klen lse odtype=f32 strict
  *     maskkeys=N             mask_keys, where not 0
  *     totalq=N totalkv=N     total_q and total_kv, where not 0
  *     scores=raw|softcap|bias|weights
@@ -550,7 +569,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  * A merge is "merge f32 b2 h32 q1 d128 n4": operation, dtype, b, h, q, d and n, the states; then
  *
  *     parts=L o=L            layouts of parts (the field q) and o, where not packed "bhsd"
- *     accumulate
+ *     sinks accumulate
  *
  * An append is "append f32 b4 h32/8 q1 k4096 d128 cache=f16 klen rope=halves:128:10000 queries": the
  * operation, dtype, b, h, q (new tokens), k (rows of the cache) and d; then

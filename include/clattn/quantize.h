@@ -13,8 +13,9 @@
  * the d before that. These are the bits of ggml's reference (quantize_row_q8_0_ref and
  * quantize_row_q4_0_ref), the same on every device. Besides:
  *
- *     zeros            where |d| < 2^-100, all zeros included, d = 0 and x / d counts as 0: bytes
- *                      are 0, nibbles 8
+ *     zeros            where |d| < 2^-100, all zeros included (m = 0), x / d counts as 0, and a 0 of d's
+ *                      sign is stored: bytes are 0, nibbles 8. So d of q4_0 is -0, the bytes 00 80, unless
+ *                      m is below 0, as ggml's is
  *     too large        where d is beyond binary16 (65504) it is infinite, and so are the values
  *                      that read as more than 0; the others read as NaN
  *     NaN, infinities  a block with one of them has a NaN for d, so that each of its values reads

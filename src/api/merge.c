@@ -13,6 +13,7 @@ clattn_status clattn_merge(const clattn_plan *plan, cl_command_queue queue,
     const struct ca_tensors tensors = {
         .at = {[CA_Q] = t->parts,
                [CA_LSE] = t->parts_lse,
+               [CA_SINKS] = t->sinks,
                [CA_O] = t->o,
                [CA_SCORES] = t->lse,
                [CA_WORKSPACE] = t->workspace},
@@ -28,9 +29,8 @@ clattn_status clattn_merge_host(clattn_context *context, const clattn_problem *p
     if (status != CLATTN_SUCCESS)
         return status;
     struct ca_transfer transfers[CA_WORKSPACE] = {
-        [CA_Q] = {.input = t->parts},
-        [CA_LSE] = {.input = t->parts_lse},
-        [CA_O] = {.output = t->o},
+        [CA_Q] = {.input = t->parts},     [CA_LSE] = {.input = t->parts_lse},
+        [CA_SINKS] = {.input = t->sinks}, [CA_O] = {.output = t->o},
         [CA_SCORES] = {.output = t->lse},
     };
     return ca_host_call(context, problem, options, CLATTN_MERGE, transfers,

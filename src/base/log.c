@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -74,6 +75,7 @@ static void log_list(const struct ca_log *log, clattn_log_level level, const cha
     char text[CA_LOG_BYTES];
 
     vsnprintf(text, sizeof text, format, list);
+    ca_make_printable(text);
     ca_log_text(log, level, text);
 }
 
@@ -135,4 +137,5 @@ void ca_reason(char *text, size_t text_bytes, const char *format, ...)
     va_start(list, format);
     vsnprintf(text, text_bytes, format, list);
     va_end(list);
+    ca_make_printable(text);
 }

@@ -1,4 +1,5 @@
-/* One sentence for a person, beside the status for the program. */
+/* One sentence for a person, beside the status for the program. Names and words of others in it are made
+ * printable (base/utf8.h). */
 #ifndef CA_LOG_H
 #define CA_LOG_H
 

@@ -1,24 +1,12 @@
 #define _POSIX_C_SOURCE 200809L /* strdup */
 #include "cli/message.h"
-#include "cli/terminal/utf8.h"
+#include "internal.h"
 
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void message_sanitize(char *text)
-{
-    while (*text != '\0') {
-        unsigned long character;
-        const size_t length = utf8_read(text, &character);
-        const bool good = length > 0 && utf8_printable(character);
-        if (!good)
-            *text = '?';
-        text += good ? length : 1;
-    }
-}
 
 bool message_set(struct message *message, const char *format, ...)
 {
@@ -27,8 +15,33 @@ bool message_set(struct message *message, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(message->text, sizeof message->text, format, arguments);
     va_end(arguments);
-    message_sanitize(message->text);
+    ca_make_printable(message->text);
     return false;
+}
+
+void message_say_list(FILE *to, const char *format, va_list arguments)
+{
+    va_list again;
+
+    va_copy(again, arguments);
+    const int length = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    char *text = length >= 0 ? malloc((size_t)length + 1) : NULL;
+    if (text != NULL) {
+        vsnprintf(text, (size_t)length + 1, format, arguments);
+        ca_make_printable(text);
+        fprintf(to, "%s\n", text);
+    }
+    free(text);
+}
+
+void message_say(FILE *to, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    message_say_list(to, format, arguments);
+    va_end(arguments);
 }
 
 json_t *message_json(const char *raw)
@@ -37,7 +50,7 @@ json_t *message_json(const char *raw)
     json_t *string = NULL;
 
     if (clean != NULL) {
-        message_sanitize(clean);
+        ca_make_printable(clean);
         string = json_string(clean);
     }
     free(clean);

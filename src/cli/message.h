@@ -3,20 +3,23 @@
 #define CLATTN_BENCH_MESSAGE_H
 
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 struct message {
     char text[512];
 };
 
-/* Formats like printf. Returns false, so that a failing function ends in `return message_set()`. */
+/* Formats like printf, and makes the text printable. Returns false, so that a failing function ends in
+ * `return message_set()`. */
 bool message_set(struct message *message, const char *format, ...);
 
-/* Replaces control characters, which a terminal would obey, and what is no UTF-8, which JSON cannot
- * hold: texts from files and drivers may be anything. */
-void message_sanitize(char *text);
+/* Prints a line: formats like printf, makes all of it printable (base/utf8.h) and ends it. */
+void message_say(FILE *to, const char *format, ...);
+void message_say_list(FILE *to, const char *format, va_list arguments);
 
-/* The same of a copy, as a string; NULL without memory, or of NULL. */
+/* A copy of a text that is made printable, as a string; NULL without memory, or of NULL. */
 json_t *message_json(const char *raw);
 
 #endif

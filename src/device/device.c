@@ -1,3 +1,4 @@
+#include "base/utf8.h"
 #include "device/facts.h"
 #include "device/processor.h"
 
@@ -8,7 +9,7 @@
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
-/* Texts that do not fit are cut: drivers put build details into them. */
+/* Texts that do not fit are cut: drivers put build details into them. They are for people to read as well. */
 static cl_int device_text(cl_device_id device, cl_device_info what, char *text, size_t text_bytes)
 {
     size_t bytes = 0;
@@ -21,6 +22,7 @@ static cl_int device_text(cl_device_id device, cl_device_info what, char *text, 
         err = clGetDeviceInfo(device, what, bytes, whole, NULL);
     if (err == CL_SUCCESS)
         strncat(text, whole, text_bytes - 1);
+    ca_make_printable(text);
     free(whole);
     return err;
 }
@@ -38,6 +40,7 @@ static cl_int platform_text(cl_platform_id platform, cl_platform_info what, char
         err = clGetPlatformInfo(platform, what, bytes, whole, NULL);
     if (err == CL_SUCCESS)
         strncat(text, whole, text_bytes - 1);
+    ca_make_printable(text);
     free(whole);
     return err;
 }

@@ -59,7 +59,7 @@ static void add_pair(struct sweep *s, size_t j, const struct ca_pair *pair)
     const clattn_problem *p = &s->c->problem;
     const struct ca_trust_row *at = &s->row.scores;
     const size_t head = at->h / (p->heads / p->kv_heads);
-    const double distance = (double)((int64_t)j - (int64_t)at->i - at->diagonal), one = 1.0;
+    const double distance = ca_trust_distance(p, at, j), one = 1.0;
     const struct ca_bounded weight = ca_trust_operand(p, pair->p);
     const struct ca_bounded ds = ca_trust_operand(p, pair->ds);
     struct sums *sums;

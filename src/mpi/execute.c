@@ -198,6 +198,26 @@ static clattn_status agree(clattn_mpi_plan *plan, const uint64_t hash)
     return status;
 }
 
+/* Whether a call's queue and tensors may be looked at; if not, with a fault, which all ranks get: they wait for this
+ * one. struct_size: that of the tensors, or 0 if they are null. */
+static bool check_call(clattn_mpi_plan *plan, const clattn_operation operation,
+                       const cl_command_queue queue, const size_t struct_size, const size_t bytes,
+                       const char *name)
+{
+    if (struct_size == 0)
+        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
+                  "tensors is null, or its struct_size is 0, not sizeof(%s)", name);
+    else if (struct_size != bytes)
+        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT, "struct_size is %zu, not sizeof(%s), %zu",
+                  struct_size, name, bytes);
+    else if (plan->whole.operation != operation)
+        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT, "the plan is of another operation than %s",
+                  name);
+    else if (!queue)
+        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT, "queue is null");
+    return fault_none(&plan->fault);
+}
+
 /* Begins a call: true once all ranks have sound arguments, and lists alike. */
 static bool begin_call(clattn_mpi_plan *plan, cl_command_queue queue, const struct lists *lists,
                        clattn_status *status)
@@ -220,18 +240,19 @@ static clattn_status end_call(clattn_mpi_plan *plan)
 clattn_status clattn_mpi_forward(clattn_mpi_plan *plan, cl_command_queue queue,
                                  const clattn_forward *tensors)
 {
+    static const clattn_forward nothing = {.struct_size = sizeof nothing};
     clattn_status status;
 
-    if (!plan || !queue || !tensors)
+    if (!plan) /* whose communicator nobody knows */
         return CLATTN_INVALID_ARGUMENT;
+    if (check_call(plan, CLATTN_FORWARD, queue, tensors ? tensors->struct_size : 0, sizeof *tensors,
+                   "clattn_forward"))
+        (void)forward_tensors(plan, tensors);
+    else
+        tensors = &nothing;
     const struct lists lists = {&tensors->sinks,       &tensors->slopes,       &tensors->q_lengths,
                                 &tensors->kv_lengths,  &tensors->q_starts,     &tensors->kv_starts,
                                 tensors->dropout_seed, tensors->dropout_offset};
-    if (tensors->struct_size != sizeof *tensors || plan->whole.operation != CLATTN_FORWARD)
-        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
-                  "a plan of another operation, or struct_size is not sizeof(clattn_forward)");
-    else
-        (void)forward_tensors(plan, tensors);
     if (!begin_call(plan, queue, &lists, &status))
         return status;
     run_forward(plan, tensors);
@@ -301,21 +322,22 @@ void run_backward(clattn_mpi_plan *plan, const clattn_backward *tensors)
 clattn_status clattn_mpi_backward(clattn_mpi_plan *plan, cl_command_queue queue,
                                   const clattn_backward *tensors)
 {
+    static const clattn_backward nothing = {.struct_size = sizeof nothing};
     clattn_status status;
 
-    if (!plan || !queue || !tensors)
+    if (!plan) /* whose communicator nobody knows */
         return CLATTN_INVALID_ARGUMENT;
-    const struct lists lists = {&tensors->sinks,       &tensors->slopes,       &tensors->q_lengths,
-                                &tensors->kv_lengths,  &tensors->q_starts,     &tensors->kv_starts,
-                                tensors->dropout_seed, tensors->dropout_offset};
-    if (tensors->struct_size != sizeof *tensors || plan->whole.operation != CLATTN_BACKWARD) {
-        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
-                  "a plan of another operation, or struct_size is not sizeof(clattn_backward)");
+    if (!check_call(plan, CLATTN_BACKWARD, queue, tensors ? tensors->struct_size : 0,
+                    sizeof *tensors, "clattn_backward")) {
+        tensors = &nothing;
     } else {
         (void)backward_tensors(plan, tensors);
         check_list(plan, "dslopes", plan->whole.dslopes, &tensors->dslopes, plan->whole.heads);
         check_list(plan, "dsinks", plan->whole.dsinks, &tensors->dsinks, plan->whole.heads);
     }
+    const struct lists lists = {&tensors->sinks,       &tensors->slopes,       &tensors->q_lengths,
+                                &tensors->kv_lengths,  &tensors->q_starts,     &tensors->kv_starts,
+                                tensors->dropout_seed, tensors->dropout_offset};
     if (!begin_call(plan, queue, &lists, &status))
         return status;
     run_backward(plan, tensors);

@@ -266,6 +266,7 @@ clattn_status ca_attention_check(const clattn_problem *p, char *reason, size_t b
         {"scores are an output of forward only", backward && p->scores != CLATTN_SCORES_NONE},
         {"dbias is wanted, but there is no bias", p->dbias && !p->bias},
         {"dslopes is wanted, but there is no alibi", p->dslopes && !p->alibi},
+        {"alibi_symmetric is given, but there is no alibi", p->alibi_symmetric && !p->alibi},
         {"dsinks is wanted, but there are no sinks", p->dsinks && !p->sinks},
     };
 

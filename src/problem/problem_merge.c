@@ -29,8 +29,10 @@ clattn_status ca_merge_check(const clattn_problem *p, char *reason, size_t reaso
         {"kv_heads", p->kv_heads, p->heads, "heads"},
         {"dim_qk", p->dim_qk, p->dim_v, "dim_v"},
     };
-    const clattn_status status = ca_refuse_options(p, "a merge", reason, reason_bytes);
+    clattn_problem others = *p;
 
+    others.sinks = 0; /* a merge has them as well */
+    const clattn_status status = ca_refuse_options(&others, "a merge", reason, reason_bytes);
     if (status != CLATTN_SUCCESS)
         return status;
     if (p->bias) {
@@ -77,6 +79,7 @@ clattn_problem ca_merge_representative(const clattn_problem *p)
     r.operation = CLATTN_MERGE;
     r.dtype = p->dtype;
     r.accumulate = p->accumulate != 0;
+    r.sinks = p->sinks != 0;
     r.dim_qk = r.dim_v = p->dim_v;
     r.seq_kv = ca_size_rounded(p->seq_kv, MOST_STATES);
     r.seq_q = ca_size_rounded(rows < MOST_ROWS ? (size_t)rows : MOST_ROWS, MOST_ROWS);

@@ -38,7 +38,8 @@ clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument)
 
 clattn_cache ca_cache_normal(clattn_cache cache, clattn_dtype dtype)
 {
-    return (int)cache == CLATTN_CACHE_F32 + (int)dtype ? CLATTN_CACHE_PLAIN : cache;
+    /* Of a problem that is still to be checked either may be anything: unsigned sums do not overflow. */
+    return (unsigned)cache == CLATTN_CACHE_F32 + (unsigned)dtype ? CLATTN_CACHE_PLAIN : cache;
 }
 
 clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument)
@@ -236,6 +237,11 @@ static void merge_tensors(const clattn_problem *p, struct ca_tensor *tensors)
           (struct ca_tensor){.name = "parts_lse",
                              .element_bytes = sizeof(float),
                              .sizes = {1, states, p->heads, p->seq_q}});
+    tensors[CA_SINKS].name = "sinks";
+    if (p->sinks)
+        place(tensors, CA_SINKS,
+              (struct ca_tensor){
+                  .name = "sinks", .element_bytes = sizeof(float), .sizes = {1, 1, 1, p->heads}});
     place(tensors, CA_O,
           (struct ca_tensor){.name = "o",
                              .written = written,

@@ -52,11 +52,10 @@ static size_t print_projection_options(const clattn_problem *p, char *text, size
 static size_t print_merge_options(const clattn_problem *p, char *text, size_t text_bytes,
                                   size_t length)
 {
-    const struct define defines[] = {{"DTYPE", (size_t)p->dtype},
-                                     {"BIAS_DTYPE", 0},
-                                     {"UNIT_PARTS", p->q.stride[3] == 1},
-                                     {"UNIT_O", p->o.stride[3] == 1},
-                                     {"HAS_ACCUMULATE", p->accumulate != 0}};
+    const struct define defines[] = {
+        {"DTYPE", (size_t)p->dtype},         {"BIAS_DTYPE", 0},
+        {"UNIT_PARTS", p->q.stride[3] == 1}, {"UNIT_O", p->o.stride[3] == 1},
+        {"HAS_SINKS", p->sinks != 0},        {"HAS_ACCUMULATE", p->accumulate != 0}};
 
     return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
 }

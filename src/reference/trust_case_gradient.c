@@ -180,8 +180,7 @@ static void solve_sums(const struct ca_trust_case *c, struct ca_pair_row *row)
         for (size_t j = 0; g->dslopes && j < p->seq_kv; j++) {
             if (!ca_pair_look(c, row, j, &pair))
                 continue;
-            const double distance =
-                (double)((int64_t)j - (int64_t)row->scores.i - row->scores.diagonal);
+            const double distance = ca_trust_distance(p, &row->scores, j);
             g->dslopes[h].value += pair.raw.value * distance;
             g->dslopes[h].bound +=
                 (pair.raw.bound + rounding * fabs(pair.raw.value)) * fabs(distance);

@@ -43,6 +43,11 @@ static double weight(double lse, double most)
     return lse == most ? 1.0 : exp(lse - most);
 }
 
+static double larger(double x, double most)
+{
+    return x > most || isnan(x) ? x : most;
+}
+
 static void solve_row(const struct ca_trust_case *c, size_t row, struct ca_bounded *o,
                       struct ca_bounded *lse)
 {
@@ -50,9 +55,13 @@ static void solve_row(const struct ca_trust_case *c, size_t row, struct ca_bound
     const size_t states = p->seq_kv + (p->accumulate != 0);
     double most = -INFINITY, sum = 0.0;
 
-    for (size_t s = 0; s < states; s++) {
-        const double x = lse_of(c, s, row);
-        most = x > most || isnan(x) ? x : most;
+    for (size_t s = 0; s < states; s++)
+        most = larger(lse_of(c, s, row), most);
+    if (p->sinks && most != -INFINITY) {
+        const double sink =
+            ca_value_load(ca_trust_elements(c, CA_SINKS), CLATTN_F32, row / p->seq_q % p->heads);
+        most = larger(sink, most);
+        sum = weight(sink, most);
     }
     for (size_t s = 0; s < states; s++)
         sum += most == -INFINITY ? 0.0 : weight(lse_of(c, s, row), most);
@@ -158,6 +167,12 @@ int ca_merge_case_make(struct ca_trust_case *c, const clattn_problem *real,
         return 0;
     }
     ca_trust_fill_elements(c, CA_Q, p->dtype, -1.0f, 1.0f, &state);
+    for (size_t h = 0; p->sinks && h < HEADS;
+         h++) /* one counts little, one much, one for nothing */
+        ca_value_store(c->bytes[CA_SINKS] + CA_TRUST_GUARD, CLATTN_F32, h,
+                       h == 2   ? -INFINITY
+                       : h == 1 ? 3.0f
+                                : -2.0f);
     if (p->accumulate)
         ca_trust_fill_elements(c, CA_O, p->dtype, -1.0f, 1.0f, &state);
     for (size_t n = 0; n < rows * (STATES + (p->accumulate != 0)); n++) {
@@ -189,6 +204,7 @@ int ca_merge_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p
     ca_trust_spread(c->rows, c->num_rows, rows);
     ca_trust_fill_random(c, CA_Q, p->dtype, -1.0f, 1.0f, &state);
     ca_trust_fill_random(c, CA_LSE, CLATTN_F32, -4.0f, 4.0f, &state);
+    ca_trust_fill_random(c, CA_SINKS, CLATTN_F32, -4.0f, 4.0f, &state);
     if (p->accumulate) {
         ca_trust_fill_random(c, CA_O, p->dtype, -1.0f, 1.0f, &state);
         ca_trust_fill_random(c, CA_SCORES, CLATTN_F32, -4.0f, 4.0f, &state);

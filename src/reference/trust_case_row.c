@@ -223,6 +223,13 @@ int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *
            (said == 2 || lets_through(c, row, j));
 }
 
+double ca_trust_distance(const clattn_problem *p, const struct ca_trust_row *row, size_t j)
+{
+    const double distance = (double)((int64_t)j - (int64_t)row->i - row->diagonal);
+
+    return p->alibi_symmetric ? -fabs(distance) : distance;
+}
+
 /* The final score of key j, and its value at the point that the problem hands out, if that lies
  * before the masks; each with the error that it may have. */
 struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_trust_row *row,
@@ -259,7 +266,7 @@ struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_tr
                              ca_trust_position(&p->bias_layout, row->b, row->h, row->i, j));
     if (p->alibi)
         alibi = ca_value_load(ca_trust_elements(c, CA_SLOPES), CLATTN_F32, row->h) *
-                (double)((int64_t)j - (int64_t)row->i - row->diagonal);
+                ca_trust_distance(p, row, j);
     if (p->bias || p->alibi)
         s.bound += 4.0 * u * (fabs(s.value) + fabs(bias) + fabs(alibi));
     s.value += bias + alibi;

@@ -60,6 +60,9 @@ double ca_trust_length_error(size_t n);
 /* Makes it row `index` of all, counted as lse is packed. */
 void ca_trust_row_locate(const struct ca_trust_case *c, size_t index, struct ca_trust_row *row);
 
+/* What ALiBi multiplies the slope of the row's head with. */
+double ca_trust_distance(const clattn_problem *p, const struct ca_trust_row *row, size_t j);
+
 /* Whether the row's query sees key j, but for a bias of -inf. */
 int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j);
 

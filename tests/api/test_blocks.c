@@ -30,12 +30,12 @@ static clattn_status make(const clattn_problem *p, const struct pattern *x, int3
 }
 
 /* The patterns by their definitions. d: the problem's diagonal. */
-static int sees(const struct pattern *x, int64_t d, size_t seq_kv, int64_t i, int64_t j)
+static int sees(const struct pattern *x, int64_t d, int64_t i, int64_t j)
 {
     const int64_t past = i + d - j;
 
     if (x->mask)
-        return x->mask[(size_t)i * seq_kv + (size_t)j] != 0;
+        return x->mask[(size_t)i * SEQ + (size_t)j] != 0;
     for (size_t n = 0; x->starts && n < x->documents; n++)
         if (x->starts[n] <= i && i < x->starts[n + 1] && x->starts[n] <= j && j < x->starts[n + 1])
             return 1;
@@ -59,7 +59,7 @@ static void compare(const clattn_problem *p, const struct pattern *x, const int3
             int some = 0, all = 1;
             for (size_t i = i0; i < i0 + p->block_q && i < p->seq_q; i++)
                 for (size_t j = j0; j < j0 + p->block_kv && j < p->seq_kv; j++) {
-                    const int seen = sees(x, d, p->seq_kv, (int64_t)i, (int64_t)j);
+                    const int seen = sees(x, d, (int64_t)i, (int64_t)j);
                     some |= seen;
                     all &= seen;
                 }
@@ -81,6 +81,8 @@ Test(blocks, patterns) {
     struct rng r = rng_seed(7);
     const struct pattern patterns[] = {{.left = 9, .right = 4},
                                        {.left = CLATTN_UNLIMITED, .right = 0, .globals = 3},
+                                       {.left = INT64_MAX, .right = 2},
+                                       {.left = 3, .right = INT64_MAX},
                                        {.left = 0, .right = 0, .globals = 17},
                                        {.stride = 1},
                                        {.stride = 6},
@@ -93,12 +95,13 @@ Test(blocks, patterns) {
         mask[n] = n / SEQ / 20 % 2 || (n % SEQ > 30 && rng_one_in(&r, 2));
     for (size_t x = 0; x < sizeof patterns / sizeof *patterns; x++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-            for (int64_t d = -8; d <= 8; d += 8) {
+            for (int64_t d = -8; d <= 16; d += 8) {
                 clattn_problem p = fixture_problem("fwd f32 q70 k70 d8 mask=qk blocks=1x1:1");
                 int32_t offsets[SEQ + 1];
                 static int32_t entries[SEQ * SEQ];
                 p.diagonal = CLATTN_OFFSET;
                 p.diagonal_offset = d;
+                p.seq_kv = d == 16 ? 31 : SEQ; /* fewer keys than queries */
                 p.block_q = sizes[s][0];
                 p.block_kv = sizes[s][1];
                 cr_assert(make(&p, &patterns[x], NULL, NULL, &p.max_blocks) == CLATTN_SUCCESS);
@@ -128,6 +131,44 @@ Test(blocks, random_columns) {
         cr_expect(offsets[row + 1] - offsets[row] >= 2 && offsets[row + 1] - offsets[row] <= 4);
     cr_assert(clattn_blocks_window(&p, 0, 0, 0, 3, 5, offsets, second, NULL) == CLATTN_SUCCESS);
     cr_expect(memcmp(first, second, 4 * (size_t)offsets[8]) == 0);
+}
+
+/* Of a million rows and columns each: with a step for each pair of them it would not come to an end. */
+Test(blocks, take_as_long_as_their_entries) {
+    enum { MANY = 1000000, FEW = 1000 };
+    static int32_t starts[MANY / 100 + 1];
+    clattn_problem p = fixture_problem("fwd f32 q1 k1 d8 blocks=1x1:1");
+    size_t needed;
+
+    for (size_t n = 0; n < sizeof starts / sizeof *starts; n++)
+        starts[n] = (int32_t)n * 100;
+    p.seq_q = p.seq_kv = MANY;
+    cr_assert(clattn_blocks_window(&p, 1, 0, 0, 0, 0, NULL, NULL, &needed) == CLATTN_SUCCESS);
+    cr_expect(needed == 2 * MANY - 1);
+    cr_assert(clattn_blocks_window(&p, 0, 0, 0, 2, 5, NULL, NULL, &needed) == CLATTN_SUCCESS);
+    cr_expect(needed > 3 * MANY - 100 && needed <= 3 * MANY); /* but for what is drawn twice */
+    p.seq_q = FEW;
+    p.diagonal = CLATTN_BOTTOM_RIGHT;
+    cr_assert(clattn_blocks_strided(&p, FEW, NULL, NULL, &needed) == CLATTN_SUCCESS);
+    cr_expect(needed == (size_t)FEW * (FEW + MANY / FEW - 1));
+    p.seq_q = MANY;
+    p.block_q = p.block_kv = 10;
+    cr_assert(clattn_blocks_documents(&p, starts, MANY / 100, NULL, NULL, &needed) ==
+              CLATTN_SUCCESS);
+    cr_expect(needed == MANY);
+}
+
+/* Drawn columns, of which two may be the same, stand in order among the others. */
+Test(blocks, random_columns_in_order) {
+    const clattn_problem p = fixture_problem("fwd f32 q64 k640 d8 blocks=8x8:640");
+    int32_t offsets[9], entries[640];
+
+    cr_assert(clattn_blocks_window(&p, 9, 9, 3, 200, 5, offsets, entries, NULL) == CLATTN_SUCCESS);
+    for (int row = 0; row < 8; row++)
+        for (int n = offsets[row] + 1; n < offsets[row + 1]; n++) {
+            const int before = entries[n - 1] & ~CLATTN_BLOCK_FULL;
+            cr_expect(before < (entries[n] & ~CLATTN_BLOCK_FULL));
+        }
 }
 
 Test(blocks, mistakes) {

@@ -11,6 +11,7 @@ Test(merge_problem, what_is_printed) {
         "merge f32 b1 h32 q1 d128 n4",
         "merge f16 b2 h3 q5 d7 n2 parts=bshd o=sbhd",
         "merge bf16 b0 h3 q5 d7 n0 parts=90.40.8.1 accumulate",
+        "merge f32 b2 h3 q5 d7 n2 sinks accumulate",
     };
 
     for (size_t n = 0; n < sizeof canonical / sizeof *canonical; n++) {
@@ -31,6 +32,7 @@ Test(merge_problem, words_that_are_refused) {
         {"merge f32 q1 d8 n2 k4", "'k' is not a word of merges"},
         {"merge f32 q1 d8 n2 causal=tl", "'causal=' is not a word of merges"},
         {"merge f32 q1 d8 n2 lse", "'lse' is not a word of merges"},
+        {"proj f32 q1 d8 sinks", "'sinks' is not a word of projections"},
         {"merge f32 q1 d8 n2 x=bshd", "'x=' is not a word of merges"},
         {"fwd f32 q1 d8 n2", "'n' is not a word of forward"},
         {"bwd f32 q1 d8 parts=bshd", "'parts=' is not a word of backward"},
@@ -64,7 +66,7 @@ Test(merge_problem, options_that_are_refused) {
 
     REFUSED(bias = 1, "a merge has no bias");
     REFUSED(mask = 1, "a merge has no mask");
-    REFUSED(sinks = 1, "a merge has no sinks");
+    REFUSED(alibi = 1, "a merge has no alibi");
     REFUSED(lse = 1, "a merge has no lse");
     REFUSED(scale = 1.0f, "a merge has no scale");
     REFUSED(causal = 1, "a merge has no causal");
@@ -91,6 +93,7 @@ Test(merge_problem, classes) {
         {"merge f16 b1 h1 q1 d64 n1000 parts=bshd accumulate",
          "merge f16 b1 h1 q1 d64 n64 accumulate"},
         {"merge f32 h2 q3 d8 n2 parts=96.48.16.2", "merge f32 b1 h1 q8 d8 n2 parts=128.128.16.2"},
+        {"merge f32 h2 q3 d8 n2 sinks", "merge f32 b1 h1 q8 d8 n2 sinks"},
         {"merge f32 h2 q3 d281474976710656 n2", "merge f32 b1 h1 q8 d281474976710656 n2"},
     };
 

@@ -35,7 +35,7 @@ static clattn_problem extreme_problem(struct rng *r)
 }
 
 /* What a program is built for, counted here anew: the conditions in the kernels' sources. */
-enum { NUM_DEFINES = 31 };
+enum { NUM_DEFINES = 32 };
 static void defines_of(const clattn_problem *problem, size_t defines[NUM_DEFINES])
 {
     const clattn_problem p = ca_problem_normal(problem);
@@ -55,6 +55,7 @@ static void defines_of(const clattn_problem *problem, size_t defines[NUM_DEFINES
         p.bias != 0,
         p.mask != 0,
         p.alibi != 0,
+        p.alibi_symmetric != 0,
         p.sinks != 0,
         p.window_left != CLATTN_UNLIMITED,
         p.window_right != CLATTN_UNLIMITED,

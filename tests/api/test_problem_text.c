@@ -45,11 +45,12 @@ static int same(const clattn_problem *a, const clattn_problem *b)
            (!a->bias || same_layout(&a->bias_layout, &b->bias_layout, NULL, pairs)) &&
            a->mask == b->mask &&
            (!a->mask || same_layout(&a->mask_layout, &b->mask_layout, NULL, pairs)) &&
-           a->alibi == b->alibi && a->sinks == b->sinks && a->q_lengths == b->q_lengths &&
-           a->kv_lengths == b->kv_lengths && a->lse == b->lse && x.o_f32 == y.o_f32 &&
-           x.strict == y.strict && a->scores == b->scores && x.k_cache == y.k_cache &&
-           x.v_cache == y.v_cache && a->mask_keys == b->mask_keys && a->page_size == b->page_size &&
-           a->pages == b->pages && a->total_q == b->total_q && a->total_kv == b->total_kv;
+           a->alibi == b->alibi && a->alibi_symmetric == b->alibi_symmetric &&
+           a->sinks == b->sinks && a->q_lengths == b->q_lengths && a->kv_lengths == b->kv_lengths &&
+           a->lse == b->lse && x.o_f32 == y.o_f32 && x.strict == y.strict &&
+           a->scores == b->scores && x.k_cache == y.k_cache && x.v_cache == y.v_cache &&
+           a->mask_keys == b->mask_keys && a->page_size == b->page_size && a->pages == b->pages &&
+           a->total_q == b->total_q && a->total_kv == b->total_kv;
 }
 
 Test(problem_text, what_is_printed) {
@@ -57,6 +58,7 @@ Test(problem_text, what_is_printed) {
         "fwd f16 b1 h32/8 q1024 k4096 d128 causal=br",
         "fwd f32 b2 h4 q1 k0 d64/32 q=bshd k=4096.64.128.1 scale=0.125 softcap=30 lse",
         "fwd bf16 b2 h3 q3 k4 d1 causal=-3 window=4,* bias=f16:qk mask=bk alibi sinks qlen klen",
+        "fwd f32 b1 h3 q3 k4 d1 diagonal=br window=4,4 alibi symmetric sinks",
         "fwd f16 b1 h32/8 q1 k4096 d128 kcache=q8_0 vcache=q4_0 causal=br",
         "fwd f32 b2 h3 q5 k7 d64/32 v=bshd vcache=q8_0 lse",
         "fwd f32 b2 h3 q5 k7 d3 kcache=f16 vcache=bf16 lse",
@@ -198,11 +200,34 @@ Test(problem_text, refusals) {
         {"fwd f32 q1 d1 scores=none", "scores"},
         {"fwd f32 q1 d1 scores=all", "scores"},
         {"fwd f32 q1 d1 alibi=1", "alibi"},
+        {"fwd f32 q1 d1 symmetric", "alibi_symmetric is given, but there is no alibi"},
+        {"proj f32 q1 d1 symmetric", "'symmetric' is not a word of projections"},
         {"fwd f32 q1 d1 lse lse", "lse"},
         {"fwd f32 q1 d1 something", "something"},
     };
 
     problem_texts_refused(cases, sizeof cases / sizeof *cases);
+}
+
+/* Words of others reach no terminal as they are: not even an escape sequence, C1 in UTF-8, or a mark that turns
+ * the direction of writing. */
+Test(problem_text, reasons_are_printable) {
+    clattn_problem p;
+    char reason[256];
+
+    cr_assert(clattn_problem_parse("fwd f32 q1 d1 x\033[31m\xc2\x9b\u202e\xff|", &p, reason,
+                                   sizeof reason) == CLATTN_INVALID_PROBLEM);
+    cr_expect(strstr(reason, "'x?[31m??????|'") != NULL, "%s", reason);
+}
+
+/* Without an overflow, as sanitizers see. */
+Test(problem_text, unknown_enumerators_are_printed) {
+    clattn_problem p = fixture_problem("fwd f32 q1 d1");
+
+    p.dtype = (clattn_dtype)INT32_MAX;
+    p.k_cache = (clattn_cache)INT32_MIN;
+    p.v_cache = (clattn_cache)INT32_MAX;
+    cr_expect_str_eq(problem_printed(&p), "fwd ? b1 h1 q1 k1 d1 kcache=? vcache=?");
 }
 
 Test(problem_text, nulls_and_short_buffers) {

@@ -1,5 +1,6 @@
 /* What is sent to peers, in files; texts that come back. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
+#include "base/utf8.h"
 #include "bench/cases/safetensors.h"
 #include "bench/peer/peer_data.h"
 #include "cli/message.h"
@@ -337,7 +338,8 @@ Test(bench_peer_data, what_is_no_text_becomes_question_marks) {
         {"\u03b1 \u20ac \U0001f600", "\u03b1 \u20ac \U0001f600"},
         {"\xc2\x9b"
          "1m",
-         "??1m"}, /* a control character in two bytes */
+         "??1m"},                                    /* a control character in two bytes */
+        {"a\u202eb\u2066c\u200fd", "a???b???c???d"}, /* what turns the direction of writing */
         {"cut \xe2\x82", "cut ??"},
         {"\xc0\xaf \xed\xa0\x80 \xf4\x90\x80\x80", "?? ??? ????"},
         {"\xff\x80", "??"},
@@ -346,7 +348,7 @@ Test(bench_peer_data, what_is_no_text_becomes_question_marks) {
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         snprintf(text, sizeof text, "%s", cases[n].text);
-        message_sanitize(text);
+        ca_make_printable(text);
         is_text(text, cases[n].clean);
     }
 }

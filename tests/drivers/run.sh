@@ -36,6 +36,8 @@ try quotient.cl ""
 try quotient.cl -DUINT
 try one_turn.cl ""
 try one_turn.cl -DBOUND
+try early_return.cl ""
+try early_return.cl -DSTORE
 try prefetch.cl ""
 try prefetch.cl -DBUILTIN
 POCL_WORK_GROUP_METHOD=loops

@@ -101,6 +101,36 @@ FOR_EACH_FAMILY(options)
     fixture_close(&f);
 }
 
+/* Gradients on CPUs take keys from the beginning of a column of blocks on, which may lie anywhere between two
+ * multiples of four, whose keys share random numbers. */
+Test(dropout, columns_between_fours) {
+    static const struct {
+        const char *family, *tunables, *problem;
+    } cases[] = {
+        {"backward_lanes", "SIMD_WIDTH=4 BLOCK_VECTORS=2 BLOCKS_PER_TILE=1",
+         "bwd f32 q21 k96 d9 dropout=0.3 blocks=16x17:12"},
+        {"backward_lanes", "SIMD_WIDTH=8 BLOCK_VECTORS=2 BLOCKS_PER_TILE=1",
+         "bwd f32 q21 k96 d9 dropout=0.3 blocks=16x18:12"},
+        {"backward_dot", "BLOCKS_PER_TILE=1", "bwd bf16 q21 k200 d32 dropout=0.3 blocks=16x67:6"},
+    };
+    struct fixture f;
+
+    unoptimised();
+    fixture_open(&f);
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        struct trial t = {
+            .problem = fixture_problem(cases[n].problem), .family = cases[n].family, .seed = 17};
+        const clattn_plan_options options = {
+            .struct_size = sizeof options, .family = t.family, .tunables = cases[n].tunables};
+        snprintf(t.tunables, sizeof t.tunables, "%s", cases[n].tunables);
+        if (clattn_plan_supports(f.context, &t.problem, &options, NULL, 0) == CLATTN_SUCCESS)
+            trial_pass(&f, &t);
+        else
+            cr_expect(n == 2, "%s", cases[n].problem); /* bf16's instructions, or an emulation */
+    }
+    fixture_close(&f);
+}
+
 /* Weights are handed out as they are before dropout; o is what comes after it. */
 Test(dropout, weights) {
     struct trial t = {.problem = fixture_problem("fwd f32 h2 q9 k50 d8 scores=weights dropout=0.5"),

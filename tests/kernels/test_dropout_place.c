@@ -75,7 +75,7 @@ DeviceTest(dropout_place, part_of_the_mask)
 
 enum { H = 2, Q = 20, K = 70, D = 12, FIRST = 28, ROWS = H * Q };
 
-/* The parts' keys lie where the whole's do. */
+/* The parts' keys lie where the whole's do. The last queries see nothing of the first part. */
 #define OPTIONS "window=40,* alibi dropout=0.3"
 #define ROWS_OF(x) " " x "=1680.840.12.1"
 static const char *const whole_text = "f32 h2 q20 k70 d12 causal=50 " OPTIONS;
@@ -86,7 +86,7 @@ static const struct {
                 {"f32 h2 q20 k42 d12 causal=22 " OPTIONS ROWS_OF("k") ROWS_OF("v"), FIRST}};
 
 static float q[ROWS * D], k[H * K * D], v[H * K * D], d_o[ROWS * D];
-static const float slopes[H] = {0.25f, 0.0625f};
+static const float slopes[H] = {0.25f, 0.0625f}, sinks[H] = {1.5f, -0.5f};
 
 static void fill(float *x, const size_t count, struct rng *r)
 {
@@ -104,8 +104,10 @@ static void fill_inputs(void)
     fill(d_o, ROWS * D, &r);
 }
 
+/* Sinks are the whole's, and the merge's. */
 static void forward(struct fixture *f, const char *of, const size_t key, float *o, float *lse)
 {
+    const int is_whole = of == whole_text;
     const clattn_host_forward tensors = {.struct_size = sizeof tensors,
                                          .q = q,
                                          .k = k + key * D,
@@ -113,20 +115,21 @@ static void forward(struct fixture *f, const char *of, const size_t key, float *
                                          .o = o,
                                          .lse = lse,
                                          .slopes = slopes,
+                                         .sinks = is_whole ? sinks : NULL,
                                          .dropout_seed = SEED,
                                          .dropout_offset = STREAM,
                                          .dropout_place = {.key = (cl_uint)key}};
     char text[256];
 
-    snprintf(text, sizeof text, "fwd %s lse", of);
+    snprintf(text, sizeof text, "fwd %s lse%s", of, is_whole ? " sinks" : "");
     const clattn_problem p = fixture_problem(text);
     cr_assert(clattn_attention_forward_host(f->context, &p, NULL, &tensors) == CLATTN_SUCCESS, "%s",
               f->log.last);
 }
 
-/* o and lse are of the whole. */
+/* o and lse are of the whole. dsinks: NULL, or wanted. */
 static void backward(struct fixture *f, const char *of, const size_t key, const float *o,
-                     const float *lse, float *dq, float *dk, float *dv)
+                     const float *lse, float *dq, float *dk, float *dv, float *dsinks)
 {
     const clattn_host_backward tensors = {.struct_size = sizeof tensors,
                                           .q = q,
@@ -136,6 +139,8 @@ static void backward(struct fixture *f, const char *of, const size_t key, const 
                                           .lse = lse,
                                           .d_o = d_o,
                                           .slopes = slopes,
+                                          .sinks = dsinks ? sinks : NULL,
+                                          .dsinks = dsinks,
                                           .dq = dq,
                                           .dk = dk + key * D,
                                           .dv = dv + key * D,
@@ -144,7 +149,8 @@ static void backward(struct fixture *f, const char *of, const size_t key, const 
                                           .dropout_place = {.key = (cl_uint)key}};
     char text[256];
 
-    snprintf(text, sizeof text, "bwd %s" ROWS_OF("dk") ROWS_OF("dv"), of);
+    snprintf(text, sizeof text, "bwd %s" ROWS_OF("dk") ROWS_OF("dv") "%s", of,
+             dsinks ? " sinks dsinks" : "");
     const clattn_problem p = fixture_problem(text);
     cr_assert(clattn_attention_backward_host(f->context, &p, NULL, &tensors) == CLATTN_SUCCESS,
               "%s", f->log.last);
@@ -162,8 +168,13 @@ DeviceTest(dropout_place, merged_parts_are_the_whole)
 {
     static float parts[2][ROWS * D], parts_lse[2][ROWS], want[ROWS * D], want_lse[ROWS];
     static float got[ROWS * D], got_lse[ROWS];
-    const clattn_problem merge = fixture_problem("merge f32 h2 q20 d12 n2");
-    const clattn_host_merge_tensors merged = {sizeof merged, parts, parts_lse[0], got, got_lse};
+    const clattn_problem merge = fixture_problem("merge f32 h2 q20 d12 n2 sinks");
+    const clattn_host_merge_tensors merged = {.struct_size = sizeof merged,
+                                              .parts = parts,
+                                              .parts_lse = parts_lse[0],
+                                              .sinks = sinks,
+                                              .o = got,
+                                              .lse = got_lse};
 
     fill_inputs();
     forward(f, whole_text, 0, want, want_lse);
@@ -175,22 +186,26 @@ DeviceTest(dropout_place, merged_parts_are_the_whole)
     compare("o", got, want, ROWS * D);
 }
 
-/* With o and lse of the whole, dk and dv of a part are those of its keys, and dq is the parts' sum. */
+/* With o and lse of the whole, dk and dv of a part are those of its keys, dq is the parts' sum, and dsinks
+ * are any part's, though queries see nothing of its keys. */
 DeviceTest(dropout_place, gradients_of_parts_are_the_wholes)
 {
     static float o[ROWS * D], lse[ROWS], want_q[ROWS * D], want_k[H * K * D], want_v[H * K * D];
     static float part_q[2][ROWS * D], got_k[H * K * D], got_v[H * K * D];
+    float want_sinks[H], got_sinks[H];
 
     fill_inputs();
     forward(f, whole_text, 0, o, lse);
-    backward(f, whole_text, 0, o, lse, want_q, want_k, want_v);
+    backward(f, whole_text, 0, o, lse, want_q, want_k, want_v, want_sinks);
     for (int n = 0; n < 2; n++)
-        backward(f, parts_of[n].text, parts_of[n].key, o, lse, part_q[n], got_k, got_v);
+        backward(f, parts_of[n].text, parts_of[n].key, o, lse, part_q[n], got_k, got_v,
+                 n == 0 ? got_sinks : NULL);
     for (size_t n = 0; n < ROWS * D; n++)
         part_q[0][n] += part_q[1][n];
     compare("dq", part_q[0], want_q, ROWS * D);
     compare("dk", got_k, want_k, H * K * D);
     compare("dv", got_v, want_v, H * K * D);
+    compare("dsinks", got_sinks, want_sinks, H);
 }
 
 DeviceTest(dropout_place, refused)

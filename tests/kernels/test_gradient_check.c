@@ -22,6 +22,7 @@ ParameterizedTestParameters(gradient_check, right) {
         {"bwd f32 b2 h2/1 q9 k11 d5 bias=f16:k dbias mask=bhqk dropout=0.25"},
         {"bwd f32 b2 h4/2 q9 k11 d5 bias=bf16:0.0.0.0 dbias q=bshd k=55.0.5.1 dv=sbhd"},
         {"bwd f16 h2 q18 d16 alibi dslopes causal=tl"},
+        {"bwd f32 h2 q9 k18 d16 alibi symmetric dslopes diagonal=br"},
         {"bwd bf16 h2 q18 d16 bias=bf16:hq dbias sinks dsinks"},
         {"bwd f16 h2/1 q18 k11 d7 odtype=f32"},
         {"bwd f32 q1 k1 d1"},

@@ -354,6 +354,7 @@ FOR_EACH_FAMILY(alibi_counts_from_the_diagonal)
         "bwd f32 b2 h2 q20 k37 d16 alibi dslopes diagonal=-9",
         "bwd f32 b2 h2 q20 k37 d16 alibi dslopes diagonal=tl",
         "bwd f32 b3 h2 q20 k37 d16 alibi dslopes causal=br klen qlen",
+        "bwd f32 b2 h2 q20 k37 d16 alibi symmetric dslopes diagonal=9",
     };
     struct fixture f;
 

@@ -31,12 +31,14 @@ static void run(struct fixture *f, struct merge_trial *t, const char *tunables)
 }
 
 /* Each element of random problems, in each dtype, with rows' ends of every kind; a fifth in each run. */
-static const char *const bases[] = {"merge f32 q1 d8 n2",  "merge f32 q1 d8 n2 accumulate",
-                                    "merge f16 q1 d8 n2",  "merge f16 q1 d8 n2 accumulate",
-                                    "merge bf16 q1 d8 n2", "merge bf16 q1 d8 n2 accumulate"};
+static const char *const bases[] = {
+    "merge f32 q1 d8 n2",       "merge f32 q1 d8 n2 accumulate",
+    "merge f16 q1 d8 n2",       "merge f16 q1 d8 n2 accumulate",
+    "merge bf16 q1 d8 n2",      "merge bf16 q1 d8 n2 accumulate",
+    "merge f32 q1 d8 n2 sinks", "merge f16 q1 d8 n2 sinks accumulate"};
 
 ParameterizedTestParameters(merge, random) {
-    static size_t numbers[] = {0, 1, 2, 3, 4, 5};
+    static size_t numbers[] = {0, 1, 2, 3, 4, 5, 6, 7};
 
     return cr_make_param_array(size_t, numbers, sizeof numbers / sizeof *numbers);
 }
@@ -69,7 +71,7 @@ DeviceTest(merge, items_that_share_a_row)
 {
     static const char *const problems[] = {
         "merge f32 b2 h3 q5 d70 n5 accumulate", "merge f16 b1 h3 q7 d128 n2 parts=bshd",
-        "merge bf16 h2 q3 d9 n9", "merge f32 h2 q3 d33 n4 parts=1000.200.66.2 accumulate"};
+        "merge bf16 h2 q3 d9 n9 sinks", "merge f32 h2 q3 d33 n4 parts=1000.200.66.2 accumulate"};
 
     fixture_need_groups(f);
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
@@ -130,9 +132,9 @@ DeviceTest(merge, in_place_with_an_empty_state)
 
 DeviceTest(merge, only_empty_states_stay_empty)
 {
-    static const char *const problems[] = {"merge f32 h2 q3 d5 n1 accumulate",
-                                           "merge f16 h2 q3 d5 n4", "merge f32 h2 q3 d5 n0",
-                                           "merge bf16 h2 q3 d5 n0 accumulate"};
+    static const char *const problems[] = {
+        "merge f32 h2 q3 d5 n1 accumulate", "merge f16 h2 q3 d5 n4", "merge f32 h2 q3 d5 n0",
+        "merge f32 h2 q3 d5 n2 sinks", "merge bf16 h2 q3 d5 n0 accumulate"};
 
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
         struct merge_trial t = fill(problems[n], 13, 2.0, 1);
@@ -166,6 +168,29 @@ DeviceTest(merge, nan_and_infinity)
     merge_trial_free(&t);
 }
 
+/* A sink shares with states that are not empty; one of -inf changes no bit, a NaN shows in its head alone. */
+DeviceTest(merge, special_sinks)
+{
+    struct merge_trial t = fill("merge f32 h4 q3 d9 n2 sinks", 15, 2.0, 0);
+    struct merge_trial without = fill("merge f32 h4 q3 d9 n2", 15, 2.0, 0);
+
+    t.sinks[0] = -INFINITY;
+    t.sinks[1] = NAN;
+    t.sinks[2] = INFINITY;
+    for (size_t h = 0; h < 4; h++) /* the last query of each head sees nothing */
+        t.parts_lse[h * 3 + 2] = t.parts_lse[(4 + h) * 3 + 2] = -INFINITY;
+    run(f, &t, NULL);
+    run(f, &without, NULL);
+    cr_expect(merge_trial_compare(&t) == 0);
+    cr_expect(memcmp(t.o, without.o, 2 * 9 * sizeof(float)) == 0);
+    cr_expect(memcmp(t.lse, without.lse, 2 * sizeof(float)) == 0);
+    cr_expect(isnan(t.lse[3]) && t.lse[6] == INFINITY && isfinite(t.lse[9]));
+    for (size_t h = 0; h < 4; h++)
+        cr_expect(t.lse[h * 3 + 2] == -INFINITY);
+    merge_trial_free(&t);
+    merge_trial_free(&without);
+}
+
 /* ---- the whole attention -------------------------------------------------------------------- */
 
 /* Keys are cut at these places; first and last are 0 and KEYS. */
@@ -190,39 +215,47 @@ static const struct cut cuts[] = {
 
 /* Attention of all queries over some keys; scores are sums of small numbers. */
 static void attend(struct fixture *f, const float *q, const float *k, const float *v, size_t begin,
-                   size_t end, const char *rest, float *o, float *lse)
+                   size_t end, const char *rest, const float *sinks, float *o, float *lse)
 {
-    char text[128];
+    char text[192];
 
-    snprintf(text, sizeof text, "fwd f32 h%d/%d q%d k%zu d%d k=%d.%d.%d.1 v=%d.%d.%d.1 lse%s",
+    snprintf(text, sizeof text, "fwd f32 h%d/%d q%d k%zu d%d k=%d.%d.%d.1 v=%d.%d.%d.1 lse%s%s",
              HEADS, KV_HEADS, QUERIES, end - begin, DIM, KV_HEADS * KEYS * DIM, KEYS * DIM, DIM,
-             KV_HEADS * KEYS * DIM, KEYS * DIM, DIM, rest);
+             KV_HEADS * KEYS * DIM, KEYS * DIM, DIM, rest, sinks ? " sinks" : "");
     const clattn_problem p = fixture_problem(text);
     const clattn_host_forward tensors = {.struct_size = sizeof tensors,
                                          .q = q,
                                          .k = k + begin * DIM,
                                          .v = v + begin * DIM,
+                                         .sinks = sinks,
                                          .o = o,
                                          .lse = lse};
     cr_assert(clattn_attention_forward_host(f->context, &p, NULL, &tensors) == CLATTN_SUCCESS, "%s",
               f->log.last);
 }
 
-/* Causal: the last query is the last key, whichever part of the keys is seen. */
-static void diagonal(size_t begin, int causal, char text[32])
+/* Which keys a query sees: all; those up to its own, where the last query is the last key, whichever part of
+ * the keys is seen; of these the last four, so that queries see nothing of some parts, and a sink. */
+enum sight { ALL_KEYS, CAUSAL, WINDOW_AND_SINKS, NUM_SIGHTS };
+static const char *const sights[] = {"", ", causal", ", window and sinks"};
+
+static void diagonal(size_t begin, enum sight sight, char text[64])
 {
     text[0] = '\0';
-    if (causal)
-        snprintf(text, 32, " causal=%d", KEYS - QUERIES - (int)begin);
+    if (sight != ALL_KEYS)
+        snprintf(text, 64, " causal=%d%s", KEYS - QUERIES - (int)begin,
+                 sight == CAUSAL ? "" : " window=3,*");
 }
 
-static void check_cut(struct fixture *f, const struct cut *cut, int causal)
+static void check_cut(struct fixture *f, const struct cut *cut, enum sight sight)
 {
     enum { O = HEADS * QUERIES * DIM, ROWS = HEADS * QUERIES, KV = KV_HEADS * KEYS * DIM };
     static float q[O], k[KV], v[KV], whole[O], whole_lse[ROWS], parts[MOST_PARTS * O],
         parts_lse[MOST_PARTS * ROWS], o[O], lse[ROWS];
+    static const float of_heads[HEADS] = {2.0f, -1.0f, 0.0f, 5.0f};
+    const float *sinks = sight == WINDOW_AND_SINKS ? of_heads : NULL;
     struct rng r = rng_seed(5);
-    char text[64], rest[32];
+    char text[64], rest[64];
 
     for (size_t n = 0; n < O; n++)
         q[n] = (float)rng_uniform(&r, -1, 1);
@@ -234,19 +267,26 @@ static void check_cut(struct fixture *f, const struct cut *cut, int causal)
         k[n] = (float)rng_uniform(&r, -1, 1) * (part % 2 ? cut->factor : 1.0f);
         v[n] = (float)rng_uniform(&r, -1, 1);
     }
-    diagonal(0, causal, rest);
-    attend(f, q, k, v, 0, KEYS, rest, whole, whole_lse);
+    diagonal(0, sight, rest);
+    attend(f, q, k, v, 0, KEYS, rest, sinks, whole, whole_lse);
     for (size_t s = 0; s < cut->parts; s++) {
-        diagonal(cut->at[s], causal, rest);
-        attend(f, q, k, v, cut->at[s], cut->at[s + 1], rest, parts + s * O, parts_lse + s * ROWS);
+        diagonal(cut->at[s], sight, rest);
+        attend(f, q, k, v, cut->at[s], cut->at[s + 1], rest, NULL, parts + s * O,
+               parts_lse + s * ROWS);
     }
-    snprintf(text, sizeof text, "merge f32 h%d q%d d%d n%zu", HEADS, QUERIES, DIM, cut->parts);
+    snprintf(text, sizeof text, "merge f32 h%d q%d d%d n%zu%s", HEADS, QUERIES, DIM, cut->parts,
+             sinks ? " sinks" : "");
     const clattn_problem p = fixture_problem(text);
-    const clattn_host_merge_tensors tensors = {sizeof tensors, parts, parts_lse, o, lse};
+    const clattn_host_merge_tensors tensors = {.struct_size = sizeof tensors,
+                                               .parts = parts,
+                                               .parts_lse = parts_lse,
+                                               .sinks = sinks,
+                                               .o = o,
+                                               .lse = lse};
     cr_assert(clattn_merge_host(f->context, &p, NULL, &tensors) == CLATTN_SUCCESS);
     for (size_t n = 0; n < O; n++)
         cr_expect(fabsf(o[n] - whole[n]) < 4e-6f * cut->factor, "%s%s: o[%zu] is %.9g, not %.9g",
-                  cut->name, causal ? ", causal" : "", n, (double)o[n], (double)whole[n]);
+                  cut->name, sights[sight], n, (double)o[n], (double)whole[n]);
     for (size_t n = 0; n < ROWS; n++)
         cr_expect(fabsf(lse[n] - whole_lse[n]) < 1e-6f * fmaxf(4.0f, fabsf(whole_lse[n])),
                   "%s: lse[%zu] is %.9g, not %.9g", cut->name, n, (double)lse[n],
@@ -256,8 +296,8 @@ static void check_cut(struct fixture *f, const struct cut *cut, int causal)
 DeviceTest(merge, parts_of_the_keys_become_the_whole)
 {
     for (size_t n = 0; n < sizeof cuts / sizeof *cuts; n++)
-        for (int causal = 0; causal < 2; causal++)
-            check_cut(f, &cuts[n], causal);
+        for (int sight = 0; sight < NUM_SIGHTS; sight++)
+            check_cut(f, &cuts[n], (enum sight)sight);
 }
 
 /* ---- calls ---------------------------------------------------------------------------------- */
@@ -289,6 +329,11 @@ DeviceTest(merge, calls_that_are_refused)
     t.lse.offset = 63;
     fixture_refused(f, clattn_merge(merge, f->queue, &t, 0, NULL, NULL), CLATTN_BUFFER_TOO_SMALL,
                     "lse reaches over 2 elements");
+    t.sinks = t.parts;
+    t.lse.offset = 40;
+    fixture_refused(f, clattn_merge(merge, f->queue, &t, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
+                    "sinks is given, but 'merge f32");
+    t.sinks = (clattn_buffer){.buffer = NULL};
     t.lse = (clattn_buffer){.buffer = NULL};
     fixture_refused(f, clattn_merge(merge, f->queue, &t, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
                     "lse must not be null");

@@ -172,6 +172,20 @@ DeviceTest(packed, gradients)
         }
 }
 
+/* As users compile it: optimised, PoCL 3.1 has a group's threads store rows that there are not, where the kernel may
+ * return before its barriers and its last `if` ends with it (tests/drivers/early_return.cl). */
+DeviceTest(packed, optimised_gradients)
+{
+    struct trial t = {
+        .problem = fixture_problem("bwd f32 b2 q21 d5 alibi totalq=33 dslopes"),
+        .family = "backward_tiles",
+        .tunables = "BLOCK_OWNED=16 BLOCK_STREAMED=8 THREADS_N=8 THREAD_M=4 BLOCK_K=8 STAGE_N=8",
+        .seed = 1};
+
+    fixture_need_groups_of(f, t.family);
+    trial_pass(f, &t);
+}
+
 /* ---- what a developer is told ------------------------------------------------------------------ */
 
 static void expect_told(struct fixture *f, const clattn_plan *plan, const cl_int *queries,

@@ -435,6 +435,7 @@ FOR_EACH_FAMILY(alibi_counts_from_the_diagonal)
         "fwd f32 b2 h2 q20 k37 d16 alibi sinks lse diagonal=br",
         "fwd f32 b2 h2 q20 k37 d16 alibi sinks lse diagonal=-9",
         "fwd f32 b3 h2 q20 k37 d16 alibi sinks lse causal=br klen qlen",
+        "fwd f32 b2 h2 q20 k37 d16 alibi symmetric sinks lse diagonal=9",
     };
     struct fixture f;
 

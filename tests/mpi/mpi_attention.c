@@ -36,7 +36,7 @@ static const char *const cases[] = {
     "f32 b2 h4/2 q150 k150 d24/16",
     "f32 h4 q151 k151 d16 causal=tl lse",
     "f32 b3 h4/2 q90 k120 d16 causal=br qlen klen sinks lse",
-    "f32 h4/2 q130 k130 d16 window=30,9 alibi softcap=3 layout=bshd lse",
+    "f32 h4/2 q130 k130 d16 window=30,9 alibi symmetric softcap=3 layout=bshd lse",
     "f32 h2 q128 k128 d12 causal=tl window=20,* sinks dropout=0.3 lse",
     "f32 b2 h4/2 q70 k101 d16 bias=f32:hqk mask=bhqk causal=br",
     "f32 h4 q40 k170 d16 causal=130 mask=qk dropout=0.2",

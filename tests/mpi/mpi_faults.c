@@ -171,11 +171,17 @@ static int calls_fail(struct world *world)
                                   .v.buffer = k,
                                   .o.buffer = o,
                                   .kv_lengths.buffer = lens};
-    for (int n = 0; n < 5; n++) {
-        static const char *const what[] = {"o is missing", "o is too small",
-                                           "sinks that there are not", "struct_size",
-                                           "other lengths"};
+    size_t *const shorter = malloc(sizeof *shorter); /* behind which nothing may be read */
+    if (!shorter)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    *shorter = sizeof *shorter;
+    for (int n = 0; n < 7; n++) {
+        static const char *const what[] = {
+            "o is missing", "o is too small", "sinks that there are not",
+            "struct_size",  "other lengths",  "no tensors",
+            "no queue"};
         clattn_forward tensors = right;
+        const clattn_forward *given = &tensors;
         const int last = world->rank == world->last;
         if (last && n == 0)
             tensors.o.buffer = NULL;
@@ -184,12 +190,15 @@ static int calls_fail(struct world *world)
         else if (last && n == 2)
             tensors.sinks.buffer = small;
         else if (last && n == 3)
-            tensors.struct_size = 8;
+            given = (const void *)shorter;
         else if (last && n == 4)
             clEnqueueWriteBuffer(world->queue, lens, CL_TRUE, 0, sizeof *lengths, lengths[1], 0,
                                  NULL, NULL);
+        else if (last && n == 5)
+            given = NULL;
         const int harmless = n == 4 && world->ranks == 1;
-        wrong += expect(world, what[n], clattn_mpi_forward(plan, world->queue, &tensors),
+        wrong += expect(world, what[n],
+                        clattn_mpi_forward(plan, last && n == 6 ? NULL : world->queue, given),
                         harmless ? CLATTN_SUCCESS
                         : n == 1 ? CLATTN_BUFFER_TOO_SMALL
                                  : CLATTN_INVALID_ARGUMENT,
@@ -199,6 +208,7 @@ static int calls_fail(struct world *world)
         wrong += expect(world, "and the next call", clattn_mpi_forward(plan, world->queue, &right),
                         CLATTN_SUCCESS, "");
     }
+    free(shorter);
     clReleaseMemObject(q);
     clReleaseMemObject(k);
     clReleaseMemObject(o);

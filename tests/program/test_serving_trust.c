@@ -23,6 +23,7 @@ static const char *const merges[] = {
     "merge f32 b2 h3 q5 d20 n3",
     "merge f16 b2 h3 q5 d20 n3 accumulate",
     "merge bf16 b1 h2 q9 d40 n2 parts=bshd o=sbhd",
+    "merge f32 b2 h3 q5 d20 n3 sinks accumulate",
 };
 
 static unsigned char *first(const struct ca_trust_case *c, enum ca_argument argument)
@@ -169,8 +170,11 @@ static void expect_merges(const char *text, int hostile)
     cr_assert(o && lse && p->dim_v <= sizeof row / sizeof *row);
     memcpy(o, c.bytes[CA_O], c.sizes[CA_O]);
     memcpy(lse, c.bytes[CA_SCORES], c.sizes[CA_SCORES]);
-    const struct merge_view view = {first(&c, CA_Q), (const void *)first(&c, CA_LSE),
-                                    o + CA_TRUST_GUARD, (const void *)(lse + CA_TRUST_GUARD)};
+    const struct merge_view view = {.parts = first(&c, CA_Q),
+                                    .parts_lse = (const void *)first(&c, CA_LSE),
+                                    .sinks = p->sinks ? (const void *)first(&c, CA_SINKS) : NULL,
+                                    .o = o + CA_TRUST_GUARD,
+                                    .lse = (const void *)(lse + CA_TRUST_GUARD)};
     for (size_t n = 0; n < p->batch * p->heads * p->seq_q; n++) {
         const size_t i = n % p->seq_q, h = n / p->seq_q % p->heads, b = n / p->seq_q / p->heads;
         reference_merge(p, &view, b, h, i, row, &lse_row);

@@ -33,7 +33,7 @@ ParameterizedTestParameters(trust_case, answers) {
         {"fwd f32 h2 q6 k20 d16 scores=raw causal=tl lse"},
         {"fwd f32 h2 q6 k20 d16 softcap=1.5 scores=softcap mask=bhqk"},
         {"fwd f16 h2 q6 k20 d16 scores=bias bias=f32:bhqk causal=tl"},
-        {"fwd f32 b3 h2 q6 k20 d16 scores=weights mask=bhqk klen alibi sinks"},
+        {"fwd f32 b3 h2 q6 k20 d16 scores=weights mask=bhqk klen alibi symmetric sinks"},
         {"fwd f32 b2 h2 q6 k20 d16 q=bshd k=sbhd v=bshd o=bshd klen"},
         {"fwd f32 q4 k0 d8 lse"},
         {"fwd f16 b2 h4/2 q6 k20 d64/32 kcache=q8_0 vcache=q4_0 causal=br lse"},
@@ -130,7 +130,8 @@ static void expect_gradients(const struct ca_trust_case *c)
 /* Sums over all rows are in the hostile case alone. */
 Test(trust_case, answers_of_gradients) {
     static const char *const texts[] = {
-        "bwd f32 b2 h2 q5 k9 d8/12 causal=br alibi sinks bias=f32:bhqk dbias dslopes dsinks",
+        "bwd f32 b2 h2 q5 k9 d8/12 diagonal=br alibi symmetric sinks bias=f32:bhqk dbias dslopes "
+        "dsinks",
         "bwd f16 b2 h4/2 q7 k12 d16 softcap=2 mask=bk klen qlen strict",
         "bwd bf16 h3 q9 k17 d6 window=4,* sinks dropout=0.25 dsinks",
         "bwd f32 b2 h2 q12 k40 d16 blocks=3x7:20 mask=qk",

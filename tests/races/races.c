@@ -242,7 +242,7 @@ static const struct item items[] = {
     {"merge_rows", "SIMD_WIDTH=4 ITEM_VECTORS=1 ROW_ITEMS=8 GROUP_ROWS=2 ITEM_ROWS=4",
      "merge f32 h3 q5 d37 n3 accumulate"},
     {"merge_rows", "SIMD_WIDTH=8 ITEM_VECTORS=2 ROW_ITEMS=1 GROUP_ROWS=1 ITEM_ROWS=4",
-     "merge f16 h3 q5 d37 n9 parts=bshd"},
+     "merge f16 h3 q5 d37 n9 parts=bshd sinks"},
     {"append_tokens", "SIMD_WIDTH=4 GROUP_ITEMS=32 HEAD_GROUPS=2",
      "append f32 b2 h4/2 q3 k9 d40 cache=f16 klen rope=halves:30:10000 queries=inplace"},
     {"append_tokens", "SIMD_WIDTH=8 GROUP_ITEMS=1 HEAD_GROUPS=1",

@@ -174,7 +174,8 @@ static void score(const struct pass *pass, const size_t b, const size_t h, const
     const struct query query = reference_query(&pass->reference, b, h, i);
     const double bias = p->bias ? input(pass, LAYER_BIAS, bias_at(pass, b, h, i, j)) : 0.0;
     const double alibi =
-        p->alibi ? input(pass, LAYER_SLOPES, h) * reference_distance(&query, j) : 0.0;
+        p->alibi ? input(pass, LAYER_SLOPES, h) * reference_distance(&pass->reference, &query, j)
+                 : 0.0;
     struct bounded_sum dot = {0};
 
     for (size_t d = 0; d < p->dim_qk; d++)
@@ -340,7 +341,8 @@ static void attend_backward(struct pass *pass, const size_t b, const size_t h, c
         if (p->bias)
             bounded_add(&pass->dbias[bias_at(pass, b, h, i, j)], ds, bounded_exactly(1.0));
         if (p->alibi)
-            bounded_add(&pass->dslopes[h], ds, bounded_exactly(reference_distance(&query, j)));
+            bounded_add(&pass->dslopes[h], ds,
+                        bounded_exactly(reference_distance(&pass->reference, &query, j)));
     }
 }
 

@@ -41,6 +41,7 @@ static struct drawn draw(struct rng *r, const struct ca_family *family,
         clattn_problem_parse("merge f32 q1 d8 n2", &base, NULL, 0);
         base.dtype = (clattn_dtype)rng_below(r, 3);
         base.accumulate = rng_one_in(r, 2);
+        base.sinks = rng_one_in(r, 2);
         drawn.problem = merge_trial_draw(r, &base);
         drawn.tunables[0] = '\0';
     } else {

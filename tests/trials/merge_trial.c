@@ -49,9 +49,10 @@ static int allocate(struct merge_trial *t)
     t->o = malloc(t->o_extent * bytes + 1);
     t->before = malloc(t->o_extent * bytes + 1);
     t->parts_lse = malloc((p->seq_kv * t->rows + 1) * sizeof(float));
+    t->sinks = malloc(p->heads * sizeof(float));
     t->lse = malloc((t->rows + 1) * sizeof(float));
     t->lse_before = malloc((t->rows + 1) * sizeof(float));
-    return t->parts && t->o && t->before && t->parts_lse && t->lse && t->lse_before;
+    return t->parts && t->o && t->before && t->parts_lse && t->sinks && t->lse && t->lse_before;
 }
 
 /* A state's row. */
@@ -83,6 +84,8 @@ int merge_trial_fill(struct merge_trial *t, const clattn_problem *problem, struc
         for (size_t row = 0; row < t->rows; row++)
             fill_row(t, r, s, row,
                      empty && rng_one_in(r, empty) ? -HUGE_VAL : rng_uniform(r, -spread, spread));
+    for (size_t h = 0; h < problem->heads; h++)
+        t->sinks[h] = problem->sinks ? (float)rng_uniform(r, -spread, spread) : NAN;
     return 1;
 }
 
@@ -92,6 +95,7 @@ void merge_trial_free(struct merge_trial *t)
     free(t->o);
     free(t->before);
     free(t->parts_lse);
+    free(t->sinks);
     free(t->lse);
     free(t->lse_before);
 }
@@ -102,6 +106,7 @@ clattn_status merge_trial_run(struct merge_trial *t, clattn_context *context,
     const clattn_host_merge_tensors tensors = {.struct_size = sizeof tensors,
                                                .parts = t->parts,
                                                .parts_lse = t->parts_lse,
+                                               .sinks = t->problem.sinks ? t->sinks : NULL,
                                                .o = t->o,
                                                .lse = t->lse};
 
@@ -114,7 +119,7 @@ clattn_status merge_trial_run(struct merge_trial *t, clattn_context *context,
 static size_t compare_row(const struct merge_trial *t, size_t row, struct bounded *o)
 {
     const clattn_problem *p = &t->problem;
-    const struct merge_view view = {t->parts, t->parts_lse, t->before, t->lse_before};
+    const struct merge_view view = {t->parts, t->parts_lse, t->sinks, t->before, t->lse_before};
     const size_t i = row % p->seq_q, h = row / p->seq_q % p->heads, b = row / p->seq_q / p->heads;
     struct bounded lse;
     size_t wrong = 0;

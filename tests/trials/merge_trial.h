@@ -13,10 +13,10 @@ struct merge_trial {
     size_t parts_extent, o_extent,
         rows;                          /* elements from the first to the last; of one state's lse */
     unsigned char *parts, *o, *before; /* before: what o held */
-    float *parts_lse, *lse, *lse_before;
+    float *parts_lse, *sinks, *lse, *lse_before;
 };
 
-/* Random states: lse within +-spread, one in `empty` of them empty (0: none), whose rows are NaN. Gaps
+/* Random states, and sinks: lse within +-spread, one in `empty` of them empty (0: none), whose rows are NaN. Gaps
  * between elements hold NaN. 0 without memory. */
 int merge_trial_fill(struct merge_trial *t, const clattn_problem *problem, struct rng *r,
                      double spread, size_t empty);

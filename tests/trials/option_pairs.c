@@ -63,7 +63,7 @@ static const struct {
     [DIAGONAL] = {"diagonal", 3, 3},
     [BIAS] = {"bias", 4, 3}, /* none; of each dtype */
     [MASK] = {"mask", 2, 3},
-    [ALIBI] = {"alibi", 2, 3},
+    [ALIBI] = {"alibi", 3, 3}, /* none; signed; symmetric */
     [SINKS] = {"sinks", 2, 3},
     [Q_LENGTHS] = {"q_lengths", 2, 3},
     [KV_LENGTHS] = {"kv_lengths", 2, 3},
@@ -160,6 +160,7 @@ static clattn_problem problem_of(const struct row *row, struct rng *r,
     p.bias_dtype = level[BIAS] ? (clattn_dtype)(level[BIAS] - 1) : CLATTN_F32;
     p.mask = level[MASK] != 0;
     p.alibi = level[ALIBI] != 0;
+    p.alibi_symmetric = level[ALIBI] == 2;
     p.sinks = level[SINKS] != 0;
     p.q_lengths = level[Q_LENGTHS] != 0;
     p.kv_lengths = level[KV_LENGTHS] != 0;
@@ -400,7 +401,7 @@ static struct row row_of(const struct problem_kind *kind)
                        [DIAGONAL] = (size_t)p->diagonal,
                        [BIAS] = p->bias ? 1 + (size_t)p->bias_dtype : 0,
                        [MASK] = p->mask != 0,
-                       [ALIBI] = p->alibi != 0,
+                       [ALIBI] = (size_t)((p->alibi != 0) + (p->alibi_symmetric != 0)),
                        [SINKS] = p->sinks != 0,
                        [Q_LENGTHS] = p->q_lengths != 0,
                        [KV_LENGTHS] = p->kv_lengths != 0,

@@ -31,7 +31,7 @@ static int is_quantized(const clattn_cache cache)
 void random_block_sizes(struct rng *r, const int large, clattn_problem *p)
 {
     p->block_q = large ? RNG_PICK(r, 32, 48, 64, 100, 128, 1000) : RNG_PICK(r, 1, 2, 7, 16, 20);
-    p->block_kv = large ? RNG_PICK(r, 32, 64, 64, 96, 100, 1000) : RNG_PICK(r, 1, 3, 8, 16, 30);
+    p->block_kv = large ? RNG_PICK(r, 32, 64, 65, 70, 99, 1000) : RNG_PICK(r, 1, 3, 8, 17, 30);
     p->max_blocks = 1;
 }
 
@@ -85,6 +85,7 @@ static clattn_problem draw_options(struct rng *r, const clattn_operation operati
     p.mask = rng_one_in(r, 3);
     p.mask_keys = p.mask && rng_one_in(r, 3);
     p.alibi = rng_one_in(r, 5);
+    p.alibi_symmetric = p.alibi && rng_one_in(r, 2);
     p.sinks = rng_one_in(r, 5);
     p.q_lengths = rng_one_in(r, 5);
     p.kv_lengths = rng_one_in(r, 4);

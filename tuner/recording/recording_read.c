@@ -299,7 +299,7 @@ struct ca_recording *ca_recording_parse(const char *name, const char *text, size
     struct ca_json_reader r = {.reason = why->text,
                                .reason_bytes = sizeof why->text,
                                .file = name,
-                               .clean = message_sanitize};
+                               .clean = ca_make_printable};
     json_t *root = parse_open(&r, text, bytes), *cache = json_object_get(root, "cache");
     struct ca_recording *recording = NULL;
 

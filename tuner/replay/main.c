@@ -87,7 +87,7 @@ static bool replay_file(const struct session *session, enum ca_strategy strategy
     };
 
     if (!ca_replay(&plan, &result, &why)) {
-        fprintf(stderr, "clattn-replay: %s: %s\n", options->files[file], why.text);
+        message_say(stderr, "clattn-replay: %s: %s", options->files[file], why.text);
         return false;
     }
     replay_sum_add(sum, &result);

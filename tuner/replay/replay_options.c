@@ -1,5 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* sysconf */
 #include "tuner/replay/replay_options.h"
+#include "cli/message.h"
 #include "tuner/replay/replay.h"
 
 #include <ctype.h>
@@ -34,9 +35,10 @@ static const char help[] =
 
 static enum replay_action usage(const char *format, const char *word)
 {
-    fputs("clattn-replay: ", stderr);
-    fprintf(stderr, format, word);
-    fputs("; --help shows how it is used\n", stderr);
+    struct message what;
+
+    message_set(&what, format, word);
+    message_say(stderr, "clattn-replay: %s; --help shows how it is used", what.text);
     return REPLAY_USAGE;
 }
 
@@ -169,9 +171,12 @@ enum replay_action replay_options_parse(int argc, char **argv, struct replay_opt
     options->seed_files = calloc((size_t)argc + 1, sizeof *options->seed_files);
     if (!options->files || !options->seed_files)
         return usage("there is %s", "no memory");
-    while ((word = getopt_long(argc, argv, "h", words, &which)) != -1) {
+    opterr = 0;
+    while ((word = getopt_long(argc, argv, ":h", words, &which)) != -1) {
         if (word == '?')
-            return usage("%s", "see above");
+            return usage("there is no option '%s'", argv[optind - 1]);
+        if (word == ':')
+            return usage("%s needs a value", argv[optind - 1]);
         if (word == HELP || word == 'h') {
             fputs(help, stdout);
             return REPLAY_DONE;
@@ -185,7 +190,7 @@ enum replay_action replay_options_parse(int argc, char **argv, struct replay_opt
             while (optind < argc && argv[optind][0] != '-')
                 options->seed_files[options->num_seed_files++] = argv[optind++];
         } else if (!take(word, optarg, options)) {
-            fprintf(stderr, "clattn-replay: --%s cannot be '%s'\n", words[which].name, optarg);
+            message_say(stderr, "clattn-replay: --%s cannot be '%s'", words[which].name, optarg);
             return REPLAY_USAGE;
         }
     }

@@ -1,4 +1,5 @@
 #include "tuner/replay/replay_print.h"
+#include "cli/message.h"
 #include "cli/terminal/table.h"
 #include "cli/terminal/terminal.h"
 
@@ -45,11 +46,13 @@ static struct ca_row begin_row(const char *file)
 {
     const bool narrow = ca_columns(stdout) < CA_MOST_COLUMNS;
     struct ca_row row = {.to = stdout, .indentation = narrow ? INDENTATION : FILE_COLUMNS + 1};
+    struct message name;
 
+    message_set(&name, "%s", file);
     if (narrow)
-        ca_print_line(stdout, file, 0);
+        ca_print_line(stdout, name.text, 0);
     else
-        row.column = printf("%-*.*s", FILE_COLUMNS, FILE_COLUMNS, file);
+        row.column = printf("%-*.*s", FILE_COLUMNS, FILE_COLUMNS, name.text);
     return row;
 }
 

@@ -166,7 +166,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: Diagonal = None, mask: Any = No
               softcap: Optional[float] = None, alibi_slopes: Any = None, sinks: Any = None, q_lengths: Any = None,
               kv_lengths: Any = None, dropout: float = 0.0, seed: int = 0, return_lse: bool = False,
               queue: Any = None, out: Any = None, lse: Any = None, diagonal: Diagonal = None, strict: bool = False,
-              context: Optional[Context] = None) -> Any:
+              alibi_symmetric: bool = False, context: Optional[Context] = None) -> Any:
     """softmax(scale q k^T, softcap, bias, ALiBi, masked, sinks) v, as clattn/problem.h defines it.
 
     q (batch, heads, seq_q, dim), k (batch, kv_heads, seq_kv, dim) and v (batch, kv_heads, seq_kv, dim_v), or without
@@ -181,14 +181,15 @@ def attention(q: Any, k: Any, v: Any, *, causal: Diagonal = None, mask: Any = No
     scale         1 / sqrt(dim) if None
     window        (left, right) keys beside the diagonal that are seen, None for no limit on a side
     softcap       s becomes softcap * tanh(s / softcap)
-    alibi_slopes  float32 of each head
+    alibi_slopes  float32 of each head: slope * (j - i - d) is added to the scores, key i + d being the diagonal's
+    alibi_symmetric  -slope * |j - i - d| is added instead, as flash-attn does
     sinks         float32 of each head: a score without a value
     q_lengths     queries in use of each batch, int32
     kv_lengths    keys in use of each batch, int32: a cache that fills needs one plan for all its lengths
     dropout       probability that a weight is dropped; `seed` says which
     return_lse    (o, lse) instead of o; lse is float32 (batch, heads, seq_q)
     out, lse      arrays for the results, which must overlap nothing that is read
-    diagonal      like causal, of windows and ALiBi where the problem is not causal
+    diagonal      like causal, of windows and ALiBi where the problem is not causal: "tl" if None; flash-attn's is "br"
     strict        no weight is rounded to float16 or bfloat16 on the way ("Precision" in clattn/problem.h)
 
     Raises a clattn.Error whose text names the argument.
@@ -196,6 +197,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: Diagonal = None, mask: Any = No
     call = _Call(q, k, v, queue, context)
     call.options(causal, mask, bias, scale, window, softcap, alibi_slopes, sinks, q_lengths, kv_lengths, dropout,
                  diagonal, strict)
+    call.problem.alibi_symmetric = int(truth("alibi_symmetric", alibi_symmetric))
     seed = whole("seed", seed)
     o = call.result("o", out, call.q.shape[:-1] + (call.problem.dim_v,))
     call.place("o", call.views["o"])
@@ -213,7 +215,7 @@ def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, ca
                        alibi_slopes: Any = None, sinks: Any = None, q_lengths: Any = None, kv_lengths: Any = None,
                        dropout: float = 0.0, seed: int = 0, queue: Any = None, diagonal: Diagonal = None,
                        gradients: Sequence[str] = (), out: Sequence[Any] = (None, None, None), strict: bool = False,
-                       context: Optional[Context] = None) -> tuple[Any, ...]:
+                       alibi_symmetric: bool = False, context: Optional[Context] = None) -> tuple[Any, ...]:
     """(dq, dk, dv) of attention() with the same arrays and options, given d_o, the gradient with respect to o,
     and o and lse as attention(..., return_lse=True) gave them; the same bits on every run.
 
@@ -223,6 +225,7 @@ def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, ca
     call = _Call(q, k, v, queue, context)
     call.options(causal, mask, bias, scale, window, softcap, alibi_slopes, sinks, q_lengths, kv_lengths, dropout,
                  diagonal, strict)
+    call.problem.alibi_symmetric = int(truth("alibi_symmetric", alibi_symmetric))
     seed = whole("seed", seed)
     p = call.problem
     p.operation = c.BACKWARD

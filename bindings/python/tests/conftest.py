@@ -3,7 +3,7 @@ import numpy
 import pytest
 
 
-def reference(q, k, v, *, scale=None, visible=None, bias=None, softcap=None, slopes=None, diagonal=0, sinks=None):
+def reference(q, k, v, *, scale=None, visible=None, bias=None, softcap=None, slopes=None, symmetric=False, diagonal=0, sinks=None):
     """Attention in double precision by the formula of clattn/problem.h: (o, lse)."""
     q, k, v = (numpy.asarray(x, numpy.float64) for x in (q, k, v))
     k, v = (numpy.repeat(x, q.shape[1] // x.shape[1], 1) for x in (k, v))
@@ -14,7 +14,8 @@ def reference(q, k, v, *, scale=None, visible=None, bias=None, softcap=None, slo
         s = s + numpy.asarray(bias, numpy.float64)
     i, j = numpy.arange(s.shape[2])[:, None], numpy.arange(s.shape[3])[None, :]
     if slopes is not None:
-        s = s + numpy.asarray(slopes, numpy.float64)[:, None, None] * (j - i - diagonal)
+        distance = j - i - diagonal
+        s = s + numpy.asarray(slopes, numpy.float64)[:, None, None] * (-abs(distance) if symmetric else distance)
     if visible is not None:
         s = numpy.where(visible, s, -numpy.inf)
     m = s.max(-1, keepdims=True, initial=-numpy.inf)

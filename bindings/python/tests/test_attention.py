@@ -41,6 +41,25 @@ def test_bias_of_any_strides_softcap_sinks_and_slopes(rng):
     close(lse, want_lse)
 
 
+def test_symmetric_alibi_as_flash_attn_has_it(rng):
+    """-slope * |i + keys - queries - j|, and a window on both sides of that diagonal."""
+    q, k, v = arrays(rng)
+    slopes, i, j = [0.5, 0.25, 0.125, 1.0], np.arange(5)[:, None], np.arange(9)[None, :]
+    options = dict(alibi_slopes=slopes, alibi_symmetric=True, window=(3, 1), diagonal="br")
+    o, lse = clattn.attention(q, k, v, return_lse=True, **options)
+    visible = (j >= i + 4 - 3) & (j <= i + 4 + 1)
+    want, want_lse = reference(q, k, v, visible=visible, slopes=slopes, symmetric=True, diagonal=4)
+    close(o, want)
+    close(lse, want_lse)
+    assert np.abs(reference(q, k, v, visible=visible, slopes=slopes, diagonal=4)[0] - want).max() > 0.01
+    dslopes = clattn.attention_backward(np.ones_like(o), q, k, v, o, lse, gradients=["alibi_slopes"], **options)[3]
+    step = np.array([0, 0, 1e-4, 0])
+    ends = [reference(q, k, v, visible=visible, slopes=slopes + s * step, symmetric=True, diagonal=4)[0][:, 2].sum() for s in (1, -1)]
+    np.testing.assert_allclose(dslopes[2], (ends[0] - ends[1]) / 2e-4, atol=1e-4)
+    with pytest.raises(clattn.Error, match="alibi_symmetric is given, but there is no alibi"):
+        clattn.attention(q, k, v, alibi_symmetric=True)
+
+
 def test_lengths_window_and_fewer_dimensions(rng):
     q, k, v = arrays(rng)
     o = clattn.attention(q, k, v, kv_lengths=[7, 0], causal="tl", window=(1, 0))

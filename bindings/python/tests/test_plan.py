@@ -26,6 +26,24 @@ def test_a_plan_says_what_it_runs_and_runs_it(rng):
         plan.execute(q=q, k=k, v=v, o=o, lse=lse[:1])
 
 
+def test_states_merge_with_sinks(rng):
+    """Queries 0 and 1 see no key of the first part, so that a sink given with that part would be lost to them."""
+    q, k, v = (rng.normal(size=(1, 2, n, 8)).astype(np.float32) for n in (4, 9, 9))
+    sinks = np.array([1.0, -2.0], np.float32)
+    visible = np.array([[j >= 5 if i < 2 else True for j in range(9)] for i in range(4)])
+    parts, parts_lse = np.empty((2, 1, 2, 4, 8), np.float32), np.empty((2, 1, 2, 4), np.float32)
+    for n, keys in enumerate((slice(0, 5), slice(5, 9))):
+        plan = clattn.Plan(f"fwd f32 h2 q4 k{keys.stop - keys.start} d8 mask=qk lse")
+        plan.execute(q=q, k=k[:, :, keys].copy(), v=v[:, :, keys].copy(), mask=visible[:, keys].copy(), o=parts[n],
+                     lse=parts_lse[n])
+    assert np.isneginf(parts_lse[0, 0, :, :2]).all()
+    o, lse = np.empty((1, 2, 4, 8), np.float32), np.empty((1, 2, 4), np.float32)
+    clattn.Plan("merge f32 h2 q4 d8 n2 sinks").execute(parts=parts, parts_lse=parts_lse, sinks=sinks, o=o, lse=lse)
+    want, want_lse = reference(q, k, v, visible=visible, sinks=sinks)
+    np.testing.assert_allclose(o, want, atol=3e-6)
+    np.testing.assert_allclose(lse, want_lse, atol=3e-6)
+
+
 TENSORS = dict(q=(1, 1, 1, 8), k=(1, 1, 4, 8), v=(1, 1, 4, 8), o=(1, 1, 1, 8))
 
 

@@ -1,5 +1,6 @@
 #include "cli/terminal/status_line.h"
 #include "cli/message.h"
+#include "internal.h"
 
 #include <stdarg.h>
 
@@ -30,7 +31,7 @@ void ca_status_draw(FILE *to, struct ca_status_line *line)
 {
     const size_t width = ca_terminal_width(to);
 
-    message_sanitize(line->text);
+    ca_make_printable(line->text);
     if (line->length >= width) { /* the last column stays free: some terminals wrap there */
         line->length = width - 1;
         while (line->length > 0 && ((unsigned char)line->text[line->length] & 0xc0) == 0x80)

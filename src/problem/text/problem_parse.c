@@ -122,7 +122,8 @@ static const uint64_t FLAG_WORDS =
      WORD(W_DIM) | WORD(W_LAYOUT))
 #define OF_PROJECTIONS                                                                             \
     (WORD(W_X_LAYOUT) | WORD(W_W_LAYOUT) | WORD(W_Y_LAYOUT) | WORD(W_BIAS) | WORD(W_ACCUMULATE))
-#define OF_MERGES (WORD(W_STATES) | WORD(W_PARTS_LAYOUT) | WORD(W_O_LAYOUT) | WORD(W_ACCUMULATE))
+#define OF_MERGES                                                                                  \
+    (WORD(W_STATES) | WORD(W_PARTS_LAYOUT) | WORD(W_O_LAYOUT) | WORD(W_SINKS) | WORD(W_ACCUMULATE))
 #define ONLY_APPENDS                                                                               \
     (WORD(W_CACHE_DTYPE) | WORD(W_POSITIONS) | WORD(W_SLOTS) | WORD(W_ROPE) | WORD(W_QUERIES) |    \
      WORD(W_QUERIES_AS))
@@ -131,7 +132,7 @@ static const uint64_t FLAG_WORDS =
      WORD(W_O_LAYOUT) | WORD(W_DK_LAYOUT) | WORD(W_DV_LAYOUT) | WORD(W_K_CACHE) |                  \
      WORD(W_V_CACHE) | WORD(W_KV_LENGTHS) | WORD(W_PAGE_SIZE) | WORD(W_PAGES))
 #define OF_ATTENTION                                                                               \
-    (~(OF_PROJECTIONS | OF_MERGES | ONLY_APPENDS) | WORD(W_BIAS) | WORD(W_O_LAYOUT))
+    (~(OF_PROJECTIONS | OF_MERGES | ONLY_APPENDS) | WORD(W_BIAS) | WORD(W_O_LAYOUT) | WORD(W_SINKS))
 static const uint64_t words_of[CA_NUM_OPERATIONS] = {
     [CLATTN_FORWARD] = OF_ALL | OF_ATTENTION,      [CLATTN_BACKWARD] = OF_ALL | OF_ATTENTION,
     [CLATTN_PROJECTION] = OF_ALL | OF_PROJECTIONS, [CLATTN_MERGE] = OF_ALL | OF_MERGES,

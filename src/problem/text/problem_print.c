@@ -168,7 +168,7 @@ static void print_merge(struct writer *w, const clattn_problem *p)
 {
     put(w, " n%zu", p->seq_kv);
     put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_O));
-    put(w, "%s", p->accumulate ? " accumulate" : "");
+    put(w, "%s%s", p->sinks ? " sinks" : "", p->accumulate ? " accumulate" : "");
 }
 
 static void put_pages(struct writer *w, const clattn_problem *p)

@@ -1,4 +1,4 @@
-#include "cli/terminal/utf8.h"
+#include "base/utf8.h"
 
 /* Bytes that a first byte announces; 0 if it is none. */
 static size_t announced(unsigned char first)
@@ -11,7 +11,7 @@ static size_t announced(unsigned char first)
                           : 0;
 }
 
-size_t utf8_read(const char *text, unsigned long *character)
+size_t ca_utf8_read(const char *text, unsigned long *character)
 {
     static const unsigned long least[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char *bytes = (const unsigned char *)text;
@@ -27,10 +27,24 @@ size_t utf8_read(const char *text, unsigned long *character)
     return c >= least[length] ? length : 0;
 }
 
-bool utf8_printable(unsigned long c)
+bool ca_utf8_printable(unsigned long c)
 {
     const bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
     const bool surrogate = c >= 0xd800 && c < 0xe000;
+    const bool turns = c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) ||
+                       (c >= 0x2066 && c <= 0x2069);
 
-    return !control && !surrogate && c <= 0x10ffff;
+    return !control && !surrogate && !turns && c <= 0x10ffff;
+}
+
+void ca_make_printable(char *text)
+{
+    while (*text != '\0') {
+        unsigned long character;
+        const size_t length = ca_utf8_read(text, &character);
+        const bool good = length > 0 && ca_utf8_printable(character);
+        if (!good)
+            *text = '?';
+        text += good ? length : 1;
+    }
 }
