@@ -122,6 +122,15 @@ CLATTN_API clattn_status clattn_context_create_default(const char *selector,
  */
 CLATTN_API void clattn_context_release(clattn_context *context);
 
+/**
+ * Writes the binaries that clattn_context_release() would write with the last reference, now: for programs
+ * that end without releasing their contexts. It may be called beside executions and plans in the making.
+ * What later plans build waits for the next call, or for the release.
+ *
+ * @param context  Stays as it is; NULL is allowed.
+ */
+CLATTN_API void clattn_context_store(clattn_context *context);
+
 /** The OpenCL context, borrowed; NULL for NULL and where a profile stands in for a device. */
 CLATTN_API cl_context clattn_context_opencl(const clattn_context *context);
 

@@ -150,13 +150,20 @@ static struct ca_log log_of(const clattn_context_options *options)
     return (struct ca_log){options->log, options->log_user_data};
 }
 
-/* The last reference is gone. What a program of a few shapes uses is stored however slow the machine
- * is; one of hundreds does not keep its user waiting for minutes. */
-static void end(clattn_context *ctx)
+/* What a program of a few shapes uses is stored however slow the machine is; one of hundreds does not keep
+ * its user waiting for minutes. */
+void clattn_context_store(clattn_context *context)
 {
     enum { LEAST_STORED = 8, SECONDS = 10 };
 
-    ca_programs_store(ctx, LEAST_STORED, SECONDS);
+    if (context)
+        ca_programs_store(context, LEAST_STORED, SECONDS);
+}
+
+/* The last reference is gone. */
+static void end(clattn_context *ctx)
+{
+    clattn_context_store(ctx);
     ca_programs_release(ctx->programs);
     close_lock(ctx);
     if (ctx->cl)
