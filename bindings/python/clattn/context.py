@@ -1,6 +1,7 @@
 """A device with the programs built for it, and the queues that calls on host memory go through."""
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import threading
@@ -14,13 +15,34 @@ from ._checks import of_pyopencl, path, text, truth
 from ._library import check, check_cl, load
 from .errors import InvalidArgument
 
-_hear = c.clattn_log_callback(_library.hear)  # lives as long as the process: contexts may log at its end
+_hear = c.clattn_log_callback(_library.hear)
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_hear))  # threads that nobody joins may log when modules are no more
 _PLANS_KEPT = 256  # as many shapes as a program may have in turn; the rest is made again without compiling
 
 
 def _release(function: Any, handle: int, process: int) -> None:
     if os.getpid() == process:  # a child of fork() must not touch what was made before
         function(handle)
+
+
+def release_with(owner: Any, function: Any, handle: int) -> None:
+    """Has a handle released when its owner is no more. Not at the interpreter's end, when functions that were registered
+    earlier (atexit) and threads that nobody joins may still use it: then the process gives back all there is."""
+    weakref.finalize(owner, _release, function, handle, os.getpid()).atexit = False
+
+
+_alive: "weakref.WeakSet[Context]" = weakref.WeakSet()
+_alive_lock = threading.Lock()
+
+
+@atexit.register
+def _store_programs() -> None:
+    """What a release would write, which does not come any more; it may be done beside calls."""
+    with _alive_lock:
+        contexts = list(_alive)
+    for context in contexts:
+        if context._process == os.getpid():
+            load().lib.clattn_context_store(context._handle)
 
 
 class Context:
@@ -55,7 +77,9 @@ class Context:
         self._lock = threading.Lock()
         self._queues = threading.local()
         self._plans: OrderedDict[bytes, Any] = OrderedDict()
-        self._finalizer = weakref.finalize(self, _release, loaded.lib.clattn_context_release, self._handle, self._process)
+        release_with(self, loaded.lib.clattn_context_release, self._handle)
+        with _alive_lock:
+            _alive.add(self)
 
     @classmethod
     def of_queue(cls, queue: Any) -> "Context":
@@ -136,7 +160,7 @@ class Context:
 class _Queue:
     def __init__(self, handle: int):
         self.handle = handle
-        weakref.finalize(self, _release, load().cl.clReleaseCommandQueue, handle, os.getpid())
+        release_with(self, load().cl.clReleaseCommandQueue, handle)
 
 
 _of_queues: "OrderedDict[tuple[int, int, int], Context]" = OrderedDict()
