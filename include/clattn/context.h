@@ -123,13 +123,13 @@ CLATTN_API clattn_status clattn_context_create_default(const char *selector,
 CLATTN_API void clattn_context_release(clattn_context *context);
 
 /**
- * Writes the binaries that clattn_context_release() would write with the last reference, now: for programs
- * that end without releasing their contexts. It may be called beside executions and plans in the making.
- * What later plans build waits for the next call, or for the release.
+ * For a process that is about to end without releasing its context, because threads that it does not wait
+ * for may still use it: writes the binaries that clattn_context_release() would, and has programs that
+ * are being built not count as what ended the process. It may be called beside all other calls, which go on.
  *
  * @param context  Stays as it is; NULL is allowed.
  */
-CLATTN_API void clattn_context_store(clattn_context *context);
+CLATTN_API void clattn_context_leave(clattn_context *context);
 
 /** The OpenCL context, borrowed; NULL for NULL and where a profile stands in for a device. */
 CLATTN_API cl_context clattn_context_opencl(const clattn_context *context);

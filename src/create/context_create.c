@@ -152,18 +152,25 @@ static struct ca_log log_of(const clattn_context_options *options)
 
 /* What a program of a few shapes uses is stored however slow the machine is; one of hundreds does not keep
  * its user waiting for minutes. */
-void clattn_context_store(clattn_context *context)
+static void store(clattn_context *ctx)
 {
     enum { LEAST_STORED = 8, SECONDS = 10 };
 
-    if (context)
-        ca_programs_store(context, LEAST_STORED, SECONDS);
+    ca_programs_store(ctx, LEAST_STORED, SECONDS);
+}
+
+void clattn_context_leave(clattn_context *context)
+{
+    if (!context)
+        return;
+    store(context);
+    ca_first_runs_excuse(&context->first_runs);
 }
 
 /* The last reference is gone. */
 static void end(clattn_context *ctx)
 {
-    clattn_context_store(ctx);
+    store(ctx);
     ca_programs_release(ctx->programs);
     close_lock(ctx);
     if (ctx->cl)

@@ -62,14 +62,14 @@ Test(tensors, of_forward) {
 }
 
 Test(tensors, of_backward) {
-    EXPECT_TENSORS("bwd f16 b2 h4 q8 k8 d8 lse bias=f16:hqk blocks=4x2:7:h odtype=f32 dbias",
+    EXPECT_TENSORS("bwd f16 b2 h4 q8 k8 d8 lse bias=f16:hqk blocks=4x2:7:h dbias",
                    "q f16 read 2,4,8,8 256,64,8,1", "k f16 read 2,4,8,8 256,64,8,1",
                    "v f16 read 2,4,8,8 256,64,8,1", "o f16 read 2,4,8,8 256,64,8,1",
                    "d_o f16 read 2,4,8,8 256,64,8,1", "lse f32 read 2,4,8 32,8,1",
                    "bias f16 read 2,4,8,8 0,64,8,1", "dbias f16 written 4,8,8 64,8,1",
                    "block_offsets i32 read 4,1,3 3,3,1", "block_entries i32 read 4,1,7 7,7,1",
-                   "dq f32 written 2,4,8,8 256,64,8,1", "dk f32 written 2,4,8,8 256,64,8,1",
-                   "dv f32 written 2,4,8,8 256,64,8,1");
+                   "dq f16 written 2,4,8,8 256,64,8,1", "dk f16 written 2,4,8,8 256,64,8,1",
+                   "dv f16 written 2,4,8,8 256,64,8,1");
 }
 
 Test(tensors, of_other_operations) {

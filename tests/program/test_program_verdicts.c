@@ -118,11 +118,11 @@ Test(program_verdicts, binaries_are_kept_when_asked_for) {
     struct fixture f;
     clattn_plan *plan;
 
-    clattn_context_store(NULL);
+    clattn_context_leave(NULL);
     fixture_open_checked(&f, scratch);
-    clattn_context_store(f.context); /* nothing yet */
+    clattn_context_leave(f.context); /* nothing yet */
     cr_assert(make(&f, &plan) == CLATTN_SUCCESS, "%s", f.log.last);
-    clattn_context_store(f.context);
+    clattn_context_leave(f.context);
     const size_t kept = bytes_kept();
     cr_expect(kept > 4096, "no binary was kept");
     cr_expect(

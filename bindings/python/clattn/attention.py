@@ -308,12 +308,16 @@ class _Call:
         self.views[name] = one
         return array
 
-    def wide(self, *given: Any) -> Optional[str]:
-        """The dtype of results: float32 beside inputs of another where the caller has arrays for all, and these are so."""
-        if self.q.dtype == "float32" or not all(one is not None and view("out", one).dtype == "float32" for one in given):
+    def wide(self, results: Sequence[Any], o: Any = None) -> Optional[str]:
+        """The dtype of results: float32 beside inputs of another where the caller has arrays for all, and these are so, or
+        where forward wrote such an o."""
+        if self.q.dtype == "float32":
             return None
-        self.problem.o_f32 = 1
-        return "float32"
+        if all(one is not None and view("out", one).dtype == "float32" for one in results) or \
+                (o is not None and view("o", o).dtype == "float32"):
+            self.problem.o_f32 = 1
+            return "float32"
+        return None
 
     def run(self, check_tables: bool = False) -> None:
         plan = self.context.plan_of(self.problem)
@@ -416,7 +420,7 @@ def attention(q: Any, k: Any, v: Any, *, return_lse: bool = False, out: Any = No
     """
     _need_known("attention", options, ForwardOptions.__annotations__)
     call = _Call(q, k, v, queue, context, options)
-    o = call.result("o", out, call.q.shape[:-1] + (call.problem.dim_v,), call.wide(out), "out")
+    o = call.result("o", out, call.q.shape[:-1] + (call.problem.dim_v,), call.wide([out]), "out")
     call.place("o", call.views["o"])
     if truth("return_lse", return_lse) or lse is not None:
         call.problem.lse = 1
@@ -448,7 +452,8 @@ def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, gr
     pages and quantized caches have no gradients.
 
     `gradients` may name "bias", "alibi_slopes" and "sinks", whose gradients then follow, in that order. `out` has
-    arrays for dq, dk and dv, or None; all three in float32 are allowed beside inputs of another dtype.
+    arrays for dq, dk and dv, or None; all three in float32 are allowed beside inputs of another dtype. So are they made
+    for an o in float32.
     """
     _need_known("attention_backward", options, Options.__annotations__)
     call = _Call(q, k, v, queue, context, options)
@@ -457,7 +462,7 @@ def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, gr
     out = items("out", out, "three arrays or None")
     if len(out) != 3:
         raise InvalidArgument(f"out must be of three arrays or None, for dq, dk and dv, not of {len(out)}")
-    dtype = call.wide(*out)
+    dtype = call.wide(out, o)
     stored = call.q.dtype if dtype is None else tensors_of(p)["o"].dtypes[0]
     for name, array, expected in (("o", o, stored), ("d_o", d_o, call.q.dtype)):
         one = call.views[name] = view(name, array)

@@ -36,13 +36,13 @@ _alive_lock = threading.Lock()
 
 
 @atexit.register
-def _store_programs() -> None:
-    """What a release would write, which does not come any more; it may be done beside calls."""
+def _leave() -> None:
+    """What has to be done where no release comes any more; it may be done beside calls."""
     with _alive_lock:
         contexts = list(_alive)
     for context in contexts:
         if context._process == os.getpid():
-            load().lib.clattn_context_store(context._handle)
+            load().lib.clattn_context_leave(context._handle)
 
 
 class Context:
