@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import inspect
 from typing import Any, Optional
 
 from . import _declarations as c
@@ -19,7 +20,7 @@ _PREFIXES = {"gradients": "d"}
 
 
 class Multihead:
-    """A layer planned for a device. `layer` is its text form, as clattn/multihead.h describes it:
+    """A layer planned for a device. `layer` is its text form, which is described below:
 
         Multihead("layer fwd f32 b2 h12 q128 d64 model=768 packed biases obias")
     """
@@ -100,3 +101,6 @@ class Multihead:
 
     def __repr__(self) -> str:
         return f"<clattn.Multihead of '{self.info['layer']}'>"
+
+
+Multihead.__doc__ = inspect.cleandoc(Multihead.__doc__ or "") + "\n\n" + c.TEXT_FORMS["multihead"]

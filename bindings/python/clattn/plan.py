@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import inspect
 import re
 import sys
 from typing import Any, Callable, Iterable, Mapping, Optional, Union
@@ -126,9 +127,9 @@ def _named_by_caller(error: Error, views: Mapping[str, View]) -> Error:
 class Plan:
     """What a problem gets on a device: chosen, built and checked once, executed often, also by threads.
 
-    `problem` is a text form, as clattn/problem.h describes it. `family` and `tunables` force a choice;
-    `measure_seconds` has a problem tuned first that never was; `known_only` takes only what was tuned, and
-    `untuned` nothing that was.
+    `problem` is a text form, which is described below; clattn/problem.h has what it computes. `family` and
+    `tunables` force a choice; `measure_seconds` has a problem tuned first that never was; `known_only` takes only
+    what was tuned, and `untuned` nothing that was.
     """
 
     def __init__(self, problem: Union[str, c.clattn_problem], *, context: Optional[Context] = None,
@@ -228,6 +229,7 @@ class Plan:
         return f"<clattn.Plan of '{self.problem}': {self.info['family']}>"
 
 
+Plan.__doc__ = inspect.cleandoc(Plan.__doc__ or "") + "\n\n" + c.TEXT_FORMS["problem"]
 _TABLES = ("q_lengths", "kv_lengths", "page_table", "q_starts", "kv_starts", "block_offsets", "block_entries")
 
 
