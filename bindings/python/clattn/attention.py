@@ -132,7 +132,7 @@ class _Call:
         """The problem's members for how k and v are stored, and what the caller says of them."""
         given = self.given("cache")
         pair = given if isinstance(given, (tuple, list)) else (given, given)
-        if len(pair) != 2 or any(one is not None and one not in BLOCK_BYTES for one in pair):
+        if len(pair) != 2 or any(one is not None and not (isinstance(one, str) and one in BLOCK_BYTES) for one in pair):
             raise InvalidArgument(f"cache must be None, {' or '.join(map(repr, BLOCK_BYTES))}, or a pair of these for k and v, "
                                   f"not {given!r}")
         return [("k_cache", pair[0]), ("v_cache", pair[1])]
@@ -214,6 +214,8 @@ class _Call:
         causal, diagonal = given("causal"), given("diagonal")
         causal = bool(causal) if isinstance(causal, np.bool_) else causal
         if causal is not None and causal is not False:
+            if diagonal is not None:
+                raise InvalidArgument("causal and diagonal are both given: causal says where the diagonal of all is")
             p.causal = 1
             set_diagonal(p, "causal", causal)
         elif diagonal is not None:
@@ -388,7 +390,8 @@ def attention(q: Any, k: Any, v: Any, *, return_lse: bool = False, out: Any = No
     softcap       s becomes softcap * tanh(s / softcap)
     alibi_slopes  float32 of each head
     sinks         float32 of each head: a score without a value
-    dropout       probability that a weight is dropped; `seed` says which (dropout_mask() shows them)
+    dropout       probability that a weight is dropped; `seed`, which changes nothing else, says which (dropout_mask()
+                  shows them)
     strict        no weight is rounded to float16 or bfloat16 on the way ("Precision" in clattn/problem.h)
 
     Batches whose sequences differ in length:

@@ -61,6 +61,10 @@ class Context:
                                            cache_directory=path("cache_directory", cache_directory)
                                            if cache_directory is not None else None)
         handle = ctypes.c_void_p()
+        if opencl is not None and device is not None:
+            raise InvalidArgument("device and opencl are both given: opencl_device chooses among the devices of opencl")
+        if opencl is None and opencl_device is not None:
+            raise InvalidArgument("opencl_device is given, but opencl, of which it is a device, is not")
         if opencl is not None:
             devices = of_pyopencl("opencl", opencl, "Context").devices
             chosen = of_pyopencl("opencl_device", opencl_device if opencl_device is not None else devices[0], "Device")

@@ -37,6 +37,8 @@ def dropout_mask(shape: Sequence[int], dropout: float, seed: int, *, offset: int
     need_bytes(one, wanted)
     on = queue_of({"out": one}, queue)
     if on is None:
+        if context is not None:
+            raise InvalidArgument("context is given, but queue, without which the host computes, is not")
         if not one.writeable:
             raise InvalidArgument("out is read-only, but would be written")
         check(load().lib.clattn_dropout_mask_host(ctypes.byref(p), *number_of, 0, p.batch * p.heads * p.seq_q, one.pointer),

@@ -182,7 +182,7 @@ class Plan:
         that name what is not there. An execution takes them all, as clattn/problem.h says; mostly they are mistakes, of
         which InvalidArgument names the first. `tensors` are those of execute(), of which these suffice. It waits for
         the work on the queue: for debugging."""
-        views = self._views({name: array for name, array in tensors.items() if name in _TABLES})
+        views = self._views(tensors)
         self._check_tables(views, queue_of(views, queue))
 
     def _check_tables(self, views: Mapping[str, View], queue: Any) -> None:
@@ -219,7 +219,10 @@ class Plan:
         if queue is None and any(one.on_device for one in views.values()):
             raise InvalidArgument("queue must be given: none of the arrays has one")
         struct = kind()
-        if hasattr(struct, "dropout_seed"):
+        if not hasattr(struct, "dropout_seed"):
+            if seed or offset or place:
+                raise InvalidArgument(f"dropout_seed, dropout_offset or dropout_place is given, but '{self.problem}' has no dropout")
+        else:
             struct.dropout_seed = whole("dropout_seed", seed) & 0xFFFFFFFFFFFFFFFF
             struct.dropout_offset = whole("dropout_offset", offset) & 0xFFFFFFFF
             struct.dropout_place = _place(place)

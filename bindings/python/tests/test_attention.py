@@ -123,7 +123,8 @@ def test_arrays_without_elements(batch, seq_q, seq_kv):
     (dict(context="cpu"), "context must be"), (dict(attn_mask=1), "no option attn_mask=: mask= takes bool"), (dict(casual=1), "it has causal="),
     (dict(is_causal=True), "no option is_causal=: it is causal="), (dict(xyz=1), r"no option xyz=: help\(clattn.attention\)"),
     (dict(sinks=np.array(1, np.float32)), "sinks must be 4"),
-    (dict(mask=np.array(True), mask_keys=3, bias=np.array("x")), "bias is of dtype"), (dict(mask_keys=3), "mask_keys is given"), (dict(strict=np.ones(3)), "strict must"), (dict(return_lse=np.ones(3)), "return_lse must"),
+    (dict(mask=np.array(True), mask_keys=3, bias=np.array("x")), "bias is of dtype"), (dict(mask_keys=3), "mask_keys is given"),
+    (dict(causal="br", diagonal="tl"), "causal and diagonal are both given"), (dict(cache=np.array("q8_0")), "cache must be None"), (dict(strict=np.ones(3)), "strict must"), (dict(return_lse=np.ones(3)), "return_lse must"),
 ])
 def test_a_mistake_is_an_exception_that_names_the_argument(rng, change, names):
     q, k, v = arrays(rng)

@@ -205,6 +205,7 @@ def test_mistakes_in_words(given, says):
     (lambda: clattn.blocks_mask(np.ones((5, 5)), (8, 8)), "mask is of shape"), (lambda: clattn.dropout_mask((1, 2, 3), 0.5, 1), "shape must be"),
     (lambda: clattn.dropout_mask((1, 2, 3, 4), 1.5, 1), "shape .* of no problem"), (lambda: clattn.dropout_mask((1, 2, 3, 4), "a", 1), "dropout must be"),
     (lambda: clattn.dropout_mask((1, 2, 3, 4), 0.5, 1, out=np.ones((1, 2, 3, 4))), "out is of shape"),
+    (lambda: clattn.dropout_mask((1, 2, 3, 4), 0.5, 1, context=clattn.default_context()), "context is given, but queue"),
     (lambda: clattn.Plan("bwd f32 q4 d8").check_tables(), "check_tables"), (lambda: clattn.gradient_check("bwd f32 q4 d8", seed=-1), "seed is -1"),
 ])
 def test_mistakes_of_what_makes_arrays(call, says):
