@@ -5,6 +5,7 @@ import atexit
 import ctypes
 import os
 import threading
+import time
 import weakref
 from collections import OrderedDict
 from typing import Any, Optional
@@ -35,9 +36,30 @@ _alive: "weakref.WeakSet[Context]" = weakref.WeakSet()
 _alive_lock = threading.Lock()
 
 
+class Compiling:
+    """A `with` block that may compile. A process that ends while a thread compiles dies in some drivers' compilers."""
+
+    ending = False
+    threads: "set[int]" = set()
+
+    def __enter__(self) -> None:
+        me = threading.get_ident()
+        self.threads.add(me)
+        if self.ending and threading.current_thread().daemon:  # before it looks: see _leave()
+            self.threads.discard(me)
+            time.sleep(1.0)  # the process is gone by then, unless somebody waits for this thread
+            self.threads.add(me)
+
+    def __exit__(self, *_exception: Any) -> None:
+        self.threads.discard(threading.get_ident())
+
+
 @atexit.register
-def _leave() -> None:
+def _leave(patience: float = 60.0) -> None:
     """What has to be done where no release comes any more; it may be done beside calls."""
+    Compiling.ending, end = True, time.monotonic() + patience
+    while Compiling.threads - {threading.get_ident()} and time.monotonic() < end:
+        time.sleep(0.01)
     with _alive_lock:
         contexts = list(_alive)
     for context in contexts:

@@ -12,7 +12,7 @@ from ._library import check, load
 from ._memory import Step
 from ._types import Array
 from ._views import need_bytes, view
-from .context import Context
+from .context import Compiling, Context
 from .errors import InvalidArgument
 from .plan import execute, new_problem, queue_of
 
@@ -51,7 +51,8 @@ def dropout_mask(shape: Sequence[int], dropout: float, seed: int, *, offset: int
         return Step(load().lib.clattn_dropout_mask, where.handle, ctypes.byref(p), *number_of, queue_, ctypes.byref(place),
                     *events)
 
-    execute(bind, where, {"mask": one}, ("mask",), on)
+    with Compiling():
+        execute(bind, where, {"mask": one}, ("mask",), on)
     return made
 
 

@@ -8,7 +8,7 @@ from typing import Optional, Tuple
 from . import _declarations as c
 from ._checks import text_or_none, whole_within
 from ._library import check, load
-from .context import Context, given_context
+from .context import Compiling, Context, given_context
 from .plan import parse
 
 
@@ -51,7 +51,8 @@ def gradient_check(problem: str, *, seed: int = 0, family: Optional[str] = None,
     options = c.clattn_plan_options(ctypes.sizeof(c.clattn_plan_options), text_or_none("family", family),
                                     text_or_none("tunables", tunables), 0, 0.0)
     report = c.clattn_gradient_report(struct_size=ctypes.sizeof(c.clattn_gradient_report))
-    check(load().lib.clattn_gradient_check(given_context(context).handle, ctypes.byref(parsed), ctypes.byref(options),
-                                           whole_within("seed", seed, 0, 2 ** 32 - 1), ctypes.byref(report)))
+    with Compiling():
+        check(load().lib.clattn_gradient_check(given_context(context).handle, ctypes.byref(parsed), ctypes.byref(options),
+                                               whole_within("seed", seed, 0, 2 ** 32 - 1), ctypes.byref(report)))
     return GradientReport(bool(report.right), report.family.decode(), report.num_analytic, _element(report.analytic),
                           report.num_differences, _element(report.difference))

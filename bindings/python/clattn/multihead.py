@@ -11,7 +11,7 @@ from ._checks import text, whole
 from ._library import check, load, with_reason
 from ._tensors import Tensor, need, tensors_of
 from ._views import DTYPES, packed, view
-from .context import Context, given_context, release_with
+from .context import Compiling, Context, given_context, release_with
 from .errors import InvalidArgument
 from .plan import queue_of, run
 
@@ -32,7 +32,8 @@ class Multihead:
         with_reason(lib.clattn_multihead_parse, text("layer", layer), ctypes.byref(self._layer))
         flags = (c.PLAN_KNOWN_ONLY if known_only else 0) | (c.PLAN_UNTUNED if untuned else 0)
         handle = ctypes.c_void_p()
-        check(lib.clattn_multihead_plan_create(self.context.handle, ctypes.byref(self._layer), flags, ctypes.byref(handle)))
+        with Compiling():
+            check(lib.clattn_multihead_plan_create(self.context.handle, ctypes.byref(self._layer), flags, ctypes.byref(handle)))
         self._handle = handle.value or 0
         release_with(self, lib.clattn_multihead_plan_release, self._handle)
 

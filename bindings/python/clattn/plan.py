@@ -14,7 +14,7 @@ from ._library import ask_text, check, load, with_reason
 from ._memory import Operands, Step, fill, need_alive, need_context
 from ._tensors import Tensor, need, tensors_of
 from ._views import View, view
-from .context import Context, given_context, release_with
+from .context import Compiling, Context, given_context, release_with
 from .errors import Error, InvalidArgument
 
 # The operation of a problem: the function that executes it and its struct of tensors.
@@ -145,8 +145,9 @@ class Plan:
                                         text_or_none("tunables", tunables), flags,
                                         0.0 if measure_seconds is None else number("measure_seconds", measure_seconds))
         handle = ctypes.c_void_p()
-        check(lib.clattn_plan_create(self.context.handle, ctypes.byref(self._problem), ctypes.byref(options),
-                                     ctypes.byref(handle)))
+        with Compiling():
+            check(lib.clattn_plan_create(self.context.handle, ctypes.byref(self._problem), ctypes.byref(options),
+                                         ctypes.byref(handle)))
         self._handle = handle.value or 0
         release_with(self, lib.clattn_plan_release, self._handle)
 

@@ -14,7 +14,7 @@ from ._tensors import BLOCK, BLOCK_BYTES, need_dtype
 from ._types import Array
 from ._views import View, value_dtype, view
 from .attention import in_values, steps_of_four
-from .context import Context, given_context
+from .context import Compiling, Context, given_context
 from .errors import InvalidArgument
 from .plan import execute, queue_of
 
@@ -82,7 +82,8 @@ def quantize(values: Array, cache: str, *, out: Optional[Array] = None, queue: A
         buffers = [places.get(name) or c.clattn_buffer() for name in ("values", "cache")]
         return Step(load().lib.clattn_quantize, where.handle, ctypes.byref(what), queue_, *map(ctypes.byref, buffers), *events)
 
-    execute(bind, where, {"values": one, "cache": two}, ("cache",), on)
+    with Compiling():
+        execute(bind, where, {"values": one, "cache": two}, ("cache",), on)
     return given
 
 

@@ -3,12 +3,13 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import clattn
 import numpy as np
 import pytest
-from clattn import _memory, plan
+from clattn import _memory, context, plan
 from clattn._library import load
 
 EXECUTION = {Path(module.__file__).name for module in (_memory, plan)}  # of which nothing takes a lock
@@ -133,6 +134,36 @@ def test_the_interpreters_end(program):
     for process in began:
         said, complained = process.communicate()
         assert process.returncode == 0 and said.endswith("(1, 2, 33, 16)\n") and not complained, (process.returncode, complained)
+
+
+def test_the_end_waits_for_threads_that_compile(monkeypatch):
+    """Not for ever, and not for those that begin meanwhile, which are delayed."""
+    monkeypatch.setattr(context.Compiling, "ending", False)
+    inside, leave, left = threading.Event(), threading.Event(), []
+
+    def compile():
+        with context.Compiling():
+            inside.set()
+            leave.wait()
+            left.append(True)
+
+    thread = threading.Thread(target=compile)
+    thread.start()
+    inside.wait()
+    context._leave(patience=0.01)
+    assert context.Compiling.ending and not left
+    threading.Timer(0.05, leave.set).start()
+    context._leave()
+    assert left
+    thread.join()
+    slept = []
+    monkeypatch.setattr(context.time, "sleep", slept.append)
+    late = threading.Thread(target=compile, daemon=True)
+    late.start()
+    late.join()
+    assert slept == [1.0] and not context.Compiling.threads
+    with context.Compiling():  # functions of atexit may go on
+        assert slept == [1.0]
 
 
 def test_programs_are_stored_at_the_end_beside_threads(tmp_path):
