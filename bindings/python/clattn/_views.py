@@ -195,6 +195,7 @@ def need_bytes(one: View, shape: Sequence[int]) -> None:
 
 def vector(name: str, values: Any, dtype: type, length: Optional[int], like: View) -> View:
     """A small vector of an option (slopes, lengths): host values of any kind are converted."""
+    wanted = f"{'a list' if length is None else length} of {np.dtype(dtype)}"
     if not _is_pyopencl(values) and not like.on_device:
         if _is_torch(values):
             _need_no_gradient(name, values)
@@ -205,13 +206,13 @@ def vector(name: str, values: Any, dtype: type, length: Optional[int], like: Vie
         if values.dtype.kind not in ("f" if dtype is np.float32 else "iu") and values.size:
             raise InvalidArgument(f"{name} is of dtype {values.dtype}, not {np.dtype(dtype)}")
         if not values.ndim:  # of which NumPy would make one of one
-            raise InvalidArgument(f"{name} must be {'a list' if length is None else length} of {np.dtype(dtype)}, not one number")
+            raise InvalidArgument(f"{name} must be {wanted}, not one number")
         given, values = values, np.ascontiguousarray(values, dtype=dtype)
         if dtype is np.int32 and (given != values).any():
             raise InvalidArgument(f"{name} has numbers that 32 bits do not hold")
     made = view(name, values)
-    if made.dtype != np.dtype(dtype).name or len(made.shape) != 1 or made.shape[0] != (made.shape[0] if length is None else length):
-        raise InvalidArgument(f"{name} must be {'a list' if length is None else length} of {np.dtype(dtype)}, not {made.shape} of {made.dtype}")
+    if made.dtype != np.dtype(dtype).name or len(made.shape) != 1 or length not in (None, *made.shape):
+        raise InvalidArgument(f"{name} must be {wanted}, not {made.shape} of {made.dtype}")
     made.need_contiguous()
     return made
 
