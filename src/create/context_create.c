@@ -159,14 +159,6 @@ static void store(clattn_context *ctx)
     ca_programs_store(ctx, LEAST_STORED, SECONDS);
 }
 
-void clattn_context_leave(clattn_context *context)
-{
-    if (!context)
-        return;
-    store(context);
-    ca_first_runs_excuse(&context->first_runs);
-}
-
 /* The last reference is gone. */
 static void end(clattn_context *ctx)
 {
@@ -263,4 +255,12 @@ clattn_status clattn_context_create_default(const char *selector,
     status = clattn_context_create(cl, device, options, context);
     clReleaseContext(cl); /* the clattn context holds its own reference */
     return status;
+}
+
+void clattn_context_leave(clattn_context *context)
+{
+    if (!context)
+        return;
+    store(context);
+    ca_first_runs_excuse(&context->first_runs);
 }
