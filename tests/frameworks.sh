@@ -56,7 +56,7 @@ fi
 echo "== doctor"
 "$python" -m clattn doctor
 echo "== tests"
-"$python" -m pytest -q -p no:cacheprovider bindings/python/tests/frameworks
+"$python" -m pytest -q -p no:cacheprovider bindings/python/tests/frameworks bindings/python/tests/test_types.py
 if [ "${CLATTN_PAIRS:-9}" -gt 0 ]; then
     echo "== figures"
     "$python" bindings/python/tests/frameworks/figures.py

@@ -33,6 +33,7 @@ class Headers:
         self.structs = []
         self.statuses = []
         self.written = {}
+        self.comments = {}
 
     def value_type(self, text):
         """The ctypes name of a C type, given without a member's or parameter's name."""
@@ -96,7 +97,14 @@ class Headers:
         self.lines.append(f"{name} = CFUNCTYPE({kinds})")
         self.types[name] = name
 
+    def comment(self, name, text):
+        """What a header says of a function, without the marks of Doxygen."""
+        lines = [re.sub(r"^ ?\* ?", "", line.strip()).rstrip() for line in text.strip("/* \n").splitlines()]
+        self.comments[name] = re.sub(r"@(?:p|c|ref) ", "", "\n".join(lines)).strip()
+
     def read(self, text):
+        for found in re.finditer(r"/\*\*((?:(?!\*/).)*)\*/\s*CLATTN_API [^;(]*?(clattn_\w+)\(", text, re.S):
+            self.comment(found[2], found[1])
         text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.S)
         for name, value in re.findall(r"#define (CLATTN_\w+) \(?(-?(?:0x)?[0-9A-Fa-f]+)\)?\s*$", text, re.M):
             self.constant(name, int(value, 0))
@@ -144,7 +152,9 @@ def main(include, output):
              "from __future__ import annotations", "", "from typing import Any, Optional",
              "from ctypes import " + ", ".join(sorted({"CFUNCTYPE", "Structure", *BASIC.values(), "c_char_p"})), "", *headers.lines, "", "STRUCTS = [" + ", ".join(headers.structs) + "]",
              "STATUSES = " + repr([name[len('CLATTN_'):] for name in headers.statuses]), "# The tensors that an execution writes: those whose host pointer is not const.",
-             "WRITTEN = " + repr(headers.written), "FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {", *headers.functions, "}", ""]
+             "WRITTEN = " + repr(headers.written), "# What the headers say of the text forms.",
+             "TEXT_FORMS = " + repr({name: headers.comments[f"clattn_{name}_print"].split("@param")[0].strip()
+                                     for name in ("problem", "multihead")}), "FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {", *headers.functions, "}", ""]
     Path(output).write_text("\n".join(lines))
 
 

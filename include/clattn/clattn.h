@@ -16,6 +16,7 @@
 #include <clattn/projection.h>
 #include <clattn/quantize.h>
 #include <clattn/status.h>
+#include <clattn/tensors.h>
 #include <clattn/tuning.h>
 #include <clattn/version.h>
 

@@ -179,6 +179,15 @@ CLATTN_API void clattn_context_log(const clattn_context *context, clattn_log_lev
 /** How many programs the context has compiled so far; 0 for NULL. A second plan adds none. */
 CLATTN_API size_t clattn_context_builds(const clattn_context *context);
 
+/**
+ * For a process that is about to end without releasing its context, because threads that it does not wait
+ * for may still use it: writes the binaries that clattn_context_release() would, and has programs that
+ * are being built not count as what ended the process. It may be called beside all other calls, which go on.
+ *
+ * @param context  Stays as it is; NULL is allowed.
+ */
+CLATTN_API void clattn_context_leave(clattn_context *context);
+
 CLATTN_END
 
 #endif

@@ -313,3 +313,11 @@ clattn_status clattn_context_create_default(const char *selector,
     clReleaseContext(cl); /* the clattn context holds its own reference */
     return status;
 }
+
+void clattn_context_leave(clattn_context *context)
+{
+    if (!context)
+        return;
+    store(context);
+    ca_first_runs_excuse(&context->first_runs);
+}

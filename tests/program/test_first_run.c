@@ -67,7 +67,7 @@ static cl_int die(void *user)
 
 static cl_int end_excused(void *context)
 {
-    ca_first_runs_excuse(&((clattn_context *)context)->first_runs);
+    clattn_context_leave(context);
     return die(NULL);
 }
 
@@ -78,7 +78,7 @@ static void die_of_a_warning(clattn_log_level level, const char *message, void *
         die(user);
 }
 
-enum place { IN_BUILD, IN_CHECK, EXCUSED /* in a build, after ca_first_runs_excuse() */ };
+enum place { IN_BUILD, IN_CHECK, EXCUSED /* in a build, after clattn_context_leave() */ };
 
 /* In a process that dies while it makes a program. */
 static void make_and_die(enum place place)

@@ -113,6 +113,26 @@ Test(program_verdicts, the_verdict_is_kept_before_the_binary) {
     cr_expect(bytes_kept() >= before && bytes_kept() > 4096, "no binary was kept");
 }
 
+/* What a process does that ends without releasing its context: beside a plan that lives on. */
+Test(program_verdicts, binaries_are_kept_when_asked_for) {
+    struct fixture f;
+    clattn_plan *plan;
+
+    clattn_context_leave(NULL);
+    fixture_open_checked(&f, scratch);
+    clattn_context_leave(f.context); /* nothing yet */
+    cr_assert(make(&f, &plan) == CLATTN_SUCCESS, "%s", f.log.last);
+    clattn_context_leave(f.context);
+    const size_t kept = bytes_kept();
+    cr_expect(kept > 4096, "no binary was kept");
+    cr_expect(
+        clattn_plan_describe(plan, &(clattn_plan_info){.struct_size = sizeof(clattn_plan_info)}) ==
+        CLATTN_SUCCESS);
+    clattn_plan_release(plan);
+    fixture_close(&f);
+    cr_expect(bytes_kept() == kept);
+}
+
 /* What the tuner tries, and no plan of the caller's uses, is not worth a binary that costs as much
  * as compiling. */
 Test(program_verdicts, a_binary_is_kept_for_plans_only) {

@@ -2,23 +2,50 @@
 
     o = clattn.attention(q, k, v, causal="br")
 
-`python -m clattn doctor` says what there is and what is missing.
+`python -m clattn doctor` says what there is and what is missing. The headers that these texts name, such as
+clattn/problem.h, lie in the folder include of the package.
 """
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from . import _declarations
+from ._types import Blocks
 from .attention import attention, attention_backward
+from .blocks import blocks_documents, blocks_mask, blocks_strided, blocks_window
 from .context import Context, default_context
+from .dropout import dropout_mask
 from .errors import (BufferTooSmall, BuildFailed, Error, FileError, InvalidArgument, InvalidProblem, Miscompiled,
                      NoCompiler, NoDevice, NotTuned, OpenCLError, OutOfMemory, Unsupported)
+from .gradient_check import GradientElement, GradientReport, gradient_check
 from .multihead import Multihead
 from .plan import Plan
+from .quantize import quantize, quantize_host, quantized_bytes
 from .tuning import tune
 
-__all__ = ["BufferTooSmall", "BuildFailed", "Context", "Error", "FileError", "InvalidArgument", "InvalidProblem",
-           "Miscompiled", "Multihead", "NoCompiler", "NoDevice", "NotTuned", "OpenCLError", "OutOfMemory", "Plan",
-           "Unsupported", "attention", "attention_backward", "default_context", "tune", "version"]
+if TYPE_CHECKING:
+    from . import torch as torch
+
+__all__ = ["Blocks", "BufferTooSmall", "BuildFailed", "Context", "Error", "FileError", "GradientElement", "GradientReport",
+           "InvalidArgument", "InvalidProblem", "Miscompiled", "Multihead", "NoCompiler", "NoDevice", "NotTuned",
+           "OpenCLError", "OutOfMemory", "Plan", "Unsupported", "attention", "attention_backward", "blocks_documents",
+           "blocks_mask", "blocks_strided", "blocks_window", "default_context", "dropout_mask", "gradient_check",
+           "quantize", "quantize_host", "quantized_bytes", "tune", "version"]
+
+__version__ = f"{_declarations.VERSION_MAJOR}.{_declarations.VERSION_MINOR}.{_declarations.VERSION_PATCH}"
+
+
+if not TYPE_CHECKING:
+    def __getattr__(name: str) -> Any:
+        """clattn.torch, which imports PyTorch, when it is first named."""
+        if name == "torch":
+            return importlib.import_module(".torch", __name__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def version() -> str:
-    """The version of the library."""
+    """The version of the library that is loaded, which CLATTN_LIBRARY may choose; __version__ is the package's."""
     from ._library import load
 
     return load().lib.clattn_version_string().decode()

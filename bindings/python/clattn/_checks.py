@@ -63,9 +63,12 @@ def path(name: str, value: Any) -> bytes:
 
 def items(name: str, values: Any, of: str) -> list[Any]:
     """Of a list, a tuple or the like, but not of a text."""
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise InvalidArgument(f"{name} must be a list of {of}, not {values!r}")
-    return list(values)
+    try:
+        if not isinstance(values, (str, bytes)) and isinstance(values, Iterable):
+            return list(values)
+    except TypeError:  # arrays of no dimension
+        pass
+    raise InvalidArgument(f"{name} must be a list of {of}, not {values!r}")
 
 
 def of_pyopencl(name: str, value: Any, kind: str) -> Any:

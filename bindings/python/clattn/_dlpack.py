@@ -3,7 +3,7 @@ buffers DLPack has a device type. The capsule owns the tensor and is kept for as
 from __future__ import annotations
 
 import ctypes
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 from .errors import InvalidArgument
 
@@ -24,14 +24,14 @@ class _Tensor(ctypes.Structure):
 
 
 class Exported(NamedTuple):
-    """What a capsule says of a tensor; strides in bytes."""
+    """What a capsule says of a tensor; strides in bytes, None of a packed one."""
 
     capsule: Any
     on_device: bool
     data: int
     byte_offset: int
     shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    strides: Optional[tuple[int, ...]]
     dtype: str
     itemsize: int
 
@@ -40,13 +40,6 @@ def _pointer_of(capsule: Any) -> int:
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     return int(get(capsule, b"dltensor") or 0)
-
-
-def _packed(shape: tuple[int, ...]) -> tuple[int, ...]:
-    steps = [1]
-    for size in reversed(shape[1:]):
-        steps.append(steps[-1] * max(size, 1))
-    return tuple(reversed(steps))[:len(shape)]
 
 
 def read(name: str, array: Any) -> Exported:
@@ -67,6 +60,6 @@ def read(name: str, array: Any) -> Exported:
     shape = tuple(tensor.shape[:tensor.ndim])
     if any(size < 0 for size in shape):
         raise InvalidArgument(f"{name} is of the shape {shape}, with a negative size")
-    steps = tuple(tensor.strides[:tensor.ndim]) if tensor.strides else _packed(shape)
-    return Exported(capsule, tensor.device_type == OPENCL, tensor.data or 0, tensor.byte_offset, shape,
-                    tuple(step * itemsize for step in steps), dtype, itemsize)
+    strides = tuple(step * itemsize for step in tensor.strides[:tensor.ndim]) if tensor.strides else None
+    return Exported(capsule, tensor.device_type == OPENCL, tensor.data or 0, tensor.byte_offset, shape, strides, dtype,
+                    itemsize)

@@ -3,20 +3,27 @@
 Arrays that share memory (q, k and v of one packed array) get one buffer, since OpenCL leaves commands
 undefined that use several over the same memory. Mapping what was written makes it visible on the host;
 where the device shares the host's memory neither step copies anything.
+
+Python's handlers of signals run between bytecodes, and their exceptions begin there. So a call on host memory is
+enqueued, waited for and mapped by one call of list(): no exception comes between, after which a caller might free an
+array that a kernel still writes to.
 """
 from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any, Iterable
+from typing import Any, Iterable, Optional
 
 from . import _declarations as c
-from ._library import check_cl, load
+from ._library import check, check_cl, load
 from ._views import View
 from .errors import InvalidArgument
 
 _READ_WRITE, _READ_ONLY, _USE_HOST_PTR = 1, 4, 8  # CL_MEM_...
 _MAP_READ = 1  # CL_MAP_READ
+
+Step = functools.partial  # of a function of C, so that no bytecode runs when it is called
+_call = functools.partial.__call__
 
 
 class _Region:
@@ -47,6 +54,7 @@ class Operands:
         self._views = views
         self._written = {name for name in written if name in views}
         self._regions: list[_Region] = []
+        self._queue: Optional[int] = None
         self.places: dict[str, c.clattn_buffer] = {}
         for name in self._written:
             if not views[name].writeable:
@@ -60,8 +68,8 @@ class Operands:
     def __enter__(self) -> "Operands":
         for name, view in self._views.items():
             if view.on_device and view.reach:
-                self.places[name] = c.clattn_buffer(buffer=view.buffer, offset=view.offset) if view.buffer else \
-                    c.clattn_buffer(pointer=view.pointer, bytes=view.svm_bytes, offset=view.offset)
+                self.places[name] = c.clattn_buffer(buffer=view.buffer, offset=view.place_at(view.offset)) if view.buffer else \
+                    c.clattn_buffer(pointer=view.pointer, bytes=view.svm_bytes, offset=view.place_at(view.offset))
         try:
             if not self.on_device:
                 self._lay_buffers()
@@ -85,22 +93,32 @@ class Operands:
                 if rest:
                     raise InvalidArgument(f"{view.name} shares memory with {region.views[0].name}, at a distance that is "
                                           "not a multiple of its elements")
-                self.places[names[id(view)]] = c.clattn_buffer(buffer=region.buffer, offset=offset)
+                self.places[names[id(view)]] = c.clattn_buffer(buffer=region.buffer, offset=view.place_at(offset))
 
-    def finish(self, queue: int) -> None:
-        """Waits until the host sees what was written."""
+    def run(self, queue: int, enqueue: Step[int], in_order: bool) -> None:
+        """Takes the step that enqueues, and waits until the host sees what was written."""
         cl = load().cl
-        for region in self._regions:
-            if not any(self._views[name] in region.views for name in self._written):
-                continue
-            error = ctypes.c_int32()
-            mapped = cl.clEnqueueMapBuffer(queue, region.buffer, 0, _MAP_READ, 0, region.end - region.begin, 0, None,
-                                           None, ctypes.byref(error))
+        finish = Step(cl.clFinish, queue)
+        written = [region for region in self._regions if any(self._views[name] in region.views for name in self._written)]
+        errors = [ctypes.c_int32() for _ in written]
+        steps = [enqueue] if in_order else [enqueue, finish]
+        for region, error in zip(written, errors):
+            # the pointer that mapping gives is that of the host's memory
+            steps += [Step(cl.clEnqueueMapBuffer, queue, region.buffer, 0, _MAP_READ, 0, region.end - region.begin, 0, None,
+                           None, ctypes.byref(error)),
+                      Step(cl.clEnqueueUnmapMemObject, queue, region.buffer, region.begin, 0, None, None)]
+        steps.append(finish)
+        self._queue = queue
+        status, *_, finished = list(map(_call, steps))
+        self._queue = None
+        check(status)
+        for region, error in zip(written, errors):
             check_cl(error.value, f"clEnqueueMapBuffer of {region.views[0].name}")
-            check_cl(cl.clEnqueueUnmapMemObject(queue, region.buffer, mapped, 0, None, None), "clEnqueueUnmapMemObject")
-        check_cl(cl.clFinish(queue), "clFinish")
+        check_cl(finished, "clFinish")
 
     def __exit__(self, *_exception: Any) -> None:
+        if self._queue is not None:  # an exception from the middle of the steps
+            load().cl.clFinish(self._queue)
         for region in self._regions:
             load().cl.clReleaseMemObject(region.buffer)
         self._regions = []
@@ -114,6 +132,14 @@ def need_alive(views: Iterable[View], queue: Any) -> None:
     for one in views:
         if one.buffer and len(tables) == 1 and ctypes.c_void_p.from_address(one.buffer).value not in tables:
             raise InvalidArgument(f"{one.name} lies in a buffer that was released, or that is of another driver than the queue")
+
+
+def need_context(views: Iterable[View], queue: Any) -> None:
+    """Refuses pyopencl's arrays that are of another OpenCL context than the queue."""
+    for one in views:
+        context = getattr(one.array, "context", None) if one.on_device else None
+        if context is not None and context.int_ptr != queue.context.int_ptr:
+            raise InvalidArgument(f"{one.name} is of another OpenCL context than queue: give a queue of the arrays' context")
 
 
 @functools.lru_cache(maxsize=None)

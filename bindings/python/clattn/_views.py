@@ -4,7 +4,7 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from typing import Any, Sequence
+from typing import Any, Optional, Sequence
 
 import numpy as np
 
@@ -18,10 +18,11 @@ DTYPES = {"float32": c.F32, "float16": c.F16, "bfloat16": c.BF16}
 class View:
     """An array under the name that the caller knows it by. Of host memory @pointer is the address of the first
     element; on a device @buffer is a cl_mem, or @pointer an address in shared virtual memory of @svm_bytes.
-    @offset and @strides count elements, @reach the bytes from the first element to behind the last."""
+    @offset and @strides count elements, @reach the bytes from the first element to behind the last. What has no element
+    lies at any strides: they are those of a packed array. @block_bytes is 0, or of a block of a quantized tensor's."""
 
     __slots__ = ("name", "array", "shape", "strides", "dtype", "itemsize", "pointer", "buffer", "svm_bytes", "offset",
-                 "writeable", "on_device", "reach", "owner")
+                 "writeable", "on_device", "reach", "owner", "block_bytes")
 
     def __init__(self, name: str, array: Any, shape: Sequence[int], byte_strides: Sequence[int], dtype: str,
                  itemsize: int, *, pointer: int = 0, buffer: int = 0, svm_bytes: int = 0, byte_offset: int = 0, writeable: bool = True,
@@ -29,6 +30,7 @@ class View:
         self.name, self.array, self.dtype, self.itemsize = name, array, dtype, itemsize
         self.shape = tuple(shape)
         self.pointer, self.buffer, self.svm_bytes, self.writeable = pointer, buffer, svm_bytes, writeable
+        self.block_bytes = 0
         self.owner = owner  # of the memory, where that is not the array
         self.on_device = bool(buffer or svm_bytes)
         try:
@@ -50,12 +52,29 @@ class View:
     def as_rank(self, rank: int) -> tuple[int, ...]:
         return (1,) * (rank - len(self.shape)) + self.shape
 
+    def place_at(self, elements: int) -> int:
+        """The place of the first element, in the library's count: values of quantized tensors."""
+        if not self.block_bytes:
+            return elements
+        blocks, rest = divmod(elements, self.block_bytes)
+        if rest:
+            raise InvalidArgument(f"{self.name} begins {rest} bytes behind the beginning of a block")
+        return 32 * blocks
+
     def need_contiguous(self) -> None:
         step = 1
         for size, stride in zip(reversed(self.shape), reversed(self.strides)):
             if size > 1 and stride != step:
                 raise InvalidArgument(f"{self.name} must be C-contiguous")
             step *= max(size, 1)
+
+
+def packed(sizes: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a C-contiguous array."""
+    strides = [1]
+    for size in reversed(sizes[1:]):
+        strides.append(strides[-1] * max(size, 1))
+    return tuple(reversed(strides))[:len(sizes)]
 
 
 def _in_elements(what: str, step: int, itemsize: int) -> int:
@@ -68,9 +87,10 @@ def _in_elements(what: str, step: int, itemsize: int) -> int:
 @functools.lru_cache(maxsize=1024)  # programs call with the same few shapes again and again
 def _geometry(shape: tuple[int, ...], byte_strides: tuple[int, ...], itemsize: int) -> tuple[tuple[int, ...], int]:
     """Strides in elements, 0 along an axis of one, and the bytes from the first element to behind the last."""
+    if 0 in shape:
+        return tuple(0 if size == 1 else step for size, step in zip(shape, packed(shape))), 0
     strides = tuple(_in_elements("a step", step, itemsize) if size > 1 else 0 for size, step in zip(shape, byte_strides))
-    last = sum((size - 1) * stride for size, stride in zip(shape, strides))
-    return strides, 0 if 0 in shape else (1 + last) * itemsize
+    return strides, (1 + sum((size - 1) * stride for size, stride in zip(shape, strides))) * itemsize
 
 
 def _is_pyopencl(array: Any) -> bool:
@@ -120,7 +140,8 @@ def _to_numpy(name: str, array: Any) -> np.ndarray:
 def _view_of_dlpack(name: str, array: Any) -> View:
     one = _dlpack.read(name, array)
     host, buffer = (0, one.data) if one.on_device else (one.data + one.byte_offset, 0)
-    return View(name, array, one.shape, one.strides, one.dtype, one.itemsize, pointer=host, buffer=buffer,
+    strides = one.strides or [step * one.itemsize for step in packed(one.shape)]
+    return View(name, array, one.shape, strides, one.dtype, one.itemsize, pointer=host, buffer=buffer,
                 byte_offset=one.byte_offset if one.on_device else 0, owner=one.capsule)
 
 
@@ -165,8 +186,16 @@ def value_dtype(view_: View) -> int:
     return DTYPES[view_.dtype]
 
 
-def vector(name: str, values: Any, dtype: type, length: int, like: View) -> View:
+def need_bytes(one: View, shape: Sequence[int]) -> None:
+    """Of a packed array of bytes."""
+    if one.dtype not in ("bool", "uint8") or one.shape != tuple(shape):
+        raise InvalidArgument(f"{one.name} is of shape {one.shape} and dtype {one.dtype}, not {tuple(shape)} and bool or uint8")
+    one.need_contiguous()
+
+
+def vector(name: str, values: Any, dtype: type, length: Optional[int], like: View) -> View:
     """A small vector of an option (slopes, lengths): host values of any kind are converted."""
+    wanted = f"{'a list' if length is None else length} of {np.dtype(dtype)}"
     if not _is_pyopencl(values) and not like.on_device:
         if _is_torch(values):
             _need_no_gradient(name, values)
@@ -176,12 +205,14 @@ def vector(name: str, values: Any, dtype: type, length: int, like: View) -> View
             raise InvalidArgument(f"{name} cannot be read as a NumPy array: {error}") from None
         if values.dtype.kind not in ("f" if dtype is np.float32 else "iu") and values.size:
             raise InvalidArgument(f"{name} is of dtype {values.dtype}, not {np.dtype(dtype)}")
+        if not values.ndim:  # of which NumPy would make one of one
+            raise InvalidArgument(f"{name} must be {wanted}, not one number")
         given, values = values, np.ascontiguousarray(values, dtype=dtype)
         if dtype is np.int32 and (given != values).any():
             raise InvalidArgument(f"{name} has numbers that 32 bits do not hold")
     made = view(name, values)
-    if made.dtype != np.dtype(dtype).name or made.shape != (length,):
-        raise InvalidArgument(f"{name} must be {length} of {np.dtype(dtype)}, not {made.shape} of {made.dtype}")
+    if made.dtype != np.dtype(dtype).name or len(made.shape) != 1 or length not in (None, *made.shape):
+        raise InvalidArgument(f"{name} must be {wanted}, not {made.shape} of {made.dtype}")
     made.need_contiguous()
     return made
 

@@ -1,9 +1,11 @@
 """A device with the programs built for it, and the queues that calls on host memory go through."""
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import threading
+import time
 import weakref
 from collections import OrderedDict
 from typing import Any, Optional
@@ -14,13 +16,55 @@ from ._checks import of_pyopencl, path, text, truth
 from ._library import check, check_cl, load
 from .errors import InvalidArgument
 
-_hear = c.clattn_log_callback(_library.hear)  # lives as long as the process: contexts may log at its end
+_hear = c.clattn_log_callback(_library.hear)
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_hear))  # threads that nobody joins may log when modules are no more
 _PLANS_KEPT = 256  # as many shapes as a program may have in turn; the rest is made again without compiling
 
 
 def _release(function: Any, handle: int, process: int) -> None:
     if os.getpid() == process:  # a child of fork() must not touch what was made before
         function(handle)
+
+
+def release_with(owner: Any, function: Any, handle: int) -> None:
+    """Has a handle released when its owner is no more. Not at the interpreter's end, when functions that were registered
+    earlier (atexit) and threads that nobody joins may still use it: then the process gives back all there is."""
+    weakref.finalize(owner, _release, function, handle, os.getpid()).atexit = False
+
+
+_alive: "weakref.WeakSet[Context]" = weakref.WeakSet()
+_alive_lock = threading.Lock()
+
+
+class Compiling:
+    """A `with` block that may compile. A process that ends while a thread compiles dies in some drivers' compilers."""
+
+    ending = False
+    threads: "set[int]" = set()
+
+    def __enter__(self) -> None:
+        me = threading.get_ident()
+        self.threads.add(me)
+        if self.ending and threading.current_thread().daemon:  # before it looks: see _leave()
+            self.threads.discard(me)
+            time.sleep(1.0)  # the process is gone by then, unless somebody waits for this thread
+            self.threads.add(me)
+
+    def __exit__(self, *_exception: Any) -> None:
+        self.threads.discard(threading.get_ident())
+
+
+@atexit.register
+def _leave(patience: float = 60.0) -> None:
+    """What has to be done where no release comes any more; it may be done beside calls."""
+    Compiling.ending, end = True, time.monotonic() + patience
+    while Compiling.threads - {threading.get_ident()} and time.monotonic() < end:
+        time.sleep(0.01)
+    with _alive_lock:
+        contexts = list(_alive)
+    for context in contexts:
+        if context._process == os.getpid():
+            load().lib.clattn_context_leave(context._handle)
 
 
 class Context:
@@ -39,6 +83,10 @@ class Context:
                                            cache_directory=path("cache_directory", cache_directory)
                                            if cache_directory is not None else None)
         handle = ctypes.c_void_p()
+        if opencl is not None and device is not None:
+            raise InvalidArgument("device and opencl are both given: opencl_device chooses among the devices of opencl")
+        if opencl is None and opencl_device is not None:
+            raise InvalidArgument("opencl_device is given, but opencl, of which it is a device, is not")
         if opencl is not None:
             devices = of_pyopencl("opencl", opencl, "Context").devices
             chosen = of_pyopencl("opencl_device", opencl_device if opencl_device is not None else devices[0], "Device")
@@ -55,7 +103,9 @@ class Context:
         self._lock = threading.Lock()
         self._queues = threading.local()
         self._plans: OrderedDict[bytes, Any] = OrderedDict()
-        self._finalizer = weakref.finalize(self, _release, loaded.lib.clattn_context_release, self._handle, self._process)
+        release_with(self, loaded.lib.clattn_context_release, self._handle)
+        with _alive_lock:
+            _alive.add(self)
 
     @classmethod
     def of_queue(cls, queue: Any) -> "Context":
@@ -136,7 +186,7 @@ class Context:
 class _Queue:
     def __init__(self, handle: int):
         self.handle = handle
-        weakref.finalize(self, _release, load().cl.clReleaseCommandQueue, handle, os.getpid())
+        release_with(self, load().cl.clReleaseCommandQueue, handle)
 
 
 _of_queues: "OrderedDict[tuple[int, int, int], Context]" = OrderedDict()

@@ -2,24 +2,25 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import weakref
+import functools
+import inspect
 from typing import Any, Optional
 
 from . import _declarations as c
 from ._checks import text, whole
 from ._library import check, load, with_reason
-from ._views import view
-from .context import Context, _release, given_context
+from ._tensors import Tensor, need, tensors_of
+from ._views import DTYPES, packed, view
+from .context import Compiling, Context, given_context, release_with
 from .errors import InvalidArgument
-from .plan import dtypes_of, need_dtype, run
+from .plan import queue_of, run
 
 # The gradients of parameters are named after them: dw_q, db_o.
 _PREFIXES = {"gradients": "d"}
 
 
 class Multihead:
-    """A layer planned for a device. `layer` is its text form, as clattn/multihead.h describes it:
+    """A layer planned for a device. `layer` is its text form, which is described below:
 
         Multihead("layer fwd f32 b2 h12 q128 d64 model=768 packed biases obias")
     """
@@ -31,9 +32,10 @@ class Multihead:
         with_reason(lib.clattn_multihead_parse, text("layer", layer), ctypes.byref(self._layer))
         flags = (c.PLAN_KNOWN_ONLY if known_only else 0) | (c.PLAN_UNTUNED if untuned else 0)
         handle = ctypes.c_void_p()
-        check(lib.clattn_multihead_plan_create(self.context.handle, ctypes.byref(self._layer), flags, ctypes.byref(handle)))
+        with Compiling():
+            check(lib.clattn_multihead_plan_create(self.context.handle, ctypes.byref(self._layer), flags, ctypes.byref(handle)))
         self._handle = handle.value or 0
-        weakref.finalize(self, _release, lib.clattn_multihead_plan_release, self._handle, os.getpid())
+        release_with(self, lib.clattn_multihead_plan_release, self._handle)
 
     @property
     def info(self) -> dict[str, Any]:
@@ -53,26 +55,34 @@ class Multihead:
         struct.__getattribute__("in").dropout_seed = whole("dropout_seed", dropout_seed) & 0xFFFFFFFFFFFFFFFF
         struct.__getattribute__("in").dropout_offset = whole("dropout_offset", dropout_offset) & 0xFFFFFFFF
         views = {name: view(name, array) for name, array in tensors.items() if array is not None}
-        shapes = self._shapes()
         for name, one in views.items():
-            need_dtype(one, dtypes_of(self._layer.attention, name))
-            shape = shapes.get(name[1:] if backward and name[:1] == "d" else name, one.shape)
-            if one.shape != shape:
-                raise InvalidArgument(f"{name} is of shape {one.shape}, but of {shape} in '{self.info['layer']}'")
-            one.need_contiguous()
+            if name in ("reserve", "workspace"):
+                one.need_contiguous()
+            elif name not in self._tensors:
+                raise InvalidArgument(f"{name} is given, but '{self.info['layer']}' has none")
+            else:
+                need(one, self._tensors[name], lambda: str(self.info["layer"]))
         self.context.handle
-        on = queue if queue is not None else next(
-            (one.array.queue for one in views.values() if one.on_device and getattr(one.array, "queue", None)), None)
-        if on is None and any(one.on_device for one in views.values()):
-            raise InvalidArgument("queue must be given: none of the arrays has one")
+        on = queue_of(views, queue)
         written = [name for name in views if name.startswith("d")] if backward else ["y", "weights", "reserve"]
         if "dy" in written:
             written.remove("dy")
         function = load().lib.clattn_multihead_backward if backward else load().lib.clattn_multihead_forward
         return run(function, self._handle, self.context, struct, views, written, on, _PREFIXES)
 
+    @functools.cached_property
+    def _tensors(self) -> dict[str, Tensor]:
+        """Those of the layer, all packed, and the options of its attention. Gradients are like what they are of."""
+        p = self._layer.attention
+        dtype = tuple(name for name, value in DTYPES.items() if value == p.dtype)
+        found = tensors_of(p)
+        for name, size in self._shapes().items():
+            for one in (name, "d" + name):
+                found[one] = Tensor(one, ("float32",) if name == "weights" else dtype, size, packed(size))
+        return found
+
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of the tensors whose names are theirs alone; gradients are of the same."""
+        """Of the tensors whose names are a layer's alone."""
         layer, p = self._layer, self._layer.attention
         q, k, v, o = p.heads * p.dim_qk, p.kv_heads * p.dim_qk, p.kv_heads * p.dim_v, p.heads * p.dim_v
 
@@ -92,3 +102,6 @@ class Multihead:
 
     def __repr__(self) -> str:
         return f"<clattn.Multihead of '{self.info['layer']}'>"
+
+
+Multihead.__doc__ = inspect.cleandoc(Multihead.__doc__ or "") + "\n\n" + c.TEXT_FORMS["multihead"]

@@ -3,18 +3,19 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
+import inspect
+import re
 import sys
-import weakref
-from typing import Any, Mapping, Optional, Union
+from typing import Any, Callable, Iterable, Mapping, Optional, Union
 
 from . import _declarations as c
 from ._checks import number, of_pyopencl, text, text_or_none, whole, whole_within
 from ._library import ask_text, check, load, with_reason
-from ._memory import Operands, fill, need_alive
-from ._views import DTYPES, View, view
-from .context import Context, _release, given_context
-from .errors import InvalidArgument
+from ._memory import Operands, Step, fill, need_alive, need_context
+from ._tensors import Tensor, need, tensors_of
+from ._views import View, view
+from .context import Compiling, Context, given_context, release_with
+from .errors import Error, InvalidArgument
 
 # The operation of a problem: the function that executes it and its struct of tensors.
 _EXECUTIONS = {
@@ -50,41 +51,85 @@ def print_problem(problem: c.clattn_problem) -> str:
 
 def run(function: Any, plan: int, context: Context, struct: ctypes.Structure, views: Mapping[str, View],
         written: Any, queue: Any, prefixes: Optional[dict[str, str]] = None) -> Any:
-    """Executes a plan on what the views show. On host memory it returns when the results are there; on a
-    device it waits for what the arrays wait for, and their results carry the event that is returned."""
+    """Executes a plan on what the views show: see execute()."""
     struct.struct_size = ctypes.sizeof(struct)
-    if queue is not None:
-        need_alive(views.values(), of_pyopencl("queue", queue, "CommandQueue"))
-    with Operands(context.opencl, dict(views), written) as operands:
-        room = fill(struct, operands.places, prefixes)
+
+    def bind(places: dict[str, c.clattn_buffer], on: int, *events: Any) -> Step[int]:
+        room = fill(struct, places, prefixes)
         for name in views:
             if name not in room:
                 raise InvalidArgument(f"{name} is given, but this operation has none")
-        if not operands.on_device:
-            handle = context.queue() if queue is None else queue.int_ptr
-            check(function(plan, handle, ctypes.byref(struct), 0, None, None))
-            operands.finish(handle)
-            return None
-        events = [of_pyopencl(f"an event of {one.name}", event, "Event")
-                  for one in views.values() for event in getattr(one.array, "events", ())]
-        wait = (ctypes.c_void_p * len(events))(*(event.int_ptr for event in events))
-        done = ctypes.c_void_p()
-        check(function(plan, queue.int_ptr, ctypes.byref(struct), len(events), wait if events else None,
-                       ctypes.byref(done)))
-    event = sys.modules["pyopencl"].Event.from_int_ptr(done.value, False)
-    for name in written:
-        if name in views:
-            array = views[name].array
+        return Step(function, plan, on, ctypes.byref(struct), *events)
+
+    return execute(bind, context, views, written, queue)
+
+
+def queue_of(views: Mapping[str, View], queue: Any) -> Any:
+    """The queue that the caller names, or that of an array on a device; None for the context's own."""
+    if queue is not None:
+        return of_pyopencl("queue", queue, "CommandQueue")
+    for one in views.values():
+        if one.on_device and getattr(one.array, "queue", None) is not None:
+            return one.array.queue
+    if any(one.on_device for one in views.values()):
+        raise InvalidArgument("queue must be given: none of the arrays has one")
+    return None
+
+
+def execute(bind: Callable[..., Step[int]], context: Context, views: Mapping[str, View], written: Any, queue: Any) -> Any:
+    """Takes the step that bind(places of the views, queue, number of events, events, event) makes. On host memory it
+    returns when the results are there; on a device it waits for what the arrays wait for, and their results carry the
+    event that is returned."""
+    if queue is not None:
+        need_alive(views.values(), of_pyopencl("queue", queue, "CommandQueue"))
+        need_context(views.values(), queue)
+    handle = context.queue() if queue is None else queue.int_ptr
+    try:
+        with Operands(context.opencl, dict(views), written) as operands:
+            if not operands.on_device:
+                operands.run(handle, bind(operands.places, handle, 0, None, None), queue is None)
+                return None
+            events = _events_of(views.values())
+            wait = (ctypes.c_void_p * len(events))(*(event.int_ptr for event in events))
+            done = ctypes.c_void_p()
+            step = bind(operands.places, handle, len(events), wait if events else None, ctypes.byref(done))
+            return _enqueue(step, done, handle, [views[name].array for name in written if name in views])
+    except Error as error:
+        raise _named_by_caller(error, views) from None
+
+
+def _events_of(views: Iterable[View]) -> list[Any]:
+    return [of_pyopencl(f"an event of {one.name}", event, "Event") for one in views for event in getattr(one.array, "events", ())]
+
+
+def _enqueue(step: Step[int], done: ctypes.c_void_p, queue: int, written: Iterable[Any]) -> Any:
+    finish = load().cl.clFinish
+    try:
+        check(step())
+        event = sys.modules["pyopencl"].Event.from_int_ptr(done.value, False)
+        for array in written:
             array.add_event(event) if hasattr(array, "add_event") else event.wait()
+    except BaseException:  # the caller may free what is still in use
+        finish(queue)
+        raise
     return event
+
+
+def _named_by_caller(error: Error, views: Mapping[str, View]) -> Error:
+    """The same, where the library's sentence has its own names, with those that the caller gave to the arrays."""
+    names = {name: one.name for name, one in views.items() if name != one.name}
+    if not names:
+        return error
+    pattern = r"(?<![\w.])(" + "|".join(map(re.escape, names)) + r")(?![\w(])"
+    return type(error)(re.sub(pattern, lambda found: names[found[1]], str(error)))
 
 
 class Plan:
     """What a problem gets on a device: chosen, built and checked once, executed often, also by threads.
 
-    `problem` is a text form, as clattn/problem.h describes it. `family` and `tunables` force a choice;
-    `measure_seconds` has a problem tuned first that never was; `known_only` takes only what was tuned, and
-    `untuned` nothing that was.
+    `problem` is a text form, which is described below; clattn/problem.h has what it computes. `family` and
+    `tunables` force a choice; `measure_seconds` has a problem tuned first that never was; `known_only` takes only
+    what was tuned, and `untuned` nothing that was.
     """
 
     def __init__(self, problem: Union[str, c.clattn_problem], *, context: Optional[Context] = None,
@@ -100,10 +145,11 @@ class Plan:
                                         text_or_none("tunables", tunables), flags,
                                         0.0 if measure_seconds is None else number("measure_seconds", measure_seconds))
         handle = ctypes.c_void_p()
-        check(lib.clattn_plan_create(self.context.handle, ctypes.byref(self._problem), ctypes.byref(options),
-                                     ctypes.byref(handle)))
+        with Compiling():
+            check(lib.clattn_plan_create(self.context.handle, ctypes.byref(self._problem), ctypes.byref(options),
+                                         ctypes.byref(handle)))
         self._handle = handle.value or 0
-        weakref.finalize(self, _release, lib.clattn_plan_release, self._handle, os.getpid())
+        release_with(self, lib.clattn_plan_release, self._handle)
 
     @property
     def info(self) -> dict[str, Any]:
@@ -124,16 +170,48 @@ class Plan:
         clattn/attention.h, parts of clattn/merge.h, k_cache of clattn/append.h. Results are written to the arrays
         given for them. Returns None, or on pyopencl arrays the event of the work.
 
-        Strides must be those of the problem, which the text form tells (q=bshd); a tensor without a layout of its
-        own is packed. A part of a larger attention drops what the whole does if `dropout_place` says where it lies:
-        the fields of clattn_dropout_place, such as {"key": 4096}.
+        Shapes, dtypes and strides must be those of the problem, which the text form tells (q=bshd); axes of one may be
+        left out, and a merge's states and batches be one axis. Quantized tensors are bytes (uint8), the blocks of a row
+        one after the other along the last axis. A part of a larger attention drops what the whole does if
+        `dropout_place` says where it lies: the fields of clattn_dropout_place, such as {"key": 4096}.
         """
+        views = self._views(tensors)
+        return self._run(views, queue_of(views, queue), dropout_seed, dropout_offset, dropout_place)
+
+    def check_tables(self, *, queue: Any = None, **tensors: Any) -> None:
+        """Looks for what is wrong in the integers of a forward execution: lengths, starts, page tables and block lists
+        that name what is not there. An execution takes them all, as clattn/problem.h says; mostly they are mistakes, of
+        which InvalidArgument names the first. `tensors` are those of execute(), of which these suffice. It waits for
+        the work on the queue: for debugging."""
+        views = self._views(tensors)
+        self._check_tables(views, queue_of(views, queue))
+
+    def _check_tables(self, views: Mapping[str, View], queue: Any) -> None:
+        if self._problem.operation != c.FORWARD:
+            raise InvalidArgument(f"check_tables() is of forward problems, not of '{self.problem}'")
+        for event in _events_of(views.values()):
+            event.wait()
+        struct = c.clattn_forward(struct_size=ctypes.sizeof(c.clattn_forward))
+        with Operands(self.context.opencl, {name: one for name, one in views.items() if name in _TABLES}, ()) as operands:
+            fill(struct, operands.places)
+            with_reason(load().lib.clattn_check_tables, self._handle, self.context.queue() if queue is None else queue.int_ptr,
+                        ctypes.byref(struct))
+
+    @functools.cached_property
+    def _tensors(self) -> dict[str, Tensor]:
+        return tensors_of(self._problem)
+
+    def _views(self, tensors: Mapping[str, Any]) -> dict[str, View]:
+        """Of arrays that are the problem's tensors."""
         views = {name: view(name, array) for name, array in tensors.items() if array is not None}
         for name, one in views.items():
-            self._compare(name, one)
-        on = queue if queue is not None else next(
-            (one.array.queue for one in views.values() if one.on_device and getattr(one.array, "queue", None)), None)
-        return self._run(views, on, dropout_seed, dropout_offset, dropout_place)
+            if name == "workspace":
+                one.need_contiguous()
+            elif name not in self._tensors:
+                raise InvalidArgument(f"{name} is given, but '{self.problem}' has none")
+            else:
+                need(one, self._tensors[name], lambda: self.problem)
+        return views
 
     def _run(self, views: Mapping[str, View], queue: Any, seed: int = 0, offset: int = 0,
              place: Mapping[str, int] = {}) -> Any:
@@ -142,79 +220,21 @@ class Plan:
         if queue is None and any(one.on_device for one in views.values()):
             raise InvalidArgument("queue must be given: none of the arrays has one")
         struct = kind()
-        if hasattr(struct, "dropout_seed"):
+        if not hasattr(struct, "dropout_seed"):
+            if seed or offset or place:
+                raise InvalidArgument(f"dropout_seed, dropout_offset or dropout_place is given, but '{self.problem}' has no dropout")
+        else:
             struct.dropout_seed = whole("dropout_seed", seed) & 0xFFFFFFFFFFFFFFFF
             struct.dropout_offset = whole("dropout_offset", offset) & 0xFFFFFFFF
             struct.dropout_place = _place(place)
         return run(getattr(load().lib, function), self._handle, self.context, struct, views, c.WRITTEN[written], queue)
 
-    def _compare(self, name: str, one: View) -> None:
-        """Refuses an array that is not of the problem's dtype, or does not lie as the problem says."""
-        dtypes = dtypes_of(self._problem, name)
-        need_dtype(one, dtypes)
-        if dtypes == _BYTES:  # blocks, as the library counts them
-            one.need_contiguous()
-            return
-        layout = getattr(self._problem, {"bias": "bias_layout", "mask": "mask_layout"}.get(name, name), None)
-        if not isinstance(layout, c.clattn_layout) or self._problem.operation not in (c.FORWARD, c.BACKWARD):
-            one.need_contiguous()
-            return
-        wanted = self._sizes(name)
-        strides = tuple(layout.stride) if any(layout.stride) or name in ("bias", "mask") else _packed(wanted)
-        have = one.strides_like(wanted) if name in ("bias", "mask") else one.strides
-        if name not in ("bias", "mask") and one.shape != wanted:
-            raise InvalidArgument(f"{name} is of shape {one.shape}, but of {wanted} in '{self.problem}'")
-        if any(a != b for size, a, b in zip(wanted, have, strides) if size > 1):
-            raise InvalidArgument(f"{name} has the strides {have} in elements, but {strides} in '{self.problem}'")
-
-    def _sizes(self, name: str) -> tuple[int, ...]:
-        p = self._problem
-        if name in ("bias", "mask"):
-            return (p.batch, p.heads, p.seq_q, p.mask_keys or p.seq_kv if name == "mask" else p.seq_kv)
-        queries = name in ("q", "o", "d_o", "dq")
-        dim = p.dim_v if name in ("v", "o", "d_o", "dv") else p.dim_qk
-        if queries:
-            return (1, p.heads, p.total_q, dim) if p.total_q else (p.batch, p.heads, p.seq_q, dim)
-        if p.page_size:
-            return (p.pages, p.kv_heads, p.page_size, dim)
-        return (1, p.kv_heads, p.total_kv, dim) if p.total_kv else (p.batch, p.kv_heads, p.seq_kv, dim)
-
     def __repr__(self) -> str:
         return f"<clattn.Plan of '{self.problem}': {self.info['family']}>"
 
 
-_FLOATS = frozenset("slopes sinks lse parts_lse scores dslopes dsinks cos sin weights".split())
-_INTEGERS = frozenset("q_lengths kv_lengths page_table block_offsets block_entries q_starts kv_starts positions slots".split())
-_NAMES = {dtype: name for name, dtype in DTYPES.items()}
-_CACHES = {c.CACHE_F32: "float32", c.CACHE_F16: "float16", c.CACHE_BF16: "bfloat16"}
-_BYTES = ("uint8", "int8")
-
-
-def _cache(cache: int, plain: int) -> tuple[str, ...]:
-    """Quantized blocks are bytes."""
-    return (_NAMES[plain],) if cache == c.CACHE_PLAIN else (_CACHES[cache],) if cache in _CACHES else _BYTES
-
-
-def dtypes_of(p: c.clattn_problem, name: str) -> tuple[str, ...]:
-    """Which dtypes a problem's tensor may have; none: any."""
-    if name in _FLOATS or (p.o_f32 and name in ("o", "dq", "dk", "dv")):
-        return ("float32",)
-    if name in _INTEGERS:
-        return ("int32",)
-    if name == "mask":
-        return ("bool", *_BYTES)
-    if name in ("bias", "dbias"):
-        return (_NAMES[p.bias_dtype],)
-    if name in ("k_cache", "v_cache"):
-        return _cache(getattr(p, name), p.cache_dtype)
-    if name in ("k", "v") and p.operation == c.FORWARD:
-        return _cache(getattr(p, name + "_cache"), p.dtype)
-    return () if name in ("workspace", "reserve") else (_NAMES[p.dtype],)
-
-
-def need_dtype(one: View, dtypes: tuple[str, ...]) -> None:
-    if dtypes and one.dtype not in dtypes:
-        raise InvalidArgument(f"{one.name} is of dtype {one.dtype}, not {' or '.join(dtypes)}")
+Plan.__doc__ = inspect.cleandoc(Plan.__doc__ or "") + "\n\n" + c.TEXT_FORMS["problem"]
+_TABLES = ("q_lengths", "kv_lengths", "page_table", "q_starts", "kv_starts", "block_offsets", "block_entries")
 
 
 def _place(given: Mapping[str, int]) -> c.clattn_dropout_place:
@@ -223,10 +243,3 @@ def _place(given: Mapping[str, int]) -> c.clattn_dropout_place:
         raise InvalidArgument(f"dropout_place must map some of {', '.join(members)} to numbers, not {given!r}")
     return c.clattn_dropout_place(**{name: whole_within(f"dropout_place[{name!r}]", value, 0, 2 ** 32 - 1)
                                      for name, value in given.items()})
-
-
-def _packed(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    strides = [1]
-    for size in reversed(sizes[1:]):
-        strides.append(strides[-1] * max(size, 1))
-    return tuple(reversed(strides))

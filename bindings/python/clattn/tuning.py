@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from typing import Callable, Iterable, Optional, Union
 
 from . import _declarations as c
 from ._checks import items, number, text_or_none, truth, whole_within
 from ._library import check, load
-from .context import Context, given_context
+from .context import Compiling, Context, given_context
 from .errors import InvalidArgument
 from .plan import parse
 
@@ -32,6 +33,8 @@ def tune(problems: Union[str, Iterable[str]], *, seconds: float = 0.0, evaluatio
 
     @c.clattn_tuning_observer
     def observe(pointer: int, _user: int) -> int:
+        if Compiling.ending and threading.current_thread().daemon:
+            return 1
         try:
             return bool(progress and progress(ctypes.cast(pointer, ctypes.POINTER(c.clattn_tuning_progress)).contents))
         except BaseException as error:  # an exception cannot pass through the library: it ends the search first
@@ -43,7 +46,8 @@ def tune(problems: Union[str, Iterable[str]], *, seconds: float = 0.0, evaluatio
                                       whole_within("seed", seed, 0, 2 ** 64 - 1), truth("again", again), observe, None)
     tuned = ctypes.c_size_t()
     context = given_context(context)
-    status = load().lib.clattn_tune(context.handle, parsed, len(texts), ctypes.byref(options), ctypes.byref(tuned))
+    with Compiling():
+        status = load().lib.clattn_tune(context.handle, parsed, len(texts), ctypes.byref(options), ctypes.byref(tuned))
     if raised:
         raise raised[0]
     check(status)

@@ -75,7 +75,7 @@ def test_arrays_of_one_packed_array_and_out(rng):
     out = np.full((2, 5, 2, 16), np.nan, np.float32)
     assert np.shares_memory(clattn.attention(q, k, v, out=out.transpose(0, 2, 1, 3)), out)
     close(out.transpose(0, 2, 1, 3), reference(q, k, v)[0])
-    with pytest.raises(clattn.InvalidArgument, match="overlap"):
+    with pytest.raises(clattn.InvalidArgument, match="^out, which is written, overlaps q$"):
         clattn.attention(q, k, v, out=q)
 
 
@@ -109,6 +109,19 @@ def test_no_key_no_query_no_batch(rng):
     assert clattn.attention(q[:0], k[:0], v[:0]).shape == (0, 4, 5, 16)
 
 
+@pytest.mark.parametrize("batch, seq_q, seq_kv", [(0, 5, 9), (2, 0, 9), (2, 5, 0)])
+def test_arrays_without_elements(batch, seq_q, seq_kv):
+    """NumPy gives them strides of 0."""
+    q, k = np.zeros((batch, 4, seq_q, 16), np.float32), np.zeros((batch, 2, seq_kv, 16), np.float32)
+    bias, mask = np.zeros((4, seq_q, seq_kv), np.float32), np.ones((seq_q, seq_kv), bool)
+    o, lse = clattn.attention(q, k, k, return_lse=True, bias=bias, mask=mask, kv_lengths=[0] * batch)
+    assert o.shape == q.shape and lse.shape == q.shape[:-1] and (o == 0).all() and np.isneginf(lse).all()
+    gradients = clattn.attention_backward(q, q, k, k, o, lse, bias=bias, mask=mask, kv_lengths=[0] * batch, gradients=["bias"])
+    assert [x.shape for x in gradients] == [q.shape, k.shape, k.shape, bias.shape] and not any(x.any() for x in gradients)
+    plan = clattn.Plan(f"fwd f32 b{batch} h4/2 q{seq_q} k{seq_kv} d16 lse")
+    plan.execute(q=q, k=k, v=k, o=q.copy(), lse=lse)
+
+
 @pytest.mark.parametrize("change, names", [
     (dict(q=[[1.0]]), "q must be"), (dict(k=np.zeros((2, 2, 9, 8), np.float32)), "k is of shape"),
     (dict(v=np.zeros((9, 16), np.float32)), "v has 2 dimensions"), (dict(q=np.zeros((2, 4, 5, 16))), "q is of dtype float64"),
@@ -120,13 +133,17 @@ def test_no_key_no_query_no_batch(rng):
     (dict(scale=float("nan")), "scale"), (dict(scale=float("inf")), "scale"), (dict(softcap=-1.0), "softcap"),
     (dict(scale="x"), "scale must be a number"), (dict(softcap=[1]), "softcap must"), (dict(window=3), "window must be"),
     (dict(window=(2 ** 70, 0)), "window is"), (dict(causal=2 ** 70), "causal is"), (dict(window=("a", 0)), "window must"), (dict(seed=1.5), "seed must"),
-    (dict(kv_lengths=[2 ** 32 + 1, 0]), "kv_lengths has"), (dict(window=(-7, 0)), "window"), (dict(out=np.zeros((2, 4, 5, 8), np.float32)), "o is of shape"),
+    (dict(kv_lengths=[2 ** 32 + 1, 0]), "kv_lengths has"), (dict(window=(-7, 0)), "window"), (dict(out=np.zeros((2, 4, 5, 8), np.float32)), "out is of shape"),
     (dict(k=np.zeros((2, 3, 9, 16), np.float32), v=np.zeros((2, 3, 9, 16), np.float32)), "heads"),
     (dict(q=np.zeros((2, 4, 5, 16), np.dtype("f4").newbyteorder())), "q is of dtype [<>]f4"),
     (dict(k=np.ma.zeros((2, 2, 9, 16), np.float32)), "k is a masked array"),
     (dict(lse=np.zeros((2, 4, 10), np.float32)[..., ::2]), "lse must be C-contiguous"), (dict(scale=10 ** 400), "scale must"),
     (dict(softcap=np.ones(3)), "softcap must"), (dict(alibi_slopes=[[1], [1, 2]]), "alibi_slopes cannot be read"),
-    (dict(context="cpu"), "context must be"), (dict(strict=np.ones(3)), "strict must"), (dict(return_lse=np.ones(3)), "return_lse must"),
+    (dict(context="cpu"), "context must be"), (dict(attn_mask=1), "no option attn_mask=: mask= takes bool"), (dict(casual=1), "it has causal="),
+    (dict(is_causal=True), "no option is_causal=: it is causal="), (dict(xyz=1), r"no option xyz=: help\(clattn.attention\)"),
+    (dict(sinks=np.array(1, np.float32)), "sinks must be 4"),
+    (dict(mask=np.array(True), mask_keys=3, bias=np.array("x")), "bias is of dtype"), (dict(mask_keys=3), "mask_keys is given"),
+    (dict(causal="br", diagonal="tl"), "causal and diagonal are both given"), (dict(cache=np.array("q8_0")), "cache must be None"), (dict(strict=np.ones(3)), "strict must"), (dict(return_lse=np.ones(3)), "return_lse must"),
 ])
 def test_a_mistake_is_an_exception_that_names_the_argument(rng, change, names):
     q, k, v = arrays(rng)
@@ -138,7 +155,9 @@ def test_a_mistake_is_an_exception_that_names_the_argument(rng, change, names):
 @pytest.mark.parametrize("change, names", [
     (dict(out=(None, None)), "out must be of three"), (dict(out=None), "out must be a list"), (dict(gradients="bias"), "gradients must"),
     (dict(gradients=5), "gradients must"), (dict(gradients=[[1]]), "gradients names"), (dict(gradients=["sinks"]), "gradients names"),
-    (dict(lse=np.array(1, np.float32)), "lse is of shape"), (dict(d_o=np.zeros((2, 4, 5, 16), np.float16)), "d_o is of dtype"),
+    (dict(lse=np.array(1, np.float32)), "lse is of shape"), (dict(gradients=np.array("bias")), "gradients must"),
+    (dict(out=np.array(1.0)), "out must be a list"), (dict(page_table=1), "attention_backward.. has no option page_table="),
+    (dict(out=(None, np.zeros((2, 2, 9, 8), np.float32), None)), r"out\[1\] is of shape"), (dict(d_o=np.zeros((2, 4, 5, 16), np.float16)), "d_o is of dtype"),
 ])
 def test_a_mistake_of_gradients_too(rng, change, names):
     q, k, v = arrays(rng)
@@ -159,7 +178,7 @@ def test_read_only_arrays_are_read_and_not_written(rng):
         array.flags.writeable = False
     o = clattn.attention(q, k, v, causal="br")
     o.flags.writeable = False
-    with pytest.raises(clattn.InvalidArgument, match="o is read-only"):
+    with pytest.raises(clattn.InvalidArgument, match="out is read-only"):
         clattn.attention(q, k, v, causal="br", out=o)
 
 

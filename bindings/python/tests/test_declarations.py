@@ -2,8 +2,11 @@
 import ctypes
 import re
 import subprocess
+import sys
 from pathlib import Path
 
+import clattn
+import pytest
 from clattn import _declarations as declared
 from clattn import errors
 from clattn._library import load
@@ -50,3 +53,27 @@ def test_nothing_is_left_out():
 
 def test_each_status_has_an_exception():
     assert {"CLATTN_" + name for name in declared.STATUSES} == {"CLATTN_SUCCESS", *errors.BY_STATUS}
+
+
+def test_an_installed_package_explains_the_text_forms():
+    for word in ("causal=A", "blocks=RxC:N", "An append is", "parts=L o=L"):
+        assert word in clattn.Plan.__doc__
+    assert "separate=N,M" in clattn.Multihead.__doc__
+    package = Path(clattn.__file__).parent
+    named = {name for file in package.glob("*.py") for name in re.findall(r"clattn/\w+\.h\b", file.read_text())}
+    assert named and all((package / "include" / name).exists() for name in named)
+
+
+def test_the_module_says_its_version_and_finds_pytorch_by_name():
+    code = "import clattn, sys; print(clattn.__version__, 'torch' in sys.modules, any('OpenCL' in line for line in open('/proc/self/maps')))"
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert told == [clattn.version(), "False", "False"]
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        with pytest.raises(ImportError, match="torch"):
+            clattn.torch
+    else:
+        assert clattn.torch.patch
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        clattn.nonsense

@@ -22,7 +22,7 @@ def test_a_plan_says_what_it_runs_and_runs_it(rng):
                           (dict(lse=None), "lse")):
         with pytest.raises(clattn.InvalidArgument, match=names):
             plan.execute(**{**dict(q=q, k=k, v=v, o=o, lse=lse), **change})
-    with pytest.raises(clattn.BufferTooSmall, match="lse"):
+    with pytest.raises(clattn.InvalidArgument, match="lse is of shape"):
         plan.execute(q=q, k=k, v=v, o=o, lse=lse[:1])
 
 
@@ -72,7 +72,7 @@ def test_quantized_keys_are_bytes(rng):
     np.testing.assert_allclose(o, reference(q, bytes_of / 64, v)[0], atol=1e-5)
     with pytest.raises(clattn.InvalidArgument, match="k is of dtype float32, not uint8 or int8"):
         plan.execute(q=q, k=v, v=v, o=o)
-    with pytest.raises(clattn.BufferTooSmall, match="k"):
+    with pytest.raises(clattn.InvalidArgument, match="k is of shape .1, 1, 4, 33., but of .1, 1, 4, 34."):
         plan.execute(q=q, k=blocks[..., :-1].copy(), v=v, o=o)
 
 
@@ -89,11 +89,22 @@ def test_what_is_no_text_and_no_number_is_refused(options, names):
 
 @pytest.mark.parametrize("options, names", [
     (dict(device="a\0b"), "device must be a text"), (dict(cache_directory=5), "cache_directory must be the path"),
-    (dict(opencl=5), "opencl must be a pyopencl.Context"), (dict(skip_self_checks=np.ones(3)), "skip_self_checks must"),
+    (dict(opencl=5), "opencl must be a pyopencl.Context"), (dict(device="0", opencl=5), "device and opencl are both given"),
+    (dict(opencl_device=5), "opencl_device is given, but opencl"), (dict(skip_self_checks=np.ones(3)), "skip_self_checks must"),
 ])
 def test_what_makes_no_context_is_refused(options, names):
     with pytest.raises(clattn.InvalidArgument, match=names):
         clattn.Context(**options)
+
+
+def test_what_an_operation_has_not_is_refused():
+    plan = clattn.Plan("proj f32 q4 d8")
+    x, w, y = (np.zeros((1, 1, 4, 8), np.float32), np.zeros((1, 8, 1, 8), np.float32), np.zeros((1, 1, 4, 8), np.float32))
+    plan.execute(x=x, w=w, y=y)
+    with pytest.raises(clattn.InvalidArgument, match="dropout_seed, .* has no dropout"):
+        plan.execute(x=x, w=w, y=y, dropout_seed=5)
+    with pytest.raises(clattn.InvalidArgument, match="nonsense is given"):
+        clattn.Plan("fwd f32 q4 d8 klen").check_tables(nonsense=x, kv_lengths=np.zeros(1, np.int32))
 
 
 def test_what_cannot_be_planned_says_why():

@@ -1,0 +1,104 @@
+"""Block lists of the patterns of sparse attention, made on the host."""
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Optional, Sequence, Tuple
+
+import numpy as np
+
+from . import _declarations as c
+from ._checks import truth, whole_within
+from ._library import check, load
+from ._types import Array, Blocks, Integers
+from ._views import vector, view
+from .attention import set_diagonal
+from .errors import InvalidArgument
+from .plan import new_problem
+
+_Pair = Tuple[int, int]
+
+
+def _problem(shape: Any, size: Any, diagonal: Any) -> c.clattn_problem:
+    """Of attention between so many queries and keys, in blocks of that size."""
+    problem = new_problem()
+    for name, pair, members, least in (("shape", shape, ("seq_q", "seq_kv"), 0), ("size", size, ("block_q", "block_kv"), 1)):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise InvalidArgument(f"{name} must be (queries, keys), not {pair!r}")
+        for member, number in zip(members, pair):
+            setattr(problem, member, whole_within(name, number, least, 2 ** 48))
+    problem.max_blocks = 1
+    if diagonal is not None and diagonal is not False:
+        set_diagonal(problem, "diagonal", diagonal)
+    return problem
+
+
+def _listed(function: Any, problem: c.clattn_problem, *arguments: Any) -> Blocks:
+    """The list of a function of clattn/blocks.h, with room for exactly its entries, at least one."""
+    needed = ctypes.c_size_t()
+    check(function(ctypes.byref(problem), *arguments, None, None, ctypes.byref(needed)),
+          f"{function.__name__}() refuses a number: clattn/blocks.h has their limits")
+    problem.max_blocks = max(1, needed.value)
+    offsets = np.zeros(-(-problem.seq_q // problem.block_q) + 1, np.int32)
+    entries = np.full(problem.max_blocks, -1, np.int32)
+    check(function(ctypes.byref(problem), *arguments, offsets.ctypes.data, entries.ctypes.data, None))
+    return Blocks(offsets, entries, (problem.block_q, problem.block_kv))
+
+
+def blocks_window(shape: _Pair, size: _Pair, *, left: Optional[int] = None, right: Optional[int] = None, globals: int = 0,
+                  random: int = 0, seed: int = 0, diagonal: Any = None) -> Blocks:
+    """Windows with global tokens (Longformer) and random blocks (BigBird), of `shape` (queries, keys) in blocks of `size`:
+    query i sees the keys from i - left to i + right (None: no limit), the first `globals` keys, and if it is one of the
+    first `globals` queries, all; each row of blocks lists `random` columns besides, drawn by `seed`. `diagonal` is where
+    the window's middle lies, as in attention()."""
+    sides = [c.UNLIMITED if side is None else whole_within(name, side, 0, 2 ** 48)
+             for name, side in (("left", left), ("right", right))]
+    return _listed(load().lib.clattn_blocks_window, _problem(shape, size, diagonal), *sides,
+                   whole_within("globals", globals, 0, 2 ** 48), whole_within("random", random, 0, 2 ** 48),
+                   whole_within("seed", seed, 0, 2 ** 64 - 1))
+
+
+def blocks_strided(shape: _Pair, size: _Pair, stride: int, *, diagonal: Any = None) -> Blocks:
+    """The strided pattern of Sparse Transformers: the last `stride` keys up to the diagonal's, and before them each
+    key whose distance from it is a multiple of `stride`."""
+    return _listed(load().lib.clattn_blocks_strided, _problem(shape, size, diagonal), whole_within("stride", stride, 1, 2 ** 48))
+
+
+def blocks_documents(shape: _Pair, size: _Pair, starts: Integers) -> Blocks:
+    """Documents in a packed row: query i and key j see each other if one document has both. Document n has the
+    positions from starts[n] to before starts[n + 1]; what lies in none is not listed."""
+    one = vector("starts", starts, np.int32, None, view("starts", np.zeros(1, np.float32)))
+    if not one.shape[0]:
+        raise InvalidArgument("starts must have a number for each document and one for the end")
+    return _listed(load().lib.clattn_blocks_documents, _problem(shape, size, None), one.pointer, one.shape[0] - 1)
+
+
+def blocks_mask(mask: Array, size: _Pair, *, batches: bool = False) -> Blocks:
+    """The blocks in which a boolean mask (queries, keys), (heads, queries, keys) or (batch, heads, queries, keys) in host
+    memory lets a pair through, as full where it lets all: with the mask besides, attention() computes what it would
+    with the mask alone. The lists are of each head where the mask has several, and of each batch if `batches`."""
+    one = view("mask", mask)
+    if one.on_device or one.dtype not in ("bool", "uint8") or not 2 <= len(one.shape) <= 4:
+        raise InvalidArgument(f"mask is of shape {one.shape} and dtype {one.dtype}, but must be bool, of two to four axes, in "
+                              "host memory")
+    sizes = one.as_rank(4)
+    if sizes[0] != 1 and not truth("batches", batches):
+        raise InvalidArgument(f"mask is of {sizes[0]} batches: batches=True makes a list for each")
+    problem = _problem(sizes[2:], size, None)
+    problem.batch, problem.heads, problem.kv_heads, problem.mask = sizes[0], sizes[1], sizes[1], 1
+    problem.mask_layout.stride[:] = one.strides_like(sizes)
+    lists = [_listed(load().lib.clattn_blocks_mask, problem, one.pointer, batch, head)
+             for batch in range(sizes[0]) for head in range(sizes[1])]
+    return _together(lists, sizes[:2])
+
+
+def _together(lists: Sequence[Blocks], lead: Sequence[int]) -> Blocks:
+    if len(lists) == 1:
+        return lists[0]
+    if not lists:
+        raise InvalidArgument(f"mask is of {lead[0]} batches and {lead[1]} heads, of which there are no lists")
+    offsets, listed = (np.stack([np.asarray(one.offsets) for one in lists]), [np.asarray(one.entries) for one in lists])
+    room = max(map(len, listed))
+    entries = np.full((len(lists), room), -1, np.int32)
+    for row, some in zip(entries, listed):
+        row[:len(some)] = some
+    return Blocks(offsets.reshape(*lead, -1), entries.reshape(*lead, room), lists[0].size)

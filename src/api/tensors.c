@@ -1,0 +1,93 @@
+#include "problem/tensors.h"
+#include "problem/operations.h"
+#include "problem/text/problem_words.h"
+#include <clattn/tensors.h>
+
+#include <string.h>
+
+enum { AXES = sizeof((clattn_tensor *)0)->size / sizeof(size_t) };
+
+/* Of numbers of one type whatever the problem; NULL: of the problem's, by kernels' name for their type. */
+static const char *fixed_type(const char *type)
+{
+    static const char *const of[][2] = {{"float", "f32"}, {"int", "i32"}, {"uchar", "u8"}};
+
+    for (size_t n = 0; n < sizeof of / sizeof *of; n++)
+        if (strcmp(type, of[n][0]) == 0)
+            return of[n][1];
+    return NULL;
+}
+
+static const char *type_of(const clattn_problem *p, unsigned argument, const struct ca_tensor *t)
+{
+    static const char *const kernels[CA_WORKSPACE] = {
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, name, type, ...)                 \
+    [CA_##ID] = #type,
+        CA_OPERANDS(OPERAND)
+#undef OPERAND
+    };
+    const char *fixed = fixed_type(t->type ? t->type : kernels[argument]);
+    const clattn_cache cache = ca_problem_cache(p, argument);
+
+    return fixed                         ? fixed
+           : cache != CLATTN_CACHE_PLAIN ? ca_cache_names[cache]
+                                         : ca_dtype_names[ca_problem_dtype(p, argument)];
+}
+
+static const char *name_of(const clattn_problem *p, unsigned argument, const struct ca_tensor *t)
+{
+    static const char *const members[CA_WORKSPACE] = {
+#define OPERAND(ID, member, ...) [CA_##ID] = #member,
+        CA_OPERANDS(OPERAND)
+#undef OPERAND
+    };
+
+    return ca_is_attention(p) ? members[argument] : t->name;
+}
+
+/* The axis of all states' batches is two to callers. */
+static void split_states(const clattn_problem *p, size_t axis, clattn_tensor *tensor)
+{
+    tensor->size[axis - 1] = p->seq_kv;
+    tensor->size[axis] = p->batch;
+    tensor->stride[axis - 1] = p->batch * tensor->stride[axis];
+}
+
+static void describe(const clattn_problem *p, unsigned argument, const struct ca_tensor *t,
+                     clattn_tensor *tensor)
+{
+    tensor->name = name_of(p, argument, t);
+    tensor->type = type_of(p, argument, t);
+    tensor->written = t->written;
+    tensor->broadcasts = ca_is_attention(p) && (argument == CA_BIAS || argument == CA_MASK);
+    tensor->size[0] = 1;
+    for (size_t n = 1; n < AXES; n++) {
+        tensor->size[n] = t->sizes[n - 1];
+        tensor->stride[n] = t->layout.stride[n - 1];
+    }
+    if (p->operation == CLATTN_MERGE && argument == CA_Q)
+        split_states(p, 1, tensor);
+    if (p->operation == CLATTN_MERGE && argument == CA_LSE)
+        split_states(p, 2, tensor);
+}
+
+clattn_status clattn_problem_tensor(const clattn_problem *problem, size_t number,
+                                    clattn_tensor *tensor)
+{
+    struct ca_tensor tensors[CA_WORKSPACE];
+
+    if (!tensor || tensor->struct_size != sizeof *tensor)
+        return CLATTN_INVALID_ARGUMENT;
+    *tensor = (clattn_tensor){.struct_size = sizeof *tensor};
+    const clattn_status status = clattn_problem_check(problem, NULL, 0);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    ca_problem_tensors(problem, tensors);
+    for (unsigned n = 0; n < CA_WORKSPACE; n++) {
+        if (!tensors[n].present || number-- != 0)
+            continue;
+        describe(problem, n, &tensors[n], tensor);
+        break;
+    }
+    return CLATTN_SUCCESS;
+}
