@@ -23,7 +23,7 @@ from ._torch_tally import tally
 from .context import default_context
 
 _LARGE = 1 << 26  # products of a query's element with a key's from which on clattn is taken unasked
-_ROUNDS = 5
+_ROUNDS, _SECONDS = 25, 0.02  # at most, of both ways; but five rounds at least
 
 
 def _folder() -> Optional[str]:
@@ -36,6 +36,12 @@ def _folder() -> Optional[str]:
         return os.path.join(base, "clattn")
     home = os.environ.get("HOME", "")
     return os.path.join(home, ".cache", "clattn") if home else None
+
+
+def _kind(dtype: torch.dtype, queries: int, work: int, mask: Optional[bool], causal: bool = False, shared: bool = False,
+          folded: bool = False) -> Any:
+    """The class of a problem; `mask` says whether it is boolean, None that there is none."""
+    return dtype, queries == 1, mask, causal, shared, folded, work.bit_length(), torch.get_num_threads()
 
 
 class Choice:
@@ -56,13 +62,17 @@ class Choice:
             return False
         if attn_mask is not None and (type(attn_mask) not in PLAIN or attn_mask.requires_grad):
             return False
-        kind = (query.dtype, query.shape[-2] == 1, None if attn_mask is None else attn_mask.dtype == torch.bool, is_causal,
-                query.dim() > 2 and key.dim() > 2 and query.shape[-3] != key.shape[-3], query.dim() > 4, work.bit_length(),
-                torch.get_num_threads())
+        kind = _kind(query.dtype, query.shape[-2], work, None if attn_mask is None else attn_mask.dtype == torch.bool, is_causal,
+                     query.dim() > 2 and key.dim() > 2 and query.shape[-3] != key.shape[-3], query.dim() > 4)
         sooner = self._sooner.get(kind)
         if sooner is None:
             sooner = self._measured(kind, theirs, query, key, value, attn_mask, is_causal, scale, enable_gqa)
         return sooner
+
+    def is_known_theirs(self, x: Tensor, masked: bool) -> bool:
+        """Whether PyTorch was found to be sooner with the attention of x (batch, sequence, width) to itself."""
+        seq = x.shape[1]
+        return self._sooner.get(_kind(x.dtype, seq, x.numel() * seq, False if masked else None), False)
 
     def _measured(self, kind: Any, theirs: Callable[..., Tensor], *arguments: Any) -> bool:
         if (torch._C._len_torch_dispatch_stack() or is_transformed() or torch._C._get_tracing_state() is not None or
@@ -136,7 +146,10 @@ def _time_both(theirs: Callable[..., Tensor], query: Tensor, key: Tensor, value:
 
     least = [float("inf"), float("inf")]
     with torch.no_grad(), tally.unseen():
+        end = time.perf_counter() + _SECONDS
         for turn in range(_ROUNDS + 1):
+            if turn > 5 and time.perf_counter() > end:
+                break
             for n, way in enumerate((others, ours)):
                 begin = time.perf_counter()
                 way()

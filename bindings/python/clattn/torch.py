@@ -138,15 +138,26 @@ _function = _Function()
 
 def _fast_path_enabled() -> bool:
     """torch.backends.mha.get_fastpath_enabled() while a patch is on: no, so that torch.nn.MultiheadAttention and
-    TransformerEncoderLayer call the function that is patched, but as it was where TransformerEncoder leaves out padding:
-    nested tensors take no other path, and what stands at the padding is part of its result."""
+    TransformerEncoderLayer call the function that is patched, but as it was where PyTorch is sooner, and where
+    TransformerEncoder leaves out padding: nested tensors take no other path, and what stands at the padding is part of
+    its result."""
     if not torch.jit.is_scripting():
         if not torch.compiler.is_compiling():
             names = sys._getframe(1).f_locals
-            if (any(getattr(names.get(name), "is_nested", False) for name in ("src", "query")) or
-                    isinstance(names.get("self"), torch.nn.TransformerEncoder) and names.get("src_key_padding_mask") is not None):
+            module, x = names.get("self"), names.get("src", names.get("query"))
+            if isinstance(module, torch.nn.TransformerEncoder):
+                return names.get("src_key_padding_mask") is not None and bool(_state.fast_path())
+            if isinstance(x, Tensor) and (x.is_nested or _is_sooner_by_fast_path(module, x, names)):
                 return bool(_state.fast_path())
         return False
+    return True
+
+
+def _is_sooner_by_fast_path(module: Any, x: Tensor, names: Dict[str, Any]) -> bool:
+    masked = any(names.get(name) is not None for name in ("src_mask", "src_key_padding_mask", "attn_mask", "key_padding_mask"))
+    if module is None or module.training or x.dim() != 3 or _state.always or not choice.is_known_theirs(x, masked):
+        return False
+    tally.handed_over(_SOONER, False)
     return True
 
 

@@ -48,7 +48,9 @@ def test_causal_bias_is_the_mask_that_it_stands_for(make, queries, keys):
     want = theirs(q, k, k, attn_mask=make(queries, keys))
     with patch(always=True) as patched:
         got = F.scaled_dot_product_attention(q, k, k, attn_mask=make(queries, keys))
+    before = clattn.torch.tally.calls
     direct = clattn.torch.scaled_dot_product_attention(q, k, k, attn_mask=make(queries, keys))
+    assert clattn.torch.tally.calls == before + 1
     for one in (got, direct):
         assert type(one) is torch.Tensor
         close(one, want)
@@ -515,6 +517,21 @@ def test_what_pytorch_computes_sooner_is_left_to_it(fresh_choice, tmp_path):
         (tmp_path / "torch.json").write_text(text)
         fresh_choice()
         assert calls(q) == (0, 3)
+
+
+def test_pytorchs_fast_path_is_taken_where_it_is_sooner(fresh_choice):
+    fresh_choice()
+    layer, x = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval(), rand(2, 5, 32)
+    taken = []
+    fast = torch._transformer_encoder_layer_fwd
+    torch._transformer_encoder_layer_fwd = lambda *a: (taken.append(1), fast(*a))[1]
+    try:
+        with torch.no_grad(), patch() as patched:
+            got = [layer(x) for _ in range(3)]
+    finally:
+        torch._transformer_encoder_layer_fwd = fast
+    assert len(taken) == 2 and patched.handed_over == 3 and patched.calls == 0
+    close(got[0], got[1])
 
 
 def test_both_are_really_timed():
