@@ -46,7 +46,7 @@ def _kind(dtype: torch.dtype, queries: int, work: int, mask: Optional[bool], cau
 
 class Choice:
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._found: Dict[str, Dict[str, List[float]]] = {}  # of each machine the microseconds (PyTorch's, clattn's) of a class
         self._sooner: Dict[Any, bool] = {}
         self._machine = ""
@@ -54,7 +54,7 @@ class Choice:
     def is_theirs(self, theirs: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor],
                   dropout_p: float, is_causal: bool, scale: Optional[float], enable_gqa: bool) -> bool:
         """Whether PyTorch's function computes this sooner. False as well where it cannot be measured."""
-        if query.dim() < 2 or key.dim() < 2 or value.dim() < 2:
+        if any(x.is_nested or x.layout != torch.strided or x.dim() < 2 for x in (query, key, value)):
             return False
         work = query.numel() * key.shape[-2]
         if (work > _LARGE or dropout_p or value.shape[-1] != query.shape[-1] or  # PyTorch multiplies matrices for the latter two
@@ -78,7 +78,7 @@ class Choice:
         if (torch._C._len_torch_dispatch_stack() or is_transformed() or torch._C._get_tracing_state() is not None or
                 torch.autograd._profiler_enabled() or torch.is_autocast_enabled("cpu")):
             return False  # which would see the calls, or have them compute otherwise
-        with self._lock:
+        with self.lock:
             if kind in self._sooner:
                 return self._sooner[kind]
             dtype, one, mask, causal, shared, many, bits, threads = kind

@@ -80,7 +80,7 @@ def _refusal(tensors: Dict[str, Any], attn_mask: Optional[Tensor], is_causal: bo
 
 def _broadcast(*shapes: Tuple[int, ...]) -> Optional[Tuple[int, ...]]:
     """torch.broadcast_shapes(), which imports half of PyTorch's compiler."""
-    rank = max(map(len, shapes))
+    rank = max([len(shape) for shape in shapes])
     result = [1] * rank
     for shape in shapes:
         for axis, size in enumerate(shape, rank - len(shape)):
@@ -121,10 +121,11 @@ def _known_form(query: Any, key: Any, value: Any, attn_mask: Optional[Tensor], i
     """The same of tensors with numbers for sizes, looked into once."""
     kinds = type(query), type(key), type(value)
     if not (kinds[0] in PLAIN and kinds[1] in PLAIN and kinds[2] in PLAIN and bias is None and
-            (attn_mask is None or type(attn_mask) in PLAIN) and query.layout is torch.strided is key.layout is value.layout):
+            (attn_mask is None or type(attn_mask) in PLAIN) and query.layout is torch.strided is key.layout is value.layout and
+            not (query.is_nested or key.is_nested or value.is_nested)):
         return form_of(query, key, value, attn_mask, is_causal, enable_gqa, bias)
-    known = (query.shape, query.dtype, query.is_cpu, query.is_nested, key.shape, key.dtype, key.is_cpu, key.is_nested, value.shape,
-             value.dtype, value.is_cpu, value.is_nested, is_causal, enable_gqa,
+    known = (query.shape, query.dtype, query.is_cpu, key.shape, key.dtype, key.is_cpu, value.shape, value.dtype, value.is_cpu,
+             is_causal, enable_gqa,
              attn_mask if attn_mask is None else (attn_mask.shape, attn_mask.dtype, attn_mask.is_cpu, attn_mask.layout))
     form = _forms.get(known)
     if form is None:

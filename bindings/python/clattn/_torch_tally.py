@@ -15,7 +15,7 @@ logger = logging.getLogger("clattn")
 
 class Tally:
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._told: Set[str] = set()
         self._hidden = threading.local()
         self.calls = 0
@@ -23,7 +23,7 @@ class Tally:
 
     def computed(self) -> None:
         if not getattr(self._hidden, "on", False):
-            with self._lock:
+            with self.lock:
                 self.calls += 1
 
     @contextlib.contextmanager
@@ -36,7 +36,7 @@ class Tally:
             self._hidden.on = False
 
     def handed_over(self, reason: str, warn: bool) -> None:
-        with self._lock:
+        with self.lock:
             if reason not in self.reasons and len(self.reasons) >= _REASONS:
                 reason = _OTHERS
             self.reasons[reason] = self.reasons.get(reason, 0) + 1
@@ -49,7 +49,7 @@ class Tally:
                 warnings.warn(sentence, RuntimeWarning, stacklevel=3)
 
     def now(self) -> "tuple[int, Dict[str, int]]":
-        with self._lock:
+        with self.lock:
             return self.calls, dict(self.reasons)
 
 

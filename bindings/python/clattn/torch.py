@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import sys
 import threading
 import warnings
@@ -23,7 +24,7 @@ from torch._C import _has_torch_function_variadic as _has_torch_function
 
 from . import errors
 from ._torch_choice import choice
-from ._torch_function import PLAIN, attend, causal_of
+from ._torch_function import PLAIN, attend, causal_of, form_of
 from ._torch_operators import Refused
 from ._torch_tally import tally
 from ._transformers import register
@@ -97,8 +98,9 @@ class _Function:
     def _why_theirs(self, query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
                     scale: Optional[float], enable_gqa: bool) -> Optional[str]:
         """Why PyTorch's function is to compute this though clattn could, or None."""
-        if torch.compiler.is_compiling():
-            return None
+        if torch.compiler.is_compiling():  # whose older versions trace no exceptions
+            form = form_of(query, key, value, attn_mask, is_causal, enable_gqa, None)
+            return form if isinstance(form, str) else None
         if not torch.backends.cuda.flash_sdp_enabled():
             return _CHOSEN
         if _state.unavailable is not None:
@@ -134,6 +136,15 @@ class _State:
 
 _state = _State()
 _function = _Function()
+
+
+def _renew_locks() -> None:
+    """In a child of fork(), where the thread that holds one may be no more."""
+    for owner in (_state, tally, choice):
+        owner.lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
 
 
 def _fast_path_enabled() -> bool:

@@ -144,6 +144,57 @@ def test_what_clattn_refuses_pytorch_computes_and_says_so_once(options, word):
     assert patched.calls == 1 and patched.handed_over == 2 and list(patched.reasons.values()) == [2]
 
 
+@pytest.mark.filterwarnings("ignore:.*nested")
+@pytest.mark.filterwarnings("ignore:.*clattn computed no attention")
+@pytest.mark.parametrize("options", [{}, dict(always=True)], ids=["", "always"])
+def test_tensors_of_other_kinds_are_pytorchs(options):
+    nested = torch.nested.nested_tensor([torch.randn(3, 6, 16), torch.randn(3, 7, 16)])
+    meta = torch.empty(2, 3, 6, 16, device="meta")
+    with patch(**options) as patched, pytest.warns(RuntimeWarning, match="nested|meta"):
+        got = F.scaled_dot_product_attention(nested, nested, nested)
+        assert F.scaled_dot_product_attention(meta, meta, meta).shape == meta.shape
+    for one, x in zip(got.unbind(), nested.unbind()):
+        close(one, theirs(x, x, x))
+    assert patched.handed_over == 2
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_transforms_and_default_devices_within_the_patch():
+    q, k = rand(3, 2, 2, 6, 16), rand(2, 2, 9, 16)
+
+    def wanted(attention):
+        return torch.func.vmap(torch.func.grad(lambda q: attention(q, k, k).square().sum()))(q)
+
+    want = wanted(theirs)
+    for options in ({}, dict(always=True)):
+        with patch(**options) as patched, torch.device("cpu"):
+            close(wanted(F.scaled_dot_product_attention), want)
+            F.scaled_dot_product_attention(k, k, k)
+        assert patched.calls >= 1
+
+
+def test_threads_compute_what_one_does():
+    inputs = [(rand(1, 2, 3 + n % 5, 8), rand(1, 2, 7, 8)) for n in range(40)]
+    want = [theirs(q, k, k) for q, k in inputs]
+    got = {}
+
+    def work(offset):
+        with torch.no_grad():
+            for n in range(offset, 40, 4):
+                for _ in range(10):
+                    got[n] = F.scaled_dot_product_attention(inputs[n][0], inputs[n][1], inputs[n][1])
+
+    with patch(always=True) as patched:
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert patched.calls == 400
+    for n, o in enumerate(want):
+        close(got[n], o)
+
+
 def test_what_the_driver_fails_at_pytorch_computes(monkeypatch):
     def fail(*_):
         raise clattn.OpenCLError("clEnqueueNDRangeKernel: error -5")
@@ -183,15 +234,17 @@ warnings.simplefilter("ignore", DeprecationWarning)
 q = torch.randn(1, 2, 3, 8)
 with clattn.torch.patch(always=True):
     want = F.scaled_dot_product_attention(q, q, q)
+    clattn.torch.tally.lock.acquire()  # as another thread may at the time
     if os.fork() == 0:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             ok = torch.allclose(F.scaled_dot_product_attention(q, q, q), want, atol=1e-5)
-        print(ok, "fork" in str(said[0].message), flush=True)
+        print(ok, "fork" in str(said[0].message), clattn.torch.tally.lock.locked(), flush=True)
         os._exit(0)
+    clattn.torch.tally.lock.release()
     os.wait()
 """)
-    assert out.split() == ["True", "True"]
+    assert out.split() == ["True", "True", "False"]
 
 
 def test_without_a_device_patch_and_register_say_so_and_pytorch_computes():
