@@ -24,7 +24,8 @@ from .plan import new_problem
 _KEPT = 1024  # shapes and options of which what is prepared is kept
 _CODES = {getattr(torch, name): code for name, code in DTYPES.items()}
 _MATRIX = ("q", "k", "v", "o", "d_o", "dq", "dk", "dv")  # tensors of four dimensions with a layout of their own
-_FAILURES = {1: "clCreateBuffer over {}", 2: "{} shares memory with another tensor, at a distance that is not a multiple of its elements",
+_FAILURES = {1: "clCreateBuffer over {}",
+             2: "{} shares memory with another tensor, at a distance that is not a multiple of its elements",
              3: "clEnqueueMapBuffer of {}", 4: "clEnqueueUnmapMemObject of {}", 5: "clFinish", 6: "too many tensors"}
 
 

@@ -49,7 +49,8 @@ def _room(q: Tensor, v: Tensor, transposed: bool, lse: bool) -> Tuple[Tensor, Te
     return o, q.new_empty((batch, heads, seq) if lse else (0,), dtype=torch.float32)
 
 
-def key_of(q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], bias: Optional[Tensor], sinks: Optional[Tensor], *options: Any) -> Any:
+def key_of(q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], bias: Optional[Tensor], sinks: Optional[Tensor],
+           *options: Any) -> Any:
     """Under which what a call needs is kept."""
     return (q.shape, q.stride(), q.dtype, k.shape, k.stride(), k.dtype, v.shape, v.stride(), v.dtype, _form(mask), _form(bias),
             sinks is None, *options)
@@ -140,8 +141,8 @@ def _derive(ctx, d_o, _dlse):
     inputs = (d_o, *ctx.saved_tensors, *ctx.options, dbias, dsinks)
     if inputs[1].shape[:3] != inputs[5].shape:
         raise Refused("clattn::attention was called with lse=False, and so has no gradients")
-    operator = (_TransformedBackward.apply if is_transformed() else attention_backward if torch.is_grad_enabled() or is_watched(*inputs[:9])
-                else _attention_backward_cpu)
+    operator = (_TransformedBackward.apply if is_transformed() else
+                attention_backward if torch.is_grad_enabled() or is_watched(*inputs[:9]) else _attention_backward_cpu)
     try:
         dq, dk, dv, db, ds = operator(*inputs)
     except errors.Error as error:  # a driver that fails, a problem that only forward has kernels for

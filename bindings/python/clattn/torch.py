@@ -47,16 +47,20 @@ def _overridden(function: Any, query: Any, key: Any, value: Any, attn_mask: Any,
     return torch.overrides.handle_torch_function(function, tensors, *tensors, *further, **named)
 
 
+def _causal_bias(query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool) -> Optional[str]:
+    """What a CausalBias stands for, where nobody else has a say in it."""
+    if attn_mask is None or type(attn_mask) in PLAIN or is_causal or _has_torch_function(query, key, value):
+        return None
+    return causal_of(attn_mask, query, key)
+
+
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None,
                                  dropout_p: float = 0.0, is_causal: bool = False, scale: Optional[float] = None,
                                  enable_gqa: bool = False) -> Tensor:
     """torch.nn.functional.scaled_dot_product_attention on tensors on the CPU: float32, float16 and bfloat16, any
     strides, gradients of query, key, value and a floating-point attn_mask. What it refuses is a RuntimeError."""
-    causal = None
-    if attn_mask is not None and type(attn_mask) not in PLAIN:
-        causal = causal_of(attn_mask, query, key)
-        if causal is not None and not is_causal:
-            attn_mask = None
+    causal = _causal_bias(query, key, value, attn_mask, is_causal)
+    attn_mask = None if causal else attn_mask
     if _has_torch_function(query, key, value, attn_mask):
         return _overridden(scaled_dot_product_attention, query, key, value, attn_mask, dropout_p, is_causal, scale=scale,
                            enable_gqa=enable_gqa)
@@ -75,11 +79,8 @@ class _Function:
 
     def __call__(self, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
                  scale: Optional[float] = None, enable_gqa: bool = False) -> Tensor:
-        causal = None
-        if attn_mask is not None and type(attn_mask) not in PLAIN:
-            causal = causal_of(attn_mask, query, key)
-            if causal is not None and not is_causal:
-                attn_mask = None
+        causal = _causal_bias(query, key, value, attn_mask, is_causal)
+        attn_mask = None if causal else attn_mask
         if _has_torch_function(query, key, value, attn_mask):
             return _overridden(self, query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
         try:
@@ -91,16 +92,18 @@ class _Function:
         if causal == "br":
             attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril(key.shape[-2] - query.shape[-2])
         o = _theirs(query, key, value, attn_mask, dropout_p, is_causal or causal == "tl", scale=scale, enable_gqa=enable_gqa)
-        if not torch.compiler.is_compiling():
+        if reason and not torch.compiler.is_compiling():
             tally.handed_over(reason, reason not in _BY_CHOICE)
         return o
 
     def _why_theirs(self, query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
                     scale: Optional[float], enable_gqa: bool) -> Optional[str]:
-        """Why PyTorch's function is to compute this though clattn could, or None."""
+        """Why PyTorch's function is to compute this though clattn could, in a sentence or an empty one; None if it is not."""
         if torch.compiler.is_compiling():  # whose older versions trace no exceptions
             form = form_of(query, key, value, attn_mask, is_causal, enable_gqa, None)
             return form if isinstance(form, str) else None
+        if not _state.on:  # kept by somebody beyond the patch
+            return ""
         if not torch.backends.cuda.flash_sdp_enabled():
             return _CHOSEN
         if _state.unavailable is not None:

@@ -119,8 +119,19 @@ def test_a_function_mode_sees_the_call():
     q = rand(2, 3, 5, 16)
     with patch(always=True) as patched, Mode():
         got = F.scaled_dot_product_attention(q, q, q)
+        biased = F.scaled_dot_product_attention(q, q, q, causal_lower_right(5, 5))
     close(got, theirs(q, q, q))
-    assert (True, True, "scaled_dot_product_attention") in seen and patched.calls == 1
+    close(biased, theirs(q, q, q, is_causal=True))
+    assert (True, True, "scaled_dot_product_attention") in seen and patched.calls == 2
+
+
+def test_what_is_kept_beyond_the_patch_is_pytorchs_again():
+    q = rand(2, 3, 5, 16)
+    with patch(always=True) as patched:
+        kept = F.scaled_dot_product_attention
+        kept(q, q, q)
+    before = clattn.torch.tally.calls
+    assert torch.equal(kept(q, q, q), theirs(q, q, q)) and clattn.torch.tally.calls == before and patched.calls == 1
 
 
 @pytest.mark.parametrize("options, word", [
@@ -399,6 +410,7 @@ def test_scripting_takes_pytorchs_function():
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 def test_tracing_takes_the_operator():
     class Module(torch.nn.Module):
         def forward(self, q):
