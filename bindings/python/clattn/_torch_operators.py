@@ -2,7 +2,6 @@
 their gradients, and how many floating-point operations they count for."""
 from __future__ import annotations
 
-import warnings
 from typing import Any, Optional, Tuple
 
 import torch
@@ -11,7 +10,7 @@ from torch.utils.flop_counter import register_flop_formula, sdpa_backward_flop_c
 
 from . import _torch_execute as execution
 from . import errors
-from ._torch_tally import tally
+from ._torch_tally import say, tally
 
 
 class Refused(errors.InvalidArgument, RuntimeError):
@@ -148,7 +147,7 @@ def _derive(ctx, d_o, _dlse):
     except errors.Error as error:  # a driver that fails, a problem that only forward has kernels for
         if inputs[13]:
             raise
-        warnings.warn(f"PyTorch's operations compute gradients of clattn's attention: {error}", RuntimeWarning)
+        say(f"PyTorch's operations compute gradients of clattn's attention: {error}", 2)
         dq, dk, dv, db, ds = _gradients_by_formula(*inputs)
     return dq, dk, dv, None, db if dbias else None, ds if dsinks else None, *(None,) * 7
 

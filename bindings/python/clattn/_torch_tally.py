@@ -13,6 +13,14 @@ _OTHERS = "other reasons"
 logger = logging.getLogger("clattn")
 
 
+def say(sentence: str, level: int) -> None:
+    """Warns whoever called `level` calls above; also where warnings are errors (python -W error) nothing fails that PyTorch computes."""
+    try:
+        warnings.warn(sentence, RuntimeWarning, stacklevel=level + 1)
+    except RuntimeWarning:
+        pass
+
+
 class Tally:
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -46,7 +54,7 @@ class Tally:
             sentence = f"PyTorch's own function computes calls of scaled_dot_product_attention: {reason}"
             logger.info("%s", sentence)
             if warn:
-                warnings.warn(sentence, RuntimeWarning, stacklevel=3)
+                say(sentence, 3)
 
     def now(self) -> "tuple[int, Dict[str, int]]":
         with self.lock:

@@ -1,8 +1,6 @@
 """clattn as an attention implementation of Hugging Face's transformers: what AttentionInterface hands over, taken or refused."""
 from __future__ import annotations
 
-import logging
-import warnings
 from typing import Any, Optional, Tuple
 
 import torch
@@ -11,10 +9,8 @@ from torch import Tensor
 from . import errors
 from ._torch_function import attend
 from ._torch_operators import Refused
-from ._torch_tally import tally
+from ._torch_tally import say, tally
 from .context import default_context
-
-logger = logging.getLogger("clattn")
 
 # What models of transformers pass and transformers' own sdpa leaves alone as well, since mask, is_causal and scaling say it
 # already, or since it concerns other kernels or what is computed after attention.
@@ -101,8 +97,7 @@ def _say_that_there_are_no_weights() -> None:
     global _said_that_there_are_no_weights
     if not _said_that_there_are_no_weights and not torch.compiler.is_compiling():
         _said_that_there_are_no_weights = True
-        warnings.warn("clattn does not return the weights that output_attentions=True asks for; attn_implementation=\"eager\" "
-                      "does", RuntimeWarning, stacklevel=4)
+        say("clattn does not return the weights that output_attentions=True asks for; attn_implementation=\"eager\" does", 4)
 
 
 def register(name: str = "clattn") -> None:
@@ -120,6 +115,6 @@ def register(name: str = "clattn") -> None:
     try:
         default_context().handle
     except errors.Error as error:
-        warnings.warn(f"models with attn_implementation=\"{name}\" are computed by PyTorch: {error}", RuntimeWarning, stacklevel=2)
+        say(f"models with attn_implementation=\"{name}\" are computed by PyTorch: {error}", 2)
     AttentionInterface.register(name, attention_forward)
     AttentionMaskInterface.register(name, sdpa_mask)

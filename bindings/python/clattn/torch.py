@@ -14,7 +14,6 @@ import functools
 import os
 import sys
 import threading
-import warnings
 from typing import Any, Dict, List, Optional
 
 import torch
@@ -26,7 +25,7 @@ from . import errors
 from ._torch_choice import choice
 from ._torch_function import PLAIN, attend, causal_of, form_of
 from ._torch_operators import Refused
-from ._torch_tally import tally
+from ._torch_tally import say, tally
 from ._transformers import register
 from .context import default_context
 
@@ -215,7 +214,7 @@ class patch(contextlib.ContextDecorator):
             _state.unavailable = reason
             _state.always = any(one._always for one in _state.on)
         if reason is not None:
-            warnings.warn(f"clattn computes nothing, and PyTorch's own function everything: {reason}", RuntimeWarning, stacklevel=2)
+            say(f"clattn computes nothing, and PyTorch's own function everything: {reason}", 2)
         return self
 
     def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
@@ -229,10 +228,10 @@ class patch(contextlib.ContextDecorator):
                 if torch.backends.mha.get_fastpath_enabled is _fast_path_enabled:
                     torch.backends.mha.get_fastpath_enabled = _state.fast_path
         if kind is None and not self.calls and _state.unavailable is None and not (_BY_CHOICE & set(self.reasons)):
-            warnings.warn("clattn computed no attention within clattn.torch.patch(): " +
-                          ("; ".join(self.reasons) if self.reasons else
-                           "nothing called torch.nn.functional.scaled_dot_product_attention, as models do that compute attention "
-                           "by themselves") + " (doc/pytorch.md, \"When clattn is called\")", RuntimeWarning, stacklevel=2)
+            say("clattn computed no attention within clattn.torch.patch(): " +
+                ("; ".join(self.reasons) if self.reasons else
+                 "nothing called torch.nn.functional.scaled_dot_product_attention, as models do that compute attention by "
+                 "themselves") + " (doc/pytorch.md, \"When clattn is called\")", 2)
 
     def _since(self) -> "tuple[int, Dict[str, int]]":
         if self._begin is None:

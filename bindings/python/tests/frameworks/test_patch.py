@@ -147,9 +147,10 @@ def test_what_clattn_refuses_pytorch_computes_and_says_so_once(options, word):
     with patch(always=True) as patched:
         with pytest.warns(RuntimeWarning, match=word):
             got = F.scaled_dot_product_attention(**tensors, **options)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
             F.scaled_dot_product_attention(**tensors, **options)
+        assert not said
         F.scaled_dot_product_attention(*[rand(1, 2, 3, 8)] * 3)
     torch.testing.assert_close(got, want, equal_nan=True)
     assert patched.calls == 1 and patched.handed_over == 2 and list(patched.reasons.values()) == [2]
@@ -222,12 +223,13 @@ def test_what_the_driver_fails_at_pytorch_computes(monkeypatch):
 
 
 def test_mistakes_are_pytorchs_to_name():
-    with patch(), warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(record=True) as said, patch():
+        warnings.simplefilter("always")
         with pytest.raises(RuntimeError, match="Expected size"):
             F.scaled_dot_product_attention(rand(2, 3, 5, 16), rand(2, 3, 9, 8), rand(2, 3, 9, 8))
         F.scaled_dot_product_attention(rand(2, 3, 5, 16), rand(2, 3, 9, 16), rand(2, 3, 9, 16))
         clattn.torch.scaled_dot_product_attention(*[rand(1, 2, 3, 8)] * 3)
+    assert not said
 
 
 def run(program, **environment):
@@ -498,10 +500,20 @@ def test_nothing_computed_is_said():
         with patch() as patched:
             F.scaled_dot_product_attention(double, double, double)
     assert patched.calls == 0 and patched.handed_over == 1
-    with pytest.raises(KeyError), warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with pytest.raises(KeyError), warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
         with patch():
             raise KeyError
+    assert not said
+
+
+def test_nothing_fails_where_warnings_are_errors():
+    double = rand(1, 2, 3, 8).double()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with patch() as patched:
+            assert torch.equal(F.scaled_dot_product_attention(double, double, double), theirs(double, double, double))
+    assert patched.handed_over == 1 and F.scaled_dot_product_attention is theirs
 
 
 def test_the_first_call_of_each_reason_is_logged(caplog):
