@@ -108,14 +108,14 @@ class Choice:
         return os.path.join(folder, "torch.json") if folder else ""
 
     def _save(self) -> None:
-        """Beside what other processes have found meanwhile; a file that cannot be written is measured again next time."""
+        """Beside what other processes have found meanwhile, in the folder that the library has made for its programs. What
+        cannot be written is measured again next time."""
         path = self._path()
         if not path:
             return
         merged = _read(path)
         merged.setdefault(self._machine, {}).update(self._found[self._machine])
         try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
             handle, name = tempfile.mkstemp(dir=os.path.dirname(path))
             with os.fdopen(handle, "w") as file:
                 json.dump(merged, file, indent=1)
