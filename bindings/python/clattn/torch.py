@@ -1,265 +1,56 @@
 """clattn under PyTorch, on CPU tensors and without a copy.
 
     from clattn.torch import scaled_dot_product_attention      # PyTorch's signature and semantics
-    with clattn.torch.patch(): ...                             # every model that calls PyTorch's function
+    with clattn.torch.patch() as patched: ...                  # every model that calls PyTorch's function
     clattn.torch.register()                                    # Hugging Face: attn_implementation="clattn"
 
 The operators clattn::attention and clattn::attention_backward are custom ones of torch.library: torch.compile
-traces them as they are. Gradients of gradients are not there.
+traces them as they are.
 """
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterator, Optional, Tuple
+import functools
+import os
+import sys
+import threading
+from typing import Any, Dict, List, Optional
 
 import torch
 import torch.nn.functional
 from torch import Tensor
+from torch._C import _has_torch_function_variadic as _has_torch_function
 
 from . import errors
-from ._views import DTYPES
-from .attention import attention as _attention
-from .attention import attention_backward as _attention_backward
+from ._torch_choice import choice
+from ._torch_function import PLAIN, attend, causal_of, form_of
+from ._torch_operators import Refused
+from ._torch_tally import say, tally
+from ._transformers import register
+from .context import default_context
 
-__all__ = ["patch", "register", "scaled_dot_product_attention"]
+__all__ = ["Refused", "patch", "register", "scaled_dot_product_attention"]
 
-_theirs = torch.nn.functional.scaled_dot_product_attention
+_theirs: Any = torch.nn.functional.scaled_dot_product_attention  # what patch() stands in for
+
+_SOONER = "PyTorch was measured to be sooner with problems as small (patch(always=True) has clattn compute them)"
+_CHOSEN = "torch.nn.attention.sdpa_kernel() or torch.backends.cuda excludes flash attention, and so clattn"
+_BY_CHOICE = frozenset((_SOONER, _CHOSEN))  # which no warning is about
 
 
-class Refused(errors.InvalidArgument, RuntimeError):
-    """Arguments that PyTorch's function would refuse as well, or tensors that clattn does not take."""
+def _overridden(function: Any, query: Any, key: Any, value: Any, attn_mask: Any, *further: Any, **named: Any) -> Tensor:
+    """By the tensors' __torch_function__ and by TorchFunctionMode, as PyTorch's own function has it."""
+    tensors = query, key, value, attn_mask
+    if any(x is not None and type(x) not in PLAIN for x in tensors):
+        function = torch.nn.functional.scaled_dot_product_attention  # which such classes compare with
+    return torch.overrides.handle_torch_function(function, tensors, *tensors, *further, **named)
 
 
-def _plain(tensor: Optional[Tensor]) -> Optional[Tensor]:
-    """Without autograd, and where all elements are one in memory with a place for each."""
-    if tensor is None:
+def _causal_bias(query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool) -> Optional[str]:
+    """What a CausalBias stands for, where nobody else has a say in it."""
+    if attn_mask is None or type(attn_mask) in PLAIN or is_causal or _has_torch_function(query, key, value):
         return None
-    tensor = tensor.detach()
-    return tensor if any(tensor.stride()) or tensor.numel() <= 1 else tensor.contiguous()
-
-
-def _options(mask: Optional[Tensor], bias: Optional[Tensor], sinks: Optional[Tensor], seed: Optional[Tensor],
-             causal: bool, scale: Optional[float], softcap: Optional[float], dropout: float) -> Dict[str, Any]:
-    return dict(causal="tl" if causal else None, mask=None if mask is None else mask.detach(),
-                bias=None if bias is None else bias.detach(), sinks=None if sinks is None else sinks.detach().float(),
-                scale=scale, softcap=softcap, dropout=dropout, seed=0 if seed is None else int(seed))
-
-
-def _room(q: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
-    """o and lse; o lies in memory as (batch, seq, heads, dim), which models go on with."""
-    batch, heads, seq, _ = q.shape
-    return (q.new_empty((batch, seq, heads, v.shape[-1])).transpose(1, 2),
-            q.new_empty((batch, heads, seq), dtype=torch.float32))
-
-
-def _expect_four(**tensors: Tensor) -> None:
-    for name, tensor in tensors.items():
-        if tensor.dim() != 4:
-            raise Refused(f"{name} has {tensor.dim()} dimensions, but must have 4: batch, heads, sequence and dim")
-
-
-@torch.library.custom_op("clattn::attention", mutates_args=(), device_types="cpu")
-def _forward_op(q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], bias: Optional[Tensor],
-                sinks: Optional[Tensor], seed: Optional[Tensor], causal: bool, scale: Optional[float],
-                softcap: Optional[float], dropout: float) -> Tuple[Tensor, Tensor]:
-    _expect_four(q=q, k=k, v=v)
-    o, lse = _room(q, v)
-    _attention(_plain(q), _plain(k), _plain(v), out=o, lse=lse,
-               **_options(mask, bias, sinks, seed, causal, scale, softcap, dropout))
-    return o, lse
-
-
-@_forward_op.register_fake
-def _(q, k, v, mask, bias, sinks, seed, causal, scale, softcap, dropout):
-    _expect_four(q=q, k=k, v=v)
-    return _room(q, v)
-
-
-def _gradients(q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor],
-               sinks: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    return (torch.empty_like(q), torch.empty_like(k), torch.empty_like(v),
-            torch.empty(0) if bias is None else torch.empty(bias.shape, dtype=bias.dtype),
-            torch.empty(0) if sinks is None else torch.empty(sinks.shape, dtype=sinks.dtype))
-
-
-@torch.library.custom_op("clattn::attention_backward", mutates_args=(), device_types="cpu")
-def _backward_op(d_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, mask: Optional[Tensor],
-                 bias: Optional[Tensor], sinks: Optional[Tensor], seed: Optional[Tensor], causal: bool,
-                 scale: Optional[float], softcap: Optional[float], dropout: float, dbias: bool,
-                 dsinks: bool) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    _expect_four(d_o=d_o, q=q, k=k, v=v, o=o)
-    made = _gradients(q, k, v, bias if dbias else None, sinks if dsinks else None)
-    options = _options(mask, bias.contiguous() if dbias and bias is not None else bias, sinks, seed, causal, scale, softcap, dropout)
-    further = [name for name, wanted in (("bias", dbias), ("sinks", dsinks)) if wanted]
-    got = _attention_backward(_plain(d_o), _plain(q), _plain(k), _plain(v), o.detach(), lse.detach(), out=made[:3],
-                              gradients=further, **options)
-    for name, gradient in zip(further, got[3:]):
-        made[3 if name == "bias" else 4].copy_(gradient)
-    return made
-
-
-@_backward_op.register_fake
-def _(d_o, q, k, v, o, lse, mask, bias, sinks, seed, causal, scale, softcap, dropout, dbias, dsinks):
-    return _gradients(q, k, v, bias if dbias else None, sinks if dsinks else None)
-
-
-def _keep(ctx, inputs, output):
-    q, k, v, mask, bias, sinks, seed, *ctx.options = inputs
-    ctx.save_for_backward(q, k, v, *output, mask, bias, sinks, seed)
-    ctx.mark_non_differentiable(output[1])
-    ctx.set_materialize_grads(False)
-
-
-def _derive(ctx, d_o, _dlse):
-    if d_o is None:
-        return (None,) * 11
-    dbias, dsinks = ctx.needs_input_grad[4], ctx.needs_input_grad[5]
-    derive = _TransformedBackward.apply if _is_transformed() else _backward_op
-    dq, dk, dv, db, ds = derive(d_o, *ctx.saved_tensors, *ctx.options, dbias, dsinks)
-    return dq, dk, dv, None, db if dbias else None, ds if dsinks else None, None, None, None, None, None
-
-
-_forward_op.register_autograd(_derive, setup_context=_keep)
-
-
-class _Transformed(torch.autograd.Function):
-    """The operator under torch.func's transforms, which do not see what register_autograd() registered."""
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(*inputs):
-        return _forward_op(*inputs)
-
-    setup_context = staticmethod(_keep)
-    backward = staticmethod(_derive)
-
-    @staticmethod
-    def jvp(ctx, *tangents):
-        raise Refused("query, key or value has a tangent of forward-mode differentiation, which clattn does not compute")
-
-
-class _TransformedBackward(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(*inputs):
-        return _backward_op(*inputs)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        pass
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        raise Refused("query, key or value: gradients of gradients are wanted, which clattn does not compute")
-
-
-def _is_transformed() -> bool:
-    return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
-
-
-def _has_tangent(tensor: Tensor) -> bool:
-    from torch.autograd import forward_ad
-
-    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
-
-
-def _refusal(tensors: Dict[str, Any], attn_mask: Optional[Tensor], is_causal: bool, dropout_p: float) -> Optional[str]:
-    """Why clattn does not compute this, or None."""
-    query = tensors["query"]
-    if not isinstance(dropout_p, (int, float, torch.SymFloat)):
-        return f"dropout_p must be a number, not {dropout_p!r}"
-    for name, tensor in tensors.items():
-        if not isinstance(tensor, Tensor):
-            return f"{name} must be a tensor, not {type(tensor).__name__}"
-        if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.is_nested:
-            return (f"{name} must be a strided tensor on the CPU, not {'nested, ' if tensor.is_nested else ''}{tensor.layout} on "
-                    f"{tensor.device}")
-        if _has_tangent(tensor):
-            return f"{name} has a tangent of forward-mode differentiation, which clattn does not compute"
-        if str(tensor.dtype)[len("torch."):] not in DTYPES:
-            return f"{name} is of dtype {tensor.dtype}; clattn takes {', '.join(DTYPES)}"
-        if tensor.dtype != query.dtype:
-            return f"{name} is of dtype {tensor.dtype}, but query of {query.dtype}"
-        if tensor.dim() < 2:
-            return f"{name} has {tensor.dim()} dimensions, but must have at least 2"
-        if tensor.shape[-1] == 0:
-            return f"{name} has a last dimension of 0"
-    if attn_mask is None:
-        return None
-    if is_causal:
-        return "attn_mask must not be given when is_causal is True"
-    if not isinstance(attn_mask, Tensor):
-        return f"attn_mask must be a tensor, not {type(attn_mask).__name__}"
-    if _has_tangent(attn_mask):
-        return "attn_mask has a tangent of forward-mode differentiation, which clattn does not compute"
-    if attn_mask.device.type != "cpu" or attn_mask.layout != torch.strided:
-        return f"attn_mask must be a strided tensor on the CPU, not {attn_mask.layout} on {attn_mask.device}"
-    if attn_mask.dtype not in (torch.bool, torch.float32, query.dtype):
-        return f"attn_mask is of dtype {attn_mask.dtype}, but must be of bool, float32 or {query.dtype}, as query is"
-    return None
-
-
-def _broadcast(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> Tuple[Tensor, Tensor, Tensor]:
-    """Four dimensions each, with the leading ones broadcast as a product of matrices would, and folded."""
-    own = 3 if enable_gqa and min(x.dim() for x in (query, key, value)) >= 3 else 2
-    try:
-        lead = torch.broadcast_shapes(*(x.shape[:-own] for x in (query, key, value)))
-    except RuntimeError:
-        raise Refused(f"query {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)} do not broadcast "
-                      "to one another before their last two dimensions" +
-                      ("" if enable_gqa else "; enable_gqa lets heads be shared")) from None
-
-    def folded(x: Tensor) -> Tensor:
-        x = x.expand(lead + x.shape[-own:])
-        if own == 2 and not lead:
-            return x[None, None]
-        if x.dim() <= 4:
-            return x[(None,) * (4 - x.dim())]
-        return x.flatten(0, x.dim() - 4)
-
-    return folded(query), folded(key), folded(value)
-
-
-def _mask_like(attn_mask: Tensor, lead: torch.Size, queries: int, keys: int) -> Tensor:
-    """The mask with four dimensions, of which those stay 1 that broadcast."""
-    full = lead + (queries, keys)
-    try:
-        fits = torch.broadcast_shapes(attn_mask.shape, full) == full
-    except RuntimeError:
-        fits = False
-    if not fits:
-        raise Refused(f"attn_mask is of shape {tuple(attn_mask.shape)}, which does not broadcast to {tuple(full)}")
-    if attn_mask.dim() > 4:
-        return attn_mask.expand(full).flatten(0, len(full) - 4)
-    return attn_mask[(None,) * (4 - attn_mask.dim())]
-
-
-def _attend(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor], dropout_p: float, is_causal: bool,
-            scale: Optional[float], enable_gqa: bool, softcap: Optional[float] = None,
-            sinks: Optional[Tensor] = None) -> Tensor:
-    tensors = dict(query=query, key=key, value=value)
-    if torch.is_autocast_enabled("cpu"):
-        dtype = torch.get_autocast_dtype("cpu")
-        query, key, value = (x.to(dtype) if x.dtype == torch.float32 else x for x in (query, key, value))
-        tensors = dict(query=query, key=key, value=value)
-    reason = _refusal(tensors, attn_mask, is_causal, dropout_p)
-    if reason is not None:
-        raise Refused(reason)
-    q, k, v = _broadcast(query, key, value, enable_gqa)
-    if k.shape[-1] != q.shape[-1] or v.shape[-2] != k.shape[-2]:
-        raise Refused(f"query {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)} do not fit: the "
-                      "last dimensions of query and key, and the lengths of key and value, must be equal")
-    lead = torch.broadcast_shapes(*(x.shape[:-3] for x in (query, key, value))) + q.shape[1:2] \
-        if max(x.dim() for x in (query, key, value)) > 2 else torch.Size()
-    if attn_mask is not None:
-        attn_mask = _mask_like(attn_mask, lead, q.shape[-2], k.shape[-2])
-    additive = attn_mask is not None and attn_mask.dtype != torch.bool
-    seed = torch.randint(0, 2 ** 63 - 1, (), dtype=torch.int64) if dropout_p > 0.0 else None
-    attend = _Transformed.apply if _is_transformed() else _forward_op
-    o, _ = attend(q, k, v, None if additive else attn_mask, attn_mask if additive else None, sinks, seed, is_causal, scale,
-                  softcap, dropout_p)
-    return o.reshape(lead + o.shape[-2:])
+    return causal_of(attn_mask, query, key)
 
 
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None,
@@ -267,44 +58,200 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
                                  enable_gqa: bool = False) -> Tensor:
     """torch.nn.functional.scaled_dot_product_attention on tensors on the CPU: float32, float16 and bfloat16, any
     strides, gradients of query, key, value and a floating-point attn_mask. What it refuses is a RuntimeError."""
-    return _attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    causal = _causal_bias(query, key, value, attn_mask, is_causal)
+    attn_mask = None if causal else attn_mask
+    if _has_torch_function(query, key, value, attn_mask):
+        return _overridden(scaled_dot_product_attention, query, key, value, attn_mask, dropout_p, is_causal, scale=scale,
+                           enable_gqa=enable_gqa)
+    return attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, causal=causal)
 
 
-def _ours_or_theirs(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
-                    is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False) -> Tensor:
+class _Function:
+    """What stands in for PyTorch's function while a patch is on. It compares and hashes as PyTorch's does: classes with a
+    __torch_function__ look it up."""
+
+    __module__ = "torch.nn.functional"
+
+    def __init__(self) -> None:
+        functools.update_wrapper(self, _theirs)
+        self.__qualname__ = "scaled_dot_product_attention"
+
+    def __call__(self, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+                 scale: Optional[float] = None, enable_gqa: bool = False) -> Tensor:
+        causal = _causal_bias(query, key, value, attn_mask, is_causal)
+        attn_mask = None if causal else attn_mask
+        if _has_torch_function(query, key, value, attn_mask):
+            return _overridden(self, query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+        try:
+            reason = self._why_theirs(query, key, value, attn_mask, dropout_p, is_causal or causal == "tl", scale, enable_gqa)
+            if reason is None:
+                return attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, causal=causal)
+        except errors.Error as error:
+            reason = str(error)
+        if causal == "br":
+            attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril(key.shape[-2] - query.shape[-2])
+        o = _theirs(query, key, value, attn_mask, dropout_p, is_causal or causal == "tl", scale=scale, enable_gqa=enable_gqa)
+        if reason and not torch.compiler.is_compiling():
+            tally.handed_over(reason, reason not in _BY_CHOICE)
+        return o
+
+    def _why_theirs(self, query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
+                    scale: Optional[float], enable_gqa: bool) -> Optional[str]:
+        """Why PyTorch's function is to compute this though clattn could, in a sentence or an empty one; None if it is not."""
+        if torch.compiler.is_compiling():  # whose older versions trace no exceptions
+            form = form_of(query, key, value, attn_mask, is_causal, enable_gqa, None)
+            return form if isinstance(form, str) else None
+        if not _state.on:  # kept by somebody beyond the patch
+            return ""
+        if not torch.backends.cuda.flash_sdp_enabled():
+            return _CHOSEN
+        if _state.unavailable is not None:
+            return _state.unavailable
+        if not _state.always and type(query) in PLAIN and type(key) in PLAIN and type(value) in PLAIN and choice.is_theirs(
+                _theirs, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
+            return _SOONER
+        return None
+
+    def __eq__(self, other: Any) -> bool:
+        return other is self or other is _theirs
+
+    def __hash__(self) -> int:
+        return hash(_theirs)
+
+    def __reduce__(self) -> str:
+        return "scaled_dot_product_attention"
+
+    def __repr__(self) -> str:
+        return f"<clattn.torch.patch() of {_theirs!r}>"
+
+
+class _State:
+    """Of the patches that are on, in all threads."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.on: List[patch] = []
+        self.always = False
+        self.unavailable: Optional[str] = None  # why clattn computes nothing here
+        self.fast_path: Any = None  # torch.backends.mha.get_fastpath_enabled, as it was
+
+
+_state = _State()
+_function = _Function()
+
+
+def _renew_locks() -> None:
+    """In a child of fork(), where the thread that holds one may be no more."""
+    for owner in (_state, tally, choice):
+        owner.lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
+
+
+def _fast_path_enabled() -> bool:
+    """torch.backends.mha.get_fastpath_enabled() while a patch is on: no, so that torch.nn.MultiheadAttention and
+    TransformerEncoderLayer call the function that is patched, but as it was where PyTorch is sooner, and where
+    TransformerEncoder leaves out padding: nested tensors take no other path, and what stands at the padding is part of
+    its result."""
+    if not torch.jit.is_scripting():
+        if not torch.compiler.is_compiling():
+            names = sys._getframe(1).f_locals
+            module, x = names.get("self"), names.get("src", names.get("query"))
+            if isinstance(module, torch.nn.TransformerEncoder):
+                return names.get("src_key_padding_mask") is not None and bool(_state.fast_path())
+            if isinstance(x, Tensor) and (x.is_nested or _is_sooner_by_fast_path(module, x, names)):
+                return bool(_state.fast_path())
+        return False
+    return True
+
+
+def _is_sooner_by_fast_path(module: Any, x: Tensor, names: Dict[str, Any]) -> bool:
+    masked = any(names.get(name) is not None for name in ("src_mask", "src_key_padding_mask", "attn_mask", "key_padding_mask"))
+    if module is None or module.training or x.dim() != 3 or _state.always or not choice.is_known_theirs(x, masked):
+        return False
+    tally.handed_over(_SOONER, False)
+    return True
+
+
+def _no_device() -> Optional[str]:
+    """Why clattn can compute nothing in this process, or None."""
     try:
-        return _attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
-    except (Refused, errors.InvalidProblem, errors.Unsupported):
-        return _theirs(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+        default_context().handle
+    except errors.Error as error:
+        return str(error)
+    return None
 
 
-@contextlib.contextmanager
-def patch() -> Iterator[None]:
-    """Within it torch.nn.functional.scaled_dot_product_attention is clattn's, in all threads. What clattn does not
-    take (other devices and dtypes, and mistakes) goes to PyTorch's own function."""
-    before = torch.nn.functional.scaled_dot_product_attention
-    torch.nn.functional.scaled_dot_product_attention = _ours_or_theirs
-    try:
-        yield
-    finally:
-        torch.nn.functional.scaled_dot_product_attention = before
+class patch(contextlib.ContextDecorator):
+    """Within it torch.nn.functional.scaled_dot_product_attention is clattn's, in all threads. What clattn does not take
+    (other devices and dtypes, and mistakes), what it fails at, and what PyTorch computes sooner goes to PyTorch's own function;
+    `always` has clattn compute small problems, too. `with patch() as patched:` tells in patched.calls how many calls clattn
+    computed, in patched.handed_over how many PyTorch did, and in patched.reasons why. doc/pytorch.md says when clattn is called.
+    """
 
+    def __init__(self, always: bool = False):
+        self._always = always
+        self._begin: Any = None
+        self._end: Any = None
 
-def _hugging_face(module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Optional[Tensor],
-                  dropout: float = 0.0, scaling: Optional[float] = None, is_causal: Optional[bool] = None,
-                  softcap: Optional[float] = None, s_aux: Optional[Tensor] = None, **_others: Any) -> Tuple[Tensor, None]:
-    """What AttentionInterface calls: heads of keys are shared as they are, softcap and sinks are the kernel's."""
-    if is_causal is None:
-        is_causal = getattr(module, "is_causal", True)
-    causal = bool(is_causal) and attention_mask is None and query.shape[2] > 1
-    o = _attend(query, key, value, attention_mask, dropout, causal, scaling, True, softcap, s_aux)
-    return o.transpose(1, 2).contiguous(), None
+    def _recreate_cm(self) -> "patch":
+        return patch(self._always)
 
+    def __enter__(self) -> "patch":
+        global _theirs
+        reason = _no_device()
+        with _state.lock:
+            self._begin, self._end = tally.now(), None
+            if not _state.on:
+                if torch.nn.functional.scaled_dot_product_attention is not _function:
+                    _theirs = torch.nn.functional.scaled_dot_product_attention
+                torch.jit._builtins._register_builtin(_function, "aten::scaled_dot_product_attention")
+                torch.nn.functional.scaled_dot_product_attention = _function
+                _state.fast_path = torch.backends.mha.get_fastpath_enabled
+                torch.backends.mha.get_fastpath_enabled = _fast_path_enabled
+            _state.on.append(self)
+            _state.unavailable = reason
+            _state.always = any(one._always for one in _state.on)
+        if reason is not None:
+            say(f"clattn computes nothing, and PyTorch's own function everything: {reason}", 2)
+        return self
 
-def register(name: str = "clattn") -> None:
-    """Makes attn_implementation=`name` available to the models of Hugging Face's transformers."""
-    from transformers import AttentionInterface
-    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        with _state.lock:
+            _state.on.remove(self)
+            _state.always = any(one._always for one in _state.on)
+            self._end = tally.now()
+            if not _state.on:
+                if torch.nn.functional.scaled_dot_product_attention is _function:
+                    torch.nn.functional.scaled_dot_product_attention = _theirs
+                if torch.backends.mha.get_fastpath_enabled is _fast_path_enabled:
+                    torch.backends.mha.get_fastpath_enabled = _state.fast_path
+        if kind is None and not self.calls and _state.unavailable is None and not (_BY_CHOICE & set(self.reasons)):
+            say("clattn computed no attention within clattn.torch.patch(): " +
+                ("; ".join(self.reasons) if self.reasons else
+                 "nothing called torch.nn.functional.scaled_dot_product_attention, as models do that compute attention by "
+                 "themselves") + " (doc/pytorch.md, \"When clattn is called\")", 2)
 
-    AttentionInterface.register(name, _hugging_face)
-    AttentionMaskInterface.register(name, sdpa_mask)
+    def _since(self) -> "tuple[int, Dict[str, int]]":
+        if self._begin is None:
+            return 0, {}
+        before, reasons = self._begin
+        calls, now = self._end or tally.now()
+        return calls - before, {reason: count - reasons.get(reason, 0) for reason, count in now.items()
+                                if count > reasons.get(reason, 0)}
+
+    @property
+    def calls(self) -> int:
+        """Calls that clattn computed while the patch was on, in all threads."""
+        return self._since()[0]
+
+    @property
+    def reasons(self) -> Dict[str, int]:
+        """Why calls went to PyTorch's function, and how many did for each reason."""
+        return self._since()[1]
+
+    @property
+    def handed_over(self) -> int:
+        """Calls that went to PyTorch's function."""
+        return sum(self.reasons.values())
