@@ -112,7 +112,7 @@ static struct score score_in_f32(const struct reference *r, const struct query *
     if (p->alibi)
         beside = fabs(score.capped.value) +
                  fabs(value_get(CLATTN_F32, r->view->at[TENSOR_SLOPES], query->h) *
-                      reference_distance(query, j));
+                      reference_distance(r, query, j));
     if (p->bias && half - beside > 2.0 * score.capped.bound)
         score.s = bounded_exactly(stored);
     return score;

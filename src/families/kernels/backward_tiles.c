@@ -36,7 +36,7 @@ static size_t register_floats(const clattn_problem *p, const size_t *values)
  * some: see tests/offline.sh. */
 static size_t most_registers(const clattn_device_info *dev)
 {
-    return ca_copies_in_background(dev) ? 212 : ca_has_many_registers(dev) ? 160 : SIZE_MAX;
+    return ca_copies_in_background(dev) ? 232 : ca_has_many_registers(dev) ? 160 : SIZE_MAX;
 }
 
 /* Whether options keep more of each pair in registers. */
