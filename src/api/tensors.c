@@ -53,6 +53,15 @@ static void split_states(const clattn_problem *p, size_t axis, clattn_tensor *te
     tensor->stride[axis - 1] = p->batch * tensor->stride[axis];
 }
 
+/* The last axis, of one, is none to callers. */
+static void drop_last_axis(clattn_tensor *tensor)
+{
+    for (size_t n = AXES - 1; n > 0; n--) {
+        tensor->size[n] = tensor->size[n - 1];
+        tensor->stride[n] = tensor->stride[n - 1];
+    }
+}
+
 static void describe(const clattn_problem *p, unsigned argument, const struct ca_tensor *t,
                      clattn_tensor *tensor)
 {
@@ -69,6 +78,8 @@ static void describe(const clattn_problem *p, unsigned argument, const struct ca
         split_states(p, 1, tensor);
     if (p->operation == CLATTN_MERGE && argument == CA_LSE)
         split_states(p, 2, tensor);
+    if (p->operation == CLATTN_MERGE && argument == CA_SCORES)
+        drop_last_axis(tensor);
 }
 
 clattn_status clattn_problem_tensor(const clattn_problem *problem, size_t number,
