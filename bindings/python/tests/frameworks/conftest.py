@@ -1,1 +1,9 @@
 """Tests that need PyTorch and transformers (tests/frameworks.sh)."""
+import clattn.torch
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _tells_again(monkeypatch):
+    """As if no reason had been told in this process before."""
+    monkeypatch.setattr(clattn.torch.tally, "_told", set())

@@ -27,12 +27,6 @@ def _seed():
     torch.manual_seed(4)
 
 
-@pytest.fixture(autouse=True)
-def _tells_again(monkeypatch):
-    """As if nothing had been said in this process before."""
-    monkeypatch.setattr(clattn.torch.tally, "_told", set())
-
-
 def rand(*shape, grad=False):
     return torch.randn(shape, requires_grad=grad)
 

@@ -147,6 +147,18 @@ def test_tensors_whose_storage_is_gone_are_refused():
         clattn.attention(k, k, v)
 
 
+def test_nothing_is_read_beyond_a_storage():
+    q, k = rand(2, 3, 600, 16), rand(2, 3, 6, 16)
+    for _ in range(2):  # the second time by what the first has prepared
+        ours(q, k, k)
+    q.untyped_storage().resize_(64)
+    v = torch.clone(k)
+    v.untyped_storage().resize_(0)
+    for arguments, name in (((q, k, k), "q"), ((k, k, v), "v"), ((k.clone().requires_grad_(), k, v), "v")):
+        with pytest.raises(clattn.InvalidArgument, match=f"^{name} reaches beyond its storage"):
+            ours(*arguments)
+
+
 def test_what_is_no_tensor_and_no_number_is_refused():
     q = rand(2, 3, 6, 16)
     for change, name in ((dict(attn_mask=[[1]]), "attn_mask must"), (dict(dropout_p="a"), "dropout_p must"),
