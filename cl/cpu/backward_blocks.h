@@ -9,7 +9,6 @@
 #include "score/mark_pairs.h"
 
 #include "common/backward.h"
-#include "cpu/backward_rows.h"
 
 /* A query head of a batch. */
 struct head {

@@ -245,7 +245,7 @@ Test(split_mma, refusals) {
         {"fwd f16 q3 k5 d8 dropout=0.1", NULL, "draws no dropout"},
         {"fwd f16 q3 k1000 d8", "SPLIT_K=16", "fewer than 64 keys"},
         {"fwd f16 q3 k5 d8", "SUB_GROUPS=4 BLOCK_N=32", "no whole fragments"},
-        {"fwd f16 q3 k5 d8", "KV_PARTS=4 BLOCK_N=32", "a part are no whole fragments"},
+        {"fwd f16 q3 k5 d8", "SUB_GROUPS=1 KV_PARTS=4 BLOCK_N=32", "a part are no whole fragments"},
         {"fwd f16 q3 k5 d8", "KV_PARTS=2 Q_RESIDENT=1", "K comes in parts"}};
 
     families_expect_refusals("split_mma", refused, sizeof refused / sizeof *refused);
