@@ -46,7 +46,7 @@ static void blame_drivers(const struct message *how)
     }
     if (count >= 0)
         free(files);
-    fputs("\nTo leave one out, copy the others into a folder of their own and name that folder in\n"
+    fputs("To leave one out, copy the others into a folder of their own and name that folder in\n"
           "the environment variable OCL_ICD_VENDORS.\n",
           stderr);
 }

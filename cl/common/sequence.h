@@ -93,7 +93,8 @@ INLINE void enter_sequence(struct attention_shape *a, struct attention_offsets *
 #define ENTER_BATCH
 #endif
 
-/* Leaves a kernel whose work is a sequence's rows from `row` on, of so many, if it has none there. */
+/* Leaves a kernel whose work is a sequence's rows from `row` on, of so many, if it has none there. One with
+ * barriers ends with END_KERNEL() then (gpu/local_barrier.h). */
 #if HAS_TOTAL_Q
 #define LEAVE_IF_BEYOND(row, rows)                                                                 \
     if ((row) >= (rows))                                                                           \

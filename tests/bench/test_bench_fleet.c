@@ -328,7 +328,7 @@ Test(fleet, crash_while_listing) {
     snprintf(want, sizeof want,
              "clattn-bench run: listing the devices, which loads every driver, failed: the driver "
              "crashed: killed by signal 11 (Segmentation fault).\n"
-             "Drivers are named by the files in %s: bad.icd pocl.icd\n"
+             "Drivers are named by the files in %s:\n  bad.icd\n  pocl.icd\n"
              "To leave one out, copy the others into a folder of their own and name that folder "
              "in\nthe environment variable OCL_ICD_VENDORS.\n",
              scratch);

@@ -130,10 +130,10 @@ static void expect_gradients(const struct ca_trust_case *c)
 /* Sums over all rows are in the hostile case alone. */
 Test(trust_case, answers_of_gradients) {
     static const char *const texts[] = {
-        "bwd f32 b2 h2 q5 k9 d8/12 diagonal=br alibi symmetric sinks bias=f32:bhqk dbias dslopes "
-        "dsinks",
+        "bwd f32 b2 h2 q5 k9 d8/12 diagonal=br alibi symmetric bias=f32:bhqk dbias dslopes",
         "bwd f16 b2 h4/2 q7 k12 d16 softcap=2 mask=bk klen qlen strict",
         "bwd bf16 h3 q9 k17 d6 window=4,* sinks dropout=0.25 dsinks",
+        "bwd f32 h2 q5 k9 d8 causal=br alibi sinks dslopes dsinks",
         "bwd f32 b2 h2 q12 k40 d16 blocks=3x7:20 mask=qk",
     };
 
