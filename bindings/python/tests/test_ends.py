@@ -16,7 +16,7 @@ EXECUTION = {Path(module.__file__).name for module in (_memory, plan)}  # of whi
 
 
 class Interrupts:
-    """Raises KeyboardInterrupt before the n-th bytecode of an execution, where Python's handlers of signals may run."""
+    """Raises KeyboardInterrupt at the n-th place in an execution's bytecode, where Python's handlers of signals may run."""
 
     def __init__(self, number):
         self.left = number
@@ -24,8 +24,8 @@ class Interrupts:
     def __call__(self, frame, event, _argument):
         if Path(frame.f_code.co_filename).name not in EXECUTION:
             return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event == "opcode":
+        frame.f_trace_opcodes = True
+        if event in ("opcode", "line"):  # some Pythons tell of lines alone
             self.left -= 1
             if self.left == 0:
                 raise KeyboardInterrupt
@@ -33,7 +33,7 @@ class Interrupts:
 
 
 def interrupt(call, number):
-    """Whether the n-th bytecode was reached."""
+    """Whether the n-th place was reached."""
     before = sys.gettrace()
     try:
         sys.settrace(Interrupts(number))
@@ -46,7 +46,7 @@ def interrupt(call, number):
 
 
 def numbers():
-    """Of bytecodes, in steps that have nothing to do with how the code is laid out."""
+    """Of places, in steps that have nothing to do with how the code is laid out."""
     return range(1, 10 ** 6, 3)
 
 

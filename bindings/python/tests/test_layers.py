@@ -84,6 +84,6 @@ def test_tuning_is_kept_and_its_observer_may_end_it(tmp_path):
     with pytest.raises(clattn.InvalidProblem):
         clattn.tune("fwd nonsense", context=context)
     for options in (dict(strategy="luck"), dict(strategy=5), dict(evaluations=-1), dict(evaluations="a"), dict(seed=-1),
-                    dict(seconds="a"), dict(progress=5), dict(problems=None), dict(context="cpu")):
+                    dict(seconds="a"), dict(progress=5), dict(problems=None), dict(problems=np.array(problem)), dict(context="cpu")):
         with pytest.raises(clattn.InvalidArgument, match=next(iter(options))):
             clattn.tune(**{**dict(problems=problem, again=True, context=context), **options})
