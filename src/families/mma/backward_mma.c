@@ -128,8 +128,8 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
     const size_t exchanged = (f->queries + f->others) * f->depth * f->replicas;
 
     /* Four ints more than there are: compilers align what lies beside the tiles. */
-    return elements * sizeof(cl_ushort) + stages * streamed * sizeof(cl_float2) + 6 * sizeof(cl_int) +
-           (p->dropout > 0.0f ? owned * (streamed / 4) : 0) +
+    return elements * sizeof(cl_ushort) + stages * streamed * sizeof(cl_float2) +
+           6 * sizeof(cl_int) + (p->dropout > 0.0f ? owned * (streamed / 4) : 0) +
            (values[EMULATE_INDEX] ? sub_groups(values) * exchanged * sizeof(cl_float) : 0);
 }
 

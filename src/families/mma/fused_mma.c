@@ -218,6 +218,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[EXP_INDEX] = 1;
     values[LOADS_AHEAD_INDEX] = own == CA_MMA_SYNC;
     values[BYTES_INDEX] = own == CA_MMA_SYNC && ca_both_quantized(p);
+    if (values[BYTES_INDEX] && p->page_size) /* places in pages take their registers */
+        values[Q_RESIDENT_INDEX] = 0;
     if (own == CA_WMMA) { /* operands are held twice */
         values[Q_RESIDENT_INDEX] = 0;
         values[BLOCK_N_INDEX] = 32;

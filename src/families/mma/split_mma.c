@@ -146,8 +146,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
         elements * sizeof(cl_ushort) +
         ca_factor_bytes(p, columns, keys, padded_dim_v(p, values), keys / parts(values)) +
         values[SUB_GROUPS_INDEX] * rows * sizeof(cl_float) + places * sizeof(cl_long) +
-        ca_seen_bytes(p) +
-        (values[BYTES_INDEX] ? ca_bytes_ahead(p, keys) : 0) +
+        ca_seen_bytes(p) + (values[BYTES_INDEX] ? ca_bytes_ahead(p, keys) : 0) +
         (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
 
     /* Compilers align what lies beside the tiles. */
@@ -276,8 +275,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[HALF_ROWS_INDEX] = values[BYTES_INDEX] && rows <= block_m(values) / 2;
     if (values[BYTES_INDEX] && values[M_FRAGMENTS_INDEX] == 1)
         values[REGISTERS_INDEX] = 128;
-    ca_split_suggest(p, dev, &tunables[SPLIT_K_INDEX], group_rows(values), work_items(values), values,
-                     SPLIT_K_INDEX, reject);
+    ca_split_suggest(p, dev, &tunables[SPLIT_K_INDEX], group_rows(values), work_items(values),
+                     values, SPLIT_K_INDEX, reject);
 }
 
 /* Never of itself where it would be emulated: that is for tests. */
