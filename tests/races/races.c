@@ -74,7 +74,7 @@ static const struct item items[] = {
     {"fused_tiles", SMALL_TILES " Q_RESIDENT=1 SHARE_KV=1", "fwd f16 q9 k18 d16 mask=qk klen"},
     {"fused_tiles", SMALL_TILES " Q_RESIDENT=0 SHARE_KV=0", "fwd bf16 q9 k18 d12 window=3,4 sinks"},
     {"fused_tiles", SMALL_TILES " Q_RESIDENT=0 SHARE_KV=1", "fwd f32 q19 k5 d4 causal=-12 lse"},
-    {"fused_mma", SMALL_FRAGMENTS " INSTRUCTION=1 BLOCK_N=16 Q_RESIDENT=0 STAGES=2 LOADS_AHEAD=1",
+    {"fused_mma", SMALL_FRAGMENTS " INSTRUCTION=1 BLOCK_N=16 Q_RESIDENT=0 STAGES=2",
      "fwd f16 h2/1 q19 k35 d16/9 causal=br klen sinks mask=qk lse strict"},
     {"fused_mma", SMALL_FRAGMENTS " INSTRUCTION=5 BLOCK_N=16 Q_RESIDENT=0",
      "fwd bf16 q19 k35 d16 window=9,* dropout=0.3 lse"},

@@ -143,8 +143,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 static const char *more_options(const size_t *values, const clattn_device_info *dev)
 {
     (void)dev;
-    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0,
-                               values[REGISTERS_INDEX]);
+    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0, 0);
 }
 
 static int fits_registers(const clattn_problem *p, const size_t *values)
