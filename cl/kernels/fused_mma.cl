@@ -76,6 +76,8 @@
 #include "mma/fragment_attention.h"
 #if BYTES
 #include "mma/quantized_bytes.h"
+#else
+#define DECLARE_BYTES()
 #endif
 
 /* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's, a warpgroup's
@@ -374,6 +376,8 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t, const __local int 
 #endif
 #if OVERLAP && !PRODUCER
 #include "mma/fused_overlap.h"
+#elif BYTES
+#include "mma/fused_bytes.h"
 #endif
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
@@ -384,13 +388,10 @@ void fused_mma(PARAMETERS_fused_mma)
     ENTER_SEQUENCE(get_group_id(0) / QUERY_BLOCKS(a) / a.heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
-#if BYTES
     DECLARE_BYTES();
-#endif
-    __local int row_is_zero[BLOCK_M];
     __local long places[PLACES];
     STREAM;
-    __local int not_finite, v_nonfinite; /* not 0 once an output is Inf or NaN; once one of V became 0 */
+    __local int row_is_zero[BLOCK_M], not_finite, v_nonfinite; /* not 0 once an output is Inf or NaN; once one of V became 0 */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES(BLOCK_M, BLOCK_N)];
 #endif
@@ -398,8 +399,7 @@ void fused_mma(PARAMETERS_fused_mma)
     __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
     __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
 #endif
-    const int lane = THIS_THREAD % FRAGMENT_LANES;
-    const int first_row = THIS_THREAD / FRAGMENT_LANES * TILE_ROWS; /* of the sub-group */
+    const int lane = THIS_THREAD % FRAGMENT_LANES, first_row = THIS_THREAD / FRAGMENT_LANES * TILE_ROWS;
     __local ushort *const q_tile = (__local ushort *)tiles;
     __local ushort *const q_rows = q_tile + first_row % STAGED_ROWS * ROW_STRIDE;
     const struct query_block block = find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG TILES_ARG);
@@ -421,19 +421,14 @@ void fused_mma(PARAMETERS_fused_mma)
 #if OVERLAP
         attend(a, at, block, t, first_row, q_tile, q_words, again, &v_nonfinite, row_max, row_sum,
                seen, out STREAM_ARG SCORE_OPERANDS_ARG FRAGMENT_ARG);
+#elif BYTES
+        ATTEND_BYTES();
 #else
         struct keys keys = find_keys(a, at, block, block.begin PAGES_ARG), next;
         int number = 0; /* of the tile, even or odd */
         LIST_FIRST_PLACES(block.b, keys, number);
-#if BYTES
-        if (keys.j0 < block.end) {
-            COPY_KEYS(t, keys, number);
-            COPY_VALUES(t, keys, number);
-        }
-#else
         if (HAS_COPIES && keys.j0 < block.end)
             STAGE_KEYS(keys, number);
-#endif
 #if STAGES > 1
         if (keys.j0 < block.end)
             STAGE_VALUES(keys, number, again, &v_nonfinite);
@@ -443,26 +438,10 @@ void fused_mma(PARAMETERS_fused_mma)
 
             copies_wait();
             LOCAL_BARRIER(); /* what was copied is complete, what was read may be overwritten */
-#if BYTES
-            CONVERT_KEYS(K_TILE(number), k_factors, keys);
-            CONVERT_VALUES(V_TILE(number), v_factors, keys, again, &v_nonfinite);
-            next = find_keys(a, at, block, after_keys(keys) PAGES_ARG);
-            LIST_PLACES(block.b, next, 1 - number);
-#if HAS_DROPOUT
-            draw_kept(a, at, dropout_head(at, block.b, block.h), block.i0, keys.j0, BLOCK_M, BLOCK_N,
-                      kept);
-#endif
-            LOCAL_BARRIER(); /* K, V and the next places are complete, bytes may be overwritten */
-            if (next.j0 < block.end) {
-                COPY_KEYS(t, next, 1 - number);
-                COPY_VALUES(t, next, 1 - number);
-            }
-#else
 #if HAS_TILE_PRODUCTS /* which go on while copies are asked for */
             begin_qk(q_tile, first_row, K_TILE(number), q_words, s FRAGMENT_ARG);
 #endif
             STAGE_BESIDE();
-#endif
             /* scores */
 #if HAS_TILE_PRODUCTS
             FINISH_QK(q_words, s, 0);
@@ -470,7 +449,7 @@ void fused_mma(PARAMETERS_fused_mma)
             clear_products(s);
             multiply_qk(q_rows, K_TILE(number), k_factors, q_words, s FRAGMENT_ARG);
 #endif
-#if STAGES == 1 && !BYTES
+#if STAGES == 1
 #if HAS_DROPOUT
             draw_kept(a, at, dropout_head(at, block.b, block.h), block.i0, keys.j0, BLOCK_M, BLOCK_N,
                       kept);

@@ -14,8 +14,7 @@
  * K and V lie side by side in local memory; where the device copies to it in the background, V arrives
  * during 1. and the next K during 2. and 3. With KV_PARTS they take turns in one place, in so many parts:
  * columns of K, keys of V. With BYTES quantized keys and values arrive as bytes, while the tile before is
- * computed, and become elements in that place (mma/quantized_bytes.h). With HALF_ROWS half of a fragment's queries
- * are rows.
+ * computed, and become elements in that place (mma/quantized_bytes.h).
  *
  * Fragments cl/mma/fragment.h: the layouts of an instruction, which EMULATE replaces by local memory.
  * Sums      f32. Weights are rounded as fused_mma's are; those of strict problems in two or three parts.
@@ -33,7 +32,7 @@
 #include "common/sequence.h"
 #if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(SUB_GROUPS) ||                          \
     !defined(M_FRAGMENTS) || !defined(BLOCK_N) || !defined(Q_RESIDENT) || !defined(KV_PARTS) ||    \
-    !defined(SPLIT_K) || !defined(BYTES) || !defined(HALF_ROWS) || !defined(EXP)
+    !defined(SPLIT_K) || !defined(BYTES) || !defined(EXP)
 #error "split_mma.cl must be built with all of its tunables defined"
 #endif
 #if DTYPE == DTYPE_F32 || K_DTYPE != DTYPE || V_DTYPE != DTYPE || SCORES || HAS_DROPOUT
@@ -46,7 +45,7 @@
 
 #define THREADS (FRAGMENT_LANES * SUB_GROUPS)
 #define LOAD_WIDTH 8
-#define BLOCK_M (M_FRAGMENTS * FRAGMENT_QUERIES / (1 + HALF_ROWS))
+#define BLOCK_M (M_FRAGMENTS * FRAGMENT_QUERIES)
 #define MAX(x, y) ((x) > (y) ? (x) : (y))
 #define SUB_GROUPS_N SUB_GROUPS
 #define HAS_ROW_TILES 1
@@ -62,19 +61,26 @@
 #include "gpu/split_combine.h"
 
 /* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's. */
-#define K_AT (Q_RESIDENT ? 0 : TILE_ROWS * ROW_STRIDE)
+#define K_AT (Q_RESIDENT ? 0 : BLOCK_M * ROW_STRIDE)
 #define K_END (K_AT + BLOCK_N * K_STRIDE)
 #define V_AT (KV_PARTS ? K_AT : K_END)
 #define V_END (V_AT + PART_KEYS * V_STRIDE)
 #define KV_END MAX(K_END, V_END)
-#define LOCAL_ELEMENTS MAX(KV_END, TILE_ROWS * ROW_STRIDE)
+#define LOCAL_ELEMENTS MAX(KV_END, BLOCK_M * ROW_STRIDE)
 
 /* Quantized keys and values on their way. */
 #if BYTES
 #include "mma/quantized_bytes.h"
-#if KV_PARTS > 1
-#error "quantized keys and values that arrive as bytes become elements in one part"
+#if KV_PARTS != 1
+#error "quantized keys and values that arrive as bytes take turns in a tile of elements"
 #endif
+#endif
+
+#if BYTES
+#define BYTES_OF_TILE , k_bytes, v_bytes
+#else
+#define BYTES_OF_TILE
+#define DECLARE_BYTES()
 #endif
 
 /* Whether the next tile is on its way while this one is computed. */
@@ -97,6 +103,9 @@ struct shared {
     __local float *k_factors, *v_factors; /* of quantized tiles */
     __local float *statistics;   /* of each sub-group and row: its row_max, in the end its row_sum */
     __local long *q_places;      /* of each row of Q */
+#if BYTES
+    __local uchar *k_bytes, *v_bytes;
+#endif
 };
 
 /* A tile of keys. */
@@ -155,7 +164,7 @@ INLINE void find_rows(const struct attention_shape a, const struct task *task,
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
         UNROLL
-        for (int n = 0; n < USED_QUERIES; n++) {
+        for (int n = 0; n < LANE_QUERIES; n++) {
             const int row = f * FRAGMENT_QUERIES + lane_query(lane, n);
             long h, i;
             row_of(a, task, row, &h, &i);
@@ -175,13 +184,13 @@ INLINE void load_q(const struct attention_shape a, const struct task *task,
                    uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
                    const int lane)
 {
-    for (int r = get_local_id(0); r < TILE_ROWS; r += THREADS) {
+    for (int r = get_local_id(0); r < BLOCK_M; r += THREADS) {
         long h, i;
         row_of(a, task, r, &h, &i);
         l->q_places[r] = h * a.q_stride[1] + i * a.q_stride[2];
     }
     LOCAL_BARRIER(); /* the places are complete */
-    fill_rows(l->q_tile, ROW_STRIDE, TILE_ROWS, COLUMNS, m->q, 0, l->q_places, Q_STEP, task->rows,
+    fill_rows(l->q_tile, ROW_STRIDE, BLOCK_M, COLUMNS, m->q, 0, l->q_places, Q_STEP, task->rows,
               DIM_QK, WIDTH(UNIT_Q, DIM_QK), m->q_aligned, false);
     copies_wait();
     LOCAL_BARRIER(); /* Q is complete */
@@ -204,7 +213,7 @@ INLINE void load_q(const struct attention_shape a, const struct task *task,
                     a.v_stride[2],                                                                 \
                     PAGE_SIZE ? KV_PLACES(places, (keys).number, 1) + (part)*PART_KEYS : 0,        \
                     (keys).count - (part)*PART_KEYS, m.v_aligned, finite))                         \
-    atomic_or(&v_nonfinite, 1)
+    atomic_or(v_nonfinite, 1)
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
@@ -224,7 +233,7 @@ INLINE void find_scores(SHAPE_PARAMS, const struct task *task, const struct keys
         float highest[LANE_QUERIES];
 
         UNROLL
-        for (int n = 0; n < USED_QUERIES; n++) {
+        for (int n = 0; n < LANE_QUERIES; n++) {
             const struct lane_row row = rows[f][n];
             tiles[n] = score_tile_at(a, at, task->e, task->b, row.h, row.i, keys->j0, 1,
                                      keys->count, BLOCK_N SCORE_OPERANDS_ARG);
@@ -238,8 +247,8 @@ INLINE void find_scores(SHAPE_PARAMS, const struct task *task, const struct keys
         finish_scores(a, tiles, keys->partial, see_from, see_to, f * FRAGMENT_QUERIES, s[f],
                       highest, seen[f] FRAGMENT_ARG);
         UNROLL
-        for (int n = 0; n < USED_QUERIES && FIRST_OF_QUERY(lane); n++)
-            l->statistics[SUB_GROUP_N * TILE_ROWS + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
+        for (int n = 0; n < LANE_QUERIES && FIRST_OF_QUERY(lane); n++)
+            l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
                 highest[n];
     }
 }
@@ -251,7 +260,7 @@ INLINE void find_scales(SHAPE_PARAMS, const struct lane_row rows[LANE_QUERIES],
                         float scales[LANE_QUERIES] SCORE_OPERANDS_PARAM)
 {
     UNROLL
-    for (int n = 0; n < USED_QUERIES; n++)
+    for (int n = 0; n < LANE_QUERIES; n++)
         scales[n] = score_scale(a, at, rows[n].h SCORE_OPERANDS_ARG);
 }
 
@@ -270,11 +279,11 @@ INLINE void weigh_tile(SHAPE_PARAMS, const struct shared *l,
 
         find_scales(a, at, rows[f], scales SCORE_OPERANDS_ARG);
         UNROLL
-        for (int n = 0; n < USED_QUERIES; n++) {
+        for (int n = 0; n < LANE_QUERIES; n++) {
             highest[n] = -INFINITY;
             UNROLL
             for (int m = 0; m < SUB_GROUPS; m++)
-                highest[n] = fmax(highest[n], l->statistics[m * TILE_ROWS + ROW(n)]);
+                highest[n] = fmax(highest[n], l->statistics[m * BLOCK_M + ROW(n)]);
         }
         weigh(fragment_row, lane, scales, s[f], highest, row_max[f], row_sum[f], out[f] EXPONENT_ARG);
         store_weights(fragment_row, lane, s[f], l->p_tile);
@@ -289,7 +298,7 @@ INLINE float total_of(const struct shared *l, const int row)
     float total = 0.0f;
 
     for (int m = 0; m < SUB_GROUPS; m++)
-        total += l->statistics[m * TILE_ROWS + row];
+        total += l->statistics[m * BLOCK_M + row];
     return total;
 }
 
@@ -302,7 +311,7 @@ INLINE void store_fragment(const struct attention_shape a, const struct task *ta
     __global float *to[LANE_QUERIES];
 
     UNROLL
-    for (int n = 0; n < USED_QUERIES; n++) {
+    for (int n = 0; n < LANE_QUERIES; n++) {
         long h, i;
         row_of(a, task, ROW(n), &h, &i);
         to[n] = results + result_of(a, task, h, i) * DIM_V;
@@ -313,7 +322,7 @@ INLINE void store_fragment(const struct attention_shape a, const struct task *ta
     UNROLL
     for (int x = 0; x < DIM_SUMS; x++) {
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-        if (IS_USED(x) && ROW(here) < task->rows && DIM(x) < DIM_V)
+        if (ROW(here) < task->rows && DIM(x) < DIM_V)
             to[here][DIM(x)] = out[x] * (1.0f / WEIGHT_SCALE);
     }
 }
@@ -334,8 +343,8 @@ INLINE void store_results(SHAPE_PARAMS, const struct task *task, const struct sh
         query_sum(row_sum[f] FRAGMENT_ARG);
         scale_rows(scales, row_max[f], row_sum[f] EXPONENT_ARG);
         UNROLL
-        for (int n = 0; n < USED_QUERIES && FIRST_OF_QUERY(lane); n++)
-            l->statistics[SUB_GROUP_N * TILE_ROWS + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
+        for (int n = 0; n < LANE_QUERIES && FIRST_OF_QUERY(lane); n++)
+            l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
                 row_sum[f][n];
     }
     LOCAL_BARRIER(); /* the sums are complete */
@@ -372,6 +381,76 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *task, const struct ma
     }
 }
 
+/* ---- the loop over tiles --------------------------------------------------------------------- */
+
+#if BYTES
+#include "mma/split_bytes.h"
+#else
+/* From the range's first tile on. */
+INLINE void attend_tiles(SHAPE_PARAMS, const struct task task, const struct matrices m,
+                         const struct shared l, struct keys keys,
+                         const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
+                         const volatile __local uint *seen_tiles, __local long *places,
+                         const bool again, volatile __local int *v_nonfinite,
+                         uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
+                         float row_max[M_FRAGMENTS][LANE_QUERIES],
+                         float row_sum[M_FRAGMENTS][LANE_QUERIES],
+                         float seen[M_FRAGMENTS][LANE_QUERIES],
+                         float out[M_FRAGMENTS][DIM_SUMS] SCORE_OPERANDS_PARAM PAGES_PARAM
+                             EXPONENT_PARAM FRAGMENT_PARAM)
+{
+    struct keys next;
+
+    if (COPIES_AHEAD && keys.j0 < task.end)
+        STAGE_KEYS(keys, 0);
+    for (; keys.j0 < task.end; keys = next) {
+        float s[M_FRAGMENTS][KEY_SUMS];
+
+        /* scores */
+        clear_products(s);
+#pragma unroll 1
+        for (int part = 0; part < PARTS; part++) {
+            if (!COPIES_AHEAD) {
+                LOCAL_BARRIER(); /* K and V may be overwritten */
+                STAGE_KEYS(keys, part);
+                if (!KV_PARTS)
+                    STAGE_VALUES(keys, 0, again);
+            }
+            copies_wait();
+            LOCAL_BARRIER(); /* K is complete, without COPIES_AHEAD V; with it V may be overwritten */
+            if (COPIES_AHEAD)
+                STAGE_VALUES(keys, 0, again);
+            multiply_qk(l.q_tile + part * PART_COLUMNS, l.k_tile, l.k_factors, q_words,
+                        s FRAGMENT_ARG);
+        }
+        next = find_keys(a, at, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles PAGES_ARG);
+        LIST_PLACES(task.b, next, next.number);
+        find_scores(a, at, &task, &keys, rows, row_max, seen, s,
+                    &l SCORE_OPERANDS_ARG FRAGMENT_ARG);
+        copies_wait();
+        LOCAL_BARRIER(); /* maxima, V and the next places are complete, K may be overwritten */
+        if (COPIES_AHEAD && next.j0 < task.end)
+            STAGE_KEYS(next, 0);
+        if (KV_PARTS)
+            STAGE_VALUES(keys, 0, again);
+        /* softmax */
+        weigh_tile(a, at, &l, rows, s, row_max, row_sum, out SCORE_OPERANDS_ARG EXPONENT_ARG, lane);
+        /* values */
+#pragma unroll 1
+        for (int part = 0; part < PARTS && part * PART_KEYS < keys.count; part++) {
+            if (part > 0) {
+                LOCAL_BARRIER(); /* V may be overwritten */
+                STAGE_VALUES(keys, part, again);
+            }
+            if (KV_PARTS)
+                copies_wait();
+            LOCAL_BARRIER(); /* weights are complete, V's part as well */
+            multiply_pv(l.v_tile, l.v_factors, l.p_tile + part * PART_KEYS, out FRAGMENT_ARG);
+        }
+    }
+}
+#endif
+
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
@@ -380,12 +459,10 @@ void split(PARAMETERS_split)
     ENTER_SEQUENCE(get_group_id(0) / ROW_BLOCKS(a) / SPLIT_K / a.kv_heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8], weights[WEIGHT_ELEMENTS / 8];
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
-    __local float statistics[SUB_GROUPS * TILE_ROWS];
-    __local long q_places[TILE_ROWS], places[PLACES];
+    __local float statistics[SUB_GROUPS * BLOCK_M];
+    __local long q_places[BLOCK_M], places[PLACES];
     __local uint seen_tiles[SEEN_WORDS];
-#if BYTES
     DECLARE_BYTES();
-#endif
     __local int not_finite;  /* not 0 once an output is Inf or NaN */
     __local int v_nonfinite; /* not 0 once an Inf or NaN of V became 0 */
 #if EMULATE
@@ -395,7 +472,7 @@ void split(PARAMETERS_split)
     __local ushort *const q_tile = (__local ushort *)tiles;
     const struct shared l = {q_tile, q_tile + K_AT, q_tile + V_AT,
                              (__local weight_storage *)weights, k_factors, v_factors, statistics,
-                             q_places};
+                             q_places BYTES_OF_TILE};
     const int lane = THIS_THREAD % FRAGMENT_LANES;
     LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(a) * BLOCK_M, a.group * a.seq_q);
     const struct task task = find_task(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG LISTS_ARG);
@@ -416,135 +493,11 @@ void split(PARAMETERS_split)
 
     do {
         EXPONENT_OF(again);
-        struct keys keys = find_keys(a, at, &task, task.begin, 0, seen_tiles PAGES_ARG), next;
+        struct keys keys = find_keys(a, at, &task, task.begin, 0, seen_tiles PAGES_ARG);
         clear_rows(row_max, row_sum, seen, out);
         LIST_FIRST_PLACES(task.b, keys, keys.number);
-#if BYTES && !KV_PARTS
-        next = find_keys(a, at, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles PAGES_ARG);
-        LIST_PLACES(task.b, next, next.number);
-        if (keys.j0 < task.end) {
-            COPY_KEYS(m, keys, keys.number);
-            COPY_VALUES(m, keys, keys.number);
-        }
-        copies_wait();
-        LOCAL_BARRIER(); /* the first keys' bytes are complete */
-        if (keys.j0 < task.end)
-            CONVERT_KEYS(l.k_tile, l.k_factors, keys);
-        while (keys.j0 < task.end) {
-            float s[M_FRAGMENTS][KEY_SUMS];
-
-            copies_wait();
-            LOCAL_BARRIER(); /* K, the values' bytes and the next places are complete, V and the keys' bytes may be overwritten */
-            if (next.j0 < task.end)
-                COPY_KEYS(m, next, next.number);
-            copies_end_set();
-            /* scores */
-            clear_products(s);
-            multiply_qk(q_tile, l.k_tile, l.k_factors, q_words, s FRAGMENT_ARG);
-            find_scores(a, at, &task, &keys, rows, row_max, seen, s,
-                        &l SCORE_OPERANDS_ARG FRAGMENT_ARG);
-            CONVERT_VALUES(l.v_tile, l.v_factors, keys, again, &v_nonfinite);
-            LOCAL_BARRIER(); /* maxima and V are complete, the values' bytes may be overwritten */
-            if (next.j0 < task.end)
-                COPY_VALUES(m, next, next.number);
-            copies_end_set();
-            /* softmax */
-            weigh_tile(a, at, &l, rows, s, row_max, row_sum, out SCORE_OPERANDS_ARG EXPONENT_ARG, lane);
-            COPIES_WAIT_BUT_SETS(1);
-            LOCAL_BARRIER(); /* weights and the next keys' bytes are complete, K may be overwritten */
-            /* values */
-            multiply_pv(l.v_tile, l.v_factors, l.p_tile, out FRAGMENT_ARG);
-            if (next.j0 < task.end)
-                CONVERT_KEYS(l.k_tile, l.k_factors, next);
-            keys = next;
-            next = find_keys(a, at, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles PAGES_ARG);
-            LIST_PLACES(task.b, next, next.number);
-        }
-#elif BYTES
-        if (keys.j0 < task.end)
-            COPY_KEYS(m, keys, keys.number);
-        copies_end_set();
-        if (keys.j0 < task.end)
-            COPY_VALUES(m, keys, keys.number);
-        copies_end_set();
-        for (; keys.j0 < task.end; keys = next) {
-            float s[M_FRAGMENTS][KEY_SUMS];
-
-            COPIES_WAIT_BUT_SETS(1);
-            LOCAL_BARRIER(); /* the keys' bytes are complete, values may be overwritten */
-            CONVERT_KEYS(l.k_tile, l.k_factors, keys);
-            next = find_keys(a, at, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles PAGES_ARG);
-            LIST_PLACES(task.b, next, next.number);
-            LOCAL_BARRIER(); /* K and the next places are complete, the keys' bytes may be overwritten */
-            if (next.j0 < task.end)
-                COPY_KEYS(m, next, next.number);
-            copies_end_set();
-            /* scores */
-            clear_products(s);
-            multiply_qk(q_tile, l.k_tile, l.k_factors, q_words, s FRAGMENT_ARG);
-            find_scores(a, at, &task, &keys, rows, row_max, seen, s,
-                        &l SCORE_OPERANDS_ARG FRAGMENT_ARG);
-            COPIES_WAIT_BUT_SETS(1);
-            LOCAL_BARRIER(); /* maxima and the values' bytes are complete, K may be overwritten */
-            CONVERT_VALUES(l.v_tile, l.v_factors, keys, again, &v_nonfinite);
-            /* softmax */
-            weigh_tile(a, at, &l, rows, s, row_max, row_sum, out SCORE_OPERANDS_ARG EXPONENT_ARG, lane);
-            LOCAL_BARRIER(); /* V and weights are complete, the values' bytes may be overwritten */
-            if (next.j0 < task.end)
-                COPY_VALUES(m, next, next.number);
-            copies_end_set();
-            /* values */
-            multiply_pv(l.v_tile, l.v_factors, l.p_tile, out FRAGMENT_ARG);
-        }
-#else
-        if (COPIES_AHEAD && keys.j0 < task.end)
-            STAGE_KEYS(keys, 0);
-        for (; keys.j0 < task.end; keys = next) {
-            float s[M_FRAGMENTS][KEY_SUMS];
-
-            /* scores */
-            clear_products(s);
-#pragma unroll 1
-            for (int part = 0; part < PARTS; part++) {
-                if (!COPIES_AHEAD) {
-                    LOCAL_BARRIER(); /* K and V may be overwritten */
-                    STAGE_KEYS(keys, part);
-                    if (!KV_PARTS)
-                        STAGE_VALUES(keys, 0, again);
-                }
-                copies_wait();
-                LOCAL_BARRIER(); /* K is complete, without COPIES_AHEAD V; with it V may be overwritten */
-                if (COPIES_AHEAD)
-                    STAGE_VALUES(keys, 0, again);
-                multiply_qk(q_tile + part * PART_COLUMNS, l.k_tile, l.k_factors, q_words,
-                            s FRAGMENT_ARG);
-            }
-            next = find_keys(a, at, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles PAGES_ARG);
-            LIST_PLACES(task.b, next, next.number);
-            find_scores(a, at, &task, &keys, rows, row_max, seen, s,
-                        &l SCORE_OPERANDS_ARG FRAGMENT_ARG);
-            copies_wait();
-            LOCAL_BARRIER(); /* maxima, V and the next places are complete, K may be overwritten */
-            if (COPIES_AHEAD && next.j0 < task.end)
-                STAGE_KEYS(next, 0);
-            if (KV_PARTS)
-                STAGE_VALUES(keys, 0, again);
-            /* softmax */
-            weigh_tile(a, at, &l, rows, s, row_max, row_sum, out SCORE_OPERANDS_ARG EXPONENT_ARG, lane);
-            /* values */
-#pragma unroll 1
-            for (int part = 0; part < PARTS && part * PART_KEYS < keys.count; part++) {
-                if (part > 0) {
-                    LOCAL_BARRIER(); /* V may be overwritten */
-                    STAGE_VALUES(keys, part, again);
-                }
-                if (KV_PARTS)
-                    copies_wait();
-                LOCAL_BARRIER(); /* weights are complete, V's part as well */
-                multiply_pv(l.v_tile, l.v_factors, l.p_tile + part * PART_KEYS, out FRAGMENT_ARG);
-            }
-        }
-#endif
+        attend_tiles(a, at, task, m, l, keys, rows, seen_tiles, places, again, &v_nonfinite, q_words, row_max,
+               row_sum, seen, out SCORE_OPERANDS_ARG PAGES_ARG EXPONENT_ARG FRAGMENT_ARG);
         if (!all_finite(out))
             atomic_or(&not_finite, 1);
         LOCAL_BARRIER(); /* not_finite is final; nobody reads K, V and maxima any more */

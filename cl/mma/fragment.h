@@ -81,17 +81,6 @@
 #ifndef HAS_TILE_PRODUCTS
 #define HAS_TILE_PRODUCTS 0
 #endif
-/* Of a lane's queries those that are rows of the problem: with HALF_ROWS, which mma.sync alone takes, of a fragment's 16 the
- * first eight. */
-#if HALF_ROWS
-#define USED_QUERIES (LANE_QUERIES / 2)
-#else
-#define USED_QUERIES LANE_QUERIES
-#endif
-#define IS_USED(sum) (SUM_QUERY((sum) % FRAGMENT_SUMS) < USED_QUERIES)
-#ifndef LOADS_AHEAD
-#define LOADS_AHEAD 0
-#endif
 #ifndef SUM_HERE
 #define SUM_HERE(x)
 #endif
@@ -204,14 +193,14 @@ static inline void words_xor(uint *theirs, const uint *mine, const int count,
 /* What the lane whose number differs in bit has in the place of mine. */
 static inline void queries_xor(float *theirs, const float *mine, const int bit FRAGMENT_PARAM)
 {
-    uint words[USED_QUERIES], received[USED_QUERIES];
+    uint words[LANE_QUERIES], received[LANE_QUERIES];
 
     UNROLL
-    for (int n = 0; n < USED_QUERIES; n++)
+    for (int n = 0; n < LANE_QUERIES; n++)
         words[n] = as_uint(mine[n]);
-    words_xor(received, words, USED_QUERIES, bit FRAGMENT_ARG);
+    words_xor(received, words, LANE_QUERIES, bit FRAGMENT_ARG);
     UNROLL
-    for (int n = 0; n < USED_QUERIES; n++)
+    for (int n = 0; n < LANE_QUERIES; n++)
         theirs[n] = as_float(received[n]);
 }
 
@@ -220,10 +209,10 @@ static inline void query_maximum(float *x FRAGMENT_PARAM)
 {
     UNROLL
     for (int bit = FIRST_SHARING_BIT; bit < SHARING_BITS_END; bit *= 2) {
-        float y[USED_QUERIES];
+        float y[LANE_QUERIES];
         queries_xor(y, x, bit FRAGMENT_ARG);
         UNROLL
-        for (int n = 0; n < USED_QUERIES; n++)
+        for (int n = 0; n < LANE_QUERIES; n++)
             x[n] = fmax(x[n], y[n]);
     }
 }
@@ -232,10 +221,10 @@ static inline void query_sum(float *x FRAGMENT_PARAM)
 {
     UNROLL
     for (int bit = FIRST_SHARING_BIT; bit < SHARING_BITS_END; bit *= 2) {
-        float y[USED_QUERIES];
+        float y[LANE_QUERIES];
         queries_xor(y, x, bit FRAGMENT_ARG);
         UNROLL
-        for (int n = 0; n < USED_QUERIES; n++)
+        for (int n = 0; n < LANE_QUERIES; n++)
             x[n] += y[n];
     }
 }

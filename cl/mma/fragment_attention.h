@@ -183,39 +183,7 @@ INLINE void load_queries(const __local ushort *q_tile, const int d,
                    ROW_STRIDE, lane);
 }
 
-#if LOADS_AHEAD && !K_CACHE
-/* s += q k^T; operands are loaded a step before they are multiplied. */
-INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
-                        const __local float *k_factors,
-                        uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
-                        float s[M_FRAGMENTS][KEY_SUMS] FRAGMENT_PARAM)
-{
-    const int steps = KEY_TILES / OTHERS_AT_ONCE;
-    uint k_words[2][OTHERS_AT_ONCE * OTHER_WORDS], words[2][M_FRAGMENTS][QUERY_WORDS];
-
-    k_tile += FIRST_KEY * K_STRIDE;
-    if (!Q_RESIDENT)
-        load_queries(q_tile, 0, words[0], lane);
-    load_keys(k_words[0], k_tile, K_STRIDE, lane);
-    UNROLL
-    for (int t = 0; t < PART_DEPTHS * steps; t++) {
-        const int d = t / steps, n = t % steps * OTHERS_AT_ONCE, next = t + 1;
-        if (next < PART_DEPTHS * steps)
-            load_keys(k_words[next % 2],
-                      k_tile + next % steps * OTHERS_AT_ONCE * FRAGMENT_OTHERS * K_STRIDE +
-                          next / steps * FRAGMENT_DEPTH,
-                      K_STRIDE, lane);
-        if (!Q_RESIDENT && t % steps == 0 && d + 1 < PART_DEPTHS)
-            load_queries(q_tile, d + 1, words[(d + 1) % 2], lane);
-        UNROLL
-        for (int m = 0; m < OTHERS_AT_ONCE; m++)
-            UNROLL
-            for (int f = 0; f < M_FRAGMENTS; f++)
-                multiply_add(s[f] + (n + m) * FRAGMENT_SUMS, Q_RESIDENT ? q_words[d][f] : words[d % 2][f],
-                             k_words[t % 2] + m * OTHER_WORDS FRAGMENT_ARG);
-    }
-}
-#elif !HAS_TILE_PRODUCTS
+#if !HAS_TILE_PRODUCTS
 /* s += q k^T, with Q in registers if Q_RESIDENT; q_tile, k_tile and its factors: a part's columns. */
 INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
                         const __local float *k_factors,
@@ -258,7 +226,7 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
                 const int x = n * FRAGMENT_SUMS + e;
                 const float factor = k_factors[d / SCALED_DEPTHS * BLOCK_N + KEY(x)];
                 UNROLL
-                for (int f = 0; f < M_FRAGMENTS && IS_USED(x); f++)
+                for (int f = 0; f < M_FRAGMENTS; f++)
                     s[f][x] = fma(products[f][e], factor, s[f][x]);
             }
 #endif
@@ -282,13 +250,11 @@ INLINE void finish_scores(const struct attention_shape a, const struct score_til
     bool waits = true;
 
     UNROLL
-    for (int n = 0; n < USED_QUERIES; n++)
+    for (int n = 0; n < LANE_QUERIES; n++)
         waits = waits && SCALE_WAITS(QUERY_TILE(n).scale);
     if (!waits) {
         UNROLL
         for (int x = 0; x < KEY_SUMS; x++) {
-            if (!IS_USED(x))
-                continue;
             const int here = SUM_QUERY(x % FRAGMENT_SUMS);
             s[x] = score_of(a, QUERY_TILE(here), TILE_ROW(here), KEY(x), s[x]).value;
         }
@@ -296,8 +262,6 @@ INLINE void finish_scores(const struct attention_shape a, const struct score_til
     if (partial) {
         UNROLL
         for (int x = 0; x < KEY_SUMS; x++) {
-            if (!IS_USED(x))
-                continue;
             const int here = SUM_QUERY(x % FRAGMENT_SUMS);
             struct score y = {s[x], 1.0f, 0.0f};
             const bool sees =
@@ -311,18 +275,16 @@ INLINE void finish_scores(const struct attention_shape a, const struct score_til
     /* In two chains, of every other tile of keys, each half as long. */
     float odd[LANE_QUERIES];
     UNROLL
-    for (int n = 0; n < USED_QUERIES; n++)
+    for (int n = 0; n < LANE_QUERIES; n++)
         odd[n] = -INFINITY;
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
-        if (!IS_USED(x))
-            continue;
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
         float *const chain = x / FRAGMENT_SUMS % 2 ? odd : highest;
         chain[here] = fmax(chain[here], s[x]);
     }
     UNROLL
-    for (int n = 0; n < USED_QUERIES; n++)
+    for (int n = 0; n < LANE_QUERIES; n++)
         highest[n] = fmax(highest[n], odd[n]);
     query_maximum(highest FRAGMENT_ARG);
 }
@@ -340,7 +302,7 @@ INLINE void scale_rows(const float scale[LANE_QUERIES], float row_max[LANE_QUERI
                        float row_sum[LANE_QUERIES] EXPONENT_PARAM)
 {
     UNROLL
-    for (int n = 0; n < USED_QUERIES; n++) {
+    for (int n = 0; n < LANE_QUERIES; n++) {
         row_max[n] = SCALE_WAITS(scale[n]) ? row_max[n] * scale[n] : row_max[n];
         row_sum[n] *= 1.0f / WEIGHT_SCALE;
     }
@@ -353,8 +315,7 @@ INLINE void rescale_sums(const bool rescales, const float rescale[LANE_QUERIES],
     if (ANY_LANE(rescales)) {
         UNROLL
         for (int x = 0; x < DIM_SUMS; x++)
-            if (IS_USED(x))
-                out[x] *= rescale[SUM_QUERY(x % FRAGMENT_SUMS)];
+            out[x] *= rescale[SUM_QUERY(x % FRAGMENT_SUMS)];
     }
 }
 
@@ -369,7 +330,7 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
     bool rescales = false;
 
     UNROLL
-    for (int n = 0; n < USED_QUERIES; n++) {
+    for (int n = 0; n < LANE_QUERIES; n++) {
         reference[n] = exponent_of(FINITE(highest[n]), scale[n], -WEIGHT_EXPONENT);
         rescale[n] = EXP2(exponent_of(row_max[n], scale[n], -WEIGHT_EXPONENT) - reference[n]);
         row_max[n] = highest[n];
@@ -381,8 +342,6 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
 #endif
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
-        if (!IS_USED(x))
-            continue;
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
         s[x] = EXP2(exponent_of(s[x], scale[here], -reference[here]));
         row_sum[here] += s[x];
@@ -408,8 +367,6 @@ INLINE void store_weights(const int fragment_row, const int lane, const float p[
 {
     UNROLL
     for (int x = 0; x < KEY_SUMS; x += KEYS_OF_SUMS) {
-        if (!IS_USED(x))
-            continue;
         __local float *const to = p_tile + ROW(SUM_QUERY(x % FRAGMENT_SUMS)) * P_STRIDE + KEY(x);
 #if KEYS_OF_SUMS == 4
         *(__local float4 *)to = vload4(0, p + x);
@@ -468,8 +425,7 @@ INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], WEIGHTS_PARAM, co
 
     UNROLL
     for (int e = 0; e < QUERY_ELEMENTS; e++)
-        scaled[e] = HALF_ROWS && query_row(0, e) >= FRAGMENT_QUERIES / 2 ? 0.0f :
-                    rows[query_row(lane, e) * P_STRIDE + query_depth(lane, e)] *
+        scaled[e] = rows[query_row(lane, e) * P_STRIDE + query_depth(lane, e)] *
                     v_factors[slab * FRAGMENT_DEPTH + query_depth(lane, e)];
     UNROLL
     for (int part = 0; part < WEIGHT_PARTS; part++)
@@ -517,38 +473,6 @@ INLINE void add_part(const int part, float *sums, const uint *weights,
     }
 }
 
-#if LOADS_AHEAD && !V_CACHE
-/* out += p v, for a part of the tile's keys; operands are loaded a step before they are multiplied. */
-INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors, WEIGHTS_PARAM,
-                        float out[M_FRAGMENTS][DIM_SUMS] FRAGMENT_PARAM)
-{
-    const int steps = DIM_TILES / OTHERS_AT_ONCE;
-    uint weights[M_FRAGMENTS][WEIGHT_PARTS][QUERY_WORDS], v_words[2][OTHERS_AT_ONCE * OTHER_WORDS];
-
-    v_tile += FIRST_DIM;
-    load_values(v_words[0], v_tile, V_STRIDE, lane);
-    UNROLL
-    for (int t = 0; t < PART_SLABS * steps; t++) {
-        const int n = t % steps * OTHERS_AT_ONCE, next = t + 1;
-        if (next < PART_SLABS * steps)
-            load_values(v_words[next % 2],
-                        v_tile + next / steps * FRAGMENT_DEPTH * V_STRIDE +
-                            next % steps * OTHERS_AT_ONCE * FRAGMENT_OTHERS,
-                        V_STRIDE, lane);
-        UNROLL
-        for (int f = 0; f < M_FRAGMENTS && n == 0; f++)
-            get_weights(weights[f], WEIGHTS, f, t / steps, v_factors FRAGMENT_ARG);
-        UNROLL
-        for (int m = 0; m < OTHERS_AT_ONCE; m++)
-            UNROLL
-            for (int part = 0; part < WEIGHT_PARTS; part++)
-                UNROLL
-                for (int f = 0; f < M_FRAGMENTS; f++)
-                    add_part(part, out[f] + (n + m) * FRAGMENT_SUMS, weights[f][part],
-                             v_words[t % 2] + m * OTHER_WORDS FRAGMENT_ARG);
-    }
-}
-#else
 /* out += p v, for a part of the tile's keys, from whose first key on v_tile, its factors and weights in
  * memory are. */
 INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors, WEIGHTS_PARAM,
@@ -591,7 +515,6 @@ INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_fac
     }
 }
 #endif
-#endif
 
 /* Whether all outputs are finite: 0 times each of them. */
 INLINE bool all_finite(float out[M_FRAGMENTS][DIM_SUMS])
@@ -602,7 +525,7 @@ INLINE bool all_finite(float out[M_FRAGMENTS][DIM_SUMS])
     for (int f = 0; f < M_FRAGMENTS; f++)
         UNROLL
         for (int x = 0; x < DIM_SUMS; x++)
-            check = IS_USED(x) ? fma(out[f][x], 0.0f, check) : check;
+            check = fma(out[f][x], 0.0f, check);
     return check == 0.0f;
 }
 

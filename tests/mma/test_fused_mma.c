@@ -18,10 +18,10 @@ enum { MOST_SHAPES = 6 };
 static const struct {
     const char *tunables, *options, *shapes[MOST_SHAPES];
 } cases[] = {
-    {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=16 Q_RESIDENT=1 LOADS_AHEAD=1 EXP=2",
+    {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=16 Q_RESIDENT=1 EXP=2",
      "f16 d24/40 causal=br klen qlen lse odtype=f32",
      {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
-    {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=2 BLOCK_N=32 Q_RESIDENT=0 STAGES=2 LOADS_AHEAD=1 "
+    {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=2 BLOCK_N=32 Q_RESIDENT=0 STAGES=2 "
      "EXP=2",
      "bf16 d80/96 window=40,* lse strict",
      {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140"}},
@@ -65,7 +65,7 @@ static const struct {
      "f16 d64/96 kcache=q8_0 vcache=q4_0 page=16 pages=60 klen lse odtype=f32",
      {"b2 h4/2 q70 k90", "h1 q1 k3", "h2 q17 k140"}},
     {"INSTRUCTION=1 SUB_GROUPS=1 M_FRAGMENTS=2 BLOCK_N=16 Q_RESIDENT=0 BYTES=1 EXP=2",
-     "bf16 d96/32 kcache=q4_0 vcache=q8_0 causal=br k=bshd v=bshd dropout=0.2 lse odtype=f32",
+     "bf16 d96/32 kcache=q4_0 vcache=q8_0 causal=br k=bshd v=bshd lse odtype=f32",
      {"b2 h4/2 q70 k90", "h1 q1 k1", "h2 q17 k140"}},
     {"INSTRUCTION=6 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=48 Q_RESIDENT=1 EXP=2",
      "f16 d64/16 kcache=q8_0 bias=f32:qk lse",

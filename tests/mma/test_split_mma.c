@@ -74,7 +74,7 @@ static const struct {
      "f16 d64/128 kcache=q8_0 vcache=q4_0 causal=br klen lse odtype=f32",
      {"b2 h16/2 q1 k170", "h1 q1 k1", "b3 h6/1 q3 k33", "h8/2 q7 k140"}},
     {"INSTRUCTION=1 SUB_GROUPS=4 M_FRAGMENTS=1 BLOCK_N=128 Q_RESIDENT=0 KV_PARTS=1 SPLIT_K=2 "
-     "BYTES=1 HALF_ROWS=1 EXP=2",
+     "BYTES=1 EXP=2",
      "f16 d96 kcache=q8_0 vcache=q8_0 causal=br alibi sinks lse",
      {"b2 h8/2 q2 k270", "h1 q1 k1", "h8/1 q1 k33", "h3/1 q2 k300", "h2/1 q9 k70"}},
     {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=1 KV_PARTS=1 SPLIT_K=2 "

@@ -174,7 +174,7 @@ static void check_decoding(struct totals *totals, const struct row *r)
 static long most_spills(const struct row *r)
 {
     if (r->target->vendor == NVIDIA &&
-        (strstr(r->fields[CASE_TUNABLES], "M_FRAGMENTS=2 BLOCK_N=64 Q_RESIDENT=0 STAGES=2") ||
+        (strstr(r->fields[CASE_TUNABLES], "M_FRAGMENTS=2 BLOCK_N=64 Q_RESIDENT=0") ||
          strstr(r->fields[CASE_TUNABLES], "REGISTERS=128")))
         return 40;
     return strcmp(r->fields[CASE_FAMILY], "backward_wgmma") == 0 &&

@@ -78,7 +78,7 @@ static const struct item items[] = {
      "fwd f32 h2 q19 k21 d12/16 causal=br mask=bqk lse"},
     {"fused_tiles", SMALL_TILES " STAGES=2 Q_RESIDENT=1 SHARE_KV=1",
      "fwd f32 q9 k37 d11/13 window=9,4 sinks dropout=0.3"},
-    {"fused_mma", SMALL_FRAGMENTS " INSTRUCTION=1 BLOCK_N=16 Q_RESIDENT=0 STAGES=2 LOADS_AHEAD=1",
+    {"fused_mma", SMALL_FRAGMENTS " INSTRUCTION=1 BLOCK_N=16 Q_RESIDENT=0 STAGES=2",
      "fwd f16 h2/1 q19 k35 d16/9 causal=br klen sinks mask=qk lse strict"},
     {"fused_mma", SMALL_FRAGMENTS " INSTRUCTION=5 BLOCK_N=16 Q_RESIDENT=0",
      "fwd bf16 q19 k35 d16 window=9,* dropout=0.3 lse"},

@@ -128,8 +128,8 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
     const size_t exchanged = (f->queries + f->others) * f->depth * f->replicas;
 
     /* Four ints more than there are: compilers align what lies beside the tiles. */
-    return elements * sizeof(cl_ushort) + stages * streamed * sizeof(cl_float4) + 6 * sizeof(cl_int) +
-           (p->dropout > 0.0f ? owned * (streamed / 4) : 0) +
+    return elements * sizeof(cl_ushort) + stages * streamed * sizeof(cl_float4) +
+           6 * sizeof(cl_int) + (p->dropout > 0.0f ? owned * (streamed / 4) : 0) +
            (values[EMULATE_INDEX] ? sub_groups(values) * exchanged * sizeof(cl_float) : 0);
 }
 
@@ -143,8 +143,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 static const char *more_options(const size_t *values, const clattn_device_info *dev)
 {
     (void)dev;
-    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0,
-                               values[REGISTERS_INDEX]);
+    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0, 0);
 }
 
 static int fits_registers(const clattn_problem *p, const size_t *values)

@@ -152,9 +152,9 @@ const char *ca_fragment_options(size_t instruction, int emulate, size_t register
     static const struct {
         size_t registers;
         const char *option;
-    } limits[] = {{80, " -cl-nv-maxrregcount=80"},   {96, " -cl-nv-maxrregcount=96"},
-                  {112, " -cl-nv-maxrregcount=112"}, {128, " -cl-nv-maxrregcount=128"},
-                  {168, " -cl-nv-maxrregcount=168"}, {208, " -cl-nv-maxrregcount=208"}};
+    } limits[] = {{96, " -cl-nv-maxrregcount=96"},
+                  {128, " -cl-nv-maxrregcount=128"},
+                  {168, " -cl-nv-maxrregcount=168"}};
     const int dpas = instruction == CA_DPAS_8 || instruction == CA_DPAS_16;
 
     for (size_t n = 0; n < sizeof limits / sizeof *limits && !emulate; n++)

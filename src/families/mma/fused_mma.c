@@ -150,8 +150,7 @@ static int fits(const clattn_problem *p, const clattn_device_info *dev, const si
 static const char *more_options(const size_t *values, const clattn_device_info *dev)
 {
     (void)dev;
-    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0,
-                               values[REGISTERS_INDEX]);
+    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0, 0);
 }
 
 /* Halves a tunable, if more than the least remains; a block of keys is whole fragments. */
@@ -216,8 +215,9 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[EMULATE_INDEX] = own == 0;
     if (own == CA_MMA_SYNC)
         values[EXP_INDEX] = 1;
-    values[LOADS_AHEAD_INDEX] = own == CA_MMA_SYNC;
-    values[BYTES_INDEX] = own == CA_MMA_SYNC && ca_both_quantized(p);
+    values[BYTES_INDEX] = own == CA_MMA_SYNC && ca_both_quantized(p) && p->dropout == 0.0f;
+    if (values[BYTES_INDEX] && p->page_size) /* places in pages take their registers */
+        values[Q_RESIDENT_INDEX] = 0;
     if (own == CA_WMMA) { /* operands are held twice */
         values[Q_RESIDENT_INDEX] = 0;
         values[BLOCK_N_INDEX] = 32;

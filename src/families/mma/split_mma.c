@@ -49,12 +49,6 @@ static size_t block_m(const size_t *values)
     return fragment_of(values)->queries * values[M_FRAGMENTS_INDEX];
 }
 
-/* ... of which these are rows of a work-group. */
-static size_t group_rows(const size_t *values)
-{
-    return block_m(values) / (1 + values[HALF_ROWS_INDEX]);
-}
-
 /* The least that all sub-groups multiply with together: keys in the first product, dims in the second. */
 static size_t keys_at_once(const size_t *values)
 {
@@ -146,8 +140,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
         elements * sizeof(cl_ushort) +
         ca_factor_bytes(p, columns, keys, padded_dim_v(p, values), keys / parts(values)) +
         values[SUB_GROUPS_INDEX] * rows * sizeof(cl_float) + places * sizeof(cl_long) +
-        ca_seen_bytes(p) +
-        (values[BYTES_INDEX] ? ca_bytes_ahead(p, keys) : 0) +
+        ca_seen_bytes(p) + (values[BYTES_INDEX] ? ca_bytes_ahead(p, keys) : 0) +
         (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
 
     /* Compilers align what lies beside the tiles. */
@@ -170,7 +163,7 @@ static void split_ndrange(const clattn_problem *p, const size_t *values,
                           const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)dev;
-    *range = ca_split_ndrange(p, group_rows(values), values[SPLIT_K_INDEX], work_items(values));
+    *range = ca_split_ndrange(p, block_m(values), values[SPLIT_K_INDEX], work_items(values));
 }
 
 static void combine_ndrange(const clattn_problem *p, const size_t *values,
@@ -273,10 +266,9 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
            (halve(values, M_FRAGMENTS_INDEX, 1) || halve(values, BYTES_INDEX, 0) ||
             halve(values, SUB_GROUPS_INDEX, 1)))
         ;
-    values[HALF_ROWS_INDEX] = values[BYTES_INDEX] && rows <= block_m(values) / 2;
     if (values[BYTES_INDEX] && values[M_FRAGMENTS_INDEX] == 1)
         values[REGISTERS_INDEX] = 128;
-    ca_split_suggest(p, dev, &tunables[SPLIT_K_INDEX], group_rows(values), work_items(values), values,
+    ca_split_suggest(p, dev, &tunables[SPLIT_K_INDEX], block_m(values), work_items(values), values,
                      SPLIT_K_INDEX, reject);
 }
 
