@@ -221,7 +221,7 @@ static const struct item items[] = {
      "proj bf16 h2/1 q35 d71/21 bias=f32 accumulate"},
     {"projection_amx", "STRIP_K=32 BLOCK_K=64 BLOCK_M=32 BLOCK_N=32 SUMS_M=32 SPLIT_K=2",
      "proj bf16 h2 q17 d70/9 x=bhds w=oi"},
-    {"projection_wgmma", "SUB_GROUPS=4 BLOCK_N=64 STAGES=3 SPLIT_K=1 EMULATE=1",
+    {"projection_wgmma", "SUB_GROUPS=4 BLOCK_N=64 STAGES=1 SPLIT_K=1 EMULATE=1",
      "proj f16 q33 d64/24 w=oi"},
     {"projection_mma", SMALL_PRODUCTS " INSTRUCTION=1 BLOCK_N=32 BLOCK_K=16 STAGES=2 SPLIT_K=2",
      "proj f16 h1/2 q19 d70/9 x=bhds bias=f32"},
