@@ -157,7 +157,7 @@ sm_*) # libclc's native_exp2 is none of LLVM's instructions for NVIDIA
                     for (n = 1; n < count; n += 2) items[words[n]] = words[n + 1] }
             { print }
             /^(\.visible )?\.entry / { name = $0; sub(/.*\.entry /, "", name); sub(/[( ].*/, "", name) }
-            name != "" && /^\)/ { if (items[name] > 256 || directed) print ".reqntid " items[name] ", 1, 1"; name = "" }' \
+            name != "" && /^\)/ { if (items[name] && (items[name] > 256 || directed)) print ".reqntid " items[name] ", 1, 1"; name = "" }' \
             "$at.made" > "$at.required" && mv "$at.required" "$at.made"
         "$ptxas" -v "-arch=$target" $most "$at.made" -o "$at.o" > "$at.ptxas" 2>&1 || exit 0
         [ -z "$nvdisasm" ] || "$nvdisasm" "$at.o" > "$at.sass" 2>> "$at.log"

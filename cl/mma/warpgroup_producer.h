@@ -41,17 +41,14 @@ INLINE struct use next_use(struct use u)
 }
 
 #if !EMULATE
-/* What follows is all registers of a multiprocessor, or fewer: of one group with two or three warpgroups that compute, or
- * of two groups with one. The host counts with it (ca_wgmma_computing_registers()). */
+/* 128 * (40 + 2 * 232) and 128 * (32 + 3 * 160) registers are all of a multiprocessor, or fewer. The host counts with it
+ * (ca_wgmma_computing_registers()). */
 #if SUB_GROUPS == 12
 #define FEWER_REGISTERS() __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 32;" : : : "memory")
 #define MORE_REGISTERS() __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 160;" : : : "memory")
-#elif SUB_GROUPS == 8
-#define FEWER_REGISTERS() __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 40;" : : : "memory")
-#define MORE_REGISTERS() __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 232;" : : : "memory")
 #else
 #define FEWER_REGISTERS() __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 40;" : : : "memory")
-#define MORE_REGISTERS() __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 216;" : : : "memory")
+#define MORE_REGISTERS() __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 232;" : : : "memory")
 #endif
 #define GROUP_BARRIER() __asm volatile("bar.sync 0, %0;" : : "n"(THREADS) : "memory")
 #define COMPUTING_BARRIER() __asm volatile("bar.sync 1, %0;" : : "n"(COMPUTING) : "memory")

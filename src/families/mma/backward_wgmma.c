@@ -113,8 +113,11 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[EXP_INDEX] = 2;
     if (p->dropout > 0.0f)
         values[STAGES_INDEX] = 1;
-    if (!values[EMULATE_INDEX] && ca_smaller(p->dim_qk, p->dim_v) == 128) {
-        size_t with[NUM_TUNABLES]; /* 407 TFLOP/s on an H200, without a producer 333 */
+    if (ca_larger(p->dim_qk, p->dim_v) == 64 && !values[EMULATE_INDEX])
+        values[BLOCK_STREAMED_INDEX] = 128; /* 257 TFLOP/s on an H100, with 64 rows 239 */
+    if (!values
+            [EMULATE_INDEX]) { /* dim 128, on an H200: 429 TFLOP/s, without a producer 333; dim 64: 347, 329 */
+        size_t with[NUM_TUNABLES];
         memcpy(with, values, sizeof with);
         with[SUB_GROUPS_INDEX] = 2 * WARPGROUP;
         with[STAGES_INDEX] = 3;
@@ -124,8 +127,6 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
             return;
         }
     }
-    if (ca_larger(p->dim_qk, p->dim_v) == 64 && !values[EMULATE_INDEX])
-        values[BLOCK_STREAMED_INDEX] = 128; /* 257 TFLOP/s on an H100, with 64 rows 239 */
     while (reject(p, dev, values) && values[RESIDENT_GROUPS_INDEX] > 1)
         values[RESIDENT_GROUPS_INDEX]--;
     while (reject(p, dev, values) && values[BLOCK_STREAMED_INDEX] > LEAST_STREAMED)

@@ -131,7 +131,7 @@ size_t ca_wgmma_registers(size_t work_items, size_t groups)
 
 size_t ca_wgmma_computing_registers(size_t sub_groups)
 {
-    return sub_groups > 8 ? 160 : sub_groups > 4 ? 232 : 216;
+    return sub_groups > 8 ? 160 : 232;
 }
 
 int ca_wgmma_holds(size_t local_bytes, size_t groups)

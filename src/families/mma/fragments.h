@@ -36,7 +36,7 @@ int ca_has_wgmma(const clattn_device_info *dev);
 size_t ca_wgmma_registers(size_t work_items, size_t groups);
 
 /* ... of one that computes where a producer besides gives its own to so many sub-groups (setmaxnreg in
- * cl/mma/warpgroup_producer.h): with four another group is resident. */
+ * cl/mma/warpgroup_producer.h). */
 size_t ca_wgmma_computing_registers(size_t sub_groups);
 
 /* Whether its local memory holds so many groups of so many bytes each. */
