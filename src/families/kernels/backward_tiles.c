@@ -145,7 +145,8 @@ static void add_stage(const clattn_problem *p, const clattn_device_info *dev, si
         memcpy(with, values, sizeof with);
         with[STAGES_INDEX] = 2;
         with[BLOCK_K_INDEX] = choices[n].length;
-        with[STAGE_N_INDEX] = ca_smaller(ca_larger(choices[n].length, with[THREADS_N_INDEX]), with[BLOCK_STREAMED_INDEX]);
+        with[STAGE_N_INDEX] = ca_smaller(ca_larger(choices[n].length, with[THREADS_N_INDEX]),
+                                         with[BLOCK_STREAMED_INDEX]);
         with[OWNED_RESIDENT_INDEX] = choices[n].resident;
         if (!reject(p, dev, with) &&
             local_bytes(p, with) <= ca_resident_local_bytes(dev) * work_items(with)) {
