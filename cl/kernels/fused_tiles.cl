@@ -23,7 +23,7 @@
 #include "score/score.h"
 #if !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(THREADS_N) || !defined(THREAD_M) ||         \
     !defined(BLOCK_K) || !defined(STAGE_N) || !defined(STAGES) || !defined(Q_RESIDENT) ||          \
-    !defined(SHARE_KV) || !defined(PADDING) || !defined(LOAD_WIDTH) || !defined(UNROLL) || !defined(EXP)
+    !defined(SHARE_KV) || !defined(PADDING) || !defined(LOAD_WIDTH) || !defined(EXP)
 #error "fused_tiles.cl must be built with all of its tunables defined"
 #endif
 
@@ -324,7 +324,7 @@ INLINE void add_values(SHAPE_PARAMS, const struct task *t, const struct shared *
         const __local float4 *weights =
             l->tiles + now + WEIGHTS_AT + j % WEIGHT_ROWS * ROW_STRIDE + thread_m;
         const __local float4 *row = l->tiles + now + V_AT + thread_n;
-        UNROLLED(4 * UNROLL)
+#pragma unroll 2
         for (int key = 0; key < STAGE_N; key++, weights += ROW_STRIDE, row += V_STRIDE)
             add_row(false, MAX_DIMS4, weights, row, out);
         if (STAGES == 1)
