@@ -28,7 +28,7 @@ INLINE void quad_factors(const bool owns_keys, SHAPE_PARAMS, const struct tile t
 #endif
 
 /* p and ds from their products, in place: p after dropout, for dv; ds with softcap's derivative,
- * without it if ds_is_raw. Owned rows are keys if owns_keys. partial (constant): some pair of the tile may be hidden,
+ * without it if ds_is_raw. Owned rows are keys if owns_keys. partial: some pair of the tile may be hidden,
  * or is none. statistics: -lse and -delta of the thread's queries. *nonfinite is set where a hidden
  * pair's product is not finite. slope_sums and bias_sums, of owned rows, collect ds times the distance,
  * and ds. */
@@ -109,12 +109,18 @@ INLINE void weigh_tile(const bool owns_keys, const bool ds_is_raw, const bool pa
         draw_kept(a, at, dropout_head(at, t.b, t.h), t.i0, t.j0 KEPT_ARG);
 #endif
     multiply(owned_v, streamed_v, next, tiles, OWNED_V_AT, stage, ds);
-    if (partial) /* two ways, not a branch at each pair */
-        weigh(owns_keys, ds_is_raw, true, a, at, t, statistics, p, ds, nonfinite, slope_sums,
-              bias_sums SCORE_OPERANDS_ARG KEPT_ARG);
-    else
+#if STAGES > 1 /* two ways, not a branch at each pair; with one stage, which AMD's have, registers were spilled */
+    if (!partial) {
         weigh(owns_keys, ds_is_raw, false, a, at, t, statistics, p, ds, nonfinite, slope_sums,
               bias_sums SCORE_OPERANDS_ARG KEPT_ARG);
+        return;
+    }
+    weigh(owns_keys, ds_is_raw, true, a, at, t, statistics, p, ds, nonfinite, slope_sums,
+          bias_sums SCORE_OPERANDS_ARG KEPT_ARG);
+#else
+    weigh(owns_keys, ds_is_raw, partial, a, at, t, statistics, p, ds, nonfinite, slope_sums,
+          bias_sums SCORE_OPERANDS_ARG KEPT_ARG);
+#endif
 }
 
 #endif
