@@ -128,6 +128,7 @@ void backward_rows(PARAMETERS_backward_rows)
             write_missing(a, at, t.b, t.h, i, sum, workspace);
         }
     }
+    END_KERNEL();
 }
 
 #endif

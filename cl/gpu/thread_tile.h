@@ -6,8 +6,8 @@
  *           THREADS_N * c, and of sums dims 4 * (thread_n + THREADS_N * n). All reads of local memory are
  *           of 16 bytes, and neighbouring threads read neighbouring banks.
  *
- * UNROLL times four columns of a product, and four times as many rows of a sum, are unrolled; if it is 0, as many as
- * the compiler likes.
+ * UNROLL times four columns of a product, and four times as many rows of a sum, are unrolled; if it is 0 or not
+ * defined, as many as the compiler likes.
  *
  * Before including this: common.cl; every name above, a tunable or made of some; ROW_STRIDE, the float4
  * of a row of weights in local memory; MAX_DIM, the longest row's dims. */
@@ -15,13 +15,8 @@
 #define CLATTN_THREAD_TILE_H
 #include "common/multiply_add.h"
 #include "gpu/local_barrier.h"
+#include "gpu/unrolled.h"
 
-#define PRAGMA_OF(text) _Pragma(#text)
-#if UNROLL
-#define UNROLLED(times) PRAGMA_OF(unroll times)
-#else
-#define UNROLLED(times)
-#endif
 #define MIN(x, y) ((x) < (y) ? (x) : (y))
 #define MAX(x, y) ((x) > (y) ? (x) : (y))
 #define QUADS (THREAD_M / 4)

@@ -109,12 +109,18 @@ INLINE void weigh_tile(const bool owns_keys, const bool ds_is_raw, const bool pa
         draw_kept(a, at, dropout_head(at, t.b, t.h), t.i0, t.j0 KEPT_ARG);
 #endif
     multiply(owned_v, streamed_v, next, tiles, OWNED_V_AT, stage, ds);
-    if (partial) /* two ways, not a branch at each pair */
-        weigh(owns_keys, ds_is_raw, true, a, at, t, statistics, p, ds, nonfinite, slope_sums,
-              bias_sums SCORE_OPERANDS_ARG KEPT_ARG);
-    else
+#if STAGES > 1 /* two ways, not a branch at each pair; with one stage, which AMD's have, registers were spilled */
+    if (!partial) {
         weigh(owns_keys, ds_is_raw, false, a, at, t, statistics, p, ds, nonfinite, slope_sums,
               bias_sums SCORE_OPERANDS_ARG KEPT_ARG);
+        return;
+    }
+    weigh(owns_keys, ds_is_raw, true, a, at, t, statistics, p, ds, nonfinite, slope_sums,
+          bias_sums SCORE_OPERANDS_ARG KEPT_ARG);
+#else
+    weigh(owns_keys, ds_is_raw, partial, a, at, t, statistics, p, ds, nonfinite, slope_sums,
+          bias_sums SCORE_OPERANDS_ARG KEPT_ARG);
+#endif
 }
 
 #endif

@@ -174,6 +174,17 @@ INLINE void stage_qk(SHAPE_PARAMS, const struct task *t, const struct shared *l,
     stage_keys(a, at, t, l, keys, stage, first PAGES_ARG);
 }
 
+/* What is filled before the first tile. */
+INLINE void stage_first(SHAPE_PARAMS, const struct task *t, const struct shared *l,
+                        const struct keys *keys PAGES_PARAM)
+{
+    if (Q_RESIDENT)
+        stage_queries(a, t, l, 0, 0, STAGED_DIM);
+#if STAGES > 1
+    stage_qk(a, at, t, l, keys, 0, 0 PAGES_ARG);
+#endif
+}
+
 /* STAGE_N rows of V from the tile's key `first` on. */
 INLINE void stage_values(SHAPE_PARAMS, const struct task *t, const struct shared *l,
                          const struct keys *keys, const int stage, const int first PAGES_PARAM)
@@ -439,12 +450,8 @@ void fused_tiles(PARAMETERS_fused_tiles)
     if (get_local_id(0) == 0)
         v_nonfinite = 0;
     struct keys next = find_keys(a, at, block, block.begin PAGES_ARG);
-    if (Q_RESIDENT && block.begin < block.end)
-        stage_queries(a, &t, &l, 0, 0, STAGED_DIM);
-#if STAGES > 1
     if (next.j0 < block.end)
-        stage_qk(a, at, &t, &l, &next, stage, 0 PAGES_ARG);
-#endif
+        stage_first(a, at, &t, &l, &next PAGES_ARG);
     LOCAL_BARRIER();
 
     while (next.j0 < block.end) {

@@ -36,10 +36,9 @@
 #include "common/multiply_add.h"
 #include "gpu/tile_load.h"
 #include "gpu/tile_copy.h"
+#include "gpu/unrolled.h"
 #include "gpu/projection_task.h"
 
-#define PRAGMA_OF(text) _Pragma(#text)
-#define UNROLLED(times) PRAGMA_OF(unroll times)
 #define UNROLL_ALL _Pragma("unroll")
 
 /* Of a tile, in float4: a row of it is one of the stage's depth. */

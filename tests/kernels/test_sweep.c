@@ -250,6 +250,37 @@ Test(sweep, halves_anywhere) {
     fixture_close(&f);
 }
 
+/* Stages that are copied while others are multiplied (cl/gpu/tile_copy.h): rows that are aligned and not, tiles that
+ * end within, in which infinities of V are hidden, and several tiles. */
+Test(sweep, two_stages) {
+    static const struct {
+        const char *problem, *family, *tunables;
+    } cases[] = {
+        {"fwd f32 h2 q19 k70 d16 causal=tl lse", "fused_tiles",
+         "STAGES=2 Q_RESIDENT=0 BLOCK_M=16 BLOCK_N=16 THREADS_N=4 THREAD_M=4 BLOCK_K=8 STAGE_N=8"},
+        {"fwd f32 h2/1 q19 k70 d16 causal=tl lse v=2310.2310.33.2", "fused_tiles",
+         "STAGES=2 Q_RESIDENT=0 BLOCK_M=16 BLOCK_N=16 THREADS_N=4 THREAD_M=4 BLOCK_K=8 STAGE_N=8"},
+        {"bwd f32 h2/1 q35 k40 d12/16 klen", "backward_tiles",
+         "STAGES=2 OWNED_RESIDENT=1 BLOCK_OWNED=16 BLOCK_STREAMED=16 THREADS_N=4 THREAD_M=4 "
+         "BLOCK_K=8 STAGE_N=8"},
+    };
+    struct fixture f;
+
+    unoptimised();
+    fixture_open(&f);
+    fixture_need_groups(&f);
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        struct trial t = {
+            .problem = fixture_problem(cases[n].problem), .family = cases[n].family, .seed = n + 1};
+        snprintf(t.tunables, sizeof t.tunables, "%s", cases[n].tunables);
+        if (t.problem.operation == CLATTN_FORWARD)
+            trial_pass_with_infinities(&f, &t);
+        else
+            trial_pass(&f, &t);
+    }
+    fixture_close(&f);
+}
+
 /* One problem of the user's, or of a failure's message. */
 Test(sweep, one) {
     const char *text = getenv("CLATTN_TEST_PROBLEM"), *family = getenv("CLATTN_TEST_FAMILY");

@@ -129,24 +129,37 @@ static void fit_local_memory(const clattn_problem *p, const clattn_device_info *
     values[STAGE_N_INDEX] = ca_smaller(values[STAGE_N_INDEX], values[BLOCK_STREAMED_INDEX]);
 }
 
-/* Where the device copies in the background: a second stage, and owned rows at once, as far as that leaves as many
- * groups resident (on an H200 each was the faster). */
+/* Where the device copies in the background: a second stage, the longer the better, and owned rows at once, as far as
+ * that leaves as many groups resident; blocks of 128 owned rows where there are enough of them for all cores, and four
+ * streamed rows of a thread (on an H200 each was the faster). */
 static void add_stage(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const struct {
         size_t length, resident;
     } choices[] = {{32, 1}, {16, 1}, {32, 0}, {16, 0}};
+    const size_t streamed = ca_larger(values[BLOCK_STREAMED_INDEX], 4 * values[THREADS_N_INDEX]);
+    const size_t blocks =
+        ca_divide_up(ca_smaller(p->seq_q, p->seq_kv), 128) * p->kv_heads * p->batch;
+    const int doubles = values[BLOCK_OWNED_INDEX] == 64 && work_items(values) <= 128 &&
+                        blocks >= ca_device_cores(dev);
     size_t with[NUM_TUNABLES];
 
     if (!ca_copies_in_background(dev))
         return;
-    values[EXP_INDEX] = 1;
-    for (size_t n = 0; n < sizeof choices / sizeof *choices; n++) {
+    for (size_t n = 0; n < 2 * sizeof choices / sizeof *choices; n++) {
         memcpy(with, values, sizeof with);
         with[STAGES_INDEX] = 2;
-        with[BLOCK_K_INDEX] = choices[n].length;
-        with[STAGE_N_INDEX] = ca_smaller(ca_larger(choices[n].length, with[THREADS_N_INDEX]), with[BLOCK_STREAMED_INDEX]);
-        with[OWNED_RESIDENT_INDEX] = choices[n].resident;
+        with[EXP_INDEX] = 1;
+        if (with[THREADS_N_INDEX] <= 16 && !keeps_more(p)) /* of more ptxas spills registers */
+            with[UNROLL_INDEX] = 2;
+        if (doubles && n < 2)
+            with[BLOCK_OWNED_INDEX] = 128;
+        if (n % 2 == 0)
+            with[BLOCK_STREAMED_INDEX] = ca_smaller(streamed, 128);
+        with[BLOCK_K_INDEX] = choices[n / 2].length;
+        with[STAGE_N_INDEX] = ca_smaller(ca_larger(choices[n / 2].length, with[THREADS_N_INDEX]),
+                                         with[BLOCK_STREAMED_INDEX]);
+        with[OWNED_RESIDENT_INDEX] = choices[n / 2].resident;
         if (!reject(p, dev, with) &&
             local_bytes(p, with) <= ca_resident_local_bytes(dev) * work_items(with)) {
             memcpy(values, with, sizeof with);

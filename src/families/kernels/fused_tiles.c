@@ -163,12 +163,13 @@ static void add_stage(const clattn_problem *p, const clattn_device_info *dev, si
 
     if (!ca_copies_in_background(dev))
         return;
-    values[EXP_INDEX] = 1;
     for (size_t n = 0; n < sizeof choices / sizeof *choices; n++) {
         memcpy(with, values, sizeof with);
         with[STAGES_INDEX] = 2;
+        with[EXP_INDEX] = 1;
         with[BLOCK_K_INDEX] = best_stage(p->dim_qk, choices[n].length);
-        with[STAGE_N_INDEX] = ca_smaller(ca_larger(choices[n].length, with[THREADS_N_INDEX]), with[BLOCK_N_INDEX]);
+        with[STAGE_N_INDEX] =
+            ca_smaller(ca_larger(choices[n].length, with[THREADS_N_INDEX]), with[BLOCK_N_INDEX]);
         with[Q_RESIDENT_INDEX] = choices[n].q_resident;
         if (!reject(p, dev, with) &&
             local_bytes(p, with) <= ca_resident_local_bytes(dev) * work_items(with)) {

@@ -64,6 +64,22 @@ static void shrink_to(size_t size, size_t least, size_t *block)
         *block /= 2;
 }
 
+/* A second stage, copied in the background, of a depth of 32 where that leaves as many groups resident (on an H200 each
+ * was the faster, and so were eight depths unrolled). */
+static void copy_stages(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t before = values[BLOCK_K_INDEX];
+    const size_t most =
+        ca_resident_local_bytes(dev) / 2 * work_items(values); /* of 128 registers each */
+
+    values[STAGES_INDEX] = 2;
+    values[COPIES_INDEX] = 1;
+    values[UNROLL_INDEX] = 8;
+    values[BLOCK_K_INDEX] = 32;
+    if (local_bytes(p, values) > dev->local_memory_bytes || local_bytes(p, values) > most)
+        values[BLOCK_K_INDEX] = before;
+}
+
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     size_t *const rows = &values[BLOCK_M_INDEX], *const columns = &values[BLOCK_N_INDEX];
@@ -84,8 +100,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         *columns *= 2;
     while (*rows < 64 && work_items(values) < 16)
         *rows *= 2;
-    if (p->dtype == CLATTN_F32 && ca_copies_in_background(dev)) /* 1.1 to 1.2 times as fast on an H200 */
-        values[STAGES_INDEX] = 2, values[COPIES_INDEX] = 1;
+    if (p->dtype == CLATTN_F32 && ca_copies_in_background(dev))
+        copy_stages(p, dev, values);
     values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
     if (reject(p, dev, values)) /* more items, which load less each */
         values[THREAD_M_INDEX] = values[THREAD_N_INDEX] = 4;
