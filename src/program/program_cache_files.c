@@ -109,8 +109,13 @@ struct files {
     size_t count, capacity;
 };
 
+/* False without memory. A longer name than ours have is left out. */
 static int add(struct files *files, const char *name, const struct stat *status)
 {
+    const size_t length = strlen(name);
+
+    if (length >= sizeof files->list->name)
+        return 1;
     if (files->count == files->capacity) {
         const size_t capacity = files->capacity ? 2 * files->capacity : 64;
         struct file *grown = realloc(files->list, capacity * sizeof *grown);
@@ -120,7 +125,7 @@ static int add(struct files *files, const char *name, const struct stat *status)
         files->capacity = capacity;
     }
     struct file *file = &files->list[files->count++];
-    snprintf(file->name, sizeof file->name, "%s", name);
+    memcpy(file->name, name, length + 1);
     file->bytes = (unsigned long long)status->st_size;
     file->used = status->st_mtim;
     return 1;
@@ -159,8 +164,7 @@ struct ca_cache_size ca_program_cache_trim(const clattn_context *ctx, unsigned l
             continue;
         if (is_left(entry->d_name, &status))
             unlinkat(dirfd(folder), entry->d_name, 0);
-        else if (ends_with(entry->d_name, program) &&
-                 strlen(entry->d_name) < sizeof files.list->name)
+        else if (ends_with(entry->d_name, program))
             whole = add(&files, entry->d_name, &status);
     }
     for (size_t n = 0; n < files.count; n++)
