@@ -300,21 +300,6 @@ clattn_status clattn_tuning_export(const clattn_context *context, const char *pa
     return status;
 }
 
-/* An import from which nothing can be taken, since no result is of this device, says whose results they are. */
-static void warn_of_other_devices(const clattn_context *context, const char *path,
-                                  const struct ca_table *table)
-{
-    for (size_t n = 0; n < table->num_devices; n++)
-        if (ca_device_table_is(&table->devices[n], &context->device))
-            return;
-    if (table->num_devices == 0)
-        ca_warn(&context->log, "%.600s holds no tuning results", path);
-    else
-        ca_warn(&context->log, "%.600s holds tuning results of '%s'%s and none of '%s'", path,
-                table->devices[0].device, table->num_devices > 1 ? ", of other devices" : "",
-                context->device.name);
-}
-
 clattn_status clattn_tuning_import(clattn_context *context, const char *path, size_t *taken)
 {
     char reason[CA_LOG_BYTES];
@@ -331,8 +316,6 @@ clattn_status clattn_tuning_import(clattn_context *context, const char *path, si
     if (status != CLATTN_SUCCESS)
         return ca_fail(&context->log, status, "%s", reason);
     status = ca_store_merge(context->store, &table, &added);
-    if (status == CLATTN_SUCCESS)
-        warn_of_other_devices(context, path, &table);
     ca_table_free(&table);
     if (taken)
         *taken = added;
