@@ -2,8 +2,9 @@
 #ifndef CLATTN_EXPORT_H
 #define CLATTN_EXPORT_H
 
-/* A program that names no version of OpenCL gets the newest, as OpenCL's headers decide by themselves;
- * saying so spares it their note. clattn needs 1.2. */
+/** @def CL_TARGET_OPENCL_VERSION
+ *  OpenCL's own macro. A program that names no version of OpenCL gets the newest, as OpenCL's headers decide
+ *  by themselves; saying so spares it their note. clattn needs 1.2. */
 #if !defined(CL_TARGET_OPENCL_VERSION)
 #define CL_TARGET_OPENCL_VERSION 300
 #endif

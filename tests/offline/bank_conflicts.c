@@ -18,6 +18,8 @@
 #define DTYPE DTYPE_F16
 #define __local
 #define __global
+#define INLINE static inline
+typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
 typedef unsigned __int128 uint4;
