@@ -257,13 +257,13 @@ typedef int (*clattn_tuning_observer)(const clattn_tuning_progress *progress, vo
 
 /** How long a tuning takes and how it searches. All but struct_size may be 0. */
 typedef struct clattn_tuning_options {
-    size_t struct_size;      /**< sizeof(clattn_tuning_options). */
-    double seconds;          /**< For all problems together, overrun by one configuration at most;
+    size_t struct_size;   /**< sizeof(clattn_tuning_options). */
+    double seconds;       /**< For all problems together, overrun by one configuration at most;
                                   0: 60, or no limit if evaluations is given. */
-    size_t evaluations;      /**< At most that many configurations; 0: no limit. */
-    const char *strategy;    /**< NULL: "guided"; or ils, genetic, annealing, random, exhaustive. */
-    cl_ulong seed;           /**< The same seed makes the same choices. */
-    int again;               /**< Not 0: also what the store holds already. */
+    size_t evaluations;   /**< At most that many configurations; 0: no limit. */
+    const char *strategy; /**< NULL: "guided"; or ils, genetic, annealing, random, exhaustive. */
+    cl_ulong seed;        /**< The same seed makes the same choices. */
+    int again;            /**< Not 0: also what the store holds already. */
     clattn_tuning_observer observer; /**< NULL, or called after each configuration. */
     void *user_data;                 /**< Passed to @ref observer; borrowed. */
 } clattn_tuning_options;
