@@ -1,10 +1,10 @@
 #!/bin/sh
-# sh tests/paths.sh: whether the files that README.md and doc/ name are there. Checked are words in
+# sh tests/paths.sh: whether the files that README.md, CONTRIBUTING.md, SECURITY.md and doc/ name are there. Checked are words in
 # backquotes that begin with a folder of the tree; words with a capital such as NAME stand for a name
 # of the reader's, and * for any. And whether the lines that tests/mutations.txt changes are there.
 cd "$(dirname "$0")/.." || exit 1
 bad=0
-for page in README.md doc/*.md; do
+for page in README.md CONTRIBUTING.md SECURITY.md doc/*.md; do
     # Verdicts on changes name what they changed, and what stood there then.
     [ "$page" != doc/mutations.md ] || continue
     for path in $(grep -o '`[^`]*`' "$page" | tr -d '`' | tr ' ' '\n' |

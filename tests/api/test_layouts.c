@@ -88,7 +88,7 @@ ParameterizedTestParameters(layouts, sweep) {
 
 ParameterizedTest(struct layout *layout, layouts, sweep) {
     const uint64_t kinds = from_environment("CLATTN_TEST_SCALE", 1);
-    struct rng r = rng_seed(from_environment("CLATTN_TEST_SEED", 1) * 7919 + layout->instruction);
+    struct rng r = rng_seed(run_seed() * 7919 + layout->instruction);
     clattn_problem any = fixture_problem("fwd f16 q3 k5 d8");
     char tunables[32];
     struct fixture f;

@@ -66,7 +66,7 @@ static int draw_problem(struct rng *r, struct fixture *f, const struct projectio
 }
 
 ParameterizedTest(struct part *part, projection, sweep) {
-    const uint64_t base = from_environment("CLATTN_TEST_SEED", 1);
+    const uint64_t base = run_seed();
     const uint64_t kinds = KINDS * from_environment("CLATTN_TEST_SCALE", 1);
     struct rng r = rng_seed(base * 1000003 + part->number * 101 + 17 * part->family);
     struct fixture f;
@@ -101,7 +101,7 @@ Test(projection, one) {
     const char *text = getenv("CLATTN_TEST_PROBLEM"), *family = getenv("CLATTN_TEST_FAMILY");
     const char *tunables = getenv("CLATTN_TEST_TUNABLES");
     struct projection_trial t = {.family = family && family[0] ? family : NULL,
-                                 .seed = from_environment("CLATTN_TEST_SEED", 1),
+                                 .seed = run_seed(),
                                  .poisoned = 1};
     struct fixture f;
 

@@ -286,7 +286,7 @@ Test(sweep, one) {
     const char *text = getenv("CLATTN_TEST_PROBLEM"), *family = getenv("CLATTN_TEST_FAMILY");
     const char *tunables = getenv("CLATTN_TEST_TUNABLES");
     struct trial t = {.family = family && family[0] ? family : NULL,
-                      .seed = from_environment("CLATTN_TEST_SEED", 1)};
+                      .seed = run_seed()};
     struct fixture f;
 
     t.problem = fixture_problem(text ? text : "fwd f32 b2 h4/2 q33 k65 d40 causal=br klen lse");
