@@ -75,7 +75,7 @@ def _load_opencl() -> tuple[str, ctypes.CDLL]:
 
 def _load_clattn() -> tuple[str, ctypes.CDLL]:
     beside = sorted(Path(__file__).parent.glob("libclattn.so*"))
-    candidates = [os.environ.get("CLATTN_LIBRARY"), *map(str, beside), "libclattn.so.0"]
+    candidates = [os.environ.get("CLATTN_LIBRARY"), *map(str, beside), "libclattn.so.0.1"]
     for candidate in candidates:
         if candidate:
             try:
