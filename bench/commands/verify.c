@@ -107,7 +107,7 @@ static bool execute(const struct target *target, const struct settings *settings
                     const struct attention_case *c, void *o, float *scores, struct message *why)
 {
     const struct block *in = c->in;
-    const clattn_host_forward tensors = {
+    const clattn_host_forward_tensors tensors = {
         .struct_size = sizeof tensors,
         .q = in[INPUT_Q].data,
         .k = in[INPUT_K].data,

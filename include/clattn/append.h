@@ -20,7 +20,7 @@ typedef struct clattn_append_tensors {
     clattn_buffer slots;      /**< (batch, seq_q) cl_ints. Any values are safe. */
     clattn_buffer cos;        /**< (rotary_length, rotary_dim / 2) floats. */
     clattn_buffer sin;        /**< Likewise. */
-    clattn_buffer workspace;  /**< As in clattn_forward. */
+    clattn_buffer workspace;  /**< As in clattn_forward_tensors. */
     clattn_buffer page_table; /**< (batch, ceil(seq_kv / page_size)) cl_ints, with page_size and
                                     without slots. Any values are safe. */
 } clattn_append_tensors;

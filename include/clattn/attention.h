@@ -50,8 +50,8 @@ typedef struct clattn_dropout_place {
 } clattn_dropout_place;
 
 /** The tensors of a forward execution. Fields of options that the problem lacks must be NULL. */
-typedef struct clattn_forward {
-    size_t struct_size;       /**< sizeof(clattn_forward). */
+typedef struct clattn_forward_tensors {
+    size_t struct_size;       /**< sizeof(clattn_forward_tensors). */
     clattn_buffer q;          /**< Read. */
     clattn_buffer k;          /**< Read. */
     clattn_buffer v;          /**< Read. */
@@ -82,11 +82,11 @@ typedef struct clattn_forward {
     clattn_buffer kv_starts;     /**< Read; batch + 1 cl_ints, with total_kv. */
     /** Of a part of a larger attention; else all 0. */
     clattn_dropout_place dropout_place;
-} clattn_forward;
+} clattn_forward_tensors;
 
 /** The tensors of a backward execution. Fields of options that the problem lacks must be NULL. */
-typedef struct clattn_backward {
-    size_t struct_size;          /**< sizeof(clattn_backward). */
+typedef struct clattn_backward_tensors {
+    size_t struct_size;          /**< sizeof(clattn_backward_tensors). */
     clattn_buffer q;             /**< Read: what forward read. */
     clattn_buffer k;             /**< Read: what forward read. */
     clattn_buffer v;             /**< Read: what forward read. */
@@ -106,7 +106,7 @@ typedef struct clattn_backward {
                                      bias broadcasts. */
     clattn_buffer dslopes;       /**< Written; heads floats. */
     clattn_buffer dsinks;        /**< Written; heads floats. */
-    clattn_buffer workspace;     /**< As in clattn_forward. */
+    clattn_buffer workspace;     /**< As in clattn_forward_tensors. */
     cl_ulong dropout_seed;       /**< That of the forward execution. */
     cl_uint dropout_offset;      /**< That of the forward execution. */
     clattn_buffer block_offsets; /**< Read: what forward read. */
@@ -115,7 +115,7 @@ typedef struct clattn_backward {
     clattn_buffer kv_starts;     /**< Read: what forward read. */
     /** That of the forward execution. */
     clattn_dropout_place dropout_place;
-} clattn_backward;
+} clattn_backward_tensors;
 
 /**
  * Enqueues a forward computation.
@@ -148,8 +148,9 @@ typedef struct clattn_backward {
  * @retval CLATTN_OPENCL_ERROR      An OpenCL call failed; likewise.
  */
 CLATTN_API clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue queue,
-                                                  const clattn_forward *tensors, cl_uint num_wait,
-                                                  const cl_event *wait, cl_event *done);
+                                                  const clattn_forward_tensors *tensors,
+                                                  cl_uint num_wait, const cl_event *wait,
+                                                  cl_event *done);
 
 /**
  * Enqueues the gradients of a forward computation. The same inputs give the same bits on every run.
@@ -160,8 +161,9 @@ CLATTN_API clattn_status clattn_attention_forward(const clattn_plan *plan, cl_co
  * @return          As clattn_attention_forward().
  */
 CLATTN_API clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queue queue,
-                                                   const clattn_backward *tensors, cl_uint num_wait,
-                                                   const cl_event *wait, cl_event *done);
+                                                   const clattn_backward_tensors *tensors,
+                                                   cl_uint num_wait, const cl_event *wait,
+                                                   cl_event *done);
 
 /**
  * Looks for what is wrong in the integers of a forward execution that lie in device memory: in
@@ -188,13 +190,13 @@ CLATTN_API clattn_status clattn_attention_backward(const clattn_plan *plan, cl_c
  * @retval CLATTN_OPENCL_ERROR      An OpenCL call failed.
  */
 CLATTN_API clattn_status clattn_check_tables(const clattn_plan *plan, cl_command_queue queue,
-                                             const clattn_forward *tensors, char *reason,
+                                             const clattn_forward_tensors *tensors, char *reason,
                                              size_t reason_bytes);
 
-/** The tensors of a forward execution in host memory, as in clattn_forward. Pointers are to
+/** The tensors of a forward execution in host memory, as in clattn_forward_tensors. Pointers are to
  *  element (0, 0, 0, 0). Elements of o between its strides keep their values. */
-typedef struct clattn_host_forward {
-    size_t struct_size;          /**< sizeof(clattn_host_forward). */
+typedef struct clattn_host_forward_tensors {
+    size_t struct_size;          /**< sizeof(clattn_host_forward_tensors). */
     const void *q;               /**< Read. */
     const void *k;               /**< Read. */
     const void *v;               /**< Read. */
@@ -207,21 +209,21 @@ typedef struct clattn_host_forward {
     const cl_int *kv_lengths;    /**< Read; one of each batch. */
     float *lse;                  /**< Written; (batch, heads, seq_q). */
     float *scores;               /**< Written; (batch, heads, seq_q, seq_kv). */
-    cl_ulong dropout_seed;       /**< As in clattn_forward. */
-    cl_uint dropout_offset;      /**< As in clattn_forward. */
+    cl_ulong dropout_seed;       /**< As in clattn_forward_tensors. */
+    cl_uint dropout_offset;      /**< As in clattn_forward_tensors. */
     const cl_int *page_table;    /**< Read; (batch, ceil(seq_kv / page_size)). */
-    const cl_int *block_offsets; /**< Read; as in clattn_forward. */
-    const cl_int *block_entries; /**< Read; as in clattn_forward. */
+    const cl_int *block_offsets; /**< Read; as in clattn_forward_tensors. */
+    const cl_int *block_entries; /**< Read; as in clattn_forward_tensors. */
     const cl_int *q_starts;      /**< Read; batch + 1, with total_q. */
     const cl_int *kv_starts;     /**< Read; batch + 1, with total_kv. */
-    /** As in clattn_forward. */
+    /** As in clattn_forward_tensors. */
     clattn_dropout_place dropout_place;
-} clattn_host_forward;
+} clattn_host_forward_tensors;
 
-/** The tensors of a backward execution in host memory, as in clattn_backward. Elements of what is
+/** The tensors of a backward execution in host memory, as in clattn_backward_tensors. Elements of what is
  *  written that lie between its strides keep their values. */
-typedef struct clattn_host_backward {
-    size_t struct_size;          /**< sizeof(clattn_host_backward). */
+typedef struct clattn_host_backward_tensors {
+    size_t struct_size;          /**< sizeof(clattn_host_backward_tensors). */
     const void *q;               /**< Read: what forward read. */
     const void *k;               /**< Read: what forward read. */
     const void *v;               /**< Read: what forward read. */
@@ -248,7 +250,7 @@ typedef struct clattn_host_backward {
     const cl_int *kv_starts;     /**< Read: what forward read. */
     /** That of the forward execution. */
     clattn_dropout_place dropout_place;
-} clattn_host_backward;
+} clattn_host_backward_tensors;
 
 /**
  * Makes a plan, copies the tensors to the device, computes, copies the results back and returns
@@ -267,13 +269,12 @@ typedef struct clattn_host_backward {
 CLATTN_API clattn_status clattn_attention_forward_host(clattn_context *context,
                                                        const clattn_problem *problem,
                                                        const clattn_plan_options *options,
-                                                       const clattn_host_forward *tensors);
+                                                       const clattn_host_forward_tensors *tensors);
 
 /** The same for gradients; statuses as clattn_attention_forward_host(). */
-CLATTN_API clattn_status clattn_attention_backward_host(clattn_context *context,
-                                                        const clattn_problem *problem,
-                                                        const clattn_plan_options *options,
-                                                        const clattn_host_backward *tensors);
+CLATTN_API clattn_status clattn_attention_backward_host(
+    clattn_context *context, const clattn_problem *problem, const clattn_plan_options *options,
+    const clattn_host_backward_tensors *tensors);
 
 CLATTN_END
 

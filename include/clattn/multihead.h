@@ -188,16 +188,16 @@ typedef struct clattn_multihead_inputs {
     clattn_buffer x;             /**< (batch, seq_q, model), packed; see seq_first. */
     clattn_buffer context;       /**< (batch, seq_kv, context_model); NULL if CLATTN_SELF. */
     clattn_buffer values;        /**< (batch, seq_kv, values_model); NULL unless CLATTN_SEPARATE. */
-    clattn_buffer bias;          /**< As in clattn_forward. */
-    clattn_buffer mask;          /**< As in clattn_forward. */
-    clattn_buffer slopes;        /**< As in clattn_forward. */
-    clattn_buffer sinks;         /**< As in clattn_forward. */
-    clattn_buffer q_lengths;     /**< As in clattn_forward. */
-    clattn_buffer kv_lengths;    /**< As in clattn_forward. */
-    cl_ulong dropout_seed;       /**< As in clattn_forward. */
-    cl_uint dropout_offset;      /**< As in clattn_forward. */
-    clattn_buffer block_offsets; /**< As in clattn_forward. */
-    clattn_buffer block_entries; /**< As in clattn_forward. */
+    clattn_buffer bias;          /**< As in clattn_forward_tensors. */
+    clattn_buffer mask;          /**< As in clattn_forward_tensors. */
+    clattn_buffer slopes;        /**< As in clattn_forward_tensors. */
+    clattn_buffer sinks;         /**< As in clattn_forward_tensors. */
+    clattn_buffer q_lengths;     /**< As in clattn_forward_tensors. */
+    clattn_buffer kv_lengths;    /**< As in clattn_forward_tensors. */
+    cl_ulong dropout_seed;       /**< As in clattn_forward_tensors. */
+    cl_uint dropout_offset;      /**< As in clattn_forward_tensors. */
+    clattn_buffer block_offsets; /**< As in clattn_forward_tensors. */
+    clattn_buffer block_entries; /**< As in clattn_forward_tensors. */
 } clattn_multihead_inputs;
 
 /** The tensors of a layer's forward execution. */
@@ -209,7 +209,7 @@ typedef struct clattn_multihead_forward_tensors {
     clattn_buffer weights;   /**< Written; NULL unless weights are wanted. */
     clattn_buffer reserve;   /**< Written if training, at least reserve_bytes, offset in floats;
                                   else NULL. */
-    clattn_buffer workspace; /**< As in clattn_forward. */
+    clattn_buffer workspace; /**< As in clattn_forward_tensors. */
 } clattn_multihead_forward_tensors;
 
 /** The tensors of a layer's backward execution. Gradients of inputs and parameters that are not
@@ -225,11 +225,12 @@ typedef struct clattn_multihead_backward_tensors {
     clattn_buffer dcontext; /**< Written, as context. */
     clattn_buffer dvalues;  /**< Written, as values. */
     clattn_multihead_parameters gradients; /**< Written, as the parameters. */
-    clattn_buffer dbias;     /**< Written, as in clattn_backward: given if and only if the layer's
+    clattn_buffer
+        dbias; /**< Written, as in clattn_backward_tensors: given if and only if the layer's
                                   attention has it. */
     clattn_buffer dslopes;   /**< Likewise. */
     clattn_buffer dsinks;    /**< Likewise. */
-    clattn_buffer workspace; /**< As in clattn_forward. */
+    clattn_buffer workspace; /**< As in clattn_forward_tensors. */
 } clattn_multihead_backward_tensors;
 
 /**

@@ -3,7 +3,7 @@
 #include "execute/execute.h"
 
 clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue queue,
-                                       const clattn_forward *t, cl_uint num_wait,
+                                       const clattn_forward_tensors *t, cl_uint num_wait,
                                        const cl_event *wait, cl_event *done)
 {
     const clattn_status status =
@@ -23,7 +23,7 @@ clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue
 }
 
 clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queue queue,
-                                        const clattn_backward *t, cl_uint num_wait,
+                                        const clattn_backward_tensors *t, cl_uint num_wait,
                                         const cl_event *wait, cl_event *done)
 {
     const clattn_status status =
@@ -44,7 +44,7 @@ clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queu
 
 clattn_status clattn_attention_forward_host(clattn_context *context, const clattn_problem *problem,
                                             const clattn_plan_options *options,
-                                            const clattn_host_forward *t)
+                                            const clattn_host_forward_tensors *t)
 {
     const clattn_status status = ca_host_check(context, t && t->struct_size == sizeof *t);
     if (status != CLATTN_SUCCESS)
@@ -63,7 +63,7 @@ clattn_status clattn_attention_forward_host(clattn_context *context, const clatt
 
 clattn_status clattn_attention_backward_host(clattn_context *context, const clattn_problem *problem,
                                              const clattn_plan_options *options,
-                                             const clattn_host_backward *t)
+                                             const clattn_host_backward_tensors *t)
 {
     const clattn_status status = ca_host_check(context, t && t->struct_size == sizeof *t);
     if (status != CLATTN_SUCCESS)

@@ -142,7 +142,8 @@ static clattn_status check_all(const clattn_problem *p, const struct integers *o
 }
 
 clattn_status clattn_check_tables(const clattn_plan *plan, cl_command_queue queue,
-                                  const clattn_forward *tensors, char *reason, size_t reason_bytes)
+                                  const clattn_forward_tensors *tensors, char *reason,
+                                  size_t reason_bytes)
 {
     struct integers of[CA_WORKSPACE] = {{NULL, 0}};
     int in_order;

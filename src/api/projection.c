@@ -3,8 +3,8 @@
 #include <clattn/projection.h>
 
 clattn_status clattn_project(const clattn_plan *plan, cl_command_queue queue,
-                             const clattn_projection *t, cl_uint num_wait, const cl_event *wait,
-                             cl_event *done)
+                             const clattn_projection_tensors *t, cl_uint num_wait,
+                             const cl_event *wait, cl_event *done)
 {
     const clattn_status status =
         ca_check_call(plan, CLATTN_PROJECTION, t && t->struct_size == sizeof *t, done);
@@ -22,7 +22,7 @@ clattn_status clattn_project(const clattn_plan *plan, cl_command_queue queue,
 
 clattn_status clattn_project_host(clattn_context *context, const clattn_problem *problem,
                                   const clattn_plan_options *options,
-                                  const clattn_host_projection *t)
+                                  const clattn_host_projection_tensors *t)
 {
     const clattn_status status = ca_host_check(context, t && t->struct_size == sizeof *t);
     if (status != CLATTN_SUCCESS)

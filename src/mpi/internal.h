@@ -178,15 +178,15 @@ struct clattn_mpi_plan {
 /* The tensors of a place, of the heads that this rank computes. */
 struct forward_task {
     struct tensor q, k, v;
-    struct tensor o, lse;     /* lse.buffer NULL: not asked for; its rows are floats */
-    const clattn_forward *of; /* bias, mask, slopes, sinks, seed */
+    struct tensor o, lse;             /* lse.buffer NULL: not asked for; its rows are floats */
+    const clattn_forward_tensors *of; /* bias, mask, slopes, sinks, seed */
     struct lengths lengths;
 };
 
 struct backward_task {
     struct tensor q, k, v, o, d_o, lse;
     struct tensor dq, dk, dv;
-    const clattn_backward *of;
+    const clattn_backward_tensors *of;
     struct lengths lengths;
 };
 

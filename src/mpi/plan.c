@@ -178,9 +178,11 @@ static void rehearse(clattn_mpi_plan *plan)
     fill_lengths(plan);
     if (fault_none(&plan->fault)) {
         if (plan->whole.operation == CLATTN_FORWARD)
-            run_forward(plan, &(clattn_forward){.struct_size = sizeof(clattn_forward)});
+            run_forward(plan,
+                        &(clattn_forward_tensors){.struct_size = sizeof(clattn_forward_tensors)});
         else
-            run_backward(plan, &(clattn_backward){.struct_size = sizeof(clattn_backward)});
+            run_backward(
+                plan, &(clattn_backward_tensors){.struct_size = sizeof(clattn_backward_tensors)});
     }
     plan->dry = false;
     plan->times = (struct times){0};

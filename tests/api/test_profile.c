@@ -245,10 +245,10 @@ Test(profile, nothing_runs) {
     const clattn_tuning_options tuning = {.struct_size = sizeof tuning, .seconds = 1.0};
     clattn_plan_options measure = {
         .struct_size = sizeof measure, .flags = CLATTN_PLAN_MEASURE, .measure_seconds = 1.0};
-    const clattn_forward f = {.struct_size = sizeof f};
-    const clattn_backward b = {.struct_size = sizeof b};
-    const clattn_projection p = {.struct_size = sizeof p};
-    const clattn_host_forward host = {.struct_size = sizeof host};
+    const clattn_forward_tensors f = {.struct_size = sizeof f};
+    const clattn_backward_tensors b = {.struct_size = sizeof b};
+    const clattn_projection_tensors p = {.struct_size = sizeof p};
+    const clattn_host_forward_tensors host = {.struct_size = sizeof host};
     const clattn_multihead_forward_tensors l = {.struct_size = sizeof l};
     clattn_plan_info info = {.struct_size = sizeof info};
     clattn_multihead_plan *layer_plan;

@@ -33,14 +33,14 @@ static void attend(struct fixture *f, const char *family, const char *text, cons
 {
     const clattn_problem p = fixture_problem(text);
     const clattn_plan_options options = {.struct_size = sizeof options, .family = family};
-    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
-                                         .q = q,
-                                         .k = k,
-                                         .v = v,
-                                         .o = results->o,
-                                         .lse = results->lse,
-                                         .kv_lengths = lengths,
-                                         .page_table = table};
+    const clattn_host_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                                 .q = q,
+                                                 .k = k,
+                                                 .v = v,
+                                                 .o = results->o,
+                                                 .lse = results->lse,
+                                                 .kv_lengths = lengths,
+                                                 .page_table = table};
 
     cr_assert(clattn_attention_forward_host(f->context, &p, &options, &tensors) == CLATTN_SUCCESS,
               "%s: %s", text, f->log.last);
@@ -177,7 +177,7 @@ ParameterizedTest(size_t *number, pages, tables_may_hold_anything) {
 static void expect_told(struct fixture *f, const clattn_plan *plan, const cl_int *lengths,
                         const cl_int *table, const char *words)
 {
-    clattn_forward tensors = {.struct_size = sizeof tensors};
+    clattn_forward_tensors tensors = {.struct_size = sizeof tensors};
 
     tensors.kv_lengths.buffer = fixture_buffer(f, 2 * sizeof *lengths, lengths);
     tensors.page_table.buffer = fixture_buffer(f, 6 * sizeof *table, table);
@@ -192,7 +192,7 @@ DeviceTest(pages, a_developer_is_told_what_is_wrong)
     const cl_int lengths[] = {40, 17}, long_one[] = {40, 41}, negative[] = {-1, 0};
     const cl_int sound[] = {4, 0, 1, 3, 2, -7}, none[] = {0, 1, 2, 3, -1, 0},
                  far[] = {0, 1, 5, 3, 4, 0};
-    const clattn_forward no_table = {.struct_size = sizeof no_table};
+    const clattn_forward_tensors no_table = {.struct_size = sizeof no_table};
     char reason[256];
 
     expect_told(f, plan, lengths, sound, ""); /* what is not in use may hold anything */
@@ -212,7 +212,7 @@ DeviceTest(pages, a_developer_is_told_what_is_wrong)
 static void expect_told_of_blocks(struct fixture *f, const clattn_plan *plan, const cl_int *offsets,
                                   const cl_int *entries, const char *words)
 {
-    clattn_forward tensors = {.struct_size = sizeof tensors};
+    clattn_forward_tensors tensors = {.struct_size = sizeof tensors};
 
     tensors.block_offsets.buffer = fixture_buffer(f, 4 * sizeof *offsets, offsets);
     tensors.block_entries.buffer = fixture_buffer(f, 5 * sizeof *entries, entries);

@@ -219,7 +219,7 @@ Test(projection, repeats_give_the_same_bits) {
         unsigned char *first = malloc(y->num_bytes);
         cr_assert(first != NULL);
         for (int run = 0; run < 50; run++) {
-            clattn_projection tensors = projection_send(&f, &t);
+            clattn_projection_tensors tensors = projection_send(&f, &t);
             cr_assert(clattn_project(plan, f.queue, &tensors, 0, NULL, NULL) == CLATTN_SUCCESS);
             projection_receive(&f, &t, &tensors);
             if (run == 0)
@@ -258,11 +258,11 @@ Test(projection, host_memory) {
             memcpy(x->got, x->bytes, x->num_bytes);
             at[id] = x->got + x->offset * value_bytes(x->dtype);
         }
-        const clattn_host_projection tensors = {.struct_size = sizeof tensors,
-                                                .x = at[PROJECTION_X],
-                                                .w = at[PROJECTION_W],
-                                                .bias = at[PROJECTION_BIAS],
-                                                .y = (void *)at[PROJECTION_Y]};
+        const clattn_host_projection_tensors tensors = {.struct_size = sizeof tensors,
+                                                        .x = at[PROJECTION_X],
+                                                        .w = at[PROJECTION_W],
+                                                        .bias = at[PROJECTION_BIAS],
+                                                        .y = (void *)at[PROJECTION_Y]};
         cr_assert(clattn_project_host(f.context, &t.problem, NULL, &tensors) == CLATTN_SUCCESS,
                   "%s", f.log.last);
         projection_check(&t);
@@ -297,7 +297,7 @@ static void open_layer(struct layer *l)
 
 static void project(struct layer *l, const clattn_problem *p, const float *x, const float *w)
 {
-    const clattn_host_projection tensors = {
+    const clattn_host_projection_tensors tensors = {
         .struct_size = sizeof tensors, .x = x, .w = w, .y = l->result};
 
     cr_assert(clattn_project_host(l->f.context, p, NULL, &tensors) == CLATTN_SUCCESS, "%s",

@@ -267,7 +267,7 @@ Test(cache_size, programs_go_while_others_want_them) {
 static int use_in_child(struct fixture *f, clattn_plan *plan)
 {
     const clattn_problem problem = fixture_problem(first);
-    clattn_forward tensors = {.struct_size = sizeof tensors};
+    clattn_forward_tensors tensors = {.struct_size = sizeof tensors};
     clattn_plan *other;
     char reason[256];
     size_t count;

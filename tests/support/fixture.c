@@ -262,7 +262,7 @@ void fixture_read(struct fixture *f, cl_mem buffer, const size_t bytes, void *ho
 }
 
 void fixture_expect_tables(struct fixture *f, const clattn_plan *plan,
-                           const clattn_forward *tensors, const char *words)
+                           const clattn_forward_tensors *tensors, const char *words)
 {
     char reason[256] = "?";
     const clattn_status status =
