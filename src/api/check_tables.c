@@ -1,5 +1,6 @@
 /* What is wrong in the integers that lie in device memory. */
 #include "base/log.h"
+#include "base/structs.h"
 #include "execute/buffers.h"
 #include "execute/execute.h"
 #include "execute/plan.h"
@@ -146,11 +147,13 @@ clattn_status clattn_check_tables(const clattn_plan *plan, cl_command_queue queu
                                   size_t reason_bytes)
 {
     struct integers of[CA_WORKSPACE] = {{NULL, 0}};
+    clattn_forward_tensors own;
+    char why[CA_REASON_BYTES];
     int in_order;
 
     ca_reason(reason, reason_bytes, "%s", "");
-    clattn_status status = ca_check_call(plan, CLATTN_FORWARD,
-                                         tensors && tensors->struct_size == sizeof *tensors, NULL);
+    tensors = CA_READ(clattn_forward_tensors, "tensors", tensors, &own, why);
+    clattn_status status = ca_check_call(plan, CLATTN_FORWARD, tensors ? NULL : why, NULL);
     if (status != CLATTN_SUCCESS ||
         (status = ca_check_queue(plan->context, queue, &in_order)) != CLATTN_SUCCESS)
         return status;

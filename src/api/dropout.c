@@ -1,3 +1,4 @@
+#include "base/log.h"
 #include "execute/buffers.h"
 #include "execute/execute.h"
 #include "families/candidate.h"
@@ -50,12 +51,13 @@ clattn_status clattn_dropout_mask_host(const clattn_problem *problem, cl_ulong s
     if (status != CLATTN_SUCCESS)
         return status;
     if (!ca_is_attention(problem))
-        return CLATTN_UNSUPPORTED;
+        return ca_refuse(CLATTN_UNSUPPORTED, "only attention has dropout");
     const size_t rows = count_rows(problem);
     if (first_row > rows || num_rows > rows - first_row)
-        return CLATTN_INVALID_ARGUMENT;
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "the mask has %zu rows, not %zu from row %zu on",
+                         rows, num_rows, first_row);
     if (!mask && num_rows > 0 && problem->seq_kv > 0)
-        return CLATTN_INVALID_ARGUMENT;
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "mask is null");
     for (size_t n = 0; n < num_rows; n++)
         fill_row(problem, seed, offset, first_row + n, mask + n * problem->seq_kv);
     return CLATTN_SUCCESS;

@@ -152,8 +152,7 @@ static clattn_status check_steps(const clattn_multihead *layer, char *reason, si
     return CLATTN_SUCCESS;
 }
 
-clattn_status clattn_multihead_check(const clattn_multihead *layer, char *reason,
-                                     size_t reason_bytes)
+static clattn_status check(const clattn_multihead *layer, char *reason, size_t reason_bytes)
 {
     clattn_status status;
 
@@ -172,6 +171,14 @@ clattn_status clattn_multihead_check(const clattn_multihead *layer, char *reason
         (status = check_sizes(layer, reason, reason_bytes)) != CLATTN_SUCCESS)
         return status;
     return check_steps(layer, reason, reason_bytes);
+}
+
+clattn_status clattn_multihead_check(const clattn_multihead *layer, char *reason,
+                                     size_t reason_bytes)
+{
+    char why[CA_LOG_BYTES];
+
+    return ca_give_reason(check(layer, why, sizeof why), why, reason, reason_bytes);
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */

@@ -350,7 +350,7 @@ static clattn_status check_layouts(const clattn_problem *p, char *reason, size_t
     return CLATTN_SUCCESS;
 }
 
-clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, size_t reason_bytes)
+static clattn_status check(const clattn_problem *problem, char *reason, size_t reason_bytes)
 {
     static clattn_status (*const of[])(const clattn_problem *, char *, size_t) = {
 #define OPERATION(ID, word, noun, call, laid, tensors, normal, check, ...) [CLATTN_##ID] = check,
@@ -373,6 +373,13 @@ clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, 
         (status = of[problem->operation](problem, reason, reason_bytes)) != CLATTN_SUCCESS)
         return status;
     return check_layouts(problem, reason, reason_bytes);
+}
+
+clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, size_t reason_bytes)
+{
+    char why[CA_LOG_BYTES];
+
+    return ca_give_reason(check(problem, why, sizeof why), why, reason, reason_bytes);
 }
 
 /* ---- operations --------------------------------------------------------------------------- */
