@@ -22,6 +22,8 @@ CLATTN_BEGIN
  * the work has finished. That a pointer is one of these can't be checked; what can is its alignment, the
  * size that is given, and overlaps with other pointers and with buffers made by CL_MEM_USE_HOST_PTR.
  * Devices without any of it refuse pointers: CLATTN_UNSUPPORTED.
+ *
+ * It stands in other structs by value and does not grow: OpenCL knows memory by these two ways.
  */
 typedef struct clattn_buffer {
     cl_mem buffer; /**< Of the plan's OpenCL context; NULL with a pointer. */
@@ -39,6 +41,8 @@ typedef struct clattn_buffer {
  * Without dropout it changes nothing, but is checked all the same. What else depends on places has
  * options of its own: causality, windows and ALiBi the diagonal, which for a part is CLATTN_OFFSET with
  * diagonal_offset = d + query - key, d being that of the whole.
+ *
+ * It stands in other structs by value and does not grow: a weight has no other coordinates.
  */
 typedef struct clattn_dropout_place {
     cl_uint query; /**< Of the first query; in packed batches of each sequence's. */

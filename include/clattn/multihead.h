@@ -169,7 +169,8 @@ CLATTN_API clattn_status clattn_multihead_plan_describe(const clattn_multihead_p
 /** Releases a plan; work that was enqueued finishes. NULL is ignored. */
 CLATTN_API void clattn_multihead_plan_release(clattn_multihead_plan *plan);
 
-/** The parameters of a layer in device memory. */
+/** The parameters of a layer in device memory. It does not grow: further ones come at the end of the structs of
+ *  tensors. */
 typedef struct clattn_multihead_parameters {
     clattn_buffer w_q; /**< (model, heads * dim_qk) by order; all three if packed. */
     clattn_buffer w_k; /**< (context_model, kv_heads * dim_qk); NULL if packed. */
@@ -183,7 +184,7 @@ typedef struct clattn_multihead_parameters {
 } clattn_multihead_parameters;
 
 /** What both directions read beside the parameters. Fields of options that the layer lacks are
- *  NULL. */
+ *  NULL. It does not grow: operands of further options come at the end of the structs of tensors. */
 typedef struct clattn_multihead_inputs {
     clattn_buffer x;             /**< (batch, seq_q, model), packed; see seq_first. */
     clattn_buffer context;       /**< (batch, seq_kv, context_model); NULL if CLATTN_SELF. */

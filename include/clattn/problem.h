@@ -330,7 +330,7 @@ typedef enum clattn_scores {
  * Steps of a tensor along (batch, heads, seq, dim), or (batch, heads, seq_q, seq_kv) for bias and
  * mask, in elements. All four 0 in q, k, v, o and their gradients stand for the packed (batch,
  * heads, seq, dim). In inputs a stride of 0 broadcasts. In what is written no two elements may
- * share a place.
+ * share a place. It stands in other structs by value and does not grow.
  */
 typedef struct clattn_layout {
     size_t stride[4]; /**< Along the four dimensions. */
