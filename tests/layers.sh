@@ -40,6 +40,7 @@ awk -v layers="$layers" '
             print $1 " includes " $2 ": the reference shares no code with what it judges"; bad = 1
         }
         if (to == "cl" || from == to || $1 == "src/internal.h") next
+        if (from == "mpi" && $2 == "src/base/structs.h") next # how public structs grow; nothing to link
         if (from in level) {
             if (!(to in level)) { print $1 " includes " $2 ", which is not of the library"; bad = 1 }
             else if (level[to] > level[from]) { print $1 " includes " $2 ", a layer above it"; bad = 1 }

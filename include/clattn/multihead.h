@@ -195,8 +195,8 @@ typedef struct clattn_multihead_inputs {
     clattn_buffer sinks;         /**< As in clattn_forward_tensors. */
     clattn_buffer q_lengths;     /**< As in clattn_forward_tensors. */
     clattn_buffer kv_lengths;    /**< As in clattn_forward_tensors. */
-    cl_ulong dropout_seed;       /**< As in clattn_forward_tensors. */
-    cl_uint dropout_offset;      /**< As in clattn_forward_tensors. */
+    uint64_t dropout_seed;       /**< As in clattn_forward_tensors. */
+    uint32_t dropout_offset;     /**< As in clattn_forward_tensors. */
     clattn_buffer block_offsets; /**< As in clattn_forward_tensors. */
     clattn_buffer block_entries; /**< As in clattn_forward_tensors. */
 } clattn_multihead_inputs;

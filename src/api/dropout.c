@@ -27,7 +27,7 @@ static size_t count_rows(const clattn_problem *p)
 
 /* ---- on the host ----------------------------------------------------------------------------- */
 
-static void fill_row(const clattn_problem *p, cl_ulong seed, cl_uint offset, size_t row,
+static void fill_row(const clattn_problem *p, uint64_t seed, uint32_t offset, size_t row,
                      unsigned char *mask)
 {
     const cl_uint key[2] = {(cl_uint)seed, (cl_uint)(seed >> 32)};
@@ -43,8 +43,9 @@ static void fill_row(const clattn_problem *p, cl_ulong seed, cl_uint offset, siz
     }
 }
 
-clattn_status clattn_dropout_mask_host(const clattn_problem *problem, cl_ulong seed, cl_uint offset,
-                                       size_t first_row, size_t num_rows, unsigned char *mask)
+clattn_status clattn_dropout_mask_host(const clattn_problem *problem, uint64_t seed,
+                                       uint32_t offset, size_t first_row, size_t num_rows,
+                                       unsigned char *mask)
 {
     const clattn_status status = clattn_problem_check(problem, NULL, 0);
 
@@ -66,7 +67,7 @@ clattn_status clattn_dropout_mask_host(const clattn_problem *problem, cl_ulong s
 /* ---- on the device --------------------------------------------------------------------------- */
 
 static clattn_status enqueue(const clattn_context *ctx, cl_program program, const clattn_problem *p,
-                             cl_ulong seed, cl_uint offset, cl_command_queue queue,
+                             uint64_t seed, uint32_t offset, cl_command_queue queue,
                              const clattn_buffer *mask, cl_uint num_wait, const cl_event *wait,
                              cl_event *done)
 {
@@ -104,7 +105,7 @@ static clattn_status enqueue(const clattn_context *ctx, cl_program program, cons
 }
 
 clattn_status clattn_dropout_mask(clattn_context *context, const clattn_problem *problem,
-                                  cl_ulong seed, cl_uint offset, cl_command_queue queue,
+                                  uint64_t seed, uint32_t offset, cl_command_queue queue,
                                   const clattn_buffer *mask, cl_uint num_wait, const cl_event *wait,
                                   cl_event *done)
 {
@@ -158,7 +159,7 @@ enum { HEADS = 3, SEQ_Q = 5, SEQ_KV = 150, GUARD = 64, BYTES = HEADS * SEQ_Q * S
 
 /* Computes the mask into the middle of bytes[]. */
 static clattn_status run(clattn_context *ctx, cl_program program, const clattn_problem *p,
-                         cl_ulong seed, cl_uint offset, unsigned char bytes[BYTES + 2 * GUARD])
+                         uint64_t seed, uint32_t offset, unsigned char bytes[BYTES + 2 * GUARD])
 {
     clattn_status status;
     cl_int err;

@@ -15,18 +15,20 @@ static int read_options(const clattn_plan_options **options, clattn_plan_options
 }
 
 clattn_status clattn_plan_supports(const clattn_context *context, const clattn_problem *problem,
-                                   const clattn_plan_options *options, char *reason,
-                                   size_t reason_bytes)
+                                   const clattn_plan_options *options)
 {
     struct ca_choices choices;
     clattn_plan_options own;
-    char why[CA_REASON_BYTES] = "context is null";
+    char why[8 * CA_REASON_BYTES];
+    clattn_status status = CLATTN_INVALID_ARGUMENT;
 
-    if (!context || !read_options(&options, &own, why)) {
-        ca_reason(reason, reason_bytes, "%s", why);
-        return CLATTN_INVALID_ARGUMENT;
-    }
-    return ca_choose(context, problem, options, &choices, reason, reason_bytes);
+    if (!context)
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "context is null");
+    if (read_options(&options, &own, why))
+        status = ca_choose(context, problem, options, &choices, why, sizeof why);
+    if (status != CLATTN_SUCCESS)
+        ca_remember(&context->log, "%s", why);
+    return status;
 }
 
 clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem,

@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "base/environment.h"
 #include "base/utf8.h"
 
 #include <stdarg.h>
@@ -119,7 +120,7 @@ enum { NUM_LEVELS = sizeof level_names / sizeof *level_names };
 static unsigned levels_printed(void)
 {
     static atomic_flag told = ATOMIC_FLAG_INIT;
-    const char *wish = getenv("CLATTN_LOG");
+    const char *wish = ca_environment(CA_VARIABLE_LOG);
 
     if (!wish || !wish[0])
         return 0;
@@ -156,6 +157,16 @@ static void log_list(const struct ca_log *log, clattn_log_level level, const cha
     vsnprintf(text, sizeof text, format, list);
     ca_make_printable(text);
     ca_log_text(log, level, text);
+}
+
+void ca_remember(const struct ca_log *log, const char *format, ...)
+{
+    const struct ca_log quiet = {.owner = log->owner};
+    va_list list;
+
+    va_start(list, format);
+    log_list(&quiet, CLATTN_LOG_ERROR, format, list);
+    va_end(list);
 }
 
 void ca_warn(const struct ca_log *log, const char *format, ...)

@@ -33,6 +33,10 @@ enum { CA_LOG_BYTES = 1024, CA_REASON_BYTES = 256 };
 clattn_status ca_fail(const struct ca_log *log, clattn_status status, const char *format, ...)
     CA_PRINTF(3, 4);
 
+/* Remembers a sentence as an error of the owner's, without printing it or calling back: for questions whose
+ * answer is no. */
+void ca_remember(const struct ca_log *log, const char *format, ...) CA_PRINTF(2, 3);
+
 /* Remembers an error of a call that has no context, without printing it, and returns status: its sentence
  * is what a reason says that the caller may have asked for. */
 clattn_status ca_refuse(clattn_status status, const char *format, ...) CA_PRINTF(2, 3);

@@ -1,3 +1,4 @@
+#include "base/environment.h"
 #include "base/structs.h"
 #include "base/utf8.h"
 #include "device/facts.h"
@@ -414,7 +415,7 @@ clattn_status clattn_device_select(const char *selector, cl_device_id *device)
         count = capacity;
     if (status == CLATTN_SUCCESS) {
         if (!selector || !*selector)
-            selector = getenv("CLATTN_DEVICE");
+            selector = ca_environment(CA_VARIABLE_DEVICE);
         clattn_status failure = CLATTN_NO_DEVICE;
         chosen = selector && *selector ? select_named(devices, count, selector, &failure)
                                        : select_default(devices, count, &failure);

@@ -56,7 +56,7 @@ static int is_supported(const struct fixture *f, const clattn_problem *p, const 
     const clattn_plan_options options = {
         .struct_size = sizeof options, .family = family, .tunables = tunables};
 
-    return clattn_plan_supports(f->context, p, &options, NULL, 0) == CLATTN_SUCCESS;
+    return clattn_plan_supports(f->context, p, &options) == CLATTN_SUCCESS;
 }
 
 /* ---- random problems ------------------------------------------------------------------------- */

@@ -149,10 +149,9 @@ static int is_unknown(const clattn_context *context, const clattn_problem *p, co
 {
     const clattn_plan_options options = {
         .struct_size = sizeof options, .family = family, .tunables = word};
-    char reason[LINE] = "";
 
-    return clattn_plan_supports(context, p, &options, reason, sizeof reason) != CLATTN_SUCCESS &&
-           strstr(reason, "no tunable is called") != NULL;
+    return clattn_plan_supports(context, p, &options) != CLATTN_SUCCESS &&
+           strstr(clattn_context_last_error(context), "no tunable is called") != NULL;
 }
 
 /* The word "NAME=value" with the name that the tunable has in the library. */

@@ -7,7 +7,7 @@
 #include "problem/problem.h"
 #include "problem/tensors.h"
 #include "problem/text/problem_words.h"
-#include <clattn/tuning.h>
+#include <clattn/problem.h>
 
 enum { MOST_HEADS = 128, MOST_SEQ = 65536 };
 

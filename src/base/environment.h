@@ -1,0 +1,16 @@
+/* What the environment says to clattn. */
+#ifndef CA_ENVIRONMENT_H
+#define CA_ENVIRONMENT_H
+
+#include "base/environment.def"
+
+enum ca_variable {
+#define VARIABLE(ID, ...) CA_VARIABLE_##ID,
+    CA_ENVIRONMENT(VARIABLE)
+#undef VARIABLE
+};
+
+/* The value of a variable; NULL where it is not set. */
+const char *ca_environment(enum ca_variable variable);
+
+#endif
