@@ -67,6 +67,7 @@ typedef struct clattn_multihead {
                           backward layer needs it not: with or without, it reads the reserve that a
                           forward execution with training has written. */
     clattn_weights_out weights; /**< Forward only; before dropout. */
+    size_t reserved[16]; /**< Zeros: room for members of later versions, of which 0 means none. */
 } clattn_multihead;
 
 /**

@@ -436,6 +436,7 @@ typedef struct clattn_problem {
     size_t total_kv;        /**< Likewise of k and v. */
     int strict; /**< Not 0: no weight is rounded to the dtype on the way; see "Precision" above.
                      Forward and backward; f32 problems are strict without it. */
+    size_t reserved[32]; /**< Zeros: room for members of later versions, of which 0 means none. */
 } clattn_problem;
 
 /**

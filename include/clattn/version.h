@@ -13,6 +13,9 @@
  * "A struct_size of none of this library's versions" is shorter than that of the first version, no multiple of
  * sizeof(size_t), or more than 4096 bytes longer than the library's.
  *
+ * clattn_problem and clattn_multihead, which the library makes and which stand in arrays and in each other, keep their size:
+ * later members take room that is reserved. What is not 0 there asks for what the library does not know, and is refused.
+ *
  * Structs without a struct_size do not grow: clattn_layout (four strides), clattn_buffer (a buffer or a pointer),
  * clattn_dropout_place (a place among weights). clattn_multihead_inputs and clattn_multihead_parameters do not either: what
  * later versions add to them comes at the end of the structs that hold them. Structs that the library passes to

@@ -25,7 +25,6 @@
 #define CA_STRUCTS(STRUCT)                                                                         \
     STRUCT(clattn_context_options, log_user_data)                                                  \
     STRUCT(clattn_device_info, little_endian)                                                      \
-    STRUCT(clattn_problem, o)                                                                      \
     STRUCT(clattn_plan_options, tunables)                                                          \
     STRUCT(clattn_plan_info, problem)                                                              \
     STRUCT(clattn_tensor, size)                                                                    \
@@ -44,6 +43,16 @@
     STRUCT(clattn_multihead_forward_tensors, y)                                                    \
     STRUCT(clattn_multihead_backward_tensors, dy)                                                  \
     STRUCT(clattn_tuning_options, seconds)
+
+/* The first of the `count` words reserved for later versions that is not 0; count if all are. */
+static inline size_t ca_reserved_used(const size_t *reserved, size_t count)
+{
+    size_t n = 0;
+
+    while (n < count && reserved[n] == 0)
+        n++;
+    return n;
+}
 
 /* Bytes of a struct up to the end of a member. */
 #define CA_BYTES_TO(type, member) (offsetof(type, member) + sizeof(((type *)0)->member))

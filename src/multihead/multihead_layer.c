@@ -1,5 +1,5 @@
 /* What a layer must be, and how much work it is. */
-#include "base/log.h"
+#include "base/structs.h"
 #include "multihead/multihead.h"
 #include "problem/layout.h"
 
@@ -160,6 +160,14 @@ static clattn_status check(const clattn_multihead *layer, char *reason, size_t r
     if (!layer || layer->struct_size != sizeof *layer) {
         ca_reason(reason, reason_bytes,
                   "layer is null or its struct_size is not that of this library");
+        return CLATTN_INVALID_ARGUMENT;
+    }
+    const size_t room = sizeof layer->reserved / sizeof *layer->reserved;
+    const size_t used = ca_reserved_used(layer->reserved, room);
+    if (used < room) {
+        ca_reason(reason, reason_bytes,
+                  "layer->reserved[%zu] is not 0: it asks for what clattn %s does not know", used,
+                  CLATTN_VERSION_STRING);
         return CLATTN_INVALID_ARGUMENT;
     }
     if (layer->attention.struct_size == sizeof layer->attention &&

@@ -1,5 +1,5 @@
 #include "problem/problem.h"
-#include "base/log.h"
+#include "base/structs.h"
 #include "problem/layout.h"
 #include "problem/operations.h"
 #include "problem/tensors.h"
@@ -363,6 +363,14 @@ static clattn_status check(const clattn_problem *problem, char *reason, size_t r
     if (!problem || problem->struct_size != sizeof *problem) {
         ca_reason(reason, reason_bytes,
                   "problem is null or its struct_size is not that of this library");
+        return CLATTN_INVALID_ARGUMENT;
+    }
+    const size_t room = sizeof problem->reserved / sizeof *problem->reserved;
+    const size_t used = ca_reserved_used(problem->reserved, room);
+    if (used < room) {
+        ca_reason(reason, reason_bytes,
+                  "problem->reserved[%zu] is not 0: it asks for what clattn %s does not know", used,
+                  CLATTN_VERSION_STRING);
         return CLATTN_INVALID_ARGUMENT;
     }
     if ((status = check_enums(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||

@@ -158,6 +158,27 @@ DeviceTest(struct_sizes, what_the_library_fills_in)
     expect_filled(f, KIND(clattn_tensor), ask_tensor);
 }
 
+/* ---- what keeps its size ---------------------------------------------------------------------- */
+
+Test(struct_sizes, descriptors_have_room) {
+    clattn_problem problem = fixture_problem("fwd f32 q2 k3 d4");
+    clattn_multihead made;
+    char reason[256];
+
+    cr_expect(clattn_problem_check(&problem, NULL, 0) == CLATTN_SUCCESS);
+    problem.reserved[5] = 1; /* a later version's option */
+    cr_expect(clattn_problem_check(&problem, reason, sizeof reason) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(strstr(reason, "reserved[5]") != NULL, "%s", reason);
+    cr_assert(clattn_multihead_parse("layer fwd f32 q2 d4 model=4", &made, NULL, 0) ==
+              CLATTN_SUCCESS);
+    made.reserved[15] = 1;
+    cr_expect(clattn_multihead_check(&made, reason, sizeof reason) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(strstr(reason, "reserved[15]") != NULL, "%s", reason);
+    made.reserved[15] = 0;
+    made.attention.reserved[0] = 1;
+    cr_expect(clattn_multihead_check(&made, NULL, 0) == CLATTN_INVALID_ARGUMENT);
+}
+
 /* ---- options ---------------------------------------------------------------------------------- */
 
 static clattn_status make_context(struct fixture *f, void *given)
