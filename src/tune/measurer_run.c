@@ -6,7 +6,7 @@
 #include "program/program.h"
 #include "program/program_cache.h"
 #include "program/verdict.h"
-#include "trust/trust.h"
+#include "selfcheck/selfcheck.h"
 #include "tune/measurer.h"
 #include "tune/measurer_data.h"
 
