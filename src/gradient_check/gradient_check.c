@@ -3,8 +3,8 @@
 #include "context/context.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
-#include "reference/trust_case_parts.h"
-#include "reference/trust_case_values.h"
+#include "selfcheck/case_parts.h"
+#include "selfcheck/values.h"
 
 #include <clattn/attention.h>
 #include <math.h>

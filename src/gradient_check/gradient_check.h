@@ -2,7 +2,7 @@
 #ifndef CA_GRADIENT_CHECK_H
 #define CA_GRADIENT_CHECK_H
 
-#include "reference/trust_case_row.h"
+#include "selfcheck/answer_row.h"
 #include <clattn/gradient_check.h>
 
 /* The gradients that a problem may have, CA_DQ to CA_DSINKS. */

@@ -2,7 +2,7 @@
 #include "gradient_check/gradient_check.h"
 #include "problem/philox.h"
 #include "problem/problem.h"
-#include "reference/trust_case_values.h"
+#include "selfcheck/values.h"
 
 #include <float.h>
 #include <math.h>
