@@ -8,7 +8,7 @@
 #include "bf16/stage_pairs.h"
 
 /* Values of keys j + n0 .. of count keys, at most KEYS_TOGETHER, transposed. */
-NOINLINE void stage_values(const struct arguments *args, const long b, const long j, const int n0, const int count,
+NOINLINE void stage_values(const struct arguments *restrict args, const long b, const long j, const int n0, const int count,
                            const __global ushort *v, uint *v_staged)
 {
     const __global ushort *row[KEYS_TOGETHER];

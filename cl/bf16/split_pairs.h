@@ -20,7 +20,7 @@
 
 /* The block's queries with rows in SIMD lanes, packed[n] = pair n of each, and their scales; zeros for rows
  * beyond the last. */
-NOINLINE void pack_queries(const struct arguments *args, struct row_block *block,
+NOINLINE void pack_queries(const struct arguments *restrict args, struct row_block *block,
                            lanes *packed)
 {
     for (int r = 0; r < BLOCK_M; r++)
@@ -49,7 +49,7 @@ NOINLINE void pack_queries(const struct arguments *args, struct row_block *block
 }
 
 /* Stages a tile of count keys. */
-NOINLINE void stage_keys(const struct arguments *args, const struct key_range keys,
+NOINLINE void stage_keys(const struct arguments *restrict args, const struct key_range keys,
                          const int count, lanes *staged)
 {
     for (int n = 0; n < WHOLE_STEPS(count); n++)
@@ -58,7 +58,7 @@ NOINLINE void stage_keys(const struct arguments *args, const struct key_range ke
 }
 
 /* s[r * BLOCK_N + n] = q[r] . k[n], scaled, for count keys; those after them are of zeros. */
-NOINLINE void multiply_keys(const struct arguments *args, const struct key_range keys,
+NOINLINE void multiply_keys(const struct arguments *restrict args, const struct key_range keys,
                             const int count, const struct row_block *block, const lanes *staged,
                             const lanes *q, float *s)
 {
@@ -124,7 +124,7 @@ INLINE void stage_weights(const int count, const float *p, ushort *staged)
 }
 
 /* o = o * factor + sum_n p[n] v[n] of all rows and columns. */
-NOINLINE void add_values(const struct arguments *args, const struct key_range keys,
+NOINLINE void add_values(const struct arguments *restrict args, const struct key_range keys,
                          const int count, const int rows, const float *factor, const float *p,
                          lanes *scaled, lanes *o)
 {

@@ -27,7 +27,7 @@ INLINE void add_weights(const int partial, const struct arguments *args, const s
 }
 
 /* What the weights of `count` queries from i on lack, all of a head. */
-NOINLINE void find_missing(const struct arguments *args, const struct head head, const long i, const int count, float *sums)
+NOINLINE void find_missing(const struct arguments *restrict args, const struct head head, const long i, const int count, float *sums)
 {
     const long end = end_key(args, head.e, min(i + count, head.e.queries) - 1);
     struct key_block block;

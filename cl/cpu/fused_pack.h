@@ -9,7 +9,7 @@
 
 #if OPERAND_PAIRS
 /* packed[n] = pair n of the block's queries, with queries in SIMD lanes. */
-NOINLINE void pack_queries(const struct arguments *args, const struct query_block block,
+NOINLINE void pack_queries(const struct arguments *restrict args, const struct query_block block,
                            const __global storage *q, lanes *packed)
 {
     for (int m = 0; m < BLOCK_VECTORS; m++) {
@@ -30,7 +30,7 @@ NOINLINE void pack_queries(const struct arguments *args, const struct query_bloc
 }
 #else
 /* packed[d] = the block's queries, scaled, with queries in SIMD lanes. */
-NOINLINE void pack_queries(const struct arguments *args, const struct query_block block,
+NOINLINE void pack_queries(const struct arguments *restrict args, const struct query_block block,
                            const __global storage *q, lanes *packed)
 {
     const float scale = score_scale(args, block.h) * SCALE_UNIT;
@@ -54,7 +54,7 @@ NOINLINE void pack_queries(const struct arguments *args, const struct query_bloc
 
 /* Stores rows block.i .. of o, at most BLOCK_M and not beyond QUERIES_END: packed times factor, or zeros
  * where the factor is negative. */
-NOINLINE void unpack_outputs(const struct arguments *args, const struct query_block block,
+NOINLINE void unpack_outputs(const struct arguments *restrict args, const struct query_block block,
                              const lanes *packed, const lanes *factor, __global o_storage *o)
 {
     const long rows = min(QUERIES_END(block) - block.i, (long)BLOCK_M);

@@ -127,7 +127,7 @@ INLINE void scale_weights(const int count, const lanes *p, const lanes *scales, 
 #endif
 
 /* o = o * factor + sum_n p[n] v[n] of all rows and columns; scaled has room for WEIGHTS_OF(). */
-NOINLINE void add_values(const struct arguments *args, const struct key_range keys,
+NOINLINE void add_values(const struct arguments *restrict args, const struct key_range keys,
                          const int count, const int rows, const float *factor, const float *p,
                          lanes *scaled, lanes *o)
 {
@@ -147,7 +147,7 @@ NOINLINE void add_values(const struct arguments *args, const struct key_range ke
 #endif
 
 /* Whether a value is infinite or NaN: its product with a weight of 0 would be NaN. */
-NOINLINE int has_nonfinite(const struct arguments *args, const struct key_range keys,
+NOINLINE int has_nonfinite(const struct arguments *restrict args, const struct key_range keys,
                            const int count)
 {
     ints most = 0;
@@ -165,7 +165,7 @@ NOINLINE int has_nonfinite(const struct arguments *args, const struct key_range 
 
 /* As add_values(), but without the pairs that a weight of -0 says are hidden: for tiles of partial
  * visibility with non-finite values. */
-NOINLINE void add_visible(const struct arguments *args, const struct key_range keys,
+NOINLINE void add_visible(const struct arguments *restrict args, const struct key_range keys,
                           const int count, const int rows, const float *factor, const float *p,
                           lanes *o)
 {

@@ -126,7 +126,7 @@ INLINE lanes repeat_fours(const float4 x)
  * group's key n is at d * QK_KEYS + n. This happens some time before they are read: a load of a few
  * columns of what was stored as a vector waits until the store has reached L1. Of quantized keys that
  * are converted as they are read only the scales: that of block c of key n is float c * BLOCK_N + n. */
-NOINLINE void stage_keys(const struct arguments *args, const struct key_range keys,
+NOINLINE void stage_keys(const struct arguments *restrict args, const struct key_range keys,
                          const int count, lanes *staged)
 {
 #if K_CACHE
@@ -235,7 +235,7 @@ INLINE void multiply_register_tile(const int index, const struct arguments *args
 
 /* s[r * BLOCK_N + n] = q[r] . k[n] for count keys, staged if STAGES_K; the scores after them repeat
  * the last. */
-NOINLINE void multiply_keys(const struct arguments *args, const struct key_range keys,
+NOINLINE void multiply_keys(const struct arguments *restrict args, const struct key_range keys,
                             const int count, const struct row_block *block, const lanes *staged,
                             const lanes *q, float *s)
 {
@@ -248,7 +248,7 @@ NOINLINE void multiply_keys(const struct arguments *args, const struct key_range
 }
 
 /* The block's queries, scaled; zeros for rows beyond the last. */
-NOINLINE void pack_queries(const struct arguments *args, struct row_block *block,
+NOINLINE void pack_queries(const struct arguments *restrict args, struct row_block *block,
                            lanes *packed)
 {
     for (int r = 0; r < BLOCK_M; r++) {

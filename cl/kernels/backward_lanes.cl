@@ -209,7 +209,7 @@ INLINE int find_chunk(const struct arguments *args, const long n, const long key
 }
 
 /* One of SPLIT_K work-items of a kv head. */
-NOINLINE void compute_split(const struct arguments *args, const long split, const long kv_head,
+NOINLINE void compute_split(const struct arguments *restrict args, const long split, const long kv_head,
                             struct head head)
 {
     const long chunks = count_chunks(args);

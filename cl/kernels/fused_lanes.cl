@@ -111,7 +111,7 @@ INLINE void add_tile(const int partial, const struct arguments *args, const stru
 }
 
 /* Stores o and lse of a block. */
-NOINLINE void finish_block(const struct arguments *args, const struct query_block block, const lanes *packed_o,
+NOINLINE void finish_block(const struct arguments *restrict args, const struct query_block block, const lanes *packed_o,
                            lanes *row_max, lanes *row_sum)
 {
     lanes factor[BLOCK_VECTORS];
@@ -200,7 +200,7 @@ INLINE long with_whole_operand(const long j0, const long j)
 
 /* Computes and stores a chunk and returns 1; 0 if its sums are not finite, unless values are
  * checked. */
-NOINLINE int compute_chunk(const struct arguments *args, const struct query_block chunk,
+NOINLINE int compute_chunk(const struct arguments *restrict args, const struct query_block chunk,
                            const int check_values)
 {
     lanes packed_q[BLOCKS_PER_TILE][ROUNDED(OPERANDS(DIM_QK)) * BLOCK_VECTORS];

@@ -106,7 +106,7 @@ INLINE void start_rows(struct row_state *state)
 /* Partial results of the index'th block of rows of KV_HEADS kv heads, from that of `block` on, and of the part'th
  * range of the keys that it sees: of each tile the heads have their turns, in the order in which keys lie in
  * memory where rows of all heads follow each other. */
-NOINLINE void compute_part(const struct arguments *args, struct row_block block, const long index,
+NOINLINE void compute_part(const struct arguments *restrict args, struct row_block block, const long index,
                            const long part)
 {
     const int heads = (int)min((long)KV_HEADS, args->shape.heads / args->shape.group - block.kv_head);
@@ -229,7 +229,7 @@ void split(PARAMETERS_split)
 
 /* o and lse of query i. Partial results of ranges that it saw nothing of have a row_sum of 0, and
  * perhaps no o. */
-NOINLINE void combine_parts(const struct arguments *args, const long b, const long h, const long i)
+NOINLINE void combine_parts(const struct arguments *restrict args, const long b, const long h, const long i)
 {
     const long row = (b * args->shape.heads + h) * LONGEST_Q(args) + i;
     const long step = args->shape.batch * args->shape.heads * LONGEST_Q(args) * PART;

@@ -148,7 +148,7 @@ INLINE lanes load_values(const struct arguments *args, const __global v_storage 
 /* ---- scores --------------------------------------------------------------------------------- */
 
 /* count keys as panels, at most BLOCK_N; what is beyond them in the last panel repeats the last. */
-NOINLINE void pack_keys(const struct arguments *args, const long b, const __global k_storage *k, const long first,
+NOINLINE void pack_keys(const struct arguments *restrict args, const long b, const __global k_storage *k, const long first,
                         const int count, lanes *panels)
 {
     for (int n = 0; n < (count + PANEL - 1) / PANEL * PANEL; n += SIMD_WIDTH) {
@@ -247,7 +247,7 @@ INLINE void store_hidden(const struct arguments *args, const long bh, const long
     }
 }
 
-NOINLINE void compute_scores(const struct arguments *args, const struct extent e, const long bh, const long j0,
+NOINLINE void compute_scores(const struct arguments *restrict args, const struct extent e, const long bh, const long j0,
                              const long i0)
 {
     lanes panels[K_PANELS * DIM_QK * REGISTER_VECTORS], products[REGISTER_ROWS * REGISTER_VECTORS];
@@ -353,7 +353,7 @@ INLINE float exponentials_of_row(__global float *row, const long first, const lo
     return sum_lanes(sums);
 }
 
-NOINLINE void compute_weights(const struct arguments *args, const long from)
+NOINLINE void compute_weights(const struct arguments *restrict args, const long from)
 {
     const long all_rows = args->shape.batch * args->shape.heads * args->shape.seq_q;
 
@@ -409,7 +409,7 @@ void softmax(PARAMETERS_softmax)
 #define STRIP_SUMS (V_PANELS * REGISTER_TILE)
 
 /* count keys' values as panels, at most BLOCK_N. */
-NOINLINE void pack_values(const struct arguments *args, const long b, const __global v_storage *v,
+NOINLINE void pack_values(const struct arguments *restrict args, const long b, const __global v_storage *v,
                           const long first, const int count, lanes *panels)
 {
     for (int n = 0; n < count; n++) {
@@ -452,7 +452,7 @@ INLINE void drop_weights(const struct arguments *args, const uint bh, const long
 
 /* The weights of `rows` queries from i on and count keys from j on, after dropout. p: those of
  * query i and key j. */
-NOINLINE void load_weights(const struct arguments *args, const __global float *p, const uint bh, const long i,
+NOINLINE void load_weights(const struct arguments *restrict args, const __global float *p, const uint bh, const long i,
                            const int rows, const long j, const int count, weight_strip strip)
 {
     for (int r = 0; r < rows; r++) {
@@ -528,7 +528,7 @@ INLINE void store_output(const struct arguments *args, const struct extent e, co
     }
 }
 
-NOINLINE void compute_values(const struct arguments *args, const struct extent e, const long i0, const long bh)
+NOINLINE void compute_values(const struct arguments *restrict args, const struct extent e, const long i0, const long bh)
 {
     lanes panels[V_PANELS * BLOCK_N * REGISTER_VECTORS], sums[STRIPS * STRIP_SUMS];
     weight_strip strip;

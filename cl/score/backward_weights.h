@@ -111,7 +111,7 @@ NOINLINE void add_missing(const struct row_range rows, struct query_tile *tile)
  * dS; returns whether there is one. partial: whether there may be. slope_sums: dS times the
  * distance is added to it. of_bias (constant): dS without softcap's derivative, which is the
  * gradient of a bias. */
-NOINLINE int compute_weights(const int partial, const int of_bias, const struct arguments *args,
+NOINLINE int compute_weights(const int partial, const int of_bias, const struct arguments *restrict args,
                              const struct head head, const struct key_block *block,
                              const struct row_range rows, struct query_tile *tile,
                              lanes *slope_sums)

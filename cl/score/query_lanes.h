@@ -171,7 +171,7 @@ INLINE void load_biases_of_queries(const __global bias_storage *p, const long ro
 }
 
 /* The biases of a block and keys j .. j + count - 1. */
-NOINLINE enum visibility load_bias_tile(const struct arguments *args,
+NOINLINE enum visibility load_bias_tile(const struct arguments *restrict args,
                                         const struct query_block block, const long j,
                                         const int count, const __global bias_storage *p, lanes *to)
 {
@@ -246,7 +246,7 @@ INLINE void load_mask_of_queries(const __global uchar *p, const long row, const 
 }
 
 /* The mask of a block and keys j .. j + count - 1. PARTIAL may be a false alarm. */
-NOINLINE enum visibility load_mask_tile(const struct arguments *args,
+NOINLINE enum visibility load_mask_tile(const struct arguments *restrict args,
                                         const struct query_block block, const long j,
                                         const int count, const __global uchar *p, ints *to)
 {
@@ -512,7 +512,7 @@ INLINE void finish_scores(const struct score_tile *tile, const int n0, const int
 
 #if HAS_DROPOUT
 /* The weights of keys j .. j + count - 1 after dropout; -0 stays -0. */
-NOINLINE void drop_weights(const struct arguments *args, const struct query_block block, const long j,
+NOINLINE void drop_weights(const struct arguments *restrict args, const struct query_block block, const long j,
                            const int count, lanes *p)
 {
     const uint first = (uint)block.i;

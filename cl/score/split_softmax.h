@@ -112,7 +112,7 @@ INLINE lanes exponentials_of_row(const int hides, const float base, const int co
 /* The products s of all rows and keys j .. j + count - 1 become weights. Updates row_max and
  * row_sum; factor: what sums of earlier weights are to be multiplied with. Returns whether a pair
  * is hidden, which has the weight -0. */
-NOINLINE int softmax_of_rows(const int hides, const struct arguments *args, const struct row_block *block,
+NOINLINE int softmax_of_rows(const int hides, const struct arguments *restrict args, const struct row_block *block,
                              const long j, const int count, float *s, lanes *row_max,
                              lanes *row_sum, lanes *factor)
 {
