@@ -9,7 +9,7 @@
 
 #if HAS_DROPOUT
 #define RANDOM_LANES 1
-#include "common/philox.h"
+#include "common/dropout.h"
 
 #define KEPT_BYTES (KEPT_COLUMNS * THREADS_N / 4 * KEPT_ROWS)
 #define KEPT_PARAM , __local uchar *kept
@@ -17,7 +17,7 @@
 
 /* Bit n of kept[four * KEPT_ROWS + row] tells whether the row's weight for key 4 * four + n of the
  * tile stays. Here one of four threads has each row; queries and keys from i0 and j0 on. */
-__attribute__((always_inline)) static inline void draw_kept(SHAPE_PARAMS, const uint bh,
+__attribute__((always_inline)) static inline void draw_kept(const struct arguments *args, const uint bh,
                                                             const long i0, const long j0 KEPT_PARAM)
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
@@ -27,20 +27,20 @@ __attribute__((always_inline)) static inline void draw_kept(SHAPE_PARAMS, const 
             const int row = ROW(4 * g) + thread_n % 4, four = c * (THREADS_N / 4) + thread_n / 4;
             float x[4];
 
-            dropout_factors(a, at, bh, (uint)(i0 + row), (uint)(j0 / 4 + four), x);
+            dropout_factors(args, bh, (uint)(i0 + row), (uint)(j0 / 4 + four), x);
             kept[four * KEPT_ROWS + row] = (x[0] > 0.0f) | (x[1] > 0.0f) << 1 |
                                            (x[2] > 0.0f) << 2 | (x[3] > 0.0f) << 3;
         }
 }
 
 /* What the weight of a row and of the thread's key c is multiplied by. */
-static inline float kept_factor(const struct attention_shape a, const int row,
+static inline float kept_factor(const struct arguments *args, const int row,
                                 const int c KEPT_PARAM)
 {
     const int thread_n = THIS_THREAD % THREADS_N;
     const uchar bits = kept[(c * (THREADS_N / 4) + thread_n / 4) * KEPT_ROWS + row];
 
-    return bits >> thread_n % 4 & 1 ? a.keep : 0.0f;
+    return bits >> thread_n % 4 & 1 ? args->shape.keep : 0.0f;
 }
 #else
 #define KEPT_PARAM

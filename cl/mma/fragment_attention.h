@@ -241,7 +241,7 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
  * one of the keys. The keys that window and lengths let a row see are steps from the lane's first one, see_from
  * to before see_to: compared with each key itself, these would take a register each. partial: some may
  * be hidden. */
-INLINE void finish_scores(const struct attention_shape a, const struct score_tile *tiles,
+INLINE void finish_scores(const struct arguments *args, const struct score_tile *tiles,
                           const bool partial, const int see_from[LANE_QUERIES],
                           const int see_to[LANE_QUERIES], const int fragment_row,
                           float s[KEY_SUMS], float highest[LANE_QUERIES],
@@ -256,7 +256,7 @@ INLINE void finish_scores(const struct attention_shape a, const struct score_til
         UNROLL
         for (int x = 0; x < KEY_SUMS; x++) {
             const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-            s[x] = score_of(a, QUERY_TILE(here), TILE_ROW(here), KEY(x), s[x]).value;
+            s[x] = score_of(args, QUERY_TILE(here), TILE_ROW(here), KEY(x), s[x]).value;
         }
     }
     if (partial) {
@@ -265,7 +265,7 @@ INLINE void finish_scores(const struct attention_shape a, const struct score_til
             const int here = SUM_QUERY(x % FRAGMENT_SUMS);
             struct score y = {s[x], 1.0f, 0.0f};
             const bool sees =
-                hide(a, QUERY_TILE(here), STEP(x) >= see_from[here] && STEP(x) < see_to[here],
+                hide(args, QUERY_TILE(here), STEP(x) >= see_from[here] && STEP(x) < see_to[here],
                      TILE_ROW(here), KEY(x), &y);
             if (TRACKS_SEEN)
                 seen[here] = sees ? 1.0f : seen[here];

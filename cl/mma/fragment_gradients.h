@@ -188,15 +188,15 @@ INLINE void find_visible(const bool owns_keys, const struct score_tile tile, con
  * partial: some pair of the tile may be hidden, or is none. The statistics of queries: owned ones in
  * `owned`, else in `streamed`. slope_sums and bias_sums, of the lane's owned rows, collect ds times the
  * distance, and ds. */
-INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial, SHAPE_PARAMS,
+INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial, const struct arguments *args,
                   const struct tile t, const int first_row, const float4 *owned,
                   const __local float4 *streamed, float p[STREAMED_SUMS], float ds[STREAMED_SUMS],
                   float *slope_sums, float *bias_sums,
-                  const int lane SCORE_OPERANDS_PARAM KEPT_PARAM)
+                  const int lane KEPT_PARAM)
 {
     struct score_tile tile =
-        score_tile_at(a, at, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
-                      MAX(BLOCK_OWNED, BLOCK_STREAMED) SCORE_OPERANDS_ARG);
+        score_tile_at(args, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
+                      MAX(BLOCK_OWNED, BLOCK_STREAMED));
     int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
 
 #if HAS_BLOCKS
@@ -204,18 +204,18 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
 #endif
     find_visible(owns_keys, tile, first_row, lane, see_from, see_to);
 #define SEES(x, n, row, key, s)                                                                    \
-    hide(a, tile, STREAMED_STEP(x) >= see_from[n] && STREAMED_STEP(x) < see_to[n], row, key, s)
+    hide(args, tile, STREAMED_STEP(x) >= see_from[n] && STREAMED_STEP(x) < see_to[n], row, key, s)
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
         const int n = SUM_QUERY(x % FRAGMENT_SUMS), own = OWNED_ROW(n), other = STREAMED_ROW(x);
         const int row = owns_keys ? other : own, key = owns_keys ? own : other;
-        struct score s = score_of(a, tile, row, key, p[x]);
+        struct score s = score_of(args, tile, row, key, p[x]);
         bool sees = true;
         if (!HIDES_AT_END && partial)
             sees = SEES(x, n, row, key, &s);
 #if HAS_DROPOUT
         const float factor =
-            is_kept(kept, owns_keys ? BLOCK_STREAMED : BLOCK_OWNED, row, key) ? a.keep : 0.0f;
+            is_kept(kept, owns_keys ? BLOCK_STREAMED : BLOCK_OWNED, row, key) ? args->shape.keep : 0.0f;
 #else
         const float factor = 1.0f;
 #endif
@@ -249,14 +249,14 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
 #if WEIGHTS_FIRST
 /* The same in two steps: p from its products, a hidden pair's -0, which no exponential is; then ds from p and the other
  * ones. */
-INLINE void weigh_scores(const bool owns_keys, const bool partial, SHAPE_PARAMS,
+INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct arguments *args,
                          const struct tile t, const int first_row, const float4 *owned,
                          const __local float4 *streamed, float p[STREAMED_SUMS],
-                         const int lane SCORE_OPERANDS_PARAM)
+                         const int lane)
 {
     struct score_tile tile =
-        score_tile_at(a, at, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
-                      MAX(BLOCK_OWNED, BLOCK_STREAMED) SCORE_OPERANDS_ARG);
+        score_tile_at(args, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
+                      MAX(BLOCK_OWNED, BLOCK_STREAMED));
     int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
 
 #if HAS_BLOCKS
@@ -269,7 +269,7 @@ INLINE void weigh_scores(const bool owns_keys, const bool partial, SHAPE_PARAMS,
         const float power = owns_keys ? streamed[other].s2 : owned[n].s2;
 #if HAS_ALIBI
         const int row = owns_keys ? other : OWNED_ROW(n), key = owns_keys ? OWNED_ROW(n) : other;
-        p[x] = weight_of(score_of(a, tile, row, key, p[x]), minus_lse, power);
+        p[x] = weight_of(score_of(args, tile, row, key, p[x]), minus_lse, power);
 #else
         p[x] = EXP2(fma(fma(p[x], tile.scale, minus_lse), LOG2E, power));
 #endif
@@ -281,7 +281,7 @@ INLINE void weigh_scores(const bool owns_keys, const bool partial, SHAPE_PARAMS,
     for (int x = 0; x < STREAMED_SUMS; x++) {
         const int n = SUM_QUERY(x % FRAGMENT_SUMS), own = OWNED_ROW(n), other = STREAMED_ROW(x);
         struct score unused;
-        if (!hide(a, tile, STREAMED_STEP(x) >= see_from[n] && STREAMED_STEP(x) < see_to[n],
+        if (!hide(args, tile, STREAMED_STEP(x) >= see_from[n] && STREAMED_STEP(x) < see_to[n],
                   owns_keys ? other : own, owns_keys ? own : other, &unused))
             p[x] = -0.0f;
     }

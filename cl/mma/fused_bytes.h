@@ -5,7 +5,7 @@
 #ifndef CLATTN_FUSED_BYTES_H
 #define CLATTN_FUSED_BYTES_H
 
-INLINE void attend_bytes(SHAPE_PARAMS, const struct query_block block, const struct task t,
+INLINE void attend_bytes(const struct arguments *args, const struct query_block block, const struct task t,
                          const int first_row, const __local ushort *q_rows,
                          uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool finite,
                          volatile __local int *v_nonfinite, __local long *places,
@@ -14,10 +14,10 @@ INLINE void attend_bytes(SHAPE_PARAMS, const struct query_block block, const str
                          float row_max[M_FRAGMENTS][LANE_QUERIES],
                          float row_sum[M_FRAGMENTS][LANE_QUERIES],
                          float seen[M_FRAGMENTS][LANE_QUERIES],
-                         float out[M_FRAGMENTS][DIM_SUMS] SCORE_OPERANDS_PARAM PAGES_PARAM
+                         float out[M_FRAGMENTS][DIM_SUMS]
                              EXPONENT_PARAM FRAGMENT_PARAM)
 {
-    struct keys keys = find_keys(a, at, block, block.begin PAGES_ARG), next;
+    struct keys keys = find_keys(args, block, block.begin), next;
     int number = 0; /* of the tile, even or odd */
 
     LIST_FIRST_PLACES(block.b, keys, number);
@@ -32,7 +32,7 @@ INLINE void attend_bytes(SHAPE_PARAMS, const struct query_block block, const str
         LOCAL_BARRIER(); /* bytes are complete, K and V may be overwritten */
         CONVERT_KEYS(K_TILE(0), k_factors, keys);
         CONVERT_VALUES(V_TILE(0), v_factors, keys, finite, v_nonfinite);
-        next = find_keys(a, at, block, after_keys(keys) PAGES_ARG);
+        next = find_keys(args, block, after_keys(keys));
         LIST_PLACES(block.b, next, 1 - number);
         LOCAL_BARRIER(); /* K, V and the next places are complete, bytes may be overwritten */
         if (next.j0 < block.end) {
@@ -41,15 +41,15 @@ INLINE void attend_bytes(SHAPE_PARAMS, const struct query_block block, const str
         }
         clear_products(s);
         multiply_qk(q_rows, K_TILE(0), k_factors, q_words, s FRAGMENT_ARG);
-        weigh_tile(a, at, &block, &keys, first_row, s, row_max, row_sum, seen,
-                   out SCORE_OPERANDS_ARG EXPONENT_ARG FRAGMENT_ARG);
+        weigh_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen,
+                   out EXPONENT_ARG FRAGMENT_ARG);
         multiply_pv(V_TILE(0), v_factors, s, out FRAGMENT_ARG);
     }
 }
 
 #define ATTEND_BYTES()                                                                             \
-    attend_bytes(a, at, block, t, first_row, q_rows, q_words, again, &v_nonfinite, places,         \
+    attend_bytes(args, block, t, first_row, q_rows, q_words, again, &v_nonfinite, places,         \
                  k_bytes, v_bytes, k_factors, v_factors, q_tile, row_max, row_sum, seen,           \
-                 out SCORE_OPERANDS_ARG PAGES_ARG EXPONENT_ARG FRAGMENT_ARG)
+                 out EXPONENT_ARG FRAGMENT_ARG)
 
 #endif

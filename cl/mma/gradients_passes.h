@@ -42,37 +42,35 @@
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 /* Queries of a tile, with that; the barrier after it completes them. */
-INLINE void stage_queries(SHAPE_PARAMS, const struct tile t, const struct matrix streamed_q,
-                          const struct matrix streamed_do, const struct place here,
-                          const __global float *workspace, __local float4 *statistics)
+INLINE void stage_queries(const struct arguments *args, const struct tile t, const struct matrix streamed_q,
+                          const struct matrix streamed_do, const struct place here, __local float4 *statistics)
 {
     STAGE_STREAMED(streamed_q, here.qk, DIM_QK, UNIT_Q);
     STAGE_STREAMED(streamed_do, here.v, DIM_V, UNIT_DO);
-    stage_statistics(a, at, t, workspace, statistics);
+    stage_statistics(args, t, statistics);
 }
 
 #define STAGE_QUERIES(t, there, number)                                                            \
-    stage_queries(a, at, t, TILE_QUERIES(t), TILE_GRADIENTS(t), there, workspace,                  \
+    stage_queries(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), there,                  \
                   statistics[number])
 /* The sums of dk and dv, of which `again` says whether it is the second time; rows: of owned keys. */
-INLINE void sum_over_queries(SHAPE_PARAMS, struct tile t, struct place here, const long begin,
-                             const long end, const int rows, const __global storage *q,
-                             const __global storage *d_o, __global float *workspace,
+INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here, const long begin,
+                             const long end, const int rows,
                              __local uint4 *tiles, __local float4 (*statistics)[BLOCK_STREAMED],
                              const bool again, volatile __local int *nonfinite,
                              float sums_k[DIM_SUMS(DIM_QK)],
-                             float sums_v[DIM_SUMS(DIM_V)] SCORE_OPERANDS_PARAM DRAWN_PARAM
+                             float sums_v[DIM_SUMS(DIM_V)] DRAWN_PARAM
                                  FRAGMENT_PARAM)
 {
     const long first_head = t.h;
     int number = 0; /* of the stage */
 
-    for (t.h = first_head; t.h < first_head + a.group; t.h++) {
+    for (t.h = first_head; t.h < first_head + args->shape.group; t.h++) {
         float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
         CLEAR(slope_sums);
         CLEAR(bias_sums);
-        find_head(a, at, workspace, &t);
-        t = queries_from(t, next_queries(a, t, begin, begin, end), end);
+        find_head(args, &t);
+        t = queries_from(t, next_queries(args, t, begin, begin, end), end);
 #if STAGES > 1
         LOCAL_BARRIER(); /* what the head before had may be overwritten */
         if (t.i0 < end)
@@ -89,22 +87,22 @@ INLINE void sum_over_queries(SHAPE_PARAMS, struct tile t, struct place here, con
             LOCAL_BARRIER(); /* all rows are complete */
             begin_both(&here, p, ds FRAGMENT_ARG);
             const struct tile next =
-                queries_from(t, next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end), end);
+                queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
             if (next.i0 < end)
                 STAGE_QUERIES(next, place_of_stage(here, tiles, 1 - number), 1 - number);
 #endif
-            const bool partial = hides_some(a, t, BLOCK_STREAMED, BLOCK_OWNED);
+            const bool partial = hides_some(args, t, BLOCK_STREAMED, BLOCK_OWNED);
 #if WEIGHTS_FIRST
             FINISH(p, 1);
-            weigh_scores(true, partial, a, at, t, here.first_row, 0, statistics[number], p,
-                         lane SCORE_OPERANDS_ARG);
+            weigh_scores(true, partial, args, t, here.first_row, 0, statistics[number], p,
+                         lane);
             if (again)
                 PRODUCTS_WAIT(0);
 #else
             FINISH_BOTH(p, ds);
-            weigh(true, false, partial, a, at, t, here.first_row, 0, statistics[number], p, ds,
-                  slope_sums, bias_sums, lane SCORE_OPERANDS_ARG KEPT_ARG);
+            weigh(true, false, partial, args, t, here.first_row, 0, statistics[number], p, ds,
+                  slope_sums, bias_sums, lane KEPT_ARG);
 #endif
             RESTAGE_BARRIER(again); /* streamed rows may be overwritten */
             if (RESTAGES(again)) {
@@ -124,10 +122,10 @@ INLINE void sum_over_queries(SHAPE_PARAMS, struct tile t, struct place here, con
             ADVANCE(next);
         }
 #if HAS_DBIAS
-        store_sums(bias_sums, t.keys, a.bias_stride[2] == 0 && a.bias_stride[3] != 0 ? rows : 0,
+        store_sums(bias_sums, t.keys, args->shape.bias_stride[2] == 0 && args->shape.bias_stride[3] != 0 ? rows : 0,
                    here.first_row, here.dim_group,
-                   workspace + at.workspace + bias_sums_begin(a) +
-                       (t.b * a.heads + t.h) * a.seq_kv + t.j0 FRAGMENT_ARG);
+                   args->workspace + bias_sums_begin(args) +
+                       (t.b * args->shape.heads + t.h) * args->shape.seq_kv + t.j0 FRAGMENT_ARG);
 #endif
     }
 }
@@ -142,17 +140,17 @@ INLINE void sum_over_queries(SHAPE_PARAMS, struct tile t, struct place here, con
     } while (0)
 
 /* The sums of dq; likewise. */
-INLINE void sum_over_keys(SHAPE_PARAMS, struct tile t, struct place here, const long begin,
-                          const long end, const __global storage *k, const __global storage *v,
+INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct place here, const long begin,
+                          const long end,
                           const float4 *statistics, __local uint4 *tiles, const bool again,
                           volatile __local int *nonfinite, float slope_sums[LANE_QUERIES],
                           float bias_sums[LANE_QUERIES],
-                          float sums_q[DIM_SUMS(DIM_QK)] SCORE_OPERANDS_PARAM DRAWN_PARAM
+                          float sums_q[DIM_SUMS(DIM_QK)] DRAWN_PARAM
                               FRAGMENT_PARAM)
 {
     int number = 0; /* of the stage */
 
-    t = keys_from(t, next_keys(a, t, begin, begin, end), end);
+    t = keys_from(t, next_keys(args, t, begin, begin, end), end);
 #if STAGES > 1
     if (t.j0 < end)
         STAGE_BOTH_STREAMED(t, here);
@@ -168,23 +166,23 @@ INLINE void sum_over_keys(SHAPE_PARAMS, struct tile t, struct place here, const 
         LOCAL_BARRIER(); /* all rows are complete */
         begin_both(&here, p, ds FRAGMENT_ARG);
         const struct tile next =
-            keys_from(t, next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end), end);
+            keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
         if (next.j0 < end)
             STAGE_BOTH_STREAMED(next, place_of_stage(here, tiles, 1 - number));
 #endif
-        const bool partial = hides_some(a, t, BLOCK_OWNED, BLOCK_STREAMED);
+        const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);
 #if WEIGHTS_FIRST
         FINISH(p, 1);
-        weigh_scores(false, partial, a, at, t, here.first_row, statistics, 0, p,
-                     lane SCORE_OPERANDS_ARG);
+        weigh_scores(false, partial, args, t, here.first_row, statistics, 0, p,
+                     lane);
         WEIGHTS_HERE(p + STREAMED_SUMS - 2);
         FINISH(ds, 0);
         weigh_gradients(false, partial, statistics, 0, p, ds, lane);
 #else
         FINISH_BOTH(p, ds);
-        weigh(false, false, partial, a, at, t, here.first_row, statistics, 0, p, ds, slope_sums,
-              bias_sums, lane SCORE_OPERANDS_ARG KEPT_ARG);
+        weigh(false, false, partial, args, t, here.first_row, statistics, 0, p, ds, slope_sums,
+              bias_sums, lane KEPT_ARG);
 #endif
         RESTAGE_BARRIER(again); /* streamed keys may be overwritten */
         if (RESTAGES(again)) {

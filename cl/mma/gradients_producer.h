@@ -49,9 +49,7 @@ INLINE void make_finite(__local ushort *tile, const int elements, volatile __loc
 
 #if !EMULATE
 /* All that the producer does for owned keys. */
-INLINE void produce_queries(SHAPE_PARAMS, struct tile t, const long begin, const long end,
-                            const __global storage *q, const __global storage *d_o,
-                            const __global float *workspace, __local uint4 *tiles,
+INLINE void produce_queries(const struct arguments *args, struct tile t, const long begin, const long end, __local uint4 *tiles,
                             __local float4 (*statistics)[BLOCK_STREAMED],
                             volatile __local int *not_finite, __local ulong *barriers)
 {
@@ -61,15 +59,15 @@ INLINE void produce_queries(SHAPE_PARAMS, struct tile t, const long begin, const
     bool again = false;
 
     do {
-        for (t.h = first_head; t.h < first_head + a.group; t.h++) {
-            find_head(a, at, workspace, &t);
-            for (t = queries_from(t, next_queries(a, t, begin, begin, end), end); t.i0 < end;
-                 t = queries_from(t, next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end), end)) {
+        for (t.h = first_head; t.h < first_head + args->shape.group; t.h++) {
+            find_head(args, &t);
+            for (t = queries_from(t, next_queries(args, t, begin, begin, end), end); t.i0 < end;
+                 t = queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end)) {
                 const struct place there = USE_PLACE(u);
                 const struct matrix streamed_q = TILE_QUERIES(t), streamed_do = TILE_GRADIENTS(t);
                 PLACE_FREE(u, 0);
                 STAGE_STREAMED(streamed_q, there.qk, DIM_QK, UNIT_Q);
-                stage_statistics(a, at, t, workspace, statistics[u.place]);
+                stage_statistics(args, t, statistics[u.place]);
                 COPIES_ASKED(u, 0, IS_COPIED(streamed_q, DIM_QK, UNIT_Q));
                 PLACE_FREE(u, 1);
                 STAGE_STREAMED(streamed_do, there.v, DIM_V, UNIT_DO);
@@ -84,37 +82,36 @@ INLINE void produce_queries(SHAPE_PARAMS, struct tile t, const long begin, const
 #endif
 
 /* The sums of dk and dv, of which `again` says whether it is the second time. *next: the use that follows the last one. */
-INLINE void sum_over_queries(SHAPE_PARAMS, struct tile t, struct place here, const long begin,
-                             const long end, const int rows, const __global storage *q,
-                             const __global storage *d_o, const __global float *workspace,
+INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here, const long begin,
+                             const long end, const int rows,
                              __local uint4 *tiles, __local float4 (*statistics)[BLOCK_STREAMED],
                              const bool again, volatile __local int *nonfinite,
                              float sums_k[DIM_SUMS(DIM_QK)], float sums_v[DIM_SUMS(DIM_V)],
                              __local ulong *barriers,
-                             struct use *next SCORE_OPERANDS_PARAM KEPT_PARAM FRAGMENT_PARAM)
+                             struct use *next KEPT_PARAM FRAGMENT_PARAM)
 {
     const long first_head = t.h;
     struct use u = *next;
 
     (void)rows;
 
-    for (t.h = first_head; t.h < first_head + a.group; t.h++) {
-        find_head(a, at, workspace, &t);
-        for (t = queries_from(t, next_queries(a, t, begin, begin, end), end); t.i0 < end;
-             t = queries_from(t, next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end), end)) {
+    for (t.h = first_head; t.h < first_head + args->shape.group; t.h++) {
+        find_head(args, &t);
+        for (t = queries_from(t, next_queries(args, t, begin, begin, end), end); t.i0 < end;
+             t = queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end)) {
             float p[STREAMED_SUMS], ds[STREAMED_SUMS];
-            const bool partial = hides_some(a, t, BLOCK_STREAMED, BLOCK_OWNED);
+            const bool partial = hides_some(args, t, BLOCK_STREAMED, BLOCK_OWNED);
             here = USE_PLACE(u);
             HALF_HERE(u, 0, {
                 STAGE_STREAMED(TILE_QUERIES(t), here.qk, DIM_QK, UNIT_Q);
-                stage_statistics(a, at, t, workspace, statistics[u.place]);
+                stage_statistics(args, t, statistics[u.place]);
             });
             begin_first(&here, p FRAGMENT_ARG);
             HALF_HERE(u, 1, STAGE_STREAMED(TILE_GRADIENTS(t), here.v, DIM_V, UNIT_DO));
             begin_second(&here, ds FRAGMENT_ARG);
             FINISH(p, 1);
-            weigh_scores(true, partial, a, at, t, here.first_row, 0, statistics[u.place], p,
-                         lane SCORE_OPERANDS_ARG);
+            weigh_scores(true, partial, args, t, here.first_row, 0, statistics[u.place], p,
+                         lane);
             WEIGHTS_HERE(p + STREAMED_SUMS - 2);
             FINISH(ds, 0);
             MAKE_FINITE(here.qk, BLOCK_STREAMED *DIM_QK);
@@ -136,9 +133,7 @@ INLINE void sum_over_queries(SHAPE_PARAMS, struct tile t, struct place here, con
 
 #if !EMULATE
 /* All that the producer does for owned queries. */
-INLINE void produce_keys(SHAPE_PARAMS, struct tile t, const long begin, const long end,
-                         const __global storage *k, const __global storage *v,
-                         const __global float *workspace, __local uint4 *tiles,
+INLINE void produce_keys(const struct arguments *args, struct tile t, const long begin, const long end, __local uint4 *tiles,
                          volatile __local int *not_finite, __local ulong *barriers)
 {
     const struct place here = find_place(tiles);
@@ -146,8 +141,8 @@ INLINE void produce_keys(SHAPE_PARAMS, struct tile t, const long begin, const lo
     bool again = false;
 
     do {
-        for (t = keys_from(t, next_keys(a, t, begin, begin, end), end); t.j0 < end;
-             t = keys_from(t, next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end), end)) {
+        for (t = keys_from(t, next_keys(args, t, begin, begin, end), end); t.j0 < end;
+             t = keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end)) {
             const struct place there = USE_PLACE(u);
             const struct matrix streamed_k = TILE_KEYS(t), streamed_v = TILE_VALUES(t);
             PLACE_FREE(u, 0);
@@ -167,9 +162,9 @@ INLINE void produce_keys(SHAPE_PARAMS, struct tile t, const long begin, const lo
 /* ds of a tile, rounded, from its products, of which the second are followed by `more` other ones. */
 #define WEIGH_KEYS(t, at_place, more)                                                              \
     do {                                                                                           \
-        const bool partial = hides_some(a, t, BLOCK_OWNED, BLOCK_STREAMED);                        \
-        weigh_scores(false, partial, a, at, t, here.first_row, statistics, 0, p,                   \
-                     lane SCORE_OPERANDS_ARG);                                                     \
+        const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);                        \
+        weigh_scores(false, partial, args, t, here.first_row, statistics, 0, p,                   \
+                     lane);                                                     \
         WEIGHTS_HERE(p + STREAMED_SUMS - 2);                                                       \
         FINISH(ds, more);                                                                          \
         HALF_READ(at_place, 1);                                                                    \
@@ -177,13 +172,13 @@ INLINE void produce_keys(SHAPE_PARAMS, struct tile t, const long begin, const lo
     } while (0)
 
 /* The sums of dq; likewise. A tile's products for dq are under way together with the next one's first ones. */
-INLINE void sum_over_keys(SHAPE_PARAMS, struct tile t, struct place here, const long begin,
-                          const long end, const __global storage *k, const __global storage *v,
+INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct place here, const long begin,
+                          const long end,
                           const float4 *statistics, __local uint4 *tiles, const bool again,
                           volatile __local int *nonfinite, float slope_sums[LANE_QUERIES],
                           float bias_sums[LANE_QUERIES], float sums_q[DIM_SUMS(DIM_QK)],
                           __local ulong *barriers,
-                          struct use *next SCORE_OPERANDS_PARAM KEPT_PARAM FRAGMENT_PARAM)
+                          struct use *next KEPT_PARAM FRAGMENT_PARAM)
 {
     struct use u = *next;
     float p[STREAMED_SUMS], ds[STREAMED_SUMS];
@@ -191,7 +186,7 @@ INLINE void sum_over_keys(SHAPE_PARAMS, struct tile t, struct place here, const 
 
     (void)slope_sums;
     (void)bias_sums;
-    t = keys_from(t, next_keys(a, t, begin, begin, end), end);
+    t = keys_from(t, next_keys(args, t, begin, begin, end), end);
     if (t.j0 >= end)
         return;
     here = USE_PLACE(u);
@@ -206,7 +201,7 @@ INLINE void sum_over_keys(SHAPE_PARAMS, struct tile t, struct place here, const 
     for (;;) {
         const struct use then = next_use(u);
         const struct place there = USE_PLACE(then);
-        t = keys_from(t, next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end), end);
+        t = keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end);
         if (t.j0 >= end)
             break;
         HALF_HERE(then, 0, STAGE_STREAMED(TILE_KEYS(t), there.qk, DIM_QK, UNIT_K));

@@ -6,7 +6,7 @@
 #define CLATTN_SPLIT_BYTES_H
 
 /* From the range's first tile on. */
-INLINE void attend_tiles(SHAPE_PARAMS, const struct task task, const struct matrices m,
+INLINE void attend_tiles(const struct arguments *args, const struct task task, const struct matrices m,
                          const struct shared l, struct keys keys,
                          const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
                          const volatile __local uint *seen_tiles, __local long *places,
@@ -15,7 +15,7 @@ INLINE void attend_tiles(SHAPE_PARAMS, const struct task task, const struct matr
                          float row_max[M_FRAGMENTS][LANE_QUERIES],
                          float row_sum[M_FRAGMENTS][LANE_QUERIES],
                          float seen[M_FRAGMENTS][LANE_QUERIES],
-                         float out[M_FRAGMENTS][DIM_SUMS] SCORE_OPERANDS_PARAM PAGES_PARAM
+                         float out[M_FRAGMENTS][DIM_SUMS]
                              EXPONENT_PARAM FRAGMENT_PARAM)
 {
     __local uchar *const k_bytes = l.k_bytes, *const v_bytes = l.v_bytes;
@@ -33,7 +33,7 @@ INLINE void attend_tiles(SHAPE_PARAMS, const struct task task, const struct matr
         COPIES_WAIT_BUT_SETS(1);
         LOCAL_BARRIER(); /* the keys' bytes are complete, values may be overwritten */
         CONVERT_KEYS(l.k_tile, l.k_factors, keys);
-        next = find_keys(a, at, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles PAGES_ARG);
+        next = find_keys(args, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles);
         LIST_PLACES(task.b, next, next.number);
         LOCAL_BARRIER(); /* K and the next places are complete, the keys' bytes may be overwritten */
         if (next.j0 < task.end)
@@ -42,13 +42,13 @@ INLINE void attend_tiles(SHAPE_PARAMS, const struct task task, const struct matr
         /* scores */
         clear_products(s);
         multiply_qk(l.q_tile, l.k_tile, l.k_factors, q_words, s FRAGMENT_ARG);
-        find_scores(a, at, &task, &keys, rows, row_max, seen, s,
-                    &l SCORE_OPERANDS_ARG FRAGMENT_ARG);
+        find_scores(args, &task, &keys, rows, row_max, seen, s,
+                    &l FRAGMENT_ARG);
         COPIES_WAIT_BUT_SETS(1);
         LOCAL_BARRIER(); /* maxima and the values' bytes are complete, K may be overwritten */
         CONVERT_VALUES(l.v_tile, l.v_factors, keys, again, v_nonfinite);
         /* softmax */
-        weigh_tile(a, at, &l, rows, s, row_max, row_sum, out SCORE_OPERANDS_ARG EXPONENT_ARG, lane);
+        weigh_tile(args, &l, rows, s, row_max, row_sum, out EXPONENT_ARG, lane);
         LOCAL_BARRIER(); /* V and weights are complete, the values' bytes may be overwritten */
         if (next.j0 < task.end)
             COPY_VALUES(m, next, next.number);
