@@ -3,9 +3,9 @@
 #define CLATTN_BENCH_OPTIONS_H
 
 #include "cli/message.h"
+#include "os/options.h"
 
 #include <clattn/plan.h>
-#include <getopt.h>
 
 #define EXIT_FAILED 1 /* Something was wrong with a device, a file or a result. */
 #define EXIT_USAGE 2

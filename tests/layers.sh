@@ -4,6 +4,7 @@
 # - An include names its folder and leads to the file's own folder or to a layer below it.
 # - No files include each other, in a round of any length: a .c and its .h are one.
 # - No object calls what a layer above it defines.
+# - What is the operating system's stays in src/os: nobody else includes its headers or asks for its functions.
 # - The search engine knows nothing of attention; clattn-tune and clattn-bench nothing of each other, and
 #   of the library, besides its public headers, only src/internal.h.
 # - bench/reference, which judges the library, includes and calls nothing but its own and public headers.
@@ -39,7 +40,7 @@ awk -v layers="$layers" '
         if ($1 ~ /^bench\/reference\// && $2 !~ /^bench\/reference\//) {
             print $1 " includes " $2 ": the reference shares no code with what it judges"; bad = 1
         }
-        if (to == "cl" || from == to || $1 == "src/internal.h") next
+        if (to == "cl" || from == to || $1 == "src/internal.h" || (to == "os" && !(from in level))) next
         if (from in level) {
             if (!(to in level)) { print $1 " includes " $2 ", which is not of the library"; bad = 1 }
             else if (level[to] > level[from]) { print $1 " includes " $2 ", a layer above it"; bad = 1 }
@@ -52,6 +53,13 @@ awk -v layers="$layers" '
         }
     }
     END { exit bad }' "$work/includes" || bad=1
+
+# Headers of POSIX, of single systems and of Windows, and macros that ask for more than C11.
+system='aio|arpa/.*|cpio|dirent|dlfcn|fcntl|fnmatch|ftw|getopt|glob|grp|iconv|io|langinfo|libgen|link|linux/.*|mach/.*|mqueue|net.*/.*|netdb|poll|process|pthread|pwd|regex|sched|search|semaphore|signal|spawn|strings|sys/.*|syslog|termios|unistd|utime|windows|wordexp'
+if grep -rnE --include='*.[ch]' "^ *# *(include *<($system)\.h>|define +_[A-Z]+(_C)?_SOURCE)" src tuner bench | grep -vE '^(src/os|tuner/replay|bench/peers)/'; then
+    echo "these are for src/os alone"
+    bad=1
+fi
 
 # Of the reference, by symbols: what it does not define itself is libc's.
 find "$build/bench/reference" -name '*.o' > "$work/judges"

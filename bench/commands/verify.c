@@ -8,7 +8,6 @@
 #include "bench/verify/verify_engine.h"
 #include "cli/interrupt.h"
 
-#include <getopt.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-#define _POSIX_C_SOURCE 200809L /* open, fchmod */
 #include "base/disk.h"
+#include "base/text.h"
 #include "context/context.h"
 #include "problem/classes/problem_class.h"
 #include "problem/problem.h"
@@ -9,12 +9,9 @@
 #include "store/store_file.h"
 #include <clattn/tuning.h>
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 clattn_status clattn_tuning_path(const clattn_context *context, char *text, size_t text_bytes,
                                  size_t *needed)
@@ -218,7 +215,7 @@ clattn_status clattn_tuning_list(const clattn_context *context, const clattn_pro
 /* Writes straight into what is no regular file, such as /dev/stdout: it must not be replaced. */
 static int write_through(const char *path, const char *text)
 {
-    FILE *file = fopen(path, "we");
+    FILE *file = ca_stream_open(path, "w");
 
     if (!file)
         return 0;
@@ -229,29 +226,29 @@ static int write_through(const char *path, const char *text)
 /* Replaces a file, which others may read if they could read the one before or any new file. */
 static int write_document(const char *path, const char *text)
 {
-    struct stat old;
+    struct ca_file_facts old;
     int made = 0, written = 0;
-    char *copy = ca_store_join(path, "", "");
+    char *copy = ca_text_join(path, "", "");
 
     if (!copy)
         return 0;
-    int there = stat(path, &old) == 0;
-    if (there && !S_ISREG(old.st_mode)) {
+    int there = ca_file_follow(path, &old);
+    if (there && old.kind != CA_FILE_REGULAR) {
         free(copy);
         return write_through(path, text);
     }
     if (!there && ca_disk_make_directories(copy)) {
-        const int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        made = descriptor >= 0;
-        there = made && fstat(descriptor, &old) == 0;
+        const ca_file file = ca_file_open(CA_NO_FILE, path, CA_FILE_MAKE_SHARED);
+        made = file != CA_NO_FILE;
+        there = made && ca_file_ask(file, &old);
         if (made)
-            close(descriptor);
+            ca_file_close(file);
     }
     if (there)
         written = ca_disk_write(path, text, strlen(text), "", 0, CA_DISK_DURABLE) &&
-                  chmod(path, old.st_mode & 0777) == 0;
+                  ca_file_share_as(path, &old);
     if (made && !written)
-        unlink(path);
+        ca_file_remove(CA_NO_FILE, path);
     free(copy);
     return written;
 }

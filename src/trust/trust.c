@@ -1,5 +1,5 @@
 #include "trust/trust.h"
-#include "base/clock.h"
+#include "os/clock.h"
 #include "execute/execute.h"
 #include "execute/plan.h"
 #include "families/candidate.h"

@@ -2,7 +2,7 @@
 #ifndef CA_MEASURER_TIME_H
 #define CA_MEASURER_TIME_H
 
-#include "base/clock.h"
+#include "os/clock.h"
 #include "execute/buffers.h"
 #include "execute/execute.h"
 #include "execute/plan.h"

@@ -1,4 +1,4 @@
-#include "base/clock.h"
+#include "os/clock.h"
 #include "context/context.h"
 #include "families/candidate.h"
 #include "problem/classes/problem_class.h"

@@ -1,4 +1,4 @@
-#include "base/clock.h"
+#include "os/clock.h"
 #include "context/context.h"
 #include "create/choose.h"
 #include "problem/classes/problem_class.h"

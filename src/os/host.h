@@ -1,0 +1,16 @@
+/* The machine, as people and results of measurements call it. */
+#ifndef CA_HOST_H
+#define CA_HOST_H
+
+#include <stddef.h>
+
+/* The system and its version. */
+void ca_host_system(char *text, size_t bytes);
+
+/* The processor's name, else the instruction set's. */
+void ca_host_processor(char *text, size_t bytes);
+
+/* How many processes were ready in the last 1, 5 and 15 minutes; NANs where the system does not say. */
+void ca_host_load(double load[3]);
+
+#endif
