@@ -1,4 +1,5 @@
 #include "base/disk.h"
+#include "base/text.h"
 #include "os/clock.h"
 #include "os/environment.h"
 
@@ -181,7 +182,7 @@ int ca_disk_is_temporary(const char *name, const char *ending)
 }
 
 /* Makes a file whose name ends with what is drawn. */
-static ca_file make_temporary(ca_file folder, char *name)
+static ca_file make_temporary(ca_file folder, char *name, enum ca_file_use use)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
     char *drawn = name + strlen(name) - DRAWN;
@@ -194,7 +195,7 @@ static ca_file make_temporary(ca_file folder, char *name)
         bits ^= bits >> 29;
         for (int d = 0; d < DRAWN; d++, bits /= sizeof letters - 1)
             drawn[d] = letters[bits % (sizeof letters - 1)];
-        file = ca_file_open(folder, name, CA_FILE_MAKE);
+        file = ca_file_open(folder, name, use);
         if (file == CA_NO_FILE && errno != EEXIST)
             return CA_NO_FILE;
     }
@@ -204,39 +205,34 @@ static ca_file make_temporary(ca_file folder, char *name)
 int ca_disk_write(const char *path, const void *first, size_t first_bytes, const void *second,
                   size_t second_bytes, unsigned care)
 {
-    const size_t length = strlen(path);
-    char why[CA_REASON_BYTES], *copy = malloc(length + sizeof mark + DRAWN);
-    ca_file file = CA_NO_FILE, folder = CA_NO_FILE;
-    int written = 0, error = ENOMEM;
+    const bool shared = care & CA_DISK_SHARED, durable = care & CA_DISK_DURABLE;
+    char why[CA_REASON_BYTES], *copy = ca_text_join(path, mark, "......");
+    ca_file folder = CA_NO_FILE, file = CA_NO_FILE;
+    struct ca_file_facts old;
+    bool written = false;
 
-    if (!copy)
-        goto done;
-    snprintf(copy, length + sizeof mark + DRAWN, "%s%s......", path, mark);
+    if (!copy) {
+        errno = ENOMEM;
+        return 0;
+    }
     char *name = copy + (name_of(path) - path);
-    folder = ca_disk_make_directories(copy)
-                 ? open_parent(path, care & CA_DISK_IN_CACHE, why, sizeof why)
-                 : CA_NO_FILE;
-    file = folder == CA_NO_FILE ? CA_NO_FILE : make_temporary(folder, name);
-    error = errno;
-    if (file == CA_NO_FILE)
-        goto done;
-    written = ca_file_write(file, first, first_bytes, 0) &&
-              ca_file_write(file, second, second_bytes, first_bytes) &&
-              (!(care & CA_DISK_DURABLE) || ca_file_make_durable(file));
-    error = errno;
-    if (!ca_file_close(file) && written) {
-        error = errno;
-        written = 0;
+    if (ca_disk_make_directories(copy))
+        folder = open_parent(path, care & CA_DISK_IN_CACHE, why, sizeof why);
+    if (folder != CA_NO_FILE)
+        file = make_temporary(folder, name, shared ? CA_FILE_MAKE_SHARED : CA_FILE_MAKE);
+    if (file != CA_NO_FILE) {
+        const bool whole =
+            (!shared || !ca_file_follow(path, &old) || ca_file_share_as(file, &old)) &&
+            ca_file_write(file, first, first_bytes, 0) &&
+            ca_file_write(file, second, second_bytes, first_bytes) &&
+            (!durable || ca_file_make_durable(file));
+        written = ca_file_close(file) && whole && ca_file_rename(folder, name, name_of(path));
     }
-    if (written && !ca_file_rename(folder, name, name_of(path))) {
-        error = errno;
-        written = 0;
-    }
-    if (!written)
+    const int error = errno;
+    if (file != CA_NO_FILE && !written)
         ca_file_remove(folder, name);
-    else if (care & CA_DISK_DURABLE)
+    if (written && durable)
         ca_file_make_durable(folder);
-done:
     if (folder != CA_NO_FILE)
         ca_file_close(folder);
     free(copy);

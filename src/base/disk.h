@@ -41,7 +41,9 @@ int ca_disk_make_directories(char *path);
 
 enum ca_disk_care {
     CA_DISK_IN_CACHE = 1, /* the folder must be trusted, as above */
-    CA_DISK_DURABLE = 2   /* a power cut leaves the file of before or this one, not less */
+    CA_DISK_DURABLE = 2,  /* a power cut leaves the file of before or this one, not less */
+    CA_DISK_SHARED =
+        4 /* others may use it as the one before, or any new file; else its owner alone */
 };
 
 /*

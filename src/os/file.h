@@ -48,7 +48,7 @@ bool ca_file_owner_is_trusted(const struct ca_file_facts *facts, char *why, size
 bool ca_file_is_writable(const char *path);
 
 /* Lets those read and write a file who may do so with one of these facts. */
-bool ca_file_share_as(const char *path, const struct ca_file_facts *facts);
+bool ca_file_share_as(ca_file file, const struct ca_file_facts *facts);
 
 /* ---- open files ------------------------------------------------------------------------------- */
 

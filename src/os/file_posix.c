@@ -95,9 +95,9 @@ bool ca_file_is_writable(const char *path)
     return access(path, W_OK) == 0;
 }
 
-bool ca_file_share_as(const char *path, const struct ca_file_facts *facts)
+bool ca_file_share_as(ca_file file, const struct ca_file_facts *facts)
 {
-    return chmod(path, (mode_t)facts->access) == 0;
+    return fchmod((int)file, (mode_t)facts->access) == 0;
 }
 
 /* ---- open files ------------------------------------------------------------------------------- */

@@ -1,5 +1,4 @@
 #include "base/disk.h"
-#include "base/text.h"
 #include "context/context.h"
 #include "problem/classes/problem_class.h"
 #include "problem/problem.h"
@@ -227,30 +226,10 @@ static int write_through(const char *path, const char *text)
 static int write_document(const char *path, const char *text)
 {
     struct ca_file_facts old;
-    int made = 0, written = 0;
-    char *copy = ca_text_join(path, "", "");
 
-    if (!copy)
-        return 0;
-    int there = ca_file_follow(path, &old);
-    if (there && old.kind != CA_FILE_REGULAR) {
-        free(copy);
+    if (ca_file_follow(path, &old) && old.kind != CA_FILE_REGULAR)
         return write_through(path, text);
-    }
-    if (!there && ca_disk_make_directories(copy)) {
-        const ca_file file = ca_file_open(CA_NO_FILE, path, CA_FILE_MAKE_SHARED);
-        made = file != CA_NO_FILE;
-        there = made && ca_file_ask(file, &old);
-        if (made)
-            ca_file_close(file);
-    }
-    if (there)
-        written = ca_disk_write(path, text, strlen(text), "", 0, CA_DISK_DURABLE) &&
-                  ca_file_share_as(path, &old);
-    if (made && !written)
-        ca_file_remove(CA_NO_FILE, path);
-    free(copy);
-    return written;
+    return ca_disk_write(path, text, strlen(text), "", 0, CA_DISK_DURABLE | CA_DISK_SHARED);
 }
 
 /* CLATTN_FILE_ERROR and CLATTN_OUT_OF_MEMORY come with the reason. */
