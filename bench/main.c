@@ -1,5 +1,5 @@
-#include "bench/mpi/start.h"
-#include "bench/options.h"
+#include "bench/commands/options.h"
+#include "bench/commands/start_mpi.h"
 #include "cli/message.h"
 #include "cli/standard_streams.h"
 #include "os/process.h"

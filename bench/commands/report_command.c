@@ -1,5 +1,5 @@
 /* clattn-bench report: results of runs as one page to show around. */
-#include "bench/options.h"
+#include "bench/commands/options.h"
 #include "bench/report/report_page.h"
 #include "os/environment.h"
 

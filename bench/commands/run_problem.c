@@ -1,6 +1,6 @@
 #include "bench/commands/run_problem.h"
+#include "bench/commands/interleaved.h"
 #include "bench/timing/cold_start.h"
-#include "bench/timing/interleaved.h"
 #include "bench/timing/roof.h"
 #include "cli/interrupt.h"
 #include "internal.h"

@@ -1,6 +1,6 @@
 #include "bench/commands/run_watch.h"
+#include "bench/commands/options.h"
 #include "bench/fleet/fleet_child.h"
-#include "bench/options.h"
 #include "bench/records/csv.h"
 #include "cli/terminal/terminal.h"
 #include "os/interrupt.h"

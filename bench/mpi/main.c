@@ -1,6 +1,6 @@
 /* clattn-bench-mpi: `clattn-bench run --mpi` and `verify --mpi`, which become this program. */
+#include "bench/commands/options.h"
 #include "bench/mpi/commands.h"
-#include "bench/options.h"
 #include "cli/standard_streams.h"
 #include "os/process.h"
 

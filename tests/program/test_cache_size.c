@@ -1,8 +1,8 @@
 /* What a long life leaves: programs on disk and in memory have a limit, and what was used longest ago goes. */
 #define _XOPEN_SOURCE 700 /* glob, setenv, utimensat */
 #include "base/cache_directory.h"
-#include "os/circumstances.h"
 #include "context/context.h"
+#include "os/circumstances.h"
 #include "program/program.h"
 #include "program/program_cache.h"
 #include "tests/faults/faults.h"
