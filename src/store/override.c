@@ -37,8 +37,8 @@ static int is_well_formed(const char *text, char *reason, size_t reason_bytes)
         return 0;
     }
     ca_tunables_default(family->tunables, family->num_tunables, values);
-    return ca_tunables_parse(family->name, family->tunables, family->num_tunables, begin + length,
-                             values, reason, reason_bytes);
+    return ca_tunables_parse(family->tunables, family->num_tunables, begin + length, values, reason,
+                             reason_bytes);
 }
 
 struct ca_overrides *ca_overrides_create(const struct ca_log *log)
