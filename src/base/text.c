@@ -1,6 +1,5 @@
 #include "base/text.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,4 +16,24 @@ char *ca_text_join(const char *a, const char *b, const char *c)
 char *ca_text_copy(const char *text)
 {
     return ca_text_join(text, "", "");
+}
+
+bool ca_text_read_line(FILE *stream, char **line, size_t *capacity)
+{
+    size_t length = 0;
+
+    for (;;) {
+        if (*capacity - length < 2) {
+            char *grown = realloc(*line, 2 * *capacity + 256);
+            if (!grown)
+                return false;
+            *line = grown;
+            *capacity = 2 * *capacity + 256;
+        }
+        if (!fgets(*line + length, (int)(*capacity - length), stream))
+            return length > 0;
+        length += strlen(*line + length);
+        if ((*line)[length - 1] == '\n')
+            return true;
+    }
 }

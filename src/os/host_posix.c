@@ -3,7 +3,7 @@
 #include "os/host.h"
 
 #include <math.h>
-#include <stdbool.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -56,4 +56,22 @@ void ca_host_load(double load[3])
         load[0] = load[1] = load[2] = NAN;
     if (stream)
         fclose(stream);
+}
+
+bool ca_host_keep_processors(unsigned count)
+{
+#if defined(__linux__)
+    cpu_set_t set;
+    unsigned kept = 0;
+
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return false;
+    for (int n = 0; n < CPU_SETSIZE; n++)
+        if (CPU_ISSET(n, &set) && kept++ >= count)
+            CPU_CLR(n, &set);
+    return kept >= count && sched_setaffinity(0, sizeof set, &set) == 0;
+#else
+    (void)count;
+    return false;
+#endif
 }

@@ -92,6 +92,9 @@ const char *ca_own_program(const char *argv0);
 enum { CA_OWN_FOLDER_BYTES = 1024 };
 void ca_own_folder(char folder[CA_OWN_FOLDER_BYTES]);
 
+/* A function of this program or of the libraries that it has loaded, to be given its type; NULL if there is none. */
+void (*ca_own_function(const char *name))(void);
+
 /* Sets one of this process's variables; NULL removes it. */
 void ca_variable_set(const char *name, const char *value);
 

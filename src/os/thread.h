@@ -1,4 +1,4 @@
-/* What threads share: locks, conditions, a pause. */
+/* Threads, and what they share: locks, conditions, a pause. */
 #ifndef CA_THREAD_H
 #define CA_THREAD_H
 
@@ -23,6 +23,15 @@ void ca_condition_destroy(struct ca_condition *condition);
 /* Gives the mutex up until the condition is broadcast, or for no reason at all. */
 void ca_condition_wait(struct ca_condition *condition, struct ca_mutex *mutex);
 void ca_condition_broadcast(struct ca_condition *condition);
+
+/* It stays where it is until it is joined. False if the system gives no more. */
+struct ca_thread {
+    void (*run)(void *argument);
+    void *argument;
+    _Alignas(16) unsigned char room[16];
+};
+bool ca_thread_start(struct ca_thread *thread, void (*run)(void *argument), void *argument);
+void ca_thread_join(struct ca_thread *thread);
 
 /* Lets other threads go first. */
 void ca_yield(void);

@@ -6,6 +6,7 @@
 #include <sched.h>
 
 _Static_assert(sizeof(pthread_mutex_t) <= sizeof(struct ca_mutex), "no room for a mutex");
+_Static_assert(sizeof(pthread_t) <= sizeof((struct ca_thread *)NULL)->room, "no room for a thread");
 _Static_assert(sizeof(pthread_cond_t) <= sizeof(struct ca_condition), "no room for a condition");
 
 static pthread_mutex_t *mutex_of(struct ca_mutex *mutex)
@@ -56,6 +57,26 @@ void ca_condition_wait(struct ca_condition *condition, struct ca_mutex *mutex)
 void ca_condition_broadcast(struct ca_condition *condition)
 {
     pthread_cond_broadcast(condition_of(condition));
+}
+
+static void *run(void *thread)
+{
+    const struct ca_thread *self = thread;
+
+    self->run(self->argument);
+    return NULL;
+}
+
+bool ca_thread_start(struct ca_thread *thread, void (*function)(void *argument), void *argument)
+{
+    thread->run = function;
+    thread->argument = argument;
+    return pthread_create((pthread_t *)thread->room, NULL, run, thread) == 0;
+}
+
+void ca_thread_join(struct ca_thread *thread)
+{
+    pthread_join(*(pthread_t *)thread->room, NULL);
 }
 
 void ca_yield(void)
