@@ -1,6 +1,6 @@
 #include "base/log.h"
-#include "base/environment.h"
 #include "base/utf8.h"
+#include "base/variables.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>

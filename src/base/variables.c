@@ -1,4 +1,4 @@
-#include "base/environment.h"
+#include "base/variables.h"
 
 #include <stdlib.h>
 
