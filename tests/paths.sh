@@ -27,15 +27,15 @@ while IFS= read -r line; do
     esac
 done < tests/mutations.txt
 # The list of environment variables is the page's table, and nothing of clattn's is read that it lacks.
-tr -d '\\' < src/base/environment.def | tr '\n' ' ' | sed 's/VARIABLE(/\n&/g' |
+tr -d '\\' < src/base/variables.def | tr '\n' ' ' | sed 's/VARIABLE(/\n&/g' |
     sed -n 's/^VARIABLE([A-Z_]*, *"\([^"]*\)", *"\([^"]*\)", *"\(.*\)") *$/| `\1` | \2 | \3 |/p' | sed 's/" *"//g' |
     while IFS= read -r row; do
         grep -qxF -e "$row" doc/environment.md || echo "doc/environment.md lacks the row $row"
     done | grep . && bad=1
 for name in $(grep -rhoE '(getenv\(|environ\.get\(|environ\[)"CLATTN_[A-Z_]+"' src tuner bench bindings/ggml bindings/python/clattn |
     sed 's/.*"\(.*\)"/\1/' | sort -u) $(sed -n 's/^| `\(CLATTN_[A-Z_]*\)`.*/\1/p' doc/environment.md); do
-    grep -qF -e "\"$name\"" src/base/environment.def ||
-        { echo "src/base/environment.def lacks $name"; bad=1; }
+    grep -qF -e "\"$name\"" src/base/variables.def ||
+        { echo "src/base/variables.def lacks $name"; bad=1; }
 done
 [ "$bad" = 0 ] && echo "all files that the pages name are there, and all lines of mutations"
 exit "$bad"

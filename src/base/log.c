@@ -1,5 +1,5 @@
 #include "base/log.h"
-#include "base/environment.h"
+#include "base/variables.h"
 #include "base/utf8.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "base/environment.h"
+#include "base/variables.h"
 #include "base/structs.h"
 #include "base/utf8.h"
 #include "device/facts.h"

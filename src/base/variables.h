@@ -1,12 +1,12 @@
 /* What the environment says to clattn. */
-#ifndef CA_ENVIRONMENT_H
-#define CA_ENVIRONMENT_H
+#ifndef CA_VARIABLES_H
+#define CA_VARIABLES_H
 
-#include "base/environment.def"
+#include "base/variables.def"
 
 enum ca_variable {
 #define VARIABLE(ID, ...) CA_VARIABLE_##ID,
-    CA_ENVIRONMENT(VARIABLE)
+    CA_VARIABLES(VARIABLE)
 #undef VARIABLE
 };
 
