@@ -148,7 +148,7 @@ def main(include, output):
     headers = Headers()
     for text in in_order(Path(include) / "clattn"):
         headers.read(text)
-    variables = (Path(include).parent / "src" / "base" / "environment.def").read_text()
+    variables = (Path(include).parent / "src" / "base" / "variables.def").read_text()
     lines = ['"""Made by declare.py of the headers in include/clattn; see there for what it all means."""',
              "from __future__ import annotations", "", "from typing import Any, Optional",
              "from ctypes import " + ", ".join(sorted({"CFUNCTYPE", "Structure", *BASIC.values(), "c_char_p"})), "", *headers.lines, "", "STRUCTS = [" + ", ".join(headers.structs) + "]",

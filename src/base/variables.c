@@ -6,7 +6,7 @@ const char *ca_environment(enum ca_variable variable)
 {
     static const char *const names[] = {
 #define VARIABLE(ID, name, ...) [CA_VARIABLE_##ID] = name,
-        CA_ENVIRONMENT(VARIABLE)
+        CA_VARIABLES(VARIABLE)
 #undef VARIABLE
     };
 

@@ -6,7 +6,7 @@
 
 enum ca_variable {
 #define VARIABLE(ID, ...) CA_VARIABLE_##ID,
-    CA_ENVIRONMENT(VARIABLE)
+    CA_VARIABLES(VARIABLE)
 #undef VARIABLE
 };
 

@@ -74,6 +74,7 @@ DeviceTest(last_error, is_what_the_callback_gets)
     cr_expect_str_eq(clattn_context_last_error(f->context), f->log.last);
     clattn_context_log(f->context, CLATTN_LOG_ERROR, "of a library that builds on clattn");
     cr_expect(has(f->context, "builds on clattn"));
+    clattn_context_log(f->context, CLATTN_LOG_ERROR, clattn_context_last_error(f->context));
     clattn_context_log(f->context, CLATTN_LOG_WARNING, "not an error");
     cr_expect(has(f->context, "builds on clattn"));
 }

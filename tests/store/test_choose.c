@@ -147,7 +147,8 @@ static clattn_status choose(const struct fixture *f, const char *problem, unsign
     cr_assert((status == CLATTN_SUCCESS) == (reason[0] == '\0'), "'%s'", reason);
     cr_assert(clattn_plan_supports(f->context, &p, &options) == status);
     if (status != CLATTN_SUCCESS)
-        cr_assert_str_eq(clattn_context_last_error(f->context), reason);
+        cr_assert(strncmp(clattn_context_last_error(f->context), reason, strlen(reason)) == 0,
+                  "'%s' does not begin with '%s'", clattn_context_last_error(f->context), reason);
     return status;
 }
 
