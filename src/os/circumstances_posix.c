@@ -1,5 +1,6 @@
-#define _XOPEN_SOURCE 700 /* getrlimit */
-#include "context/circumstances.h"
+#include "os/posix.h"
+
+#include "os/circumstances.h"
 
 #include <ctype.h>
 #include <limits.h>

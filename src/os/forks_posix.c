@@ -1,5 +1,6 @@
-#define _POSIX_C_SOURCE 200809L /* pthread_atfork */
-#include "context/forks.h"
+#include "os/posix.h"
+
+#include "os/forks.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
