@@ -261,17 +261,27 @@ void fixture_read(struct fixture *f, cl_mem buffer, const size_t bytes, void *ho
     cr_assert(err == CL_SUCCESS, "clEnqueueReadBuffer of %zu bytes: %d", bytes, err);
 }
 
-void fixture_expect_tables(struct fixture *f, const clattn_plan *plan,
-                           const clattn_forward *tensors, const char *words)
+void fixture_expect_lists(struct fixture *f, const clattn_plan *plan,
+                          const struct fixture_lists *lists, const cl_int *first,
+                          const cl_int *second, const char *words)
 {
+    const cl_int *const numbers[2] = {first, second};
+    clattn_forward tensors = {.struct_size = sizeof tensors};
+    clattn_buffer *buffers[2];
     char reason[256] = "?";
-    const clattn_status status =
-        clattn_check_tables(plan, f->queue, tensors, reason, sizeof reason);
 
+    for (size_t n = 0; n < 2; n++) {
+        buffers[n] = (clattn_buffer *)(void *)((char *)&tensors + lists->members[n]);
+        buffers[n]->buffer = fixture_buffer(f, lists->counts[n] * sizeof(cl_int), numbers[n]);
+    }
+    const clattn_status status =
+        clattn_check_tables(plan, f->queue, &tensors, reason, sizeof reason);
     cr_expect(status == (words[0] ? CLATTN_INVALID_ARGUMENT : CLATTN_SUCCESS), "%s: %s", words,
               clattn_status_string(status));
     cr_expect(words[0] ? strstr(reason, words) != NULL : reason[0] == '\0', "'%s' without '%s'",
               reason, words);
+    for (size_t n = 0; n < 2; n++)
+        clReleaseMemObject(buffers[n]->buffer);
 }
 
 void fixture_fail_each_call(const size_t bytes[2], fixture_call call)
