@@ -1,6 +1,7 @@
 /* Layers on paper: rules, text form, operations. */
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"
+#include "tests/trials/multihead_case.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
