@@ -14,7 +14,7 @@ NOINLINE void stage_values(const struct arguments *restrict args, const long b, 
     const __global ushort *row[KEYS_TOGETHER];
 
     for (int n = 0; n < KEYS_TOGETHER; n++)
-        row[n] = n0 + n < count ? v + KEY_ROW(b, j + n0 + n, args->shape.v_stride) : 0;
+        row[n] = n0 + n < count ? v + KEY_ROW(b, j + n0 + n, args->shape->v_stride) : 0;
     for (int d = 0; d < DIM_V; d += SIMD_WIDTH) {
         uint *to = v_staged + d * (BLOCK_N / 2) + n0 / 2;
         lanes x[SIMD_WIDTH];
@@ -38,7 +38,7 @@ INLINE void stage_tile(const struct arguments *args, const long b, const long j,
 {
     for (int n = 0; n < WHOLE_STEPS(count); n++)
         stage_whole_pairs(k_staged + n * KEY_OPERANDS,
-                          n < count ? k + KEY_ROW(b, j + n, args->shape.k_stride) : 0, K_STEP, DIM_QK);
+                          n < count ? k + KEY_ROW(b, j + n, args->shape->k_stride) : 0, K_STEP, DIM_QK);
     for (int n0 = 0; n0 < count; n0 += KEYS_TOGETHER)
         stage_values(args, b, j, n0, count, v, v_staged);
 }

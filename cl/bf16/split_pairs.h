@@ -34,8 +34,8 @@ NOINLINE void pack_queries(const struct arguments *restrict args, struct row_blo
             UNROLL
             for (int r = 0; r < TILE; r++) {
                 const __global ushort *row =
-                    args->q + block->b * args->shape.q_stride[0] + block->head[r0 + r] * args->shape.q_stride[1] +
-                    block->query[r0 + r] * args->shape.q_stride[2];
+                    args->q + block->b * args->shape->q_stride[0] + block->head[r0 + r] * args->shape->q_stride[1] +
+                    block->query[r0 + r] * args->shape->q_stride[2];
                 x[r] = r0 + r < block->rows
                            ? load_pairs_of_row(row + 2 * n * Q_STEP, Q_STEP, DIM_QK - 2 * n)
                            : (lanes)(0.0f);

@@ -10,33 +10,33 @@
 #if UNIT_DO
 #define DO_STEP 1
 #else
-#define DO_STEP args->shape.d_o_stride[3]
+#define DO_STEP args->shape->d_o_stride[3]
 #endif
 #if UNIT_DQ
 #define DQ_STEP 1
 #else
-#define DQ_STEP args->shape.dq_stride[3]
+#define DQ_STEP args->shape->dq_stride[3]
 #endif
 #if UNIT_DK
 #define DK_STEP 1
 #else
-#define DK_STEP args->shape.dk_stride[3]
+#define DK_STEP args->shape->dk_stride[3]
 #endif
 #if UNIT_DV
 #define DV_STEP 1
 #else
-#define DV_STEP args->shape.dv_stride[3]
+#define DV_STEP args->shape->dv_stride[3]
 #endif
 
 /* (b, h, i) counted as rows of the workspace, and as lse is packed. */
 static inline long row_of(const struct arguments *args, const long b, const long h, const long i)
 {
-    return (b * args->shape.heads + h) * LONGEST_Q(args) + i;
+    return (b * args->shape->heads + h) * LONGEST_Q(args) + i;
 }
 
 static inline long lse_of(const struct arguments *args, const long b, const long h, const long i)
 {
-    return LSE_HEAD(args, b * args->shape.heads + h, h) + i;
+    return LSE_HEAD(args, b * args->shape->heads + h, h) + i;
 }
 
 /* ---- statistics of rows ----------------------------------------------------------------------- */
@@ -77,8 +77,8 @@ static inline float row_delta(const struct arguments *args, const long b, const 
 {
     float4 sums = 0.0f;
 
-    __global o_storage *o = args->o + b * args->shape.o_stride[0] + h * args->shape.o_stride[1] + i * args->shape.o_stride[2];
-    const __global storage *d_o = args->d_o + b * args->shape.d_o_stride[0] + h * args->shape.d_o_stride[1] + i * args->shape.d_o_stride[2];
+    __global o_storage *o = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
+    const __global storage *d_o = args->d_o + b * args->shape->d_o_stride[0] + h * args->shape->d_o_stride[1] + i * args->shape->d_o_stride[2];
     for (int d = 0; d < DIM_V / 4 * 4; d += 4) {
         const float4 x = (float4)(LOAD_O(o, d * O_STEP), LOAD_O(o, (d + 1) * O_STEP),
                                   LOAD_O(o, (d + 2) * O_STEP), LOAD_O(o, (d + 3) * O_STEP));
@@ -130,7 +130,7 @@ static inline float sink_term(const float sink, const float lse,
 static inline long first_query(const struct arguments *args, const struct extent e, const long j)
 {
 #if HAS_WINDOW_RIGHT
-    return clamp(j - e.diagonal - args->shape.window_right, 0L, e.queries);
+    return clamp(j - e.diagonal - args->shape->window_right, 0L, e.queries);
 #else
     return 0;
 #endif
@@ -142,7 +142,7 @@ static inline long end_query(const struct arguments *args, const struct extent e
     if (keys == 0)
         return 0;
 #if HAS_WINDOW_LEFT
-    return clamp(j + keys - e.diagonal + args->shape.window_left, 0L, e.queries);
+    return clamp(j + keys - e.diagonal + args->shape->window_left, 0L, e.queries);
 #else
     return e.queries;
 #endif

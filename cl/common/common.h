@@ -50,22 +50,22 @@ typedef STORAGE_OF(V_DTYPE) v_storage;
 #if UNIT_Q
 #define Q_STEP 1
 #else
-#define Q_STEP args->shape.q_stride[3]
+#define Q_STEP args->shape->q_stride[3]
 #endif
 #if UNIT_K
 #define K_STEP 1
 #else
-#define K_STEP args->shape.k_stride[3]
+#define K_STEP args->shape->k_stride[3]
 #endif
 #if UNIT_V
 #define V_STEP 1
 #else
-#define V_STEP args->shape.v_stride[3]
+#define V_STEP args->shape->v_stride[3]
 #endif
 #if UNIT_O
 #define O_STEP 1
 #else
-#define O_STEP args->shape.o_stride[3]
+#define O_STEP args->shape->o_stride[3]
 #endif
 
 /* ---- the arguments of a kernel --------------------------------------------------------------- */
@@ -75,9 +75,12 @@ typedef STORAGE_OF(V_DTYPE) v_storage;
  * (src/program/program_parameters.h): as the parameters of a kernel, PARAMETERS_<kernel>, as members here,
  * and as what a kernel sets them to, ARGUMENTS_<kernel>. */
 struct arguments {
-    struct attention_shape shape;
-    struct attention_offsets at;
+    const struct attention_shape *shape;
+    const struct attention_offsets *at;
     ARGUMENTS_MEMBERS
+#if HAS_TOTAL_Q || HAS_TOTAL_KV
+    struct attention_shape of_sequence; /* what shape leads to in a sequence: enter_sequence() */
+#endif
 };
 
 /* Of kernels of projections and merges, which have no such struct yet. */
@@ -100,21 +103,21 @@ struct extent {
 static inline struct extent extent_of(const struct arguments *args, const long b)
 {
     struct extent e;
-    e.queries = args->shape.seq_q;
-    e.keys = args->shape.seq_kv;
+    e.queries = args->shape->seq_q;
+    e.keys = args->shape->seq_kv;
 #if HAS_Q_LENGTHS
-    e.queries = clamp((long)args->q_lengths[b], 0L, args->shape.seq_q);
+    e.queries = clamp((long)args->q_lengths[b], 0L, args->shape->seq_q);
 #endif
 #if HAS_KV_LENGTHS
-    e.keys = clamp((long)args->kv_lengths[b], 0L, args->shape.seq_kv);
+    e.keys = clamp((long)args->kv_lengths[b], 0L, args->shape->seq_kv);
 #endif
 #if HAS_MASK_KEYS
-    e.mask_begin = e.keys - args->shape.mask_keys;
+    e.mask_begin = e.keys - args->shape->mask_keys;
 #endif
 #if DIAGONAL_FOLLOWS_LENGTHS
     e.diagonal = e.keys - e.queries;
 #else
-    e.diagonal = args->shape.diagonal;
+    e.diagonal = args->shape->diagonal;
 #endif
     return e;
 }
@@ -122,7 +125,7 @@ static inline struct extent extent_of(const struct arguments *args, const long b
 /* Which head of all batches' heads dropout counts a head of batch b as. */
 INLINE uint dropout_head(const struct arguments *args, const long b, const long h)
 {
-    return (uint)(args->at.dropout_bh + b * args->at.dropout_heads + h);
+    return (uint)(args->at->dropout_bh + b * args->at->dropout_heads + h);
 }
 
 /* The key that the mask's first column is of. */
@@ -137,7 +140,7 @@ INLINE uint dropout_head(const struct arguments *args, const long b, const long 
 static inline long first_key(const struct arguments *args, const struct extent e, const long i)
 {
 #if HAS_WINDOW_LEFT
-    return max(i + e.diagonal - args->shape.window_left, 0L);
+    return max(i + e.diagonal - args->shape->window_left, 0L);
 #else
     return 0;
 #endif
@@ -148,7 +151,7 @@ static inline long end_key(const struct arguments *args, const struct extent e, 
     if (i >= e.queries)
         return 0;
 #if HAS_WINDOW_RIGHT
-    return clamp(i + e.diagonal + args->shape.window_right + 1, 0L, e.keys);
+    return clamp(i + e.diagonal + args->shape->window_right + 1, 0L, e.keys);
 #else
     return e.keys;
 #endif

@@ -20,10 +20,10 @@
 /* The page of key j of batch b, for j below seq_kv; -1 if the table names none. */
 INLINE long page_of(const struct arguments *args, const long b, const long j)
 {
-    const long columns = (args->shape.seq_kv + PAGE_SIZE - 1) / PAGE_SIZE;
+    const long columns = (args->shape->seq_kv + PAGE_SIZE - 1) / PAGE_SIZE;
     const int page = args->page_table[b * columns + j / PAGE_SIZE];
 
-    return page >= 0 && page < args->shape.pages ? (long)page : -1L;
+    return page >= 0 && page < args->shape->pages ? (long)page : -1L;
 }
 
 /* How many of `rows` keys from key j on are in its page. */

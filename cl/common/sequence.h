@@ -13,17 +13,17 @@
 #include "common/quantized.h"
 
 #if HAS_TOTAL_Q
-#define LONGEST_Q(args) ((args)->shape.longest_q)
+#define LONGEST_Q(args) ((args)->shape->longest_q)
 /* Where a head's part of lse begins. */
-#define LSE_HEAD(args, bh, h) ((h) * (args)->shape.total_q)
+#define LSE_HEAD(args, bh, h) ((h) * (args)->shape->total_q)
 #else
-#define LONGEST_Q(args) ((args)->shape.seq_q)
-#define LSE_HEAD(args, bh, h) ((bh) * (args)->shape.seq_q)
+#define LONGEST_Q(args) ((args)->shape->seq_q)
+#define LSE_HEAD(args, bh, h) ((bh) * (args)->shape->seq_q)
 #endif
 #if HAS_TOTAL_KV
-#define LONGEST_KV(args) ((args)->shape.longest_kv)
+#define LONGEST_KV(args) ((args)->shape->longest_kv)
 #else
-#define LONGEST_KV(args) ((args)->shape.seq_kv)
+#define LONGEST_KV(args) ((args)->shape->seq_kv)
 #endif
 
 #if HAS_TOTAL_Q || HAS_TOTAL_KV
@@ -42,7 +42,7 @@ INLINE long queries_of(const struct arguments *args, const long b)
 {
     long first, rows;
 
-    find_rows_of(args->q_starts, b, args->shape.total_q, args->shape.seq_q, &first, &rows);
+    find_rows_of(args->q_starts, b, args->shape->total_q, args->shape->seq_q, &first, &rows);
     return rows;
 }
 #endif
@@ -52,31 +52,32 @@ INLINE long queries_of(const struct arguments *args, const long b)
 INLINE const struct arguments *enter_sequence(struct arguments *args, const long b)
 {
 #if HAS_TOTAL_Q || HAS_TOTAL_KV
-    const long sequence = min(b, args->shape.batch - 1);
+    const long sequence = min(b, args->shape->batch - 1);
+    struct attention_shape *shape = &args->of_sequence;
     long first;
-#endif
 
+    *shape = *args->shape;
+    args->shape = shape;
+#endif
 #if HAS_TOTAL_Q
-    find_rows_of(args->q_starts, sequence, args->shape.total_q, args->shape.seq_q, &first,
-                 &args->shape.seq_q);
-    args->q += first * args->shape.q_stride[2];
-    args->o += first * args->shape.o_stride[2];
+    find_rows_of(args->q_starts, sequence, shape->total_q, shape->seq_q, &first, &shape->seq_q);
+    args->q += first * shape->q_stride[2];
+    args->o += first * shape->o_stride[2];
 #ifdef UNIT_DO /* of gradients */
-    args->d_o += first * args->shape.d_o_stride[2];
-    args->dq += first * args->shape.dq_stride[2];
+    args->d_o += first * shape->d_o_stride[2];
+    args->dq += first * shape->dq_stride[2];
 #endif
 #if HAS_LSE || defined(UNIT_DO)
     args->lse += first;
 #endif
 #endif
 #if HAS_TOTAL_KV
-    find_rows_of(args->kv_starts, sequence, args->shape.total_kv, args->shape.seq_kv, &first,
-                 &args->shape.seq_kv);
-    args->k = K_PLACE(args->k, first * args->shape.k_stride[2]);
-    args->v = V_PLACE(args->v, first * args->shape.v_stride[2]);
+    find_rows_of(args->kv_starts, sequence, shape->total_kv, shape->seq_kv, &first, &shape->seq_kv);
+    args->k = K_PLACE(args->k, first * shape->k_stride[2]);
+    args->v = V_PLACE(args->v, first * shape->v_stride[2]);
 #ifdef UNIT_DO
-    args->dk += first * args->shape.dk_stride[2];
-    args->dv += first * args->shape.dv_stride[2];
+    args->dk += first * shape->dk_stride[2];
+    args->dv += first * shape->dv_stride[2];
 #endif
 #endif
     return args;

@@ -26,7 +26,7 @@ struct head {
 #if HAS_BLOCKS
 #define KEYS_END(head) (head).keys_end
 #else
-#define KEYS_END(head) args->shape.seq_kv
+#define KEYS_END(head) args->shape->seq_kv
 #endif
 
 /* A block of keys of one kv head, packed with keys in SIMD lanes, and the gradients summed so
@@ -137,22 +137,22 @@ NOINLINE void unpack_rows(const int dim, const lanes *columns, const float facto
 INLINE void load_key_block(const struct arguments *args, const struct head head, const long j,
                            struct key_block *block)
 {
-    const long kv_head = head.h / args->shape.group;
+    const long kv_head = head.h / args->shape->group;
 
     block->j = j;
     block->keys = (int)clamp(head.e.keys - j, 0L, (long)BLOCK_N);
-    const __global k_storage *k = args->k + head.b * args->shape.k_stride[0] + kv_head * args->shape.k_stride[1] + j * args->shape.k_stride[2];
-    const __global v_storage *v = args->v + head.b * args->shape.v_stride[0] + kv_head * args->shape.v_stride[1] + j * args->shape.v_stride[2];
+    const __global k_storage *k = args->k + head.b * args->shape->k_stride[0] + kv_head * args->shape->k_stride[1] + j * args->shape->k_stride[2];
+    const __global v_storage *v = args->v + head.b * args->shape->v_stride[0] + kv_head * args->shape->v_stride[1] + j * args->shape->v_stride[2];
 #if OPERAND_PAIRS
-    block->nonfinite = pack_row_pairs(DIM_QK, k, args->shape.k_stride[2], K_STEP, block->keys, BLOCK_N,
+    block->nonfinite = pack_row_pairs(DIM_QK, k, args->shape->k_stride[2], K_STEP, block->keys, BLOCK_N,
                                       KEYS_APART, (uint *)block->k_rows);
-    pack_columns(DIM_QK, k, args->shape.k_stride[2], K_STEP, block->keys, block->k);
-    pack_columns(DIM_V, v, args->shape.v_stride[2], V_STEP, block->keys, block->v);
+    pack_columns(DIM_QK, k, args->shape->k_stride[2], K_STEP, block->keys, block->k);
+    pack_columns(DIM_V, v, args->shape->v_stride[2], V_STEP, block->keys, block->v);
 #else
     block->nonfinite =
-        pack_rows(DIM_QK, k, args->shape.k_stride[2], K_STEP, block->keys,
-                  HAS_SOFTCAP ? args->shape.scale : args->shape.scale * UNIT, block->k, (float *)block->k_rows);
-    pack_rows(DIM_V, v, args->shape.v_stride[2], V_STEP, block->keys, 1.0f, block->v, 0);
+        pack_rows(DIM_QK, k, args->shape->k_stride[2], K_STEP, block->keys,
+                  HAS_SOFTCAP ? args->shape->scale : args->shape->scale * UNIT, block->k, (float *)block->k_rows);
+    pack_rows(DIM_V, v, args->shape->v_stride[2], V_STEP, block->keys, 1.0f, block->v, 0);
 #endif
 }
 
@@ -160,13 +160,13 @@ INLINE void load_key_block(const struct arguments *args, const struct head head,
 INLINE void store_key_gradients(const struct arguments *args, const struct head head,
                                 const struct key_block *block)
 {
-    const long kv_head = head.h / args->shape.group, j = block->j;
+    const long kv_head = head.h / args->shape->group, j = block->j;
     const int count = (int)clamp(KEYS_END(head) - j, 0L, (long)BLOCK_N);
 
-    __global o_storage *dk = args->dk + head.b * args->shape.dk_stride[0] + kv_head * args->shape.dk_stride[1] + j * args->shape.dk_stride[2];
-    __global o_storage *dv = args->dv + head.b * args->shape.dv_stride[0] + kv_head * args->shape.dv_stride[1] + j * args->shape.dv_stride[2];
-    unpack_rows(DIM_QK, block->dk, args->shape.scale, count, dk, args->shape.dk_stride[2], DK_STEP);
-    unpack_rows(DIM_V, block->dv, 1.0f, count, dv, args->shape.dv_stride[2], DV_STEP);
+    __global o_storage *dk = args->dk + head.b * args->shape->dk_stride[0] + kv_head * args->shape->dk_stride[1] + j * args->shape->dk_stride[2];
+    __global o_storage *dv = args->dv + head.b * args->shape->dv_stride[0] + kv_head * args->shape->dv_stride[1] + j * args->shape->dv_stride[2];
+    unpack_rows(DIM_QK, block->dk, args->shape->scale, count, dk, args->shape->dk_stride[2], DK_STEP);
+    unpack_rows(DIM_V, block->dv, 1.0f, count, dv, args->shape->dv_stride[2], DV_STEP);
 }
 
 #if !OPERAND_PAIRS
@@ -206,28 +206,28 @@ INLINE void load_query_tile(const struct arguments *args, const struct head head
 {
     tile->i = i;
     tile->count = count;
-    const __global storage *q = args->q + head.b * args->shape.q_stride[0] + head.h * args->shape.q_stride[1] + i * args->shape.q_stride[2];
-    const __global storage *d_o = args->d_o + head.b * args->shape.d_o_stride[0] + head.h * args->shape.d_o_stride[1] + i * args->shape.d_o_stride[2];
+    const __global storage *q = args->q + head.b * args->shape->q_stride[0] + head.h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
+    const __global storage *d_o = args->d_o + head.b * args->shape->d_o_stride[0] + head.h * args->shape->d_o_stride[1] + i * args->shape->d_o_stride[2];
     rows += ROW_STATISTICS * (row_of(args, head.b, head.h, 0) + i);
 #if OPERAND_TILES
     const int copied = (count + ROWS_OF_STEP - 1) / ROWS_OF_STEP * ROWS_OF_STEP;
-    copy_pairs(DIM_QK, q, args->shape.q_stride[2], Q_STEP, count, copied, (uint *)tile->q);
-    copy_pairs(DIM_V, d_o, args->shape.d_o_stride[2], DO_STEP, count, copied, (uint *)tile->d_o);
+    copy_pairs(DIM_QK, q, args->shape->q_stride[2], Q_STEP, count, copied, (uint *)tile->q);
+    copy_pairs(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count, copied, (uint *)tile->d_o);
     tile->nonfinite =
         transpose_pairs(OPERANDS(ROW_QK) / SIMD_WIDTH, tile->q, copied, tile->q_rows) |
         transpose_pairs(OPERANDS(ROW_V) / SIMD_WIDTH, tile->d_o, copied, tile->d_o_rows);
     for (int n = 0; n < copied * VECTORS_QK; n++)
         tile->dq[n] = 0.0f;
 #elif OPERAND_PAIRS
-    copy_pairs(DIM_QK, q, args->shape.q_stride[2], Q_STEP, count, BLOCK_M, (uint *)tile->q);
-    copy_pairs(DIM_V, d_o, args->shape.d_o_stride[2], DO_STEP, count, BLOCK_M, (uint *)tile->d_o);
+    copy_pairs(DIM_QK, q, args->shape->q_stride[2], Q_STEP, count, BLOCK_M, (uint *)tile->q);
+    copy_pairs(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count, BLOCK_M, (uint *)tile->d_o);
     tile->nonfinite =
-        pack_row_pairs(DIM_QK, q, args->shape.q_stride[2], Q_STEP, count, BLOCK_M, 1, (uint *)tile->q_rows) |
-        pack_row_pairs(DIM_V, d_o, args->shape.d_o_stride[2], DO_STEP, count, BLOCK_M, 1,
+        pack_row_pairs(DIM_QK, q, args->shape->q_stride[2], Q_STEP, count, BLOCK_M, 1, (uint *)tile->q_rows) |
+        pack_row_pairs(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count, BLOCK_M, 1,
                        (uint *)tile->d_o_rows);
 #else
-    tile->nonfinite = copy_rows(DIM_QK, q, args->shape.q_stride[2], Q_STEP, count, (float *)tile->q) |
-                      copy_rows(DIM_V, d_o, args->shape.d_o_stride[2], DO_STEP, count, (float *)tile->d_o);
+    tile->nonfinite = copy_rows(DIM_QK, q, args->shape->q_stride[2], Q_STEP, count, (float *)tile->q) |
+                      copy_rows(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count, (float *)tile->d_o);
 #endif
     tile->lacks = 0;
     for (int n = 0; n < BLOCK_M; n++, rows += ROW_STATISTICS) {

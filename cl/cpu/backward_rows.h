@@ -10,7 +10,7 @@ INLINE void add_weights(const int partial, const struct arguments *args, const s
                         const struct key_block *block, const struct row_range rows,
                         struct query_tile *tile, float *sums)
 {
-    multiply_scores(args->shape.scale, block, rows, tile);
+    multiply_scores(args->shape->scale, block, rows, tile);
     for (int n = rows.begin; n < rows.end; n++) {
         const struct score_row row = row_of_tile(args, head, block, tile, n);
         lanes sum = 0.0f;
@@ -52,7 +52,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_rows(PARAM
     struct arguments arguments = ARGUMENTS_backward_rows;
     const struct arguments *const args = enter_sequence(&arguments, get_global_id(2));
     const long i = get_global_id(0) * BLOCK_M;
-    const int count = (int)clamp(args->shape.seq_q - i, 0L, (long)BLOCK_M);
+    const int count = (int)clamp(args->shape->seq_q - i, 0L, (long)BLOCK_M);
     float sums[BLOCK_M];
     int some = 0;
     struct head head;
@@ -74,7 +74,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_rows(PARAM
     head.marks = all_marks(args);
 #endif
 #if HAS_BLOCKS
-    head.keys_end = args->shape.seq_kv;
+    head.keys_end = args->shape->seq_kv;
     head.bits = block_bits_of(args, args->workspace + BLOCK_BITS_BEGIN(args), head.b, head.h);
 #endif
 #if OPERAND_TILES

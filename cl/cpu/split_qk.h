@@ -254,9 +254,9 @@ NOINLINE void pack_queries(const struct arguments *restrict args, struct row_blo
     for (int r = 0; r < BLOCK_M; r++) {
         const float scale =
             score_scale(args, block->head[r]) * SCALE_UNIT;
-        const __global storage *row = args->q + block->b * args->shape.q_stride[0] +
-                                      block->head[r] * args->shape.q_stride[1] +
-                                      block->query[r] * args->shape.q_stride[2];
+        const __global storage *row = args->q + block->b * args->shape->q_stride[0] +
+                                      block->head[r] * args->shape->q_stride[1] +
+                                      block->query[r] * args->shape->q_stride[2];
         float *to = (float *)(packed + r / QK_ROWS * QUERY_VECTORS);
         for (int d = 0; d < VECTORS(DIM_QK); d++) {
             const lanes x =

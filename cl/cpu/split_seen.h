@@ -18,20 +18,20 @@ INLINE bool may_see(const struct arguments *args, const struct row_block *block,
     bool sees = true;
 
 #if HAS_MASK
-    const __global uchar *p = args->mask + block->b * args->shape.mask_stride[0] +
-                              block->head[r] * args->shape.mask_stride[1] + block->query[r] * args->shape.mask_stride[2] +
-                              (j - MASK_BEGIN(block->e)) * args->shape.mask_stride[3];
+    const __global uchar *p = args->mask + block->b * args->shape->mask_stride[0] +
+                              block->head[r] * args->shape->mask_stride[1] + block->query[r] * args->shape->mask_stride[2] +
+                              (j - MASK_BEGIN(block->e)) * args->shape->mask_stride[3];
     sees = false;
     for (int n = 0; n < count && !sees; n++)
-        sees = p[n * args->shape.mask_stride[3]] != 0;
+        sees = p[n * args->shape->mask_stride[3]] != 0;
 #endif
 #if HAS_BIAS
     const __global bias_storage *biases =
-        args->bias + block->b * args->shape.bias_stride[0] + block->head[r] * args->shape.bias_stride[1] +
-        block->query[r] * args->shape.bias_stride[2] + j * args->shape.bias_stride[3];
+        args->bias + block->b * args->shape->bias_stride[0] + block->head[r] * args->shape->bias_stride[1] +
+        block->query[r] * args->shape->bias_stride[2] + j * args->shape->bias_stride[3];
     bool finds = false;
     for (int n = 0; n < count && sees && !finds; n++)
-        finds = LOAD_BIAS(biases, n * args->shape.bias_stride[3]) != -INFINITY;
+        finds = LOAD_BIAS(biases, n * args->shape->bias_stride[3]) != -INFINITY;
     sees = sees && finds;
 #endif
     return sees;
@@ -45,10 +45,10 @@ INLINE bool looks_alike(const struct arguments *args, const struct row_block *bl
     bool alike = true;
 
 #if HAS_MASK
-    alike = alike && heads * args->shape.mask_stride[1] + queries * args->shape.mask_stride[2] == 0;
+    alike = alike && heads * args->shape->mask_stride[1] + queries * args->shape->mask_stride[2] == 0;
 #endif
 #if HAS_BIAS
-    alike = alike && heads * args->shape.bias_stride[1] + queries * args->shape.bias_stride[2] == 0;
+    alike = alike && heads * args->shape->bias_stride[1] + queries * args->shape->bias_stride[2] == 0;
 #endif
     return alike;
 }
@@ -59,10 +59,10 @@ INLINE bool shares_pairs(const struct arguments *args)
     bool shares = true;
 
 #if HAS_MASK
-    shares = shares && args->shape.mask_stride[1] == 0;
+    shares = shares && args->shape->mask_stride[1] == 0;
 #endif
 #if HAS_BIAS
-    shares = shares && args->shape.bias_stride[1] == 0;
+    shares = shares && args->shape->bias_stride[1] == 0;
 #endif
     return shares;
 }

@@ -35,14 +35,14 @@ INLINE float weight_of_pair(const struct arguments *args, const struct tile t, c
 INLINE void add_weights(const struct arguments *args, const struct tile t, const int *rows, const long j,
                         const float *minus_lse, float *sums)
 {
-    const __global storage *q_head = args->q + t.b * args->shape.q_stride[0] + t.h * args->shape.q_stride[1] + t.i0 * args->shape.q_stride[2];
-    const __global storage *key = args->k + t.b * args->shape.k_stride[0] + t.h / args->shape.group * args->shape.k_stride[1] + j * args->shape.k_stride[2];
+    const __global storage *q_head = args->q + t.b * args->shape->q_stride[0] + t.h * args->shape->q_stride[1] + t.i0 * args->shape->q_stride[2];
+    const __global storage *key = args->k + t.b * args->shape->k_stride[0] + t.h / args->shape->group * args->shape->k_stride[1] + j * args->shape->k_stride[2];
     float products[ROWS_AT_ONCE] = {0.0f, 0.0f, 0.0f, 0.0f};
 
     for (int d = 0; d < DIM_QK; d++) {
         const float y = LOAD(key, d * K_STEP);
         for (int n = 0; n < ROWS_AT_ONCE; n++)
-            products[n] = MULTIPLY_ADD(LOAD(q_head, rows[n] * args->shape.q_stride[2] + d * Q_STEP), y, products[n]);
+            products[n] = MULTIPLY_ADD(LOAD(q_head, rows[n] * args->shape->q_stride[2] + d * Q_STEP), y, products[n]);
     }
     for (int n = 0; n < ROWS_AT_ONCE; n++)
         sums[n] += weight_of_pair(args, t, t.i0 + rows[n], j, products[n],
@@ -53,9 +53,9 @@ INLINE void add_weights(const struct arguments *args, const struct tile t, const
 INLINE float part_of_delta(const struct arguments *args, const long b, const long h, const long i, const int lane)
 {
     const __global o_storage *const o_row =
-        args->o + b * args->shape.o_stride[0] + h * args->shape.o_stride[1] + i * args->shape.o_stride[2];
+        args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
     const __global storage *const d_o_row =
-        args->d_o + b * args->shape.d_o_stride[0] + h * args->shape.d_o_stride[1] + i * args->shape.d_o_stride[2];
+        args->d_o + b * args->shape->d_o_stride[0] + h * args->shape->d_o_stride[1] + i * args->shape->d_o_stride[2];
     const bool aligned = rows_aligned_of(O_DTYPE, o_row, 0, PIECE) && rows_aligned(d_o_row, 0, PIECE);
     float4 sums = 0.0f;
 
@@ -84,16 +84,16 @@ void backward_rows(PARAMETERS_backward_rows)
     t.b = get_group_id(2);
     t.h = get_group_id(1);
     t.i0 = get_group_id(0) * GROUP_ROWS;
-    LEAVE_IF_BEYOND(t.i0, args->shape.seq_q);
+    LEAVE_IF_BEYOND(t.i0, args->shape->seq_q);
     t.e = extent_of(args, t.b);
     t.queries = (int)clamp(t.e.queries - t.i0, 0L, (long)GROUP_ROWS);
     find_head(args, &t);
     if (item == 0)
         count = 0;
     deltas[lane][row] =
-        part_of_delta(args, t.b, t.h, min(t.i0 + row, args->shape.seq_q - 1), lane);
+        part_of_delta(args, t.b, t.h, min(t.i0 + row, args->shape->seq_q - 1), lane);
     LOCAL_BARRIER(); /* the parts are complete, and no row is counted yet */
-    if (item < GROUP_ROWS && t.i0 + item < args->shape.seq_q) {
+    if (item < GROUP_ROWS && t.i0 + item < args->shape->seq_q) {
         float delta = 0.0f;
         for (int n = 0; n < ROW_LANES; n++)
             delta += deltas[n][item];

@@ -38,7 +38,7 @@ INLINE float sum_of_box(const struct arguments *args, const struct box box,
         if (s >= queries_of(args, b))
             continue;
 #endif
-        sum += values[(b * args->shape.heads + h) * box.seq + s];
+        sum += values[(b * args->shape->heads + h) * box.seq + s];
     }
     return sum;
 }
@@ -49,10 +49,10 @@ INLINE float sum_of_sinks(const struct arguments *args, const float sink, const 
 {
     float sum = 0.0f;
 
-    for (long b = 0; b < args->shape.batch; b++) {
-        long first = 0, queries = args->shape.seq_q;
+    for (long b = 0; b < args->shape->batch; b++) {
+        long first = 0, queries = args->shape->seq_q;
 #if HAS_TOTAL_Q
-        find_rows_of(args->q_starts, b, args->shape.total_q, args->shape.seq_q, &first, &queries);
+        find_rows_of(args->q_starts, b, args->shape->total_q, args->shape->seq_q, &first, &queries);
 #endif
         for (long i = get_local_id(0); i < queries; i += THREADS)
             sum += sink_term(sink, args->lse[lse_of(args, b, h, first + i)],
@@ -67,12 +67,12 @@ INLINE float sum_of_sinks(const struct arguments *args, const float sink, const 
  * element's own position. */
 INLINE struct box box_of_bias(const struct arguments *args, const long n)
 {
-    const bool over_b = args->shape.bias_stride[0] == 0, over_h = args->shape.bias_stride[1] == 0;
-    const bool over_i = args->shape.bias_stride[2] == 0, over_j = args->shape.bias_stride[3] == 0;
-    const long seq = over_j ? args->shape.seq_q : args->shape.seq_kv, places = over_i && over_j ? 1 : seq;
-    const long heads = over_h ? 1 : args->shape.heads;
+    const bool over_b = args->shape->bias_stride[0] == 0, over_h = args->shape->bias_stride[1] == 0;
+    const bool over_i = args->shape->bias_stride[2] == 0, over_j = args->shape->bias_stride[3] == 0;
+    const long seq = over_j ? args->shape->seq_q : args->shape->seq_kv, places = over_i && over_j ? 1 : seq;
+    const long heads = over_h ? 1 : args->shape->heads;
     const struct box box = {{n / places / heads, n / places % heads, n % places},
-                            {over_b ? args->shape.batch : 1, over_h ? args->shape.heads : 1, seq / places},
+                            {over_b ? args->shape->batch : 1, over_h ? args->shape->heads : 1, seq / places},
                             seq};
 
     return box;
@@ -86,12 +86,12 @@ void backward_sums(PARAMETERS_backward_sums)
 {
     const struct arguments arguments = ARGUMENTS_backward_sums, *const args = &arguments;
     __local float partial[THREADS];
-    const long group = get_group_id(0), slopes_end = HAS_DSLOPES ? args->shape.heads : 0;
-    const long sinks_end = slopes_end + (HAS_DSINKS ? args->shape.heads : 0);
+    const long group = get_group_id(0), slopes_end = HAS_DSLOPES ? args->shape->heads : 0;
+    const long sinks_end = slopes_end + (HAS_DSINKS ? args->shape->heads : 0);
     float part = 0.0f;
 
 #if HAS_DSLOPES
-    const struct box head = {{0, group, 0}, {args->shape.batch, 1, args->shape.seq_q}, args->shape.seq_q};
+    const struct box head = {{0, group, 0}, {args->shape->batch, 1, args->shape->seq_q}, args->shape->seq_q};
     if (group < slopes_end)
         part = sum_of_box(args, head,
                           args->workspace + slope_sums_begin(args));
@@ -120,9 +120,9 @@ void backward_sums(PARAMETERS_backward_sums)
 #if HAS_DBIAS
     if (group >= sinks_end) {
         const struct box box = box_of_bias(args, group - sinks_end);
-        STORE_BIAS(sum, args->dbias, box.first[0] * args->shape.bias_stride[0] +
-                                   box.first[1] * args->shape.bias_stride[1] +
-                                   box.first[2] * (args->shape.bias_stride[2] + args->shape.bias_stride[3]));
+        STORE_BIAS(sum, args->dbias, box.first[0] * args->shape->bias_stride[0] +
+                                   box.first[1] * args->shape->bias_stride[1] +
+                                   box.first[2] * (args->shape->bias_stride[2] + args->shape->bias_stride[3]));
     }
 #endif
 }

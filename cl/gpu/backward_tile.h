@@ -12,7 +12,7 @@
 /* What stands in the workspace before sums of dbias over keys or queries, and after these, in floats. */
 INLINE long bias_sums_begin(const struct arguments *args)
 {
-    return (ROW_STATISTICS + HAS_DSLOPES) * args->shape.batch * args->shape.heads * LONGEST_Q(args);
+    return (ROW_STATISTICS + HAS_DSLOPES) * args->shape->batch * args->shape->heads * LONGEST_Q(args);
 }
 
 INLINE long bias_sums_end(const struct arguments *args)
@@ -20,10 +20,10 @@ INLINE long bias_sums_end(const struct arguments *args)
     long count = 0;
 
 #if HAS_DBIAS
-    if (args->shape.bias_stride[3] == 0)
-        count = args->shape.batch * args->shape.heads * args->shape.seq_q;
-    else if (args->shape.bias_stride[2] == 0)
-        count = args->shape.batch * args->shape.heads * args->shape.seq_kv;
+    if (args->shape->bias_stride[3] == 0)
+        count = args->shape->batch * args->shape->heads * args->shape->seq_q;
+    else if (args->shape->bias_stride[2] == 0)
+        count = args->shape->batch * args->shape->heads * args->shape->seq_kv;
 #endif
     return bias_sums_begin(args) + count;
 }
@@ -31,14 +31,14 @@ INLINE long bias_sums_end(const struct arguments *args)
 /* Where sums of dslopes over keys begin. */
 INLINE long slope_sums_begin(const struct arguments *args)
 {
-    return ROW_STATISTICS * args->shape.batch * args->shape.heads * LONGEST_Q(args);
+    return ROW_STATISTICS * args->shape->batch * args->shape->heads * LONGEST_Q(args);
 }
 
 /* The statistics of row i of a head, the last one's if there is no such row. */
 INLINE const __global float *place_of_statistic(const struct arguments *args,
                                                 const long b, const long h, const long i)
 {
-    return args->workspace + ROW_STATISTICS * row_of(args, b, h, min(i, args->shape.seq_q - 1));
+    return args->workspace + ROW_STATISTICS * row_of(args, b, h, min(i, args->shape->seq_q - 1));
 }
 
 INLINE float4 statistic_of(const struct arguments *args, const long b, const long h,
@@ -62,29 +62,29 @@ INLINE float4 statistic_of(const struct arguments *args, const long b, const lon
 INLINE struct matrix q_rows(const struct arguments *args, const long b, const long h,
                             const long i, const int rows)
 {
-    return matrix_of(args->q + b * args->shape.q_stride[0] + h * args->shape.q_stride[1] + i * args->shape.q_stride[2],
-                     args->shape.q_stride[2], Q_STEP, DIM_QK, rows, WIDTH(UNIT_Q, DIM_QK));
+    return matrix_of(args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + i * args->shape->q_stride[2],
+                     args->shape->q_stride[2], Q_STEP, DIM_QK, rows, WIDTH(UNIT_Q, DIM_QK));
 }
 
 INLINE struct matrix do_rows(const struct arguments *args, const long b, const long h,
                              const long i, const int rows)
 {
-    return matrix_of(args->d_o + b * args->shape.d_o_stride[0] + h * args->shape.d_o_stride[1] + i * args->shape.d_o_stride[2],
-                     args->shape.d_o_stride[2], DO_STEP, DIM_V, rows, WIDTH(UNIT_DO, DIM_V));
+    return matrix_of(args->d_o + b * args->shape->d_o_stride[0] + h * args->shape->d_o_stride[1] + i * args->shape->d_o_stride[2],
+                     args->shape->d_o_stride[2], DO_STEP, DIM_V, rows, WIDTH(UNIT_DO, DIM_V));
 }
 
 INLINE struct matrix k_rows(const struct arguments *args, const long b,
                             const long kv_head, const long j, const int rows)
 {
-    return matrix_of(args->k + b * args->shape.k_stride[0] + kv_head * args->shape.k_stride[1] + j * args->shape.k_stride[2],
-                     args->shape.k_stride[2], K_STEP, DIM_QK, rows, WIDTH(UNIT_K, DIM_QK));
+    return matrix_of(args->k + b * args->shape->k_stride[0] + kv_head * args->shape->k_stride[1] + j * args->shape->k_stride[2],
+                     args->shape->k_stride[2], K_STEP, DIM_QK, rows, WIDTH(UNIT_K, DIM_QK));
 }
 
 INLINE struct matrix v_rows(const struct arguments *args, const long b,
                             const long kv_head, const long j, const int rows)
 {
-    return matrix_of(args->v + b * args->shape.v_stride[0] + kv_head * args->shape.v_stride[1] + j * args->shape.v_stride[2],
-                     args->shape.v_stride[2], V_STEP, DIM_V, rows, WIDTH(UNIT_V, DIM_V));
+    return matrix_of(args->v + b * args->shape->v_stride[0] + kv_head * args->shape->v_stride[1] + j * args->shape->v_stride[2],
+                     args->shape->v_stride[2], V_STEP, DIM_V, rows, WIDTH(UNIT_V, DIM_V));
 }
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
@@ -133,11 +133,11 @@ INLINE void find_head(const struct arguments *args, struct tile *t)
  * the first keys are seen by the most queries, and go first. */
 INLINE struct tile owned_keys(const struct arguments *args)
 {
-    const long blocks = BLOCKS_OF(LONGEST_KV(args)), kv_heads = args->shape.heads / args->shape.group;
+    const long blocks = BLOCKS_OF(LONGEST_KV(args)), kv_heads = args->shape->heads / args->shape->group;
     struct tile t;
 
     t.b = get_group_id(0) / blocks / kv_heads;
-    t.h = get_group_id(0) / blocks % kv_heads * args->shape.group;
+    t.h = get_group_id(0) / blocks % kv_heads * args->shape->group;
     t.j0 = get_group_id(0) % blocks * BLOCK_OWNED;
     t.e = extent_of(args, t.b);
     t.keys = clamp(t.e.keys - t.j0, 0L, (long)BLOCK_OWNED);
@@ -151,8 +151,8 @@ INLINE struct tile owned_queries(const struct arguments *args)
     const long blocks = BLOCKS_OF(LONGEST_Q(args)), bh = get_group_id(0) / blocks;
     struct tile t;
 
-    t.b = bh / args->shape.heads;
-    t.h = bh % args->shape.heads;
+    t.b = bh / args->shape->heads;
+    t.h = bh % args->shape->heads;
 #if HAS_WINDOW_RIGHT
     t.i0 = (blocks - 1 - get_group_id(0) % blocks) * BLOCK_OWNED;
 #else
@@ -221,18 +221,18 @@ struct bias_tile {
 
 INLINE struct bias_tile find_bias_tile(const struct arguments *args)
 {
-    const bool over_b = args->shape.bias_stride[0] == 0, over_h = args->shape.bias_stride[1] == 0;
-    const long across = (args->shape.seq_kv + BLOCK_STREAMED - 1) / BLOCK_STREAMED;
-    const long down = (args->shape.seq_q + BLOCK_OWNED - 1) / BLOCK_OWNED;
-    const long bias_heads = over_h ? 1 : args->shape.heads, place = get_group_id(0) / across / down;
+    const bool over_b = args->shape->bias_stride[0] == 0, over_h = args->shape->bias_stride[1] == 0;
+    const long across = (args->shape->seq_kv + BLOCK_STREAMED - 1) / BLOCK_STREAMED;
+    const long down = (args->shape->seq_q + BLOCK_OWNED - 1) / BLOCK_OWNED;
+    const long bias_heads = over_h ? 1 : args->shape->heads, place = get_group_id(0) / across / down;
     struct bias_tile tile;
 
     tile.i0 = get_group_id(0) / across % down * BLOCK_OWNED;
     tile.j0 = get_group_id(0) % across * BLOCK_STREAMED;
     tile.b = place / bias_heads;
-    tile.end_b = over_b ? args->shape.batch : tile.b + 1;
+    tile.end_b = over_b ? args->shape->batch : tile.b + 1;
     tile.h = place % bias_heads;
-    tile.end_h = over_h ? args->shape.heads : tile.h + 1;
+    tile.end_h = over_h ? args->shape->heads : tile.h + 1;
     return tile;
 }
 

@@ -47,8 +47,8 @@ find_query_block(const struct arguments *args)
     struct query_block p;
 
     p.bh = get_group_id(0) / blocks;
-    p.b = p.bh / args->shape.heads;
-    p.h = p.bh % args->shape.heads;
+    p.b = p.bh / args->shape->heads;
+    p.h = p.bh % args->shape->heads;
 #if HAS_WINDOW_RIGHT
     p.i0 = (blocks - 1 - get_group_id(0) % blocks) * BLOCK_M;
 #else

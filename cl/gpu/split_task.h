@@ -9,7 +9,7 @@
  * Before including this: key_rows.h, sequence.h, score.h; BLOCK_M, BLOCK_N, SPLIT_K, THREADS. */
 #ifndef CLATTN_SPLIT_TASK_H
 #define CLATTN_SPLIT_TASK_H
-#define BLOCK_BITS_BEGIN(args) ((args)->shape.batch * (args)->shape.heads * LONGEST_Q(args) * SPLIT_K * (DIM_V + 2))
+#define BLOCK_BITS_BEGIN(args) ((args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * SPLIT_K * (DIM_V + 2))
 #include "score/mark_blocks.h"
 
 /* What a work-group computes. */
@@ -31,17 +31,17 @@ INLINE void row_of(const struct arguments *args, const struct task *task, const 
 {
     const uint row = (uint)task->row + min(r, task->rows - 1); /* the host limits them */
 
-    *h = task->kv_head * args->shape.group + row / (uint)args->shape.seq_q;
-    *i = row % (uint)args->shape.seq_q;
+    *h = task->kv_head * args->shape->group + row / (uint)args->shape->seq_q;
+    *i = row % (uint)args->shape->seq_q;
 }
 
 /* Whole blocks of the keys that some row of the group may see: as many for each range, or one
  * less. */
 INLINE void find_range(const struct arguments *args, struct task *task)
 {
-    const long first = task->row % args->shape.seq_q;
-    const bool wraps = first + task->rows > args->shape.seq_q;
-    const long low = wraps ? 0 : first, high = wraps ? args->shape.seq_q - 1 : first + task->rows - 1;
+    const long first = task->row % args->shape->seq_q;
+    const bool wraps = first + task->rows > args->shape->seq_q;
+    const long low = wraps ? 0 : first, high = wraps ? args->shape->seq_q - 1 : first + task->rows - 1;
     /* Dropout's random numbers are for four keys, of which a thread group has all. */
     const long begin = first_key(args, task->e, low) & ~3L;
     const long end = end_key(args, task->e, min(high, max(task->e.queries - 1, low)));
@@ -54,7 +54,7 @@ INLINE void find_range(const struct arguments *args, struct task *task)
 }
 
 /* Of the longest sequence. */
-#define ROW_BLOCKS(args) (((args)->shape.group * LONGEST_Q(args) + BLOCK_M - 1) / BLOCK_M)
+#define ROW_BLOCKS(args) (((args)->shape->group * LONGEST_Q(args) + BLOCK_M - 1) / BLOCK_M)
 
 INLINE struct task find_task(const struct arguments *args)
 {
@@ -62,11 +62,11 @@ INLINE struct task find_task(const struct arguments *args)
     const long group = get_group_id(0) / blocks;
     struct task task;
 
-    task.b = group / SPLIT_K / args->shape.kv_heads;
-    task.kv_head = group / SPLIT_K % args->shape.kv_heads;
+    task.b = group / SPLIT_K / args->shape->kv_heads;
+    task.kv_head = group / SPLIT_K % args->shape->kv_heads;
     task.part = group % SPLIT_K;
     task.row = get_group_id(0) % blocks * BLOCK_M;
-    task.rows = (int)min(args->shape.group * args->shape.seq_q - task.row, (long)BLOCK_M);
+    task.rows = (int)min(args->shape->group * args->shape->seq_q - task.row, (long)BLOCK_M);
     task.e = extent_of(args, task.b);
     find_range(args, &task);
 #if HAS_BLOCKS
@@ -143,10 +143,10 @@ INLINE long next_seen_tile(const struct arguments *args, const struct task *task
 INLINE long result_of(const struct arguments *args, const struct task *task, const long h,
                       const long i)
 {
-    return ((task->b * args->shape.heads + h) * LONGEST_Q(args) + i) * SPLIT_K + task->part;
+    return ((task->b * args->shape->heads + h) * LONGEST_Q(args) + i) * SPLIT_K + task->part;
 }
 
 /* Of all partial results, in the workspace: row_max and row_sum. */
-#define STATISTICS(args, results) ((results) + (args)->shape.batch * (args)->shape.heads * LONGEST_Q(args) * SPLIT_K * DIM_V)
+#define STATISTICS(args, results) ((results) + (args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * SPLIT_K * DIM_V)
 
 #endif

@@ -40,7 +40,7 @@ static inline float kept_factor(const struct arguments *args, const int row,
     const int thread_n = THIS_THREAD % THREADS_N;
     const uchar bits = kept[(c * (THREADS_N / 4) + thread_n / 4) * KEPT_ROWS + row];
 
-    return bits >> thread_n % 4 & 1 ? args->shape.keep : 0.0f;
+    return bits >> thread_n % 4 & 1 ? args->shape->keep : 0.0f;
 }
 #else
 #define KEPT_PARAM

@@ -59,20 +59,20 @@
 /* Among the sums of dq of one work-item: the first row of head h. */
 INLINE long sum_row(const struct arguments *args, const long b, const long h)
 {
-    return (b * args->shape.heads + h) * SUM_ROWS(args);
+    return (b * args->shape->heads + h) * SUM_ROWS(args);
 }
 
 /* Where the sums of dq of a work-item begin in the workspace, on a cache line if that does; those
  * of dslopes begin where work-item SPLIT_K's would. */
 INLINE long sums_begin(const struct arguments *args, const long split)
 {
-    const long row_stats = (ROW_STATISTICS * args->shape.batch * args->shape.heads * LONGEST_Q(args) + 15) / 16 * 16;
+    const long row_stats = (ROW_STATISTICS * args->shape->batch * args->shape->heads * LONGEST_Q(args) + 15) / 16 * 16;
 
-    return row_stats + split * args->shape.batch * args->shape.heads * SUM_ROWS(args) * ROW_QK;
+    return row_stats + split * args->shape->batch * args->shape->heads * SUM_ROWS(args) * ROW_QK;
 }
 
 /* The bits of block lists, or the marks of masks and biases, come last in the workspace. */
-#define BLOCK_BITS_BEGIN(args) (sums_begin(args, SPLIT_K) + SPLIT_K * (args)->shape.batch * (args)->shape.heads)
+#define BLOCK_BITS_BEGIN(args) (sums_begin(args, SPLIT_K) + SPLIT_K * (args)->shape->batch * (args)->shape->heads)
 #define MARKS_BEGIN(args) BLOCK_BITS_BEGIN(args)
 #define MARK_M BACKWARD_MARK_QUERIES
 #define MARK_N (SIMD_WIDTH * BLOCK_VECTORS)
@@ -118,7 +118,7 @@ INLINE void add_tile(const int partial, const struct arguments *args, const stru
     const int cut = rows.begin % ROWS_OF_STEP || (rows.end % ROWS_OF_STEP && ends_within);
 #if OPERAND_TILES
     if (WEIGHTS_IN_REGISTERS && !partial && !cut && !tile->lacks) {
-        compute_pairs(args->shape.scale * SCALE_UNIT, block, rows, tile);
+        compute_pairs(args->shape->scale * SCALE_UNIT, block, rows, tile);
         add_key_gradients(tile, rows, block);
         add_query_gradients((const operand *)tile->ds_keys, block->k_rows, block->keys, rows.begin, rows.end,
                             SUMS_OF(tile, dq));
@@ -175,7 +175,7 @@ INLINE void load_chunk(const struct arguments *args, const struct head head, con
 /* Chunks of a column. */
 INLINE long chunks_of_column(const struct arguments *args)
 {
-    return (min((long)BLOCK_KV, args->shape.seq_kv) + CHUNK - 1) / CHUNK;
+    return (min((long)BLOCK_KV, args->shape->seq_kv) + CHUNK - 1) / CHUNK;
 }
 #endif
 
@@ -185,7 +185,7 @@ INLINE long count_chunks(const struct arguments *args)
     if (CHUNKS_FOLLOW_COLUMNS)
         return block_columns(args) * chunks_of_column(args);
 #endif
-    return (args->shape.seq_kv + CHUNK - 1) / CHUNK;
+    return (args->shape->seq_kv + CHUNK - 1) / CHUNK;
 }
 
 /* The blocks of chunk n, if there is such a chunk, and its first key; the head gets the chunk's end, with
@@ -193,14 +193,14 @@ INLINE long count_chunks(const struct arguments *args)
 INLINE int find_chunk(const struct arguments *args, const long n, const long keys_of_batch,
                       long *first, struct head *head)
 {
-    long end = args->shape.seq_kv;
+    long end = args->shape->seq_kv;
 
     *first = n * CHUNK;
 #if HAS_BLOCKS
-    if (CHUNKS_FOLLOW_COLUMNS && args->shape.seq_kv > 0) {
+    if (CHUNKS_FOLLOW_COLUMNS && args->shape->seq_kv > 0) {
         const long of_column = chunks_of_column(args), column = n / of_column;
         *first = column * BLOCK_KV + n % of_column * CHUNK;
-        end = min((column + 1) * BLOCK_KV, args->shape.seq_kv);
+        end = min((column + 1) * BLOCK_KV, args->shape->seq_kv);
     }
     head->keys_end = end;
     head->e.keys = min(keys_of_batch, end);
@@ -219,8 +219,8 @@ NOINLINE void compute_split(const struct arguments *restrict args, const long sp
     const __global float *row_stats = args->workspace;
     __global float *sums = args->workspace + sums_begin(args, split);
     __global float *slope_sums_of_heads =
-        args->workspace + sums_begin(args, SPLIT_K) + (split * args->shape.batch + head.b) * args->shape.heads;
-    const long first_head = kv_head * args->shape.group, end_head = first_head + args->shape.group;
+        args->workspace + sums_begin(args, SPLIT_K) + (split * args->shape->batch + head.b) * args->shape->heads;
+    const long first_head = kv_head * args->shape->group, end_head = first_head + args->shape->group;
     const long keys_of_batch = head.e.keys;
     for (long n = sum_row(args, head.b, first_head) * ROW_QK;
          n < sum_row(args, head.b, end_head) * ROW_QK; n++)
@@ -292,7 +292,7 @@ void backward_lanes(PARAMETERS_backward_lanes)
     struct head head;
 
     head.b = get_global_id(2);
-    head.h = kv_head * args->shape.group;
+    head.h = kv_head * args->shape->group;
     head.e = extent_of(args, head.b);
 #if HAS_MARKS
     head.marks = all_marks(args);
@@ -312,15 +312,15 @@ __kernel void backward_sum(PARAMETERS_backward_sum)
     const long i = get_global_id(0), h = get_global_id(1), b = get_global_id(2);
     struct arguments arguments = ARGUMENTS_backward_sum;
     const struct arguments *const args = enter_sequence(&arguments, b);
-    LEAVE_IF_BEYOND(i, args->shape.seq_q);
+    LEAVE_IF_BEYOND(i, args->shape->seq_q);
     const __global float *sums = args->workspace + (sum_row(args, b, h) + i) * ROW_QK;
 
-    __global o_storage *row = args->dq + b * args->shape.dq_stride[0] + h * args->shape.dq_stride[1] + i * args->shape.dq_stride[2];
+    __global o_storage *row = args->dq + b * args->shape->dq_stride[0] + h * args->shape->dq_stride[1] + i * args->shape->dq_stride[2];
     for (int d = 0; d < DIM_QK; d += SIMD_WIDTH) {
         lanes sum = VECTOR(vload)(0, sums + sums_begin(args, 0) + d);
         for (long split = 1; split < SPLIT_K; split++)
             sum += VECTOR(vload)(0, sums + sums_begin(args, split) + d);
-        store_row(sum * args->shape.scale, row + d * DQ_STEP, DQ_STEP, DIM_QK - d);
+        store_row(sum * args->shape->scale, row + d * DQ_STEP, DQ_STEP, DIM_QK - d);
     }
 }
 
@@ -335,16 +335,16 @@ __kernel void backward_heads(PARAMETERS_backward_heads)
     float sum = 0.0f;
 
 #if HAS_DSLOPES
-    for (long n = 0; n < SPLIT_K * args->shape.batch; n++)
-        sum += totals[n * args->shape.heads + h];
+    for (long n = 0; n < SPLIT_K * args->shape->batch; n++)
+        sum += totals[n * args->shape->heads + h];
     args->dslopes[h] = sum;
 #endif
 #if HAS_DSINKS
     sum = 0.0f;
-    for (long b = 0; b < args->shape.batch; b++) {
-        long first = 0, queries = args->shape.seq_q;
+    for (long b = 0; b < args->shape->batch; b++) {
+        long first = 0, queries = args->shape->seq_q;
 #if HAS_TOTAL_Q
-        find_rows_of(args->q_starts, b, args->shape.total_q, args->shape.seq_q, &first, &queries);
+        find_rows_of(args->q_starts, b, args->shape->total_q, args->shape->seq_q, &first, &queries);
 #endif
         for (long i = 0; i < queries; i++)
             sum += sink_term(args->sinks[h], args->lse[lse_of(args, b, h, first + i)],

@@ -191,7 +191,7 @@ INLINE bool counts(const struct arguments *args, const struct tile t, const long
  * 0. One of q makes all of its row's scores such, so that nothing but NaN can come of it. */
 INLINE void add_nonfinite_queries(const struct arguments *args, struct tile t, const long begin, const long end)
 {
-    const long kv_head = t.h / args->shape.group;
+    const long kv_head = t.h / args->shape->group;
 
     for (int x = get_local_id(0); x < t.keys * (DIM_QK + DIM_V); x += COMPUTING) {
         const long j = t.j0 + x / (DIM_QK + DIM_V);
@@ -199,22 +199,22 @@ INLINE void add_nonfinite_queries(const struct arguments *args, struct tile t, c
         const bool of_k = column < DIM_QK;
         const int d = of_k ? column : column - DIM_QK;
         float extra = 0.0f;
-        for (t.h = kv_head * args->shape.group; t.h < (kv_head + 1) * args->shape.group; t.h++)
+        for (t.h = kv_head * args->shape->group; t.h < (kv_head + 1) * args->shape->group; t.h++)
             for (long i = begin; i < end; i++) {
                 const float y =
-                    of_k ? LOAD(args->q, t.b * args->shape.q_stride[0] + t.h * args->shape.q_stride[1] +
-                                       i * args->shape.q_stride[2] + d * Q_STEP)
-                         : LOAD(args->d_o, t.b * args->shape.d_o_stride[0] + t.h * args->shape.d_o_stride[1] +
-                                         i * args->shape.d_o_stride[2] + d * DO_STEP);
+                    of_k ? LOAD(args->q, t.b * args->shape->q_stride[0] + t.h * args->shape->q_stride[1] +
+                                       i * args->shape->q_stride[2] + d * Q_STEP)
+                         : LOAD(args->d_o, t.b * args->shape->d_o_stride[0] + t.h * args->shape->d_o_stride[1] +
+                                         i * args->shape->d_o_stride[2] + d * DO_STEP);
                 if (y * 0.0f != 0.0f && counts(args, t, i, j))
                     extra += of_k ? NAN : y * dropout_factor(args, t.b, t.h, i, j);
             }
         __global o_storage *const to = of_k
-                                         ? args->dk + t.b * args->shape.dk_stride[0] +
-                                               kv_head * args->shape.dk_stride[1] + j * args->shape.dk_stride[2] +
+                                         ? args->dk + t.b * args->shape->dk_stride[0] +
+                                               kv_head * args->shape->dk_stride[1] + j * args->shape->dk_stride[2] +
                                                d * DK_STEP
-                                         : args->dv + t.b * args->shape.dv_stride[0] +
-                                               kv_head * args->shape.dv_stride[1] + j * args->shape.dv_stride[2] +
+                                         : args->dv + t.b * args->shape->dv_stride[0] +
+                                               kv_head * args->shape->dv_stride[1] + j * args->shape->dv_stride[2] +
                                                d * DV_STEP;
         if (extra != 0.0f)
             store_result(LOAD_O(to, 0) + extra, to);
@@ -232,8 +232,8 @@ INLINE void add_nonfinite_queries(const struct arguments *args, struct tile t, c
 #define TILE_QUERIES(t) q_rows(args, (t).b, (t).h, (t).i0, (t).queries)
 #define TILE_GRADIENTS(t) do_rows(args, (t).b, (t).h, (t).i0, (t).queries)
 /* ... its keys. */
-#define TILE_KEYS(t) k_rows(args, (t).b, (t).h / args->shape.group, (t).j0, (t).keys)
-#define TILE_VALUES(t) v_rows(args, (t).b, (t).h / args->shape.group, (t).j0, (t).keys)
+#define TILE_KEYS(t) k_rows(args, (t).b, (t).h / args->shape->group, (t).j0, (t).keys)
+#define TILE_VALUES(t) v_rows(args, (t).b, (t).h / args->shape->group, (t).j0, (t).keys)
 
 /* The tile of queries from i0 on, of those before `end`; of keys from j0 on. */
 INLINE struct tile queries_from(struct tile t, const long i0, const long end)
@@ -289,7 +289,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUT
 void backward_keys(PARAMETERS_backward_keys)
 {
     struct arguments arguments = ARGUMENTS_backward_keys;
-    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_KV(&arguments)) / (arguments.shape.heads / arguments.shape.group));
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_KV(&arguments)) / (arguments.shape->heads / arguments.shape->group));
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float4 statistics[STAGES][BLOCK_STREAMED];
     __local int not_finite;       /* not 0 once a result is Inf or NaN */
@@ -304,9 +304,9 @@ void backward_keys(PARAMETERS_backward_keys)
     struct place here = find_place(tiles);
     const int lane = here.lane;
     struct tile t = owned_keys(args);
-    const long first_head = t.h, kv_head = t.h / args->shape.group;
+    const long first_head = t.h, kv_head = t.h / args->shape->group;
     const long begin = first_query(args, t.e, t.j0), end = end_query(args, t.e, t.j0, t.keys);
-    const int rows = min(args->shape.seq_kv - t.j0, (long)BLOCK_OWNED);
+    const int rows = min(args->shape->seq_kv - t.j0, (long)BLOCK_OWNED);
     float sums_k[DIM_SUMS(DIM_QK)], sums_v[DIM_SUMS(DIM_V)];
     bool again = false; /* the second time around */
     STREAM;
@@ -333,14 +333,14 @@ void backward_keys(PARAMETERS_backward_keys)
         GROUP_BARRIER(); /* not_finite is final */
         again = !again && not_finite;
     } while (again);
-    store_rows(sums_k, DIM_QK, UNIT_DK, args->shape.scale, t.keys, rows, here.first_row, here.dim_group, lane,
-               args->dk + t.b * args->shape.dk_stride[0] + kv_head * args->shape.dk_stride[1] +
-                   t.j0 * args->shape.dk_stride[2],
-               args->shape.dk_stride[2], DK_STEP);
+    store_rows(sums_k, DIM_QK, UNIT_DK, args->shape->scale, t.keys, rows, here.first_row, here.dim_group, lane,
+               args->dk + t.b * args->shape->dk_stride[0] + kv_head * args->shape->dk_stride[1] +
+                   t.j0 * args->shape->dk_stride[2],
+               args->shape->dk_stride[2], DK_STEP);
     store_rows(sums_v, DIM_V, UNIT_DV, 1.0f, t.keys, rows, here.first_row, here.dim_group, lane,
-               args->dv + t.b * args->shape.dv_stride[0] + kv_head * args->shape.dv_stride[1] +
-                   t.j0 * args->shape.dv_stride[2],
-               args->shape.dv_stride[2], DV_STEP);
+               args->dv + t.b * args->shape->dv_stride[0] + kv_head * args->shape->dv_stride[1] +
+                   t.j0 * args->shape->dv_stride[2],
+               args->shape->dv_stride[2], DV_STEP);
     COMPUTING_BARRIER(); /* the results are complete */
     t.h = first_head;
     if (streamed_nonfinite)
@@ -358,14 +358,14 @@ INLINE void add_nonfinite_keys(const struct arguments *args, const struct tile t
         const int d = x % DIM_QK;
         bool found = false;
         for (long j = begin; j < end; j++) {
-            const float y = LOAD(args->k, t.b * args->shape.k_stride[0] + t.h / args->shape.group * args->shape.k_stride[1] +
-                                        j * args->shape.k_stride[2] + d * K_STEP);
+            const float y = LOAD(args->k, t.b * args->shape->k_stride[0] + t.h / args->shape->group * args->shape->k_stride[1] +
+                                        j * args->shape->k_stride[2] + d * K_STEP);
             found = found || (y * 0.0f != 0.0f &&
                               counts(args, t, i, j));
         }
         if (found)
-            store_result(NAN, args->dq + t.b * args->shape.dq_stride[0] + t.h * args->shape.dq_stride[1] +
-                                   i * args->shape.dq_stride[2] + d * DQ_STEP);
+            store_result(NAN, args->dq + t.b * args->shape->dq_stride[0] + t.h * args->shape->dq_stride[1] +
+                                   i * args->shape->dq_stride[2] + d * DQ_STEP);
     }
 }
 
@@ -373,7 +373,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUT
 void backward_queries(PARAMETERS_backward_queries)
 {
     struct arguments arguments = ARGUMENTS_backward_queries;
-    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_Q(&arguments)) / arguments.shape.heads);
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_Q(&arguments)) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local int not_finite, streamed_nonfinite; /* as in backward_keys */
 #if HAS_DROPOUT
@@ -387,9 +387,9 @@ void backward_queries(PARAMETERS_backward_queries)
     const int lane = here.lane, first_row = here.first_row;
     struct tile t = owned_queries(args);
 
-    LEAVE_IF_BEYOND(t.i0, args->shape.seq_q);
+    LEAVE_IF_BEYOND(t.i0, args->shape->seq_q);
     const long begin = first_key_of_queries(args, t), end = end_key_of_queries(args, t);
-    const int rows = min(args->shape.seq_q - t.i0, (long)BLOCK_OWNED);
+    const int rows = min(args->shape->seq_q - t.i0, (long)BLOCK_OWNED);
     float sums_q[DIM_SUMS(DIM_QK)];
     float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
     float4 statistics[LANE_QUERIES];
@@ -422,16 +422,16 @@ void backward_queries(PARAMETERS_backward_queries)
 #if HAS_DSLOPES
     store_sums(slope_sums, t.queries, rows, first_row, here.dim_group,
                args->workspace + slope_sums_begin(args) +
-                   (t.b * args->shape.heads + t.h) * LONGEST_Q(args) + t.i0 FRAGMENT_ARG);
+                   (t.b * args->shape->heads + t.h) * LONGEST_Q(args) + t.i0 FRAGMENT_ARG);
 #endif
 #if HAS_DBIAS
-    store_sums(bias_sums, t.queries, args->shape.bias_stride[3] == 0 ? rows : 0, first_row, here.dim_group,
-               args->workspace + bias_sums_begin(args) + (t.b * args->shape.heads + t.h) * args->shape.seq_q +
+    store_sums(bias_sums, t.queries, args->shape->bias_stride[3] == 0 ? rows : 0, first_row, here.dim_group,
+               args->workspace + bias_sums_begin(args) + (t.b * args->shape->heads + t.h) * args->shape->seq_q +
                    t.i0 FRAGMENT_ARG);
 #endif
-    store_rows(sums_q, DIM_QK, UNIT_DQ, args->shape.scale, t.queries, rows, first_row, here.dim_group, lane,
-               args->dq + t.b * args->shape.dq_stride[0] + t.h * args->shape.dq_stride[1] + t.i0 * args->shape.dq_stride[2],
-               args->shape.dq_stride[2], DQ_STEP);
+    store_rows(sums_q, DIM_QK, UNIT_DQ, args->shape->scale, t.queries, rows, first_row, here.dim_group, lane,
+               args->dq + t.b * args->shape->dq_stride[0] + t.h * args->shape->dq_stride[1] + t.i0 * args->shape->dq_stride[2],
+               args->shape->dq_stride[2], DQ_STEP);
     COMPUTING_BARRIER(); /* the results are complete */
     if (streamed_nonfinite)
         add_nonfinite_keys(args, t, begin, end);
@@ -478,9 +478,9 @@ void backward_bias(PARAMETERS_backward_bias)
                         UNIT_Q);
             STAGE_OWNED(do_rows(args, t.b, t.h, t.i0, t.queries), here.owned_v, DIM_V,
                         UNIT_DO);
-            STAGE_STREAMED(k_rows(args, t.b, t.h / args->shape.group, t.j0, t.keys), here.qk, DIM_QK,
+            STAGE_STREAMED(k_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys), here.qk, DIM_QK,
                            UNIT_K);
-            STAGE_STREAMED(v_rows(args, t.b, t.h / args->shape.group, t.j0, t.keys), here.v, DIM_V,
+            STAGE_STREAMED(v_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys), here.v, DIM_V,
                            UNIT_V);
             DRAW_KEPT(BLOCK_OWNED, BLOCK_STREAMED);
             copies_wait();
@@ -494,12 +494,12 @@ void backward_bias(PARAMETERS_backward_bias)
                 sums[x] += ds[x];
         }
     }
-    __global bias_storage *to = args->dbias + tile.b * args->shape.bias_stride[0] + tile.h * args->shape.bias_stride[1];
+    __global bias_storage *to = args->dbias + tile.b * args->shape->bias_stride[0] + tile.h * args->shape->bias_stride[1];
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
         const long i = t.i0 + OWNED_ROW(SUM_QUERY(x % FRAGMENT_SUMS)), j = t.j0 + STREAMED_ROW(x);
-        if (here.dim_group == 0 && i < args->shape.seq_q && j < args->shape.seq_kv)
-            STORE_BIAS(sums[x], to, i * args->shape.bias_stride[2] + j * args->shape.bias_stride[3]);
+        if (here.dim_group == 0 && i < args->shape->seq_q && j < args->shape->seq_kv)
+            STORE_BIAS(sums[x], to, i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
     }
 }
 #endif

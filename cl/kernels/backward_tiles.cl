@@ -116,7 +116,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_keys(PARAMETERS_backward_keys)
 {
     struct arguments arguments = ARGUMENTS_backward_keys;
-    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_KV(&arguments)) / (arguments.shape.heads / arguments.shape.group));
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_KV(&arguments)) / (arguments.shape->heads / arguments.shape->group));
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite; /* not 0 once a hidden pair had a product that is not finite */
     int stage = 0;         /* where it is that is read next */
@@ -127,9 +127,9 @@ void backward_keys(PARAMETERS_backward_keys)
     float4 sums_k[THREAD_M][MAX_DIMS4], sums_v[THREAD_M][MAX_DIMS4];
     float slope_sums[THREAD_M], bias_sums[THREAD_M];
     struct tile t = owned_keys(args);
-    const long kv_head = t.h / args->shape.group;
+    const long kv_head = t.h / args->shape->group;
     const long begin = first_query(args, t.e, t.j0), end = end_query(args, t.e, t.j0, t.keys);
-    const int rows = min(args->shape.seq_kv - t.j0, (long)BLOCK_OWNED);
+    const int rows = min(args->shape->seq_kv - t.j0, (long)BLOCK_OWNED);
     const struct matrix owned_k = k_rows(args, t.b, kv_head, t.j0, t.keys);
     const struct matrix owned_v = v_rows(args, t.b, kv_head, t.j0, t.keys);
 
@@ -139,7 +139,7 @@ void backward_keys(PARAMETERS_backward_keys)
         load_owned(owned_k, owned_v, tiles);
     clear_sums(sums_k);
     clear_sums(sums_v);
-    for (t.h = kv_head * args->shape.group; t.h < (kv_head + 1) * args->shape.group; t.h++) {
+    for (t.h = kv_head * args->shape->group; t.h < (kv_head + 1) * args->shape->group; t.h++) {
 #pragma unroll
         for (int r = 0; r < THREAD_M; r++)
             slope_sums[r] = bias_sums[r] = 0.0f;
@@ -174,26 +174,26 @@ void backward_keys(PARAMETERS_backward_keys)
             t.i0 = after;
         }
 #if HAS_DBIAS
-        store_sums(bias_sums, t.keys, args->shape.bias_stride[2] == 0 && args->shape.bias_stride[3] != 0 ? rows : 0,
+        store_sums(bias_sums, t.keys, args->shape->bias_stride[2] == 0 && args->shape->bias_stride[3] != 0 ? rows : 0,
                    tiles + WEIGHTS_AT,
-                   args->workspace + bias_sums_begin(args) + (t.b * args->shape.heads + t.h) * args->shape.seq_kv + t.j0);
+                   args->workspace + bias_sums_begin(args) + (t.b * args->shape->heads + t.h) * args->shape->seq_kv + t.j0);
 #endif
     }
-    store_rows(sums_k, args->shape.scale, t.keys, rows,
-               args->dk + t.b * args->shape.dk_stride[0] + kv_head * args->shape.dk_stride[1] +
-                   t.j0 * args->shape.dk_stride[2],
-               args->shape.dk_stride[2], DK_STEP, DIM_QK, WIDTH(UNIT_DK, DIM_QK));
+    store_rows(sums_k, args->shape->scale, t.keys, rows,
+               args->dk + t.b * args->shape->dk_stride[0] + kv_head * args->shape->dk_stride[1] +
+                   t.j0 * args->shape->dk_stride[2],
+               args->shape->dk_stride[2], DK_STEP, DIM_QK, WIDTH(UNIT_DK, DIM_QK));
     store_rows(sums_v, 1.0f, t.keys, rows,
-               args->dv + t.b * args->shape.dv_stride[0] + kv_head * args->shape.dv_stride[1] +
-                   t.j0 * args->shape.dv_stride[2],
-               args->shape.dv_stride[2], DV_STEP, DIM_V, WIDTH(UNIT_DV, DIM_V));
+               args->dv + t.b * args->shape->dv_stride[0] + kv_head * args->shape->dv_stride[1] +
+                   t.j0 * args->shape->dv_stride[2],
+               args->shape->dv_stride[2], DV_STEP, DIM_V, WIDTH(UNIT_DV, DIM_V));
 }
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_queries(PARAMETERS_backward_queries)
 {
     struct arguments arguments = ARGUMENTS_backward_queries;
-    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_Q(&arguments)) / arguments.shape.heads);
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_Q(&arguments)) / arguments.shape->heads);
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite; /* as in backward_keys, and the next */
     int stage = 0;
@@ -206,9 +206,9 @@ void backward_queries(PARAMETERS_backward_queries)
     float slope_sums[THREAD_M], bias_sums[THREAD_M];
     struct tile t = owned_queries(args);
 
-    LEAVE_IF_BEYOND(t.i0, args->shape.seq_q);
+    LEAVE_IF_BEYOND(t.i0, args->shape->seq_q);
     const long begin = first_key_of_queries(args, t), end = end_key_of_queries(args, t);
-    const int rows = min(args->shape.seq_q - t.i0, (long)BLOCK_OWNED);
+    const int rows = min(args->shape->seq_q - t.i0, (long)BLOCK_OWNED);
     const struct matrix owned_q = q_rows(args, t.b, t.h, t.i0, t.queries);
     const struct matrix owned_do = do_rows(args, t.b, t.h, t.i0, t.queries);
 
@@ -226,20 +226,20 @@ void backward_queries(PARAMETERS_backward_queries)
     t.j0 = next_keys(args, t, begin, begin, end);
 #if STAGES > 1
     if (t.j0 < end)
-        load_product_stage(owned_q, k_rows(args, t.b, t.h / args->shape.group, t.j0, min(end - t.j0, (long)BLOCK_STREAMED)),
+        load_product_stage(owned_q, k_rows(args, t.b, t.h / args->shape->group, t.j0, min(end - t.j0, (long)BLOCK_STREAMED)),
                            0, stage, tiles);
 #endif
     while (t.j0 < end) {
         float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
         t.keys = min(end - t.j0, (long)BLOCK_STREAMED);
         const bool partial = t.keys < BLOCK_STREAMED || is_partial(args, t);
-        const struct matrix streamed_k = k_rows(args, t.b, t.h / args->shape.group, t.j0, t.keys);
-        const struct matrix streamed_v = v_rows(args, t.b, t.h / args->shape.group, t.j0, t.keys);
+        const struct matrix streamed_k = k_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys);
+        const struct matrix streamed_v = v_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys);
         const long after = next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end);
         const struct next to_dq = {SUM_NEXT, owned_q, streamed_k};
         const struct next tile = {
             after < end ? PRODUCT_NEXT : NOTHING_NEXT, owned_q,
-            k_rows(args, t.b, t.h / args->shape.group, after, min(end - after, (long)BLOCK_STREAMED))};
+            k_rows(args, t.b, t.h / args->shape->group, after, min(end - after, (long)BLOCK_STREAMED))};
         weigh_tile(false, false, partial, args, t, owned_q, owned_do, streamed_k, streamed_v, to_dq,
                    statistics, tiles, &stage, &nonfinite, p, ds, slope_sums, bias_sums
                    KEPT_ARG);
@@ -249,15 +249,15 @@ void backward_queries(PARAMETERS_backward_queries)
 #if HAS_DSLOPES
     store_sums(slope_sums, t.queries, rows, tiles + WEIGHTS_AT,
                args->workspace + slope_sums_begin(args) +
-                   (t.b * args->shape.heads + t.h) * LONGEST_Q(args) + t.i0);
+                   (t.b * args->shape->heads + t.h) * LONGEST_Q(args) + t.i0);
 #endif
 #if HAS_DBIAS
-    store_sums(bias_sums, t.queries, args->shape.bias_stride[3] == 0 ? rows : 0, tiles + WEIGHTS_AT,
-               args->workspace + bias_sums_begin(args) + (t.b * args->shape.heads + t.h) * args->shape.seq_q + t.i0);
+    store_sums(bias_sums, t.queries, args->shape->bias_stride[3] == 0 ? rows : 0, tiles + WEIGHTS_AT,
+               args->workspace + bias_sums_begin(args) + (t.b * args->shape->heads + t.h) * args->shape->seq_q + t.i0);
 #endif
-    store_rows(sums_q, args->shape.scale, t.queries, rows,
-               args->dq + t.b * args->shape.dq_stride[0] + t.h * args->shape.dq_stride[1] + t.i0 * args->shape.dq_stride[2],
-               args->shape.dq_stride[2], DQ_STEP, DIM_QK, WIDTH(UNIT_DQ, DIM_QK));
+    store_rows(sums_q, args->shape->scale, t.queries, rows,
+               args->dq + t.b * args->shape->dq_stride[0] + t.h * args->shape->dq_stride[1] + t.i0 * args->shape->dq_stride[2],
+               args->shape->dq_stride[2], DQ_STEP, DIM_QK, WIDTH(UNIT_DQ, DIM_QK));
     END_KERNEL();
 }
 
@@ -297,8 +297,8 @@ void backward_bias(PARAMETERS_backward_bias)
             find_head(args, &t);
             const struct matrix owned_q = q_rows(args, t.b, t.h, t.i0, t.queries);
             const struct matrix owned_do = do_rows(args, t.b, t.h, t.i0, t.queries);
-            const struct matrix streamed_k = k_rows(args, t.b, t.h / args->shape.group, t.j0, t.keys);
-            const struct matrix streamed_v = v_rows(args, t.b, t.h / args->shape.group, t.j0, t.keys);
+            const struct matrix streamed_k = k_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys);
+            const struct matrix streamed_v = v_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys);
 #pragma unroll
             for (int r = 0; r < THREAD_M; r++)
                 statistics[r] = statistic_of(args, t.b, t.h, t.i0 + ROW(r));
@@ -320,14 +320,14 @@ void backward_bias(PARAMETERS_backward_bias)
                     sums[r][c] += ds[r][c];
         }
     }
-    __global bias_storage *to = args->dbias + tile.b * args->shape.bias_stride[0] + tile.h * args->shape.bias_stride[1];
+    __global bias_storage *to = args->dbias + tile.b * args->shape->bias_stride[0] + tile.h * args->shape->bias_stride[1];
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++)
 #pragma unroll
         for (int c = 0; c < THREAD_N; c++) {
             const long i = t.i0 + ROW(r), j = t.j0 + thread_n + THREADS_N * c;
-            if (i < args->shape.seq_q && j < args->shape.seq_kv)
-                STORE_BIAS(sums[r][c], to, i * args->shape.bias_stride[2] + j * args->shape.bias_stride[3]);
+            if (i < args->shape->seq_q && j < args->shape->seq_kv)
+                STORE_BIAS(sums[r][c], to, i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
         }
 }
 #endif

@@ -136,13 +136,13 @@ NOINLINE void finish_block(const struct arguments *restrict args, const struct q
         float rows[SIMD_WIDTH];
         VECTOR(vstore)(sums, 0, rows);
         for (int r = 0; r < min((long)SIMD_WIDTH, QUERIES_END(block) - block.i - m * SIMD_WIDTH); r++)
-            args->lse[LSE_HEAD(args, block.b * args->shape.heads + block.h, block.h) + block.i +
+            args->lse[LSE_HEAD(args, block.b * args->shape->heads + block.h, block.h) + block.i +
                 m * SIMD_WIDTH + r] = rows[r];
 #endif
     }
     unpack_outputs(args, block, packed_o, factor,
-                   args->o + block.b * args->shape.o_stride[0] + block.h * args->shape.o_stride[1] +
-                       block.i * args->shape.o_stride[2]);
+                   args->o + block.b * args->shape->o_stride[0] + block.h * args->shape->o_stride[1] +
+                       block.i * args->shape->o_stride[2]);
 }
 
 /* Block n of the chunk that starts with chunk's first query. */
@@ -215,7 +215,7 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
     operand v_staged[OPERANDS_BEFORE(BLOCK_N) * ROUNDED(DIM_V)] ON_CACHE_LINE;
     const long k_row = KEY_OPERANDS, v_row = OPERAND_TILES ? 1 : DIM_V;
 #else
-    const long k_row = args->shape.k_stride[2], v_row = args->shape.v_stride[2];
+    const long k_row = args->shape->k_stride[2], v_row = args->shape->v_stride[2];
 #endif
 
     for (int n = 0; n < BLOCKS_PER_TILE; n++) {
@@ -228,12 +228,12 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
             packed_o[n][d] = 0.0f;
         if (block.queries > 0 && begin < end)
             pack_queries(args, block,
-                         args->q + block.b * args->shape.q_stride[0] + block.h * args->shape.q_stride[1] +
-                             block.i * args->shape.q_stride[2],
+                         args->q + block.b * args->shape->q_stride[0] + block.h * args->shape->q_stride[1] +
+                             block.i * args->shape->q_stride[2],
                          packed_q[n]);
     }
-    const __global k_storage *const k = K_PLACE(args->k, CACHE_BATCH(chunk.b) * args->shape.k_stride[0] + chunk.h / args->shape.group * args->shape.k_stride[1]);
-    const __global v_storage *const v = V_PLACE(args->v, CACHE_BATCH(chunk.b) * args->shape.v_stride[0] + chunk.h / args->shape.group * args->shape.v_stride[1]);
+    const __global k_storage *const k = K_PLACE(args->k, CACHE_BATCH(chunk.b) * args->shape->k_stride[0] + chunk.h / args->shape->group * args->shape->k_stride[1]);
+    const __global v_storage *const v = V_PLACE(args->v, CACHE_BATCH(chunk.b) * args->shape->v_stride[0] + chunk.h / args->shape->group * args->shape->v_stride[1]);
 #if HAS_BLOCKS /* never with pages */
     const struct block_rows listing = block_rows_of(chunk.i, max(queries, 1L));
     for (long j0 = run_begin(chunk.bits, listing, begin, end), j1; j0 < end;
@@ -303,9 +303,9 @@ INLINE long count_chunks(const struct arguments *args)
 {
 #if HAS_BLOCKS
     if (CHUNKS_FOLLOW_ROWS)
-        return block_rows(args) * ((min((long)BLOCK_Q, args->shape.seq_q) + CHUNK - 1) / CHUNK);
+        return block_rows(args) * ((min((long)BLOCK_Q, args->shape->seq_q) + CHUNK - 1) / CHUNK);
 #endif
-    return (args->shape.seq_q + CHUNK - 1) / CHUNK;
+    return (args->shape->seq_q + CHUNK - 1) / CHUNK;
 }
 
 /* Makes it chunk n of its head. */
@@ -313,11 +313,11 @@ INLINE void set_chunk(const struct arguments *args, const long n, struct query_b
 {
     chunk->i = n * CHUNK;
 #if HAS_BLOCKS
-    chunk->end = args->shape.seq_q;
+    chunk->end = args->shape->seq_q;
     if (CHUNKS_FOLLOW_ROWS) {
-        const long of_row = (min((long)BLOCK_Q, args->shape.seq_q) + CHUNK - 1) / CHUNK, row = n / of_row;
+        const long of_row = (min((long)BLOCK_Q, args->shape->seq_q) + CHUNK - 1) / CHUNK, row = n / of_row;
         chunk->i = row * BLOCK_Q + n % of_row * CHUNK;
-        chunk->end = min((row + 1) * BLOCK_Q, args->shape.seq_q);
+        chunk->end = min((row + 1) * BLOCK_Q, args->shape->seq_q);
         chunk->e.queries = min(chunk->e.queries, chunk->end);
     }
 #endif

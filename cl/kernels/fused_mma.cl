@@ -113,14 +113,14 @@ INLINE struct task find_task(const struct arguments *args, const struct query_bl
     struct task t;
 
     t.block = block;
-    t.q = args->q + b * args->shape.q_stride[0] + h * args->shape.q_stride[1] + block.i0 * args->shape.q_stride[2];
-    t.k = K_PLACE(args->k, CACHE_BATCH(b) * args->shape.k_stride[0] + h / args->shape.group * args->shape.k_stride[1]);
-    t.v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape.v_stride[0] + h / args->shape.group * args->shape.v_stride[1]);
-    t.q_aligned = rows_aligned(t.q, args->shape.q_stride[2], WIDTH(UNIT_Q, DIM_QK));
+    t.q = args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + block.i0 * args->shape->q_stride[2];
+    t.k = K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] + h / args->shape->group * args->shape->k_stride[1]);
+    t.v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] + h / args->shape->group * args->shape->v_stride[1]);
+    t.q_aligned = rows_aligned(t.q, args->shape->q_stride[2], WIDTH(UNIT_Q, DIM_QK));
     t.k_aligned =
-        K_CACHE || CACHE_ALIGNED(DTYPE, t.k, args->shape.k_stride[0], args->shape.k_stride[2], WIDTH(UNIT_K, DIM_QK));
+        K_CACHE || CACHE_ALIGNED(DTYPE, t.k, args->shape->k_stride[0], args->shape->k_stride[2], WIDTH(UNIT_K, DIM_QK));
     t.v_aligned =
-        V_CACHE || CACHE_ALIGNED(DTYPE, t.v, args->shape.v_stride[0], args->shape.v_stride[2], WIDTH(UNIT_V, DIM_V));
+        V_CACHE || CACHE_ALIGNED(DTYPE, t.v, args->shape->v_stride[0], args->shape->v_stride[2], WIDTH(UNIT_V, DIM_V));
 #if BYTES
     MARK_ALIGNED(t);
 #endif
@@ -132,7 +132,7 @@ INLINE struct task find_task(const struct arguments *args, const struct query_bl
 INLINE void stage_queries(const struct arguments *args, const struct task *t, const int first,
                           __local ushort *q_tile)
 {
-    fill_rows(q_tile, ROW_STRIDE, STAGED_ROWS, COLUMNS, t->q + first * args->shape.q_stride[2], args->shape.q_stride[2],
+    fill_rows(q_tile, ROW_STRIDE, STAGED_ROWS, COLUMNS, t->q + first * args->shape->q_stride[2], args->shape->q_stride[2],
               0, Q_STEP, t->block.queries - first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
 }
 
@@ -163,11 +163,11 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
 
 /* K and V of a tile of keys, of which number says where rows in pages are listed. */
 #define STAGE_KEYS(keys, number)                                                                   \
-    FILL_KEYS(K_TILE(number), k_factors, K_PLACE(t.k, FROM_KEY((keys).j0, args->shape.k_stride)), args->shape.k_stride[2],     \
+    FILL_KEYS(K_TILE(number), k_factors, K_PLACE(t.k, FROM_KEY((keys).j0, args->shape->k_stride)), args->shape->k_stride[2],     \
               KV_PLACES(places, number, 0), (keys).count, DIM_QK, t.k_aligned)
 #define STAGE_VALUES(keys, number, finite, nonfinite)                                                 \
-    if (FILL_VALUES(V_TILE(number), v_factors, V_PLACE(t.v, FROM_KEY((keys).j0, args->shape.v_stride)),              \
-                    args->shape.v_stride[2], KV_PLACES(places, number, 1), (keys).count, t.v_aligned,        \
+    if (FILL_VALUES(V_TILE(number), v_factors, V_PLACE(t.v, FROM_KEY((keys).j0, args->shape->v_stride)),              \
+                    args->shape->v_stride[2], KV_PLACES(places, number, 1), (keys).count, t.v_aligned,        \
                     finite))                                                                       \
     atomic_or(nonfinite, 1)
 
@@ -266,27 +266,27 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
             end_row(args, block.h, sees_any, row_max[n], row_sum[n]);
         factor[n] = ended.zero ? 0.0f : ended.factor * (1.0f / WEIGHT_SCALE);
 #if HAS_DROPOUT
-        factor[n] *= args->shape.keep;
+        factor[n] *= args->shape->keep;
 #endif
         if ((lane & (SHARING_BITS_END - FIRST_SHARING_BIT)) == 0) {
             row_is_zero[row] = ended.zero;
 #if HAS_LSE
-            if (i < args->shape.seq_q)
+            if (i < args->shape->seq_q)
                 args->lse[LSE_HEAD(args, block.bh, block.h) + i] =
                     ended.zero ? -INFINITY : ended.highest + log(ended.total);
 #endif
         }
     }
 #if STORES_PAIRS
-    __global o_storage *const rows = args->o + block.b * args->shape.o_stride[0] + block.h * args->shape.o_stride[1];
-    if (rows_aligned(rows, args->shape.o_stride[2], 2)) {
+    __global o_storage *const rows = args->o + block.b * args->shape->o_stride[0] + block.h * args->shape->o_stride[1];
+    if (rows_aligned(rows, args->shape->o_stride[2], 2)) {
         UNROLL
         for (int x = 0; x < DIM_SUMS; x += 2) {
             const int here = SUM_QUERY(x % FRAGMENT_SUMS);
             const long i = block.i0 + ROW(here);
             const uint word = pack_pair(out[x] * factor[here], out[x + 1] * factor[here]);
-            if (i < args->shape.seq_q && DIM(x) < DIM_V)
-                *(__global uint *)(rows + i * args->shape.o_stride[2] + DIM(x)) =
+            if (i < args->shape->seq_q && DIM(x) < DIM_V)
+                *(__global uint *)(rows + i * args->shape->o_stride[2] + DIM(x)) =
                     factor[here] == 0.0f ? 0 : word;
         }
         return;
@@ -297,10 +297,10 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
         const long i = block.i0 + ROW(here);
         const int d = DIM(x);
-        if (i < args->shape.seq_q && d < DIM_V)
+        if (i < args->shape->seq_q && d < DIM_V)
             STORE_O(factor[here] == 0.0f ? 0.0f : out[x] * factor[here],
-                    args->o + block.b * args->shape.o_stride[0] + block.h * args->shape.o_stride[1] +
-                        i * args->shape.o_stride[2],
+                    args->o + block.b * args->shape->o_stride[0] + block.h * args->shape->o_stride[1] +
+                        i * args->shape->o_stride[2],
                     d * O_STEP);
     }
 }
@@ -336,15 +336,15 @@ INLINE void add_nonfinite(const struct arguments *args, const struct task *t, co
     for (int x = get_local_id(0); x < block->queries * DIM_V; x += COMPUTING) {
         const long i = block->i0 + x / DIM_V;
         const int d = x % DIM_V;
-        const long at_o = block->b * args->shape.o_stride[0] + block->h * args->shape.o_stride[1] +
-                          i * args->shape.o_stride[2] + d * O_STEP;
+        const long at_o = block->b * args->shape->o_stride[0] + block->h * args->shape->o_stride[1] +
+                          i * args->shape->o_stride[2] + d * O_STEP;
         float extra = 0.0f;
         for (long j = block->begin; j < block->end; j++) {
 #if PAGE_SIZE
             if (page_of(args, block->b, j) < 0)
                 continue;
 #endif
-            const float here = load_v(t->v, KEY_ROW(block->b, j, args->shape.v_stride), d * V_STEP);
+            const float here = load_v(t->v, KEY_ROW(block->b, j, args->shape->v_stride), d * V_STEP);
             if (here * 0.0f != 0.0f &&
                 visible(args, block->e, first_key(args, block->e, i), end_key(args, block->e, i),
                         block->b, block->h, i, j))
@@ -380,7 +380,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUT
 void fused_mma(PARAMETERS_fused_mma)
 {
     struct arguments arguments = ARGUMENTS_fused_mma;
-    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape.heads);
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
     DECLARE_BYTES();

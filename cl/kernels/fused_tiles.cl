@@ -93,13 +93,13 @@ INLINE struct task find_task(const struct arguments *args, const struct query_bl
     struct task t;
 
     t.block = block;
-    t.q = args->q + b * args->shape.q_stride[0] + h * args->shape.q_stride[1] + block.i0 * args->shape.q_stride[2];
-    t.k = K_PLACE(args->k, CACHE_BATCH(b) * args->shape.k_stride[0] + h / args->shape.group * args->shape.k_stride[1]);
-    t.v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape.v_stride[0] + h / args->shape.group * args->shape.v_stride[1]);
-    t.q_aligned = rows_aligned(t.q, args->shape.q_stride[2], WIDTH(UNIT_Q, DIM_QK));
-    t.k_aligned = !K_CACHE && CACHE_ALIGNED(K_DTYPE, t.k, args->shape.k_stride[0], args->shape.k_stride[2],
+    t.q = args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + block.i0 * args->shape->q_stride[2];
+    t.k = K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] + h / args->shape->group * args->shape->k_stride[1]);
+    t.v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] + h / args->shape->group * args->shape->v_stride[1]);
+    t.q_aligned = rows_aligned(t.q, args->shape->q_stride[2], WIDTH(UNIT_Q, DIM_QK));
+    t.k_aligned = !K_CACHE && CACHE_ALIGNED(K_DTYPE, t.k, args->shape->k_stride[0], args->shape->k_stride[2],
                                             WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK));
-    t.v_aligned = !V_CACHE && CACHE_ALIGNED(V_DTYPE, t.v, args->shape.v_stride[0], args->shape.v_stride[2],
+    t.v_aligned = !V_CACHE && CACHE_ALIGNED(V_DTYPE, t.v, args->shape->v_stride[0], args->shape->v_stride[2],
                                             WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
     t.thread_m = THIS_THREAD / THREADS_N;
     t.thread_n = THIS_THREAD % THREADS_N;
@@ -119,10 +119,10 @@ INLINE void stage_queries(const struct arguments *args, const struct task *t,
                           const struct shared *l, const int stage, const int first, const int columns)
 {
 #if STAGES > 1
-    copy_tile(l->tiles + stage, Q_STRIDE, BLOCK_M, columns, t->q, args->shape.q_stride[2], Q_STEP,
+    copy_tile(l->tiles + stage, Q_STRIDE, BLOCK_M, columns, t->q, args->shape->q_stride[2], Q_STEP,
               t->block.queries, first, DIM_QK, COPIES_QUADS(UNIT_Q, DIM_QK) && t->q_aligned);
 #else
-    load_tile(l->tiles, Q_STRIDE, BLOCK_M, columns, DTYPE, t->q, args->shape.q_stride[2], 0, Q_STEP,
+    load_tile(l->tiles, Q_STRIDE, BLOCK_M, columns, DTYPE, t->q, args->shape->q_stride[2], 0, Q_STEP,
               t->block.queries, first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
 #endif
 }
@@ -142,8 +142,8 @@ INLINE void list_rows(const struct arguments *args, const struct task *t, const 
                       const struct keys *keys)
 {
     for (int n = get_local_id(0); n < keys->count; n += THREADS) {
-        l->k_places[n] = KEY_ROW(t->block.b, keys->j0 + n, args->shape.k_stride);
-        l->v_places[n] = KEY_ROW(t->block.b, keys->j0 + n, args->shape.v_stride);
+        l->k_places[n] = KEY_ROW(t->block.b, keys->j0 + n, args->shape->k_stride);
+        l->v_places[n] = KEY_ROW(t->block.b, keys->j0 + n, args->shape->v_stride);
     }
     LOCAL_BARRIER(); /* complete; the last tile's were read before its last barrier */
 }
@@ -154,11 +154,11 @@ INLINE void stage_keys(const struct arguments *args, const struct task *t, const
                        const struct keys *keys, const int stage, const int first)
 {
 #if STAGES > 1
-    copy_tile(l->tiles + stage + K_AT, K_STRIDE, BLOCK_N, STAGE, K_PLACE(t->k, KEYS_PLACE(keys, 0, args->shape.k_stride)),
-              args->shape.k_stride[2], K_STEP, keys->count, first, DIM_QK, COPIES_QUADS(UNIT_K, DIM_QK) && t->k_aligned);
+    copy_tile(l->tiles + stage + K_AT, K_STRIDE, BLOCK_N, STAGE, K_PLACE(t->k, KEYS_PLACE(keys, 0, args->shape->k_stride)),
+              args->shape->k_stride[2], K_STEP, keys->count, first, DIM_QK, COPIES_QUADS(UNIT_K, DIM_QK) && t->k_aligned);
 #else
     load_cache_tile(K_CACHE, l->tiles + K_AT, K_STRIDE, BLOCK_N, STAGE, K_DTYPE,
-                    K_PLACE(t->k, KEYS_PLACE(keys, 0, args->shape.k_stride)), args->shape.k_stride[2], l->k_places,
+                    K_PLACE(t->k, KEYS_PLACE(keys, 0, args->shape->k_stride)), args->shape->k_stride[2], l->k_places,
                     K_STEP, keys->count, first, DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK), t->k_aligned, false);
 #endif
 }
@@ -189,11 +189,11 @@ INLINE void stage_values(const struct arguments *args, const struct task *t, con
 {
 #if STAGES > 1
     copy_tile(l->tiles + stage + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE,
-              V_PLACE(t->v, KEYS_PLACE(keys, first, args->shape.v_stride)), args->shape.v_stride[2], V_STEP,
+              V_PLACE(t->v, KEYS_PLACE(keys, first, args->shape->v_stride)), args->shape->v_stride[2], V_STEP,
               keys->count - first, 0, DIM_V, COPIES_QUADS(UNIT_V, DIM_V) && t->v_aligned);
 #else
     if (load_cache_tile(V_CACHE, l->tiles + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE, V_DTYPE,
-                        V_PLACE(t->v, KEYS_PLACE(keys, first, args->shape.v_stride)), args->shape.v_stride[2],
+                        V_PLACE(t->v, KEYS_PLACE(keys, first, args->shape->v_stride)), args->shape->v_stride[2],
                         LISTS_ROWS ? l->v_places + first : 0, V_STEP, keys->count - first, 0, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V),
                         t->v_aligned, keys->partial))
         atomic_or(l->v_nonfinite, 1);
@@ -345,7 +345,7 @@ INLINE void add_nonfinite(const struct arguments *args, const struct task *t,
             if (page_of(args, block->b, j) < 0)
                 continue;
 #endif
-            const long row = KEY_ROW(block->b, j, args->shape.v_stride);
+            const long row = KEY_ROW(block->b, j, args->shape->v_stride);
             const float4 v4 = (float4)(load_v(t->v, row, min(d, DIM_V - 1) * V_STEP),
                                        load_v(t->v, row, min(d + 1, DIM_V - 1) * V_STEP),
                                        load_v(t->v, row, min(d + 2, DIM_V - 1) * V_STEP),
@@ -384,10 +384,10 @@ INLINE void store_rows(const struct arguments *args, const struct task *t, const
             total += partial_of(l->tiles + PARTIAL_AT, n, ROW(r));
         const struct row_end ended =
             end_row(args, block->h, sees_any, l->row_max[ROW(r)], total);
-        if (i >= args->shape.seq_q)
+        if (i >= args->shape->seq_q)
             continue;
-        __global o_storage *const o_row = args->o + block->b * args->shape.o_stride[0] +
-                                          block->h * args->shape.o_stride[1] + i * args->shape.o_stride[2];
+        __global o_storage *const o_row = args->o + block->b * args->shape->o_stride[0] +
+                                          block->h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
 #pragma unroll
         for (int n = 0; n < MAX_DIMS4; n++)
             store4(ended.zero ? 0.0f : out[r][n] * ended.factor, o_row, O_STEP,
@@ -406,7 +406,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void fused_tiles(PARAMETERS_fused_tiles)
 {
     struct arguments arguments = ARGUMENTS_fused_tiles;
-    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape.heads);
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int v_nonfinite;
     __local float4 row_max[BLOCK_M / 4], rescale[BLOCK_M / 4];

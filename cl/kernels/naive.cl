@@ -27,21 +27,21 @@
 __kernel void naive(PARAMETERS_naive)
 {
     struct arguments arguments = ARGUMENTS_naive;
-    const struct arguments *const args = enter_sequence(&arguments, get_global_id(0) / LONGEST_Q(&arguments) / arguments.shape.heads);
+    const struct arguments *const args = enter_sequence(&arguments, get_global_id(0) / LONGEST_Q(&arguments) / arguments.shape->heads);
     const long row = get_global_id(0), bh = row / LONGEST_Q(args), i = row % LONGEST_Q(args);
-    const long b = bh / args->shape.heads, h = bh % args->shape.heads;
+    const long b = bh / args->shape->heads, h = bh % args->shape->heads;
     float row_max = -INFINITY, row_sum = 0.0f, sums[DIM_V];
 
-    if (b >= args->shape.batch) /* beyond the last row */
+    if (b >= args->shape->batch) /* beyond the last row */
         return;
-    LEAVE_IF_BEYOND(i, args->shape.seq_q);
+    LEAVE_IF_BEYOND(i, args->shape->seq_q);
     const struct extent e = extent_of(args, b);
     const long first = first_key(args, e, i), end = end_key(args, e, i);
     const float scale = score_scale(args, h);
-    const long q_row = b * args->shape.q_stride[0] + h * args->shape.q_stride[1] + i * args->shape.q_stride[2];
-    const long k_head = CACHE_BATCH(b) * args->shape.k_stride[0] + h / args->shape.group * args->shape.k_stride[1];
-    const long v_head = CACHE_BATCH(b) * args->shape.v_stride[0] + h / args->shape.group * args->shape.v_stride[1];
-    const long o_row = b * args->shape.o_stride[0] + h * args->shape.o_stride[1] + i * args->shape.o_stride[2];
+    const long q_row = b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
+    const long k_head = CACHE_BATCH(b) * args->shape->k_stride[0] + h / args->shape->group * args->shape->k_stride[1];
+    const long v_head = CACHE_BATCH(b) * args->shape->v_stride[0] + h / args->shape->group * args->shape->v_stride[1];
+    const long o_row = b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
 
     for (int d = 0; d < DIM_V; d++)
         sums[d] = 0.0f;
@@ -52,8 +52,8 @@ __kernel void naive(PARAMETERS_naive)
         if (page_of(args, b, j) < 0)
             continue;
 #endif
-        const long k_row = k_head + KEY_ROW(b, j, args->shape.k_stride);
-        const long v_row = v_head + KEY_ROW(b, j, args->shape.v_stride);
+        const long k_row = k_head + KEY_ROW(b, j, args->shape->k_stride);
+        const long v_row = v_head + KEY_ROW(b, j, args->shape->v_stride);
         float dot = 0.0f;
         for (int d = 0; d < DIM_QK; d++)
             dot = fma(LOAD(args->q, q_row + d * Q_STEP),

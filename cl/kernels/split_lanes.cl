@@ -53,7 +53,7 @@
 #include "cpu/split_seen.h"
 
 #define PART (ROUNDED(DIM_V) + 2)
-#define BLOCK_BITS_BEGIN(args) (SPLIT_K * (args)->shape.batch * (args)->shape.heads * LONGEST_Q(args) * PART)
+#define BLOCK_BITS_BEGIN(args) (SPLIT_K * (args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * PART)
 #include "score/mark_blocks.h"
 /* Whether any tile may have hidden pairs: a mask of the last keys hides none before. */
 #define ALL_TILES_PARTIAL (HAS_BIAS || HAS_BLOCKS || (HAS_MASK && !HAS_MASK_KEYS))
@@ -69,7 +69,7 @@ INLINE void store_part(const struct arguments *args, const struct row_block *blo
     for (int r = 0; r < block->rows; r++) {
         __global float *to =
             args->workspace +
-            (((part * args->shape.batch + block->b) * args->shape.heads + block->head[r]) * LONGEST_Q(args) +
+            (((part * args->shape->batch + block->b) * args->shape->heads + block->head[r]) * LONGEST_Q(args) +
              block->query[r]) * PART;
         for (int c = 0; c < VECTORS(DIM_V) && has_keys; c++)
             VECTOR(vstore)(o[r * VECTORS(DIM_V) + c], c, to);
@@ -97,8 +97,8 @@ INLINE void start_rows(struct row_state *state)
 /* In what is kept of where keys lie: how far it is from a kv head to the next, and the first of those that take turns. */
 #if KV_HEADS > 1
 #define START_WITH_FIRST_HEAD(keys)                                                                \
-    ((keys).k_head = K_PLACE(args->k, args->shape.k_stride[1]) - args->k,                                                \
-     (keys).v_head = V_PLACE(args->v, args->shape.v_stride[1]) - args->v, (keys).head = 0)
+    ((keys).k_head = K_PLACE(args->k, args->shape->k_stride[1]) - args->k,                                                \
+     (keys).v_head = V_PLACE(args->v, args->shape->v_stride[1]) - args->v, (keys).head = 0)
 #else
 #define START_WITH_FIRST_HEAD(keys) ((void)0)
 #endif
@@ -109,7 +109,7 @@ INLINE void start_rows(struct row_state *state)
 NOINLINE void compute_part(const struct arguments *restrict args, struct row_block block, const long index,
                            const long part)
 {
-    const int heads = (int)min((long)KV_HEADS, args->shape.heads / args->shape.group - block.kv_head);
+    const int heads = (int)min((long)KV_HEADS, args->shape->heads / args->shape->group - block.kv_head);
     struct row_block blocks[KV_HEADS];
     struct row_state states[KV_HEADS];
     lanes factor[ROW_VECTORS], scores[BLOCK_M * BLOCK_N / SIMD_WIDTH];
@@ -136,19 +136,19 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
     h = 0;
 #if PAGE_SIZE
     struct row_list lists[ROW_LISTS ? 2 : 1];
-    struct paged_keys all = {K_PLACE(args->k, block.kv_head * args->shape.k_stride[1]),
-                             V_PLACE(args->v, block.kv_head * args->shape.v_stride[1]), block.b, begin, end};
+    struct paged_keys all = {K_PLACE(args->k, block.kv_head * args->shape->k_stride[1]),
+                             V_PLACE(args->v, block.kv_head * args->shape->v_stride[1]), block.b, begin, end};
     START_WITH_FIRST_HEAD(all);
     struct key_range keys =
         tile_of_pages(args, all, j, (float *)v_scales, lists);
 #else
     struct key_range keys = {
-        K_PLACE(args->k, block.b * args->shape.k_stride[0] + block.kv_head * args->shape.k_stride[1] +
-                       j * args->shape.k_stride[2]),
-        V_PLACE(args->v, block.b * args->shape.v_stride[0] + block.kv_head * args->shape.v_stride[1] +
-                       j * args->shape.v_stride[2]),
-        K_PLACE(args->k, args->shape.k_stride[2]) - args->k,
-        V_PLACE(args->v, args->shape.v_stride[2]) - args->v, end - j,
+        K_PLACE(args->k, block.b * args->shape->k_stride[0] + block.kv_head * args->shape->k_stride[1] +
+                       j * args->shape->k_stride[2]),
+        V_PLACE(args->v, block.b * args->shape->v_stride[0] + block.kv_head * args->shape->v_stride[1] +
+                       j * args->shape->v_stride[2]),
+        K_PLACE(args->k, args->shape->k_stride[2]) - args->k,
+        V_PLACE(args->v, args->shape->v_stride[2]) - args->v, end - j,
         (float *)v_scales};
     START_WITH_FIRST_HEAD(keys);
 #endif
@@ -210,7 +210,7 @@ void split(PARAMETERS_split)
     struct row_block block;
 
     block.b = get_global_id(0);
-    LEAVE_IF_BEYOND(group / SPLIT_K * BLOCK_M, args->shape.group * args->shape.seq_q);
+    LEAVE_IF_BEYOND(group / SPLIT_K * BLOCK_M, args->shape->group * args->shape->seq_q);
     block.kv_head = get_global_id(1) * KV_HEADS;
     block.e = extent_of(args, block.b);
 #if HAS_BLOCKS
@@ -231,10 +231,10 @@ void split(PARAMETERS_split)
  * perhaps no o. */
 NOINLINE void combine_parts(const struct arguments *restrict args, const long b, const long h, const long i)
 {
-    const long row = (b * args->shape.heads + h) * LONGEST_Q(args) + i;
-    const long step = args->shape.batch * args->shape.heads * LONGEST_Q(args) * PART;
+    const long row = (b * args->shape->heads + h) * LONGEST_Q(args) + i;
+    const long step = args->shape->batch * args->shape->heads * LONGEST_Q(args) * PART;
     const __global float *parts = args->workspace + row * PART;
-    __global o_storage *to = args->o + b * args->shape.o_stride[0] + h * args->shape.o_stride[1] + i * args->shape.o_stride[2];
+    __global o_storage *to = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
     float row_max = -INFINITY, seen = 0.0f, row_sum = 0.0f, factor[SPLIT_K];
 
 #if HAS_SINKS
@@ -265,7 +265,7 @@ NOINLINE void combine_parts(const struct arguments *restrict args, const long b,
         store_row(x * scale, to + d * O_STEP, O_STEP, DIM_V - d);
     }
 #if HAS_LSE
-    args->lse[LSE_HEAD(args, b * args->shape.heads + h, h) + i] = sees_none ? -INFINITY : fma(row_max, SCORE_TO_LOG, log(row_sum));
+    args->lse[LSE_HEAD(args, b * args->shape->heads + h, h) + i] = sees_none ? -INFINITY : fma(row_max, SCORE_TO_LOG, log(row_sum));
 #endif
 }
 
@@ -276,6 +276,6 @@ void combine(PARAMETERS_combine)
     const struct arguments *const args = enter_sequence(&arguments, get_global_id(2));
     const long i = get_global_id(0), h = get_global_id(1), b = get_global_id(2);
 
-    LEAVE_IF_BEYOND(i, args->shape.seq_q);
+    LEAVE_IF_BEYOND(i, args->shape->seq_q);
     combine_parts(args, b, h, i);
 }

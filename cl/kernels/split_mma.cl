@@ -126,14 +126,14 @@ INLINE struct matrices find_matrices(const struct arguments *args, const struct 
     const int q_width = WIDTH(UNIT_Q, DIM_QK), k_width = WIDTH(UNIT_K, DIM_QK);
     struct matrices m;
 
-    m.q = args->q + task->b * args->shape.q_stride[0];
-    m.k = K_PLACE(args->k, CACHE_BATCH(task->b) * args->shape.k_stride[0] + task->kv_head * args->shape.k_stride[1]);
-    m.v = V_PLACE(args->v, CACHE_BATCH(task->b) * args->shape.v_stride[0] + task->kv_head * args->shape.v_stride[1]);
-    m.q_aligned = rows_aligned(m.q, args->shape.q_stride[2], q_width) &&
-                  rows_aligned(m.q, args->shape.q_stride[1], q_width);
-    m.k_aligned = K_CACHE || CACHE_ALIGNED(DTYPE, m.k, args->shape.k_stride[0], args->shape.k_stride[2], k_width);
+    m.q = args->q + task->b * args->shape->q_stride[0];
+    m.k = K_PLACE(args->k, CACHE_BATCH(task->b) * args->shape->k_stride[0] + task->kv_head * args->shape->k_stride[1]);
+    m.v = V_PLACE(args->v, CACHE_BATCH(task->b) * args->shape->v_stride[0] + task->kv_head * args->shape->v_stride[1]);
+    m.q_aligned = rows_aligned(m.q, args->shape->q_stride[2], q_width) &&
+                  rows_aligned(m.q, args->shape->q_stride[1], q_width);
+    m.k_aligned = K_CACHE || CACHE_ALIGNED(DTYPE, m.k, args->shape->k_stride[0], args->shape->k_stride[2], k_width);
     m.v_aligned =
-        V_CACHE || CACHE_ALIGNED(DTYPE, m.v, args->shape.v_stride[0], args->shape.v_stride[2], WIDTH(UNIT_V, DIM_V));
+        V_CACHE || CACHE_ALIGNED(DTYPE, m.v, args->shape->v_stride[0], args->shape->v_stride[2], WIDTH(UNIT_V, DIM_V));
 #if BYTES
     MARK_ALIGNED(m);
 #endif
@@ -185,7 +185,7 @@ INLINE void load_q(const struct arguments *args, const struct task *task,
     for (int r = get_local_id(0); r < BLOCK_M; r += THREADS) {
         long h, i;
         row_of(args, task, r, &h, &i);
-        l->q_places[r] = h * args->shape.q_stride[1] + i * args->shape.q_stride[2];
+        l->q_places[r] = h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
     }
     LOCAL_BARRIER(); /* the places are complete */
     fill_rows(l->q_tile, ROW_STRIDE, BLOCK_M, COLUMNS, m->q, 0, l->q_places, Q_STEP, task->rows,
@@ -202,13 +202,13 @@ INLINE void load_q(const struct arguments *args, const struct task *task,
 
 #define STAGE_KEYS(keys, part)                                                                     \
     FILL_KEYS(l.k_tile, l.k_factors,                                                               \
-              K_PLACE(m.k, FROM_KEY((keys).j0, args->shape.k_stride) + (part)*PART_COLUMNS * K_STEP),        \
-              args->shape.k_stride[2], KV_PLACES(places, (keys).number, 0), (keys).count,                    \
+              K_PLACE(m.k, FROM_KEY((keys).j0, args->shape->k_stride) + (part)*PART_COLUMNS * K_STEP),        \
+              args->shape->k_stride[2], KV_PLACES(places, (keys).number, 0), (keys).count,                    \
               DIM_QK - (part)*PART_COLUMNS, m.k_aligned)
 #define STAGE_VALUES(keys, part, finite)                                                           \
     if (FILL_VALUES(l.v_tile, l.v_factors,                                                         \
-                    V_PLACE(m.v, FROM_KEY((keys).j0 + (part)*PART_KEYS, args->shape.v_stride)),              \
-                    args->shape.v_stride[2],                                                                 \
+                    V_PLACE(m.v, FROM_KEY((keys).j0 + (part)*PART_KEYS, args->shape->v_stride)),              \
+                    args->shape->v_stride[2],                                                                 \
                     PAGE_SIZE ? KV_PLACES(places, (keys).number, 1) + (part)*PART_KEYS : 0,        \
                     (keys).count - (part)*PART_KEYS, m.v_aligned, finite))                         \
     atomic_or(v_nonfinite, 1)
@@ -368,7 +368,7 @@ INLINE void add_nonfinite(const struct arguments *args, const struct task *task,
             if (page_of(args, task->b, j) < 0)
                 continue;
 #endif
-            const float here = load_v(m->v, KEY_ROW(task->b, j, args->shape.v_stride), d * V_STEP);
+            const float here = load_v(m->v, KEY_ROW(task->b, j, args->shape->v_stride), d * V_STEP);
             if (here * 0.0f != 0.0f && visible(args, task->e, first_key(args, task->e, i),
                                                end_key(args, task->e, i), task->b, h, i,
                                                j))
@@ -455,7 +455,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUT
 void split(PARAMETERS_split)
 {
     struct arguments arguments = ARGUMENTS_split;
-    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / ROW_BLOCKS(&arguments) / SPLIT_K / arguments.shape.kv_heads);
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / ROW_BLOCKS(&arguments) / SPLIT_K / arguments.shape->kv_heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8], weights[WEIGHT_ELEMENTS / 8];
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
     __local float statistics[SUB_GROUPS * BLOCK_M];
@@ -473,7 +473,7 @@ void split(PARAMETERS_split)
                              (__local weight_storage *)weights, k_factors, v_factors, statistics,
                              q_places BYTES_OF_TILE};
     const int lane = THIS_THREAD % FRAGMENT_LANES;
-    LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(args) * BLOCK_M, args->shape.group * args->shape.seq_q);
+    LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(args) * BLOCK_M, args->shape->group * args->shape->seq_q);
     const struct task task = find_task(args);
     const struct matrices m = find_matrices(args, &task);
     struct lane_row rows[M_FRAGMENTS][LANE_QUERIES];

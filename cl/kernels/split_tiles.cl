@@ -68,7 +68,7 @@ INLINE void load_queries(const struct arguments *args, const struct task *task,
         long h, i;
         row_of(args, task, r, &h, &i);
         const __global storage *row =
-            args->q + task->b * args->shape.q_stride[0] + h * args->shape.q_stride[1] + i * args->shape.q_stride[2];
+            args->q + task->b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
 #pragma unroll
         for (int n = 0; n < 4; n++)
             x[n] = LOAD(row, min(column + n, DIM_QK - 1) * Q_STEP);
@@ -180,11 +180,11 @@ INLINE struct cached find_keys(const struct arguments *args, const struct task *
 {
     const int thread_n = THIS_THREAD / THREADS_D, thread_d = THIS_THREAD % THREADS_D;
     const __global k_storage *const rows =
-        K_PLACE(args->k, CACHE_BATCH(task->b) * args->shape.k_stride[0] + task->kv_head * args->shape.k_stride[1]);
+        K_PLACE(args->k, CACHE_BATCH(task->b) * args->shape->k_stride[0] + task->kv_head * args->shape->k_stride[1]);
     const struct cached keys = {
-        K_PLACE(rows, FIRST_ROW(task, thread_n) * args->shape.k_stride[2]), args->shape.k_stride[2], K_STEP, thread_n,
+        K_PLACE(rows, FIRST_ROW(task, thread_n) * args->shape->k_stride[2]), args->shape->k_stride[2], K_STEP, thread_n,
         thread_d,
-        K_CACHE || CACHE_ALIGNED(K_DTYPE, rows, args->shape.k_stride[0], args->shape.k_stride[2],
+        K_CACHE || CACHE_ALIGNED(K_DTYPE, rows, args->shape->k_stride[0], args->shape->k_stride[2],
                            WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK)),
         K_CACHE, K_DTYPE, DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK)};
 
@@ -195,11 +195,11 @@ INLINE struct cached find_values(const struct arguments *args, const struct task
 {
     const int thread_n = THIS_THREAD / THREADS_D, thread_d = THIS_THREAD % THREADS_D;
     const __global v_storage *const rows =
-        V_PLACE(args->v, CACHE_BATCH(task->b) * args->shape.v_stride[0] + task->kv_head * args->shape.v_stride[1]);
+        V_PLACE(args->v, CACHE_BATCH(task->b) * args->shape->v_stride[0] + task->kv_head * args->shape->v_stride[1]);
     const struct cached values = {
-        V_PLACE(rows, FIRST_ROW(task, thread_n) * args->shape.v_stride[2]), args->shape.v_stride[2], V_STEP, thread_n,
+        V_PLACE(rows, FIRST_ROW(task, thread_n) * args->shape->v_stride[2]), args->shape->v_stride[2], V_STEP, thread_n,
         thread_d,
-        V_CACHE || CACHE_ALIGNED(V_DTYPE, rows, args->shape.v_stride[0], args->shape.v_stride[2],
+        V_CACHE || CACHE_ALIGNED(V_DTYPE, rows, args->shape->v_stride[0], args->shape->v_stride[2],
                            WIDTH_OF(V_DTYPE, UNIT_V, DIM_V)),
         V_CACHE, V_DTYPE, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V)};
 
@@ -291,14 +291,14 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void split(PARAMETERS_split)
 {
     struct arguments arguments = ARGUMENTS_split;
-    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / ROW_BLOCKS(&arguments) / SPLIT_K / arguments.shape.kv_heads);
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / ROW_BLOCKS(&arguments) / SPLIT_K / arguments.shape->kv_heads);
     __local float4 q_tile[Q_FLOAT4S], products_of_all[SHARED_FLOAT4S], weights[WEIGHT_FLOAT4S];
     __local float row_maxima[BLOCK_M * THREADS_N], row_sums[BLOCK_M * THREADS_N];
     __local float factors[BLOCK_M * THREADS_N];
     __local uint seen_tiles[SEEN_WORDS];
     const struct shared l = {products_of_all, weights, row_maxima, row_sums, factors};
     const int thread_n = THIS_THREAD / THREADS_D;
-    LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(args) * BLOCK_M, args->shape.group * args->shape.seq_q);
+    LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(args) * BLOCK_M, args->shape->group * args->shape->seq_q);
     const struct task task = find_task(args);
     const struct weigher w = find_weigher(args, &task);
     struct cached keys = find_keys(args, &task), values = find_values(args, &task);
@@ -333,8 +333,8 @@ void split(PARAMETERS_split)
         if (count == 0) /* the table hides all that is left */
             break;
         row.end = min(row.end, j1);
-        go_to_tile(args, &keys, task.b, j0, count, args->shape.k_stride[0]);
-        go_to_tile(args, &values, task.b, j0, count, args->shape.v_stride[0]);
+        go_to_tile(args, &keys, task.b, j0, count, args->shape->k_stride[0]);
+        go_to_tile(args, &values, task.b, j0, count, args->shape->v_stride[0]);
 #endif
         /* scores */
 #pragma unroll

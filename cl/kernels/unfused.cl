@@ -124,7 +124,7 @@ static inline void stage_storage(__local float4 *tile, const int size, const int
 static inline void stage_weights(__local float4 *tile, const struct arguments *args, const __global float *p,
                                  const uint bh, const long i0, const long j0, const long keys)
 {
-    const long rows = args->shape.seq_q - i0, stride = args->shape.seq_kv;
+    const long rows = args->shape->seq_q - i0, stride = args->shape->seq_kv;
 
     for (int n = get_local_id(0); n < BLOCK_M / 4 * (BLOCK_K / 4); n += THREADS) {
         const int r = n / (BLOCK_K / 4) * 4, d = n % (BLOCK_K / 4) * 4;
@@ -225,21 +225,21 @@ void scores(PARAMETERS_scores)
     const __local long *places = 0;
 #endif
     const int x = THIS_THREAD % THREADS_N, y = THIS_THREAD / THREADS_N;
-    const long key_tiles = max((args->shape.seq_kv + BLOCK_N - 1) / BLOCK_N, 1L);
-    const long query_tiles = (args->shape.seq_q + SWEEPS * BLOCK_M - 1) / (SWEEPS * BLOCK_M);
+    const long key_tiles = max((args->shape->seq_kv + BLOCK_N - 1) / BLOCK_N, 1L);
+    const long query_tiles = (args->shape->seq_q + SWEEPS * BLOCK_M - 1) / (SWEEPS * BLOCK_M);
     const long group = get_group_id(0), tile = group / key_tiles, bh = tile / query_tiles;
     const long j0 = (group - tile * key_tiles) * BLOCK_N;
-    const long b = bh / args->shape.heads, h = bh - b * args->shape.heads;
+    const long b = bh / args->shape->heads, h = bh - b * args->shape->heads;
     const struct extent e = extent_of(args, b);
-    const long keys = EVERY_PAIR ? args->shape.seq_kv : e.keys;
+    const long keys = EVERY_PAIR ? args->shape->seq_kv : e.keys;
     const __global k_storage *k_rows =
-        K_PLACE(args->k, CACHE_BATCH(b) * args->shape.k_stride[0] + h / args->shape.group * args->shape.k_stride[1] +
-                       (PAGE_SIZE ? 0 : j0 * args->shape.k_stride[2]));
+        K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] + h / args->shape->group * args->shape->k_stride[1] +
+                       (PAGE_SIZE ? 0 : j0 * args->shape->k_stride[2]));
     bool k_complete = false; /* k_tile holds all of the keys' elements */
 
 #if PAGE_SIZE
     for (int n = get_local_id(0); n < BLOCK_N; n += THREADS)
-        places[n] = j0 + n < keys && HAS_ROW(b, j0 + n) ? KEY_ROW(b, j0 + n, args->shape.k_stride) : -1;
+        places[n] = j0 + n < keys && HAS_ROW(b, j0 + n) ? KEY_ROW(b, j0 + n, args->shape->k_stride) : -1;
     LOCAL_BARRIER_OF(THREADS); /* the places are complete */
 #endif
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
@@ -248,10 +248,10 @@ void scores(PARAMETERS_scores)
         const bool multiply = EVERY_PAIR || (i0 < e.queries && j0 < end_key(args, e, last) &&
                                              j0 + BLOCK_N > first_key(args, e, i0));
         const __global storage *q_rows =
-            args->q + b * args->shape.q_stride[0] + h * args->shape.q_stride[1] + i0 * args->shape.q_stride[2];
+            args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + i0 * args->shape->q_stride[2];
         lanes sum[THREAD_M][VECTORS];
 
-        if (i0 >= args->shape.seq_q)
+        if (i0 >= args->shape->seq_q)
             break;
 #if SCORES == 0 || SCORES == SCORES_WEIGHTS
         if (!multiply)
@@ -264,10 +264,10 @@ void scores(PARAMETERS_scores)
             LOCAL_BARRIER_OF(THREADS); /* both tiles may be overwritten */
             if (!k_complete)
                 stage_storage((__local float4 *)k_tile, BLOCK_N, K_CACHE, K_DTYPE, k_rows,
-                              args->shape.k_stride[2], places, K_STEP, keys - j0, d0, DIM_QK);
+                              args->shape->k_stride[2], places, K_STEP, keys - j0, d0, DIM_QK);
             k_complete = DIM_QK <= BLOCK_K;
-            stage_storage(q_tile, BLOCK_M, CACHE_PLAIN, DTYPE, q_rows, args->shape.q_stride[2], 0, Q_STEP,
-                          args->shape.seq_q - i0, d0, DIM_QK);
+            stage_storage(q_tile, BLOCK_M, CACHE_PLAIN, DTYPE, q_rows, args->shape->q_stride[2], 0, Q_STEP,
+                          args->shape->seq_q - i0, d0, DIM_QK);
             LOCAL_BARRIER_OF(THREADS); /* both tiles are complete */
             multiply_tiles(sum, (const __local float *)q_tile, k_tile, x, y);
         }
@@ -275,11 +275,11 @@ void scores(PARAMETERS_scores)
         for (int r = 0; r < THREAD_M; r++) {
             const long i = i0 + y * THREAD_M + r;
             const long first = first_key(args, e, i), end = end_key(args, e, i);
-            const long row = (bh * args->shape.seq_q + i) * args->shape.seq_kv;
+            const long row = (bh * args->shape->seq_q + i) * args->shape->seq_kv;
 
             /* All conditions here: PoCL 6.0 ends the process if the last is a break (doc/drivers.md). */
-            for (int n = 0; n < VECTORS && i < args->shape.seq_q && j0 + column_of(x, n) < args->shape.seq_kv; n++) {
-                const long j = j0 + column_of(x, n), left = args->shape.seq_kv - j;
+            for (int n = 0; n < VECTORS && i < args->shape->seq_q && j0 + column_of(x, n) < args->shape->seq_kv; n++) {
+                const long j = j0 + column_of(x, n), left = args->shape->seq_kv - j;
                 lanes s = score_scale(args, h) * sum[r][n];
                 float each[VECTOR_WIDTH];
 
@@ -353,12 +353,12 @@ void softmax(PARAMETERS_softmax)
     const struct arguments arguments = ARGUMENTS_softmax, *const args = &arguments;
     __local float part[SOFTMAX_THREADS];
     const int x = get_local_id(0);
-    const long n = get_group_id(0), bh = n / args->shape.seq_q;
-    const long i = n - bh * args->shape.seq_q, b = bh / args->shape.heads;
+    const long n = get_group_id(0), bh = n / args->shape->seq_q;
+    const long i = n - bh * args->shape->seq_q, b = bh / args->shape->heads;
     const struct extent e = extent_of(args, b);
     const long end = end_key(args, e, i), first = min(first_key(args, e, i), end);
     const long step = SOFTMAX_THREADS * VECTOR_WIDTH;
-    __global float *row = PLACE + n * args->shape.seq_kv;
+    __global float *row = PLACE + n * args->shape->seq_kv;
     lanes tops = -INFINITY, sums = 0.0f;
 
     for (long j = first + x * VECTOR_WIDTH; j < end; j += step)
@@ -373,7 +373,7 @@ void softmax(PARAMETERS_softmax)
     float top = part[0];
     const bool sees_none = top == -INFINITY;
 #if HAS_SINKS
-    const float sink = args->sinks[bh - b * args->shape.heads];
+    const float sink = args->sinks[bh - b * args->shape->heads];
     top = larger(top, sink);
 #endif
     top = top == INFINITY ? NAN : top; /* as inf - inf is; but p of a masked key stays 0 */
@@ -403,8 +403,8 @@ void softmax(PARAMETERS_softmax)
 
         store_lanes(select(p / sum, p, p == (lanes)0.0f), row + j, end - j);
     }
-    clear(row, 0, sees_none ? args->shape.seq_kv : first);
-    clear(row, end, sees_none ? 0 : args->shape.seq_kv);
+    clear(row, 0, sees_none ? args->shape->seq_kv : first);
+    clear(row, end, sees_none ? 0 : args->shape->seq_kv);
 #if HAS_LSE
     if (x == 0)
         args->lse[n] = sees_none ? -INFINITY : top + log(sum);
@@ -422,18 +422,18 @@ void values(PARAMETERS_values)
     __local float4 p_tile[BLOCK_K * BLOCK_M / 4];     /* [key][query] */
     const int x = THIS_THREAD % THREADS_N, y = THIS_THREAD / THREADS_N;
     const long column_tiles = (DIM_V + BLOCK_N - 1) / BLOCK_N;
-    const long query_tiles = (args->shape.seq_q + BLOCK_M - 1) / BLOCK_M;
+    const long query_tiles = (args->shape->seq_q + BLOCK_M - 1) / BLOCK_M;
     const long group = get_group_id(0), tile = group / column_tiles, bh = tile / query_tiles;
     const long c0 = (group - tile * column_tiles) * BLOCK_N;
     const long i0 = (tile - bh * query_tiles) * BLOCK_M;
-    const long b = bh / args->shape.heads, h = bh - b * args->shape.heads;
+    const long b = bh / args->shape->heads, h = bh - b * args->shape->heads;
     const struct extent e = extent_of(args, b);
     const long seen_from = first_key(args, e, i0); /* the keys that some query of the tile sees */
     const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the weights before are 0 */
     const long end = i0 < e.queries ? end_key(args, e, min(i0 + BLOCK_M, e.queries) - 1) : 0;
     const __global v_storage *v_rows =
-        V_PLACE(args->v, CACHE_BATCH(b) * args->shape.v_stride[0] + h / args->shape.group * args->shape.v_stride[1]);
-    const __global float *p_rows = PLACE + (bh * args->shape.seq_q + i0) * args->shape.seq_kv;
+        V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] + h / args->shape->group * args->shape->v_stride[1]);
+    const __global float *p_rows = PLACE + (bh * args->shape->seq_q + i0) * args->shape->seq_kv;
     lanes sum[THREAD_M][VECTORS];
 
     for (int r = 0; r < THREAD_M; r++)
@@ -445,7 +445,7 @@ void values(PARAMETERS_values)
             const long j = j0 + n / (BLOCK_N / 4), c = c0 + n % (BLOCK_N / 4) * 4;
 
             const bool there = j < end && HAS_ROW(b, j);
-            const long place = there ? KEY_ROW(b, j, args->shape.v_stride) : 0;
+            const long place = there ? KEY_ROW(b, j, args->shape->v_stride) : 0;
 
             ((__local float4 *)v_tile)[n] =
                 load_row4(V_CACHE, V_DTYPE, element_at(V_CACHE, V_DTYPE, v_rows, place), c, V_STEP,
@@ -456,7 +456,7 @@ void values(PARAMETERS_values)
         multiply_tiles(sum, (const __local float *)p_tile, v_tile, x, y);
     }
 
-    __global o_storage *const o_head = args->o + b * args->shape.o_stride[0] + h * args->shape.o_stride[1];
+    __global o_storage *const o_head = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1];
     bool some_nan = false;
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++) {
@@ -471,8 +471,8 @@ void values(PARAMETERS_values)
             for (int m = 0; m < VECTOR_WIDTH; m++) {
                 const long c = c0 + column_of(x, n) + m;
 
-                if (i < args->shape.seq_q && c < DIM_V) {
-                    STORE_O(each[m], o_head, i * args->shape.o_stride[2] + c * O_STEP);
+                if (i < args->shape->seq_q && c < DIM_V) {
+                    STORE_O(each[m], o_head, i * args->shape->o_stride[2] + c * O_STEP);
                     some_nan |= each[m] != each[m];
                 }
             }
@@ -484,8 +484,8 @@ void values(PARAMETERS_values)
         const long i = i0 + y * THREAD_M + n / THREAD_N;
         const long c =
             c0 + column_of(x, n % THREAD_N / VECTOR_WIDTH) + n % THREAD_N % VECTOR_WIDTH;
-        const long place = i * args->shape.o_stride[2] + c * O_STEP;
-        const bool there = i < args->shape.seq_q && c < DIM_V;
+        const long place = i * args->shape->o_stride[2] + c * O_STEP;
+        const bool there = i < args->shape->seq_q && c < DIM_V;
         const long first = first_key(args, e, i), last = end_key(args, e, i);
         float result = there ? LOAD_O(o_head, place) : 0.0f;
 
@@ -494,9 +494,9 @@ void values(PARAMETERS_values)
         result = 0.0f;
         for (long j = first; j < last; j++)
             if (HAS_ROW(b, j) && visible(args, e, first, last, b, h, i, j))
-                result = fma(after_dropout(args, p_rows[(i - i0) * args->shape.seq_kv + j],
+                result = fma(after_dropout(args, p_rows[(i - i0) * args->shape->seq_kv + j],
                                            dropout_head(args, b, h), i, j),
-                             load_v(v_rows, KEY_ROW(b, j, args->shape.v_stride), c * V_STEP), result);
+                             load_v(v_rows, KEY_ROW(b, j, args->shape->v_stride), c * V_STEP), result);
         STORE_O(result, o_head, place);
     }
 }

@@ -58,7 +58,7 @@
 #define BLOCK_BITS_BEGIN(args) 0
 #else
 #define SCORE_MATRIX (args->workspace)
-#define BLOCK_BITS_BEGIN(args) ((args)->shape.batch * (args)->shape.heads * (args)->shape.seq_q * (args)->shape.seq_kv)
+#define BLOCK_BITS_BEGIN(args) ((args)->shape->batch * (args)->shape->heads * (args)->shape->seq_q * (args)->shape->seq_kv)
 #endif
 #include "score/mark_blocks.h"
 #if HAS_BLOCKS
@@ -156,7 +156,7 @@ NOINLINE void pack_keys(const struct arguments *restrict args, const long b, con
         long places[SIMD_WIDTH];
 
         for (int c = 0; c < SIMD_WIDTH; c++)
-            places[c] = PLACE_OF_KEY(b, first + min(n + c, count - 1), args->shape.k_stride);
+            places[c] = PLACE_OF_KEY(b, first + min(n + c, count - 1), args->shape->k_stride);
         for (int d = 0; d < DIM_QK; d += SIMD_WIDTH) {
             lanes x[SIMD_WIDTH];
             UNROLL
@@ -188,8 +188,8 @@ INLINE ints keys_in_no_page(const struct arguments *args, const long b, const lo
 INLINE void store_scores(const struct arguments *args, const struct score_row row, const int n,
                          const lanes products)
 {
-    const long left = args->shape.seq_kv - row.j - n;
-    const long first = ((row.b * args->shape.heads + row.h) * args->shape.seq_q + row.i) * args->shape.seq_kv + row.j + n;
+    const long left = args->shape->seq_kv - row.j - n;
+    const long first = ((row.b * args->shape->heads + row.h) * args->shape->seq_q + row.i) * args->shape->seq_kv + row.j + n;
     const lanes scaled = products * score_scale(args, row.h);
     struct score_vector s = finish_scores(HAS_RANGE, args, row, n,
                                           (int)min(left, (long)SIMD_WIDTH),
@@ -227,10 +227,10 @@ INLINE void load_strip(const struct arguments *args, const __global storage *q, 
 {
     for (int r = 0; r < rows; r++) {
 #if IN_PLACE
-        strip[r] = q + r * args->shape.q_stride[2];
+        strip[r] = q + r * args->shape->q_stride[2];
 #else
         for (int d = 0; d < DIM_QK; d += SIMD_WIDTH)
-            VECTOR(vstore)(load_row(q + r * args->shape.q_stride[2] + d * Q_STEP, Q_STEP, DIM_QK - d), 0,
+            VECTOR(vstore)(load_row(q + r * args->shape->q_stride[2] + d * Q_STEP, Q_STEP, DIM_QK - d), 0,
                            strip + r * STRIP_ROW + d);
 #endif
     }
@@ -242,8 +242,8 @@ INLINE void store_hidden(const struct arguments *args, const long bh, const long
 {
     for (int n = 0; n < rows * vectors; n++) {
         const long key = j + n % vectors * SIMD_WIDTH;
-        store_floats((lanes)(-INFINITY), to + (bh * args->shape.seq_q + i + n / vectors) * args->shape.seq_kv + key,
-                     args->shape.seq_kv - key);
+        store_floats((lanes)(-INFINITY), to + (bh * args->shape->seq_q + i + n / vectors) * args->shape->seq_kv + key,
+                     args->shape->seq_kv - key);
     }
 }
 
@@ -253,21 +253,21 @@ NOINLINE void compute_scores(const struct arguments *restrict args, const struct
     lanes panels[K_PANELS * DIM_QK * REGISTER_VECTORS], products[REGISTER_ROWS * REGISTER_VECTORS];
     query_strip strip;
     const struct runs runs = {DIM_QK, DIM_QK, DIM_QK, 0};
-    const long b = bh / args->shape.heads, h = bh - b * args->shape.heads;
-    const long j_end = min(j0 + BLOCK_N, args->shape.seq_kv), i_end = min(i0 + BLOCK_M, args->shape.seq_q);
-    const int keys = min(j_end, EVERY_PAIR ? args->shape.seq_kv : e.keys) - j0;
+    const long b = bh / args->shape->heads, h = bh - b * args->shape->heads;
+    const long j_end = min(j0 + BLOCK_N, args->shape->seq_kv), i_end = min(i0 + BLOCK_M, args->shape->seq_q);
+    const int keys = min(j_end, EVERY_PAIR ? args->shape->seq_kv : e.keys) - j0;
 
-    const __global storage *q = args->q + b * args->shape.q_stride[0] + h * args->shape.q_stride[1];
+    const __global storage *q = args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1];
     if (keys > 0)
         pack_keys(args, b,
-                  K_PLACE(args->k, CACHE_BATCH(b) * args->shape.k_stride[0] + h / args->shape.group * args->shape.k_stride[1]),
+                  K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] + h / args->shape->group * args->shape->k_stride[1]),
                   j0, keys, panels);
     for (long i = i0; i < i_end; i += REGISTER_ROWS) {
         const int rows = min((long)REGISTER_ROWS, i_end - i);
         const long last = min(i + rows, e.queries) - 1;
         const long begin = EVERY_PAIR ? 0 : first_key(args, e, i);
-        const long end = EVERY_PAIR ? args->shape.seq_kv : last >= i ? end_key(args, e, last) : 0;
-        load_strip(args, q + i * args->shape.q_stride[2], rows, strip);
+        const long end = EVERY_PAIR ? args->shape->seq_kv : last >= i ? end_key(args, e, last) : 0;
+        load_strip(args, q + i * args->shape->q_stride[2], rows, strip);
         for (long j = j0; j < j_end; j += PANEL) {
             const lanes *panel = panels + (j - j0) / SIMD_WIDTH * DIM_QK;
             const int vectors =
@@ -304,7 +304,7 @@ void scores(PARAMETERS_scores)
     const struct arguments arguments = ARGUMENTS_scores, *const args = &arguments;
     const long j0 = get_global_id(0) * BLOCK_N, i0 = get_global_id(1) * BLOCK_M;
     const long bh = get_global_id(2);
-    const struct extent e = extent_of(args, bh / args->shape.heads);
+    const struct extent e = extent_of(args, bh / args->shape->heads);
 
     compute_scores(args, e, bh, j0, i0);
 }
@@ -355,13 +355,13 @@ INLINE float exponentials_of_row(__global float *row, const long first, const lo
 
 NOINLINE void compute_weights(const struct arguments *restrict args, const long from)
 {
-    const long all_rows = args->shape.batch * args->shape.heads * args->shape.seq_q;
+    const long all_rows = args->shape->batch * args->shape->heads * args->shape->seq_q;
 
     for (long n = from; n < min(from + SOFTMAX_ROWS, all_rows); n++) {
-        const long bh = n / args->shape.seq_q, i = n - bh * args->shape.seq_q, b = bh / args->shape.heads;
+        const long bh = n / args->shape->seq_q, i = n - bh * args->shape->seq_q, b = bh / args->shape->heads;
         const struct extent e = extent_of(args, b);
         const long end = end_key(args, e, i), first = min(first_key(args, e, i), end);
-        __global float *row = SCORE_MATRIX + n * args->shape.seq_kv;
+        __global float *row = SCORE_MATRIX + n * args->shape->seq_kv;
         lanes maxima = -INFINITY;
         float row_sum = 0.0f;
 
@@ -370,13 +370,13 @@ NOINLINE void compute_weights(const struct arguments *restrict args, const long 
         float row_max = largest_lane(maxima);
         const bool sees_none = row_max == -INFINITY;
 #if HAS_SINKS
-        const float sink = args->sinks[bh - b * args->shape.heads];
+        const float sink = args->sinks[bh - b * args->shape->heads];
         row_max = larger(row_max, sink);
 #endif
         row_max = row_max == INFINITY ? NAN : row_max; /* as inf - inf; hidden keys still weigh 0 */
         if (!sees_none)
             row_sum = exponentials_of_row(row, first, end, row_max,
-                                          n + 1 < all_rows ? row + args->shape.seq_kv : row);
+                                          n + 1 < all_rows ? row + args->shape->seq_kv : row);
 #if HAS_SINKS
         row_sum += exp(sink - row_max);
 #endif
@@ -385,8 +385,8 @@ NOINLINE void compute_weights(const struct arguments *restrict args, const long 
             const lanes p = load_floats(row + j, end - j, 0.0f);
             store_floats(p == 0.0f ? p : p * factor, row + j, end - j);
         }
-        clear(row, 0, sees_none ? args->shape.seq_kv : first);
-        clear(row, end, sees_none ? 0 : args->shape.seq_kv);
+        clear(row, 0, sees_none ? args->shape->seq_kv : first);
+        clear(row, end, sees_none ? 0 : args->shape->seq_kv);
 #if HAS_LSE
         args->lse[n] = sees_none ? -INFINITY : row_max + log(row_sum);
 #endif
@@ -413,7 +413,7 @@ NOINLINE void pack_values(const struct arguments *restrict args, const long b, c
                           const long first, const int count, lanes *panels)
 {
     for (int n = 0; n < count; n++) {
-        const long place = PLACE_OF_KEY(b, first + n, args->shape.v_stride);
+        const long place = PLACE_OF_KEY(b, first + n, args->shape->v_stride);
 
         for (int c = 0; c < V_VECTORS; c++)
             panels[(c / REGISTER_VECTORS * BLOCK_N + n) * REGISTER_VECTORS + c % REGISTER_VECTORS] =
@@ -456,7 +456,7 @@ NOINLINE void load_weights(const struct arguments *restrict args, const __global
                            const int rows, const long j, const int count, weight_strip strip)
 {
     for (int r = 0; r < rows; r++) {
-        const __global float *row = p + r * args->shape.seq_kv;
+        const __global float *row = p + r * args->shape->seq_kv;
 #if IN_PLACE
         strip[r] = row;
 #else
@@ -506,7 +506,7 @@ INLINE lanes visible_values(const struct arguments *args, const struct extent e,
 
     for (long j = first; j < end; j++)
         if (HAS_ROW(b, j) && visible(args, e, first, end, b, h, i, j)) {
-            const lanes x = load_values(args, v, KEY_ROW(b, j, args->shape.v_stride), c);
+            const lanes x = load_values(args, v, KEY_ROW(b, j, args->shape->v_stride), c);
             sum = fma(x, (lanes)(after_dropout(args, p[j], dropout_head(args, b, h), i, j)), sum);
         }
     return sum;
@@ -532,17 +532,17 @@ NOINLINE void compute_values(const struct arguments *restrict args, const struct
 {
     lanes panels[V_PANELS * BLOCK_N * REGISTER_VECTORS], sums[STRIPS * STRIP_SUMS];
     weight_strip strip;
-    const long b = bh / args->shape.heads, h = bh - b * args->shape.heads;
-    const long i_end = min(i0 + BLOCK_M, args->shape.seq_q), used_end = min(i_end, e.queries);
+    const long b = bh / args->shape->heads, h = bh - b * args->shape->heads;
+    const long i_end = min(i0 + BLOCK_M, args->shape->seq_q), used_end = min(i_end, e.queries);
     /* The keys that some query of the group sees; with dropout from a multiple of four on, since
      * the
      * weights before the first are 0. */
     const long first = first_key(args, e, i0), begin = HAS_DROPOUT ? first / 4 * 4 : first;
     const long end = i0 < used_end ? end_key(args, e, used_end - 1) : 0;
-    const __global float *p = SCORE_MATRIX + bh * args->shape.seq_q * args->shape.seq_kv;
+    const __global float *p = SCORE_MATRIX + bh * args->shape->seq_q * args->shape->seq_kv;
 
-    const __global v_storage *const v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape.v_stride[0] + h / args->shape.group * args->shape.v_stride[1]);
-    __global o_storage *o = args->o + b * args->shape.o_stride[0] + h * args->shape.o_stride[1];
+    const __global v_storage *const v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] + h / args->shape->group * args->shape->v_stride[1]);
+    __global o_storage *o = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1];
     for (int n = 0; n < STRIPS * STRIP_SUMS; n++)
         sums[n] = 0.0f;
     for (long j0 = begin; j0 < end; j0 += BLOCK_N) {
@@ -557,17 +557,17 @@ NOINLINE void compute_values(const struct arguments *restrict args, const struct
             const int count = to - from;
             if (count <= 0 || LISTS_NONE(b, h, i, rows, from, to))
                 continue;
-            load_weights(args, p + i * args->shape.seq_kv + from, dropout_head(args, b, h), i, rows, from, count,
+            load_weights(args, p + i * args->shape->seq_kv + from, dropout_head(args, b, h), i, rows, from, count,
                          strip);
             add_values(rows, count, strip, panels + (from - j0) * REGISTER_VECTORS,
                        sums + (i - i0) / REGISTER_ROWS * STRIP_SUMS);
         }
     }
     for (long i = i0; i < i_end; i++)
-        store_output(args, e, p + i * args->shape.seq_kv, v, b, h, i,
+        store_output(args, e, p + i * args->shape->seq_kv, v, b, h, i,
                      sums + (i - i0) / REGISTER_ROWS * STRIP_SUMS +
                          (i - i0) % REGISTER_ROWS * REGISTER_VECTORS,
-                     o + i * args->shape.o_stride[2]);
+                     o + i * args->shape->o_stride[2]);
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -575,7 +575,7 @@ void values(PARAMETERS_values)
 {
     const struct arguments arguments = ARGUMENTS_values, *const args = &arguments;
     const long i0 = get_global_id(0) * BLOCK_M, bh = get_global_id(1);
-    const struct extent e = extent_of(args, bh / args->shape.heads);
+    const struct extent e = extent_of(args, bh / args->shape->heads);
 
     compute_values(args, e, i0, bh);
 }

@@ -215,7 +215,7 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
             sees = SEES(x, n, row, key, &s);
 #if HAS_DROPOUT
         const float factor =
-            is_kept(kept, owns_keys ? BLOCK_STREAMED : BLOCK_OWNED, row, key) ? args->shape.keep : 0.0f;
+            is_kept(kept, owns_keys ? BLOCK_STREAMED : BLOCK_OWNED, row, key) ? args->shape->keep : 0.0f;
 #else
         const float factor = 1.0f;
 #endif

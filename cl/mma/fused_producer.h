@@ -72,7 +72,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
     const int first = first_row / 64 * 64;
 
     if (THIS_THREAD < COMPUTING && t->block.begin < t->block.end)
-        fill_rows(own_q, ROW_STRIDE, 64, COLUMNS, t->q + first * args->shape.q_stride[2], args->shape.q_stride[2], 0,
+        fill_rows(own_q, ROW_STRIDE, 64, COLUMNS, t->q + first * args->shape->q_stride[2], args->shape->q_stride[2], 0,
                   Q_STEP, t->block.queries - first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned,
                   false);
     copies_wait();

@@ -65,7 +65,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
     const long first_head = t.h;
     int number = 0; /* of the stage */
 
-    for (t.h = first_head; t.h < first_head + args->shape.group; t.h++) {
+    for (t.h = first_head; t.h < first_head + args->shape->group; t.h++) {
         float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
         CLEAR(slope_sums);
         CLEAR(bias_sums);
@@ -122,10 +122,10 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
             ADVANCE(next);
         }
 #if HAS_DBIAS
-        store_sums(bias_sums, t.keys, args->shape.bias_stride[2] == 0 && args->shape.bias_stride[3] != 0 ? rows : 0,
+        store_sums(bias_sums, t.keys, args->shape->bias_stride[2] == 0 && args->shape->bias_stride[3] != 0 ? rows : 0,
                    here.first_row, here.dim_group,
                    args->workspace + bias_sums_begin(args) +
-                       (t.b * args->shape.heads + t.h) * args->shape.seq_kv + t.j0 FRAGMENT_ARG);
+                       (t.b * args->shape->heads + t.h) * args->shape->seq_kv + t.j0 FRAGMENT_ARG);
 #endif
     }
 }

@@ -59,7 +59,7 @@ INLINE void produce_queries(const struct arguments *args, struct tile t, const l
     bool again = false;
 
     do {
-        for (t.h = first_head; t.h < first_head + args->shape.group; t.h++) {
+        for (t.h = first_head; t.h < first_head + args->shape->group; t.h++) {
             find_head(args, &t);
             for (t = queries_from(t, next_queries(args, t, begin, begin, end), end); t.i0 < end;
                  t = queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end)) {
@@ -95,7 +95,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
 
     (void)rows;
 
-    for (t.h = first_head; t.h < first_head + args->shape.group; t.h++) {
+    for (t.h = first_head; t.h < first_head + args->shape->group; t.h++) {
         find_head(args, &t);
         for (t = queries_from(t, next_queries(args, t, begin, begin, end), end); t.i0 < end;
              t = queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end)) {

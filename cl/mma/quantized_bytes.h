@@ -239,12 +239,12 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
 
 /* m: where K and V begin, with the marks below; number: whether the tile is an even or odd one. */
 #define COPY_KEYS(m, keys, number)                                                                 \
-    copy_bytes(K_CACHE, k_bytes, BLOCK_N, K_PLACE((m).k, FROM_KEY((keys).j0, args->shape.k_stride)),         \
-               args->shape.k_stride[2], KV_PLACES(places, number, 0), (keys).count, K_ROW_BYTES,             \
+    copy_bytes(K_CACHE, k_bytes, BLOCK_N, K_PLACE((m).k, FROM_KEY((keys).j0, args->shape->k_stride)),         \
+               args->shape->k_stride[2], KV_PLACES(places, number, 0), (keys).count, K_ROW_BYTES,             \
                (m).k_aligned)
 #define COPY_VALUES(m, keys, number)                                                               \
-    copy_bytes(V_CACHE, v_bytes, BLOCK_N, V_PLACE((m).v, FROM_KEY((keys).j0, args->shape.v_stride)),         \
-               args->shape.v_stride[2], KV_PLACES(places, number, 1), (keys).count, V_ROW_BYTES,             \
+    copy_bytes(V_CACHE, v_bytes, BLOCK_N, V_PLACE((m).v, FROM_KEY((keys).j0, args->shape->v_stride)),         \
+               args->shape->v_stride[2], KV_PLACES(places, number, 1), (keys).count, V_ROW_BYTES,             \
                (m).v_aligned)
 #define CONVERT_KEYS(tile, factors, keys)                                                          \
     convert_rows(K_CACHE, tile, K_STRIDE, BLOCK_N, PART_COLUMNS, factors, k_bytes, (keys).count,   \
@@ -256,10 +256,10 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
 /* Marks whether pieces of rows can be copied. */
 #define MARK_ALIGNED(m)                                                                            \
     do {                                                                                           \
-        (m).k_aligned = PIECES_ALIGNED(K_CACHE, (m).k, PAGE_SIZE ? args->shape.k_stride[0] : 0,              \
-                                       args->shape.k_stride[2], PIECE_OF(K_ROW_BYTES));                      \
-        (m).v_aligned = PIECES_ALIGNED(V_CACHE, (m).v, PAGE_SIZE ? args->shape.v_stride[0] : 0,              \
-                                       args->shape.v_stride[2], PIECE_OF(V_ROW_BYTES));                      \
+        (m).k_aligned = PIECES_ALIGNED(K_CACHE, (m).k, PAGE_SIZE ? args->shape->k_stride[0] : 0,              \
+                                       args->shape->k_stride[2], PIECE_OF(K_ROW_BYTES));                      \
+        (m).v_aligned = PIECES_ALIGNED(V_CACHE, (m).v, PAGE_SIZE ? args->shape->v_stride[0] : 0,              \
+                                       args->shape->v_stride[2], PIECE_OF(V_ROW_BYTES));                      \
     } while (0)
 
 #endif

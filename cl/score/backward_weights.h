@@ -120,7 +120,7 @@ NOINLINE int compute_weights(const int partial, const int of_bias, const struct 
     lanes *p = tile->p, *ds = tile->ds;
     ints hidden = 0;
 
-    multiply_scores(args->shape.scale, block, rows, tile);
+    multiply_scores(args->shape->scale, block, rows, tile);
     multiply_rows(WEIGHTS_IN_REGISTERS ? MULTIPLES : PRODUCTS, SCALE_ARG(1.0f) OPERANDS(DIM_V),
                   (const operand *)tile->d_o, OPERANDS(ROW_V), block->v, HAS_DROPOUT ? zeros : tile->minus_delta, rows.begin, rows.end,
                   p, ds);

@@ -28,12 +28,12 @@
 
 INLINE long block_rows(const struct arguments *args)
 {
-    return (args->shape.seq_q + BLOCK_Q - 1) / BLOCK_Q;
+    return (args->shape->seq_q + BLOCK_Q - 1) / BLOCK_Q;
 }
 
 INLINE long block_columns(const struct arguments *args)
 {
-    return (args->shape.seq_kv + BLOCK_KV - 1) / BLOCK_KV;
+    return (args->shape->seq_kv + BLOCK_KV - 1) / BLOCK_KV;
 }
 
 /* The entries of a row: [begin, end) of a list. */
@@ -45,8 +45,8 @@ INLINE struct block_range listed_in_row(const struct arguments *args, const long
 {
     const __global int *offsets =
         args->block_offsets + list * (block_rows(args) + 1) + row;
-    const struct block_range range = {list, clamp((long)offsets[0], 0L, args->shape.max_blocks),
-                                      clamp((long)offsets[1], 0L, args->shape.max_blocks)};
+    const struct block_range range = {list, clamp((long)offsets[0], 0L, args->shape->max_blocks),
+                                      clamp((long)offsets[1], 0L, args->shape->max_blocks)};
 
     return range;
 }
@@ -63,8 +63,8 @@ INLINE long listed_column(const struct arguments *args, const int entry)
 static inline int find_block(const struct arguments *args, const long b, const long h, const long i,
                              const long j)
 {
-    const struct block_range range = listed_in_row(        args, b * args->shape.list_of_batch + h * args->shape.list_of_head, i / BLOCK_Q);
-    const __global int *entries = args->block_entries + range.list * args->shape.max_blocks;
+    const struct block_range range = listed_in_row(        args, b * args->shape->list_of_batch + h * args->shape->list_of_head, i / BLOCK_Q);
+    const __global int *entries = args->block_entries + range.list * args->shape->max_blocks;
     int found = 0;
 
     for (long n = range.begin; n < range.end && found < 1 + HAS_MASK; n++)
@@ -91,7 +91,7 @@ INLINE struct block_bits block_bits_of(const struct arguments *args, const __glo
                                        const long b, const long h)
 {
     const long words = block_words(args);
-    const long list = b * args->shape.list_of_batch + h * args->shape.list_of_head;
+    const long list = b * args->shape->list_of_batch + h * args->shape->list_of_head;
     const struct block_bits bits = {
         (const __global uint *)begin + list * block_rows(args) * BLOCK_PLANES * words, words};
 
@@ -270,11 +270,11 @@ INLINE long next_tile_of_rows(const struct arguments *args, const __global float
     long seen = end, list = -1, block_row = -1; /* the list and the row of blocks that were looked at */
 
     for (int r = 0; r < rows && seen > j; r++) {
-        const long h = kv_head * args->shape.group + (row + r) / args->shape.seq_q;
-        const struct block_rows here = block_rows_of((row + r) % args->shape.seq_q, 1);
-        if (h * args->shape.list_of_head == list && here.first == block_row)
+        const long h = kv_head * args->shape->group + (row + r) / args->shape->seq_q;
+        const struct block_rows here = block_rows_of((row + r) % args->shape->seq_q, 1);
+        if (h * args->shape->list_of_head == list && here.first == block_row)
             continue;
-        list = h * args->shape.list_of_head;
+        list = h * args->shape->list_of_head;
         block_row = here.first;
         seen = run_begin(block_bits_of(args, bits, b, h), here, j, seen);
     }

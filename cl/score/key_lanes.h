@@ -41,19 +41,19 @@ INLINE struct score_row score_row_at(const struct arguments *args, const struct 
 INLINE lanes load_mask_of_keys(const struct arguments *args, const struct score_row row, const int n, const int left)
 {
     const __global uchar *p =
-        args->mask + row.b * args->shape.mask_stride[0] + row.h * args->shape.mask_stride[1] + row.i * args->shape.mask_stride[2];
+        args->mask + row.b * args->shape->mask_stride[0] + row.h * args->shape->mask_stride[1] + row.i * args->shape->mask_stride[2];
 #if HAS_MASK_KEYS
     const long column = n - row.mask_begin;
-    const int end = (int)clamp(args->shape.mask_keys - column, 0L, (long)left);
+    const int end = (int)clamp(args->shape->mask_keys - column, 0L, (long)left);
     float x[SIMD_WIDTH];
 
     if (column >= 0)
-        return load_mask(p + column * args->shape.mask_stride[3], args->shape.mask_stride[3], end);
+        return load_mask(p + column * args->shape->mask_stride[3], args->shape->mask_stride[3], end);
     for (int c = 0; c < SIMD_WIDTH; c++)
-        x[c] = column + c < 0 ? 1.0f : c < end ? p[(column + c) * args->shape.mask_stride[3]] : 0.0f;
+        x[c] = column + c < 0 ? 1.0f : c < end ? p[(column + c) * args->shape->mask_stride[3]] : 0.0f;
     return VECTOR(vload)(0, x);
 #else
-    return load_mask(p + (row.j + n) * args->shape.mask_stride[3], args->shape.mask_stride[3], left);
+    return load_mask(p + (row.j + n) * args->shape->mask_stride[3], args->shape->mask_stride[3], left);
 #endif
 }
 #endif
@@ -95,16 +95,16 @@ INLINE struct score_vector finish_scores(const int hides, const struct arguments
     s.scores = products;
     s.hidden = 0;
 #if HAS_SOFTCAP
-    const lanes t = simd_tanh(s.scores * min(1.0f / args->shape.softcap, FLT_MAX));
+    const lanes t = simd_tanh(s.scores * min(1.0f / args->shape->softcap, FLT_MAX));
     s.softcap_derivative = fma(-t, t, (lanes)(1.0f));
-    s.scores = t * (args->shape.softcap * UNIT);
+    s.scores = t * (args->shape->softcap * UNIT);
 #endif
     s.softcapped = s.scores;
 #if HAS_BIAS
     const lanes biases =
-        load_biases(args->bias + row.b * args->shape.bias_stride[0] + row.h * args->shape.bias_stride[1] +
-                        row.i * args->shape.bias_stride[2] + (row.j + n) * args->shape.bias_stride[3],
-                    args->shape.bias_stride[3], left);
+        load_biases(args->bias + row.b * args->shape->bias_stride[0] + row.h * args->shape->bias_stride[1] +
+                        row.i * args->shape->bias_stride[2] + (row.j + n) * args->shape->bias_stride[3],
+                    args->shape->bias_stride[3], left);
     s.hidden |= biases == -INFINITY;
     s.scores += biases;
 #endif

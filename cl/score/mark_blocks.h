@@ -12,7 +12,7 @@ __kernel void mark_blocks(PARAMETERS_mark_blocks)
     const struct arguments arguments = ARGUMENTS_mark_blocks, *const args = &arguments;
     const long row = get_global_id(0), list = get_global_id(1), words = block_words(args);
     const struct block_range range = listed_in_row(args, list, row);
-    const __global int *entries = args->block_entries + list * args->shape.max_blocks;
+    const __global int *entries = args->block_entries + list * args->shape->max_blocks;
     __global uint *bits = (__global uint *)(args->workspace + BLOCK_BITS_BEGIN(args)) +
                           (list * block_rows(args) + row) * BLOCK_PLANES * words;
 

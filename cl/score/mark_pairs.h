@@ -29,12 +29,12 @@ INLINE long mark_maps(const struct arguments *args, const int dimension)
     bool own = false;
 
 #if HAS_MASK
-    own = own || args->shape.mask_stride[dimension] != 0;
+    own = own || args->shape->mask_stride[dimension] != 0;
 #endif
 #if HAS_BIAS
-    own = own || args->shape.bias_stride[dimension] != 0;
+    own = own || args->shape->bias_stride[dimension] != 0;
 #endif
-    return !own ? 1 : dimension ? args->shape.heads : args->shape.batch;
+    return !own ? 1 : dimension ? args->shape->heads : args->shape->batch;
 }
 
 /* Whether the stage runs; as pair_marks.c says. */
@@ -43,19 +43,19 @@ INLINE bool are_marked(const struct arguments *args)
     bool pairs = false;
 
 #if HAS_MASK
-    pairs = pairs || (args->shape.mask_stride[2] != 0 && args->shape.mask_stride[3] != 0);
+    pairs = pairs || (args->shape->mask_stride[2] != 0 && args->shape->mask_stride[3] != 0);
 #endif
 #if HAS_BIAS
-    pairs = pairs || (args->shape.bias_stride[2] != 0 && args->shape.bias_stride[3] != 0);
+    pairs = pairs || (args->shape->bias_stride[2] != 0 && args->shape->bias_stride[3] != 0);
 #endif
-    return pairs && args->shape.seq_q >= LEAST_MARKED_QUERIES && args->shape.seq_kv >= LEAST_MARKED_KEYS &&
-           (args->shape.heads * args->shape.batch >= MARK_SHARERS * mark_maps(args, 0) * mark_maps(args, 1) ||
-            args->shape.seq_q * args->shape.seq_kv <= FEW_MARKED_PAIRS);
+    return pairs && args->shape->seq_q >= LEAST_MARKED_QUERIES && args->shape->seq_kv >= LEAST_MARKED_KEYS &&
+           (args->shape->heads * args->shape->batch >= MARK_SHARERS * mark_maps(args, 0) * mark_maps(args, 1) ||
+            args->shape->seq_q * args->shape->seq_kv <= FEW_MARKED_PAIRS);
 }
 
 INLINE long marked_tiles(const struct arguments *args)
 {
-    return (args->shape.seq_kv + MARK_N - 1) / MARK_N;
+    return (args->shape->seq_kv + MARK_N - 1) / MARK_N;
 }
 
 /* The first mark of the block that query i is in. */
@@ -64,7 +64,7 @@ INLINE long marks_of_block(const struct arguments *args, const long b, const lon
     const long heads = mark_maps(args, 1);
     const long map = (mark_maps(args, 0) > 1 ? b * heads : 0) + (heads > 1 ? h : 0);
 
-    return (map * ((args->shape.seq_q + MARK_M - 1) / MARK_M) + i / MARK_M) * marked_tiles(args);
+    return (map * ((args->shape->seq_q + MARK_M - 1) / MARK_M) + i / MARK_M) * marked_tiles(args);
 }
 
 /* All marks; null if none are made. */
@@ -149,15 +149,15 @@ INLINE int mark_of_rows(const struct arguments *args, const long b, const long h
     int mark = 0;
 
 #if HAS_MASK
-    mark = mark_of_mask(args->mask + b * args->shape.mask_stride[0] + h * args->shape.mask_stride[1] +
-                            i * args->shape.mask_stride[2] + j * args->shape.mask_stride[3],
-                        args->shape.mask_stride[2], args->shape.mask_stride[3], rows, keys);
+    mark = mark_of_mask(args->mask + b * args->shape->mask_stride[0] + h * args->shape->mask_stride[1] +
+                            i * args->shape->mask_stride[2] + j * args->shape->mask_stride[3],
+                        args->shape->mask_stride[2], args->shape->mask_stride[3], rows, keys);
 #endif
 #if HAS_BIAS
     if (mark != MARK_EMPTY)
-        mark |= mark_of_bias(args->bias + b * args->shape.bias_stride[0] + h * args->shape.bias_stride[1] +
-                                 i * args->shape.bias_stride[2] + j * args->shape.bias_stride[3],
-                             args->shape.bias_stride[2], args->shape.bias_stride[3], rows, keys);
+        mark |= mark_of_bias(args->bias + b * args->shape->bias_stride[0] + h * args->shape->bias_stride[1] +
+                                 i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3],
+                             args->shape->bias_stride[2], args->shape->bias_stride[3], rows, keys);
 #endif
     return mark;
 }
@@ -170,14 +170,14 @@ void mark_pairs(PARAMETERS_mark_pairs)
 {
     const struct arguments arguments = ARGUMENTS_mark_pairs, *const args = &arguments;
     const long i = get_global_id(0) * MARK_M, h = get_global_id(1), b = get_global_id(2);
-    const int rows = (int)min(args->shape.seq_q - i, (long)MARK_M);
+    const int rows = (int)min(args->shape->seq_q - i, (long)MARK_M);
     __global uchar *marks =
         (__global uchar *)(args->workspace + MARKS_BEGIN(args)) + marks_of_block(args, b, h, i);
 
     for (long tile = 0; tile < marked_tiles(args); tile++) {
         const long j = tile * MARK_N;
         marks[tile] = (uchar)mark_of_rows(args, b, h, i, j, rows,
-                                          (int)min(args->shape.seq_kv - j, (long)MARK_N));
+                                          (int)min(args->shape->seq_kv - j, (long)MARK_N));
     }
 }
 #else
@@ -189,8 +189,8 @@ void mark_pairs(PARAMETERS_mark_pairs)
     __local int not_of_all; /* marks that some row does not have */
     const long tiles = marked_tiles(args), tile = get_group_id(0) % tiles, j = tile * MARK_N;
     const long i = get_group_id(0) / tiles * MARK_M, h = get_group_id(1), b = get_group_id(2);
-    const int rows = (int)min(args->shape.seq_q - i, (long)MARK_M);
-    const int keys = (int)min(args->shape.seq_kv - j, (long)MARK_N);
+    const int rows = (int)min(args->shape->seq_q - i, (long)MARK_M);
+    const int keys = (int)min(args->shape->seq_kv - j, (long)MARK_N);
     int mark = MARK_EMPTY | MARK_FULL;
 
     if (get_local_id(0) == 0)

@@ -51,7 +51,7 @@ struct query_block {
 #if HAS_BLOCKS
 #define QUERIES_END(block) (block).end
 #else
-#define QUERIES_END(block) args->shape.seq_q
+#define QUERIES_END(block) args->shape->seq_q
 #endif
 
 /* Whether a scale above 0 can wait: it keeps the order of scores, and what is hidden hidden. */
@@ -119,8 +119,8 @@ INLINE struct score_tile score_tile_at(const struct arguments *args, const struc
     tile.slope = args->slopes[block.h] * UNIT;
 #endif
 #if HAS_SOFTCAP
-    tile.softcap = args->shape.softcap * UNIT;
-    tile.inverse_softcap = min(1.0f / args->shape.softcap, FLT_MAX);
+    tile.softcap = args->shape->softcap * UNIT;
+    tile.inverse_softcap = min(1.0f / args->shape->softcap, FLT_MAX);
 #endif
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++) {
@@ -128,10 +128,10 @@ INLINE struct score_tile score_tile_at(const struct arguments *args, const struc
             block.i + m * SIMD_WIDTH + block.e.diagonal - j; /* the first lane's diagonal */
         (void)now;
 #if HAS_WINDOW_LEFT
-        tile.begin[m] = (int)clamp(now - args->shape.window_left, -(long)BLOCK_N, (long)BLOCK_N) + lane;
+        tile.begin[m] = (int)clamp(now - args->shape->window_left, -(long)BLOCK_N, (long)BLOCK_N) + lane;
 #endif
 #if HAS_WINDOW_RIGHT
-        tile.last[m] = (int)clamp(now + args->shape.window_right, -(long)BLOCK_M, (long)BLOCK_N) + lane;
+        tile.last[m] = (int)clamp(now + args->shape->window_right, -(long)BLOCK_M, (long)BLOCK_N) + lane;
 #endif
 #if HAS_ALIBI
         tile.distance[m] = (float)-now - COUNT_UP;
@@ -175,7 +175,7 @@ NOINLINE enum visibility load_bias_tile(const struct arguments *restrict args,
                                         const struct query_block block, const long j,
                                         const int count, const __global bias_storage *p, lanes *to)
 {
-    const long row = args->shape.bias_stride[2], step = args->shape.bias_stride[3], rest = args->shape.seq_kv - j;
+    const long row = args->shape->bias_stride[2], step = args->shape->bias_stride[3], rest = args->shape->seq_kv - j;
     const int square = step == 1 && rest >= SIMD_WIDTH;
     lanes least = 0.0f;
     ints some = 0;
@@ -250,11 +250,11 @@ NOINLINE enum visibility load_mask_tile(const struct arguments *restrict args,
                                         const struct query_block block, const long j,
                                         const int count, const __global uchar *p, ints *to)
 {
-    const long row = args->shape.mask_stride[2], step = args->shape.mask_stride[3];
+    const long row = args->shape->mask_stride[2], step = args->shape->mask_stride[3];
     ints some = 0, gaps = 0;
 
     for (int n0 = 0; n0 < count; n0 += MASK_KEYS) {
-        const int left = (int)min((HAS_MASK_KEYS ? block.e.keys : args->shape.seq_kv) - j - n0, (long)MASK_KEYS);
+        const int left = (int)min((HAS_MASK_KEYS ? block.e.keys : args->shape->seq_kv) - j - n0, (long)MASK_KEYS);
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             ints *vectors = to + n0 / 4 * BLOCK_VECTORS + m;
             lanes x[SIMD_WIDTH];
@@ -327,9 +327,9 @@ INLINE int load_listed_mask(const struct arguments *args, const struct query_blo
     if (!listed.some)
         return 0;
 #if HAS_MASK
-    const __global uchar *p = args->mask + block.b * args->shape.mask_stride[0] +
-                              block.h * args->shape.mask_stride[1] + block.i * args->shape.mask_stride[2] +
-                              (j - MASK_BEGIN(block.e)) * args->shape.mask_stride[3];
+    const __global uchar *p = args->mask + block.b * args->shape->mask_stride[0] +
+                              block.h * args->shape->mask_stride[1] + block.i * args->shape->mask_stride[2] +
+                              (j - MASK_BEGIN(block.e)) * args->shape->mask_stride[3];
     streams->stream[STREAM_MASK] = stream_of(p, 0, 0, 0, 0, 0); /* which keys are next is not known */
     loaded = !listed.all_full && j >= MASK_BEGIN(block.e);
     if (loaded)
@@ -351,30 +351,30 @@ INLINE int load_pairs(const struct arguments *args, const struct query_block blo
                         struct score_tile *tile, struct prefetch_streams *streams, lanes *biases,
                         ints *masks)
 {
-    const int more = j + BLOCK_N < args->shape.seq_kv;
+    const int more = j + BLOCK_N < args->shape->seq_kv;
 
 #if HAS_BLOCKS
     if (!load_listed_mask(args, block, j, count, tile, streams, masks))
         return 0;
 #endif
 #if HAS_BIAS
-    const __global bias_storage *b = args->bias + block.b * args->shape.bias_stride[0] +
-                                     block.h * args->shape.bias_stride[1] + block.i * args->shape.bias_stride[2] +
-                                     j * args->shape.bias_stride[3];
+    const __global bias_storage *b = args->bias + block.b * args->shape->bias_stride[0] +
+                                     block.h * args->shape->bias_stride[1] + block.i * args->shape->bias_stride[2] +
+                                     j * args->shape->bias_stride[3];
     const enum visibility biased = load_bias_tile(args, block, j, count, b, biases);
     if (biased == EMPTY)
         return 0;
     tile->bias = biases;
     streams->stream[STREAM_BIAS] =
-        stream_of(b + BLOCK_N, args->shape.bias_stride[2] * (long)sizeof(bias_storage),
-                  more && args->shape.bias_stride[3] == 1, args->shape.bias_stride[2] ? block.queries : 1, BLOCK_M,
+        stream_of(b + BLOCK_N, args->shape->bias_stride[2] * (long)sizeof(bias_storage),
+                  more && args->shape->bias_stride[3] == 1, args->shape->bias_stride[2] ? block.queries : 1, BLOCK_M,
                   BLOCK_N * (int)sizeof(bias_storage));
     tile->hides |= biased == PARTIAL;
 #endif
 #if HAS_MASK && !HAS_BLOCKS
-    const __global uchar *p = args->mask + block.b * args->shape.mask_stride[0] +
-                              block.h * args->shape.mask_stride[1] + block.i * args->shape.mask_stride[2] +
-                              (j - MASK_BEGIN(block.e)) * args->shape.mask_stride[3];
+    const __global uchar *p = args->mask + block.b * args->shape->mask_stride[0] +
+                              block.h * args->shape->mask_stride[1] + block.i * args->shape->mask_stride[2] +
+                              (j - MASK_BEGIN(block.e)) * args->shape->mask_stride[3];
 #if HAS_MASK_KEYS
     const int has_columns = j >= block.e.mask_begin;
     enum visibility masked = FULL;
@@ -395,8 +395,8 @@ INLINE int load_pairs(const struct arguments *args, const struct query_block blo
         return 0;
     tile->mask = masks;
     streams->stream[STREAM_MASK] =
-        stream_of(p + BLOCK_N, args->shape.mask_stride[2], has_columns && more && args->shape.mask_stride[3] == 1,
-                  args->shape.mask_stride[2] ? block.queries : 1, BLOCK_M, BLOCK_N);
+        stream_of(p + BLOCK_N, args->shape->mask_stride[2], has_columns && more && args->shape->mask_stride[3] == 1,
+                  args->shape->mask_stride[2] ? block.queries : 1, BLOCK_M, BLOCK_N);
     tile->hides |= masked == PARTIAL;
 #endif
     return 1;

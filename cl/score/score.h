@@ -19,7 +19,7 @@
 /* s, a float or a vector of them, after softcap; `args` is in scope. The built-in
  * tanh keeps small scores exact to a few ulp, where 1 - 2 / (exp(2x) + 1) would cancel. */
 #if HAS_SOFTCAP
-#define SOFTCAPPED(s) (args->shape.softcap * tanh((s) / args->shape.softcap))
+#define SOFTCAPPED(s) (args->shape->softcap * tanh((s) / args->shape->softcap))
 #else
 #define SOFTCAPPED(s) (s)
 #endif
@@ -35,13 +35,13 @@ static inline bool unmasked(const struct arguments *args, const struct extent e,
         return false;
 #if HAS_MASK
     if (listed != BLOCK_FULL && j >= MASK_BEGIN(e) &&
-        !args->mask[b * args->shape.mask_stride[0] + h * args->shape.mask_stride[1] + i * args->shape.mask_stride[2] +
-              (j - MASK_BEGIN(e)) * args->shape.mask_stride[3]])
+        !args->mask[b * args->shape->mask_stride[0] + h * args->shape->mask_stride[1] + i * args->shape->mask_stride[2] +
+              (j - MASK_BEGIN(e)) * args->shape->mask_stride[3]])
         return false;
 #endif
 #if HAS_BIAS
-    if (LOAD_BIAS(args->bias, b * args->shape.bias_stride[0] + h * args->shape.bias_stride[1] +
-                            i * args->shape.bias_stride[2] + j * args->shape.bias_stride[3]) == -INFINITY)
+    if (LOAD_BIAS(args->bias, b * args->shape->bias_stride[0] + h * args->shape->bias_stride[1] +
+                            i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]) == -INFINITY)
         return false;
 #endif
     return true;
@@ -62,8 +62,8 @@ static inline float biased(const struct arguments *args, const struct extent e, 
                            const long i, const long j, float s)
 {
 #if HAS_BIAS
-    s += LOAD_BIAS(args->bias, b * args->shape.bias_stride[0] + h * args->shape.bias_stride[1] +
-                             i * args->shape.bias_stride[2] + j * args->shape.bias_stride[3]);
+    s += LOAD_BIAS(args->bias, b * args->shape->bias_stride[0] + h * args->shape->bias_stride[1] +
+                             i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
 #endif
 #if HAS_ALIBI
     s += args->slopes[h] * ALIBI_DISTANCE((float)(j - i - e.diagonal));
@@ -120,24 +120,24 @@ INLINE struct score_tile score_tile_at(const struct arguments *args, const struc
     t.distance = j0 - i0 - e.diagonal;
     t.scale = score_scale(args, h);
 #if HAS_WINDOW_LEFT
-    t.window_begin = clamp(-t.distance - args->shape.window_left, -most, most);
+    t.window_begin = clamp(-t.distance - args->shape->window_left, -most, most);
 #endif
 #if HAS_WINDOW_RIGHT
-    t.window_end = clamp(-t.distance + args->shape.window_right + 1, -most, most);
+    t.window_end = clamp(-t.distance + args->shape->window_right + 1, -most, most);
 #endif
 #if HAS_ALIBI
     t.slope = args->slopes[h];
 #endif
 #if HAS_MASK
-    t.mask = args->mask + b * args->shape.mask_stride[0] + h * args->shape.mask_stride[1] +
-             i0 * args->shape.mask_stride[2] + (j0 - MASK_BEGIN(e)) * args->shape.mask_stride[3];
+    t.mask = args->mask + b * args->shape->mask_stride[0] + h * args->shape->mask_stride[1] +
+             i0 * args->shape->mask_stride[2] + (j0 - MASK_BEGIN(e)) * args->shape->mask_stride[3];
 #if HAS_MASK_KEYS
     t.mask_begin = (int)clamp(e.mask_begin - j0, 0L, most);
 #endif
 #endif
 #if HAS_BIAS
-    t.bias = args->bias + b * args->shape.bias_stride[0] + h * args->shape.bias_stride[1] +
-             i0 * args->shape.bias_stride[2] + j0 * args->shape.bias_stride[3];
+    t.bias = args->bias + b * args->shape->bias_stride[0] + h * args->shape->bias_stride[1] +
+             i0 * args->shape->bias_stride[2] + j0 * args->shape->bias_stride[3];
 #endif
     return t;
 }
@@ -183,9 +183,9 @@ INLINE struct score score_of(const struct arguments *args, const struct score_ti
     struct score s = {t.scale * product, 1.0f, 0.0f};
 
 #if HAS_SOFTCAP
-    const float bent = tanh(s.value / args->shape.softcap);
+    const float bent = tanh(s.value / args->shape->softcap);
     s.derivative = MULTIPLY_ADD(-bent, bent, 1.0f);
-    s.value = args->shape.softcap * bent;
+    s.value = args->shape->softcap * bent;
 #endif
 #if HAS_ALIBI
     s.distance = ALIBI_DISTANCE((float)(t.distance + (key - row)));
@@ -211,12 +211,12 @@ INLINE bool hide(const struct arguments *args, const struct score_tile t, bool s
 #else
     const bool unmasked = WITHOUT_COLUMN(t, key);
 #endif
-    sees = sees && (unmasked || t.mask[min(row, t.rows - 1) * args->shape.mask_stride[2] +
-                                       min(key, t.keys - 1) * args->shape.mask_stride[3]]);
+    sees = sees && (unmasked || t.mask[min(row, t.rows - 1) * args->shape->mask_stride[2] +
+                                       min(key, t.keys - 1) * args->shape->mask_stride[3]]);
 #endif
 #if HAS_BIAS
-    const float bias_here = LOAD_BIAS(t.bias, min(row, t.rows - 1) * args->shape.bias_stride[2] +
-                                                  min(key, t.keys - 1) * args->shape.bias_stride[3]);
+    const float bias_here = LOAD_BIAS(t.bias, min(row, t.rows - 1) * args->shape->bias_stride[2] +
+                                                  min(key, t.keys - 1) * args->shape->bias_stride[3]);
     sees = sees && bias_here != -INFINITY;
     s->value += bias_here;
 #endif

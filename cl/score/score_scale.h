@@ -15,7 +15,7 @@
 /* Of head h. */
 static inline float score_scale(const struct arguments *args, const long h)
 {
-    return args->shape.scale;
+    return args->shape->scale;
 }
 
 #endif

@@ -64,7 +64,7 @@ static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
             print(text, ", %s__global %s *restrict %s", written ? "" : "const ",
                   type_of(tensors, n), name_of(tensors, p, n));
     }
-    print(text, "\n#define ARGUMENTS_%s {a, at", stage->kernel);
+    print(text, "\n#define ARGUMENTS_%s {&a, &at", stage->kernel);
     for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++) {
         const char *name = name_of(tensors, p, n);
         if (!is_taken(stage, p, tensors, n))
