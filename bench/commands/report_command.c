@@ -2,6 +2,7 @@
 #include "bench/commands/options.h"
 #include "bench/report/report_page.h"
 #include "os/environment.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -85,7 +86,8 @@ static bool write_page(struct page *page, struct message *why)
     errno = ENOMEM; /* unless writing says otherwise */
     const bool written = report_page(page, out) && !ferror(out) && fflush(out) == 0;
     const bool ok =
-        printed ? written : fclose(out) == 0 && written && rename(temporary, page->path) == 0;
+        printed ? written
+                : fclose(out) == 0 && written && ca_file_rename(CA_NO_FILE, temporary, page->path);
     if (!ok) {
         message_set(why, "%.300s: the page cannot be written: %s", page->path, strerror(errno));
         if (!printed)
