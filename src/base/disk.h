@@ -42,7 +42,7 @@ int ca_disk_make_directories(char *path);
 enum ca_disk_care {
     CA_DISK_IN_CACHE = 1, /* the folder must be trusted, as above */
     CA_DISK_DURABLE = 2,  /* a power cut leaves the file of before or this one, not less */
-    CA_DISK_SHARED = 4,   /* who may use the one before, or any new file, may use it; else its owner */
+    CA_DISK_SHARED = 4,   /* for those whom the one before, or any new file, is for */
     CA_DISK_NO_FOLDER = 8 /* directories that are missing are not made */
 };
 
