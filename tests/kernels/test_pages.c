@@ -34,14 +34,14 @@ static void attend(struct fixture *f, const char *family, const char *text, cons
 {
     const clattn_problem p = fixture_problem(text);
     const clattn_plan_options options = {.struct_size = sizeof options, .family = family};
-    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
-                                         .q = q,
-                                         .k = k,
-                                         .v = v,
-                                         .o = results->o,
-                                         .lse = results->lse,
-                                         .kv_lengths = lengths,
-                                         .page_table = table};
+    const clattn_host_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                                 .q = q,
+                                                 .k = k,
+                                                 .v = v,
+                                                 .o = results->o,
+                                                 .lse = results->lse,
+                                                 .kv_lengths = lengths,
+                                                 .page_table = table};
 
     cr_assert(clattn_attention_forward_host(f->context, &p, &options, &tensors) == CLATTN_SUCCESS,
               "%s: %s", text, f->log.last);
@@ -176,7 +176,8 @@ ParameterizedTest(size_t *number, pages, tables_may_hold_anything) {
 /* ---- what a developer is told ------------------------------------------------------------------ */
 
 static const struct fixture_lists pages = {
-    {offsetof(clattn_forward, kv_lengths), offsetof(clattn_forward, page_table)}, {2, 6}};
+    {offsetof(clattn_forward_tensors, kv_lengths), offsetof(clattn_forward_tensors, page_table)},
+    {2, 6}};
 
 DeviceTest(pages, a_developer_is_told_what_is_wrong)
 {
@@ -184,8 +185,7 @@ DeviceTest(pages, a_developer_is_told_what_is_wrong)
     const cl_int lengths[] = {40, 17}, long_one[] = {40, 41}, negative[] = {-1, 0};
     const cl_int sound[] = {4, 0, 1, 3, 2, -7}, none[] = {0, 1, 2, 3, -1, 0},
                  far[] = {0, 1, 5, 3, 4, 0};
-    const clattn_forward no_table = {.struct_size = sizeof no_table};
-    char reason[256];
+    const clattn_forward_tensors no_table = {.struct_size = sizeof no_table};
 
     fixture_expect_lists(f, plan, &pages, lengths, sound,
                          ""); /* what is not in use may hold anything */
@@ -197,15 +197,15 @@ DeviceTest(pages, a_developer_is_told_what_is_wrong)
     fixture_expect_lists(f, plan, &pages, long_one, sound,
                          "kv_lengths[1] is 41 but must be from 0 to seq_kv, 40");
     fixture_expect_lists(f, plan, &pages, negative, sound, "kv_lengths[0] is -1");
-    cr_expect(clattn_check_tables(plan, f->queue, &no_table, reason, sizeof reason) ==
-              CLATTN_INVALID_ARGUMENT);
-    cr_expect(clattn_check_tables(plan, f->queue, NULL, NULL, 0) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(clattn_check_tables(NULL, f->queue, &no_table, NULL, 0) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(clattn_check_tables(plan, f->queue, &no_table) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(clattn_check_tables(plan, f->queue, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(clattn_check_tables(NULL, f->queue, &no_table) == CLATTN_INVALID_ARGUMENT);
     clattn_plan_release(plan);
 }
 
-static const struct fixture_lists blocks = {
-    {offsetof(clattn_forward, block_offsets), offsetof(clattn_forward, block_entries)}, {4, 5}};
+static const struct fixture_lists blocks = {{offsetof(clattn_forward_tensors, block_offsets),
+                                             offsetof(clattn_forward_tensors, block_entries)},
+                                            {4, 5}};
 
 DeviceTest(pages, a_developer_is_told_what_is_wrong_in_block_lists)
 {

@@ -266,16 +266,15 @@ void fixture_expect_lists(struct fixture *f, const clattn_plan *plan,
                           const cl_int *second, const char *words)
 {
     const cl_int *const numbers[2] = {first, second};
-    clattn_forward tensors = {.struct_size = sizeof tensors};
+    clattn_forward_tensors tensors = {.struct_size = sizeof tensors};
     clattn_buffer *buffers[2];
-    char reason[256] = "?";
 
     for (size_t n = 0; n < 2; n++) {
         buffers[n] = (clattn_buffer *)(void *)((char *)&tensors + lists->members[n]);
         buffers[n]->buffer = fixture_buffer(f, lists->counts[n] * sizeof(cl_int), numbers[n]);
     }
-    const clattn_status status =
-        clattn_check_tables(plan, f->queue, &tensors, reason, sizeof reason);
+    const clattn_status status = clattn_check_tables(plan, f->queue, &tensors);
+    const char *reason = status == CLATTN_SUCCESS ? "" : clattn_context_last_error(f->context);
     cr_expect(status == (words[0] ? CLATTN_INVALID_ARGUMENT : CLATTN_SUCCESS), "%s: %s", words,
               clattn_status_string(status));
     cr_expect(words[0] ? strstr(reason, words) != NULL : reason[0] == '\0', "'%s' without '%s'",

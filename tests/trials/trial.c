@@ -146,7 +146,7 @@ int trial_is_supported(const struct fixture *f, const struct trial *t)
     const clattn_plan_options options = {
         .struct_size = sizeof options, .family = t->family, .tunables = t->tunables};
 
-    return clattn_plan_supports(f->context, &t->problem, &options, NULL, 0) == CLATTN_SUCCESS;
+    return clattn_plan_supports(f->context, &t->problem, &options) == CLATTN_SUCCESS;
 }
 
 void trial_run(struct fixture *f, struct trial *t)
