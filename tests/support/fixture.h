@@ -105,8 +105,8 @@ void fixture_refused(struct fixture *f, clattn_status status, clattn_status want
 /* Fails the test, which goes on, unless clattn_check_tables() says the words of two lists, or, if there
  * are none, that they are sound. */
 struct fixture_lists {
-    size_t members[2],
-        counts[2]; /* their places in clattn_forward_tensors, and how many numbers they have */
+    size_t members[2]; /* their places in clattn_forward_tensors */
+    size_t counts[2];  /* how many numbers they have */
 };
 void fixture_expect_lists(struct fixture *f, const clattn_plan *plan,
                           const struct fixture_lists *lists, const cl_int *first,
