@@ -77,7 +77,7 @@ static inline float row_delta(const struct arguments *args, const long b, const 
 {
     float4 sums = 0.0f;
 
-    __global o_storage *o = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
+    const __global o_storage *o = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
     const __global storage *d_o = args->d_o + b * args->shape->d_o_stride[0] + h * args->shape->d_o_stride[1] + i * args->shape->d_o_stride[2];
     for (int d = 0; d < DIM_V / 4 * 4; d += 4) {
         const float4 x = (float4)(LOAD_O(o, d * O_STEP), LOAD_O(o, (d + 1) * O_STEP),
