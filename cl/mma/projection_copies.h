@@ -150,7 +150,7 @@ INLINE void load_columns(uint *words, const __local ushort *w_tile, const int co
 
 /* sums += the products of a stage; operands are loaded a step before they are multiplied. */
 INLINE void multiply_stage(const __local ushort *x_tile, const int first_row,
-                           const int first_column, float sums[M_FRAGMENTS][SUMS] FRAGMENT_PARAM)
+                           const int first_column, float sums[M_FRAGMENTS][SUMS], const int lane, __local float *exchange)
 {
     const int steps = N_FRAGMENTS / OTHERS_AT_ONCE, all = BLOCK_K / FRAGMENT_DEPTH * steps;
     const __local ushort *const x_rows = x_tile + first_row * STRIDE;
@@ -179,7 +179,7 @@ INLINE void multiply_stage(const __local ushort *x_tile, const int first_row,
             UNROLL
             for (int f = 0; f < M_FRAGMENTS; f++)
                 multiply_add(sums[f] + (n + m) * FRAGMENT_SUMS, x_words[step % 2][f],
-                             w_words[t % 2] + m * OTHER_WORDS FRAGMENT_ARG);
+                             w_words[t % 2] + m * OTHER_WORDS, lane, exchange);
     }
 }
 
