@@ -1,7 +1,7 @@
 /* What kernels of the backward direction share: steps, and where things lie in the workspace. Defined by the host besides what common.cl lists:
  *   UNIT_DO UNIT_DQ UNIT_DK UNIT_DV    1: the innermost stride is 1
  *   HAS_DBIAS HAS_DSLOPES HAS_DSINKS   0 or 1
- * Before including this: UNIT, what scores are multiplied with. */
+ * Who includes this defines UNIT, what scores are multiplied with. */
 #ifndef CLATTN_BACKWARD_H
 #define CLATTN_BACKWARD_H
 #include "common/common.h"

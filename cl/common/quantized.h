@@ -1,4 +1,4 @@
-/* Keys and values that may be quantized: how one of them is found and read. Needs common.cl.
+/* Keys and values that may be quantized: how one of them is found and read.
  *
  * K_CACHE and V_CACHE say how k and v are stored. A quantized tensor consists of blocks of 32
  * values, neighbours along dim, which start with a binary16 scale d:

@@ -10,8 +10,8 @@
  * and dv, DQ_ROWS * DQ_VECTORS of dq. Loops over columns, rows or keys take two steps at a time:
  * PoCL's LLVM unrolls none.
  *
- * Before including this: BLOCK_VECTORS, QK_ROWS, DKV_COLUMNS, DQ_ROWS, DQ_VECTORS, and ROW_QK,
- * floats in a row of k. */
+ * Who includes this defines BLOCK_VECTORS, QK_ROWS, DKV_COLUMNS, DQ_ROWS, DQ_VECTORS, and
+ * ROW_QK, floats in a row of k. */
 #ifndef CLATTN_BACKWARD_PRODUCTS_H
 #define CLATTN_BACKWARD_PRODUCTS_H
 #include "cpu/operands.h"

@@ -1,8 +1,10 @@
 /* From chunks of a row, 32 columns in vectors, to blocks of quantized values, as clattn/quantize.h says.
  *
- * Before including this: common/quantize_block.h, cpu/simd_storage.h; VECTORS, those of a chunk; CHUNK. */
+ * Who includes this defines VECTORS, those of a chunk; CHUNK. */
 #ifndef CLATTN_QUANTIZE_CHUNKS_H
 #define CLATTN_QUANTIZE_CHUNKS_H
+#include "common/quantize_block.h"
+#include "cpu/simd_storage.h"
 
 /* Rounded to the nearest integer, away from zero at ties; |x| is below 2^22: what is added is the greatest
  * float below a half, so that sums of other numbers round to less than the next integer. */

@@ -2,10 +2,11 @@
  * neighbours: thread_n + THREADS_N * c. Four threads share a counter of random numbers. Each of them
  * computes those of one row in four, and they exchange a bit for each weight through local memory.
  *
- * Before including this: common.cl; THREADS_N, THREADS_M, QUADS, ROW(); KEPT_ROWS, the queries of a
+ * Who includes this defines THREADS_N, THREADS_M, QUADS, ROW(); KEPT_ROWS, the queries of a
  * tile; KEPT_COLUMNS, the keys of a thread. The first key of a tile is a multiple of 4. */
 #ifndef CLATTN_TILE_DROPOUT_H
 #define CLATTN_TILE_DROPOUT_H
+#include "common/common.h"
 
 #if HAS_DROPOUT
 #define RANDOM_LANES 1

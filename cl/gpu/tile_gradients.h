@@ -1,9 +1,10 @@
 /* The weights p and the gradients ds of scores, of a tile of BLOCK_OWNED owned and BLOCK_STREAMED streamed
- * rows: from products to what dq, dk, dv and the other gradients are sums of. Formulas: clattn/problem.h.
- *
- * Before including this: backward_tile.h, tile_products.h, tile_dropout.h. */
+ * rows: from products to what dq, dk, dv and the other gradients are sums of. Formulas: clattn/problem.h. */
 #ifndef CLATTN_TILE_GRADIENTS_H
 #define CLATTN_TILE_GRADIENTS_H
+#include "gpu/backward_tile.h"
+#include "gpu/tile_products.h"
+#include "gpu/tile_dropout.h"
 
 #if HAS_DROPOUT
 /* x[n][c]: what the weights of owned row r + n of a thread, of a quad, and of its streamed row c are

@@ -10,11 +10,15 @@
  * Where K and V share a place in local memory (KV_PARTS), they come in so many parts one after the other:
  * columns of K, keys of V.
  *
- * Before including this: fragment.h, score.h, tile_exp.h, tile_load.h; M_FRAGMENTS, BLOCK_N, Q_RESIDENT,
- * SUB_GROUPS_N (1, or the sub-groups that share rows), KV_PARTS; BLOCK_M, the rows of the work-group;
- * HAS_ROW_TILES, whether each row has a score_tile of its own; TRACKS_SEEN; MAX. */
+ * Who includes this defines M_FRAGMENTS, BLOCK_N, Q_RESIDENT, SUB_GROUPS_N (1, or the sub-groups
+ * that share rows), KV_PARTS; BLOCK_M, the rows of the work-group; HAS_ROW_TILES, whether each
+ * row has a score_tile of its own; TRACKS_SEEN; MAX. */
 #ifndef CLATTN_FRAGMENT_ATTENTION_H
 #define CLATTN_FRAGMENT_ATTENTION_H
+#include "mma/fragment.h"
+#include "score/score.h"
+#include "gpu/tile_exp.h"
+#include "gpu/tile_load.h"
 
 #define TILE_ROWS (M_FRAGMENTS * FRAGMENT_QUERIES)
 #define DIVIDE_UP(x, by) (((x) + (by) - 1) / (by))

@@ -1,9 +1,10 @@
 /* Which weights of a tile of queries and keys dropout keeps, a bit each in local memory: four neighbouring
  * keys, the first of them a multiple of 4, share a counter of random numbers, which one thread computes.
  *
- * Before including this: common.h; THREADS. */
+ * Who includes this defines THREADS. */
 #ifndef CLATTN_FRAGMENT_DROPOUT_H
 #define CLATTN_FRAGMENT_DROPOUT_H
+#include "common/common.h"
 
 #if HAS_DROPOUT
 #define RANDOM_LANES 1

@@ -5,9 +5,12 @@
  *
  * Dims of results are divided among DIM_GROUPS sub-groups, which all have the products.
  *
- * Before including this: backward_tile.h, fragment_tile.h, fragment_dropout.h; MAX, ROUND_UP. */
+ * Who includes this defines MAX, ROUND_UP. */
 #ifndef CLATTN_FRAGMENT_GRADIENTS_H
 #define CLATTN_FRAGMENT_GRADIENTS_H
+#include "gpu/backward_tile.h"
+#include "mma/fragment_tile.h"
+#include "mma/fragment_dropout.h"
 
 #define STREAMED_TILES (BLOCK_STREAMED / FRAGMENT_OTHERS)
 #define STREAMED_SLABS (BLOCK_STREAMED / FRAGMENT_DEPTH)

@@ -1,7 +1,7 @@
 /* The passes over streamed tiles where all of the work-group copies them, and waits for each other: with two STAGES once a
  * tile, which arrives while the one before is multiplied.
  *
- * Before including this: backward_mma.cl as far as its first kernel. */
+ * A part of backward_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_GRADIENTS_PASSES_H
 #define CLATTN_GRADIENTS_PASSES_H
 

@@ -4,9 +4,11 @@
  * Where a stage is part of one head of x, and heads, rows and columns are whole pieces, which is when the host takes this
  * way, pieces are copied; else, in problems that share the program, elements.
  *
- * Before including this: projection_task.h, fragment_tile.h; STRIDE. */
+ * Who includes this defines STRIDE. */
 #ifndef CLATTN_PROJECTION_COPIES_H
 #define CLATTN_PROJECTION_COPIES_H
+#include "gpu/projection_task.h"
+#include "mma/fragment_tile.h"
 
 #define W_STRIDE (UNIT_W_COLUMN ? BLOCK_N + ROW_PADDING : STRIDE)
 #define W_LINES (UNIT_W_COLUMN ? BLOCK_K : BLOCK_N)

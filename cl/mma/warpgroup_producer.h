@@ -11,9 +11,10 @@
  *
  * Emulated   there is no producer: all wait for each other, and the first warpgroup copies what is needed next, `copies`.
  *
- * Before including this: warpgroup_tile.h; SUB_GROUPS, STAGES; COMPUTING, those that compute, of THREADS. */
+ * Who includes this defines SUB_GROUPS, STAGES; COMPUTING, those that compute, of THREADS. */
 #ifndef CLATTN_WARPGROUP_PRODUCER_H
 #define CLATTN_WARPGROUP_PRODUCER_H
+#include "mma/warpgroup_tile.h"
 
 #define COPIES_COMPLETE(half) (2 * (half))
 #define COPIES_READ(half) (2 * (half) + 1)

@@ -1,6 +1,6 @@
 /* Attention's products of a warpgroup's queries with a whole tile of K or V in local memory (warpgroup_tile.h).
  *
- * Before including this: warpgroup_tile.h; BLOCK_N, DIMS and what fragment_attention.h defines before it includes this. */
+ * A part of fragment_attention.h, which includes it. */
 #ifndef CLATTN_WARPGROUP_PRODUCTS_H
 #define CLATTN_WARPGROUP_PRODUCTS_H
 

@@ -12,9 +12,10 @@
  *
  * With EMULATE each sub-group computes its part, and reads the tile where the descriptor says.
  *
- * Before including this: fragment_tile.h; SUB_GROUPS. */
+ * Who includes this defines SUB_GROUPS. */
 #ifndef CLATTN_WARPGROUP_TILE_H
 #define CLATTN_WARPGROUP_TILE_H
+#include "mma/fragment_tile.h"
 
 #if SUB_GROUPS % 4
 #error "wgmma multiplies rows of four sub-groups"
