@@ -1,7 +1,7 @@
 /* What kernels of the backward direction share: steps, and where things lie in the workspace. Defined by the host besides what common.cl lists:
  *   UNIT_DO UNIT_DQ UNIT_DK UNIT_DV    1: the innermost stride is 1
  *   HAS_DBIAS HAS_DSLOPES HAS_DSINKS   0 or 1
- * Before including this: UNIT, what scores are multiplied with. */
+ * Who includes this defines UNIT, what scores are multiplied with. */
 #ifndef CLATTN_BACKWARD_H
 #define CLATTN_BACKWARD_H
 #include "common/common.h"
@@ -77,7 +77,7 @@ static inline float row_delta(const struct arguments *args, const long b, const 
 {
     float4 sums = 0.0f;
 
-    __global o_storage *o = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
+    const __global o_storage *o = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
     const __global storage *d_o = args->d_o + b * args->shape->d_o_stride[0] + h * args->shape->d_o_stride[1] + i * args->shape->d_o_stride[2];
     for (int d = 0; d < DIM_V / 4 * 4; d += 4) {
         const float4 x = (float4)(LOAD_O(o, d * O_STEP), LOAD_O(o, (d + 1) * O_STEP),

@@ -1,7 +1,7 @@
 /* The gradient of a bias on CPUs: the scores once more, and dS summed over what the bias broadcasts
  * over.
  *
- * Before including this: backward_weights.h, with block lists BLOCK_BITS_BEGIN, and HAS_DBIAS is 1. */
+ * Who includes this defines with block lists BLOCK_BITS_BEGIN; HAS_DBIAS is 1. */
 #ifndef CLATTN_BACKWARD_BIAS_H
 #define CLATTN_BACKWARD_BIAS_H
 #include "score/backward_weights.h"

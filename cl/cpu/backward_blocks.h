@@ -1,6 +1,6 @@
 /* Blocks of keys and tiles of queries of backward_lanes in private memory: load and store.
  *
- * Before including this: what backward_products.h and mark_pairs.h need, BLOCK_M, and ROW_V, floats in a row of
+ * Who includes this defines what backward_products.h and mark_pairs.h need, BLOCK_M, and ROW_V, floats in a row of
  * v. */
 #ifndef CLATTN_BACKWARD_BLOCKS_H
 #define CLATTN_BACKWARD_BLOCKS_H

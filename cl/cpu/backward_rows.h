@@ -1,6 +1,6 @@
 /* The first stage of gradients on CPUs: the statistics of rows (common/backward.h).
  *
- * Before including this: backward_weights.h, with block lists BLOCK_BITS_BEGIN. */
+ * Who includes this defines BLOCK_BITS_BEGIN with block lists. */
 #ifndef CLATTN_CPU_BACKWARD_ROWS_H
 #define CLATTN_CPU_BACKWARD_ROWS_H
 #include "score/backward_weights.h"

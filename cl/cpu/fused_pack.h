@@ -1,9 +1,10 @@
 /* Rows of the tensors of fused_lanes: queries and outputs of a block, which are transposed so that
  * SIMD lanes are queries, and what is prefetched beside a tile.
  *
- * Before including this: common.cl, SIMD_WIDTH, BLOCK_VECTORS, BLOCK_N and BLOCKS_PER_TILE. */
+ * Who includes this defines SIMD_WIDTH, BLOCK_VECTORS, BLOCK_N and BLOCKS_PER_TILE. */
 #ifndef CLATTN_FUSED_PACK_H
 #define CLATTN_FUSED_PACK_H
+#include "common/common.h"
 #include "cpu/fused_operands.h"
 #include "score/query_lanes.h"
 

@@ -3,9 +3,12 @@
  * ROWS_AT_ONCE rows at a time, a key of all of them a work-item: there are few such rows, if any, so that no tile of
  * them would be full.
  *
- * Before including this: backward_tile.h, tile_load.h, local_barrier.h; THREADS. */
+ * Who includes this defines THREADS. */
 #ifndef CLATTN_GPU_BACKWARD_ROWS_H
 #define CLATTN_GPU_BACKWARD_ROWS_H
+#include "gpu/backward_tile.h"
+#include "gpu/tile_load.h"
+#include "gpu/local_barrier.h"
 
 /* The host counts with it (src/families/backward_sizes.c). */
 #define ROW_LANES (THREADS < 8 ? THREADS : 8)

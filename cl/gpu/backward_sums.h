@@ -1,9 +1,10 @@
 /* The last stage of gradients for GPUs: sums over rows that earlier stages have left in the workspace, for
  * dslopes and for a dbias that broadcasts over queries or keys, and dsinks.
  *
- * Before including this: backward_tile.h; THREADS. */
+ * Who includes this defines THREADS. */
 #ifndef CLATTN_BACKWARD_SUMS_H
 #define CLATTN_BACKWARD_SUMS_H
+#include "gpu/backward_tile.h"
 
 #if HAS_DSLOPES || HAS_DSINKS || HAS_DBIAS
 /* The sum of what the group's threads hold, for each of them. */

@@ -2,10 +2,13 @@
  * stream the others in tiles of BLOCK_STREAMED: where things lie in the workspace, the rows of a tile,
  * which tiles are left out, and what a pair of a query and a key adds.
  *
- * Before including this: score.h, backward.h, tile_load.h, tile_exp.h; BLOCK_OWNED, BLOCK_STREAMED, MIN,
- * THREADS. */
+ * Who includes this defines BLOCK_OWNED, BLOCK_STREAMED, MIN, THREADS. */
 #ifndef CLATTN_BACKWARD_TILE_H
 #define CLATTN_BACKWARD_TILE_H
+#include "score/score.h"
+#include "common/backward.h"
+#include "gpu/tile_load.h"
+#include "gpu/tile_exp.h"
 
 /* ---- workspace ------------------------------------------------------------------------------ */
 

@@ -4,9 +4,11 @@
  * found to hide all (score/mark_pairs.h), are left out, and one of keys in pages ends where the table
  * hides keys (common/key_rows.h).
  *
- * Before including this: score.h, tile_exp.h; BLOCK_M, BLOCK_N, MARK_ITEMS. */
+ * Who includes this defines BLOCK_M, BLOCK_N, MARK_ITEMS. */
 #ifndef CLATTN_QUERY_BLOCK_H
 #define CLATTN_QUERY_BLOCK_H
+#include "score/score.h"
+#include "gpu/tile_exp.h"
 #include "common/key_rows.h"
 #include "common/sequence.h"
 #include "gpu/pair_dropout.h"

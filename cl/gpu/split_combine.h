@@ -1,10 +1,13 @@
 /* The second kernel of split-K on GPUs: o and lse from the partial results of each row, in the order of the
  * ranges (gpu/split_task.h). A work-group of COMBINE_THREADS for each row and COMBINED_COLUMNS.
  *
- * Before including this: sequence.h, local_barrier.h, tile_exp.h, multiply_add.h; SPLIT_K,
- * COMBINE_THREADS, a multiple of 32. */
+ * Who includes this defines SPLIT_K, COMBINE_THREADS, a multiple of 32. */
 #ifndef CLATTN_SPLIT_COMBINE_H
 #define CLATTN_SPLIT_COMBINE_H
+#include "common/sequence.h"
+#include "gpu/local_barrier.h"
+#include "gpu/tile_exp.h"
+#include "common/multiply_add.h"
 
 #define COMBINED_COLUMNS 32 /* of a work-group */
 #define COMBINE_PARTS (COMBINE_THREADS / COMBINED_COLUMNS)

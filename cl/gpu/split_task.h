@@ -6,9 +6,12 @@
  *            heads, seq_q). A range that saw nothing has a row_max of -inf and zeros. Then the bits of
  *            block lists.
  *
- * Before including this: key_rows.h, sequence.h, score.h; BLOCK_M, BLOCK_N, SPLIT_K, THREADS. */
+ * Who includes this defines BLOCK_M, BLOCK_N, SPLIT_K, THREADS. */
 #ifndef CLATTN_SPLIT_TASK_H
 #define CLATTN_SPLIT_TASK_H
+#include "common/key_rows.h"
+#include "common/sequence.h"
+#include "score/score.h"
 #define BLOCK_BITS_BEGIN(args) ((args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * SPLIT_K * (DIM_V + 2))
 #include "score/mark_blocks.h"
 

@@ -3,9 +3,11 @@
  *
  * Of keys in pages a thread looks up those of its own, four at a time where these are in one page.
  *
- * Before including this: quantized_tile.h, key_rows.h; INLINE; THREADS_D, THREADS_N, THREAD_N, BLOCK_N. */
+ * Who includes this defines THREADS_D, THREADS_N, THREAD_N, BLOCK_N. */
 #ifndef CLATTN_THREAD_KEYS_H
 #define CLATTN_THREAD_KEYS_H
+#include "gpu/quantized_tile.h"
+#include "common/key_rows.h"
 
 #define PIECES (LOAD_WIDTH / 4) /* float4 of a thread in a chunk */
 #define CHUNK (THREADS_D * LOAD_WIDTH)

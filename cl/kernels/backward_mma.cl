@@ -117,31 +117,31 @@ INLINE struct place find_place(__local uint4 *tiles)
 #define FIRST_OWNED (PRODUCER ? 0 : warpgroup_rows(here->first_row))
 #define OWNED_TILE (PRODUCER ? 64 : BLOCK_OWNED)
 
-INLINE void begin_first(const struct place *here, float s[STREAMED_SUMS] FRAGMENT_PARAM)
+INLINE void begin_first(const struct place *here, float s[STREAMED_SUMS], const int lane, __local float *exchange)
 {
     begin_tile_products(here->owned_qk, FIRST_OWNED, OWNED_TILE, DIM_QK, here->qk, BLOCK_STREAMED,
-                        false, s FRAGMENT_ARG);
+                        false, s, lane, exchange);
 }
 
-INLINE void begin_second(const struct place *here, float dp[STREAMED_SUMS] FRAGMENT_PARAM)
+INLINE void begin_second(const struct place *here, float dp[STREAMED_SUMS], const int lane, __local float *exchange)
 {
     begin_tile_products(here->owned_v, FIRST_OWNED, OWNED_TILE, DIM_V, here->v, BLOCK_STREAMED,
-                        false, dp FRAGMENT_ARG);
+                        false, dp, lane, exchange);
 }
 #endif
 
 /* The products of the sub-group's owned rows with the streamed ones; complete behind FINISH_BOTH(). */
 INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS],
-                       float dp[STREAMED_SUMS] FRAGMENT_PARAM)
+                       float dp[STREAMED_SUMS], const int lane, __local float *exchange)
 {
 #if HAS_TILE_PRODUCTS
-    begin_first(here, s FRAGMENT_ARG);
-    begin_second(here, dp FRAGMENT_ARG);
+    begin_first(here, s, lane, exchange);
+    begin_second(here, dp, lane, exchange);
 #else
     multiply_rows(here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), here->qk, DIM_QK,
-                  s FRAGMENT_ARG);
+                  s, lane, exchange);
     multiply_rows(here->owned_v + here->first_row * OWNED_STRIDE(DIM_V), here->v, DIM_V,
-                  dp FRAGMENT_ARG);
+                  dp, lane, exchange);
 #endif
 }
 #if HAS_TILE_PRODUCTS
@@ -296,10 +296,14 @@ void backward_keys(PARAMETERS_backward_keys)
     __local int streamed_nonfinite; /* not 0 once an Inf or NaN of a streamed row became 0 */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES(BLOCK_STREAMED, BLOCK_OWNED)];
+#else
+    __local uchar *const kept = 0;
 #endif
 #if EMULATE
     __local float exchanges[SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS];
     __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
 #endif
     struct place here = find_place(tiles);
     const int lane = here.lane;
@@ -327,7 +331,7 @@ void backward_keys(PARAMETERS_backward_keys)
         t.h = first_head;
         sum_over_queries(args, t, here, begin, end, rows, tiles, statistics,
                          again, &streamed_nonfinite, sums_k,
-                         sums_v STREAM_ARG KEPT_ARG FRAGMENT_ARG);
+                         sums_v, &stream, kept, lane, exchange);
         if (!all_finite(sums_k, DIM_QK) || !all_finite(sums_v, DIM_V))
             atomic_or(&not_finite, 1);
         GROUP_BARRIER(); /* not_finite is final */
@@ -378,10 +382,14 @@ void backward_queries(PARAMETERS_backward_queries)
     __local int not_finite, streamed_nonfinite; /* as in backward_keys */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED)];
+#else
+    __local uchar *const kept = 0;
 #endif
 #if EMULATE
     __local float exchanges[SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS];
     __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
 #endif
     struct place here = find_place(tiles);
     const int lane = here.lane, first_row = here.first_row;
@@ -413,7 +421,7 @@ void backward_queries(PARAMETERS_backward_queries)
         CLEAR(bias_sums);
         sum_over_keys(args, t, here, begin, end, statistics, tiles, again,
                       &streamed_nonfinite, slope_sums, bias_sums,
-                      sums_q STREAM_ARG KEPT_ARG FRAGMENT_ARG);
+                      sums_q, &stream, kept, lane, exchange);
         if (!all_finite(sums_q, DIM_QK))
             atomic_or(&not_finite, 1);
         GROUP_BARRIER(); /* not_finite is final */
@@ -422,12 +430,12 @@ void backward_queries(PARAMETERS_backward_queries)
 #if HAS_DSLOPES
     store_sums(slope_sums, t.queries, rows, first_row, here.dim_group,
                args->workspace + slope_sums_begin(args) +
-                   (t.b * args->shape->heads + t.h) * LONGEST_Q(args) + t.i0 FRAGMENT_ARG);
+                   (t.b * args->shape->heads + t.h) * LONGEST_Q(args) + t.i0, lane, exchange);
 #endif
 #if HAS_DBIAS
     store_sums(bias_sums, t.queries, args->shape->bias_stride[3] == 0 ? rows : 0, first_row, here.dim_group,
                args->workspace + bias_sums_begin(args) + (t.b * args->shape->heads + t.h) * args->shape->seq_q +
-                   t.i0 FRAGMENT_ARG);
+                   t.i0, lane, exchange);
 #endif
     store_rows(sums_q, DIM_QK, UNIT_DQ, args->shape->scale, t.queries, rows, first_row, here.dim_group, lane,
                args->dq + t.b * args->shape->dq_stride[0] + t.h * args->shape->dq_stride[1] + t.i0 * args->shape->dq_stride[2],
@@ -447,10 +455,14 @@ void backward_bias(PARAMETERS_backward_bias)
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED)];
+#else
+    __local uchar *const kept = 0;
 #endif
 #if EMULATE
     __local float exchanges[SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS];
     __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
 #endif
     const struct place here = find_place(tiles);
     const int lane = here.lane, first_row = here.first_row;
@@ -485,10 +497,10 @@ void backward_bias(PARAMETERS_backward_bias)
             DRAW_KEPT(BLOCK_OWNED, BLOCK_STREAMED);
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */
-            begin_both(&here, p, ds FRAGMENT_ARG);
+            begin_both(&here, p, ds, lane, exchange);
             FINISH_BOTH(p, ds);
             weigh(false, true, true, args, t, first_row, statistics, 0, p, ds, unused, unused,
-                  lane KEPT_ARG);
+                  lane, kept);
             UNROLL
             for (int x = 0; x < STREAMED_SUMS; x++)
                 sums[x] += ds[x];

@@ -120,9 +120,7 @@ void backward_keys(PARAMETERS_backward_keys)
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite; /* not 0 once a hidden pair had a product that is not finite */
     int stage = 0;         /* where it is that is read next */
-#if HAS_DROPOUT
     __local uchar *const kept = 0; /* for keys that are streamed */
-#endif
     const int thread_n = THIS_THREAD % THREADS_N;
     float4 sums_k[THREAD_M][MAX_DIMS4], sums_v[THREAD_M][MAX_DIMS4];
     float slope_sums[THREAD_M], bias_sums[THREAD_M];
@@ -168,7 +166,7 @@ void backward_keys(PARAMETERS_backward_keys)
                 statistics[c] =
                     statistic_of(args, t.b, t.h, t.i0 + thread_n + THREADS_N * c);
             weigh_tile(true, false, partial, args, t, owned_k, owned_v, streamed_q, streamed_do,
-                       to_dv, statistics, tiles, &stage, &nonfinite, p, ds, slope_sums, bias_sums KEPT_ARG);
+                       to_dv, statistics, tiles, &stage, &nonfinite, p, ds, slope_sums, bias_sums, kept);
             add_rows(partial, streamed_do, to_dk, p, tiles, &stage, &nonfinite, sums_v);
             add_rows(partial, streamed_q, tile, ds, tiles, &stage, &nonfinite, sums_k);
             t.i0 = after;
@@ -199,6 +197,8 @@ void backward_queries(PARAMETERS_backward_queries)
     int stage = 0;
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES];
+#else
+    __local uchar *const kept = 0;
 #endif
     const int thread_m = THIS_THREAD / THREADS_N;
     float4 sums_q[THREAD_M][MAX_DIMS4];
@@ -241,8 +241,7 @@ void backward_queries(PARAMETERS_backward_queries)
             after < end ? PRODUCT_NEXT : NOTHING_NEXT, owned_q,
             k_rows(args, t.b, t.h / args->shape->group, after, min(end - after, (long)BLOCK_STREAMED))};
         weigh_tile(false, false, partial, args, t, owned_q, owned_do, streamed_k, streamed_v, to_dq,
-                   statistics, tiles, &stage, &nonfinite, p, ds, slope_sums, bias_sums
-                   KEPT_ARG);
+                   statistics, tiles, &stage, &nonfinite, p, ds, slope_sums, bias_sums, kept);
         add_rows(partial, streamed_k, tile, ds, tiles, &stage, &nonfinite, sums_q);
         t.j0 = after;
     }
@@ -272,6 +271,8 @@ void backward_bias(PARAMETERS_backward_bias)
     int stage = 0;
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES];
+#else
+    __local uchar *const kept = 0;
 #endif
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
     const struct bias_tile tile = find_bias_tile(args);
@@ -311,8 +312,7 @@ void backward_bias(PARAMETERS_backward_bias)
 #endif
             const struct next nothing = {NOTHING_NEXT, owned_q, streamed_k};
             weigh_tile(false, true, true, args, t, owned_q, owned_do, streamed_k, streamed_v, nothing,
-                       statistics, tiles, &stage, &nonfinite, p, ds, unused, unused
-                       KEPT_ARG);
+                       statistics, tiles, &stage, &nonfinite, p, ds, unused, unused, kept);
 #pragma unroll
             for (int r = 0; r < THREAD_M; r++)
 #pragma unroll

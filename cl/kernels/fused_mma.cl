@@ -217,8 +217,7 @@ INLINE void weigh_tile(const struct arguments *args, const struct query_block *b
                        float row_max[M_FRAGMENTS][LANE_QUERIES],
                        float row_sum[M_FRAGMENTS][LANE_QUERIES],
                        float seen[M_FRAGMENTS][LANE_QUERIES],
-                       float out[M_FRAGMENTS][DIM_SUMS] EXPONENT_PARAM
-                           KEPT_PARAM FRAGMENT_PARAM)
+                       float out[M_FRAGMENTS][DIM_SUMS], const float weight_exponent, const __local uchar *kept, const int lane, __local float *exchange)
 {
     const struct score_tile tile = score_tile_of(args, *block, *keys);
 
@@ -235,9 +234,9 @@ INLINE void weigh_tile(const struct arguments *args, const struct query_block *b
         }
         find_window(&tile, fragment_row, lane, see_from, see_to);
         finish_scores(args, &tile, keys->partial, see_from, see_to, fragment_row, s[f], highest,
-                      seen[f] FRAGMENT_ARG);
+                      seen[f], lane, exchange);
         weigh(fragment_row, lane, scale, s[f], highest, row_max[f], row_sum[f],
-              out[f] EXPONENT_ARG KEPT_ARG);
+              out[f], weight_exponent, kept);
     }
 }
 
@@ -250,7 +249,7 @@ INLINE void weigh_tile(const struct arguments *args, const struct query_block *b
 INLINE void store_fragment(const struct arguments *args, const struct query_block block, const int fragment_row,
                            const float row_max[LANE_QUERIES], const float row_sum[LANE_QUERIES],
                            const float seen[LANE_QUERIES], const float out[DIM_SUMS],
-                           __local int *row_is_zero EXPONENT_PARAM FRAGMENT_PARAM)
+                           __local int *row_is_zero, const float weight_exponent, const int lane, __local float *exchange)
 {
     float factor[LANE_QUERIES];
 
@@ -264,7 +263,7 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
             sees_any = sees_any && seen[n] > 0.0f;
         const struct row_end ended =
             end_row(args, block.h, sees_any, row_max[n], row_sum[n]);
-        factor[n] = ended.zero ? 0.0f : ended.factor * (1.0f / WEIGHT_SCALE);
+        factor[n] = ended.zero ? 0.0f : ended.factor * (1.0f / weight_scale_of(weight_exponent));
 #if HAS_DROPOUT
         factor[n] *= args->shape->keep;
 #endif
@@ -310,7 +309,7 @@ INLINE void store_rows(const struct arguments *args, const struct query_block bl
                        float row_max[M_FRAGMENTS][LANE_QUERIES],
                        float row_sum[M_FRAGMENTS][LANE_QUERIES],
                        float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
-                       __local int *row_is_zero, const float scale EXPONENT_PARAM FRAGMENT_PARAM)
+                       __local int *row_is_zero, const float scale, const float weight_exponent, const int lane, __local float *exchange)
 {
     float scales[LANE_QUERIES];
 
@@ -319,12 +318,12 @@ INLINE void store_rows(const struct arguments *args, const struct query_block bl
         scales[n] = scale;
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
-        query_sum(row_sum[f] FRAGMENT_ARG);
-        scale_rows(scales, row_max[f], row_sum[f] EXPONENT_ARG);
+        query_sum(row_sum[f], lane, exchange);
+        scale_rows(scales, row_max[f], row_sum[f], weight_exponent);
         if (TRACKS_SEEN)
-            query_maximum(seen[f] FRAGMENT_ARG);
+            query_maximum(seen[f], lane, exchange);
         store_fragment(args, block, first_row + f * FRAGMENT_QUERIES, row_max[f], row_sum[f],
-                       seen[f], out[f], row_is_zero EXPONENT_ARG FRAGMENT_ARG);
+                       seen[f], out[f], row_is_zero, weight_exponent, lane, exchange);
     }
 }
 
@@ -358,8 +357,10 @@ INLINE void add_nonfinite(const struct arguments *args, const struct task *t, co
 #if PRODUCER
 #include "mma/fused_producer.h"
 #else
-#define STREAM
-#define STREAM_ARG
+struct stream { /* of what no producer copies nothing is kept */
+    int unused;
+};
+#define STREAM struct stream stream = {0}
 #define LOAD_QUERIES() load_all_queries(args, &t, first_row, q_tile, q_words, lane)
 #define GROUP_BARRIER() LOCAL_BARRIER()
 #define COMPUTING_BARRIER()                                                                        \
@@ -389,10 +390,14 @@ void fused_mma(PARAMETERS_fused_mma)
     __local int row_is_zero[BLOCK_M], not_finite, v_nonfinite; /* not 0 once an output is Inf or NaN; once one of V became 0 */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES(BLOCK_M, BLOCK_N)];
+#else
+    __local uchar *const kept = 0;
 #endif
 #if EMULATE
     __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
     __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
 #endif
     const int lane = THIS_THREAD % FRAGMENT_LANES, first_row = THIS_THREAD / FRAGMENT_LANES * TILE_ROWS;
     __local ushort *const q_tile = (__local ushort *)tiles;
@@ -411,11 +416,11 @@ void fused_mma(PARAMETERS_fused_mma)
         not_finite = v_nonfinite = 0;
     LOAD_QUERIES();
     do {
-        EXPONENT_OF(again);
+        const float weight_exponent = weight_exponent_of(again);
         clear_rows(row_max, row_sum, seen, out);
 #if OVERLAP
         attend(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, row_max, row_sum,
-               seen, out STREAM_ARG FRAGMENT_ARG);
+               seen, out, &stream, lane, exchange);
 #elif BYTES
         ATTEND_BYTES();
 #else
@@ -434,7 +439,7 @@ void fused_mma(PARAMETERS_fused_mma)
             copies_wait();
             LOCAL_BARRIER(); /* what was copied is complete, what was read may be overwritten */
 #if HAS_TILE_PRODUCTS /* which go on while copies are asked for */
-            begin_qk(q_tile, first_row, K_TILE(number), q_words, s FRAGMENT_ARG);
+            begin_qk(q_tile, first_row, K_TILE(number), q_words, s, lane, exchange);
 #endif
             STAGE_BESIDE();
             /* scores */
@@ -442,7 +447,7 @@ void fused_mma(PARAMETERS_fused_mma)
             FINISH_QK(q_words, s, 0);
 #else
             clear_products(s);
-            multiply_qk(q_rows, K_TILE(number), k_factors, q_words, s FRAGMENT_ARG);
+            multiply_qk(q_rows, K_TILE(number), k_factors, q_words, s, lane, exchange);
 #endif
 #if STAGES == 1
 #if HAS_DROPOUT
@@ -460,9 +465,9 @@ void fused_mma(PARAMETERS_fused_mma)
 #endif
             /* softmax */
             weigh_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen,
-                       out EXPONENT_ARG KEPT_ARG FRAGMENT_ARG);
+                       out, weight_exponent, kept, lane, exchange);
             /* values */
-            multiply_pv(V_TILE(number), v_factors, s, out FRAGMENT_ARG);
+            multiply_pv(V_TILE(number), v_factors, s, out, lane, exchange);
         }
 #endif
         if (!all_finite(out))
@@ -472,9 +477,9 @@ void fused_mma(PARAMETERS_fused_mma)
     } while (again);
 
     /* store */
-    EXPONENT_OF(not_finite);
+    const float weight_exponent = weight_exponent_of(not_finite);
     store_rows(args, block, first_row, row_max, row_sum, seen, out, row_is_zero,
-               score_scale(args, block.h) EXPONENT_ARG FRAGMENT_ARG);
+               score_scale(args, block.h), weight_exponent, lane, exchange);
     COMPUTING_BARRIER(); /* the outputs are complete */
     if (v_nonfinite) /* here only what is not finite counts */
         add_nonfinite(args, &t, row_is_zero);

@@ -265,7 +265,7 @@ INLINE void update_row_max(const struct shared *l)
 /* Scores become weights; what was summed before is scaled to them. */
 INLINE void weigh(const struct arguments *args, const struct task *t, const struct shared *l,
                   float s[THREAD_M][THREAD_N], float sum[THREAD_M],
-                  float4 out[THREAD_M][MAX_DIMS4] KEPT_PARAM)
+                  float4 out[THREAD_M][MAX_DIMS4], __local uchar *kept)
 {
     const int thread_m = t->thread_m;
 
@@ -281,7 +281,7 @@ INLINE void weigh(const struct arguments *args, const struct task *t, const stru
             s[r][c] = EXP2((s[r][c] - reference) * LOG2E);
             sum[r] += s[r][c];
 #if HAS_DROPOUT
-            s[r][c] *= kept_factor(args, ROW(r), c KEPT_ARG);
+            s[r][c] *= kept_factor(args, ROW(r), c, kept);
 #endif
         }
     }
@@ -412,6 +412,8 @@ void fused_tiles(PARAMETERS_fused_tiles)
     __local float4 row_max[BLOCK_M / 4], rescale[BLOCK_M / 4];
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES];
+#else
+    __local uchar *const kept = 0;
 #endif
 #if TRACKS_SEEN
     __local int row_sees[BLOCK_M];
@@ -479,12 +481,12 @@ void fused_tiles(PARAMETERS_fused_tiles)
         /* softmax */
         store_partial(highest, tiles + PARTIAL_AT);
 #if HAS_DROPOUT
-        draw_kept(args, dropout_head(args, block.b, block.h), block.i0, keys.j0 KEPT_ARG);
+        draw_kept(args, dropout_head(args, block.b, block.h), block.i0, keys.j0, kept);
 #endif
         LOCAL_BARRIER(); /* the maxima are complete; nobody reads q and k any more */
         update_row_max(&l);
         LOCAL_BARRIER(); /* the rows' state is complete */
-        weigh(args, &t, &l, s, sum, out KEPT_ARG);
+        weigh(args, &t, &l, s, sum, out, kept);
 
         /* values */
         add_values(args, &t, &l, &keys, &next, &stage, s, out);

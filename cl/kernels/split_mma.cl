@@ -220,7 +220,7 @@ INLINE void find_scores(const struct arguments *args, const struct task *task, c
                         const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
                         float row_max[M_FRAGMENTS][LANE_QUERIES],
                         float seen[M_FRAGMENTS][LANE_QUERIES], float s[M_FRAGMENTS][KEY_SUMS],
-                        const struct shared *l FRAGMENT_PARAM)
+                        const struct shared *l, const int lane, __local float *exchange)
 {
     const int before = (int)(keys->j0 - task->begin), first = FIRST_KEY + sum_other(lane, 0);
 
@@ -243,7 +243,7 @@ INLINE void find_scores(const struct arguments *args, const struct task *task, c
             highest[n] = row_max[f][n];
         }
         finish_scores(args, tiles, keys->partial, see_from, see_to, f * FRAGMENT_QUERIES, s[f],
-                      highest, seen[f] FRAGMENT_ARG);
+                      highest, seen[f], lane, exchange);
         UNROLL
         for (int n = 0; n < LANE_QUERIES && FIRST_OF_QUERY(lane); n++)
             l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
@@ -267,7 +267,7 @@ INLINE void weigh_tile(const struct arguments *args, const struct shared *l,
                        const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
                        float s[M_FRAGMENTS][KEY_SUMS],
                        float row_max[M_FRAGMENTS][LANE_QUERIES],
-                       float row_sum[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS] EXPONENT_PARAM,
+                       float row_sum[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS], const float weight_exponent,
                        const int lane)
 {
     UNROLL
@@ -283,7 +283,8 @@ INLINE void weigh_tile(const struct arguments *args, const struct shared *l,
             for (int m = 0; m < SUB_GROUPS; m++)
                 highest[n] = fmax(highest[n], l->statistics[m * BLOCK_M + ROW(n)]);
         }
-        weigh(fragment_row, lane, scales, s[f], highest, row_max[f], row_sum[f], out[f] EXPONENT_ARG);
+        weigh(fragment_row, lane, scales, s[f], highest, row_max[f], row_sum[f], out[f], weight_exponent,
+              0);
         store_weights(fragment_row, lane, s[f], l->p_tile);
     }
 }
@@ -304,7 +305,7 @@ INLINE float total_of(const struct shared *l, const int row)
 INLINE void store_fragment(const struct arguments *args, const struct task *task,
                            const struct shared *l, const int fragment_row,
                            const float row_max[LANE_QUERIES], const float out[DIM_SUMS],
-                           __global float *results EXPONENT_PARAM, const int lane)
+                           __global float *results, const float weight_exponent, const int lane)
 {
     __global float *to[LANE_QUERIES];
 
@@ -321,7 +322,7 @@ INLINE void store_fragment(const struct arguments *args, const struct task *task
     for (int x = 0; x < DIM_SUMS; x++) {
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
         if (ROW(here) < task->rows && DIM(x) < DIM_V)
-            to[here][DIM(x)] = out[x] * (1.0f / WEIGHT_SCALE);
+            to[here][DIM(x)] = out[x] * (1.0f / weight_scale_of(weight_exponent));
     }
 }
 
@@ -331,15 +332,15 @@ INLINE void store_results(const struct arguments *args, const struct task *task,
                           float row_max[M_FRAGMENTS][LANE_QUERIES],
                           float row_sum[M_FRAGMENTS][LANE_QUERIES],
                           float out[M_FRAGMENTS][DIM_SUMS],
-                          __global float *results EXPONENT_PARAM FRAGMENT_PARAM)
+                          __global float *results, const float weight_exponent, const int lane, __local float *exchange)
 {
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
         float scales[LANE_QUERIES];
 
         find_scales(args, rows[f], scales);
-        query_sum(row_sum[f] FRAGMENT_ARG);
-        scale_rows(scales, row_max[f], row_sum[f] EXPONENT_ARG);
+        query_sum(row_sum[f], lane, exchange);
+        scale_rows(scales, row_max[f], row_sum[f], weight_exponent);
         UNROLL
         for (int n = 0; n < LANE_QUERIES && FIRST_OF_QUERY(lane); n++)
             l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
@@ -348,7 +349,7 @@ INLINE void store_results(const struct arguments *args, const struct task *task,
     LOCAL_BARRIER(); /* the sums are complete */
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
-        store_fragment(args, task, l, f * FRAGMENT_QUERIES, row_max[f], out[f], results EXPONENT_ARG,
+        store_fragment(args, task, l, f * FRAGMENT_QUERIES, row_max[f], out[f], results, weight_exponent,
                        lane);
 }
 
@@ -394,8 +395,7 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task, c
                          float row_max[M_FRAGMENTS][LANE_QUERIES],
                          float row_sum[M_FRAGMENTS][LANE_QUERIES],
                          float seen[M_FRAGMENTS][LANE_QUERIES],
-                         float out[M_FRAGMENTS][DIM_SUMS]
-                             EXPONENT_PARAM FRAGMENT_PARAM)
+                         float out[M_FRAGMENTS][DIM_SUMS], const float weight_exponent, const int lane, __local float *exchange)
 {
     struct keys next;
 
@@ -419,12 +419,12 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task, c
             if (COPIES_AHEAD)
                 STAGE_VALUES(keys, 0, again);
             multiply_qk(l.q_tile + part * PART_COLUMNS, l.k_tile, l.k_factors, q_words,
-                        s FRAGMENT_ARG);
+                        s, lane, exchange);
         }
         next = find_keys(args, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles);
         LIST_PLACES(task.b, next, next.number);
         find_scores(args, &task, &keys, rows, row_max, seen, s,
-                    &l FRAGMENT_ARG);
+                    &l, lane, exchange);
         copies_wait();
         LOCAL_BARRIER(); /* maxima, V and the next places are complete, K may be overwritten */
         if (COPIES_AHEAD && next.j0 < task.end)
@@ -432,7 +432,7 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task, c
         if (KV_PARTS)
             STAGE_VALUES(keys, 0, again);
         /* softmax */
-        weigh_tile(args, &l, rows, s, row_max, row_sum, out EXPONENT_ARG, lane);
+        weigh_tile(args, &l, rows, s, row_max, row_sum, out, weight_exponent, lane);
         /* values */
 #pragma unroll 1
         for (int part = 0; part < PARTS && part * PART_KEYS < keys.count; part++) {
@@ -443,7 +443,7 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task, c
             if (KV_PARTS)
                 copies_wait();
             LOCAL_BARRIER(); /* weights are complete, V's part as well */
-            multiply_pv(l.v_tile, l.v_factors, l.p_tile + part * PART_KEYS, out FRAGMENT_ARG);
+            multiply_pv(l.v_tile, l.v_factors, l.p_tile + part * PART_KEYS, out, lane, exchange);
         }
     }
 }
@@ -467,6 +467,8 @@ void split(PARAMETERS_split)
 #if EMULATE
     __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
     __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
 #endif
     __local ushort *const q_tile = (__local ushort *)tiles;
     const struct shared l = {q_tile, q_tile + K_AT, q_tile + V_AT,
@@ -491,12 +493,12 @@ void split(PARAMETERS_split)
     load_q(args, &task, &m, &l, q_words, lane);
 
     do {
-        EXPONENT_OF(again);
+        const float weight_exponent = weight_exponent_of(again);
         struct keys keys = find_keys(args, &task, task.begin, 0, seen_tiles);
         clear_rows(row_max, row_sum, seen, out);
         LIST_FIRST_PLACES(task.b, keys, keys.number);
         attend_tiles(args, task, m, l, keys, rows, seen_tiles, places, again, &v_nonfinite, q_words, row_max,
-               row_sum, seen, out EXPONENT_ARG FRAGMENT_ARG);
+               row_sum, seen, out, weight_exponent, lane, exchange);
         if (!all_finite(out))
             atomic_or(&not_finite, 1);
         LOCAL_BARRIER(); /* not_finite is final; nobody reads K, V and maxima any more */
@@ -504,9 +506,9 @@ void split(PARAMETERS_split)
     } while (again);
 
     __global float *const results = args->workspace;
-    EXPONENT_OF(not_finite);
+    const float weight_exponent = weight_exponent_of(not_finite);
     store_results(args, &task, &l, rows, row_max, row_sum, out,
-                  results EXPONENT_ARG FRAGMENT_ARG);
+                  results, weight_exponent, lane, exchange);
     barrier(CLK_GLOBAL_MEM_FENCE); /* the partial results are complete */
     if (v_nonfinite)               /* here only what is not finite counts */
         add_nonfinite(args, &task, &m, &l, results);

@@ -1,7 +1,7 @@
 /* The loop over tiles of quantized keys and values that arrive as bytes (quantized_bytes.h): the next ones' while those of a
  * tile, made of bytes together, are multiplied.
  *
- * Before including this: fused_mma.cl as far as its kernel. */
+ * A part of fused_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_FUSED_BYTES_H
 #define CLATTN_FUSED_BYTES_H
 
@@ -14,8 +14,7 @@ INLINE void attend_bytes(const struct arguments *args, const struct query_block 
                          float row_max[M_FRAGMENTS][LANE_QUERIES],
                          float row_sum[M_FRAGMENTS][LANE_QUERIES],
                          float seen[M_FRAGMENTS][LANE_QUERIES],
-                         float out[M_FRAGMENTS][DIM_SUMS]
-                             EXPONENT_PARAM FRAGMENT_PARAM)
+                         float out[M_FRAGMENTS][DIM_SUMS], const float weight_exponent, const int lane, __local float *exchange)
 {
     struct keys keys = find_keys(args, block, block.begin), next;
     int number = 0; /* of the tile, even or odd */
@@ -40,16 +39,16 @@ INLINE void attend_bytes(const struct arguments *args, const struct query_block 
             COPY_VALUES(t, next, 1 - number);
         }
         clear_products(s);
-        multiply_qk(q_rows, K_TILE(0), k_factors, q_words, s FRAGMENT_ARG);
+        multiply_qk(q_rows, K_TILE(0), k_factors, q_words, s, lane, exchange);
         weigh_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen,
-                   out EXPONENT_ARG FRAGMENT_ARG);
-        multiply_pv(V_TILE(0), v_factors, s, out FRAGMENT_ARG);
+                   out, weight_exponent, 0, lane, exchange);
+        multiply_pv(V_TILE(0), v_factors, s, out, lane, exchange);
     }
 }
 
 #define ATTEND_BYTES()                                                                             \
     attend_bytes(args, block, t, first_row, q_rows, q_words, again, &v_nonfinite, places,         \
                  k_bytes, v_bytes, k_factors, v_factors, q_tile, row_max, row_sum, seen,           \
-                 out EXPONENT_ARG FRAGMENT_ARG)
+                 out, weight_exponent, lane, exchange)
 
 #endif

@@ -5,7 +5,7 @@
  * Turns      with PRODUCER 2 warpgroups ask for products one after the other, so that one's softmax overlaps with
  *            another's products.
  *
- * Before including this: fused_mma.cl as far as its kernel. */
+ * A part of fused_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_FUSED_PRODUCER_H
 #define CLATTN_FUSED_PRODUCER_H
 #include "mma/warpgroup_producer.h"
@@ -114,19 +114,20 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
     LOAD_OWN_QUERIES()
 #endif
 
-/* *next: the use that follows the last one. */
+/* Leaves the use that follows the last one. */
 INLINE void attend(const struct arguments *args, const struct query_block block, const struct task t,
                    const int first_row, __local ushort *q_tile,
                    uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool finite,
                    volatile __local int *v_nonfinite, float row_max[M_FRAGMENTS][LANE_QUERIES],
                    float row_sum[M_FRAGMENTS][LANE_QUERIES],
                    float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
-                   __local ulong *barriers, struct use *next FRAGMENT_PARAM)
+                   struct stream *stream, const int lane, __local float *exchange)
 {
     const __local ushort *const own_q = OWN_Q;
+    __local ulong *const barriers = stream->barriers;
     const int warpgroup = warpgroup_rows(first_row) / 64;
     struct keys keys = find_keys(args, block, block.begin);
-    struct use now = *next;
+    struct use now = stream->next;
     float s[M_FRAGMENTS][KEY_SUMS];
     TILE_WEIGHTS(weights);
 
@@ -134,12 +135,12 @@ INLINE void attend(const struct arguments *args, const struct query_block block,
     if (keys.j0 >= block.end)
         return;
     KEYS_HERE(keys, now);
-    begin_own_qk(own_q, K_TILE(now.place), q_words, s FRAGMENT_ARG);
+    begin_own_qk(own_q, K_TILE(now.place), q_words, s, lane, exchange);
     FINISH_QK(q_words, s, 0);
     HALF_READ(now, 0);
     weigh_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen,
-               out KEPT_ARG FRAGMENT_ARG);
-    round_weights(weights, 0, s FRAGMENT_ARG);
+               out, weight_exponent_of(false), 0, lane, exchange);
+    round_weights(weights, 0, s, lane, exchange);
     for (;;) {
         const struct keys after = find_keys(args, block, after_keys(keys));
         const struct use then = next_use(now);
@@ -147,25 +148,25 @@ INLINE void attend(const struct arguments *args, const struct query_block block,
             break;
         TAKE_TURN();
         KEYS_HERE(after, then);
-        begin_own_qk(own_q, K_TILE(then.place), q_words, s FRAGMENT_ARG);
+        begin_own_qk(own_q, K_TILE(then.place), q_words, s, lane, exchange);
         VALUES_HERE(keys, now);
         begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS,
-                           out[0] FRAGMENT_ARG);
+                           out[0], lane, exchange);
         GIVE_TURN();
         FINISH_QK(q_words, s, 1);
         HALF_READ(then, 0);
         weigh_tile(args, &block, &after, first_row, s, row_max, row_sum, seen,
-                   out KEPT_ARG FRAGMENT_ARG);
+                   out, weight_exponent_of(false), 0, lane, exchange);
         HALF_READ(now, 1);
-        round_weights(weights, 0, s FRAGMENT_ARG);
+        round_weights(weights, 0, s, lane, exchange);
         keys = after;
         now = then;
     }
     VALUES_HERE(keys, now);
     add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS,
-                     out[0] FRAGMENT_ARG);
+                     out[0], lane, exchange);
     HALF_READ(now, 1);
-    *next = next_use(now);
+    stream->next = next_use(now);
 }
 
 #endif

@@ -1,18 +1,14 @@
 /* The passes over streamed tiles where all of the work-group copies them, and waits for each other: with two STAGES once a
  * tile, which arrives while the one before is multiplied.
  *
- * Before including this: backward_mma.cl as far as its first kernel. */
+ * A part of backward_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_GRADIENTS_PASSES_H
 #define CLATTN_GRADIENTS_PASSES_H
 
-/* Where what dropout keeps is drawn to. */
-#if HAS_DROPOUT
-#define DRAWN_PARAM , __local uchar *kept
-#else
-#define DRAWN_PARAM
-#endif
-#define STREAM
-#define STREAM_ARG
+struct stream { /* of what no producer copies nothing is kept */
+    int unused;
+};
+#define STREAM struct stream stream = {0}
 #define GROUP_BARRIER() LOCAL_BARRIER()
 #define COMPUTING_BARRIER()                                                                        \
     do {                                                                                           \
@@ -59,8 +55,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
                              __local uint4 *tiles, __local float4 (*statistics)[BLOCK_STREAMED],
                              const bool again, volatile __local int *nonfinite,
                              float sums_k[DIM_SUMS(DIM_QK)],
-                             float sums_v[DIM_SUMS(DIM_V)] DRAWN_PARAM
-                                 FRAGMENT_PARAM)
+                             float sums_v[DIM_SUMS(DIM_V)], struct stream *stream, __local uchar *kept, const int lane, __local float *exchange)
 {
     const long first_head = t.h;
     int number = 0; /* of the stage */
@@ -85,7 +80,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
 #endif
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */
-            begin_both(&here, p, ds FRAGMENT_ARG);
+            begin_both(&here, p, ds, lane, exchange);
             const struct tile next =
                 queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
@@ -102,7 +97,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
 #else
             FINISH_BOTH(p, ds);
             weigh(true, false, partial, args, t, here.first_row, 0, statistics[number], p, ds,
-                  slope_sums, bias_sums, lane KEPT_ARG);
+                  slope_sums, bias_sums, lane, kept);
 #endif
             RESTAGE_BARRIER(again); /* streamed rows may be overwritten */
             if (RESTAGES(again)) {
@@ -111,12 +106,12 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
                 copies_wait();
             }
             RESTAGE_BARRIER(again); /* values are complete */
-            add_rows(here.v, DIM_V, here.dim_group, p, sums_v FRAGMENT_ARG);
+            add_rows(here.v, DIM_V, here.dim_group, p, sums_v, lane, exchange);
 #if WEIGHTS_FIRST
             FINISH(ds, 1);
             weigh_gradients(true, partial, 0, statistics[number], p, ds, lane);
 #endif
-            add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_k FRAGMENT_ARG);
+            add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_k, lane, exchange);
             SUMS_COMPLETE(sums_v, DIM_V);
             SUMS_COMPLETE(sums_k, DIM_QK);
             ADVANCE(next);
@@ -125,7 +120,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
         store_sums(bias_sums, t.keys, args->shape->bias_stride[2] == 0 && args->shape->bias_stride[3] != 0 ? rows : 0,
                    here.first_row, here.dim_group,
                    args->workspace + bias_sums_begin(args) +
-                       (t.b * args->shape->heads + t.h) * args->shape->seq_kv + t.j0 FRAGMENT_ARG);
+                       (t.b * args->shape->heads + t.h) * args->shape->seq_kv + t.j0, lane, exchange);
 #endif
     }
 }
@@ -145,8 +140,7 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
                           const float4 *statistics, __local uint4 *tiles, const bool again,
                           volatile __local int *nonfinite, float slope_sums[LANE_QUERIES],
                           float bias_sums[LANE_QUERIES],
-                          float sums_q[DIM_SUMS(DIM_QK)] DRAWN_PARAM
-                              FRAGMENT_PARAM)
+                          float sums_q[DIM_SUMS(DIM_QK)], struct stream *stream, __local uchar *kept, const int lane, __local float *exchange)
 {
     int number = 0; /* of the stage */
 
@@ -164,7 +158,7 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
 #endif
         copies_wait();
         LOCAL_BARRIER(); /* all rows are complete */
-        begin_both(&here, p, ds FRAGMENT_ARG);
+        begin_both(&here, p, ds, lane, exchange);
         const struct tile next =
             keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
@@ -182,7 +176,7 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
 #else
         FINISH_BOTH(p, ds);
         weigh(false, false, partial, args, t, here.first_row, statistics, 0, p, ds, slope_sums,
-              bias_sums, lane KEPT_ARG);
+              bias_sums, lane, kept);
 #endif
         RESTAGE_BARRIER(again); /* streamed keys may be overwritten */
         if (RESTAGES(again)) {
@@ -190,7 +184,7 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
             copies_wait();
         }
         RESTAGE_BARRIER(again); /* values are complete */
-        add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_q FRAGMENT_ARG);
+        add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_q, lane, exchange);
         SUMS_COMPLETE(sums_q, DIM_QK);
         ADVANCE(next);
     }

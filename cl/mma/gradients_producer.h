@@ -5,7 +5,7 @@
  * Hidden     The second time around those that compute replace Infs and NaNs of streamed rows where they lie, once the
  *            first products are complete.
  *
- * Before including this: backward_mma.cl as far as its first kernel. */
+ * A part of backward_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_GRADIENTS_PRODUCER_H
 #define CLATTN_GRADIENTS_PRODUCER_H
 #include "mma/warpgroup_producer.h"
@@ -81,17 +81,17 @@ INLINE void produce_queries(const struct arguments *args, struct tile t, const l
 }
 #endif
 
-/* The sums of dk and dv, of which `again` says whether it is the second time. *next: the use that follows the last one. */
+/* The sums of dk and dv, of which `again` says whether it is the second time. Leaves the use that follows the last one. */
 INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here, const long begin,
                              const long end, const int rows,
                              __local uint4 *tiles, __local float4 (*statistics)[BLOCK_STREAMED],
                              const bool again, volatile __local int *nonfinite,
                              float sums_k[DIM_SUMS(DIM_QK)], float sums_v[DIM_SUMS(DIM_V)],
-                             __local ulong *barriers,
-                             struct use *next KEPT_PARAM FRAGMENT_PARAM)
+                             struct stream *stream, const __local uchar *kept, const int lane, __local float *exchange)
 {
     const long first_head = t.h;
-    struct use u = *next;
+    __local ulong *const barriers = stream->barriers;
+    struct use u = stream->next;
 
     (void)rows;
 
@@ -106,9 +106,9 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
                 STAGE_STREAMED(TILE_QUERIES(t), here.qk, DIM_QK, UNIT_Q);
                 stage_statistics(args, t, statistics[u.place]);
             });
-            begin_first(&here, p FRAGMENT_ARG);
+            begin_first(&here, p, lane, exchange);
             HALF_HERE(u, 1, STAGE_STREAMED(TILE_GRADIENTS(t), here.v, DIM_V, UNIT_DO));
-            begin_second(&here, ds FRAGMENT_ARG);
+            begin_second(&here, ds, lane, exchange);
             FINISH(p, 1);
             weigh_scores(true, partial, args, t, here.first_row, 0, statistics[u.place], p,
                          lane);
@@ -117,8 +117,8 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
             MAKE_FINITE(here.qk, BLOCK_STREAMED *DIM_QK);
             MAKE_FINITE(here.v, BLOCK_STREAMED *DIM_V);
             weigh_gradients(true, partial, 0, statistics[u.place], p, ds, lane);
-            add_rows(here.v, DIM_V, 0, p, sums_v FRAGMENT_ARG);
-            add_rows(here.qk, DIM_QK, 0, ds, sums_k FRAGMENT_ARG);
+            add_rows(here.v, DIM_V, 0, p, sums_v, lane, exchange);
+            add_rows(here.qk, DIM_QK, 0, ds, sums_k, lane, exchange);
             SUMS_COMPLETE(sums_v, DIM_V);
             SUMS_COMPLETE(sums_k, DIM_QK);
             HALF_READ(u, 0);
@@ -126,7 +126,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
             u = next_use(u);
         }
     }
-    *next = u;
+    stream->next = u;
 }
 
 /* ---- queries --------------------------------------------------------------------------------- */
@@ -177,10 +177,10 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
                           const float4 *statistics, __local uint4 *tiles, const bool again,
                           volatile __local int *nonfinite, float slope_sums[LANE_QUERIES],
                           float bias_sums[LANE_QUERIES], float sums_q[DIM_SUMS(DIM_QK)],
-                          __local ulong *barriers,
-                          struct use *next KEPT_PARAM FRAGMENT_PARAM)
+                          struct stream *stream, const __local uchar *kept, const int lane, __local float *exchange)
 {
-    struct use u = *next;
+    __local ulong *const barriers = stream->barriers;
+    struct use u = stream->next;
     float p[STREAMED_SUMS], ds[STREAMED_SUMS];
     uint words[STREAMED_SLABS][QUERY_WORDS];
 
@@ -191,13 +191,13 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
         return;
     here = USE_PLACE(u);
     HALF_HERE(u, 0, STAGE_STREAMED(TILE_KEYS(t), here.qk, DIM_QK, UNIT_K));
-    begin_first(&here, p FRAGMENT_ARG);
+    begin_first(&here, p, lane, exchange);
     HALF_HERE(u, 1, STAGE_STREAMED(TILE_VALUES(t), here.v, DIM_V, UNIT_V));
-    begin_second(&here, ds FRAGMENT_ARG);
+    begin_second(&here, ds, lane, exchange);
     FINISH(p, 1);
     WEIGH_KEYS(t, u, 0);
     MAKE_FINITE(here.qk, BLOCK_STREAMED *DIM_QK);
-    round_rows(ds, words FRAGMENT_ARG);
+    round_rows(ds, words, lane, exchange);
     for (;;) {
         const struct use then = next_use(u);
         const struct place there = USE_PLACE(then);
@@ -205,24 +205,24 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
         if (t.j0 >= end)
             break;
         HALF_HERE(then, 0, STAGE_STREAMED(TILE_KEYS(t), there.qk, DIM_QK, UNIT_K));
-        begin_first(&there, p FRAGMENT_ARG);
+        begin_first(&there, p, lane, exchange);
         HALF_HERE(then, 1, STAGE_STREAMED(TILE_VALUES(t), there.v, DIM_V, UNIT_V));
-        begin_second(&there, ds FRAGMENT_ARG);
-        begin_sums_of_tile(words, 1, BLOCK_STREAMED, here.qk, DIM_QK, sums_q FRAGMENT_ARG);
+        begin_second(&there, ds, lane, exchange);
+        begin_sums_of_tile(words, 1, BLOCK_STREAMED, here.qk, DIM_QK, sums_q, lane, exchange);
         FINISH(p, 2);
         WEIGH_KEYS(t, then, 1);
         WEIGHTS_HERE(ds + STREAMED_SUMS - 2);
         SUMS_COMPLETE(sums_q, DIM_QK);
         HALF_READ(u, 0);
         MAKE_FINITE(there.qk, BLOCK_STREAMED *DIM_QK);
-        round_rows(ds, words FRAGMENT_ARG);
+        round_rows(ds, words, lane, exchange);
         here = there;
         u = then;
     }
-    begin_sums_of_tile(words, 1, BLOCK_STREAMED, here.qk, DIM_QK, sums_q FRAGMENT_ARG);
+    begin_sums_of_tile(words, 1, BLOCK_STREAMED, here.qk, DIM_QK, sums_q, lane, exchange);
     SUMS_COMPLETE(sums_q, DIM_QK);
     HALF_READ(u, 0);
-    *next = next_use(u);
+    stream->next = next_use(u);
 }
 
 #endif

@@ -1,9 +1,11 @@
 /* Where the rows of tiles of K and V are that lie in pages, listed in local memory: of this tile and of the
  * next, since the next is on its way while this one is computed.
  *
- * Before including this: key_rows.h; quantized.h with PLACES_IN_BYTES; BLOCK_N, THREADS. Kernels have `__local long places[PLACES]`. */
+ * Who includes this defines BLOCK_N, THREADS, PLACES_IN_BYTES. Kernels have `__local long places[PLACES]`. */
 #ifndef CLATTN_KEY_PLACES_H
 #define CLATTN_KEY_PLACES_H
+#include "common/key_rows.h"
+#include "common/quantized.h"
 
 /* In elements, but in bytes where quantized ones arrive as such. */
 #if PLACES_IN_BYTES

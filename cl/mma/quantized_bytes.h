@@ -6,9 +6,11 @@
  * multiply-add multiplies with the power of two that the elements of values contain, besides; those of keys, whose products
  * are in f32, contain none.
  *
- * Before including this: fragment_tile.h, key_places.h; DIVIDE_UP, MAX. Kernels have DECLARE_BYTES(). */
+ * Who includes this defines DIVIDE_UP, MAX. Kernels have DECLARE_BYTES(). */
 #ifndef CLATTN_QUANTIZED_BYTES_H
 #define CLATTN_QUANTIZED_BYTES_H
+#include "mma/fragment_tile.h"
+#include "mma/key_places.h"
 
 /* Bytes of a row, and of the pieces that divide all rows and blocks of dims alike. */
 #define BYTES_OF_ROW(cache, dim) ((dim) / BLOCK_VALUES * BLOCK_BYTES(cache))

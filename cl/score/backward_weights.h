@@ -69,8 +69,7 @@ NOINLINE void multiply_scores(const float scale, const struct key_block *block,
 {
     const float zeros[BLOCK_M] = {0.0f};
 
-    multiply_rows(WEIGHTS_IN_REGISTERS ? EXPONENTIALS : PRODUCTS, SCALE_ARG(scale * SCALE_UNIT)
-                  OPERANDS(DIM_QK), (const operand *)tile->q, OPERANDS(ROW_QK), block->k,
+    multiply_rows(WEIGHTS_IN_REGISTERS ? EXPONENTIALS : PRODUCTS, scale * SCALE_UNIT, OPERANDS(DIM_QK), (const operand *)tile->q, OPERANDS(ROW_QK), block->k,
                   WEIGHTS_IN_REGISTERS ? tile->minus_lse : zeros, rows.begin, rows.end,
                   tile->p, tile->p);
     (void)scale; /* of floats k has it */
@@ -121,7 +120,7 @@ NOINLINE int compute_weights(const int partial, const int of_bias, const struct 
     ints hidden = 0;
 
     multiply_scores(args->shape->scale, block, rows, tile);
-    multiply_rows(WEIGHTS_IN_REGISTERS ? MULTIPLES : PRODUCTS, SCALE_ARG(1.0f) OPERANDS(DIM_V),
+    multiply_rows(WEIGHTS_IN_REGISTERS ? MULTIPLES : PRODUCTS, 1.0f, OPERANDS(DIM_V),
                   (const operand *)tile->d_o, OPERANDS(ROW_V), block->v, HAS_DROPOUT ? zeros : tile->minus_delta, rows.begin, rows.end,
                   p, ds);
     if (WEIGHTS_IN_REGISTERS && tile->lacks)

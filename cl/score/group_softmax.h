@@ -1,8 +1,11 @@
 /* From the products of split_tiles' threads to weights: one thread for each row and thread group.
  *
- * Before including this: score.h, tile_exp.h, thread_keys.h; BLOCK_M. */
+ * Who includes this defines BLOCK_M. */
 #ifndef CLATTN_GROUP_SOFTMAX_H
 #define CLATTN_GROUP_SOFTMAX_H
+#include "score/score.h"
+#include "gpu/tile_exp.h"
+#include "gpu/thread_keys.h"
 
 #if HAS_DROPOUT
 #define RANDOM_LANES 1

@@ -1,6 +1,7 @@
 /* The first stage of families that look into the bits of block lists (score/blocks.h).
  *
- * Before including this: BLOCK_BITS_BEGIN(a), where the bits begin in the workspace, in floats. */
+ * Who includes this defines BLOCK_BITS_BEGIN(a), where the bits begin in the workspace, in
+ * floats. */
 #ifndef CLATTN_MARK_BLOCKS_H
 #define CLATTN_MARK_BLOCKS_H
 #include "score/blocks.h"

@@ -4,9 +4,9 @@
  * Windows and lengths are not looked at here: they can only hide more.
  *
  * The stage is there where the host defines its parameters (src/families/kernels/pair_marks.h).
- * Before including this: MARK_M and MARK_N, queries and keys of what has a mark; MARKS_BEGIN(a), where the
- * marks begin in the workspace, in floats; MARK_ITEMS, the work-items of a group: 1 for CPUs; MARK_SHARERS, how many
- * heads and batches must share a mark (mark_sizes.h). */
+ * Who includes this defines MARK_M and MARK_N, queries and keys of what has a mark;
+ * MARKS_BEGIN(a), where the marks begin in the workspace, in floats; MARK_ITEMS, the work-items
+ * of a group: 1 for CPUs; MARK_SHARERS, how many heads and batches must share a mark (mark_sizes.h). */
 #ifndef CLATTN_MARK_PAIRS_H
 #define CLATTN_MARK_PAIRS_H
 #include "common/common.h"

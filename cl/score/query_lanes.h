@@ -9,9 +9,10 @@
  * a tile that is hidden from all queries of a block needs none. Lanes beyond the last query repeat
  * it; nothing outside the tensors is read.
  *
- * Before including this: common.cl, SIMD_WIDTH, BLOCK_VECTORS, QK_KEYS and BLOCK_N. */
+ * Who includes this defines SIMD_WIDTH, BLOCK_VECTORS, QK_KEYS and BLOCK_N. */
 #ifndef CLATTN_QUERY_LANES_H
 #define CLATTN_QUERY_LANES_H
+#include "common/common.h"
 #include "cpu/fused_prefetch.h"
 #include "score/blocks.h"
 #define MARK_M BLOCK_M
