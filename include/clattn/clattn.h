@@ -8,7 +8,6 @@
 #include <clattn/context.h>
 #include <clattn/device.h>
 #include <clattn/dropout.h>
-#include <clattn/gradient_check.h>
 #include <clattn/merge.h>
 #include <clattn/multihead.h>
 #include <clattn/plan.h>
