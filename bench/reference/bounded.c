@@ -33,17 +33,25 @@ struct arithmetic arithmetic_of(enum precision precision, clattn_dtype dtype)
     return (struct arithmetic){.precision = precision, .value = 0x1p-11, .sum = 0x1p-11};
 }
 
+void arithmetic_relax_to(struct arithmetic *arithmetic, clattn_dtype dtype)
+{
+    if (dtype == CLATTN_F32)
+        return;
+    arithmetic->flushes = dtype == CLATTN_BF16;
+    arithmetic->weight = value_roundoff(dtype);
+    arithmetic->weight_tiny = value_tiny(dtype);
+}
+
 void arithmetic_relax(struct arithmetic *arithmetic, const clattn_problem *p)
 {
     const clattn_cache own = p->dtype == CLATTN_BF16 ? CLATTN_CACHE_BF16 : CLATTN_CACHE_F16;
 
-    if (p->strict || p->dtype == CLATTN_F32)
+    if (p->strict)
         return;
-    arithmetic->flushes = p->dtype == CLATTN_BF16;
     if (p->v_cache >= CLATTN_CACHE_F32 && p->v_cache != own)
-        return;
-    arithmetic->weight = value_roundoff(p->dtype);
-    arithmetic->weight_tiny = value_tiny(p->dtype);
+        arithmetic->flushes = p->dtype == CLATTN_BF16;
+    else
+        arithmetic_relax_to(arithmetic, p->dtype);
 }
 
 struct bounded arithmetic_operand(const struct arithmetic *arithmetic, struct bounded x)

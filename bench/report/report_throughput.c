@@ -26,8 +26,17 @@ static size_t find_family(const char *problem, char common[MOST_TEXT])
     common[0] = '\0';
     if (clattn_problem_parse(problem, &p, NULL, 0) != CLATTN_SUCCESS)
         return 0;
-    const bool self = p.seq_q == p.seq_kv;
-    const size_t length = p.seq_kv;
+    const bool merge = p.operation == CLATTN_MERGE, append = p.operation == CLATTN_APPEND;
+    const bool attention = p.operation <= CLATTN_BACKWARD;
+    const size_t queries = merge       ? p.merge.seq_q
+                           : append    ? p.append.tokens
+                           : attention ? p.seq_q
+                                       : p.projection.rows;
+    const size_t length = merge       ? p.merge.states
+                          : append    ? p.append.capacity
+                          : attention ? p.seq_kv
+                                      : 1;
+    const bool self = queries == length;
     char *out = common;
     for (const char *word = problem; *word != '\0'; word += strspn(word, " ")) {
         const size_t bytes = strcspn(word, " ");

@@ -16,12 +16,12 @@ typedef struct clattn_append_tensors {
     clattn_buffer q;          /**< Read, with CLATTN_QUERIES_ROTATED. */
     clattn_buffer q_out;      /**< Every element is overwritten; in place, read before. */
     clattn_buffer kv_lengths; /**< batch cl_ints: tokens that are cached. Any values are safe. */
-    clattn_buffer positions;  /**< (batch, seq_q) cl_ints. Any values are safe. */
-    clattn_buffer slots;      /**< (batch, seq_q) cl_ints. Any values are safe. */
+    clattn_buffer positions;  /**< (batch, tokens) cl_ints. Any values are safe. */
+    clattn_buffer slots;      /**< (batch, tokens) cl_ints. Any values are safe. */
     clattn_buffer cos;        /**< (rotary_length, rotary_dim / 2) floats. */
     clattn_buffer sin;        /**< Likewise. */
     clattn_buffer workspace;  /**< As in clattn_forward_tensors. */
-    clattn_buffer page_table; /**< (batch, ceil(seq_kv / page_size)) cl_ints, with page_size and
+    clattn_buffer page_table; /**< (batch, ceil(capacity / page_size)) cl_ints, with page_size and
                                     without slots. Any values are safe. */
 } clattn_append_tensors;
 
@@ -48,11 +48,11 @@ typedef struct clattn_host_append_tensors {
     const void *q;            /**< Read, with CLATTN_QUERIES_ROTATED. */
     void *q_out;              /**< Every element is overwritten; in place, read before. */
     const cl_int *kv_lengths; /**< batch. */
-    const cl_int *positions;  /**< (batch, seq_q). */
-    const cl_int *slots;      /**< (batch, seq_q). */
+    const cl_int *positions;  /**< (batch, tokens). */
+    const cl_int *slots;      /**< (batch, tokens). */
     const float *cos;         /**< (rotary_length, rotary_dim / 2). */
     const float *sin;         /**< Likewise. */
-    const cl_int *page_table; /**< (batch, ceil(seq_kv / page_size)). */
+    const cl_int *page_table; /**< (batch, ceil(capacity / page_size)). */
 } clattn_host_append_tensors;
 
 /** Plans, copies, computes and copies back, whole caches included; parameters and statuses as

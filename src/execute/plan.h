@@ -2,7 +2,6 @@
 #ifndef CA_PLAN_H
 #define CA_PLAN_H
 
-#include "cl/common/arguments.h"
 #include "context/context.h"
 #include "families/candidate.h"
 #include "families/family.h"

@@ -1,8 +1,12 @@
-/* The operands of a problem: what there is of them, and how they lie in memory. */
+/* The operands of a problem: what there is of them, and how they lie in memory. Each operation has operands of
+ * its own, numbered from 0. */
 #ifndef CA_TENSORS_H
 #define CA_TENSORS_H
 
+#include "problem/append_tensors.def"
 #include "problem/dtypes.def"
+#include "problem/merge_tensors.def"
+#include "problem/projection_tensors.def"
 #include "problem/tensors.def"
 
 #include <clattn/problem.h>
@@ -11,7 +15,8 @@
 #define CA_MAX_SIZE ((size_t)1 << 48)
 
 /* Buffers a kernel may take, in the order of its parameters (after shape and offsets). Those of
- * options that the problem has not are left out, on both sides. */
+ * options that the problem has not are left out, on both sides. These are attention's; the workspace is
+ * CA_WORKSPACE in every operation. */
 enum ca_argument {
 #define OPERAND(ID, ...) CA_##ID,
     CA_OPERANDS(OPERAND)
@@ -19,6 +24,18 @@ enum ca_argument {
         CA_WORKSPACE,
     CA_NUM_ARGUMENTS
 };
+#define OPERAND(ID, ...) CA_PROJECTION_##ID,
+enum ca_projection_argument { CA_PROJECTION_OPERANDS(OPERAND) CA_PROJECTION_COUNT };
+#undef OPERAND
+#define OPERAND(ID, ...) CA_MERGE_##ID,
+enum ca_merge_argument { CA_MERGE_OPERANDS(OPERAND) CA_MERGE_COUNT };
+#undef OPERAND
+#define OPERAND(ID, ...) CA_APPEND_##ID,
+enum ca_append_argument { CA_APPEND_OPERANDS(OPERAND) CA_APPEND_COUNT };
+#undef OPERAND
+_Static_assert((int)CA_PROJECTION_COUNT <= CA_WORKSPACE && (int)CA_MERGE_COUNT <= CA_WORKSPACE &&
+                   (int)CA_APPEND_COUNT <= CA_WORKSPACE,
+               "the workspace comes behind the operands of every operation");
 #define CA_BIT(argument) (1u << (argument))
 
 /* The rest of the arguments if the structs of forward's, or of backward's, calls have an operand that is
@@ -50,8 +67,9 @@ enum { CA_BLOCK = 32 };
 
 /* One tensor of a problem as it lies in memory. */
 struct ca_tensor {
-    const char *name;
-    const char *type; /* of an element, in kernels; NULL: that of src/problem/tensors.def */
+    const char *name;   /* in messages and problem strings */
+    const char *member; /* of the public structs of tensors; kernels' name for it */
+    const char *type;   /* of an element, in kernels */
     int present;
     int written;          /* 0, 1, or CA_UPDATED */
     size_t element_bytes; /* of a block, if quantized */
@@ -60,7 +78,8 @@ struct ca_tensor {
 };
 
 /* Fills tensors[CA_WORKSPACE], all but the workspace, for a problem that passed
- * clattn_problem_check(), or whose layouts are still to be checked. */
+ * clattn_problem_check(), or whose layouts are still to be checked. Numbers that the operation does not use
+ * are not present. */
 void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors);
 
 /* The layout of tensor number `argument` as the problem holds it; NULL if the problem holds none, or its
@@ -82,12 +101,21 @@ size_t ca_cache_rows(const clattn_problem *p);
 
 /* Pages that a batch has in the table of pages; 0 without. */
 size_t ca_table_pages(const clattn_problem *p);
+/* Of an append: how many blocks of rows its caches consist of, batches or pages, the rows of each, and the
+ * pages of a batch in the table of pages. */
+size_t ca_append_blocks(const clattn_append_problem *p);
+size_t ca_append_rows(const clattn_append_problem *p);
+size_t ca_append_table_pages(const clattn_append_problem *p);
+
 /* Rows and columns of blocks; 0 without block lists. */
 size_t ca_block_rows(const clattn_problem *p);
 size_t ca_block_columns(const clattn_problem *p);
 
 /* Bytes of an element. */
 size_t ca_dtype_bytes(clattn_dtype dtype);
+
+/* The dtype of the problem, by its operation. */
+clattn_dtype ca_problem_own_dtype(const clattn_problem *p);
 
 /* The dtype of tensor number `argument`, whose values are floating-point numbers; of a quantized one the
  * problem's. */

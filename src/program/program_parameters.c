@@ -4,18 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-struct parameter {
-    const char *name, *type;
-};
-
-static const struct parameter parameters[CA_NUM_ARGUMENTS] = {
-#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, text, type, ...)                 \
-    [CA_##ID] = {#member, #type},
-    CA_OPERANDS(OPERAND)
-#undef OPERAND
-        [CA_WORKSPACE] = {"workspace", "float"},
-};
-
 /* What is printed so far, cut off at bytes; length is what it would have. */
 struct text {
     char *begin;
@@ -35,22 +23,25 @@ static void print(struct text *text, const char *format, ...)
 static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
                         const struct ca_tensor *tensors, struct text *text)
 {
+    static const char *const names[] = {
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = #name,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
     const char *whole = p->total_q || p->total_kv ? "whole_" : ""; /* cl/common/sequence.h */
 
     if (!ca_stage_exists(stage, p))
         return;
-    print(text,
-          "#define PARAMETERS_%s const struct attention_shape %sa, "
-          "const struct attention_offsets %sat",
-          stage->kernel, whole, whole);
+    print(text, "#define PARAMETERS_%s const struct %s_shape %sa, const struct %s_offsets %sat",
+          stage->kernel, names[p->operation], whole, names[p->operation], whole);
     for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++) {
         const int is_operand = n != CA_WORKSPACE;
         const int written = is_operand ? tensors[n].written : !(stage->arguments & CA_READ_ONLY);
-        const char *name = is_operand && !ca_is_attention(p) ? tensors[n].name : parameters[n].name;
         if ((stage->arguments & CA_BIT(n)) &&
             (is_operand ? tensors[n].present : ca_stage_takes_workspace(stage, p)))
             print(text, ", %s__global %s *restrict %s", written ? "" : "const ",
-                  is_operand && tensors[n].type ? tensors[n].type : parameters[n].type, name);
+                  is_operand ? tensors[n].type : "float",
+                  is_operand ? tensors[n].member : "workspace");
     }
     print(text, "\n");
 }
@@ -60,11 +51,11 @@ static void print_score_operands(const struct ca_tensor *tensors, struct text *t
     print(text, "#define SCORE_OPERANDS_PARAM ");
     for (unsigned n = 0; n < CA_WORKSPACE; n++)
         if ((CA_SCORE_OPERANDS & CA_BIT(n)) && tensors[n].present)
-            print(text, ", const __global %s *%s", parameters[n].type, parameters[n].name);
+            print(text, ", const __global %s *%s", tensors[n].type, tensors[n].member);
     print(text, "\n#define SCORE_OPERANDS_ARG ");
     for (unsigned n = 0; n < CA_WORKSPACE; n++)
         if ((CA_SCORE_OPERANDS & CA_BIT(n)) && tensors[n].present)
-            print(text, ", %s", parameters[n].name);
+            print(text, ", %s", tensors[n].member);
     print(text, "\n");
 }
 

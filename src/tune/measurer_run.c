@@ -159,8 +159,9 @@ static void check_and_time(struct ca_measuring *m, struct ca_work *work, struct 
         ready->seconds = reading->times[reading->num_times - 1];
         /* Once more: a race between work-items may err now and then. What was added to anew with
          * each execution starts again. */
-        status = work->data.problem.accumulate ? check(m, work, ready, tensors, reading)
-                                               : judge(m, work, reading);
+        status = ca_problem_accumulates(&work->data.problem)
+                     ? check(m, work, ready, tensors, reading)
+                     : judge(m, work, reading);
     }
     reading->measure_seconds = timed - checked;
     reading->check_seconds = ca_stopwatch_now() - begin - reading->measure_seconds;

@@ -19,9 +19,9 @@ from .errors import Error, InvalidArgument
 
 # The operation of a problem: the function that executes it and its struct of tensors.
 _EXECUTIONS = {
-    c.FORWARD: ("clattn_attention_forward", c.clattn_forward_tensors, "forward"),
-    c.BACKWARD: ("clattn_attention_backward", c.clattn_backward_tensors, "backward"),
-    c.PROJECTION: ("clattn_project", c.clattn_projection_tensors, "projection"),
+    c.FORWARD: ("clattn_attention_forward", c.clattn_forward_tensors, "forward_tensors"),
+    c.BACKWARD: ("clattn_attention_backward", c.clattn_backward_tensors, "backward_tensors"),
+    c.PROJECTION: ("clattn_project", c.clattn_projection_tensors, "projection_tensors"),
     c.MERGE: ("clattn_merge", c.clattn_merge_tensors, "merge_tensors"),
     c.APPEND: ("clattn_append", c.clattn_append_tensors, "append_tensors"),
 }

@@ -117,8 +117,7 @@ static void set_layouts(clattn_problem *r, const clattn_problem *p)
 clattn_problem ca_problem_representative(const clattn_problem *p)
 {
     static clattn_problem (*const of[])(const clattn_problem *) = {
-#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative, ...)  \
-    [CLATTN_##ID] = representative,
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_representative,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };
