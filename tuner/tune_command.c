@@ -5,9 +5,9 @@
 #include "internal.h"
 #include "tuner/commands.h"
 #include "tuner/progress.h"
-#include "tuner/recording/tune_record.h"
 #include "tuner/tune_measurer.h"
 #include "tuner/tune_output.h"
+#include "tuner/tune_record.h"
 #include "tuner/worker/worker_client.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 #include "tuner/tune_output.h"
 #include "cli/message.h"
 #include "cli/terminal/terminal.h"
-#include "tuner/recording/tune_record.h"
+#include "tuner/tune_record.h"
 
 bool tune_fail(const char *format, const char *text)
 {

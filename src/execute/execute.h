@@ -2,16 +2,9 @@
 #ifndef CA_EXECUTE_H
 #define CA_EXECUTE_H
 
+#include "execute/launch.h"
 #include "execute/plan.h"
 #include <clattn/attention.h>
-
-/* What an execution is given, in either direction. */
-struct ca_tensors {
-    clattn_buffer at[CA_NUM_ARGUMENTS];
-    cl_ulong seed;  /* of dropout, */
-    cl_uint stream; /* likewise */
-    clattn_dropout_place place;
-};
 
 /* What every execution begins with: *done is cleared, the plan is one of this operation, and its
  * argument struct is complete, that is, there is one of this version. */

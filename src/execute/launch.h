@@ -7,7 +7,16 @@
 #include "cl/common/projection_arguments.h"
 #include "cl/elementwise/append_arguments.h"
 #include "cl/elementwise/merge_arguments.h"
-#include "execute/execute.h"
+#include "problem/problem.h"
+#include <clattn/attention.h>
+
+/* What an execution is given, to any operation. */
+struct ca_tensors {
+    clattn_buffer at[CA_NUM_ARGUMENTS];
+    cl_ulong seed;  /* of dropout, */
+    cl_uint stream; /* likewise */
+    clattn_dropout_place place;
+};
 
 union ca_shape {
     struct attention_shape attention;

@@ -3,9 +3,10 @@
 #define CA_OPERATIONS_H
 
 #include "problem/operations.def"
-#include "problem/tensors.h"
 
 #include <clattn/problem.h>
+
+struct ca_tensor;
 
 /*
  * tensors, layout, dtype  as ca_problem_tensors() and so on
@@ -39,24 +40,6 @@ static inline int ca_is_attention(const clattn_problem *p)
 {
     return p->operation <= CLATTN_BACKWARD;
 }
-
-/* A tensor whose elements lie by its layout, packed where that is NULL or zeros. */
-struct ca_tensor ca_tensor_of(const char *name, const char *type, int present, int written,
-                              size_t element_bytes, const clattn_layout *layout,
-                              const size_t sizes[4]);
-
-/* The entries of ca_NAME_tensors() and ca_NAME_layout() from lists of operands as that of
- * src/problem/append_tensors.def, for a problem p. */
-#define CA_TENSOR(number, member, LAYOUT, type, present, written, bytes, s0, s1, s2, s3)           \
-    tensors[number] = ca_tensor_of(#member, #type, present, written, bytes,                        \
-                                   CA_TENSOR_##LAYOUT(member), (const size_t[4]){s0, s1, s2, s3});
-#define CA_TENSOR_STRIDED(member) &p->member
-#define CA_TENSOR_PACKED(member) NULL
-#define CA_LAYOUT_CASE(number, member, LAYOUT) CA_LAYOUT_CASE_##LAYOUT(number, member)
-#define CA_LAYOUT_CASE_STRIDED(number, member)                                                     \
-    case number:                                                                                   \
-        return &p->member;
-#define CA_LAYOUT_CASE_PACKED(number, member)
 
 /* The first rule that is broken makes the sentence. */
 struct ca_rule {

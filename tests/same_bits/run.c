@@ -2,7 +2,7 @@
  * written, bytes between its strides included. Only the public interface is used, and tunables get the
  * names that they had where the library does not know today's, so that the same program runs with the
  * shared library of any build. */
-#include "bench/reference/projection.h"
+#include "bench/judge/projection.h"
 #include "tests/support/storage.h"
 #include "tests/trials/append_trial.h"
 #include "tests/trials/merge_trial.h"
