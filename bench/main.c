@@ -1,8 +1,8 @@
-#define _POSIX_C_SOURCE 200809L /* setenv */
 #include "bench/commands/options.h"
 #include "bench/commands/start_mpi.h"
 #include "cli/message.h"
 #include "cli/standard_streams.h"
+#include "os/process.h"
 
 #include <clattn/version.h>
 #include <stdio.h>
@@ -91,7 +91,8 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     ca_standard_streams_begin();
-    if (!mpi_wanted(argc, argv))         /* ranks of a machine would share a core */
-        setenv("POCL_AFFINITY", "1", 0); /* before the first OpenCL call */
+    if (!mpi_wanted(argc, argv)) /* ranks of a machine would share a core */
+        if (getenv("POCL_AFFINITY") == NULL)
+            ca_variable_set("POCL_AFFINITY", "1"); /* before the first OpenCL call */
     return ca_standard_streams_end("clattn-bench", run(argc, argv));
 }

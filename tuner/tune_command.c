@@ -1,5 +1,4 @@
 /* clattn-tune without a command: searches problems on a device, in a worker process. */
-#define _POSIX_C_SOURCE 200809L /* access */
 #include "cli/interrupt.h"
 #include "cli/message.h"
 #include "internal.h"
@@ -7,13 +6,11 @@
 #include "tuner/progress.h"
 #include "tuner/tune_measurer.h"
 #include "tuner/tune_output.h"
-#include "tuner/tune_record.h"
 #include "tuner/worker/worker_client.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* How long a worker may go on once the user has interrupted it. */
 #define GRACE_SECONDS 0.5
@@ -140,10 +137,8 @@ static void enter(struct tuning *tuning, const struct ca_tune_event *event)
 static bool event(void *user, const struct ca_tune_event *event)
 {
     struct tuning *tuning = user;
-    struct tune_problem *problem = &tuning->problems[tuning->asked[event->problem]];
+    const struct tune_problem *problem = &tuning->problems[tuning->asked[event->problem]];
 
-    if (!problem->space && event->space) /* families are compared before there is one */
-        problem->space = tune_copy_parameters(event->space);
     if (event->reading)
         enter(tuning, event);
     tuning->evaluations = event->progress->evaluations;
@@ -339,7 +334,7 @@ static bool tune(struct tuning *tuning, const char *store_path)
 static int run(struct tuning *tuning, char *const *argv)
 {
     const struct ca_worker_options worker = {
-        .program = access("/proc/self/exe", X_OK) == 0 ? "/proc/self/exe" : argv[0],
+        .program = ca_own_program(argv[0]),
         .device = tuning->options.device,
         .timeout = tuning->options.timeout,
         .builders = tuning->options.builders,
@@ -372,8 +367,6 @@ static void clean_up(struct tuning *tuning)
     ca_journal_close(tuning->journal);
     ca_worker_destroy(tuning->worker);
     clattn_context_release(tuning->context);
-    for (size_t n = 0; n < tuning->num_problems; n++)
-        ca_space_destroy(tuning->problems[n].space);
     free(tuning->results);
     free(tuning->asked_problems);
     free(tuning->asked);

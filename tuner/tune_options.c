@@ -1,20 +1,18 @@
-#define _POSIX_C_SOURCE 200809L /* access */
 #include "tuner/tune_options.h"
 #include "cli/message.h"
 #include "cli/problems/problem_file.h"
 #include "cli/problems/workloads.h"
 #include "internal.h"
+#include "os/options.h"
 #include "tuner/commands.h"
 #include "tuner/worker/worker_builders.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 const char tune_help[] =
     "Usage: clattn-tune [OPTION...]\n"
@@ -42,13 +40,11 @@ const char tune_help[] =
     "  --budget N        configurations to try, or with 's' or 'm' the time for all problems\n"
     "                    together; default 60s\n"
     "  --again           also what was tuned before\n"
-    "  --strategy NAME   guided (default), ils, genetic, annealing, random, exhaustive\n"
+    "  --strategy NAME   guided (default), random, exhaustive\n"
     "  --seed N          of the search, default 1\n"
     "  --timeout SECONDS for building one configuration, and for measuring it; default 20\n"
     "  --builders N      processes that compile ahead; default one for each of up to four cores\n"
     "  --json [FILE]     print the result as JSON, or write it to a file as well\n"
-    "  --record FILE     write all that was measured as a Kernel Tuner cache file\n"
-    "  --t4 FILE         ... as T4 results; one file per problem: FILE-1, FILE-2, ... if several\n"
     "  --quiet           print the result only\n"
     "  --help, --version\n"
     "\n"
@@ -152,13 +148,14 @@ static void list_workloads(void)
 static enum tune_action add_workload(struct tune_options *options, const char *name)
 {
     const struct workload *workload = workload_find(name);
+    struct ca_file_facts facts;
     bool ok = true;
 
     if (strcmp(name, "list") == 0) {
         list_workloads();
         return TUNE_DONE;
     }
-    if (!workload && access(name, F_OK) == 0) {
+    if (!workload && ca_file_follow(name, &facts)) {
         ok = add_file(options, name);
     } else if (!workload) {
         message_say(stderr,
@@ -241,8 +238,6 @@ enum {
     AGAIN,
     JSON,
     QUIET,
-    RECORD,
-    T4,
     TIMEOUT,
     BUILDERS,
     HELP,
@@ -259,8 +254,6 @@ static const struct option words[] = {
     {"again", no_argument, NULL, AGAIN},
     {"json", optional_argument, NULL, JSON},
     {"quiet", no_argument, NULL, QUIET},
-    {"record", required_argument, NULL, RECORD},
-    {"t4", required_argument, NULL, T4},
     {"timeout", required_argument, NULL, TIMEOUT},
     {"builders", required_argument, NULL, BUILDERS},
     {"help", no_argument, NULL, HELP},
@@ -282,12 +275,6 @@ static bool take(int word, const char *text, struct tune_options *options)
         return options->strategy != CA_NUM_STRATEGIES;
     case SEED:
         return parse_count(text, 0, &options->seed);
-    case RECORD:
-        options->record_file = text;
-        return true;
-    case T4:
-        options->t4_file = text;
-        return true;
     case TIMEOUT:
         return parse_timeout(text, &options->timeout);
     case BUILDERS:
@@ -336,7 +323,7 @@ static bool can_write(const char *path)
         return true;
     if (slash)
         snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-    if (access(path, W_OK) == 0 || (errno == ENOENT && access(folder, W_OK) == 0))
+    if (ca_file_is_writable(path) || (errno == ENOENT && ca_file_is_writable(folder)))
         return true;
     message_say(stderr, "clattn-tune: %s cannot be written: %s", path, strerror(errno));
     return false;
@@ -389,8 +376,7 @@ enum tune_action tune_options_parse(int argc, char **argv, struct tune_options *
     }
     if (action == TUNE_RUN && options->num_problems == 0)
         action = add_workload(options, "tuning");
-    if (action == TUNE_RUN && !(can_write(options->json_file) && can_write(options->record_file) &&
-                                can_write(options->t4_file)))
+    if (action == TUNE_RUN && !can_write(options->json_file))
         action = TUNE_FAILED;
     return action;
 }

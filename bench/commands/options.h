@@ -4,9 +4,9 @@
 
 #include "cli/exit_status.h"
 #include "cli/message.h"
+#include "os/options.h"
 
 #include <clattn/plan.h>
-#include <getopt.h>
 
 #define EXIT_FAILED 1 /* Something was wrong with a device, a file or a result. */
 

@@ -1,14 +1,11 @@
 /* clattn-bench report: results of runs as one page to show around. */
-#define _POSIX_C_SOURCE 200809L /* mkstemp, fchmod, fdopen, umask */
 #include "bench/commands/options.h"
 #include "bench/report/report_page.h"
+#include "os/environment.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define DEFAULT_TITLE "Attention on OpenCL devices"
 #define MOST_PATH 4096
@@ -64,24 +61,16 @@ static bool read_files(char **paths, size_t count, struct run_results *files, st
 /* A file beside the page's place, which nobody sees before it is whole. */
 static FILE *open_temporary(const char *path, char temporary[MOST_PATH], struct message *why)
 {
-    const mode_t mask = umask(0);
-    const size_t length = strlen(path);
+    const int length = snprintf(temporary, MOST_PATH, "%s.%ld", path, ca_process_number());
 
-    umask(mask);
-    if (length + sizeof ".XXXXXX" > MOST_PATH) {
+    if (length >= MOST_PATH) {
         message_set(why, "%.200s...: the path is too long", path);
         return NULL;
     }
-    snprintf(temporary, MOST_PATH, "%s.XXXXXX", path);
-    const int file = mkstemp(temporary);
-    FILE *out = file >= 0 && fchmod(file, 0666 & ~mask) == 0 ? fdopen(file, "w") : NULL;
-    if (out == NULL) {
+    remove(temporary); /* of a process that died */
+    FILE *out = fopen(temporary, "wx");
+    if (out == NULL)
         message_set(why, "%.300s: the page cannot be written: %s", path, strerror(errno));
-        if (file >= 0) {
-            close(file);
-            remove(temporary);
-        }
-    }
     return out;
 }
 

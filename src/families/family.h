@@ -101,7 +101,8 @@ static inline int ca_stage_takes_workspace(const struct ca_stage *stage, const c
 struct ca_family {
     const char *name;
     clattn_operation operation;
-    const char *source; /* embedded, includes resolved */
+    /* OpenCL C in pieces, which NULL ends: joined they are the .cl file and what it includes (cl/embed.cmake). */
+    const char *const *source;
     const struct ca_tunable *tunables;
     size_t num_tunables;
     struct ca_stage stages[CA_MAX_STAGES];

@@ -14,7 +14,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/tunables/backward_amx.def"
 #include "families/tunables/expand.h"
 
-extern const char ca_source_backward_amx[];
+extern const char *const ca_source_backward_amx[];
 
 static size_t block(const size_t *values)
 {

@@ -15,7 +15,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/tunables/fused_amx.def"
 #include "families/tunables/expand.h"
 
-extern const char ca_source_fused_amx[];
+extern const char *const ca_source_fused_amx[];
 
 static size_t block_m(const size_t *values)
 {

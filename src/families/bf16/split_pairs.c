@@ -17,7 +17,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/tunables/split_pairs.def"
 #include "families/tunables/expand.h"
 
-extern const char ca_source_split_amx[], ca_source_split_dot[];
+extern const char *const ca_source_split_amx[], *const ca_source_split_dot[];
 
 /* Follows the arrays in cl/kernels/split_lanes.cl and cl/bf16/split_pairs.h. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)

@@ -16,7 +16,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/tunables/backward_lanes.def"
 #include "families/tunables/expand.h"
 
-extern const char ca_source_backward_lanes[], ca_source_backward_dot[];
+extern const char *const ca_source_backward_lanes[], *const ca_source_backward_dot[];
 
 /* Follows the arrays in cl/kernels/backward_lanes.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)

@@ -14,7 +14,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/tunables/backward_tiles.def"
 #include "families/tunables/expand.h"
 
-extern const char ca_source_backward_tiles[];
+extern const char *const ca_source_backward_tiles[];
 
 /* Dims that a work-item holds for each of its rows. */
 static size_t thread_dims(size_t dim, size_t threads)

@@ -15,7 +15,7 @@ static int has_rows_apart(const clattn_problem *p);
 #define TUNABLES_DEF "families/tunables/fused_lanes.def"
 #include "families/tunables/expand.h"
 
-extern const char ca_source_fused_lanes[], ca_source_fused_dot[];
+extern const char *const ca_source_fused_lanes[], *const ca_source_fused_dot[];
 
 /* Follows the arrays in cl/kernels/fused_lanes.cl, of which pairs take less. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)

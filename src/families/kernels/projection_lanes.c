@@ -14,7 +14,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/tunables/projection_lanes.def"
 #include "families/tunables/expand.h"
 
-extern const char ca_source_projection_lanes[], ca_source_projection_dot[];
+extern const char *const ca_source_projection_lanes[], *const ca_source_projection_dot[];
 
 enum { SLAB = 8 }; /* as in the kernel */
 

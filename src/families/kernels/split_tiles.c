@@ -14,7 +14,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/tunables/split_tiles.def"
 #include "families/tunables/expand.h"
 
-extern const char ca_source_split_tiles[];
+extern const char *const ca_source_split_tiles[];
 
 /* Whether keys or values take two bytes, so that eight are one load; queries are read once, singly. */
 static int reads_halves(const clattn_problem *p)

@@ -16,7 +16,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/tunables/backward_mma.def"
 #include "families/tunables/expand.h"
 
-extern const char ca_source_backward_mma[];
+extern const char *const ca_source_backward_mma[];
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 

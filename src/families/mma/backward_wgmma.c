@@ -17,7 +17,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/tunables/backward_wgmma.def"
 #include "families/tunables/expand.h"
 
-extern const char ca_source_backward_wgmma[];
+extern const char *const ca_source_backward_wgmma[];
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 

@@ -13,7 +13,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/tunables/fused_wgmma.def"
 #include "families/tunables/expand.h"
 
-extern const char ca_source_fused_wgmma[];
+extern const char *const ca_source_fused_wgmma[];
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
