@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "context/context.h"
 #include "create/plan_create.h"
+#include "problem/problem.h"
 #include <clattn/tuning.h>
 
 clattn_status clattn_plan_supports(const clattn_context *context, const clattn_problem *problem,
@@ -9,12 +10,16 @@ clattn_status clattn_plan_supports(const clattn_context *context, const clattn_p
                                    size_t reason_bytes)
 {
     struct ca_choices choices;
+    struct ca_problem made;
 
     if (!context) {
         ca_reason(reason, reason_bytes, "context is null");
         return CLATTN_INVALID_ARGUMENT;
     }
-    return ca_choose(context, problem, options, &choices, reason, reason_bytes);
+    const clattn_status status = ca_problem_make(problem, &made, reason, reason_bytes);
+    return status == CLATTN_SUCCESS
+               ? ca_choose(context, &made, options, &choices, reason, reason_bytes)
+               : status;
 }
 
 clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem,
@@ -22,6 +27,7 @@ clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *
 {
     char reason[8 * CA_REASON_BYTES];
     struct ca_choices choices;
+    struct ca_problem made;
 
     if (plan)
         *plan = NULL;
@@ -29,16 +35,18 @@ clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *
         return CLATTN_INVALID_ARGUMENT;
     if (!plan)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "plan is null");
-    clattn_status status = ca_choose(context, problem, options, &choices, reason, sizeof reason);
+    clattn_status status = ca_problem_make(problem, &made, reason, sizeof reason);
+    if (status == CLATTN_SUCCESS)
+        status = ca_choose(context, &made, options, &choices, reason, sizeof reason);
     if (status == CLATTN_SUCCESS && options && options->flags & CLATTN_PLAN_MEASURE &&
         choices.list[0].origin > CA_EXACT) {
         const clattn_tuning_options tuning = {.struct_size = sizeof tuning,
                                               .seconds = options->measure_seconds};
         if (clattn_tune(context, problem, 1, &tuning, NULL) != CLATTN_SUCCESS)
             ca_warn(&context->log, "tuning failed, so the plan is made without it");
-        status = ca_choose(context, problem, options, &choices, reason, sizeof reason);
+        status = ca_choose(context, &made, options, &choices, reason, sizeof reason);
     }
     if (status != CLATTN_SUCCESS)
         return ca_fail(&context->log, status, "%s", reason);
-    return ca_plan_create(context, &choices, problem, plan);
+    return ca_plan_create(context, &choices, &made, plan);
 }

@@ -120,7 +120,7 @@ static clattn_status print_texts(clattn_plan *plan, const clattn_problem *proble
 }
 
 clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *candidate,
-                           const char *why, const clattn_problem *problem, cl_program program,
+                           const char *why, const struct ca_problem *problem, cl_program program,
                            int keep, clattn_plan **plan)
 {
     clattn_plan *made = calloc(1, sizeof *made);
@@ -134,10 +134,10 @@ clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *c
     made->context = context;
     made->candidate = *candidate;
     made->program = keep ? program : NULL;
-    made->problem = ca_problem_normal(problem);
+    made->problem = problem->normal;
     size_stages(made);
     describe_operands(made);
-    clattn_status status = print_texts(made, problem, why);
+    clattn_status status = print_texts(made, &problem->given, why);
     if (status == CLATTN_SUCCESS)
         status = create_kernels(made, program);
     if (status != CLATTN_SUCCESS) {

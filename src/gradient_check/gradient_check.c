@@ -119,7 +119,7 @@ int ca_gradient_data_widen(struct ca_trust_case *wide, const struct ca_trust_cas
     p->dtype = p->bias_dtype = CLATTN_F32;
     /* Packed, because an element that is broadcast would be many. */
     p->q = p->k = p->v = p->o = p->d_o = p->dq = p->dk = p->dv = (clattn_layout){{0}};
-    *p = ca_problem_normal(p);
+    *p = ca_problem_own(p).normal;
     if (!ca_trust_allocate_blocks(wide))
         return 0;
     ca_problem_tensors(&narrow->problem, tensors);
@@ -355,7 +355,7 @@ clattn_status clattn_gradient_check(clattn_context *context, const clattn_proble
         status = ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
                          "problem is not of operation CLATTN_BACKWARD: it has no gradients");
     if (status == CLATTN_SUCCESS) {
-        const clattn_problem normal = ca_problem_normal(problem);
+        const clattn_problem normal = ca_problem_own(problem).normal;
         status = ca_gradient_data_make(&c, &normal, seed)
                      ? check_device(context, &c, options, report)
                      : no_memory(context);

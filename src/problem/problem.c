@@ -460,6 +460,26 @@ clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, 
     return check_layouts(problem, reason, reason_bytes);
 }
 
+clattn_status ca_problem_make(const clattn_problem *given, struct ca_problem *made, char *reason,
+                              size_t reason_bytes)
+{
+    const clattn_status status = clattn_problem_check(given, reason, reason_bytes);
+
+    if (status == CLATTN_SUCCESS)
+        *made = ca_problem_own(given);
+    return status;
+}
+
+struct ca_problem ca_problem_own(const clattn_problem *sound)
+{
+    return (struct ca_problem){*sound, ca_problem_normal(sound)};
+}
+
+struct ca_problem ca_problem_of_normal(const clattn_problem *normal)
+{
+    return (struct ca_problem){*normal, *normal};
+}
+
 /* ---- operations --------------------------------------------------------------------------- */
 
 /* The sum over i < queries of i + first, each clamped to 0..keys. */

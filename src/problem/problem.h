@@ -14,7 +14,24 @@ void ca_problem_order(clattn_problem *p, const char *order, unsigned arguments);
 /* Storage that says the dtype again becomes none, so that equal problems have one text and one class. */
 void ca_problem_simplify(clattn_problem *p);
 
-/* Simplified, with explicit layouts, scale and windows: causality becomes window_right = 0. */
+/* A problem that was checked: as its caller gave it, which its text says, and its normal form, which is what
+ * everything else asks for. */
+struct ca_problem {
+    clattn_problem given, normal;
+};
+
+/* The door: checks a caller's problem, with the reasons and statuses of clattn_problem_check(). */
+clattn_status ca_problem_make(const clattn_problem *given, struct ca_problem *made, char *reason,
+                              size_t reason_bytes);
+
+/* Of a problem that the library made, and that is sound. */
+struct ca_problem ca_problem_own(const clattn_problem *sound);
+
+/* Of a normal problem, whose text is its own. */
+struct ca_problem ca_problem_of_normal(const clattn_problem *normal);
+
+/* For the two doors: simplified, with explicit layouts, scale and windows: causality becomes
+ * window_right = 0. */
 clattn_problem ca_problem_normal(const clattn_problem *p);
 
 /* Whether each execution adds to what the results held before. */

@@ -255,7 +255,7 @@ static clattn_status add_problem(struct ca_measuring *m, const clattn_problem *p
     size_t sizes[CA_WORKSPACE];
     char text[256];
 
-    work->data.problem = ca_problem_normal(problem);
+    work->data.problem = ca_problem_own(problem).normal;
     clattn_problem_print(problem, text, sizeof text, NULL);
     if (ca_problem_empty(problem))
         return ca_fail(log, CLATTN_INVALID_PROBLEM, "'%s' has nothing to measure", text);

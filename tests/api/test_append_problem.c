@@ -102,10 +102,10 @@ Test(append_problem, operations_and_classes) {
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         const clattn_problem of = fixture_problem(cases[n].text);
         char class[CA_CLASS_TEXT], again[CA_CLASS_TEXT];
-        ca_problem_class(&of, class);
+        clattn_problem_class(&of, class, CA_CLASS_TEXT, NULL);
         cr_expect_str_eq(class, cases[n].class);
         const clattn_problem r = fixture_problem(class);
-        ca_problem_class(&r, again);
+        clattn_problem_class(&r, again, CA_CLASS_TEXT, NULL);
         cr_expect_str_eq(again, class);
     }
 }

@@ -102,10 +102,10 @@ Test(merge_problem, classes) {
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         const clattn_problem p = fixture_problem(cases[n].text);
         char class[CA_CLASS_TEXT], again[CA_CLASS_TEXT];
-        ca_problem_class(&p, class);
+        clattn_problem_class(&p, class, CA_CLASS_TEXT, NULL);
         cr_expect_str_eq(class, cases[n].class);
         const clattn_problem r = fixture_problem(class);
-        ca_problem_class(&r, again);
+        clattn_problem_class(&r, again, CA_CLASS_TEXT, NULL);
         cr_expect_str_eq(again, class);
     }
     const clattn_problem a = fixture_problem("merge f32 h1 q64 d64 n4");

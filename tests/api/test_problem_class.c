@@ -229,7 +229,7 @@ Test(problem_class, alike_and_distant) {
         all[n] = p;
     }
     for (size_t n = 0; n < MANY; n++)
-        all[n] = ca_problem_representative(&all[n]);
+        all[n] = problem_representative(&all[n]);
     for (size_t a = 0; a < MANY; a++) {
         for (size_t b = 0; b < MANY; b++) {
             char text_a[CA_CLASS_TEXT], text_b[CA_CLASS_TEXT];

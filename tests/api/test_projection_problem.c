@@ -262,7 +262,7 @@ Test(projection_problem, classes_of_random_problems) {
 
     for (int n = 0; n < 3000; n++) {
         const clattn_problem p = random_projection(&r), q = random_projection(&r);
-        const clattn_problem a = ca_problem_representative(&p), b = ca_problem_representative(&q);
+        const clattn_problem a = problem_representative(&p), b = problem_representative(&q);
         const clattn_problem extreme = extreme_projection(&r);
         problem_class_check(&p, same_defines);
         problem_class_check(&extreme, same_defines);

@@ -162,14 +162,15 @@ static void examine_dtype(const clattn_problem *p, size_t facts[NUM_FACTS])
 static void examine_projection(const clattn_problem *problem, size_t facts[NUM_FACTS])
 {
     const clattn_projection_problem *p = &problem->projection;
-    const clattn_problem normal = ca_problem_normal(problem); /* with strides */
+    struct ca_tensor tensors[CA_WORKSPACE]; /* with strides */
 
-    facts[UNIT_O] = normal.projection.y.stride[3] == 1;
+    ca_problem_tensors(problem, tensors);
+    facts[UNIT_O] = tensors[CA_PROJECTION_Y].layout.stride[3] == 1;
     facts[BIAS] = p->bias != 0;
     facts[BIAS_DTYPE] = (size_t)p->bias_dtype;
     facts[ACCUMULATE] = p->accumulate != 0;
-    facts[X_AXIS] = contiguous(&normal.projection.x, 2);
-    facts[W_AXIS] = contiguous(&normal.projection.w, 1);
+    facts[X_AXIS] = contiguous(&tensors[CA_PROJECTION_X].layout, 2);
+    facts[W_AXIS] = contiguous(&tensors[CA_PROJECTION_W].layout, 1);
     facts[ROWS] = p->rows;
     facts[TERMS] = p->x_heads * p->x_dim;
     facts[COLUMNS] = p->y_heads * p->y_dim;
