@@ -406,6 +406,21 @@ const char *ca_cache_refusal(const clattn_layout *layout, size_t dim)
     return NULL;
 }
 
+/* Whether the calls of backward have no member for an operand of attention. */
+static int is_forwards_own(unsigned argument)
+{
+    static const char own[CA_WORKSPACE] = {
+#define OWN_FORWARD 1
+#define OWN_BACKWARD 0
+#define OWN_BOTH 0
+#define OPERAND(ID, member, GIVEN, ...) [CA_##ID] = OWN_##GIVEN,
+        CA_OPERANDS(OPERAND)
+#undef OPERAND
+    };
+
+    return own[argument];
+}
+
 static clattn_status check_layouts(const clattn_problem *p, char *reason, size_t bytes)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
@@ -416,6 +431,10 @@ static clattn_status check_layouts(const clattn_problem *p, char *reason, size_t
         size_t span;
         if (!t->present)
             continue;
+        if (p->operation == CLATTN_BACKWARD && is_forwards_own((unsigned)n)) {
+            ca_reason(reason, bytes, "%s is an operand of forward only", t->name);
+            return CLATTN_INVALID_PROBLEM;
+        }
         if (!ca_layout_span(&t->layout, t->sizes, &span)) {
             ca_reason(reason, bytes, "%s reaches over more than 2^58 elements", t->name);
             return CLATTN_INVALID_PROBLEM;

@@ -35,7 +35,7 @@ static clattn_problem extreme_problem(struct rng *r)
 }
 
 /* What a program is built for, counted here anew: the conditions in the kernels' sources. */
-enum { NUM_DEFINES = 32 };
+enum { NUM_DEFINES = 40 };
 static void defines_of(const clattn_problem *problem, size_t defines[NUM_DEFINES])
 {
     const clattn_problem p = ca_problem_normal(problem);
@@ -54,15 +54,9 @@ static void defines_of(const clattn_problem *problem, size_t defines[NUM_DEFINES
         p.softcap > 0.0f,
         p.bias != 0,
         p.mask != 0,
-        p.alibi != 0,
-        p.alibi_symmetric != 0,
-        p.sinks != 0,
         p.window_left != CLATTN_UNLIMITED,
         p.window_right != CLATTN_UNLIMITED,
-        p.q_lengths != 0,
-        p.kv_lengths != 0,
         lengths && p.diagonal == CLATTN_BOTTOM_RIGHT,
-        p.lse != 0,
         (size_t)p.scores,
         p.dropout > 0.0f,
         (size_t)p.operation,
@@ -70,9 +64,9 @@ static void defines_of(const clattn_problem *problem, size_t defines[NUM_DEFINES
         backward && (p.dq.stride[3] == 1 || p.dim_qk == 1),
         backward && (p.dk.stride[3] == 1 || p.dim_qk == 1),
         backward && (p.dv.stride[3] == 1 || p.dim_v == 1),
-        p.dbias != 0,
-        p.dslopes != 0,
-        p.dsinks != 0,
+#define FLAG(ID, member, word, OF, difference) p.member != 0,
+        CA_FLAGS(FLAG)
+#undef FLAG
     };
 
     memcpy(defines, all, sizeof all);
