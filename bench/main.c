@@ -21,7 +21,6 @@ static const char help[] =
     "  plan PROBLEM                time a cold start; say what a device would run\n"
     "  gradcheck PROBLEM...        compare gradients with formulas and finite differences\n"
     "  compare A.json B.json...    what changed from one run to others, for a person or a CI\n"
-    "  report FILE.json...         a page to show around: sentences, charts, tables\n"
     "\n"
     "clattn-bench help COMMAND (or COMMAND --help) says more; --version prints the library's "
     "version.\n"
@@ -37,7 +36,7 @@ static const struct command {
 } commands[] = {{"devices", devices_command}, {"verify", verify_command},
                 {"run", run_command},         {"duel", duel_command},
                 {"plan", plan_command},       {"gradcheck", gradcheck_command},
-                {"compare", compare_command}, {"report", report_command}};
+                {"compare", compare_command}};
 
 static int refuse(const char *name)
 {

@@ -18,7 +18,6 @@ int duel_command(int argc, char **argv);
 int plan_command(int argc, char **argv);
 int gradcheck_command(int argc, char **argv);
 int compare_command(int argc, char **argv);
-int report_command(int argc, char **argv);
 
 /* What several commands are told in the same way. */
 struct common_options {
