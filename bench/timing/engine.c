@@ -214,8 +214,9 @@ bool engine_supports(const struct target *target, const struct job *job,
                      const clattn_plan_options *options, struct message *why)
 {
     if (!job->is_layer)
-        return clattn_plan_supports(target->context, &job->problem, options, why->text,
-                                    sizeof why->text) != CLATTN_UNSUPPORTED;
+        return clattn_plan_supports(target->context, &job->problem, options) !=
+                   CLATTN_UNSUPPORTED ||
+               message_set(why, "%s", clattn_context_last_error(target->context));
     if (options != NULL && options->family != NULL)
         return message_set(why, "%s", forced_layer);
     return true; /* making its plan tells */

@@ -186,8 +186,8 @@ CLATTN_API clattn_status clattn_mpi_plan_create(MPI_Comm communicator, clattn_co
  *
  * @param communicator,context,whole  As for clattn_mpi_plan_create(); operation, dtype and dims of the
  *                                    problem say what is executed.
- * @param rates                       Not null; receives the same on all ranks: the slowest device's and
- *                                    the slowest messages'. Zeros on failure.
+ * @param rates                       Not null, its struct_size set; receives the same on all ranks: the slowest
+ *                                    device's and the slowest messages'. Zeros on failure.
  * @return                            As clattn_mpi_plan_create(), the same on all ranks.
  */
 CLATTN_API clattn_status clattn_mpi_measure(MPI_Comm communicator, clattn_context *context,

@@ -67,6 +67,7 @@ typedef struct clattn_multihead {
                           backward layer needs it not: with or without, it reads the reserve that a
                           forward execution with training has written. */
     clattn_weights_out weights; /**< Forward only; before dropout. */
+    size_t reserved[16]; /**< Zeros: room for members of later versions, of which 0 means none. */
 } clattn_multihead;
 
 /**
@@ -169,7 +170,8 @@ CLATTN_API clattn_status clattn_multihead_plan_describe(const clattn_multihead_p
 /** Releases a plan; work that was enqueued finishes. NULL is ignored. */
 CLATTN_API void clattn_multihead_plan_release(clattn_multihead_plan *plan);
 
-/** The parameters of a layer in device memory. */
+/** The parameters of a layer in device memory. It does not grow: further ones come at the end of the structs of
+ *  tensors. */
 typedef struct clattn_multihead_parameters {
     clattn_buffer w_q; /**< (model, heads * dim_qk) by order; all three if packed. */
     clattn_buffer w_k; /**< (context_model, kv_heads * dim_qk); NULL if packed. */
@@ -183,7 +185,7 @@ typedef struct clattn_multihead_parameters {
 } clattn_multihead_parameters;
 
 /** What both directions read beside the parameters. Fields of options that the layer lacks are
- *  NULL. */
+ *  NULL. It does not grow: operands of further options come at the end of the structs of tensors. */
 typedef struct clattn_multihead_inputs {
     clattn_buffer x;             /**< (batch, seq_q, model), packed; see seq_first. */
     clattn_buffer context;       /**< (batch, seq_kv, context_model); NULL if CLATTN_SELF. */
@@ -194,8 +196,8 @@ typedef struct clattn_multihead_inputs {
     clattn_buffer sinks;         /**< As in clattn_forward_tensors. */
     clattn_buffer q_lengths;     /**< As in clattn_forward_tensors. */
     clattn_buffer kv_lengths;    /**< As in clattn_forward_tensors. */
-    cl_ulong dropout_seed;       /**< As in clattn_forward_tensors. */
-    cl_uint dropout_offset;      /**< As in clattn_forward_tensors. */
+    uint64_t dropout_seed;       /**< As in clattn_forward_tensors. */
+    uint32_t dropout_offset;     /**< As in clattn_forward_tensors. */
     clattn_buffer block_offsets; /**< As in clattn_forward_tensors. */
     clattn_buffer block_entries; /**< As in clattn_forward_tensors. */
 } clattn_multihead_inputs;

@@ -1,25 +1,38 @@
 /* Plans, as callers ask for them. */
 #include "base/log.h"
+#include "base/structs.h"
 #include "context/context.h"
 #include "create/plan_create.h"
 #include "problem/problem.h"
 #include <clattn/tuning.h>
 
+/* The options of a caller, which may be NULL, as this library's; 0, with a sentence, if they are of no version. */
+static int read_options(const clattn_plan_options **options, clattn_plan_options *own, char *why)
+{
+    if (!*options)
+        return 1;
+    *options = CA_READ(clattn_plan_options, "options", *options, own, why);
+    return *options != NULL;
+}
+
 clattn_status clattn_plan_supports(const clattn_context *context, const clattn_problem *problem,
-                                   const clattn_plan_options *options, char *reason,
-                                   size_t reason_bytes)
+                                   const clattn_plan_options *options)
 {
     struct ca_choices choices;
     struct ca_problem made;
+    clattn_plan_options own;
+    char why[8 * CA_REASON_BYTES];
+    clattn_status status = CLATTN_INVALID_ARGUMENT;
 
-    if (!context) {
-        ca_reason(reason, reason_bytes, "context is null");
-        return CLATTN_INVALID_ARGUMENT;
-    }
-    const clattn_status status = ca_problem_make(problem, &made, reason, reason_bytes);
-    return status == CLATTN_SUCCESS
-               ? ca_choose(context, &made, options, &choices, reason, reason_bytes)
-               : status;
+    if (!context)
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "context is null");
+    if (read_options(&options, &own, why))
+        status = ca_problem_make(problem, &made, why, sizeof why);
+    if (status == CLATTN_SUCCESS)
+        status = ca_choose(context, &made, options, &choices, why, sizeof why);
+    if (status != CLATTN_SUCCESS)
+        ca_remember(&context->log, "%s", why);
+    return status;
 }
 
 clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem,
@@ -28,6 +41,7 @@ clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *
     char reason[8 * CA_REASON_BYTES];
     struct ca_choices choices;
     struct ca_problem made;
+    clattn_plan_options own;
 
     if (plan)
         *plan = NULL;
@@ -35,6 +49,8 @@ clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *
         return CLATTN_INVALID_ARGUMENT;
     if (!plan)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "plan is null");
+    if (!read_options(&options, &own, reason))
+        return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "%s", reason);
     clattn_status status = ca_problem_make(problem, &made, reason, sizeof reason);
     if (status == CLATTN_SUCCESS)
         status = ca_choose(context, &made, options, &choices, reason, sizeof reason);

@@ -1,5 +1,5 @@
 #include "problem/problem.h"
-#include "base/log.h"
+#include "base/structs.h"
 #include "problem/layout.h"
 #include "problem/operations.h"
 #include "problem/tensors.h"
@@ -375,8 +375,8 @@ static clattn_status check_others(const clattn_problem *p, char *reason, size_t 
         ca_reason(reason, bytes, "%s has no scale", of[p->operation].call);
         return CLATTN_INVALID_PROBLEM;
     }
-    for (size_t n = of[p->operation].bytes; n < sizeof p->reserved; n++) {
-        if (((const unsigned char *)p->reserved)[n] != 0) {
+    for (size_t n = of[p->operation].bytes; n < sizeof p->room; n++) {
+        if (((const unsigned char *)p->room)[n] != 0) {
             ca_reason(reason, bytes,
                       "%s has no members of projections, merges or appends but its own",
                       of[p->operation].call);
@@ -387,11 +387,11 @@ static clattn_status check_others(const clattn_problem *p, char *reason, size_t 
 }
 
 _Static_assert(sizeof(((const clattn_problem *)NULL)->append) <=
-                       sizeof(((const clattn_problem *)NULL)->reserved) &&
+                       sizeof(((const clattn_problem *)NULL)->room) &&
                    sizeof(((const clattn_problem *)NULL)->projection) <=
-                       sizeof(((const clattn_problem *)NULL)->reserved) &&
+                       sizeof(((const clattn_problem *)NULL)->room) &&
                    sizeof(((const clattn_problem *)NULL)->merge) <=
-                       sizeof(((const clattn_problem *)NULL)->reserved),
+                       sizeof(((const clattn_problem *)NULL)->room),
                "operations grow within the room that is reserved, so that no later member moves");
 
 const char *ca_cache_refusal(const clattn_layout *layout, size_t dim)
@@ -455,7 +455,7 @@ static clattn_status check_layouts(const clattn_problem *p, char *reason, size_t
     return CLATTN_SUCCESS;
 }
 
-clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, size_t reason_bytes)
+static clattn_status check(const clattn_problem *problem, char *reason, size_t reason_bytes)
 {
     static clattn_status (*const of[])(const clattn_problem *, char *, size_t) = {
 #define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_check,
@@ -470,6 +470,14 @@ clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, 
                   "problem is null or its struct_size is not that of this library");
         return CLATTN_INVALID_ARGUMENT;
     }
+    const size_t room = sizeof problem->reserved / sizeof *problem->reserved;
+    const size_t used = ca_reserved_used(problem->reserved, room);
+    if (used < room) {
+        ca_reason(reason, reason_bytes,
+                  "problem->reserved[%zu] is not 0: it asks for what clattn %s does not know", used,
+                  CLATTN_VERSION_STRING);
+        return CLATTN_INVALID_ARGUMENT;
+    }
     const struct ca_choice operation = {"operation", (int)problem->operation,
                                         CA_NUM_OPERATIONS - 1};
     if ((status = ca_check_choices(&operation, 1, reason, reason_bytes)) != CLATTN_SUCCESS ||
@@ -477,6 +485,13 @@ clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, 
         (status = of[problem->operation](problem, reason, reason_bytes)) != CLATTN_SUCCESS)
         return status;
     return check_layouts(problem, reason, reason_bytes);
+}
+
+clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, size_t reason_bytes)
+{
+    char why[CA_LOG_BYTES];
+
+    return ca_give_reason(check(problem, why, sizeof why), why, reason, reason_bytes);
 }
 
 clattn_status ca_problem_make(const clattn_problem *given, struct ca_problem *made, char *reason,

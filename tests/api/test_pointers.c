@@ -106,7 +106,6 @@ DeviceTest(pointers, of_other_calls)
     static float values[VALUES];
     unsigned char want[CACHE], got[CACHE], mask[30], wanted_mask[30];
     cl_int lengths[3] = {3, 99, 4};
-    char reason[200];
 
     need_shared_memory(f);
     for (size_t n = 0; n < VALUES; n++)
@@ -136,10 +135,9 @@ DeviceTest(pointers, of_other_calls)
     cl_int *table = shared_memory_new(f, sizeof lengths, lengths);
     const clattn_forward_tensors tensors = {
         .struct_size = sizeof tensors, .kv_lengths = {.pointer = table, .bytes = sizeof lengths}};
-    cr_expect(clattn_check_tables(plan, f->queue, &tensors, reason, sizeof reason) ==
-                      CLATTN_INVALID_ARGUMENT &&
-                  strstr(reason, "kv_lengths[1] is 99") != NULL,
-              "%s", reason);
+    cr_expect(clattn_check_tables(plan, f->queue, &tensors) == CLATTN_INVALID_ARGUMENT &&
+                  strstr(clattn_context_last_error(f->context), "kv_lengths[1] is 99") != NULL,
+              "%s", clattn_context_last_error(f->context));
     clattn_plan_release(plan);
     shared_memory_free(f, table);
     shared_memory_free(f, to);
@@ -295,7 +293,6 @@ DeviceTest(pointers, into_unified_shared_memory)
 {
     static float host[ROOM], got[ROOM], want[ROOM];
     cl_int lengths[3] = {3, 99, 4};
-    char reason[200];
 
     need_shared_memory(f);
     fill(host);
@@ -323,10 +320,9 @@ DeviceTest(pointers, into_unified_shared_memory)
         shared_memory_read(f, room, sizeof host, got);
         cr_expect(memcmp(got, want, sizeof host) == 0);
         cr_expect(svm ? usm.set == 1 : usm.set >= 5, "%zu arguments", usm.set);
-        cr_expect(clattn_check_tables(long_plan, f->queue, &tables, reason, sizeof reason) ==
-                          CLATTN_INVALID_ARGUMENT &&
-                      strstr(reason, "kv_lengths[1] is 99") != NULL,
-                  "%s", reason);
+        cr_expect(clattn_check_tables(long_plan, f->queue, &tables) == CLATTN_INVALID_ARGUMENT &&
+                      strstr(clattn_context_last_error(f->context), "kv_lengths[1] is 99") != NULL,
+                  "%s", clattn_context_last_error(f->context));
         cr_expect(usm.copied == !svm);
         usm.error = CL_INVALID_ARG_VALUE;
         expect_refusal(f, plan, &t, CLATTN_OPENCL_ERROR, "clSetKernelArg for ");

@@ -59,14 +59,14 @@ static int draw_problem(struct rng *r, struct fixture *f, const struct projectio
 
     for (int attempt = 0; attempt < 60; attempt++) {
         *p = random_projection_shape(r, kind);
-        if (clattn_plan_supports(f->context, p, &options, NULL, 0) == CLATTN_SUCCESS)
+        if (clattn_plan_supports(f->context, p, &options) == CLATTN_SUCCESS)
             return 1;
     }
     return 0;
 }
 
 ParameterizedTest(struct part *part, projection, sweep) {
-    const uint64_t base = from_environment("CLATTN_TEST_SEED", 1);
+    const uint64_t base = run_seed();
     const uint64_t kinds = KINDS * from_environment("CLATTN_TEST_SCALE", 1);
     struct rng r = rng_seed(base * 1000003 + part->number * 101 + 17 * part->family);
     struct fixture f;
@@ -100,9 +100,8 @@ ParameterizedTest(struct part *part, projection, sweep) {
 Test(projection, one) {
     const char *text = getenv("CLATTN_TEST_PROBLEM"), *family = getenv("CLATTN_TEST_FAMILY");
     const char *tunables = getenv("CLATTN_TEST_TUNABLES");
-    struct projection_trial t = {.family = family && family[0] ? family : NULL,
-                                 .seed = from_environment("CLATTN_TEST_SEED", 1),
-                                 .poisoned = 1};
+    struct projection_trial t = {
+        .family = family && family[0] ? family : NULL, .seed = run_seed(), .poisoned = 1};
     struct fixture f;
 
     t.problem = fixture_problem(text ? text : "proj f32 b2 h3/2 q33 d40/24 w=oi bias=f32");
