@@ -49,9 +49,9 @@ static clattn_status judge(clattn_context *ctx, const struct ca_candidate *candi
         clattn_plan_release(plan);
     }
     if (status == CLATTN_SUCCESS && ca_trust_case_judge(c, &error, wrong, sizeof wrong)) {
-        char problem[512];
-        clattn_problem_print(&c->problem, problem, sizeof problem, NULL);
-        ca_reason(why, CA_REASON_BYTES, "%s, in its self-check '%s'", wrong, problem);
+        char text[512];
+        clattn_problem_print(&c->problem, text, sizeof text, NULL);
+        ca_reason(why, CA_REASON_BYTES, "%s, in its self-check '%s'", wrong, text);
         status = CLATTN_MISCOMPILED;
     }
     ca_trust_case_free(c);
