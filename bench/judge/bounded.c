@@ -44,11 +44,9 @@ void arithmetic_relax_to(struct arithmetic *arithmetic, clattn_dtype dtype)
 
 void arithmetic_relax(struct arithmetic *arithmetic, const clattn_problem *p)
 {
-    const clattn_cache own = p->dtype == CLATTN_BF16 ? CLATTN_CACHE_BF16 : CLATTN_CACHE_F16;
-
     if (p->strict)
         return;
-    if (p->v_cache >= CLATTN_CACHE_F32 && p->v_cache != own)
+    if (!value_in_blocks(p->v_cache) && value_dtype(p->v_cache, p->dtype) != p->dtype)
         arithmetic->flushes = p->dtype == CLATTN_BF16;
     else
         arithmetic_relax_to(arithmetic, p->dtype);

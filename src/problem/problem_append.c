@@ -114,7 +114,7 @@ static clattn_status check_rotary(const clattn_append_problem *p, char *reason, 
         {"rotary_base must be 0 where rotary_length says that there are tables",
          tables && p->rotary_base != 0.0f},
         {"k_format and v_format say how an append quantizes: cache_dtype is the dtype",
-         p->k_format >= CLATTN_CACHE_F32 || p->v_format >= CLATTN_CACHE_F32},
+         ca_format_of(p->k_format)->is_dtype || ca_format_of(p->v_format)->is_dtype},
     };
 
     return ca_keep_rules(rules, sizeof rules / sizeof *rules, reason, bytes);

@@ -4,7 +4,7 @@
 #define CA_TENSORS_H
 
 #include "problem/append_tensors.def"
-#include "problem/dtypes.def"
+#include "problem/formats.h"
 #include "problem/merge_tensors.def"
 #include "problem/projection_tensors.def"
 #include "problem/tensors.def"
@@ -55,15 +55,8 @@ _Static_assert((int)CA_PROJECTION_COUNT <= CA_WORKSPACE && (int)CA_MERGE_COUNT <
 #define CA_BACKWARD_ROLE_FORWARD input
 #define CA_BACKWARD_ROLE_BACKWARD output
 
-#define DTYPE(ID, word, bytes) +1
-enum { CA_NUM_DTYPES = CA_DTYPES(DTYPE), CA_NUM_CACHES = CLATTN_CACHE_F32 + CA_NUM_DTYPES };
-#undef DTYPE
-
 /* What is written, but read before. */
 enum { CA_UPDATED = 2 };
-
-/* Values in a block of a quantized tensor. */
-enum { CA_BLOCK = 32 };
 
 /* One tensor of a problem as it lies in memory. */
 struct ca_tensor {
