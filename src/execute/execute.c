@@ -165,8 +165,8 @@ clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
     return ca_enqueue(plan, queue, in_order, tensors, num_wait, wait, done);
 }
 
-clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation, const char *mistake,
-                            cl_event *done)
+clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation,
+                            const char *mistake, cl_event *done)
 {
     static const char *const names[] = {
 #define OPERATION(ID, name, word, noun, call) [CLATTN_##ID] = call,
