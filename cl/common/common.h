@@ -74,6 +74,7 @@ typedef STORAGE_OF(V_DTYPE) v_storage;
  * names in src/problem/tensors.def, each from its first element on. The host lists them before the source
  * (src/program/program_parameters.h): as the parameters of a kernel, PARAMETERS_<kernel>, as members here,
  * and as what a kernel sets them to, ARGUMENTS_<kernel>. */
+#ifdef ARGUMENTS_MEMBERS /* of attention alone */
 struct arguments {
     const struct attention_shape *shape;
     const struct attention_offsets *at;
@@ -82,9 +83,7 @@ struct arguments {
     struct attention_shape of_sequence; /* what shape leads to in a sequence: enter_sequence() */
 #endif
 };
-
-/* Of kernels of projections and merges, which have no such struct yet. */
-#define SHAPE_PARAMS const struct attention_shape a, const struct attention_offsets at
+#endif
 
 /* ---- what a row may see --------------------------------------------------------------------- */
 
