@@ -19,9 +19,14 @@
 INLINE void drop_weights(const struct arguments *args, const struct row_block *block, const int r, const long j,
                          const int count, float *p)
 {
+    /* Read once: what is written to p might be what args leads to. */
+    const struct attention_shape shape = *args->shape;
+    const struct attention_offsets at = *args->at;
+    const struct arguments own = {&shape, &at};
+
     for (int n0 = 0; n0 < count; n0 += 4 * SIMD_WIDTH) {
         lanes x[4];
-        dropout_factors(args, dropout_head(args, block->b, block->head[r]), (uint)block->query[r],
+        dropout_factors(&own, dropout_head(&own, block->b, block->head[r]), (uint)block->query[r],
                         (uint)((j + n0) / 4) + VECTOR(convert_uint)(COUNT_UP), x);
         const lanes even_low = LOW_PAIRS(x[0], x[2]), odd_low = LOW_PAIRS(x[1], x[3]);
         const lanes even_high = HIGH_PAIRS(x[0], x[2]), odd_high = HIGH_PAIRS(x[1], x[3]);
