@@ -116,6 +116,7 @@ xargs nm -A < "$work/objects" 2> /dev/null | awk -v layers="$layers" -v out="$wo
     BEGIN { count = split(layers, name, /[ \n]+/); for (n = 1; n <= count; n++) if (name[n] != "") level[name[n]] = n }
     {
         layer = $0; sub(/:.*/, "", layer); sub(/.*\/ca_/, "", layer); sub(/\.dir\/.*/, "", layer)
+        if (!(layer in level)) next # left in the build by an earlier version
         kind = $(NF - 1); symbol = $NF
         if (kind ~ /^[TDBRCV]$/) owner[symbol] = layer
         else if (kind == "U") needs[layer, symbol] = 1
