@@ -516,13 +516,17 @@ INLINE void finish_scores(const struct score_tile *tile, const int n0, const int
 NOINLINE void drop_block_weights(const struct arguments *restrict args, const struct query_block block, const long j,
                            const int count, lanes *p)
 {
+    /* Read once: what is written to p might be what args leads to. */
+    const struct attention_shape shape = *args->shape;
+    const struct attention_offsets at = *args->at;
+    const struct arguments own = {&shape, &at};
     const uint first = (uint)block.i;
 
     for (int n = -(int)(j % 4); n < count; n += 4) {
         UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             lanes x[4];
-            dropout_factors_of_key(args, dropout_head(args, block.b, block.h),
+            dropout_factors_of_key(&own, dropout_head(&own, block.b, block.h),
                                    first + m * SIMD_WIDTH + VECTOR(convert_uint)(COUNT_UP),
                                    (uint)((j + n) / 4), x);
             UNROLL
