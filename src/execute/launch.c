@@ -23,6 +23,7 @@ static size_t attention_shape_of(const clattn_problem *p, union ca_shape *shape)
         .kv_heads = (cl_long)p->kv_heads,
         .pages = (cl_long)p->pages,
         .longest_q = (cl_long)p->seq_q,
+        .longest_kv = (cl_long)p->seq_kv,
         .group = (cl_long)(p->heads / p->kv_heads),
         .diagonal = ca_problem_diagonal(p),
         .window_left = p->window_left,

@@ -30,14 +30,33 @@ Test(program_parameters, are_what_the_problem_has) {
            "#define PARAMETERS_mark_pairs const struct attention_shape a, "
            "const struct attention_offsets at, const __global bias_storage *restrict bias, "
            "__global float *restrict workspace\n"
+           "#define ARGUMENTS_mark_pairs {&a, &at, .bias = bias + at.bias, "
+           ".workspace = (__global float *)workspace + at.workspace}\n"
            "#define PARAMETERS_fused_lanes const struct attention_shape a, "
            "const struct attention_offsets at, const __global storage *restrict q, "
            "const __global k_storage *restrict k, const __global v_storage *restrict v, "
            "__global o_storage *restrict o, const __global bias_storage *restrict bias, "
            "const __global int *restrict kv_lengths, __global float *restrict lse, "
            "const __global float *restrict workspace\n"
-           "#define SCORE_OPERANDS_PARAM , const __global bias_storage *bias\n"
-           "#define SCORE_OPERANDS_ARG , bias\n");
+           "#define ARGUMENTS_fused_lanes {&a, &at, .q = q + at.q, .k = k + at.k, .v = v + at.v, "
+           ".o = o + at.o, .bias = bias + at.bias, .kv_lengths = kv_lengths + at.kv_lengths, "
+           ".lse = lse + at.lse, .workspace = (__global float *)workspace + at.workspace}\n"
+           "#define ARGUMENTS_MEMBERS const __global storage *q; const __global k_storage *k; "
+           "const __global v_storage *v; __global o_storage *o; const __global bias_storage *bias; "
+           "const __global int *kv_lengths; __global float *lse; __global float *workspace;\n");
+}
+
+/* Quantized keys and values begin with a block. */
+Test(program_parameters, of_quantized_caches) {
+    expect("naive", "fwd f16 q9 k9 d32 kcache=q8_0 vcache=q4_0",
+           "#define PARAMETERS_naive const struct attention_shape a, "
+           "const struct attention_offsets at, const __global storage *restrict q, "
+           "const __global k_storage *restrict k, const __global v_storage *restrict v, "
+           "__global o_storage *restrict o\n"
+           "#define ARGUMENTS_naive {&a, &at, .q = q + at.q, .k = K_PLACE(k, at.k), "
+           ".v = V_PLACE(v, at.v), .o = o + at.o}\n"
+           "#define ARGUMENTS_MEMBERS const __global storage *q; const __global k_storage *k; "
+           "const __global v_storage *v; __global o_storage *o; __global float *workspace;\n");
 }
 
 /* Names of projections, and a workspace that one kernel writes and the other reads. */
@@ -49,7 +68,9 @@ Test(program_parameters, of_projections) {
            "__global float *restrict workspace\n"
            "#define PARAMETERS_projection_sum const struct projection_shape a, "
            "const struct projection_offsets at, __global storage *restrict y, "
-           "const __global float *restrict workspace\n");
+           "const __global float *restrict workspace\n"
+           "#define ARGUMENTS_MEMBERS const __global storage *x; const __global storage *w; "
+           "__global storage *y; __global float *workspace;\n");
 }
 
 /* An operation's structs and operands are its own. */
@@ -58,7 +79,10 @@ Test(program_parameters, of_merges_and_appends) {
         "merge_rows", "merge f32 q1 d8 n2",
         "#define PARAMETERS_merge_rows const struct merge_shape a, const struct merge_offsets at, "
         "const __global storage *restrict parts, const __global float *restrict parts_lse, "
-        "__global storage *restrict o, __global float *restrict lse\n");
+        "__global storage *restrict o, __global float *restrict lse\n"
+        "#define ARGUMENTS_MEMBERS const __global storage *parts; "
+        "const __global float *parts_lse; __global storage *o; __global float *lse; "
+        "__global float *workspace;\n");
     expect("append_tokens", "append f32 q1 k8 d8 klen rope=pairs:8:10 queries",
            "#define PARAMETERS_append_tokens const struct append_shape a, "
            "const struct append_offsets at, const __global storage *restrict k, "
@@ -66,7 +90,10 @@ Test(program_parameters, of_merges_and_appends) {
            "__global void *restrict v_cache, const __global int *restrict kv_lengths\n"
            "#define PARAMETERS_rotate_queries const struct append_shape a, "
            "const struct append_offsets at, const __global storage *restrict q, "
-           "__global storage *restrict q_out, const __global int *restrict kv_lengths\n");
+           "__global storage *restrict q_out, const __global int *restrict kv_lengths\n"
+           "#define ARGUMENTS_MEMBERS const __global storage *q; __global storage *q_out; "
+           "const __global storage *k; const __global storage *v; __global void *k_cache; "
+           "__global void *v_cache; const __global int *kv_lengths; __global float *workspace;\n");
 }
 
 /* Every family's lists for a problem that has everything fit, one parameter for each argument set. */
@@ -98,10 +125,13 @@ Test(program_parameters, are_as_many_as_arguments) {
                 got += *c == ',';
             cr_expect(eq(sz, got, want), "%s of %s", family->stages[s].kernel, family->name);
             line = strchr(line, '\n') + 1;
+            size_t set = 2; /* the shape, the offsets and each operand by its name */
+            for (const char *c = line; *c != '\n'; c++)
+                set += c[0] == ' ' && c[1] == '.';
+            cr_expect(eq(sz, set, want), "arguments of %s", family->stages[s].kernel);
+            line = strchr(line, '\n') + 1;
         }
-        const int has_scores = family->operation <= CLATTN_BACKWARD;
-        cr_expect(eq(int, strncmp(line, "#define SCORE_OPERANDS_", 23) == 0, has_scores));
-        cr_expect(eq(int, *line == '\0', !has_scores));
+        cr_expect(zero(int, strncmp(line, "#define ARGUMENTS_MEMBERS ", 26)));
         cr_expect(zero(int, ca_program_parameters(family, &p, text, 100)));
     }
 }
