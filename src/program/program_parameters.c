@@ -72,8 +72,7 @@ static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
         else if (ca_problem_cache(p, n) == CLATTN_CACHE_PLAIN)
             print(text, ", .%s = %s + at.%s", name, name, name);
         else
-            print(text, ", .%s = %c_PLACE(%s, at.%s)", name, n == CA_K ? 'K' : 'V', name,
-                  name);
+            print(text, ", .%s = %c_PLACE(%s, at.%s)", name, n == CA_K ? 'K' : 'V', name, name);
     }
     print(text, "}\n");
 }

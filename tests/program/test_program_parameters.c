@@ -125,6 +125,8 @@ Test(program_parameters, are_as_many_as_arguments) {
                 got += *c == ',';
             cr_expect(eq(sz, got, want), "%s of %s", family->stages[s].kernel, family->name);
             line = strchr(line, '\n') + 1;
+            if (family->operation > CLATTN_BACKWARD) /* whose kernels have no struct of arguments */
+                continue;
             size_t set = 2; /* the shape, the offsets and each operand by its name */
             for (const char *c = line; *c != '\n'; c++)
                 set += c[0] == ' ' && c[1] == '.';
