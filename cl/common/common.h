@@ -74,7 +74,6 @@ typedef STORAGE_OF(V_DTYPE) v_storage;
  * names in src/problem/tensors.def, each from its first element on. The host lists them before the source
  * (src/program/program_parameters.h): as the parameters of a kernel, PARAMETERS_<kernel>, as members here,
  * and as what a kernel sets them to, ARGUMENTS_<kernel>. */
-#ifdef ARGUMENTS_MEMBERS /* of attention alone */
 struct arguments {
     const struct attention_shape *shape;
     const struct attention_offsets *at;
@@ -83,7 +82,6 @@ struct arguments {
     struct attention_shape of_sequence; /* what shape leads to in a sequence: enter_sequence() */
 #endif
 };
-#endif
 
 /* ---- what a row may see --------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 #include "program/program_parameters.h"
 #include "problem/operations.h"
+#include "problem/tensors.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,16 +41,17 @@ static int is_taken(const struct ca_stage *stage, const clattn_problem *p,
 static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
                         const struct ca_tensor *tensors, struct text *text)
 {
-    static const char *const names[] = {
+    static const char *const operations[] = {
 #define OPERATION(ID, name, ...) [CLATTN_##ID] = #name,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };
+    const char *operation = operations[p->operation];
 
     if (!ca_stage_exists(stage, p))
         return;
     print(text, "#define PARAMETERS_%s const struct %s_shape a, const struct %s_offsets at",
-          stage->kernel, names[p->operation], names[p->operation]);
+          stage->kernel, operation, operation);
     for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++) {
         const int written =
             n == CA_WORKSPACE ? !(stage->arguments & CA_READ_ONLY) : tensors[n].written;
@@ -58,13 +60,7 @@ static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
                   type_of(tensors, n), name_of(tensors, n));
     }
     print(text, "\n");
-}
-
-/* What a kernel of attention sets the members of its arguments to. */
-static void print_arguments(const struct ca_stage *stage, const clattn_problem *p,
-                            const struct ca_tensor *tensors, struct text *text)
-{
-    if (!ca_stage_exists(stage, p))
+    if (!ca_is_attention(p))
         return;
     print(text, "#define ARGUMENTS_%s {&a, &at", stage->kernel);
     for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++) {
@@ -99,12 +95,8 @@ int ca_program_parameters(const struct ca_family *family, const clattn_problem *
 
     text[0] = '\0';
     ca_problem_tensors(p, tensors);
-    for (size_t s = 0; s < family->num_stages; s++) {
+    for (size_t s = 0; s < family->num_stages; s++)
         print_stage(&family->stages[s], p, tensors, &all);
-        if (ca_is_attention(p))
-            print_arguments(&family->stages[s], p, tensors, &all);
-    }
-    if (ca_is_attention(p))
-        print_members(tensors, &all);
+    print_members(tensors, &all);
     return all.length < text_bytes;
 }
