@@ -7,10 +7,6 @@
 #ifndef CLATTN_THREAD_KEYS_H
 #define CLATTN_THREAD_KEYS_H
 
-#define PIECES (LOAD_WIDTH / 4) /* float4 of a thread in a chunk */
-#define CHUNK (THREADS_D * LOAD_WIDTH)
-#define CHUNKS(dim) (((dim) + CHUNK - 1) / CHUNK)
-
 /* Key n of a thread group, in its tile: of 4 * THREADS_N neighbours each group has four. */
 #define KEY_OF(thread_n, n) (((n) / 4 * THREADS_N + (thread_n)) * 4 + (n) % 4)
 

@@ -11,7 +11,6 @@
 #define RANDOM_LANES 1
 #include "common/philox.h"
 
-#define KEPT_BYTES (KEPT_COLUMNS * THREADS_N / 4 * KEPT_ROWS)
 #define KEPT_PARAM , __local uchar *kept
 #define KEPT_ARG , kept
 

@@ -49,11 +49,8 @@
 #else
 #define THREADS COMPUTING
 #endif
-#define BLOCK_OWNED (SUB_GROUPS * FRAGMENT_QUERIES)
 #define LOAD_WIDTH 8
-#define ROUND_UP(x, multiple) (((x) + (multiple) - 1) / (multiple) * (multiple))
-#define MIN(x, y) ((x) < (y) ? (x) : (y))
-#define MAX(x, y) ((x) > (y) ? (x) : (y))
+#include "families/backward_gpu/backward_gpu_mma_sizes.h"
 #define UNIT 1.0f
 #include "common/backward.h"
 #include "gpu/tile_load.h"

@@ -48,10 +48,7 @@
 #error "backward_tiles.cl must be built with all of its tunables defined"
 #endif
 
-#define THREADS_M (BLOCK_OWNED / THREAD_M)
-#define THREADS (THREADS_N * THREADS_M)
-#define THREAD_N (BLOCK_STREAMED / THREADS_N)
-#define MAX_DIM ((DIM_QK) > (DIM_V) ? (DIM_QK) : (DIM_V))
+#include "families/backward_gpu/backward_gpu_item_sizes.h"
 #define UNIT 1.0f
 #include "common/backward.h"
 #include "gpu/tile_products.h"

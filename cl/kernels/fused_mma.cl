@@ -59,11 +59,8 @@
 #define THREADS COMPUTING
 #endif
 #define LOAD_WIDTH 8
-#define BLOCK_M (SUB_GROUPS * M_FRAGMENTS * FRAGMENT_QUERIES)
-#define MAX(x, y) ((x) > (y) ? (x) : (y))
-#define SUB_GROUPS_N 1
-#define KV_PARTS 0
 #define HAS_ROW_TILES 0
+#include "families/fused_gpu/fused_gpu_mma_sizes.h"
 
 #include "gpu/tile_load.h"
 #define MARK_ITEMS THREADS
@@ -80,16 +77,9 @@
 #define DECLARE_BYTES()
 #endif
 
-/* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's, a warpgroup's
- * rows at a time. */
-#define STAGED_ROWS (HAS_TILE_PRODUCTS && Q_RESIDENT && !PRODUCER ? 4 * FRAGMENT_QUERIES : BLOCK_M)
-#define K_AT (Q_RESIDENT ? 0 : BLOCK_M * ROW_STRIDE)
-#define V_AT (K_AT + BLOCK_N * K_STRIDE)
-#define STAGE_ELEMENTS (BLOCK_N * (K_STRIDE + V_STRIDE))
-#define LOCAL_ELEMENTS MAX(K_AT + STAGES * STAGE_ELEMENTS, STAGED_ROWS * ROW_STRIDE)
 #if HAS_TILE_PRODUCTS /* the swizzle goes by addresses, and repeats after 1024 bytes */
-#define TILES_ATTRIBUTE __attribute__((aligned(1024)))
-#if V_AT * 2 % 1024 || STAGE_ELEMENTS * 2 % 1024
+#define TILES_ATTRIBUTE __attribute__((aligned(SWIZZLE_BYTES)))
+#if V_AT * 2 % SWIZZLE_BYTES || STAGE_ELEMENTS * 2 % SWIZZLE_BYTES
 #error "a tile does not begin where the swizzle does"
 #endif
 #else

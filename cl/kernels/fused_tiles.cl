@@ -27,31 +27,10 @@
 #error "fused_tiles.cl must be built with all of its tunables defined"
 #endif
 
-#define THREADS_M (BLOCK_M / THREAD_M)
-#define THREADS (THREADS_N * THREADS_M)
-#define THREAD_N (BLOCK_N / THREADS_N)
-#define MAX_DIM DIM_V
-#define ROW_STRIDE ((BLOCK_M + PADDING) / 4)
+#include "families/fused_gpu/fused_gpu_item_sizes.h"
 #include "gpu/thread_tile.h"
 #define KEPT_ROWS BLOCK_M
 #define KEPT_COLUMNS THREAD_N
-
-/* Local memory, counted in float4. Columns of q and k are padded with zeros to whole stages. With STAGES
- * two what is filled for a stage, of q k^T or of p v, is there twice, STAGE_FLOAT4S apart. */
-#define STAGE MIN(BLOCK_K, (DIM_QK + 3) / 4 * 4)
-#define STAGED_DIM ((DIM_QK + STAGE - 1) / STAGE * STAGE)
-#define K_STRIDE ((STAGE + PADDING) / 4)
-#define Q_STRIDE (Q_RESIDENT ? (STAGED_DIM + PADDING) / 4 : K_STRIDE)
-#define V_STRIDE (THREADS_N * MAX_DIMS4)
-#define K_AT (BLOCK_M * Q_STRIDE)
-#define K_END (K_AT + BLOCK_N * K_STRIDE)
-#define WEIGHTS_AT (!SHARE_KV ? K_END : Q_RESIDENT ? K_AT : 0)
-#define V_AT (WEIGHTS_AT + WEIGHT_ROWS * ROW_STRIDE)
-#define V_END (V_AT + STAGE_N * V_STRIDE)
-#define STAGE_END MAX(K_END, V_END)
-#define STAGE_FLOAT4S (STAGE_END - (Q_RESIDENT ? K_AT : 0))
-#define PARTIAL_AT (STAGE_END + (STAGES - 1) * STAGE_FLOAT4S)
-#define LOCAL_FLOAT4S (PARTIAL_AT + THREADS_N * ROW_STRIDE)
 
 #include "gpu/local_barrier.h"
 #include "gpu/tile_exp.h"
@@ -416,12 +395,12 @@ void fused_tiles(PARAMETERS_fused_tiles)
     __local uchar kept[KEPT_BYTES];
 #endif
 #if TRACKS_SEEN
-    __local int row_sees[BLOCK_M];
+    __local int row_sees[ROW_FLAGS];
 #else
     __local int *const row_sees = 0;
 #endif
 #if LISTS_ROWS
-    __local long k_places[BLOCK_N], v_places[BLOCK_N];
+    __local long k_places[LISTED_ROWS], v_places[LISTED_ROWS];
 #else
     __local long *const k_places = 0, *const v_places = 0;
 #endif

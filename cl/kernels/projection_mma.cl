@@ -32,6 +32,7 @@
 #endif
 
 #include "mma/fragment.h"
+#include "families/projection_gpu/projection_gpu_mma_sizes.h"
 
 #define THREADS (FRAGMENT_LANES * SUB_GROUPS_M * SUB_GROUPS_N)
 #define LOAD_WIDTH 4
@@ -42,8 +43,6 @@
 #define M_FRAGMENTS (BLOCK_M / SUB_GROUPS_M / FRAGMENT_QUERIES)
 #define N_FRAGMENTS (BLOCK_N / SUB_GROUPS_N / FRAGMENT_OTHERS)
 #define SUMS (N_FRAGMENTS * FRAGMENT_SUMS)
-/* Of a tile, in elements: a row or column of it, along the depth. */
-#define STRIDE (BLOCK_K + ROW_PADDING)
 /* Blocks of 4 x 4 that a thread loads of a tile of so many rows or columns. */
 #define LOADS(block) (((block) * BLOCK_K / 16 + THREADS - 1) / THREADS)
 #define IS_IN_STAGE(t, block) ((block) * BLOCK_K / 16 % THREADS == 0 || (t) < (block) * BLOCK_K / 16)
@@ -53,7 +52,6 @@
     ((column) + (x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(lane, (x) % FRAGMENT_SUMS))
 
 #if COPIES
-#define DIVIDE_UP(x, by) (((x) + (by) - 1) / (by))
 #include "mma/projection_copies.h"
 #elif !HAS_TILE_PRODUCTS
 /* ---- load ------------------------------------------------------------------------------------ */
@@ -305,7 +303,7 @@ void projection_mma(PARAMETERS_projection_mma)
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
 void projection_mma(PARAMETERS_projection_mma)
 {
-    __local uint4 x_tile[STAGES][BLOCK_M * STRIDE / 8], w_tile[STAGES][BLOCK_N * STRIDE / 8];
+    __local uint4 x_tile[STAGES][BLOCK_M * STRIDE / 8], w_tile[STAGES][W_ELEMENTS / 8];
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
     __local long x_depths[2][BLOCK_K], w_depths[2][BLOCK_K], inner[BLOCK_K];
 #if EMULATE

@@ -28,9 +28,7 @@
 #error "projection_tiles.cl must be built with all of its tunables defined"
 #endif
 
-#define THREADS_M (BLOCK_M / THREAD_M)
-#define THREADS_N (BLOCK_N / THREAD_N)
-#define THREADS (THREADS_M * THREADS_N)
+#include "families/projection_gpu/projection_gpu_item_sizes.h"
 #define LOAD_WIDTH 4
 #include "gpu/local_barrier.h"
 #include "common/multiply_add.h"
@@ -41,11 +39,6 @@
 
 #define UNROLL_ALL _Pragma("unroll")
 
-/* Of a tile, in float4: a row of it is one of the stage's depth. */
-#define X_STRIDE ((BLOCK_M + PADDING) / 4)
-#define W_STRIDE ((BLOCK_N + PADDING) / 4)
-/* Loads of four that a thread does for a tile of so many rows or columns. */
-#define LOADS(block) (((block) * BLOCK_K / 4 + THREADS - 1) / THREADS)
 /* Quad q of a thread, in the block. */
 #define ROW(q) (((q) * THREADS_M + thread_m) * 4)
 #define COLUMN(q) (((q) * THREADS_N + thread_n) * 4)

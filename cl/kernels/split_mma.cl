@@ -43,11 +43,8 @@
 #include "mma/fragment.h"
 #include "gpu/tile_exp.h"
 
-#define THREADS (FRAGMENT_LANES * SUB_GROUPS)
+#include "families/split_gpu/split_gpu_mma_sizes.h"
 #define LOAD_WIDTH 8
-#define BLOCK_M (M_FRAGMENTS * FRAGMENT_QUERIES)
-#define MAX(x, y) ((x) > (y) ? (x) : (y))
-#define SUB_GROUPS_N SUB_GROUPS
 #define HAS_ROW_TILES 1
 #define TRACKS_SEEN 0
 
@@ -57,16 +54,7 @@
 #include "mma/key_places.h"
 #include "mma/fragment_attention.h"
 #include "gpu/split_task.h"
-#define COMBINE_THREADS ROUND_UP(THREADS, 32)
 #include "gpu/split_combine.h"
-
-/* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's. */
-#define K_AT (Q_RESIDENT ? 0 : BLOCK_M * ROW_STRIDE)
-#define K_END (K_AT + BLOCK_N * K_STRIDE)
-#define V_AT (KV_PARTS ? K_AT : K_END)
-#define V_END (V_AT + PART_KEYS * V_STRIDE)
-#define KV_END MAX(K_END, V_END)
-#define LOCAL_ELEMENTS MAX(KV_END, BLOCK_M * ROW_STRIDE)
 
 /* Quantized keys and values on their way. */
 #if BYTES

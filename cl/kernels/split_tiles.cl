@@ -35,23 +35,15 @@
 #error "split_tiles.cl must be built with all of its tunables defined"
 #endif
 
-#define THREADS_N (THREADS / THREADS_D)
-#define BLOCK_N (THREADS_N * THREAD_N)
+#include "families/split_gpu/split_gpu_item_sizes.h"
 #include "gpu/local_barrier.h"
 #include "gpu/tile_exp.h"
 #include "gpu/tile_load.h"
 #include "gpu/quantized_tile.h"
 #include "gpu/thread_keys.h"
 #include "gpu/split_task.h"
-#define COMBINE_THREADS THREADS
 #include "gpu/split_combine.h"
 #include "score/group_softmax.h"
-
-#define MAX(x, y) ((x) > (y) ? (x) : (y))
-#define Q_FLOAT4S (BLOCK_M * CHUNKS(DIM_QK) * PIECES * THREADS_D)
-#define SUM_FLOAT4S (THREADS * CHUNKS(DIM_V) * PIECES) /* of all thread groups, of a row */
-#define SHARED_FLOAT4S MAX(THREADS_D * THREAD_STRIDE, SUM_FLOAT4S)
-#define WEIGHT_FLOAT4S (BLOCK_M * QUADS * THREADS_N)
 
 /* ---- load ----------------------------------------------------------------------------------- */
 
@@ -294,8 +286,8 @@ void split(PARAMETERS_split)
 {
     ENTER_SEQUENCE(get_group_id(0) / ROW_BLOCKS(a) / SPLIT_K / a.kv_heads);
     __local float4 q_tile[Q_FLOAT4S], products_of_all[SHARED_FLOAT4S], weights[WEIGHT_FLOAT4S];
-    __local float row_maxima[BLOCK_M * THREADS_N], row_sums[BLOCK_M * THREADS_N];
-    __local float factors[BLOCK_M * THREADS_N];
+    __local float row_maxima[GROUP_STATES], row_sums[GROUP_STATES];
+    __local float factors[GROUP_STATES];
     __local uint seen_tiles[SEEN_WORDS];
     const struct shared l = {products_of_all, weights, row_maxima, row_sums, factors};
     const int thread_n = THIS_THREAD / THREADS_D;

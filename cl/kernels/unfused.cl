@@ -32,9 +32,7 @@
 #include "common/philox.h"
 #endif
 
-#define THREADS (THREADS_N * THREADS_M)
-#define BLOCK_N (THREADS_N * THREAD_N)
-#define BLOCK_M (THREADS_M * THREAD_M)
+#include "families/unfused/unfused_sizes.h"
 #define VECTORS (THREAD_N / VECTOR_WIDTH) /* per thread and row */
 
 #if VECTOR_WIDTH == 4
@@ -216,8 +214,8 @@ static inline __attribute__((always_inline)) void multiply_tiles(lanes sum[THREA
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void scores(PARAMETERS_scores)
 {
-    __local lanes k_tile[BLOCK_K * BLOCK_N / VECTOR_WIDTH]; /* [d][key] */
-    __local float4 q_tile[BLOCK_K * BLOCK_M / 4];     /* [d][query] */
+    __local lanes k_tile[X_TILE_FLOATS / VECTOR_WIDTH]; /* [d][key] */
+    __local float4 q_tile[Y_TILE_FLOATS / 4];     /* [d][query] */
 #if PAGE_SIZE
     __local long places[BLOCK_N]; /* of the keys, from the pool's first on */
 #else
@@ -415,8 +413,8 @@ void softmax(PARAMETERS_softmax)
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void values(PARAMETERS_values)
 {
-    __local lanes v_tile[BLOCK_K * BLOCK_N / VECTOR_WIDTH]; /* [key][column] */
-    __local float4 p_tile[BLOCK_K * BLOCK_M / 4];     /* [key][query] */
+    __local lanes v_tile[X_TILE_FLOATS / VECTOR_WIDTH]; /* [key][column] */
+    __local float4 p_tile[Y_TILE_FLOATS / 4];     /* [key][query] */
     const int x = THIS_THREAD % THREADS_N, y = THIS_THREAD / THREADS_N;
     const long column_tiles = (DIM_V + BLOCK_N - 1) / BLOCK_N;
     const long query_tiles = (a.seq_q + BLOCK_M - 1) / BLOCK_M;

@@ -12,23 +12,13 @@
  *
  * Before including this: fragment.h, score.h, tile_exp.h, tile_load.h; M_FRAGMENTS, BLOCK_N, Q_RESIDENT,
  * SUB_GROUPS_N (1, or the sub-groups that share rows), KV_PARTS; BLOCK_M, the rows of the work-group;
- * HAS_ROW_TILES, whether each row has a score_tile of its own; TRACKS_SEEN; MAX. */
+ * HAS_ROW_TILES, whether each row has a score_tile of its own; TRACKS_SEEN; the kernel's sizes. */
 #ifndef CLATTN_FRAGMENT_ATTENTION_H
 #define CLATTN_FRAGMENT_ATTENTION_H
 
 #define TILE_ROWS (M_FRAGMENTS * FRAGMENT_QUERIES)
-#define DIVIDE_UP(x, by) (((x) + (by) - 1) / (by))
-#define ROUND_UP(x, multiple) (DIVIDE_UP(x, multiple) * (multiple))
-#define PARTS MAX(KV_PARTS, 1)
-/* Steps of the depth whose products with a key one factor multiplies. */
-#define SCALED_DEPTHS (K_CACHE ? 32 / FRAGMENT_DEPTH : 1)
-#define PART_DEPTHS (DIVIDE_UP(DIM_QK, PARTS * SCALED_DEPTHS * FRAGMENT_DEPTH) * SCALED_DEPTHS)
 #define HELD_DEPTHS (Q_RESIDENT ? PART_DEPTHS : SCALED_DEPTHS) /* whose queries are in registers */
-#define PART_COLUMNS (PART_DEPTHS * FRAGMENT_DEPTH)
-#define COLUMNS (PARTS * PART_COLUMNS)
-#define DIMS ROUND_UP(DIM_V, SUB_GROUPS_N * OTHERS_AT_ONCE * FRAGMENT_OTHERS)
 #define KEY_TILES (BLOCK_N / SUB_GROUPS_N / FRAGMENT_OTHERS)
-#define PART_KEYS (BLOCK_N / PARTS)
 #define PART_SLABS (PART_KEYS / FRAGMENT_DEPTH)
 #define DIM_TILES (DIMS / SUB_GROUPS_N / FRAGMENT_OTHERS)
 #define KEY_SUMS (KEY_TILES * FRAGMENT_SUMS)
@@ -38,27 +28,14 @@
 #define SUB_GROUP_DIMS (DIM_TILES * FRAGMENT_OTHERS)
 #define SCALED_DIMS                                                                                \
     (!V_CACHE ? SUB_GROUP_DIMS : SUB_GROUP_DIMS % 32 ? OTHERS_AT_ONCE * FRAGMENT_OTHERS : 32)
-/* Factors of a tile of quantized keys or values (fragment_tile.h), beside which those of a plain one are none. */
-#define K_FACTORS (K_CACHE ? PART_COLUMNS / 32 * BLOCK_N : 1)
-#define V_FACTORS (V_CACHE ? DIVIDE_UP(DIMS, 32) * PART_KEYS : 1)
 
 #include "common/quantized.h"
 #include "mma/fragment_dropout.h"
 #include "mma/fragment_tile.h"
 
-#define ROW_STRIDE (COLUMNS + (HAS_TILE_PRODUCTS && !Q_RESIDENT ? 0 : ROW_PADDING))
-#define K_STRIDE (PART_COLUMNS + (HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
-#define V_STRIDE (DIMS + (PACKED_VALUES || HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
-#define P_STRIDE (BLOCK_N + ROW_PADDING)
-
 /* Weights and their sums are 2^WEIGHT_EXPONENT times as large as they should be until a row ends. Those of quantized
  * values are multiplied with a factor below 2 of scales below 64, else below 2^11: where that exceeds f16, outputs come to
  * Infs and NaNs, and all is computed the second time around with less. */
-#if DTYPE == DTYPE_F16
-#define WEIGHT_PARTS (HAS_STRICT ? 2 : 1)
-#else
-#define WEIGHT_PARTS (HAS_STRICT ? 3 : 1)
-#endif
 #if DTYPE == DTYPE_F16 && V_CACHE
 #define WEIGHT_EXPONENT weight_exponent
 #define EXPONENT_PARAM , const float weight_exponent
@@ -361,7 +338,6 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
 #if WEIGHTS_IN_MEMORY && V_CACHE
 /* The sub-group's weights of a fragment for all of the work-group, which rounds them times values' factors. */
 typedef float weight_storage;
-#define WEIGHT_ELEMENTS (TILE_ROWS * P_STRIDE * 2)
 INLINE void store_weights(const int fragment_row, const int lane, const float p[KEY_SUMS],
                           __local float *p_tile)
 {
@@ -380,7 +356,6 @@ INLINE void store_weights(const int fragment_row, const int lane, const float p[
 #elif WEIGHTS_IN_MEMORY
 /* ... rounded, each part of strict weights in a block of rows of its own. */
 typedef ushort weight_storage;
-#define WEIGHT_ELEMENTS (WEIGHT_PARTS * TILE_ROWS * P_STRIDE)
 INLINE void store_weights(const int fragment_row, const int lane, float p[KEY_SUMS],
                           __local ushort *p_tile)
 {

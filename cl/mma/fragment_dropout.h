@@ -9,7 +9,6 @@
 #define RANDOM_LANES 1
 #include "common/philox.h"
 
-#define KEPT_BYTES(queries, keys) ((queries) * ((keys) / 4))
 #define KEPT_PARAM , const __local uchar *kept
 #define KEPT_ARG , kept
 

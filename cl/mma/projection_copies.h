@@ -4,13 +4,10 @@
  * Where a stage is part of one head of x, and heads, rows and columns are whole pieces, which is when the host takes this
  * way, pieces are copied; else, in problems that share the program, elements.
  *
- * Before including this: projection_task.h, fragment_tile.h; STRIDE. */
+ * Before including this: projection_task.h, fragment_tile.h; the kernel's sizes. */
 #ifndef CLATTN_PROJECTION_COPIES_H
 #define CLATTN_PROJECTION_COPIES_H
 
-#define W_STRIDE (UNIT_W_COLUMN ? BLOCK_N + ROW_PADDING : STRIDE)
-#define W_LINES (UNIT_W_COLUMN ? BLOCK_K : BLOCK_N)
-#define STAGE_ELEMENTS (BLOCK_M * STRIDE + W_LINES * W_STRIDE)
 /* Pieces of a line, and how many lines the work-items copy at once. */
 #define X_PIECES (BLOCK_K / 8)
 #define W_PIECES (UNIT_W_COLUMN ? BLOCK_N / 8 : BLOCK_K / 8)

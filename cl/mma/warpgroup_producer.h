@@ -17,7 +17,6 @@
 
 #define COPIES_COMPLETE(half) (2 * (half))
 #define COPIES_READ(half) (2 * (half) + 1)
-#define PLACE_BARRIERS 4
 
 /* What kernels have, and pass on: the mbarriers, and the use that is next. */
 #define STREAM                                                                                     \

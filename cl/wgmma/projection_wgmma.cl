@@ -14,10 +14,9 @@
 #define SUB_GROUPS_N 1
 #define BLOCK_M (16 * SUB_GROUPS)
 #define BLOCK_K 64
+#define COPIES 0
 #include "kernels/projection_mma.cl"
 #include "mma/warpgroup_tile.h"
-
-#define STAGE_ELEMENTS ((BLOCK_M + BLOCK_N) * BLOCK_K)
 
 /* Whether x and w can be copied in pieces, a stage's from places that are so far from its first one's as in local
  * memory. */
@@ -250,7 +249,7 @@ INLINE void store_through(SHAPE_PARAMS, const struct task *t, const int first_ro
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
 void projection_wgmma(PARAMETERS_projection_wgmma)
 {
-    __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8] __attribute__((aligned(1024)));
+    __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8] __attribute__((aligned(SWIZZLE_BYTES)));
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
 #if EMULATE
     __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];

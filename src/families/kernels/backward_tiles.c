@@ -1,5 +1,6 @@
 /* backward_tiles: gradients for GPUs; see cl/kernels/backward_tiles.cl. */
 #include "device/capacity.h"
+#include "families/backward_gpu/backward_gpu_item_sizes.h"
 #include "families/backward_sizes.h"
 #include "families/kernels/block_sizes.h"
 #include "families/registry.h"
@@ -16,20 +17,10 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char ca_source_backward_tiles[];
 
-/* Dims that a work-item holds for each of its rows. */
-static size_t thread_dims(size_t dim, size_t threads)
-{
-    return ca_round_up(dim, 4 * threads) / threads;
-}
-
-/* What a work-item of backward_keys keeps in registers: scores, their gradients, two sums. */
 static size_t register_floats(const clattn_problem *p, const size_t *values)
 {
-    const size_t threads = values[THREADS_N_INDEX];
-
-    return values[THREAD_M_INDEX] *
-           (2 * values[BLOCK_STREAMED_INDEX] / threads + thread_dims(p->dim_qk, threads) +
-            thread_dims(p->dim_v, threads));
+#include "families/names.h"
+    return REGISTER_FLOATS;
 }
 
 /* needed_registers() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to spill
@@ -55,34 +46,11 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values)
            (p->softcap > 0.0f || p->alibi ? 32 : 0);
 }
 
-/* Floats of a row in local memory, of all its columns or of one stage. */
-static size_t row_floats(size_t dim, int whole, const size_t *values)
-{
-    const size_t stage = ca_smaller(values[BLOCK_K_INDEX], ca_round_up(dim, 4));
-
-    return (whole ? ca_round_up(dim, stage) : stage) + values[PADDING_INDEX];
-}
-
-/* Follows the layout of local memory in cl/gpu/tile_products.h. */
+/* And a flag, which compilers align. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t block = values[BLOCK_OWNED_INDEX], threads = values[THREADS_N_INDEX];
-    const size_t stage_n = values[STAGE_N_INDEX], max_dim = ca_larger(p->dim_qk, p->dim_v);
-    const int resident = values[OWNED_RESIDENT_INDEX] != 0;
-    const size_t own_end =
-        block * (resident ? row_floats(p->dim_qk, 1, values) + row_floats(p->dim_v, 1, values)
-                          : row_floats(max_dim, 0, values));
-    const size_t met_end = own_end + values[BLOCK_STREAMED_INDEX] * row_floats(max_dim, 0, values);
-    const size_t rows_end = (resident ? own_end : 0) +
-                            ca_larger(stage_n, threads) * (block + values[PADDING_INDEX]) +
-                            stage_n * threads * thread_dims(max_dim, threads);
-
-    const size_t end = ca_larger(met_end, rows_end), twice = values[STAGES_INDEX] - 1;
-
-    /* And a flag, and with dropout what is kept. */
-    return (end + twice * (end - (resident ? own_end : 0))) * sizeof(cl_float) +
-           4 * sizeof(cl_int) +
-           (p->dropout > 0.0f ? block * (values[BLOCK_STREAMED_INDEX] / 4) : 0);
+#include "families/names.h"
+    return LOCAL_BYTES + 4 * INT_BYTES;
 }
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)

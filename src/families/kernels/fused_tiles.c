@@ -1,5 +1,6 @@
 /* fused_tiles: forward attention for GPUs; see cl/kernels/fused_tiles.cl. */
 #include "device/capacity.h"
+#include "families/fused_gpu/fused_gpu_item_sizes.h"
 #include "families/kernels/block_sizes.h"
 #include "families/registry.h"
 
@@ -36,12 +37,10 @@ static size_t thread_dims(const clattn_problem *p, size_t threads)
     return ca_round_up(p->dim_v, 4 * threads) / threads;
 }
 
-/* What a work-item keeps in registers throughout: its scores and its outputs. */
 static size_t register_floats(const clattn_problem *p, const size_t *values)
 {
-    const size_t threads = values[THREADS_N_INDEX];
-
-    return values[THREAD_M_INDEX] * (values[BLOCK_N_INDEX] / threads + thread_dims(p, threads));
+#include "families/names.h"
+    return REGISTER_FLOATS;
 }
 
 /* needed_registers() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to spill
@@ -60,27 +59,11 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values)
            (ca_keeps_more(p) ? 8 * values[THREAD_M_INDEX] : 0) + (p->softcap > 0.0f ? 32 : 0);
 }
 
-/* Follows the layout of local memory in cl/kernels/fused_tiles.cl. */
+/* Four ints more than there are: compilers align what lies beside the tiles. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t block_m = values[BLOCK_M_INDEX], threads = values[THREADS_N_INDEX];
-    const size_t padding = values[PADDING_INDEX], stage_n = values[STAGE_N_INDEX];
-    const size_t stage = ca_smaller(values[BLOCK_K_INDEX], ca_round_up(p->dim_qk, 4));
-    const int resident = values[Q_RESIDENT_INDEX] != 0, share = values[SHARE_KV_INDEX] != 0;
-    const size_t q_columns = resident ? ca_round_up(p->dim_qk, stage) : stage;
-    const size_t q_floats = block_m * (q_columns + padding);
-    const size_t k_end = q_floats + values[BLOCK_N_INDEX] * (stage + padding);
-    const size_t v_begin = !share ? k_end : resident ? q_floats : 0;
-    const size_t v_end = v_begin + ca_larger(stage_n, threads) * (block_m + padding) +
-                         stage_n * threads * thread_dims(p, threads);
-    const size_t end = ca_larger(k_end, v_end);
-    const size_t floats = end + (values[STAGES_INDEX] - 1) * (end - (resident ? q_floats : 0)) +
-                          threads * (block_m + padding);
-
-    /* Beside the tiles a flag, of each row two floats and (with sinks) a flag, and what is kept. */
-    return floats * sizeof(cl_float) + (2 * sizeof(cl_float) + sizeof(cl_int)) * block_m +
-           4 * sizeof(cl_int) + (p->page_size ? 2 * values[BLOCK_N_INDEX] * sizeof(cl_long) : 0) +
-           (p->dropout > 0.0f ? block_m * (values[BLOCK_N_INDEX] / 4) : 0);
+#include "families/names.h"
+    return LOCAL_BYTES + 4 * INT_BYTES;
 }
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)

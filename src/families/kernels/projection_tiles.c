@@ -1,5 +1,6 @@
 /* projection_tiles: matrix products for GPUs; see cl/kernels/projection_tiles.cl. */
 #include "device/capacity.h"
+#include "families/projection_gpu/projection_gpu_item_sizes.h"
 #include "families/registry.h"
 #include <string.h>
 
@@ -17,15 +18,10 @@ static size_t work_items(const size_t *values)
            values[THREAD_N_INDEX];
 }
 
-/* The tiles, and the places of rows, columns and depths, of which inner ones are counted. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t across = values[BLOCK_M_INDEX] + values[BLOCK_N_INDEX];
-    const size_t stage = values[BLOCK_K_INDEX];
-
-    (void)p;
-    return values[STAGES_INDEX] * stage * (across + 2 * values[PADDING_INDEX]) * sizeof(cl_float) +
-           (across + 5 * stage) * sizeof(cl_long);
+#include "families/names.h"
+    return LOCAL_BYTES;
 }
 
 /* The sums, and what is loaded of a stage. */

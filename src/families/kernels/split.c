@@ -1,5 +1,6 @@
 #include "families/kernels/split.h"
 #include "device/capacity.h"
+#include "families/split_gpu/split_gpu_sizes.h"
 
 size_t ca_split_divide(size_t n, size_t by)
 {
@@ -73,16 +74,6 @@ size_t ca_split_workspace_bytes(const clattn_problem *p, size_t splits)
     return ca_split_rows(p) * splits * (p->dim_v + 2) * sizeof(cl_float);
 }
 
-size_t ca_seen_bytes(const clattn_problem *p)
-{
-    return (!p->block_q && (p->mask || p->bias) ? 32 : 1) * sizeof(cl_uint);
-}
-
-size_t ca_combine_bytes(size_t splits, size_t items)
-{
-    return (3 * splits + items) * sizeof(cl_float);
-}
-
 struct ca_ndrange ca_split_ndrange(const clattn_problem *p, size_t group_rows, size_t splits,
                                    size_t items)
 {
@@ -92,7 +83,7 @@ struct ca_ndrange ca_split_ndrange(const clattn_problem *p, size_t group_rows, s
 
 struct ca_ndrange ca_combine_ndrange(const clattn_problem *p, size_t items)
 {
-    const size_t tiles = ca_split_divide(p->dim_v, CA_COMBINED_COLUMNS);
+    const size_t tiles = ca_split_divide(p->dim_v, COMBINED_COLUMNS);
 
     return (struct ca_ndrange){{items * tiles * ca_split_rows(p), 1, 1}, {items, 1, 1}};
 }

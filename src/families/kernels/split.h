@@ -33,13 +33,7 @@ int ca_is_for_split(const clattn_problem *p);
 
 /* ---- families for GPUs (cl/gpu/split_task.h, cl/gpu/split_combine.h) ---------------------------- */
 
-enum { CA_COMBINED_COLUMNS = 32 }; /* of a group of combine */
-
 size_t ca_split_workspace_bytes(const clattn_problem *p, size_t splits);
-
-/* Local memory of split in which tiles of keys are marked that some row sees; of combine. */
-size_t ca_seen_bytes(const clattn_problem *p);
-size_t ca_combine_bytes(size_t splits, size_t items);
 
 /* Work-groups of so many items. */
 struct ca_ndrange ca_split_ndrange(const clattn_problem *p, size_t group_rows, size_t splits,

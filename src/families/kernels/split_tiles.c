@@ -5,6 +5,7 @@
 #include "families/kernels/block_bits.h"
 #include "families/kernels/split.h"
 #include "families/registry.h"
+#include "families/split_gpu/split_gpu_item_sizes.h"
 
 static int reads_halves(const clattn_problem *p);
 static size_t register_floats(const clattn_problem *p, const size_t *values);
@@ -24,24 +25,17 @@ static int reads_halves(const clattn_problem *p)
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* Columns that an item has of a row, those beyond the last counted. */
-static size_t thread_columns(const size_t *values, size_t dim)
+/* Columns that an item has of a row of v, those beyond the last counted. */
+static size_t thread_columns(const clattn_problem *p, const size_t *values)
 {
-    return ca_split_divide(dim, values[THREADS_D_INDEX] * values[LOAD_WIDTH_INDEX]) *
-           values[LOAD_WIDTH_INDEX];
+#include "families/names.h"
+    return THREAD_COLUMNS;
 }
 
-/* What a work-item keeps in registers at most: the sums of its columns, and either the products of
- * its keys or, of these and the values, as much as is read at a time. */
 static size_t register_floats(const clattn_problem *p, const size_t *values)
 {
-    const size_t keys = values[THREAD_N_INDEX], rows = values[BLOCK_M_INDEX];
-    const size_t columns = thread_columns(values, p->dim_v);
-
-    /* Places of paged keys and of values are two registers each. */
-    return rows * (columns + keys) + keys * values[LOAD_WIDTH_INDEX] +
-           (values[EARLY_V_INDEX] ? keys * columns : 0) +
-           (p->page_size ? 4 * (p->page_size % 4 ? keys : keys / 4) : 0);
+#include "families/names.h"
+    return REGISTER_FLOATS;
 }
 
 /* register_floats() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to
@@ -51,21 +45,11 @@ static size_t most_registers(const clattn_device_info *dev)
     return ca_has_many_registers(dev) ? 150 : SIZE_MAX;
 }
 
-/* Follows the local memory of cl/kernels/split_tiles.cl. */
+/* Compilers align what lies beside the tiles. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t threads = values[THREADS_D_INDEX], items = values[THREADS_INDEX];
-    const size_t pairs =
-        values[BLOCK_M_INDEX] * (items / threads); /* of a row and a thread group */
-    const size_t weights = pairs * values[THREAD_N_INDEX];
-    const size_t queries = values[BLOCK_M_INDEX] * threads * thread_columns(values, p->dim_qk);
-    const size_t shared =
-        ca_larger(threads * (weights + 4), items * thread_columns(values, p->dim_v));
-    const size_t split =
-        (queries + shared + weights + 3 * pairs) * sizeof(cl_float) + ca_seen_bytes(p);
-
-    /* Compilers align what lies beside the tiles. */
-    return ca_larger(split, ca_combine_bytes(values[SPLIT_K_INDEX], items)) + 64;
+#include "families/names.h"
+    return MAX(SPLIT_BYTES, COMBINE_BYTES) + 64;
 }
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
@@ -123,7 +107,7 @@ static void adapt_rows(const clattn_problem *p, const clattn_device_info *dev, s
     while (*threads < 32 && *threads * values[LOAD_WIDTH_INDEX] < dim)
         *threads *= 2;
     while (values[BLOCK_M_INDEX] > 1 &&
-           values[BLOCK_M_INDEX] * thread_columns(values, p->dim_v) > most_sums) {
+           values[BLOCK_M_INDEX] * thread_columns(p, values) > most_sums) {
         if (*threads < 64 && *threads * values[LOAD_WIDTH_INDEX] < dim)
             *threads *= 2;
         else
@@ -131,7 +115,7 @@ static void adapt_rows(const clattn_problem *p, const clattn_device_info *dev, s
     }
     *threads = ca_larger(*threads, values[BLOCK_M_INDEX]);
     values[EARLY_V_INDEX] = ca_has_many_registers(dev) && values[BLOCK_M_INDEX] <= 8 &&
-                            values[THREAD_N_INDEX] * thread_columns(values, p->dim_v) <= 32;
+                            values[THREAD_N_INDEX] * thread_columns(p, values) <= 32;
     if (register_floats(p, values) > most_registers(dev))
         values[EARLY_V_INDEX] = 0;
     while (values[BLOCK_M_INDEX] > 1 && register_floats(p, values) > most_registers(dev))

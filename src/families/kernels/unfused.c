@@ -2,6 +2,7 @@
  * every problem on every device and is the one that hands out scores. */
 #include "families/kernels/unfused.h"
 #include "families/registry.h"
+#include "families/unfused/unfused_sizes.h"
 
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
@@ -15,14 +16,10 @@ static size_t tiles(size_t size, size_t tile)
     return size / tile + (size % tile != 0);
 }
 
-/* The tiles of q and k, of which each key in a page has its place, or of the weights and v. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t keys = values[THREADS_N_INDEX] * values[THREAD_N_INDEX];
-    const size_t queries = values[THREADS_M_INDEX] * values[THREAD_M_INDEX];
-
-    return (keys + queries) * values[BLOCK_K_INDEX] * sizeof(cl_float) +
-           (p->page_size ? keys * sizeof(cl_long) : 0);
+#include "families/names.h"
+    return LOCAL_BYTES;
 }
 
 /* The sums. */

@@ -1,5 +1,6 @@
 /* backward_mma: gradients by matrix instructions; see cl/kernels/backward_mma.cl. */
 #include "base/sizes.h"
+#include "families/backward_gpu/backward_gpu_mma_sizes.h"
 #include "families/backward_sizes.h"
 #include "families/mma/fragments.h"
 #include "families/registry.h"
@@ -17,6 +18,8 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #include "families/tunables/expand.h"
 
 extern const char ca_source_backward_mma[];
+
+enum { PRODUCER = 0 };
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -104,33 +107,11 @@ static int spills(const clattn_problem *p, const size_t *values)
            needed_registers(p, values) > 256;
 }
 
-/* A streamed row in local memory, in elements, for both products. */
-static size_t streamed_row(size_t dim, const size_t *values)
-{
-    const struct ca_fragment *f = fragment_of(values);
-    const size_t padding = 8, columns = ca_round_up(dim, f->depth), dims = padded_dim(dim, values);
-
-    return f->packed_values ? ca_larger(columns + padding, dims)
-                            : ca_larger(columns, dims) + padding;
-}
-
-/* Follows the layout of local memory in cl/mma/fragment_gradients.h. */
+/* Four ints more than there are: compilers align what lies beside the tiles. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
-    const struct ca_fragment *f = fragment_of(values);
-    const size_t padding = 8, owned = block_owned(values), streamed = values[BLOCK_STREAMED_INDEX];
-    const size_t owned_row =
-        ca_round_up(p->dim_qk, f->depth) + ca_round_up(p->dim_v, f->depth) + 2 * padding;
-    const size_t stages = values[STAGES_INDEX];
-    const size_t elements =
-        owned * owned_row +
-        stages * streamed * (streamed_row(p->dim_qk, values) + streamed_row(p->dim_v, values));
-    const size_t exchanged = (f->queries + f->others) * f->depth * f->replicas;
-
-    /* Four ints more than there are: compilers align what lies beside the tiles. */
-    return elements * sizeof(cl_ushort) + stages * streamed * sizeof(cl_float4) +
-           6 * sizeof(cl_int) + (p->dropout > 0.0f ? owned * (streamed / 4) : 0) +
-           (values[EMULATE_INDEX] ? sub_groups(values) * exchanged * sizeof(cl_float) : 0);
+#include "families/fragment_names.h"
+    return LOCAL_BYTES + 4 * INT_BYTES;
 }
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)

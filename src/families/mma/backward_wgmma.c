@@ -1,6 +1,7 @@
 /* backward_wgmma: gradients by wgmma, of NVIDIA's Hopper; see cl/wgmma/backward_wgmma.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
+#include "families/backward_gpu/backward_gpu_mma_sizes.h"
 #include "families/backward_sizes.h"
 #include "families/mma/fragments.h"
 #include "families/registry.h"
@@ -18,6 +19,9 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #include "families/tunables/expand.h"
 
 extern const char ca_source_backward_wgmma[];
+
+static const size_t INSTRUCTION = CA_WGMMA;
+enum { DIM_GROUPS = 1 };
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -74,20 +78,11 @@ static int spills(const clattn_problem *p, const size_t *values)
                ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
 }
 
-/* Follows the layout of local memory in cl/mma/fragment_gradients.h. */
+/* Four ints more than there are: compilers align what lies beside the tiles. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
-    const struct ca_fragment *f = ca_fragment_of(CA_MMA_SYNC);
-    const size_t owned = block_owned(values), streamed = values[BLOCK_STREAMED_INDEX];
-    const size_t swizzle_bytes = 1024, stages = values[STAGES_INDEX];
-    const size_t elements = (stages * streamed + owned) * (p->dim_qk + p->dim_v);
-    const size_t exchanged = (f->queries + f->others) * f->depth;
-
-    /* Four ints more than there are: compilers align what lies beside the tiles. */
-    return elements * sizeof(cl_ushort) + swizzle_bytes + stages * streamed * sizeof(cl_float4) +
-           6 * sizeof(cl_int) + (values[PRODUCER_INDEX] ? stages * 4 * sizeof(cl_ulong) : 0) +
-           (p->dropout > 0.0f ? owned * (streamed / 4) : 0) +
-           (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
+#include "families/fragment_names.h"
+    return LOCAL_BYTES + 4 * INT_BYTES;
 }
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)

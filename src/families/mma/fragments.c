@@ -7,12 +7,13 @@
 #include <string.h>
 
 static const struct ca_fragment fragments[] = {
-    [CA_MMA_SYNC] = {32, 16, 8, 16, 2, 0, 256, 1, {660, 400}},
-    [CA_WMMA] = {32, 16, 16, 16, 1, 1, 192, 2, {480, 300}},
-    [CA_MFMA_32] = {64, 32, 32, 8, 1, 1, 384, 1, {SIZE_MAX, SIZE_MAX}},
-    [CA_MFMA_16] = {64, 16, 16, 16, 1, 1, 384, 1, {SIZE_MAX, SIZE_MAX}},
-    [CA_DPAS_8] = {8, 8, 8, 16, 1, 1, 192, 1, {SIZE_MAX, SIZE_MAX}},
-    [CA_DPAS_16] = {16, 8, 16, 16, 1, 1, 192, 1, {SIZE_MAX, SIZE_MAX}},
+    [CA_MMA_SYNC] = {32, 16, 8, 16, 2, 0, 256, 1, 8, {660, 400}},
+    [CA_WMMA] = {32, 16, 16, 16, 1, 1, 192, 2, 8, {480, 300}},
+    [CA_MFMA_32] = {64, 32, 32, 8, 1, 1, 384, 1, 4, {SIZE_MAX, SIZE_MAX}},
+    [CA_MFMA_16] = {64, 16, 16, 16, 1, 1, 384, 1, 4, {SIZE_MAX, SIZE_MAX}},
+    [CA_DPAS_8] = {8, 8, 8, 16, 1, 1, 192, 1, 8, {SIZE_MAX, SIZE_MAX}},
+    [CA_DPAS_16] = {16, 8, 16, 16, 1, 1, 192, 1, 8, {SIZE_MAX, SIZE_MAX}},
+    [CA_WGMMA] = {32, 16, 8, 16, 2, 0, 255, 1, 8, {SIZE_MAX, SIZE_MAX}},
 };
 
 const struct ca_fragment *ca_fragment_of(size_t instruction)
@@ -63,37 +64,10 @@ int ca_fragment_spills(const struct ca_fragment *f, const clattn_problem *p, siz
     return weight * scores + 4 * outputs + 2 * queries + (sums ? 200 : 0) > f->most_pressure[more];
 }
 
-size_t ca_fragment_columns(const struct ca_fragment *f, const clattn_problem *p, size_t parts)
-{
-    const int quantized = ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN;
-    const size_t together = quantized ? (size_t)CA_BLOCK : f->depth;
-
-    return ca_divide_up(p->dim_qk, parts * together) * together;
-}
-
-size_t ca_factor_bytes(const clattn_problem *p, size_t columns, size_t keys, size_t dims,
-                       size_t v_keys)
-{
-    const int k = ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN;
-    const int v = ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
-
-    return ((k ? columns / (size_t)CA_BLOCK * keys : 1) +
-            (v ? ca_divide_up(dims, (size_t)CA_BLOCK) * v_keys : 1)) *
-           sizeof(cl_float);
-}
-
 int ca_both_quantized(const clattn_problem *p)
 {
     return ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN &&
            ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
-}
-
-size_t ca_bytes_ahead(const clattn_problem *p, size_t keys)
-{
-    const size_t k = p->dim_qk / CA_BLOCK * ca_cache_bytes(ca_problem_cache(p, CA_K), p->dtype);
-    const size_t v = p->dim_v / CA_BLOCK * ca_cache_bytes(ca_problem_cache(p, CA_V), p->dtype);
-
-    return ca_round_up(keys * k, 16) + ca_round_up(keys * v, 16);
 }
 
 const char *ca_mma_refusal(const clattn_problem *p)

@@ -8,14 +8,14 @@
 #include <stddef.h>
 
 /* Tunable INSTRUCTION. */
-enum { CA_MMA_SYNC = 1, CA_WMMA, CA_MFMA_32, CA_MFMA_16, CA_DPAS_8, CA_DPAS_16 };
+enum { CA_MMA_SYNC = 1, CA_WMMA, CA_MFMA_32, CA_MFMA_16, CA_DPAS_8, CA_DPAS_16, CA_WGMMA };
 
 /* As the headers of cl/mma/fragment.h say. */
 struct ca_fragment {
     size_t lanes, queries, others, depth, others_at_once;
     int packed_values;
     size_t registers; /* of 32 bits, that a work-item may keep throughout */
-    size_t replicas;
+    size_t replicas, row_padding;
     /* Before registers are spilled (ca_fragment_spills()): without what ca_keeps_more(), and with it. */
     size_t most_pressure[2];
 };
@@ -47,19 +47,8 @@ int ca_wgmma_holds(size_t local_bytes, size_t groups);
 int ca_fragment_spills(const struct ca_fragment *f, const clattn_problem *p, size_t scores,
                        size_t outputs, size_t queries);
 
-/* Columns of a tile of K that comes in so many parts (PART_COLUMNS in cl/mma/fragment_attention.h). */
-size_t ca_fragment_columns(const struct ca_fragment *f, const clattn_problem *p, size_t parts);
-
-/* Local memory of what is left of the scales of quantized keys and values (K_FACTORS and V_FACTORS there), for
- * tiles of `keys` keys of K and of v_keys of V with `dims` dims. */
-size_t ca_factor_bytes(const clattn_problem *p, size_t columns, size_t keys, size_t dims,
-                       size_t v_keys);
-
 /* Whether keys and values are quantized. */
 int ca_both_quantized(const clattn_problem *p);
-
-/* Local memory of a tile of so many quantized keys and values as bytes (cl/mma/quantized_bytes.h). */
-size_t ca_bytes_ahead(const clattn_problem *p, size_t keys);
 
 /* Why no attention by matrix instructions can compute the problem; NULL if one may. */
 const char *ca_mma_refusal(const clattn_problem *p);

@@ -1,5 +1,6 @@
 /* fused_mma: forward attention by matrix instructions; see cl/kernels/fused_mma.cl. */
 #include "base/sizes.h"
+#include "families/fused_gpu/fused_gpu_mma_sizes.h"
 #include "families/kernels/block_sizes.h"
 #include "families/mma/fragments.h"
 #include "families/registry.h"
@@ -14,6 +15,8 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #include "families/tunables/expand.h"
 
 extern const char ca_source_fused_mma[];
+
+enum { PRODUCER = 0 };
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -71,24 +74,11 @@ static int spills(const clattn_problem *p, const size_t *values)
                               rows * padded_dim_v(p, f) / f->lanes, (held ? queries : 0) + places);
 }
 
-/* Follows the layout of local memory in cl/kernels/fused_mma.cl. */
+/* Four ints more than there are: compilers align what lies beside the tiles. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t padding = 8, rows = block_m(values), keys = values[BLOCK_N_INDEX];
-    const struct ca_fragment *f = fragment_of(values);
-    const size_t columns = ca_fragment_columns(f, p, 1), row = columns + padding;
-    const size_t v_row = padded_dim_v(p, f) + (f->packed_values ? 0 : padding);
-    const size_t kv = values[STAGES_INDEX] * keys * (row + v_row);
-    const size_t elements = values[Q_RESIDENT_INDEX] ? ca_larger(kv, rows * row) : rows * row + kv;
-    const size_t exchanged = (f->queries + f->others) * f->depth * f->replicas;
-
-    /* Four ints more than there are: compilers align what lies beside the tiles. */
-    return elements * sizeof(cl_ushort) +
-           ca_factor_bytes(p, columns, keys, padded_dim_v(p, f), keys) +
-           (rows + 6) * sizeof(cl_int) + (p->page_size ? 4 * keys * sizeof(cl_long) : 0) +
-           (p->dropout > 0.0f ? rows * (keys / 4) : 0) +
-           (values[BYTES_INDEX] ? ca_bytes_ahead(p, keys) : 0) +
-           (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
+#include "families/fragment_names.h"
+    return LOCAL_BYTES + 4 * INT_BYTES;
 }
 
 /* ---- the family ------------------------------------------------------------------------------ */

@@ -1,6 +1,7 @@
 /* fused_wgmma: forward attention by wgmma, of NVIDIA's Hopper; see cl/wgmma/fused_wgmma.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
+#include "families/fused_gpu/fused_gpu_mma_sizes.h"
 #include "families/kernels/block_sizes.h"
 #include "families/mma/fragments.h"
 #include "families/registry.h"
@@ -14,6 +15,9 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #include "families/tunables/expand.h"
 
 extern const char ca_source_fused_wgmma[];
+
+static const size_t INSTRUCTION = CA_WGMMA;
+enum { M_FRAGMENTS = 1, BYTES = 0 };
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -68,24 +72,11 @@ static int spills(const clattn_problem *p, const size_t *values)
            registers(values);
 }
 
-/* Follows the layout of local memory in cl/kernels/fused_mma.cl. */
+/* Four ints more than there are: compilers align what lies beside the tiles. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t rows = block_m(values), keys = values[BLOCK_N_INDEX], swizzle_bytes = 1024;
-    const size_t kv = values[STAGES_INDEX] * keys * (p->dim_qk + p->dim_v);
-    const int is_resident = values[Q_RESIDENT_INDEX] != 0; /* Q passes through K's and V's place */
-    const size_t staged = values[PRODUCER_INDEX] ? rows : WARPGROUP * QUERIES;
-    const size_t q = is_resident ? staged * (p->dim_qk + 8) : rows * p->dim_qk;
-    const size_t exchanged =
-        (QUERIES + ca_fragment_of(CA_MMA_SYNC)->others) * ca_fragment_of(CA_MMA_SYNC)->depth;
-
-    /* Compilers align the tiles, and what lies beside them. */
-    return (is_resident ? ca_larger(kv, q) : kv + q) * sizeof(cl_ushort) + swizzle_bytes +
-           ca_factor_bytes(p, p->dim_qk, keys, p->dim_v, keys) + (rows + 6) * sizeof(cl_int) +
-           (values[PRODUCER_INDEX] ? values[STAGES_INDEX] * 4 * sizeof(cl_ulong) : 0) +
-           (p->page_size ? 4 * keys * sizeof(cl_long) : 0) +
-           (p->dropout > 0.0f ? rows * (keys / 4) : 0) +
-           (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
+#include "families/fragment_names.h"
+    return LOCAL_BYTES + 4 * INT_BYTES;
 }
 
 /* ---- the family ------------------------------------------------------------------------------ */

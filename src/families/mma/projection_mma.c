@@ -1,5 +1,6 @@
 /* projection_mma: matrix products of projections by matrix instructions; see cl/kernels/projection_mma.cl. */
 #include "families/mma/fragments.h"
+#include "families/projection_gpu/projection_gpu_mma_sizes.h"
 #include "families/registry.h"
 #include "problem/layout.h"
 
@@ -67,19 +68,10 @@ static int lies_in_pieces(const clattn_problem *p, size_t stage)
             ca_layout_in_pieces(&p->k, 1, PIECE));
 }
 
-/* Follows the arrays in cl/kernels/projection_mma.cl. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
-    const struct ca_fragment *f = fragment_of(values);
-    const size_t across = values[BLOCK_M_INDEX] + values[BLOCK_N_INDEX], padding = 8;
-    const size_t tiles =
-        values[STAGES_INDEX] * (across * (values[BLOCK_K_INDEX] + padding) +
-                                (values[COPIES_INDEX] ? values[BLOCK_K_INDEX] * padding : 0));
-    const size_t exchanged = (f->queries + f->others) * f->depth * f->replicas;
-
-    (void)p;
-    return tiles * sizeof(cl_ushort) + (across + 5 * values[BLOCK_K_INDEX]) * sizeof(cl_long) +
-           (values[EMULATE_INDEX] ? sub_groups(values) * exchanged * sizeof(cl_float) : 0);
+#include "families/fragment_names.h"
+    return LOCAL_BYTES;
 }
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)

@@ -1,5 +1,6 @@
 /* projection_wgmma: matrix products of projections by wgmma, of NVIDIA's Hopper; see cl/wgmma/projection_wgmma.cl. */
 #include "families/mma/fragments.h"
+#include "families/projection_gpu/projection_gpu_mma_sizes.h"
 #include "families/registry.h"
 #include "problem/layout.h"
 
@@ -11,6 +12,11 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #include "families/tunables/expand.h"
 
 extern const char ca_source_projection_wgmma[];
+
+static const size_t INSTRUCTION = CA_WGMMA;
+enum { BLOCK_K = 64, COPIES = 0, SUB_GROUPS_N = 1 };
+#define SUB_GROUPS_M SUB_GROUPS
+#define BLOCK_M (16 * SUB_GROUPS)
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -40,17 +46,10 @@ static int spills(const size_t *values)
            ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
 }
 
-/* Follows the arrays in cl/wgmma/projection_wgmma.cl. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
-    const struct ca_fragment *f = ca_fragment_of(CA_MMA_SYNC);
-    const size_t rows = block_m(values), columns = values[BLOCK_N_INDEX];
-    const size_t swizzle_bytes = 1024, exchanged = (f->queries + f->others) * f->depth;
-
-    (void)p;
-    return values[STAGES_INDEX] * (columns + rows) * STAGE * sizeof(cl_ushort) + swizzle_bytes +
-           (rows + columns) * sizeof(cl_long) +
-           (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
+#include "families/fragment_names.h"
+    return LOCAL_BYTES;
 }
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)

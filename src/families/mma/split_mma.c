@@ -6,6 +6,7 @@
 #include "families/kernels/split.h"
 #include "families/mma/fragments.h"
 #include "families/registry.h"
+#include "families/split_gpu/split_gpu_mma_sizes.h"
 
 static size_t work_items(const size_t *values);
 static size_t combine_items(const size_t *values);
@@ -41,7 +42,7 @@ static size_t work_items(const size_t *values)
 
 static size_t combine_items(const size_t *values)
 {
-    return ca_round_up(work_items(values), CA_COMBINED_COLUMNS);
+    return ca_round_up(work_items(values), COMBINED_COLUMNS);
 }
 
 static size_t block_m(const size_t *values)
@@ -59,17 +60,14 @@ static size_t keys_at_once(const size_t *values)
 
 static size_t padded_dim_v(const clattn_problem *p, const size_t *values)
 {
-    return ca_round_up(p->dim_v, keys_at_once(values));
-}
-
-static size_t parts(const size_t *values)
-{
-    return ca_larger(values[KV_PARTS_INDEX], 1);
+#include "families/fragment_names.h"
+    return DIMS;
 }
 
 static size_t part_columns(const clattn_problem *p, const size_t *values)
 {
-    return ca_fragment_columns(fragment_of(values), p, parts(values));
+#include "families/fragment_names.h"
+    return PART_COLUMNS;
 }
 
 /* What a work-item keeps in registers of its rows: scores and outputs. */
@@ -113,38 +111,11 @@ static int spills(const clattn_problem *p, const size_t *values)
                               held ? queries(p, values) + more * fragments : 0);
 }
 
-/* Halves of a float that a weight takes in local memory. */
-static size_t weight_halves(const clattn_problem *p)
-{
-    if (ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN)
-        return 2;
-    return !p->strict ? 1 : p->dtype == CLATTN_F16 ? 2 : 3;
-}
-
-/* Follows the local memory of cl/kernels/split_mma.cl. */
+/* Compilers align what lies beside the tiles. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t padding = 8, rows = block_m(values), keys = values[BLOCK_N_INDEX];
-    const struct ca_fragment *f = fragment_of(values);
-    const size_t columns = part_columns(p, values);
-    const size_t q = rows * (columns * parts(values) + padding);
-    const size_t k = keys * (columns + padding);
-    const size_t v =
-        keys / parts(values) * (padded_dim_v(p, values) + (f->packed_values ? 0 : padding));
-    const size_t kv = values[KV_PARTS_INDEX] ? ca_larger(k, v) : k + v;
-    const size_t elements = (values[Q_RESIDENT_INDEX] ? ca_larger(kv, q) : q + kv) +
-                            weight_halves(p) * rows * (keys + padding);
-    const size_t exchanged = (f->queries + f->others) * f->depth * f->replicas;
-    const size_t places = rows + (p->page_size ? 4 * keys : 1);
-    const size_t split =
-        elements * sizeof(cl_ushort) +
-        ca_factor_bytes(p, columns, keys, padded_dim_v(p, values), keys / parts(values)) +
-        values[SUB_GROUPS_INDEX] * rows * sizeof(cl_float) + places * sizeof(cl_long) +
-        ca_seen_bytes(p) + (values[BYTES_INDEX] ? ca_bytes_ahead(p, keys) : 0) +
-        (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
-
-    /* Compilers align what lies beside the tiles. */
-    return ca_larger(split, ca_combine_bytes(values[SPLIT_K_INDEX], combine_items(values))) + 64;
+#include "families/fragment_names.h"
+    return MAX(SPLIT_BYTES, COMBINE_BYTES) + 64;
 }
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
