@@ -6,6 +6,7 @@
 #define CLATTN_BACKWARD_H
 #include "common/common.h"
 #include "common/sequence.h"
+#include "families/sizes.h"
 
 #if UNIT_DO
 #define DO_STEP 1
@@ -48,7 +49,6 @@ static inline long lse_of(const struct attention_shape a, const long b, const lo
  * lse is one float, and the larger it is, the more of it is lost: of log(n) of a row of n scores of -1e30 all.
  * Weights exp(s - lse) then share a factor, which the sum of them all tells. It is computed where |lse| is
  * LARGE_LSE or more, so that what the other rows lose is little beside other errors. */
-#define ROW_STATISTICS 4
 enum { MINUS_LSE, MINUS_DELTA, MISSING_POWER, MISSING_FACTOR };
 
 #if DTYPE == DTYPE_F32 || HAS_STRICT

@@ -7,8 +7,6 @@
 #ifndef CLATTN_GPU_BACKWARD_ROWS_H
 #define CLATTN_GPU_BACKWARD_ROWS_H
 
-/* The host counts with it (src/families/backward_sizes.c). */
-#define ROW_LANES (THREADS < 8 ? THREADS : 8)
 #define GROUP_ROWS (THREADS / ROW_LANES)
 /* Elements that a work-item loads at once, of o and of do, whose dtypes may differ. */
 #define PIECE                                                                                      \

@@ -6,6 +6,7 @@
  * THREADS. */
 #ifndef CLATTN_BACKWARD_TILE_H
 #define CLATTN_BACKWARD_TILE_H
+#include "families/backward_gpu/backward_gpu_sizes.h"
 
 /* ---- workspace ------------------------------------------------------------------------------ */
 
@@ -49,8 +50,6 @@ INLINE float4 statistic_of(SHAPE_PARAMS, const __global float *workspace, const 
 
 #define BLOCK_BITS_BEGIN(a) bias_sums_end(a)
 #define MARKS_BEGIN(a) bias_sums_end(a)
-#define MARK_M MIN(BLOCK_OWNED, BLOCK_STREAMED)
-#define MARK_N MARK_M
 #define MARK_ITEMS THREADS
 #define MARK_SHARERS BACKWARD_MARK_SHARERS
 #include "score/mark_pairs.h"

@@ -1,5 +1,6 @@
 #include "families/backward_sizes.h"
 #include "base/sizes.h"
+#include "families/backward_gpu/backward_gpu_sizes.h"
 
 static struct ca_ndrange range_of(size_t groups, size_t items)
 {
@@ -9,10 +10,10 @@ static struct ca_ndrange range_of(size_t groups, size_t items)
 void ca_backward_rows_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
                               struct ca_ndrange *range)
 {
-    const size_t row_lanes = ca_smaller(blocks.items, 8); /* ROW_LANES of cl/gpu/backward_rows.h */
+    const size_t THREADS = blocks.items;
 
     *range =
-        (struct ca_ndrange){{ca_round_up(p->seq_q * row_lanes, blocks.items), p->heads, p->batch},
+        (struct ca_ndrange){{ca_round_up(p->seq_q * ROW_LANES, blocks.items), p->heads, p->batch},
                             {blocks.items, 1, 1}};
 }
 
@@ -70,10 +71,11 @@ void ca_backward_sums_ndrange(const clattn_problem *p, struct ca_backward_blocks
     *range = range_of(head_sums + elements, blocks.items);
 }
 
-/* MARK_M and MARK_N of cl/gpu/backward_tile.h. */
 static size_t mark_rows(struct ca_backward_blocks blocks)
 {
-    return ca_smaller(blocks.owned, blocks.streamed);
+    const size_t BLOCK_OWNED = blocks.owned, BLOCK_STREAMED = blocks.streamed;
+
+    return MARK_M;
 }
 
 void ca_backward_marks_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
@@ -86,7 +88,7 @@ size_t ca_backward_workspace_bytes(const clattn_problem *p, struct ca_backward_b
 {
     const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->heads * p->seq_kv;
 
-    return (4 * rows + (p->dslopes ? rows : 0) + (sums_keys(p) ? rows : 0) +
+    return (ROW_STATISTICS * rows + (p->dslopes ? rows : 0) + (sums_keys(p) ? rows : 0) +
             (sums_queries(p) ? keys : 0)) *
                sizeof(cl_float) +
            ca_block_bits_bytes(p) + /* one of them is 0 */

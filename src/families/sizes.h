@@ -15,4 +15,7 @@
 #define LONG_BYTES 8
 #define FLOAT4_BYTES 16
 
+/* Floats of each row in the workspace of gradients (cl/common/backward.h). */
+#define ROW_STATISTICS 4
+
 #endif

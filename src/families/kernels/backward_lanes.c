@@ -8,6 +8,7 @@
 #include "families/kernels/block_bits.h"
 #include "families/kernels/pair_marks.h"
 #include "families/registry.h"
+#include "families/sizes.h"
 
 #include <math.h>
 
@@ -80,7 +81,7 @@ size_t ca_backward_lanes_workspace_bytes(const clattn_problem *p,
 {
     const size_t heads = p->batch * p->heads;
     const size_t sums = heads * (p->seq_q + sizes->rows_after) * sizes->row;
-    const size_t stats = ca_round_up(4 * heads * p->seq_q, 16);
+    const size_t stats = ca_round_up(ROW_STATISTICS * heads * p->seq_q, 16);
 
     return (stats + sizes->split_k * (sums + heads)) * sizeof(cl_float) +
            ca_block_bits_bytes(p) + /* one of them is 0 */
