@@ -55,7 +55,7 @@ static void show_trying(void *user, const struct ca_candidate *candidate)
 {
     struct tuning *tuning = user;
 
-    ca_progress_trying(&tuning->progress, candidate->family->name);
+    ca_progress_trying(&tuning->progress, candidate->family->full_name);
 }
 
 static clattn_status open_group(void *user, const clattn_problem *problems, size_t count,

@@ -1,7 +1,7 @@
 /* What kernels of the backward direction share: steps, and where things lie in the workspace. Defined by the host besides what common.cl lists:
  *   UNIT_DO UNIT_DQ UNIT_DK UNIT_DV    1: the innermost stride is 1
  *   HAS_DBIAS HAS_DSLOPES HAS_DSINKS   0 or 1
- * Before including this: UNIT, what scores are multiplied with. */
+ * Before including this: SCORE_UNIT, what scores are multiplied with. */
 #ifndef CLATTN_BACKWARD_H
 #define CLATTN_BACKWARD_H
 #include "common/common.h"
@@ -59,7 +59,7 @@ enum { MINUS_LSE, MINUS_DELTA, MISSING_POWER, MISSING_FACTOR };
 
 static inline bool is_large_lse(const float minus_lse)
 {
-    return fabs(minus_lse) >= LARGE_LSE * UNIT && fabs(minus_lse) < INFINITY;
+    return fabs(minus_lse) >= LARGE_LSE * SCORE_UNIT && fabs(minus_lse) < INFINITY;
 }
 
 /* The power of 2 that makes 1 of the sum of a row's weights; 0 where the sum is further from 1 than errors of lse
@@ -67,7 +67,7 @@ static inline bool is_large_lse(const float minus_lse)
 static inline float missing_power(const float minus_lse, const float sum)
 {
     const float power = -LOG2E * log(sum);
-    const float explained = (DIM_QK + 16) * 0x1p-24f * LOG2E / UNIT * fabs(minus_lse);
+    const float explained = (DIM_QK + 16) * 0x1p-24f * LOG2E / SCORE_UNIT * fabs(minus_lse);
 
     return fabs(power) <= explained ? power : 0.0f;
 }
@@ -99,7 +99,7 @@ static inline float write_statistics(SHAPE_PARAMS, const long b, const long h, c
                                      const __global float *lse, const float delta,
                                      __global float *workspace)
 {
-    const float base = lse[at.lse + lse_of(a, b, h, i)] * UNIT;
+    const float base = lse[at.lse + lse_of(a, b, h, i)] * SCORE_UNIT;
     const float minus_lse = base == -INFINITY ? base : -base;
 
     vstore4((float4)(minus_lse, -delta, 0.0f, 1.0f),

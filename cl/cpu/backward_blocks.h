@@ -152,7 +152,7 @@ INLINE void load_key_block(SHAPE_PARAMS, const struct head head, const long j,
 #else
     block->nonfinite =
         pack_rows(DIM_QK, k, a.k_stride[2], K_STEP, block->keys,
-                  HAS_SOFTCAP ? a.scale : a.scale * UNIT, block->k, (float *)block->k_rows);
+                  HAS_SOFTCAP ? a.scale : a.scale * SCORE_UNIT, block->k, (float *)block->k_rows);
     pack_rows(DIM_V, v, a.v_stride[2], V_STEP, block->keys, 1.0f, block->v, 0);
 #endif
 }

@@ -10,15 +10,13 @@
 #ifndef CLATTN_OPERANDS_H
 #define CLATTN_OPERANDS_H
 #include "cpu/simd_storage.h"
+#include "families/units.h"
 
 /* An element that is broadcast once for all vectors that it is multiplied with. As an operand in memory it
  * would be a load for each instruction, and loads would bound the product where a processor loads no more
  * vectors in a cycle than it multiplies (Zen 5: two). */
 typedef lanes spread;
 
-#ifndef OPERAND_TILES /* 1: pairs are multiplied by a matrix unit */
-#define OPERAND_TILES 0
-#endif
 #if OPERAND_PAIRS
 #include "bf16/pairs.h"
 

@@ -28,23 +28,32 @@
  *            (score/mark_pairs.h), and reads no mask where it hides nothing.
  * Workspace  [rows][4] statistics (common/backward.h); [SPLIT_K][batch][heads][SUM_ROWS][ROW_QK] sums of dq; [SPLIT_K][batch][heads] sums of dslopes; the bits of
  *            block lists, or the marks of masks and biases
- * Tunables   src/families/tunables/backward_lanes.def, all defined by the host; no fallbacks
- *            here. */
+ * Units      vector: floats. pairs: products of bf16 pairs (cl/bf16/pairs.h). amx: products by tiles of a matrix
+ *            unit (cl/bf16/tiles.h); dq is then summed up in private memory over the blocks of a chunk before it
+ *            is added to the workspace. Both take q, k, v and do as they are stored, and weights and dS rounded to
+ *            bf16, which a problem of standard precision allows; the host also defines EMULATE.
+ * Tunables   src/families/tunables/backward_lanes.def or backward_amx.def, all defined by the host; no
+ *            fallbacks here. */
 #include "common/builtins.h"
 #include "common/common.h"
 
+#include "families/units.h"
+#if OPERAND_PAIRS && (!defined(EMULATE) || DTYPE != DTYPE_BF16 || HAS_STRICT)
+#error "pairs are of bf16 of standard precision, and need EMULATE defined"
+#endif
+#if UNIT == UNIT_AMX
+#define SIMD_WIDTH 16 /* keys in a row of a tile */
+#define DQ_ROWS 32    /* rows of P and dS that are multiplied together */
+#define QK_ROWS 32    /* of no use here, as the next two */
+#define DKV_COLUMNS 16
+#define DQ_VECTORS 1
+#endif
 #if !defined(SIMD_WIDTH) || !defined(BLOCK_VECTORS) || !defined(QK_ROWS) ||                        \
     !defined(DKV_COLUMNS) || !defined(BLOCK_M) || !defined(DQ_ROWS) || !defined(DQ_VECTORS) ||     \
     !defined(BLOCKS_PER_TILE) || !defined(SPLIT_K)
 #error "backward_lanes.cl must be built with all of its tunables defined"
 #endif
 
-#ifndef OPERAND_PAIRS /* 1: backward_dot.cl, backward_amx.cl */
-#define OPERAND_PAIRS 0
-#endif
-#ifndef OPERAND_TILES /* 1: backward_amx.cl */
-#define OPERAND_TILES 0
-#endif
 /* Elements of a row in private memory and in the workspace. */
 #define ROW_OF(dim) (OPERAND_TILES ? ((dim) + 31) / 32 * 32 : ROUNDED(dim))
 #define ROW_QK ROW_OF(DIM_QK)

@@ -22,9 +22,17 @@
  *           at the end. Owned rows that see nothing, or that nobody sees, may hold anything: a row's sums
  *           are its own, and 0 is stored for it.
  * Barriers  Every thread reaches every barrier; only the instructions' own lockstep is relied on.
- * Tunables  src/families/tunables/backward_mma.def, all defined by the host; no fallbacks here. */
+ * Units    mma: fragments of a sub-group. warpgroup: products of warpgroups (cl/mma/warpgroup_tile.h), NVIDIA's wgmma, of Hopper.
+ *          Head dims are then 64 or 128; owned and streamed rows lie in local memory once, for all products, and the tensor
+ *          cores read both.
+ * Tunables  src/families/tunables/backward_mma.def or backward_wgmma.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "score/score.h"
+#include "families/units.h"
+#if UNIT == UNIT_WARPGROUP
+#define INSTRUCTION 7
+#define DIM_GROUPS 1
+#endif
 #if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(SUB_GROUPS) || !defined(DIM_GROUPS) ||  \
     !defined(BLOCK_STREAMED) || !defined(STAGES) || !defined(EXP)
 #error "backward_mma.cl must be built with all of its tunables defined"
@@ -51,7 +59,7 @@
 #endif
 #define LOAD_WIDTH 8
 #include "families/backward_gpu/backward_gpu_mma_sizes.h"
-#define UNIT 1.0f
+#define SCORE_UNIT 1.0f
 #include "common/backward.h"
 #include "gpu/tile_load.h"
 #include "gpu/backward_tile.h"

@@ -49,7 +49,7 @@
 #endif
 
 #include "families/backward_gpu/backward_gpu_item_sizes.h"
-#define UNIT 1.0f
+#define SCORE_UNIT 1.0f
 #include "common/backward.h"
 #include "gpu/tile_products.h"
 #define KEPT_ROWS BLOCK_OWNED

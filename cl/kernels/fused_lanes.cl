@@ -23,23 +23,36 @@
  *            with half of its vectors.
  * Speed      rint, fmax, any and the conversions of OpenCL are slow on CPUs; what stands here in
  *            their place relies on IEEE addition, so never build it with fast-math options.
- * Tunables   src/families/tunables/fused_lanes.def, all defined by the host; no fallbacks here. */
+ * Units      vector: floats. pairs: products of bf16 pairs (cl/bf16/pairs.h), two multiply-adds in each lane of an
+ *            instruction. amx: products by tiles of a matrix unit (cl/bf16/tiles.h). Both take q and k as they are
+ *            stored, and weights rounded to bf16, which a problem of standard precision allows; the host also
+ *            defines EMULATE.
+ * Tunables   src/families/tunables/fused_lanes.def or fused_amx.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "common/common.h"
 #include "common/sequence.h"
 
+#include "families/units.h"
+#if OPERAND_PAIRS
+#if !defined(EMULATE)
+#error "a kernel that multiplies pairs must be built with EMULATE defined"
+#endif
+#if DTYPE != DTYPE_BF16 || K_DTYPE != DTYPE_BF16 || V_DTYPE != DTYPE_BF16 || HAS_STRICT || HAS_MASK_KEYS
+#error "pairs are of q, k and v in bf16, of standard precision, without mask_keys"
+#endif
+#endif
+#if UNIT == UNIT_AMX
+#define SIMD_WIDTH 16 /* queries in a row of a tile */
+#define QK_KEYS 8     /* whose products become scores at a time */
+#define PV_COLUMNS 8  /* of no use here */
+#define STAGE_KV 0    /* pairs are copied anyway */
+#endif
 #if !defined(SIMD_WIDTH) || !defined(BLOCK_VECTORS) || !defined(QK_KEYS) ||                        \
     !defined(PV_COLUMNS) || !defined(BLOCK_N) || !defined(BLOCKS_PER_TILE) ||                      \
     !defined(BALANCE_CAUSAL) || !defined(STAGE_KV)
 #error "fused_lanes.cl must be built with all of its tunables defined"
 #endif
 
-#ifndef OPERAND_PAIRS /* 1: fused_dot.cl, fused_amx.cl */
-#define OPERAND_PAIRS 0
-#endif
-#ifndef OPERAND_TILES /* 1: fused_amx.cl */
-#define OPERAND_TILES 0
-#endif
 #define ON_CACHE_LINE __attribute__((aligned(64)))
 #define STAGE_PAGES
 #define BLOCK_BITS_BEGIN(a) 0
@@ -122,7 +135,7 @@ NOINLINE void finish_block(SHAPE_PARAMS, const struct query_block block, const l
         const ints sees_none =
             row_sum[m] == 0.0f | COUNT_UP + (float)(m * SIMD_WIDTH) >= (float)block.queries;
 #if HAS_SINKS
-        const lanes sink = sinks[at.sinks + block.h] * UNIT;
+        const lanes sink = sinks[at.sinks + block.h] * SCORE_UNIT;
         const lanes new_max = sink > row_max[m] ? sink : row_max[m];
         const lanes rescale = EXPONENTIAL(row_max[m] - new_max);
         row_sum[m] = fma(row_sum[m], rescale, EXPONENTIAL(sink - new_max));

@@ -24,9 +24,18 @@
  *           is computed again with 0 in the place of V's, and rows that see them get
  *           them at the end.
  * Barriers  Every thread reaches every barrier; only the instructions' own lockstep is relied on.
- * Tunables  src/families/tunables/fused_mma.def, all defined by the host; no fallbacks here. */
+ * Units     mma: fragments of a sub-group. warpgroup: products of warpgroups (cl/mma/warpgroup_products.h), NVIDIA's wgmma, of
+ *           Hopper. Head dims are then whole blocks of 64 columns; queries are operands in registers (Q_RESIDENT), or lie in
+ *           local memory, where the tensor cores read them; copies are asked for while products are under way, with OVERLAP
+ *           so is softmax of the tile before (cl/mma/fused_overlap.h).
+ * Tunables  src/families/tunables/fused_mma.def or fused_wgmma.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "score/score.h"
+#include "families/units.h"
+#if UNIT == UNIT_WARPGROUP
+#define INSTRUCTION 7
+#define M_FRAGMENTS 1
+#endif
 #if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(SUB_GROUPS) ||                          \
     !defined(M_FRAGMENTS) || !defined(BLOCK_N) || !defined(Q_RESIDENT) || !defined(STAGES) ||      \
     !defined(EXP)

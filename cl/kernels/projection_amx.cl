@@ -18,8 +18,7 @@
 #if !defined(EMULATE) || DTYPE != 2
 #error "projection_amx.cl takes bf16 and must be built with EMULATE defined"
 #endif
-#define OPERAND_PAIRS 1
-#define OPERAND_TILES 1
+#include "families/units.h"
 #define SIMD_WIDTH 16
 #define REGISTER_VECTORS 1 /* of a panel, so that the rows of a tile follow each other */
 #define PANEL SIMD_WIDTH

@@ -17,11 +17,16 @@
  * Ragged     Rows and columns beyond the last repeat the last and are not stored.
  * Speed      as fused_lanes.cl: never build it with fast-math options.
  * Workspace  with SPLIT_K > 1: [SPLIT_K][rows][columns] sums
+ * Units      vector: floats. pairs: products of bf16 pairs (cl/bf16/pairs.h); the host also defines EMULATE.
  * Tunables   src/families/tunables/projection_lanes.def, all defined by the host; no fallbacks
  *            here. */
 #include "common/builtins.h"
 #include "common/projection.h"
 
+#include "families/units.h"
+#if OPERAND_PAIRS && (!defined(EMULATE) || DTYPE != DTYPE_BF16)
+#error "pairs are of bf16, and need EMULATE defined"
+#endif
 #if !defined(SIMD_WIDTH) || !defined(REGISTER_VECTORS) || !defined(REGISTER_ROWS) ||               \
     !defined(BLOCK_K) || !defined(SPLIT_K) || !defined(BLOCK_M) || !defined(BLOCK_N)
 #error "projection_lanes.cl must be built with all of its tunables defined"
@@ -30,9 +35,6 @@
 /* Strips of an x in f32 that is contiguous along the depth are read where they are, and pairs of bf16 likewise. Else SLAB of
  * them are packed at a time, with rows and the depth as in x itself so that packing copies
  * vectors. */
-#ifndef OPERAND_PAIRS /* 1: projection_dot.cl */
-#define OPERAND_PAIRS 0
-#endif
 #define IN_PLACE ((DTYPE == DTYPE_F32 && UNIT_X_COLUMN) || (OPERAND_PAIRS && X_HAS_PAIRS))
 #if !IN_PLACE
 #define STRIP_DEPTH (UNIT_X_COLUMN ? 1 : REGISTER_ROWS)

@@ -25,18 +25,23 @@
  * Ragged     Nothing outside the tensors is read: the last vector of columns overlaps the one
  *            before, scores beyond the last key repeat its and are ignored, as are rows beyond the
  *            last.
- * Tunables   src/families/tunables/split_lanes.def, all defined by the host; no fallbacks here. */
+ * Units      vector: floats. pairs, amx: products of bf16 pairs (cl/bf16/pairs.h), or by tiles of a matrix unit
+ *            (cl/bf16/tiles.h), for several rows that share a kv head: q, k and v as they are stored, weights
+ *            rounded to bf16, which a problem of standard precision allows; the host also defines EMULATE.
+ * Tunables   src/families/tunables/split_lanes.def or split_pairs.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "common/common.h"
 #include "common/sequence.h"
 
-#ifndef OPERAND_PAIRS /* 1: split_dot.cl, split_amx.cl */
-#define OPERAND_PAIRS 0
-#endif
-#ifndef OPERAND_TILES /* 1: split_amx.cl */
-#define OPERAND_TILES 0
-#endif
+#include "families/units.h"
 #if OPERAND_PAIRS
+#if !defined(EMULATE)
+#error "a kernel that multiplies pairs must be built with EMULATE defined"
+#endif
+#if DTYPE != DTYPE_BF16 || K_DTYPE != DTYPE_BF16 || V_DTYPE != DTYPE_BF16 || K_CACHE || V_CACHE || HAS_STRICT
+#error "pairs are of q, k and v in bf16, of standard precision"
+#endif
+#define SIMD_WIDTH 16
 #define KV_HEADS 1
 #endif
 #if !defined(SIMD_WIDTH) || !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(PREFETCH_TILES) ||  \
@@ -242,7 +247,7 @@ NOINLINE void combine_parts(SHAPE_PARAMS, const long b, const long h, const long
     float row_max = -INFINITY, seen = 0.0f, row_sum = 0.0f, factor[SPLIT_K];
 
 #if HAS_SINKS
-    const float sink = sinks[at.sinks + h] * UNIT;
+    const float sink = sinks[at.sinks + h] * SCORE_UNIT;
     row_max = sink > row_max ? sink : row_max;
 #endif
     for (int n = 0; n < SPLIT_K; n++)

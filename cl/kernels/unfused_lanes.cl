@@ -20,6 +20,8 @@
  * Prefetch   While the exponentials of a row are computed, the next row's scores are fetched.
  * Tunables   src/families/tunables/unfused_lanes.def, all defined by the host; no fallbacks
  *            here. */
+#define UNIT UNIT_VECTOR
+#include "families/units.h"
 #include "common/builtins.h"
 #include "common/common.h"
 

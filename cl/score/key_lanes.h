@@ -84,7 +84,7 @@ INLINE ints listed_keys(const struct attention_shape a, const struct score_row r
 }
 #endif
 
-/* products: of the row's query and the tile's keys n .., scaled, and in UNIT but with a softcap.
+/* products: of the row's query and the tile's keys n .., scaled, and in SCORE_UNIT but with a softcap.
  * hides (constant): whether lengths, windows or a mask of the last keys may hide a key. Keys from `left` on have any
  * score. */
 INLINE struct score_vector finish_scores(const int hides, SHAPE_PARAMS, const struct score_row row,
@@ -99,7 +99,7 @@ INLINE struct score_vector finish_scores(const int hides, SHAPE_PARAMS, const st
 #if HAS_SOFTCAP
     const lanes t = simd_tanh(s.scores * min(1.0f / a.softcap, FLT_MAX));
     s.softcap_derivative = fma(-t, t, (lanes)(1.0f));
-    s.scores = t * (a.softcap * UNIT);
+    s.scores = t * (a.softcap * SCORE_UNIT);
 #endif
     s.softcapped = s.scores;
 #if HAS_BIAS
@@ -112,7 +112,7 @@ INLINE struct score_vector finish_scores(const int hides, SHAPE_PARAMS, const st
 #endif
 #if HAS_ALIBI
     s.distance = ALIBI_DISTANCE(key + row.distance);
-    s.scores = fma((lanes)(slopes[at.slopes + row.h] * UNIT), s.distance, s.scores);
+    s.scores = fma((lanes)(slopes[at.slopes + row.h] * SCORE_UNIT), s.distance, s.scores);
 #endif
 #if HAS_BLOCKS
     const ints listed = hides ? listed_keys(a, row, n) : (ints)(BLOCK_LISTED);

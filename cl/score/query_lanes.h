@@ -117,10 +117,10 @@ INLINE struct score_tile score_tile_at(SHAPE_PARAMS, const struct query_block bl
     tile.upper_begin = BLOCK_N;
 #endif
 #if HAS_ALIBI
-    tile.slope = slopes[at.slopes + block.h] * UNIT;
+    tile.slope = slopes[at.slopes + block.h] * SCORE_UNIT;
 #endif
 #if HAS_SOFTCAP
-    tile.softcap = a.softcap * UNIT;
+    tile.softcap = a.softcap * SCORE_UNIT;
     tile.inverse_softcap = min(1.0f / a.softcap, FLT_MAX);
 #endif
     UNROLL

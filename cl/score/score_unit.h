@@ -8,17 +8,17 @@
  * units, since a bias of -FLT_MAX must stay finite, and where scores are handed out
  * (NATURAL_SCORES). */
 #if HAS_BIAS || defined(NATURAL_SCORES)
-#define UNIT 1.0f
+#define SCORE_UNIT 1.0f
 #define SCORE_TO_LOG 1.0f
 #define EXPONENTIAL(x) exponential2((x) * LOG2E)
 #else
-#define UNIT LOG2E
+#define SCORE_UNIT LOG2E
 #define SCORE_TO_LOG LN2
 #define EXPONENTIAL(x) exponential2(x)
 #endif
 /* What score_scale() is multiplied with: a softcap wants natural units, and returns scores in
- * UNIT. */
-#define SCALE_UNIT (HAS_SOFTCAP ? 1.0f : UNIT)
+ * SCORE_UNIT. */
+#define SCALE_UNIT (HAS_SOFTCAP ? 1.0f : SCORE_UNIT)
 
 #define HAS_WINDOW (HAS_WINDOW_LEFT || HAS_WINDOW_RIGHT)
 /* Whether pairs may be hidden at all. */

@@ -1,5 +1,5 @@
 /* A family: one way to compute attention. Its .cl file holds the kernels, its .def file the
- * tunables, and its C file a struct ca_family that says when it applies and how it is launched.
+ * tunables, and its C file a struct ca_family for each unit that says when it applies and how it is launched.
  * Nothing here enqueues: src/execute/execute.c does that the same way for every family. */
 #ifndef CA_FAMILY_H
 #define CA_FAMILY_H
@@ -98,8 +98,11 @@ static inline int ca_stage_takes_workspace(const struct ca_stage *stage, const c
     return (stage->arguments & CA_BIT(CA_WORKSPACE)) && ca_stage_is_of(stage, p);
 }
 
+/* A family, as one of its units of multiplication (families/units.h) computes it: those of one name are one family, and the
+ * tunable UNIT tells them apart. */
 struct ca_family {
-    const char *name;
+    const char *name;      /* "fused_cpu" */
+    const char *full_name; /* "fused_cpu UNIT=amx"; the name where there is no such tunable */
     clattn_operation operation;
     const char *source; /* embedded, includes resolved */
     const struct ca_tunable *tunables;

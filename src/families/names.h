@@ -3,6 +3,10 @@
  * their arrays with, has the same values there.
  *
  * Before including this: TUNABLES_DEF, as for families/tunables/expand.h. */
+#ifdef TUNABLES_UNIT
+const size_t UNIT = values[UNIT_INDEX];
+(void)UNIT;
+#endif
 #define TUNABLE(name, ...)                                                                         \
     const size_t name = values[name##_INDEX];                                                      \
     (void)name;

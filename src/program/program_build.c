@@ -34,7 +34,7 @@ static int failed_before(clattn_context *ctx, const char *reason)
  * The rest is for those who ask for details. */
 static void judge_build(clattn_context *ctx, cl_program program, struct ca_program *made)
 {
-    const char *name = made->family->name;
+    const char *name = made->family->full_name;
     char why[CA_REASON_BYTES];
 
     char *text = ca_build_log(program, ctx->device.device);
@@ -91,7 +91,7 @@ static int build_with_own_builtins(clattn_context *ctx, cl_program cl,
         atomic_fetch_add(&ctx->builtins_refused, 1);
         ca_detail(&ctx->log,
                   "%s does not build with cl/common/builtins.h, but may without; its log follows",
-                  made->family->name);
+                  made->family->full_name);
         ca_log_text(&ctx->log, CLATTN_LOG_DETAIL, text);
     }
     free(text);
@@ -125,14 +125,16 @@ static clattn_status retarget(clattn_context *ctx, cl_program *cl, const char *t
     if (other)
         return CLATTN_SUCCESS;
     failed_before(ctx, why);
-    ca_warn(&ctx->log, "%s is not used on '%s': %s", made->family->name, ctx->device.name, why);
+    ca_warn(&ctx->log, "%s is not used on '%s': %s", made->family->full_name, ctx->device.name,
+            why);
     return status == CLATTN_SUCCESS ? CLATTN_BUILD_FAILED : status;
 }
 
 /* ptx_target: see struct ca_family. */
 static clattn_status build(clattn_context *ctx, struct ca_program *made, const char *ptx_target)
 {
-    const char *sources[] = {made->parameters, made->family->source}, *name = made->family->name;
+    const char *sources[] = {made->parameters, made->family->source},
+               *name = made->family->full_name;
     cl_int err;
 
     cl_program cl = clCreateProgramWithSource(ctx->cl, 2, sources, NULL, &err);
@@ -174,7 +176,7 @@ static void announce(const clattn_context *ctx, const struct ca_candidate *candi
     if (candidate->family->num_stages > 0)
         clattn_problem_print(p, problem, sizeof problem, NULL);
     ca_inform(&ctx->log, "%s is being compiled for '%s' on '%s', which may take seconds: %s",
-              candidate->family->name, problem, ctx->device.name, why);
+              candidate->family->full_name, problem, ctx->device.name, why);
 }
 
 /* Wrong twice is a verdict; once may be the machine, but is no reason to trust it. */
@@ -195,7 +197,7 @@ static clattn_status check(clattn_context *ctx, const struct ca_candidate *candi
     }
     if (wrong == 0)
         return status;
-    ca_warn(&ctx->log, "%s is %s and not used: %s, on '%s' (driver %s)", family->name,
+    ca_warn(&ctx->log, "%s is %s and not used: %s, on '%s' (driver %s)", family->full_name,
             wrong == 2 ? "miscompiled" : "wrong once", why, ctx->device.name,
             ctx->device.driver_version);
     if (wrong == 2)
@@ -248,7 +250,7 @@ static void say_condemned(clattn_context *ctx, const struct ca_candidate *candid
     if (made->verdict.status == CLATTN_BUILD_FAILED)
         failed_before(ctx, made->verdict.reason);
     ca_warn(&ctx->log, "%s is not used on '%s': %s (clattn-tune forget %s has it tried %s)",
-            made->family->name, ctx->device.name, made->verdict.reason, what,
+            made->family->full_name, ctx->device.name, made->verdict.reason, what,
             made->verdict.until ? "at once" : "again");
 }
 
@@ -290,7 +292,7 @@ void ca_program_make(clattn_context *ctx, const struct ca_candidate *candidate,
         made->status = ca_fail(&ctx->log, CLATTN_NO_COMPILER,
                                "device '%s' has no OpenCL C compiler, and the cache of programs "
                                "has no %s with '%s'",
-                               ctx->device.name, made->family->name, made->options);
+                               ctx->device.name, made->family->full_name, made->options);
     else if (known)
         make_anew(ctx, candidate, p, self_check, made, 1);
     else

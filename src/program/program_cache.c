@@ -34,7 +34,7 @@ static void describe(const clattn_context *ctx, const struct ca_program *made,
     ca_program_key_add(key, "device", dev->name);
     ca_program_key_add(key, "device-version", dev->device_version);
     ca_program_key_add(key, "driver", dev->driver_version);
-    ca_program_key_add(key, "family", made->family->name);
+    ca_program_key_add(key, "family", made->family->full_name);
     add_hash(key, "source", made->family->source);
     add_hash(key, "parameters", made->parameters);
     ca_program_key_add(key, "options", made->options);

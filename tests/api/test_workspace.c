@@ -81,7 +81,7 @@ static void check(const struct ca_family *family, const clattn_device_info *dev,
     const size_t bytes[] = {family->workspace_bytes(&p[0], values, dev),
                             family->workspace_bytes(&p[1], values, dev)};
     cr_expect(bytes[1] <= 4 * bytes[0] + marks_of(&p[1]), "%s %s: %zu bytes, 4 times as long %zu",
-              family->name, what, bytes[0], bytes[1]);
+              family->full_name, what, bytes[0], bytes[1]);
 }
 
 static void check_family(const struct ca_family *family, const clattn_device_info *dev)

@@ -117,7 +117,8 @@ Test(gradient_check, empty_problems) {
 Test(gradient_check, refusals) {
     const clattn_problem forward = fixture_problem("fwd f32 q3 d4");
     const clattn_problem backward = fixture_problem("bwd f32 q3 d4");
-    const clattn_plan_options wrong = {.struct_size = sizeof wrong, .family = "fused_lanes"};
+    const clattn_plan_options wrong = {.struct_size = sizeof wrong,
+                                       .family = "fused_cpu UNIT=vector"};
     clattn_gradient_report report = {.struct_size = sizeof report}, short_one = {0};
     struct fixture f;
 
@@ -136,7 +137,7 @@ Test(gradient_check, refusals) {
     cr_expect(fixture_said(&f, "CLATTN_BACKWARD"));
     cr_expect(clattn_gradient_check(f.context, &backward, &wrong, 1, &report) ==
               CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(&f, "fused_lanes"));
+    cr_expect(fixture_said(&f, "fused_cpu UNIT=vector"));
     cr_expect(!report.right && report.num_analytic == 0 && report.family[0] == '\0');
     fixture_close(&f);
 }

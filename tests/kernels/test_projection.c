@@ -44,8 +44,8 @@ ParameterizedTestParameters(projection, sweep) {
     for (size_t n = 0; ca_family_at(n); n++)
         for (size_t number = 0; number < PARTS_PER_FAMILY; number++)
             if (ca_family_at(n)->operation == CLATTN_PROJECTION &&
-                family_takes_any_dims(ca_family_at(n)->name) &&
-                (!only || strcmp(only, ca_family_at(n)->name) == 0))
+                family_takes_any_dims(ca_family_at(n)->full_name) &&
+                (!only || strcmp(only, ca_family_at(n)->full_name) == 0))
                 parts[count++] = (struct part){n, number};
     return cr_make_param_array(struct part, parts, count);
 }
@@ -54,8 +54,9 @@ ParameterizedTestParameters(projection, sweep) {
 static int draw_problem(struct rng *r, struct fixture *f, const struct projection_kind *kind,
                         clattn_problem *p)
 {
-    const clattn_plan_options options = {
-        .struct_size = sizeof options, .family = kind->family->name, .tunables = kind->tunables};
+    const clattn_plan_options options = {.struct_size = sizeof options,
+                                         .family = kind->family->full_name,
+                                         .tunables = kind->tunables};
 
     for (int attempt = 0; attempt < 60; attempt++) {
         *p = random_projection_shape(r, kind);
@@ -81,7 +82,7 @@ ParameterizedTest(struct part *part, projection, sweep) {
         const struct projection_kind kind = random_projection_kind(
             &r, ca_family_at(part->family), clattn_context_device(f.context));
         for (uint64_t n = 0; n < SHAPES; n++) {
-            struct projection_trial t = {.family = kind.family->name};
+            struct projection_trial t = {.family = kind.family->full_name};
             memcpy(t.tunables, kind.tunables, sizeof t.tunables);
             if (!draw_problem(&r, &f, &kind, &t.problem))
                 continue;
@@ -144,7 +145,7 @@ ParameterizedTestParameters(projection, ends) {
 
     for (size_t n = 0; ca_family_at(n); n++)
         if (ca_family_at(n)->operation == CLATTN_PROJECTION &&
-            family_takes_any_dims(ca_family_at(n)->name))
+            family_takes_any_dims(ca_family_at(n)->full_name))
             parts[count++] = (struct part){n, 0};
     return cr_make_param_array(struct part, parts, count);
 }
@@ -195,7 +196,8 @@ Test(projection, suggestions_fit) {
             clattn_problem_print(&p, text, sizeof text, NULL);
             const char *why =
                 ca_family_refusal(family, &normal, &device, values, reason, sizeof reason);
-            cr_assert(why == NULL, "%s on '%s', '%s': %s", family->name, device.name, text, why);
+            cr_assert(why == NULL, "%s on '%s', '%s': %s", family->full_name, device.name, text,
+                      why);
         }
     }
     fixture_close(&f);

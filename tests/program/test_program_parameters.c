@@ -26,7 +26,7 @@ static void expect(const char *family, const char *problem, const char *want)
 
 /* What is absent has no parameter; what is only read is const. */
 Test(program_parameters, are_what_the_problem_has) {
-    expect("fused_lanes", "fwd f16 q9 k9 d8 bias=f32:qk klen lse",
+    expect("fused_cpu UNIT=vector", "fwd f16 q9 k9 d8 bias=f32:qk klen lse",
            "#define PARAMETERS_mark_pairs const struct attention_shape a, "
            "const struct attention_offsets at, const __global bias_storage *restrict bias, "
            "__global float *restrict workspace\n"
@@ -42,7 +42,7 @@ Test(program_parameters, are_what_the_problem_has) {
 
 /* Names of projections, and a workspace that one kernel writes and the other reads. */
 Test(program_parameters, of_projections) {
-    expect("projection_lanes", "proj f32 q8 d8",
+    expect("projection_cpu UNIT=vector", "proj f32 q8 d8",
            "#define PARAMETERS_projection_lanes const struct attention_shape a, "
            "const struct attention_offsets at, const __global storage *restrict x, "
            "const __global k_storage *restrict w, __global o_storage *restrict y, "
@@ -79,7 +79,7 @@ Test(program_parameters, are_as_many_as_arguments) {
                 want += (arguments & CA_BIT(n)) && (n == CA_WORKSPACE || tensors[n].present);
             for (const char *c = line; *c != '\n'; c++)
                 got += *c == ',';
-            cr_expect(eq(sz, got, want), "%s of %s", family->stages[s].kernel, family->name);
+            cr_expect(eq(sz, got, want), "%s of %s", family->stages[s].kernel, family->full_name);
             line = strchr(line, '\n') + 1;
         }
         const int has_scores = family->operation <= CLATTN_BACKWARD;

@@ -152,14 +152,15 @@ static void fill_record(struct record *record, size_t problem, const struct devi
     const double seconds = roof / share;
     fill(&record->share, share, noise);
     struct outcome *clattn = add_outcome(record, "clattn");
-    clattn->configuration = strdup("fused_tiles TILE_Q=32 TILE_KV=64 ROWS=4 LANES=8 PREFETCH=1");
+    clattn->configuration =
+        strdup("fused_gpu UNIT=item TILE_Q=32 TILE_KV=64 ROWS=4 LANES=8 PREFETCH=1");
     clattn->cold_start_source = 0.9 + 0.4 * draw();
     clattn->cold_start_cache = 0.02 + 0.01 * draw();
     time_outcome(clattn, seconds, seconds, noise);
     fill(&clattn->host, 14e-6, 0.2);
     if (problem % 3 != 0) {
         struct outcome *untuned = add_outcome(record, "clattn untuned");
-        untuned->configuration = strdup("fused_lanes ROWS=8 LANES=4");
+        untuned->configuration = strdup("fused_cpu UNIT=vector ROWS=8 LANES=4");
         time_outcome(untuned, seconds * (1.4 + 0.5 * draw()), seconds, noise);
         fill(&untuned->host, 15e-6, 0.2);
     }

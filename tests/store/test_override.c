@@ -58,12 +58,12 @@ DeviceTest(override, set_read_and_cleared)
               get(f, same_class));
     cr_expect(strstr(get(f, same_class), " BLOCK_K=8 ") != NULL);
     cr_expect_str_eq(get(f, other_class), "");
-    cr_assert(set(f, other_class, "fused_tiles", NULL) == CLATTN_SUCCESS);
-    cr_assert(set(f, same_class, "fused_lanes", NULL) == CLATTN_SUCCESS, "in its place");
-    cr_expect(strncmp(get(f, problem_text), "fused_lanes SIMD_WIDTH=", 23) == 0);
+    cr_assert(set(f, other_class, "fused_gpu UNIT=item", NULL) == CLATTN_SUCCESS);
+    cr_assert(set(f, same_class, "fused_cpu UNIT=vector", NULL) == CLATTN_SUCCESS, "in its place");
+    cr_expect(strncmp(get(f, problem_text), "fused_cpu UNIT=vector SIMD_WIDTH=", 23) == 0);
     cr_assert(clear(f, problem_text) == CLATTN_SUCCESS);
     cr_expect_str_eq(get(f, same_class), "");
-    cr_expect(strncmp(get(f, other_class), "fused_tiles ", 12) == 0);
+    cr_expect(strncmp(get(f, other_class), "fused_gpu UNIT=item ", 12) == 0);
     cr_assert(set(f, problem_text, "unfused", "") == CLATTN_SUCCESS);
     cr_assert(clattn_tuning_override_clear(f->context, NULL) == CLATTN_SUCCESS);
     cr_expect_str_eq(get(f, problem_text), "");

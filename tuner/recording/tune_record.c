@@ -99,10 +99,12 @@ static void print_sources(const struct ca_space *space, char *text, size_t text_
 {
     size_t length = 0;
 
-    for (size_t v = 0; v < space->parameters[0].num_values && length < text_bytes; v++) {
-        const struct ca_family *family = ca_family_find(space->parameters[0].values[v].text);
+    const struct ca_family *family;
+
+    for (size_t n = 0; (family = ca_family_at(n)) != NULL && length < text_bytes; n++) {
         char source[CA_HASH_TEXT];
-        if (!family)
+        if (ca_parameter_find(&space->parameters[0], CA_TEXT, family->name) ==
+            space->parameters[0].num_values)
             continue;
         ca_family_source_hash(family, source);
         length += (size_t)snprintf(text + length, text_bytes - length, "%s%s=%s", length ? " " : "",

@@ -2,6 +2,7 @@
 #include "base/sizes.h"
 #include "families/bf16/amx.h"
 #include "families/bf16/bf16_pairs.h"
+#include "families/family_units.h"
 #include "families/kernels/backward_lanes.h"
 #include "families/kernels/block_bits.h"
 #include "families/kernels/pair_marks.h"
@@ -12,9 +13,10 @@ enum { WIDTH = 16 };
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/tunables/backward_amx.def"
+#define TUNABLES_UNIT UNIT_AMX
 #include "families/tunables/expand.h"
 
-extern const char ca_source_backward_amx[];
+extern const char ca_source_backward_lanes[];
 
 static size_t block(const size_t *values)
 {
@@ -119,10 +121,11 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return ca_amx_preference(dev, 92);
 }
 
-const struct ca_family ca_backward_amx = {
-    .name = "backward_amx",
+const struct ca_family ca_backward_cpu_amx = {
+    .name = "backward_cpu",
+    .full_name = "backward_cpu UNIT=amx",
     .operation = CLATTN_BACKWARD,
-    .source = ca_source_backward_amx,
+    .source = ca_source_backward_lanes,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
     .stages = CA_BACKWARD_LANES_STAGES(rows_ndrange, lanes_ndrange, bias_ndrange),

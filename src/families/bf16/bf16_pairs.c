@@ -13,13 +13,6 @@ const char *ca_bf16_pairs_refusal(const clattn_problem *p)
     return NULL;
 }
 
-const char *ca_bf16_pairs_width_refusal(const clattn_device_info *dev, size_t width)
-{
-    return width != 16 && ca_multiplies_bf16_pairs(dev)
-               ? "the instruction is used with vectors of 16"
-               : NULL;
-}
-
 const char *ca_bf16_pairs_options(const size_t *values, const clattn_device_info *dev)
 {
     (void)values;

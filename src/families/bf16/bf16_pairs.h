@@ -8,9 +8,6 @@
 /* Why p has no such products; NULL if it has. */
 const char *ca_bf16_pairs_refusal(const clattn_problem *p);
 
-/* Why the instruction is not used with vectors of so many lanes. It is emulated with any. */
-const char *ca_bf16_pairs_width_refusal(const clattn_device_info *dev, size_t width);
-
 /* As ca_family.options: EMULATE, which is no tunable, since the device decides. */
 const char *ca_bf16_pairs_options(const size_t *values, const clattn_device_info *dev);
 

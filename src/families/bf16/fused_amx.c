@@ -4,6 +4,7 @@
 #include "families/bf16/amx.h"
 #include "families/bf16/bf16_pairs.h"
 #include "families/family.h"
+#include "families/family_units.h"
 #include "families/kernels/block_bits.h"
 #include "families/kernels/pair_marks.h"
 #include "families/registry.h"
@@ -13,9 +14,10 @@ enum { WIDTH = 16, L2_BYTES = 1 << 20 };
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/tunables/fused_amx.def"
+#define TUNABLES_UNIT UNIT_AMX
 #include "families/tunables/expand.h"
 
-extern const char ca_source_fused_amx[];
+extern const char ca_source_fused_lanes[];
 
 static size_t block_m(const size_t *values)
 {
@@ -92,10 +94,11 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 #define QUERIES_PER_ITEM chunk
 #include "families/fused_stages.h"
 
-const struct ca_family ca_fused_amx = {
-    .name = "fused_amx",
+const struct ca_family ca_fused_cpu_amx = {
+    .name = "fused_cpu",
+    .full_name = "fused_cpu UNIT=amx",
     .operation = CLATTN_FORWARD,
-    .source = ca_source_fused_amx,
+    .source = ca_source_fused_lanes,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
     .stages = FUSED_STAGES("fused_lanes"),

@@ -2,6 +2,7 @@
 #include "device/capacity.h"
 #include "families/bf16/amx.h"
 #include "families/bf16/bf16_pairs.h"
+#include "families/family_units.h"
 #include "families/kernels/projection_sizes.h"
 #include "families/registry.h"
 #include "problem/problem.h"
@@ -12,6 +13,7 @@
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/tunables/projection_amx.def"
+#define TUNABLES_UNIT UNIT_AMX
 #include "families/tunables/expand.h"
 
 extern const char ca_source_projection_amx[];
@@ -118,8 +120,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return ca_amx_preference(dev, 92);
 }
 
-const struct ca_family ca_projection_amx = {
-    .name = "projection_amx",
+const struct ca_family ca_projection_cpu_amx = {
+    .name = "projection_cpu",
+    .full_name = "projection_cpu UNIT=amx",
     .operation = CLATTN_PROJECTION,
     .source = ca_source_projection_amx,
     .tunables = tunables,

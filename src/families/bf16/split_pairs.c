@@ -6,6 +6,7 @@
 #include "families/bf16/amx.h"
 #include "families/bf16/bf16_pairs.h"
 #include "families/family.h"
+#include "families/family_units.h"
 #include "families/kernels/block_bits.h"
 #include "families/kernels/split.h"
 #include "families/registry.h"
@@ -15,9 +16,14 @@ enum { WIDTH = 16 };
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/tunables/split_pairs.def"
+#define TUNABLES_UNIT UNIT_AMX
 #include "families/tunables/expand.h"
+#undef TUNABLES_UNIT
+#define TUNABLES_UNIT UNIT_PAIRS
+#define TUNABLES_TABLE tunables_of_pairs
+#include "families/tunables/table.h"
 
-extern const char ca_source_split_amx[], ca_source_split_dot[];
+extern const char ca_source_split_lanes[];
 
 /* Follows the arrays in cl/kernels/split_lanes.cl and cl/bf16/split_pairs.h. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
@@ -107,10 +113,11 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return ca_amx_preference(dev, preference_where_fast(p));
 }
 
-const struct ca_family ca_split_amx = {
-    .name = "split_amx",
+const struct ca_family ca_split_cpu_amx = {
+    .name = "split_cpu",
+    .full_name = "split_cpu UNIT=amx",
     .operation = CLATTN_FORWARD,
-    .source = ca_source_split_amx,
+    .source = ca_source_split_lanes,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
     .stages = STAGES,
@@ -132,11 +139,12 @@ static int preference_of_pairs(const clattn_problem *p, const clattn_device_info
     return ca_bf16_pairs_preference(dev, preference_where_fast(p));
 }
 
-const struct ca_family ca_split_dot = {
-    .name = "split_dot",
+const struct ca_family ca_split_cpu_pairs = {
+    .name = "split_cpu",
+    .full_name = "split_cpu UNIT=pairs",
     .operation = CLATTN_FORWARD,
-    .source = ca_source_split_dot,
-    .tunables = tunables,
+    .source = ca_source_split_lanes,
+    .tunables = tunables_of_pairs,
     .num_tunables = NUM_TUNABLES,
     .stages = STAGES,
     .num_stages = 3,

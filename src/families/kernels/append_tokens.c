@@ -112,8 +112,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return 50;
 }
 
-const struct ca_family ca_append_tokens = {
+static const struct ca_family family = {
     .name = "append_tokens",
+    .full_name = "append_tokens",
     .operation = CLATTN_APPEND,
     .source = ca_source_append_tokens,
     .tunables = tunables,
@@ -131,3 +132,5 @@ const struct ca_family ca_append_tokens = {
     .private_bytes = private_bytes,
     .preference = preference,
 };
+
+const struct ca_family *const ca_append_tokens[] = {&family, NULL};

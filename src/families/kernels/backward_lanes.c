@@ -5,6 +5,7 @@
 #include "cl/score/mark_sizes.h"
 #include "device/capacity.h"
 #include "families/bf16/bf16_pairs.h"
+#include "families/family_units.h"
 #include "families/kernels/block_bits.h"
 #include "families/kernels/pair_marks.h"
 #include "families/registry.h"
@@ -15,9 +16,14 @@
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/tunables/backward_lanes.def"
+#define TUNABLES_UNIT UNIT_VECTOR
 #include "families/tunables/expand.h"
+#undef TUNABLES_UNIT
+#define TUNABLES_UNIT UNIT_PAIRS
+#define TUNABLES_TABLE tunables_of_pairs
+#include "families/tunables/table.h"
 
-extern const char ca_source_backward_lanes[], ca_source_backward_dot[];
+extern const char ca_source_backward_lanes[];
 
 /* Follows the arrays in cl/kernels/backward_lanes.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
@@ -246,8 +252,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return ca_fills_vectors(dev) ? 90 : 10;
 }
 
-const struct ca_family ca_backward_lanes = {
-    .name = "backward_lanes",
+const struct ca_family ca_backward_cpu_vector = {
+    .name = "backward_cpu",
+    .full_name = "backward_cpu UNIT=vector",
     .operation = CLATTN_BACKWARD,
     .source = ca_source_backward_lanes,
     .tunables = tunables,
@@ -271,33 +278,29 @@ static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_de
     return why ? why : unsupported(p, dev);
 }
 
-static const char *reject_for_pairs(const clattn_problem *p, const clattn_device_info *dev,
-                                    const size_t *values)
-{
-    const char *why = ca_bf16_pairs_width_refusal(dev, values[SIMD_WIDTH_INDEX]);
-
-    return why ? why : reject(p, dev, values);
-}
-
 static int preference_of_pairs(const clattn_problem *p, const clattn_device_info *dev)
 {
     (void)p;
     return ca_bf16_pairs_preference(dev, 91);
 }
 
-const struct ca_family ca_backward_dot = {
-    .name = "backward_dot",
+const struct ca_family ca_backward_cpu_pairs = {
+    .name = "backward_cpu",
+    .full_name = "backward_cpu UNIT=pairs",
     .operation = CLATTN_BACKWARD,
-    .source = ca_source_backward_dot,
-    .tunables = tunables,
+    .source = ca_source_backward_lanes,
+    .tunables = tunables_of_pairs,
     .num_tunables = NUM_TUNABLES,
     .stages = CA_BACKWARD_LANES_STAGES(rows_ndrange, lanes_ndrange, bias_ndrange),
     .num_stages = 7,
     .unsupported = unsupported_by_pairs,
     .adapt = adapt,
-    .reject = reject_for_pairs,
+    .reject = reject,
     .workspace_bytes = workspace_bytes,
     .private_bytes = private_bytes,
     .options = ca_bf16_pairs_options,
     .preference = preference_of_pairs,
 };
+
+const struct ca_family *const ca_backward_cpu[] = {&ca_backward_cpu_vector, &ca_backward_cpu_pairs,
+                                                   &ca_backward_cpu_amx, NULL};

@@ -2,6 +2,7 @@
 #include "device/capacity.h"
 #include "families/backward_gpu/backward_gpu_item_sizes.h"
 #include "families/backward_sizes.h"
+#include "families/family_units.h"
 #include "families/kernels/block_sizes.h"
 #include "families/registry.h"
 
@@ -13,6 +14,7 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values);
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/tunables/backward_tiles.def"
+#define TUNABLES_UNIT UNIT_ITEM
 #include "families/tunables/expand.h"
 
 extern const char ca_source_backward_tiles[];
@@ -190,8 +192,9 @@ static struct ca_backward_blocks blocks_of(const size_t *values)
 
 #include "families/backward_stages.h"
 
-const struct ca_family ca_backward_tiles = {
-    .name = "backward_tiles",
+const struct ca_family ca_backward_gpu_item = {
+    .name = "backward_gpu",
+    .full_name = "backward_gpu UNIT=item",
     .operation = CLATTN_BACKWARD,
     .source = ca_source_backward_tiles,
     .tunables = tunables,
@@ -207,3 +210,6 @@ const struct ca_family ca_backward_tiles = {
     .private_bytes = private_bytes,
     .preference = preference,
 };
+
+const struct ca_family *const ca_backward_gpu[] = {&ca_backward_gpu_item, &ca_backward_gpu_mma,
+                                                   &ca_backward_gpu_warpgroup, NULL};

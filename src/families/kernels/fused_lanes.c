@@ -4,6 +4,7 @@
 #include "device/capacity.h"
 #include "families/bf16/bf16_pairs.h"
 #include "families/family.h"
+#include "families/family_units.h"
 #include "families/kernels/block_bits.h"
 #include "families/kernels/pair_marks.h"
 #include "families/registry.h"
@@ -13,9 +14,14 @@ static int reads_in_place(const clattn_problem *p);
 static int has_rows_apart(const clattn_problem *p);
 
 #define TUNABLES_DEF "families/tunables/fused_lanes.def"
+#define TUNABLES_UNIT UNIT_VECTOR
 #include "families/tunables/expand.h"
+#undef TUNABLES_UNIT
+#define TUNABLES_UNIT UNIT_PAIRS
+#define TUNABLES_TABLE tunables_of_pairs
+#include "families/tunables/table.h"
 
-extern const char ca_source_fused_lanes[], ca_source_fused_dot[];
+extern const char ca_source_fused_lanes[];
 
 /* Follows the arrays in cl/kernels/fused_lanes.cl, of which pairs take less. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
@@ -210,8 +216,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 #define QUERIES_PER_ITEM chunk
 #include "families/fused_stages.h"
 
-const struct ca_family ca_fused_lanes = {
-    .name = "fused_lanes",
+const struct ca_family ca_fused_cpu_vector = {
+    .name = "fused_cpu",
+    .full_name = "fused_cpu UNIT=vector",
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_lanes,
     .tunables = tunables,
@@ -239,34 +246,29 @@ static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_de
     return unsupported(p, dev);
 }
 
-static const char *reject_for_pairs(const clattn_problem *p, const clattn_device_info *dev,
-                                    const size_t *values)
-{
-    const char *why = ca_bf16_pairs_width_refusal(dev, values[SIMD_WIDTH_INDEX]);
-
-    return why ? why : reject(p, dev, values);
-}
-
-/* Before fused_lanes, but behind what is for few queries. */
 static int preference_of_pairs(const clattn_problem *p, const clattn_device_info *dev)
 {
     (void)p;
     return ca_bf16_pairs_preference(dev, 91);
 }
 
-const struct ca_family ca_fused_dot = {
-    .name = "fused_dot",
+const struct ca_family ca_fused_cpu_pairs = {
+    .name = "fused_cpu",
+    .full_name = "fused_cpu UNIT=pairs",
     .operation = CLATTN_FORWARD,
-    .source = ca_source_fused_dot,
-    .tunables = tunables,
+    .source = ca_source_fused_lanes,
+    .tunables = tunables_of_pairs,
     .num_tunables = NUM_TUNABLES,
     .stages = FUSED_STAGES("fused_lanes"),
     .num_stages = FUSED_NUM_STAGES,
     .unsupported = unsupported_by_pairs,
     .adapt = adapt,
-    .reject = reject_for_pairs,
+    .reject = reject,
     .workspace_bytes = workspace_bytes,
     .private_bytes = private_bytes,
     .options = ca_bf16_pairs_options,
     .preference = preference_of_pairs,
 };
+
+const struct ca_family *const ca_fused_cpu[] = {&ca_fused_cpu_vector, &ca_fused_cpu_pairs,
+                                                &ca_fused_cpu_amx, NULL};

@@ -1,5 +1,6 @@
 /* fused_tiles: forward attention for GPUs; see cl/kernels/fused_tiles.cl. */
 #include "device/capacity.h"
+#include "families/family_units.h"
 #include "families/fused_gpu/fused_gpu_item_sizes.h"
 #include "families/kernels/block_sizes.h"
 #include "families/registry.h"
@@ -14,6 +15,7 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values);
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/tunables/fused_tiles.def"
+#define TUNABLES_UNIT UNIT_ITEM
 #include "families/tunables/expand.h"
 
 extern const char ca_source_fused_tiles[];
@@ -209,8 +211,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 
 #include "families/fused_stages.h"
 
-const struct ca_family ca_fused_tiles = {
-    .name = "fused_tiles",
+const struct ca_family ca_fused_gpu_item = {
+    .name = "fused_gpu",
+    .full_name = "fused_gpu UNIT=item",
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_tiles,
     .tunables = tunables,
@@ -226,3 +229,6 @@ const struct ca_family ca_fused_tiles = {
     .private_bytes = private_bytes,
     .preference = preference,
 };
+
+const struct ca_family *const ca_fused_gpu[] = {&ca_fused_gpu_item, &ca_fused_gpu_mma,
+                                                &ca_fused_gpu_warpgroup, NULL};

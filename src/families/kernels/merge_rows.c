@@ -72,8 +72,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return 50;
 }
 
-const struct ca_family ca_merge_rows = {
+static const struct ca_family family = {
     .name = "merge_rows",
+    .full_name = "merge_rows",
     .operation = CLATTN_MERGE,
     .source = ca_source_merge_rows,
     .tunables = tunables,
@@ -88,3 +89,5 @@ const struct ca_family ca_merge_rows = {
     .local_bytes = no_local_bytes,
     .preference = preference,
 };
+
+const struct ca_family *const ca_merge_rows[] = {&family, NULL};

@@ -57,8 +57,9 @@ static void ndrange(const clattn_problem *p, const size_t *values, const clattn_
                                  {items, 1, 1}};
 }
 
-const struct ca_family ca_naive = {
+static const struct ca_family family = {
     .name = "naive",
+    .full_name = "naive",
     .operation = CLATTN_FORWARD,
     .source = ca_source_naive,
     .stages = {{.kernel = "naive", .arguments = CA_FUSED_ARGUMENTS, .ndrange = ndrange}},
@@ -69,3 +70,5 @@ const struct ca_family ca_naive = {
     .private_bytes = private_bytes,
     .preference = preference,
 };
+
+const struct ca_family *const ca_naive[] = {&family, NULL};

@@ -2,6 +2,7 @@
  * projection_dot, the same with products of bf16 pairs: cl/kernels/projection_dot.cl. */
 #include "device/capacity.h"
 #include "families/bf16/bf16_pairs.h"
+#include "families/family_units.h"
 #include "families/kernels/projection_sizes.h"
 #include "families/registry.h"
 #include "problem/problem.h"
@@ -12,9 +13,14 @@
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/tunables/projection_lanes.def"
+#define TUNABLES_UNIT UNIT_VECTOR
 #include "families/tunables/expand.h"
+#undef TUNABLES_UNIT
+#define TUNABLES_UNIT UNIT_PAIRS
+#define TUNABLES_TABLE tunables_of_pairs
+#include "families/tunables/table.h"
 
-extern const char ca_source_projection_lanes[], ca_source_projection_dot[];
+extern const char ca_source_projection_lanes[];
 
 enum { SLAB = 8 }; /* as in the kernel */
 
@@ -128,8 +134,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return ca_fills_vectors(dev) ? 90 : 10;
 }
 
-const struct ca_family ca_projection_lanes = {
-    .name = "projection_lanes",
+const struct ca_family ca_projection_cpu_vector = {
+    .name = "projection_cpu",
+    .full_name = "projection_cpu UNIT=vector",
     .operation = CLATTN_PROJECTION,
     .source = ca_source_projection_lanes,
     .tunables = tunables,
@@ -152,14 +159,6 @@ static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_de
     return ca_bf16_pairs_refusal(p);
 }
 
-static const char *reject_for_pairs(const clattn_problem *p, const clattn_device_info *dev,
-                                    const size_t *values)
-{
-    const char *why = ca_bf16_pairs_width_refusal(dev, values[SIMD_WIDTH_INDEX]);
-
-    return why ? why : reject(p, dev, values);
-}
-
 /* Groups of neighbouring columns have the same rows, of which more than these would come from L3 at such a rate: measured. */
 static void adapt_pairs(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
@@ -176,19 +175,23 @@ static int preference_of_pairs(const clattn_problem *p, const clattn_device_info
     return ca_bf16_pairs_preference(dev, 91);
 }
 
-const struct ca_family ca_projection_dot = {
-    .name = "projection_dot",
+const struct ca_family ca_projection_cpu_pairs = {
+    .name = "projection_cpu",
+    .full_name = "projection_cpu UNIT=pairs",
     .operation = CLATTN_PROJECTION,
-    .source = ca_source_projection_dot,
-    .tunables = tunables,
+    .source = ca_source_projection_lanes,
+    .tunables = tunables_of_pairs,
     .num_tunables = NUM_TUNABLES,
     .stages = PROJECTION_STAGES("projection_lanes"),
     .num_stages = PROJECTION_NUM_STAGES,
     .unsupported = unsupported_by_pairs,
     .adapt = adapt_pairs,
-    .reject = reject_for_pairs,
+    .reject = reject,
     .workspace_bytes = workspace_bytes,
     .private_bytes = private_bytes,
     .options = ca_bf16_pairs_options,
     .preference = preference_of_pairs,
 };
+
+const struct ca_family *const ca_projection_cpu[] = {
+    &ca_projection_cpu_vector, &ca_projection_cpu_pairs, &ca_projection_cpu_amx, NULL};

@@ -1,5 +1,6 @@
 /* projection_tiles: matrix products for GPUs; see cl/kernels/projection_tiles.cl. */
 #include "device/capacity.h"
+#include "families/family_units.h"
 #include "families/projection_gpu/projection_gpu_item_sizes.h"
 #include "families/registry.h"
 #include <string.h>
@@ -8,6 +9,7 @@ static size_t work_items(const size_t *values);
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/tunables/projection_tiles.def"
+#define TUNABLES_UNIT UNIT_ITEM
 #include "families/tunables/expand.h"
 
 extern const char ca_source_projection_tiles[];
@@ -122,8 +124,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return dev->type & CL_DEVICE_TYPE_GPU ? 90 : 20;
 }
 
-const struct ca_family ca_projection_tiles = {
-    .name = "projection_tiles",
+const struct ca_family ca_projection_gpu_item = {
+    .name = "projection_gpu",
+    .full_name = "projection_gpu UNIT=item",
     .operation = CLATTN_PROJECTION,
     .source = ca_source_projection_tiles,
     .tunables = tunables,
@@ -140,3 +143,6 @@ const struct ca_family ca_projection_tiles = {
     .copies_pieces = 1,
     .preference = preference,
 };
+
+const struct ca_family *const ca_projection_gpu[] = {
+    &ca_projection_gpu_item, &ca_projection_gpu_mma, &ca_projection_gpu_warpgroup, NULL};

@@ -3,6 +3,7 @@
 #include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/family.h"
+#include "families/family_units.h"
 #include "families/kernels/block_bits.h"
 #include "families/kernels/split.h"
 #include "families/registry.h"
@@ -10,6 +11,7 @@
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/tunables/split_lanes.def"
+#define TUNABLES_UNIT UNIT_VECTOR
 #include "families/tunables/expand.h"
 
 extern const char ca_source_split_lanes[];
@@ -215,8 +217,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return (ca_is_for_split(p) && !fills_blocks(p, dev)) || leaves_lanes_idle(p, dev) ? 92 : 30;
 }
 
-const struct ca_family ca_split_lanes = {
-    .name = "split_lanes",
+const struct ca_family ca_split_cpu_vector = {
+    .name = "split_cpu",
+    .full_name = "split_cpu UNIT=vector",
     .operation = CLATTN_FORWARD,
     .source = ca_source_split_lanes,
     .tunables = tunables,
@@ -232,3 +235,6 @@ const struct ca_family ca_split_lanes = {
     .private_bytes = private_bytes,
     .preference = preference,
 };
+
+const struct ca_family *const ca_split_cpu[] = {&ca_split_cpu_vector, &ca_split_cpu_pairs,
+                                                &ca_split_cpu_amx, NULL};

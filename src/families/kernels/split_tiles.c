@@ -2,6 +2,7 @@
  * How it computes: cl/kernels/split_tiles.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
+#include "families/family_units.h"
 #include "families/kernels/block_bits.h"
 #include "families/kernels/split.h"
 #include "families/registry.h"
@@ -13,6 +14,7 @@ static size_t most_registers(const clattn_device_info *dev);
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/tunables/split_tiles.def"
+#define TUNABLES_UNIT UNIT_ITEM
 #include "families/tunables/expand.h"
 
 extern const char ca_source_split_tiles[];
@@ -152,8 +154,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return rows <= 16 || (rows <= 64 && groups < ca_device_cores(dev) / 2) ? 97 : 30;
 }
 
-const struct ca_family ca_split_tiles = {
-    .name = "split_tiles",
+const struct ca_family ca_split_gpu_item = {
+    .name = "split_gpu",
+    .full_name = "split_gpu UNIT=item",
     .operation = CLATTN_FORWARD,
     .source = ca_source_split_tiles,
     .tunables = tunables,
@@ -170,3 +173,5 @@ const struct ca_family ca_split_tiles = {
     .private_bytes = private_bytes,
     .preference = preference,
 };
+
+const struct ca_family *const ca_split_gpu[] = {&ca_split_gpu_item, &ca_split_gpu_mma, NULL};

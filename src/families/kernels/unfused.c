@@ -148,8 +148,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return p->scores == CLATTN_SCORES_NONE ? 50 : 95;
 }
 
-const struct ca_family ca_unfused = {
+static const struct ca_family family = {
     .name = "unfused",
+    .full_name = "unfused",
     .operation = CLATTN_FORWARD,
     .source = ca_source_unfused,
     .tunables = tunables,
@@ -166,3 +167,5 @@ const struct ca_family ca_unfused = {
     .private_bytes = private_bytes,
     .preference = preference,
 };
+
+const struct ca_family *const ca_unfused[] = {&family, NULL};

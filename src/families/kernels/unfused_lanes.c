@@ -116,8 +116,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return p->scores == CLATTN_SCORES_NONE ? 55 : 97;
 }
 
-const struct ca_family ca_unfused_lanes = {
+static const struct ca_family family = {
     .name = "unfused_lanes",
+    .full_name = "unfused_lanes",
     .operation = CLATTN_FORWARD,
     .source = ca_source_unfused_lanes,
     .tunables = tunables,
@@ -134,3 +135,5 @@ const struct ca_family ca_unfused_lanes = {
     .private_bytes = private_bytes,
     .preference = preference,
 };
+
+const struct ca_family *const ca_unfused_lanes[] = {&family, NULL};

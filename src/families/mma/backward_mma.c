@@ -2,6 +2,7 @@
 #include "base/sizes.h"
 #include "families/backward_gpu/backward_gpu_mma_sizes.h"
 #include "families/backward_sizes.h"
+#include "families/family_units.h"
 #include "families/mma/fragments.h"
 #include "families/registry.h"
 #include <stdint.h>
@@ -15,6 +16,7 @@ static int spills(const clattn_problem *p, const size_t *values);
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/tunables/backward_mma.def"
+#define TUNABLES_UNIT UNIT_MMA
 #include "families/tunables/expand.h"
 
 extern const char ca_source_backward_mma[];
@@ -225,8 +227,9 @@ static struct ca_backward_blocks blocks_of(const size_t *values)
 
 #include "families/backward_stages.h"
 
-const struct ca_family ca_backward_mma = {
-    .name = "backward_mma",
+const struct ca_family ca_backward_gpu_mma = {
+    .name = "backward_gpu",
+    .full_name = "backward_gpu UNIT=mma",
     .operation = CLATTN_BACKWARD,
     .source = ca_source_backward_mma,
     .tunables = tunables,

@@ -3,6 +3,7 @@
 #include "device/capacity.h"
 #include "families/backward_gpu/backward_gpu_mma_sizes.h"
 #include "families/backward_sizes.h"
+#include "families/family_units.h"
 #include "families/mma/fragments.h"
 #include "families/registry.h"
 #include <string.h>
@@ -16,9 +17,10 @@ static int spills(const clattn_problem *p, const size_t *values);
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/tunables/backward_wgmma.def"
+#define TUNABLES_UNIT UNIT_WARPGROUP
 #include "families/tunables/expand.h"
 
-extern const char ca_source_backward_wgmma[];
+extern const char ca_source_backward_mma[];
 
 static const size_t INSTRUCTION = CA_WGMMA;
 enum { DIM_GROUPS = 1 };
@@ -177,10 +179,11 @@ static struct ca_backward_blocks blocks_of(const size_t *values)
 
 #include "families/backward_stages.h"
 
-const struct ca_family ca_backward_wgmma = {
-    .name = "backward_wgmma",
+const struct ca_family ca_backward_gpu_warpgroup = {
+    .name = "backward_gpu",
+    .full_name = "backward_gpu UNIT=warpgroup",
     .operation = CLATTN_BACKWARD,
-    .source = ca_source_backward_wgmma,
+    .source = ca_source_backward_mma,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
     .stages = BACKWARD_STAGES,

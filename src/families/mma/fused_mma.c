@@ -1,5 +1,6 @@
 /* fused_mma: forward attention by matrix instructions; see cl/kernels/fused_mma.cl. */
 #include "base/sizes.h"
+#include "families/family_units.h"
 #include "families/fused_gpu/fused_gpu_mma_sizes.h"
 #include "families/kernels/block_sizes.h"
 #include "families/mma/fragments.h"
@@ -12,6 +13,7 @@ static int spills(const clattn_problem *p, const size_t *values);
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/tunables/fused_mma.def"
+#define TUNABLES_UNIT UNIT_MMA
 #include "families/tunables/expand.h"
 
 extern const char ca_source_fused_mma[];
@@ -243,8 +245,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 
 #include "families/fused_stages.h"
 
-const struct ca_family ca_fused_mma = {
-    .name = "fused_mma",
+const struct ca_family ca_fused_gpu_mma = {
+    .name = "fused_gpu",
+    .full_name = "fused_gpu UNIT=mma",
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_mma,
     .tunables = tunables,

@@ -1,6 +1,7 @@
 /* fused_wgmma: forward attention by wgmma, of NVIDIA's Hopper; see cl/wgmma/fused_wgmma.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
+#include "families/family_units.h"
 #include "families/fused_gpu/fused_gpu_mma_sizes.h"
 #include "families/kernels/block_sizes.h"
 #include "families/mma/fragments.h"
@@ -12,9 +13,10 @@ static int spills(const clattn_problem *p, const size_t *values);
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/tunables/fused_wgmma.def"
+#define TUNABLES_UNIT UNIT_WARPGROUP
 #include "families/tunables/expand.h"
 
-extern const char ca_source_fused_wgmma[];
+extern const char ca_source_fused_mma[];
 
 static const size_t INSTRUCTION = CA_WGMMA;
 enum { M_FRAGMENTS = 1, BYTES = 0 };
@@ -181,10 +183,11 @@ static const char *ptx_target(const size_t *values)
 
 #include "families/fused_stages.h"
 
-const struct ca_family ca_fused_wgmma = {
-    .name = "fused_wgmma",
+const struct ca_family ca_fused_gpu_warpgroup = {
+    .name = "fused_gpu",
+    .full_name = "fused_gpu UNIT=warpgroup",
     .operation = CLATTN_FORWARD,
-    .source = ca_source_fused_wgmma,
+    .source = ca_source_fused_mma,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
     .stages = FUSED_STAGES("fused_mma"),

@@ -1,4 +1,5 @@
 /* projection_mma: matrix products of projections by matrix instructions; see cl/kernels/projection_mma.cl. */
+#include "families/family_units.h"
 #include "families/mma/fragments.h"
 #include "families/projection_gpu/projection_gpu_mma_sizes.h"
 #include "families/registry.h"
@@ -11,6 +12,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 static int lies_in_pieces(const clattn_problem *p, size_t stage);
 
 #define TUNABLES_DEF "families/tunables/projection_mma.def"
+#define TUNABLES_UNIT UNIT_MMA
 #include "families/tunables/expand.h"
 
 extern const char ca_source_projection_mma[];
@@ -202,8 +204,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return ca_instruction_of(dev) ? 95 : CA_ONLY_IF_FORCED;
 }
 
-const struct ca_family ca_projection_mma = {
-    .name = "projection_mma",
+const struct ca_family ca_projection_gpu_mma = {
+    .name = "projection_gpu",
+    .full_name = "projection_gpu UNIT=mma",
     .operation = CLATTN_PROJECTION,
     .source = ca_source_projection_mma,
     .tunables = tunables,

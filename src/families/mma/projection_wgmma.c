@@ -1,4 +1,5 @@
 /* projection_wgmma: matrix products of projections by wgmma, of NVIDIA's Hopper; see cl/wgmma/projection_wgmma.cl. */
+#include "families/family_units.h"
 #include "families/mma/fragments.h"
 #include "families/projection_gpu/projection_gpu_mma_sizes.h"
 #include "families/registry.h"
@@ -9,6 +10,7 @@ static int spills(const size_t *values);
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/tunables/projection_wgmma.def"
+#define TUNABLES_UNIT UNIT_WARPGROUP
 #include "families/tunables/expand.h"
 
 extern const char ca_source_projection_wgmma[];
@@ -118,8 +120,9 @@ static const char *ptx_target(const size_t *values)
     return values[EMULATE_INDEX] ? NULL : "sm_90a";
 }
 
-const struct ca_family ca_projection_wgmma = {
-    .name = "projection_wgmma",
+const struct ca_family ca_projection_gpu_warpgroup = {
+    .name = "projection_gpu",
+    .full_name = "projection_gpu UNIT=warpgroup",
     .operation = CLATTN_PROJECTION,
     .source = ca_source_projection_wgmma,
     .tunables = tunables,

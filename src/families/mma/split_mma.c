@@ -2,6 +2,7 @@
  * cl/kernels/split_mma.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
+#include "families/family_units.h"
 #include "families/kernels/block_bits.h"
 #include "families/kernels/split.h"
 #include "families/mma/fragments.h"
@@ -16,6 +17,7 @@ static int spills(const clattn_problem *p, const size_t *values);
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/tunables/split_mma.def"
+#define TUNABLES_UNIT UNIT_MMA
 #include "families/tunables/expand.h"
 
 extern const char ca_source_split_mma[];
@@ -260,8 +262,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return p->seq_kv >= 256 && (p->seq_q <= 16 || groups < ca_device_cores(dev) / 2) ? 98 : 25;
 }
 
-const struct ca_family ca_split_mma = {
-    .name = "split_mma",
+const struct ca_family ca_split_gpu_mma = {
+    .name = "split_gpu",
+    .full_name = "split_gpu UNIT=mma",
     .operation = CLATTN_FORWARD,
     .source = ca_source_split_mma,
     .tunables = tunables,

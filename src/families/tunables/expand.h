@@ -1,6 +1,6 @@
 /* Expands the .def file named by TUNABLES_DEF into the including file's static tables:
  *
- *   tunables[], NUM_TUNABLES   the rows, for struct ca_family
+ *   tunables[], NUM_TUNABLES   the rows, for struct ca_family; the first is UNIT if TUNABLES_UNIT is defined, as which
  *   enum { <NAME>_INDEX ... }  the position of each tunable in an array of values
  *   reject()                   NULL if the values fit the device and problem, else the reason
  *
@@ -10,16 +10,17 @@
 #include "device/capacity.h"
 #include "families/family.h"
 
-#define TUNABLE(name, value, meaning, ...)                                                         \
-    {#name, value, meaning, {__VA_ARGS__}, sizeof((size_t[]){__VA_ARGS__}) / sizeof(size_t)},
-#define REQUIRE(condition, reason)
-static const struct ca_tunable tunables[] = {
-#include TUNABLES_DEF
-};
+#include "families/units.h"
+
+#define TUNABLES_TABLE tunables
+#include "families/tunables/table.h"
 
 #define TUNABLE(name, ...) name##_INDEX,
 #define REQUIRE(condition, reason)
 enum {
+#ifdef TUNABLES_UNIT
+    UNIT_INDEX,
+#endif
 #include TUNABLES_DEF
     NUM_TUNABLES
 };
@@ -29,6 +30,10 @@ static const char *reject(const clattn_problem *p, const clattn_device_info *dev
 {
     (void)p;
     (void)dev;
+#ifdef TUNABLES_UNIT
+    const size_t UNIT = values[UNIT_INDEX];
+    (void)UNIT;
+#endif
 #define TUNABLE(name, ...)                                                                         \
     const size_t name = values[name##_INDEX];                                                      \
     (void)name;
