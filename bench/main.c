@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
-#include "bench/mpi/start.h"
-#include "bench/options.h"
+#include "bench/commands/options.h"
+#include "bench/commands/start_mpi.h"
 #include "cli/message.h"
 #include "cli/standard_streams.h"
 

@@ -90,13 +90,13 @@ make_pack() {
     mkdir -p "$stage/clattn/carried/include" "$stage/clattn/carried/lib"
     carried=$stage/clattn/carried
     tar -c --exclude ./build --exclude ./.git . | tar -x -C "$stage/clattn" || exit 1
-    for header in jansson.h jansson_config.h xxhash.h zlib.h zconf.h; do
+    for header in jansson.h jansson_config.h xxhash.h; do
         carry_header "$header" || exit 1
     done
     mkdir -p "$carried/include/CL"
     cp "$(printf '#include <CL/cl.h>\n' | cc -E -M - | tr ' ' '\n' | grep '/CL/cl.h$' |
         xargs dirname)"/*.h "$carried/include/CL/" || exit 1
-    for library in jansson z OpenCL; do
+    for library in jansson OpenCL; do
         carry_library "$library" || exit 1
     done
     cmake -S . -B build/pack -DCMAKE_BUILD_TYPE=Release -DCLATTN_BUILD_TESTS=OFF > /dev/null &&

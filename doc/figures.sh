@@ -2,7 +2,7 @@
 # sh doc/figures.sh [TREE]: counts what doc/architecture.md says of the source's shape, of the tracked
 # files of TREE, a clone or a worktree of any commit (default: this one).
 # sh doc/figures.sh --table BEFORE [TREE]: the table of that page, with the goals.
-# sh doc/figures.sh --list sources|includes|circling|functions [TREE]: what is counted.
+# sh doc/figures.sh --list sources|includes|circling|folders|functions [TREE]: what is counted.
 #
 # Left out are data: tests/data, bench/results, and what fuzzers begin with (tests/fuzz/*/). Sources are
 # *.c, *.h, *.cl, *.def and *.inc; of the peers of clattn-bench, *.py as well.
@@ -15,7 +15,7 @@ if [ "${1:-}" = --table ]; then
     sh "$here/figures.sh" "$2" > "$before"
     sh "$here/figures.sh" "${3:-$here/..}" > "$now"
     # The goals, row by row.
-    printf '%s\n' 16 3 6 6 3 0 100 0 25 54000 33000 150 | paste -d '\t' "$before" "$now" - |
+    printf '%s\n' 16 3 6 6 3 0 0 100 0 25 54000 33000 150 | paste -d '\t' "$before" "$now" - |
         awk -F '\t' 'BEGIN { print "| | before | now | at most |\n|---|--:|--:|--:|" }
             { print "| " $1 " | " $2 " | " $4 " | " $5 " |" }'
     rm -f "$before" "$now"
@@ -52,9 +52,9 @@ lines() {
     sources "$@" | xargs cat | wc -l
 }
 
-# Lines "UNIT UNIT" of includes by quotes; a .c and its .h are one unit. An include leads to a path
+# Lines "UNIT UNIT" of includes by quotes, in all trees; a .c and its .h are one unit. An include leads to a path
 # below src/ or the top, else beside the file, else to the one file of that name.
-sources src tuner | xargs grep -HE '^ *# *include "' |
+sources src tuner bench tests bindings | xargs grep -HE '^ *# *include "' |
     sed 's/^\([^:]*\):[^"]*"\([^"]*\)".*/\1 \2/' | awk -v sources="$work/sources" '
     BEGIN {
         while ((getline path < sources) > 0) {
@@ -75,8 +75,9 @@ sources src tuner | xargs grep -HE '^ *# *include "' |
         if (to != "" && unit(to) != unit($1)) print unit($1), unit(to)
     }' | sort -u > "$work/includes"
 
-# Files in circles: units that lead back to themselves, counted as the files they consist of.
-awk '
+# circles: of lines "FROM TO", those that lead back to themselves.
+circles() {
+    awk '
     { to[$1] = to[$1] " " $2; unit[$1] = 1 }
     END {
         for (start in unit) {
@@ -91,9 +92,16 @@ awk '
                 for (m = 1; m <= more; m++) next_one[++count] = reached[m]
             }
         }
-    }' "$work/includes" | sort > "$work/circles"
+    }' | sort
+}
+
+# Units in circles, counted as the files they consist of; and folders of the second level, such as bench/records.
+circles < "$work/includes" > "$work/circles"
 [ ! -s "$work/circles" ] || sed 's/.*/^&\\.[ch]$/' "$work/circles" | grep -f - "$work/sources" > "$work/circling" || true
 touch "$work/circling"
+sed -E 's#([^ ]+) ([^ ]+)#\1.unit \2.unit#' "$work/includes" |
+    sed -E 's#(^| )([a-z]+/[^/ ]+)/[^ ]+#\1\2#g; s#(^| )([a-z]+)/[^/ ]+\.unit#\1\2#g' |
+    awk '$1 != $2' | sort -u | circles > "$work/folders"
 
 # "LINES NAME" of each function of kernels' sources: from its opening brace to its closing one, both
 # in the first column.
@@ -116,7 +124,8 @@ row "... bench" "$(touched "$option" bench)"
 row "... tests" "$(touched "$option" tests)"
 row "files that a dtype touches (bf16): library" "$(touched "$dtype" include src cl)"
 row "... bench" "$(touched "$dtype" bench)"
-row "files in circles in src and tuner" "$(wc -l < "$work/circling")"
+row "files in circles of includes, in all trees" "$(wc -l < "$work/circling")"
+row "folders in circles of includes" "$(wc -l < "$work/folders")"
 row "longest kernel function, lines" "$(awk 'NR == 1 { print $1 " (" $2 ", " $3 ")" }' "$work/functions")"
 row "functions of kernels over 100 lines" "$(awk '$1 > 100 { n++ } END { print n + 0 }' "$work/functions")"
 row "largest folder, files" "$largest"

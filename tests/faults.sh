@@ -9,8 +9,7 @@
 # middle and the last fail; with --every all do (of `run` 45 000); with --sample N every Nth of these, from one
 # that the clock chooses and the last line names (FAULTS_FIRST=n chooses it again). BUILD is a folder
 # with the programs built (default: build/test-gcc). Caches are folders of their own. `clattn-bench
-# compare` and `report`, `clattn-tune merge` and `clattn-replay` are not here: they read and write files
-# and make no OpenCL call. doc/faults.md keeps what a whole run has printed.
+# compare` and `report` and `clattn-tune merge` are not here: they read and write files and make no OpenCL call.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 every=0
@@ -89,7 +88,6 @@ import-tuned@@@'$tune' export '$work/exported.json' && '$tune' import '$work/exp
 forget-tuned@@@'$tune' forget '$problem'
 forget-all-tuned@@@'$tune' forget --all
 $(mpi_row)
-record@tuned in|nothing to do@never: .*@'$tune' --quiet --budget 2 --builders 1 --record '$work/record.json' --problem '$problem'
 END
     for source in "$root"/tests/examples/[0-9]*.c; do
         example=$(basename "$source" .c)

@@ -2,11 +2,13 @@
 # sh tests/layers.sh BUILD_DIR: whether the library's layers hold (src/CMakeLists.txt has their order).
 #
 # - An include names its folder and leads to the file's own folder or to a layer below it.
-# - No files include each other, in a round of any length: a .c and its .h are one.
+# - No files include each other in a circle of any length, and no folders do, in any tree: a .c and its .h
+#   are one; folders are those of the second level, such as bench/records.
+# - In bench/ a folder includes from itself and from those before it (CLATTN_BENCH_FOLDERS).
 # - No object calls what a layer above it defines.
 # - The search engine knows nothing of attention; clattn-tune and clattn-bench nothing of each other, and
 #   of the library, besides its public headers, only src/internal.h.
-# - bench/reference, which judges the library, includes and calls nothing but its own and public headers.
+# - bench/judge, which judges the library, includes and calls nothing but its own and public headers.
 # - No function of a kernel has over 100 lines, README.md not over 150 lines.
 set -u
 [ $# -eq 1 ] || { echo "usage: sh tests/layers.sh BUILD_DIR" >&2; exit 2; }
@@ -15,29 +17,52 @@ cd "$(dirname "$0")/.." || exit 1
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-layers=$(awk '/^set\(CLATTN_LAYERS/ { on = 1; sub(/^set\(CLATTN_LAYERS/, "") }
-    on { line = $0; if (sub(/\).*/, "", line)) on = 2; print line; if (on == 2) exit }' src/CMakeLists.txt)
-[ -n "$layers" ] || { echo "src/CMakeLists.txt names no layers" >&2; exit 1; }
+# folders FILE NAME: the words of set(NAME ...) in a CMakeLists.txt.
+folders() {
+    awk -v begin="^set\\($2[ )]?" '$0 ~ begin { on = 1; sub(begin, "") }
+        on { line = $0; if (sub(/\).*/, "", line)) on = 2; print line; if (on == 2) exit }' "$1"
+}
 
-# Lines "FILE INCLUDED", both from the top of the tree; of includes by quotes alone.
-find src tuner bench -name '*.[ch]' -exec grep -H '^ *# *include "' {} + |
+layers=$(folders src/CMakeLists.txt CLATTN_LAYERS)
+[ -n "$layers" ] || { echo "src/CMakeLists.txt names no layers" >&2; exit 1; }
+bench=$(folders bench/CMakeLists.txt CLATTN_BENCH_FOLDERS)
+[ -n "$bench" ] || { echo "bench/CMakeLists.txt names no folders" >&2; exit 1; }
+
+# Lines "FILE INCLUDED", both from the top of the tree; of includes by quotes alone. Tests and bindings may
+# include what lies beside them, and what a build generates.
+find src tuner bench tests bindings -name '*.[ch]' -exec grep -H '^ *# *include "' {} + |
     sed 's/^\([^:]*\):[^"]*"\([^"]*\)".*/\1 \2/' > "$work/written"
 awk -v out="$work/includes" '
-    function exists(path, line, got) { got = (getline line < path); close(path); return got >= 0 }
+    function exists(path, line, got) {
+        if (!(path in known)) { known[path] = (getline line < path) >= 0; close(path) }
+        return known[path]
+    }
     $2 ~ /\.(def|inc)$/ { next }
+    { beside = $1; sub(/[^\/]*$/, "", beside); beside = beside $2; free = $1 ~ /^(tests|bindings)\// }
+    free && exists(beside) { print $1, beside > out; next }
     exists("src/" $2) { print $1, "src/" $2 > out; next }
     exists($2) { print $1, $2 > out; next }
+    free { next }
     { print $1 ": \"" $2 "\" does not name a folder of the tree"; bad = 1 }
     END { exit bad }' "$work/written"
 bad=$?
 
-awk -v layers="$layers" '
-    BEGIN { count = split(layers, name, /[ \n]+/); for (n = 1; n <= count; n++) if (name[n] != "") level[name[n]] = n }
+awk -v layers="$layers" -v bench="$bench" '
+    function number(list, into, name, count, n) {
+        count = split(list, name, /[ \n]+/)
+        for (n = 1; n <= count; n++) if (name[n] != "") into[name[n]] = n
+    }
+    BEGIN { number(layers, level); number(bench, place) }
     function layer_of(path, part) { split(path, part, "/"); return part[1] == "src" ? part[2] : part[1] }
+    function room_of(path, part) { return split(path, part, "/") > 2 && part[1] == "bench" ? part[2] : "" }
+    $1 ~ /^(tests|bindings)\// { next }
     {
         from = layer_of($1); to = layer_of($2)
-        if ($1 ~ /^bench\/reference\// && $2 !~ /^bench\/reference\//) {
-            print $1 " includes " $2 ": the reference shares no code with what it judges"; bad = 1
+        if ($1 ~ /^bench\/judge\// && $2 !~ /^bench\/judge\//) {
+            print $1 " includes " $2 ": the judge shares no code with what it judges"; bad = 1
+        }
+        if (room_of($1) in place && room_of($2) in place && place[room_of($2)] > place[room_of($1)]) {
+            print $1 " includes " $2 ", of a folder after its own"; bad = 1
         }
         if (to == "cl" || from == to || $1 == "src/internal.h") next
         if (from in level) {
@@ -53,24 +78,28 @@ awk -v layers="$layers" '
     }
     END { exit bad }' "$work/includes" || bad=1
 
-# Of the reference, by symbols: what it does not define itself is libc's.
-find "$build/bench/reference" -name '*.o' > "$work/judges"
-[ -s "$work/judges" ] || { echo "there are no objects below $build/bench/reference" >&2; exit 1; }
+# Of the judge, by symbols: what it does not define itself is libc's.
+find "$build/bench/judge" -name '*.o' > "$work/judges"
+[ -s "$work/judges" ] || { echo "there are no objects below $build/bench/judge" >&2; exit 1; }
 xargs nm -A -u < "$work/judges" | grep -E ' U (ca_|clattn_|cl[A-Z])' | sed 's/^.*\//  /' > "$work/judged"
 if [ -s "$work/judged" ]; then
-    echo "the reference calls the library or OpenCL:"
+    echo "the judge calls the library or OpenCL:"
     cat "$work/judged"
     bad=1
 fi
 
-# By name: internal.h may name all layers, and only programs include it.
-sed 's/\.[ch]\b//g' "$work/includes" | grep '^src' | grep -v '^src/internal ' | awk '$1 != $2' |
-    tsort > /dev/null 2> "$work/rounds"
-if [ -s "$work/rounds" ]; then
-    echo "these include each other:"
+# circles: of lines "A B", those that lead back to where they begin.
+circles() {
+    awk '$1 != $2' | sort -u | tsort > /dev/null 2> "$work/rounds" && [ ! -s "$work/rounds" ] && return
+    echo "these $1 include each other:"
     sed 's/^tsort: /  /; s/^  -:.*/  -/' "$work/rounds"
     bad=1
-fi
+}
+sed 's/\.[ch]\b//g' "$work/includes" > "$work/units"
+circles files < "$work/units"
+# Of folders the second level counts: a folder in one of those, such as src/problem/text, is a part of it.
+sed -E 's#([a-z]+/[^/ ]+)/[^ ]+#\1#g; s#([a-z]+)/[^/ ]+\.[ch]\b#\1#g' "$work/includes" > "$work/folders"
+circles folders < "$work/folders"
 
 # What an object calls lies in its own layer or below, whatever its source includes.
 find "$build/src/CMakeFiles" -name '*.o' -path '*/ca_*' > "$work/objects"

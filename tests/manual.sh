@@ -19,7 +19,7 @@ words() {
     tr -cs '[:alpha:]' '\n' | LC_ALL=C sort -u
 }
 
-for program in bench/clattn-bench tuner/clattn-tune tuner/clattn-replay; do
+for program in bench/clattn-bench tuner/clattn-tune; do
     name=${program##*/}
     page=$build/doc/$name.1
     text=$(shown "$page")

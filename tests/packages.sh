@@ -86,7 +86,6 @@ for topic in "$@"; do
         need ocl-icd-opencl-dev
         need libjansson-dev
         need libxxhash-dev
-        need zlib1g-dev
         ;;
     device)
         need pocl-opencl-icd

@@ -192,7 +192,6 @@ beside_tests() {
         fuzz blocks
         fuzz case tests/data/conformance
         fuzz table tests/fuzz/table tests/data/store -dict=tests/fuzz/table.dict
-        fuzz recording tests/fuzz/recording -dict=tests/fuzz/recording.dict
         fuzz results tests/fuzz/results -dict=tests/fuzz/results.dict
         fuzz program tests/fuzz/program -dict=tests/fuzz/program.dict
         fuzz profile tests/fuzz/profile -dict=tests/fuzz/profile.dict

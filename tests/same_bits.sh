@@ -5,7 +5,7 @@
 # there are any. For changes of kernels that are to change nothing: by hand, not in tests/run.sh, since
 # PoCL compiles a program for nearly every problem.
 #   OLD  a folder that another version is built in, or - for what the run before found in it, with the
-#        same problems; tunables that have been renamed since it was built get their old names
+#        same problems
 #   NEW  a folder that this tree is built in, tests included
 set -u
 [ $# -ge 2 ] || { sed -n '2,9s/^# //p' "$0" >&2; exit 2; }

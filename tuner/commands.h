@@ -2,7 +2,7 @@
 #ifndef CA_COMMANDS_H
 #define CA_COMMANDS_H
 
-enum { EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+#include "cli/exit_status.h"
 
 /* Without a command: argv[0] is the program's name. */
 int tune_command(int argc, char **argv);
@@ -13,6 +13,5 @@ int export_command(int argc, char **argv);
 int import_command(int argc, char **argv);
 int merge_command(int argc, char **argv);
 int forget_command(int argc, char **argv);
-int worker_command(int argc, char **argv);
 
 #endif

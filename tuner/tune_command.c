@@ -5,7 +5,6 @@
 #include "internal.h"
 #include "tuner/commands.h"
 #include "tuner/progress.h"
-#include "tuner/recording/tune_record.h"
 #include "tuner/tune_measurer.h"
 #include "tuner/tune_output.h"
 #include "tuner/worker/worker_client.h"
@@ -140,10 +139,8 @@ static void enter(struct tuning *tuning, const struct ca_tune_event *event)
 static bool event(void *user, const struct ca_tune_event *event)
 {
     struct tuning *tuning = user;
-    struct tune_problem *problem = &tuning->problems[tuning->asked[event->problem]];
+    const struct tune_problem *problem = &tuning->problems[tuning->asked[event->problem]];
 
-    if (!problem->space && event->space) /* families are compared before there is one */
-        problem->space = tune_copy_parameters(event->space);
     if (event->reading)
         enter(tuning, event);
     tuning->evaluations = event->progress->evaluations;
@@ -372,8 +369,6 @@ static void clean_up(struct tuning *tuning)
     ca_journal_close(tuning->journal);
     ca_worker_destroy(tuning->worker);
     clattn_context_release(tuning->context);
-    for (size_t n = 0; n < tuning->num_problems; n++)
-        ca_space_destroy(tuning->problems[n].space);
     free(tuning->results);
     free(tuning->asked_problems);
     free(tuning->asked);

@@ -42,13 +42,11 @@ const char tune_help[] =
     "  --budget N        configurations to try, or with 's' or 'm' the time for all problems\n"
     "                    together; default 60s\n"
     "  --again           also what was tuned before\n"
-    "  --strategy NAME   guided (default), ils, genetic, annealing, random, exhaustive\n"
+    "  --strategy NAME   guided (default), random, exhaustive\n"
     "  --seed N          of the search, default 1\n"
     "  --timeout SECONDS for building one configuration, and for measuring it; default 20\n"
     "  --builders N      processes that compile ahead; default one for each of up to four cores\n"
     "  --json [FILE]     print the result as JSON, or write it to a file as well\n"
-    "  --record FILE     write all that was measured as a Kernel Tuner cache file\n"
-    "  --t4 FILE         ... as T4 results; one file per problem: FILE-1, FILE-2, ... if several\n"
     "  --quiet           print the result only\n"
     "  --help, --version\n"
     "\n"
@@ -241,8 +239,6 @@ enum {
     AGAIN,
     JSON,
     QUIET,
-    RECORD,
-    T4,
     TIMEOUT,
     BUILDERS,
     HELP,
@@ -259,8 +255,6 @@ static const struct option words[] = {
     {"again", no_argument, NULL, AGAIN},
     {"json", optional_argument, NULL, JSON},
     {"quiet", no_argument, NULL, QUIET},
-    {"record", required_argument, NULL, RECORD},
-    {"t4", required_argument, NULL, T4},
     {"timeout", required_argument, NULL, TIMEOUT},
     {"builders", required_argument, NULL, BUILDERS},
     {"help", no_argument, NULL, HELP},
@@ -282,12 +276,6 @@ static bool take(int word, const char *text, struct tune_options *options)
         return options->strategy != CA_NUM_STRATEGIES;
     case SEED:
         return parse_count(text, 0, &options->seed);
-    case RECORD:
-        options->record_file = text;
-        return true;
-    case T4:
-        options->t4_file = text;
-        return true;
     case TIMEOUT:
         return parse_timeout(text, &options->timeout);
     case BUILDERS:
@@ -389,8 +377,7 @@ enum tune_action tune_options_parse(int argc, char **argv, struct tune_options *
     }
     if (action == TUNE_RUN && options->num_problems == 0)
         action = add_workload(options, "tuning");
-    if (action == TUNE_RUN && !(can_write(options->json_file) && can_write(options->record_file) &&
-                                can_write(options->t4_file)))
+    if (action == TUNE_RUN && !can_write(options->json_file))
         action = TUNE_FAILED;
     return action;
 }

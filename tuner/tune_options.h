@@ -16,8 +16,7 @@ struct tune_options {
     double timeout; /* seconds of one configuration */
     int builders;   /* processes that compile ahead */
     bool again, quiet, json;
-    const char *json_file;             /* NULL: standard output */
-    const char *record_file, *t4_file; /* NULL: none */
+    const char *json_file; /* NULL: standard output */
 };
 
 enum tune_action { TUNE_RUN, TUNE_DONE, TUNE_USAGE, TUNE_FAILED };

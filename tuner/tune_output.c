@@ -1,7 +1,6 @@
 #include "tuner/tune_output.h"
 #include "cli/message.h"
 #include "cli/terminal/terminal.h"
-#include "tuner/recording/tune_record.h"
 
 bool tune_fail(const char *format, const char *text)
 {
@@ -28,21 +27,12 @@ static bool write_json(const struct tune_report *report)
            tune_fail("the result cannot be written as JSON to %s", path ? path : "the output");
 }
 
-static bool write_record(const struct tune_report *report, const char *path, bool t4)
-{
-    struct message why;
-
-    return !path || tune_record(report, path, t4, &why) || tune_fail("%s", why.text);
-}
-
 bool tune_output(const struct tune_report *report)
 {
     const struct tune_options *options = report->options;
-    bool good = !options->json || write_json(report);
+    const bool good = !options->json || write_json(report);
 
     if (!options->json || options->json_file)
         tune_report_print(report, stdout);
-    good &= write_record(report, options->record_file, false);
-    good &= write_record(report, options->t4_file, true);
     return good;
 }

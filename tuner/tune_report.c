@@ -3,7 +3,6 @@
 #include "cli/terminal/table.h"
 #include "cli/terminal/terminal.h"
 #include "tuner/progress.h"
-#include "tuner/recording/recording.h"
 #include "tuner/worker/worker_json.h"
 
 #include <math.h>
@@ -303,7 +302,7 @@ static json_t *failures_json(const struct tune_report *report)
         json_array_append_new(failures,
                               json_pack("{s:s, s:s, s:s, s:o}", "class", entry->problem_class,
                                         "configuration", text, "outcome",
-                                        ca_outcome_invalidity(entry->reading.outcome), "reason",
+                                        ca_outcome_name(entry->reading.outcome), "reason",
                                         ca_text_json(entry->reading.reason)));
     }
     return failures;

@@ -25,7 +25,6 @@ struct tune_problem {
     enum tune_state state;
     char reason[256];
     struct ca_tune_result result;
-    struct ca_space *space; /* a copy of the parameters, NULL if none was searched */
 };
 
 struct tune_report {

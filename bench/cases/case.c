@@ -1,36 +1,8 @@
+#include "bench/cases/case.h"
 #include "bench/cases/case_layer.h"
-#include "bench/reference/values.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static void find_extent(struct view *view)
-{
-    view->extent = 1;
-    for (int n = 0; n < 4; n++)
-        view->extent += view->size[n] > 0 ? (view->size[n] - 1) * view->stride[n] : 0;
-    for (int n = 0; n < 4; n++)
-        view->extent = view->size[n] > 0 ? view->extent : 0;
-}
-
-struct view view_make(clattn_dtype dtype, const size_t size[4], const clattn_layout *layout)
-{
-    struct view view = {.dtype = dtype, .element = value_bytes(dtype)};
-    bool packed = true;
-    size_t step = 1;
-
-    memcpy(view.size, size, sizeof view.size);
-    memcpy(view.stride, layout->stride, sizeof view.stride);
-    for (int n = 0; n < 4; n++)
-        packed = packed && layout->stride[n] == 0;
-    for (int n = 3; n >= 0; n--) {
-        if (packed)
-            view.stride[n] = step;
-        step *= size[n];
-    }
-    find_extent(&view);
-    return view;
-}
 
 /* ---- operands of attention ------------------------------------------------------------------- */
 
@@ -95,11 +67,11 @@ static struct view operand_view(const clattn_problem *p, const struct operand *o
         view.size[n] = sized->sizes[(n + first) % 4];
         view.stride[n] = tensor->layout.stride[(n + first) % 4];
     }
-    find_extent(&view);
+    view_find_extent(&view);
     if (tensor != sized) { /* has an element where the bias broadcasts over nothing */
         struct view own = view;
         memcpy(own.size, tensor->sizes, sizeof own.size);
-        find_extent(&own);
+        view_find_extent(&own);
         view.extent = own.extent;
     }
     return view;
@@ -169,27 +141,6 @@ struct view case_output_view(const struct job *job, enum output output)
         return (struct view){.extent = 0};
     return output < OUTPUT_Y ? operand_view(&job->problem, &outputs[output])
                              : layer_view(&job->layer, twin_of(output));
-}
-
-size_t view_place(const struct view *view, size_t b, size_t h, size_t s, size_t d)
-{
-    return b * view->stride[0] + h * view->stride[1] + s * view->stride[2] + d * view->stride[3];
-}
-
-double view_elements_bytes(const struct view *view, double elements)
-{
-    return elements / (view->cache == CLATTN_CACHE_PLAIN ? 1 : VALUE_BLOCK) * (double)view->element;
-}
-
-size_t view_extent_bytes(const struct view *view)
-{
-    return view->extent / (view->cache == CLATTN_CACHE_PLAIN ? 1 : VALUE_BLOCK) * view->element;
-}
-
-double view_get(const struct view *view, const void *data, size_t place)
-{
-    return view->cache == CLATTN_CACHE_PLAIN ? value_get(view->dtype, data, place)
-                                             : value_get_quantized(view->cache, data, place);
 }
 
 void *case_allocate(size_t count, size_t size, struct message *why)

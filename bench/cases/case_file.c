@@ -1,6 +1,6 @@
 #include "bench/cases/case_file.h"
 #include "bench/cases/case_options.h"
-#include "bench/reference/values.h"
+#include "bench/judge/values.h"
 #include "internal.h"
 
 #include <stdint.h>

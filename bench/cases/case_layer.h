@@ -2,7 +2,7 @@
 #ifndef CLATTN_BENCH_CASE_LAYER_H
 #define CLATTN_BENCH_CASE_LAYER_H
 
-#include "bench/cases/case.h"
+#include "bench/cases/view.h"
 
 /* Whether the layer has such a tensor; those of its attention's options are not meant. */
 bool layer_has_input(const clattn_multihead *layer, enum input input);

@@ -1,5 +1,5 @@
 #include "bench/cases/case_options.h"
-#include "bench/reference/values.h"
+#include "bench/judge/values.h"
 
 #include <limits.h>
 #include <math.h>

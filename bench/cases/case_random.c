@@ -1,5 +1,6 @@
+#include "bench/cases/case.h"
 #include "bench/cases/case_layer.h"
-#include "bench/reference/values.h"
+#include "bench/judge/values.h"
 
 #include <clattn/quantize.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* clattn-bench compare: what changed from one run to others. */
-#include "bench/options.h"
+#include "bench/commands/options.h"
 #include "bench/records/comparison.h"
 
 #include <stdio.h>

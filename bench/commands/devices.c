@@ -1,5 +1,5 @@
 /* clattn-bench devices: every OpenCL device with the facts that matter. */
-#include "bench/options.h"
+#include "bench/commands/options.h"
 #include "bench/records/results.h"
 #include "bench/timing/target.h"
 #include "cli/terminal/table.h"

@@ -1,5 +1,5 @@
 /* clattn-bench gradcheck: are the gradients of problems right on this device? */
-#include "bench/options.h"
+#include "bench/commands/options.h"
 #include "bench/records/results.h"
 #include "bench/timing/target.h"
 #include "cli/interrupt.h"

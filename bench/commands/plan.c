@@ -1,7 +1,7 @@
 /* clattn-bench plan: how long a fresh process waits for its first result, step by step; or what a
  * device that is not at hand would run. */
+#include "bench/commands/options.h"
 #include "bench/commands/preview.h"
-#include "bench/options.h"
 #include "bench/records/results.h"
 #include "bench/timing/measure.h"
 #include "bench/timing/timing.h"

@@ -1,6 +1,6 @@
 /* clattn-bench report: results of runs as one page to show around. */
 #define _POSIX_C_SOURCE 200809L /* mkstemp, fchmod, fdopen, umask */
-#include "bench/options.h"
+#include "bench/commands/options.h"
 #include "bench/report/report_page.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* clattn-bench run: problems timed beside other libraries and the device's measured peaks. */
 #include "bench/commands/run_request.h"
 #include "bench/commands/run_watch.h"
+#include "bench/commands/start_mpi.h"
 #include "bench/fleet/fleet.h"
-#include "bench/mpi/start.h"
 #include "bench/records/csv.h"
 #include "cli/interrupt.h"
 

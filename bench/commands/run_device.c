@@ -1,29 +1,13 @@
 #include "bench/commands/run_device.h"
-#include "bench/cases/case_forward.h"
 #include "bench/commands/run_problem.h"
 #include "bench/commands/table.h"
+#include "bench/timing/case_forward.h"
 #include "cli/interrupt.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Standard output has room for one thing. */
-bool run_has_table(const struct run_settings *settings)
-{
-    return !settings->quiet && (settings->json == NULL || strcmp(settings->json, "-") != 0) &&
-           (settings->csv == NULL || strcmp(settings->csv, "-") != 0);
-}
-
-bool run_complain(struct run *run, const char *text)
-{
-    if (run != NULL)
-        progress_clear(&run->progress);
-    fflush(stdout);
-    message_say(stderr, "clattn-bench run: %s", text);
-    return false;
-}
 
 /* A crash costs only what is not yet there. */
 static bool save(struct run *run)

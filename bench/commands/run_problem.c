@@ -1,7 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* strdup */
 #include "bench/commands/run_problem.h"
+#include "bench/commands/interleaved.h"
 #include "bench/timing/cold_start.h"
-#include "bench/timing/interleaved.h"
 #include "bench/timing/roof.h"
 #include "cli/interrupt.h"
 

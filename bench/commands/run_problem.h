@@ -2,7 +2,8 @@
 #ifndef CLATTN_BENCH_RUN_PROBLEM_H
 #define CLATTN_BENCH_RUN_PROBLEM_H
 
-#include "bench/commands/run_device.h"
+#include "bench/cases/case.h"
+#include "bench/commands/run_state.h"
 
 /* What a problem costs is unknown before it has run: an execution's least time by the peaks, and
  * some constant work. */

@@ -2,8 +2,8 @@
 #ifndef CLATTN_BENCH_RUN_REQUEST_H
 #define CLATTN_BENCH_RUN_REQUEST_H
 
+#include "bench/commands/options.h"
 #include "bench/commands/run_device.h"
-#include "bench/options.h"
 
 #define RUN_MOST_MODES 5
 

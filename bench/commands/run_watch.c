@@ -1,7 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* fdopen, mkstemp, setenv, WIFEXITED */
 #include "bench/commands/run_watch.h"
+#include "bench/commands/options.h"
 #include "bench/fleet/fleet_child.h"
-#include "bench/options.h"
 #include "bench/records/csv.h"
 #include "cli/interrupt.h"
 #include "cli/terminal/terminal.h"

@@ -2,7 +2,7 @@
 #ifndef CLATTN_BENCH_RUN_WATCH_H
 #define CLATTN_BENCH_RUN_WATCH_H
 
-#include "bench/commands/run_device.h"
+#include "bench/commands/run_state.h"
 
 /* The environment's name for a file where a watched run saves its results as well. */
 #define RUN_WATCH_SAVE "CLATTN_BENCH_SAVE"

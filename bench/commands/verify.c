@@ -1,11 +1,11 @@
 /* clattn-bench verify: cases in files against what they expect. */
 #include "bench/cases/case_file.h"
-#include "bench/mpi/start.h"
-#include "bench/options.h"
+#include "bench/commands/options.h"
+#include "bench/commands/start_mpi.h"
+#include "bench/commands/verify_engine.h"
 #include "bench/profiles/profile.h"
 #include "bench/timing/target.h"
 #include "bench/verify/compare.h"
-#include "bench/verify/verify_engine.h"
 #include "cli/interrupt.h"
 
 #include <getopt.h>

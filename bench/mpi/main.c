@@ -1,7 +1,7 @@
 /* clattn-bench-mpi: `clattn-bench run --mpi` and `verify --mpi`, which become this program. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
+#include "bench/commands/options.h"
 #include "bench/mpi/commands.h"
-#include "bench/options.h"
 #include "cli/standard_streams.h"
 
 #include <limits.h>

@@ -1,5 +1,5 @@
 #include "bench/mpi/sharded.h"
-#include "bench/cases/case_forward.h"
+#include "bench/timing/case_forward.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* clattn-bench verify --mpi: cases in files, computed by all ranks. */
+#include "bench/commands/verify_engine.h"
 #include "bench/mpi/commands.h"
 #include "bench/mpi/sharded.h"
-#include "bench/verify/verify_engine.h"
 
 #include <stdlib.h>
 #include <string.h>

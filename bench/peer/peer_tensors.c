@@ -1,6 +1,6 @@
 #include "bench/peer/peer_tensors.h"
 #include "bench/cases/case_layer.h"
-#include "bench/reference/values.h"
+#include "bench/judge/values.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 #include "bench/peers/problem_data.h"
-#include "bench/reference/values.h"
+#include "bench/judge/values.h"
 #include "internal.h"
 
 #include <math.h>

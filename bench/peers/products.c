@@ -1,5 +1,5 @@
 #include "bench/peers/products.h"
-#include "bench/reference/values.h"
+#include "bench/judge/values.h"
 
 #include <string.h>
 

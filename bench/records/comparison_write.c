@@ -1,5 +1,6 @@
 #include "bench/records/comparison.h"
 #include "bench/records/csv.h"
+#include "bench/records/place.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -22,7 +23,7 @@ static json_t *make_cell(const struct comparison_cell *cell)
 {
     return json_pack("{s:s, s:o, s:o, s:o, s:s?}", "state", state_of(cell), "milliseconds",
                      number(cell->seconds * 1e3), "share", number(cell->share), "ratio",
-                     cell->compared ? results_ratio(&cell->ratio) : json_null(), "verdict",
+                     cell->compared ? place_interval_json(&cell->ratio) : json_null(), "verdict",
                      cell->verdict != VERDICT_NONE ? verdict_name(cell->verdict) : NULL);
 }
 

@@ -1,6 +1,6 @@
 #include "bench/records/distributed.h"
 #include "bench/records/place.h"
-#include "bench/records/results.h"
+#include "cli/message.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ json_t *distributed_json(const struct distributed *d)
         (json_int_t)d->heads_ranks, "scaling", scalings[d->weak], "problem",
         message_json(d->problem), "flops", d->flops, "bytes", d->bytes, "predicted_milliseconds",
         d->predicted > 0.0 ? json_real(1e3 * d->predicted) : json_null(), "bytes_sent",
-        d->bytes_sent, "efficiency", compared ? results_ratio(&d->efficiency) : json_null());
+        d->bytes_sent, "efficiency", compared ? place_interval_json(&d->efficiency) : json_null());
 
     for (size_t key = 0; object != NULL && key < SPENT_KEYS; key++)
         json_object_set_new(object, spent_keys[key].name, numbers_of_ranks(d, key));

@@ -46,3 +46,14 @@ bool place_interval(const struct ca_json_place *in, const char *key, struct ca_i
             ca_place_refuse(&place, "is %g, which is not in its interval from %g to %g",
                             interval->middle, interval->low, interval->high));
 }
+
+static json_t *number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *place_interval_json(const struct ca_interval *interval)
+{
+    return json_pack("{s:o, s:o, s:o}", "median", number(interval->middle), "low",
+                     number(interval->low), "high", number(interval->high));
+}

@@ -2,7 +2,7 @@
 #ifndef CLATTN_BENCH_PLACE_H
 #define CLATTN_BENCH_PLACE_H
 
-#include "bench/records/record.h"
+#include "bench/records/samples.h"
 #include "internal.h"
 
 /* An object with the middle and both ends of a 95 % interval; null leaves it as it is. */
@@ -15,5 +15,8 @@ bool place_derived(const struct ca_json_place *in, const char *key, double want)
  * where nothing was measured. */
 bool place_samples(const struct ca_json_place *in, const char *key, double least, double unit,
                    struct samples *samples);
+
+/* The middle and both ends of an interval; null for what is not finite. */
+json_t *place_interval_json(const struct ca_interval *interval);
 
 #endif

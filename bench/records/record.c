@@ -7,26 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void samples_add(struct samples *samples, double value)
-{
-    if (samples->count < RECORD_MOST_SAMPLES)
-        samples->value[samples->count++] = value;
-}
-
-double samples_median(const struct samples *samples)
-{
-    return samples->count > 0 ? ca_median(samples->value, samples->count).middle : 0.0;
-}
-
-double samples_minimum(const struct samples *samples)
-{
-    double minimum = samples->count > 0 ? samples->value[0] : 0.0;
-
-    for (size_t n = 1; n < samples->count; n++)
-        minimum = samples->value[n] < minimum ? samples->value[n] : minimum;
-    return minimum;
-}
-
 static const char *const state_names[] = {
     [OUTCOME_MEASURED] = "measured",       [OUTCOME_LOOSE] = "loose",
     [OUTCOME_UNSUPPORTED] = "unsupported", [OUTCOME_WRONG] = "wrong",

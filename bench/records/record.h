@@ -2,27 +2,16 @@
 #ifndef CLATTN_BENCH_RECORD_H
 #define CLATTN_BENCH_RECORD_H
 
+#include "bench/judge/worst.h"
 #include "bench/records/distributed.h"
+#include "bench/records/samples.h"
 #include "bench/timing/cold_start_parts.h"
-#include "bench/verify/worst.h"
 #include "cli/message.h"
 #include "internal.h"
 
 #include <stddef.h>
 
-#define RECORD_MOST_SAMPLES 100
 #define RECORD_MOST_OUTCOMES 12
-
-struct samples {
-    double value[RECORD_MOST_SAMPLES];
-    size_t count;
-};
-
-void samples_add(struct samples *samples, double value);
-
-/* 0 without samples. */
-double samples_median(const struct samples *samples);
-double samples_minimum(const struct samples *samples);
 
 enum outcome_state {
     OUTCOME_MEASURED,

@@ -110,9 +110,6 @@ bool results_device_read(const struct json_t *object, clattn_device_info *info,
 /* The median, the minimum and all samples, in milliseconds. */
 struct json_t *results_milliseconds(const struct samples *seconds);
 
-/* The middle and both ends of a ratio's 95 % interval. */
-struct json_t *results_ratio(const struct ca_interval *ratio);
-
 struct json_t *results_error(const struct worst *worst, const char *against);
 
 /* An object with what every other file begins with: schema, date, version, device, load. */

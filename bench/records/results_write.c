@@ -1,4 +1,5 @@
 #define _POSIX_C_SOURCE 200809L /* lstat, fsync, strdup, gmtime_r */
+#include "bench/records/place.h"
 #include "bench/records/results.h"
 
 #include <errno.h>
@@ -75,12 +76,6 @@ json_t *results_milliseconds(const struct samples *seconds)
 {
     return json_pack("{s:o, s:o, s:o}", "median", number(samples_median(seconds) * 1e3), "minimum",
                      number(samples_minimum(seconds) * 1e3), "samples", numbers(seconds, 1e3));
-}
-
-json_t *results_ratio(const struct ca_interval *ratio)
-{
-    return json_pack("{s:o, s:o, s:o}", "median", number(ratio->middle), "low", number(ratio->low),
-                     "high", number(ratio->high));
 }
 
 static json_t *make_error(const struct worst *worst)
@@ -228,7 +223,7 @@ static json_t *make_outcome(const struct record *r, const struct outcome *o)
                      number(o->cold_start_source * 1e3), "cache", number(o->cold_start_cache * 1e3),
                      "parts", make_parts(&o->cold_start_parts), "gflops",
                      make_rate(o, record_flops(r, o)), "gbytes", make_rate(o, record_bytes(r, o)),
-                     "ratio", compared ? results_ratio(&o->ratio) : json_null(), "error",
+                     "ratio", compared ? place_interval_json(&o->ratio) : json_null(), "error",
                      o->worst.results > 0 ? make_error(&o->worst) : json_null(), "mpi",
                      o->distributed != NULL ? distributed_json(o->distributed) : json_null());
 }

@@ -1,6 +1,7 @@
 /* Rows of an append, and rows that no token goes to. */
-#include "bench/reference/append.h"
-#include "bench/reference/values.h"
+#include "bench/judge/append.h"
+#include "bench/judge/judge.h"
+#include "bench/judge/values.h"
 #include "bench/verify/sample.h"
 
 #include <stdlib.h>
@@ -56,9 +57,10 @@ bool check_append(const struct attention_case *attention, const struct results *
     for (int kind = 0; ok && kind < APPEND_KINDS; kind++) {
         const size_t heads = kind == APPEND_Q ? p->heads : p->kv_heads;
         const size_t all = p->batch * heads * p->seq_q;
-        const size_t rows = sample_affordable(all, (double)longest * 64.0, FEWEST_ROWS);
+        const size_t rows =
+            judge_affordable(SAMPLE_BUDGET, all, (double)longest * 64.0, FEWEST_ROWS);
         for (size_t n = 0; results->out[written[kind]] != NULL && n < rows; n++)
-            check_row(attention, &view, (enum append_kind)kind, sample_spread(n, rows, all),
+            check_row(attention, &view, (enum append_kind)kind, judge_spread(n, rows, all),
                       results->out[written[kind]], want, worst);
     }
     free(want);

@@ -6,7 +6,7 @@
  * excuse any result. So it is computed twice, the second time with rounding errors put in at random
  * (layer_math.h), and a result may be off by ten times the root of the mean square that the two
  * differ by, in its row and in the tensor. */
-#include "bench/reference/values.h"
+#include "bench/judge/values.h"
 #include "bench/verify/layer_math.h"
 #include "bench/verify/sample.h"
 

@@ -1,6 +1,7 @@
 /* Rows of a merge. */
-#include "bench/reference/merge.h"
-#include "bench/reference/values.h"
+#include "bench/judge/judge.h"
+#include "bench/judge/merge.h"
+#include "bench/judge/values.h"
 #include "bench/verify/sample.h"
 
 #include <stdlib.h>
@@ -31,8 +32,8 @@ bool check_merge(const struct attention_case *attention, const struct results *r
 {
     const clattn_problem *p = &attention->job.problem;
     const size_t all = p->batch * p->heads * p->seq_q;
-    const size_t rows =
-        sample_affordable(all, (double)(p->seq_kv + 1) * (double)p->dim_v * 16.0, FEWEST_ROWS);
+    const size_t rows = judge_affordable(
+        SAMPLE_BUDGET, all, (double)(p->seq_kv + 1) * (double)p->dim_v * 16.0, FEWEST_ROWS);
     struct bounded *o = case_allocate(p->dim_v, sizeof *o, why);
     void *before = NULL, *before_lse = NULL;
     const bool ok = o != NULL && sample_held(attention, OUTPUT_O, &before, why) &&
@@ -45,7 +46,7 @@ bool check_merge(const struct attention_case *attention, const struct results *r
 
     (void)precision; /* nobody else is asked to merge */
     for (size_t n = 0; ok && n < rows; n++)
-        check_row(p, &view, results, sample_spread(n, rows, all), o, worst);
+        check_row(p, &view, results, judge_spread(n, rows, all), o, worst);
     free(o);
     free(before);
     free(before_lse);

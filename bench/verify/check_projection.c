@@ -1,6 +1,7 @@
 /* Rows of a projection. */
-#include "bench/reference/projection.h"
-#include "bench/reference/values.h"
+#include "bench/judge/judge.h"
+#include "bench/judge/projection.h"
+#include "bench/judge/values.h"
 #include "bench/verify/sample.h"
 
 #include <stdlib.h>
@@ -27,7 +28,7 @@ bool check_projection(const struct attention_case *attention, const struct resul
     const size_t all = p->batch * p->seq_q;
     const double row_work =
         (double)p->kv_heads * (double)p->dim_qk * (double)p->heads * (double)p->dim_v;
-    const size_t rows = sample_affordable(all, row_work, FEWEST_ROWS);
+    const size_t rows = judge_affordable(SAMPLE_BUDGET, all, row_work, FEWEST_ROWS);
     void *before;
     const bool ok = sample_held(attention, OUTPUT_O, &before, why);
     const struct projection_view view = {.x = attention->in[INPUT_Q].data,
@@ -36,7 +37,7 @@ bool check_projection(const struct attention_case *attention, const struct resul
                                          .before = before};
 
     for (size_t n = 0; ok && n < rows; n++) {
-        const size_t row = sample_spread(n, rows, all);
+        const size_t row = judge_spread(n, rows, all);
         check_row(p, &view, results->out[OUTPUT_O], precision, row / p->seq_q, row % p->seq_q,
                   worst);
     }

@@ -1,5 +1,5 @@
 #include "bench/verify/compare.h"
-#include "bench/reference/values.h"
+#include "bench/judge/values.h"
 
 #include <math.h>
 

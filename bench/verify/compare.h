@@ -3,7 +3,7 @@
 #define CLATTN_BENCH_COMPARE_H
 
 #include "bench/cases/case.h"
-#include "bench/verify/worst.h"
+#include "bench/judge/worst.h"
 
 /* |got - want| <= atol + rtol * (the largest |want| of the row). Negative: what f32 arithmetic
  * and storage in the answer's dtype or the result's, whichever is coarser, may cost. */

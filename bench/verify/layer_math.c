@@ -1,6 +1,6 @@
 #include "bench/verify/layer_math.h"
-#include "bench/reference/dropout.h"
-#include "bench/reference/values.h"
+#include "bench/judge/dropout.h"
+#include "bench/judge/values.h"
 #include "bench/verify/sample.h"
 
 #include <math.h>

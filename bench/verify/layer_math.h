@@ -4,7 +4,8 @@
 #define CLATTN_BENCH_LAYER_MATH_H
 
 #include "bench/cases/case_layer.h"
-#include "bench/reference/score.h"
+#include "bench/judge/score.h"
+#include "cli/message.h"
 
 #include <stdint.h>
 

@@ -104,7 +104,7 @@
  * Higham, "Accuracy and Stability of Numerical Algorithms", 2002, chapters 3 and 4). lse, scores and
  * weights that are handed out, dbias, dslopes and dsinks are as good in both, projections, merges and
  * appends have nothing in between that could be rounded. Both bounds are what tests, the benchmark and
- * clattn-bench verify hold results to, in their exact form (bench/reference), and what the library holds its own kernels to before
+ * clattn-bench verify hold results to, in their exact form (bench/judge), and what the library holds its own kernels to before
  * it uses them. A standard problem may be computed as a strict one, where that is as fast.
  *
  * What gradients cannot promise. The figures are the largest distance from gradients that double

@@ -261,7 +261,7 @@ typedef struct clattn_tuning_options {
     double seconds;       /**< For all problems together, overrun by one configuration at most;
                                   0: 60, or no limit if evaluations is given. */
     size_t evaluations;   /**< At most that many configurations; 0: no limit. */
-    const char *strategy; /**< NULL: "guided"; or ils, genetic, annealing, random, exhaustive. */
+    const char *strategy; /**< NULL: "guided"; or random, exhaustive. */
     cl_ulong seed;        /**< The same seed makes the same choices. */
     int again;            /**< Not 0: also what the store holds already. */
     clattn_tuning_observer observer; /**< NULL, or called after each configuration. */

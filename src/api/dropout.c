@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-extern const char ca_source_dropout_mask[];
+extern const char *const ca_source_dropout_mask[];
 
 static ca_self_check check_program;
 

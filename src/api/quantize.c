@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-extern const char ca_source_quantize[];
+extern const char *const ca_source_quantize[];
 
 static ca_self_check check_program;
 

@@ -57,8 +57,8 @@ int ca_candidate_parse(const char *text, const clattn_problem *p, const clattn_d
     }
     candidate->family = family;
     ca_family_suggest(family, p, dev, candidate->values);
-    const char *why = ca_tunables_parse(family->name, family->tunables, family->num_tunables,
-                                        text + length, candidate->values, made, sizeof made)
+    const char *why = ca_tunables_parse(family->tunables, family->num_tunables, text + length,
+                                        candidate->values, made, sizeof made)
                           ? ca_family_refusal(family, p, dev, candidate->values, made, sizeof made)
                           : made;
     if (why)

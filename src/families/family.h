@@ -104,7 +104,8 @@ struct ca_family {
     const char *name;      /* "fused_cpu" */
     const char *full_name; /* "fused_cpu UNIT=amx"; the name where there is no such tunable */
     clattn_operation operation;
-    const char *source; /* embedded, includes resolved */
+    /* OpenCL C in pieces, which NULL ends: joined they are the .cl file and what it includes (cl/embed.cmake). */
+    const char *const *source;
     const struct ca_tunable *tunables;
     size_t num_tunables;
     struct ca_stage stages[CA_MAX_STAGES];

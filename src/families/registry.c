@@ -177,7 +177,12 @@ static void print_hash(XXH64_hash_t hash, char text[CA_HASH_TEXT])
 
 void ca_family_source_hash(const struct ca_family *family, char text[CA_HASH_TEXT])
 {
-    print_hash(XXH3_64bits(family->source, strlen(family->source)), text);
+    XXH3_state_t state;
+
+    XXH3_64bits_reset(&state);
+    for (const char *const *piece = family->source; *piece; piece++)
+        XXH3_64bits_update(&state, *piece, strlen(*piece));
+    print_hash(XXH3_64bits_digest(&state), text);
 }
 
 void ca_family_declaration_hash(const struct ca_family *family, char text[CA_HASH_TEXT])

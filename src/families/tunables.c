@@ -20,26 +20,6 @@ void ca_tunables_default(const struct ca_tunable *tunables, size_t count, size_t
         values[n] = tunables[n].value;
 }
 
-void ca_tunables_older(const char *family, const struct ca_tunable *tunables, const size_t count,
-                       size_t *values)
-{
-    static const struct {
-        const char *family, *name;
-        size_t value;
-    } added[] = {
-#define ADDED(family, tunable, value) {#family, #tunable, value},
-#include "families/tunables/older.def"
-    };
-
-    for (size_t n = 0; n < count; n++) {
-        values[n] = SIZE_MAX;
-        for (size_t i = 0; i < sizeof added / sizeof added[0]; i++)
-            if (strcmp(added[i].family, family) == 0 &&
-                strcmp(added[i].name, tunables[n].name) == 0)
-                values[n] = added[i].value;
-    }
-}
-
 static int is_candidate(const struct ca_tunable *tunable, size_t value)
 {
     for (size_t n = 0; n < tunable->num_candidates; n++)
@@ -116,25 +96,6 @@ static size_t find(const struct ca_tunable *tunables, size_t count, const char *
     return n;
 }
 
-/* As find(), of a name or of one that an older version gave a tunable of the family. */
-static size_t find_renamed(const char *family, const struct ca_tunable *tunables, size_t count,
-                           const char *name, size_t length)
-{
-    static const struct {
-        const char *family, *old, *new;
-    } renamed[] = {
-#define RENAMED(family, old, new) {#family, #old, #new},
-#include "families/tunables/older.def"
-    };
-    size_t found = find(tunables, count, name, length);
-
-    for (size_t n = 0; found == count && n < sizeof renamed / sizeof renamed[0]; n++)
-        if (strcmp(renamed[n].family, family) == 0 && strlen(renamed[n].old) == length &&
-            strncmp(renamed[n].old, name, length) == 0)
-            found = find(tunables, count, renamed[n].new, strlen(renamed[n].new));
-    return found;
-}
-
 /* The candidate whose word the first length characters are. */
 static int find_word(const struct ca_tunable *tunable, const char *word, int length, size_t *value)
 {
@@ -148,8 +109,8 @@ static int find_word(const struct ca_tunable *tunable, const char *word, int len
     return 0;
 }
 
-int ca_tunables_parse(const char *family, const struct ca_tunable *tunables, size_t count,
-                      const char *text, size_t *values, char *reason, size_t reason_bytes)
+int ca_tunables_parse(const struct ca_tunable *tunables, size_t count, const char *text,
+                      size_t *values, char *reason, size_t reason_bytes)
 {
     unsigned seen = 0; /* CA_MAX_TUNABLES bits */
 
@@ -159,7 +120,7 @@ int ca_tunables_parse(const char *family, const struct ca_tunable *tunables, siz
             return ca_tunables_check(tunables, count, values, reason, reason_bytes);
         const int word = (int)strcspn(text, " \t\n");
         const size_t length = strcspn(text, "= \t\n");
-        const size_t n = find_renamed(family, tunables, count, text, length);
+        const size_t n = find(tunables, count, text, length);
         if (n == count) {
             refuse_name(tunables, count, text, (int)length, reason, reason_bytes);
             return 0;

@@ -23,16 +23,10 @@ extern const char *const ca_unit_words[];
 /* Fills values with the defaults. */
 void ca_tunables_default(const struct ca_tunable *tunables, size_t count, size_t *values);
 
-/* Fills values for a configuration that an older version wrote: those of tunables that came later
- * (tunables/older.def), and SIZE_MAX, which is no candidate, of all that it must name. */
-void ca_tunables_older(const char *family, const struct ca_tunable *tunables, size_t count,
-                       size_t *values);
-
-/* Changes values by "NAME=value ..."; names that a tunable of this family had in older versions stand
- * for today's (tunables/older.def). False, with the reason, if a name is unknown or given twice or
- * a value is not a candidate. */
-int ca_tunables_parse(const char *family, const struct ca_tunable *tunables, size_t count,
-                      const char *text, size_t *values, char *reason, size_t reason_bytes);
+/* Changes values by "NAME=value ...". False, with the reason, if a name is unknown or given twice or a value is
+ * not a candidate. */
+int ca_tunables_parse(const struct ca_tunable *tunables, size_t count, const char *text,
+                      size_t *values, char *reason, size_t reason_bytes);
 
 /* False, with the reason, if one of the values is not among its candidates. */
 int ca_tunables_check(const struct ca_tunable *tunables, size_t count, const size_t *values,

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-extern const char ca_source_shards[]; /* cl/kernels/shards.cl */
+extern const char *const ca_source_shards[]; /* cl/kernels/shards.cl */
 
 static const char *const names[KERNELS] = {
     [KERNEL_COPY_ROWS] = "copy_rows",     [KERNEL_COPY_FLOATS] = "copy_floats",
@@ -16,8 +16,8 @@ static const char *const names[KERNELS] = {
 static void compile_kernels(clattn_mpi_plan *plan)
 {
     const clattn_device_info *device = clattn_context_device(plan->context);
-    const char *source = ca_source_shards;
     char options[128];
+    cl_uint pieces = 0;
     cl_int error;
 
     /* CPUs take a row at a time, which their compilers vectorise; drivers that have groups of one item
@@ -29,8 +29,10 @@ static void compile_kernels(clattn_mpi_plan *plan)
     snprintf(options, sizeof options,
              "-cl-std=CL1.2 -DDTYPE=%d -DBIAS_DTYPE=0 -DCOLUMNS=%zu -DROWS=%zu",
              (int)plan->whole.dtype, plan->columns, plan->rows);
-    plan->program =
-        clCreateProgramWithSource(clattn_context_opencl(plan->context), 1, &source, NULL, &error);
+    while (ca_source_shards[pieces])
+        pieces++;
+    plan->program = clCreateProgramWithSource(clattn_context_opencl(plan->context), pieces,
+                                              (const char **)ca_source_shards, NULL, &error);
     if (!fault_cl(&plan->fault, error, "clCreateProgramWithSource"))
         return;
     if (clBuildProgram(plan->program, 1, &device->device, options, NULL, NULL) != CL_SUCCESS)

@@ -130,15 +130,33 @@ static clattn_status retarget(clattn_context *ctx, cl_program *cl, const char *t
     return status == CLATTN_SUCCESS ? CLATTN_BUILD_FAILED : status;
 }
 
+/* The program of the parameters and the source after them. NULL if that fails, with the error in *err. */
+static cl_program create(clattn_context *ctx, const struct ca_program *made, cl_int *err)
+{
+    const char *const *source = made->family->source;
+    size_t count = 0;
+
+    while (source[count])
+        count++;
+    const char **all = malloc((count + 1) * sizeof *all);
+    *err = CL_OUT_OF_HOST_MEMORY;
+    if (!all)
+        return NULL;
+    all[0] = made->parameters;
+    memcpy(all + 1, source, count * sizeof *all);
+    cl_program cl = clCreateProgramWithSource(ctx->cl, (cl_uint)(count + 1), all, NULL, err);
+    free(all);
+    return *err == CL_SUCCESS ? cl : NULL;
+}
+
 /* ptx_target: see struct ca_family. */
 static clattn_status build(clattn_context *ctx, struct ca_program *made, const char *ptx_target)
 {
-    const char *sources[] = {made->parameters, made->family->source},
-               *name = made->family->full_name;
+    const char *name = made->family->full_name;
     cl_int err;
 
-    cl_program cl = clCreateProgramWithSource(ctx->cl, 2, sources, NULL, &err);
-    if (err != CL_SUCCESS)
+    cl_program cl = create(ctx, made, &err);
+    if (!cl)
         return ca_fail_cl(&ctx->log, err, "clCreateProgramWithSource for %s", name);
     const double begin = ca_stopwatch_now();
     if (!ca_facts_of_pocl(&ctx->device) || build_with_own_builtins(ctx, cl, made, &err))

@@ -1,6 +1,7 @@
 #include "program/program_cache.h"
 #include "base/disk.h"
 #include "device/facts.h"
+#include "families/registry.h"
 #include "program/program_file.h"
 #include "program/verdict.h"
 
@@ -25,6 +26,7 @@ static void describe(const clattn_context *ctx, const struct ca_program *made,
                      struct ca_program_key *key)
 {
     const clattn_device_info *dev = &ctx->device;
+    char hash[CA_HASH_TEXT];
 
     *key = (struct ca_program_key){.length = 0};
     ca_program_key_add(key, "clattn-program", "3");
@@ -35,7 +37,8 @@ static void describe(const clattn_context *ctx, const struct ca_program *made,
     ca_program_key_add(key, "device-version", dev->device_version);
     ca_program_key_add(key, "driver", dev->driver_version);
     ca_program_key_add(key, "family", made->family->full_name);
-    add_hash(key, "source", made->family->source);
+    ca_family_source_hash(made->family, hash);
+    ca_program_key_add(key, "source", hash);
     add_hash(key, "parameters", made->parameters);
     ca_program_key_add(key, "options", made->options);
 }

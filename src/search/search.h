@@ -12,9 +12,6 @@
 
 enum ca_strategy {
     CA_GUIDED,     /* a Gaussian process orders the incumbent's neighbours and chooses jumps */
-    CA_ILS,        /* iterated local search */
-    CA_GENETIC,    /* steady-state genetic algorithm */
-    CA_ANNEALING,  /* simulated annealing */
     CA_RANDOM,     /* without replacement */
     CA_EXHAUSTIVE, /* in the order of the space */
     CA_NUM_STRATEGIES
@@ -54,8 +51,7 @@ bool ca_search_suggest(struct ca_search *search, size_t *config);
 void ca_search_report(struct ca_search *search, size_t config, double time);
 
 /* Takes a suggestion for as fast as the model predicts (though not for the fastest) until its
- * report, so that more can be suggested and built at once. False if its strategy learns from each
- * time before it goes on. */
+ * report, so that more can be suggested and built at once. False if it is evaluated. */
 bool ca_search_believe(struct ca_search *search, size_t config);
 
 /* Forgets beliefs that no report has come for: they are not evaluated. */

@@ -4,13 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Proposals of known configurations in a row, after which a strategy is sent elsewhere. */
-enum { MAX_REPEATS = 1000 };
-
 static const struct ca_strategy_calls *const strategies[CA_NUM_STRATEGIES] = {
-    [CA_GUIDED] = &ca_strategy_guided,   [CA_ILS] = &ca_strategy_ils,
-    [CA_GENETIC] = &ca_strategy_genetic, [CA_ANNEALING] = &ca_strategy_annealing,
-    [CA_RANDOM] = &ca_strategy_random,   [CA_EXHAUSTIVE] = &ca_strategy_exhaustive,
+    [CA_GUIDED] = &ca_strategy_guided,
+    [CA_RANDOM] = &ca_strategy_random,
+    [CA_EXHAUSTIVE] = &ca_strategy_exhaustive,
 };
 
 const char *ca_strategy_name(enum ca_strategy strategy)
@@ -64,9 +61,7 @@ struct ca_search *ca_search_create(const struct ca_space *space,
         search->times[config] = NAN;
         search->unseen[config] = search->place[config] = config;
     }
-    search->state = search->calls->create(search);
-    if (search->state)
-        return search;
+    return search;
 failed:
     ca_search_destroy(search);
     return NULL;
@@ -76,8 +71,6 @@ void ca_search_destroy(struct ca_search *search)
 {
     if (!search)
         return;
-    if (search->state)
-        search->calls->destroy(search->state);
     ca_model_destroy(search->model);
     free(search->values);
     free(search->hopes);
@@ -96,16 +89,6 @@ static size_t limit(const struct ca_search *search)
     const size_t asked = search->options.max_evaluations, all = search->space->count;
 
     return asked == 0 || asked > all ? all : asked;
-}
-
-double ca_search_progress(const struct ca_search *search)
-{
-    const struct ca_search_options *options = &search->options;
-    double part = (double)search->num_evaluated / (double)limit(search);
-
-    if (options->clock)
-        part = fmax(part, options->clock(options->user) / options->max_seconds);
-    return fmin(part, 1.0);
 }
 
 size_t ca_search_remaining(const struct ca_search *search)
@@ -128,13 +111,6 @@ size_t ca_search_any_unseen(struct ca_search *search)
     return search->unseen[ca_random_below(&search->random, count)];
 }
 
-size_t ca_search_any_neighbour(struct ca_search *search, size_t config)
-{
-    const size_t count = ca_space_neighbours(search->space, config, search->neighbours);
-
-    return count ? search->neighbours[ca_random_below(&search->random, count)] : config;
-}
-
 static bool spent(const struct ca_search *search)
 {
     const struct ca_search_options *options = &search->options;
@@ -143,18 +119,11 @@ static bool spent(const struct ca_search *search)
            (options->clock && options->clock(options->user) >= options->max_seconds);
 }
 
-/* Asks the strategy until it wants something new, telling it what is known. */
 static size_t propose(struct ca_search *search)
 {
-    for (int n = 0; n < MAX_REPEATS; n++) {
-        const size_t config = search->calls->propose(search, search->state);
-        if (config == CA_NO_CONFIG)
-            break;
-        if (!ca_is_known(search, config))
-            return config;
-        search->calls->learn(search, search->state, config, search->times[config]);
-    }
-    return ca_search_any_unseen(search);
+    const size_t config = search->calls->propose(search);
+
+    return config == CA_NO_CONFIG ? ca_search_any_unseen(search) : config;
 }
 
 bool ca_search_suggest(struct ca_search *search, size_t *config)
@@ -169,9 +138,8 @@ bool ca_search_suggest(struct ca_search *search, size_t *config)
     while (search->num_first < options->num_first &&
            ca_is_known(search, options->first[search->num_first]))
         search->num_first++;
-    search->pending_proposed = search->num_first == options->num_first;
-    search->pending =
-        search->pending_proposed ? propose(search) : options->first[search->num_first];
+    search->pending = search->num_first == options->num_first ? propose(search)
+                                                              : options->first[search->num_first];
     *config = search->pending;
     return true;
 }
@@ -211,18 +179,15 @@ void ca_search_report(struct ca_search *search, size_t config, double time)
     if (search->times[config] < INFINITY &&
         (search->best == CA_NO_CONFIG || time < search->times[search->best]))
         search->best = config;
-    if (config == search->pending) {
+    if (config == search->pending)
         search->pending = CA_NO_CONFIG;
-        if (search->pending_proposed)
-            search->calls->learn(search, search->state, config, search->times[config]);
-    }
 }
 
 bool ca_search_believe(struct ca_search *search, size_t config)
 {
     double time = INFINITY;
 
-    if (search->calls->adapts || ca_is_known(search, config))
+    if (ca_is_known(search, config))
         return false;
     if (search->best != CA_NO_CONFIG && search->model && ca_model_num_observed(search->model) > 0)
         time = fmax(exp(ca_model_predict(search->model, config).mean), search->times[search->best]);

@@ -39,7 +39,7 @@ static int is_well_formed(const char *text, char *reason, size_t reason_bytes)
         if (strcmp(family->name, name) != 0)
             continue;
         ca_tunables_default(family->tunables, family->num_tunables, values);
-        if (ca_tunables_parse(family->name, family->tunables, family->num_tunables, begin + length,
+        if (ca_tunables_parse(family->tunables, family->num_tunables, begin + length,
                               values, reason, reason_bytes))
             return 1;
     }

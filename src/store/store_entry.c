@@ -38,8 +38,8 @@ int ca_entry_candidate(const struct ca_entry *entry, struct ca_candidate *candid
     candidate->family = family;
     if (!family)
         return 0;
-    ca_tunables_older(family->name, family->tunables, family->num_tunables, candidate->values);
-    return ca_tunables_parse(family->name, family->tunables, family->num_tunables, entry->tunables,
+    ca_tunables_default(family->tunables, family->num_tunables, candidate->values);
+    return ca_tunables_parse(family->tunables, family->num_tunables, entry->tunables,
                              candidate->values, reason, sizeof reason);
 }
 

@@ -37,7 +37,7 @@ clattn_status clattn_tuning_override_set(clattn_context *context, const clattn_p
     if (status != CLATTN_SUCCESS)
         return status;
     const clattn_problem normal = ca_problem_normal(problem);
-    if (!ca_family_exists(family, strcspn(family, " \t\n"))) {
+    if (!ca_family_exists(family, strlen(family)) && !ca_family_find(family)) {
         ca_candidate_refuse_family(family, normal.operation, reason, sizeof reason);
         return ca_fail(&context->log, CLATTN_UNSUPPORTED, "%s", reason);
     }

@@ -1,5 +1,5 @@
 /* Problems of projections: their text form, what is refused, operations, classes. No device. */
-#include "bench/reference/projection.h"
+#include "bench/judge/projection.h"
 #include "problem/problem.h"
 #include "tests/support/fixture.h"
 #include "tests/support/problems.h"

@@ -3,7 +3,7 @@
  * such as "crash@open"; `habits` and main() know the words. */
 #define _POSIX_C_SOURCE 200809L /* fdopen, getline, nanosleep */
 #include "bench/cases/safetensors.h"
-#include "bench/reference/values.h"
+#include "bench/judge/values.h"
 
 #include <jansson.h>
 #include <math.h>

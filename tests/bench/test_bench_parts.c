@@ -1,7 +1,7 @@
 /* The parts of clattn-bench that decide whether a result is right. */
 #include "bench/cases/case.h"
 #include "bench/cases/case_file.h"
-#include "bench/timing/duel.h"
+#include "bench/commands/duel.h"
 #include "bench/verify/check.h"
 #include "bench/verify/compare.h"
 #include "cli/job.h"

@@ -1,5 +1,5 @@
 /* What a problem costs at least, and what a device can do at best. */
-#include "bench/reference/values.h"
+#include "bench/judge/values.h"
 #include "bench/timing/peaks.h"
 #include "bench/timing/roof.h"
 #include "tests/support/rng.h"

@@ -47,11 +47,12 @@ static const char source_format[] =
     "#endif\n"
     "    o[at.o + n] = right;\n"
     "}\n";
-static char source[2048];
+static char text[2048];
+static const char *const source[] = {text, NULL};
 
 static void make_source(void)
 {
-    snprintf(source, sizeof source, source_format, sizeof(struct attention_shape) / sizeof(cl_long),
+    snprintf(text, sizeof text, source_format, sizeof(struct attention_shape) / sizeof(cl_long),
              sizeof(struct attention_offsets) / sizeof(cl_long) - 4);
 }
 

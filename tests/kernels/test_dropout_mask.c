@@ -1,6 +1,6 @@
 /* Dropout's random numbers and its mask: known answers, the device against the host and the host
  * against the reference, statistics, and everything that a caller can do wrong. */
-#include "bench/reference/dropout.h"
+#include "bench/judge/dropout.h"
 #include "problem/philox.h"
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"

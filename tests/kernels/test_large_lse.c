@@ -1,6 +1,6 @@
 /* Gradients of rows whose lse is so large that one float holds too little of it: weights sum to 1 all the same
  * (cl/common/backward.h). Every family, whose kernels add up a row's weights each in their own way. */
-#include "bench/reference/gradients.h"
+#include "bench/judge/gradients.h"
 #include "tests/support/families.h"
 #include "tests/support/storage.h"
 #include "tests/support/unoptimised.h"

@@ -8,8 +8,8 @@
  * are smaller than what reference_backward.c allows the arithmetic for the same terms, dim_v + 6 and
  * dim_qk + 6 times as much, so an element's bound covers it once more: twice the bound in all. */
 #define _POSIX_C_SOURCE 200809L /* scandir */
-#include "bench/reference/gradients.h"
-#include "bench/reference/row.h"
+#include "bench/judge/gradients.h"
+#include "bench/judge/row.h"
 #include "tests/support/families.h"
 #include "tests/support/fixture.h"
 #include "tests/support/storage.h"

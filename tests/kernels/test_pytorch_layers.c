@@ -175,7 +175,7 @@ static void pass(struct fixture *f, const char *path)
     run(f, &file, &c);
     layer_case_read(f, &c);
     const struct layer_inputs in = layer_case_inputs(&c);
-    reference_layer_open(&c.layer, &in, &reference);
+    cr_assert(reference_layer_open(&c.layer, &in, &reference));
     for (int id = LAYER_Y; id < NUM_LAYER_TENSORS; id++)
         if (c.tensor[id].elements > 0)
             compare(&file, &c, (enum layer_tensor)id, reference.at[id]);

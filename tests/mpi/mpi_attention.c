@@ -13,9 +13,9 @@
  *
  * Prints a line for each problem and ends with 1 if one is wrong, or if accesses were in no order. */
 #define _GNU_SOURCE /* RTLD_NEXT */
-#include "bench/reference/gradients.h"
-#include "bench/reference/row.h"
-#include "bench/reference/values.h"
+#include "bench/judge/gradients.h"
+#include "bench/judge/row.h"
+#include "bench/judge/values.h"
 #include "tests/mpi/hazards.h"
 #include "tests/support/inputs.h"
 #include "tests/support/unoptimised.h"

@@ -2,17 +2,11 @@
 #ifndef OFFLINE_ASSEMBLY_H
 #define OFFLINE_ASSEMBLY_H
 
+#include "instruction.h"
+
 #include <stddef.h>
 
-enum dialect { DIALECT_AMD, DIALECT_SASS, DIALECT_PTX, DIALECT_XE };
-
-enum { WIDTHS = 5, MAX_PRODUCTS = 64, MAX_KERNELS = 8, NOT_KNOWN = -1 };
-
-/* Counts of operations; loads by the bytes that an item gets: 1, 2, 4, 8, 16. */
-struct counts {
-    unsigned all, fma, matrix;
-    unsigned local_loads[WIDTHS], global_loads[WIDTHS];
-};
+enum { MAX_PRODUCTS = 64, MAX_KERNELS = 8, NOT_KNOWN = -1 };
 
 /* An item is one of a work-group's. */
 struct kernel {

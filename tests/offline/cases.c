@@ -124,7 +124,8 @@ static void write_source(const char *folder, const struct ca_family *family)
 
     snprintf(name, sizeof name, "%s.cl", word_of(family));
     FILE *file = open_in(folder, name);
-    fputs(family->source, file);
+    for (const char *const *piece = family->source; *piece; piece++)
+        fputs(*piece, file);
     fclose(file);
 }
 

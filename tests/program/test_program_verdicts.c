@@ -173,7 +173,8 @@ Test(program_verdicts, a_source_with_other_built_in_functions_builds_too) {
     }
     p = ca_problem_normal(&p);
     ca_family_suggest(candidate.family, &p, clattn_context_device(f.context), candidate.values);
-    family.source = "__kernel void k(__global float *x) { x[get_global_id(0)] = lgamma(x[0]); }";
+    family.source = (const char *const[]){
+        "__kernel void k(__global float *x) { x[get_global_id(0)] = lgamma(x[0]); }", NULL};
     cr_expect(ca_program_get(f.context, &candidate, &p, ca_trust_check, &program) ==
               CLATTN_SUCCESS);
     cr_expect(f.log.warnings == 0 && f.log.errors == 0, "%s", f.log.last);

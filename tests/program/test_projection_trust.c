@@ -1,6 +1,6 @@
 /* What candidates for projections are judged by: right answers, and seeing what is wrong. No
  * device. */
-#include "bench/reference/projection.h"
+#include "bench/judge/projection.h"
 #include "problem/problem.h"
 #include "tests/support/fixture.h"
 #include "tests/support/judged_case.h"

@@ -1,6 +1,6 @@
 /* What candidates for appends and merges are judged by: right answers, and seeing what is wrong. No device. */
-#include "bench/reference/append.h"
-#include "bench/reference/merge.h"
+#include "bench/judge/append.h"
+#include "bench/judge/merge.h"
 #include "tests/support/judged_case.h"
 #include "tests/support/storage.h"
 #include <criterion/criterion.h>

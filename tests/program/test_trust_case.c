@@ -1,6 +1,6 @@
 /* What candidates are judged by: right answers, and seeing what is wrong. No device. */
-#include "bench/reference/gradients.h"
-#include "bench/reference/row.h"
+#include "bench/judge/gradients.h"
+#include "bench/judge/row.h"
 #include "problem/problem.h"
 #include "reference/trust_case.h"
 #include "reference/trust_case_values.h"

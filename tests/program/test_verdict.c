@@ -7,10 +7,10 @@
 #include "store/quarantine.h"
 #include "store/store.h"
 #include "tests/faults/faults.h"
-#include "tests/store/tables.h"
 #include "tests/support/families.h"
 #include "tests/support/fixture.h"
 #include "tests/support/programs/store_folder.h"
+#include "tests/support/tables.h"
 #include "tests/support/unoptimised.h"
 #include "tune/tune.h"
 #include <criterion/criterion.h>

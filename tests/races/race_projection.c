@@ -1,6 +1,6 @@
 #include "race_projection.h"
 
-#include "bench/reference/projection.h"
+#include "bench/judge/projection.h"
 #include "tests/support/rng.h"
 #include "tests/support/storage.h"
 #include <stdio.h>

@@ -11,9 +11,8 @@
  *
  * PoCL optimises one program in five, others in other runs (CLATTN_TEST_SEED), but none that emulates.
  */
-#include "bench/reference/gradients.h"
-#include "bench/reference/row.h"
-#include "bench/reference/values.h"
+#include "bench/judge/judge.h"
+#include "bench/judge/values.h"
 #include "race_append.h"
 #include "race_calls.h"
 #include "race_merge.h"
@@ -23,6 +22,8 @@
 #include "tests/support/unoptimised.h"
 #include "tests/trials/tensors.h"
 #include <clattn/clattn.h>
+#include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -322,59 +323,34 @@ static void print_message(clattn_log_level level, const char *message, void *use
         fprintf(stderr, "clattn: %s\n", message);
 }
 
-/* Compares count elements from (b, h, i, d) on along dim; how many are out of bounds. */
-static size_t compare(const clattn_problem *p, const struct tensor_view *view, enum tensor_id id,
-                      const size_t at[4], const struct bounded *want, size_t count)
+struct comparing {
+    const clattn_problem *problem;
+    const struct tensor_view *view;
+    size_t wrong;
+};
+
+/* Counts what is out of bounds and prints the first of it. */
+static void compare(void *user, enum tensor_id id, const size_t at[4], const struct bounded *want,
+                    size_t count)
 {
-    const struct tensor_shape s = tensor_shape_of(p, id);
-    size_t wrong = 0;
+    struct comparing *c = user;
+    const struct tensor_shape s = tensor_shape_of(c->problem, id);
 
     for (size_t n = 0; s.present && n < count; n++) {
         const size_t index = tensor_index(&s, at[0], at[1], at[2], at[3] + n);
-        const double got = value_get(s.dtype, view->at[id], index);
-        if (!within(got, want[n]) && wrong++ == 0)
+        const double got = value_get(s.dtype, c->view->at[id], index);
+        if (!within(got, want[n]) && c->wrong++ == 0)
             printf("  %s (%zu, %zu, %zu, %zu): got %.9g, want %.9g +- %.2g\n", s.name, at[0], at[1],
                    at[2], at[3] + n, got, want[n].value, want[n].bound);
     }
-    return wrong;
 }
 
-/* How many elements of the results are out of bounds. */
-static size_t compare_all(const clattn_problem *p, const struct tensor_view *view)
+/* Whether all elements of the results are within their bounds. */
+static bool all_right(const clattn_problem *p, const struct tensor_view *view)
 {
-    struct reference_row row;
-    size_t wrong = reference_row_open(p, PRECISION_SINGLE, &row) ? 0 : 1;
+    struct comparing c = {.problem = p, .view = view};
 
-    for (size_t n = 0; wrong == 0 && n < p->batch * p->heads * p->seq_q; n++) {
-        const size_t b = n / p->seq_q / p->heads, h = n / p->seq_q % p->heads, i = n % p->seq_q;
-        size_t block, place;
-        if (!tensor_locate_query(p, view, b, i, &block, &place))
-            continue;
-        reference_row_compute(p, view, b, h, i, &row);
-        wrong += compare(p, view, TENSOR_O, (size_t[]){block, h, place, 0}, row.o, p->dim_v);
-        wrong += compare(p, view, TENSOR_LSE, (size_t[]){block, h, 0, place}, &row.lse, 1);
-        wrong += compare(p, view, TENSOR_SCORES, (size_t[]){b, h, i, 0}, row.scores, p->seq_kv);
-    }
-    reference_row_close(&row);
-    return wrong;
-}
-
-/* The same for a backward problem. */
-static size_t compare_gradients(const clattn_problem *p, const struct tensor_view *view)
-{
-    struct reference_gradients want;
-    size_t wrong = reference_gradients_open(p, view, &want) ? 0 : 1;
-
-    for (int id = 0; id < NUM_TENSORS && wrong == 0; id++) {
-        const struct tensor_shape s = tensor_shape_of(p, (enum tensor_id)id);
-        const size_t *size = s.size, rows = size[0] * size[1] * size[2];
-        for (size_t n = 0; s.present && s.written && n < rows; n++) {
-            const size_t at[4] = {n / size[2] / size[1], n / size[2] % size[1], n % size[2], 0};
-            wrong += compare(p, view, (enum tensor_id)id, at, &want.at[id][n * size[3]], size[3]);
-        }
-    }
-    reference_gradients_close(&want);
-    return wrong;
+    return judge_attention(p, view, PRECISION_SINGLE, INFINITY, compare, &c) && c.wrong == 0;
 }
 
 /* Computes the problem and compares; true if all went well. Tensors have exactly their size, so
@@ -398,8 +374,7 @@ static int run(clattn_context *context, const clattn_problem *p, const clattn_pl
             fill_input(p, (enum tensor_id)id, &s, &r, bytes[id]);
     }
     ok = ok && (!backward || fill_results(p, &view, bytes)) &&
-         tensor_execute_host(context, p, options, &view) == CLATTN_SUCCESS &&
-         (backward ? compare_gradients(p, &view) : compare_all(p, &view)) == 0;
+         tensor_execute_host(context, p, options, &view) == CLATTN_SUCCESS && all_right(p, &view);
     for (int id = 0; id < NUM_TENSORS; id++)
         free(bytes[id]);
     return ok;

@@ -1,6 +1,6 @@
 /* The reference and the storage formats, against numbers worked out by hand and properties. */
-#include "bench/reference/row.h"
-#include "bench/reference/score.h"
+#include "bench/judge/row.h"
+#include "bench/judge/score.h"
 #include "tests/support/rng.h"
 #include "tests/support/storage.h"
 #include "tests/trials/trial.h"

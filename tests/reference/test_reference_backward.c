@@ -1,8 +1,8 @@
 /* The reference of the gradients: against finite differences of the forward reference, numbers
  * worked out by hand, a naive f32 implementation, and the published vectors of Philox. */
-#include "bench/reference/dropout.h"
-#include "bench/reference/gradients.h"
-#include "bench/reference/row.h"
+#include "bench/judge/dropout.h"
+#include "bench/judge/gradients.h"
+#include "bench/judge/row.h"
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"
 #include "tests/support/storage.h"

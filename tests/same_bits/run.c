@@ -2,7 +2,7 @@
  * written, bytes between its strides included. Only the public interface is used, and tunables get the
  * names that they had where the library does not know today's, so that the same program runs with the
  * shared library of any build. */
-#include "bench/reference/projection.h"
+#include "bench/judge/projection.h"
 #include "tests/support/storage.h"
 #include "tests/trials/append_trial.h"
 #include "tests/trials/merge_trial.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE = 4096, WORD = 64, NUM_PROJECTED = 4 };
+enum { LINE = 4096, NUM_PROJECTED = 4 };
 
 static void *must(void *memory)
 {
@@ -143,58 +143,11 @@ static void complain(const clattn_log_level level, const char *message, void *un
         fprintf(stderr, "same_bits_run: %s\n", message);
 }
 
-/* Whether the library says of "NAME=value" that the family has no such tunable. */
-static int is_unknown(const clattn_context *context, const clattn_problem *p, const char *family,
-                      const char *word)
-{
-    const clattn_plan_options options = {
-        .struct_size = sizeof options, .family = family, .tunables = word};
-    char reason[LINE] = "";
-
-    return clattn_plan_supports(context, p, &options, reason, sizeof reason) != CLATTN_SUCCESS &&
-           strstr(reason, "no tunable is called") != NULL;
-}
-
-/* The word "NAME=value" with the name that the tunable has in the library. */
-static void name_word(const clattn_context *context, const clattn_problem *p, const char *family,
-                      const char *word, char *named)
-{
-    static const char *const renamed[][3] = {
-#define RENAMED(family, old, new) {#family, #old, #new},
-#include "families/tunables/older.def"
-    };
-    const char *const value = strchr(word, '=');
-
-    snprintf(named, WORD, "%s", word);
-    for (size_t n = 0; value && n < sizeof renamed / sizeof *renamed; n++) {
-        const size_t length = strlen(renamed[n][2]);
-        if (strcmp(renamed[n][0], family) == 0 && (size_t)(value - word) == length &&
-            strncmp(renamed[n][2], word, length) == 0 && is_unknown(context, p, family, named))
-            snprintf(named, WORD, "%s%s", renamed[n][1], value);
-    }
-}
-
-static void name_tunables(const clattn_context *context, const clattn_problem *p,
-                          const char *family, const char *tunables, char *named)
-{
-    char words[LINE], word[WORD];
-    size_t length = 0;
-
-    snprintf(words, sizeof words, "%s", tunables);
-    named[0] = '\0';
-    for (const char *w = strtok(words, " "); w; w = strtok(NULL, " ")) {
-        name_word(context, p, family, w, word);
-        length += (size_t)snprintf(named + length, LINE - length, "%s%s", length ? " " : "", word);
-        if (length >= LINE)
-            abort();
-    }
-}
-
 /* text: problem, family, tunables and seed, with tabs between. */
 static void run_line(clattn_context *context, char *text)
 {
     struct trial t = {.seed = 0};
-    char *part[4] = {text, NULL, NULL, NULL}, tunables[LINE];
+    char *part[4] = {text, NULL, NULL, NULL};
 
     for (int n = 1; n < 4; n++) {
         part[n] = strchr(part[n - 1], '\t');
@@ -205,10 +158,8 @@ static void run_line(clattn_context *context, char *text)
     t.seed = strtoull(part[3], NULL, 10);
     if (clattn_problem_parse(part[0], &t.problem, NULL, 0) != CLATTN_SUCCESS)
         abort();
-    name_tunables(context, &t.problem, part[1], part[2], tunables);
-    const clattn_plan_options options = {.struct_size = sizeof options,
-                                         .family = part[1],
-                                         .tunables = tunables[0] ? tunables : NULL};
+    const clattn_plan_options options = {
+        .struct_size = sizeof options, .family = part[1], .tunables = part[2][0] ? part[2] : NULL};
     printf("%s; %s %s;", part[0], part[1], part[2]);
     const clattn_status status =
         t.problem.operation == CLATTN_PROJECTION

@@ -412,8 +412,7 @@ DeviceTest(choose, what_means_nothing)
         const char *family, *tunables;
     } wrong[] = {
         {"magic", "THREADS_N=8"},
-        {"unfused", ""},                                                 /* all are missing */
-        {"fused_cpu UNIT=vector", "THREADS_N=8 THREADS_M=1 THREAD_N=4"}, /* another family's */
+        {"fused_cpu", "UNIT=vector THREADS_N=8 THREADS_M=1 THREAD_N=4"}, /* another family's */
         {"unfused",
          "THREADS_N=7 THREADS_M=1 THREAD_N=4 THREAD_M=4 VECTOR_WIDTH=4 BLOCK_K=8 SWEEPS=1 "
          "SOFTMAX_THREADS=1"}, /* not a candidate */

@@ -60,10 +60,10 @@ DeviceTest(override, set_read_and_cleared)
     cr_expect_str_eq(get(f, other_class), "");
     cr_assert(set(f, other_class, "fused_gpu UNIT=item", NULL) == CLATTN_SUCCESS);
     cr_assert(set(f, same_class, "fused_cpu UNIT=vector", NULL) == CLATTN_SUCCESS, "in its place");
-    cr_expect(strncmp(get(f, problem_text), "fused_cpu UNIT=vector SIMD_WIDTH=", 23) == 0);
+    cr_expect(strncmp(get(f, problem_text), "fused_cpu UNIT=vector SIMD_WIDTH=", 33) == 0);
     cr_assert(clear(f, problem_text) == CLATTN_SUCCESS);
     cr_expect_str_eq(get(f, same_class), "");
-    cr_expect(strncmp(get(f, other_class), "fused_gpu UNIT=item ", 12) == 0);
+    cr_expect(strncmp(get(f, other_class), "fused_gpu UNIT=item ", 20) == 0);
     cr_assert(set(f, problem_text, "unfused", "") == CLATTN_SUCCESS);
     cr_assert(clattn_tuning_override_clear(f->context, NULL) == CLATTN_SUCCESS);
     cr_expect_str_eq(get(f, problem_text), "");
@@ -185,69 +185,18 @@ Test(override, malformed_environment) {
     }
 }
 
-/* Configurations that older versions wrote: an old name means today's tunable, and is no name of
- * today's that meant something else. */
-Test(override, names_of_older_versions) {
-    static const char *const renamed[][3] = {
-#define RENAMED(family, old, new) {#family, #old, #new},
-#include "families/tunables/older.def"
-    };
+/* Results of a version before a tunable came do not name it: it has its default then. */
+Test(override, tunables_that_a_result_does_not_name) {
+    const struct ca_family *family = ca_family_find("fused_cpu UNIT=vector");
+    const struct ca_entry entry = {.family = (char *)"fused_cpu",
+                                   .tunables = (char *)"UNIT=vector SIMD_WIDTH=8"};
+    struct ca_candidate candidate;
 
-    for (size_t n = 0; n < sizeof renamed / sizeof *renamed; n++) {
-        const struct ca_family *family = ca_family_find(renamed[n][0]);
-        size_t index = 0, before[CA_MAX_TUNABLES], after[CA_MAX_TUNABLES];
-        char reason[CA_REASON_BYTES] = "", text[64];
-
-        cr_assert_not_null(family, "%s", renamed[n][0]);
-        for (size_t i = 0; i < family->num_tunables; i++)
-            cr_expect_str_neq(family->tunables[i].name, renamed[n][1], "%s", family->name);
-        while (index < family->num_tunables &&
-               strcmp(family->tunables[index].name, renamed[n][2]) != 0)
-            index++;
-        cr_assert(index < family->num_tunables, "%s has no %s", family->name, renamed[n][2]);
-        const struct ca_tunable *tunable = &family->tunables[index];
-        const size_t value = tunable->candidates[tunable->num_candidates - 1];
-        ca_tunables_default(family->tunables, family->num_tunables, before);
-        ca_tunables_default(family->tunables, family->num_tunables, after);
-        before[index] = value;
-        snprintf(text, sizeof text, "%s=%zu", renamed[n][1], value);
-        cr_expect(ca_tunables_parse(family->name, family->tunables, family->num_tunables, text,
-                                    after, reason, sizeof reason),
-                  "%s %s: %s", family->name, text, reason);
-        cr_expect_arr_eq(before, after, family->num_tunables * sizeof *before, "%s", text);
-    }
-}
-
-/* Results that older versions wrote do not name tunables that came later: each stands for one value, and one
- * that was always there must be named. */
-Test(override, tunables_that_came_later) {
-    static const struct {
-        const char *family, *name;
-        size_t value;
-    } added[] = {
-#define ADDED(family, tunable, value) {#family, #tunable, value},
-#include "families/tunables/older.def"
-    };
-
-    for (size_t n = 0; n < sizeof added / sizeof *added; n++) {
-        const struct ca_family *family = ca_family_find(added[n].family);
-        size_t values[CA_MAX_TUNABLES], found = 0;
-        char reason[CA_REASON_BYTES] = "";
-
-        cr_assert_not_null(family, "%s", added[n].family);
-        ca_tunables_older(family->name, family->tunables, family->num_tunables, values);
-        cr_expect(!ca_tunables_check(family->tunables, family->num_tunables, values, reason,
-                                     sizeof reason));
-        for (size_t i = 0; i < family->num_tunables; i++) {
-            const int is_it = strcmp(family->tunables[i].name, added[n].name) == 0;
-            found += (size_t)(is_it && values[i] == added[n].value);
-            values[i] = is_it ? values[i] : family->tunables[i].value;
-        }
-        cr_expect(found == 1, "%s has no %s", family->name, added[n].name);
-        cr_expect(ca_tunables_check(family->tunables, family->num_tunables, values, reason,
-                                    sizeof reason),
-                  "%s: %s", family->name, reason);
-    }
+    cr_assert(ca_entry_candidate(&entry, &candidate));
+    cr_assert(candidate.family == family);
+    cr_expect(candidate.values[1] == 8);
+    for (size_t n = 2; n < family->num_tunables; n++)
+        cr_expect(candidate.values[n] == family->tunables[n].value, "%s", family->tunables[n].name);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */

@@ -2,8 +2,8 @@
  * write or without memory. */
 #define _POSIX_C_SOURCE 200809L /* access, unlink */
 #include "tests/faults/faults.h"
-#include "tests/store/tables.h"
 #include "tests/support/programs/store_folder.h"
+#include "tests/support/tables.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

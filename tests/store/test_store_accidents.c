@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "store/store_state.h"
 #include "tests/faults/faults.h"
-#include "tests/store/tables.h"
 #include "tests/support/programs/store_folder.h"
+#include "tests/support/tables.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>

@@ -4,9 +4,9 @@
 #include "problem/classes/problem_class.h"
 #include "store/store.h"
 #include "tests/faults/faults.h"
-#include "tests/store/tables.h"
 #include "tests/support/fixture.h"
 #include "tests/support/programs/store_folder.h"
+#include "tests/support/tables.h"
 #include <clattn/tuning.h>
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 /* The tuning document: it comes back as it was, merging obeys its laws, hostile text is refused. */
 #include "tests/faults/faults.h"
-#include "tests/store/tables.h"
+#include "tests/support/tables.h"
 
 #include <criterion/criterion.h>
 #include <locale.h>

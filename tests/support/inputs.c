@@ -1,6 +1,6 @@
 #include "tests/support/inputs.h"
 
-#include "bench/reference/row.h"
+#include "bench/judge/row.h"
 #include "tests/support/storage.h"
 
 void fill_input(const clattn_problem *p, enum tensor_id id, const struct tensor_shape *s,

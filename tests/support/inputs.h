@@ -2,7 +2,7 @@
 #ifndef TEST_INPUTS_H
 #define TEST_INPUTS_H
 
-#include "bench/reference/tensors.h"
+#include "bench/judge/tensors.h"
 #include "tests/support/rng.h"
 
 /* Numbers for one input: lengths up to the sequence, starts, half of a mask, the rest within 1. */

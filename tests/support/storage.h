@@ -1,8 +1,8 @@
-/* How values are stored: bench/reference/values.h, and what tests want to know besides. */
+/* How values are stored: bench/judge/values.h, and what tests want to know besides. */
 #ifndef TEST_STORAGE_H
 #define TEST_STORAGE_H
 
-#include "bench/reference/values.h"
+#include "bench/judge/values.h"
 #include "tests/support/rng.h"
 #include <clattn/problem.h>
 #include <stddef.h>

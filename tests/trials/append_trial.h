@@ -3,7 +3,7 @@
 #ifndef TEST_APPEND_TRIAL_H
 #define TEST_APPEND_TRIAL_H
 
-#include "bench/reference/append.h"
+#include "bench/judge/append.h"
 #include "tests/support/rng.h"
 #include <clattn/clattn.h>
 

@@ -2,7 +2,7 @@
 #define _POSIX_C_SOURCE 200809L /* scandir */
 #include "tests/trials/conformance_case.h"
 
-#include "bench/reference/row.h"
+#include "bench/judge/row.h"
 #include "tests/support/storage.h"
 #include "tests/trials/case_file.h"
 #include <criterion/criterion.h>

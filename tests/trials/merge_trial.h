@@ -3,7 +3,7 @@
 #ifndef TEST_MERGE_TRIAL_H
 #define TEST_MERGE_TRIAL_H
 
-#include "bench/reference/merge.h"
+#include "bench/judge/merge.h"
 #include "tests/support/rng.h"
 #include <clattn/clattn.h>
 

@@ -323,7 +323,7 @@ void layer_case_check(const struct layer_case *c, const uint64_t tensors)
     const struct layer_inputs in = layer_case_inputs(c);
     struct layer_outputs want;
 
-    reference_layer_open(&c->layer, &in, &want);
+    cr_assert(reference_layer_open(&c->layer, &in, &want), "out of memory");
     for (int id = LAYER_Y; id < NUM_LAYER_TENSORS; id++) {
         const struct layer_buffer *t = &c->tensor[id];
         for (size_t n = 0; tensors & UINT64_C(1) << id && n < t->elements; n++) {

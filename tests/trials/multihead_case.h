@@ -5,7 +5,7 @@
 #ifndef TEST_MULTIHEAD_CASE_H
 #define TEST_MULTIHEAD_CASE_H
 
-#include "tests/reference/reference_multihead.h"
+#include "bench/judge/layer.h"
 #include "tests/support/fixture.h"
 
 struct layer_buffer {

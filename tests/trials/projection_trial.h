@@ -7,7 +7,7 @@
 #ifndef TEST_PROJECTION_TRIAL_H
 #define TEST_PROJECTION_TRIAL_H
 
-#include "bench/reference/projection.h"
+#include "bench/judge/projection.h"
 #include "families/tunables.h"
 #include "tests/support/fixture.h"
 

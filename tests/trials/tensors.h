@@ -2,7 +2,7 @@
 #ifndef TEST_TENSORS_H
 #define TEST_TENSORS_H
 
-#include "bench/reference/tensors.h"
+#include "bench/judge/tensors.h"
 #include <clattn/clattn.h>
 
 /* The arguments of an execution, of either operation. */

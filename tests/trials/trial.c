@@ -1,7 +1,6 @@
 #include "tests/trials/trial.h"
 
-#include "bench/reference/gradients.h"
-#include "bench/reference/row.h"
+#include "bench/judge/judge.h"
 #include "tests/support/families.h"
 #include "tests/support/rng.h"
 #include "tests/support/shared_memory.h"
@@ -168,104 +167,28 @@ void trial_run(struct fixture *f, struct trial *t)
 
 /* The first element that is wrong, and how many are. */
 struct findings {
+    const struct trial *trial;
     size_t wrong, checked;
     char first[LINE / 2];
 };
 
-static void compare(struct findings *found, const struct host_tensor *x, const size_t b,
-                    const size_t h, const size_t i, const size_t d, const struct bounded want)
+static void compare(void *user, const enum tensor_id id, const size_t at[4],
+                    const struct bounded *want, const size_t count)
 {
+    struct findings *found = user;
+    const struct host_tensor *x = &found->trial->tensor[id];
     const unsigned char *base = x->got + x->offset * x->shape.element_bytes;
-    const double got = value_get(x->shape.dtype, base, tensor_index(&x->shape, b, h, i, d));
 
-    found->checked++;
-    if (within(got, want))
-        return;
-    if (found->wrong++ == 0)
-        snprintf(found->first, sizeof found->first,
-                 "%s[%zu, %zu, %zu, %zu]: got %.9g, want %.9g +- %.3g", x->shape.name, b, h, i, d,
-                 got, want.value, want.bound);
-}
-
-static void compare_row(const struct trial *t, const struct tensor_view *view,
-                        struct findings *found, const size_t b, const size_t h, const size_t i,
-                        const struct reference_row *row)
-{
-    const struct host_tensor *lse = &t->tensor[TENSOR_LSE], *scores = &t->tensor[TENSOR_SCORES];
-
-    size_t block, place;
-
-    if (!tensor_locate_query(&t->problem, view, b, i, &block, &place))
-        return; /* the sequence is shorter */
-    for (size_t d = 0; d < t->problem.dim_v; d++)
-        compare(found, &t->tensor[TENSOR_O], block, h, place, d, row->o[d]);
-    if (lse->bytes)
-        compare(found, lse, block, h, 0, place, row->lse);
-    if (scores->bytes)
-        for (size_t j = 0; j < t->problem.seq_kv; j++)
-            compare(found, scores, b, h, i, j, row->scores[j]);
-}
-
-static void compare_rows(const struct trial *t, const struct tensor_view *view,
-                         struct findings *found)
-{
-    const clattn_problem *p = &t->problem;
-    struct reference_row row;
-
-    cr_assert(reference_row_open(p, PRECISION_SINGLE, &row), "out of memory");
-    for (size_t b = 0; b < p->batch; b++)
-        for (size_t h = 0; h < p->heads; h++)
-            for (size_t i = 0; i < p->seq_q; i++) {
-                reference_row_compute(p, view, b, h, i, &row);
-                compare_row(t, view, found, b, h, i, &row);
-            }
-    reference_row_close(&row);
-}
-
-/* Whether a row of a result is to be written: not one of a packed batch that no sequence has. */
-static int is_result(const struct trial *t, enum tensor_id id, const size_t row)
-{
-    const clattn_problem *p = &t->problem;
-    const struct tensor_view view = trial_sent(t);
-    const int of_keys = id == TENSOR_DK || id == TENSOR_DV;
-    const int of_rows = of_keys || id == TENSOR_O || id == TENSOR_LSE || id == TENSOR_DQ;
-    size_t block, first;
-
-    if (!of_rows || (of_keys ? p->total_kv : p->total_q) == 0)
-        return 1;
-
-    for (size_t b = 0; b < p->batch; b++) {
-        const size_t rows = of_keys ? tensor_keys(p, &view, b) : tensor_queries(p, &view, b);
-        const int some = of_keys ? tensor_locate_key(p, &view, b, 0, &block, &first)
-                                 : tensor_locate_query(p, &view, b, 0, &block, &first);
-        if (some && row >= first && row - first < rows)
-            return 1;
-    }
-    return 0;
-}
-
-static void compare_gradients(const struct trial *t, const struct tensor_view *view,
-                              struct findings *found)
-{
-    struct reference_gradients want;
-
-    cr_assert(reference_gradients_open(&t->problem, view, &want), "out of memory");
-    for (int id = 0; id < NUM_TENSORS; id++) {
-        const struct host_tensor *x = &t->tensor[id];
-        const size_t *size = x->shape.size;
-        size_t n = 0;
-        if (!x->bytes || !x->shape.written)
+    found->checked += count;
+    for (size_t n = 0; n < count; n++) {
+        const double got = value_get(x->shape.dtype, base,
+                                     tensor_index(&x->shape, at[0], at[1], at[2], at[3] + n));
+        if (within(got, want[n]) || found->wrong++ > 0)
             continue;
-        for (size_t b = 0; b < size[0]; b++)
-            for (size_t h = 0; h < size[1]; h++)
-                for (size_t i = 0; i < size[2]; i++) {
-                    const int written = is_result(t, (enum tensor_id)id, i);
-                    for (size_t d = 0; d < size[3]; d++, n++)
-                        if (written)
-                            compare(found, x, b, h, i, d, want.at[id][n]);
-                }
+        snprintf(found->first, sizeof found->first,
+                 "%s[%zu, %zu, %zu, %zu]: got %.9g, want %.9g +- %.3g", x->shape.name, at[0], at[1],
+                 at[2], at[3] + n, got, want[n].value, want[n].bound);
     }
-    reference_gradients_close(&want);
 }
 
 /* Every byte that is not an element of a result must be as it was sent. */
@@ -273,16 +196,17 @@ static void check_rest(const struct trial *t, enum tensor_id id)
 {
     const struct host_tensor *x = &t->tensor[id];
     const struct tensor_shape *s = &x->shape;
+    const struct tensor_view view = trial_sent(t);
     unsigned char *want = must(malloc(x->num_bytes));
 
     memcpy(want, x->bytes, x->num_bytes);
     for (size_t b = 0; s->written && b < s->size[0]; b++)
         for (size_t h = 0; h < s->size[1]; h++)
             for (size_t i = 0; i < s->size[2]; i++) {
-                const int of_row = id == TENSOR_LSE || is_result(t, id, i);
+                const int of_row = id == TENSOR_LSE || tensor_has_row(&t->problem, &view, id, i);
                 for (size_t d = 0; of_row && d < s->size[3]; d++) {
                     const size_t at = x->offset + tensor_index(s, b, h, i, d);
-                    if (id != TENSOR_LSE || is_result(t, id, d))
+                    if (id != TENSOR_LSE || tensor_has_row(&t->problem, &view, id, d))
                         memcpy(want + at * s->element_bytes, x->got + at * s->element_bytes,
                                s->element_bytes);
                 }
@@ -296,12 +220,10 @@ static void check_rest(const struct trial *t, enum tensor_id id)
 void trial_check(const struct trial *t)
 {
     const struct tensor_view view = trial_sent(t);
-    struct findings found = {0, 0, ""};
+    struct findings found = {.trial = t};
 
-    if (t->problem.operation == CLATTN_BACKWARD)
-        compare_gradients(t, &view, &found);
-    else
-        compare_rows(t, &view, &found);
+    cr_assert(judge_attention(&t->problem, &view, PRECISION_SINGLE, INFINITY, compare, &found),
+              "out of memory");
     cr_assert(found.wrong == 0, "%zu of %zu elements are wrong, the first %s%s", found.wrong,
               found.checked, found.first, again(t));
     for (int id = 0; id < NUM_TENSORS; id++)

@@ -1,8 +1,8 @@
 /* The data of a trial: ordinary numbers where some query looks, hostile ones elsewhere. */
 #include "tests/trials/trial_data.h"
 
-#include "bench/reference/row.h"
-#include "bench/reference/score.h"
+#include "bench/judge/row.h"
+#include "bench/judge/score.h"
 #include "tests/support/rng.h"
 #include "tests/support/storage.h"
 #include <math.h>

@@ -69,22 +69,6 @@ Test(session_batch, believing_finds_the_optimum_soon) {
     ca_space_destroy(space);
 }
 
-/* Those that learn from each time before they go on. */
-Test(session_batch, not_every_strategy_believes) {
-    static const enum ca_strategy strategies[] = {CA_ILS, CA_GENETIC, CA_ANNEALING};
-    struct ca_space *space = made_up_space();
-    size_t config, again;
-
-    for (size_t n = 0; n < sizeof strategies / sizeof *strategies; n++) {
-        const struct ca_search_options options = {.strategy = strategies[n], .seed = 3};
-        struct ca_search *search = ca_search_create(space, &options);
-        cr_assert(ca_search_suggest(search, &config) && !ca_search_believe(search, config));
-        cr_assert(ca_search_suggest(search, &again) && again == config);
-        ca_search_destroy(search);
-    }
-    ca_space_destroy(space);
-}
-
 Test(session_batch, the_optimum_of_each_problem_is_found) {
     for (size_t batch = 0; batch <= CA_SESSION_BATCH + 1; batch++) {
         const struct ca_session_options options = {.seed = 7, .max_evaluations = 60};

@@ -23,8 +23,8 @@ static const struct {
     {"none", NULL, NULL, false},
     {"none", NULL, NULL, false},
     {"hang", "timeout", "building it took longer than", false},
-    {"segv", "runtime", "building it was killed by signal 11", false},
-    {"exit", "runtime", "building it exited with status 3, saying 'out of luck'", false},
+    {"segv", "crash", "building it was killed by signal 11", false},
+    {"exit", "crash", "building it exited with status 3, saying 'out of luck'", false},
     {"wrong", "correctness", "miscompiled", false},
     {"nan", "correctness", "NaN", false},
     {"outside", "correctness", "outside", false},
@@ -33,7 +33,7 @@ static const struct {
     {"refused", "runtime", "does not build", true}, /* no log blames the source */
     {"wrong@2", "correctness", "", false}, /* right in its self-check, wrong on the problem */
     /* Not the first that is timed: a slow one, on a busy machine, may get none (measurer_time.h). */
-    {"segv@2", "runtime", "measuring it was killed by signal 11", false},
+    {"segv@2", "crash", "measuring it was killed by signal 11", false},
 };
 enum { NUM_FAULTS = sizeof faults / sizeof *faults };
 

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE /* posix_openpt and its like */
 #include "tests/tuner/tune_program.h"
 #include "tuner/progress.h"
-#include "tuner/recording/recording.h"
 #include <criterion/new/assert.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -46,27 +45,6 @@ static void check_json(const json_t *root)
     cr_expect(json_text_at(root, "device.driver") != NULL);
 }
 
-/* A cache file of one of the two problems, as Kernel Tuner would read it. */
-static void check_record(const char *path)
-{
-    struct message why;
-    struct ca_recording *recording = ca_recording_read(path, &why);
-    size_t correct = 0;
-
-    cr_assert(recording != NULL, "%s", why.text);
-    for (size_t n = 0; n < recording->num_attempts; n++) {
-        const struct ca_attempt *attempt = &recording->attempts[n];
-        cr_expect(isfinite(attempt->time) == (attempt->outcome == CA_CORRECT));
-        cr_expect(strlen(attempt->timestamp) > 0);
-        correct += attempt->outcome == CA_CORRECT;
-    }
-    cr_expect(correct >= 2, "%zu of %zu", correct, recording->num_attempts);
-    cr_expect_str_eq(recording->space->parameters[0].name, "family");
-    ca_recording_destroy(recording);
-    cr_expect(eq(sz, tune_count_lines(path, "\"driver_version\": \""), 1));
-    cr_expect(eq(sz, tune_count_lines(path, "\"source_hash\": \""), 1));
-}
-
 /* Its table, and what is listed then, on a terminal of so many columns. */
 static void check_widths(size_t columns)
 {
@@ -81,22 +59,17 @@ static void check_widths(size_t columns)
     program_expect_width(program_text, columns, "/");
 }
 
-Test(tune_program, writes_json_and_recordings) {
+Test(tune_program, writes_json) {
     setenv("COLUMNS", "40", 1);
     program_must(TUNE_PROGRAM, 0, "2 problems tuned",
                  "--problem '" SMALL
                  "' --problem 'fwd f32 h2 q128 d32' --budget 15 --strategy random "
-                 "--json %s/result.json --record %s/record.json --t4 %s/t4",
-                 scratch, scratch, scratch);
+                 "--json %s/result.json",
+                 scratch);
     cr_expect(strpbrk(program_text, "\r\033") == NULL, "not on a terminal: %s", program_text);
     check_widths(40);
     json_t *root = json_file(scratch_path("result.json"));
     check_json(root);
-    json_decref(root);
-    check_record(scratch_path("record-1.json"));
-    check_record(scratch_path("record-2.json"));
-    root = json_file(scratch_path("t4-1"));
-    cr_expect(json_size_at(root, "results") >= 2);
     json_decref(root);
 
     program_must(TUNE_PROGRAM, 0, "", "--problem '" SMALL "' --quiet --json");

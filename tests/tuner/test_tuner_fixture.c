@@ -57,29 +57,3 @@ size_t made_up_optimum(const struct ca_space *space)
             best = config;
     return best;
 }
-
-struct ca_recording *made_up_recording(void)
-{
-    struct ca_recording *recording = ca_recording_create("a \"device\"", "kernel", "[64, 32]");
-
-    cr_assert(recording);
-    fill(recording->space);
-    for (size_t n = recording->space->count; n-- > 0;) { /* begins with a failure */
-        const double time = made_up_time(recording->space, n);
-        double runtimes[] = {time, 1.25 * time};
-        const bool good = time < INFINITY;
-        const struct ca_attempt attempt = {
-            .config = n,
-            .outcome = good ? CA_CORRECT : (enum ca_outcome)(1 + n % (CA_NUM_OUTCOMES - 1)),
-            .time = time,
-            .runtimes = runtimes,
-            .num_runtimes = good ? 2 : 0,
-            .compile_time = 1000.5,
-            .benchmark_time = (double)n,
-            .timestamp = "2026-11-21T04:05:06Z",
-        };
-        cr_assert(ca_recording_add(recording, &attempt));
-    }
-    cr_assert(ca_recording_add_fact(recording, "driver", "3.1 \n \"x\""));
-    return recording;
-}

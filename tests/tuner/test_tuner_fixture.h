@@ -3,7 +3,6 @@
 #define TEST_TUNER_FIXTURE_H
 
 #include "search/search.h"
-#include "tuner/recording/recording.h"
 
 /* tile (1 2 4 8 16 32), vector (1 2 4 8), kind (three texts), flag (true false); not all of it. */
 struct ca_space *made_up_space(void);
@@ -16,8 +15,5 @@ double made_up_time(const struct ca_space *space, size_t config);
 
 /* The fastest configuration. */
 size_t made_up_optimum(const struct ca_space *space);
-
-/* A recording of all of made_up_space(). */
-struct ca_recording *made_up_recording(void);
 
 #endif

@@ -34,8 +34,7 @@ static size_t run(const struct ca_space *space, const struct ca_search_options *
 }
 
 ParameterizedTestParameters(tuner_search, every_strategy_evaluates_all_once_if_it_may) {
-    static int strategies[] = {CA_GUIDED,    CA_ILS,    CA_GENETIC,
-                               CA_ANNEALING, CA_RANDOM, CA_EXHAUSTIVE};
+    static int strategies[] = {CA_GUIDED, CA_RANDOM, CA_EXHAUSTIVE};
     return cr_make_param_array(int, strategies, CA_NUM_STRATEGIES);
 }
 
@@ -53,7 +52,7 @@ ParameterizedTest(int *strategy, tuner_search, every_strategy_evaluates_all_once
 }
 
 ParameterizedTestParameters(tuner_search, a_seed_decides_everything) {
-    static int strategies[] = {CA_GUIDED, CA_ILS, CA_GENETIC, CA_ANNEALING, CA_RANDOM};
+    static int strategies[] = {CA_GUIDED, CA_RANDOM};
     return cr_make_param_array(int, strategies, sizeof strategies / sizeof *strategies);
 }
 
@@ -87,14 +86,11 @@ static double mean_evaluations(enum ca_strategy strategy)
     return sum / 20.0;
 }
 
-Test(tuner_search, strategies_are_better_than_chance) {
+Test(tuner_search, guided_is_better_than_chance) {
     const double chance = mean_evaluations(CA_RANDOM);
 
     cr_assert(chance >= 35.0 && chance <= 75.0, "%g", chance);
     cr_assert(mean_evaluations(CA_GUIDED) <= 0.35 * chance, "%g", mean_evaluations(CA_GUIDED));
-    cr_assert(mean_evaluations(CA_ILS) <= 0.7 * chance);
-    cr_assert(mean_evaluations(CA_GENETIC) <= 0.9 * chance);
-    cr_assert(mean_evaluations(CA_ANNEALING) <= 0.9 * chance);
 }
 
 Test(tuner_search, seeds_come_first_and_once) {
@@ -129,8 +125,7 @@ Test(tuner_search, what_is_known_is_not_suggested_and_counts) {
 }
 
 ParameterizedTestParameters(tuner_search, failures_are_survived_and_never_the_best) {
-    static int strategies[] = {CA_GUIDED,    CA_ILS,    CA_GENETIC,
-                               CA_ANNEALING, CA_RANDOM, CA_EXHAUSTIVE};
+    static int strategies[] = {CA_GUIDED, CA_RANDOM, CA_EXHAUSTIVE};
     return cr_make_param_array(int, strategies, CA_NUM_STRATEGIES);
 }
 

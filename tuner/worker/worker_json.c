@@ -1,7 +1,6 @@
 #include "tuner/worker/worker_json.h"
 #include "cli/message.h"
 #include "internal.h"
-#include "tuner/recording/recording.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -51,10 +50,16 @@ bool ca_candidate_from_json(const json_t *object, struct ca_candidate *candidate
                              sizeof reason);
 }
 
-/* T4's words, which have none for a crash of its own. */
-static const char *outcome_name(enum ca_outcome outcome)
+const char *ca_outcome_name(enum ca_outcome outcome)
 {
-    return outcome == CA_CRASHED ? "crash" : ca_outcome_invalidity(outcome);
+    static const char *const names[CA_NUM_OUTCOMES] = {
+        [CA_CORRECT] = "correct",        [CA_COMPILE_FAILED] = "compile",
+        [CA_RUNTIME_FAILED] = "runtime", [CA_CONSTRAINT_FAILED] = "constraints",
+        [CA_TIMED_OUT] = "timeout",      [CA_WRONG] = "correctness",
+        [CA_CRASHED] = "crash",
+    };
+
+    return names[outcome];
 }
 
 json_t *ca_reading_json(const struct ca_reading *reading)
@@ -66,7 +71,7 @@ json_t *ca_reading_json(const struct ca_reading *reading)
         json_array_append_new(times, ca_seconds_json(reading->times[n]));
     snprintf(binary, sizeof binary, "%" PRIx64, reading->binary);
     return json_pack(
-        "{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "outcome", outcome_name(reading->outcome),
+        "{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "outcome", ca_outcome_name(reading->outcome),
         "times", times, "error", ca_seconds_json(reading->error), "binary", binary, "compile",
         ca_seconds_json(reading->compile_seconds), "check", ca_seconds_json(reading->check_seconds),
         "measure", ca_seconds_json(reading->measure_seconds), "reason",
@@ -77,7 +82,7 @@ static bool find_outcome(const char *name, enum ca_outcome *outcome)
 {
     for (int n = 0; n < CA_NUM_OUTCOMES; n++) {
         *outcome = (enum ca_outcome)n;
-        if (strcmp(name, outcome_name(*outcome)) == 0)
+        if (strcmp(name, ca_outcome_name(*outcome)) == 0)
             return true;
     }
     return false;

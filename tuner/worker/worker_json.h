@@ -12,6 +12,9 @@
 json_t *ca_candidate_json(const struct ca_candidate *candidate);
 json_t *ca_reading_json(const struct ca_reading *reading);
 
+/* A word for each outcome. */
+const char *ca_outcome_name(enum ca_outcome outcome);
+
 /* Null for what is not finite, as JSON has no word for it. */
 json_t *ca_seconds_json(double seconds);
 

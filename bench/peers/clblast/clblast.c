@@ -1,7 +1,7 @@
 /* clattn-peer-clblast: products on an OpenCL device by CLBlast. */
 #include "bench/peers/clblast/clblast.h"
+#include "bench/judge/values.h"
 #include "bench/peers/products.h"
-#include "bench/reference/values.h"
 #include "bench/timing/timing.h"
 #include "internal.h"
 

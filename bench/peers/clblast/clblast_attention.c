@@ -1,6 +1,6 @@
 /* Attention by GEMM, softmax, GEMM. */
+#include "bench/judge/values.h"
 #include "bench/peers/clblast/clblast.h"
-#include "bench/reference/values.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* Projections by one GEMM, which adds to rows of biases where there are any. */
+#include "bench/judge/values.h"
 #include "bench/peers/clblast/clblast.h"
 #include "bench/peers/products.h"
-#include "bench/reference/values.h"
 
 #include <stdio.h>
 #include <stdlib.h>

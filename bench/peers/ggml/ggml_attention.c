@@ -1,8 +1,8 @@
 /* clattn-peer-ggml: ggml_flash_attn_ext on the host's CPU, as llama.cpp calls it: q and o in f32, keys and
  * values in any format that a cache has, what hides keys in a mask of f16. */
+#include "bench/judge/values.h"
 #include "bench/peers/host_sets.h"
 #include "bench/peers/peer_main.h"
-#include "bench/reference/values.h"
 #include "internal.h"
 
 #include <ggml-cpu.h>

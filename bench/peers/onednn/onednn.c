@@ -1,7 +1,7 @@
 /* clattn-peer-onednn: matmul, softmax, matmul on the host's CPU by oneDNN's primitives. */
 #define _GNU_SOURCE /* dlsym, sched_setaffinity */
 #include "bench/peers/onednn/onednn.h"
-#include "bench/reference/values.h"
+#include "bench/judge/values.h"
 
 #include <dlfcn.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Projections by one cblas_sgemm. */
+#include "bench/judge/values.h"
 #include "bench/peers/openblas/openblas.h"
 #include "bench/peers/products.h"
-#include "bench/reference/values.h"
 
 #include <cblas.h>
 #include <limits.h>

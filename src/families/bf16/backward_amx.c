@@ -16,7 +16,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_UNIT UNIT_AMX
 #include "families/tunables/expand.h"
 
-extern const char ca_source_backward_lanes[];
+extern const char *const ca_source_backward_lanes[];
 
 static size_t block(const size_t *values)
 {

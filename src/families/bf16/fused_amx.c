@@ -17,7 +17,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_UNIT UNIT_AMX
 #include "families/tunables/expand.h"
 
-extern const char ca_source_fused_lanes[];
+extern const char *const ca_source_fused_lanes[];
 
 static size_t block_m(const size_t *values)
 {

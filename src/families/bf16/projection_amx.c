@@ -16,7 +16,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_UNIT UNIT_AMX
 #include "families/tunables/expand.h"
 
-extern const char ca_source_projection_amx[];
+extern const char *const ca_source_projection_amx[];
 
 enum { PANEL = 16, STRIP = 32 }; /* columns and rows, as in the kernel */
 

@@ -23,7 +23,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_TABLE tunables_of_pairs
 #include "families/tunables/table.h"
 
-extern const char ca_source_split_lanes[];
+extern const char *const ca_source_split_lanes[];
 
 /* Follows the arrays in cl/kernels/split_lanes.cl and cl/bf16/split_pairs.h. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)

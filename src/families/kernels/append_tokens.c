@@ -9,7 +9,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/tunables/append_tokens.def"
 #include "families/tunables/expand.h"
 
-extern const char ca_source_append_tokens[];
+extern const char *const ca_source_append_tokens[];
 
 #define TOKEN_ARGUMENTS                                                                            \
     (CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_SINKS) | CA_BIT(CA_KV_LENGTHS))

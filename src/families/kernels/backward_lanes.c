@@ -23,7 +23,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_TABLE tunables_of_pairs
 #include "families/tunables/table.h"
 
-extern const char ca_source_backward_lanes[];
+extern const char *const ca_source_backward_lanes[];
 
 /* Follows the arrays in cl/kernels/backward_lanes.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)

@@ -17,7 +17,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_UNIT UNIT_ITEM
 #include "families/tunables/expand.h"
 
-extern const char ca_source_backward_tiles[];
+extern const char *const ca_source_backward_tiles[];
 
 static size_t register_floats(const clattn_problem *p, const size_t *values)
 {

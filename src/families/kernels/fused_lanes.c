@@ -21,7 +21,7 @@ static int has_rows_apart(const clattn_problem *p);
 #define TUNABLES_TABLE tunables_of_pairs
 #include "families/tunables/table.h"
 
-extern const char ca_source_fused_lanes[];
+extern const char *const ca_source_fused_lanes[];
 
 /* Follows the arrays in cl/kernels/fused_lanes.cl, of which pairs take less. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)

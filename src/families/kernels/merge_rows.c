@@ -5,7 +5,7 @@
 #define TUNABLES_DEF "families/tunables/merge_rows.def"
 #include "families/tunables/expand.h"
 
-extern const char ca_source_merge_rows[];
+extern const char *const ca_source_merge_rows[];
 
 static size_t rows_of(const clattn_problem *p)
 {

@@ -2,7 +2,7 @@
 #include "base/sizes.h"
 #include "families/registry.h"
 
-extern const char ca_source_naive[];
+extern const char *const ca_source_naive[];
 
 /* A row of o lies in private memory, of which devices need not have more. */
 enum { MOST_DIM_V = 4096, ITEMS = 64 };

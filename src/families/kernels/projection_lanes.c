@@ -20,7 +20,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_TABLE tunables_of_pairs
 #include "families/tunables/table.h"
 
-extern const char ca_source_projection_lanes[];
+extern const char *const ca_source_projection_lanes[];
 
 enum { SLAB = 8 }; /* as in the kernel */
 

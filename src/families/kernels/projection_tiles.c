@@ -12,7 +12,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_UNIT UNIT_ITEM
 #include "families/tunables/expand.h"
 
-extern const char ca_source_projection_tiles[];
+extern const char *const ca_source_projection_tiles[];
 
 static size_t work_items(const size_t *values)
 {

@@ -14,7 +14,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_UNIT UNIT_VECTOR
 #include "families/tunables/expand.h"
 
-extern const char ca_source_split_lanes[];
+extern const char *const ca_source_split_lanes[];
 
 /* Follows the arrays in cl/kernels/split_lanes.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)

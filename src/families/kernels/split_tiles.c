@@ -17,7 +17,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_UNIT UNIT_ITEM
 #include "families/tunables/expand.h"
 
-extern const char ca_source_split_tiles[];
+extern const char *const ca_source_split_tiles[];
 
 /* Whether keys or values take two bytes, so that eight are one load; queries are read once, singly. */
 static int reads_halves(const clattn_problem *p)

@@ -9,7 +9,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/tunables/unfused.def"
 #include "families/tunables/expand.h"
 
-extern const char ca_source_unfused[];
+extern const char *const ca_source_unfused[];
 
 static size_t tiles(size_t size, size_t tile)
 {

@@ -10,7 +10,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/tunables/unfused_lanes.def"
 #include "families/tunables/expand.h"
 
-extern const char ca_source_unfused_lanes[];
+extern const char *const ca_source_unfused_lanes[];
 
 /* Follows the arrays in cl/kernels/unfused_lanes.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)

@@ -19,7 +19,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_UNIT UNIT_MMA
 #include "families/tunables/expand.h"
 
-extern const char ca_source_backward_mma[];
+extern const char *const ca_source_backward_mma[];
 
 enum { PRODUCER = 0 };
 

@@ -20,7 +20,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_UNIT UNIT_WARPGROUP
 #include "families/tunables/expand.h"
 
-extern const char ca_source_backward_mma[];
+extern const char *const ca_source_backward_mma[];
 
 static const size_t INSTRUCTION = CA_WGMMA;
 enum { DIM_GROUPS = 1 };

@@ -15,7 +15,7 @@ static int lies_in_pieces(const clattn_problem *p, size_t stage);
 #define TUNABLES_UNIT UNIT_MMA
 #include "families/tunables/expand.h"
 
-extern const char ca_source_projection_mma[];
+extern const char *const ca_source_projection_mma[];
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 

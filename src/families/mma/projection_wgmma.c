@@ -13,7 +13,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_UNIT UNIT_WARPGROUP
 #include "families/tunables/expand.h"
 
-extern const char ca_source_projection_wgmma[];
+extern const char *const ca_source_projection_wgmma[];
 
 static const size_t INSTRUCTION = CA_WGMMA;
 enum { BLOCK_K = 64, COPIES = 0, SUB_GROUPS_N = 1 };

@@ -20,7 +20,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_UNIT UNIT_MMA
 #include "families/tunables/expand.h"
 
-extern const char ca_source_split_mma[];
+extern const char *const ca_source_split_mma[];
 
 /* Of a kv head, from which on matrix instructions pay. Where tiles are copied in the background, which only this family
  * does when keys are split, always: an H200 reads a cache of 4 rows a kv head at 97 % of its bandwidth, one of 1 row at 92 %,

@@ -7,23 +7,17 @@
 
 struct ca_strategy_calls {
     const char *name;
-    void *(*create)(struct ca_search *search); /* NULL without memory */
-    void (*destroy)(void *state);
-    /* The configuration it wants to know next; CA_NO_CONFIG for any. It may be known already. */
-    size_t (*propose)(struct ca_search *search, void *state);
-    /* The time of what it proposed, new or known; INFINITY if it failed. */
-    void (*learn)(struct ca_search *search, void *state, size_t config, double time);
-    bool adapts; /* learns from each time: there is no going on without it */
+    /* The configuration that it wants to know next, which is not evaluated; CA_NO_CONFIG for any such. */
+    size_t (*propose)(struct ca_search *search);
 };
 
-extern const struct ca_strategy_calls ca_strategy_guided, ca_strategy_ils, ca_strategy_genetic,
-    ca_strategy_annealing, ca_strategy_random, ca_strategy_exhaustive;
+extern const struct ca_strategy_calls ca_strategy_guided, ca_strategy_random,
+    ca_strategy_exhaustive;
 
 struct ca_search {
     const struct ca_space *space;
     struct ca_search_options options;
     const struct ca_strategy_calls *calls;
-    void *state;
     struct ca_random random;
     double *times;     /* per configuration: NaN unknown, INFINITY failed */
     size_t *evaluated; /* in the order of their reports */
@@ -37,9 +31,10 @@ struct ca_search {
     struct ca_model *model; /* NULL until asked for */
     double *values;         /* of the model's observations */
     size_t pending;         /* suggested, not reported */
-    bool pending_proposed;  /* ... by the strategy */
     size_t *beliefs;        /* evaluated, but not reported */
     size_t num_beliefs;
+    size_t num_turns; /* of guided, since it jumps */
+    bool jumps;       /* false until the descent from the seeds has ended */
 };
 
 static inline bool ca_is_known(const struct ca_search *search, size_t config)
@@ -50,11 +45,7 @@ static inline bool ca_is_known(const struct ca_search *search, size_t config)
 /* One that is not evaluated yet; there must be one. */
 size_t ca_search_any_unseen(struct ca_search *search);
 
-/* A random neighbour, or config itself if it has none. */
-size_t ca_search_any_neighbour(struct ca_search *search, size_t config);
-
-/* Part of the budget that is used up, 0 to 1, and how many evaluations it probably still allows. */
-double ca_search_progress(const struct ca_search *search);
+/* How many evaluations the budget probably still allows. */
 size_t ca_search_remaining(const struct ca_search *search);
 
 /* A model of the logarithm of the time, fitted to all reports. Failures count as the slowest

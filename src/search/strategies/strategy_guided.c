@@ -6,28 +6,8 @@
 #include "search/strategies/strategy.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { START = 4 };
-
-struct guided {
-    size_t turn;
-    bool jumps; /* false until the descent from the seeds has ended */
-};
-
-static void *create(struct ca_search *search)
-{
-    struct guided *guided = calloc(1, sizeof *guided);
-
-    if (guided)
-        guided->jumps = search->options.num_first == 0;
-    return guided;
-}
-
-static void destroy(void *state)
-{
-    free(state);
-}
 
 static size_t best_jump(struct ca_search *search, struct ca_model *model)
 {
@@ -49,9 +29,8 @@ static size_t best_jump(struct ca_search *search, struct ca_model *model)
     return chosen;
 }
 
-static size_t propose(struct ca_search *search, void *state)
+static size_t propose(struct ca_search *search)
 {
-    struct guided *guided = state;
     size_t neighbour = CA_NO_CONFIG;
 
     if (search->num_evaluated < START && search->options.num_first == 0)
@@ -61,19 +40,10 @@ static size_t propose(struct ca_search *search, void *state)
         return CA_NO_CONFIG;
     const size_t num_unseen = ca_search_promising(search, model, &neighbour, 1);
     const bool last_chance = ca_search_remaining(search) <= num_unseen;
-    guided->jumps |= neighbour == CA_NO_CONFIG;
-    if (!guided->jumps || last_chance || guided->turn++ % 2 == 1)
+    search->jumps |= neighbour == CA_NO_CONFIG || search->options.num_first == 0;
+    if (!search->jumps || last_chance || search->num_turns++ % 2 == 1)
         return neighbour != CA_NO_CONFIG ? neighbour : best_jump(search, model);
     return best_jump(search, model);
 }
 
-static void learn(struct ca_search *search, void *state, size_t config, double time)
-{
-    (void)search;
-    (void)state;
-    (void)config;
-    (void)time;
-}
-
-const struct ca_strategy_calls ca_strategy_guided = {"guided", create, destroy,
-                                                     propose,  learn,  false};
+const struct ca_strategy_calls ca_strategy_guided = {"guided", propose};

@@ -3,7 +3,7 @@
 #include "families/registry.h"
 
 #include "families/family.h"
-#include "tests/store/tables.h"
+#include "tests/support/tables.h"
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <glob.h>

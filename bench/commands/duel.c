@@ -1,0 +1,201 @@
+/* clattn-bench duel: which of some configurations is the fastest, and how sure that is. */
+#define _POSIX_C_SOURCE 200809L /* strndup */
+#include "bench/commands/duel.h"
+#include "bench/commands/options.h"
+#include "bench/timing/case_forward.h"
+#include "bench/timing/timing.h"
+#include "cli/interrupt.h"
+#include "internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_ROUNDS 30
+#define FEWEST_ROUNDS 6 /* With fewer the interval is no better than the range. */
+
+static const char help[] =
+    "Usage: clattn-bench duel [OPTION...] PROBLEM CONFIGURATION CONFIGURATION...\n"
+    "Times configurations of one problem interleaved: in each round each runs once, in an order\n"
+    "drawn anew, so that what disturbs the machine disturbs all. Prints each one's time and its\n"
+    "ratio to the first, with 95 % confidence intervals over the rounds. The results of all are\n"
+    "compared with double precision. A configuration is \"FAMILY NAME=value ...\" "
+    "(tunables\n"
+    "that are not named get the default for the problem), or one of the words\n"
+    "  tuned    what was tuned for this problem on this device, or fail\n"
+    "  untuned  what a device gets that was never tuned\n"
+    "The same one twice shows how well this machine can tell.\n"
+    "  --device SEL  index or part of a name, as 'clattn-bench devices' lists them\n"
+    "  --rounds N    6 to 100 (default 30)\n"
+    "  --seconds S   end after so long, but not before 6 rounds\n"
+    "  --json FILE   write JSON, to standard output instead of the table for -\n"
+    "Exit status: 0 all were timed and are right, 1 one was not, 2 usage.\n";
+
+struct settings {
+    struct common_options common;
+    double rounds, seconds;
+};
+
+/* "tuned", "untuned" or a family and its tunables. */
+static bool read_configuration(const char *text, struct duellist *duellist, struct message *why)
+{
+    const size_t length = strcspn(text, " ");
+
+    *duellist = (struct duellist){.name = text, .options.struct_size = sizeof duellist->options};
+    if (strcmp(text, "tuned") == 0) {
+        duellist->options.flags = CLATTN_PLAN_KNOWN_ONLY;
+        return true;
+    }
+    if (strcmp(text, "untuned") == 0) {
+        duellist->options.flags = CLATTN_PLAN_UNTUNED;
+        return true;
+    }
+    duellist->family = strndup(text, length);
+    if (duellist->family == NULL)
+        return message_set(why, "no memory for a configuration");
+    duellist->options.family = duellist->family;
+    if (text[length + strspn(text + length, " ")] != '\0')
+        duellist->options.tunables = text + length;
+    return true;
+}
+
+static bool open_all(struct duel *duel, struct message *why)
+{
+    struct message reason;
+
+    for (size_t n = 0; n < duel->count; n++) {
+        struct duellist *d = &duel->duellist[n];
+        const bool ok =
+            n == 0 ? measurement_open(&d->measurement, &duel->target, &duel->attention, &d->options,
+                                      1, &reason)
+                   : measurement_open_beside(&d->measurement, &duel->duellist[0].measurement,
+                                             &duel->attention, &d->options, &reason);
+        if (!ok)
+            return message_set(why, "'%.100s': %.400s", d->name, reason.text);
+        duel->opened++;
+    }
+    return true;
+}
+
+/* Who takes no further part leaves nothing to compare with. */
+static bool all_right(const struct duel *duel, struct message *why)
+{
+    for (size_t n = 0; n < duel->count; n++)
+        if (duel->duellist[n].outcome.state != OUTCOME_MEASURED)
+            return message_set(why, "'%.100s': %.400s", duel->duellist[n].name,
+                               duel->duellist[n].outcome.why.text);
+    return true;
+}
+
+static bool race(struct duel *duel, const struct settings *settings, struct message *why)
+{
+    struct interleaved interleaved = {.count = duel->count, .random = 1};
+
+    for (size_t n = 0; n < duel->count; n++) {
+        struct duellist *d = &duel->duellist[n];
+        interleaved.competitor[n] =
+            (struct competitor){.measurement = &d->measurement, .outcome = &d->outcome};
+    }
+    interleaved_check(&interleaved, &duel->attention);
+    interleaved_warm_up(&interleaved);
+    const double begin = ca_stopwatch_now();
+    const size_t rounds = (size_t)settings->rounds;
+    for (size_t n = 0; n < rounds && all_right(duel, why); n++) {
+        if (n >= FEWEST_ROUNDS && ca_stopwatch_now() - begin >= settings->seconds)
+            break;
+        interleaved_round(&interleaved, why);
+    }
+    interleaved_check(&interleaved, &duel->attention); /* a kernel may go wrong when run often */
+    if (!all_right(duel, why))
+        return false;
+    for (size_t n = 0; n < duel->count; n++) {
+        struct duellist *d = &duel->duellist[n];
+        const struct samples *seconds = &d->outcome.seconds;
+        d->median = ca_median(seconds->value, seconds->count);
+        d->outcome.ratio = ca_paired_ratio(seconds->value, duel->duellist[0].outcome.seconds.value,
+                                           seconds->count);
+    }
+    return true;
+}
+
+static bool run_duel(struct duel *duel, const struct settings *settings, const struct job *job,
+                     struct message *why)
+{
+    bool ok = false;
+
+    if (!target_open(&duel->target, settings->common.device, why))
+        return false;
+    ca_interrupt_excuses(duel->target.context);
+    if (case_random(&duel->attention, job, 1, why) &&
+        case_forward(&duel->attention, &duel->target, why) && open_all(duel, why) &&
+        race(duel, settings, why)) {
+        if (settings->common.json == NULL || strcmp(settings->common.json, "-") != 0)
+            duel_print(duel);
+        ok = settings->common.json == NULL || duel_write(settings->common.json, duel, why);
+    }
+    for (size_t n = 0; n < duel->opened; n++)
+        measurement_close(&duel->duellist[n].measurement);
+    case_free(&duel->attention);
+    ca_interrupt_excuses(NULL);
+    target_close(&duel->target);
+    return ok;
+}
+
+/* 0 to go on, 1 if help was printed, else EXIT_USAGE. */
+static int read_options(int argc, char **argv, struct settings *settings)
+{
+    static const struct option options[] = {{"rounds", required_argument, NULL, 'r'},
+                                            {"seconds", required_argument, NULL, 's'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    struct message why;
+    int option;
+
+    while ((option = option_next(argc, argv, options, OPTION_DEVICE | OPTION_JSON,
+                                 &settings->common)) != -1) {
+        switch (option) {
+        case 'r':
+            if (!option_whole("--rounds", optarg, FEWEST_ROUNDS, RECORD_MOST_SAMPLES,
+                              &settings->rounds, &why))
+                return option_usage("duel", why.text);
+            break;
+        case 's':
+            if (!option_number("--seconds", optarg, 0.0, 1e6, &settings->seconds, &why))
+                return option_usage("duel", why.text);
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return 1;
+        default:
+            return option_usage("duel", "");
+        }
+    }
+    if (argc - optind < 3 || argc - optind > INTERLEAVED_MOST + 1)
+        return option_usage("duel", "takes a problem and 2 to 16 configurations");
+    return 0;
+}
+
+int duel_command(int argc, char **argv)
+{
+    struct settings settings = {.rounds = DEFAULT_ROUNDS, .seconds = 1e6};
+    static struct duel duel;
+    struct job job;
+    struct message why;
+    char reason[256];
+
+    const int stop = read_options(argc, argv, &settings);
+    if (stop != 0)
+        return stop == 1 ? EXIT_SUCCESS : stop;
+    duel.problem = argv[optind];
+    if (!job_parse(duel.problem, &job, reason, sizeof reason))
+        return option_usage("duel", reason);
+    bool ok = true;
+    for (int n = optind + 1; ok && n < argc; n++)
+        ok = read_configuration(argv[n], &duel.duellist[duel.count++], &why);
+    ok = ok && run_duel(&duel, &settings, &job, &why);
+    for (size_t n = 0; n < duel.count; n++)
+        free(duel.duellist[n].family);
+    if (!ok)
+        fprintf(stderr, "clattn-bench duel: %s\n", why.text);
+    return ok ? EXIT_SUCCESS : EXIT_FAILED;
+}

@@ -1,0 +1,83 @@
+/* Multi-head layers and their gradients in double precision by plain loops, written from
+ * <clattn/multihead.h> and the formulas of <clattn/problem.h>. It shares no code with the library.
+ * Every value carries the largest error that f32 arithmetic and the storage between the steps may
+ * leave on it; layer.c derives the bounds. */
+#ifndef CLATTN_JUDGE_LAYER_H
+#define CLATTN_JUDGE_LAYER_H
+
+#include "bench/judge/score.h"
+#include <clattn/multihead.h>
+
+enum layer_tensor {
+    LAYER_X,
+    LAYER_CONTEXT,
+    LAYER_VALUES,
+    LAYER_BIAS,
+    LAYER_MASK,
+    LAYER_SLOPES,
+    LAYER_SINKS,
+    LAYER_Q_LENGTHS,
+    LAYER_KV_LENGTHS,
+    LAYER_W_Q,
+    LAYER_W_K,
+    LAYER_W_V,
+    LAYER_W_O,
+    LAYER_B_Q,
+    LAYER_B_K,
+    LAYER_B_V,
+    LAYER_B_O,
+    LAYER_DY, /* the last that is read */
+    LAYER_Y,
+    LAYER_WEIGHTS,
+    LAYER_DX, /* this and what follows: by backward */
+    LAYER_DCONTEXT,
+    LAYER_DVALUES,
+    LAYER_DW_Q,
+    LAYER_DW_K,
+    LAYER_DW_V,
+    LAYER_DW_O,
+    LAYER_DB_Q,
+    LAYER_DB_K,
+    LAYER_DB_V,
+    LAYER_DB_O,
+    LAYER_DBIAS,
+    LAYER_DSLOPES,
+    LAYER_DSINKS,
+    NUM_LAYER_TENSORS
+};
+
+/* Elements of a tensor, of either direction; 0 if the layer has no such tensor. */
+size_t layer_elements(const clattn_multihead *layer, enum layer_tensor id);
+
+/* How a tensor is stored; that of a mask or of lengths means nothing. */
+clattn_dtype layer_dtype(const clattn_multihead *layer, enum layer_tensor id);
+
+/* A matrix product of the layer: q, k, v or the output (n = 0 to 3). */
+struct layer_part {
+    size_t rows, inputs, columns;
+    size_t first, all; /* its columns begin at first of the matrix's */
+    enum layer_tensor source, w, b;
+};
+
+struct layer_part layer_part_of(const clattn_multihead *layer, int n);
+
+/* Where row m and column n of the part lie in its matrix. */
+size_t layer_weight_at(const clattn_multihead *layer, const struct layer_part *part, size_t m,
+                       size_t n);
+
+struct layer_inputs {
+    const double *at[LAYER_DY + 1]; /* NULL where there is none, and for mask and lengths */
+    struct tensor_view options;     /* mask and lengths as stored; dropout's seed and offset */
+};
+
+/* What both directions write; NULL where there is none. */
+struct layer_outputs {
+    struct bounded *at[NUM_LAYER_TENSORS];
+};
+
+/* Computes everything; gradients of all that is read. False without memory; closing is due in any case. */
+bool reference_layer_open(const clattn_multihead *layer, const struct layer_inputs *in,
+                          struct layer_outputs *out);
+void reference_layer_close(struct layer_outputs *out);
+
+#endif

@@ -1,0 +1,78 @@
+/* The bound. u = 2^-24 is the error of one f32 operation, relative to its result. A sum of n
+ * products in any order, fused or not, with the bias and what was there before, is certainly off by at
+ * most (n + 8) u of the sum of the magnitudes; likely by growth(n) of the products and 4 u of each of
+ * the three. FLT_MIN per term allows for subnormal products that a device flushes to 0. Storing adds
+ * half an ulp of the dtype. Operands of bf16 below FLT_MIN may count as 0 (clattn/problem.h). */
+#include "bench/judge/projection.h"
+#include "bench/judge/values.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+static void resolve(const clattn_layout *layout, const size_t sizes[4], size_t strides[4])
+{
+    size_t step = 1;
+
+    memcpy(strides, layout->stride, 4 * sizeof *strides);
+    if (strides[0] || strides[1] || strides[2] || strides[3])
+        return;
+    for (int n = 3; n >= 0; n--) {
+        strides[n] = step;
+        step *= sizes[n] ? sizes[n] : 1;
+    }
+}
+
+struct projection_strides reference_projection_strides(const clattn_problem *p)
+{
+    struct projection_strides s;
+
+    resolve(&p->q, (size_t[]){p->batch, p->kv_heads, p->seq_q, p->dim_qk}, s.x);
+    resolve(&p->k, (size_t[]){p->kv_heads, p->dim_qk, p->heads, p->dim_v}, s.w);
+    resolve(&p->o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v}, s.y);
+    return s;
+}
+
+static size_t place(const size_t strides[4], size_t a, size_t b, size_t c, size_t d)
+{
+    return a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3];
+}
+
+enum { CHUNK = 64 }; /* Elements that are loaded at a time. */
+
+struct bounded reference_projection(const clattn_problem *p, const struct projection_view *view,
+                                    enum precision precision, size_t b, size_t g, size_t i,
+                                    size_t e)
+{
+    const struct projection_strides s = reference_projection_strides(p);
+    struct arithmetic a = arithmetic_of(precision, p->dtype);
+    const size_t terms = p->kv_heads * p->dim_qk;
+    const double n = (double)terms + 2.0;
+    const double bias = p->bias ? value_get(p->bias_dtype, view->bias, g * p->dim_v + e) : 0.0;
+    const double before =
+        p->accumulate ? value_get(p->dtype, view->before, place(s.y, b, g, i, e)) : 0.0;
+    struct dot dot = {.sum = 0.0};
+    double flushed = 0.0;
+
+    arithmetic_relax(&a, p);
+    for (size_t h = 0; h < p->kv_heads; h++)
+        for (size_t d = 0; d < p->dim_qk; d += CHUNK) {
+            const size_t count = p->dim_qk - d < CHUNK ? p->dim_qk - d : CHUNK;
+            double x[CHUNK], w[CHUNK];
+            value_get_row(p->dtype, view->x, place(s.x, b, h, i, d), s.x[3], count, x);
+            value_get_row(p->dtype, view->w, place(s.w, h, d, g, e), s.w[1], count, w);
+            const struct dot part = dot_of(x, w, count);
+            dot.sum += part.sum;
+            dot.magnitude += part.magnitude;
+            dot.squares += part.squares;
+            for (size_t c = 0; a.flushes && c < count; c++)
+                flushed += arithmetic_flushed(&a, x[c], w[c]);
+        }
+    const double others = fabs(bias) + fabs(before);
+    const double error =
+        arithmetic_bound(&a, (n + 8.0) * a.value * (dot.magnitude + others),
+                         dot_error(&a, &dot, terms) + 4.0 * a.value * (fabs(dot.sum) + others)) +
+        flushed + n * (double)FLT_MIN;
+    const struct bounded y = {dot.sum + bias + before, error};
+    return isfinite(y.value) ? bounded_stored(p->dtype, y) : bounded_exactly(y.value);
+}

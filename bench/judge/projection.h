@@ -1,0 +1,26 @@
+/* Projections in double precision by plain loops, written from the formula in <clattn/problem.h>. It
+ * shares no code with the library. */
+#ifndef CLATTN_REFERENCE_PROJECTION_H
+#define CLATTN_REFERENCE_PROJECTION_H
+
+#include "bench/judge/bounded.h"
+
+/* Strides along the axes of each tensor as <clattn/problem.h> lists them: x (batch, kv_heads,
+ * seq_q, dim_qk), w (kv_heads, dim_qk, heads, dim_v), y (batch, heads, seq_q, dim_v). */
+struct projection_strides {
+    size_t x[4], w[4], y[4];
+};
+
+struct projection_strides reference_projection_strides(const clattn_problem *p);
+
+/* Pointers to element (0, 0, 0, 0). before: what y holds, looked at if the problem accumulates. */
+struct projection_view {
+    const void *x, *w, *bias, *before;
+};
+
+/* y[b,g,i,e], with the largest error that the arithmetic may leave on it. */
+struct bounded reference_projection(const clattn_problem *p, const struct projection_view *view,
+                                    enum precision precision, size_t b, size_t g, size_t i,
+                                    size_t e);
+
+#endif

@@ -1,0 +1,56 @@
+/* The score of a query and a key on its way from their product to the softmax. */
+#ifndef CLATTN_REFERENCE_SCORE_H
+#define CLATTN_REFERENCE_SCORE_H
+
+#include "bench/judge/bounded.h"
+#include "bench/judge/tensors.h"
+
+/* A problem with its data, and the arithmetic that is allowed for. */
+struct reference {
+    const clattn_problem *problem;
+    const struct tensor_view *view;
+    struct arithmetic arithmetic;
+    struct tensor_shape shape[NUM_TENSORS];
+    double scale;
+};
+
+/* Both pointers are borrowed. */
+struct reference reference_of(const clattn_problem *p, const struct tensor_view *view,
+                              enum precision precision);
+
+/* A query, and what counts in its batch. */
+struct query {
+    size_t b, h, i, kv_head;
+    long double queries, keys, diagonal; /* Exact: 64 bits of integers fit. */
+};
+
+struct query reference_query(const struct reference *r, size_t b, size_t h, size_t i);
+
+/* Whether the query may use key j by mask, bias, causality, window and lengths. A bias or mask that
+ * the view leaves out hides nothing. */
+bool reference_sees(const struct reference *r, const struct query *query, size_t j);
+
+/* What ALiBi multiplies a slope with: j - i - diagonal, or -|j - i - diagonal|. */
+double reference_distance(const struct reference *r, const struct query *query, size_t j);
+
+/* A pair's score at each point, before masks. */
+struct score {
+    struct bounded raw, capped, s;
+    struct bounded slope; /* softcap's derivative; 1 without softcap */
+};
+
+/* From q and k, rows as doubles. */
+struct score reference_score(const struct reference *r, const struct query *query, size_t j,
+                             const double *q, const double *k);
+
+/* All that follows from score->raw; and with what is added to it, by the bias and by distance, where
+ * that is not the view's. */
+void reference_score_finish(const struct reference *r, const struct query *query, size_t j,
+                            struct score *score);
+void reference_score_add(const struct reference *r, double bias, double by_distance,
+                         struct score *score);
+
+/* The sink of the query's head; -inf without sinks. */
+double reference_sink(const struct reference *r, const struct query *query);
+
+#endif

@@ -1,0 +1,76 @@
+/* The tensors of a problem, forward or backward, as the public headers describe them: shape, steps and
+ * element size of each, and where they lie in host memory. */
+#ifndef CLATTN_REFERENCE_TENSORS_H
+#define CLATTN_REFERENCE_TENSORS_H
+
+#include "bench/judge/tensors.def"
+
+#include <clattn/attention.h>
+#include <clattn/problem.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum tensor_id {
+#define TENSOR(ID, ...) TENSOR_##ID,
+    TENSORS(TENSOR)
+#undef TENSOR
+        NUM_TENSORS,
+    NUM_FORWARD_TENSORS = TENSOR_DO /* This and what follows: of backward alone. */
+};
+
+struct tensor_shape {
+    const char *name;
+    bool present;         /* The problem has it and it has elements. */
+    bool written;         /* By the problem's operation. */
+    size_t size[4];       /* 1-dimensional tensors use the last. */
+    size_t stride[4];     /* In elements, packed layouts resolved. */
+    size_t extent;        /* Elements from the first to the last used, both included; 0 if none. */
+    size_t element_bytes; /* Of a block of 32, if quantized. */
+    clattn_cache cache;   /* How it is quantized, if it is. */
+    clattn_dtype dtype;   /* Of q, k, v, o, bias, their gradients and the float tensors. */
+};
+
+/* Pointers to element (0, 0, 0, 0) of each tensor, NULL where there is none. */
+struct tensor_view {
+    const unsigned char *at[NUM_TENSORS];
+    uint64_t dropout_seed;
+    uint32_t dropout_offset;
+    clattn_dropout_place dropout_place;
+};
+
+struct tensor_shape tensor_shape_of(const clattn_problem *p, enum tensor_id id);
+
+/* The position of an element, in elements. */
+size_t tensor_index(const struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d);
+
+/* How many elements it has, and where one of them comes in a list of all that has the order of the
+ * sizes; where the tensor has one element for all along an axis, at that. */
+size_t tensor_count(const struct tensor_shape *s);
+size_t tensor_packed(const struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d);
+
+/* Bytes of a number of elements, whole blocks of a quantized tensor; and the value of one of them. */
+size_t tensor_bytes(const struct tensor_shape *s, size_t elements);
+double tensor_load(const struct tensor_shape *s, const void *base, size_t index);
+
+/* Queries and keys that batch b has: those of the longest, or of its sequence in a packed batch. */
+size_t tensor_queries(const clattn_problem *p, const struct tensor_view *view, size_t b);
+size_t tensor_keys(const clattn_problem *p, const struct tensor_view *view, size_t b);
+
+/* The batch and the row of q and o that hold query i of batch b; false if its sequence has none. */
+bool tensor_locate_query(const clattn_problem *p, const struct tensor_view *view, size_t b,
+                         size_t i, size_t *block, size_t *row);
+
+/* The batch, or the page, and the row of k and v that hold key j of batch b; false if no page does. */
+bool tensor_locate_key(const clattn_problem *p, const struct tensor_view *view, size_t b, size_t j,
+                       size_t *block, size_t *row);
+
+/* Whether some sequence has that row of o, lse, dq, dk or dv, counted along the axis of queries or keys: in a packed
+ * batch there may be rows of none, which nothing writes. Of other tensors every row. */
+bool tensor_has_row(const clattn_problem *p, const struct tensor_view *view, enum tensor_id id,
+                    size_t row);
+
+/* All elements along the last axis. */
+void tensor_load_row(const struct tensor_shape *s, const void *base, size_t b, size_t h, size_t i,
+                     double *values);
+
+#endif

@@ -1,0 +1,172 @@
+#include "bench/judge/values.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* An f32 holds every f16: the same bits, with an exponent whose bias is larger by 112. */
+static double half_to_double(uint16_t bits)
+{
+    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16;
+    uint32_t wide = (uint32_t)(bits & 0x7fff) << 13;
+    float x;
+
+    if ((bits & 0x7c00) == 0x7c00) {
+        wide |= sign | 0x7f800000;
+        memcpy(&x, &wide, sizeof x);
+        return x;
+    }
+    memcpy(&x, &wide, sizeof x);
+    return (sign != 0 ? -0x1p112 : 0x1p112) * (double)x; /* exact, subnormals too */
+}
+
+/* Scaled so that one unit is the last place of x's binade, rint() does the rounding. */
+static uint16_t half_from_double(double x)
+{
+    const uint16_t sign = signbit(x) ? 0x8000 : 0;
+    const double magnitude = fabs(x);
+    int exponent;
+
+    if (isnan(x))
+        return 0x7e00;
+    if (magnitude >= 65520.0)
+        return sign | 0x7c00;
+    frexp(magnitude, &exponent);
+    if (magnitude == 0.0 || exponent < -13)
+        exponent = -13; /* zero and the subnormals: units of 2^-24 */
+    const int units = (int)rint(ldexp(magnitude, 11 - exponent)); /* 2^10 .. 2^11 if normal */
+    return (uint16_t)(sign | (((exponent + 13) << 10) + units));
+}
+
+/* By way of f32, which may have made a tie of what was none. */
+static uint16_t bf16_from_double(double x)
+{
+    const float single = (float)x;
+    uint32_t bits;
+
+    memcpy(&bits, &single, sizeof bits);
+    if (isnan(x))
+        return (uint16_t)(bits >> 16 | 0x40);
+    if ((bits & 0xffff) == 0x8000 && (double)single != x)
+        bits += fabs(x) > fabs((double)single) ? 1 : UINT32_MAX;
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+size_t value_bytes(clattn_dtype dtype)
+{
+    return dtype == CLATTN_F32 ? sizeof(float) : sizeof(uint16_t);
+}
+
+double value_get(clattn_dtype dtype, const void *data, size_t n)
+{
+    const unsigned char *at = (const unsigned char *)data + n * value_bytes(dtype);
+    uint16_t bits;
+    float x;
+
+    if (dtype == CLATTN_F32) {
+        memcpy(&x, at, sizeof x);
+        return x;
+    }
+    memcpy(&bits, at, sizeof bits);
+    if (dtype == CLATTN_F16)
+        return half_to_double(bits);
+    const uint32_t wide = (uint32_t)bits << 16;
+    memcpy(&x, &wide, sizeof x);
+    return x;
+}
+
+/* Loops of their own, without a choice in each step. */
+static void get_singles(const unsigned char *at, size_t step, size_t count, double *values)
+{
+    for (size_t n = 0; n < count; n++) {
+        float x;
+        memcpy(&x, at + n * step * sizeof x, sizeof x);
+        values[n] = (double)x;
+    }
+}
+
+static void get_halves(const unsigned char *at, size_t step, size_t count, double *values)
+{
+    for (size_t n = 0; n < count; n++) {
+        uint16_t bits;
+        memcpy(&bits, at + n * step * sizeof bits, sizeof bits);
+        values[n] = half_to_double(bits);
+    }
+}
+
+void value_get_row(clattn_dtype dtype, const void *data, size_t first, size_t step, size_t count,
+                   double *values)
+{
+    const unsigned char *at = (const unsigned char *)data + first * value_bytes(dtype);
+
+    if (dtype == CLATTN_F32)
+        get_singles(at, step, count, values);
+    else if (dtype == CLATTN_F16)
+        get_halves(at, step, count, values);
+    else
+        for (size_t n = 0; n < count; n++)
+            values[n] = value_get(dtype, at, n * step);
+}
+
+size_t value_block_bytes(clattn_cache cache)
+{
+    return cache == CLATTN_CACHE_Q8_0 ? 34 : 18;
+}
+
+double value_get_quantized(clattn_cache cache, const void *data, size_t n)
+{
+    const bool bytes = cache == CLATTN_CACHE_Q8_0;
+    const unsigned char *block =
+        (const unsigned char *)data + n / VALUE_BLOCK * value_block_bytes(cache);
+    const double scale = half_to_double((uint16_t)(block[0] | block[1] << 8));
+    const size_t at = n % VALUE_BLOCK;
+
+    if (bytes)
+        return scale * (block[2 + at] < 128 ? block[2 + at] : block[2 + at] - 256);
+    return scale * ((at < 16 ? block[2 + at] & 15 : block[2 + at - 16] >> 4) - 8);
+}
+
+void value_set(clattn_dtype dtype, void *data, size_t n, double x)
+{
+    unsigned char *at = (unsigned char *)data + n * value_bytes(dtype);
+    const float single = (float)x;
+
+    if (dtype == CLATTN_F32) {
+        memcpy(at, &single, sizeof single);
+        return;
+    }
+    const uint16_t bits = dtype == CLATTN_F16 ? half_from_double(x) : bf16_from_double(x);
+    memcpy(at, &bits, sizeof bits);
+}
+
+double value_roundoff(clattn_dtype dtype)
+{
+    return ldexp(1.0, dtype == CLATTN_F32 ? -24 : dtype == CLATTN_F16 ? -11 : -8);
+}
+
+double value_tiny(clattn_dtype dtype)
+{
+    return ldexp(1.0, dtype == CLATTN_F16 ? -25 : -126);
+}
+
+/* Each format is `digits` significant bits, the leading one implied, from 2^lowest upwards. */
+static const struct format {
+    int digits, lowest;
+} formats[] = {
+    [CLATTN_F32] = {24, -126},
+    [CLATTN_F16] = {11, -14},
+    [CLATTN_BF16] = {8, -126},
+};
+
+double value_rounding(clattn_dtype dtype, double x)
+{
+    const struct format *f = &formats[dtype];
+    int exponent;
+
+    /* frexp() counts exponents from 0.5, so the smallest normal number has the exponent lowest + 1;
+     * subnormal numbers lie as far apart. */
+    frexp(x, &exponent);
+    if (x == 0.0 || exponent < f->lowest + 1)
+        exponent = f->lowest + 1;
+    return ldexp(0.5, exponent - f->digits);
+}

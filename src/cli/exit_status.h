@@ -1,0 +1,10 @@
+/* Exit statuses of clattn-tune and clattn-bench besides EXIT_SUCCESS and EXIT_FAILURE. */
+#ifndef CA_EXIT_STATUS_H
+#define CA_EXIT_STATUS_H
+
+enum {
+    EXIT_USAGE = 2,        /* The command line makes no sense. */
+    EXIT_INTERRUPTED = 130 /* By the user; what was measured is kept. */
+};
+
+#endif

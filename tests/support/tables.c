@@ -1,0 +1,138 @@
+#include "tests/support/tables.h"
+#include "families/registry.h"
+
+#include "families/family.h"
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+clattn_device_info table_device_info(int n, const char *driver)
+{
+    clattn_device_info info = {.struct_size = sizeof info};
+
+    snprintf(info.name, sizeof info.name, "Made-up \"Device\" (R) %d", n);
+    snprintf(info.vendor, sizeof info.vendor, "Nobody");
+    snprintf(info.driver_version, sizeof info.driver_version, "%s", driver);
+    snprintf(info.device_version, sizeof info.device_version, "OpenCL 3.0");
+    snprintf(info.platform_name, sizeof info.platform_name, "Paper");
+    snprintf(info.platform_version, sizeof info.platform_version, "OpenCL 3.0 Paper");
+    return info;
+}
+
+const struct ca_entry *table_entry(struct made_entry *made, size_t config, double seconds)
+{
+    static char name[] = "unfused", when[] = "2026-11-21T09:30:00Z", policy[] = "three at once";
+    const struct ca_family *family = ca_family_find("unfused");
+
+    cr_assert(family != NULL);
+    ca_family_source_hash(family, made->source);
+    ca_family_declaration_hash(family, made->declaration);
+    snprintf(made->tunables, sizeof made->tunables, "A=%zu B=2", config);
+    for (size_t n = 0; n < 3; n++)
+        made->samples[n] = seconds * (1.0 + 0.01 * (double)n);
+    made->entry = (struct ca_entry){.family = name,
+                                    .tunables = made->tunables,
+                                    .source = made->source,
+                                    .declaration = made->declaration,
+                                    .seconds = seconds,
+                                    .low = 0.9 * seconds,
+                                    .high = 1.1 * seconds,
+                                    .samples = made->samples,
+                                    .num_samples = 3,
+                                    .error = 0.25,
+                                    .when = when,
+                                    .policy = policy};
+    return &made->entry;
+}
+
+static const char *const classes[] = {"fwd f32 b1 h8 q128 k128 d64", "fwd f16 b1 h8 q128 k128 d64",
+                                      "fwd f32 b1 h1 q1 k4096 d128 causal=br"};
+static const char *const times[] = {"2026-11-21T09:30:00Z", "2026-11-21T09:30:01Z"};
+
+static char *pick(struct rng *rng, const char *const *texts, size_t count)
+{
+    return (char *)texts[rng_below(rng, count)]; /* only read */
+}
+
+static void add_entry(struct ca_class *class, const struct ca_entry *entry)
+{
+    void *entries = class->entries;
+
+    cr_assert(ca_array_grow(&entries, class->num_entries, sizeof *entry) != NULL);
+    class->entries = entries;
+    cr_assert(ca_entry_copy(&class->entries[class->num_entries++], entry));
+}
+
+static void add_banned(struct ca_device_table *table, const struct ca_banned *banned)
+{
+    void *all = table->banned;
+
+    cr_assert(ca_array_grow(&all, table->num_banned, sizeof *banned) != NULL);
+    table->banned = all;
+    cr_assert(ca_banned_copy(&table->banned[table->num_banned++], banned));
+}
+
+static void fill(struct ca_device_table *table, const char *class, struct rng *rng)
+{
+    static const char *const reasons[] = {"computes wrong results",
+                                          "took too long twice; \"really\" \\ hung"};
+    struct made_entry made;
+
+    for (size_t config = 0; config < 4; config++) {
+        struct ca_entry entry = *table_entry(&made, config, 1e-3);
+        for (size_t n = 0; n < 3; n++) /* two values at random places: ties are frequent */
+            made.samples[n] = RNG_PICK(rng, 0, 1) ? rng_uniform(rng, 1e-9, 1.0) : 1.0 / 3.0;
+        entry.num_samples = 1 + rng_below(rng, 3);
+        entry.seconds = made.samples[0];
+        entry.when = pick(rng, times, 2);
+        entry.policy = pick(rng, reasons, 2);
+        const struct ca_banned banned = {(char *)class, entry.family,      entry.tunables,
+                                         entry.source,  entry.declaration, pick(rng, reasons, 2),
+                                         entry.when};
+        if (rng_one_in(rng, 2))
+            add_entry(ca_device_table_make_class(table, class), &entry);
+        if (rng_one_in(rng, 3))
+            add_banned(table, &banned);
+    }
+}
+
+struct ca_table table_random(struct rng *rng)
+{
+    struct ca_table table = {NULL, 0};
+
+    for (int n = 0; n < 4; n++) {
+        const clattn_device_info info = table_device_info(n / 2, n % 2 ? "1.0" : "1.1");
+        if (rng_one_in(rng, 3))
+            continue;
+        struct ca_device_table *device = ca_table_device(&table, &info, 1);
+        cr_assert(device != NULL);
+        for (size_t c = 0; c < sizeof classes / sizeof *classes; c++)
+            if (rng_one_in(rng, 2))
+                fill(device, classes[c], rng);
+        for (size_t c = 0; c < device->num_classes; c++)
+            qsort(device->classes[c].entries, device->classes[c].num_entries,
+                  sizeof(struct ca_entry), ca_entry_order);
+        if (device->num_banned)
+            qsort(device->banned, device->num_banned, sizeof *device->banned, ca_banned_order);
+    }
+    return table;
+}
+
+char *table_text(const struct ca_table *table)
+{
+    char *text = ca_table_print(table);
+
+    cr_assert(text != NULL);
+    return text;
+}
+
+struct ca_table table_parse(const char *text)
+{
+    struct ca_table table;
+    char reason[256];
+
+    cr_assert(ca_table_parse(text, strlen(text), &table, reason, sizeof reason), "%s: %s", reason,
+              text);
+    return table;
+}
