@@ -1,8 +1,8 @@
-#define _POSIX_C_SOURCE 200809L /* setenv */
 #include "bench/commands/options.h"
 #include "bench/commands/start_mpi.h"
 #include "cli/message.h"
 #include "cli/standard_streams.h"
+#include "os/process.h"
 
 #include <clattn/version.h>
 #include <stdio.h>
@@ -21,7 +21,6 @@ static const char help[] =
     "  plan PROBLEM                time a cold start; say what a device would run\n"
     "  gradcheck PROBLEM...        compare gradients with formulas and finite differences\n"
     "  compare A.json B.json...    what changed from one run to others, for a person or a CI\n"
-    "  report FILE.json...         a page to show around: sentences, charts, tables\n"
     "\n"
     "clattn-bench help COMMAND (or COMMAND --help) says more; --version prints the library's "
     "version.\n"
@@ -37,7 +36,7 @@ static const struct command {
 } commands[] = {{"devices", devices_command}, {"verify", verify_command},
                 {"run", run_command},         {"duel", duel_command},
                 {"plan", plan_command},       {"gradcheck", gradcheck_command},
-                {"compare", compare_command}, {"report", report_command}};
+                {"compare", compare_command}};
 
 static int refuse(const char *name)
 {
@@ -91,7 +90,8 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     ca_standard_streams_begin();
-    if (!mpi_wanted(argc, argv))         /* ranks of a machine would share a core */
-        setenv("POCL_AFFINITY", "1", 0); /* before the first OpenCL call */
+    if (!mpi_wanted(argc, argv)) /* ranks of a machine would share a core */
+        if (getenv("POCL_AFFINITY") == NULL)
+            ca_variable_set("POCL_AFFINITY", "1"); /* before the first OpenCL call */
     return ca_standard_streams_end("clattn-bench", run(argc, argv));
 }

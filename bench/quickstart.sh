@@ -41,6 +41,6 @@ What next?
   $build/bench/clattn-bench devices              what OpenCL finds here, for --device
   $build/bench/clattn-bench run                  known models, beside other libraries
   $build/bench/clattn-bench run --device all --workload standard --json mine.json
-  $build/bench/clattn-bench report mine.json -o mine.html
+  python3 bench/report.py mine.json -o mine.html
   $build/tuner/clattn-tune                       makes it faster here, in a minute
 END

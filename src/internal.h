@@ -4,17 +4,18 @@
 #ifndef CA_INTERNAL_H
 #define CA_INTERNAL_H
 
-#include "base/clock.h"         /* one clock for all that is timed */
 #include "base/disk.h"          /* the journal is a file of the cache */
 #include "base/json_reader.h"   /* what a worker or a journal says is read as what a store says */
+#include "base/text.h"          /* copies of texts are made in one place */
 #include "base/utf8.h"          /* texts of others become printable in one place */
 #include "context/context.h"    /* who ends by a signal excuses the programs that are being built */
 #include "device/capacity.h"    /* which instructions the peaks are measured with */
-#include "device/processor.h"   /* ... and the registers that some of them need */
 #include "execute/bare.h"       /* what an execution costs beside its kernels */
 #include "families/candidate.h" /* journals and workers name configurations */
 #include "families/registry.h"  /* ... and the kernels that they were measured with */
 #include "multihead/multihead.h"   /* a layer's steps are problems to be tuned */
+#include "os/clock.h"              /* one clock for all that is timed */
+#include "os/processor.h"          /* ... and the registers that some of them need */
 #include "problem/options.def"     /* which options other libraries are told of */
 #include "problem/tensors.h"       /* the operands of a problem, which are declared once */
 #include "program/build_log.h"     /* why the driver refuses a program of their own */

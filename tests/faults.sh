@@ -9,7 +9,7 @@
 # middle and the last fail; with --every all do (of `run` 45 000); with --sample N every Nth of these, from one
 # that the clock chooses and the last line names (FAULTS_FIRST=n chooses it again). BUILD is a folder
 # with the programs built (default: build/test-gcc). Caches are folders of their own. `clattn-bench
-# compare` and `report` and `clattn-tune merge` are not here: they read and write files and make no OpenCL call.
+# compare` and `clattn-tune merge` are not here: they read and write files and make no OpenCL call.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 every=0

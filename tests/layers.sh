@@ -6,6 +6,7 @@
 #   are one; folders are those of the second level, such as bench/records.
 # - In bench/ a folder includes from itself and from those before it (CLATTN_BENCH_FOLDERS).
 # - No object calls what a layer above it defines.
+# - What is the operating system's stays in src/os: nobody else includes its headers or asks for its functions.
 # - The search engine knows nothing of attention; clattn-tune and clattn-bench nothing of each other, and
 #   of the library, besides its public headers, only src/internal.h.
 # - bench/judge, which judges the library, includes and calls nothing but its own and public headers.
@@ -64,7 +65,7 @@ awk -v layers="$layers" -v bench="$bench" '
         if (room_of($1) in place && room_of($2) in place && place[room_of($2)] > place[room_of($1)]) {
             print $1 " includes " $2 ", of a folder after its own"; bad = 1
         }
-        if (to == "cl" || from == to || $1 == "src/internal.h") next
+        if (to == "cl" || from == to || $1 == "src/internal.h" || (to == "os" && !(from in level))) next
         if (from in level) {
             if (!(to in level)) { print $1 " includes " $2 ", which is not of the library"; bad = 1 }
             else if (level[to] > level[from]) { print $1 " includes " $2 ", a layer above it"; bad = 1 }
@@ -77,6 +78,13 @@ awk -v layers="$layers" -v bench="$bench" '
         }
     }
     END { exit bad }' "$work/includes" || bad=1
+
+# Headers of POSIX, of single systems and of Windows, and macros that ask for more than C11.
+system='aio|arpa/.*|cpio|dirent|dlfcn|fcntl|fnmatch|ftw|getopt|glob|grp|iconv|io|langinfo|libgen|link|linux/.*|mach/.*|mqueue|net.*/.*|netdb|poll|process|pthread|pwd|regex|sched|search|semaphore|signal|spawn|strings|sys/.*|syslog|termios|unistd|utime|windows|wordexp'
+if grep -rnE --include='*.[ch]' "^ *# *(include *<($system)\.h>|define +_[A-Z]+(_C)?_SOURCE)" src tuner bench | grep -v '^src/os/'; then
+    echo "these are for src/os alone"
+    bad=1
+fi
 
 # Of the judge, by symbols: what it does not define itself is libc's.
 find "$build/bench/judge" -name '*.o' > "$work/judges"

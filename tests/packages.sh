@@ -109,9 +109,7 @@ for topic in "$@"; do
         need_doc
         need_peers
         need_gpus
-        # Ubuntu's is a snap, of another name, which apt-get cannot install in a container.
-        command -v chromium > /dev/null 2>&1 ||
-            want "no browser looks at the report's page" chromium
+        want "the report's charts are not drawn" python3-matplotlib
         ;;
     doc) need_doc ;;
     gpus) need_gpus ;;

@@ -1,9 +1,9 @@
 #include "tuner/command_line.h"
 #include "cli/terminal/table.h"
+#include "os/options.h"
 #include "tuner/commands.h"
 #include "tuner/tune_options.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,20 +1,17 @@
-#define _POSIX_C_SOURCE 200809L /* fcntl, pread, gmtime_r */
 #include "tuner/journal.h"
 #include "internal.h"
+#include "os/lock.h"
 #include "tuner/worker/worker_json.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 struct ca_journal {
     char *path;
-    int file;  /* -1: it only lives in memory */
-    bool torn; /* the file's end is no end of a line */
+    ca_file file; /* CA_NO_FILE: it only lives in memory */
+    bool torn;    /* the file's end is no end of a line */
     struct ca_journal_entry *entries;
     size_t count, capacity;
     struct ca_known *known; /* of the last ca_journal_known() */
@@ -68,22 +65,23 @@ static bool read_entry(const json_t *line, struct ca_journal_entry *entry)
 }
 
 /* Takes the object over. One write, so that a line is whole unless the process is killed in it. */
-static bool write_line(int file, const char *before, json_t *line)
+static bool write_line(ca_file file, const char *before, json_t *line)
 {
-    char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
-    json_t *whole = text ? json_sprintf("%s%s\n", before, text) : NULL;
-    const size_t bytes = json_string_length(whole);
-    const bool good = bytes > 0 && write(file, json_string_value(whole), bytes) == (ssize_t)bytes;
+    char *json = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    char *text = json ? ca_text_join(before, json, "\n") : NULL;
+    struct ca_file_facts facts;
+    const bool good =
+        text && ca_file_ask(file, &facts) && ca_file_write(file, text, strlen(text), facts.bytes);
 
-    json_decref(whole);
     free(text);
+    free(json);
     json_decref(line);
     return good;
 }
 
 static bool append(struct ca_journal *journal, json_t *line)
 {
-    if (journal->file < 0) {
+    if (journal->file == CA_NO_FILE) {
         json_decref(line);
         return false;
     }
@@ -136,15 +134,13 @@ static struct ca_journal_entry *keep(struct ca_journal *journal,
 void ca_journal_add(struct ca_journal *journal, const struct ca_journal_entry *entry)
 {
     struct ca_journal_entry *kept = keep(journal, entry);
-    const time_t now = time(NULL);
-    struct tm utc;
 
     if (!kept)
         return;
     kept->finished = false;
-    strftime(kept->when, sizeof kept->when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    ca_utc_print(time(NULL), CA_UTC_ISO, kept->when, sizeof kept->when);
     if (append(journal, entry_json(kept)))
-        fsync(journal->file); /* a device that hangs may take the machine with it */
+        ca_file_make_durable(journal->file); /* a device that hangs may take the machine with it */
 }
 
 static void drop(struct ca_journal *journal, const char *problem_class)
@@ -194,13 +190,6 @@ size_t ca_journal_known(struct ca_journal *journal, const struct ca_space *space
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static bool lock(int file)
-{
-    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-
-    return fcntl(file, F_SETLK, &whole) == 0;
-}
-
 static void read_line(struct ca_journal *journal, const char *text, size_t bytes)
 {
     json_t *line = json_loadb(text, bytes, 0, NULL);
@@ -214,17 +203,18 @@ static void read_line(struct ca_journal *journal, const char *text, size_t bytes
     json_decref(line);
 }
 
-/* Not by a FILE of the same file: closing it would give up the lock. What cannot be read is as if
- * it was not there. */
+/* What cannot be read is as if it was not there. */
 static void read_lines(struct ca_journal *journal)
 {
-    const off_t size = lseek(journal->file, 0, SEEK_END);
-    char *text = size > 0 ? malloc((size_t)size) : NULL;
-    const ssize_t bytes = text ? pread(journal->file, text, (size_t)size, 0) : 0;
+    struct ca_file_facts facts = {.bytes = 0};
 
-    for (ssize_t at = 0; at < bytes;) {
+    ca_file_ask(journal->file, &facts);
+    char *text = facts.bytes > 0 ? malloc((size_t)facts.bytes) : NULL;
+    const ptrdiff_t bytes = text ? ca_file_read(journal->file, text, (size_t)facts.bytes, 0) : 0;
+
+    for (ptrdiff_t at = 0; at < bytes;) {
         const char *newline = memchr(text + at, '\n', (size_t)(bytes - at));
-        const ssize_t end = newline ? newline - text : bytes;
+        const ptrdiff_t end = newline ? newline - text : bytes;
         read_line(journal, text + at, (size_t)(end - at));
         journal->torn = !newline; /* what follows must not be torn with it */
         at = end + 1;
@@ -237,11 +227,11 @@ static enum ca_journal_state open_file(struct ca_journal *journal, struct messag
     char reason[CA_REASON_BYTES];
 
     journal->file = ca_disk_open(journal->path, reason, sizeof reason);
-    if (journal->file < 0 || fcntl(journal->file, F_SETFL, O_APPEND) != 0) {
+    if (journal->file == CA_NO_FILE) {
         message_set(why, "the journal %s cannot be written: %s", journal->path, reason);
         return CA_JOURNAL_FORGETFUL;
     }
-    if (!lock(journal->file) && (errno == EACCES || errno == EAGAIN)) /* else there are no locks */
+    if (ca_lock_try(journal->file) == CA_LOCK_OTHERS)
         return CA_JOURNAL_BUSY;
     read_lines(journal);
     return CA_JOURNAL_OPEN;
@@ -249,8 +239,8 @@ static enum ca_journal_state open_file(struct ca_journal *journal, struct messag
 
 static void destroy(struct ca_journal *journal)
 {
-    if (journal->file >= 0)
-        close(journal->file);
+    if (journal->file != CA_NO_FILE)
+        ca_file_close(journal->file);
     free(journal->known);
     free(journal->entries);
     free(journal->path);
@@ -265,13 +255,12 @@ enum ca_journal_state ca_journal_open(const char *path, struct ca_journal **jour
 
     *journal = NULL;
     if (made)
-        made->path = malloc(strlen(path) + 1);
+        made->path = ca_text_copy(path);
     if (!made || !made->path) {
         free(made);
         return CA_JOURNAL_NO_MEMORY;
     }
-    strcpy(made->path, path);
-    made->file = -1;
+    made->file = CA_NO_FILE;
     if (*path)
         state = open_file(made, why);
     if (state == CA_JOURNAL_BUSY)
@@ -284,20 +273,19 @@ enum ca_journal_state ca_journal_open(const char *path, struct ca_journal **jour
 /* Under another name first, then renamed: a kill at any moment leaves one or the other. */
 static void rewrite(const struct ca_journal *journal)
 {
-    const size_t bytes = strlen(journal->path) + sizeof ".new";
-    char *path = malloc(bytes);
+    char *path = ca_text_join(journal->path, ".new", "");
 
     if (!path)
         return;
-    snprintf(path, bytes, "%s.new", journal->path);
-    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    bool good = file >= 0;
+    ca_file_remove(CA_NO_FILE, path); /* of a process that died */
+    const ca_file file = ca_file_open(CA_NO_FILE, path, CA_FILE_MAKE);
+    bool good = file != CA_NO_FILE;
     for (size_t n = 0; good && n < journal->count; n++)
         if (!journal->entries[n].finished)
             good = write_line(file, "", entry_json(&journal->entries[n]));
-    if (file >= 0)
-        close(file);
-    if (!good || rename(path, journal->path) != 0)
+    if (file != CA_NO_FILE)
+        ca_file_close(file);
+    if (!good || !ca_file_rename(CA_NO_FILE, path, journal->path))
         remove(path);
     free(path);
 }
@@ -310,9 +298,9 @@ void ca_journal_close(struct ca_journal *journal)
         return;
     for (size_t n = 0; n < journal->count; n++)
         left += !journal->entries[n].finished;
-    if (journal->file >= 0 && left > 0)
+    if (journal->file != CA_NO_FILE && left > 0)
         rewrite(journal);
-    if (journal->file >= 0 && left == 0)
+    if (journal->file != CA_NO_FILE && left == 0)
         remove(journal->path);
     destroy(journal);
 }

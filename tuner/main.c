@@ -1,4 +1,3 @@
-#define _POSIX_C_SOURCE 200809L /* setenv */
 #include "cli/message.h"
 #include "cli/standard_streams.h"
 #include "tuner/commands.h"
@@ -42,6 +41,7 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     ca_standard_streams_begin();
-    setenv("POCL_AFFINITY", "1", 0); /* before the first OpenCL call; see --help */
+    if (!getenv("POCL_AFFINITY"))
+        ca_variable_set("POCL_AFFINITY", "1"); /* before the first OpenCL call; see --help */
     return ca_standard_streams_end("clattn-tune", run(argc, argv));
 }

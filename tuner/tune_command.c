@@ -1,5 +1,4 @@
 /* clattn-tune without a command: searches problems on a device, in a worker process. */
-#define _POSIX_C_SOURCE 200809L /* access */
 #include "cli/interrupt.h"
 #include "cli/message.h"
 #include "internal.h"
@@ -12,7 +11,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* How long a worker may go on once the user has interrupted it. */
 #define GRACE_SECONDS 0.5
@@ -336,7 +334,7 @@ static bool tune(struct tuning *tuning, const char *store_path)
 static int run(struct tuning *tuning, char *const *argv)
 {
     const struct ca_worker_options worker = {
-        .program = access("/proc/self/exe", X_OK) == 0 ? "/proc/self/exe" : argv[0],
+        .program = ca_own_program(argv[0]),
         .device = tuning->options.device,
         .timeout = tuning->options.timeout,
         .builders = tuning->options.builders,

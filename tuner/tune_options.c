@@ -1,20 +1,18 @@
-#define _POSIX_C_SOURCE 200809L /* access */
 #include "tuner/tune_options.h"
 #include "cli/message.h"
 #include "cli/problems/problem_file.h"
 #include "cli/problems/workloads.h"
 #include "internal.h"
+#include "os/options.h"
 #include "tuner/commands.h"
 #include "tuner/worker/worker_builders.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 const char tune_help[] =
     "Usage: clattn-tune [OPTION...]\n"
@@ -150,13 +148,14 @@ static void list_workloads(void)
 static enum tune_action add_workload(struct tune_options *options, const char *name)
 {
     const struct workload *workload = workload_find(name);
+    struct ca_file_facts facts;
     bool ok = true;
 
     if (strcmp(name, "list") == 0) {
         list_workloads();
         return TUNE_DONE;
     }
-    if (!workload && access(name, F_OK) == 0) {
+    if (!workload && ca_file_follow(name, &facts)) {
         ok = add_file(options, name);
     } else if (!workload) {
         message_say(stderr,
@@ -324,7 +323,7 @@ static bool can_write(const char *path)
         return true;
     if (slash)
         snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-    if (access(path, W_OK) == 0 || (errno == ENOENT && access(folder, W_OK) == 0))
+    if (ca_file_is_writable(path) || (errno == ENOENT && ca_file_is_writable(folder)))
         return true;
     message_say(stderr, "clattn-tune: %s cannot be written: %s", path, strerror(errno));
     return false;

@@ -1,12 +1,11 @@
-#define _POSIX_C_SOURCE 200809L /* stat */
 #include "bench/cases/safetensors.h"
+#include "os/file.h"
 
 #include <jansson.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define PREFIX_BYTES 8
 #define MAX_HEADER_BYTES 100000000 /* The format's own limit. */
@@ -199,13 +198,13 @@ bool safetensors_parse(struct safetensors *file, const void *bytes, size_t size,
 /* The whole of a regular file, to be freed by the caller; NULL on failure. */
 static void *read_whole(const char *path, size_t *size, struct message *why)
 {
-    struct stat facts;
+    struct ca_file_facts facts;
 
-    if (stat(path, &facts) != 0) {
+    if (!ca_file_follow(path, &facts)) {
         message_set(why, "cannot be found");
         return NULL;
     }
-    if (!S_ISREG(facts.st_mode)) { /* Not even opened: that could wait for ever. */
+    if (facts.kind != CA_FILE_REGULAR) { /* Not even opened: that could wait for ever. */
         message_set(why, "is not a regular file");
         return NULL;
     }
@@ -214,7 +213,7 @@ static void *read_whole(const char *path, size_t *size, struct message *why)
         message_set(why, "cannot be opened");
         return NULL;
     }
-    *size = (size_t)facts.st_size;
+    *size = (size_t)facts.bytes;
     unsigned char *bytes = malloc(*size + 1);
     if (bytes == NULL) {
         message_set(why, "no memory for its %zu bytes", *size);

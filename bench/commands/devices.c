@@ -5,7 +5,6 @@
 #include "cli/terminal/table.h"
 #include "internal.h"
 
-#include <getopt.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>

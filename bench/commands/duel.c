@@ -1,5 +1,4 @@
 /* clattn-bench duel: which of some configurations is the fastest, and how sure that is. */
-#define _POSIX_C_SOURCE 200809L /* strndup */
 #include "bench/commands/duel.h"
 #include "bench/commands/options.h"
 #include "bench/timing/case_forward.h"
@@ -50,8 +49,10 @@ static bool read_configuration(const char *text, struct duellist *duellist, stru
         duellist->options.flags = CLATTN_PLAN_UNTUNED;
         return true;
     }
-    duellist->family = strndup(text, length);
-    if (duellist->family == NULL)
+    duellist->family = ca_text_copy(text);
+    if (duellist->family != NULL)
+        duellist->family[length] = '\0';
+    else
         return message_set(why, "no memory for a configuration");
     duellist->options.family = duellist->family;
     if (text[length + strspn(text + length, " ")] != '\0')

@@ -4,9 +4,9 @@
 
 #include "cli/exit_status.h"
 #include "cli/message.h"
+#include "os/options.h"
 
 #include <clattn/plan.h>
-#include <getopt.h>
 
 #define EXIT_FAILED 1 /* Something was wrong with a device, a file or a result. */
 
@@ -18,7 +18,6 @@ int duel_command(int argc, char **argv);
 int plan_command(int argc, char **argv);
 int gradcheck_command(int argc, char **argv);
 int compare_command(int argc, char **argv);
-int report_command(int argc, char **argv);
 
 /* What several commands are told in the same way. */
 struct common_options {

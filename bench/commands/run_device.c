@@ -3,6 +3,7 @@
 #include "bench/commands/table.h"
 #include "bench/timing/case_forward.h"
 #include "cli/interrupt.h"
+#include "os/host.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -178,7 +179,7 @@ static bool measure(struct run *run, const struct items *items)
     const bool ok = run_items(run, items);
     run_peers_close(&run->peers);
     peaks_close(&run->peaks);
-    results_read_load(device->load);
+    ca_host_load(device->load);
     if (run_has_table(run->settings))
         table_footer(device);
     return save(run) && ok && device->failed.text[0] == '\0';

@@ -1,9 +1,9 @@
 #include "bench/commands/run_peers.h"
 #include "cli/interrupt.h"
+#include "os/processor.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MOST_STARTS 4 /* Three of them anew. */
 
@@ -65,10 +65,7 @@ static enum peer_answer start(struct run_peers *peers, struct run_peer *peer)
 /* As many as the device uses, if it is the host's processor. */
 static unsigned count_threads(const clattn_device_info *info)
 {
-    const long online = sysconf(_SC_NPROCESSORS_ONLN);
-
-    return online > 0 && info->compute_units > (unsigned)online ? (unsigned)online
-                                                                : info->compute_units;
+    return info->compute_units > ca_processors() ? ca_processors() : info->compute_units;
 }
 
 void run_peers_open(struct run_peers *peers, const struct peer_choice *choice,

@@ -1,9 +1,9 @@
-#define _POSIX_C_SOURCE 200809L /* strdup */
 #include "bench/commands/run_problem.h"
 #include "bench/commands/interleaved.h"
 #include "bench/timing/cold_start.h"
 #include "bench/timing/roof.h"
 #include "cli/interrupt.h"
+#include "internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -135,8 +135,8 @@ static void open_clattn(struct race *race, struct outcome *outcome)
         return;
     }
     record->workspace_bytes = race->clattn.engine.workspace_bytes;
-    record->reason = strdup(race->clattn.engine.reason);
-    outcome->configuration = strdup(race->clattn.engine.configuration);
+    record->reason = ca_text_copy(race->clattn.engine.reason);
+    outcome->configuration = ca_text_copy(race->clattn.engine.configuration);
     if (record->reason == NULL || outcome->configuration == NULL)
         outcome_give_up(outcome, OUTCOME_FAILED, "no memory for the results");
     note_rate(race, race->clattn.first_seconds);
@@ -162,7 +162,7 @@ static void open_untuned(struct race *race)
         outcome_give_up(outcome, OUTCOME_FAILED, "%s", why.text);
         return;
     }
-    outcome->configuration = strdup(race->untuned.engine.configuration);
+    outcome->configuration = ca_text_copy(race->untuned.engine.configuration);
     check_patience(race, race->untuned.first_seconds, outcome);
 }
 
@@ -203,7 +203,7 @@ static void open_peer(struct race *race, struct run_peer *peer)
     }
     outcome->cold_start_source = peer->peer.first_seconds;
     if (peer->peer.configuration[0] != '\0')
-        outcome->configuration = strdup(peer->peer.configuration);
+        outcome->configuration = ca_text_copy(peer->peer.configuration);
     check_peers_patience(race, peer, outcome);
     race->interleaved.competitor[race->interleaved.count++] =
         (struct competitor){.peer = &peer->peer, .outcome = outcome};

@@ -1,12 +1,12 @@
-#define _POSIX_C_SOURCE 200809L /* access, strdup */
 #include "bench/commands/run_request.h"
 #include "bench/commands/run_list.h"
+#include "internal.h"
+#include "os/process.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define DEFAULT_WORKLOAD "quick"
 #define DEFAULT_PATIENCE 20.0
@@ -91,7 +91,7 @@ static bool read_modes(struct run_mpi *mpi, const char *list, struct message *wh
 {
     free(mpi->modes_text);
     mpi->num_modes = 0;
-    mpi->modes_text = strdup(list);
+    mpi->modes_text = ca_text_copy(list);
     if (mpi->modes_text == NULL)
         return message_set(why, "no memory for the names of modes");
     for (char *name = mpi->modes_text, *next; name != NULL; name = next) {
@@ -168,7 +168,7 @@ static bool check_mpi(const struct request *request, struct message *why)
 static bool read_peers(struct request *request, struct message *why)
 {
     free(request->peers_text);
-    request->peers_text = strdup(request->peers != NULL ? request->peers : "all");
+    request->peers_text = ca_text_copy(request->peers != NULL ? request->peers : "all");
     return request->peers_text != NULL
                ? peer_choice_read(request->peers_text, &request->settings.peers, why)
                : message_set(why, "no memory for the names of libraries");
@@ -314,8 +314,7 @@ int run_request_read(int argc, char **argv, struct request *request)
         return EXIT_FAILED;
     }
     /* Where the system does not tell, the program is on the PATH. */
-    request->settings.program =
-        access("/proc/self/exe", X_OK) == 0 ? "/proc/self/exe" : "clattn-bench";
+    request->settings.program = ca_own_program("clattn-bench");
     return read_options(argc, argv, request);
 }
 

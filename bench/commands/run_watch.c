@@ -1,35 +1,18 @@
-#define _POSIX_C_SOURCE 200809L /* fdopen, mkstemp, setenv, WIFEXITED */
 #include "bench/commands/run_watch.h"
 #include "bench/commands/options.h"
 #include "bench/fleet/fleet_child.h"
 #include "bench/records/csv.h"
-#include "cli/interrupt.h"
 #include "cli/terminal/terminal.h"
+#include "os/interrupt.h"
+#include "os/temporary.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 bool run_is_watched(void)
 {
     return getenv(PROGRESS_HEARTBEAT) != NULL;
-}
-
-/* An empty file for what is measured; "" if there is none, which costs only results of a crash. */
-static void make_file(char *path, size_t bytes)
-{
-    const char *folder = getenv("TMPDIR");
-
-    if (folder == NULL || folder[0] == '\0' || strlen(folder) > bytes - 32)
-        folder = "/tmp";
-    snprintf(path, bytes, "%s/clattn-bench-XXXXXX", folder);
-    const int file = mkstemp(path);
-    if (file >= 0)
-        close(file);
-    else
-        path[0] = '\0';
 }
 
 /* The sentence, with what the child had saved: it goes where the child would have put it. */
@@ -67,22 +50,22 @@ int run_watch(const struct run_settings *settings, int argc, char **argv)
     }
     arguments[0] = settings->program;
     memcpy((void *)&arguments[1], (const void *)argv, (size_t)argc * sizeof *arguments);
-    make_file(path, sizeof path);
-    if (path[0] != '\0')
-        setenv(RUN_WATCH_SAVE, path, 1);
+    /* For what is measured; without it only results of a crash are lost. */
+    if (ca_temporary_file(path, sizeof path, ca_temporary_place(), "clattn-bench-"))
+        ca_variable_set(RUN_WATCH_SAVE, path);
     ca_interrupts_open();
     fflush(stdout);
     const bool started =
-        fleet_child_run(arguments, true, STDOUT_FILENO, settings->silence, &end, &how);
+        fleet_child_run(arguments, true, CA_OWN_OUTPUT, settings->silence, &end, &how);
     const bool interrupted = ca_interrupts() > 0;
     ca_interrupts_close();
     free((void *)arguments);
-    const bool exited = started && !end.stuck && !end.silent && WIFEXITED(end.status);
+    const bool exited = started && !end.stuck && !end.silent && end.end.death == 0;
     if (started && !exited)
         fleet_end_describe(&end, settings->silence, &how);
     if (!exited && !interrupted)
         salvage(settings, path, &how);
     if (path[0] != '\0')
         remove(path);
-    return interrupted ? EXIT_INTERRUPTED : exited ? WEXITSTATUS(end.status) : EXIT_FAILED;
+    return interrupted ? EXIT_INTERRUPTED : exited ? end.end.status : EXIT_FAILED;
 }

@@ -8,7 +8,6 @@
 #include "bench/verify/compare.h"
 #include "cli/interrupt.h"
 
-#include <getopt.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,18 +1,15 @@
-#define _POSIX_C_SOURCE 200809L /* mkdtemp, opendir, unlinkat */
 #include "bench/fleet/fleet.h"
 #include "bench/fleet/fleet_child.h"
 #include "bench/fleet/fleet_devices.h"
 #include "bench/fleet/fleet_summary.h"
-#include "cli/interrupt.h"
 #include "cli/terminal/terminal.h"
+#include "os/interrupt.h"
+#include "os/temporary.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static bool fail(const char *what)
 {
@@ -34,28 +31,12 @@ struct folder {
 
 static bool folder_open(struct folder *folder)
 {
-    const char *parent = getenv("TMPDIR");
-
-    if (parent == NULL || parent[0] == '\0' || strlen(parent) > sizeof folder->path - 32)
-        parent = "/tmp";
-    snprintf(folder->path, sizeof folder->path, "%s/clattn-bench-XXXXXX", parent);
-    if (mkdtemp(folder->path) != NULL)
+    if (ca_temporary_folder(folder->path, sizeof folder->path, ca_temporary_place(),
+                            "clattn-bench-"))
         return true;
-    message_say(stderr, "clattn-bench run: no folder for the children's results in %s: %s", parent,
-                strerror(errno));
+    message_say(stderr, "clattn-bench run: no folder for the children's results in %s: %s",
+                ca_temporary_place(), strerror(errno));
     return false;
-}
-
-/* A child that dies while it writes leaves more than its results. */
-static void folder_close(const struct folder *folder)
-{
-    DIR *stream = opendir(folder->path);
-
-    for (const struct dirent *entry; stream != NULL && (entry = readdir(stream)) != NULL;)
-        unlinkat(dirfd(stream), entry->d_name, 0);
-    if (stream != NULL)
-        closedir(stream);
-    rmdir(folder->path);
 }
 
 /* ---- a device -------------------------------------------------------------------------------- */
@@ -64,7 +45,6 @@ static bool start(const struct fleet *fleet, size_t index, const char *file, str
                   struct message *why)
 {
     const char **argv = calloc(fleet->num_arguments + 7, sizeof *argv);
-    const int nowhere = fleet->quiet ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
     char number[24];
     size_t count = 0;
 
@@ -81,10 +61,8 @@ static bool start(const struct fleet *fleet, size_t index, const char *file, str
     for (size_t n = 0; n < fleet->num_arguments; n++)
         argv[count++] = fleet->arguments[n];
     fflush(stdout);
-    const bool ok = fleet_child_run(argv, false, nowhere >= 0 ? nowhere : STDOUT_FILENO,
+    const bool ok = fleet_child_run(argv, false, fleet->quiet ? CA_NO_FILE : CA_OWN_OUTPUT,
                                     fleet->silence, end, why);
-    if (nowhere >= 0)
-        close(nowhere);
     free(argv);
     return ok;
 }
@@ -123,6 +101,7 @@ static bool run_device(const struct fleet *fleet, const struct fleet_device *dev
     struct device_run *run = results_add(results);
     struct message failed, unread;
     struct fleet_end end;
+    struct ca_file_facts facts;
 
     if (run == NULL)
         return fail("no memory for the results");
@@ -133,7 +112,7 @@ static bool run_device(const struct fleet *fleet, const struct fleet_device *dev
         return false; /* the list has said it */
     }
     const bool started = start(fleet, device->index, file, &end, &failed);
-    const bool there = started && access(file, F_OK) == 0;
+    const bool there = started && ca_file_follow(file, &facts);
     const bool read = take_over(file, device, run, &unread);
     const bool good = started && fleet_end_is(&end, EXIT_SUCCESS);
     if (ca_interrupts() > 0) {
@@ -199,7 +178,7 @@ bool fleet_run(const struct fleet *fleet, struct run_results *results)
     if (fleet_devices_list(fleet->program, fleet->silence, &devices) &&
         fleet_devices_choose(&devices, fleet->devices, fleet->quiet) && folder_open(&folder)) {
         ok = run_devices(fleet, &devices, &folder, results) && !devices.failed;
-        folder_close(&folder);
+        ca_folder_remove(folder.path); /* a child that died in writing leaves more than results */
     }
     fleet_devices_free(&devices);
     ca_interrupts_close();

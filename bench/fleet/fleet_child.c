@@ -1,20 +1,13 @@
-#define _POSIX_C_SOURCE 200809L /* waitid, strsignal, setenv */
 #include "bench/fleet/fleet_child.h"
 #include "bench/fleet/progress.h"
-#include "cli/child.h"
-#include "cli/interrupt.h"
 #include "internal.h"
+#include "os/interrupt.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { HEART = 3 /* the child's number of it */, TICK_MILLISECONDS = 100 };
 
@@ -24,57 +17,51 @@ enum { HEART = 3 /* the child's number of it */, TICK_MILLISECONDS = 100 };
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* What does not fit is lost: the writer never waits. */
-static bool make_heart(int ends[2])
-{
-    const bool made = ca_child_pipe(ends);
-
-    for (int n = 0; made && n < 2; n++)
-        fcntl(ends[n], F_SETFL, fcntl(ends[n], F_GETFL) | O_NONBLOCK);
-    return made;
-}
-
 /* 0 or an error number. */
-static int start(pid_t *pid, const char *const *argv, bool input, int output, int heart)
+static int start(struct ca_child *child, const char *const *argv, bool input, ca_file output,
+                 ca_file heart)
 {
     const struct ca_child_files files = {
-        .input = input ? STDIN_FILENO : CA_CHILD_NOTHING,
+        .input = input ? CA_OWN_INPUT : CA_NO_FILE,
         .output = output,
-        .errors = STDERR_FILENO,
+        .errors = CA_OWN_ERRORS,
         .more = {{heart, HEART}},
         .num_more = 1,
     };
-    char number[16];
+    char heartbeat[64];
+    const char *const variables[] = {heartbeat, NULL};
 
-    snprintf(number, sizeof number, "%d", HEART);
-    setenv(PROGRESS_HEARTBEAT, number, 1);
-    const int error = ca_child_start(pid, argv, &files, NULL);
-    unsetenv(PROGRESS_HEARTBEAT);
-    return error;
+    snprintf(heartbeat, sizeof heartbeat, PROGRESS_HEARTBEAT "=%d", HEART);
+    return ca_child_start(child, argv, &files, variables);
 }
 
 /* ---- watching -------------------------------------------------------------------------------- */
 
 struct watch {
-    pid_t pid;
-    int heart;             /* -1 once the child has closed its end */
+    struct ca_child child;
+    ca_file heart;         /* CA_NO_FILE once the child has closed its end */
     char text[256];        /* of a line that is not complete */
     struct fleet_end *end; /* so far */
 };
 
-/* Keeps the last complete line as what the child does. */
-static void hear(struct watch *watch)
+/* Waits a moment, at most until something is heard. True if it was. Keeps the last complete line as what the
+ * child does. */
+static bool wait_for_sign(struct watch *watch)
 {
-    size_t length = strlen(watch->text);
-    const ssize_t count = read(watch->heart, watch->text + length, sizeof watch->text - 1 - length);
+    const size_t length = strlen(watch->text);
 
-    if (count <= 0) {
-        if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
-            close(watch->heart);
-            watch->heart = -1;
-        }
-        return;
+    if (watch->heart == CA_NO_FILE) {
+        ca_nap(1e-3 * TICK_MILLISECONDS);
+        return false;
     }
+    const ptrdiff_t count = ca_pipe_read(watch->heart, watch->text + length,
+                                         sizeof watch->text - 1 - length, TICK_MILLISECONDS);
+    if (count < 0) {
+        ca_file_close(watch->heart);
+        watch->heart = CA_NO_FILE;
+    }
+    if (count <= 0)
+        return count < 0;
     watch->text[length + (size_t)count] = '\0';
     for (char *end; (end = strchr(watch->text, '\n')) != NULL;) {
         *end = '\0';
@@ -85,24 +72,6 @@ static void hear(struct watch *watch)
     }
     if (strlen(watch->text) == sizeof watch->text - 1) /* no line of ours is that long */
         watch->text[0] = '\0';
-}
-
-/* Whether it ended; it is not reaped yet, so that its number stays its own. */
-static bool has_ended(pid_t pid)
-{
-    siginfo_t info = {.si_pid = 0};
-
-    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
-}
-
-/* Waits a moment, at most until something is heard. True if it was. */
-static bool wait_for_sign(struct watch *watch)
-{
-    struct pollfd heart = {.fd = watch->heart, .events = POLLIN};
-
-    if (poll(&heart, 1, TICK_MILLISECONDS) <= 0)
-        return false;
-    hear(watch);
     return true;
 }
 
@@ -110,9 +79,10 @@ static bool ends_within(struct watch *watch, double seconds)
 {
     const double deadline = ca_stopwatch_now() + seconds;
 
-    while (!has_ended(watch->pid) && ca_stopwatch_now() < deadline && ca_interrupts() < 2)
+    while (!ca_child_has_ended(&watch->child) && ca_stopwatch_now() < deadline &&
+           ca_interrupts() < 2)
         wait_for_sign(watch);
-    return has_ended(watch->pid);
+    return ca_child_has_ended(&watch->child);
 }
 
 /* Until it ends, of itself or because it has to. */
@@ -121,46 +91,49 @@ static void attend(struct watch *watch, double silence)
     double heard = ca_stopwatch_now();
     bool told = false;
 
-    while (!has_ended(watch->pid)) {
+    while (!ca_child_has_ended(&watch->child)) {
         if (wait_for_sign(watch))
             heard = ca_stopwatch_now();
-        if (ca_interrupts() > 0 && !told)
-            told = kill(watch->pid, SIGINT) == 0;
+        if (ca_interrupts() > 0 && !told) {
+            ca_child_interrupt(&watch->child);
+            told = true;
+        }
         if (ca_interrupts() > 1)
             return;
         if (ca_stopwatch_now() - heard < silence)
             continue;
         watch->end->silent = true;
-        kill(-watch->pid, SIGTERM);
+        ca_child_ask_to_end(&watch->child);
         ends_within(watch, fmin(GRACE_SECONDS, silence));
         return;
     }
 }
 
-bool fleet_child_run(const char *const *argv, bool input, int output, double silence,
+bool fleet_child_run(const char *const *argv, bool input, ca_file output, double silence,
                      struct fleet_end *end, struct message *why)
 {
     struct watch watch = {.end = end};
-    int ends[2];
+    ca_file ends[2];
 
     memset(end, 0, sizeof *end);
-    if (!make_heart(ends))
+    if (!ca_pipe(ends))
         return message_set(why, "got no pipe: %s", strerror(errno));
-    const int error = start(&watch.pid, argv, input, output, ends[1]);
-    close(ends[1]);
+    ca_pipe_drop_excess(ends);
+    const int error = start(&watch.child, argv, input, output, ends[1]);
+    ca_file_close(ends[1]);
     watch.heart = ends[0];
     if (!error) {
         attend(&watch, silence);
-        kill(-watch.pid, SIGKILL); /* its group: a compiler that it ran, too */
+        ca_child_kill(&watch.child); /* and a compiler that it ran, too */
         for (const double deadline = ca_stopwatch_now() + DEATH_SECONDS;
-             !has_ended(watch.pid) && ca_stopwatch_now() < deadline;)
+             !ca_child_has_ended(&watch.child) && ca_stopwatch_now() < deadline;)
             wait_for_sign(&watch);
-        while (watch.heart >= 0 && wait_for_sign(&watch)) /* its last words */
+        while (watch.heart != CA_NO_FILE && wait_for_sign(&watch)) /* its last words */
             continue;
-        end->stuck = waitpid(watch.pid, &end->status, WNOHANG) != watch.pid;
+        end->stuck = !ca_child_reap(&watch.child, 0.0, &end->end);
     }
-    if (watch.heart >= 0)
-        close(watch.heart);
+    if (watch.heart != CA_NO_FILE)
+        ca_file_close(watch.heart);
     return !error || message_set(why, "%s was not started: %s", argv[0], strerror(error));
 }
 
@@ -168,32 +141,25 @@ bool fleet_child_run(const char *const *argv, bool input, int output, double sil
 
 bool fleet_end_is(const struct fleet_end *end, int exit_status)
 {
-    return !end->stuck && !end->silent && WIFEXITED(end->status) &&
-           WEXITSTATUS(end->status) == exit_status;
+    return !end->stuck && !end->silent && end->end.death == 0 && end->end.status == exit_status;
 }
 
 void fleet_end_describe(const struct fleet_end *end, double silence, struct message *how)
 {
-    static const int crashes[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSYS};
-    const int number = end->stuck || !WIFSIGNALED(end->status) ? 0 : WTERMSIG(end->status);
-    const char *begin = "", *hint = "";
-    char doing[200] = "";
+    char doing[200] = "", death[80];
 
     if (end->doing[0] != '\0')
         snprintf(doing, sizeof doing, " while it did '%s'", end->doing);
-    for (size_t n = 0; n < sizeof crashes / sizeof *crashes; n++)
-        if (number == crashes[n])
-            begin = "the driver crashed: ";
-    if (number == SIGKILL)
-        hint = "; the system does so when memory runs out";
+    ca_child_print_death(&end->end, death, sizeof death);
     if (end->silent)
         message_set(how, "gave no sign of life for %.3g s%s and was ended%s", silence, doing,
                     end->stuck ? ", but hangs in its driver" : "");
     else if (end->stuck)
         message_set(how, "does not end%s: it hangs in its driver", doing);
-    else if (number != 0)
-        message_set(how, "%skilled by signal %d (%s)%s%s", begin, number, strsignal(number), doing,
-                    hint);
+    else if (end->end.death != 0)
+        message_set(how, "%skilled by %s%s%s", end->end.crashed ? "the driver crashed: " : "",
+                    death, doing,
+                    end->end.killed ? "; the system does so when memory runs out" : "");
     else
-        message_set(how, "ended with exit status %d%s", WEXITSTATUS(end->status), doing);
+        message_set(how, "ended with exit status %d%s", end->end.status, doing);
 }

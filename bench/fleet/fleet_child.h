@@ -3,20 +3,21 @@
 #define CLATTN_BENCH_FLEET_CHILD_H
 
 #include "cli/message.h"
+#include "os/process.h"
 
 /* How a child ended. */
 struct fleet_end {
-    int status;      /* As waitpid() has it. */
+    struct ca_child_end end;
     bool silent;     /* It gave no sign of life and was ended. */
-    bool stuck;      /* It does not even end when killed; status means nothing. */
+    bool stuck;      /* It does not even end when killed; its end means nothing. */
     char doing[160]; /* What it said last that it did; "" if nothing. */
 };
 
 /* Runs argv, whose first is the program's path, to its end: in a process group of its own, with this
- * process's standard input or none, its standard output into the descriptor `output`. Between
- * ca_interrupts_open() and _close(): the first interrupt is passed on as SIGINT, the second kills it, and so does a silence of so many seconds
- * after SIGTERM did not help. What it started ends with it. False if it could not be started. */
-bool fleet_child_run(const char *const *argv, bool input, int output, double silence,
+ * process's standard input or none, its standard output into `output`. Between
+ * ca_interrupts_open() and _close(): the first interrupt is passed on, the second kills it, and so does a silence of so many seconds
+ * after a request to end did not help. What it started ends with it. False if it could not be started. */
+bool fleet_child_run(const char *const *argv, bool input, ca_file output, double silence,
                      struct fleet_end *end, struct message *why);
 
 /* Ended of itself, with that exit status. */

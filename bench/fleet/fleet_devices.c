@@ -1,16 +1,14 @@
-#define _POSIX_C_SOURCE 200809L /* dup, fileno, scandir, strdup, strtok_r */
 #include "bench/fleet/fleet_devices.h"
 #include "bench/fleet/fleet_child.h"
 #include "bench/records/results.h"
-#include "cli/interrupt.h"
+#include "internal.h"
+#include "os/interrupt.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define VENDORS "/etc/OpenCL/vendors"
 
@@ -22,11 +20,25 @@ static bool fail(const char *what)
 
 /* ---- listing --------------------------------------------------------------------------------- */
 
-static int is_driver(const struct dirent *entry)
+static bool is_driver(const char *name)
 {
-    const char *end = strrchr(entry->d_name, '.');
+    const char *end = strrchr(name, '.');
 
     return end != NULL && strcmp(end, ".icd") == 0;
+}
+
+/* The driver's file that follows the last one in the alphabet; false if there is none. */
+static bool next_driver(const char *folder, char last[256])
+{
+    struct ca_listing *listing = ca_listing_open(ca_folder_open(folder, true));
+    char next[256] = "";
+
+    for (const char *name; listing != NULL && (name = ca_listing_next(listing)) != NULL;)
+        if (is_driver(name) && strcmp(name, last) > 0 && (!next[0] || strcmp(name, next) < 0))
+            snprintf(next, sizeof next, "%s", name);
+    ca_listing_close(listing);
+    strcpy(last, next);
+    return next[0] != '\0';
 }
 
 /* Which drivers' files there are, and how to do without one of them. */
@@ -34,18 +46,13 @@ static void blame_drivers(const struct message *how)
 {
     const char *wish = getenv("OCL_ICD_VENDORS");
     const char *folder = wish != NULL && wish[0] != '\0' ? wish : VENDORS;
-    struct dirent **files;
-    int count = scandir(folder, &files, is_driver, alphasort);
+    char driver[256] = "";
 
     message_say(stderr, "clattn-bench run: listing the devices, which loads every driver, %s%s.",
                 strncmp(how->text, "the driver", 10) == 0 ? "failed: " : "", how->text);
     message_say(stderr, "Drivers are named by the files in %s:", folder);
-    for (int n = 0; n < count; n++) {
-        message_say(stderr, "  %s", files[n]->d_name);
-        free(files[n]);
-    }
-    if (count >= 0)
-        free(files);
+    while (next_driver(folder, driver))
+        message_say(stderr, "  %s", driver);
     fputs("To leave one out, copy the others into a folder of their own and name that folder in\n"
           "the environment variable OCL_ICD_VENDORS.\n",
           stderr);
@@ -68,10 +75,16 @@ static bool read_device(const json_t *object, struct fleet_device *device, struc
     return results_device_read(object, &device->info, why);
 }
 
-static bool read_devices(FILE *file, struct fleet_devices *devices, struct message *why)
+static bool read_devices(ca_file file, struct fleet_devices *devices, struct message *why)
 {
+    struct ca_file_facts facts = {.bytes = 0};
     json_error_t error;
-    json_t *list = json_loadf(file, 0, &error);
+
+    ca_file_ask(file, &facts);
+    char *text = calloc((size_t)facts.bytes + 1, 1);
+    const ptrdiff_t bytes = text != NULL ? ca_file_read(file, text, (size_t)facts.bytes, 0) : 0;
+    json_t *list = json_loadb(text, bytes > 0 ? (size_t)bytes : 0, 0, &error);
+    free(text);
     const size_t count = json_array_size(list);
     bool ok = true;
 
@@ -93,12 +106,12 @@ bool fleet_devices_list(const char *program, double silence, struct fleet_device
     const char *const argv[] = {program, "devices", "--json", NULL};
     struct message why;
     struct fleet_end end;
-    FILE *file = tmpfile();
+    const ca_file file = ca_output_open();
 
     *devices = (struct fleet_devices){NULL, 0, false};
-    if (file == NULL)
+    if (file == CA_NO_FILE)
         return fail("no temporary file for the list of devices");
-    bool ok = fleet_child_run(argv, false, fileno(file), silence, &end, &why) || fail(why.text);
+    bool ok = fleet_child_run(argv, false, file, silence, &end, &why) || fail(why.text);
     if (ok && ca_interrupts() > 0) {
         ok = fail("interrupted");
     } else if (ok && !fleet_end_is(&end, EXIT_SUCCESS) && !fleet_end_is(&end, EXIT_FAILURE)) {
@@ -106,13 +119,12 @@ bool fleet_devices_list(const char *program, double silence, struct fleet_device
         blame_drivers(&why);
         ok = false;
     } else if (ok) {
-        rewind(file);
         devices->failed = fleet_end_is(&end, EXIT_FAILURE);
         ok = read_devices(file, devices, &why);
         if (!ok && !devices->failed) /* it has said itself that there are none */
             fprintf(stderr, "clattn-bench run: the list of devices cannot be read: %s\n", why.text);
     }
-    fclose(file);
+    ca_file_close(file);
     if (!ok)
         fleet_devices_free(devices);
     return ok;
@@ -213,7 +225,7 @@ bool fleet_devices_choose(struct fleet_devices *devices, const char *wanted, boo
         leave_out_doubles(devices, quiet);
         return true;
     }
-    char *list = strdup(wanted);
+    char *list = ca_text_copy(wanted);
     chosen.device = calloc(devices->count, sizeof *chosen.device);
     const bool ok = list != NULL && chosen.device != NULL ? choose(devices, list, &chosen)
                                                           : fail("no memory for the devices");

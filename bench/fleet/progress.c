@@ -1,17 +1,13 @@
-#define _POSIX_C_SOURCE 200809L /* fcntl, fstat, raise, unsetenv */
 #include "bench/fleet/progress.h"
 #include "cli/message.h"
 #include "cli/terminal/status_line.h"
 #include "internal.h"
+#include "os/interrupt.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define LEAST_PAUSE 0.2
 #define HEARTBEAT 1.0
@@ -20,23 +16,18 @@
 #define LEAST_SECONDS 1.0
 #define LEAST_PART 0.02
 
-enum { BAR_NEEDS = 70, MOST_HEART = 1024 };
+enum { BAR_NEEDS = 70 };
 
 /* ---- the pipe -------------------------------------------------------------------------------- */
 
-/* A pipe that the environment names, or -1. */
-static int find_heart(void)
+/* A pipe that the environment names, or none. */
+static ca_file find_heart(void)
 {
     const char *name = getenv(PROGRESS_HEARTBEAT);
-    const long heart = name != NULL ? strtol(name, NULL, 10) : -1;
-    struct stat what;
+    const ca_file heart = name != NULL ? ca_parent_pipe(strtol(name, NULL, 10)) : CA_NO_FILE;
 
-    unsetenv(PROGRESS_HEARTBEAT);
-    if (heart <= STDERR_FILENO || heart > MOST_HEART || fstat((int)heart, &what) != 0 ||
-        !S_ISFIFO(what.st_mode))
-        return -1;
-    fcntl((int)heart, F_SETFD, FD_CLOEXEC);
-    return (int)heart;
+    ca_variable_set(PROGRESS_HEARTBEAT, NULL);
+    return heart;
 }
 
 /* Whoever reads there wants this program's results: without them it is to end. */
@@ -45,15 +36,15 @@ static void beat(struct progress *progress, const char *what, double now)
     char line[sizeof progress->what + 1];
     const bool news = strncmp(progress->what, what, sizeof progress->what - 1) != 0;
 
-    if (progress->heart < 0 || (!news && now < progress->beat + HEARTBEAT))
+    if (progress->heart == CA_NO_FILE || (!news && now < progress->beat + HEARTBEAT))
         return;
     snprintf(progress->what, sizeof progress->what, "%s", what);
     ca_make_printable(progress->what);
     const int length = snprintf(line, sizeof line, "%s\n", progress->what);
     progress->beat = now;
-    if (write(progress->heart, line, (size_t)length) < 0 && errno == EPIPE) {
-        progress->heart = -1;
-        raise(SIGTERM);
+    if (!ca_pipe_write(progress->heart, line, (size_t)length) && errno == EPIPE) {
+        progress->heart = CA_NO_FILE;
+        ca_interrupt_self();
     }
 }
 

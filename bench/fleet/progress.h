@@ -3,6 +3,8 @@
 #ifndef CLATTN_BENCH_PROGRESS_H
 #define CLATTN_BENCH_PROGRESS_H
 
+#include "os/process.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -15,7 +17,7 @@ struct progress {
     FILE *to;
     bool shown;           /* On a terminal, and not quiet. */
     bool drawn;           /* A line is on the screen. */
-    int heart;            /* The pipe, or -1. */
+    ca_file heart;        /* The pipe, or CA_NO_FILE. */
     size_t index, count;  /* Problems done and to be done in all. */
     double begin;         /* Of the first problem, by ca_stopwatch_now(); 0: not yet. */
     double done, total;   /* Weights of the problems: what they are expected to cost. */

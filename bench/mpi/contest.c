@@ -1,7 +1,7 @@
-#define _POSIX_C_SOURCE 200809L /* strdup */
 #include "bench/mpi/contest.h"
 #include "bench/timing/measure.h"
 #include "bench/timing/roof.h"
+#include "internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -256,8 +256,8 @@ static void open_alone(struct contest *contest)
         return;
     }
     contest->record->workspace_bytes = contest->alone.engine.workspace_bytes;
-    contest->record->reason = strdup(contest->alone.engine.reason);
-    outcome->configuration = strdup(contest->alone.engine.configuration);
+    contest->record->reason = ca_text_copy(contest->alone.engine.reason);
+    outcome->configuration = ca_text_copy(contest->alone.engine.configuration);
     if (contest->alone.first_seconds > patience)
         outcome_give_up(outcome, OUTCOME_FAILED,
                         "too slow: an execution took %.3g s, --patience allows %.3g s",

@@ -1,8 +1,8 @@
 /* clattn-bench-mpi: `clattn-bench run --mpi` and `verify --mpi`, which become this program. */
-#define _POSIX_C_SOURCE 200809L /* setenv */
 #include "bench/commands/options.h"
 #include "bench/mpi/commands.h"
 #include "cli/standard_streams.h"
+#include "os/process.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -80,7 +80,8 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     ca_standard_streams_begin();
-    setenv("POCL_AFFINITY", "0", 0); /* ranks of a machine would share a core */
+    if (getenv("POCL_AFFINITY") == NULL)
+        ca_variable_set("POCL_AFFINITY", "0"); /* ranks of a machine would share a core */
     MPI_Init(&argc, &argv);
     const struct ranks ranks = ranks_open();
     /* What a rank has to say comes to rank 0. */

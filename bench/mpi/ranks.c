@@ -1,10 +1,9 @@
-#define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "bench/mpi/ranks.h"
+#include "os/clock.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define PIECE_BYTES ((size_t)1 << 30) /* An int counts them. */
 
@@ -42,14 +41,13 @@ bool ranks_agree(const struct ranks *ranks, bool ok, struct message *why)
 
 void ranks_rest(void)
 {
-    const struct timespec pause = {0, 200000};
     MPI_Request request;
     int done = 0;
 
     MPI_Ibarrier(MPI_COMM_WORLD, &request);
     for (MPI_Test(&request, &done, MPI_STATUS_IGNORE); !done;
          MPI_Test(&request, &done, MPI_STATUS_IGNORE))
-        nanosleep(&pause, NULL);
+        ca_nap(200e-6);
 }
 
 double ranks_number(double of_first)

@@ -4,6 +4,7 @@
 #include "bench/mpi/commands.h"
 #include "bench/mpi/contest.h"
 #include "bench/records/csv.h"
+#include "os/host.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +69,7 @@ static bool write_results(const struct mpi_run *run, struct message *why)
     bool ok = true;
 
     if (run->ranks.rank == 0) {
-        results_read_load(run->device->load);
+        ca_host_load(run->device->load);
         if (run_has_table(settings))
             table_footer(run->device);
         ok = save(run, why) && (settings->json == NULL || strcmp(settings->json, "-") != 0 ||

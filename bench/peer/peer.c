@@ -1,4 +1,3 @@
-#define _POSIX_C_SOURCE 200809L /* unlink */
 #include "bench/peer/peer.h"
 #include "bench/peer/peer_data.h"
 #include "bench/peer/peer_options.h"
@@ -9,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define HELLO_SECONDS 60.0
 #define OPEN_SECONDS 120.0
@@ -253,7 +251,7 @@ enum peer_answer peer_start(struct peer *peer, const struct peer_kind *kind, con
 
 bool peer_runs(const struct peer *peer)
 {
-    return peer->process.worker.pid > 0;
+    return peer->process.worker.child.number > 0;
 }
 
 void peer_end(struct peer *peer)
@@ -292,7 +290,7 @@ static enum peer_answer send_case(struct peer *peer, const struct attention_case
         sent = ask_work(peer, open_request(&attention->job, path, copies), seconds, answer, why);
     else
         sent = fail(peer, why, how.text);
-    unlink(path);
+    remove(path);
     return sent;
 }
 
@@ -404,7 +402,7 @@ static enum peer_answer fetch(struct peer *peer, const struct job *job, struct r
     json_decref(answer);
     if (asked == PEER_OK && !peer_data_read(path, job, results, &how))
         asked = fail(peer, why, how.text);
-    unlink(path);
+    remove(path);
     return asked;
 }
 

@@ -1,7 +1,9 @@
-#define _POSIX_C_SOURCE 200809L /* mkstemp */
 #include "bench/peer/peer_data.h"
 #include "bench/peer/peer_options.h"
 #include "bench/peer/peer_tensors.h"
+#include "os/environment.h"
+#include "os/file.h"
+#include "os/temporary.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -10,9 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
 enum { BLOCK = 4096 };
 
@@ -231,38 +230,22 @@ bool peer_data_write(const char *path, const struct attention_case *attention, s
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Whether `folder` has room for so many times as many bytes. */
-static bool has_room(const char *folder, double times, double bytes)
-{
-    struct statvfs facts;
-
-    return statvfs(folder, &facts) == 0 &&
-           (double)facts.f_bavail * (double)facts.f_frsize >= times * bytes;
-}
-
 bool peer_data_file(char path[PEER_DATA_PATH], double bytes, struct message *why)
 {
-    const char *chosen = getenv("TMPDIR");
-    const char *folder = chosen != NULL && *chosen != '\0' ? chosen : "/tmp";
+    static const char memory[] = "/dev/shm"; /* which the peer needs as well */
+    const bool in_memory = ca_folder_room(memory) >= 8.0 * bytes && ca_file_is_writable(memory);
+    const char *folder = in_memory ? memory : ca_temporary_place();
+    char name[48];
 
-    /* Of memory, which the peer needs as well. */
-    if (has_room("/dev/shm", 8.0, bytes) && access("/dev/shm", W_OK) == 0)
-        folder = "/dev/shm";
-    else if (!has_room(folder, 1.0, bytes)) {
-        path[0] = '\0';
+    path[0] = '\0';
+    if (!in_memory && ca_folder_room(folder) < bytes)
         return message_set(why,
                            "got no file: %s has no room for %.3g MB; TMPDIR may name another "
                            "folder",
                            folder, 1e-6 * bytes);
-    }
-    const int length =
-        snprintf(path, PEER_DATA_PATH, "%s/" PEER_DATA_PREFIX "%ld-XXXXXX", folder, (long)getpid());
-    const int file = length < PEER_DATA_PATH ? mkstemp(path) : -1;
-    if (file >= 0)
-        return close(file) == 0;
-    path[0] = '\0';
-    return message_set(why, "got no file: none can be made in %.200s: %s", folder,
-                       length < PEER_DATA_PATH ? strerror(errno) : "its name is too long");
+    snprintf(name, sizeof name, PEER_DATA_PREFIX "%ld-", ca_process_number());
+    return ca_temporary_file(path, PEER_DATA_PATH, folder, name) ||
+           message_set(why, "got no file: none can be made in %.200s: %s", folder, strerror(errno));
 }
 
 /* The next elements of the file, along the last dimension. */
@@ -318,15 +301,14 @@ bool peer_data_read(const char *path, const struct job *job, struct results *res
                     struct message *why)
 {
     const size_t wanted = peer_data_result_bytes(job);
-    struct stat facts;
+    struct ca_file_facts facts;
 
     *results = (struct results){{NULL}};
     /* Its kind before it is opened: that could wait for ever. */
-    if (stat(path, &facts) != 0 || !S_ISREG(facts.st_mode))
+    if (!ca_file_follow(path, &facts) || facts.kind != CA_FILE_REGULAR)
         return message_set(why, "left no file for its result");
-    if ((double)facts.st_size != (double)wanted)
-        return message_set(why, "gave a result of %.0f bytes, not %zu", (double)facts.st_size,
-                           wanted);
+    if (facts.bytes != wanted)
+        return message_set(why, "gave a result of %llu bytes, not %zu", facts.bytes, wanted);
     FILE *file = fopen(path, "rb");
     if (file == NULL)
         return message_set(why, "gave a result that cannot be read");

@@ -1,11 +1,9 @@
-#define _POSIX_C_SOURCE 200809L /* readlink, access */
 #include "bench/peer/peer.h"
-#include "cli/own_folder.h"
+#include "os/process.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* One thread on each core. Left to the system, threads that have been stopped often wake up on one
  * core, and wait for each other there by spinning: that took a thousand times as long. OpenBLAS has
@@ -88,8 +86,9 @@ static bool is_there(char *path, size_t bytes, const char *folder, const char *b
                      const char *name)
 {
     const int length = snprintf(path, bytes, "%s%s%s", folder, between, name);
+    struct ca_file_facts facts;
 
-    if (length > 0 && (size_t)length < bytes && access(path, R_OK) == 0)
+    if (length > 0 && (size_t)length < bytes && ca_file_follow(path, &facts))
         return true;
     path[0] = '\0';
     return false;

@@ -1,11 +1,9 @@
-#define _POSIX_C_SOURCE 200809L /* kill */
 #include "bench/peer/peer_process.h"
 #include "bench/peer/peer_data.h"
-#include "cli/interrupt.h"
+#include "os/environment.h"
+#include "os/interrupt.h"
 
-#include <signal.h>
 #include <stdio.h>
-#include <unistd.h>
 
 /* Waits for the end of its requests, of which there are none: it comes when this program, of number
  * $2, ends without ending the guard. Then the peer, process group $1, has to go, and files with it.
@@ -16,10 +14,10 @@ static const char guard_script[] =
     "kill -s KILL -- \"-$1\"\n"
     "rm -f -- /dev/shm/" PEER_DATA_PREFIX "$2-* \"${TMPDIR:-/tmp}/\"" PEER_DATA_PREFIX "$2-*\n";
 
-static void signal_all(const struct peer_process *process, int number)
+static void pause_peer(const struct peer_process *process, bool pause)
 {
-    if (process->worker.pid > 0)
-        kill(-process->worker.pid, number);
+    if (process->worker.child.number > 0)
+        ca_child_pause(&process->worker.child, pause);
 }
 
 bool peer_process_start(struct peer_process *process, const char *const *argv, struct message *how)
@@ -30,8 +28,8 @@ bool peer_process_start(struct peer_process *process, const char *const *argv, s
 
     if (!ca_process_start(&process->worker, argv, &reason))
         return message_set(how, "%s", reason.text);
-    snprintf(group, sizeof group, "%ld", (long)process->worker.pid);
-    snprintf(self, sizeof self, "%ld", (long)getpid());
+    snprintf(group, sizeof group, "%ld", process->worker.child.number);
+    snprintf(self, sizeof self, "%ld", ca_process_number());
     if (!ca_process_start(&process->guard, guard, &reason)) {
         ca_process_end(&process->worker);
         return message_set(how, "got no guard: the shell %s", reason.text);
@@ -50,11 +48,11 @@ enum ca_asked peer_process_ask(struct peer_process *process, json_t *request, do
 {
     struct message reason = {""};
 
-    signal_all(process, SIGCONT);
+    pause_peer(process, false);
     const enum ca_asked asked =
         ca_process_ask(&process->worker, request, seconds, wants_answer, NULL, answer, &reason);
     if (asked == CA_ANSWERED) {
-        signal_all(process, SIGSTOP);
+        pause_peer(process, true);
     } else {
         message_set(how, "%s", reason.text);
         ca_process_end(&process->guard); /* the number of the group may soon be another's */

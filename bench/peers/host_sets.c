@@ -1,4 +1,3 @@
-#define _POSIX_C_SOURCE 200809L /* posix_memalign */
 #include "bench/peers/host_sets.h"
 #include "bench/peers/products.h"
 
@@ -9,9 +8,7 @@ enum { LINE = 64 };
 
 void *host_allocate(size_t bytes)
 {
-    void *memory = NULL;
-
-    return posix_memalign(&memory, LINE, bytes) == 0 ? memory : NULL;
+    return aligned_alloc(LINE, bytes / LINE * LINE + LINE);
 }
 
 static void *copy(const unsigned char *data, size_t bytes)

@@ -1,8 +1,7 @@
-#define _POSIX_C_SOURCE 200809L /* fdopen, getline */
 #include "bench/peers/peer_main.h"
-
 #include "bench/timing/timing.h"
 #include "internal.h"
+#include "os/process.h"
 
 #include <jansson.h>
 #include <limits.h>
@@ -286,7 +285,7 @@ static bool send(FILE *answers, json_t *answer)
 int peer_main(const struct peer_library *const *libraries, void *self)
 {
     struct peer peer = {.libraries = libraries, .self = self};
-    FILE *requests = fdopen(REQUESTS, "r"), *answers = fdopen(ANSWERS, "w");
+    FILE *requests = ca_parent_stream(REQUESTS, "r"), *answers = ca_parent_stream(ANSWERS, "w");
     char *line = NULL;
     size_t capacity = 0;
     bool ok = true;
@@ -297,7 +296,7 @@ int peer_main(const struct peer_library *const *libraries, void *self)
                 libraries[0]->name);
         return EXIT_FAILURE;
     }
-    while (ok && getline(&line, &capacity, requests) >= 0)
+    while (ok && ca_text_read_line(requests, &line, &capacity))
         ok = send(answers, answer_to(&peer, line));
     close_problem(&peer);
     free(line);

@@ -1,8 +1,6 @@
-#define _POSIX_C_SOURCE 200809L /* pthreads, sched_yield */
 #include "bench/peers/pool.h"
+#include "os/thread.h"
 
-#include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -10,13 +8,13 @@ enum { YIELDS = 4000 }; /* About a millisecond: the next run follows soon or not
 
 struct worker {
     struct pool *pool;
-    pthread_t thread;
+    struct ca_thread thread;
     unsigned number;
 };
 
 struct pool {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
+    struct ca_mutex mutex;
+    struct ca_condition changed;
     atomic_uint generation; /* Of runs. */
     atomic_size_t next;
     atomic_uint working; /* Threads, without the caller's. */
@@ -40,17 +38,17 @@ static void work_off(struct pool *pool, unsigned worker)
 static void wait_for_run(struct pool *pool, unsigned *seen)
 {
     for (int n = 0; n < YIELDS && atomic_load(&pool->generation) == *seen; n++)
-        sched_yield();
+        ca_yield();
     if (atomic_load(&pool->generation) == *seen) {
-        pthread_mutex_lock(&pool->mutex);
+        ca_mutex_lock(&pool->mutex);
         while (atomic_load(&pool->generation) == *seen)
-            pthread_cond_wait(&pool->changed, &pool->mutex);
-        pthread_mutex_unlock(&pool->mutex);
+            ca_condition_wait(&pool->changed, &pool->mutex);
+        ca_mutex_unlock(&pool->mutex);
     }
     *seen = atomic_load(&pool->generation);
 }
 
-static void *live(void *argument)
+static void live(void *argument)
 {
     struct worker *worker = argument;
     struct pool *pool = worker->pool;
@@ -59,7 +57,7 @@ static void *live(void *argument)
     for (;;) {
         wait_for_run(pool, &seen);
         if (pool->ending)
-            return NULL;
+            return;
         work_off(pool, worker->number);
         atomic_fetch_sub(&pool->working, 1);
     }
@@ -67,10 +65,10 @@ static void *live(void *argument)
 
 static void announce(struct pool *pool)
 {
-    pthread_mutex_lock(&pool->mutex);
+    ca_mutex_lock(&pool->mutex);
     atomic_fetch_add(&pool->generation, 1);
-    pthread_cond_broadcast(&pool->changed);
-    pthread_mutex_unlock(&pool->mutex);
+    ca_condition_broadcast(&pool->changed);
+    ca_mutex_unlock(&pool->mutex);
 }
 
 void pool_run(struct pool *pool, pool_task *task, void *work, size_t count)
@@ -84,7 +82,7 @@ void pool_run(struct pool *pool, pool_task *task, void *work, size_t count)
         announce(pool);
     work_off(pool, 0);
     while (atomic_load(&pool->working) > 0)
-        sched_yield();
+        ca_yield();
 }
 
 struct pool *pool_open(unsigned threads, struct message *why)
@@ -98,12 +96,12 @@ struct pool *pool_open(unsigned threads, struct message *why)
         message_set(why, "no memory for %u threads", threads);
         return NULL;
     }
-    pthread_mutex_init(&pool->mutex, NULL);
-    pthread_cond_init(&pool->changed, NULL);
+    ca_mutex_init(&pool->mutex);
+    ca_condition_init(&pool->changed);
     pool->workers = workers;
     for (unsigned n = 0; n + 1 < threads; n++) {
         workers[n] = (struct worker){.pool = pool, .number = n + 1};
-        if (pthread_create(&workers[n].thread, NULL, live, &workers[n]) != 0) {
+        if (!ca_thread_start(&workers[n].thread, live, &workers[n])) {
             message_set(why, "the system gives no more than %u of %u threads", n + 1, threads);
             pool_close(pool);
             return NULL;
@@ -120,9 +118,9 @@ void pool_close(struct pool *pool)
     pool->ending = true;
     announce(pool);
     for (unsigned n = 0; n < pool->started; n++)
-        pthread_join(pool->workers[n].thread, NULL);
-    pthread_cond_destroy(&pool->changed);
-    pthread_mutex_destroy(&pool->mutex);
+        ca_thread_join(&pool->workers[n].thread);
+    ca_condition_destroy(&pool->changed);
+    ca_mutex_destroy(&pool->mutex);
     free(pool->workers);
     free(pool);
 }

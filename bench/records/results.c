@@ -1,64 +1,22 @@
-#define _POSIX_C_SOURCE 200809L /* gmtime_r, sysconf */
 #include "bench/records/results.h"
+#include "os/clock.h"
+#include "os/host.h"
+#include "os/processor.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <time.h>
-#include <unistd.h>
-
-/* What follows `key` and a colon in /proc/cpuinfo; false if it is not there. */
-static bool find_fact(const char *key, char *value, size_t bytes)
-{
-    FILE *stream = fopen("/proc/cpuinfo", "r");
-    char line[512];
-    bool found = false;
-
-    while (stream != NULL && !found && fgets(line, sizeof line, stream) != NULL) {
-        const char *colon = strchr(line, ':');
-        if (colon == NULL || strncmp(line, key, strlen(key)) != 0)
-            continue;
-        colon += 1 + strspn(colon + 1, " \t");
-        snprintf(value, bytes, "%.*s", (int)strcspn(colon, "\n"), colon);
-        found = value[0] != '\0';
-    }
-    if (stream != NULL)
-        fclose(stream);
-    return found;
-}
-
-/* x86 names its model, some other architectures the hardware; elsewhere only the instruction set is
- * known. */
-static void name_host(struct run_results *results)
-{
-    struct utsname system;
-
-    if (uname(&system) < 0) {
-        snprintf(results->system, sizeof results->system, "unknown");
-        snprintf(results->processor, sizeof results->processor, "unknown");
-        return;
-    }
-    snprintf(results->system, sizeof results->system, "%.40s %.60s", system.sysname,
-             system.release);
-    if (!find_fact("model name", results->processor, sizeof results->processor) &&
-        !find_fact("Hardware", results->processor, sizeof results->processor))
-        snprintf(results->processor, sizeof results->processor, "%.60s", system.machine);
-}
 
 void results_begin(struct run_results *results)
 {
-    const time_t now = time(NULL);
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    struct tm utc;
-
     memset(results, 0, sizeof *results);
-    if (gmtime_r(&now, &utc) != NULL)
-        strftime(results->date, sizeof results->date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    ca_utc_print(time(NULL), CA_UTC_ISO, results->date, sizeof results->date);
     snprintf(results->clattn, sizeof results->clattn, "%s", clattn_version_string());
-    results->processors = processors > 0 ? (unsigned)processors : 1;
-    name_host(results);
+    results->processors = ca_processors();
+    ca_host_system(results->system, sizeof results->system);
+    ca_host_processor(results->processor, sizeof results->processor);
 }
 
 struct device_run *results_add(struct run_results *results)
@@ -75,16 +33,6 @@ struct device_run *results_add(struct run_results *results)
     for (size_t n = 0; n < sizeof run->load / sizeof *run->load; n++)
         run->load[n] = NAN;
     return run;
-}
-
-void results_read_load(double load[3])
-{
-    FILE *stream = fopen("/proc/loadavg", "r"); /* Linux; unknown elsewhere */
-
-    if (stream == NULL || fscanf(stream, "%lf %lf %lf", &load[0], &load[1], &load[2]) != 3)
-        load[0] = load[1] = load[2] = NAN;
-    if (stream != NULL)
-        fclose(stream);
 }
 
 void device_run_free(struct device_run *run)

@@ -82,9 +82,6 @@ void results_begin(struct run_results *results);
 /* Room for one more device, cleared; NULL without memory. Pointers to others move. */
 struct device_run *results_add(struct run_results *results);
 
-/* The machine's load averages; NaN if unknown. */
-void results_read_load(double load[3]);
-
 void device_run_free(struct device_run *run);
 void results_free(struct run_results *results);
 

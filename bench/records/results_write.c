@@ -1,6 +1,9 @@
-#define _POSIX_C_SOURCE 200809L /* lstat, fsync, strdup, gmtime_r */
 #include "bench/records/place.h"
 #include "bench/records/results.h"
+#include "os/clock.h"
+#include "os/environment.h"
+#include "os/file.h"
+#include "os/host.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -8,9 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 /* Samples vary in their third digit. */
 #define FORMAT (JSON_INDENT(1) | JSON_REAL_PRECISION(9))
@@ -103,14 +104,11 @@ static json_t *make_load(const double load[3])
 
 json_t *results_new(const char *schema, const struct target *target)
 {
-    const time_t now = time(NULL);
-    struct tm utc = {.tm_mday = 1};
     char date[32];
     double load[3];
 
-    results_read_load(load);
-    gmtime_r(&now, &utc);
-    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    ca_host_load(load);
+    ca_utc_print(time(NULL), CA_UTC_ISO, date, sizeof date);
     return json_pack("{s:s, s:s, s:s, s:o, s:o}", "schema", schema, "date", date, "clattn",
                      clattn_version_string(), "device", results_device(target->info), "load",
                      make_load(load));
@@ -130,10 +128,10 @@ static bool replace(const char *path, const json_t *object)
 
     if (temporary == NULL)
         return false;
-    snprintf(temporary, bytes, "%s.%ld", path, (long)getpid());
+    snprintf(temporary, bytes, "%s.%ld", path, ca_process_number());
     remove(temporary); /* of a process that died */
     FILE *stream = fopen(temporary, "wx");
-    bool ok = stream != NULL && dump(stream, object) && fsync(fileno(stream)) == 0;
+    bool ok = stream != NULL && dump(stream, object) && ca_stream_make_durable(stream);
     int reason = errno;
     if (stream != NULL && fclose(stream) != 0 && ok) {
         ok = false;
@@ -161,14 +159,14 @@ static bool write_through(const char *path, const json_t *object)
 
 bool results_dump(const char *path, json_t *object, struct message *why)
 {
-    struct stat status;
+    struct ca_file_facts facts;
     bool ok;
 
     if (object == NULL)
         return message_set(why, "%.300s: no memory for the results", path);
     if (strcmp(path, "-") == 0)
         ok = dump(stdout, object);
-    else if (lstat(path, &status) == 0 && !S_ISREG(status.st_mode))
+    else if (ca_file_find(CA_NO_FILE, path, &facts) && facts.kind != CA_FILE_REGULAR)
         ok = write_through(path, object);
     else
         ok = replace(path, object);

@@ -1,6 +1,8 @@
-#define _XOPEN_SOURCE 700 /* geteuid, stat */
 #include "base/cache_directory.h"
-#include "base/disk.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "os/environment.h"
+#include "os/file.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -8,17 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-static char *join(const char *a, const char *b)
-{
-    const size_t bytes = strlen(a) + strlen(b) + 1;
-    char *text = malloc(bytes);
-
-    if (text)
-        snprintf(text, bytes, "%s%s", a, b);
-    return text;
-}
 
 /* Cuts the last part off, but for the root. */
 static void cut(char *path)
@@ -38,16 +29,16 @@ static void cut(char *path)
  */
 static int may_use_default(const char *path, int *refused, char *why, size_t why_bytes)
 {
-    char reason[CA_REASON_BYTES], *copy = join(path, "");
-    struct stat status;
+    char reason[CA_REASON_BYTES], *copy = ca_text_copy(path);
+    struct ca_file_facts facts;
     int usable = copy != NULL;
 
     ca_reason(why, why_bytes, "there is no host memory for its name");
     for (int part = 0; usable && part < 3; part++) {
         if (part > 0)
             cut(copy);
-        if (stat(copy, &status) == 0 && S_ISDIR(status.st_mode)) {
-            *refused = !ca_disk_trusts_owner(&status, reason, sizeof reason);
+        if (ca_file_follow(copy, &facts) && facts.kind == CA_FILE_FOLDER) {
+            *refused = !ca_file_owner_is_trusted(&facts, reason, sizeof reason);
             if (*refused)
                 ca_reason(why, why_bytes, "%.150s is of another user: %s", copy, reason);
             usable = !*refused;
@@ -62,19 +53,19 @@ static int may_use_default(const char *path, int *refused, char *why, size_t why
 
 static int may_use(const char *path, int by_default, int *refused, char *why, size_t why_bytes)
 {
-    struct stat status;
+    struct ca_file_facts facts;
 
     if (by_default && !may_use_default(path, refused, why, why_bytes))
         return 0;
-    if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode))
+    if (!ca_file_follow(path, &facts) || facts.kind != CA_FILE_FOLDER)
         return 1; /* it may be made yet */
-    *refused = !ca_disk_trusts(&status, why, why_bytes);
+    *refused = !ca_file_is_trusted(&facts, why, why_bytes);
     return !*refused;
 }
 
 char *ca_cache_directory(const char *given, int *refused, char *why, size_t why_bytes)
 {
-    const int borrowed = geteuid() != getuid() || getegid() != getgid();
+    const bool borrowed = ca_environment_is_borrowed();
     const struct {
         const char *value, *rest;
         int by_default;
@@ -93,7 +84,7 @@ char *ca_cache_directory(const char *given, int *refused, char *why, size_t why_
             continue;
         if (!*places[n].value) /* set and empty: no cache is wanted; a default: see above */
             return NULL;
-        char *path = join(places[n].value, places[n].rest);
+        char *path = ca_text_join(places[n].value, places[n].rest, "");
         if (path && may_use(path, places[n].by_default, refused, reason, sizeof reason))
             return path;
         ca_reason(why, why_bytes,

@@ -10,7 +10,7 @@
  * whole environment of a program that runs with another user's rights. The caller frees it.
  *
  * NULL if that is empty (no cache is wanted) or none is set, with an empty why; else why is a sentence:
- * - *refused: it is there, but not to be trusted (ca_disk_trusts()), or it is a default in what belongs to
+ * - *refused: it is there, but not to be trusted (ca_file_is_trusted()), or it is a default in what belongs to
  *   another user;
  * - else: it is a default, and the folder that would hold it is not there, or memory runs out.
  */

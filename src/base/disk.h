@@ -3,41 +3,30 @@
 #define CA_DISK_H
 
 #include "base/log.h"
-
-#include <stddef.h>
-#include <sys/stat.h>
-
-/*
- * Whether a file or folder of the cache may be believed: it belongs to this process's effective user or
- * to root, and nobody else may write there. Its group may if it has the number of its owner: then it is the
- * owner's own. If not, why says so, as "it ...".
- */
-int ca_disk_trusts(const struct stat *status, char *why, size_t why_bytes);
-
-/* The same of the owner alone. */
-int ca_disk_trusts_owner(const struct stat *status, char *why, size_t why_bytes);
+#include "os/file.h"
 
 /* ---- in the cache ----------------------------------------------------------------------------- */
 
 /*
  * Of a path in the cache neither the last part nor the folder that it lies in may be a link, and both must
- * be trusted. why is "" where there is nothing of that name, else a reason, as "it ...".
+ * be trusted (ca_file_is_trusted()). why is "" where there is nothing of that name, else a reason, as "it ...".
  */
 
-/* The folder itself, for openat(), readdir() and the like; -1 on failure. */
-int ca_disk_open_folder(const char *path, char *why, size_t why_bytes);
+/* The folder itself; CA_NO_FILE on failure. */
+ca_file ca_disk_open_folder(const char *path, char *why, size_t why_bytes);
 
-/* A file, opened for reading; *status receives what fstat() says. -1 on failure, and if it is not regular. */
-int ca_disk_open_to_read(const char *path, struct stat *status, char *why, size_t why_bytes);
+/* A file, opened for reading, and its facts. CA_NO_FILE on failure, and if it is not regular. */
+ca_file ca_disk_open_to_read(const char *path, struct ca_file_facts *facts, char *why,
+                             size_t why_bytes);
 
 /* The whole file, its size in *bytes; NULL if it is empty, cannot be read or exceeds most bytes. The caller
  * frees it. */
 unsigned char *ca_disk_read(const char *path, size_t most, size_t *bytes, char *why,
                             size_t why_bytes);
 
-/* A file, opened for reading and writing, made with its folders if it is missing. -1 on failure, with why,
+/* A file, opened for reading and writing, made with its folders if it is missing. CA_NO_FILE on failure, with why,
  * which is then never "". The path is changed and changed back. */
-int ca_disk_open(char *path, char *why, size_t why_bytes);
+ca_file ca_disk_open(char *path, char *why, size_t why_bytes);
 
 /* Says that a file of the cache was used now, for those who remove what was used longest ago; not where it says nearly
  * that already. */
@@ -52,7 +41,9 @@ int ca_disk_make_directories(char *path);
 
 enum ca_disk_care {
     CA_DISK_IN_CACHE = 1, /* the folder must be trusted, as above */
-    CA_DISK_DURABLE = 2   /* a power cut leaves the file of before or this one, not less */
+    CA_DISK_DURABLE = 2,  /* a power cut leaves the file of before or this one, not less */
+    CA_DISK_SHARED =
+        4 /* others may use it as the one before, or any new file; else its owner alone */
 };
 
 /*

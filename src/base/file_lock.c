@@ -1,77 +1,35 @@
-#define _XOPEN_SOURCE 700 /* flock, lstat, nanosleep */
 #include "base/file_lock.h"
-#include "base/clock.h"
 #include "base/disk.h"
+#include "base/text.h"
+#include "os/clock.h"
+#include "os/environment.h"
+#include "os/lock.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#if defined(__linux__)
-#include <sys/sysmacros.h>
-#endif
-#include <time.h>
-#include <unistd.h>
 
-static void nap(void)
-{
-    nanosleep(&(struct timespec){0, 2000000}, NULL);
-}
+#define NAP_SECONDS 0.002
 
 /* For so long while a file stays the same. */
 struct waiting {
     double seconds, since; /* 0: it has not begun */
-    struct stat file;
+    struct ca_file_facts file;
 };
 
-static int is_same(const struct stat *a, const struct stat *b)
-{
-    return a->st_ino == b->st_ino && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
-}
-
-static int is_over(struct waiting *waiting, const struct stat *file)
+static int is_over(struct waiting *waiting, const struct ca_file_facts *file)
 {
     const double now = ca_stopwatch_now();
 
-    if (waiting->since == 0.0 || !is_same(&waiting->file, file)) {
+    if (waiting->since == 0.0 || !ca_file_is_same(&waiting->file, file)) {
         waiting->since = now;
         waiting->file = *file;
     }
     return now - waiting->since >= waiting->seconds;
 }
 
-/* ---- the kernel's lock ------------------------------------------------------------------------ */
-
-/* Which process holds a lock on the file, as Linux tells of this machine's; 0 if that is not known. */
-static long find_holder(int descriptor)
-{
-    long holder = 0;
-#if defined(__linux__)
-    char line[256];
-    struct stat status;
-    FILE *locks = fstat(descriptor, &status) == 0 ? fopen("/proc/locks", "re") : NULL;
-
-    /* "1: FLOCK  ADVISORY  WRITE 1234 fe:01:5678 0 EOF" */
-    while (locks && holder == 0 && fgets(line, sizeof line, locks)) {
-        unsigned first, second;
-        unsigned long long number;
-        long process;
-        if (sscanf(line, "%*d: FLOCK %*s %*s %ld %x:%x:%llu", &process, &first, &second, &number) ==
-                4 &&
-            number == status.st_ino && makedev(first, second) == status.st_dev)
-            holder = process;
-    }
-    if (locks)
-        fclose(locks);
-#else
-    (void)descriptor;
-#endif
-    return holder;
-}
+/* ---- the system's lock ----------------------------------------------------------------------- */
 
 static void say_busy(struct ca_file_lock *lock, const char *path, long holder, double seconds)
 {
@@ -89,20 +47,21 @@ static void say_busy(struct ca_file_lock *lock, const char *path, long holder, d
 static int lock_file(struct ca_file_lock *lock, const char *path, double seconds)
 {
     struct waiting waiting = {.seconds = seconds};
-    struct stat status;
+    struct ca_file_facts facts;
+    enum ca_lock got;
 
-    while (flock(lock->descriptor, LOCK_EX | LOCK_NB) != 0) {
-        if (errno != EWOULDBLOCK && errno != EINTR)
-            return 0;
-        if (fstat(lock->descriptor, &status) == 0 && is_over(&waiting, &status)) {
-            say_busy(lock, path, find_holder(lock->descriptor), seconds);
+    while ((got = ca_lock_try(lock->file)) == CA_LOCK_OTHERS) {
+        if (ca_file_ask(lock->file, &facts) && is_over(&waiting, &facts)) {
+            say_busy(lock, path, ca_lock_holder(lock->file), seconds);
             return 1;
         }
-        nap();
+        ca_nap(NAP_SECONDS);
     }
+    if (got == CA_LOCK_MISSING)
+        return 0;
     lock->state = CA_LOCK_HELD;
-    if (pwrite(lock->descriptor, "", 1, 0) != 1)
-        futimens(lock->descriptor, NULL);
+    if (!ca_file_write(lock->file, "", 1, 0))
+        ca_file_touch(lock->file);
     return 1;
 }
 
@@ -111,15 +70,14 @@ static int lock_file(struct ca_file_lock *lock, const char *path, double seconds
 /* 1: made; 0: it is there; -1: neither. */
 static int make_file(const char *path)
 {
-    const int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    const ca_file file = ca_file_open(CA_NO_FILE, path, CA_FILE_MAKE);
     char text[32];
 
-    if (descriptor < 0)
+    if (file == CA_NO_FILE)
         return errno == EEXIST ? 0 : -1;
-    const int length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    if (write(descriptor, text, (size_t)length) != length) /* it only tells whose it is */
-        errno = 0;
-    close(descriptor);
+    const int length = snprintf(text, sizeof text, "%ld\n", ca_process_number());
+    ca_file_write(file, text, (size_t)length, 0); /* it only tells whose it is */
+    ca_file_close(file);
     return 1;
 }
 
@@ -139,7 +97,7 @@ static void lock_beside(struct ca_file_lock *lock, const char *path, double seco
 {
     struct waiting waiting = {.seconds = seconds};
     const size_t bytes = strlen(path) + 8;
-    struct stat status;
+    struct ca_file_facts facts;
     int made, over = 0;
 
     lock->beside = malloc(bytes);
@@ -149,12 +107,12 @@ static void lock_beside(struct ca_file_lock *lock, const char *path, double seco
     }
     snprintf(lock->beside, bytes, "%s.held", path);
     while ((made = make_file(lock->beside)) == 0 && !over) {
-        over = lstat(lock->beside, &status) == 0 && is_over(&waiting, &status);
+        over = ca_file_find(CA_NO_FILE, lock->beside, &facts) && is_over(&waiting, &facts);
         if (!over)
-            nap();
+            ca_nap(NAP_SECONDS);
     }
-    if (made == 0 && seconds > 0.0 && lstat(lock->beside, &status) == 0 &&
-        is_same(&waiting.file, &status) && unlink(lock->beside) == 0)
+    if (made == 0 && seconds > 0.0 && ca_file_find(CA_NO_FILE, lock->beside, &facts) &&
+        ca_file_is_same(&waiting.file, &facts) && ca_file_remove(CA_NO_FILE, lock->beside))
         made = make_file(lock->beside);
     if (made > 0) {
         lock->state = CA_LOCK_HELD_BY_FILE;
@@ -178,36 +136,35 @@ void ca_file_lock_acquire(struct ca_file_lock *lock, const char *path, double se
 {
     char why[CA_REASON_BYTES], *copy;
 
-    *lock = (struct ca_file_lock){.state = CA_LOCK_NO_MEMORY, .descriptor = -1};
-    copy = malloc(strlen(path) + 1); /* ca_disk_open() changes it, and other threads read it */
+    *lock = (struct ca_file_lock){.state = CA_LOCK_NO_MEMORY, .file = CA_NO_FILE};
+    copy = ca_text_copy(path); /* ca_disk_open() changes it, and other threads read it */
     if (!copy)
         return;
-    lock->descriptor = ca_disk_open(strcpy(copy, path), why, sizeof why);
-    lock->state = lock->descriptor < 0 && errno == ENOMEM ? CA_LOCK_NO_MEMORY : CA_LOCK_NONE;
+    lock->file = ca_disk_open(copy, why, sizeof why);
+    lock->state = lock->file == CA_NO_FILE && errno == ENOMEM ? CA_LOCK_NO_MEMORY : CA_LOCK_NONE;
     free(copy);
-    if (lock->descriptor < 0) {
+    if (lock->file == CA_NO_FILE) {
         ca_reason(lock->why, sizeof lock->why, "its lock %.100s cannot be used: %.120s", path, why);
         return;
     }
     if (!lock_file(lock, path, seconds))
         lock_beside(lock, path, seconds, errno);
     if (lock->state != CA_LOCK_HELD) {
-        close(lock->descriptor);
-        lock->descriptor = -1;
+        ca_file_close(lock->file);
+        lock->file = CA_NO_FILE;
     }
 }
 
 void ca_file_lock_release(struct ca_file_lock *lock)
 {
-    if (lock->descriptor >= 0) {
-        flock(lock->descriptor,
-              LOCK_UN); /* a process forked meanwhile holds the descriptor as well */
-        close(lock->descriptor);
+    if (lock->file != CA_NO_FILE) {
+        ca_lock_release(lock->file);
+        ca_file_close(lock->file);
     }
     if (lock->beside)
-        unlink(lock->beside);
+        ca_file_remove(CA_NO_FILE, lock->beside);
     free(lock->beside);
-    lock->descriptor = -1;
+    lock->file = CA_NO_FILE;
     lock->beside = NULL;
     lock->state = CA_LOCK_NONE;
 }

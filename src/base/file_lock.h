@@ -3,9 +3,10 @@
 #define CA_FILE_LOCK_H
 
 #include "base/log.h"
+#include "os/file.h"
 
 /*
- * A file is locked by flock(), which the kernel gives up when its holder ends, however that happens. On
+ * A file is locked as the system has it (os/lock.h), which gives the lock up when its holder ends, however that happens. On
  * file systems that have no locks (NFS without its daemon, Lustre mounted without them) a file beside it, <file>.held,
  * stands in: who makes it holds the lock and removes it. One that has not changed for as long as somebody waits
  * is of a process that is gone, and is removed.
@@ -20,7 +21,7 @@ enum ca_file_lock_state {
 
 struct ca_file_lock {
     enum ca_file_lock_state state;
-    int descriptor;            /* of CA_LOCK_HELD */
+    ca_file file;              /* of CA_LOCK_HELD */
     char *beside;              /* of CA_LOCK_HELD_BY_FILE */
     char why[CA_REASON_BYTES]; /* of the others but CA_LOCK_HELD and CA_LOCK_NO_MEMORY */
 };

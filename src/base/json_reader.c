@@ -1,7 +1,6 @@
-#define _POSIX_C_SOURCE 200809L /* strdup */
 #include "base/json_reader.h"
-
 #include "base/log.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -185,7 +184,7 @@ bool ca_place_copy(const struct ca_json_place *in, const char *key, bool may_be_
         return ca_place_refuse(&place, "is not a text");
     if (json_string_length(place.value) == 0)
         return ca_place_refuse(&place, "is empty");
-    *text = strdup(json_string_value(place.value));
+    *text = ca_text_copy(json_string_value(place.value));
     if (!*text)
         return ca_json_say(in->reader, "no memory for the results");
     if (in->reader->clean)

@@ -1,4 +1,3 @@
-#define _POSIX_C_SOURCE 200809L /* strdup */
 #include "cli/message.h"
 #include "internal.h"
 
@@ -46,7 +45,7 @@ void message_say(FILE *to, const char *format, ...)
 
 json_t *message_json(const char *raw)
 {
-    char *clean = raw != NULL ? strdup(raw) : NULL;
+    char *clean = raw != NULL ? ca_text_copy(raw) : NULL;
     json_t *string = NULL;
 
     if (clean != NULL) {

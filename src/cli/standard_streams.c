@@ -1,21 +1,9 @@
-#define _POSIX_C_SOURCE 200809L /* fcntl */
 #include "cli/standard_streams.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-void ca_standard_streams_begin(void)
-{
-    /* Each open() gives the lowest descriptor that is free, which is this one. */
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) == -1 &&
-            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) == -1)
-            return; /* without /dev/null there is nothing that could stand in */
-}
 
 int ca_standard_streams_end(const char *program, int status)
 {

@@ -4,23 +4,22 @@
 #define CA_WORKER_PROCESS_H
 
 #include "cli/message.h"
-#include "cli/processor_time.h"
+#include "os/process.h"
 
 #include <jansson.h>
 #include <stddef.h>
-#include <sys/types.h>
 
 /* Where the child finds its requests and puts its answers. All else that it or a driver prints, to
  * standard output too, goes to a file that is quoted if it dies. */
 enum { CA_WORKER_REQUESTS = 3, CA_WORKER_ANSWERS = 4 };
 
 struct ca_process {
-    pid_t pid;                       /* 0: not running */
-    int end_signal;                  /* of the last one that ended of itself; 0: by none */
-    bool asked;                      /* has taken the last request */
-    bool starved;                    /* the last one that was late, as others had the processors */
+    struct ca_child child; /* 0: not running */
+    bool was_killed;       /* the last one that ended of itself, by another or for lack of memory */
+    bool asked;            /* has taken the last request */
+    bool starved;          /* the last one that was late, as others had the processors */
     struct ca_processor_time before; /* ... when it was asked */
-    int requests, answers, words;
+    ca_file requests, answers, words;
     char *line; /* of the answer that is being read */
     size_t filled, capacity;
 };
@@ -50,6 +49,16 @@ enum ca_asked ca_process_ask(struct ca_process *process, json_t *request, double
 bool ca_process_request(struct ca_process *process, json_t *request);
 enum ca_asked ca_process_answer(struct ca_process *process, double seconds, ca_patience *patience,
                                 void *user, json_t **answer, struct message *how);
+
+/* Whether others, not the process itself, are why it has got nowhere between two moments that are
+ * so many seconds apart: it waited for most of them, and got less than half of the time that it
+ * wanted, or it was stopped. One that sleeps wants none. */
+bool ca_was_starved(const struct ca_processor_time *begin, const struct ca_processor_time *end,
+                    double seconds);
+
+/* "was killed by signal 11 (Segmentation fault)", "exited with status 3". Returns whether it exited
+ * with status 0. */
+bool ca_child_describe(const struct ca_child_end *end, struct message *how);
 
 /* Kills it, with its own children. */
 void ca_process_end(struct ca_process *process);

@@ -4,10 +4,10 @@
 
 #include "base/log.h"
 #include "context/first_run.h"
-#include "context/forks.h"
 #include "device/pointers.h"
+#include "os/forks.h"
+#include "os/thread.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 struct ca_program;   /* src/program/program_build.h */
@@ -32,11 +32,11 @@ struct clattn_context {
     atomic_int cache_unwritable;    /* nothing more is written there */
     atomic_size_t builds;           /* programs compiled so far */
     atomic_size_t builtins_refused; /* how often cl/common/builtins.h was not enough for one */
-    pthread_mutex_t lock;           /* guards the next four; never held while a program is made */
+    struct ca_mutex lock;           /* guards the next four; never held while a program is made */
     struct ca_program *programs;
-    size_t uses;            /* of programs that were put back */
-    char last_failure[256]; /* to build one, so that it is said once */
-    pthread_cond_t made;    /* a program, or it failed */
+    size_t uses;              /* of programs that were put back */
+    char last_failure[256];   /* to build one, so that it is said once */
+    struct ca_condition made; /* a program, or it failed */
     struct ca_first_runs first_runs;
     struct ca_store *store; /* these three lock themselves */
     struct ca_overrides *overrides;

@@ -12,6 +12,8 @@
 #ifndef CA_FIRST_RUN_H
 #define CA_FIRST_RUN_H
 
+#include "os/file.h"
+
 #include <stdatomic.h>
 #include <time.h>
 
@@ -21,18 +23,18 @@ enum {
     CA_FIRST_RUNS = 16            /* so many at a time can be excused */
 };
 
-/* Those of a context that are under way: 0, or a descriptor and the deaths before, as signal handlers
+/* Those of a context that are under way: 0, or a file and the deaths before, as signal handlers
  * can read them. */
 struct ca_first_runs {
-    atomic_int slots[CA_FIRST_RUNS];
+    atomic_intptr_t slots[CA_FIRST_RUNS];
 };
 
 struct ca_first_run {
     char *path;
-    int descriptor; /* -1: nothing is counted */
-    int stays;      /* the file does, after its end */
-    atomic_int *slot;
-    int entry; /* what stands in the slot */
+    ca_file file; /* CA_NO_FILE: nothing is counted */
+    int stays;    /* the file does, after its end */
+    atomic_intptr_t *slot;
+    intptr_t entry; /* what stands in the slot */
 };
 
 /*

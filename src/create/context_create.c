@@ -103,18 +103,18 @@ static clattn_status examine(const clattn_context *ctx)
 
 static int open_lock(clattn_context *ctx)
 {
-    if (pthread_mutex_init(&ctx->lock, NULL) != 0)
+    if (!ca_mutex_init(&ctx->lock))
         return 0;
-    if (pthread_cond_init(&ctx->made, NULL) == 0)
+    if (ca_condition_init(&ctx->made))
         return 1;
-    pthread_mutex_destroy(&ctx->lock);
+    ca_mutex_destroy(&ctx->lock);
     return 0;
 }
 
 static void close_lock(clattn_context *ctx)
 {
-    pthread_cond_destroy(&ctx->made);
-    pthread_mutex_destroy(&ctx->lock);
+    ca_condition_destroy(&ctx->made);
+    ca_mutex_destroy(&ctx->lock);
 }
 
 /* What choosing looks at, and the lock, which comes last. */

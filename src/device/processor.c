@@ -2,17 +2,13 @@
  * drivers may take a processor for an older one, and tell less than there is. So the processor is asked
  * itself, by CPUID; __builtin_cpu_supports() also looks whether the operating system keeps the
  * registers (XGETBV). */
-#define _DEFAULT_SOURCE /* syscall */
 #include "device/processor.h"
+#include "os/processor.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
 #include <stdio.h>
 #include <string.h>
-#if defined(__linux__)
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
 
 enum { BRAND_LEAVES = 3 }; /* of CPUID that hold the name, from 0x80000002 on */
 
@@ -39,35 +35,6 @@ static void read_name(char name[49])
     name[end - begin] = '\0';
 }
 
-#if defined(__linux__) && defined(SYS_arch_prctl)
-/* arch_prctl()'s codes (Linux, asm/prctl.h, of which older systems' lack these), and which of the registers
- * that XSAVE keeps are tiles. */
-enum { GET_SUPPORTED = 0x1021, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
-
-/* Whether the operating system keeps the tiles of those processes that ask for them. */
-static int system_keeps_tiles(void)
-{
-    unsigned long supported = 0;
-
-    return syscall(SYS_arch_prctl, GET_SUPPORTED, &supported) == 0 && (supported >> TILE_DATA & 1);
-}
-
-int ca_processor_grants_tiles(void)
-{
-    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
-}
-#else
-static int system_keeps_tiles(void)
-{
-    return 0;
-}
-
-int ca_processor_grants_tiles(void)
-{
-    return 0;
-}
-#endif
-
 static int has_amx_bf16(void)
 {
     enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24 }; /* CPUID.(EAX=7, ECX=0):EDX */
@@ -87,9 +54,9 @@ void ca_processor_architecture(const char *device_name, char *architecture, size
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512bf16"))
         snprintf(architecture, bytes, "avx512_bf16%s",
-                 !has_amx_bf16()        ? ""
-                 : system_keeps_tiles() ? " amx_bf16"
-                                        : " amx_bf16_off");
+                 !has_amx_bf16()              ? ""
+                 : ca_processor_keeps_tiles() ? " amx_bf16"
+                                              : " amx_bf16_off");
 }
 #else
 void ca_processor_architecture(const char *device_name, char *architecture, size_t bytes)
@@ -97,10 +64,5 @@ void ca_processor_architecture(const char *device_name, char *architecture, size
     (void)device_name;
     (void)bytes;
     architecture[0] = '\0';
-}
-
-int ca_processor_grants_tiles(void)
-{
-    return 0;
 }
 #endif

@@ -9,9 +9,4 @@
  * holds for it. */
 void ca_processor_architecture(const char *device_name, char *architecture, size_t bytes);
 
-/* Asks the operating system for the tile registers of AMX, which Linux grants a process, with all of its
- * threads, when it asks (arch_prctl, ARCH_REQ_XCOMP_PERM). Whether it has them now; asking again does no
- * harm. Without them an instruction that uses tiles ends the process. */
-int ca_processor_grants_tiles(void);
-
 #endif

@@ -5,7 +5,6 @@
 #include "problem/problem_append.h"
 #include "program/program.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +16,7 @@ struct ca_kernels *ca_kernels_take(const clattn_plan *plan)
         for (size_t n = 0; n < CA_KERNEL_COPIES; n++)
             if (!atomic_flag_test_and_set_explicit(&plan->kernels[n].taken, memory_order_acquire))
                 return &plan->kernels[n];
-        sched_yield();
+        ca_yield();
     }
 }
 

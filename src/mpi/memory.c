@@ -1,8 +1,7 @@
-#define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "mpi/device.h"
+#include "os/clock.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 size_t element_bytes(const clattn_mpi_plan *plan)
 {
@@ -141,12 +140,7 @@ void device_fill(clattn_mpi_plan *plan, const cl_mem buffer, const size_t floats
 /* ---- waiting ---------------------------------------------------------------------------------- */
 
 /* So that a device that computes on the host's cores has them. */
-static void pause_briefly(void)
-{
-    const struct timespec pause = {0, 50000};
-
-    nanosleep(&pause, NULL);
-}
+#define PAUSE_SECONDS 50e-6
 
 struct messages no_messages(void)
 {
@@ -220,7 +214,7 @@ void device_finish(clattn_mpi_plan *plan, struct messages *messages)
                 "clGetEventInfo") ||
             state <= CL_COMPLETE || progress(plan, messages))
             break;
-        pause_briefly();
+        ca_nap(PAUSE_SECONDS);
     }
     if (end)
         clReleaseEvent(end);

@@ -1,6 +1,6 @@
 #include "program/program.h"
-#include "base/clock.h"
 #include "families/candidate.h"
+#include "os/clock.h"
 #include "program/program_build.h"
 #include "program/program_cache.h"
 #include "program/program_options.h"
@@ -69,15 +69,15 @@ static struct ca_program *put_in(clattn_context *ctx, const struct ca_family *fa
 static clattn_status make(clattn_context *ctx, const struct ca_candidate *candidate,
                           const clattn_problem *p, ca_self_check *check, struct ca_program *program)
 {
-    pthread_mutex_unlock(&ctx->lock);
+    ca_mutex_unlock(&ctx->lock);
     ca_program_make(ctx, candidate, p, check, program);
-    pthread_mutex_lock(&ctx->lock);
+    ca_mutex_lock(&ctx->lock);
     const clattn_status status = program->status;
 
     program->state = CA_MADE;
     if (status != program->verdict.status)
         take_out(ctx, program);
-    pthread_cond_broadcast(&ctx->made);
+    ca_condition_broadcast(&ctx->made);
     return status;
 }
 
@@ -88,7 +88,7 @@ static clattn_status wait_for(clattn_context *ctx, struct ca_program *program, i
 {
     program->waiters++;
     while (program->state == CA_BEING_MADE)
-        pthread_cond_wait(&ctx->made, &ctx->lock);
+        ca_condition_wait(&ctx->made, &ctx->lock);
     program->waiters--;
     const clattn_status status = program->status;
 
@@ -120,7 +120,7 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *can
         !ca_program_parameters(candidate->family, p, parameters, sizeof parameters))
         return ca_fail(&ctx->log, CLATTN_UNSUPPORTED, "%s has too many tunables for its options",
                        name);
-    pthread_mutex_lock(&ctx->lock);
+    ca_mutex_lock(&ctx->lock);
     struct ca_program *known = find(ctx->programs, candidate->family, options);
     const int waits = known != NULL;
     if (!known)
@@ -132,7 +132,7 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *can
         *program = known->cl;
         known->users++;
     }
-    pthread_mutex_unlock(&ctx->lock);
+    ca_mutex_unlock(&ctx->lock);
     if (!known)
         return ca_fail(&ctx->log, status, "no host memory for a program");
     if (waits && (status == CLATTN_OUT_OF_MEMORY || status == CLATTN_OPENCL_ERROR))
@@ -165,14 +165,14 @@ size_t ca_programs_trim(clattn_context *ctx, size_t most)
     struct ca_program *gone = NULL, *oldest;
     size_t count = 0;
 
-    pthread_mutex_lock(&ctx->lock);
+    ca_mutex_lock(&ctx->lock);
     while (count_unused(ctx->programs, &oldest) > most) {
         unlink_program(ctx, oldest);
         oldest->next = gone;
         gone = oldest;
         count++;
     }
-    pthread_mutex_unlock(&ctx->lock);
+    ca_mutex_unlock(&ctx->lock);
     ca_programs_release(gone);
     return count;
 }
@@ -181,13 +181,13 @@ void ca_program_put_back(clattn_context *ctx, cl_program program)
 {
     if (!program)
         return;
-    pthread_mutex_lock(&ctx->lock);
+    ca_mutex_lock(&ctx->lock);
     struct ca_program *made = find_made(ctx->programs, program);
     if (made) {
         made->users--;
         made->used = ++ctx->uses;
     }
-    pthread_mutex_unlock(&ctx->lock);
+    ca_mutex_unlock(&ctx->lock);
     ca_programs_trim(ctx, CA_PROGRAMS_UNUSED);
 }
 
@@ -195,11 +195,11 @@ void ca_program_put_back(clattn_context *ctx, cl_program program)
 
 void ca_program_keep(clattn_context *ctx, cl_program program)
 {
-    pthread_mutex_lock(&ctx->lock);
+    ca_mutex_lock(&ctx->lock);
     struct ca_program *made = find_made(ctx->programs, program);
     if (made)
         made->wanted = 1;
-    pthread_mutex_unlock(&ctx->lock);
+    ca_mutex_unlock(&ctx->lock);
 }
 
 /* One that is to be stored, which nobody else will store; NULL: there is none left. */
@@ -207,7 +207,7 @@ static struct ca_program *take_unstored(clattn_context *ctx)
 {
     struct ca_program *program;
 
-    pthread_mutex_lock(&ctx->lock);
+    ca_mutex_lock(&ctx->lock);
     program = ctx->programs;
     while (program && !(program->state == CA_MADE && program->wanted && program->unstored))
         program = program->next;
@@ -215,7 +215,7 @@ static struct ca_program *take_unstored(clattn_context *ctx)
         program->unstored = 0;
         program->users++; /* so that it is not let go meanwhile */
     }
-    pthread_mutex_unlock(&ctx->lock);
+    ca_mutex_unlock(&ctx->lock);
     return program;
 }
 
@@ -228,17 +228,17 @@ size_t ca_programs_store(clattn_context *ctx, double seconds)
     while ((program = take_unstored(ctx)) != NULL) {
         const double begin = ca_stopwatch_now();
         ca_program_cache_store(ctx, program, program->cl);
-        pthread_mutex_lock(&ctx->lock);
+        ca_mutex_lock(&ctx->lock);
         program->seconds.storing += ca_stopwatch_now() - begin;
         program->users--;
-        pthread_mutex_unlock(&ctx->lock);
+        ca_mutex_unlock(&ctx->lock);
         if (ca_stopwatch_now() >= end)
             break;
     }
-    pthread_mutex_lock(&ctx->lock);
+    ca_mutex_lock(&ctx->lock);
     for (const struct ca_program *made = ctx->programs; made; made = made->next)
         left += made->state == CA_MADE && made->wanted && made->unstored;
-    pthread_mutex_unlock(&ctx->lock);
+    ca_mutex_unlock(&ctx->lock);
     return left;
 }
 
@@ -254,28 +254,28 @@ static void add_seconds(struct ca_build_seconds *sum, const struct ca_build_seco
 void ca_program_seconds(clattn_context *ctx, cl_program program, struct ca_build_seconds *seconds)
 {
     memset(seconds, 0, sizeof *seconds);
-    pthread_mutex_lock(&ctx->lock);
+    ca_mutex_lock(&ctx->lock);
     const struct ca_program *made = find_made(ctx->programs, program);
     if (made)
         *seconds = made->seconds;
-    pthread_mutex_unlock(&ctx->lock);
+    ca_mutex_unlock(&ctx->lock);
 }
 
 void ca_programs_seconds(clattn_context *ctx, struct ca_build_seconds *seconds)
 {
     memset(seconds, 0, sizeof *seconds);
-    pthread_mutex_lock(&ctx->lock);
+    ca_mutex_lock(&ctx->lock);
     for (const struct ca_program *made = ctx->programs; made; made = made->next)
         if (made->state == CA_MADE)
             add_seconds(seconds, &made->seconds);
-    pthread_mutex_unlock(&ctx->lock);
+    ca_mutex_unlock(&ctx->lock);
 }
 
 int ca_program_last_failure(clattn_context *ctx, char reason[CA_REASON_BYTES])
 {
-    pthread_mutex_lock(&ctx->lock);
+    ca_mutex_lock(&ctx->lock);
     ca_reason(reason, CA_REASON_BYTES, "%s", ctx->last_failure);
-    pthread_mutex_unlock(&ctx->lock);
+    ca_mutex_unlock(&ctx->lock);
     return reason[0] != '\0';
 }
 
@@ -286,13 +286,13 @@ int ca_program_condemned(clattn_context *ctx, const struct ca_candidate *candida
 
     if (!ca_program_options(candidate, p, &ctx->device, options, sizeof options))
         return 0;
-    pthread_mutex_lock(&ctx->lock);
+    ca_mutex_lock(&ctx->lock);
     const struct ca_program *known = find(ctx->programs, candidate->family, options);
     const int condemned =
         known && known->state == CA_MADE && known->verdict.status != CLATTN_SUCCESS;
     if (condemned)
         *verdict = known->verdict;
-    pthread_mutex_unlock(&ctx->lock);
+    ca_mutex_unlock(&ctx->lock);
     return condemned;
 }
 
@@ -304,7 +304,7 @@ size_t ca_programs_forget_verdicts(clattn_context *ctx, const clattn_problem *p)
 
     if (p && ca_program_problem_options(p, options, sizeof options) >= sizeof options)
         return 0; /* no program has such options */
-    pthread_mutex_lock(&ctx->lock);
+    ca_mutex_lock(&ctx->lock);
     for (struct ca_program *program = ctx->programs; program; program = next) {
         next = program->next;
         if (program->state != CA_MADE || program->verdict.status == CLATTN_SUCCESS ||
@@ -313,7 +313,7 @@ size_t ca_programs_forget_verdicts(clattn_context *ctx, const clattn_problem *p)
         take_out(ctx, program);
         removed++;
     }
-    pthread_mutex_unlock(&ctx->lock);
+    ca_mutex_unlock(&ctx->lock);
     const size_t on_disk = ca_program_cache_forget(ctx, options);
     return on_disk > removed ? on_disk : removed;
 }

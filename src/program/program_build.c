@@ -1,8 +1,8 @@
 #include "program/program_build.h"
-#include "base/clock.h"
 #include "context/first_run.h"
 #include "device/facts.h"
 #include "families/candidate.h"
+#include "os/clock.h"
 #include "problem/classes/problem_class.h"
 #include "problem/problem.h"
 #include "program/build_log.h"
@@ -23,10 +23,10 @@ static int failed_before(clattn_context *ctx, const char *reason)
 {
     char *last = ctx->last_failure;
 
-    pthread_mutex_lock(&ctx->lock);
+    ca_mutex_lock(&ctx->lock);
     const int same = strncmp(last, reason, sizeof ctx->last_failure - 1) == 0;
     ca_reason(last, sizeof ctx->last_failure, "%s", reason);
-    pthread_mutex_unlock(&ctx->lock);
+    ca_mutex_unlock(&ctx->lock);
     return same;
 }
 

@@ -1,18 +1,15 @@
 /* What the cache of programs holds: forgetting what it has against programs, and keeping it small. */
-#define _XOPEN_SOURCE 700 /* fdopendir, fstatat, unlinkat */
 #include "base/disk.h"
+#include "base/text.h"
 #include "context/first_run.h"
 #include "program/program_cache.h"
 #include "program/program_file.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 static const char program[] = ".clbin", begun[] = ".begun";
 
@@ -24,20 +21,15 @@ static int ends_with(const char *name, const char *ending)
 }
 
 /* The folder of programs; NULL if there is none, or it is not to be trusted. */
-static DIR *open_folder(const clattn_context *ctx)
+static struct ca_listing *list_folder(const clattn_context *ctx)
 {
-    const size_t room = ctx->cache_directory ? strlen(ctx->cache_directory) + 16 : 0;
-    char why[CA_REASON_BYTES], *path = room ? malloc(room) : NULL;
+    char why[CA_REASON_BYTES],
+        *path = ctx->cache_directory ? ca_text_join(ctx->cache_directory, "/programs", "") : NULL;
+    struct ca_listing *listing =
+        path ? ca_listing_open(ca_disk_open_folder(path, why, sizeof why)) : NULL;
 
-    if (!path)
-        return NULL;
-    snprintf(path, room, "%s/programs", ctx->cache_directory);
-    const int descriptor = ca_disk_open_folder(path, why, sizeof why);
-    DIR *folder = descriptor >= 0 ? fdopendir(descriptor) : NULL;
     free(path);
-    if (descriptor >= 0 && !folder)
-        close(descriptor);
-    return folder;
+    return listing;
 }
 
 /* ---- forgetting ------------------------------------------------------------------------------- */
@@ -57,16 +49,15 @@ static const char *line_of(struct ca_program_key *line, const char *name, const 
 }
 
 /* Whether a file says that a program is not to be tried again, as all these lines have it. */
-static int condemns(DIR *folder, const char *name, const char *const *lines, size_t num_lines)
+static int condemns(ca_file folder, const char *name, const char *const *lines, size_t num_lines)
 {
-    const int descriptor =
-        openat(dirfd(folder), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const ca_file file = ca_file_open(folder, name, CA_FILE_READ);
     unsigned char data[MOST_BYTES + 1];
 
-    if (descriptor < 0)
+    if (file == CA_NO_FILE)
         return 0;
-    const ssize_t bytes = read(descriptor, data, sizeof data);
-    close(descriptor);
+    const ptrdiff_t bytes = ca_file_read(file, data, sizeof data, 0);
+    ca_file_close(file);
     if (bytes <= 0 || bytes == sizeof data ||
         (ends_with(name, begun) && data[0] < '0' + CA_FIRST_RUN_DEATHS))
         return 0;
@@ -83,16 +74,15 @@ size_t ca_program_cache_forget(const clattn_context *ctx, const char *options)
         line_of(&keys[2], "device", ctx->device.name, 1),
         line_of(&keys[3], "options", options, 0),
     };
-    DIR *folder = open_folder(ctx);
-    struct dirent *entry;
+    struct ca_listing *listing = list_folder(ctx);
+    const char *name;
     size_t removed = 0;
 
-    while (folder && (entry = readdir(folder)) != NULL)
-        if ((ends_with(entry->d_name, program) || ends_with(entry->d_name, begun)) &&
-            condemns(folder, entry->d_name, lines, LINES))
-            removed += unlinkat(dirfd(folder), entry->d_name, 0) == 0;
-    if (folder)
-        closedir(folder);
+    while (listing && (name = ca_listing_next(listing)) != NULL)
+        if ((ends_with(name, program) || ends_with(name, begun)) &&
+            condemns(ca_listing_folder(listing), name, lines, LINES))
+            removed += ca_file_remove(ca_listing_folder(listing), name);
+    ca_listing_close(listing);
     return removed;
 }
 
@@ -101,7 +91,8 @@ size_t ca_program_cache_forget(const clattn_context *ctx, const char *options)
 struct file {
     char name[64]; /* ours are shorter */
     unsigned long long bytes;
-    struct timespec used;
+    time_t used; /* and nanoseconds beyond that */
+    long nanoseconds;
 };
 
 struct files {
@@ -110,7 +101,7 @@ struct files {
 };
 
 /* False without memory. A longer name than ours have is left out. */
-static int add(struct files *files, const char *name, const struct stat *status)
+static int add(struct files *files, const char *name, const struct ca_file_facts *facts)
 {
     const size_t length = strlen(name);
 
@@ -126,8 +117,9 @@ static int add(struct files *files, const char *name, const struct stat *status)
     }
     struct file *file = &files->list[files->count++];
     memcpy(file->name, name, length + 1);
-    file->bytes = (unsigned long long)status->st_size;
-    file->used = status->st_mtim;
+    file->bytes = facts->bytes;
+    file->used = facts->written;
+    file->nanoseconds = facts->written_nanoseconds;
     return 1;
 }
 
@@ -135,16 +127,16 @@ static int used_before(const void *a, const void *b)
 {
     const struct file *x = a, *y = b;
 
-    if (x->used.tv_sec != y->used.tv_sec)
-        return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
-    return (x->used.tv_nsec > y->used.tv_nsec) - (x->used.tv_nsec < y->used.tv_nsec);
+    if (x->used != y->used)
+        return x->used < y->used ? -1 : 1;
+    return (x->nanoseconds > y->nanoseconds) - (x->nanoseconds < y->nanoseconds);
 }
 
 /* Whether nobody works with a file any more: of a killed writer, or a count of deaths that counts no more. */
-static int is_left(const char *name, const struct stat *status)
+static int is_left(const char *name, const struct ca_file_facts *facts)
 {
     enum { WRITING_SECONDS = 3600 };
-    const time_t age = time(NULL) - status->st_mtime;
+    const time_t age = time(NULL) - facts->written;
 
     return (ca_disk_is_temporary(name, program) && age > WRITING_SECONDS) ||
            (ends_with(name, begun) && age > 2 * CA_FIRST_RUN_SECONDS);
@@ -152,20 +144,21 @@ static int is_left(const char *name, const struct stat *status)
 
 struct ca_cache_size ca_program_cache_trim(const clattn_context *ctx, unsigned long long most)
 {
-    DIR *folder = open_folder(ctx);
+    struct ca_listing *listing = list_folder(ctx);
+    const ca_file folder = listing ? ca_listing_folder(listing) : CA_NO_FILE;
     struct ca_cache_size size = {0, 0};
     struct files files = {NULL, 0, 0};
-    struct dirent *entry;
-    struct stat status;
+    struct ca_file_facts facts;
+    const char *name;
     int whole = 1;
 
-    while (folder && whole && (entry = readdir(folder)) != NULL) {
-        if (fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+    while (listing && whole && (name = ca_listing_next(listing)) != NULL) {
+        if (!ca_file_find(folder, name, &facts))
             continue;
-        if (is_left(entry->d_name, &status))
-            unlinkat(dirfd(folder), entry->d_name, 0);
-        else if (ends_with(entry->d_name, program))
-            whole = add(&files, entry->d_name, &status);
+        if (is_left(name, &facts))
+            ca_file_remove(folder, name);
+        else if (ends_with(name, program))
+            whole = add(&files, name, &facts);
     }
     for (size_t n = 0; n < files.count; n++)
         size.bytes += files.list[n].bytes;
@@ -173,13 +166,12 @@ struct ca_cache_size ca_program_cache_trim(const clattn_context *ctx, unsigned l
     if (size.bytes > most)
         qsort(files.list, files.count, sizeof *files.list, used_before);
     for (size_t n = 0; n < files.count && size.bytes > most; n++) {
-        if (unlinkat(dirfd(folder), files.list[n].name, 0) != 0 && errno != ENOENT)
+        if (!ca_file_remove(folder, files.list[n].name) && errno != ENOENT)
             continue;
         size.bytes -= files.list[n].bytes;
         size.files--;
     }
     free(files.list);
-    if (folder)
-        closedir(folder);
+    ca_listing_close(listing);
     return size;
 }

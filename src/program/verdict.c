@@ -1,6 +1,6 @@
-#define _POSIX_C_SOURCE 200809L /* gmtime_r */
 #include "program/verdict.h"
 #include "base/log.h"
+#include "os/clock.h"
 
 #include <string.h>
 
@@ -87,11 +87,9 @@ int ca_verdict_of_build_log(const char *log, struct ca_verdict *verdict)
 struct ca_verdict ca_verdict_crashed(time_t until)
 {
     struct ca_verdict verdict = {.status = CLATTN_BUILD_FAILED, .until = until};
-    struct tm utc = {.tm_mday = 1};
     char text[32];
 
-    gmtime_r(&until, &utc);
-    strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &utc);
+    ca_utc_print(until, "%Y-%m-%d %H:%M UTC", text, sizeof text);
     ca_reason(
         verdict.reason, sizeof verdict.reason,
         "it ended the process twice while it was compiled or checked, and is tried again after "

@@ -1,9 +1,10 @@
 #include "store/override.h"
+#include "base/text.h"
 #include "families/candidate.h"
 #include "families/registry.h"
+#include "os/thread.h"
 #include "problem/classes/problem_class.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ struct override {
 };
 
 struct ca_overrides {
-    pthread_mutex_t lock; /* guards the list */
+    struct ca_mutex lock; /* guards the list */
     struct override *list;
     char *environment; /* well-formed, or NULL; what it leaves open depends on the problem */
 };
@@ -62,14 +63,13 @@ struct ca_overrides *ca_overrides_create(const struct ca_log *log)
     }
     if (text && *text) {
         text += strspn(text, " \t\n");
-        overrides->environment = malloc(strlen(text) + 1);
+        overrides->environment = ca_text_copy(text);
         if (!overrides->environment) {
             free(overrides);
             return NULL;
         }
-        strcpy(overrides->environment, text);
     }
-    if (pthread_mutex_init(&overrides->lock, NULL) != 0) {
+    if (!ca_mutex_init(&overrides->lock)) {
         free(overrides->environment);
         free(overrides);
         return NULL;
@@ -82,7 +82,7 @@ void ca_overrides_destroy(struct ca_overrides *overrides)
     if (!overrides)
         return;
     ca_overrides_clear(overrides, NULL);
-    pthread_mutex_destroy(&overrides->lock);
+    ca_mutex_destroy(&overrides->lock);
     free(overrides->environment);
     free(overrides);
 }
@@ -113,7 +113,7 @@ int ca_overrides_find(struct ca_overrides *overrides, const clattn_problem *p,
 int ca_overrides_set(struct ca_overrides *overrides, const char *problem_class,
                      const struct ca_candidate *candidate)
 {
-    pthread_mutex_lock(&overrides->lock);
+    ca_mutex_lock(&overrides->lock);
     struct override **link = find(overrides, problem_class);
     if (!*link) {
         *link = calloc(1, sizeof **link);
@@ -123,24 +123,24 @@ int ca_overrides_set(struct ca_overrides *overrides, const char *problem_class,
     const int done = *link != NULL;
     if (done)
         (*link)->candidate = *candidate;
-    pthread_mutex_unlock(&overrides->lock);
+    ca_mutex_unlock(&overrides->lock);
     return done;
 }
 
 int ca_overrides_get(struct ca_overrides *overrides, const char *problem_class,
                      struct ca_candidate *candidate)
 {
-    pthread_mutex_lock(&overrides->lock);
+    ca_mutex_lock(&overrides->lock);
     const struct override *found = *find(overrides, problem_class);
     if (found)
         *candidate = found->candidate;
-    pthread_mutex_unlock(&overrides->lock);
+    ca_mutex_unlock(&overrides->lock);
     return found != NULL;
 }
 
 void ca_overrides_clear(struct ca_overrides *overrides, const char *problem_class)
 {
-    pthread_mutex_lock(&overrides->lock);
+    ca_mutex_lock(&overrides->lock);
     struct override **link = problem_class ? find(overrides, problem_class) : &overrides->list;
     while (*link) {
         struct override *gone = *link;
@@ -149,5 +149,5 @@ void ca_overrides_clear(struct ca_overrides *overrides, const char *problem_clas
         if (problem_class)
             break; /* a class has one at most */
     }
-    pthread_mutex_unlock(&overrides->lock);
+    ca_mutex_unlock(&overrides->lock);
 }

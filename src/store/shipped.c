@@ -12,7 +12,7 @@ struct ca_shipped *ca_shipped_create(void)
 {
     struct ca_shipped *shipped = calloc(1, sizeof *shipped);
 
-    if (shipped && pthread_mutex_init(&shipped->lock, NULL) != 0) {
+    if (shipped && !ca_mutex_init(&shipped->lock)) {
         free(shipped);
         return NULL;
     }
@@ -26,7 +26,7 @@ void ca_shipped_destroy(struct ca_shipped *shipped)
     if (!shipped)
         return;
     ca_table_free(&shipped->table);
-    pthread_mutex_destroy(&shipped->lock);
+    ca_mutex_destroy(&shipped->lock);
     free(shipped);
 }
 
@@ -35,13 +35,13 @@ static const struct ca_table *table_of(struct ca_shipped *shipped)
 {
     char reason[CA_REASON_BYTES];
 
-    pthread_mutex_lock(&shipped->lock);
+    ca_mutex_lock(&shipped->lock);
     if (!shipped->parsed)
         shipped->parsed =
             ca_table_read(shipped->document, strlen(shipped->document), &shipped->table, reason,
                           sizeof reason) != CLATTN_OUT_OF_MEMORY;
     const struct ca_table *table = shipped->parsed ? &shipped->table : NULL;
-    pthread_mutex_unlock(&shipped->lock);
+    ca_mutex_unlock(&shipped->lock);
     return table;
 }
 

@@ -3,13 +3,12 @@
 #define CA_SHIPPED_H
 
 #include "families/candidate.h"
+#include "os/thread.h"
 #include "store/tuning_table.h"
-
-#include <pthread.h>
 
 struct ca_shipped {
     const char *document; /* the one embedded at build time; tests put another here */
-    pthread_mutex_t lock; /* guards parsed, and the table until it is */
+    struct ca_mutex lock; /* guards parsed, and the table until it is */
     int parsed;
     struct ca_table table; /* never changes once it is parsed */
 };

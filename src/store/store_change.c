@@ -21,7 +21,7 @@ struct change {
 /* The lock first: who waits for other processes keeps no thread from reading. */
 static struct change begin(struct ca_store *store, int waits)
 {
-    struct change c = {store, {.descriptor = -1}, waits, CLATTN_SUCCESS, ""};
+    struct change c = {store, {.file = CA_NO_FILE}, waits, CLATTN_SUCCESS, ""};
 
     if (store->lock_path) {
         const int again = atomic_load(&store->had_to_wait);

@@ -1,4 +1,3 @@
-#define _POSIX_C_SOURCE 200809L /* open, lstat, st_mtim */
 #include "store/store_file.h"
 #include "base/disk.h"
 #include "base/log.h"
@@ -6,11 +5,9 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -51,16 +48,6 @@ void ca_store_version(const clattn_device_info *dev, char text[CA_VERSION_TEXT])
              hash(dev->driver_version, dev->platform_version, dev->device_version));
 }
 
-char *ca_store_join(const char *a, const char *b, const char *c)
-{
-    const size_t bytes = strlen(a) + strlen(b) + strlen(c) + 1;
-    char *text = malloc(bytes);
-
-    if (text)
-        snprintf(text, bytes, "%s%s%s", a, b, c);
-    return text;
-}
-
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* What is wrong with this process rather than with a file. */
@@ -70,11 +57,11 @@ static int is_shortage(int error)
 }
 
 /* One byte more than the largest document is read, to see that it is too large. */
-static clattn_status read_all(int descriptor, char **text, size_t *bytes, char *reason,
+static clattn_status read_all(ca_file file, char **text, size_t *bytes, char *reason,
                               size_t reason_bytes)
 {
     size_t capacity = 1 << 16;
-    ssize_t got;
+    ptrdiff_t got;
 
     *bytes = 0;
     *text = NULL;
@@ -83,12 +70,12 @@ static clattn_status read_all(int descriptor, char **text, size_t *bytes, char *
         if (!grown)
             goto no_memory;
         *text = grown;
-        got = read(descriptor, *text + *bytes, capacity - *bytes);
-        if (got < 0 && errno != EINTR) {
+        got = ca_file_read(file, *text + *bytes, capacity - *bytes, *bytes);
+        if (got < 0) {
             ca_reason(reason, reason_bytes, "it cannot be read: %s", strerror(errno));
             goto failed;
         }
-        *bytes += got > 0 ? (size_t)got : 0;
+        *bytes += (size_t)got;
         if (*bytes > CA_TABLE_BYTES) {
             ca_reason(reason, reason_bytes, "it is larger than any tuning document");
             goto failed;
@@ -111,39 +98,33 @@ no_memory:
 clattn_status ca_document_load(const char *path, char **text, size_t *bytes, char *reason,
                                size_t reason_bytes)
 {
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    const ca_file file = ca_file_open_any(path);
 
     *text = NULL;
     *bytes = 0;
-    if (descriptor < 0) {
+    if (file == CA_NO_FILE) {
         const int error = errno;
         ca_reason(reason, reason_bytes, "it cannot be opened: %s", strerror(error));
         return is_shortage(error) ? CLATTN_OUT_OF_MEMORY : CLATTN_FILE_ERROR;
     }
-    const clattn_status status = read_all(descriptor, text, bytes, reason, reason_bytes);
-    close(descriptor);
+    const clattn_status status = read_all(file, text, bytes, reason, reason_bytes);
+    ca_file_close(file);
     return status;
-}
-
-static int is_same(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
 /* A file of the cache: no link, and nobody else's. */
 static clattn_status read_table(const char *path, struct ca_table *table, char *reason,
                                 size_t reason_bytes)
 {
-    struct stat opened;
+    struct ca_file_facts opened;
     char *text;
     size_t bytes;
 
-    const int descriptor = ca_disk_open_to_read(path, &opened, reason, reason_bytes);
-    if (descriptor < 0)
+    const ca_file file = ca_disk_open_to_read(path, &opened, reason, reason_bytes);
+    if (file == CA_NO_FILE)
         return is_shortage(errno) ? CLATTN_OUT_OF_MEMORY : CLATTN_FILE_ERROR;
-    clattn_status status = read_all(descriptor, &text, &bytes, reason, reason_bytes);
-    close(descriptor);
+    clattn_status status = read_all(file, &text, &bytes, reason, reason_bytes);
+    ca_file_close(file);
     if (status == CLATTN_SUCCESS)
         status = ca_table_read(text, bytes, table, reason, reason_bytes);
     free(text);
@@ -155,14 +136,14 @@ clattn_status ca_store_file_read(struct ca_store_file *file, int again, int *cha
                                  size_t reason_bytes)
 {
     struct ca_table table = {NULL, 0};
-    struct stat identity = {0};
+    struct ca_file_facts identity = {0};
     clattn_status status = CLATTN_SUCCESS;
 
-    const int present = lstat(file->path, &identity) == 0;
+    const int present = ca_file_find(CA_NO_FILE, file->path, &identity);
     if (!present && is_shortage(errno))
         return CLATTN_OUT_OF_MEMORY;
     if (present == file->present &&
-        (!present || (is_same(&identity, &file->identity) && (!again || file->stuck))))
+        (!present || (ca_file_is_same(&identity, &file->identity) && (!again || file->stuck))))
         return CLATTN_SUCCESS;
     if (present)
         status = read_table(file->path, &table, reason, reason_bytes);
@@ -200,7 +181,7 @@ clattn_status ca_store_file_write(struct ca_store_file *file, struct ca_table *t
     ca_table_free(&file->table);
     file->table = *table;
     *table = (struct ca_table){NULL, 0};
-    file->present = lstat(file->path, &file->identity) == 0;
+    file->present = ca_file_find(CA_NO_FILE, file->path, &file->identity);
     return CLATTN_SUCCESS;
 }
 
@@ -209,13 +190,13 @@ char *ca_store_file_set_aside(struct ca_store_file *file)
     enum { MOST = 10000 };
     const size_t bytes = strlen(file->path) + 32;
     char *name = malloc(bytes);
-    struct stat there;
+    struct ca_file_facts there;
 
     for (int n = 1; name && n < MOST; n++) {
         snprintf(name, bytes, "%s.damaged-%d", file->path, n);
-        if (lstat(name, &there) == 0)
+        if (ca_file_find(CA_NO_FILE, name, &there))
             continue;
-        if (rename(file->path, name) != 0)
+        if (!ca_file_rename(CA_NO_FILE, file->path, name))
             break;
         file->present = 0;
         return name;

@@ -6,15 +6,14 @@
 #ifndef CA_STORE_FILE_H
 #define CA_STORE_FILE_H
 
+#include "os/file.h"
 #include "store/tuning_table.h"
-
-#include <sys/stat.h>
 
 struct ca_store_file {
     char *path;
     struct ca_table table; /* what it held when it was last read */
     int present;           /* it was there, and this was it: */
-    struct stat identity;
+    struct ca_file_facts identity;
     int stuck; /* it is damaged and could not be set aside: it must not be replaced */
 };
 
@@ -23,9 +22,6 @@ struct ca_store_file {
 enum { CA_STEM_TEXT = 64, CA_VERSION_TEXT = 24 };
 void ca_store_stem(const clattn_device_info *dev, char text[CA_STEM_TEXT]);
 void ca_store_version(const clattn_device_info *dev, char text[CA_VERSION_TEXT]);
-
-/* Three texts as one; the caller frees it. NULL without memory. */
-char *ca_store_join(const char *a, const char *b, const char *c);
 
 /*
  * Reads the file if it is not the one that was read before, or if `again`; bans that need not last

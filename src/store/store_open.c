@@ -1,14 +1,13 @@
-#define _POSIX_C_SOURCE 200809L /* opendir, gmtime_r */
 #include "base/disk.h"
 #include "base/file_lock.h"
+#include "base/text.h"
+#include "os/clock.h"
 #include "store/store_state.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 /* ---- making it ------------------------------------------------------------------------------- */
 
@@ -34,7 +33,7 @@ struct ca_store *ca_store_create(const char *cache_directory, const clattn_devic
     struct ca_store *store = calloc(1, sizeof *store);
     char version[CA_VERSION_TEXT], name[CA_STEM_TEXT + 1];
 
-    if (!store || pthread_mutex_init(&store->lock, NULL) != 0) {
+    if (!store || !ca_mutex_init(&store->lock)) {
         free(store);
         return NULL;
     }
@@ -45,9 +44,9 @@ struct ca_store *ca_store_create(const char *cache_directory, const clattn_devic
     ca_store_version(dev, version);
     snprintf(name, sizeof name, "/%s", store->stem);
     if (cache_directory) {
-        store->folder = ca_store_join(cache_directory, "/tuning", "");
-        store->lock_path = store->folder ? ca_store_join(store->folder, name, ".lock") : NULL;
-        if (!store->lock_path || !add_file(store, ca_store_join(store->folder, name, version))) {
+        store->folder = ca_text_join(cache_directory, "/tuning", "");
+        store->lock_path = store->folder ? ca_text_join(store->folder, name, ".lock") : NULL;
+        if (!store->lock_path || !add_file(store, ca_text_join(store->folder, name, version))) {
             ca_store_destroy(store);
             return NULL;
         }
@@ -68,7 +67,7 @@ void ca_store_destroy(struct ca_store *store)
     free(store->lock_path);
     ca_table_free(&store->unsaved);
     ca_table_free(&store->view);
-    pthread_mutex_destroy(&store->lock);
+    ca_mutex_destroy(&store->lock);
     free(store);
 }
 
@@ -79,11 +78,7 @@ const char *ca_store_path(const struct ca_store *store)
 
 void ca_store_now(char text[CA_WHEN_TEXT])
 {
-    const time_t now = time(NULL);
-    struct tm utc = {.tm_mday = 1};
-
-    gmtime_r(&now, &utc);
-    strftime(text, CA_WHEN_TEXT, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    ca_utc_print(time(NULL), CA_UTC_ISO, text, CA_WHEN_TEXT);
 }
 
 /* ---- the lock, and what is said once it is given up ------------------------------------------ */
@@ -103,7 +98,7 @@ void ca_store_say(struct ca_store *store, const char *format, const char *a, con
 
 void ca_store_enter(struct ca_store *store)
 {
-    pthread_mutex_lock(&store->lock);
+    ca_mutex_lock(&store->lock);
 }
 
 void ca_store_leave(struct ca_store *store)
@@ -111,7 +106,7 @@ void ca_store_leave(struct ca_store *store)
     struct sentence *sentence = store->sentences, *next;
 
     store->sentences = NULL;
-    pthread_mutex_unlock(&store->lock);
+    ca_mutex_unlock(&store->lock);
     for (; sentence; sentence = next) {
         next = sentence->next;
         ca_log_text(&store->log, CLATTN_LOG_WARNING, sentence->text);
@@ -131,7 +126,7 @@ static int is_document(const char *name)
 /* Adds another driver's file that is not known yet. */
 static clattn_status meet(struct ca_store *store, const char *name)
 {
-    char *path = ca_store_join(store->folder, "/", name);
+    char *path = ca_text_join(store->folder, "/", name);
 
     for (size_t n = 0; path && n < store->num_files; n++) {
         if (strcmp(path, store->files[n].path) == 0) {
@@ -142,36 +137,25 @@ static clattn_status meet(struct ca_store *store, const char *name)
     return add_file(store, path) ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
 }
 
-/* NULL if there is none, or it is not to be trusted. */
-static DIR *open_folder(const struct ca_store *store)
-{
-    char why[CA_REASON_BYTES];
-    const int descriptor = ca_disk_open_folder(store->folder, why, sizeof why);
-    DIR *directory = descriptor >= 0 ? fdopendir(descriptor) : NULL;
-
-    if (descriptor >= 0 && !directory)
-        close(descriptor);
-    return directory;
-}
-
 /* Finds the device's files; under the lock also removes what killed writers left behind. */
 static clattn_status scan(struct ca_store *store, int locked)
 {
+    char why[CA_REASON_BYTES];
     const size_t stem = strlen(store->stem);
-    DIR *directory = open_folder(store);
+    struct ca_listing *listing =
+        ca_listing_open(ca_disk_open_folder(store->folder, why, sizeof why));
     clattn_status status = CLATTN_SUCCESS;
-    struct dirent *entry;
+    const char *name;
 
-    while (status == CLATTN_SUCCESS && directory && (entry = readdir(directory)) != NULL) {
-        if (strncmp(entry->d_name, store->stem, stem) != 0 || entry->d_name[stem] != '-')
+    while (status == CLATTN_SUCCESS && listing && (name = ca_listing_next(listing)) != NULL) {
+        if (strncmp(name, store->stem, stem) != 0 || name[stem] != '-')
             continue;
-        if (is_document(entry->d_name))
-            status = meet(store, entry->d_name);
-        else if (locked && ca_disk_is_temporary(entry->d_name, ".json"))
-            unlinkat(dirfd(directory), entry->d_name, 0);
+        if (is_document(name))
+            status = meet(store, name);
+        else if (locked && ca_disk_is_temporary(name, ".json"))
+            ca_file_remove(ca_listing_folder(listing), name);
     }
-    if (directory)
-        closedir(directory);
+    ca_listing_close(listing);
     return status;
 }
 
@@ -180,7 +164,7 @@ static clattn_status scan(struct ca_store *store, int locked)
 static clattn_status set_aside(struct ca_store *store, struct ca_store_file *file, int locked,
                                char *reason, size_t reason_bytes)
 {
-    struct ca_file_lock lock = {.descriptor = -1};
+    struct ca_file_lock lock = {.file = CA_NO_FILE};
     clattn_status status = CLATTN_FILE_ERROR;
     int changed;
 

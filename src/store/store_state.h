@@ -2,10 +2,10 @@
 #ifndef CA_STORE_STATE_H
 #define CA_STORE_STATE_H
 
+#include "os/thread.h"
 #include "store/store.h"
 #include "store/store_file.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 /* A warning that is kept until the lock is given up: the caller's callback may take locks. */
@@ -15,7 +15,7 @@ struct sentence {
 };
 
 struct ca_store {
-    pthread_mutex_t lock;
+    struct ca_mutex lock;
     struct ca_log log;
     clattn_device_info dev;
     char stem[CA_STEM_TEXT];

@@ -1,4 +1,3 @@
-#define _POSIX_C_SOURCE 200809L /* open, fchmod */
 #include "base/disk.h"
 #include "context/context.h"
 #include "problem/classes/problem_class.h"
@@ -9,12 +8,9 @@
 #include "store/store_file.h"
 #include <clattn/tuning.h>
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 clattn_status clattn_tuning_path(const clattn_context *context, char *text, size_t text_bytes,
                                  size_t *needed)
@@ -220,7 +216,7 @@ clattn_status clattn_tuning_list(const clattn_context *context, const clattn_pro
 /* Writes straight into what is no regular file, such as /dev/stdout: it must not be replaced. */
 static int write_through(const char *path, const char *text)
 {
-    FILE *file = fopen(path, "we");
+    FILE *file = ca_stream_open(path, "w");
 
     if (!file)
         return 0;
@@ -231,31 +227,11 @@ static int write_through(const char *path, const char *text)
 /* Replaces a file, which others may read if they could read the one before or any new file. */
 static int write_document(const char *path, const char *text)
 {
-    struct stat old;
-    int made = 0, written = 0;
-    char *copy = ca_store_join(path, "", "");
+    struct ca_file_facts old;
 
-    if (!copy)
-        return 0;
-    int there = stat(path, &old) == 0;
-    if (there && !S_ISREG(old.st_mode)) {
-        free(copy);
+    if (ca_file_follow(path, &old) && old.kind != CA_FILE_REGULAR)
         return write_through(path, text);
-    }
-    if (!there && ca_disk_make_directories(copy)) {
-        const int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        made = descriptor >= 0;
-        there = made && fstat(descriptor, &old) == 0;
-        if (made)
-            close(descriptor);
-    }
-    if (there)
-        written = ca_disk_write(path, text, strlen(text), "", 0, CA_DISK_DURABLE) &&
-                  chmod(path, old.st_mode & 0777) == 0;
-    if (made && !written)
-        unlink(path);
-    free(copy);
-    return written;
+    return ca_disk_write(path, text, strlen(text), "", 0, CA_DISK_DURABLE | CA_DISK_SHARED);
 }
 
 /* CLATTN_FILE_ERROR and CLATTN_OUT_OF_MEMORY come with the reason. */

@@ -1,8 +1,8 @@
 #include "trust/trust.h"
-#include "base/clock.h"
 #include "execute/execute.h"
 #include "execute/plan.h"
 #include "families/candidate.h"
+#include "os/clock.h"
 #include "reference/trust_case.h"
 
 static clattn_status run(clattn_context *ctx, const clattn_plan *plan, struct ca_trust_case *c,

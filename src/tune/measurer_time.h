@@ -2,10 +2,10 @@
 #ifndef CA_MEASURER_TIME_H
 #define CA_MEASURER_TIME_H
 
-#include "base/clock.h"
 #include "execute/buffers.h"
 #include "execute/execute.h"
 #include "execute/plan.h"
+#include "os/clock.h"
 #include "search/outcome.h"
 
 struct ca_stopwatch {

@@ -1,6 +1,6 @@
-#include "base/clock.h"
 #include "context/context.h"
 #include "families/candidate.h"
+#include "os/clock.h"
 #include "problem/classes/problem_class.h"
 #include "store/store.h"
 #include "store/store_entry.h"

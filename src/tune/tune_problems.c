@@ -1,6 +1,6 @@
-#include "base/clock.h"
 #include "context/context.h"
 #include "create/choose.h"
+#include "os/clock.h"
 #include "problem/classes/problem_class.h"
 #include "problem/problem.h"
 #include "store/store.h"

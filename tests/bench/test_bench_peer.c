@@ -369,7 +369,7 @@ Test(bench_peer, is_stopped_but_for_its_requests) {
     ca_interrupt_catch();
     make_case(&attention, SMALL);
     cr_assert(eq(int, peer_start(&peer, &kind, "0", &gpu, 2, &why), PEER_OK), "%s", why.text);
-    const pid_t pid = peer.process.worker.pid;
+    const pid_t pid = peer.process.worker.child.number;
     cr_assert(comes_to(pid, "T"), "state %c", state_of(pid));
     is_text(peer.name, "Fake");
     is_text(peer.version, "1.0 \u03b1");
@@ -409,7 +409,7 @@ static void work_until_killed(const char *habit, int report)
     make_case(&attention, SMALL);
     if (peer_start(&peer, &kind, "0", &cpu, 1, &why) != PEER_OK)
         _exit(1);
-    const pid_t pids[] = {peer.process.worker.pid, peer.process.guard.pid};
+    const pid_t pids[] = {peer.process.worker.child.number, peer.process.guard.child.number};
     if (write(report, pids, sizeof pids) != sizeof pids)
         _exit(1);
     peer_open(&peer, &attention, 1, &why);

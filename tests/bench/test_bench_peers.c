@@ -353,9 +353,9 @@ ParameterizedTest(struct name *name, peers_in_c, answer_every_request, .timeout 
     compute_once_more(&process, data);
     close(process.requests); /* Their end is the program's. */
     process.requests = -1;
-    cr_assert(waitpid(process.pid, &status, 0) == process.pid);
+    cr_assert(waitpid(process.child.number, &status, 0) == process.child.number);
     cr_assert(eq(int, status, 0));
-    process.pid = 0;
+    process.child.number = 0;
     ca_process_end(&process);
     unlink(data);
     case_free(&attention);

@@ -4,7 +4,7 @@
 #define _DEFAULT_SOURCE /* sigaltstack */
 #include "context/context.h"
 #include "device/capacity.h"
-#include "device/processor.h"
+#include "os/processor.h"
 #include "tests/bf16/bf16_trials.h"
 #include "tests/support/unoptimised.h"
 

@@ -1,8 +1,8 @@
 /* What a long life leaves: programs on disk and in memory have a limit, and what was used longest ago goes. */
 #define _XOPEN_SOURCE 700 /* glob, setenv, utimensat */
 #include "base/cache_directory.h"
-#include "context/circumstances.h"
 #include "context/context.h"
+#include "os/circumstances.h"
 #include "program/program.h"
 #include "program/program_cache.h"
 #include "tests/faults/faults.h"
@@ -300,7 +300,7 @@ Test(cache_size, a_child_cannot_use_its_parents_context) {
     cr_assert(child >= 0);
     if (child == 0) {
         alarm(20);
-        pthread_mutex_lock(&f.context->lock); /* as another thread of the parent may have */
+        ca_mutex_lock(&f.context->lock); /* as another thread of the parent may have */
         _exit(use_in_child(&f, plan));
     }
     cr_assert(waitpid(child, &state, 0) == child);

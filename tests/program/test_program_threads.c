@@ -91,10 +91,10 @@ static void await_waiter(clattn_context *context)
 
     while (waiters == 0) {
         nanosleep(&(struct timespec){0, 1000000}, NULL);
-        pthread_mutex_lock(&context->lock);
+        ca_mutex_lock(&context->lock);
         for (const struct ca_program *p = context->programs; p; p = p->next)
             waiters += p->waiters;
-        pthread_mutex_unlock(&context->lock);
+        ca_mutex_unlock(&context->lock);
     }
 }
 

@@ -1,7 +1,7 @@
 /* What may befall a store: many writers lose nothing, a killed one leaves a good file, and damaged
  * files are set aside and not lost. */
 #define _XOPEN_SOURCE 700 /* fork, kill, nanosleep, symlink */
-#include "base/clock.h"
+#include "os/clock.h"
 #include "store/store_state.h"
 #include "tests/faults/faults.h"
 #include "tests/support/programs/store_folder.h"

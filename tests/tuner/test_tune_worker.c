@@ -74,7 +74,7 @@ ParameterizedTest(struct behaviour *b, tune_worker, behaves) {
     json_t *answer;
 
     start(&process, b->script);
-    const pid_t pid = process.pid;
+    const pid_t pid = process.child.number;
     const enum ca_asked asked = ca_process_ask(&process, json_pack("{s:s}", "do", "it"), 1.0,
                                                for_ever, NULL, &answer, &how);
     cr_assert(eq(int, (int)asked, (int)b->asked), "%s: %s", b->script, how.text);
@@ -119,7 +119,7 @@ Test(tune_worker, is_asked_no_more_without_patience) {
     start(&process, "sleep 60");
     cr_assert(ca_process_ask(&process, json_object(), 30.0, never, NULL, &answer, &how) ==
               CA_STOPPED);
-    cr_assert(answer == NULL && process.pid == 0);
+    cr_assert(answer == NULL && process.child.number == 0);
 }
 
 Test(tune_worker, cannot_be_started) {
@@ -129,7 +129,7 @@ Test(tune_worker, cannot_be_started) {
 
     cr_assert(ca_process_start(&process, argv, &why) == false);
     cr_assert(strstr(why.text, "/nonexistent/program") != NULL, "%s", why.text);
-    cr_assert(process.pid == 0);
+    cr_assert(process.child.number == 0);
 }
 
 /* ---- readings and candidates ----------------------------------------------------------------- */

@@ -1,13 +1,12 @@
-#define _POSIX_C_SOURCE 200809L /* getpid, sysconf */
 #include "tuner/worker/worker_builders.h"
 #include "internal.h"
+#include "os/environment.h"
 #include "tuner/worker/worker_json.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Compilers need memory, and choices made many at a time are worse. */
 enum { MOST_AUTOMATIC = 4 };
@@ -46,7 +45,7 @@ struct ca_builders {
 
 int ca_builders_automatic(void)
 {
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const unsigned cores = ca_processors();
 
     return cores < 2 ? 0 : cores < MOST_AUTOMATIC ? (int)cores : MOST_AUTOMATIC;
 }
@@ -122,7 +121,7 @@ static bool start(struct ca_builders *builders, struct builder *builder)
                                 builders->options.device, NULL};
     struct message why;
 
-    snprintf(parent, sizeof parent, "%ld", (long)getpid());
+    snprintf(parent, sizeof parent, "%ld", ca_process_number());
     builder->open = false;
     return ca_process_start(&builder->process, argv, &why);
 }
@@ -147,7 +146,7 @@ static bool open_problems(struct ca_builders *builders, int count)
 
     for (int n = 0; good && n < count; n++) {
         struct builder *builder = &builders->builders[n];
-        if (builder->process.pid == 0)
+        if (builder->process.child.number == 0)
             good = start(builders, builder);
         asked[n] = good && !builder->open;
         if (asked[n])

@@ -1,13 +1,12 @@
 #include "tuner/worker/worker_client.h"
 #include "internal.h"
+#include "os/environment.h"
 #include "tuner/worker/worker_json.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Successive failures that end the tuning: at the start, and of candidates with no answer
  * between. */
@@ -123,7 +122,7 @@ static bool start(struct ca_worker *worker, struct message *how)
     const char *const argv[] = {worker->options.program, "worker", parent, worker->options.device,
                                 NULL};
 
-    snprintf(parent, sizeof parent, "%ld", (long)getpid());
+    snprintf(parent, sizeof parent, "%ld", ca_process_number());
     return ca_process_start(&worker->process, argv, how);
 }
 
@@ -137,7 +136,7 @@ static bool ready(struct ca_worker *worker)
     if (worker->doubtful)
         ca_process_end(&worker->process);
     worker->doubtful = false;
-    for (int n = 0; !worker->broken.text[0] && worker->process.pid == 0; n++) {
+    for (int n = 0; !worker->broken.text[0] && worker->process.child.number == 0; n++) {
         if (n == MOST_START_FAILURES)
             return message_set(&worker->broken,
                                "the worker process fails whenever it starts: the last %s",
@@ -192,10 +191,10 @@ static void fail_untried(struct ca_reading *reading)
  * that others kept from running no hang. */
 static enum ca_outcome outcome_of(enum ca_asked asked, const struct ca_process *process)
 {
-    return asked == CA_LATE                 ? process->starved ? CA_RUNTIME_FAILED : CA_TIMED_OUT
-           : asked != CA_DIED               ? CA_CONSTRAINT_FAILED
-           : process->end_signal == SIGKILL ? CA_RUNTIME_FAILED
-                                            : CA_CRASHED;
+    return asked == CA_LATE      ? process->starved ? CA_RUNTIME_FAILED : CA_TIMED_OUT
+           : asked != CA_DIED    ? CA_CONSTRAINT_FAILED
+           : process->was_killed ? CA_RUNTIME_FAILED
+                                 : CA_CRASHED;
 }
 
 /* Sends one request about one candidate and turns whatever happens into a reading. */
@@ -425,7 +424,7 @@ clattn_status ca_worker_open(struct ca_worker *worker, const clattn_problem *pro
     worker->best = best;
     if (worker->builders)
         ca_builders_open(worker->builders, open_request(worker));
-    if (worker->process.pid > 0 &&
+    if (worker->process.child.number > 0 &&
         (open_problems(worker, &status, &how) != CA_ANSWERED || status != CLATTN_SUCCESS))
         worker->doubtful = true; /* what it opens anew will tell */
     return ready(worker) || !worker->broken.text[0] ? CLATTN_SUCCESS : CLATTN_OPENCL_ERROR;

@@ -1,22 +1,14 @@
 /* clattn-tune worker: the process that builds and measures, and may die of it. Started by
  * worker_client.c alone; not for people. */
-#define _POSIX_C_SOURCE 200809L /* getline, fdopen, getppid */
 #include "tuner/worker/worker_command.h"
 #include "cli/exit_status.h"
 #include "cli/worker_process.h"
 #include "internal.h"
 #include "tuner/worker/worker_json.h"
 
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#if defined(__linux__)
-#include <sys/prctl.h>
-#endif
 
 struct service {
     const char *device;
@@ -142,11 +134,11 @@ static const struct {
                 {"measure", measure_answer},
                 {"round", round_answer}};
 
-/* NULL if the request makes no sense. */
-static json_t *answer(struct service *service, const char *line)
+/* Takes the request over. NULL if it makes no sense. */
+static json_t *answer(struct service *service, json_t *request)
 {
-    json_t *request = json_loads(line, 0, NULL), *answer = NULL;
     const char *name = json_string_value(json_object_get(request, "do"));
+    json_t *answer = NULL;
 
     for (size_t n = 0; name && n < sizeof requests / sizeof *requests; n++)
         if (strcmp(name, requests[n].name) == 0 && (n == 0 || service->num_problems > 0))
@@ -157,37 +149,25 @@ static json_t *answer(struct service *service, const char *line)
 
 static void serve(struct service *service, FILE *from, FILE *to)
 {
-    char *line = NULL;
-    size_t bytes = 0;
     bool good = true;
 
-    while (good && getline(&line, &bytes, from) > 0) {
-        json_t *object = answer(service, line);
+    while (good) {
+        json_t *object = answer(service, json_loadf(from, JSON_DISABLE_EOF_CHECK, NULL));
         good = object && json_dumpf(object, to, JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0 &&
                fputc('\n', to) != EOF && fflush(to) == 0;
         json_decref(object);
     }
-    free(line);
-}
-
-/* Not to outlive the tuner: it ends with it, or when its requests do. */
-static bool parent_lives(const char *parent)
-{
-#if defined(__linux__)
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
-    return getppid() == (pid_t)strtol(parent, NULL, 10);
 }
 
 int worker_command(int argc, char **argv)
 {
     struct service service = {.device = argc > 2 ? argv[2] : NULL};
 
-    if (argc != 3 || !parent_lives(argv[1]))
+    /* Not to outlive the tuner: it ends with it, or when its requests do. */
+    if (argc != 3 || !ca_parent_lives(strtol(argv[1], NULL, 10)))
         return EXIT_USAGE;
-    fcntl(CA_WORKER_REQUESTS, F_SETFD, FD_CLOEXEC); /* not for compilers that the driver runs */
-    fcntl(CA_WORKER_ANSWERS, F_SETFD, FD_CLOEXEC);
-    FILE *from = fdopen(CA_WORKER_REQUESTS, "r"), *to = fdopen(CA_WORKER_ANSWERS, "w");
+    FILE *from = ca_parent_stream(CA_WORKER_REQUESTS, "r");
+    FILE *to = ca_parent_stream(CA_WORKER_ANSWERS, "w");
     if (!from || !to)
         return EXIT_FAILURE;
     serve(&service, from, to);

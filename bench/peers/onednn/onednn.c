@@ -1,11 +1,10 @@
 /* clattn-peer-onednn: matmul, softmax, matmul on the host's CPU by oneDNN's primitives. */
-#define _GNU_SOURCE /* dlsym, sched_setaffinity */
 #include "bench/peers/onednn/onednn.h"
 #include "bench/judge/values.h"
+#include "os/host.h"
+#include "os/process.h"
 
-#include <dlfcn.h>
 #include <math.h>
-#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,31 +15,14 @@ enum {
     ROWS_WHERE_HIDDEN = 256
 };
 
-/* TBB has as many threads as there are processors that this one may run on. */
-static bool keep_processors(unsigned threads)
-{
-    cpu_set_t set;
-    unsigned kept = 0;
-
-    if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return false;
-    for (int n = 0; n < CPU_SETSIZE; n++)
-        if (CPU_ISSET(n, &set) && kept++ >= threads)
-            CPU_CLR(n, &set);
-    return kept >= threads && sched_setaffinity(0, sizeof set, &set) == 0;
-}
-
 /* Distributions build the library with OpenMP, which has read the environment already, Intel (oneAPI, PyPI) with
- * TBB, which looks at the processors once it is used. */
+ * TBB, which has as many threads as there are processors that this process may run on once it is used. */
 static bool set_threads(unsigned threads)
 {
-    void *program = dlopen(NULL, RTLD_NOW);
-    void *symbol = program != NULL ? dlsym(program, "omp_set_num_threads") : NULL;
-    void (*set_num_threads)(int) = NULL;
+    void (*set_num_threads)(int) = (void (*)(int))ca_own_function("omp_set_num_threads");
 
-    if (symbol == NULL)
-        return keep_processors(threads);
-    memcpy(&set_num_threads, &symbol, sizeof symbol); /* As POSIX has it; C knows no such cast. */
+    if (set_num_threads == NULL)
+        return ca_host_keep_processors(threads);
     set_num_threads((int)threads);
     return true;
 }

@@ -1,10 +1,8 @@
-#define _POSIX_C_SOURCE 200809L /* isatty, fileno */
 #include "cli/terminal/terminal.h"
+#include "os/terminal.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 enum { LEAST_COLUMNS = 40 };
 
@@ -12,7 +10,7 @@ bool ca_terminal(FILE *to)
 {
     const char *kind = getenv("TERM");
 
-    return isatty(fileno(to)) && kind && strcmp(kind, "dumb") != 0;
+    return ca_stream_is_terminal(to) && kind && strcmp(kind, "dumb") != 0;
 }
 
 bool ca_terminal_colours(FILE *to)
@@ -26,13 +24,10 @@ size_t ca_terminal_width(FILE *to)
 {
     const char *columns = getenv("COLUMNS");
     const long wish = columns ? strtol(columns, NULL, 10) : 0;
-    struct winsize size;
-    size_t width = 80;
+    size_t width = ca_stream_columns(to);
 
-    if (ioctl(fileno(to), TIOCGWINSZ, &size) == 0 && size.ws_col)
-        width = size.ws_col;
-    else if (wish > 0)
-        width = (size_t)wish;
+    if (width == 0)
+        width = wish > 0 ? (size_t)wish : 80;
     return width < CA_TERMINAL_MOST ? width : CA_TERMINAL_MOST;
 }
 

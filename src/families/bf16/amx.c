@@ -1,7 +1,7 @@
 #include "families/bf16/amx.h"
 #include "device/capacity.h"
-#include "device/processor.h"
 #include "families/family.h"
+#include "os/processor.h"
 
 const char *ca_amx_options(const size_t *values, const clattn_device_info *dev)
 {

@@ -1,9 +1,8 @@
-#define _XOPEN_SOURCE 700 /* mkdtemp, nftw */
 #include "tests/support/programs/scratch.h"
+#include "os/file.h"
+#include "os/temporary.h"
 
 #include <criterion/criterion.h>
-#include <dirent.h>
-#include <ftw.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,19 +12,12 @@ char scratch[64];
 
 void scratch_open(void)
 {
-    strcpy(scratch, "/tmp/clattn-test-XXXXXX");
-    cr_assert(mkdtemp(scratch) != NULL);
-}
-
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
-{
-    (void)status, (void)type, (void)where;
-    return remove(path);
+    cr_assert(ca_temporary_folder(scratch, sizeof scratch, "/tmp", "clattn-test-"));
 }
 
 void scratch_close(void)
 {
-    nftw(scratch, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    ca_folder_remove(scratch);
 }
 
 const char *scratch_path(const char *name, ...)
@@ -44,13 +36,12 @@ const char *scratch_path(const char *name, ...)
 
 size_t scratch_entries(const char *path)
 {
-    DIR *folder = opendir(path);
+    struct ca_listing *listing = ca_listing_open(ca_folder_open(path, true));
     size_t count = 0;
 
-    while (folder && readdir(folder) != NULL)
+    while (listing && ca_listing_next(listing))
         count++;
-    if (folder)
-        closedir(folder);
+    ca_listing_close(listing);
     return count > 2 ? count - 2 : 0;
 }
 

@@ -1,0 +1,111 @@
+/* Files and folders. Where a function fails, errno says why. */
+#ifndef CA_FILE_H
+#define CA_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+/* A file or folder that is open; child processes do not inherit it. */
+typedef intptr_t ca_file;
+enum { CA_NO_FILE = -1 }; /* as a folder: none, and the path counts as it is */
+
+/* ---- what a file is --------------------------------------------------------------------------- */
+
+enum ca_file_kind { CA_FILE_REGULAR, CA_FILE_FOLDER, CA_FILE_LINK, CA_FILE_OTHER };
+
+struct ca_file_facts {
+    enum ca_file_kind kind;
+    bool removed; /* no folder has it any more */
+    unsigned long long bytes;
+    time_t written; /* when it was last, and nanoseconds beyond that */
+    long written_nanoseconds;
+    unsigned long long volume, number;  /* which one it is */
+    unsigned long owner, group, access; /* as the system has them, for the functions below */
+};
+
+/* Of an open file; of a path, where a link is one; of what the path leads to. */
+bool ca_file_ask(ca_file file, struct ca_file_facts *facts);
+bool ca_file_find(ca_file folder, const char *path, struct ca_file_facts *facts);
+bool ca_file_follow(const char *path, struct ca_file_facts *facts);
+
+/* Whether it is one file, which was not written meanwhile. */
+bool ca_file_is_same(const struct ca_file_facts *a, const struct ca_file_facts *b);
+
+/*
+ * Whether it may be believed: it belongs to this process's effective user or to the system's (root), and nobody else may
+ * write there. Its group may if it has the number of its owner: then it is the owner's own. If not, why says so,
+ * as "it ...".
+ */
+bool ca_file_is_trusted(const struct ca_file_facts *facts, char *why, size_t why_bytes);
+
+/* The same of the owner alone. */
+bool ca_file_owner_is_trusted(const struct ca_file_facts *facts, char *why, size_t why_bytes);
+
+/* Whether this process may write to what is there. */
+bool ca_file_is_writable(const char *path);
+
+/* Lets those read and write a file who may do so with one of these facts. */
+bool ca_file_share_as(ca_file file, const struct ca_file_facts *facts);
+
+/* ---- open files ------------------------------------------------------------------------------- */
+
+enum ca_file_use {
+    CA_FILE_READ,
+    CA_FILE_CHANGE,     /* to read and write; made, for its owner alone, if it is missing */
+    CA_FILE_MAKE,       /* to write; made, for its owner alone, and an error if it is there */
+    CA_FILE_MAKE_SHARED /* likewise, for those to whom new files are open */
+};
+
+/* No link as the last part of the path is followed, and nothing is waited for. */
+ca_file ca_file_open(ca_file folder, const char *path, enum ca_file_use use);
+
+/* What may be a link, or a pipe that has to be waited for. */
+ca_file ca_file_open_any(const char *path);
+
+/* Leaves errno as it is if it can. */
+bool ca_file_close(ca_file file);
+
+/* Reads from there, or of a pipe on, until so many bytes or the end; -1 on failure. */
+ptrdiff_t ca_file_read(ca_file file, void *data, size_t bytes, unsigned long long at);
+
+/* Writes all of it there. Safe in a signal handler. */
+bool ca_file_write(ca_file file, const void *data, size_t bytes, unsigned long long at);
+
+/* Empties it. */
+bool ca_file_truncate(ca_file file);
+
+/* Says that it is written now. */
+bool ca_file_touch(ca_file file);
+
+/* Has what was written outlive a power cut, as far as the file system can. */
+bool ca_file_make_durable(ca_file file);
+
+/* The same of a stream. */
+bool ca_stream_make_durable(FILE *stream);
+
+/* fopen(), where child processes do not inherit the file. */
+FILE *ca_stream_open(const char *path, const char *mode);
+
+/* ---- folders ---------------------------------------------------------------------------------- */
+
+ca_file ca_folder_open(const char *path, bool follow_link);
+
+/* Makes one, for its owner alone. */
+bool ca_folder_make(const char *path);
+
+bool ca_file_remove(ca_file folder, const char *path);
+
+/* Replaces what has the new name. */
+bool ca_file_rename(ca_file folder, const char *from, const char *to);
+
+/* The names in a folder, which is taken over in any case; NULL on failure, and without a folder. */
+struct ca_listing;
+struct ca_listing *ca_listing_open(ca_file folder);
+const char *ca_listing_next(struct ca_listing *listing); /* NULL: no more */
+ca_file ca_listing_folder(struct ca_listing *listing);
+void ca_listing_close(struct ca_listing *listing); /* NULL is none */
+
+#endif

@@ -1,0 +1,7 @@
+/* getopt_long(), for the programs' command lines. */
+#ifndef CA_OS_OPTIONS_H
+#define CA_OS_OPTIONS_H
+
+#include <getopt.h>
+
+#endif

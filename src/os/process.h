@@ -1,0 +1,118 @@
+/* Child processes, pipes to them, and what a process knows of itself and its parent. Where a function fails, errno says
+ * why. */
+#ifndef CA_OS_PROCESS_H
+#define CA_OS_PROCESS_H
+
+#include "os/file.h"
+
+/* ---- pipes ------------------------------------------------------------------------------------ */
+
+/* What is written to the second can be read from the first. */
+bool ca_pipe(ca_file ends[2]);
+
+/* From now on what does not fit is lost: nobody waits. */
+void ca_pipe_drop_excess(const ca_file ends[2]);
+
+/* Waits so long for something, and takes what has come. 0: nothing; -1: nothing will come any more. */
+ptrdiff_t ca_pipe_read(ca_file pipe, void *data, size_t bytes, int milliseconds);
+
+/* Errno is EPIPE if nobody reads there. */
+bool ca_pipe_write(ca_file pipe, const void *data, size_t bytes);
+
+/* A file without a name, to whose end all children write who print to it. */
+ca_file ca_output_open(void);
+
+/* ---- children --------------------------------------------------------------------------------- */
+
+/* A child, and all that it starts. */
+struct ca_child {
+    long number; /* by which others know it; 0: none */
+};
+
+/* What a child gets as its standard streams, CA_NO_FILE for nothing at all, and others by the numbers that it knows them
+ * by (ca_parent_stream()). */
+struct ca_child_files {
+    ca_file input, output, errors;
+    struct {
+        ca_file from;
+        int to;
+    } more[2];
+    size_t num_more;
+};
+
+/* This process's own streams, as such files. */
+enum { CA_OWN_INPUT, CA_OWN_OUTPUT, CA_OWN_ERRORS };
+
+/*
+ * Starts argv, whose first is the program's path or its name on the PATH; what the terminal sends to this program
+ * does not reach it. It has this process's variables, but for those of `variables` ("NAME=VALUE", ends with NULL;
+ * or NULL). Returns 0, or what errno would be; then there is no child.
+ */
+int ca_child_start(struct ca_child *child, const char *const *argv,
+                   const struct ca_child_files *files, const char *const *variables);
+
+struct ca_child_end {
+    int status;   /* with which it exited */
+    int death;    /* 0: it exited; else the system's number of what ended it */
+    bool crashed; /* by what it did itself */
+    bool killed;  /* by somebody, or by the system, which has no memory left */
+};
+
+/* "signal 11 (Segmentation fault)". */
+void ca_child_print_death(const struct ca_child_end *end, char *text, size_t bytes);
+
+/* Whether it has ended; until it is reaped its number stays its own. */
+bool ca_child_has_ended(const struct ca_child *child);
+
+/* Waits for its end for so many seconds; what hangs in its driver may not end even when killed, and
+ * is left behind. False if it did not end. */
+bool ca_child_reap(const struct ca_child *child, double seconds, struct ca_child_end *end);
+
+/* Ends it, with all that it has started; asks them to end; passes an interrupt of the user's on to it alone. */
+void ca_child_kill(const struct ca_child *child);
+void ca_child_ask_to_end(const struct ca_child *child);
+void ca_child_interrupt(const struct ca_child *child);
+
+/* Stops all of it, or has it go on. */
+void ca_child_pause(const struct ca_child *child, bool pause);
+
+/* Of all its threads together, in seconds since they began. Zeros where the system does not say; Linux does. */
+struct ca_processor_time {
+    double ran, waited; /* waited: ready to run, while others ran */
+    bool stopped;       /* by somebody, or by a debugger */
+};
+struct ca_processor_time ca_child_processor_time(const struct ca_child *child);
+
+/* ---- this process ----------------------------------------------------------------------------- */
+
+/* What starts this program once more; argv[0] where the system does not tell. */
+const char *ca_own_program(const char *argv0);
+
+/* The folder of this program with a slash at its end; "" where the system does not tell. */
+enum { CA_OWN_FOLDER_BYTES = 1024 };
+void ca_own_folder(char folder[CA_OWN_FOLDER_BYTES]);
+
+/* A function of this program or of the libraries that it has loaded, to be given its type; NULL if there is none. */
+void (*ca_own_function(const char *name))(void);
+
+/* Sets one of this process's variables; NULL removes it. */
+void ca_variable_set(const char *name, const char *value);
+
+/* Becomes another program, as if that had been started instead: returns if it cannot be. */
+void ca_become(const char *const *argv);
+
+/* To be called before anything is opened. A standard stream that the caller has closed would be
+ * given to the next file that is opened, which would then be printed into: such a one is opened so
+ * that every use of it fails. */
+void ca_standard_streams_begin(void);
+
+/* The stream that the parent gave by that number. Children of this process do not get it. */
+FILE *ca_parent_stream(int number, const char *mode);
+
+/* The pipe that the parent gave by that number; CA_NO_FILE if there is none. Likewise. */
+ca_file ca_parent_pipe(long number);
+
+/* From now on this process ends when its parent does, of that number. False if the parent has ended already. */
+bool ca_parent_lives(long parent);
+
+#endif

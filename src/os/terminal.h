@@ -1,0 +1,14 @@
+/* What a stream leads to. */
+#ifndef CA_OS_TERMINAL_H
+#define CA_OS_TERMINAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+bool ca_stream_is_terminal(FILE *stream);
+
+/* The terminal's columns; 0 where the system does not say, and of what is none. */
+size_t ca_stream_columns(FILE *stream);
+
+#endif
