@@ -20,7 +20,7 @@ problems=
 
 usage() {
     echo "first_second.sh: $1" >&2
-    sed -n '2,/^set/{/^#/s/^# \{0,1\}//p;}' "$0" >&2
+    sed -n '2,/^set/{/SPDX/d;/^#/s/^# \{0,1\}//p;}' "$0" >&2
     exit 2
 }
 

@@ -19,7 +19,7 @@ here=${OLDPWD:-$root}
 
 usage() {
     [ $# -eq 0 ] || echo "measure.sh: $*" >&2
-    sed -n '2,/^set /{/^#/{s/^# \{0,1\}//;p;};}' "$root/bench/measure.sh" >&2
+    sed -n '2,/^set /{/SPDX/d;/^#/{s/^# \{0,1\}//;p;};}' "$root/bench/measure.sh" >&2
     exit 2
 }
 

@@ -14,7 +14,7 @@ rounds=5
 workloads=
 usage() {
     echo "paired.sh: $1" >&2
-    sed -n '2,/^set/{/^#/s/^# \{0,1\}//p;}' "$0" >&2
+    sed -n '2,/^set/{/SPDX/d;/^#/s/^# \{0,1\}//p;}' "$0" >&2
     exit 2
 }
 while [ $# -gt 0 ]; do

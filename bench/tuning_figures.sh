@@ -30,7 +30,7 @@ rounds=30
 
 usage() {
     echo "tuning_figures.sh: $1" >&2
-    sed -n '2,/^set/{/^#/s/^# \{0,1\}//p;}' "$0" >&2
+    sed -n '2,/^set/{/SPDX/d;/^#/s/^# \{0,1\}//p;}' "$0" >&2
     exit 2
 }
 

@@ -1,4 +1,4 @@
-# cpack -G DEB makes libclattn0, libclattn-dev, clattn-tools and, with an MPI, libclattn-mpi0 and
+# cpack -G DEB makes libclattn0.1, libclattn-dev, clattn-tools and, with an MPI, libclattn-mpi0.1 and
 # libclattn-mpi-dev of a build with the prefix /usr, and
 # cpack -G TGZ --config CPackSourceConfig.cmake the tarball of the sources.
 
@@ -35,9 +35,8 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${CMAKE_BINARY_DIR}")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(version "${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}")
-set(soname ${PROJECT_VERSION_MAJOR})
 
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libclattn${soname})
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libclattn${CLATTN_SOVERSION})
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION
     "the library\nComputes softmax(QK^T)V, its gradients and multi-head layers on any\nOpenCL GPU or CPU, with tiled kernels that are specialised to the\nproblem.")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "pocl-opencl-icd | opencl-icd")
@@ -49,9 +48,9 @@ set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
     "headers, examples and the static library\nFor programs that call clattn: C headers, pkg-config and CMake files,\nnumbered examples, and pages on tuning, measuring and serving.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
-    "libclattn${soname} (= ${version}), ocl-icd-opencl-dev | opencl-dev, libjansson-dev")
+    "libclattn${CLATTN_SOVERSION} (= ${version}), ocl-icd-opencl-dev | opencl-dev, libjansson-dev")
 
-set(CPACK_DEBIAN_MPI_PACKAGE_NAME libclattn-mpi${soname})
+set(CPACK_DEBIAN_MPI_PACKAGE_NAME libclattn-mpi${CLATTN_SOVERSION})
 set(CPACK_COMPONENT_MPI_DESCRIPTION
     "attention over the ranks of an MPI communicator\nShards of a sequence on several devices and machines: ring attention,\nall-gather and all-to-all, forward and backward, on top of libclattn.")
 set(CPACK_DEBIAN_MPI_PACKAGE_CONTROL_EXTRA "${CMAKE_BINARY_DIR}/packages/triggers")
@@ -61,7 +60,7 @@ set(CPACK_COMPONENT_MPI-DEVELOPMENT_DESCRIPTION
     "header of libclattn_mpi\nFor programs that compute attention over MPI by clattn.")
 set(CPACK_DEBIAN_MPI-DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_MPI-DEVELOPMENT_PACKAGE_DEPENDS
-    "libclattn-mpi${soname} (= ${version}), libclattn-dev (= ${version}), mpi-default-dev")
+    "libclattn-mpi${CLATTN_SOVERSION} (= ${version}), libclattn-dev (= ${version}), mpi-default-dev")
 
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME clattn-tools)
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION

@@ -21,7 +21,7 @@ for part; do
     case $part in
     ops | perf | embeddings | generation | hardships) ;;
     *)
-        sed -n '2,/^set -u/s/^# \{0,1\}//p' "$0" >&2
+        sed -n '2,/^set -u/{/SPDX/d;s/^# \{0,1\}//p;}' "$0" >&2
         exit 2
         ;;
     esac

@@ -10,7 +10,7 @@
 # - The search engine knows nothing of attention; clattn-tune and clattn-bench nothing of each other, and
 #   of the library, besides its public headers, only src/internal.h.
 # - bench/judge, which judges the library, includes and calls nothing but its own and public headers.
-# - No function of a kernel has over 100 lines, README.md not over 150 lines.
+# - No function of a kernel has over 100 lines.
 set -u
 [ $# -eq 1 ] || { echo "usage: sh tests/layers.sh BUILD_DIR" >&2; exit 2; }
 build=$1
@@ -66,6 +66,7 @@ awk -v layers="$layers" -v bench="$bench" '
             print $1 " includes " $2 ", of a folder after its own"; bad = 1
         }
         if (to == "cl" || from == to || $1 == "src/internal.h" || (to == "os" && !(from in level))) next
+        if (from == "mpi" && $2 == "src/base/structs.h") next # how public structs grow; nothing to link
         if (from in level) {
             if (!(to in level)) { print $1 " includes " $2 ", which is not of the library"; bad = 1 }
             else if (level[to] > level[from]) { print $1 " includes " $2 ", a layer above it"; bad = 1 }
@@ -136,7 +137,6 @@ touch "$work/calls"
 if git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
     sh doc/figures.sh | awk -F '\t' '
         /^longest kernel function/ && $2 + 0 > 100 { print "a function of a kernel has over 100 lines: " $2; bad = 1 }
-        /^lines of README/ && $2 + 0 > 150 { print "README.md has over 150 lines: " $2; bad = 1 }
         END { exit bad }' || bad=1
 fi
 

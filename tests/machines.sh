@@ -35,7 +35,7 @@ launcher=${CMAKE_C_COMPILER_LAUNCHER:-}
 ccache=${CCACHE_DIR:-}
 
 usage() {
-    sed -n '2,/^set -u/s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,/^set -u/{/SPDX/d;s/^# \{0,1\}//p;}' "$0" >&2
     exit 2
 }
 parts="debian12 debian13 testing ubuntu24 ubuntu26 rusticl basic methods packages intel arm64"

@@ -22,6 +22,7 @@ fi
 build=${1:-build/offline}
 samples=${2:-1}
 seed=${3:-${CLATTN_TEST_SEED:-1}}
+[ "$seed" != day ] || seed=$(($(date +%s) / 86400))
 work=$build/offline
 PATH=$PATH:/usr/local/cuda/bin
 

@@ -5,7 +5,8 @@
 #
 # Tests run on PoCL; CLATTN_DEVICE chooses another device. CLATTN_TEST_BUILD moves the build folder
 # (./build), which also holds PoCL's cache of compiled kernels, and in logs/ what every step said.
-# Much is spread over a few runs by a seed that the run prints; CLATTN_TEST_ALL=1 takes all of it.
+# Much is drawn, or spread over a few runs, by the seed CLATTN_TEST_SEED: a number (1), or "day" for
+# the day's, as nightly runs have it. CLATTN_TEST_ALL=1 takes all that is spread.
 # Limits are for what hangs, not for machines that are slow: a step may take CLATTN_TEST_LIMIT
 # seconds (7200), and CLATTN_TEST_PATIENCE (10) multiplies the limits of single tests.
 set -u
@@ -172,8 +173,8 @@ POCL_SIGFPE_HANDLER=0 # it would hide divisions by zero, of ours as well
 export POCL_SIGFPE_HANDLER
 POCL_CACHE_DIR=$build/pocl-cache
 CLATTN_CACHE_DIR=$build/clattn-cache
-# One seed for all that is spread over runs, also past midnight: tests/unoptimised.h.
-: "${CLATTN_TEST_SEED:=$(($(date +%s) / 86400))}"
+# A change is judged with the same seed every day. The day's is one number past midnight too.
+[ "${CLATTN_TEST_SEED:=1}" != day ] || CLATTN_TEST_SEED=$(($(date +%s) / 86400))
 export CLATTN_TEST_SEED
 echo "CLATTN_TEST_SEED=$CLATTN_TEST_SEED repeats what this run takes"
 rm -rf "$CLATTN_CACHE_DIR" # each run checks for itself that programs compute right

@@ -209,8 +209,9 @@ static void choose_problems(struct tuning *tuning)
         struct tune_problem *problem = &tuning->problems[n];
         bool fresh = false;
         clattn_tuning_list(tuning->context, &problem->problem, is_fresh, &fresh);
-        if (clattn_plan_supports(tuning->context, &problem->problem, NULL, problem->reason,
-                                 sizeof problem->reason) != CLATTN_SUCCESS) {
+        if (clattn_plan_supports(tuning->context, &problem->problem, NULL) != CLATTN_SUCCESS) {
+            ca_reason(problem->reason, sizeof problem->reason, "%s",
+                      clattn_context_last_error(tuning->context));
             problem->state = TUNE_UNSUPPORTED;
         } else if (fresh && !tuning->options.again && !is_journaled(tuning, problem)) {
             problem->state = TUNE_KNOWN;

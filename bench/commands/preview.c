@@ -60,14 +60,12 @@ static void print_others(const struct scene *scene, const clattn_problem *proble
 
     for (size_t n = 0; (name = clattn_family_name(problem->operation, n)) != NULL; n++) {
         const clattn_plan_options forced = {.struct_size = sizeof forced, .family = name};
-        char reason[512];
         if (is_chosen(name, chosen))
             continue;
-        if (clattn_plan_supports(scene->context, problem, &forced, reason, sizeof reason) ==
-            CLATTN_SUCCESS)
+        if (clattn_plan_supports(scene->context, problem, &forced) == CLATTN_SUCCESS)
             print_field("not", "%s: it could, but suits this kind of device less", name);
         else
-            print_field("not", "%s", reason);
+            print_field("not", "%s", clattn_context_last_error(scene->context));
     }
 }
 
@@ -78,11 +76,11 @@ static json_t *list_others(const struct scene *scene, const clattn_problem *prob
 
     for (size_t n = 0; (name = clattn_family_name(problem->operation, n)) != NULL; n++) {
         const clattn_plan_options forced = {.struct_size = sizeof forced, .family = name};
-        char reason[512];
-        const bool refused = clattn_plan_supports(scene->context, problem, &forced, reason,
-                                                  sizeof reason) != CLATTN_SUCCESS;
-        json_array_append_new(families, json_pack("{s:s, s:o}", "family", name, "refused",
-                                                  refused ? json_string(reason) : json_null()));
+        const bool refused =
+            clattn_plan_supports(scene->context, problem, &forced) != CLATTN_SUCCESS;
+        json_t *reason =
+            refused ? json_string(clattn_context_last_error(scene->context)) : json_null();
+        json_array_append_new(families, json_pack("{s:s, s:o}", "family", name, "refused", reason));
     }
     return families;
 }

@@ -74,10 +74,8 @@ static void choose_scores(const struct target *target, const struct settings *se
         return;
     if (settings->engine == NULL &&
         (settings->plan.family == NULL ||
-         clattn_plan_supports(target->context, problem, &settings->plan, NULL, 0) !=
-             CLATTN_UNSUPPORTED ||
-         clattn_plan_supports(target->context, &without, &settings->plan, NULL, 0) !=
-             CLATTN_SUCCESS))
+         clattn_plan_supports(target->context, problem, &settings->plan) != CLATTN_UNSUPPORTED ||
+         clattn_plan_supports(target->context, &without, &settings->plan) != CLATTN_SUCCESS))
         return;
     *problem = without;
     outcome->scores_skipped = true;
@@ -106,7 +104,7 @@ static bool execute(const struct target *target, const struct settings *settings
                     const struct attention_case *c, void *o, float *scores, struct message *why)
 {
     const struct block *in = c->in;
-    const clattn_host_forward tensors = {
+    const clattn_host_forward_tensors tensors = {
         .struct_size = sizeof tensors,
         .q = in[INPUT_Q].data,
         .k = in[INPUT_K].data,

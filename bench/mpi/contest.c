@@ -170,10 +170,11 @@ static bool find_rates(struct mpi_run *run, const clattn_problem *p, struct mess
 {
     const clattn_problem *r = &run->rated;
 
-    if (run->rates.struct_size != 0 && r->operation == p->operation && r->dtype == p->dtype &&
+    if (run->rates.flops > 0 && r->operation == p->operation && r->dtype == p->dtype &&
         r->heads == p->heads && r->kv_heads == p->kv_heads && r->dim_qk == p->dim_qk &&
         r->dim_v == p->dim_v && r->strict == p->strict)
         return true;
+    run->rates = (clattn_mpi_rates){.struct_size = sizeof run->rates};
     clattn_status status = clattn_mpi_measure(MPI_COMM_WORLD, run->target.context, p, &run->rates);
     if (status == CLATTN_SUCCESS && run->request->mpi.measured)
         status = clattn_mpi_measure_speed(MPI_COMM_WORLD, run->target.context, p,
@@ -221,7 +222,7 @@ static bool open_mode(struct contest *contest, struct competitor *c, struct mess
     clattn_mpi_options options = {.struct_size = sizeof options,
                                   .speed = mpi->measured ? run->speed : mpi->speed,
                                   .plan = &run->request->settings.plan,
-                                  .rates = run->rates.struct_size != 0 ? &run->rates : NULL};
+                                  .rates = run->rates.flops > 0 ? &run->rates : NULL};
     clattn_status status = CLATTN_UNSUPPORTED;
     struct message reason;
 

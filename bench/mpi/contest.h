@@ -13,7 +13,7 @@ struct mpi_run {
     struct run_results *results;
     struct device_run *device;
     struct target target;
-    clattn_mpi_rates rates; /* Of `rated`, as last measured; no struct_size before. */
+    clattn_mpi_rates rates; /* Of `rated`, as last measured; zeros before. */
     double speed;           /* Likewise, with --speed measured. */
     clattn_problem rated;
 };

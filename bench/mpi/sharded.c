@@ -280,10 +280,10 @@ bool sharded_execute(struct sharded *s, struct message *why)
     clattn_status status;
 
     if (s->whole.problem.operation == CLATTN_FORWARD) {
-        const clattn_forward tensors = engine_forward(&s->set);
+        const clattn_forward_tensors tensors = engine_forward(&s->set);
         status = clattn_mpi_forward(s->plan, queue, &tensors);
     } else {
-        const clattn_backward tensors = engine_backward(&s->set);
+        const clattn_backward_tensors tensors = engine_backward(&s->set);
         status = clattn_mpi_backward(s->plan, queue, &tensors);
     }
     return status == CLATTN_SUCCESS ||

@@ -30,10 +30,10 @@ static bool fail(const struct target *target, const char *what, clattn_status st
 #define IF_GRADIENT_GRADIENT(...) __VA_ARGS__
 #define IF_GRADIENT_OWN(...)
 
-clattn_forward engine_forward(const struct tensor_set *set)
+clattn_forward_tensors engine_forward(const struct tensor_set *set)
 {
-    return (clattn_forward){
-        .struct_size = sizeof(clattn_forward),
+    return (clattn_forward_tensors){
+        .struct_size = sizeof(clattn_forward_tensors),
 #define OPERAND(ID, member, GIVEN, WRITER, ...)                                                    \
     CA_OF_FORWARD(GIVEN, .member = SET(CA_FORWARD_ROLE_##WRITER, ID), )
         CA_OPERANDS(OPERAND)
@@ -46,15 +46,15 @@ clattn_forward engine_forward(const struct tensor_set *set)
 static clattn_status run_forward(const struct engine *e, const struct tensor_set *set,
                                  cl_event *done)
 {
-    const clattn_forward tensors = engine_forward(set);
+    const clattn_forward_tensors tensors = engine_forward(set);
 
     return clattn_attention_forward(e->plan, e->target->queue, &tensors, 0, NULL, done);
 }
 
-clattn_backward engine_backward(const struct tensor_set *set)
+clattn_backward_tensors engine_backward(const struct tensor_set *set)
 {
-    return (clattn_backward){
-        .struct_size = sizeof(clattn_backward),
+    return (clattn_backward_tensors){
+        .struct_size = sizeof(clattn_backward_tensors),
 #define OPERAND(ID, member, GIVEN, WRITER, ...)                                                    \
     CA_OF_BACKWARD(GIVEN, .member = SET(CA_BACKWARD_ROLE_##WRITER, ID), )
         CA_OPERANDS(OPERAND)
@@ -67,7 +67,7 @@ clattn_backward engine_backward(const struct tensor_set *set)
 static clattn_status run_backward(const struct engine *e, const struct tensor_set *set,
                                   cl_event *done)
 {
-    const clattn_backward tensors = engine_backward(set);
+    const clattn_backward_tensors tensors = engine_backward(set);
 
     return clattn_attention_backward(e->plan, e->target->queue, &tensors, 0, NULL, done);
 }
@@ -75,7 +75,7 @@ static clattn_status run_backward(const struct engine *e, const struct tensor_se
 static clattn_status run_projection(const struct engine *e, const struct tensor_set *set,
                                     cl_event *done)
 {
-    const clattn_projection tensors = {
+    const clattn_projection_tensors tensors = {
         .struct_size = sizeof tensors,
         .x = set->in[INPUT_Q],
         .w = set->in[INPUT_K],
@@ -221,8 +221,9 @@ bool engine_supports(const struct target *target, const struct job *job,
                      const clattn_plan_options *options, struct message *why)
 {
     if (!job->is_layer)
-        return clattn_plan_supports(target->context, &job->problem, options, why->text,
-                                    sizeof why->text) != CLATTN_UNSUPPORTED;
+        return clattn_plan_supports(target->context, &job->problem, options) !=
+                   CLATTN_UNSUPPORTED ||
+               message_set(why, "%s", clattn_context_last_error(target->context));
     if (options != NULL && options->family != NULL)
         return message_set(why, "%s", forced_layer);
     return true; /* making its plan tells */

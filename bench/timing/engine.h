@@ -32,8 +32,8 @@ bool engine_open(struct engine *engine, const struct target *target, const struc
 void engine_close(struct engine *engine);
 
 /* The arguments of calls that compute attention, or its gradients, on the set. */
-clattn_forward engine_forward(const struct tensor_set *set);
-clattn_backward engine_backward(const struct tensor_set *set);
+clattn_forward_tensors engine_forward(const struct tensor_set *set);
+clattn_backward_tensors engine_backward(const struct tensor_set *set);
 
 /* Enqueues one execution on the target's queue. */
 bool engine_run(const struct engine *engine, const struct tensor_set *set, cl_event *done,

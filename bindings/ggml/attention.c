@@ -131,7 +131,7 @@ static bool copy_mask(struct attention *a, const struct operation *o, struct ope
 /* ---- executing ------------------------------------------------------------------------------- */
 
 static bool locate(const struct ranges *ranges, const struct operation *o,
-                   const struct operand *lengths, clattn_forward *t)
+                   const struct operand *lengths, clattn_forward_tensors *t)
 {
     clattn_buffer *const buffer[OPERANDS] = {
         [OPERAND_Q] = &t->q, [OPERAND_K] = &t->k,       [OPERAND_V] = &t->v,
@@ -158,7 +158,7 @@ static void add_range(struct ranges *ranges, struct operation *o, int n)
 static bool enqueue(struct attention *a, const struct plan_entry *entry, const struct operation *o,
                     const struct operand *lengths, const struct ranges *ranges)
 {
-    clattn_forward tensors = {.struct_size = sizeof tensors};
+    clattn_forward_tensors tensors = {.struct_size = sizeof tensors};
 
     if (!locate(ranges, o, lengths, &tensors) || !reserve_workspace(a, entry->workspace_bytes))
         return false;

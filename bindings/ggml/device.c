@@ -145,7 +145,7 @@ static bool ask(struct device *device, const struct shape *shape)
     operation_problem(shape, &problem);
     *verdict = (struct verdict){.shape = *shape};
     verdict->supported =
-        context != NULL && clattn_plan_supports(context, &problem, NULL, NULL, 0) == CLATTN_SUCCESS;
+        context != NULL && clattn_plan_supports(context, &problem, NULL) == CLATTN_SUCCESS;
     return verdict->supported;
 }
 

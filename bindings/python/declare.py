@@ -12,7 +12,7 @@ from pathlib import Path
 
 BASIC = {
     "int": "c_int", "unsigned": "c_uint", "unsigned long long": "c_ulonglong", "float": "c_float",
-    "double": "c_double", "size_t": "c_size_t", "int64_t": "c_int64", "uint64_t": "c_uint64", "char": "c_char",
+    "double": "c_double", "size_t": "c_size_t", "int32_t": "c_int32", "uint32_t": "c_uint32", "int64_t": "c_int64", "uint64_t": "c_uint64", "char": "c_char",
     "cl_int": "c_int32", "cl_uint": "c_uint32", "cl_ulong": "c_uint64", "cl_bool": "c_uint32",
     "cl_device_type": "c_uint64", "cl_mem": "c_void_p", "cl_event": "c_void_p",
     "cl_context": "c_void_p", "cl_device_id": "c_void_p", "cl_platform_id": "c_void_p",
@@ -74,7 +74,7 @@ class Headers:
         self.types[name] = name
         self.structs.append(name)
         if name.startswith("clattn_host_"):
-            self.written[name[len("clattn_host_"):]] = written
+            self.written[name[len("clattn_host_"):-len("_tensors")]] = written
 
     def python_type(self, kind, length):
         if length:
@@ -148,10 +148,13 @@ def main(include, output):
     headers = Headers()
     for text in in_order(Path(include) / "clattn"):
         headers.read(text)
+    variables = (Path(include).parent / "src" / "base" / "variables.def").read_text()
     lines = ['"""Made by declare.py of the headers in include/clattn; see there for what it all means."""',
              "from __future__ import annotations", "", "from typing import Any, Optional",
              "from ctypes import " + ", ".join(sorted({"CFUNCTYPE", "Structure", *BASIC.values(), "c_char_p"})), "", *headers.lines, "", "STRUCTS = [" + ", ".join(headers.structs) + "]",
              "STATUSES = " + repr([name[len('CLATTN_'):] for name in headers.statuses]), "# The tensors that an execution writes: those whose host pointer is not const.",
+             "# The environment variables that clattn reads.",
+             "VARIABLES = " + repr(re.findall(r'VARIABLE\([A-Z_]+, "(\w+)"', variables)),
              "WRITTEN = " + repr(headers.written), "# What the headers say of the text forms.",
              "TEXT_FORMS = " + repr({name: headers.comments[f"clattn_{name}_print"].split("@param")[0].strip()
                                      for name in ("problem", "multihead")}), "FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {", *headers.functions, "}", ""]

@@ -15,13 +15,13 @@ typedef struct clattn_append_tensors {
     clattn_buffer v_cache;    /**< Likewise. */
     clattn_buffer q;          /**< Read, with CLATTN_QUERIES_ROTATED. */
     clattn_buffer q_out;      /**< Every element is overwritten; in place, read before. */
-    clattn_buffer kv_lengths; /**< batch cl_ints: tokens that are cached. Any values are safe. */
-    clattn_buffer positions;  /**< (batch, seq_q) cl_ints. Any values are safe. */
-    clattn_buffer slots;      /**< (batch, seq_q) cl_ints. Any values are safe. */
+    clattn_buffer kv_lengths; /**< batch int32_t: tokens that are cached. Any values are safe. */
+    clattn_buffer positions;  /**< (batch, seq_q) int32_t. Any values are safe. */
+    clattn_buffer slots;      /**< (batch, seq_q) int32_t. Any values are safe. */
     clattn_buffer cos;        /**< (rotary_length, rotary_dim / 2) floats. */
     clattn_buffer sin;        /**< Likewise. */
-    clattn_buffer workspace;  /**< As in clattn_forward. */
-    clattn_buffer page_table; /**< (batch, ceil(seq_kv / page_size)) cl_ints, with page_size and
+    clattn_buffer workspace;  /**< As in clattn_forward_tensors. */
+    clattn_buffer page_table; /**< (batch, ceil(seq_kv / page_size)) int32_t, with page_size and
                                     without slots. Any values are safe. */
 } clattn_append_tensors;
 
@@ -40,19 +40,19 @@ CLATTN_API clattn_status clattn_append(const clattn_plan *plan, cl_command_queue
 
 /** The tensors of an append in host memory. What lies between elements keeps its value. */
 typedef struct clattn_host_append_tensors {
-    size_t struct_size;       /**< sizeof(clattn_host_append_tensors). */
-    const void *k;            /**< Read. */
-    const void *v;            /**< Read. */
-    void *k_cache;            /**< The tokens' rows are written. */
-    void *v_cache;            /**< Likewise. */
-    const void *q;            /**< Read, with CLATTN_QUERIES_ROTATED. */
-    void *q_out;              /**< Every element is overwritten; in place, read before. */
-    const cl_int *kv_lengths; /**< batch. */
-    const cl_int *positions;  /**< (batch, seq_q). */
-    const cl_int *slots;      /**< (batch, seq_q). */
-    const float *cos;         /**< (rotary_length, rotary_dim / 2). */
-    const float *sin;         /**< Likewise. */
-    const cl_int *page_table; /**< (batch, ceil(seq_kv / page_size)). */
+    size_t struct_size;        /**< sizeof(clattn_host_append_tensors). */
+    const void *k;             /**< Read. */
+    const void *v;             /**< Read. */
+    void *k_cache;             /**< The tokens' rows are written. */
+    void *v_cache;             /**< Likewise. */
+    const void *q;             /**< Read, with CLATTN_QUERIES_ROTATED. */
+    void *q_out;               /**< Every element is overwritten; in place, read before. */
+    const int32_t *kv_lengths; /**< batch. */
+    const int32_t *positions;  /**< (batch, seq_q). */
+    const int32_t *slots;      /**< (batch, seq_q). */
+    const float *cos;          /**< (rotary_length, rotary_dim / 2). */
+    const float *sin;          /**< Likewise. */
+    const int32_t *page_table; /**< (batch, ceil(seq_kv / page_size)). */
 } clattn_host_append_tensors;
 
 /** Plans, copies, computes and copies back, whole caches included; parameters and statuses as

@@ -22,6 +22,8 @@ CLATTN_BEGIN
  * the work has finished. That a pointer is one of these can't be checked; what can is its alignment, the
  * size that is given, and overlaps with other pointers and with buffers made by CL_MEM_USE_HOST_PTR.
  * Devices without any of it refuse pointers: CLATTN_UNSUPPORTED.
+ *
+ * It stands in other structs by value and does not grow: OpenCL knows memory by these two ways.
  */
 typedef struct clattn_buffer {
     cl_mem buffer; /**< Of the plan's OpenCL context; NULL with a pointer. */
@@ -39,19 +41,21 @@ typedef struct clattn_buffer {
  * Without dropout it changes nothing, but is checked all the same. What else depends on places has
  * options of its own: causality, windows and ALiBi the diagonal, which for a part is CLATTN_OFFSET with
  * diagonal_offset = d + query - key, d being that of the whole.
+ *
+ * It stands in other structs by value and does not grow: a weight has no other coordinates.
  */
 typedef struct clattn_dropout_place {
-    cl_uint query; /**< Of the first query; in packed batches of each sequence's. */
-    cl_uint key;   /**< Of the first key; a multiple of 4, since four keys share a counter. */
-    cl_uint batch; /**< Of the first batch. */
-    cl_uint head;  /**< Of the first query head. */
-    cl_uint heads; /**< Query heads of the whole, at least head and the problem's heads; 0: the
+    uint32_t query; /**< Of the first query; in packed batches of each sequence's. */
+    uint32_t key;   /**< Of the first key; a multiple of 4, since four keys share a counter. */
+    uint32_t batch; /**< Of the first batch. */
+    uint32_t head;  /**< Of the first query head. */
+    uint32_t heads; /**< Query heads of the whole, at least head and the problem's heads; 0: the
                         problem's heads. */
 } clattn_dropout_place;
 
 /** The tensors of a forward execution. Fields of options that the problem lacks must be NULL. */
-typedef struct clattn_forward {
-    size_t struct_size;       /**< sizeof(clattn_forward). */
+typedef struct clattn_forward_tensors {
+    size_t struct_size;       /**< sizeof(clattn_forward_tensors). */
     clattn_buffer q;          /**< Read. */
     clattn_buffer k;          /**< Read. */
     clattn_buffer v;          /**< Read. */
@@ -61,8 +65,8 @@ typedef struct clattn_forward {
     clattn_buffer mask;       /**< Read; bytes. */
     clattn_buffer slopes;     /**< Read; heads floats (ALiBi). */
     clattn_buffer sinks;      /**< Read; heads floats. */
-    clattn_buffer q_lengths;  /**< Read; batch cl_ints. */
-    clattn_buffer kv_lengths; /**< Read; batch cl_ints. */
+    clattn_buffer q_lengths;  /**< Read; batch int32_t. */
+    clattn_buffer kv_lengths; /**< Read; batch int32_t. */
     clattn_buffer lse;        /**< Written; (batch, heads, seq_q) floats. */
     clattn_buffer scores;     /**< Written; (batch, heads, seq_q, seq_kv) floats. */
     clattn_buffer workspace;  /**< At least the plan's workspace_bytes, offset in floats; contents
@@ -70,23 +74,23 @@ typedef struct clattn_forward {
                                    Two executions that may overlap in time need one each. To a plan
                                    that needs none one may be given all the same, so that plans can
                                    share it: checked like others, and left alone. */
-    cl_ulong dropout_seed;    /**< The key of dropout's random numbers; any value. */
-    cl_uint dropout_offset;   /**< Which of the seed's 2^32 streams of random numbers, such as the
+    uint64_t dropout_seed;    /**< The key of dropout's random numbers; any value. */
+    uint32_t dropout_offset;  /**< Which of the seed's 2^32 streams of random numbers, such as the
                                    number of the training step (clattn/dropout.h). */
-    clattn_buffer page_table; /**< Read; (batch, ceil(seq_kv / page_size)) cl_ints. */
+    clattn_buffer page_table; /**< Read; (batch, ceil(seq_kv / page_size)) int32_t. */
     clattn_buffer
-        block_offsets; /**< Read; cl_ints, packed (batch, heads, rows of blocks + 1), batch and
+        block_offsets; /**< Read; int32_t, packed (batch, heads, rows of blocks + 1), batch and
                                       heads 1 where they share a list. */
-    clattn_buffer block_entries; /**< Read; cl_ints, packed (batch, heads, max_blocks), likewise. */
-    clattn_buffer q_starts;      /**< Read; batch + 1 cl_ints, with total_q. */
-    clattn_buffer kv_starts;     /**< Read; batch + 1 cl_ints, with total_kv. */
+    clattn_buffer block_entries; /**< Read; int32_t, packed (batch, heads, max_blocks), likewise. */
+    clattn_buffer q_starts;      /**< Read; batch + 1 int32_t, with total_q. */
+    clattn_buffer kv_starts;     /**< Read; batch + 1 int32_t, with total_kv. */
     /** Of a part of a larger attention; else all 0. */
     clattn_dropout_place dropout_place;
-} clattn_forward;
+} clattn_forward_tensors;
 
 /** The tensors of a backward execution. Fields of options that the problem lacks must be NULL. */
-typedef struct clattn_backward {
-    size_t struct_size;          /**< sizeof(clattn_backward). */
+typedef struct clattn_backward_tensors {
+    size_t struct_size;          /**< sizeof(clattn_backward_tensors). */
     clattn_buffer q;             /**< Read: what forward read. */
     clattn_buffer k;             /**< Read: what forward read. */
     clattn_buffer v;             /**< Read: what forward read. */
@@ -106,16 +110,16 @@ typedef struct clattn_backward {
                                      bias broadcasts. */
     clattn_buffer dslopes;       /**< Written; heads floats. */
     clattn_buffer dsinks;        /**< Written; heads floats. */
-    clattn_buffer workspace;     /**< As in clattn_forward. */
-    cl_ulong dropout_seed;       /**< That of the forward execution. */
-    cl_uint dropout_offset;      /**< That of the forward execution. */
+    clattn_buffer workspace;     /**< As in clattn_forward_tensors. */
+    uint64_t dropout_seed;       /**< That of the forward execution. */
+    uint32_t dropout_offset;     /**< That of the forward execution. */
     clattn_buffer block_offsets; /**< Read: what forward read. */
     clattn_buffer block_entries; /**< Read: what forward read. */
     clattn_buffer q_starts;      /**< Read: what forward read. */
     clattn_buffer kv_starts;     /**< Read: what forward read. */
     /** That of the forward execution. */
     clattn_dropout_place dropout_place;
-} clattn_backward;
+} clattn_backward_tensors;
 
 /**
  * Enqueues a forward computation.
@@ -148,8 +152,9 @@ typedef struct clattn_backward {
  * @retval CLATTN_OPENCL_ERROR      An OpenCL call failed; likewise.
  */
 CLATTN_API clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue queue,
-                                                  const clattn_forward *tensors, cl_uint num_wait,
-                                                  const cl_event *wait, cl_event *done);
+                                                  const clattn_forward_tensors *tensors,
+                                                  cl_uint num_wait, const cl_event *wait,
+                                                  cl_event *done);
 
 /**
  * Enqueues the gradients of a forward computation. The same inputs give the same bits on every run.
@@ -160,8 +165,9 @@ CLATTN_API clattn_status clattn_attention_forward(const clattn_plan *plan, cl_co
  * @return          As clattn_attention_forward().
  */
 CLATTN_API clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queue queue,
-                                                   const clattn_backward *tensors, cl_uint num_wait,
-                                                   const cl_event *wait, cl_event *done);
+                                                   const clattn_backward_tensors *tensors,
+                                                   cl_uint num_wait, const cl_event *wait,
+                                                   cl_event *done);
 
 /**
  * Looks for what is wrong in the integers of a forward execution that lie in device memory: in
@@ -176,11 +182,8 @@ CLATTN_API clattn_status clattn_attention_backward(const clattn_plan *plan, cl_c
  * @param queue     On the plan's device and OpenCL context.
  * @param tensors   As for clattn_attention_forward(); of its buffers only those named above are looked
  *                  at.
- * @param reason    NULL, or receives one sentence that names the first mistake ("" if there is none),
- *                  cut to @p reason_bytes.
- * @param reason_bytes  The size of @p reason.
  * @retval CLATTN_SUCCESS           Nothing is wrong, or there is nothing to look at.
- * @retval CLATTN_INVALID_ARGUMENT  Something is wrong, as @p reason says; or a null, a plan of another
+ * @retval CLATTN_INVALID_ARGUMENT  Something is wrong: clattn_context_last_error() names the first mistake; or a null, a plan of another
  *                                  operation, a queue of another context or device, a struct_size of
  *                                  none of this library's versions, or a buffer that is not there.
  * @retval CLATTN_BUFFER_TOO_SMALL  One of them reaches past the end of its buffer.
@@ -188,67 +191,66 @@ CLATTN_API clattn_status clattn_attention_backward(const clattn_plan *plan, cl_c
  * @retval CLATTN_OPENCL_ERROR      An OpenCL call failed.
  */
 CLATTN_API clattn_status clattn_check_tables(const clattn_plan *plan, cl_command_queue queue,
-                                             const clattn_forward *tensors, char *reason,
-                                             size_t reason_bytes);
+                                             const clattn_forward_tensors *tensors);
 
-/** The tensors of a forward execution in host memory, as in clattn_forward. Pointers are to
+/** The tensors of a forward execution in host memory, as in clattn_forward_tensors. Pointers are to
  *  element (0, 0, 0, 0). Elements of o between its strides keep their values. */
-typedef struct clattn_host_forward {
-    size_t struct_size;          /**< sizeof(clattn_host_forward). */
-    const void *q;               /**< Read. */
-    const void *k;               /**< Read. */
-    const void *v;               /**< Read. */
-    void *o;                     /**< Every element is overwritten. */
-    const void *bias;            /**< Read; elements of bias_dtype. */
-    const unsigned char *mask;   /**< Read. */
-    const float *slopes;         /**< Read; heads floats (ALiBi). */
-    const float *sinks;          /**< Read; heads floats. */
-    const cl_int *q_lengths;     /**< Read; one of each batch. */
-    const cl_int *kv_lengths;    /**< Read; one of each batch. */
-    float *lse;                  /**< Written; (batch, heads, seq_q). */
-    float *scores;               /**< Written; (batch, heads, seq_q, seq_kv). */
-    cl_ulong dropout_seed;       /**< As in clattn_forward. */
-    cl_uint dropout_offset;      /**< As in clattn_forward. */
-    const cl_int *page_table;    /**< Read; (batch, ceil(seq_kv / page_size)). */
-    const cl_int *block_offsets; /**< Read; as in clattn_forward. */
-    const cl_int *block_entries; /**< Read; as in clattn_forward. */
-    const cl_int *q_starts;      /**< Read; batch + 1, with total_q. */
-    const cl_int *kv_starts;     /**< Read; batch + 1, with total_kv. */
-    /** As in clattn_forward. */
+typedef struct clattn_host_forward_tensors {
+    size_t struct_size;           /**< sizeof(clattn_host_forward_tensors). */
+    const void *q;                /**< Read. */
+    const void *k;                /**< Read. */
+    const void *v;                /**< Read. */
+    void *o;                      /**< Every element is overwritten. */
+    const void *bias;             /**< Read; elements of bias_dtype. */
+    const unsigned char *mask;    /**< Read. */
+    const float *slopes;          /**< Read; heads floats (ALiBi). */
+    const float *sinks;           /**< Read; heads floats. */
+    const int32_t *q_lengths;     /**< Read; one of each batch. */
+    const int32_t *kv_lengths;    /**< Read; one of each batch. */
+    float *lse;                   /**< Written; (batch, heads, seq_q). */
+    float *scores;                /**< Written; (batch, heads, seq_q, seq_kv). */
+    uint64_t dropout_seed;        /**< As in clattn_forward_tensors. */
+    uint32_t dropout_offset;      /**< As in clattn_forward_tensors. */
+    const int32_t *page_table;    /**< Read; (batch, ceil(seq_kv / page_size)). */
+    const int32_t *block_offsets; /**< Read; as in clattn_forward_tensors. */
+    const int32_t *block_entries; /**< Read; as in clattn_forward_tensors. */
+    const int32_t *q_starts;      /**< Read; batch + 1, with total_q. */
+    const int32_t *kv_starts;     /**< Read; batch + 1, with total_kv. */
+    /** As in clattn_forward_tensors. */
     clattn_dropout_place dropout_place;
-} clattn_host_forward;
+} clattn_host_forward_tensors;
 
-/** The tensors of a backward execution in host memory, as in clattn_backward. Elements of what is
+/** The tensors of a backward execution in host memory, as in clattn_backward_tensors. Elements of what is
  *  written that lie between its strides keep their values. */
-typedef struct clattn_host_backward {
-    size_t struct_size;          /**< sizeof(clattn_host_backward). */
-    const void *q;               /**< Read: what forward read. */
-    const void *k;               /**< Read: what forward read. */
-    const void *v;               /**< Read: what forward read. */
-    const void *o;               /**< Read: what forward wrote. */
-    const float *lse;            /**< Read: what forward wrote. */
-    const void *d_o;             /**< Read: the gradient with respect to o. */
-    const void *bias;            /**< Read: what forward read. */
-    const unsigned char *mask;   /**< Read: what forward read. */
-    const float *slopes;         /**< Read: what forward read. */
-    const float *sinks;          /**< Read: what forward read. */
-    const cl_int *q_lengths;     /**< Read: what forward read. */
-    const cl_int *kv_lengths;    /**< Read: what forward read. */
-    void *dq;                    /**< Every element is overwritten. */
-    void *dk;                    /**< Every element is overwritten. */
-    void *dv;                    /**< Every element is overwritten. */
-    void *dbias;                 /**< Written, in the bias's dtype and layout. */
-    float *dslopes;              /**< Written; heads floats. */
-    float *dsinks;               /**< Written; heads floats. */
-    cl_ulong dropout_seed;       /**< That of the forward execution. */
-    cl_uint dropout_offset;      /**< That of the forward execution. */
-    const cl_int *block_offsets; /**< Read: what forward read. */
-    const cl_int *block_entries; /**< Read: what forward read. */
-    const cl_int *q_starts;      /**< Read: what forward read. */
-    const cl_int *kv_starts;     /**< Read: what forward read. */
+typedef struct clattn_host_backward_tensors {
+    size_t struct_size;           /**< sizeof(clattn_host_backward_tensors). */
+    const void *q;                /**< Read: what forward read. */
+    const void *k;                /**< Read: what forward read. */
+    const void *v;                /**< Read: what forward read. */
+    const void *o;                /**< Read: what forward wrote. */
+    const float *lse;             /**< Read: what forward wrote. */
+    const void *d_o;              /**< Read: the gradient with respect to o. */
+    const void *bias;             /**< Read: what forward read. */
+    const unsigned char *mask;    /**< Read: what forward read. */
+    const float *slopes;          /**< Read: what forward read. */
+    const float *sinks;           /**< Read: what forward read. */
+    const int32_t *q_lengths;     /**< Read: what forward read. */
+    const int32_t *kv_lengths;    /**< Read: what forward read. */
+    void *dq;                     /**< Every element is overwritten. */
+    void *dk;                     /**< Every element is overwritten. */
+    void *dv;                     /**< Every element is overwritten. */
+    void *dbias;                  /**< Written, in the bias's dtype and layout. */
+    float *dslopes;               /**< Written; heads floats. */
+    float *dsinks;                /**< Written; heads floats. */
+    uint64_t dropout_seed;        /**< That of the forward execution. */
+    uint32_t dropout_offset;      /**< That of the forward execution. */
+    const int32_t *block_offsets; /**< Read: what forward read. */
+    const int32_t *block_entries; /**< Read: what forward read. */
+    const int32_t *q_starts;      /**< Read: what forward read. */
+    const int32_t *kv_starts;     /**< Read: what forward read. */
     /** That of the forward execution. */
     clattn_dropout_place dropout_place;
-} clattn_host_backward;
+} clattn_host_backward_tensors;
 
 /**
  * Makes a plan, copies the tensors to the device, computes, copies the results back and returns
@@ -267,13 +269,12 @@ typedef struct clattn_host_backward {
 CLATTN_API clattn_status clattn_attention_forward_host(clattn_context *context,
                                                        const clattn_problem *problem,
                                                        const clattn_plan_options *options,
-                                                       const clattn_host_forward *tensors);
+                                                       const clattn_host_forward_tensors *tensors);
 
 /** The same for gradients; statuses as clattn_attention_forward_host(). */
-CLATTN_API clattn_status clattn_attention_backward_host(clattn_context *context,
-                                                        const clattn_problem *problem,
-                                                        const clattn_plan_options *options,
-                                                        const clattn_host_backward *tensors);
+CLATTN_API clattn_status clattn_attention_backward_host(
+    clattn_context *context, const clattn_problem *problem, const clattn_plan_options *options,
+    const clattn_host_backward_tensors *tensors);
 
 CLATTN_END
 

@@ -8,6 +8,7 @@
 #include <clattn/context.h>
 #include <clattn/device.h>
 #include <clattn/dropout.h>
+#include <clattn/family.h>
 #include <clattn/gradient_check.h>
 #include <clattn/merge.h>
 #include <clattn/multihead.h>

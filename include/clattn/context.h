@@ -43,7 +43,10 @@ typedef void (*clattn_log_callback)(clattn_log_level level, const char *message,
 /** What a context is made with. All but struct_size may be 0. */
 typedef struct clattn_context_options {
     size_t struct_size;      /**< sizeof(clattn_context_options). */
-    clattn_log_callback log; /**< NULL: the sentences are dropped. */
+    clattn_log_callback log; /**< NULL: the environment variable CLATTN_LOG (error, warning, info or
+                                  detail) has sentences of that level and above printed to stderr;
+                                  otherwise nothing is. Errors can be had by
+                                  clattn_context_last_error(), with or without a callback. */
     void *log_user_data;     /**< Passed to @ref log; borrowed, must outlive the context. */
     int skip_self_checks;    /**< Not 0: programs are used without the small problem that each must
                                   solve first (see clattn_plan_create()). For drivers known to be right. */
@@ -95,7 +98,7 @@ typedef struct clattn_context_options {
  * @param opencl   Retained until the clattn context and its plans are released. NULL only with a
  *                 profile that stands in for the device.
  * @param device   One of the devices of @p opencl; NULL if and only if @p opencl is.
- * @param options  NULL for no logging; read during the call only.
+ * @param options  NULL for the defaults; read during the call only.
  * @param context  Not null; receives the context (release it), or NULL on failure.
  * @retval CLATTN_SUCCESS           Made. Nothing was compiled yet.
  * @retval CLATTN_INVALID_ARGUMENT  A null, an options->struct_size of none of this library's
@@ -175,6 +178,18 @@ CLATTN_API const clattn_device_info *clattn_context_device(const clattn_context 
  *  context or message, or without a callback. */
 CLATTN_API void clattn_context_log(const clattn_context *context, clattn_log_level level,
                                    const char *message);
+
+/**
+ * Why the calling thread's last call with this context failed, in one sentence: what the log callback gets as
+ * CLATTN_LOG_ERROR, or the reason that a call has to give. Errors of other threads do not change it, nor do
+ * calls that succeed.
+ *
+ * @param context  NULL: why the thread's last call that failed did, with any context or with none, as
+ *                 clattn_context_create() and clattn_problem_parse() are.
+ * @return         Owned by the library, until the thread's next call that fails; "" if there is none, or if
+ *                 the thread has had errors with four other contexts since. Never NULL.
+ */
+CLATTN_API const char *clattn_context_last_error(const clattn_context *context);
 
 /** How many programs the context has compiled so far; 0 for NULL. A second plan adds none. */
 CLATTN_API size_t clattn_context_builds(const clattn_context *context);

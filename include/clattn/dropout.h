@@ -43,9 +43,9 @@ CLATTN_BEGIN
  * @retval CLATTN_INVALID_PROBLEM   The problem fails clattn_problem_check().
  * @retval CLATTN_UNSUPPORTED       The problem is a projection, which has no weights.
  */
-CLATTN_API clattn_status clattn_dropout_mask_host(const clattn_problem *problem, cl_ulong seed,
-                                                  cl_uint offset, size_t first_row, size_t num_rows,
-                                                  unsigned char *mask);
+CLATTN_API clattn_status clattn_dropout_mask_host(const clattn_problem *problem, uint64_t seed,
+                                                  uint32_t offset, size_t first_row,
+                                                  size_t num_rows, unsigned char *mask);
 
 /**
  * Enqueues the computation of the whole mask on the device. The first call on a context compiles a
@@ -77,7 +77,7 @@ CLATTN_API clattn_status clattn_dropout_mask_host(const clattn_problem *problem,
  * @retval CLATTN_OPENCL_ERROR      An OpenCL call failed.
  */
 CLATTN_API clattn_status clattn_dropout_mask(clattn_context *context, const clattn_problem *problem,
-                                             cl_ulong seed, cl_uint offset, cl_command_queue queue,
+                                             uint64_t seed, uint32_t offset, cl_command_queue queue,
                                              const clattn_buffer *mask, cl_uint num_wait,
                                              const cl_event *wait, cl_event *done);
 

@@ -14,7 +14,7 @@ typedef struct clattn_merge_tensors {
     clattn_buffer sinks;     /**< Read: heads floats; if sinks. */
     clattn_buffer o;         /**< Every element is overwritten; if accumulate, read before. */
     clattn_buffer lse;       /**< Packed (batch, heads, seq_q) floats; likewise. */
-    clattn_buffer workspace; /**< As in clattn_forward. */
+    clattn_buffer workspace; /**< As in clattn_forward_tensors. */
 } clattn_merge_tensors;
 
 /**

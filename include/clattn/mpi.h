@@ -186,8 +186,8 @@ CLATTN_API clattn_status clattn_mpi_plan_create(MPI_Comm communicator, clattn_co
  *
  * @param communicator,context,whole  As for clattn_mpi_plan_create(); operation, dtype and dims of the
  *                                    problem say what is executed.
- * @param rates                       Not null; receives the same on all ranks: the slowest device's and
- *                                    the slowest messages'. Zeros on failure.
+ * @param rates                       Not null, its struct_size set; receives the same on all ranks: the slowest
+ *                                    device's and the slowest messages'. Zeros on failure.
  * @return                            As clattn_mpi_plan_create(), the same on all ranks.
  */
 CLATTN_API clattn_status clattn_mpi_measure(MPI_Comm communicator, clattn_context *context,
@@ -295,7 +295,7 @@ CLATTN_API clattn_status clattn_mpi_plan_describe(const clattn_mpi_plan *plan,
  * a null plan, with which no other rank can be told. After a failure o and lse are undefined.
  */
 CLATTN_API clattn_status clattn_mpi_forward(clattn_mpi_plan *plan, cl_command_queue queue,
-                                            const clattn_forward *tensors);
+                                            const clattn_forward_tensors *tensors);
 
 /**
  * Computes dq, dk and dv, and dslopes and dsinks if the problem asks for them, of this rank's shard;
@@ -309,7 +309,7 @@ CLATTN_API clattn_status clattn_mpi_forward(clattn_mpi_plan *plan, cl_command_qu
  * @return         As clattn_mpi_forward().
  */
 CLATTN_API clattn_status clattn_mpi_backward(clattn_mpi_plan *plan, cl_command_queue queue,
-                                             const clattn_backward *tensors);
+                                             const clattn_backward_tensors *tensors);
 
 CLATTN_END
 

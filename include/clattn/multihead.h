@@ -67,6 +67,7 @@ typedef struct clattn_multihead {
                           backward layer needs it not: with or without, it reads the reserve that a
                           forward execution with training has written. */
     clattn_weights_out weights; /**< Forward only; before dropout. */
+    size_t reserved[16]; /**< Zeros: room for members of later versions, of which 0 means none. */
 } clattn_multihead;
 
 /**
@@ -169,7 +170,8 @@ CLATTN_API clattn_status clattn_multihead_plan_describe(const clattn_multihead_p
 /** Releases a plan; work that was enqueued finishes. NULL is ignored. */
 CLATTN_API void clattn_multihead_plan_release(clattn_multihead_plan *plan);
 
-/** The parameters of a layer in device memory. */
+/** The parameters of a layer in device memory. It does not grow: further ones come at the end of the structs of
+ *  tensors. */
 typedef struct clattn_multihead_parameters {
     clattn_buffer w_q; /**< (model, heads * dim_qk) by order; all three if packed. */
     clattn_buffer w_k; /**< (context_model, kv_heads * dim_qk); NULL if packed. */
@@ -183,21 +185,21 @@ typedef struct clattn_multihead_parameters {
 } clattn_multihead_parameters;
 
 /** What both directions read beside the parameters. Fields of options that the layer lacks are
- *  NULL. */
+ *  NULL. It does not grow: operands of further options come at the end of the structs of tensors. */
 typedef struct clattn_multihead_inputs {
     clattn_buffer x;             /**< (batch, seq_q, model), packed; see seq_first. */
     clattn_buffer context;       /**< (batch, seq_kv, context_model); NULL if CLATTN_SELF. */
     clattn_buffer values;        /**< (batch, seq_kv, values_model); NULL unless CLATTN_SEPARATE. */
-    clattn_buffer bias;          /**< As in clattn_forward. */
-    clattn_buffer mask;          /**< As in clattn_forward. */
-    clattn_buffer slopes;        /**< As in clattn_forward. */
-    clattn_buffer sinks;         /**< As in clattn_forward. */
-    clattn_buffer q_lengths;     /**< As in clattn_forward. */
-    clattn_buffer kv_lengths;    /**< As in clattn_forward. */
-    cl_ulong dropout_seed;       /**< As in clattn_forward. */
-    cl_uint dropout_offset;      /**< As in clattn_forward. */
-    clattn_buffer block_offsets; /**< As in clattn_forward. */
-    clattn_buffer block_entries; /**< As in clattn_forward. */
+    clattn_buffer bias;          /**< As in clattn_forward_tensors. */
+    clattn_buffer mask;          /**< As in clattn_forward_tensors. */
+    clattn_buffer slopes;        /**< As in clattn_forward_tensors. */
+    clattn_buffer sinks;         /**< As in clattn_forward_tensors. */
+    clattn_buffer q_lengths;     /**< As in clattn_forward_tensors. */
+    clattn_buffer kv_lengths;    /**< As in clattn_forward_tensors. */
+    uint64_t dropout_seed;       /**< As in clattn_forward_tensors. */
+    uint32_t dropout_offset;     /**< As in clattn_forward_tensors. */
+    clattn_buffer block_offsets; /**< As in clattn_forward_tensors. */
+    clattn_buffer block_entries; /**< As in clattn_forward_tensors. */
 } clattn_multihead_inputs;
 
 /** The tensors of a layer's forward execution. */
@@ -209,7 +211,7 @@ typedef struct clattn_multihead_forward_tensors {
     clattn_buffer weights;   /**< Written; NULL unless weights are wanted. */
     clattn_buffer reserve;   /**< Written if training, at least reserve_bytes, offset in floats;
                                   else NULL. */
-    clattn_buffer workspace; /**< As in clattn_forward. */
+    clattn_buffer workspace; /**< As in clattn_forward_tensors. */
 } clattn_multihead_forward_tensors;
 
 /** The tensors of a layer's backward execution. Gradients of inputs and parameters that are not
@@ -225,11 +227,12 @@ typedef struct clattn_multihead_backward_tensors {
     clattn_buffer dcontext; /**< Written, as context. */
     clattn_buffer dvalues;  /**< Written, as values. */
     clattn_multihead_parameters gradients; /**< Written, as the parameters. */
-    clattn_buffer dbias;     /**< Written, as in clattn_backward: given if and only if the layer's
+    clattn_buffer
+        dbias; /**< Written, as in clattn_backward_tensors: given if and only if the layer's
                                   attention has it. */
     clattn_buffer dslopes;   /**< Likewise. */
     clattn_buffer dsinks;    /**< Likewise. */
-    clattn_buffer workspace; /**< As in clattn_forward. */
+    clattn_buffer workspace; /**< As in clattn_forward_tensors. */
 } clattn_multihead_backward_tensors;
 
 /**

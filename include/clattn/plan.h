@@ -3,6 +3,7 @@
 #define CLATTN_PLAN_H
 
 #include <clattn/context.h>
+#include <clattn/family.h>
 #include <clattn/problem.h>
 
 CLATTN_BEGIN
@@ -48,19 +49,13 @@ typedef struct clattn_plan_info {
                                  private memory; 0 where it is too little to count. */
 } clattn_plan_info;
 
-/** The name of family @p index of those that compute @p operation, in no order that means anything;
- *  NULL past the last. */
-CLATTN_API const char *clattn_family_name(clattn_operation operation, size_t index);
-
 /**
  * Whether clattn_plan_create() with the same arguments would find a family that can do it: the
  * same check, without building anything.
  *
  * @param context,problem  Not null.
  * @param options          NULL, or what is to be forced; read during the call only.
- * @param reason           NULL, or receives one sentence ("" on success), cut to @p reason_bytes.
- * @param reason_bytes     The size of @p reason.
- * @retval CLATTN_SUCCESS           Yes.
+ * @retval CLATTN_SUCCESS           Yes; else clattn_context_last_error() says why not, and no callback is called.
  * @retval CLATTN_INVALID_ARGUMENT  A null, tunables without a family, a struct_size of none of
  *                                  this library's versions, flags that are unknown or contradict
  *                                  each other or a forced family, or measure_seconds without its
@@ -75,8 +70,7 @@ CLATTN_API const char *clattn_family_name(clattn_operation operation, size_t ind
  */
 CLATTN_API clattn_status clattn_plan_supports(const clattn_context *context,
                                               const clattn_problem *problem,
-                                              const clattn_plan_options *options, char *reason,
-                                              size_t reason_bytes);
+                                              const clattn_plan_options *options);
 
 /**
  * Chooses family and tunables and builds the kernels, or takes them from the context if it has

@@ -37,7 +37,7 @@
  * Block lists (block-sparse attention). With block_q and block_kv, query i belongs to row i / block_q
  * of blocks and key j to column j / block_kv; the last row and column may be smaller. Each row lists the
  * columns that its queries see. The lists lie in device memory as block-compressed sparse rows (BSR), of
- * one head or for all: block_offsets holds rows + 1 cl_ints, block_entries max_blocks of them, and the
+ * one head or for all: block_offsets holds rows + 1 int32_t, block_entries max_blocks of them, and the
  * entries of row r are those from block_offsets[r] to before block_offsets[r + 1]. An entry is a column.
  * With CLATTN_BLOCK_FULL added to it the boolean mask, if there is one, is not looked at in that block:
  * none of its pairs is masked by it. Windows, causality, lengths and biases hold in listed blocks as
@@ -201,7 +201,7 @@
  * Paged caches. With page_size > 0 k and v are pools of pages, (pages, kv_heads, page_size, dim)
  * tensors that any number of requests share, in either order by strides: "k=bshd v=bshd" is (pages,
  * page_size, kv_heads, dim). Key j of batch b is row j % page_size of page table[b, j / page_size],
- * with table a (batch, ceil(seq_kv / page_size)) array of cl_ints in device memory, of which a plan
+ * with table a (batch, ceil(seq_kv / page_size)) array of int32_t in device memory, of which a plan
  * knows nothing: it may change from execution to execution. seq_kv is the most keys that a batch may
  * have; kv_lengths says how many it has. An entry that is negative, or pages or more, hides the keys
  * of its page as the boolean mask would; what the table holds for pages behind the last key in use
@@ -219,7 +219,7 @@
  * Packed batches (varlen). With total_q > 0 the queries of all sequences follow each other in q and o,
  * (1, heads, total_q, dim) tensors, and lse is (heads, total_q); with total_kv > 0 so do keys in k and v,
  * (1, kv_heads, total_kv, dim). Either may be packed without the other. Batch b is the rows from
- * starts[b] to before starts[b + 1], with q_starts and kv_starts, batch + 1 cl_ints each, in device memory,
+ * starts[b] to before starts[b + 1], with q_starts and kv_starts, batch + 1 int32_t each, in device memory,
  * such as prefix sums of lengths. A plan is made for seq_q and seq_kv, the longest sequences' lengths, and
  * serves any starts. i and j in the formula, in bias, mask and dropout count within the sequence, and a
  * bottom-right diagonal is that of the sequence's own keys and queries. q_lengths and kv_lengths may be
@@ -330,7 +330,7 @@ typedef enum clattn_scores {
  * Steps of a tensor along (batch, heads, seq, dim), or (batch, heads, seq_q, seq_kv) for bias and
  * mask, in elements. All four 0 in q, k, v, o and their gradients stand for the packed (batch,
  * heads, seq, dim). In inputs a stride of 0 broadcasts. In what is written no two elements may
- * share a place.
+ * share a place. It stands in other structs by value and does not grow.
  */
 typedef struct clattn_layout {
     size_t stride[4]; /**< Along the four dimensions. */
@@ -372,8 +372,8 @@ typedef struct clattn_problem {
     int alibi_symmetric; /**< Not 0, with alibi: keys after the diagonal lose as much as those before
                                     it, which a causal problem does not show. */
     int sinks;           /**< Not 0: sinks, heads floats; attention and merge. */
-    int q_lengths;       /**< Not 0: batch cl_ints, queries in use; clamped to 0..seq_q. */
-    int kv_lengths;      /**< Not 0: batch cl_ints, keys in use; clamped to 0..seq_kv,
+    int q_lengths;       /**< Not 0: batch int32_t, queries in use; clamped to 0..seq_q. */
+    int kv_lengths;      /**< Not 0: batch int32_t, keys in use; clamped to 0..seq_kv,
                                     but taken as they are by an append ("Append" above). */
     int lse; /**< Not 0: lse is written, packed (batch, heads, seq_q) or (heads, total_q) floats; backward
                                always reads it. */
@@ -427,8 +427,8 @@ typedef struct clattn_problem {
                                     rotary. */
     size_t rotary_length;   /**< Rows of the tables of cosines and sines; 0: there are none. */
     clattn_queries queries; /**< What becomes of q; needs rotary. */
-    int positions;          /**< Not 0: positions of the tokens, packed (batch, seq_q) cl_ints. */
-    int slots;              /**< Not 0: slots of the tokens, packed (batch, seq_q) cl_ints. */
+    int positions;          /**< Not 0: positions of the tokens, packed (batch, seq_q) int32_t. */
+    int slots;              /**< Not 0: slots of the tokens, packed (batch, seq_q) int32_t. */
     size_t total_q;         /**< Rows of q and o in which all sequences follow each other, up to
                                2^31 - 1; 0: q and o have batch times seq_q rows. Forward and
                                backward; see
@@ -436,6 +436,7 @@ typedef struct clattn_problem {
     size_t total_kv;        /**< Likewise of k and v. */
     int strict; /**< Not 0: no weight is rounded to the dtype on the way; see "Precision" above.
                      Forward and backward; f32 problems are strict without it. */
+    size_t reserved[32]; /**< Zeros: room for members of later versions, of which 0 means none. */
 } clattn_problem;
 
 /**
@@ -624,6 +625,33 @@ CLATTN_API clattn_status clattn_problem_parse(const char *text, clattn_problem *
  * rotated pair. 0 for a problem that fails clattn_problem_check().
  */
 CLATTN_API double clattn_problem_flops(const clattn_problem *problem);
+
+/**
+ * The class of problems that share tuning results, as the text form of its representative.
+ *
+ * Exact, because they shape the kernels: operation, dtype, dim_qk, dim_v, causality, which options
+ * are there (scale aside), the bias's dtype, the kind of scores, unit strides along dim or not.
+ * Rounded to the nearest power of two (by ratio), because speed varies slowly with them: batch *
+ * heads (folded into heads, 1 to 128), heads / kv_heads, seq_q and seq_kv (1 to 65536) and the
+ * sides of a window (no wider than the keys). All else is normal: packed layouts, full bias and
+ * mask, default scale, one kind of diagonal.
+ *
+ * Of a projection are exact: operation, dtype, bias and its dtype, accumulate, and which axis of x,
+ * w and y has a stride of 1. Rounded are its rows (batch * seq_q), the terms of a sum (kv_heads *
+ * dim_qk), its columns (heads * dim_v), each from 1 to 65536, and dim_qk and dim_v, where strides
+ * keep heads apart.
+ *
+ * @param problem  Not null; passes clattn_problem_check().
+ * @param text     NULL if @p text_bytes is 0; else receives the class, always terminated.
+ * @param text_bytes  The size of @p text.
+ * @param needed   NULL, or receives the bytes needed, the terminating 0 included.
+ * @retval CLATTN_SUCCESS           Printed.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
+ * @retval CLATTN_INVALID_PROBLEM   As clattn_problem_check().
+ * @retval CLATTN_BUFFER_TOO_SMALL  @p text holds as much as fits.
+ */
+CLATTN_API clattn_status clattn_problem_class(const clattn_problem *problem, char *text,
+                                              size_t text_bytes, size_t *needed);
 
 CLATTN_END
 

@@ -1,4 +1,4 @@
-/** @file status.h  What every call returns. The sentence for a person goes to the log callback. */
+/** @file status.h  What every call returns. The sentence for a person: clattn_context_last_error(), or the log callback. */
 #ifndef CLATTN_STATUS_H
 #define CLATTN_STATUS_H
 

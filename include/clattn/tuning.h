@@ -35,33 +35,6 @@
 
 CLATTN_BEGIN
 
-/**
- * The class of problems that share tuning results, as the text form of its representative.
- *
- * Exact, because they shape the kernels: operation, dtype, dim_qk, dim_v, causality, which options
- * are there (scale aside), the bias's dtype, the kind of scores, unit strides along dim or not.
- * Rounded to the nearest power of two (by ratio), because speed varies slowly with them: batch *
- * heads (folded into heads, 1 to 128), heads / kv_heads, seq_q and seq_kv (1 to 65536) and the
- * sides of a window (no wider than the keys). All else is normal: packed layouts, full bias and
- * mask, default scale, one kind of diagonal.
- *
- * Of a projection are exact: operation, dtype, bias and its dtype, accumulate, and which axis of x,
- * w and y has a stride of 1. Rounded are its rows (batch * seq_q), the terms of a sum (kv_heads *
- * dim_qk), its columns (heads * dim_v), each from 1 to 65536, and dim_qk and dim_v, where strides
- * keep heads apart.
- *
- * @param problem  Not null; passes clattn_problem_check().
- * @param text     NULL if @p text_bytes is 0; else receives the class, always terminated.
- * @param text_bytes  The size of @p text.
- * @param needed   NULL, or receives the bytes needed, the terminating 0 included.
- * @retval CLATTN_SUCCESS           Printed.
- * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
- * @retval CLATTN_INVALID_PROBLEM   As clattn_problem_check().
- * @retval CLATTN_BUFFER_TOO_SMALL  @p text holds as much as fits.
- */
-CLATTN_API clattn_status clattn_problem_class(const clattn_problem *problem, char *text,
-                                              size_t text_bytes, size_t *needed);
-
 /* ---- the store ------------------------------------------------------------------------------- */
 
 /** One thing that the store knows. The texts are borrowed for the duration of the visit. */
@@ -262,7 +235,7 @@ typedef struct clattn_tuning_options {
                                   0: 60, or no limit if evaluations is given. */
     size_t evaluations;   /**< At most that many configurations; 0: no limit. */
     const char *strategy; /**< NULL: "guided"; or random, exhaustive. */
-    cl_ulong seed;        /**< The same seed makes the same choices. */
+    uint64_t seed;        /**< The same seed makes the same choices. */
     int again;            /**< Not 0: also what the store holds already. */
     clattn_tuning_observer observer; /**< NULL, or called after each configuration. */
     void *user_data;                 /**< Passed to @ref observer; borrowed. */

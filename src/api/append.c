@@ -1,16 +1,19 @@
 #include "api/host_call.h"
+#include "base/structs.h"
 #include "execute/execute.h"
 #include <clattn/append.h>
 
 clattn_status clattn_append(const clattn_plan *plan, cl_command_queue queue,
-                            const clattn_append_tensors *t, cl_uint num_wait, const cl_event *wait,
-                            cl_event *done)
+                            const clattn_append_tensors *tensors, cl_uint num_wait,
+                            const cl_event *wait, cl_event *done)
 {
-    const clattn_status status =
-        ca_check_call(plan, CLATTN_APPEND, t && t->struct_size == sizeof *t, done);
+    clattn_append_tensors own;
+    char why[CA_REASON_BYTES];
+    const clattn_append_tensors *t = CA_READ(clattn_append_tensors, "tensors", tensors, &own, why);
+    const clattn_status status = ca_check_call(plan, CLATTN_APPEND, t ? NULL : why, done);
     if (status != CLATTN_SUCCESS)
         return status;
-    const struct ca_tensors tensors = {
+    const struct ca_tensors operands = {
         .at = {[CA_Q] = t->q,
                [CA_K] = t->k,
                [CA_V] = t->v,
@@ -25,14 +28,18 @@ clattn_status clattn_append(const clattn_plan *plan, cl_command_queue queue,
                [CA_SINKS] = t->sin,
                [CA_WORKSPACE] = t->workspace},
     };
-    return ca_execute(plan, queue, &tensors, num_wait, wait, done);
+    return ca_execute(plan, queue, &operands, num_wait, wait, done);
 }
 
 clattn_status clattn_append_host(clattn_context *context, const clattn_problem *problem,
                                  const clattn_plan_options *options,
-                                 const clattn_host_append_tensors *t)
+                                 const clattn_host_append_tensors *tensors)
 {
-    const clattn_status status = ca_host_check(context, t && t->struct_size == sizeof *t);
+    clattn_host_append_tensors own;
+    char why[CA_REASON_BYTES];
+    const clattn_host_append_tensors *t =
+        CA_READ(clattn_host_append_tensors, "tensors", tensors, &own, why);
+    const clattn_status status = ca_host_check(context, t ? NULL : why);
     if (status != CLATTN_SUCCESS)
         return status;
     struct ca_transfer transfers[CA_WORKSPACE] = {

@@ -1,16 +1,20 @@
 /* Attention and its gradients, on buffers and on host memory. */
 #include "api/host_call.h"
+#include "base/structs.h"
 #include "execute/execute.h"
 
 clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue queue,
-                                       const clattn_forward *t, cl_uint num_wait,
+                                       const clattn_forward_tensors *tensors, cl_uint num_wait,
                                        const cl_event *wait, cl_event *done)
 {
-    const clattn_status status =
-        ca_check_call(plan, CLATTN_FORWARD, t && t->struct_size == sizeof *t, done);
+    clattn_forward_tensors own;
+    char why[CA_REASON_BYTES];
+    const clattn_forward_tensors *t =
+        CA_READ(clattn_forward_tensors, "tensors", tensors, &own, why);
+    const clattn_status status = ca_check_call(plan, CLATTN_FORWARD, t ? NULL : why, done);
     if (status != CLATTN_SUCCESS)
         return status;
-    const struct ca_tensors tensors = {
+    const struct ca_tensors operands = {
 #define OPERAND(ID, member, GIVEN, WRITER, ...) CA_OF_FORWARD(GIVEN, .at[CA_##ID] = t->member, )
         CA_OPERANDS(OPERAND)
 #undef OPERAND
@@ -19,18 +23,21 @@ clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue
         .stream = t->dropout_offset,
         .place = t->dropout_place,
     };
-    return ca_execute(plan, queue, &tensors, num_wait, wait, done);
+    return ca_execute(plan, queue, &operands, num_wait, wait, done);
 }
 
 clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queue queue,
-                                        const clattn_backward *t, cl_uint num_wait,
+                                        const clattn_backward_tensors *tensors, cl_uint num_wait,
                                         const cl_event *wait, cl_event *done)
 {
-    const clattn_status status =
-        ca_check_call(plan, CLATTN_BACKWARD, t && t->struct_size == sizeof *t, done);
+    clattn_backward_tensors own;
+    char why[CA_REASON_BYTES];
+    const clattn_backward_tensors *t =
+        CA_READ(clattn_backward_tensors, "tensors", tensors, &own, why);
+    const clattn_status status = ca_check_call(plan, CLATTN_BACKWARD, t ? NULL : why, done);
     if (status != CLATTN_SUCCESS)
         return status;
-    const struct ca_tensors tensors = {
+    const struct ca_tensors operands = {
 #define OPERAND(ID, member, GIVEN, WRITER, ...) CA_OF_BACKWARD(GIVEN, .at[CA_##ID] = t->member, )
         CA_OPERANDS(OPERAND)
 #undef OPERAND
@@ -39,14 +46,18 @@ clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queu
         .stream = t->dropout_offset,
         .place = t->dropout_place,
     };
-    return ca_execute(plan, queue, &tensors, num_wait, wait, done);
+    return ca_execute(plan, queue, &operands, num_wait, wait, done);
 }
 
 clattn_status clattn_attention_forward_host(clattn_context *context, const clattn_problem *problem,
                                             const clattn_plan_options *options,
-                                            const clattn_host_forward *t)
+                                            const clattn_host_forward_tensors *tensors)
 {
-    const clattn_status status = ca_host_check(context, t && t->struct_size == sizeof *t);
+    clattn_host_forward_tensors own;
+    char why[CA_REASON_BYTES];
+    const clattn_host_forward_tensors *t =
+        CA_READ(clattn_host_forward_tensors, "tensors", tensors, &own, why);
+    const clattn_status status = ca_host_check(context, t ? NULL : why);
     if (status != CLATTN_SUCCESS)
         return status;
     struct ca_transfer transfers[CA_WORKSPACE] = {
@@ -63,9 +74,13 @@ clattn_status clattn_attention_forward_host(clattn_context *context, const clatt
 
 clattn_status clattn_attention_backward_host(clattn_context *context, const clattn_problem *problem,
                                              const clattn_plan_options *options,
-                                             const clattn_host_backward *t)
+                                             const clattn_host_backward_tensors *tensors)
 {
-    const clattn_status status = ca_host_check(context, t && t->struct_size == sizeof *t);
+    clattn_host_backward_tensors own;
+    char why[CA_REASON_BYTES];
+    const clattn_host_backward_tensors *t =
+        CA_READ(clattn_host_backward_tensors, "tensors", tensors, &own, why);
+    const clattn_status status = ca_host_check(context, t ? NULL : why);
     if (status != CLATTN_SUCCESS)
         return status;
     struct ca_transfer transfers[CA_WORKSPACE] = {

@@ -1,4 +1,5 @@
 /* Block lists of patterns, made on the host. */
+#include "base/log.h"
 #include "problem/problem.h"
 #include "problem/tensors.h"
 #include <clattn/blocks.h>
@@ -29,9 +30,14 @@ static clattn_status list_blocks(const clattn_problem *p, const struct pattern *
     size_t count = 0;
 
     if (!p || !pattern->data || !offsets != !entries)
-        return CLATTN_INVALID_ARGUMENT;
-    if (clattn_problem_check(p, NULL, 0) != CLATTN_SUCCESS || !p->block_q)
+        return ca_refuse(
+            CLATTN_INVALID_ARGUMENT,
+            "problem is null, only one of offsets and entries is, or the pattern has an "
+            "argument that cannot be");
+    if (clattn_problem_check(p, NULL, 0) != CLATTN_SUCCESS)
         return CLATTN_INVALID_PROBLEM;
+    if (!p->block_q)
+        return ca_refuse(CLATTN_INVALID_PROBLEM, "the problem has no block lists (block_q is 0)");
     const size_t rows = ca_block_rows(p), columns = ca_block_columns(p), most = p->max_blocks;
     for (size_t row = 0; row < rows; row++) {
         const size_t i = row * p->block_q;

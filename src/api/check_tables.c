@@ -1,5 +1,6 @@
 /* What is wrong in the integers that lie in device memory. */
 #include "base/log.h"
+#include "base/structs.h"
 #include "execute/buffers.h"
 #include "execute/execute.h"
 #include "execute/plan.h"
@@ -142,14 +143,15 @@ static clattn_status check_all(const clattn_problem *p, const struct integers *o
 }
 
 clattn_status clattn_check_tables(const clattn_plan *plan, cl_command_queue queue,
-                                  const clattn_forward *tensors, char *reason, size_t reason_bytes)
+                                  const clattn_forward_tensors *tensors)
 {
     struct integers of[CA_WORKSPACE] = {{NULL, 0}};
+    clattn_forward_tensors own;
+    char why[CA_REASON_BYTES];
     int in_order;
 
-    ca_reason(reason, reason_bytes, "%s", "");
-    clattn_status status = ca_check_call(plan, CLATTN_FORWARD,
-                                         tensors && tensors->struct_size == sizeof *tensors, NULL);
+    tensors = CA_READ(clattn_forward_tensors, "tensors", tensors, &own, why);
+    clattn_status status = ca_check_call(plan, CLATTN_FORWARD, tensors ? NULL : why, NULL);
     if (status != CLATTN_SUCCESS ||
         (status = ca_check_queue(plan->context, queue, &in_order)) != CLATTN_SUCCESS)
         return status;
@@ -162,8 +164,9 @@ clattn_status clattn_check_tables(const clattn_plan *plan, cl_command_queue queu
     for (unsigned n = 0; n < CA_WORKSPACE && status == CLATTN_SUCCESS; n++)
         if (looked_at[n])
             status = read_back(plan, queue, (enum ca_argument)n, looked_at[n], &of[n]);
-    if (status == CLATTN_SUCCESS)
-        status = check_all(&plan->problem, of, reason, reason_bytes);
+    if (status == CLATTN_SUCCESS &&
+        (status = check_all(&plan->problem, of, why, sizeof why)) != CLATTN_SUCCESS)
+        ca_remember(&plan->context->log, "%s", why);
     for (unsigned n = 0; n < CA_WORKSPACE; n++)
         free(of[n].at);
     return status;

@@ -1,3 +1,4 @@
+#include "base/log.h"
 #include "execute/buffers.h"
 #include "execute/execute.h"
 #include "families/candidate.h"
@@ -27,7 +28,7 @@ static size_t count_rows(const clattn_problem *p)
 
 /* ---- on the host ----------------------------------------------------------------------------- */
 
-static void fill_row(const clattn_problem *p, cl_ulong seed, cl_uint offset, size_t row,
+static void fill_row(const clattn_problem *p, uint64_t seed, uint32_t offset, size_t row,
                      unsigned char *mask)
 {
     const cl_uint key[2] = {(cl_uint)seed, (cl_uint)(seed >> 32)};
@@ -43,20 +44,22 @@ static void fill_row(const clattn_problem *p, cl_ulong seed, cl_uint offset, siz
     }
 }
 
-clattn_status clattn_dropout_mask_host(const clattn_problem *problem, cl_ulong seed, cl_uint offset,
-                                       size_t first_row, size_t num_rows, unsigned char *mask)
+clattn_status clattn_dropout_mask_host(const clattn_problem *problem, uint64_t seed,
+                                       uint32_t offset, size_t first_row, size_t num_rows,
+                                       unsigned char *mask)
 {
     const clattn_status status = clattn_problem_check(problem, NULL, 0);
 
     if (status != CLATTN_SUCCESS)
         return status;
     if (!ca_is_attention(problem))
-        return CLATTN_UNSUPPORTED;
+        return ca_refuse(CLATTN_UNSUPPORTED, "only attention has dropout");
     const size_t rows = count_rows(problem);
     if (first_row > rows || num_rows > rows - first_row)
-        return CLATTN_INVALID_ARGUMENT;
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "the mask has %zu rows, not %zu from row %zu on",
+                         rows, num_rows, first_row);
     if (!mask && num_rows > 0 && problem->seq_kv > 0)
-        return CLATTN_INVALID_ARGUMENT;
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "mask is null");
     for (size_t n = 0; n < num_rows; n++)
         fill_row(problem, seed, offset, first_row + n, mask + n * problem->seq_kv);
     return CLATTN_SUCCESS;
@@ -65,7 +68,7 @@ clattn_status clattn_dropout_mask_host(const clattn_problem *problem, cl_ulong s
 /* ---- on the device --------------------------------------------------------------------------- */
 
 static clattn_status enqueue(const clattn_context *ctx, cl_program program, const clattn_problem *p,
-                             cl_ulong seed, cl_uint offset, cl_command_queue queue,
+                             uint64_t seed, uint32_t offset, cl_command_queue queue,
                              const clattn_buffer *mask, cl_uint num_wait, const cl_event *wait,
                              cl_event *done)
 {
@@ -103,7 +106,7 @@ static clattn_status enqueue(const clattn_context *ctx, cl_program program, cons
 }
 
 clattn_status clattn_dropout_mask(clattn_context *context, const clattn_problem *problem,
-                                  cl_ulong seed, cl_uint offset, cl_command_queue queue,
+                                  uint64_t seed, uint32_t offset, cl_command_queue queue,
                                   const clattn_buffer *mask, cl_uint num_wait, const cl_event *wait,
                                   cl_event *done)
 {
@@ -157,7 +160,7 @@ enum { HEADS = 3, SEQ_Q = 5, SEQ_KV = 150, GUARD = 64, BYTES = HEADS * SEQ_Q * S
 
 /* Computes the mask into the middle of bytes[]. */
 static clattn_status run(clattn_context *ctx, cl_program program, const clattn_problem *p,
-                         cl_ulong seed, cl_uint offset, unsigned char bytes[BYTES + 2 * GUARD])
+                         uint64_t seed, uint32_t offset, unsigned char bytes[BYTES + 2 * GUARD])
 {
     clattn_status status;
     cl_int err;

@@ -141,14 +141,12 @@ static clattn_status compute(const clattn_plan *plan, struct ca_transfer transfe
     return status;
 }
 
-clattn_status ca_host_check(const clattn_context *context, int complete)
+clattn_status ca_host_check(const clattn_context *context, const char *mistake)
 {
     if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
-    if (complete)
-        return CLATTN_SUCCESS;
-    return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
-                   "tensors is null or its struct_size is not that of this library");
+    return mistake ? ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "%s", mistake)
+                   : CLATTN_SUCCESS;
 }
 
 clattn_status ca_host_call(clattn_context *context, const clattn_problem *problem,

@@ -1,20 +1,34 @@
 /* Plans, as callers ask for them. */
 #include "base/log.h"
+#include "base/structs.h"
 #include "context/context.h"
 #include "create/plan_create.h"
 #include <clattn/tuning.h>
 
+/* The options of a caller, which may be NULL, as this library's; 0, with a sentence, if they are of no version. */
+static int read_options(const clattn_plan_options **options, clattn_plan_options *own, char *why)
+{
+    if (!*options)
+        return 1;
+    *options = CA_READ(clattn_plan_options, "options", *options, own, why);
+    return *options != NULL;
+}
+
 clattn_status clattn_plan_supports(const clattn_context *context, const clattn_problem *problem,
-                                   const clattn_plan_options *options, char *reason,
-                                   size_t reason_bytes)
+                                   const clattn_plan_options *options)
 {
     struct ca_choices choices;
+    clattn_plan_options own;
+    char why[8 * CA_REASON_BYTES];
+    clattn_status status = CLATTN_INVALID_ARGUMENT;
 
-    if (!context) {
-        ca_reason(reason, reason_bytes, "context is null");
-        return CLATTN_INVALID_ARGUMENT;
-    }
-    return ca_choose(context, problem, options, &choices, reason, reason_bytes);
+    if (!context)
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "context is null");
+    if (read_options(&options, &own, why))
+        status = ca_choose(context, problem, options, &choices, why, sizeof why);
+    if (status != CLATTN_SUCCESS)
+        ca_remember(&context->log, "%s", why);
+    return status;
 }
 
 clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem,
@@ -22,6 +36,7 @@ clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *
 {
     char reason[8 * CA_REASON_BYTES];
     struct ca_choices choices;
+    clattn_plan_options own;
 
     if (plan)
         *plan = NULL;
@@ -29,6 +44,8 @@ clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *
         return CLATTN_INVALID_ARGUMENT;
     if (!plan)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "plan is null");
+    if (!read_options(&options, &own, reason))
+        return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "%s", reason);
     clattn_status status = ca_choose(context, problem, options, &choices, reason, sizeof reason);
     if (status == CLATTN_SUCCESS && options && options->flags & CLATTN_PLAN_MEASURE &&
         choices.list[0].origin > CA_EXACT) {

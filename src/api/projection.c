@@ -1,30 +1,38 @@
 #include "api/host_call.h"
+#include "base/structs.h"
 #include "execute/execute.h"
 #include <clattn/projection.h>
 
 clattn_status clattn_project(const clattn_plan *plan, cl_command_queue queue,
-                             const clattn_projection *t, cl_uint num_wait, const cl_event *wait,
-                             cl_event *done)
+                             const clattn_projection_tensors *tensors, cl_uint num_wait,
+                             const cl_event *wait, cl_event *done)
 {
-    const clattn_status status =
-        ca_check_call(plan, CLATTN_PROJECTION, t && t->struct_size == sizeof *t, done);
+    clattn_projection_tensors own;
+    char why[CA_REASON_BYTES];
+    const clattn_projection_tensors *t =
+        CA_READ(clattn_projection_tensors, "tensors", tensors, &own, why);
+    const clattn_status status = ca_check_call(plan, CLATTN_PROJECTION, t ? NULL : why, done);
     if (status != CLATTN_SUCCESS)
         return status;
-    const struct ca_tensors tensors = {
+    const struct ca_tensors operands = {
         .at = {[CA_Q] = t->x,
                [CA_K] = t->w,
                [CA_O] = t->y,
                [CA_BIAS] = t->bias,
                [CA_WORKSPACE] = t->workspace},
     };
-    return ca_execute(plan, queue, &tensors, num_wait, wait, done);
+    return ca_execute(plan, queue, &operands, num_wait, wait, done);
 }
 
 clattn_status clattn_project_host(clattn_context *context, const clattn_problem *problem,
                                   const clattn_plan_options *options,
-                                  const clattn_host_projection *t)
+                                  const clattn_host_projection_tensors *tensors)
 {
-    const clattn_status status = ca_host_check(context, t && t->struct_size == sizeof *t);
+    clattn_host_projection_tensors own;
+    char why[CA_REASON_BYTES];
+    const clattn_host_projection_tensors *t =
+        CA_READ(clattn_host_projection_tensors, "tensors", tensors, &own, why);
+    const clattn_status status = ca_host_check(context, t ? NULL : why);
     if (status != CLATTN_SUCCESS)
         return status;
     struct ca_transfer transfers[CA_WORKSPACE] = {

@@ -1,3 +1,4 @@
+#include "base/structs.h"
 #include "execute/buffers.h"
 #include "execute/execute.h"
 #include "families/candidate.h"
@@ -52,11 +53,11 @@ static clattn_status check_kinds(const clattn_quantization *q, char *reason)
 static clattn_status check(const clattn_quantization *given, clattn_quantization *q,
                            size_t *values_span, size_t *cache_span, char *reason)
 {
-    if (!given || given->struct_size != sizeof *given) {
-        ca_reason(reason, CA_REASON_BYTES,
-                  "what is null or its struct_size is not that of this library");
+    clattn_quantization own;
+
+    given = CA_READ(clattn_quantization, "what", given, &own, reason);
+    if (!given)
         return CLATTN_INVALID_ARGUMENT;
-    }
     *q = *given;
     const clattn_status status = check_kinds(q, reason);
     if (status != CLATTN_SUCCESS)
@@ -161,11 +162,11 @@ clattn_status clattn_quantize_host(const clattn_quantization *what, const void *
 
     const clattn_status status = check(what, &q, &values_span, &cache_span, reason);
     if (status != CLATTN_SUCCESS)
-        return status;
+        return ca_refuse(status, "%s", reason);
     if (values_span == 0)
         return CLATTN_SUCCESS;
     if (!values || !cache)
-        return CLATTN_INVALID_ARGUMENT;
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "values or cache is null");
     for (size_t b = 0; b < q.size[0]; b++)
         for (size_t h = 0; h < q.size[1]; h++)
             for (size_t s = 0; s < q.size[2]; s++)

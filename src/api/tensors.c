@@ -1,4 +1,5 @@
 #include "problem/tensors.h"
+#include "base/structs.h"
 #include "problem/operations.h"
 #include "problem/text/problem_words.h"
 #include <clattn/tensors.h>
@@ -86,10 +87,12 @@ clattn_status clattn_problem_tensor(const clattn_problem *problem, size_t number
                                     clattn_tensor *tensor)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
+    clattn_tensor found = {.struct_size = sizeof found};
+    char why[CA_REASON_BYTES];
 
-    if (!tensor || tensor->struct_size != sizeof *tensor)
-        return CLATTN_INVALID_ARGUMENT;
-    *tensor = (clattn_tensor){.struct_size = sizeof *tensor};
+    if (!CA_FILLABLE(clattn_tensor, "tensor", tensor, why))
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "%s", why);
+    ca_struct_fill(tensor, &found, sizeof found);
     const clattn_status status = clattn_problem_check(problem, NULL, 0);
     if (status != CLATTN_SUCCESS)
         return status;
@@ -97,8 +100,9 @@ clattn_status clattn_problem_tensor(const clattn_problem *problem, size_t number
     for (unsigned n = 0; n < CA_WORKSPACE; n++) {
         if (!tensors[n].present || number-- != 0)
             continue;
-        describe(problem, n, &tensors[n], tensor);
+        describe(problem, n, &tensors[n], &found);
         break;
     }
+    ca_struct_fill(tensor, &found, sizeof found);
     return CLATTN_SUCCESS;
 }

@@ -1,6 +1,7 @@
 #include "base/cache_directory.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/variables.h"
 #include "os/environment.h"
 #include "os/file.h"
 
@@ -71,7 +72,7 @@ char *ca_cache_directory(const char *given, int *refused, char *why, size_t why_
         int by_default;
     } places[] = {
         {given, "", 0},
-        {getenv("CLATTN_CACHE_DIR"), "", 0},
+        {ca_environment(CA_VARIABLE_CACHE_DIR), "", 0},
         {getenv("XDG_CACHE_HOME"), "/clattn", 1},
         {getenv("HOME"), "/.cache/clattn", 1},
     };
@@ -99,7 +100,7 @@ char *ca_cache_directory(const char *given, int *refused, char *why, size_t why_
 int ca_cache_limit(unsigned long long *bytes)
 {
     static const char units[] = "KMG";
-    const char *text = getenv("CLATTN_CACHE_MAX_SIZE");
+    const char *text = ca_environment(CA_VARIABLE_CACHE_MAX_SIZE);
     char *end;
 
     *bytes = (unsigned long long)CA_CACHE_DEFAULT_MEGABYTES << 20;

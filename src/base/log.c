@@ -1,8 +1,12 @@
 #include "base/log.h"
+#include "base/variables.h"
 #include "base/utf8.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const char *error_name(cl_int error)
 {
@@ -63,10 +67,90 @@ static clattn_status status_of(cl_int error)
     }
 }
 
+/* ---- what a thread remembers ------------------------------------------------------------------ */
+
+/* Of so many owners. One whose turn is the highest had the last error. */
+enum { OWNERS = 4 };
+
+struct remembered {
+    uint64_t owner, turn;
+    char text[CA_LOG_BYTES];
+};
+
+static _Thread_local struct remembered remembered[OWNERS];
+static _Thread_local uint64_t turns;
+
+static void remember(uint64_t owner, const char *text)
+{
+    struct remembered *oldest = &remembered[0], *of = NULL;
+
+    for (struct remembered *r = remembered; r < remembered + OWNERS; r++) {
+        if (r->turn > 0 && r->owner == owner)
+            of = r;
+        if (r->turn < oldest->turn)
+            oldest = r;
+    }
+    if (!of)
+        of = oldest;
+    of->owner = owner;
+    of->turn = ++turns;
+    size_t length = strlen(text);
+    if (length >= sizeof of->text)
+        length = sizeof of->text - 1;
+    memmove(of->text, text, length); /* which may be what is there */
+    of->text[length] = '\0';
+}
+
+const char *ca_last_error(uint64_t owner)
+{
+    const struct remembered *last = NULL;
+
+    for (const struct remembered *r = remembered; r < remembered + OWNERS; r++)
+        if (r->turn > 0 && (owner == 0 || r->owner == owner) && (!last || r->turn > last->turn))
+            last = r;
+    return last ? last->text : "";
+}
+
+/* ---- where sentences go ----------------------------------------------------------------------- */
+
+static const char *const level_names[] = {
+    [CLATTN_LOG_ERROR] = "error",
+    [CLATTN_LOG_WARNING] = "warning",
+    [CLATTN_LOG_INFO] = "info",
+    [CLATTN_LOG_DETAIL] = "detail",
+};
+enum { NUM_LEVELS = sizeof level_names / sizeof *level_names };
+
+static unsigned levels_printed(void)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    const char *wish = ca_environment(CA_VARIABLE_LOG);
+
+    if (!wish || !wish[0])
+        return 0;
+    for (unsigned n = 0; n < NUM_LEVELS; n++)
+        if (strcmp(wish, level_names[n]) == 0)
+            return n + 1;
+    if (!atomic_flag_test_and_set(&told))
+        fprintf(stderr, "clattn: CLATTN_LOG must be error, warning, info or detail\n");
+    return 1;
+}
+
+struct ca_log ca_log_make(void)
+{
+    static atomic_uint_fast64_t owners;
+
+    return (struct ca_log){.printed = levels_printed(), .owner = atomic_fetch_add(&owners, 1) + 1};
+}
+
 void ca_log_text(const struct ca_log *log, clattn_log_level level, const char *text)
 {
+    if (level == CLATTN_LOG_ERROR)
+        remember(log->owner, text);
     if (log->callback)
         log->callback(level, text, log->user_data);
+    else if ((unsigned)level < log->printed && (unsigned)level < NUM_LEVELS)
+        fprintf(stderr, "clattn: %s: %s\n", level_names[level], text);
 }
 
 static void log_list(const struct ca_log *log, clattn_log_level level, const char *format,
@@ -77,6 +161,16 @@ static void log_list(const struct ca_log *log, clattn_log_level level, const cha
     vsnprintf(text, sizeof text, format, list);
     ca_make_printable(text);
     ca_log_text(log, level, text);
+}
+
+void ca_remember(const struct ca_log *log, const char *format, ...)
+{
+    const struct ca_log quiet = {.owner = log->owner};
+    va_list list;
+
+    va_start(list, format);
+    log_list(&quiet, CLATTN_LOG_ERROR, format, list);
+    va_end(list);
 }
 
 void ca_warn(const struct ca_log *log, const char *format, ...)
@@ -114,6 +208,24 @@ clattn_status ca_fail(const struct ca_log *log, clattn_status status, const char
     log_list(log, CLATTN_LOG_ERROR, format, list);
     va_end(list);
     return status;
+}
+
+clattn_status ca_refuse(clattn_status status, const char *format, ...)
+{
+    static const struct ca_log nobodys = {.callback = NULL};
+    va_list list;
+
+    va_start(list, format);
+    log_list(&nobodys, CLATTN_LOG_ERROR, format, list);
+    va_end(list);
+    return status;
+}
+
+clattn_status ca_give_reason(clattn_status status, const char *why, char *reason,
+                             size_t reason_bytes)
+{
+    ca_reason(reason, reason_bytes, "%s", why);
+    return status == CLATTN_SUCCESS ? status : ca_refuse(status, "%s", why);
 }
 
 clattn_status ca_fail_cl(const struct ca_log *log, cl_int error, const char *format, ...)

@@ -4,11 +4,22 @@
 #define CA_LOG_H
 
 #include <clattn/context.h>
+#include <stdint.h>
 
+/* Where sentences go. All zeros: errors are remembered for their thread, as everywhere, and nothing else. */
 struct ca_log {
-    clattn_log_callback callback; /* NULL: drop */
+    clattn_log_callback callback; /* NULL: to stderr, as far as `printed` says */
     void *user_data;
+    unsigned printed; /* how many levels are, from errors on: what CLATTN_LOG asks for */
+    uint64_t owner;   /* whose errors they are: a number that one context has; 0: of none */
 };
+
+/* A log without a callback, for an owner of its own, that prints what CLATTN_LOG asks for. */
+struct ca_log ca_log_make(void);
+
+/* The last error of the calling thread in the owner's log, 0: in any; "" if there is none, or if it has
+ * had some in too many others since. It stays until the thread's next error. */
+const char *ca_last_error(uint64_t owner);
 
 enum { CA_LOG_BYTES = 1024, CA_REASON_BYTES = 256 };
 
@@ -21,6 +32,19 @@ enum { CA_LOG_BYTES = 1024, CA_REASON_BYTES = 256 };
 /* Logs an error and returns status. */
 clattn_status ca_fail(const struct ca_log *log, clattn_status status, const char *format, ...)
     CA_PRINTF(3, 4);
+
+/* Remembers a sentence as an error of the owner's, without printing it or calling back: for questions whose
+ * answer is no. */
+void ca_remember(const struct ca_log *log, const char *format, ...) CA_PRINTF(2, 3);
+
+/* Remembers an error of a call that has no context, without printing it, and returns status: its sentence
+ * is what a reason says that the caller may have asked for. */
+clattn_status ca_refuse(clattn_status status, const char *format, ...) CA_PRINTF(2, 3);
+
+/* For calls that give a reason, which the caller may not have asked for: hands it over, cut to its size, remembers it
+ * as ca_refuse() does if the call failed, and returns status. */
+clattn_status ca_give_reason(clattn_status status, const char *why, char *reason,
+                             size_t reason_bytes);
 
 /* Logs an error of an OpenCL call, with its name, and returns the status that fits it. */
 clattn_status ca_fail_cl(const struct ca_log *log, cl_int error, const char *format, ...)

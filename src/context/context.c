@@ -3,7 +3,7 @@
 clattn_status ca_context_check(const clattn_context *context)
 {
     if (!context)
-        return CLATTN_INVALID_ARGUMENT;
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "context is null");
     return context->forks == ca_forks()
                ? CLATTN_SUCCESS
                : ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
@@ -44,6 +44,11 @@ cl_context clattn_context_opencl(const clattn_context *context)
 const clattn_device_info *clattn_context_device(const clattn_context *context)
 {
     return context ? &context->device : NULL;
+}
+
+const char *clattn_context_last_error(const clattn_context *context)
+{
+    return ca_last_error(context ? context->log.owner : 0);
 }
 
 size_t clattn_context_builds(const clattn_context *context)

@@ -38,8 +38,6 @@ static const char *options_mistake(const clattn_plan_options *o)
 {
     const unsigned all = CLATTN_PLAN_MEASURE | CLATTN_PLAN_KNOWN_ONLY | CLATTN_PLAN_UNTUNED;
 
-    if (o->struct_size != sizeof *o)
-        return "options->struct_size is not that of this library";
     if (o->tunables && !o->family)
         return "options->tunables are given without a family";
     if (o->flags & ~all)

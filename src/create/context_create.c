@@ -1,4 +1,5 @@
 #include "base/cache_directory.h"
+#include "base/structs.h"
 #include "cl/common/arguments.h"
 #include "context/context.h"
 #include "device/facts.h"
@@ -57,11 +58,13 @@ static clattn_status take_profile(clattn_context *ctx, const clattn_device_info 
 {
     char reason[CA_REASON_BYTES];
 
+    clattn_device_info own;
+
     if (!profile)
         return CLATTN_SUCCESS;
-    if (profile->struct_size != sizeof *profile)
-        return ca_fail(&ctx->log, CLATTN_INVALID_ARGUMENT,
-                       "options->profile->struct_size is not that of this library");
+    profile = CA_READ(clattn_device_info, "options->profile", profile, &own, reason);
+    if (!profile)
+        return ca_fail(&ctx->log, CLATTN_INVALID_ARGUMENT, "%s", reason);
     if (!ca_facts_check(profile, reason, sizeof reason))
         return ca_fail(&ctx->log, CLATTN_INVALID_ARGUMENT, "options->profile: %s", reason);
     ctx->narrowed = 1;
@@ -144,12 +147,15 @@ static void destroy(clattn_context *ctx)
 static struct ca_log log_of(const clattn_context_options *options)
 {
     enum { LATER_VERSIONS = 4096 };
-    const size_t least = offsetof(clattn_context_options, log_user_data) + sizeof(void *);
+    struct ca_log log = ca_log_make();
 
-    if (!options || (options->struct_size != 0 &&
-                     (options->struct_size < least || options->struct_size > LATER_VERSIONS)))
-        return (struct ca_log){NULL, NULL};
-    return (struct ca_log){options->log, options->log_user_data};
+    if (options &&
+        (options->struct_size == 0 || (options->struct_size >= CA_LEAST_clattn_context_options &&
+                                       options->struct_size <= LATER_VERSIONS))) {
+        log.callback = options->log;
+        log.user_data = options->log_user_data;
+    }
+    return log;
 }
 
 /* A context of hundreds of programs does not keep its user waiting for minutes. */
@@ -197,18 +203,17 @@ static void open_cache(clattn_context *ctx, const char *given)
                 CA_CACHE_DEFAULT_MEGABYTES);
 }
 
-/* What both ways to make a context begin with: *context is cleared. */
-static clattn_status check_call(const struct ca_log *log, const clattn_context_options *options,
-                                clattn_context **context)
+/* What both ways to make a context begin with: *context is cleared, *options, which may be null, are read. */
+static clattn_status check_call(const struct ca_log *log, const clattn_context_options **options,
+                                clattn_context_options *own, clattn_context **context)
 {
+    char why[CA_REASON_BYTES];
+
     if (!context)
         return ca_fail(log, CLATTN_INVALID_ARGUMENT, "context is null");
     *context = NULL;
-    if (options && options->struct_size != sizeof *options)
-        return ca_fail(
-            log, CLATTN_INVALID_ARGUMENT,
-            "options->struct_size is %zu but must be sizeof(clattn_context_options), %zu",
-            options->struct_size, sizeof *options);
+    if (*options && !(*options = CA_READ(clattn_context_options, "options", *options, own, why)))
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s", why);
     return CLATTN_SUCCESS;
 }
 
@@ -217,7 +222,8 @@ clattn_status clattn_context_create(cl_context opencl, cl_device_id device,
 {
     static const clattn_context_options none = {.struct_size = sizeof none};
     const struct ca_log log = log_of(options);
-    const clattn_status sound = check_call(&log, options, context);
+    clattn_context_options own;
+    const clattn_status sound = check_call(&log, &options, &own, context);
 
     if (sound != CLATTN_SUCCESS)
         return sound;
@@ -295,7 +301,8 @@ clattn_status clattn_context_create_default(const char *selector,
                                             clattn_context **context)
 {
     const struct ca_log log = log_of(options);
-    clattn_status status = check_call(&log, options, context);
+    clattn_context_options own;
+    clattn_status status = check_call(&log, &options, &own, context);
     cl_device_id device;
     cl_int err;
 

@@ -1,3 +1,5 @@
+#include "base/variables.h"
+#include "base/structs.h"
 #include "base/utf8.h"
 #include "device/facts.h"
 #include "device/processor.h"
@@ -231,25 +233,28 @@ static void clear(clattn_device_info *info)
 
 clattn_status clattn_device_query(cl_device_id device, clattn_device_info *info)
 {
-    cl_int err;
+    clattn_device_info found;
+    char why[CA_REASON_BYTES];
 
-    if (!info || info->struct_size != sizeof *info)
-        return CLATTN_INVALID_ARGUMENT;
-    clear(info);
+    if (!CA_FILLABLE(clattn_device_info, "info", info, why))
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "%s", why);
+    clear(&found);
+    ca_struct_fill(info, &found, sizeof found);
     if (!device)
-        return CLATTN_INVALID_ARGUMENT;
-    info->device = device;
-    err = query_numbers(device, info);
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "device is null");
+    found.device = device;
+    cl_int err = query_numbers(device, &found);
     if (err == CL_SUCCESS)
-        err = query_texts(device, info);
+        err = query_texts(device, &found);
     if (err == CL_SUCCESS) {
-        limit_groups(info);
+        limit_groups(&found);
+        ca_struct_fill(info, &found, sizeof found);
         return CLATTN_SUCCESS;
     }
-    clear(info);
-    return err == CL_INVALID_DEVICE       ? CLATTN_INVALID_ARGUMENT
-           : err == CL_OUT_OF_HOST_MEMORY ? CLATTN_OUT_OF_MEMORY
-                                          : CLATTN_OPENCL_ERROR;
+    return ca_refuse(err == CL_INVALID_DEVICE       ? CLATTN_INVALID_ARGUMENT
+                     : err == CL_OUT_OF_HOST_MEMORY ? CLATTN_OUT_OF_MEMORY
+                                                    : CLATTN_OPENCL_ERROR,
+                     "the device cannot be asked for its facts: OpenCL's error %d", err);
 }
 
 /* ---- finding --------------------------------------------------------------------------------- */
@@ -293,6 +298,14 @@ static clattn_status list_platforms(cl_platform_id **platforms, cl_uint *count)
     return failure_status(err);
 }
 
+static clattn_status refuse_list(clattn_status status)
+{
+    return ca_refuse(status, status == CLATTN_NO_DEVICE ? "no OpenCL platform has a device"
+                             : status == CLATTN_OUT_OF_MEMORY
+                                 ? "no memory for a list of devices"
+                                 : "a driver fails when it is asked for its devices");
+}
+
 clattn_status clattn_device_list(cl_device_id *devices, size_t capacity, size_t *count)
 {
     cl_platform_id *platforms;
@@ -302,10 +315,10 @@ clattn_status clattn_device_list(cl_device_id *devices, size_t capacity, size_t 
     if (count)
         *count = 0;
     if (!count || (!devices && capacity > 0))
-        return CLATTN_INVALID_ARGUMENT;
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "count or devices is null");
     clattn_status status = list_platforms(&platforms, &num_platforms);
     if (status != CLATTN_SUCCESS)
-        return status;
+        return refuse_list(status);
     for (cl_uint n = 0; n < num_platforms; n++) {
         const cl_uint here = platform_devices(platforms[n], 0, NULL, &failure);
         cl_device_id *own = here ? calloc(here, sizeof *own) : NULL;
@@ -323,7 +336,7 @@ clattn_status clattn_device_list(cl_device_id *devices, size_t capacity, size_t 
     free(platforms);
     if (status == CLATTN_SUCCESS && *count == 0)
         status = failure == CL_SUCCESS ? CLATTN_NO_DEVICE : failure_status(failure);
-    return status;
+    return status == CLATTN_SUCCESS ? status : refuse_list(status);
 }
 
 static int contains(const char *text, const char *part)
@@ -388,28 +401,29 @@ clattn_status clattn_device_select(const char *selector, cl_device_id *device)
     size_t count, chosen;
 
     if (!device)
-        return CLATTN_INVALID_ARGUMENT;
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "device is null");
     *device = NULL;
     clattn_status status = clattn_device_list(NULL, 0, &count);
     if (status != CLATTN_SUCCESS)
         return status;
     cl_device_id *devices = calloc(count, sizeof *devices);
     if (!devices)
-        return CLATTN_OUT_OF_MEMORY;
+        return refuse_list(CLATTN_OUT_OF_MEMORY);
     const size_t capacity = count;
     status = clattn_device_list(devices, capacity, &count);
     if (count > capacity)
         count = capacity;
     if (status == CLATTN_SUCCESS) {
         if (!selector || !*selector)
-            selector = getenv("CLATTN_DEVICE");
+            selector = ca_environment(CA_VARIABLE_DEVICE);
         clattn_status failure = CLATTN_NO_DEVICE;
         chosen = selector && *selector ? select_named(devices, count, selector, &failure)
                                        : select_default(devices, count, &failure);
         if (chosen < count)
             *device = devices[chosen];
         else
-            status = failure;
+            status = ca_refuse(failure, "no OpenCL device is chosen by '%.200s'",
+                               selector ? selector : "");
     }
     free(devices);
     return status;

@@ -7,6 +7,7 @@
  */
 #include "base/json_reader.h"
 #include "base/log.h"
+#include "base/structs.h"
 #include "device/facts.h"
 
 #include <stddef.h>
@@ -162,25 +163,32 @@ static void read_document(struct ca_json_reader *r, const json_t *root, clattn_d
         read_device(r, json_object_get(root, "device"), info);
 }
 
+static clattn_status parse(const char *text, size_t text_bytes, clattn_device_info *info,
+                           char *reason, size_t reason_bytes)
+{
+    struct ca_json_reader r = {.reason = reason, .reason_bytes = reason_bytes};
+    static const clattn_device_info nothing = {.struct_size = sizeof nothing};
+    clattn_device_info found = nothing;
+    char why[CA_REASON_BYTES] = "text is null";
+
+    if (!text || !CA_FILLABLE(clattn_device_info, "info", info, why)) {
+        ca_reason(reason, reason_bytes, "%s", why);
+        return CLATTN_INVALID_ARGUMENT;
+    }
+    json_t *root = ca_json_parse(&r, text, text_bytes, MOST_BYTES, "profile");
+    if (root)
+        read_document(&r, root, &found);
+    json_decref(root);
+    ca_struct_fill(info, r.status == CLATTN_SUCCESS ? &found : &nothing, sizeof found);
+    return r.status;
+}
+
 clattn_status clattn_device_profile_parse(const char *text, size_t text_bytes,
                                           clattn_device_info *info, char *reason,
                                           size_t reason_bytes)
 {
-    struct ca_json_reader r = {.reason = reason, .reason_bytes = reason_bytes};
+    char why[CA_LOG_BYTES] = "";
 
-    if (!text || !info || info->struct_size != sizeof *info) {
-        ca_reason(reason, reason_bytes, "text or info is null, or struct_size is wrong");
-        return CLATTN_INVALID_ARGUMENT;
-    }
-    memset(info, 0, sizeof *info);
-    info->struct_size = sizeof *info;
-    json_t *root = ca_json_parse(&r, text, text_bytes, MOST_BYTES, "profile");
-    if (root)
-        read_document(&r, root, info);
-    json_decref(root);
-    if (r.status != CLATTN_SUCCESS) {
-        memset(info, 0, sizeof *info);
-        info->struct_size = sizeof *info;
-    }
-    return r.status;
+    return ca_give_reason(parse(text, text_bytes, info, why, sizeof why), why, reason,
+                          reason_bytes);
 }

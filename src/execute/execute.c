@@ -184,7 +184,7 @@ clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
     return ca_enqueue(plan, queue, in_order, tensors, num_wait, wait, done);
 }
 
-clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation, int complete,
+clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation, const char *mistake,
                             cl_event *done)
 {
     static const char *const names[] = {
@@ -196,10 +196,9 @@ clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation,
     if (done)
         *done = NULL;
     if (!plan)
-        return CLATTN_INVALID_ARGUMENT;
-    if (!complete)
-        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
-                       "tensors is null, or its struct_size is not that of this library");
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "plan is null");
+    if (mistake)
+        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT, "%s", mistake);
     if (plan->problem.operation == operation)
         return CLATTN_SUCCESS;
     return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT, "the plan computes '%s', not %s",

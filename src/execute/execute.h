@@ -13,9 +13,9 @@ struct ca_tensors {
     clattn_dropout_place place;
 };
 
-/* What every execution begins with: *done is cleared, the plan is one of this operation, and its
- * argument struct is complete, that is, there is one of this version. */
-clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation, int complete,
+/* What every execution begins with: *done is cleared, the plan is one of this operation, and nothing is
+ * wrong with its struct of tensors: mistake is NULL (ca_struct_read()). */
+clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation, const char *mistake,
                             cl_event *done);
 
 /* Checks everything and enqueues. The public functions are this with other structs. */

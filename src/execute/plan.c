@@ -1,4 +1,5 @@
 #include "execute/plan.h"
+#include "base/structs.h"
 #include "families/candidate.h"
 #include "problem/layout.h"
 #include "problem/philox.h"
@@ -218,29 +219,30 @@ void clattn_plan_release(clattn_plan *plan)
 
 clattn_status clattn_plan_describe(const clattn_plan *plan, clattn_plan_info *info)
 {
+    char why[CA_REASON_BYTES];
+
     if (!plan)
-        return CLATTN_INVALID_ARGUMENT;
-    if (!info || info->struct_size != sizeof *info)
-        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
-                       "info is null or its struct_size is not that of this library");
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "plan is null");
+    if (!CA_FILLABLE(clattn_plan_info, "info", info, why))
+        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT, "%s", why);
     const struct ca_family *family = plan->candidate.family;
     const clattn_problem *p = &plan->problem;
     const size_t *values = plan->candidate.values;
-    *info = (clattn_plan_info){.struct_size = sizeof *info,
-                               .family = family->name,
-                               .tunables = plan->tunables_text,
-                               .reason = plan->why,
-                               .problem = plan->problem_text,
-                               .workspace_bytes = plan->workspace_bytes};
+    clattn_plan_info known = {.family = family->name,
+                              .tunables = plan->tunables_text,
+                              .reason = plan->why,
+                              .problem = plan->problem_text,
+                              .workspace_bytes = plan->workspace_bytes};
     for (size_t s = 0; s < family->num_stages; s++) {
         const size_t *local = plan->range[s].local;
         const size_t items = plan->runs[s] ? local[0] * local[1] * local[2] : 0;
-        if (items > info->work_group_size)
-            info->work_group_size = items;
+        if (items > known.work_group_size)
+            known.work_group_size = items;
     }
     if (!plan->empty && family->local_bytes)
-        info->local_bytes = family->local_bytes(p, values);
+        known.local_bytes = family->local_bytes(p, values);
     if (!plan->empty && family->private_bytes)
-        info->private_bytes = family->private_bytes(p, values);
+        known.private_bytes = family->private_bytes(p, values);
+    ca_struct_fill(info, &known, sizeof known);
     return CLATTN_SUCCESS;
 }

@@ -2,7 +2,7 @@
 #include "base/log.h"
 #include "families/limits.h"
 #include "problem/operations.def"
-#include <clattn/plan.h>
+#include <clattn/family.h>
 
 #include <stdio.h>
 #include <string.h>

@@ -146,12 +146,12 @@ static void *at(const struct ca_trust_case *c, enum ca_argument argument)
 /* o and lse as the library's forward leaves them. */
 static clattn_status run_forward(clattn_context *ctx, const struct ca_trust_case *c)
 {
-    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
+    const clattn_host_forward_tensors tensors = {.struct_size = sizeof tensors,
 #define OPERAND(ID, member, GIVEN, WRITER, ...) CA_OF_FORWARD(GIVEN, .member = at(c, CA_##ID), )
-                                         CA_OPERANDS(OPERAND)
+                                                 CA_OPERANDS(OPERAND)
 #undef OPERAND
-                                             .dropout_seed = CA_TRUST_SEED,
-                                         .dropout_offset = CA_TRUST_STREAM};
+                                                     .dropout_seed = CA_TRUST_SEED,
+                                                 .dropout_offset = CA_TRUST_STREAM};
     clattn_problem p = c->problem;
 
     p.operation = CLATTN_FORWARD;
@@ -164,12 +164,12 @@ static clattn_status run_forward(clattn_context *ctx, const struct ca_trust_case
 static clattn_status run_backward(clattn_context *ctx, const struct ca_trust_case *c,
                                   const clattn_plan_options *options)
 {
-    const clattn_host_backward tensors = {.struct_size = sizeof tensors,
+    const clattn_host_backward_tensors tensors = {.struct_size = sizeof tensors,
 #define OPERAND(ID, member, GIVEN, WRITER, ...) CA_OF_BACKWARD(GIVEN, .member = at(c, CA_##ID), )
-                                          CA_OPERANDS(OPERAND)
+                                                  CA_OPERANDS(OPERAND)
 #undef OPERAND
-                                              .dropout_seed = CA_TRUST_SEED,
-                                          .dropout_offset = CA_TRUST_STREAM};
+                                                      .dropout_seed = CA_TRUST_SEED,
+                                                  .dropout_offset = CA_TRUST_STREAM};
 
     return clattn_attention_backward_host(ctx, &c->problem, options, &tensors);
 }

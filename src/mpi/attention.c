@@ -198,7 +198,7 @@ static void forward_piece(clattn_mpi_plan *plan, const struct forward_task *task
                           const struct block *block, const struct piece *piece)
 {
     const struct part *part = piece->part;
-    const clattn_forward *of = task->of;
+    const clattn_forward_tensors *of = task->of;
     const struct tensor q = queries_of(piece, task->q), k = keys_of(piece, block->k);
     const struct tensor v = keys_of(piece, block->v);
     const size_t batches = query_batches(piece), heads = plan->heads, rows = part->q.count;
@@ -221,7 +221,7 @@ static void forward_piece(clattn_mpi_plan *plan, const struct forward_task *task
     part_ints_make(plan, &task->lengths, part, &p, &ints);
     if (part->packed && !is_all) /* rows of sequences alone are written */
         device_fill(plan, lse.buffer, batches * heads * rows, -HUGE_VALF);
-    const clattn_forward tensors = {
+    const clattn_forward_tensors tensors = {
         .struct_size = sizeof tensors,
         .q = buffer_of(q),
         .k = buffer_of(k),
@@ -469,7 +469,7 @@ static void backward_piece(clattn_mpi_plan *plan, const struct backward_task *ta
                            struct block *block, const struct piece *piece)
 {
     const struct part *part = piece->part;
-    const clattn_backward *of = task->of;
+    const clattn_backward_tensors *of = task->of;
     const struct part_gradients g = part_gradients_of(plan, task, block, piece);
     const struct tensor q = queries_of(piece, task->q);
     const struct tensor o = queries_of(piece, wide_o(plan, task));
@@ -490,7 +490,7 @@ static void backward_piece(clattn_mpi_plan *plan, const struct backward_task *ta
     part_ints_make(plan, &task->lengths, part, &p, &ints);
     if (part->packed)
         clear_gradients(plan, piece, &g);
-    const clattn_backward tensors = {
+    const clattn_backward_tensors tensors = {
         .struct_size = sizeof tensors,
         .q = buffer_of(q),
         .k = buffer_of(k),

@@ -153,7 +153,7 @@ static struct exchanges exchanges_of(const clattn_mpi_plan *plan)
 
 /* ---- forward ------------------------------------------------------------------------------------ */
 
-static struct forward_task forward_tensors(clattn_mpi_plan *plan, const clattn_forward *t)
+static struct forward_task forward_tensors(clattn_mpi_plan *plan, const clattn_forward_tensors *t)
 {
     const clattn_problem *p = &plan->local;
     const size_t bytes = element_bytes(plan);
@@ -168,7 +168,7 @@ static struct forward_task forward_tensors(clattn_mpi_plan *plan, const clattn_f
         .lengths = plan->lengths};
 }
 
-void run_forward(clattn_mpi_plan *plan, const clattn_forward *tensors)
+void run_forward(clattn_mpi_plan *plan, const clattn_forward_tensors *tensors)
 {
     const struct forward_task own = forward_tensors(plan, tensors);
     const struct exchanges of = exchanges_of(plan);
@@ -199,17 +199,12 @@ static clattn_status agree(clattn_mpi_plan *plan, const uint64_t hash)
 }
 
 /* Whether a call's queue and tensors may be looked at; if not, with a fault, which all ranks get: they wait for this
- * one. struct_size: that of the tensors, or 0 if they are null. */
+ * one. mistake: what is wrong with the struct of tensors, or NULL. */
 static bool check_call(clattn_mpi_plan *plan, const clattn_operation operation,
-                       const cl_command_queue queue, const size_t struct_size, const size_t bytes,
-                       const char *name)
+                       const cl_command_queue queue, const char *mistake, const char *name)
 {
-    if (struct_size == 0)
-        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
-                  "tensors is null, or its struct_size is 0, not sizeof(%s)", name);
-    else if (struct_size != bytes)
-        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT, "struct_size is %zu, not sizeof(%s), %zu",
-                  struct_size, name, bytes);
+    if (mistake)
+        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT, "%s", mistake);
     else if (plan->whole.operation != operation)
         fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT, "the plan is of another operation than %s",
                   name);
@@ -238,15 +233,17 @@ static clattn_status end_call(clattn_mpi_plan *plan)
 }
 
 clattn_status clattn_mpi_forward(clattn_mpi_plan *plan, cl_command_queue queue,
-                                 const clattn_forward *tensors)
+                                 const clattn_forward_tensors *tensors)
 {
-    static const clattn_forward nothing = {.struct_size = sizeof nothing};
+    static const clattn_forward_tensors nothing = {.struct_size = sizeof nothing};
+    clattn_forward_tensors own;
+    char why[CA_REASON_BYTES];
     clattn_status status;
 
     if (!plan) /* whose communicator nobody knows */
         return CLATTN_INVALID_ARGUMENT;
-    if (check_call(plan, CLATTN_FORWARD, queue, tensors ? tensors->struct_size : 0, sizeof *tensors,
-                   "clattn_forward"))
+    tensors = CA_READ(clattn_forward_tensors, "tensors", tensors, &own, why);
+    if (check_call(plan, CLATTN_FORWARD, queue, tensors ? NULL : why, "clattn_forward_tensors"))
         (void)forward_tensors(plan, tensors);
     else
         tensors = &nothing;
@@ -261,7 +258,8 @@ clattn_status clattn_mpi_forward(clattn_mpi_plan *plan, cl_command_queue queue,
 
 /* ---- backward ----------------------------------------------------------------------------------- */
 
-static struct backward_task backward_tensors(clattn_mpi_plan *plan, const clattn_backward *t)
+static struct backward_task backward_tensors(clattn_mpi_plan *plan,
+                                             const clattn_backward_tensors *t)
 {
     const clattn_problem *p = &plan->local;
     const size_t bytes = element_bytes(plan);
@@ -282,7 +280,7 @@ static struct backward_task backward_tensors(clattn_mpi_plan *plan, const clattn
 }
 
 /* Sums dslopes and dsinks over ranks, of which each has its own heads' shares, and stores them. */
-static void sum_lists(clattn_mpi_plan *plan, const clattn_backward *tensors)
+static void sum_lists(clattn_mpi_plan *plan, const clattn_backward_tensors *tensors)
 {
     const clattn_buffer *const to[2] = {&tensors->dslopes, &tensors->dsinks};
     const size_t heads = plan->whole.heads;
@@ -296,7 +294,7 @@ static void sum_lists(clattn_mpi_plan *plan, const clattn_backward *tensors)
     }
 }
 
-void run_backward(clattn_mpi_plan *plan, const clattn_backward *tensors)
+void run_backward(clattn_mpi_plan *plan, const clattn_backward_tensors *tensors)
 {
     const struct backward_task own = backward_tensors(plan, tensors);
     const struct exchanges of = exchanges_of(plan);
@@ -320,15 +318,18 @@ void run_backward(clattn_mpi_plan *plan, const clattn_backward *tensors)
 }
 
 clattn_status clattn_mpi_backward(clattn_mpi_plan *plan, cl_command_queue queue,
-                                  const clattn_backward *tensors)
+                                  const clattn_backward_tensors *tensors)
 {
-    static const clattn_backward nothing = {.struct_size = sizeof nothing};
+    static const clattn_backward_tensors nothing = {.struct_size = sizeof nothing};
+    clattn_backward_tensors own;
+    char why[CA_REASON_BYTES];
     clattn_status status;
 
     if (!plan) /* whose communicator nobody knows */
         return CLATTN_INVALID_ARGUMENT;
-    if (!check_call(plan, CLATTN_BACKWARD, queue, tensors ? tensors->struct_size : 0,
-                    sizeof *tensors, "clattn_backward")) {
+    tensors = CA_READ(clattn_backward_tensors, "tensors", tensors, &own, why);
+    if (!check_call(plan, CLATTN_BACKWARD, queue, tensors ? NULL : why,
+                    "clattn_backward_tensors")) {
         tensors = &nothing;
     } else {
         (void)backward_tensors(plan, tensors);

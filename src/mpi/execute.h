@@ -5,7 +5,7 @@
 #include "mpi/internal.h"
 
 /* With the plan's lengths. */
-void run_forward(clattn_mpi_plan *plan, const clattn_forward *tensors);
-void run_backward(clattn_mpi_plan *plan, const clattn_backward *tensors);
+void run_forward(clattn_mpi_plan *plan, const clattn_forward_tensors *tensors);
+void run_backward(clattn_mpi_plan *plan, const clattn_backward_tensors *tensors);
 
 #endif

@@ -1,11 +1,22 @@
-/* A plan of libclattn_mpi, and what its files share. Of clattn they use the public headers alone. */
+/* A plan of libclattn_mpi, and what its files share. Of clattn they use the public headers alone, and how these
+ * have structs grow. */
 #ifndef MPI_INTERNAL_H
 #define MPI_INTERNAL_H
 
+#include "base/structs.h"
 #include "mpi/partition/parts.h"
 
 #include <clattn/mpi.h>
 #include <stdint.h>
+
+/* The last member that every version of a struct has, as in base/structs.h. */
+enum {
+    CA_LEAST_clattn_mpi_rates = CA_BYTES_TO(clattn_mpi_rates, bandwidth),
+    CA_LEAST_clattn_mpi_options = CA_BYTES_TO(clattn_mpi_options, heads_ranks),
+    CA_LEAST_clattn_mpi_shard = CA_BYTES_TO(clattn_mpi_shard, kv_count),
+    CA_LEAST_clattn_mpi_plan_info = CA_BYTES_TO(clattn_mpi_plan_info, seconds),
+    CA_LEAST_clattn_mpi_prediction = CA_BYTES_TO(clattn_mpi_prediction, seconds)
+};
 
 /* ---- what fails ------------------------------------------------------------------------------- */
 
@@ -178,15 +189,15 @@ struct clattn_mpi_plan {
 /* The tensors of a place, of the heads that this rank computes. */
 struct forward_task {
     struct tensor q, k, v;
-    struct tensor o, lse;     /* lse.buffer NULL: not asked for; its rows are floats */
-    const clattn_forward *of; /* bias, mask, slopes, sinks, seed */
+    struct tensor o, lse;             /* lse.buffer NULL: not asked for; its rows are floats */
+    const clattn_forward_tensors *of; /* bias, mask, slopes, sinks, seed */
     struct lengths lengths;
 };
 
 struct backward_task {
     struct tensor q, k, v, o, d_o, lse;
     struct tensor dq, dk, dv;
-    const clattn_backward *of;
+    const clattn_backward_tensors *of;
     struct lengths lengths;
 };
 

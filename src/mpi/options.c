@@ -37,7 +37,7 @@ static bool rates_are_sound(const clattn_mpi_rates *r)
 {
     const double speeds[] = {r->flops, r->copy_bandwidth, r->node_bandwidth, r->bandwidth};
     const double seconds[] = {r->overhead, r->node_latency, r->latency};
-    bool sound = r->struct_size == sizeof *r && r->node_ranks >= 1;
+    bool sound = r->node_ranks >= 1;
 
     for (size_t n = 0; n < sizeof speeds / sizeof *speeds; n++)
         sound = sound && speeds[n] > 0 && speeds[n] <= 1e300;
@@ -59,17 +59,35 @@ int options_members(const clattn_mpi_options *options, const int ranks)
                                                     : 1;
 }
 
+const clattn_mpi_options *options_read(const clattn_mpi_options *given, struct read_options *own,
+                                       struct fault *fault)
+{
+    char why[CA_REASON_BYTES];
+    const clattn_mpi_options *options =
+        CA_READ(clattn_mpi_options, "options", given, &own->options, why);
+    const clattn_mpi_rates *rates = options ? options->rates : NULL;
+
+    if (rates)
+        rates = CA_READ(clattn_mpi_rates, "options->rates", rates, &own->rates, why);
+    if (!options || (options->rates && !rates)) {
+        fault_set(fault, CLATTN_INVALID_ARGUMENT, "%s", why);
+        return NULL;
+    }
+    if (rates != options->rates) {
+        own->options = *options;
+        own->options.rates = rates;
+        options = &own->options;
+    }
+    return options;
+}
+
 void options_check(const clattn_problem *whole, const int ranks, const clattn_mpi_options *options,
                    struct fault *fault)
 {
     const int members = options_members(options, ranks);
     char reason[200];
 
-    if (options->struct_size != sizeof *options)
-        fault_set(fault, CLATTN_INVALID_ARGUMENT,
-                  "options->struct_size is %zu, not sizeof(clattn_mpi_options)",
-                  options->struct_size);
-    else if ((int)options->mode < CLATTN_MPI_AUTO || options->mode > CLATTN_MPI_SPLIT_KV)
+    if ((int)options->mode < CLATTN_MPI_AUTO || options->mode > CLATTN_MPI_SPLIT_KV)
         fault_set(fault, CLATTN_INVALID_ARGUMENT, "options->mode is %d, which is none",
                   (int)options->mode);
     else if ((options->mode == CLATTN_MPI_HEADS_RING) != (options->heads_ranks != 0))
@@ -82,8 +100,7 @@ void options_check(const clattn_problem *whole, const int ranks, const clattn_mp
         fault_set(fault, CLATTN_INVALID_ARGUMENT, "options->speed is %g, neither 0 nor above it",
                   options->speed);
     else if (options->rates && !rates_are_sound(options->rates))
-        fault_set(fault, CLATTN_INVALID_ARGUMENT,
-                  "options->rates have another struct_size, or one that cannot be");
+        fault_set(fault, CLATTN_INVALID_ARGUMENT, "options->rates have one that cannot be");
     else if (whole->struct_size != sizeof *whole)
         fault_set(fault, CLATTN_INVALID_ARGUMENT,
                   "the problem was not made by clattn_problem_init()");

@@ -4,6 +4,17 @@
 
 #include "mpi/internal.h"
 
+/* Options of a caller as this library's. */
+struct read_options {
+    clattn_mpi_options options;
+    clattn_mpi_rates rates;
+};
+
+/* The caller's options, in `own` where they or their rates are of another version; NULL, and a fault, if they are of
+ * none. */
+const clattn_mpi_options *options_read(const clattn_mpi_options *given, struct read_options *own,
+                                       struct fault *fault);
+
 /* A fault unless the whole can be distributed as the options say. */
 void options_check(const clattn_problem *whole, int ranks, const clattn_mpi_options *options,
                    struct fault *fault);

@@ -1,4 +1,5 @@
 #include "mpi/execute.h"
+#include "mpi/options.h"
 #include "mpi/rates/cost.h"
 #include "mpi/rates/measure.h"
 #include "mpi/shards.h"
@@ -11,7 +12,7 @@
 
 static uint64_t hash_rates(uint64_t hash, const clattn_mpi_rates *r)
 {
-    if (!r || r->struct_size != sizeof *r)
+    if (!r)
         return hash;
     const double all[] = {r->flops,        r->copy_bandwidth, r->overhead, r->node_ranks,
                           r->node_latency, r->node_bandwidth, r->latency,  r->bandwidth};
@@ -178,9 +179,11 @@ static void rehearse(clattn_mpi_plan *plan)
     fill_lengths(plan);
     if (fault_none(&plan->fault)) {
         if (plan->whole.operation == CLATTN_FORWARD)
-            run_forward(plan, &(clattn_forward){.struct_size = sizeof(clattn_forward)});
+            run_forward(plan,
+                        &(clattn_forward_tensors){.struct_size = sizeof(clattn_forward_tensors)});
         else
-            run_backward(plan, &(clattn_backward){.struct_size = sizeof(clattn_backward)});
+            run_backward(
+                plan, &(clattn_backward_tensors){.struct_size = sizeof(clattn_backward_tensors)});
     }
     plan->dry = false;
     plan->times = (struct times){0};
@@ -247,8 +250,8 @@ clattn_status clattn_mpi_plan_create(MPI_Comm communicator, clattn_context *cont
                                      clattn_mpi_plan **plan)
 {
     const clattn_mpi_options defaults = {.struct_size = sizeof defaults};
-    const clattn_mpi_options *const chosen = options ? options : &defaults;
     struct fault fault = {.status = CLATTN_SUCCESS};
+    struct read_options own;
     clattn_mpi_plan *made = NULL;
 
     if (plan)
@@ -259,6 +262,8 @@ clattn_status clattn_mpi_plan_create(MPI_Comm communicator, clattn_context *cont
                                "clattn_mpi_plan_create: communicator must not be null");
         return CLATTN_INVALID_ARGUMENT;
     }
+    const clattn_mpi_options *const chosen =
+        options ? options_read(options, &own, &fault) : &defaults;
     if (!context || !whole || !plan)
         fault_set(&fault, CLATTN_INVALID_ARGUMENT,
                   "clattn_mpi_plan_create: context, problem and plan must not be null");
@@ -315,15 +320,20 @@ void clattn_mpi_plan_release(clattn_mpi_plan *plan)
 clattn_status clattn_mpi_plan_shard(const clattn_mpi_plan *plan, const int rank,
                                     clattn_mpi_shard *shard)
 {
-    if (!plan || !shard || shard->struct_size != sizeof *shard || rank < 0 || rank >= plan->ranks)
+    clattn_mpi_shard found = {.struct_size = sizeof found};
+    char why[CA_REASON_BYTES];
+
+    if (!plan || !CA_FILLABLE(clattn_mpi_shard, "shard", shard, why) || rank < 0 ||
+        rank >= plan->ranks)
         return CLATTN_INVALID_ARGUMENT;
     for (int n = 0; n < CHUNKS; n++) {
         const struct shard *of = &plan->partition.rank[rank];
-        shard->q_first[n] = of->q[n].first;
-        shard->q_count[n] = of->q[n].count;
-        shard->kv_first[n] = of->kv[n].first;
-        shard->kv_count[n] = of->kv[n].count;
+        found.q_first[n] = of->q[n].first;
+        found.q_count[n] = of->q[n].count;
+        found.kv_first[n] = of->kv[n].first;
+        found.kv_count[n] = of->kv[n].count;
     }
+    ca_struct_fill(shard, &found, sizeof found);
     return CLATTN_SUCCESS;
 }
 
@@ -337,18 +347,20 @@ clattn_status clattn_mpi_plan_problem(const clattn_mpi_plan *plan, clattn_proble
 
 clattn_status clattn_mpi_plan_describe(const clattn_mpi_plan *plan, clattn_mpi_plan_info *info)
 {
-    if (!plan || !info || info->struct_size != sizeof *info)
+    char why[CA_REASON_BYTES];
+
+    if (!plan || !CA_FILLABLE(clattn_mpi_plan_info, "info", info, why))
         return CLATTN_INVALID_ARGUMENT;
-    *info = (clattn_mpi_plan_info){.struct_size = sizeof *info,
-                                   .mode = plan->mode,
-                                   .heads_ranks = plan->partition.heads_ranks,
-                                   .places = plan->partition.places,
-                                   .seconds = plan->times.all,
-                                   .seconds_computing = plan->times.computing,
-                                   .seconds_waiting = plan->times.waiting,
-                                   .seconds_staging = plan->times.staging,
-                                   .bytes_sent = plan->times.bytes_sent,
-                                   .parts = plan->times.parts,
-                                   .seconds_predicted = plan->prediction.seconds};
+    const clattn_mpi_plan_info known = {.mode = plan->mode,
+                                        .heads_ranks = plan->partition.heads_ranks,
+                                        .places = plan->partition.places,
+                                        .seconds = plan->times.all,
+                                        .seconds_computing = plan->times.computing,
+                                        .seconds_waiting = plan->times.waiting,
+                                        .seconds_staging = plan->times.staging,
+                                        .bytes_sent = plan->times.bytes_sent,
+                                        .parts = plan->times.parts,
+                                        .seconds_predicted = plan->prediction.seconds};
+    ca_struct_fill(info, &known, sizeof known);
     return CLATTN_SUCCESS;
 }

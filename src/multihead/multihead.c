@@ -1,4 +1,5 @@
 #include "multihead/multihead.h"
+#include "base/structs.h"
 #include "execute/buffers.h"
 #include "execute/execute.h"
 
@@ -186,14 +187,13 @@ static void take_parameters(clattn_buffer *at, const clattn_multihead_parameters
     at[CA_AT_B_O - CA_AT_W_Q] = parameters->b_o;
 }
 
-static clattn_status check_call(const clattn_multihead_plan *plan, int sound,
+static clattn_status check_call(const clattn_multihead_plan *plan, const char *mistake,
                                 clattn_operation operation)
 {
     const struct ca_log *log = &plan->context->log;
 
-    if (!sound)
-        return ca_fail(log, CLATTN_INVALID_ARGUMENT,
-                       "tensors is null, or its struct_size is not that of this library");
+    if (mistake)
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s", mistake);
     if (plan->layer.attention.operation != operation)
         return ca_fail(log, CLATTN_INVALID_ARGUMENT, "the plan computes '%s', not its %s",
                        plan->layer_text,
@@ -210,9 +210,11 @@ clattn_status clattn_multihead_forward(const clattn_multihead_plan *plan, cl_com
     if (done)
         *done = NULL;
     if (!plan)
-        return CLATTN_INVALID_ARGUMENT;
-    const clattn_status status =
-        check_call(plan, tensors && tensors->struct_size == sizeof *tensors, CLATTN_FORWARD);
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "plan is null");
+    clattn_multihead_forward_tensors own;
+    char why[CA_REASON_BYTES];
+    tensors = CA_READ(clattn_multihead_forward_tensors, "tensors", tensors, &own, why);
+    const clattn_status status = check_call(plan, tensors ? NULL : why, CLATTN_FORWARD);
     if (status != CLATTN_SUCCESS)
         return status;
     take_inputs(&run, &tensors->in);
@@ -233,9 +235,11 @@ clattn_status clattn_multihead_backward(const clattn_multihead_plan *plan, cl_co
     if (done)
         *done = NULL;
     if (!plan)
-        return CLATTN_INVALID_ARGUMENT;
-    const clattn_status status =
-        check_call(plan, tensors && tensors->struct_size == sizeof *tensors, CLATTN_BACKWARD);
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "plan is null");
+    clattn_multihead_backward_tensors own;
+    char why[CA_REASON_BYTES];
+    tensors = CA_READ(clattn_multihead_backward_tensors, "tensors", tensors, &own, why);
+    const clattn_status status = check_call(plan, tensors ? NULL : why, CLATTN_BACKWARD);
     if (status != CLATTN_SUCCESS)
         return status;
     take_inputs(&run, &tensors->in);

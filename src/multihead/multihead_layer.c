@@ -1,5 +1,5 @@
 /* What a layer must be, and how much work it is. */
-#include "base/log.h"
+#include "base/structs.h"
 #include "multihead/multihead.h"
 #include "problem/layout.h"
 
@@ -152,8 +152,7 @@ static clattn_status check_steps(const clattn_multihead *layer, char *reason, si
     return CLATTN_SUCCESS;
 }
 
-clattn_status clattn_multihead_check(const clattn_multihead *layer, char *reason,
-                                     size_t reason_bytes)
+static clattn_status check(const clattn_multihead *layer, char *reason, size_t reason_bytes)
 {
     clattn_status status;
 
@@ -161,6 +160,14 @@ clattn_status clattn_multihead_check(const clattn_multihead *layer, char *reason
     if (!layer || layer->struct_size != sizeof *layer) {
         ca_reason(reason, reason_bytes,
                   "layer is null or its struct_size is not that of this library");
+        return CLATTN_INVALID_ARGUMENT;
+    }
+    const size_t room = sizeof layer->reserved / sizeof *layer->reserved;
+    const size_t used = ca_reserved_used(layer->reserved, room);
+    if (used < room) {
+        ca_reason(reason, reason_bytes,
+                  "layer->reserved[%zu] is not 0: it asks for what clattn %s does not know", used,
+                  CLATTN_VERSION_STRING);
         return CLATTN_INVALID_ARGUMENT;
     }
     if (layer->attention.struct_size == sizeof layer->attention &&
@@ -172,6 +179,14 @@ clattn_status clattn_multihead_check(const clattn_multihead *layer, char *reason
         (status = check_sizes(layer, reason, reason_bytes)) != CLATTN_SUCCESS)
         return status;
     return check_steps(layer, reason, reason_bytes);
+}
+
+clattn_status clattn_multihead_check(const clattn_multihead *layer, char *reason,
+                                     size_t reason_bytes)
+{
+    char why[CA_LOG_BYTES];
+
+    return ca_give_reason(check(layer, why, sizeof why), why, reason, reason_bytes);
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */

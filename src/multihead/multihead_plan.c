@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "base/structs.h"
 #include "context/context.h"
 #include "multihead/multihead.h"
 #include "reference/trust_case_values.h"
@@ -180,16 +181,17 @@ void clattn_multihead_plan_release(clattn_multihead_plan *plan)
 clattn_status clattn_multihead_plan_describe(const clattn_multihead_plan *plan,
                                              clattn_multihead_info *info)
 {
+    char why[CA_REASON_BYTES];
+
     if (!plan)
-        return CLATTN_INVALID_ARGUMENT;
-    if (!info || info->struct_size != sizeof *info)
-        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
-                       "info is null or its struct_size is not that of this library");
-    *info = (clattn_multihead_info){.struct_size = sizeof *info,
-                                    .layer = plan->layer_text,
-                                    .steps = plan->steps_text,
-                                    .num_steps = plan->num_steps,
-                                    .workspace_bytes = plan->workspace_bytes,
-                                    .reserve_bytes = plan->reserve_bytes};
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "plan is null");
+    if (!CA_FILLABLE(clattn_multihead_info, "info", info, why))
+        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT, "%s", why);
+    const clattn_multihead_info known = {.layer = plan->layer_text,
+                                         .steps = plan->steps_text,
+                                         .num_steps = plan->num_steps,
+                                         .workspace_bytes = plan->workspace_bytes,
+                                         .reserve_bytes = plan->reserve_bytes};
+    ca_struct_fill(info, &known, sizeof known);
     return CLATTN_SUCCESS;
 }

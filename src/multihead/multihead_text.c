@@ -214,8 +214,8 @@ static clattn_status complete(clattn_multihead *layer, unsigned seen, char *reas
     return CLATTN_SUCCESS;
 }
 
-clattn_status clattn_multihead_parse(const char *text, clattn_multihead *layer, char *reason,
-                                     size_t reason_bytes)
+static clattn_status parse(const char *text, clattn_multihead *layer, char *reason,
+                           size_t reason_bytes)
 {
     char rest[2048]; /* several times the longest problem that is printed */
     unsigned seen = 0;
@@ -237,4 +237,12 @@ clattn_status clattn_multihead_parse(const char *text, clattn_multihead *layer, 
     if (status != CLATTN_SUCCESS)
         clattn_multihead_init(layer);
     return status;
+}
+
+clattn_status clattn_multihead_parse(const char *text, clattn_multihead *layer, char *reason,
+                                     size_t reason_bytes)
+{
+    char why[CA_LOG_BYTES];
+
+    return ca_give_reason(parse(text, layer, why, sizeof why), why, reason, reason_bytes);
 }

@@ -1,4 +1,5 @@
 #include "problem/layout.h"
+#include "base/log.h"
 
 #include <string.h>
 
@@ -53,11 +54,12 @@ clattn_status clattn_layout_packed(const char *order, const size_t sizes[4], cla
     if (layout)
         memset(layout, 0, sizeof *layout);
     if (!ca_layout_is_order(order) || !sizes || !layout)
-        return CLATTN_INVALID_ARGUMENT;
+        return ca_refuse(CLATTN_INVALID_ARGUMENT,
+                         "order is no permutation of 'bhsd', or sizes or layout is null");
     if (ca_layout_pack(order, sizes, layout))
         return CLATTN_SUCCESS;
     memset(layout, 0, sizeof *layout);
-    return CLATTN_INVALID_ARGUMENT;
+    return ca_refuse(CLATTN_INVALID_ARGUMENT, "the product of sizes exceeds a size_t");
 }
 
 int ca_layout_spread(unsigned axes, const size_t sizes[4], clattn_layout *layout)
@@ -80,21 +82,24 @@ clattn_status clattn_layout_broadcast(const clattn_problem *problem, size_t rank
     if (layout)
         memset(layout, 0, sizeof *layout);
     if (!problem || !layout || rank > 4 || (!shape && rank > 0))
-        return CLATTN_INVALID_ARGUMENT;
+        return ca_refuse(CLATTN_INVALID_ARGUMENT,
+                         "problem, layout or shape is null, or rank is over 4");
     size_t sizes[4] = {problem->batch, problem->heads, problem->seq_q, problem->seq_kv};
     for (size_t n = 0; n < rank; n++) {
         const size_t axis = 4 - rank + n;
         if (axis == 3 && shape[n] == problem->mask_keys)
             sizes[axis] = shape[n];
         if (shape[n] != sizes[axis] && shape[n] != 1)
-            return CLATTN_INVALID_ARGUMENT;
+            return ca_refuse(CLATTN_INVALID_ARGUMENT,
+                             "shape[%zu] is %zu but must be 1 or the problem's %zu", n, shape[n],
+                             sizes[axis]);
         if (shape[n] != 1)
             axes |= 1u << axis;
     }
     if (ca_layout_spread(axes, sizes, layout))
         return CLATTN_SUCCESS;
     memset(layout, 0, sizeof *layout);
-    return CLATTN_INVALID_ARGUMENT;
+    return ca_refuse(CLATTN_INVALID_ARGUMENT, "the product of shape exceeds a size_t");
 }
 
 int ca_layout_span(const clattn_layout *layout, const size_t sizes[4], size_t *span)

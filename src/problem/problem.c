@@ -1,5 +1,5 @@
 #include "problem/problem.h"
-#include "base/log.h"
+#include "base/structs.h"
 #include "problem/layout.h"
 #include "problem/operations.h"
 #include "problem/tensors.h"
@@ -350,7 +350,7 @@ static clattn_status check_layouts(const clattn_problem *p, char *reason, size_t
     return CLATTN_SUCCESS;
 }
 
-clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, size_t reason_bytes)
+static clattn_status check(const clattn_problem *problem, char *reason, size_t reason_bytes)
 {
     static clattn_status (*const of[])(const clattn_problem *, char *, size_t) = {
 #define OPERATION(ID, word, noun, call, laid, tensors, normal, check, ...) [CLATTN_##ID] = check,
@@ -365,6 +365,14 @@ clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, 
                   "problem is null or its struct_size is not that of this library");
         return CLATTN_INVALID_ARGUMENT;
     }
+    const size_t room = sizeof problem->reserved / sizeof *problem->reserved;
+    const size_t used = ca_reserved_used(problem->reserved, room);
+    if (used < room) {
+        ca_reason(reason, reason_bytes,
+                  "problem->reserved[%zu] is not 0: it asks for what clattn %s does not know", used,
+                  CLATTN_VERSION_STRING);
+        return CLATTN_INVALID_ARGUMENT;
+    }
     if ((status = check_enums(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
         (status = check_sizes(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
         (status = check_values(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
@@ -373,6 +381,13 @@ clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, 
         (status = of[problem->operation](problem, reason, reason_bytes)) != CLATTN_SUCCESS)
         return status;
     return check_layouts(problem, reason, reason_bytes);
+}
+
+clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, size_t reason_bytes)
+{
+    char why[CA_LOG_BYTES];
+
+    return ca_give_reason(check(problem, why, sizeof why), why, reason, reason_bytes);
 }
 
 /* ---- operations --------------------------------------------------------------------------- */

@@ -17,8 +17,8 @@ void ca_problem_order(clattn_problem *p, const char *order, unsigned arguments)
     }
 }
 
-clattn_status clattn_problem_set_layout(clattn_problem *problem, const char *order, char *reason,
-                                        size_t reason_bytes)
+static clattn_status set_layout(clattn_problem *problem, const char *order, char *reason,
+                                size_t reason_bytes)
 {
     ca_reason(reason, reason_bytes, "%s", "");
     if (!problem || problem->struct_size != sizeof *problem) {
@@ -39,14 +39,22 @@ clattn_status clattn_problem_set_layout(clattn_problem *problem, const char *ord
     return status;
 }
 
+clattn_status clattn_problem_set_layout(clattn_problem *problem, const char *order, char *reason,
+                                        size_t reason_bytes)
+{
+    char why[CA_LOG_BYTES];
+
+    return ca_give_reason(set_layout(problem, order, why, sizeof why), why, reason, reason_bytes);
+}
+
 /* The layout of a gradient: that of its tensor, or the packed one if elements of that share places. */
 static clattn_layout for_gradient(const struct ca_tensor *t, const clattn_layout *layout)
 {
     return ca_layout_injective(&t->layout, t->sizes) ? *layout : (clattn_layout){{0}};
 }
 
-clattn_status clattn_problem_backward(clattn_problem *forward, clattn_problem *backward,
-                                      char *reason, size_t reason_bytes)
+static clattn_status make_backward(clattn_problem *forward, clattn_problem *backward, char *reason,
+                                   size_t reason_bytes)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
 
@@ -79,4 +87,13 @@ clattn_status clattn_problem_backward(clattn_problem *forward, clattn_problem *b
     forward->lse = 1;
     *backward = made;
     return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_problem_backward(clattn_problem *forward, clattn_problem *backward,
+                                      char *reason, size_t reason_bytes)
+{
+    char why[CA_LOG_BYTES];
+
+    return ca_give_reason(make_backward(forward, backward, why, sizeof why), why, reason,
+                          reason_bytes);
 }

@@ -1,5 +1,6 @@
 #include "store/override.h"
 #include "base/text.h"
+#include "base/variables.h"
 #include "families/candidate.h"
 #include "families/registry.h"
 #include "os/thread.h"
@@ -51,7 +52,7 @@ static int is_well_formed(const char *text, char *reason, size_t reason_bytes)
 
 struct ca_overrides *ca_overrides_create(const struct ca_log *log)
 {
-    const char *text = getenv("CLATTN_OVERRIDE");
+    const char *text = ca_environment(CA_VARIABLE_OVERRIDE);
     char reason[CA_REASON_BYTES];
     struct ca_overrides *overrides = calloc(1, sizeof *overrides);
 

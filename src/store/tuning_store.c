@@ -20,7 +20,7 @@ clattn_status clattn_tuning_path(const clattn_context *context, char *text, size
     if (text && text_bytes > 0)
         text[0] = '\0';
     if (!context)
-        return CLATTN_INVALID_ARGUMENT;
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "context is null");
     if (!text && text_bytes > 0)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
                        "text is null, but text_bytes is %zu", text_bytes);
@@ -331,8 +331,8 @@ static clattn_status merge_files(const char *const *paths, size_t count, char **
     return status;
 }
 
-clattn_status clattn_tuning_merge(const char *const *paths, size_t count, const char *to,
-                                  char *reason, size_t reason_bytes)
+static clattn_status merge(const char *const *paths, size_t count, const char *to, char *reason,
+                           size_t reason_bytes)
 {
     char *text = NULL;
 
@@ -351,6 +351,14 @@ clattn_status clattn_tuning_merge(const char *const *paths, size_t count, const 
     }
     free(text);
     return status;
+}
+
+clattn_status clattn_tuning_merge(const char *const *paths, size_t count, const char *to,
+                                  char *reason, size_t reason_bytes)
+{
+    char why[CA_LOG_BYTES];
+
+    return ca_give_reason(merge(paths, count, to, why, sizeof why), why, reason, reason_bytes);
 }
 
 clattn_status clattn_tuning_forget(clattn_context *context, const clattn_problem *problem,

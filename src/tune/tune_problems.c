@@ -1,3 +1,4 @@
+#include "base/structs.h"
 #include "context/context.h"
 #include "create/choose.h"
 #include "os/clock.h"
@@ -22,8 +23,6 @@ static clattn_status check(const clattn_context *ctx, const clattn_problem *prob
 
     if (!problems || count == 0)
         mistake = "there is no problem to tune";
-    else if (o->struct_size != sizeof *o)
-        mistake = "options->struct_size is not that of this library";
     else if (!(o->seconds >= 0.0 && o->seconds < HUGE_VAL))
         mistake = "options->seconds must be finite and not negative";
     else if (o->strategy && ca_strategy_find(o->strategy) == CA_NUM_STRATEGIES)
@@ -201,11 +200,15 @@ clattn_status clattn_tune(clattn_context *context, const clattn_problem *problem
                           const clattn_tuning_options *options, size_t *tuned)
 {
     static const struct ca_tune_hooks none = {0};
+    clattn_tuning_options own;
+    char why[CA_REASON_BYTES];
 
     if (tuned)
         *tuned = 0;
     if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
+    if (options && !(options = CA_READ(clattn_tuning_options, "options", options, &own, why)))
+        return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "%s", why);
     struct ca_tune_result *results = calloc(count ? count : 1, sizeof *results);
     if (!results)
         return ca_fail(&context->log, CLATTN_OUT_OF_MEMORY, "no host memory for a tuning");

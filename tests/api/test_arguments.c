@@ -15,7 +15,7 @@ struct call {
     struct fixture f;
     clattn_problem problem;
     clattn_plan *plan;
-    clattn_forward tensors;
+    clattn_forward_tensors tensors;
     long commands; /* enqueued before the call under test */
 };
 
@@ -54,8 +54,8 @@ static void close(struct call *c)
 }
 
 /* Calls with the tensors given; the event must come back as NULL, the sentence must hold words. */
-static void refused_with(struct call *c, const clattn_forward *tensors, cl_command_queue queue,
-                         const clattn_status want, const char *words)
+static void refused_with(struct call *c, const clattn_forward_tensors *tensors,
+                         cl_command_queue queue, const clattn_status want, const char *words)
 {
     cl_event done = (cl_event)(void *)c;
     const clattn_status status = clattn_attention_forward(c->plan, queue, tensors, 0, NULL, &done);
@@ -65,7 +65,7 @@ static void refused_with(struct call *c, const clattn_forward *tensors, cl_comma
     cr_expect(faults_commands() == c->commands, "something was enqueued (%s)", words);
 }
 
-static void refused(struct call *c, const clattn_forward *tensors, const clattn_status want,
+static void refused(struct call *c, const clattn_forward_tensors *tensors, const clattn_status want,
                     const char *words)
 {
     refused_with(c, tensors, c->f.queue, want, words);
@@ -96,7 +96,7 @@ Test(arguments, nulls_and_sizes) {
     cr_expect(done == NULL);
     refused_with(&c, &c.tensors, NULL, CLATTN_INVALID_ARGUMENT, "queue");
     refused(&c, NULL, CLATTN_INVALID_ARGUMENT, "tensors");
-    clattn_forward t = c.tensors;
+    clattn_forward_tensors t = c.tensors;
     t.struct_size--;
     refused(&c, &t, CLATTN_INVALID_ARGUMENT, "struct_size");
     close(&c);
@@ -109,7 +109,7 @@ Test(arguments, missing_and_superfluous_tensors) {
     open(&c, everything);
     for (int id = 0; id < NUM_FORWARD_TENSORS; id++) {
         const struct tensor_shape s = tensor_shape_of(&c.problem, (enum tensor_id)id);
-        clattn_forward t = c.tensors;
+        clattn_forward_tensors t = c.tensors;
         if (!s.present) /* of options that exclude others, or that the family lacks */
             continue;
         tensor_buffer(&t, (enum tensor_id)id)->buffer = NULL;
@@ -118,7 +118,7 @@ Test(arguments, missing_and_superfluous_tensors) {
     close(&c);
     open(&c, plain);
     for (int id = TENSOR_BIAS; id < NUM_FORWARD_TENSORS; id++) {
-        clattn_forward t = c.tensors;
+        clattn_forward_tensors t = c.tensors;
         cl_mem extra = fixture_buffer(&c.f, 64, NULL);
         tensor_buffer(&t, (enum tensor_id)id)->buffer = extra;
         refused(&c, &t, CLATTN_INVALID_ARGUMENT,
@@ -134,7 +134,7 @@ Test(arguments, short_buffers) {
     open(&c, everything);
     for (int id = 0; id < NUM_FORWARD_TENSORS; id++) {
         const struct tensor_shape s = tensor_shape_of(&c.problem, (enum tensor_id)id);
-        clattn_forward t = c.tensors;
+        clattn_forward_tensors t = c.tensors;
         clattn_buffer *b = tensor_buffer(&t, (enum tensor_id)id);
         if (!s.present)
             continue;
@@ -171,7 +171,7 @@ Test(arguments, quantized) {
         release_buffer(c.tensors.v.buffer);
         c.tensors.k.buffer = fixture_buffer(&c.f, cases[n].k_bytes, NULL);
         c.tensors.v.buffer = fixture_buffer(&c.f, cases[n].v_bytes, NULL);
-        clattn_forward t = c.tensors;
+        clattn_forward_tensors t = c.tensors;
         t.k.offset = 16;
         refused(&c, &t, CLATTN_INVALID_ARGUMENT, "k is quantized: its offset, 16,");
         t.k.offset = 32;
@@ -202,7 +202,7 @@ Test(arguments, workspace) {
     open(&c, plain);
     cr_assert(clattn_plan_describe(c.plan, &info) == CLATTN_SUCCESS);
     cr_assert(info.workspace_bytes >= 4, "this test needs a family with a workspace");
-    clattn_forward t = c.tensors;
+    clattn_forward_tensors t = c.tensors;
     t.workspace.buffer = fixture_buffer(&c.f, info.workspace_bytes - 1, NULL);
     refused(&c, &t, CLATTN_BUFFER_TOO_SMALL, "workspace");
     clReleaseMemObject(t.workspace.buffer);
@@ -221,7 +221,7 @@ Test(arguments, overlaps) {
 
     open(&c, "fwd f32 q4 k4 d8 lse");
     cl_mem big = fixture_buffer(&c.f, 4096, NULL);
-    clattn_forward t = c.tensors;
+    clattn_forward_tensors t = c.tensors;
     t.q = (clattn_buffer){.buffer = big}; /* 32 floats each */
     t.k = (clattn_buffer){.buffer = big, .offset = 16};
     t.v = (clattn_buffer){.buffer = big};
@@ -259,7 +259,7 @@ Test(arguments, overlaps_of_sub_buffers) {
     cr_assert(err == CL_SUCCESS);
     cl_mem b = clCreateSubBuffer(big, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &high, &err);
     cr_assert(err == CL_SUCCESS);
-    clattn_forward t = c.tensors;
+    clattn_forward_tensors t = c.tensors;
     t.q = (clattn_buffer){.buffer = a, .offset = step / 4};
     t.o = (clattn_buffer){.buffer = b};
     refused(&c, &t, CLATTN_INVALID_ARGUMENT, "overlaps");
@@ -280,7 +280,7 @@ Test(arguments, access_flags) {
     cl_int err;
 
     open(&c, plain);
-    clattn_forward t = c.tensors;
+    clattn_forward_tensors t = c.tensors;
     t.o.buffer = clCreateBuffer(c.f.opencl, CL_MEM_READ_ONLY, 256, NULL, &err);
     refused(&c, &t, CLATTN_INVALID_ARGUMENT, "READ_ONLY");
     clReleaseMemObject(t.o.buffer);
@@ -302,7 +302,7 @@ Test(arguments, foreign_objects) {
     cl_command_queue queue = clCreateCommandQueue(other, c.f.device, 0, &err);
     refused_with(&c, &c.tensors, queue, CLATTN_INVALID_ARGUMENT, "another OpenCL context");
     clReleaseCommandQueue(queue);
-    clattn_forward t = c.tensors;
+    clattn_forward_tensors t = c.tensors;
     t.v.buffer = clCreateBuffer(other, CL_MEM_READ_WRITE, 256, NULL, &err);
     refused(&c, &t, CLATTN_INVALID_ARGUMENT, "another OpenCL context");
     clReleaseMemObject(t.v.buffer);

@@ -159,7 +159,7 @@ Test(gradient_calls, host_results) {
 }
 
 static void refused_host(struct fixture *f, const clattn_problem *problem,
-                         const clattn_host_backward *tensors, const char *words)
+                         const clattn_host_backward_tensors *tensors, const char *words)
 {
     cr_expect(clattn_attention_backward_host(f->context, problem, NULL, tensors) ==
               CLATTN_INVALID_ARGUMENT);
@@ -174,8 +174,8 @@ Test(gradient_calls, host_refusals) {
 
     fixture_open(&f);
     const struct tensor_view view = prepare(&t);
-    const clattn_host_backward sound = tensor_host_backward(&view);
-    clattn_host_backward h = sound;
+    const clattn_host_backward_tensors sound = tensor_host_backward(&view);
+    clattn_host_backward_tensors h = sound;
     cr_expect(clattn_attention_backward_host(NULL, &t.problem, NULL, &h) ==
               CLATTN_INVALID_ARGUMENT);
     refused_host(&f, NULL, &h, "problem");
@@ -206,7 +206,7 @@ Test(gradient_calls, host_refusals) {
     h = sound, h.dv = (void *)h.q;
     refused_host(&f, &t.problem, &h, "overlaps");
 
-    const clattn_host_forward mistaken = tensor_host_forward(&view);
+    const clattn_host_forward_tensors mistaken = tensor_host_forward(&view);
     cr_expect(clattn_attention_forward_host(f.context, &t.problem, NULL, &mistaken) ==
               CLATTN_INVALID_ARGUMENT);
     cr_expect(fixture_said(&f, "not the operation that is called"));
@@ -221,7 +221,7 @@ struct call {
     struct fixture f;
     clattn_problem problem;
     clattn_plan *plan;
-    clattn_backward tensors;
+    clattn_backward_tensors tensors;
     long commands; /* enqueued before the call under test */
 };
 
@@ -257,8 +257,8 @@ static void close(struct call *c)
 }
 
 /* The event must come back as NULL, the sentence must hold words, nothing may be enqueued. */
-static void refused(struct call *c, const clattn_backward *tensors, const clattn_status want,
-                    const char *words)
+static void refused(struct call *c, const clattn_backward_tensors *tensors,
+                    const clattn_status want, const char *words)
 {
     cl_event done = (cl_event)(void *)c;
     const clattn_status status =
@@ -285,7 +285,7 @@ Test(gradient_calls, nulls_and_sizes) {
               CLATTN_INVALID_ARGUMENT);
     cr_expect(done == NULL && fixture_said(&c.f, "queue"));
     refused(&c, NULL, CLATTN_INVALID_ARGUMENT, "tensors");
-    clattn_backward t = c.tensors;
+    clattn_backward_tensors t = c.tensors;
     t.struct_size--;
     refused(&c, &t, CLATTN_INVALID_ARGUMENT, "struct_size");
     close(&c);
@@ -293,7 +293,7 @@ Test(gradient_calls, nulls_and_sizes) {
 
 /* A plan of one direction, given to the call of the other. */
 Test(gradient_calls, plan_of_another_operation) {
-    const clattn_forward forward = {.struct_size = sizeof forward};
+    const clattn_forward_tensors forward = {.struct_size = sizeof forward};
     struct call c;
 
     open(&c, plain);
@@ -309,7 +309,7 @@ Test(gradient_calls, plan_of_another_operation) {
 }
 
 /* The buffer of a tensor that the problem has; NULL of others. */
-static clattn_buffer *given(const struct call *c, clattn_backward *tensors, int id)
+static clattn_buffer *given(const struct call *c, clattn_backward_tensors *tensors, int id)
 {
     return tensor_shape_of(&c->problem, (enum tensor_id)id).present
                ? tensor_backward_buffer(tensors, (enum tensor_id)id)
@@ -322,7 +322,7 @@ Test(gradient_calls, missing_and_superfluous_tensors) {
 
     open(&c, everything);
     for (int id = 0; id < NUM_TENSORS; id++) {
-        clattn_backward t = c.tensors;
+        clattn_backward_tensors t = c.tensors;
         if (!given(&c, &t, id))
             continue;
         given(&c, &t, id)->buffer = NULL;
@@ -334,7 +334,7 @@ Test(gradient_calls, missing_and_superfluous_tensors) {
     cl_mem extra = fixture_buffer(&c.f, 64, NULL);
     for (int id = 0; id < NUM_TENSORS; id++) {
         const struct tensor_shape s = tensor_shape_of(&c.problem, (enum tensor_id)id);
-        clattn_backward t = c.tensors;
+        clattn_backward_tensors t = c.tensors;
         if (s.present || !tensor_backward_buffer(&t, (enum tensor_id)id))
             continue;
         tensor_backward_buffer(&t, (enum tensor_id)id)->buffer = extra;
@@ -351,7 +351,7 @@ Test(gradient_calls, short_buffers) {
     open(&c, everything);
     for (int id = 0; id < NUM_TENSORS; id++) {
         const struct tensor_shape s = tensor_shape_of(&c.problem, (enum tensor_id)id);
-        clattn_backward t = c.tensors;
+        clattn_backward_tensors t = c.tensors;
         clattn_buffer *b = given(&c, &t, id);
         if (!b)
             continue;
@@ -365,7 +365,7 @@ Test(gradient_calls, short_buffers) {
         clReleaseMemObject(b->buffer);
     }
     cr_assert(clattn_plan_describe(c.plan, &info) == CLATTN_SUCCESS && info.workspace_bytes > 0);
-    clattn_backward t = c.tensors;
+    clattn_backward_tensors t = c.tensors;
     t.workspace.buffer = fixture_buffer(&c.f, info.workspace_bytes - 1, NULL);
     refused(&c, &t, CLATTN_BUFFER_TOO_SMALL, "workspace");
     clReleaseMemObject(t.workspace.buffer);
@@ -379,7 +379,7 @@ Test(gradient_calls, overlaps) {
     open(&c, everything);
     for (int written = TENSOR_DQ; written < NUM_TENSORS; written++)
         for (int other = 0; other < NUM_TENSORS; other++) {
-            clattn_backward t = c.tensors;
+            clattn_backward_tensors t = c.tensors;
             clattn_buffer *place = given(&c, &t, other);
             if (!place || other == written)
                 continue;
@@ -389,7 +389,7 @@ Test(gradient_calls, overlaps) {
             refused(&c, &t, CLATTN_INVALID_ARGUMENT, "overlaps");
             clReleaseMemObject(big);
         }
-    clattn_backward t = c.tensors;
+    clattn_backward_tensors t = c.tensors;
     t.d_o = t.o;
     cr_expect(clattn_attention_backward(c.plan, c.f.queue, &t, 0, NULL, NULL) == CLATTN_SUCCESS,
               "%s", c.f.log.last);

@@ -9,7 +9,7 @@
 TestSuite(host, .init = unoptimised, .timeout = 300);
 
 /* Inputs as they were sent, results into copies, so that what lies between them is checked too. */
-static clattn_host_forward arguments(struct trial *t)
+static clattn_host_forward_tensors arguments(struct trial *t)
 {
     for (int id = 0; id < NUM_TENSORS; id++) {
         struct host_tensor *x = &t->tensor[id];
@@ -28,7 +28,7 @@ static void passes(struct fixture *f, struct trial *t)
     const clattn_plan_options options = {.struct_size = sizeof options, .family = t->family};
 
     trial_fill(t);
-    const clattn_host_forward tensors = arguments(t);
+    const clattn_host_forward_tensors tensors = arguments(t);
     cr_assert(clattn_attention_forward_host(f->context, &t->problem, &options, &tensors) ==
                   CLATTN_SUCCESS,
               "%s", f->log.last);
@@ -65,7 +65,8 @@ DeviceTest(host, second_call_builds_nothing)
 }
 
 static void refused(struct fixture *f, const clattn_problem *problem,
-                    const clattn_host_forward *tensors, const clattn_status want, const char *words)
+                    const clattn_host_forward_tensors *tensors, const clattn_status want,
+                    const char *words)
 {
     const clattn_status status = clattn_attention_forward_host(f->context, problem, NULL, tensors);
 
@@ -80,8 +81,8 @@ DeviceTest(host, refusals)
     unsigned char mask[400];
 
     trial_fill(&t);
-    const clattn_host_forward sound = arguments(&t);
-    clattn_host_forward h = sound;
+    const clattn_host_forward_tensors sound = arguments(&t);
+    clattn_host_forward_tensors h = sound;
     cr_expect(clattn_attention_forward_host(NULL, &t.problem, NULL, &h) == CLATTN_INVALID_ARGUMENT);
     refused(f, NULL, &h, CLATTN_INVALID_ARGUMENT, "problem");
     refused(f, &t.problem, NULL, CLATTN_INVALID_ARGUMENT, "tensors");

@@ -161,18 +161,18 @@ static void side_by_side(clattn_problem *p)
     p->dq = p->dk = p->dv = layout;
 }
 
-static clattn_host_backward backward_of(const struct inputs *in, float results[3][ELEMENTS])
+static clattn_host_backward_tensors backward_of(const struct inputs *in, float results[3][ELEMENTS])
 {
-    return (clattn_host_backward){.struct_size = sizeof(clattn_host_backward),
-                                  .q = in->x[0],
-                                  .k = in->x[1],
-                                  .v = in->x[2],
-                                  .o = in->x[3],
-                                  .d_o = in->x[4],
-                                  .lse = in->lse,
-                                  .dq = results[0],
-                                  .dk = results[1],
-                                  .dv = results[2]};
+    return (clattn_host_backward_tensors){.struct_size = sizeof(clattn_host_backward_tensors),
+                                          .q = in->x[0],
+                                          .k = in->x[1],
+                                          .v = in->x[2],
+                                          .o = in->x[3],
+                                          .d_o = in->x[4],
+                                          .lse = in->lse,
+                                          .dq = results[0],
+                                          .dk = results[1],
+                                          .dv = results[2]};
 }
 
 static void same_rows(const float *packed, const float *wide, size_t which)
@@ -194,7 +194,7 @@ Test(overlap, gradients_side_by_side) {
 
     fill(&in);
     fixture_open(&f);
-    const clattn_host_backward h = backward_of(&in, apart);
+    const clattn_host_backward_tensors h = backward_of(&in, apart);
     cr_assert(clattn_attention_backward_host(f.context, &p, NULL, &h) == CLATTN_SUCCESS, "%s",
               f.log.last);
     side_by_side(&p);
@@ -204,16 +204,16 @@ Test(overlap, gradients_side_by_side) {
     cl_mem results = fixture_buffer(&f, sizeof wide, wide);
     clattn_plan *plan;
     cr_assert(clattn_plan_create(f.context, &p, NULL, &plan) == CLATTN_SUCCESS, "%s", f.log.last);
-    clattn_backward t = {.struct_size = sizeof t,
-                         .q = {.buffer = buffers[0]},
-                         .k = {.buffer = buffers[1]},
-                         .v = {.buffer = buffers[2]},
-                         .o = {.buffer = buffers[3]},
-                         .d_o = {.buffer = buffers[4]},
-                         .lse = {.buffer = buffers[5]},
-                         .dq = {.buffer = results},
-                         .dk = {.buffer = results, .offset = ROW},
-                         .dv = {.buffer = results, .offset = 2 * ROW}};
+    clattn_backward_tensors t = {.struct_size = sizeof t,
+                                 .q = {.buffer = buffers[0]},
+                                 .k = {.buffer = buffers[1]},
+                                 .v = {.buffer = buffers[2]},
+                                 .o = {.buffer = buffers[3]},
+                                 .d_o = {.buffer = buffers[4]},
+                                 .lse = {.buffer = buffers[5]},
+                                 .dq = {.buffer = results},
+                                 .dk = {.buffer = results, .offset = ROW},
+                                 .dv = {.buffer = results, .offset = 2 * ROW}};
     cr_assert(clattn_attention_backward(plan, f.queue, &t, 0, NULL, NULL) == CLATTN_SUCCESS, "%s",
               f.log.last);
     fixture_read(&f, results, sizeof wide, wide);
@@ -238,7 +238,7 @@ Test(overlap, gradients_side_by_side_on_the_host) {
 
     fill(&in);
     fixture_open(&f);
-    clattn_host_backward h = backward_of(&in, apart);
+    clattn_host_backward_tensors h = backward_of(&in, apart);
     cr_assert(clattn_attention_backward_host(f.context, &p, NULL, &h) == CLATTN_SUCCESS);
     side_by_side(&p);
     h.dq = wide;
@@ -270,7 +270,7 @@ Test(overlap, forward_beside_its_inputs) {
             memcpy(wide + (4 * row + (size_t)places[t]) * ROW, in.x[t] + row * ROW,
                    ROW * sizeof(float));
     fixture_open(&f);
-    clattn_host_forward h = {
+    clattn_host_forward_tensors h = {
         .struct_size = sizeof h, .q = in.x[0], .k = in.x[1], .v = in.x[2], .o = apart};
     cr_assert(clattn_attention_forward_host(f.context, &packed, NULL, &h) == CLATTN_SUCCESS);
     p.q = p.k = p.v = p.o = layout;
@@ -294,7 +294,8 @@ DeviceTest(overlap, projection_beside_its_input)
     static float wide[4 * 5];
     const float w[3 * 2] = {1, 0, 0, 1, 1, 1}; /* (3, 2) */
     const clattn_problem p = fixture_problem("proj f32 q4 d3/2 x=20.20.5.1 y=20.20.5.1");
-    const clattn_host_projection h = {.struct_size = sizeof h, .x = wide, .w = w, .y = wide + 3};
+    const clattn_host_projection_tensors h = {
+        .struct_size = sizeof h, .x = wide, .w = w, .y = wide + 3};
 
     for (size_t n = 0; n < 4; n++)
         for (size_t d = 0; d < 3; d++)
@@ -304,7 +305,7 @@ DeviceTest(overlap, projection_beside_its_input)
         const float *row = wide + n * 5;
         cr_expect(row[0] == (float)n && row[3] == row[0] + row[2] && row[4] == row[1] + row[2]);
     }
-    clattn_host_projection wrong = h;
+    clattn_host_projection_tensors wrong = h;
     wrong.y = wide + 2;
     fixture_refused(f, clattn_project_host(f->context, &p, NULL, &wrong), CLATTN_INVALID_ARGUMENT,
                     "y, which is written, overlaps x");
@@ -321,11 +322,11 @@ Test(overlap, offsets_and_workspaces_without_use) {
     clattn_plan_info info = {.struct_size = sizeof info};
     cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS && info.workspace_bytes == 0);
     cl_mem buffer = fixture_buffer(&f, 4096, NULL), foreign = fixture_buffer(&other, 64, NULL);
-    clattn_forward t = {.struct_size = sizeof t,
-                        .q = {.buffer = buffer},
-                        .k = {.buffer = buffer, .offset = 24},
-                        .v = {.buffer = buffer, .offset = 48},
-                        .o = {.buffer = buffer, .offset = 72}};
+    clattn_forward_tensors t = {.struct_size = sizeof t,
+                                .q = {.buffer = buffer},
+                                .k = {.buffer = buffer, .offset = 24},
+                                .v = {.buffer = buffer, .offset = 48},
+                                .o = {.buffer = buffer, .offset = 72}};
     t.workspace.offset = 1;
     fixture_refused(&f, clattn_attention_forward(plan, f.queue, &t, 0, NULL, NULL),
                     CLATTN_INVALID_ARGUMENT, "workspace has an offset, 1, but its buffer is null");

@@ -56,14 +56,14 @@ static clattn_buffer at(float *room, size_t begin, size_t count)
     return (clattn_buffer){.pointer = room + begin, .bytes = count * sizeof *room};
 }
 
-static clattn_forward in_room(float *room)
+static clattn_forward_tensors in_room(float *room)
 {
-    return (clattn_forward){.struct_size = sizeof(clattn_forward),
-                            .q = at(room, AT_Q, Q),
-                            .k = at(room, AT_K, K),
-                            .v = at(room, AT_V, K),
-                            .o = at(room, AT_O, Q),
-                            .lse = at(room, AT_LSE, LSE)};
+    return (clattn_forward_tensors){.struct_size = sizeof(clattn_forward_tensors),
+                                    .q = at(room, AT_Q, Q),
+                                    .k = at(room, AT_K, K),
+                                    .v = at(room, AT_V, K),
+                                    .o = at(room, AT_O, Q),
+                                    .lse = at(room, AT_LSE, LSE)};
 }
 
 DeviceTest(pointers, give_the_bits_of_buffers)
@@ -75,13 +75,13 @@ DeviceTest(pointers, give_the_bits_of_buffers)
     clattn_plan *plan = plan_of(f, PROBLEM);
     const cl_mem buffer = fixture_buffer(f, sizeof host, host);
     float *shared = shared_memory_new(f, sizeof host, host);
-    const clattn_forward pointers = in_room(shared),
-                         buffers = {.struct_size = sizeof buffers,
-                                    .q = {.buffer = buffer, .offset = AT_Q},
-                                    .k = {.buffer = buffer, .offset = AT_K},
-                                    .v = {.buffer = buffer, .offset = AT_V},
-                                    .o = {.buffer = buffer, .offset = AT_O},
-                                    .lse = {.buffer = buffer, .offset = AT_LSE}};
+    const clattn_forward_tensors pointers = in_room(shared),
+                                 buffers = {.struct_size = sizeof buffers,
+                                            .q = {.buffer = buffer, .offset = AT_Q},
+                                            .k = {.buffer = buffer, .offset = AT_K},
+                                            .v = {.buffer = buffer, .offset = AT_V},
+                                            .o = {.buffer = buffer, .offset = AT_O},
+                                            .lse = {.buffer = buffer, .offset = AT_LSE}};
     cr_assert(clattn_attention_forward(plan, f->queue, &buffers, 0, NULL, NULL) == CLATTN_SUCCESS);
     cr_assert(clattn_attention_forward(plan, f->queue, &pointers, 0, NULL, NULL) == CLATTN_SUCCESS,
               "%s", f->log.last);
@@ -106,7 +106,6 @@ DeviceTest(pointers, of_other_calls)
     static float values[VALUES];
     unsigned char want[CACHE], got[CACHE], mask[30], wanted_mask[30];
     cl_int lengths[3] = {3, 99, 4};
-    char reason[200];
 
     need_shared_memory(f);
     for (size_t n = 0; n < VALUES; n++)
@@ -134,12 +133,11 @@ DeviceTest(pointers, of_other_calls)
 
     clattn_plan *plan = plan_of(f, "fwd f32 b3 q2 k50 d8 klen");
     cl_int *table = shared_memory_new(f, sizeof lengths, lengths);
-    const clattn_forward tensors = {.struct_size = sizeof tensors,
-                                    .kv_lengths = {.pointer = table, .bytes = sizeof lengths}};
-    cr_expect(clattn_check_tables(plan, f->queue, &tensors, reason, sizeof reason) ==
-                      CLATTN_INVALID_ARGUMENT &&
-                  strstr(reason, "kv_lengths[1] is 99") != NULL,
-              "%s", reason);
+    const clattn_forward_tensors tensors = {
+        .struct_size = sizeof tensors, .kv_lengths = {.pointer = table, .bytes = sizeof lengths}};
+    cr_expect(clattn_check_tables(plan, f->queue, &tensors) == CLATTN_INVALID_ARGUMENT &&
+                  strstr(clattn_context_last_error(f->context), "kv_lengths[1] is 99") != NULL,
+              "%s", clattn_context_last_error(f->context));
     clattn_plan_release(plan);
     shared_memory_free(f, table);
     shared_memory_free(f, to);
@@ -156,7 +154,7 @@ DeviceTest(pointers, failing_calls)
     fill(host);
     clattn_plan *plan = plan_of(f, PROBLEM);
     float *shared = shared_memory_new(f, sizeof host, host);
-    const clattn_forward tensors = in_room(shared);
+    const clattn_forward_tensors tensors = in_room(shared);
     cr_assert(clattn_attention_forward(plan, f->queue, &tensors, 0, NULL, NULL) == CLATTN_SUCCESS);
     shared_memory_read(f, shared, sizeof host, before);
     for (size_t n = 0; failed && n < 1000; n++) {
@@ -181,8 +179,9 @@ DeviceTest(pointers, failing_calls)
     clattn_plan_release(plan);
 }
 
-static void expect_refusal(struct fixture *f, clattn_plan *plan, const clattn_forward *tensors,
-                           clattn_status status, const char *words)
+static void expect_refusal(struct fixture *f, clattn_plan *plan,
+                           const clattn_forward_tensors *tensors, clattn_status status,
+                           const char *words)
 {
     cr_expect(clattn_attention_forward(plan, f->queue, tensors, 0, NULL, NULL) == status, "%s",
               words);
@@ -192,7 +191,7 @@ static void expect_refusal(struct fixture *f, clattn_plan *plan, const clattn_fo
 DeviceTest(pointers, mistakes_are_refused)
 {
     static float host[ROOM];
-    clattn_forward t;
+    clattn_forward_tensors t;
 
     need_shared_memory(f);
     clattn_plan *plan = plan_of(f, PROBLEM);
@@ -243,7 +242,7 @@ DeviceTest(pointers, overlap_buffers_over_the_same_memory)
     const cl_mem over =
         clCreateBuffer(f->opencl, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, sizeof host, room, &err);
     cr_assert(err == CL_SUCCESS);
-    clattn_forward t = in_room(room);
+    clattn_forward_tensors t = in_room(room);
     t.o = (clattn_buffer){.buffer = over, .offset = AT_K};
     expect_refusal(f, plan, &t, CLATTN_INVALID_ARGUMENT, "o, which is written, overlaps k");
     t.o.offset = AT_O;
@@ -294,7 +293,6 @@ DeviceTest(pointers, into_unified_shared_memory)
 {
     static float host[ROOM], got[ROOM], want[ROOM];
     cl_int lengths[3] = {3, 99, 4};
-    char reason[200];
 
     need_shared_memory(f);
     fill(host);
@@ -303,9 +301,9 @@ DeviceTest(pointers, into_unified_shared_memory)
     float *room = shared_memory_new(f, sizeof host, host);
     float *keys = shared_memory_new(f, K * sizeof *host, host + AT_K);
     cl_int *table = shared_memory_new(f, sizeof lengths, lengths);
-    clattn_forward t = in_room(room);
-    const clattn_forward tables = {.struct_size = sizeof tables,
-                                   .kv_lengths = {.pointer = table, .bytes = sizeof lengths}};
+    clattn_forward_tensors t = in_room(room);
+    const clattn_forward_tensors tables = {
+        .struct_size = sizeof tables, .kv_lengths = {.pointer = table, .bytes = sizeof lengths}};
     cr_assert(clattn_attention_forward(plan, f->queue, &t, 0, NULL, NULL) == CLATTN_SUCCESS);
     clFinish(f->queue);
     shared_memory_read(f, room, sizeof host, want);
@@ -322,10 +320,9 @@ DeviceTest(pointers, into_unified_shared_memory)
         shared_memory_read(f, room, sizeof host, got);
         cr_expect(memcmp(got, want, sizeof host) == 0);
         cr_expect(svm ? usm.set == 1 : usm.set >= 5, "%zu arguments", usm.set);
-        cr_expect(clattn_check_tables(long_plan, f->queue, &tables, reason, sizeof reason) ==
-                          CLATTN_INVALID_ARGUMENT &&
-                      strstr(reason, "kv_lengths[1] is 99") != NULL,
-                  "%s", reason);
+        cr_expect(clattn_check_tables(long_plan, f->queue, &tables) == CLATTN_INVALID_ARGUMENT &&
+                      strstr(clattn_context_last_error(f->context), "kv_lengths[1] is 99") != NULL,
+                  "%s", clattn_context_last_error(f->context));
         cr_expect(usm.copied == !svm);
         usm.error = CL_INVALID_ARG_VALUE;
         expect_refusal(f, plan, &t, CLATTN_OPENCL_ERROR, "clSetKernelArg for ");
@@ -362,7 +359,7 @@ DeviceTest(pointers, into_what_the_driver_allocates)
     float *room = allocate(f->opencl, NULL, sizeof host, 0, &err);
     cr_assert(err == CL_SUCCESS && room != NULL);
     memcpy(room, host, sizeof host);
-    const clattn_forward by_svm = in_room(shared), by_usm = in_room(room);
+    const clattn_forward_tensors by_svm = in_room(shared), by_usm = in_room(room);
     cr_assert(clattn_attention_forward(plan, f->queue, &by_svm, 0, NULL, NULL) == CLATTN_SUCCESS);
     cr_assert(clattn_attention_forward(plan, f->queue, &by_usm, 0, NULL, NULL) == CLATTN_SUCCESS,
               "%s", f->log.last);
@@ -379,7 +376,7 @@ DeviceTest(pointers, need_a_device_that_takes_them)
 {
     static float host[ROOM];
     clattn_plan *plan = plan_of(f, PROBLEM);
-    const clattn_forward t = in_room(host);
+    const clattn_forward_tensors t = in_room(host);
 
     memset(&f->context->pointers, 0, sizeof f->context->pointers);
     expect_refusal(f, plan, &t, CLATTN_UNSUPPORTED, "q is a pointer, but device '");

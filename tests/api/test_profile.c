@@ -245,10 +245,10 @@ Test(profile, nothing_runs) {
     const clattn_tuning_options tuning = {.struct_size = sizeof tuning, .seconds = 1.0};
     clattn_plan_options measure = {
         .struct_size = sizeof measure, .flags = CLATTN_PLAN_MEASURE, .measure_seconds = 1.0};
-    const clattn_forward f = {.struct_size = sizeof f};
-    const clattn_backward b = {.struct_size = sizeof b};
-    const clattn_projection p = {.struct_size = sizeof p};
-    const clattn_host_forward host = {.struct_size = sizeof host};
+    const clattn_forward_tensors f = {.struct_size = sizeof f};
+    const clattn_backward_tensors b = {.struct_size = sizeof b};
+    const clattn_projection_tensors p = {.struct_size = sizeof p};
+    const clattn_host_forward_tensors host = {.struct_size = sizeof host};
     const clattn_multihead_forward_tensors l = {.struct_size = sizeof l};
     clattn_plan_info info = {.struct_size = sizeof info};
     clattn_multihead_plan *layer_plan;
@@ -304,12 +304,13 @@ static int decide(clattn_context *context, const struct log *log, const clattn_p
 {
     const clattn_device_info *device = clattn_context_device(context);
     clattn_plan_info info = {.struct_size = sizeof info};
-    char text[512] = "", reason[1024];
+    char text[512] = "";
     clattn_plan *plan;
 
     clattn_problem_print(problem, text, sizeof text, NULL);
     const clattn_status status = clattn_plan_create(context, problem, NULL, &plan);
-    cr_expect(clattn_plan_supports(context, problem, NULL, reason, sizeof reason) == status);
+    cr_expect(clattn_plan_supports(context, problem, NULL) == status);
+    const char *reason = clattn_context_last_error(context);
     if (status != CLATTN_SUCCESS) {
         cr_expect(status == CLATTN_UNSUPPORTED && strlen(reason) > 20, "'%s': %s", text, reason);
         cr_expect(strstr(log->last, reason) != NULL);
@@ -395,12 +396,11 @@ Test(profile, large_problems) {
         const clattn_problem problem = fixture_problem(cases[n].problem);
         const clattn_plan_options options = {.struct_size = sizeof options,
                                              .family = cases[n].family};
-        char reason[512];
         clattn_context *context;
         struct log log = {0};
         cr_assert(open_with(&profile.info, &log, &context) == CLATTN_SUCCESS, "%s", log.last);
-        cr_expect(clattn_plan_supports(context, &problem, &options, reason, sizeof reason) ==
-                  CLATTN_UNSUPPORTED);
+        cr_expect(clattn_plan_supports(context, &problem, &options) == CLATTN_UNSUPPORTED);
+        const char *reason = clattn_context_last_error(context);
         cr_expect(strstr(reason, cases[n].words) != NULL, "'%s': '%s' lacks '%s'", cases[n].problem,
                   reason, cases[n].words);
         clattn_context_release(context);

@@ -18,7 +18,7 @@ enum { BIAS_BYTES = 3 * 6 * 4 };
 struct call {
     struct fixture f;
     clattn_plan *plan;
-    clattn_projection tensors;
+    clattn_projection_tensors tensors;
     long commands; /* enqueued before the call under test */
 };
 
@@ -27,11 +27,12 @@ static void open(struct call *c)
     memset(c, 0, sizeof *c);
     fixture_open(&c->f);
     c->plan = fixture_plan(&c->f, problem_text, NULL);
-    c->tensors = (clattn_projection){.struct_size = sizeof c->tensors,
-                                     .x = {.buffer = fixture_buffer(&c->f, X_BYTES, NULL)},
-                                     .w = {.buffer = fixture_buffer(&c->f, W_BYTES, NULL)},
-                                     .bias = {.buffer = fixture_buffer(&c->f, BIAS_BYTES, NULL)},
-                                     .y = {.buffer = fixture_buffer(&c->f, Y_BYTES, NULL)}};
+    c->tensors =
+        (clattn_projection_tensors){.struct_size = sizeof c->tensors,
+                                    .x = {.buffer = fixture_buffer(&c->f, X_BYTES, NULL)},
+                                    .w = {.buffer = fixture_buffer(&c->f, W_BYTES, NULL)},
+                                    .bias = {.buffer = fixture_buffer(&c->f, BIAS_BYTES, NULL)},
+                                    .y = {.buffer = fixture_buffer(&c->f, Y_BYTES, NULL)}};
     c->commands = faults_commands();
 }
 
@@ -45,8 +46,9 @@ static void close(struct call *c)
     fixture_close(&c->f);
 }
 
-static void refused_by(struct call *c, const clattn_plan *plan, const clattn_projection *tensors,
-                       clattn_status want, const char *words)
+static void refused_by(struct call *c, const clattn_plan *plan,
+                       const clattn_projection_tensors *tensors, clattn_status want,
+                       const char *words)
 {
     cl_event done = (cl_event)(void *)c;
     const clattn_status status = clattn_project(plan, c->f.queue, tensors, 0, NULL, &done);
@@ -56,13 +58,13 @@ static void refused_by(struct call *c, const clattn_plan *plan, const clattn_pro
     cr_expect(faults_commands() == c->commands, "something was enqueued (%s)", words);
 }
 
-static void refused(struct call *c, const clattn_projection *tensors, clattn_status want,
+static void refused(struct call *c, const clattn_projection_tensors *tensors, clattn_status want,
                     const char *words)
 {
     refused_by(c, c->plan, tensors, want, words);
 }
 
-static clattn_buffer *buffer_of(clattn_projection *t, size_t n)
+static clattn_buffer *buffer_of(clattn_projection_tensors *t, size_t n)
 {
     clattn_buffer *const buffers[] = {&t->x, &t->w, &t->bias, &t->y};
 
@@ -99,7 +101,7 @@ Test(projection_calls, nulls_and_sizes) {
     fixture_refused(&c.f, clattn_project(c.plan, c.f.queue, &c.tensors, 1, NULL, NULL),
                     CLATTN_INVALID_ARGUMENT, "num_wait");
     refused(&c, NULL, CLATTN_INVALID_ARGUMENT, "tensors");
-    clattn_projection t = c.tensors;
+    clattn_projection_tensors t = c.tensors;
     t.struct_size--;
     refused(&c, &t, CLATTN_INVALID_ARGUMENT, "struct_size");
     close(&c);
@@ -110,7 +112,7 @@ Test(projection_calls, missing_short_and_superfluous_buffers) {
 
     open(&c);
     for (size_t n = 0; n < 4; n++) {
-        clattn_projection t = c.tensors;
+        clattn_projection_tensors t = c.tensors;
         buffer_of(&t, n)->buffer = NULL;
         refused(&c, &t, CLATTN_INVALID_ARGUMENT, names[n]);
         t = c.tensors;
@@ -132,7 +134,7 @@ Test(projection_calls, overlaps) {
     open(&c);
     cl_mem large = fixture_buffer(&c.f, 4 * (X_BYTES + W_BYTES + Y_BYTES), NULL);
     for (size_t n = 0; n < 3; n++) {
-        clattn_projection t = c.tensors;
+        clattn_projection_tensors t = c.tensors;
         buffer_of(&t, n)->buffer = large;
         t.y = (clattn_buffer){.buffer = large, .offset = 1};
         refused(&c, &t, CLATTN_INVALID_ARGUMENT, "overlaps");
@@ -141,7 +143,7 @@ Test(projection_calls, overlaps) {
                   c.f.log.last);
         c.commands = faults_commands();
     }
-    clattn_projection t = c.tensors;
+    clattn_projection_tensors t = c.tensors;
     t.x.buffer = t.w.buffer = t.bias.buffer = large;
     cr_expect(clattn_project(c.plan, c.f.queue, &t, 0, NULL, NULL) == CLATTN_SUCCESS, "%s",
               c.f.log.last);
@@ -157,7 +159,7 @@ Test(projection_calls, buffers_of_the_wrong_kind) {
 
     open(&c);
     clattn_plan *adding = fixture_plan(&c.f, without_bias, NULL);
-    clattn_projection t = c.tensors;
+    clattn_projection_tensors t = c.tensors;
     t.y.buffer = clCreateBuffer(c.f.opencl, CL_MEM_READ_ONLY, Y_BYTES, NULL, &err);
     cr_assert(err == CL_SUCCESS);
     refused(&c, &t, CLATTN_INVALID_ARGUMENT, "CL_MEM_READ_ONLY");
@@ -181,8 +183,8 @@ Test(projection_calls, buffers_of_the_wrong_kind) {
 
 /* Each function takes plans of its operation only. */
 Test(projection_calls, plans_of_other_operations) {
-    const clattn_forward forward = {.struct_size = sizeof forward};
-    const clattn_backward backward = {.struct_size = sizeof backward};
+    const clattn_forward_tensors forward = {.struct_size = sizeof forward};
+    const clattn_backward_tensors backward = {.struct_size = sizeof backward};
     struct call c;
 
     open(&c);
@@ -199,12 +201,12 @@ Test(projection_calls, plans_of_other_operations) {
 /* An empty problem needs no buffers, and its event stands for the wait list. */
 DeviceTest(projection_calls, empty_problems)
 {
-    const clattn_projection none = {.struct_size = sizeof none};
+    const clattn_projection_tensors none = {.struct_size = sizeof none};
     cl_event done = NULL;
 
     clattn_plan *plan = fixture_plan(f, "proj f32 b0 q5 d4", NULL);
-    const clattn_projection w = {.struct_size = sizeof w,
-                                 .w = {.buffer = fixture_buffer(f, 64, NULL)}};
+    const clattn_projection_tensors w = {.struct_size = sizeof w,
+                                         .w = {.buffer = fixture_buffer(f, 64, NULL)}};
     fixture_refused(f, clattn_project(plan, f->queue, &none, 0, NULL, NULL),
                     CLATTN_INVALID_ARGUMENT, "w must not be null");
     cr_expect(clattn_project(plan, f->queue, &w, 0, NULL, &done) == CLATTN_SUCCESS);
@@ -216,7 +218,8 @@ DeviceTest(projection_calls, empty_problems)
 
 /* The n-th allocation or OpenCL call fails, for every n. */
 static void with_faults(struct fixture *f, const clattn_problem *p,
-                        const clattn_host_projection *tensors, enum fault_kind kind, cl_int error)
+                        const clattn_host_projection_tensors *tensors, enum fault_kind kind,
+                        cl_int error)
 {
     const char *failed = "";
 
@@ -240,7 +243,7 @@ DeviceTest(projection_calls, what_may_fail)
 {
     static float x[X_BYTES / 4], w[W_BYTES / 4], y[Y_BYTES / 4], bias[BIAS_BYTES / 4];
     const clattn_problem p = fixture_problem(problem_text);
-    const clattn_host_projection tensors = {
+    const clattn_host_projection_tensors tensors = {
         .struct_size = sizeof tensors, .x = x, .w = w, .bias = bias, .y = y};
 
     cr_assert(clattn_project_host(f->context, &p, NULL, &tensors) == CLATTN_SUCCESS, "%s",
@@ -273,7 +276,7 @@ Test(projection_calls, self_checks_without_memory) {
 }
 
 static void host_refused(struct fixture *f, const clattn_problem *p,
-                         const clattn_host_projection *tensors, clattn_status want,
+                         const clattn_host_projection_tensors *tensors, clattn_status want,
                          const char *words)
 {
     fixture_refused(f, clattn_project_host(f->context, p, NULL, tensors), want, words);
@@ -284,10 +287,10 @@ DeviceTest(projection_calls, host_memory)
     static float numbers[X_BYTES + W_BYTES], y[Y_BYTES / 4], bias[BIAS_BYTES / 4];
     const clattn_problem p = fixture_problem(problem_text);
     const clattn_problem attention = fixture_problem("fwd f32 q3 d8");
-    const clattn_host_projection sound = {
+    const clattn_host_projection_tensors sound = {
         .struct_size = sizeof sound, .x = numbers, .w = numbers, .bias = bias, .y = y};
 
-    clattn_host_projection t = sound;
+    clattn_host_projection_tensors t = sound;
     cr_expect(clattn_project_host(NULL, &p, NULL, &t) == CLATTN_INVALID_ARGUMENT);
     host_refused(f, &p, NULL, CLATTN_INVALID_ARGUMENT, "tensors");
     host_refused(f, NULL, &t, CLATTN_INVALID_ARGUMENT, "problem");

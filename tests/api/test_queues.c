@@ -159,7 +159,7 @@ DeviceTest(queues, empty_problem_keeps_the_order)
 {
     cl_event done = NULL;
     cl_int err, state = CL_COMPLETE;
-    const clattn_forward tensors = {.struct_size = sizeof tensors};
+    const clattn_forward_tensors tensors = {.struct_size = sizeof tensors};
 
     clattn_plan *plan = fixture_plan(f, "fwd f32 b0 q3 k4 d8", NULL);
     cl_event gate = clCreateUserEvent(f->opencl, &err);

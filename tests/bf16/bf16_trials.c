@@ -101,8 +101,7 @@ void bf16_pass_program(struct fixture *f, const char *family, const struct bf16_
         struct trial t = make(family, program, seed, shapes[n]);
         const clattn_plan_options options = {
             .struct_size = sizeof options, .family = family, .tunables = t.tunables};
-        const clattn_status status =
-            clattn_plan_supports(f->context, &t.problem, &options, NULL, 0);
+        const clattn_status status = clattn_plan_supports(f->context, &t.problem, &options);
         if (n > 0 && n < NUM_SHAPES - 1 && status == CLATTN_UNSUPPORTED) /* too few keys to split */
             continue;
         trial_pass(f, &t);

@@ -32,7 +32,7 @@ int main(void)
     problem.seq_kv = 3;
     problem.dim_qk = 4;
     problem.dim_v = 2;
-    const clattn_host_forward tensors = {
+    const clattn_host_forward_tensors tensors = {
         .struct_size = sizeof tensors, .q = q, .k = k, .v = v, .o = o};
     status = clattn_attention_forward_host(context, &problem, NULL, &tensors);
     clattn_context_release(context);

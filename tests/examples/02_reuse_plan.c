@@ -77,7 +77,7 @@ int main(void)
 
     cl_event done[STEPS];
     for (int step = 0; step < STEPS; step++) {
-        const clattn_forward tensors = {
+        const clattn_forward_tensors tensors = {
             .struct_size = sizeof tensors,
             .q = {.buffer = buffer[2 + step % 2]},
             .k = {.buffer = buffer[0]},

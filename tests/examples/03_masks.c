@@ -9,7 +9,7 @@ enum { BATCH = 2, SEQ = 4 };
 
 /* Runs the problem and compares one output per batch and query. */
 static void run(clattn_context *context, const char *title, const clattn_problem *problem,
-                clattn_host_forward tensors, const float want[BATCH][SEQ])
+                clattn_host_forward_tensors tensors, const float want[BATCH][SEQ])
 {
     const float zero[BATCH][SEQ] = {{0}};
     const float values[BATCH][SEQ] = {{0, 1, 2, 3}, {0, 1, 2, 3}};
@@ -33,7 +33,7 @@ int main(void)
 {
     clattn_context *const context = open_context();
     clattn_problem plain, problem;
-    const clattn_host_forward none = {.struct_size = sizeof none};
+    const clattn_host_forward_tensors none = {.struct_size = sizeof none};
 
     clattn_problem_init(&plain);
     plain.batch = BATCH;
@@ -58,7 +58,7 @@ int main(void)
               CLATTN_SUCCESS,
           "layout");
     run(context, "odd keys only", &problem,
-        (clattn_host_forward){.struct_size = sizeof none, .mask = odd_keys},
+        (clattn_host_forward_tensors){.struct_size = sizeof none, .mask = odd_keys},
         (const float[][SEQ]){{2, 2, 2, 2}, {2, 2, 2, 2}});
 
     /* A bias is added to the scores. Here of shape (BATCH, 1, 1, SEQ): it prefers key 3 of batch 0
@@ -72,7 +72,8 @@ int main(void)
     check(clattn_layout_broadcast(&problem, 4, (const size_t[]){BATCH, 1, 1, SEQ},
                                   &problem.bias_layout) == CLATTN_SUCCESS,
           "layout");
-    run(context, "bias", &problem, (clattn_host_forward){.struct_size = sizeof none, .bias = bias},
+    run(context, "bias", &problem,
+        (clattn_host_forward_tensors){.struct_size = sizeof none, .bias = bias},
         (const float[][SEQ]){{2, 2, 2, 2}, {1, 1, 1, 1}});
 
     /* Padded batches: only the first keys are in use. A query that sees no key gets 0. */
@@ -80,7 +81,7 @@ int main(void)
     problem = plain;
     problem.kv_lengths = 1;
     run(context, "key lengths", &problem,
-        (clattn_host_forward){.struct_size = sizeof none, .kv_lengths = lengths},
+        (clattn_host_forward_tensors){.struct_size = sizeof none, .kv_lengths = lengths},
         (const float[][SEQ]){{1, 1, 1, 1}, {0, 0, 0, 0}});
 
     /* Everything combines with everything. */
@@ -90,7 +91,8 @@ int main(void)
               CLATTN_SUCCESS,
           "layout");
     run(context, "causal, odd, lengths", &problem,
-        (clattn_host_forward){.struct_size = sizeof none, .mask = odd_keys, .kv_lengths = lengths},
+        (clattn_host_forward_tensors){
+            .struct_size = sizeof none, .mask = odd_keys, .kv_lengths = lengths},
         (const float[][SEQ]){{0, 1, 1, 1}, {0, 0, 0, 0}});
 
     clattn_context_release(context);

@@ -29,7 +29,7 @@ static void run(const struct device *d, const clattn_buffer qkvo[4], size_t past
     check(clattn_plan_create(d->context, &problem, NULL, &plan) == CLATTN_SUCCESS, "plan");
 
     const size_t first = past * HEADS * DIM; /* of the piece, in elements */
-    const clattn_forward tensors = {
+    const clattn_forward_tensors tensors = {
         .struct_size = sizeof tensors,
         .q = {.buffer = qkvo[0].buffer, .offset = first},
         .k = qkvo[1],

@@ -30,7 +30,7 @@ static cl_mem fill_buffer(cl_context opencl, size_t bytes, float value)
 
 /* Executes the plan on the thread's own queue; NULL, or what it could not do. */
 static const char *execute(const struct worker *w, cl_command_queue queue,
-                           const clattn_forward *tensors)
+                           const clattn_forward_tensors *tensors)
 {
     float o[COUNT];
 
@@ -52,7 +52,7 @@ static void *work(void *argument)
     cl_command_queue queue =
         clCreateCommandQueue(opencl, clattn_context_device(w->context)->device, 0, NULL);
     const size_t bytes = COUNT * sizeof(float);
-    clattn_forward tensors = {
+    clattn_forward_tensors tensors = {
         .struct_size = sizeof tensors,
         .q = {.buffer = fill_buffer(opencl, bytes, 0.5f)},
         .k = {.buffer = fill_buffer(opencl, bytes, 0.1f)},

@@ -46,7 +46,7 @@ int main(void)
     clattn_context *const context = open_context();
     clattn_problem problem;
     float o[SEQ][DIM], lse[SEQ], scores[SEQ][SEQ];
-    const clattn_host_forward tensors = {
+    const clattn_host_forward_tensors tensors = {
         .struct_size = sizeof tensors,
         .q = q,
         .k = k,

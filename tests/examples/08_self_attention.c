@@ -9,7 +9,7 @@
  * order. */
 static void project(clattn_context *context, const float *w, size_t columns, float *y)
 {
-    const clattn_host_projection tensors = {
+    const clattn_host_projection_tensors tensors = {
         .struct_size = sizeof tensors, .x = embedded, .w = w, .y = y};
     clattn_problem problem;
 
@@ -34,12 +34,12 @@ int main(void)
 {
     static float q[WORDS][DIM_QK], k[WORDS][DIM_QK], v[WORDS][DIM_V];
     float scores[WORDS][WORDS], context[WORDS][DIM_V];
-    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
-                                         .q = q,
-                                         .k = k,
-                                         .v = v,
-                                         .o = context,
-                                         .scores = &scores[0][0]};
+    const clattn_host_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                                 .q = q,
+                                                 .k = k,
+                                                 .v = v,
+                                                 .o = context,
+                                                 .scores = &scores[0][0]};
     const struct device d = open_device();
     clattn_problem problem;
 

@@ -35,12 +35,12 @@ static void decode(const struct device *d, float o[WORDS][EMBEDDING])
           "parse");
     check(clattn_plan_create(d->context, &problem, NULL, &plan) == CLATTN_SUCCESS, "plan");
     const clattn_buffer length = make_buffer(d, 1, NULL); /* a cl_int, as long as a float */
-    const clattn_forward tensors = {.struct_size = sizeof tensors,
-                                    .q = make_buffer(d, EMBEDDING, NULL),
-                                    .k = make_buffer(d, WORDS * EMBEDDING, nothing),
-                                    .v = make_buffer(d, WORDS * EMBEDDING, nothing),
-                                    .o = make_buffer(d, EMBEDDING, NULL),
-                                    .kv_lengths = length};
+    const clattn_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                            .q = make_buffer(d, EMBEDDING, NULL),
+                                            .k = make_buffer(d, WORDS * EMBEDDING, nothing),
+                                            .v = make_buffer(d, WORDS * EMBEDDING, nothing),
+                                            .o = make_buffer(d, EMBEDDING, NULL),
+                                            .kv_lengths = length};
 
     for (cl_int word = 0; word < WORDS; word++) {
         const clattn_buffer key = {.buffer = tensors.k.buffer, .offset = (size_t)word * EMBEDDING};
@@ -68,12 +68,13 @@ static void decode(const struct device *d, float o[WORDS][EMBEDDING])
 int main(void)
 {
     float weights[WORDS][WORDS], whole[WORDS][EMBEDDING], decoded[WORDS][EMBEDDING];
-    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
-                                         .q = embedded, /* words as they are: no weight matrices */
-                                         .k = embedded,
-                                         .v = embedded,
-                                         .o = whole,
-                                         .scores = &weights[0][0]};
+    const clattn_host_forward_tensors tensors = {
+        .struct_size = sizeof tensors,
+        .q = embedded, /* words as they are: no weight matrices */
+        .k = embedded,
+        .v = embedded,
+        .o = whole,
+        .scores = &weights[0][0]};
     const struct device d = open_device();
     clattn_problem problem;
     float difference = 0;

@@ -59,7 +59,7 @@ static void project(size_t rows, const float *x, size_t columns, const float *w,
 static void by_hand(const struct device *d, float *y)
 {
     static float q[WORDS * DIM_QK], k[OTHER_WORDS * DIM_QK], v[OTHER_WORDS * DIM_V];
-    const clattn_host_forward tensors = {
+    const clattn_host_forward_tensors tensors = {
         .struct_size = sizeof tensors, .q = q, .k = k, .v = v, .o = y};
     clattn_problem problem;
 

@@ -112,7 +112,8 @@ static void close_model(struct model *m)
 static void project(const struct model *m, const clattn_plan *plan, clattn_buffer x,
                     clattn_buffer w, clattn_buffer y)
 {
-    const clattn_projection tensors = {.struct_size = sizeof tensors, .x = x, .w = w, .y = y};
+    const clattn_projection_tensors tensors = {
+        .struct_size = sizeof tensors, .x = x, .w = w, .y = y};
 
     check(clattn_project(plan, m->device.queue, &tensors, 0, NULL, NULL) == CLATTN_SUCCESS,
           "projection");

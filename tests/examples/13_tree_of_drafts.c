@@ -51,12 +51,12 @@ static void decode_branch(const struct device *d, int last, float o[HEADS][DIM])
             memcpy(values[h][CACHED + n], v[h][CACHED + branch[n]], sizeof v[h][0]);
         }
     const cl_int in_use = CACHED + length;
-    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
-                                         .q = row,
-                                         .k = keys,
-                                         .v = values,
-                                         .o = o,
-                                         .kv_lengths = &in_use};
+    const clattn_host_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                                 .q = row,
+                                                 .k = keys,
+                                                 .v = values,
+                                                 .o = o,
+                                                 .kv_lengths = &in_use};
     check(clattn_problem_parse("fwd f32 h4/2 q1 k64 d32 klen", &problem, NULL, 0) == CLATTN_SUCCESS,
           "parse");
     check(clattn_attention_forward_host(d->context, &problem, NULL, &tensors) == CLATTN_SUCCESS,
@@ -75,13 +75,13 @@ int main(void)
     fill(&k[0][0][0], KV_HEADS * KEYS * DIM, 2);
     fill(&v[0][0][0], KV_HEADS * KEYS * DIM, 3);
     fill_tree(tree);
-    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
-                                         .q = q,
-                                         .k = k,
-                                         .v = v,
-                                         .o = o,
-                                         .mask = &tree[0][0],
-                                         .kv_lengths = &in_use};
+    const clattn_host_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                                 .q = q,
+                                                 .k = k,
+                                                 .v = v,
+                                                 .o = o,
+                                                 .mask = &tree[0][0],
+                                                 .kv_lengths = &in_use};
     check(clattn_problem_parse("fwd f32 h4/2 q5 k64 d32 mask=qk klen maskkeys=5", &problem, NULL,
                                0) == CLATTN_SUCCESS,
           "parse");

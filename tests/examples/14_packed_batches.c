@@ -31,11 +31,11 @@ static void compute_alone(const struct device *d, size_t first, size_t length, f
           "parse");
     problem.seq_q = problem.seq_kv = length;
     problem.q = problem.k = problem.v = problem.o = (clattn_layout){{HEADS * rows, rows, DIM, 1}};
-    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
-                                         .q = q[0][first],
-                                         .k = k[0][first],
-                                         .v = v[0][first],
-                                         .o = o + first * DIM};
+    const clattn_host_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                                 .q = q[0][first],
+                                                 .k = k[0][first],
+                                                 .v = v[0][first],
+                                                 .o = o + first * DIM};
     check(clattn_attention_forward_host(d->context, &problem, NULL, &tensors) == CLATTN_SUCCESS,
           "a prompt");
 }
@@ -50,13 +50,13 @@ int main(void)
     fill(&q[0][0][0], HEADS * TOTAL * DIM, 1);
     fill(&k[0][0][0], KV_HEADS * TOTAL * DIM, 2);
     fill(&v[0][0][0], KV_HEADS * TOTAL * DIM, 3);
-    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
-                                         .q = q,
-                                         .k = k,
-                                         .v = v,
-                                         .o = o,
-                                         .q_starts = starts,
-                                         .kv_starts = starts};
+    const clattn_host_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                                 .q = q,
+                                                 .k = k,
+                                                 .v = v,
+                                                 .o = o,
+                                                 .q_starts = starts,
+                                                 .kv_starts = starts};
     check(clattn_problem_parse("fwd f32 b4 h4/2 q24 d32 causal=br totalq=48 totalkv=48", &problem,
                                NULL, 0) == CLATTN_SUCCESS,
           "parse");

@@ -60,18 +60,18 @@ int main(void)
 
     const clattn_problem in_pages =
         problem_of("fwd f32 b2 h4/2 q1 k32 d32 k=bshd v=bshd page=8 pages=7 klen");
-    const clattn_host_forward of_pages = {.struct_size = sizeof of_pages,
-                                          .q = q,
-                                          .k = pool_k,
-                                          .v = pool_v,
-                                          .o = paged,
-                                          .kv_lengths = lengths,
-                                          .page_table = table};
+    const clattn_host_forward_tensors of_pages = {.struct_size = sizeof of_pages,
+                                                  .q = q,
+                                                  .k = pool_k,
+                                                  .v = pool_v,
+                                                  .o = paged,
+                                                  .kv_lengths = lengths,
+                                                  .page_table = table};
     check(clattn_attention_forward_host(context, &in_pages, NULL, &of_pages) == CLATTN_SUCCESS,
           "attention over pages");
 
     const clattn_problem contiguous = problem_of("fwd f32 b2 h4/2 q1 k32 d32 k=bshd v=bshd klen");
-    const clattn_host_forward of_rows = {
+    const clattn_host_forward_tensors of_rows = {
         .struct_size = sizeof of_rows, .q = q, .k = k, .v = v, .o = plain, .kv_lengths = lengths};
     check(clattn_attention_forward_host(context, &contiguous, NULL, &of_rows) == CLATTN_SUCCESS,
           "attention over a contiguous cache");

@@ -26,13 +26,13 @@ static void attend(clattn_context *context, const char *text, const float *q, co
 {
     static const cl_int starts[REQUESTS + 1] = {0, 1, 2}; /* a query each */
     const clattn_problem problem = problem_of(text);
-    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
-                                         .q = q,
-                                         .k = k,
-                                         .v = v,
-                                         .o = o,
-                                         .lse = lse,
-                                         .q_starts = problem.total_q ? starts : NULL};
+    const clattn_host_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                                 .q = q,
+                                                 .k = k,
+                                                 .v = v,
+                                                 .o = o,
+                                                 .lse = lse,
+                                                 .q_starts = problem.total_q ? starts : NULL};
 
     check(clattn_attention_forward_host(context, &problem, NULL, &tensors) == CLATTN_SUCCESS,
           "attention");

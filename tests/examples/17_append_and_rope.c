@@ -103,12 +103,12 @@ int main(void)
         check_opencl(clEnqueueWriteBuffer(d.queue, in_use.buffer, CL_TRUE, 0, sizeof lengths,
                                           lengths, 0, NULL, NULL),
                      "clEnqueueWriteBuffer");
-        const clattn_forward tensors = {.struct_size = sizeof tensors,
-                                        .q = queries,
-                                        .k = k_cache,
-                                        .v = v_cache,
-                                        .o = result,
-                                        .kv_lengths = in_use};
+        const clattn_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                                .q = queries,
+                                                .k = k_cache,
+                                                .v = v_cache,
+                                                .o = result,
+                                                .kv_lengths = in_use};
         check(clattn_attention_forward(attend, d.queue, &tensors, 0, NULL, NULL) == CLATTN_SUCCESS,
               "attention");
         read_buffer(&d, result, Q, o);

@@ -26,13 +26,13 @@ int main(void)
     problem.block_q = problem.block_kv = BLOCK;
     problem.max_blocks = ROWS * ROWS; /* room for all; the list says which there are */
     clattn_status status = clattn_blocks_window(&problem, 48, 48, 8, 0, 0, offsets, entries, NULL);
-    clattn_host_forward tensors = {.struct_size = sizeof tensors,
-                                   .q = q,
-                                   .k = k,
-                                   .v = v,
-                                   .o = sparse,
-                                   .block_offsets = offsets,
-                                   .block_entries = entries};
+    clattn_host_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                           .q = q,
+                                           .k = k,
+                                           .v = v,
+                                           .o = sparse,
+                                           .block_offsets = offsets,
+                                           .block_entries = entries};
     if (status == CLATTN_SUCCESS)
         status = clattn_attention_forward_host(context, &problem, NULL, &tensors);
     printf("%s: %d of %d blocks\n", clattn_status_string(status), (int)offsets[ROWS], ROWS * ROWS);

@@ -39,7 +39,8 @@ static void fill(float *values, uint16_t *halves, size_t count, unsigned state)
     }
 }
 
-static void attend(const struct device *d, const char *problem, const clattn_host_forward *tensors)
+static void attend(const struct device *d, const char *problem,
+                   const clattn_host_forward_tensors *tensors)
 {
     clattn_problem parsed;
 
@@ -75,28 +76,28 @@ int main(void)
         }
 
     attend(&d, "fwd f32 h8/2 q3 k50 d64 bias=f32:qk",
-           &(clattn_host_forward){.struct_size = sizeof(clattn_host_forward),
-                                  .q = q,
-                                  .k = k,
-                                  .v = v,
-                                  .bias = mask,
-                                  .o = plain});
+           &(clattn_host_forward_tensors){.struct_size = sizeof(clattn_host_forward_tensors),
+                                          .q = q,
+                                          .k = k,
+                                          .v = v,
+                                          .bias = mask,
+                                          .o = plain});
     attend(&d, "fwd f32 h8/2 q3 k50 d64 kcache=f16 vcache=f16 bias=f16:qk",
-           &(clattn_host_forward){.struct_size = sizeof(clattn_host_forward),
-                                  .q = q,
-                                  .k = k_halves,
-                                  .v = v_halves,
-                                  .bias = mask_halves,
-                                  .o = mixed});
+           &(clattn_host_forward_tensors){.struct_size = sizeof(clattn_host_forward_tensors),
+                                          .q = q,
+                                          .k = k_halves,
+                                          .v = v_halves,
+                                          .bias = mask_halves,
+                                          .o = mixed});
     /* The other way round: all inputs are halves, but o keeps every bit of the sums; strict: weights are not rounded to
      * halves before they multiply v, as they may be on GPUs. */
     attend(&d, "fwd f16 h8/2 q3 k50 d64 bias=f16:qk odtype=f32 strict",
-           &(clattn_host_forward){.struct_size = sizeof(clattn_host_forward),
-                                  .q = q_halves,
-                                  .k = k_halves,
-                                  .v = v_halves,
-                                  .bias = mask_halves,
-                                  .o = wide});
+           &(clattn_host_forward_tensors){.struct_size = sizeof(clattn_host_forward_tensors),
+                                          .q = q_halves,
+                                          .k = k_halves,
+                                          .v = v_halves,
+                                          .bias = mask_halves,
+                                          .o = wide});
     printf("keys, values and mask as halves: off by %.1e; q too, o in f32: %.1e\n",
            (double)largest_difference(mixed, plain), (double)largest_difference(wide, plain));
     check(largest_difference(mixed, plain) < 2e-6f, "an f16 cache beside f32 queries");

@@ -15,7 +15,7 @@ static void attend(clattn_context *context, const char *text, const void *v, flo
 {
     static const cl_int lengths[REQUESTS] = {KEYS, 61};
     clattn_problem problem;
-    const clattn_host_forward tensors = {
+    const clattn_host_forward_tensors tensors = {
         .struct_size = sizeof tensors, .q = q, .k = cache, .v = v, .o = o, .kv_lengths = lengths};
 
     check(clattn_problem_parse(text, &problem, NULL, 0) == CLATTN_SUCCESS, "parse");

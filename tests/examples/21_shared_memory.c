@@ -73,11 +73,11 @@ int main(void)
     problem.seq_kv = KEYS;
     problem.dim_qk = problem.dim_v = DIM;
     check(clattn_plan_create(d.context, &problem, NULL, &plan) == CLATTN_SUCCESS, "plan");
-    const clattn_forward tensors = {.struct_size = sizeof tensors,
-                                    .q = tensor(q, Q),
-                                    .k = tensor(k, K),
-                                    .v = tensor(v, K),
-                                    .o = tensor(o, Q)};
+    const clattn_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                            .q = tensor(q, Q),
+                                            .k = tensor(k, K),
+                                            .v = tensor(v, K),
+                                            .o = tensor(o, Q)};
     check(clattn_attention_forward(plan, d.queue, &tensors, 0, NULL, NULL) == CLATTN_SUCCESS,
           "attention");
     check_opencl(clFinish(d.queue), "clFinish"); /* then the host sees o */

@@ -143,7 +143,8 @@ static void close_model(struct model *m)
 static void project(const struct model *m, const clattn_plan *plan, clattn_buffer x,
                     clattn_buffer w, clattn_buffer y)
 {
-    const clattn_projection tensors = {.struct_size = sizeof tensors, .x = x, .w = w, .y = y};
+    const clattn_projection_tensors tensors = {
+        .struct_size = sizeof tensors, .x = x, .w = w, .y = y};
 
     check(clattn_project(plan, m->device.queue, &tensors, 0, NULL, NULL) == CLATTN_SUCCESS,
           "projection");
@@ -152,12 +153,12 @@ static void project(const struct model *m, const clattn_plan *plan, clattn_buffe
 /* Scores of tokens for each of this rank's places. */
 static void run_forward(const struct model *m)
 {
-    const clattn_forward tensors = {.struct_size = sizeof tensors,
-                                    .q = m->qkv_rows,
-                                    .k = at(m->qkv_rows, MODEL),
-                                    .v = at(m->qkv_rows, 2 * MODEL),
-                                    .o = m->o,
-                                    .lse = m->lse};
+    const clattn_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                            .q = m->qkv_rows,
+                                            .k = at(m->qkv_rows, MODEL),
+                                            .v = at(m->qkv_rows, 2 * MODEL),
+                                            .o = m->o,
+                                            .lse = m->lse};
 
     project(m, m->qkv.y, m->x, at(m->parameters, W_QKV), m->qkv_rows);
     check(clattn_mpi_forward(m->forward, m->device.queue, &tensors) == CLATTN_SUCCESS,
@@ -169,16 +170,16 @@ static void run_forward(const struct model *m)
 /* From the scores' gradient to that of this rank's share of all parameters, and of x. */
 static void run_backward(const struct model *m)
 {
-    const clattn_backward tensors = {.struct_size = sizeof tensors,
-                                     .q = m->qkv_rows,
-                                     .k = at(m->qkv_rows, MODEL),
-                                     .v = at(m->qkv_rows, 2 * MODEL),
-                                     .o = m->o,
-                                     .lse = m->lse,
-                                     .d_o = m->d_o,
-                                     .dq = m->dqkv_rows,
-                                     .dk = at(m->dqkv_rows, MODEL),
-                                     .dv = at(m->dqkv_rows, 2 * MODEL)};
+    const clattn_backward_tensors tensors = {.struct_size = sizeof tensors,
+                                             .q = m->qkv_rows,
+                                             .k = at(m->qkv_rows, MODEL),
+                                             .v = at(m->qkv_rows, 2 * MODEL),
+                                             .o = m->o,
+                                             .lse = m->lse,
+                                             .d_o = m->d_o,
+                                             .dq = m->dqkv_rows,
+                                             .dk = at(m->dqkv_rows, MODEL),
+                                             .dv = at(m->dqkv_rows, 2 * MODEL)};
 
     project(m, m->classify.dw, m->dscores, m->y, at(m->gradients, CLASSIFIER));
     project(m, m->classify.dx, m->dscores, at(m->parameters, CLASSIFIER), m->dy);

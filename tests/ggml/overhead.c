@@ -26,7 +26,7 @@ struct direct {
     clattn_context *context;
     clattn_plan *plan;
     cl_command_queue queue;
-    clattn_forward tensors;
+    clattn_forward_tensors tensors;
     cl_kernel nothing;
 };
 

@@ -28,6 +28,12 @@ symbols() {
 }
 
 mpi=$(find "$prefix" -name 'libclattn_mpi.so')
+echo "until 1.0 a shared library's name changes with the minor version"
+version=$(sed -n 's/.*CLATTN_VERSION_STRING "\([0-9.]*\)".*/\1/p' "$prefix/include/clattn/version.h")
+case $version in 0.*) name=${version%.*} ;; *) name=${version%%.*} ;; esac
+for file in "$library" $mpi; do
+    objdump -p "$file" | grep -q "SONAME *${file##*/}[.]$name\$"
+done
 [ -z "$mpi" ] || symbols "$mpi" "$prefix/include/clattn/mpi.h"
 symbols "$library" $(find "$prefix/include/clattn" -name '*.h' ! -name mpi.h)
 if [ -n "$mpi" ]; then

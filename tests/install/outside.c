@@ -13,7 +13,7 @@ int main(void)
     float o[1] = {0};
     clattn_context *context;
     clattn_problem problem;
-    const clattn_host_forward tensors = {
+    const clattn_host_forward_tensors tensors = {
         .struct_size = sizeof tensors, .q = q, .k = k, .v = v, .o = o};
 
     if (strcmp(clattn_version_string(), CLATTN_VERSION_STRING) != 0 ||

@@ -11,7 +11,7 @@ work=$(cd "$1" && pwd)
 prefix=/usr
 
 remove() {
-    apt-get -qqy purge clattn-tools libclattn-dev libclattn0 > "$work/purge.log" 2>&1 || true
+    apt-get -qqy purge clattn-tools libclattn-dev libclattn0.1 > "$work/purge.log" 2>&1 || true
 }
 trap remove EXIT
 

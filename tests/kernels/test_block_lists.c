@@ -65,7 +65,7 @@ struct results {
     float o[HEADS * QUERIES * DIM], lse[HEADS * QUERIES];
 };
 
-static void attend(struct fixture *f, const char *text, clattn_host_forward tensors,
+static void attend(struct fixture *f, const char *text, clattn_host_forward_tensors tensors,
                    struct results *results)
 {
     const clattn_problem p = fixture_problem(text);
@@ -100,8 +100,8 @@ DeviceTest(block_lists, have_the_bits_of_a_mask)
     for (size_t n = 0; n < sizeof mask; n++) /* empty, partly and wholly visible blocks */
         mask[n] = (n / KEYS / 7 + n % KEYS / 8) % 3 == 0 ||
                   ((n / KEYS / 7 + n % KEYS / 8) % 3 == 1 && rng_one_in(&r, 2));
-    const clattn_host_forward masked = {.q = q, .k = k, .v = v, .mask = mask};
-    clattn_host_forward listed = masked;
+    const clattn_host_forward_tensors masked = {.q = q, .k = k, .v = v, .mask = mask};
+    clattn_host_forward_tensors listed = masked;
     listed.block_offsets = offsets;
     listed.block_entries = entries;
     cr_assert(clattn_blocks_mask(&p, mask, 0, 0, offsets, entries, NULL) == CLATTN_SUCCESS);

@@ -125,7 +125,7 @@ Test(dropout, columns_between_fours) {
         const clattn_plan_options options = {
             .struct_size = sizeof options, .family = t.family, .tunables = cases[n].tunables};
         snprintf(t.tunables, sizeof t.tunables, "%s", cases[n].tunables);
-        if (clattn_plan_supports(f.context, &t.problem, &options, NULL, 0) == CLATTN_SUCCESS)
+        if (clattn_plan_supports(f.context, &t.problem, &options) == CLATTN_SUCCESS)
             trial_pass(&f, &t);
         else
             cr_expect(n == 2, "%s", cases[n].problem); /* bf16's instructions, or an emulation */
@@ -241,14 +241,14 @@ static double loss(struct fixture *f, const struct point *x, const float *d_o, f
 {
     const clattn_problem p =
         fixture_problem("fwd f32 q20 k70 d20/9 causal=40 window=24,* lse dropout=0.4");
-    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
-                                         .q = x->q,
-                                         .k = x->k,
-                                         .v = x->v,
-                                         .o = o,
-                                         .lse = lse,
-                                         .dropout_seed = 77,
-                                         .dropout_offset = 5};
+    const clattn_host_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                                 .q = x->q,
+                                                 .k = x->k,
+                                                 .v = x->v,
+                                                 .o = o,
+                                                 .lse = lse,
+                                                 .dropout_seed = 77,
+                                                 .dropout_offset = 5};
     double sum = 0.0;
 
     cr_assert(clattn_attention_forward_host(f->context, &p, NULL, &tensors) == CLATTN_SUCCESS, "%s",
@@ -279,18 +279,18 @@ Test(dropout, differences) {
     unoptimised();
     fixture_open(&f);
     loss(&f, &x, d_o, o, lse);
-    const clattn_host_backward tensors = {.struct_size = sizeof tensors,
-                                          .q = x.q,
-                                          .k = x.k,
-                                          .v = x.v,
-                                          .o = o,
-                                          .lse = lse,
-                                          .d_o = d_o,
-                                          .dq = gradient.q,
-                                          .dk = gradient.k,
-                                          .dv = gradient.v,
-                                          .dropout_seed = 77,
-                                          .dropout_offset = 5};
+    const clattn_host_backward_tensors tensors = {.struct_size = sizeof tensors,
+                                                  .q = x.q,
+                                                  .k = x.k,
+                                                  .v = x.v,
+                                                  .o = o,
+                                                  .lse = lse,
+                                                  .d_o = d_o,
+                                                  .dq = gradient.q,
+                                                  .dk = gradient.k,
+                                                  .dv = gradient.v,
+                                                  .dropout_seed = 77,
+                                                  .dropout_offset = 5};
     cr_assert(clattn_attention_backward_host(f.context, &p, NULL, &tensors) == CLATTN_SUCCESS, "%s",
               f.log.last);
     for (int n = 0; n < 20; n++) {

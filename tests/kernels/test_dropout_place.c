@@ -32,14 +32,14 @@ static void check_part(struct fixture *f, const char *family, const unsigned cha
     static float v[PART_BATCH * PART_HEADS * PART_KEYS * PART_KEYS], o[ROWS * PART_KEYS];
     const clattn_problem p = fixture_problem("fwd f32 b2 h2 q17 k21 d1/21 dropout=0.5");
     const clattn_plan_options options = {.struct_size = sizeof options, .family = family};
-    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
-                                         .q = q,
-                                         .k = k,
-                                         .v = v,
-                                         .o = o,
-                                         .dropout_seed = SEED,
-                                         .dropout_offset = STREAM,
-                                         .dropout_place = part_place};
+    const clattn_host_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                                 .q = q,
+                                                 .k = k,
+                                                 .v = v,
+                                                 .o = o,
+                                                 .dropout_seed = SEED,
+                                                 .dropout_offset = STREAM,
+                                                 .dropout_place = part_place};
 
     for (size_t n = 0; n < sizeof v / sizeof *v; n++)
         v[n] = n / PART_KEYS % PART_KEYS == n % PART_KEYS;
@@ -108,17 +108,17 @@ static void fill_inputs(void)
 static void forward(struct fixture *f, const char *of, const size_t key, float *o, float *lse)
 {
     const int is_whole = of == whole_text;
-    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
-                                         .q = q,
-                                         .k = k + key * D,
-                                         .v = v + key * D,
-                                         .o = o,
-                                         .lse = lse,
-                                         .slopes = slopes,
-                                         .sinks = is_whole ? sinks : NULL,
-                                         .dropout_seed = SEED,
-                                         .dropout_offset = STREAM,
-                                         .dropout_place = {.key = (cl_uint)key}};
+    const clattn_host_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                                 .q = q,
+                                                 .k = k + key * D,
+                                                 .v = v + key * D,
+                                                 .o = o,
+                                                 .lse = lse,
+                                                 .slopes = slopes,
+                                                 .sinks = is_whole ? sinks : NULL,
+                                                 .dropout_seed = SEED,
+                                                 .dropout_offset = STREAM,
+                                                 .dropout_place = {.key = (cl_uint)key}};
     char text[256];
 
     snprintf(text, sizeof text, "fwd %s lse%s", of, is_whole ? " sinks" : "");
@@ -131,22 +131,22 @@ static void forward(struct fixture *f, const char *of, const size_t key, float *
 static void backward(struct fixture *f, const char *of, const size_t key, const float *o,
                      const float *lse, float *dq, float *dk, float *dv, float *dsinks)
 {
-    const clattn_host_backward tensors = {.struct_size = sizeof tensors,
-                                          .q = q,
-                                          .k = k + key * D,
-                                          .v = v + key * D,
-                                          .o = o,
-                                          .lse = lse,
-                                          .d_o = d_o,
-                                          .slopes = slopes,
-                                          .sinks = dsinks ? sinks : NULL,
-                                          .dsinks = dsinks,
-                                          .dq = dq,
-                                          .dk = dk + key * D,
-                                          .dv = dv + key * D,
-                                          .dropout_seed = SEED,
-                                          .dropout_offset = STREAM,
-                                          .dropout_place = {.key = (cl_uint)key}};
+    const clattn_host_backward_tensors tensors = {.struct_size = sizeof tensors,
+                                                  .q = q,
+                                                  .k = k + key * D,
+                                                  .v = v + key * D,
+                                                  .o = o,
+                                                  .lse = lse,
+                                                  .d_o = d_o,
+                                                  .slopes = slopes,
+                                                  .sinks = dsinks ? sinks : NULL,
+                                                  .dsinks = dsinks,
+                                                  .dq = dq,
+                                                  .dk = dk + key * D,
+                                                  .dv = dv + key * D,
+                                                  .dropout_seed = SEED,
+                                                  .dropout_offset = STREAM,
+                                                  .dropout_place = {.key = (cl_uint)key}};
     char text[256];
 
     snprintf(text, sizeof text, "bwd %s" ROWS_OF("dk") ROWS_OF("dv") "%s", of,
@@ -221,12 +221,12 @@ DeviceTest(dropout_place, refused)
     float x[2 * 3 * 4] = {0}, o[2 * 2 * 4];
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        const clattn_host_forward tensors = {.struct_size = sizeof tensors,
-                                             .q = x,
-                                             .k = x,
-                                             .v = x,
-                                             .o = o,
-                                             .dropout_place = cases[n].place};
+        const clattn_host_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                                     .q = x,
+                                                     .k = x,
+                                                     .v = x,
+                                                     .o = o,
+                                                     .dropout_place = cases[n].place};
         cr_assert(clattn_attention_forward_host(f->context, &p, NULL, &tensors) ==
                   CLATTN_INVALID_ARGUMENT);
         cr_assert(strstr(f->log.last, cases[n].words), "%s", f->log.last);

@@ -175,7 +175,7 @@ static void sweep(struct fixture *f, const struct profile *profile, struct rng *
             .struct_size = sizeof options, .family = t.family, .tunables = kind.tunables};
         t.seed = rng_next(r);
         memcpy(t.tunables, kind.tunables, sizeof t.tunables);
-        if (clattn_plan_supports(f->context, &t.problem, &options, NULL, 0) != CLATTN_SUCCESS)
+        if (clattn_plan_supports(f->context, &t.problem, &options) != CLATTN_SUCCESS)
             continue;
         trial_pass(f, &t);
         passed++;
@@ -198,7 +198,7 @@ static void sweep_projections(struct fixture *f, const struct profile *profile, 
             .struct_size = sizeof options, .family = t.family, .tunables = kind.tunables};
         t.seed = rng_next(r);
         memcpy(t.tunables, kind.tunables, sizeof t.tunables);
-        if (clattn_plan_supports(f->context, &t.problem, &options, NULL, 0) != CLATTN_SUCCESS)
+        if (clattn_plan_supports(f->context, &t.problem, &options) != CLATTN_SUCCESS)
             continue;
         projection_pass(f, &t);
         passed++;

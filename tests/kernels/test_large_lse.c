@@ -146,8 +146,7 @@ FOR_EACH_FAMILY(of_low_biases_beside_options)
     fixture_need_groups_of(&f, name);
     for (size_t n = 0; n < count; n++) {
         struct trial t = make(name, problems[(first + n) % count], run_seed() % 1000);
-        const int takes =
-            clattn_plan_supports(f.context, &t.problem, &options, NULL, 0) == CLATTN_SUCCESS;
+        const int takes = clattn_plan_supports(f.context, &t.problem, &options) == CLATTN_SUCCESS;
         for (size_t m = 0; takes && m < 2; m++) {
             set_rows(&t, m ? -60000.0 : -3000.0);
             run(&f, &t);

@@ -84,14 +84,14 @@ static size_t workspace_of(struct fixture *f, const clattn_problem *p,
 static void attend(struct fixture *f, const clattn_problem *p, const clattn_plan_options *options,
                    const struct data *d, struct results *results)
 {
-    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
-                                         .q = d->q,
-                                         .k = d->k,
-                                         .v = d->v,
-                                         .o = results->o,
-                                         .lse = results->lse,
-                                         .bias = p->bias ? d->bias : NULL,
-                                         .mask = p->mask ? d->mask : NULL};
+    const clattn_host_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                                 .q = d->q,
+                                                 .k = d->k,
+                                                 .v = d->v,
+                                                 .o = results->o,
+                                                 .lse = results->lse,
+                                                 .bias = p->bias ? d->bias : NULL,
+                                                 .mask = p->mask ? d->mask : NULL};
 
     cr_assert(clattn_attention_forward_host(f->context, p, options, &tensors) == CLATTN_SUCCESS,
               "%s", f->log.last);
@@ -102,18 +102,18 @@ static void differentiate(struct fixture *f, const clattn_problem *p,
                           const clattn_plan_options *options, const struct data *d,
                           struct results *results)
 {
-    const clattn_host_backward tensors = {.struct_size = sizeof tensors,
-                                          .q = d->q,
-                                          .k = d->k,
-                                          .v = d->v,
-                                          .o = results->o,
-                                          .lse = results->lse,
-                                          .d_o = d->q,
-                                          .bias = p->bias ? d->bias : NULL,
-                                          .mask = p->mask ? d->mask : NULL,
-                                          .dq = results->dq,
-                                          .dk = results->dk,
-                                          .dv = results->dv};
+    const clattn_host_backward_tensors tensors = {.struct_size = sizeof tensors,
+                                                  .q = d->q,
+                                                  .k = d->k,
+                                                  .v = d->v,
+                                                  .o = results->o,
+                                                  .lse = results->lse,
+                                                  .d_o = d->q,
+                                                  .bias = p->bias ? d->bias : NULL,
+                                                  .mask = p->mask ? d->mask : NULL,
+                                                  .dq = results->dq,
+                                                  .dk = results->dk,
+                                                  .dv = results->dv};
 
     cr_assert(clattn_attention_backward_host(f->context, p, options, &tensors) == CLATTN_SUCCESS,
               "%s", f->log.last);

@@ -223,13 +223,13 @@ static void attend(struct fixture *f, const float *q, const float *k, const floa
              HEADS, KV_HEADS, QUERIES, end - begin, DIM, KV_HEADS * KEYS * DIM, KEYS * DIM, DIM,
              KV_HEADS * KEYS * DIM, KEYS * DIM, DIM, rest, sinks ? " sinks" : "");
     const clattn_problem p = fixture_problem(text);
-    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
-                                         .q = q,
-                                         .k = k + begin * DIM,
-                                         .v = v + begin * DIM,
-                                         .sinks = sinks,
-                                         .o = o,
-                                         .lse = lse};
+    const clattn_host_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                                 .q = q,
+                                                 .k = k + begin * DIM,
+                                                 .v = v + begin * DIM,
+                                                 .sinks = sinks,
+                                                 .o = o,
+                                                 .lse = lse};
     cr_assert(clattn_attention_forward_host(f->context, &p, NULL, &tensors) == CLATTN_SUCCESS, "%s",
               f->log.last);
 }

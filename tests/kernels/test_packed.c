@@ -30,7 +30,7 @@ struct results {
 static float q[HEADS][ROWS][DIM], k[KV_HEADS][KEYS][DIM], v[KV_HEADS][KEYS][DIM];
 
 static void execute(struct fixture *f, const clattn_problem *p, const char *family,
-                    const char *tunables, clattn_host_forward tensors)
+                    const char *tunables, clattn_host_forward_tensors tensors)
 {
     const clattn_plan_options options = {
         .struct_size = sizeof options, .family = family, .tunables = tunables};
@@ -55,11 +55,11 @@ static void compute_alone(struct fixture *f, size_t b, const char *options, cons
              HEADS * ROWS * DIM, ROWS * DIM, DIM, options);
     const clattn_problem p = fixture_problem(text);
     execute(f, &p, family, tunables,
-            (clattn_host_forward){.q = q[0][row],
-                                  .k = k[0][key],
-                                  .v = v[0][key],
-                                  .o = results->o[0][row],
-                                  .lse = &lse[0][0]});
+            (clattn_host_forward_tensors){.q = q[0][row],
+                                          .k = k[0][key],
+                                          .v = v[0][key],
+                                          .o = results->o[0][row],
+                                          .lse = &lse[0][0]});
     for (size_t h = 0; h < HEADS; h++)
         memcpy(&results->lse[h][row], &lse[0][0] + h * rows, rows * sizeof(float));
 }
@@ -92,13 +92,13 @@ static void expect_same_bits(struct fixture *f, const char *family, const char *
     memset(&packed, 0x55, sizeof packed);
     memset(&alone, 0x55, sizeof alone);
     execute(f, &p, family, tunables[0] ? tunables : NULL,
-            (clattn_host_forward){.q = q,
-                                  .k = k,
-                                  .v = v,
-                                  .o = packed.o,
-                                  .lse = &packed.lse[0][0],
-                                  .q_starts = q_starts,
-                                  .kv_starts = kv_starts});
+            (clattn_host_forward_tensors){.q = q,
+                                          .k = k,
+                                          .v = v,
+                                          .o = packed.o,
+                                          .lse = &packed.lse[0][0],
+                                          .q_starts = q_starts,
+                                          .kv_starts = kv_starts});
     for (size_t b = 0; b < BATCH; b++)
         if (q_starts[b] < q_starts[b + 1])
             compute_alone(f, b, options, family, tunables[0] ? tunables : NULL, &alone);
@@ -191,7 +191,7 @@ DeviceTest(packed, optimised_gradients)
 static void expect_told(struct fixture *f, const clattn_plan *plan, const cl_int *queries,
                         const cl_int *keys, const char *words)
 {
-    clattn_forward tensors = {.struct_size = sizeof tensors};
+    clattn_forward_tensors tensors = {.struct_size = sizeof tensors};
 
     tensors.q_starts.buffer = fixture_buffer(f, 4 * sizeof *queries, queries);
     tensors.kv_starts.buffer = fixture_buffer(f, 4 * sizeof *keys, keys);

@@ -60,14 +60,14 @@ static int draw_problem(struct rng *r, struct fixture *f, const struct projectio
 
     for (int attempt = 0; attempt < 60; attempt++) {
         *p = random_projection_shape(r, kind);
-        if (clattn_plan_supports(f->context, p, &options, NULL, 0) == CLATTN_SUCCESS)
+        if (clattn_plan_supports(f->context, p, &options) == CLATTN_SUCCESS)
             return 1;
     }
     return 0;
 }
 
 ParameterizedTest(struct part *part, projection, sweep) {
-    const uint64_t base = from_environment("CLATTN_TEST_SEED", 1);
+    const uint64_t base = run_seed();
     const uint64_t kinds = KINDS * from_environment("CLATTN_TEST_SCALE", 1);
     struct rng r = rng_seed(base * 1000003 + part->number * 101 + 17 * part->family);
     struct fixture f;
@@ -101,9 +101,8 @@ ParameterizedTest(struct part *part, projection, sweep) {
 Test(projection, one) {
     const char *text = getenv("CLATTN_TEST_PROBLEM"), *family = getenv("CLATTN_TEST_FAMILY");
     const char *tunables = getenv("CLATTN_TEST_TUNABLES");
-    struct projection_trial t = {.family = family && family[0] ? family : NULL,
-                                 .seed = from_environment("CLATTN_TEST_SEED", 1),
-                                 .poisoned = 1};
+    struct projection_trial t = {
+        .family = family && family[0] ? family : NULL, .seed = run_seed(), .poisoned = 1};
     struct fixture f;
 
     t.problem = fixture_problem(text ? text : "proj f32 b2 h3/2 q33 d40/24 w=oi bias=f32");
@@ -221,7 +220,7 @@ Test(projection, repeats_give_the_same_bits) {
         unsigned char *first = malloc(y->num_bytes);
         cr_assert(first != NULL);
         for (int run = 0; run < 50; run++) {
-            clattn_projection tensors = projection_send(&f, &t);
+            clattn_projection_tensors tensors = projection_send(&f, &t);
             cr_assert(clattn_project(plan, f.queue, &tensors, 0, NULL, NULL) == CLATTN_SUCCESS);
             projection_receive(&f, &t, &tensors);
             if (run == 0)
@@ -260,11 +259,11 @@ Test(projection, host_memory) {
             memcpy(x->got, x->bytes, x->num_bytes);
             at[id] = x->got + x->offset * value_bytes(x->dtype);
         }
-        const clattn_host_projection tensors = {.struct_size = sizeof tensors,
-                                                .x = at[PROJECTION_X],
-                                                .w = at[PROJECTION_W],
-                                                .bias = at[PROJECTION_BIAS],
-                                                .y = (void *)at[PROJECTION_Y]};
+        const clattn_host_projection_tensors tensors = {.struct_size = sizeof tensors,
+                                                        .x = at[PROJECTION_X],
+                                                        .w = at[PROJECTION_W],
+                                                        .bias = at[PROJECTION_BIAS],
+                                                        .y = (void *)at[PROJECTION_Y]};
         cr_assert(clattn_project_host(f.context, &t.problem, NULL, &tensors) == CLATTN_SUCCESS,
                   "%s", f.log.last);
         projection_check(&t);
@@ -299,7 +298,7 @@ static void open_layer(struct layer *l)
 
 static void project(struct layer *l, const clattn_problem *p, const float *x, const float *w)
 {
-    const clattn_host_projection tensors = {
+    const clattn_host_projection_tensors tensors = {
         .struct_size = sizeof tensors, .x = x, .w = w, .y = l->result};
 
     cr_assert(clattn_project_host(l->f.context, p, NULL, &tensors) == CLATTN_SUCCESS, "%s",

@@ -80,7 +80,7 @@ static void sweep(struct fixture *f, struct rng *r, const struct problem_kind *k
         const clattn_plan_options options = {
             .struct_size = sizeof options, .family = t.family, .tunables = kind->tunables};
         memcpy(t.tunables, kind->tunables, sizeof t.tunables);
-        if (clattn_plan_supports(f->context, &t.problem, &options, NULL, 0) != CLATTN_SUCCESS)
+        if (clattn_plan_supports(f->context, &t.problem, &options) != CLATTN_SUCCESS)
             continue;
         trial_pass(f, &t);
         passed++;
@@ -287,8 +287,7 @@ Test(sweep, two_stages) {
 Test(sweep, one) {
     const char *text = getenv("CLATTN_TEST_PROBLEM"), *family = getenv("CLATTN_TEST_FAMILY");
     const char *tunables = getenv("CLATTN_TEST_TUNABLES");
-    struct trial t = {.family = family && family[0] ? family : NULL,
-                      .seed = from_environment("CLATTN_TEST_SEED", 1)};
+    struct trial t = {.family = family && family[0] ? family : NULL, .seed = run_seed()};
     struct fixture f;
 
     t.problem = fixture_problem(text ? text : "fwd f32 b2 h4/2 q33 k65 d40 causal=br klen lse");

@@ -106,7 +106,7 @@ static int is_supported(const struct fixture *f, const struct trial *t)
     const clattn_plan_options options = {
         .struct_size = sizeof options, .family = t->family, .tunables = t->tunables};
 
-    return clattn_plan_supports(f->context, &t->problem, &options, NULL, 0) == CLATTN_SUCCESS;
+    return clattn_plan_supports(f->context, &t->problem, &options) == CLATTN_SUCCESS;
 }
 
 /* Inf and NaN in V that some row sees and others do not, which the second time around is for. */

@@ -280,9 +280,9 @@ static void close_local(struct local *local)
 static clattn_status execute(const struct world *world, const struct whole *whole,
                              struct local *local)
 {
-    clattn_forward forward = {
+    clattn_forward_tensors forward = {
         .struct_size = sizeof forward, .dropout_seed = 5, .dropout_offset = 2};
-    clattn_backward backward = {
+    clattn_backward_tensors backward = {
         .struct_size = sizeof backward, .dropout_seed = 5, .dropout_offset = 2};
     const int is_backward = whole->problem.operation == CLATTN_BACKWARD;
 

@@ -3,6 +3,7 @@
  * Needs no ranks. Prints a line for each claim and ends with 1 if one is wrong. */
 #include <clattn/mpi.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 
 static int failures;
@@ -242,6 +243,45 @@ static void refuse(void)
     claim("nothing was written", prediction.seconds == 0);
 }
 
+/* Structs of headers that are newer or older than the library. */
+static void other_versions(void)
+{
+    struct {
+        clattn_mpi_prediction known;
+        size_t more[2];
+    } prediction = {.known.struct_size = sizeof prediction, .more = {7, 7}};
+    struct {
+        clattn_mpi_rates known;
+        size_t more[2];
+    } rates = {.known = rates_of_one_node()};
+    struct {
+        clattn_mpi_options known;
+        size_t more[2];
+    } options = {.known = {.struct_size = sizeof options, .mode = CLATTN_MPI_RING}};
+    clattn_problem p;
+
+    rates.known.struct_size = sizeof rates;
+    options.known.rates = &rates.known;
+    (void)clattn_problem_parse("fwd f32 h4/2 q64 k64 d8", &p, NULL, 0);
+    claim("newer structs that ask for nothing new",
+          clattn_mpi_predict(&p, 4, &options.known, &prediction.known) == CLATTN_SUCCESS);
+    claim("... and zeros for what is not known",
+          prediction.known.seconds > 0 && prediction.more[0] == 0 && prediction.more[1] == 0);
+    rates.more[1] = 1;
+    claim("newer rates that do",
+          clattn_mpi_predict(&p, 4, &options.known, &prediction.known) == CLATTN_INVALID_ARGUMENT);
+    rates.more[1] = 0;
+    options.more[0] = 1;
+    claim("newer options that do",
+          clattn_mpi_predict(&p, 4, &options.known, &prediction.known) == CLATTN_INVALID_ARGUMENT);
+    options.more[0] = 0;
+    prediction.known = (clattn_mpi_prediction){
+        .struct_size = offsetof(clattn_mpi_prediction, seconds_computing), .bytes_held = -1};
+    claim("an older prediction gets what it has, and no more",
+          clattn_mpi_predict(&p, 4, &options.known, &prediction.known) == CLATTN_SUCCESS &&
+              prediction.known.seconds > 0 && prediction.known.bytes_held == -1);
+}
+
 int main(void)
 {
     count_ring();
@@ -250,6 +290,7 @@ int main(void)
     count_visible();
     choose();
     refuse();
+    other_versions();
     printf("the cost model: %d failures\n", failures);
     return failures > 0;
 }

@@ -165,12 +165,12 @@ static int calls_fail(struct world *world)
     cl_mem small = floats(world, 1), lens = floats(world, 2);
     clEnqueueWriteBuffer(world->queue, lens, CL_TRUE, 0, sizeof *lengths, lengths[0], 0, NULL,
                          NULL);
-    const clattn_forward right = {.struct_size = sizeof right,
-                                  .q.buffer = q,
-                                  .k.buffer = k,
-                                  .v.buffer = k,
-                                  .o.buffer = o,
-                                  .kv_lengths.buffer = lens};
+    const clattn_forward_tensors right = {.struct_size = sizeof right,
+                                          .q.buffer = q,
+                                          .k.buffer = k,
+                                          .v.buffer = k,
+                                          .o.buffer = o,
+                                          .kv_lengths.buffer = lens};
     size_t *const shorter = malloc(sizeof *shorter); /* behind which nothing may be read */
     if (!shorter)
         MPI_Abort(MPI_COMM_WORLD, 1);
@@ -180,8 +180,8 @@ static int calls_fail(struct world *world)
             "o is missing", "o is too small", "sinks that there are not",
             "struct_size",  "other lengths",  "no tensors",
             "no queue"};
-        clattn_forward tensors = right;
-        const clattn_forward *given = &tensors;
+        clattn_forward_tensors tensors = right;
+        const clattn_forward_tensors *given = &tensors;
         const int last = world->rank == world->last;
         if (last && n == 0)
             tensors.o.buffer = NULL;

@@ -424,7 +424,7 @@ Test(verdict, of_a_tuning) {
                       (int)cases[n].status,
                   "case %zu: %s", n, f.log.last);
         cr_expect(bans(&f) == cases[n].banned, "case %zu", n);
-        cr_expect(clattn_plan_supports(f.context, &problem, NULL, NULL, 0) == CLATTN_SUCCESS);
+        cr_expect(clattn_plan_supports(f.context, &problem, NULL) == CLATTN_SUCCESS);
         fixture_close(&f);
     }
 }

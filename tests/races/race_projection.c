@@ -65,11 +65,11 @@ int race_projection(clattn_context *context, const clattn_problem *p,
     void *before = malloc(counts[Y] * value_bytes(p->dtype));
     ok = ok && before;
     if (ok) {
-        const clattn_host_projection tensors = {.struct_size = sizeof tensors,
-                                                .x = bytes[X],
-                                                .w = bytes[W],
-                                                .bias = p->bias ? bytes[BIAS] : NULL,
-                                                .y = bytes[Y]};
+        const clattn_host_projection_tensors tensors = {.struct_size = sizeof tensors,
+                                                        .x = bytes[X],
+                                                        .w = bytes[W],
+                                                        .bias = p->bias ? bytes[BIAS] : NULL,
+                                                        .y = bytes[Y]};
         const struct projection_view view = {bytes[X], bytes[W], bytes[BIAS], before};
         memcpy(before, bytes[Y], counts[Y] * value_bytes(p->dtype));
         ok = clattn_project_host(context, p, options, &tensors) == CLATTN_SUCCESS &&

@@ -401,12 +401,11 @@ static int run_item(clattn_context *context, const struct item *item, const clat
 {
     const clattn_plan_options options = {
         .struct_size = sizeof options, .family = family, .tunables = item->tunables};
-    char reason[256];
     int ok;
 
-    if (clattn_plan_supports(context, p, &options, reason, sizeof reason) != CLATTN_SUCCESS) {
+    if (clattn_plan_supports(context, p, &options) != CLATTN_SUCCESS) {
         ok = item->family == NULL || lacks_groups(context);
-        printf("%s %s: %s\n", ok ? "    " : "FAIL", family, reason);
+        printf("%s %s: %s\n", ok ? "    " : "FAIL", family, clattn_context_last_error(context));
         return ok;
     }
     ok = p->operation == CLATTN_PROJECTION ? race_projection(context, p, &options)
@@ -474,13 +473,12 @@ static int check_cpus(void)
         for (const struct item *item = items; item < items + NUM_ITEMS; item++) {
             const clattn_plan_options options = {
                 .struct_size = sizeof options, .family = item->family, .tunables = item->tunables};
-            char reason[256];
             clattn_problem p;
             if (clattn_problem_parse(item->problem, &p, NULL, 0) == CLATTN_SUCCESS &&
-                clattn_plan_supports(context, &p, &options, reason, sizeof reason) !=
-                    CLATTN_SUCCESS) {
+                clattn_plan_supports(context, &p, &options) != CLATTN_SUCCESS) {
                 failures++;
-                printf("FAIL on a %s: %s, %s\n", cpu.name, item->problem, reason);
+                printf("FAIL on a %s: %s, %s\n", cpu.name, item->problem,
+                       clattn_context_last_error(context));
             }
         }
         clattn_context_release(context);

@@ -61,7 +61,7 @@ static int is_of_use(const clattn_context *context, const struct ca_family *fami
                                          .tunables = drawn->tunables[0] ? drawn->tunables : NULL};
 
     return drawn->problem.batch && drawn->problem.seq_q &&
-           clattn_plan_supports(context, &drawn->problem, &options, NULL, 0) == CLATTN_SUCCESS;
+           clattn_plan_supports(context, &drawn->problem, &options) == CLATTN_SUCCESS;
 }
 
 static void print_one(const clattn_context *context, const struct ca_family *family, struct rng *r)

@@ -87,7 +87,7 @@ static clattn_status run_projection(clattn_context *context, const clattn_plan_o
                                         : NULL;
     unsigned char *const y = fill(p->dtype, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v}, s.y,
                                   p->accumulate, &r, &bytes[3]);
-    const clattn_host_projection tensors = {sizeof tensors, x, w, bias, y};
+    const clattn_host_projection_tensors tensors = {sizeof tensors, x, w, bias, y};
     const clattn_status status = clattn_project_host(context, p, options, &tensors);
 
     if (status == CLATTN_SUCCESS)

@@ -203,7 +203,7 @@ Test(store, names_of_files) {
         {"a/b\\c\n\x1b[31m%s%n", "a-b-c-31m-s-n-"},
         {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "aaa"},
     };
-    const struct ca_log log = {NULL, NULL};
+    const struct ca_log log = {.callback = NULL};
 
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         clattn_device_info dev = table_device_info(1, "1");
@@ -277,7 +277,7 @@ Test(store, allocations_that_fail) {
     const char *failed = "";
 
     const clattn_device_info dev = table_device_info(1, "1");
-    const struct ca_log log = {store_warn, &warnings};
+    const struct ca_log log = {.callback = store_warn, .user_data = &warnings};
     for (size_t n = 0; failed; n++) {
         const long alive = faults_allocations_alive();
         faults_arm(FAULT_MEMORY, n, 0);

@@ -214,7 +214,7 @@ static void import(struct fixture *f, const struct ca_table *table, size_t expec
 static struct ca_table table_of(const clattn_device_info *dev, size_t first, size_t count)
 {
     struct ca_table table = {NULL, 0};
-    const struct ca_log log = {NULL, NULL};
+    const struct ca_log log = {.callback = NULL};
     struct ca_store *store = ca_store_create(NULL, dev, &log);
     struct made_entry made;
 

@@ -125,7 +125,6 @@ void families_expect_refusals(const char *family, const struct family_refusal *r
                               const size_t count)
 {
     struct fixture f;
-    char reason[512];
 
     fixture_open(&f);
     fixture_need_groups_of(&f, family);
@@ -133,8 +132,8 @@ void families_expect_refusals(const char *family, const struct family_refusal *r
         const clattn_problem p = fixture_problem(refused[n].problem);
         const clattn_plan_options options = {
             .struct_size = sizeof options, .family = family, .tunables = refused[n].tunables};
-        cr_expect(clattn_plan_supports(f.context, &p, &options, reason, sizeof reason) ==
-                  CLATTN_UNSUPPORTED);
+        cr_expect(clattn_plan_supports(f.context, &p, &options) == CLATTN_UNSUPPORTED);
+        const char *reason = clattn_context_last_error(f.context);
         cr_expect(strstr(reason, refused[n].words), "%s: %s", refused[n].problem, reason);
     }
     fixture_close(&f);

@@ -262,11 +262,10 @@ void fixture_read(struct fixture *f, cl_mem buffer, const size_t bytes, void *ho
 }
 
 void fixture_expect_tables(struct fixture *f, const clattn_plan *plan,
-                           const clattn_forward *tensors, const char *words)
+                           const clattn_forward_tensors *tensors, const char *words)
 {
-    char reason[256] = "?";
-    const clattn_status status =
-        clattn_check_tables(plan, f->queue, tensors, reason, sizeof reason);
+    const clattn_status status = clattn_check_tables(plan, f->queue, tensors);
+    const char *reason = status == CLATTN_SUCCESS ? "" : clattn_context_last_error(f->context);
 
     cr_expect(status == (words[0] ? CLATTN_INVALID_ARGUMENT : CLATTN_SUCCESS), "%s: %s", words,
               clattn_status_string(status));

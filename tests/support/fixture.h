@@ -105,7 +105,7 @@ void fixture_refused(struct fixture *f, clattn_status status, clattn_status want
 /* Fails the test, which goes on, unless clattn_check_tables() says the words of the tensors, or, if there
  * are none, that they are sound. */
 void fixture_expect_tables(struct fixture *f, const clattn_plan *plan,
-                           const clattn_forward *tensors, const char *words);
+                           const clattn_forward_tensors *tensors, const char *words);
 
 /* Each allocation and each OpenCL call of `call` fails once, with its program to be built and checked, and with
  * it there: it comes to the status of that, gives an event only where it succeeds, and leaks nothing. The

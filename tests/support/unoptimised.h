@@ -10,11 +10,11 @@
  * whatever leaves the family to the library. Before the process's first call of OpenCL. */
 void unoptimised(void);
 
-/* The same but for one of `turns` in each run, and each in some run of that many days or seeds. */
+/* The same but for one of `turns` in each run, and each with one of that many neighbouring seeds. */
 void mostly_unoptimised(size_t turn, size_t turns);
 
-/* What decides which part of the tests that are spread over runs this one takes: CLATTN_TEST_SEED,
- * else the day's number, so that what one run of a day has compiled the next one has at hand. */
+/* What random tests draw from, and what decides which part of those that are spread over runs this one
+ * takes: CLATTN_TEST_SEED, a number, or "day" for the day's; else 1, so that a change is judged alike every day. */
 uint64_t run_seed(void);
 
 /* Whether this run takes test number n of those that `runs` runs in a row share: each of them takes its

@@ -134,7 +134,7 @@ static void settle_scores(const struct fixture *f, struct trial *t)
 {
     const clattn_plan_options options = {.struct_size = sizeof options, .family = t->family};
 
-    if (clattn_plan_supports(f->context, &t->problem, &options, NULL, 0) == CLATTN_UNSUPPORTED)
+    if (clattn_plan_supports(f->context, &t->problem, &options) == CLATTN_UNSUPPORTED)
         t->problem.scores = CLATTN_SCORES_NONE;
 }
 

@@ -150,7 +150,7 @@ static const char *again(const struct projection_trial *t)
     return line;
 }
 
-static clattn_buffer *buffer_of(clattn_projection *tensors, int id)
+static clattn_buffer *buffer_of(clattn_projection_tensors *tensors, int id)
 {
     clattn_buffer *const buffers[NUM_PROJECTED] = {&tensors->x, &tensors->w, &tensors->bias,
                                                    &tensors->y};
@@ -158,9 +158,9 @@ static clattn_buffer *buffer_of(clattn_projection *tensors, int id)
     return buffers[id];
 }
 
-clattn_projection projection_send(struct fixture *f, const struct projection_trial *t)
+clattn_projection_tensors projection_send(struct fixture *f, const struct projection_trial *t)
 {
-    clattn_projection tensors = {.struct_size = sizeof tensors};
+    clattn_projection_tensors tensors = {.struct_size = sizeof tensors};
 
     for (int id = 0; id < NUM_PROJECTED; id++) {
         const struct projected *x = &t->tensor[id];
@@ -171,7 +171,8 @@ clattn_projection projection_send(struct fixture *f, const struct projection_tri
     return tensors;
 }
 
-void projection_receive(struct fixture *f, struct projection_trial *t, clattn_projection *tensors)
+void projection_receive(struct fixture *f, struct projection_trial *t,
+                        clattn_projection_tensors *tensors)
 {
     for (int id = 0; id < NUM_PROJECTED; id++) {
         struct projected *x = &t->tensor[id];
@@ -216,7 +217,7 @@ void projection_run(struct fixture *f, struct projection_trial *t)
     size_t image_bytes = 0;
 
     clattn_plan *plan = fixture_forced_plan(f, &t->problem, t->family, t->tunables, again(t));
-    clattn_projection tensors = projection_send(f, t);
+    clattn_projection_tensors tensors = projection_send(f, t);
     cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
     if (info.workspace_bytes > 0 && t->seed % 2) /* half are left to the library */
         image = place_workspace(f, info.workspace_bytes, &tensors.workspace, &image_bytes);

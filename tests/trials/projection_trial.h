@@ -45,8 +45,9 @@ double projection_value(const struct projection_trial *t, enum projection_tensor
 
 /* What it fills in may be the argument of a call: the buffers, and later what they hold, as got.
  * The struct's buffers are released. */
-clattn_projection projection_send(struct fixture *f, const struct projection_trial *t);
-void projection_receive(struct fixture *f, struct projection_trial *t, clattn_projection *tensors);
+clattn_projection_tensors projection_send(struct fixture *f, const struct projection_trial *t);
+void projection_receive(struct fixture *f, struct projection_trial *t,
+                        clattn_projection_tensors *tensors);
 
 /* Compares got with the reference, and all that is not an element of y with what was sent. */
 void projection_check(const struct projection_trial *t);

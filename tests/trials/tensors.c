@@ -1,6 +1,6 @@
 #include "tests/trials/tensors.h"
 
-clattn_buffer *tensor_buffer(clattn_forward *tensors, const enum tensor_id id)
+clattn_buffer *tensor_buffer(clattn_forward_tensors *tensors, const enum tensor_id id)
 {
     switch (id) {
 #define TENSOR(ID, member, text, GIVEN, ...)                                                       \
@@ -12,7 +12,7 @@ clattn_buffer *tensor_buffer(clattn_forward *tensors, const enum tensor_id id)
     }
 }
 
-clattn_buffer *tensor_backward_buffer(clattn_backward *tensors, const enum tensor_id id)
+clattn_buffer *tensor_backward_buffer(clattn_backward_tensors *tensors, const enum tensor_id id)
 {
     switch (id) {
 #define TENSOR(ID, member, text, GIVEN, ...)                                                       \
@@ -28,16 +28,16 @@ clattn_status tensor_execute(const clattn_operation operation, const clattn_plan
                              cl_command_queue queue, const struct tensor_arguments *tensors,
                              const cl_uint num_wait, const cl_event *wait, cl_event *done)
 {
-    clattn_forward forward = {.struct_size = sizeof forward,
-                              .workspace = tensors->workspace,
-                              .dropout_seed = tensors->dropout_seed,
-                              .dropout_offset = tensors->dropout_offset,
-                              .dropout_place = tensors->dropout_place};
-    clattn_backward backward = {.struct_size = sizeof backward,
-                                .workspace = tensors->workspace,
-                                .dropout_seed = tensors->dropout_seed,
-                                .dropout_offset = tensors->dropout_offset,
-                                .dropout_place = tensors->dropout_place};
+    clattn_forward_tensors forward = {.struct_size = sizeof forward,
+                                      .workspace = tensors->workspace,
+                                      .dropout_seed = tensors->dropout_seed,
+                                      .dropout_offset = tensors->dropout_offset,
+                                      .dropout_place = tensors->dropout_place};
+    clattn_backward_tensors backward = {.struct_size = sizeof backward,
+                                        .workspace = tensors->workspace,
+                                        .dropout_seed = tensors->dropout_seed,
+                                        .dropout_offset = tensors->dropout_offset,
+                                        .dropout_place = tensors->dropout_place};
 
     for (int id = 0; id < NUM_TENSORS; id++) {
         clattn_buffer *place = operation == CLATTN_BACKWARD
@@ -51,10 +51,10 @@ clattn_status tensor_execute(const clattn_operation operation, const clattn_plan
     return clattn_attention_forward(plan, queue, &forward, num_wait, wait, done);
 }
 
-clattn_host_forward tensor_host_forward(const struct tensor_view *view)
+clattn_host_forward_tensors tensor_host_forward(const struct tensor_view *view)
 {
-    return (clattn_host_forward){
-        .struct_size = sizeof(clattn_host_forward),
+    return (clattn_host_forward_tensors){
+        .struct_size = sizeof(clattn_host_forward_tensors),
 #define TENSOR(ID, member, text, GIVEN, ...)                                                       \
     TENSOR_IF_FORWARD(GIVEN, .member = (void *)view->at[TENSOR_##ID], )
         TENSORS(TENSOR)
@@ -65,10 +65,10 @@ clattn_host_forward tensor_host_forward(const struct tensor_view *view)
     };
 }
 
-clattn_host_backward tensor_host_backward(const struct tensor_view *view)
+clattn_host_backward_tensors tensor_host_backward(const struct tensor_view *view)
 {
-    return (clattn_host_backward){
-        .struct_size = sizeof(clattn_host_backward),
+    return (clattn_host_backward_tensors){
+        .struct_size = sizeof(clattn_host_backward_tensors),
 #define TENSOR(ID, member, text, GIVEN, ...)                                                       \
     TENSOR_IF_BACKWARD(GIVEN, .member = (void *)view->at[TENSOR_##ID], )
         TENSORS(TENSOR)
@@ -83,8 +83,8 @@ clattn_status tensor_execute_host(clattn_context *context, const clattn_problem 
                                   const clattn_plan_options *options,
                                   const struct tensor_view *view)
 {
-    const clattn_host_forward forward = tensor_host_forward(view);
-    const clattn_host_backward backward = tensor_host_backward(view);
+    const clattn_host_forward_tensors forward = tensor_host_forward(view);
+    const clattn_host_backward_tensors backward = tensor_host_backward(view);
 
     return p->operation == CLATTN_BACKWARD
                ? clattn_attention_backward_host(context, p, options, &backward)

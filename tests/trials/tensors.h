@@ -16,8 +16,8 @@ struct tensor_arguments {
 
 /* The tensor's place in the argument struct of clattn_attention_forward() or _backward(); NULL for
  * a tensor of the other operation. */
-clattn_buffer *tensor_buffer(clattn_forward *tensors, enum tensor_id id);
-clattn_buffer *tensor_backward_buffer(clattn_backward *tensors, enum tensor_id id);
+clattn_buffer *tensor_buffer(clattn_forward_tensors *tensors, enum tensor_id id);
+clattn_buffer *tensor_backward_buffer(clattn_backward_tensors *tensors, enum tensor_id id);
 
 /* clattn_attention_forward() or _backward(). */
 clattn_status tensor_execute(clattn_operation operation, const clattn_plan *plan,
@@ -26,8 +26,8 @@ clattn_status tensor_execute(clattn_operation operation, const clattn_plan *plan
 
 /* The arguments of clattn_attention_forward_host() or _backward_host(), the results to be written
  * where view says. */
-clattn_host_forward tensor_host_forward(const struct tensor_view *view);
-clattn_host_backward tensor_host_backward(const struct tensor_view *view);
+clattn_host_forward_tensors tensor_host_forward(const struct tensor_view *view);
+clattn_host_backward_tensors tensor_host_backward(const struct tensor_view *view);
 
 /* One of those two calls. */
 clattn_status tensor_execute_host(clattn_context *context, const clattn_problem *p,

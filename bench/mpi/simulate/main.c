@@ -69,8 +69,8 @@ static double execute(clattn_mpi_plan *plan, const clattn_problem *whole)
 {
     static int any; /* a queue that nothing is enqueued on */
     cl_command_queue queue = (cl_command_queue)(void *)&any;
-    const clattn_forward forward = {.struct_size = sizeof forward};
-    const clattn_backward backward = {.struct_size = sizeof backward};
+    const clattn_forward_tensors forward = {.struct_size = sizeof forward};
+    const clattn_backward_tensors backward = {.struct_size = sizeof backward};
     double mine, slowest;
 
     MPI_Barrier(MPI_COMM_WORLD);

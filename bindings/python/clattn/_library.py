@@ -36,7 +36,6 @@ _CL_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 
 _lock = threading.Lock()
 _loaded: Optional[_Loaded] = None
-_said = threading.local()
 
 
 class _Loaded:
@@ -75,7 +74,7 @@ def _load_opencl() -> tuple[str, ctypes.CDLL]:
 
 def _load_clattn() -> tuple[str, ctypes.CDLL]:
     beside = sorted(Path(__file__).parent.glob("libclattn.so*"))
-    candidates = [os.environ.get("CLATTN_LIBRARY"), *map(str, beside), "libclattn.so.0"]
+    candidates = [os.environ.get("CLATTN_LIBRARY"), *map(str, beside), "libclattn.so.0.1"]
     for candidate in candidates:
         if candidate:
             try:
@@ -96,24 +95,21 @@ def load() -> _Loaded:
 
 
 def hear(level: int, message: bytes, _user_data: Any) -> None:
-    """A context's log: errors become the text of the exception, all else goes to `logging`."""
+    """A context's log goes to `logging`, but for errors, whose sentences are the exceptions' (check())."""
     from . import _declarations
 
-    sentence = message.decode("utf-8", "replace")
-    if level == _declarations.LOG_ERROR:
-        _said.sentence = sentence
-        return
-    levels = {_declarations.LOG_WARNING: logging.WARNING, _declarations.LOG_INFO: logging.INFO}
-    logger.log(levels.get(level, logging.DEBUG), "%s", sentence)
+    if level != _declarations.LOG_ERROR:
+        levels = {_declarations.LOG_WARNING: logging.WARNING, _declarations.LOG_INFO: logging.INFO}
+        logger.log(levels.get(level, logging.DEBUG), "%s", message.decode("utf-8", "replace"))
 
 
 def check(status: int, sentence: str = "") -> None:
-    """Raises the exception of a status. Its sentence is the one given, else the last that was logged here."""
+    """Raises the exception of a status. Its sentence is the one given, else that of the thread's last error."""
     if status == 0:
         return
-    name = load().lib.clattn_status_string(status).decode()
-    sentence = sentence or getattr(_said, "sentence", "") or name
-    _said.sentence = ""
+    lib = load().lib
+    name = lib.clattn_status_string(status).decode()
+    sentence = sentence or lib.clattn_context_last_error(None).decode("utf-8", "replace") or name
     raise errors.BY_STATUS.get(name, errors.Error)(sentence)
 
 
@@ -132,6 +128,5 @@ def ask_text(function: Any, *arguments: Any) -> str:
 
 
 def with_reason(function: Any, *arguments: Any) -> None:
-    """Calls a function (..., reason, reason_bytes) and raises what it says."""
-    reason = ctypes.create_string_buffer(512)
-    check(function(*arguments, reason, len(reason)), reason.value.decode("utf-8", "replace"))
+    """Calls a function (..., reason, reason_bytes), whose reason is also the thread's last error."""
+    check(function(*arguments, None, 0))

@@ -167,7 +167,7 @@ def prepare(key: Any, names: Sequence[str], given: Sequence[Optional[Tensor]], r
     """Of the tensors `given` under `names`, and of results like those of `results`."""
     global _functions
     tensors, inputs = {}, []
-    kind = c.clattn_backward if "d_o" in names else c.clattn_forward
+    kind = c.clattn_backward_tensors if "d_o" in names else c.clattn_forward_tensors
     for position, (name, tensor) in enumerate(zip(names, given)):
         if tensor is None:
             continue

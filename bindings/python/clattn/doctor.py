@@ -26,9 +26,8 @@ as a user of a GPU: be in the groups that own /dev/dri/render* (render, video)""
 
 def _variables() -> None:
     print("environment")
-    for name in ("CLATTN_DEVICE", "CLATTN_CACHE_DIR", "CLATTN_OVERRIDE", "CLATTN_LIBOPENCL", "CLATTN_LIBRARY",
-                 "OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH", "OPENCL_LAYERS", "LD_LIBRARY_PATH",
-                 "POCL_CACHE_DIR"):
+    for name in (*c.VARIABLES, "OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH", "OPENCL_LAYERS",
+                 "LD_LIBRARY_PATH", "POCL_CACHE_DIR"):
         if name in os.environ:
             print(f"  {name}={os.environ[name]}")
 

@@ -19,11 +19,11 @@ from .errors import Error, InvalidArgument
 
 # The operation of a problem: the function that executes it and its struct of tensors.
 _EXECUTIONS = {
-    c.FORWARD: ("clattn_attention_forward", c.clattn_forward, "forward"),
-    c.BACKWARD: ("clattn_attention_backward", c.clattn_backward, "backward"),
-    c.PROJECTION: ("clattn_project", c.clattn_projection, "projection"),
-    c.MERGE: ("clattn_merge", c.clattn_merge_tensors, "merge_tensors"),
-    c.APPEND: ("clattn_append", c.clattn_append_tensors, "append_tensors"),
+    c.FORWARD: ("clattn_attention_forward", c.clattn_forward_tensors, "forward"),
+    c.BACKWARD: ("clattn_attention_backward", c.clattn_backward_tensors, "backward"),
+    c.PROJECTION: ("clattn_project", c.clattn_projection_tensors, "projection"),
+    c.MERGE: ("clattn_merge", c.clattn_merge_tensors, "merge"),
+    c.APPEND: ("clattn_append", c.clattn_append_tensors, "append"),
 }
 
 
@@ -191,11 +191,11 @@ class Plan:
             raise InvalidArgument(f"check_tables() is of forward problems, not of '{self.problem}'")
         for event in _events_of(views.values()):
             event.wait()
-        struct = c.clattn_forward(struct_size=ctypes.sizeof(c.clattn_forward))
+        struct = c.clattn_forward_tensors(struct_size=ctypes.sizeof(c.clattn_forward_tensors))
         with Operands(self.context.opencl, {name: one for name, one in views.items() if name in _TABLES}, ()) as operands:
             fill(struct, operands.places)
-            with_reason(load().lib.clattn_check_tables, self._handle, self.context.queue() if queue is None else queue.int_ptr,
-                        ctypes.byref(struct))
+            check(load().lib.clattn_check_tables(self._handle, self.context.queue() if queue is None else queue.int_ptr,
+                                                 ctypes.byref(struct)))
 
     @functools.cached_property
     def _tensors(self) -> dict[str, Tensor]:

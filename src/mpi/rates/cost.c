@@ -1,4 +1,5 @@
 #include "mpi/rates/cost.h"
+#include "mpi/options.h"
 #include "mpi/partition/rounds.h"
 
 #include <math.h>
@@ -505,11 +506,15 @@ clattn_status clattn_mpi_predict(const clattn_problem *whole, const int ranks,
                                  clattn_mpi_prediction *prediction)
 {
     struct fault fault = {.status = CLATTN_SUCCESS};
+    struct read_options own;
+    clattn_mpi_prediction found;
+    char why[CA_REASON_BYTES];
 
-    if (!whole || ranks < 1 || !options || !prediction ||
-        prediction->struct_size != sizeof *prediction)
+    if (!whole || ranks < 1 || !CA_FILLABLE(clattn_mpi_prediction, "prediction", prediction, why))
         return CLATTN_INVALID_ARGUMENT;
-    options_check(whole, ranks, options, &fault);
+    options = options_read(options, &own, &fault);
+    if (options)
+        options_check(whole, ranks, options, &fault);
     if (!fault_none(&fault))
         return fault.status;
     if (!options->rates)
@@ -518,7 +523,9 @@ clattn_status clattn_mpi_predict(const clattn_problem *whole, const int ranks,
     for (int n = 0; speeds && n < ranks; n++)
         speeds[n] = 1;
     const bool ok =
-        speeds && cost_of_options(whole, ranks, speeds, options, options->rates, prediction);
+        speeds && cost_of_options(whole, ranks, speeds, options, options->rates, &found);
     free(speeds);
+    if (ok)
+        ca_struct_fill(prediction, &found, sizeof found);
     return ok ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
 }

@@ -61,24 +61,24 @@ static void execute_once(struct trial *trial, const clattn_plan *plan)
                                   {.buffer = trial->out[1]},
                                   {.buffer = trial->out[2]},
                                   {.buffer = trial->out[3]}};
-    const clattn_forward forward = {.struct_size = sizeof forward,
-                                    .q = in,
-                                    .k = in,
-                                    .v = in,
-                                    .o = out[0],
-                                    .lse = out[3],
-                                    .workspace = space};
-    const clattn_backward backward = {.struct_size = sizeof backward,
-                                      .q = in,
-                                      .k = in,
-                                      .v = in,
-                                      .o = in,
-                                      .d_o = in,
-                                      .lse = out[3],
-                                      .dq = out[0],
-                                      .dk = out[1],
-                                      .dv = out[2],
-                                      .workspace = space};
+    const clattn_forward_tensors forward = {.struct_size = sizeof forward,
+                                            .q = in,
+                                            .k = in,
+                                            .v = in,
+                                            .o = out[0],
+                                            .lse = out[3],
+                                            .workspace = space};
+    const clattn_backward_tensors backward = {.struct_size = sizeof backward,
+                                              .q = in,
+                                              .k = in,
+                                              .v = in,
+                                              .o = in,
+                                              .d_o = in,
+                                              .lse = out[3],
+                                              .dq = out[0],
+                                              .dk = out[1],
+                                              .dv = out[2],
+                                              .workspace = space};
 
     fault_call(trial->fault,
                trial->p.operation == CLATTN_FORWARD

@@ -103,17 +103,23 @@ clattn_status clattn_mpi_measure(MPI_Comm communicator, clattn_context *context,
 {
     const clattn_mpi_options options = {.struct_size = sizeof options};
     struct fault fault = {.status = CLATTN_SUCCESS};
+    clattn_mpi_rates found = {.struct_size = sizeof found};
+    char why[CA_REASON_BYTES];
     int ranks;
 
-    if (rates)
-        *rates = (clattn_mpi_rates){.struct_size = 0};
-    if (communicator == MPI_COMM_NULL || !context || !whole || !rates)
+    if (!CA_FILLABLE(clattn_mpi_rates, "rates", rates, why))
+        return CLATTN_INVALID_ARGUMENT;
+    ca_struct_fill(rates, &found, sizeof found);
+    if (communicator == MPI_COMM_NULL || !context || !whole)
         return CLATTN_INVALID_ARGUMENT;
     MPI_Comm_size(communicator, &ranks);
     options_check(whole, ranks, &options, &fault);
-    const clattn_status status = fault_agree(communicator, context, &fault);
-    return status == CLATTN_SUCCESS ? measure_rates(communicator, context, whole, NULL, 1.0, rates)
-                                    : status;
+    clattn_status status = fault_agree(communicator, context, &fault);
+    if (status == CLATTN_SUCCESS)
+        status = measure_rates(communicator, context, whole, NULL, 1.0, &found);
+    if (status == CLATTN_SUCCESS)
+        ca_struct_fill(rates, &found, sizeof found);
+    return status;
 }
 
 clattn_status clattn_mpi_measure_speed(MPI_Comm communicator, clattn_context *context,

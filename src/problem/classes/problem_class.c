@@ -1,4 +1,5 @@
 #include "problem/classes/problem_class.h"
+#include "base/log.h"
 #include "base/sizes.h"
 #include "problem/classes/class_size.h"
 #include "problem/layout.h"
@@ -6,7 +7,7 @@
 #include "problem/problem.h"
 #include "problem/tensors.h"
 #include "problem/text/problem_words.h"
-#include <clattn/tuning.h>
+#include <clattn/problem.h>
 
 enum { MOST_HEADS = 128, MOST_SEQ = 65536 };
 
@@ -179,7 +180,8 @@ clattn_status clattn_problem_class(const clattn_problem *problem, char *text, si
     if (text && text_bytes > 0)
         text[0] = '\0';
     if (!text && text_bytes > 0)
-        return CLATTN_INVALID_ARGUMENT;
+        return ca_refuse(CLATTN_INVALID_ARGUMENT, "text is null, but text_bytes is %zu",
+                         text_bytes);
     const clattn_status status = clattn_problem_check(problem, NULL, 0);
     if (status != CLATTN_SUCCESS)
         return status;

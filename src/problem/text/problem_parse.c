@@ -411,8 +411,8 @@ static size_t enough_pages(const clattn_problem *p)
     return pages ? pages : 1;
 }
 
-clattn_status clattn_problem_parse(const char *text, clattn_problem *problem, char *reason,
-                                   size_t reason_bytes)
+static clattn_status parse(const char *text, clattn_problem *problem, char *reason,
+                           size_t reason_bytes)
 {
     clattn_status status;
     uint64_t seen = 0;
@@ -441,4 +441,12 @@ clattn_status clattn_problem_parse(const char *text, clattn_problem *problem, ch
     if (status != CLATTN_SUCCESS)
         clattn_problem_init(problem);
     return status;
+}
+
+clattn_status clattn_problem_parse(const char *text, clattn_problem *problem, char *reason,
+                                   size_t reason_bytes)
+{
+    char why[CA_LOG_BYTES];
+
+    return ca_give_reason(parse(text, problem, why, sizeof why), why, reason, reason_bytes);
 }

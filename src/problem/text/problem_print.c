@@ -285,7 +285,8 @@ clattn_status clattn_problem_print(const clattn_problem *problem, char *text, si
     if (text && text_bytes > 0)
         text[0] = '\0';
     if (!problem || problem->struct_size != sizeof *problem || (!text && text_bytes > 0))
-        return CLATTN_INVALID_ARGUMENT;
+        return ca_refuse(CLATTN_INVALID_ARGUMENT,
+                         "problem is null or of another version, or text is null");
     clattn_problem simple = *problem;
     ca_problem_simplify(&simple);
     print(&w, &simple);

@@ -56,7 +56,7 @@ void store_unfused_tunables(size_t n, char *text, size_t text_bytes)
 struct ca_store *store_open(const char *folder, const char *driver, struct store_warnings *warnings)
 {
     const clattn_device_info dev = table_device_info(1, driver);
-    const struct ca_log log = {store_warn, warnings};
+    const struct ca_log log = {.callback = store_warn, .user_data = warnings};
     struct ca_store *store;
 
     memset(warnings, 0, sizeof *warnings);

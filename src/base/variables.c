@@ -1,0 +1,14 @@
+#include "base/variables.h"
+
+#include <stdlib.h>
+
+const char *ca_environment(enum ca_variable variable)
+{
+    static const char *const names[] = {
+#define VARIABLE(ID, name, ...) [CA_VARIABLE_##ID] = name,
+        CA_VARIABLES(VARIABLE)
+#undef VARIABLE
+    };
+
+    return getenv(names[variable]);
+}
