@@ -1,4 +1,4 @@
-/* Blocks of keys and tiles of queries of backward_dot as pairs (cpu/operands.h), and weights that become
+/* Blocks of keys and tiles of queries of backward_cpu UNIT=pairs as pairs (cpu/operands.h), and weights that become
  * pairs.
  *
  * Before including this: what backward_blocks.h defines before its packing. */

@@ -1,4 +1,4 @@
-/* Tiles of queries of backward_amx: operands transposed, and weights that become pairs.
+/* Tiles of queries of backward_cpu UNIT=amx: operands transposed, and weights that become pairs.
  *
  * Before including this: what backward_blocks.h defines before its packing. */
 #ifndef CLATTN_AMX_BACKWARD_TILES_H

@@ -1,4 +1,4 @@
-/* Blocks of keys and tiles of queries of backward_lanes in private memory: load and store.
+/* Blocks of keys and tiles of queries of backward_cpu in private memory: load and store.
  *
  * Before including this: what backward_products.h and mark_pairs.h need, BLOCK_M, and ROW_V, floats in a row of
  * v. */
@@ -47,7 +47,7 @@ struct query_tile {
     int count;
     int nonfinite; /* whether q or do has an infinity or a NaN */
     lanes q[BLOCK_M * OPERANDS(ROW_QK) / SIMD_WIDTH], d_o[BLOCK_M * OPERANDS(ROW_V) / SIMD_WIDTH];
-#if OPERAND_PAIRS /* pairs of rows, in backward_amx transposed, and what becomes of dS for dq: pairs of keys */
+#if OPERAND_PAIRS /* pairs of rows, in backward_cpu UNIT=amx transposed, and what becomes of dS for dq: pairs of keys */
     lanes q_rows[BLOCK_M / 2 * ROW_QK / SIMD_WIDTH], d_o_rows[BLOCK_M / 2 * ROW_V / SIMD_WIDTH];
     lanes ds_keys[BLOCK_M * OPERANDS(BLOCK_N) / SIMD_WIDTH];
 #endif
@@ -317,7 +317,7 @@ INLINE int is_listed(const struct head head, const struct key_block *block,
 }
 
 /* Whether the tile is only partially visible to the block: rows are missing (with block lists so many that
- * the last are no register tile of dq; in backward_amx any may, since the sums of their dq are dropped), or
+ * the last are no register tile of dq; in backward_cpu UNIT=amx any may, since the sums of their dq are dropped), or
  * may not see some key. */
 INLINE int is_partial(const struct attention_shape a, const struct head head,
                       const struct key_block *block, const struct query_tile *tile)

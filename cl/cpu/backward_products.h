@@ -1,5 +1,5 @@
-/* The five products of backward_lanes and backward_dot between a tile of queries and a block of keys,
- * register-blocked (those of backward_amx: bf16/backward_products.h). Keys are in SIMD lanes, but in dq, whose lanes are columns.
+/* The five products of backward_cpu and backward_cpu UNIT=pairs between a tile of queries and a block of keys,
+ * register-blocked (those of backward_cpu UNIT=amx: bf16/backward_products.h). Keys are in SIMD lanes, but in dq, whose lanes are columns.
  *
  * What is broadcast are operands (cpu/operands.h), floats or pairs: of neighbours of the dim in Q K^T and
  * dO V^T, of neighbouring rows in dk and dv, of neighbouring keys in dq. Products of pairs are scaled

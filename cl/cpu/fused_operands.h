@@ -1,4 +1,4 @@
-/* Keys and values as operands (cpu/operands.h) of the two products of fused_lanes and fused_dot: pairs
+/* Keys and values as operands (cpu/operands.h) of the two products of fused_cpu and fused_cpu UNIT=pairs: pairs
  * are of neighbours of the dim in Q K^T, of neighbouring keys in P V.
  *
  *   source                    operands of keys or values, where they are or staged

@@ -1,4 +1,4 @@
-/* What projections on CPUs share (kernels/projection_lanes.cl, kernels/projection_amx.cl): the offsets of
+/* What projections on CPUs share (projection_cpu.cl, projection_cpu_amx.cl): the offsets of
  * rows, columns and the depth, blocks of y, tiles of sums, and the sum of the parts of a split depth.
  *
  * Before including this: common/projection.h, cpu/operands.h, SPLIT_K, BLOCK_M and BLOCK_N, and what a tile

@@ -1,4 +1,4 @@
-/* What split_lanes reads of keys and values: columns of a row as vectors, and the prefetch of later
+/* What split_cpu reads of keys and values: columns of a row as vectors, and the prefetch of later
  * tiles. Needs QK_DEPTH (unless products are of pairs), BLOCK_N and PREFETCH_TILES. */
 #ifndef CLATTN_SPLIT_KEYS_H
 #define CLATTN_SPLIT_KEYS_H

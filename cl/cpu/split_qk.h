@@ -1,4 +1,4 @@
-/* The product Q K^T of split_lanes, register-blocked. Needs BLOCK_M, QK_ROWS, QK_DEPTH, BLOCK_N and
+/* The product Q K^T of split_cpu, register-blocked. Needs BLOCK_M, QK_ROWS, QK_DEPTH, BLOCK_N and
  * PREFETCH_TILES.
  *
  * An accumulator has QK_DEPTH partial sums along the depth for each of SIMD_WIDTH / QK_DEPTH rows;

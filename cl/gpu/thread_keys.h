@@ -1,4 +1,4 @@
-/* What threads of split_tiles read of keys and values: a thread of a thread group reads LOAD_WIDTH
+/* What threads of split_gpu_item read of keys and values: a thread of a thread group reads LOAD_WIDTH
  * neighbouring columns of each chunk of columns, of all THREAD_N keys of its thread group.
  *
  * Of keys in pages a thread looks up those of its own, four at a time where these are in one page.

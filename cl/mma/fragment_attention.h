@@ -1,9 +1,9 @@
 /* What a sub-group computes of a tile of keys, fragment by fragment: products with K, their scores, the
  * online softmax, products of the weights with V.
  *
- *   fused_mma   sub-groups have rows of their own, which are queries of one head, and all keys of the tile;
+ *   fused_gpu_mma   sub-groups have rows of their own, which are queries of one head, and all keys of the tile;
  *               weights are operands where they are
- *   split_mma   all sub-groups have all rows, which are queries of all heads that share a kv head: of the
+ *   split_gpu_mma   all sub-groups have all rows, which are queries of all heads that share a kv head: of the
  *               tile's keys each weighs its part, and the weights of all, which pass through local memory
  *               (WEIGHTS_IN_MEMORY), it multiplies with its part of V's dims
  *

@@ -1,7 +1,7 @@
 /* The loop over tiles of quantized keys and values that arrive as bytes (quantized_bytes.h): the next ones' while those of a
  * tile, made of bytes together, are multiplied.
  *
- * Before including this: fused_mma.cl as far as its kernel. */
+ * Before including this: fused_gpu_mma.cl as far as its kernel. */
 #ifndef CLATTN_FUSED_BYTES_H
 #define CLATTN_FUSED_BYTES_H
 

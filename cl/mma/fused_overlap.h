@@ -6,7 +6,7 @@
  *            next V arrive meanwhile.
  * Registers  of a work-item: outputs and queries, scores of one tile, weights, rounded, of the one before.
  *
- * Before including this: fused_mma.cl as far as its kernel. */
+ * Before including this: fused_gpu_mma.cl as far as its kernel. */
 #ifndef CLATTN_FUSED_OVERLAP_H
 #define CLATTN_FUSED_OVERLAP_H
 

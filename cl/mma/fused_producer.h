@@ -5,7 +5,7 @@
  * Turns      with PRODUCER 2 warpgroups ask for products one after the other, so that one's softmax overlaps with
  *            another's products.
  *
- * Before including this: fused_mma.cl as far as its kernel. */
+ * Before including this: fused_gpu_mma.cl as far as its kernel. */
 #ifndef CLATTN_FUSED_PRODUCER_H
 #define CLATTN_FUSED_PRODUCER_H
 #include "mma/warpgroup_producer.h"

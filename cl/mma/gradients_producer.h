@@ -5,7 +5,7 @@
  * Hidden     The second time around those that compute replace Infs and NaNs of streamed rows where they lie, once the
  *            first products are complete.
  *
- * Before including this: backward_mma.cl as far as its first kernel. */
+ * Before including this: backward_gpu_mma.cl as far as its first kernel. */
 #ifndef CLATTN_GRADIENTS_PRODUCER_H
 #define CLATTN_GRADIENTS_PRODUCER_H
 #include "mma/warpgroup_producer.h"

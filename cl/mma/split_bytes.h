@@ -1,7 +1,7 @@
 /* A range's tiles of quantized keys and values that arrive as bytes (quantized_bytes.h): the next ones' while those of a
  * tile are multiplied.
  *
- * Before including this: split_mma.cl as far as its kernel. */
+ * Before including this: split_gpu_mma.cl as far as its kernel. */
 #ifndef CLATTN_SPLIT_BYTES_H
 #define CLATTN_SPLIT_BYTES_H
 

@@ -1,4 +1,4 @@
-/* From the products of split_tiles' threads to weights: one thread for each row and thread group.
+/* From the products of split_gpu_item' threads to weights: one thread for each row and thread group.
  *
  * Before including this: score.h, tile_exp.h, thread_keys.h; BLOCK_M. */
 #ifndef CLATTN_GROUP_SOFTMAX_H

@@ -1,5 +1,5 @@
 /* From products to scores where SIMD lanes are keys: softcap, bias, ALiBi, masks, windows and
- * lengths, as clattn/problem.h says. split_lanes, unfused_lanes and backward_lanes all go through
+ * lengths, as clattn/problem.h says. split_cpu, unfused_lanes and backward_cpu all go through
  * finish_scores(): an option that changes scores is a step of it. What it reads besides is an
  * operand of the score, which functions pass on by SCORE_OPERANDS_PARAM and SCORE_OPERANDS_ARG. */
 #ifndef CLATTN_KEY_LANES_H

@@ -1,6 +1,6 @@
 /* From products to scores where SIMD lanes are queries: softcap, bias, ALiBi, masks and windows, as
  * clattn/problem.h says; and dropout of weights. An option that changes scores is a step of
- * finish_scores(), which fused_lanes goes through. What the step reads is an operand of the score,
+ * finish_scores(), which fused_cpu goes through. What the step reads is an operand of the score,
  * which functions pass on by SCORE_OPERANDS_PARAM and SCORE_OPERANDS_ARG; what it needs of a tile
  * is put into struct score_tile once a tile.
  *

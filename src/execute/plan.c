@@ -60,7 +60,7 @@ static struct attention_shape shape_of(const clattn_problem *p)
 #undef SIZE
     };
 
-    /* What they stand for there: cl/elementwise/append_tokens.cl. */
+    /* What they stand for there: src/families/append_tokens/append_tokens.cl. */
     if (p->operation == CLATTN_APPEND)
         ca_append_rotation(p, &a.scale, &a.softcap, &a.window_right);
 #define STRIDES_STRIDED(member, layout) copy_strides(a.member##_stride, &p->layout);

@@ -53,7 +53,7 @@ enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
 /* Beside the workspace's bit: the stage only reads it. */
 #define CA_READ_ONLY CA_BIT(CA_NUM_ARGUMENTS)
 /* In its place: the stage, or with CA_READ_ONLY its use of the workspace, is of problems with block lists
- * alone (src/families/kernels/block_bits.h). */
+ * alone (src/families/block_bits.h). */
 #define CA_OF_BLOCKS CA_BIT(CA_NUM_ARGUMENTS + 1)
 /* Likewise of problems of which marks are made (ca_has_pair_marks()). */
 #define CA_OF_MARKS CA_BIT(CA_NUM_ARGUMENTS + 2)
@@ -75,7 +75,7 @@ struct ca_stage {
                     struct ca_ndrange *range);
 };
 
-/* Whether programs can mark tiles of the mask and the bias in a first pass (src/families/kernels/pair_marks.c);
+/* Whether programs can mark tiles of the mask and the bias in a first pass (src/families/pair_marks.c);
  * whether they do is a matter of sizes. */
 int ca_has_pair_marks(const clattn_problem *p);
 

@@ -1,7 +1,7 @@
 /* Fused families need no memory that grows with seq_q * seq_kv, whatever the options are; but a byte for each
  * tile, of 64 pairs or more, of a mask or a bias (families/kernels/pair_marks.h). */
 #include "families/candidate.h"
-#include "families/kernels/pair_marks.h"
+#include "families/pair_marks.h"
 #include "families/registry.h"
 #include "problem/problem.h"
 #include "tests/support/fixture.h"

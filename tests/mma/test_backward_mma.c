@@ -2,7 +2,7 @@
  * many options, on several shapes. The sweep and test_layouts.c draw more (CLATTN_TEST_FAMILY=backward_gpu UNIT=mma);
  * which device has which instruction, test_fused_mma.c says. */
 #include "families/family.h"
-#include "families/mma/fragments.h"
+#include "families/fragments.h"
 #include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/profiles.h"

@@ -1,5 +1,5 @@
 /* backward_gpu UNIT=warpgroup, emulated where the device has no wgmma. The sweep draws more (CLATTN_TEST_FAMILY=backward_gpu UNIT=warpgroup). */
-#include "families/mma/fragments.h"
+#include "families/fragments.h"
 #include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/profiles.h"

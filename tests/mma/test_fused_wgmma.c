@@ -1,5 +1,5 @@
 /* fused_gpu UNIT=warpgroup, emulated where the device has no wgmma. The sweep draws more (CLATTN_TEST_FAMILY=fused_gpu UNIT=warpgroup). */
-#include "families/mma/fragments.h"
+#include "families/fragments.h"
 #include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/unoptimised.h"

@@ -1,6 +1,6 @@
 /* projection_gpu UNIT=warpgroup, emulated where the device has no wgmma: w both ways, with splits and without, heads that stages end
  * in, ragged rows, columns and depth. What its pieces do not fit, the self-check of every program computes. */
-#include "families/mma/fragments.h"
+#include "families/fragments.h"
 #include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/unoptimised.h"

@@ -2,7 +2,7 @@
  * many options, on several shapes: rows that fill no fragment, or many; ranges in which some or all rows
  * see no key. The sweep draws more (CLATTN_TEST_FAMILY=split_gpu UNIT=mma). */
 #include "families/family.h"
-#include "families/mma/fragments.h"
+#include "families/fragments.h"
 #include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/profiles.h"

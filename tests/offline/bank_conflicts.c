@@ -7,7 +7,7 @@
  * conflicts. Lanes that want the same word share it.
  *
  * The addresses follow cl/mma/fragment_tile.h, cl/mma/fragment_attention.h and
- * cl/kernels/projection_mma.cl; which element a lane has says the instruction's own header. */
+ * src/families/projection_gpu/projection_gpu_mma.cl; which element a lane has says the instruction's own header. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -63,7 +63,7 @@ $1 == "fused_gpu.mma" && / fwd f16 b1 h32\/8 q4096 k4096 d128 causal=tl \|/ {
     bytes = 2 * (groups * keys * 2 * d * c + (value("Q_RESIDENT") ? 0 : rows * d * c) + keys * 2 * d)
     row("fused_gpu UNIT=mma, " rows " x " keys, $4, macs, bytes, value("EXP") == 1 ? rows * keys : 0, 4 * keys * d, l2_of[$4], macs / per / share, reach[$4])
 }
-$1 == "fused_gpu.warpgroup" && $3 == "fused_mma" && / fwd f16 b1 h32\/8 q4096 k4096 d128 causal=tl \|/ {
+$1 == "fused_gpu.warpgroup" && $3 == "fused_gpu_mma" && / fwd f16 b1 h32\/8 q4096 k4096 d128 causal=tl \|/ {
     keys = value("BLOCK_N"); rows = groups * 16
     macs = rows * keys * 2 * d
     row("fused_gpu UNIT=warpgroup, " rows " x " keys, $4, macs, 2 * (groups / 4 * keys * 2 * d + keys * 2 * d), rows * keys, 4 * keys * d, l2_of[$4], 0, 1)
@@ -87,11 +87,11 @@ $1 == "backward_gpu.warpgroup" && $3 != "backward_rows" && / bwd f16 b1 h32\/8 q
     bytes = 2 * (rows * 2 * d + groups / 4 * streamed * (2 + last) * d + streamed * 2 * d)
     row("by wgmma: " $3 ", " rows " x " streamed, $4, macs, bytes, rows * streamed, 4 * streamed * d, l2_of[$4], 0, 1)
 }
-$1 == "projection_gpu.warpgroup" && $3 == "projection_wgmma" && / proj bf16 b1 h1 q4096 d4096 \|/ {
+$1 == "projection_gpu.warpgroup" && $3 == "projection_gpu_warpgroup" && / proj bf16 b1 h1 q4096 d4096 \|/ {
     m = groups * 16; n = value("BLOCK_N"); k = 64
     row("projection_gpu UNIT=warpgroup, " m " x " n " x " k, $4, m * n * k, 2 * k * (2 * m + groups / 4 * n + n), 0, 2 * k * (m + n), l2_of[$4], 0, 1)
 }
-$1 == "projection_gpu.mma" && $3 == "projection_mma" && / proj bf16 b1 h1 q4096 d4096 \|/ {
+$1 == "projection_gpu.mma" && $3 == "projection_gpu_mma" && / proj bf16 b1 h1 q4096 d4096 \|/ {
     m = value("BLOCK_M"); n = value("BLOCK_N"); k = value("BLOCK_K")
     by_m = value("SUB_GROUPS_M"); by_n = value("SUB_GROUPS_N")
     macs = m * n * k; bytes = 2 * k * ((by_n * m + by_m * n) * c + m + n)

@@ -12,7 +12,7 @@
 
 /* Vectors of a block of keys: packed keys, or values; their gradients; keys in rows. */
 #define BLOCK_OPERANDS(row) (OPERANDS(row) * BLOCK_VECTORS)
-#define BLOCK_SUMS(row) ((row) * BLOCK_VECTORS)
+#define BLOCK_SUMS(row) ((row)*BLOCK_VECTORS)
 #define BLOCK_ROWS (OPERANDS(BLOCK_N) * ROW_QK / SIMD_WIDTH)
 #define KEY_BLOCK_VECTORS                                                                          \
     (BLOCK_OPERANDS(ROW_QK) + BLOCK_OPERANDS(ROW_V) + BLOCK_SUMS(ROW_QK) + BLOCK_SUMS(ROW_V) +     \

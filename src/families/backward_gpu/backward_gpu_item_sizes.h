@@ -1,4 +1,4 @@
-/* Sizes of backward_tiles.cl's arrays, for the kernels and, with the names of families/names.h, for the host. */
+/* Sizes of backward_gpu_item.cl's arrays, for the kernels and, with the names of families/names.h, for the host. */
 #define MAX_DIM MAX(DIM_QK, DIM_V)
 #include "families/thread_sizes.h"
 

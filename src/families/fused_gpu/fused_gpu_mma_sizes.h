@@ -1,4 +1,4 @@
-/* Sizes of fused_mma.cl's arrays, for the kernel and, with the names of families/names.h and families/fragment_names.h, for the
+/* Sizes of fused_gpu_mma.cl's arrays, for the kernel and, with the names of families/names.h and families/fragment_names.h, for the
  * host. */
 #define SUB_GROUPS_N 1
 #define KV_PARTS 0

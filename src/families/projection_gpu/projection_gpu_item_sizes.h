@@ -1,4 +1,4 @@
-/* Sizes of projection_tiles.cl's arrays, for the kernels and, with the names of families/names.h, for the host. */
+/* Sizes of projection_gpu_item.cl's arrays, for the kernels and, with the names of families/names.h, for the host. */
 #include "families/projection_gpu/projection_gpu_sizes.h"
 
 #define THREADS_M (BLOCK_M / THREAD_M)

@@ -5,8 +5,7 @@
 #define KEY_OPERANDS ROUNDED_TO_TILES(OPERANDS(DIM_QK))
 
 /* Vectors of what is kept of a block of rows from tile to tile: queries, outputs, a sum of each row, maxima. */
-#define PACKED_Q_VECTORS                                                                           \
-    (OPERAND_PAIRS ? KEY_OPERANDS * TILES(BLOCK_M) : BLOCK_M * VECTORS(DIM_QK))
+#define PACKED_Q_VECTORS (OPERAND_PAIRS ? KEY_OPERANDS * TILES(BLOCK_M) : BLOCK_M * VECTORS(DIM_QK))
 #define O_VECTORS (BLOCK_M * VECTORS(DIM_V))
 #define ROW_VECTORS DIVIDE_UP(BLOCK_M, SIMD_WIDTH)
 #define STATE_VECTORS (PACKED_Q_VECTORS + O_VECTORS + BLOCK_M + ROW_VECTORS)

@@ -1,4 +1,4 @@
-/* Sizes of split_tiles.cl's arrays, for the kernels and, with the names of families/names.h, for the host. */
+/* Sizes of split_gpu_item.cl's arrays, for the kernels and, with the names of families/names.h, for the host. */
 #include "families/split_gpu/split_gpu_sizes.h"
 
 #define THREADS_N (THREADS / THREADS_D)

@@ -1,4 +1,4 @@
-/* Sizes of split_mma.cl's arrays, for the kernels and, with the names of families/names.h and families/fragment_names.h, for
+/* Sizes of split_gpu_mma.cl's arrays, for the kernels and, with the names of families/names.h and families/fragment_names.h, for
  * the host. */
 #define SUB_GROUPS_N SUB_GROUPS
 #define BLOCK_M (M_FRAGMENTS * FRAGMENT_QUERIES)
