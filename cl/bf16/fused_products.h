@@ -76,7 +76,7 @@ NOINLINE void multiply_keys(const struct score_tile *tile, const lanes *q, sourc
 {
     lanes most[BLOCK_VECTORS];
 #if HAS_BIAS /* which lie where scores will */
-    lanes products[2][STEP_KEYS * BLOCK_VECTORS];
+    lanes products[2][STEP_PRODUCTS / 2];
 #define PRODUCTS_OF(n0) products[(n0) / STEP_KEYS % 2]
 #else
 #define PRODUCTS_OF(n0) (s + (n0)*BLOCK_VECTORS)

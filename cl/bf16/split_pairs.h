@@ -13,10 +13,7 @@
 #endif
 
 #define WHOLE_STEPS(n) (((n) + STEP_KEYS - 1) / STEP_KEYS * STEP_KEYS)
-#define PACKED_Q_VECTORS (KEY_OPERANDS * TILES(BLOCK_M))
 #define KEEPS_K 1
-#define STAGED_K_VECTORS (BLOCK_N * TILES(KEY_OPERANDS)) /* of a tile of keys */
-#define WEIGHT_BLOCKS 1                                  /* values have no scales of blocks */
 
 /* The block's queries with rows in SIMD lanes, packed[n] = pair n of each, and their scales; zeros for rows
  * beyond the last. */
@@ -65,7 +62,7 @@ NOINLINE void multiply_keys(const struct attention_shape a, const struct key_ran
     const long row = ROW_BYTES_OF(BLOCK_M);
 
     for (int n0 = 0; n0 < count; n0 += STEP_KEYS) {
-        lanes products[STEP_KEYS * TILES(BLOCK_M)];
+        lanes products[STEP_PRODUCTS];
         multiply_all_tiles(STEP_KEYS / TILE, TILES(BLOCK_M), true, TILES(KEY_OPERANDS),
                            (const uint *)staged + n0 * KEY_OPERANDS, ROW_BYTES_OF(KEY_OPERANDS), q,
                            row, products, row);
@@ -128,7 +125,7 @@ NOINLINE void add_values(const struct attention_shape a, const struct key_range 
                          const int count, const int rows, const float *factor, const float *p,
                          lanes *scaled, lanes *o)
 {
-    lanes weights[BLOCK_M * BLOCK_N / 2 / SIMD_WIDTH], values[BLOCK_N / 2 * VECTORS(DIM_V)];
+    lanes weights[PAIR_WEIGHTS], values[PAIR_VALUES];
     const long row = ROW_BYTES_OF(SIMD_WIDTH * VECTORS(DIM_V));
 
     stage_values(a, keys, count, values);

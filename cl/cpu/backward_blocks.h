@@ -35,9 +35,9 @@ struct key_block {
     long j;        /* its first key */
     int keys;      /* of it in use, 0..BLOCK_N */
     int nonfinite; /* whether k has an infinity or a NaN */
-    lanes k[OPERANDS(ROW_QK) * BLOCK_VECTORS], v[OPERANDS(ROW_V) * BLOCK_VECTORS];
-    lanes dk[ROW_QK * BLOCK_VECTORS], dv[ROW_V * BLOCK_VECTORS];
-    lanes k_rows[OPERANDS(BLOCK_N) * ROW_QK / SIMD_WIDTH]; /* as in memory, or pairs of rows */
+    lanes k[BLOCK_OPERANDS(ROW_QK)], v[BLOCK_OPERANDS(ROW_V)];
+    lanes dk[BLOCK_SUMS(ROW_QK)], dv[BLOCK_SUMS(ROW_V)];
+    lanes k_rows[BLOCK_ROWS]; /* as in memory, or pairs of rows */
 };
 
 /* A tile of queries of one head, as operands, and its P and dS with keys in SIMD lanes. Rows after the
@@ -46,18 +46,18 @@ struct query_tile {
     long i; /* its first query */
     int count;
     int nonfinite; /* whether q or do has an infinity or a NaN */
-    lanes q[BLOCK_M * OPERANDS(ROW_QK) / SIMD_WIDTH], d_o[BLOCK_M * OPERANDS(ROW_V) / SIMD_WIDTH];
+    lanes q[TILE_OPERANDS(ROW_QK)], d_o[TILE_OPERANDS(ROW_V)];
 #if OPERAND_PAIRS /* pairs of rows, in backward_cpu UNIT=amx transposed, and what becomes of dS for dq: pairs of keys */
-    lanes q_rows[BLOCK_M / 2 * ROW_QK / SIMD_WIDTH], d_o_rows[BLOCK_M / 2 * ROW_V / SIMD_WIDTH];
-    lanes ds_keys[BLOCK_M * OPERANDS(BLOCK_N) / SIMD_WIDTH];
+    lanes q_rows[TILE_PAIRS(ROW_QK)], d_o_rows[TILE_PAIRS(ROW_V)];
+    lanes ds_keys[TILE_PAIR_KEYS];
 #endif
 #if OPERAND_TILES
-    lanes dq[BLOCK_M * VECTORS_QK]; /* sums over a chunk's blocks, [query][column] */
+    lanes dq[TILE_SUMS]; /* sums over a chunk's blocks, [query][column] */
 #endif
     float minus_lse[BLOCK_M], minus_delta[BLOCK_M];
     float missing[BLOCK_M]; /* what weights are multiplied with */
     int lacks;              /* whether one of these is not 1 */
-    lanes p[BLOCK_M * BLOCK_VECTORS], ds[BLOCK_M * BLOCK_VECTORS];
+    lanes p[TILE_WEIGHTS], ds[TILE_WEIGHTS];
 };
 
 /* Rows begin .. end - 1 of a tile. */

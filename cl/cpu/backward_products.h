@@ -17,7 +17,6 @@
 #include "cpu/operands.h"
 #include "score/key_lanes.h"
 
-#define BLOCK_N (SIMD_WIDTH * BLOCK_VECTORS)
 #define VECTORS_QK (ROW_QK / SIMD_WIDTH)
 #define ROWS_OF_STEP (OPERAND_TILES ? 32 : VALUES_IN_OPERAND) /* of the depth of dk and dv */
 #define DQ_ROW OPERANDS(BLOCK_N)                              /* operands of keys in a row of dS */

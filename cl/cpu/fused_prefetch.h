@@ -8,7 +8,6 @@
 #include "cpu/prefetch.h"
 #include "cpu/quantized_simd.h"
 
-#define BLOCK_M (SIMD_WIDTH * BLOCK_VECTORS)
 
 /* Rows of a tensor that are still to be fetched. */
 struct stream {

@@ -7,8 +7,6 @@
 #define CLATTN_PROJECTION_BLOCKS_H
 
 /* A group has whole strips and panels, at most so many rows and columns. */
-#define MOST_ROWS ((BLOCK_M + REGISTER_ROWS - 1) / REGISTER_ROWS * REGISTER_ROWS)
-#define MOST_COLUMNS ((BLOCK_N + PANEL - 1) / PANEL * PANEL)
 #define SUM_RUN 256
 
 /* Sums of one part of the depth wait for the next in y, or in the workspace, if these are f32. */

@@ -1,6 +1,7 @@
 /* The unit in which kernels for CPUs keep scores, and what a problem does to them. */
 #ifndef CLATTN_SCORE_UNIT_H
 #define CLATTN_SCORE_UNIT_H
+#include "families/operand_sizes.h"
 #include "cpu/simd_math.h"
 #include "score/score_scale.h"
 
@@ -25,7 +26,5 @@
 #define HIDES (HAS_WINDOW || HIDES_ANYWHERE)
 /* Whether scores differ from products even in a tile of full visibility. */
 #define CHANGES_SCORES (HAS_SOFTCAP || HAS_BIAS || HAS_MASK || HAS_ALIBI)
-
-#define ROUNDED(n) (((n) + SIMD_WIDTH - 1) / SIMD_WIDTH * SIMD_WIDTH)
 
 #endif

@@ -10,8 +10,7 @@ const size_t K_ROW_BYTES =
 const size_t V_ROW_BYTES =
     p->dim_v / CA_BLOCK * ca_cache_bytes(ca_problem_cache(p, CA_V), p->dtype);
 const int PACKED_VALUES = fragment->packed_values, HAS_TILE_PRODUCTS = INSTRUCTION == CA_WGMMA;
-const int DTYPE = (int)p->dtype, DTYPE_F16 = CLATTN_F16, HAS_STRICT = p->strict != 0;
+const int HAS_STRICT = p->strict != 0;
 (void)FRAGMENT_LANES, (void)FRAGMENT_QUERIES, (void)FRAGMENT_OTHERS, (void)FRAGMENT_DEPTH;
 (void)OTHERS_AT_ONCE, (void)REPLICAS, (void)ROW_PADDING, (void)PACKED_VALUES;
-(void)HAS_TILE_PRODUCTS, (void)DTYPE, (void)DTYPE_F16, (void)K_ROW_BYTES, (void)V_ROW_BYTES,
-    (void)HAS_STRICT;
+(void)HAS_TILE_PRODUCTS, (void)K_ROW_BYTES, (void)V_ROW_BYTES, (void)HAS_STRICT;

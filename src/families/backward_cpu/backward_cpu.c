@@ -4,6 +4,7 @@
 #include "base/sizes.h"
 #include "cl/score/mark_sizes.h"
 #include "device/capacity.h"
+#include "families/backward_cpu/backward_cpu_sizes.h"
 #include "families/bf16_pairs.h"
 #include "families/block_bits.h"
 #include "families/family_units.h"
@@ -25,15 +26,10 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char *const ca_source_backward_cpu[];
 
-/* Follows the arrays in src/families/backward_cpu/backward_cpu.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t width = values[SIMD_WIDTH_INDEX], block = width * values[BLOCK_VECTORS_INDEX];
-    const size_t qk = p->dim_qk + width, v = p->dim_v + width;
-
-    return (values[BLOCKS_PER_TILE_INDEX] * (3 * qk + 2 * v) * block +
-            values[BLOCK_M_INDEX] * (qk + v + 2 * block + 3)) *
-           sizeof(cl_float);
+#include "families/names.h"
+    return PRIVATE_BYTES;
 }
 
 static void set_range(struct ca_ndrange *range, size_t x, size_t y, size_t z)
@@ -115,13 +111,12 @@ size_t ca_backward_split(const clattn_problem *p, const clattn_device_info *dev)
 
 static struct ca_backward_lanes_sizes sizes_of(const clattn_problem *p, const size_t *values)
 {
-    const size_t width = values[SIMD_WIDTH_INDEX];
-
-    return (struct ca_backward_lanes_sizes){.block_m = values[BLOCK_M_INDEX],
-                                            .block_n = width * values[BLOCK_VECTORS_INDEX],
-                                            .row = ca_round_up(p->dim_qk, width),
-                                            .rows_after = values[DQ_ROWS_INDEX],
-                                            .split_k = values[SPLIT_K_INDEX]};
+#include "families/names.h"
+    return (struct ca_backward_lanes_sizes){.block_m = BLOCK_M,
+                                            .block_n = BLOCK_N,
+                                            .row = ROW_QK,
+                                            .rows_after = ROWS_AFTER,
+                                            .split_k = SPLIT_K};
 }
 
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,

@@ -54,16 +54,11 @@
 #error "backward_cpu.cl must be built with all of its tunables defined"
 #endif
 
-/* Elements of a row in private memory and in the workspace. */
-#define ROW_OF(dim) (OPERAND_TILES ? ((dim) + 31) / 32 * 32 : ROUNDED(dim))
-#define ROW_QK ROW_OF(DIM_QK)
-#define ROW_V ROW_OF(DIM_V)
+#include "families/backward_cpu/backward_cpu_sizes.h"
 #include "score/key_lanes.h"
 #include "common/backward.h"
 
-/* After each head's sums of dq are rows that no query has, since register tiles of DQ_ROWS rows are read and
- * written; tiles of a matrix unit are added up elsewhere first. */
-#define SUM_ROWS(a) (LONGEST_Q(a) + (OPERAND_TILES ? 0 : DQ_ROWS))
+#define SUM_ROWS(a) (LONGEST_Q(a) + ROWS_AFTER)
 
 /* Among the sums of dq of one work-item: the first row of head h. */
 INLINE long sum_row(const struct attention_shape a, const long b, const long h)

@@ -2,13 +2,14 @@
 #include "base/sizes.h"
 #include "families/amx.h"
 #include "families/backward_cpu/backward_cpu.h"
+#include "families/backward_cpu/backward_cpu_sizes.h"
 #include "families/bf16_pairs.h"
 #include "families/block_bits.h"
 #include "families/family_units.h"
 #include "families/pair_marks.h"
 #include "families/registry.h"
 
-enum { WIDTH = 16 };
+enum { SIMD_WIDTH = 16, DQ_ROWS = 32 }; /* as the kernel defines them for tiles */
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
@@ -20,26 +21,23 @@ extern const char *const ca_source_backward_cpu[];
 
 static size_t block(const size_t *values)
 {
-    return WIDTH * values[BLOCK_VECTORS_INDEX];
+    return SIMD_WIDTH * values[BLOCK_VECTORS_INDEX];
 }
 
-/* Follows the arrays in src/families/backward_cpu/backward_cpu.cl: pairs take half of what is counted here. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t qk = ca_round_up(p->dim_qk, 2 * WIDTH), v = ca_round_up(p->dim_v, 2 * WIDTH);
-    const size_t keys = block(values), rows = values[BLOCK_M_INDEX];
-
-    return (values[BLOCKS_PER_TILE_INDEX] * keys * (4 * qk + 3 * v) +
-            rows * (4 * qk + 2 * v + 5 * keys + 6) + 8 * 32 * 2 * WIDTH) *
-           sizeof(cl_float) / 2;
+#include "families/names.h"
+    return PRIVATE_BYTES;
 }
 
 static struct ca_backward_lanes_sizes sizes_of(const clattn_problem *p, const size_t *values)
 {
-    return (struct ca_backward_lanes_sizes){.block_m = values[BLOCK_M_INDEX],
-                                            .block_n = block(values),
-                                            .row = ca_round_up(p->dim_qk, 2 * WIDTH),
-                                            .split_k = values[SPLIT_K_INDEX]};
+#include "families/names.h"
+    return (struct ca_backward_lanes_sizes){.block_m = BLOCK_M,
+                                            .block_n = BLOCK_N,
+                                            .row = ROW_QK,
+                                            .rows_after = ROWS_AFTER,
+                                            .split_k = SPLIT_K};
 }
 
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,

@@ -23,11 +23,11 @@
 #define TILE_OPERANDS(row) (BLOCK_M * OPERANDS(row) / SIMD_WIDTH)
 #define TILE_PAIRS(row) (BLOCK_M / 2 * (row) / SIMD_WIDTH)
 #define TILE_WEIGHTS (BLOCK_M * BLOCK_VECTORS)
-#define TILE_KEYS (BLOCK_M * OPERANDS(BLOCK_N) / SIMD_WIDTH)
+#define TILE_PAIR_KEYS (BLOCK_M * OPERANDS(BLOCK_N) / SIMD_WIDTH)
 #define TILE_SUMS (BLOCK_M * ROW_QK / SIMD_WIDTH)
 #define QUERY_TILE_VECTORS                                                                         \
     (TILE_OPERANDS(ROW_QK) + TILE_OPERANDS(ROW_V) + 2 * TILE_WEIGHTS +                             \
-     (OPERAND_PAIRS ? TILE_PAIRS(ROW_QK) + TILE_PAIRS(ROW_V) + TILE_KEYS : 0) +                    \
+     (OPERAND_PAIRS ? TILE_PAIRS(ROW_QK) + TILE_PAIRS(ROW_V) + TILE_PAIR_KEYS : 0) +               \
      (OPERAND_TILES ? TILE_SUMS : 0))
 
 /* And three statistics of each query. */

@@ -6,6 +6,7 @@
 #include "families/block_bits.h"
 #include "families/family.h"
 #include "families/family_units.h"
+#include "families/fused_cpu/fused_cpu_sizes.h"
 #include "families/pair_marks.h"
 #include "families/registry.h"
 
@@ -23,15 +24,10 @@ static int has_rows_apart(const clattn_problem *p);
 
 extern const char *const ca_source_fused_cpu[];
 
-/* Follows the arrays in src/families/fused_cpu/fused_cpu.cl, of which pairs take less. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t width = values[SIMD_WIDTH_INDEX], block = width * values[BLOCK_VECTORS_INDEX];
-    const size_t keys = values[BLOCK_N_INDEX];
-
-    return ((p->dim_qk + p->dim_v + 2 * width) * values[BLOCKS_PER_TILE_INDEX] * block +
-            keys * block + keys * (p->dim_qk + p->dim_v)) *
-           sizeof(cl_float);
+#include "families/names.h"
+    return PRIVATE_BYTES;
 }
 
 /* Whether products can read keys and values where they are. */

@@ -53,6 +53,7 @@
 #error "fused_cpu.cl must be built with all of its tunables defined"
 #endif
 
+#include "families/fused_cpu/fused_cpu_sizes.h"
 #define ON_CACHE_LINE __attribute__((aligned(64)))
 #define STAGE_PAGES
 #define BLOCK_BITS_BEGIN(a) 0
@@ -220,16 +221,16 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
                            __global o_storage *o SCORE_OPERANDS_PARAM SINKS_PARAM LSE_PARAM PAGES_PARAM,
                            const int check_values)
 {
-    lanes packed_q[BLOCKS_PER_TILE][ROUNDED(OPERANDS(DIM_QK)) * BLOCK_VECTORS];
-    lanes packed_o[BLOCKS_PER_TILE][ROUNDED(DIM_V) * BLOCK_VECTORS];
-    lanes s[ROUNDED(BLOCK_N) * BLOCK_VECTORS];
+    lanes packed_q[BLOCKS_PER_TILE][PACKED_Q];
+    lanes packed_o[BLOCKS_PER_TILE][PACKED_O];
+    lanes s[TILE_SCORES];
     lanes row_max[BLOCKS_PER_TILE][BLOCK_VECTORS], row_sum[BLOCKS_PER_TILE][BLOCK_VECTORS];
     const long queries = min(chunk.e.queries - chunk.i, (long)BLOCK_M * BLOCKS_PER_TILE);
     const long begin = first_key(a, chunk.e, chunk.i);
     const long end = queries > 0 ? end_key(a, chunk.e, chunk.i + queries - 1) : 0;
 #if STAGED
-    operand k_staged[BLOCK_N * KEY_OPERANDS] ON_CACHE_LINE;
-    operand v_staged[OPERANDS_BEFORE(BLOCK_N) * ROUNDED(DIM_V)] ON_CACHE_LINE;
+    operand k_staged[STAGED_K] ON_CACHE_LINE;
+    operand v_staged[STAGED_V] ON_CACHE_LINE;
     const long k_row = KEY_OPERANDS, v_row = OPERAND_TILES ? 1 : DIM_V;
 #else
     const long k_row = a.k_stride[2], v_row = a.v_stride[2];

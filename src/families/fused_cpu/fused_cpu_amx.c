@@ -6,10 +6,11 @@
 #include "families/block_bits.h"
 #include "families/family.h"
 #include "families/family_units.h"
+#include "families/fused_cpu/fused_cpu_sizes.h"
 #include "families/pair_marks.h"
 #include "families/registry.h"
 
-enum { WIDTH = 16, L2_BYTES = 1 << 20 };
+enum { SIMD_WIDTH = 16, L2_BYTES = 1 << 20 };
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
@@ -21,7 +22,7 @@ extern const char *const ca_source_fused_cpu[];
 
 static size_t block_m(const size_t *values)
 {
-    return WIDTH * values[BLOCK_VECTORS_INDEX];
+    return SIMD_WIDTH * values[BLOCK_VECTORS_INDEX];
 }
 
 static size_t chunk(const size_t *values)
@@ -29,15 +30,10 @@ static size_t chunk(const size_t *values)
     return block_m(values) * values[BLOCKS_PER_TILE_INDEX];
 }
 
-/* Follows the arrays in src/families/fused_cpu/fused_cpu.cl: pairs take half of what is counted here. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t qk = ca_round_up(p->dim_qk, 2 * WIDTH) / 2, v = ca_round_up(p->dim_v, WIDTH);
-    const size_t keys = values[BLOCK_N_INDEX];
-
-    return (chunk(values) * (qk + v + 2) + keys * block_m(values) + 64 * block_m(values) +
-            keys * (qk + v / 2)) *
-           sizeof(cl_float);
+#include "families/names.h"
+    return PRIVATE_BYTES;
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -65,7 +61,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
                      p->window_left + p->window_right < 1024;
     const size_t row = sizeof(cl_float) * (p->dim_qk / 2 + p->dim_v); /* of a query in a chunk */
 
-    values[BLOCK_VECTORS_INDEX] = p->seq_q <= WIDTH || band ? 1 : 2;
+    values[BLOCK_VECTORS_INDEX] = p->seq_q <= SIMD_WIDTH || band ? 1 : 2;
     if (ca_marks_pairs(p)) /* tiles of masks that people make are 64 keys wide, or a multiple */
         values[BLOCK_N_INDEX] = 64;
     values[BALANCE_CAUSAL_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;

@@ -3,6 +3,7 @@
 #include "device/capacity.h"
 #include "families/bf16_pairs.h"
 #include "families/family_units.h"
+#include "families/projection_cpu/projection_cpu_sizes.h"
 #include "families/projection_sizes.h"
 #include "families/registry.h"
 #include "problem/problem.h"
@@ -22,25 +23,15 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char *const ca_source_projection_cpu[];
 
-enum { SLAB = 8 }; /* as in the kernel */
-
 static size_t panel(const size_t *values)
 {
     return values[SIMD_WIDTH_INDEX] * values[REGISTER_VECTORS_INDEX];
 }
 
-/* Follows the arrays in src/families/projection_cpu/projection_cpu.cl, of which pairs take less. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t rows = values[BLOCK_M_INDEX] + values[REGISTER_ROWS_INDEX];
-    const size_t columns = values[BLOCK_N_INDEX] + panel(values);
-    const size_t depth = values[BLOCK_K_INDEX], width = values[SIMD_WIDTH_INDEX];
-    const size_t sums =
-        p->dtype == CLATTN_F32 ? values[REGISTER_ROWS_INDEX] * panel(values) : rows * columns;
-    const size_t strips = SLAB * (values[REGISTER_ROWS_INDEX] * (depth + width) + width);
-
-    return (columns * (depth + 1) + sums + strips) * sizeof(cl_float) +
-           2 * (rows + columns + depth) * sizeof(cl_long);
+#include "families/names.h"
+    return PRIVATE_BYTES;
 }
 
 static size_t register_rows(const size_t *values)

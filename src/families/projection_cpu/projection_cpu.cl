@@ -40,16 +40,13 @@
 #define STRIP_DEPTH (UNIT_X_COLUMN ? 1 : REGISTER_ROWS)
 /* No power of two, so that rows lie in different sets of the cache. */
 #define STRIP_ROW (UNIT_X_COLUMN ? OPERANDS(BLOCK_K) + SIMD_WIDTH : 1)
-#define STRIP (REGISTER_ROWS * (OPERANDS(BLOCK_K) + SIMD_WIDTH) + SIMD_WIDTH)
-#define SLAB 8
 #define PACK_DEPTH 16 /* steps of the depth that are loaded before one is stored */
 #endif
+#include "families/projection_cpu/projection_cpu_sizes.h"
 #include "cpu/gemm.h"
 #include "cpu/prefetch.h"
 
 #define CACHE_LINE 64
-#define PANEL (SIMD_WIDTH * REGISTER_VECTORS)
-#define KEEP_SUMS (SPLIT_K == 1 && DTYPE != DTYPE_F32)
 
 #include "cpu/projection_blocks.h"
 
@@ -217,8 +214,8 @@ INLINE void prefetch_rows(const __global storage *x, const long *rows, const int
 NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
                             __global float *restrict workspace)
 {
-    lanes panels[MOST_COLUMNS / PANEL * OPERANDS(BLOCK_K) * REGISTER_VECTORS];
-    lanes sums[(KEEP_SUMS ? MOST_ROWS * MOST_COLUMNS : REGISTER_ROWS * PANEL) / SIMD_WIDTH];
+    lanes panels[PANELS_VECTORS];
+    lanes sums[SUM_VECTORS];
     long x_depths[BLOCK_K], w_depths[BLOCK_K];
     struct block b;
 #if !IN_PLACE

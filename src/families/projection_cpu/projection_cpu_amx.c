@@ -3,6 +3,7 @@
 #include "families/amx.h"
 #include "families/bf16_pairs.h"
 #include "families/family_units.h"
+#include "families/projection_cpu/projection_cpu_sizes.h"
 #include "families/projection_sizes.h"
 #include "families/registry.h"
 #include "problem/problem.h"
@@ -18,25 +19,18 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char *const ca_source_projection_cpu_amx[];
 
-enum { PANEL = 16, STRIP = 32 }; /* columns and rows, as in the kernel */
+enum { SIMD_WIDTH = 16, REGISTER_VECTORS = 1, REGISTER_ROWS = 32 }; /* as in the kernel */
 
-/* Follows the arrays in src/families/projection_cpu/projection_cpu_amx.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t rows = values[BLOCK_M_INDEX], columns = ca_round_up(values[BLOCK_N_INDEX], PANEL);
-    const size_t depth = values[BLOCK_K_INDEX];
-    const size_t sums = values[SUMS_M_INDEX] * columns;
-
-    (void)p;
-    return columns * depth * sizeof(cl_ushort) + (sums + columns) * sizeof(cl_float) +
-           STRIP * values[STRIP_K_INDEX] * sizeof(cl_ushort) +
-           2 * (rows + columns + depth) * sizeof(cl_long);
+#include "families/names.h"
+    return TILE_PRIVATE_BYTES;
 }
 
 static size_t register_rows(const size_t *values)
 {
     (void)values;
-    return STRIP;
+    return REGISTER_ROWS;
 }
 
 static size_t panel(const size_t *values)
@@ -62,14 +56,15 @@ static double busiest(const clattn_problem *p, const clattn_device_info *dev, co
     const size_t row_groups = row_blocks(p, values), column_groups = column_blocks(p, values);
     const size_t units = dev->compute_units ? dev->compute_units : 1;
     const size_t rows =
-        ca_divide_up(ca_divide_up(ca_projection_rows(p), STRIP), row_groups) * STRIP;
+        ca_divide_up(ca_divide_up(ca_projection_rows(p), REGISTER_ROWS), row_groups) *
+        REGISTER_ROWS;
     const size_t columns =
         ca_divide_up(ca_divide_up(ca_projection_columns(p), PANEL), column_groups) * PANEL;
     const size_t depth = ca_projection_depth(p), most = values[BLOCK_K_INDEX];
     const int whole = depth <= most;
     const size_t times = whole ? 1 : ca_divide_up(rows, values[SUMS_M_INDEX]); /* w is packed */
     const size_t bytes = ca_smaller(depth, most) * sizeof(cl_ushort) +
-                         (whole ? STRIP : values[SUMS_M_INDEX]) * sizeof(cl_float);
+                         (whole ? REGISTER_ROWS : values[SUMS_M_INDEX]) * sizeof(cl_float);
 
     if (columns * bytes > L2_BYTES)
         return HUGE_VAL;
@@ -92,7 +87,7 @@ static void block_groups(const clattn_problem *p, const clattn_device_info *dev,
         values[BLOCK_M_INDEX] = all_rows[n / 4 % 6];
         values[BLOCK_N_INDEX] = all_columns[n / 4 / 6];
         values[SUMS_M_INDEX] = ca_projection_depth(p) <= values[BLOCK_K_INDEX]
-                                   ? STRIP
+                                   ? REGISTER_ROWS
                                    : ca_smaller(512, values[BLOCK_M_INDEX]);
         const double work = busiest(p, dev, values);
         if (work < least && !reject(p, dev, values)) {

@@ -21,9 +21,9 @@
 #include "families/units.h"
 #define SIMD_WIDTH 16
 #define REGISTER_VECTORS 1 /* of a panel, so that the rows of a tile follow each other */
-#define PANEL SIMD_WIDTH
 #define REGISTER_ROWS (2 * SIMD_WIDTH)
-#define STRIP_ROW (STRIP_K / 2)
+#include "families/projection_cpu/projection_cpu_sizes.h"
+#define STRIP_ROW TILE_STRIP_ROW
 #include "common/builtins.h"
 #include "common/projection.h"
 
@@ -34,7 +34,6 @@
 
 #include "bf16/projection_strips.h"
 
-#define PANEL_VECTORS (OPERANDS(BLOCK_K) * REGISTER_VECTORS)
 #define STEP (2 * TILE) /* of the depth, in a tile */
 
 /* So that parts of at most `most` are equal but for whole steps. */
@@ -107,7 +106,7 @@ NOINLINE void compute_strip(const struct block *b, const int r, const bool first
                             const __global ushort *x, const long *depths, const int depth,
                             const lanes *panels, __global result *results, lanes *sums)
 {
-    __attribute__((aligned(64))) uint packed[REGISTER_ROWS * STRIP_ROW];
+    __attribute__((aligned(64))) uint packed[TILE_STRIP];
     const int rows = min(REGISTER_ROWS, b->rows - r), most = equal_part(depth, STRIP_K);
     const int num_panels = (b->columns + PANEL - 1) / PANEL;
 
@@ -117,7 +116,7 @@ NOINLINE void compute_strip(const struct block *b, const int r, const bool first
         const bool wraps = k + count == depth; /* the next is of the next rows */
         const int next_row = wraps ? r + REGISTER_ROWS : r, next = wraps ? 0 : k + count;
         const uint *strip = packed;
-        long strip_row = ROW_BYTES_OF(STRIP_ROW);
+        long strip_row = ROW_BYTES_OF(TILE_STRIP_ROW);
 #if TILES_FROM_BUFFERS
         if (is_in_place(b->x_rows + r, rows, depths + k, count)) {
             strip = IN_BUFFER(x + b->x_rows[r] + depths[k]);
@@ -149,8 +148,8 @@ NOINLINE void compute_strip(const struct block *b, const int r, const bool first
 NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
                             __global float *restrict workspace)
 {
-    lanes panels[MOST_COLUMNS / PANEL * PANEL_VECTORS];
-    lanes sums[SUMS_M * MOST_COLUMNS / SIMD_WIDTH];
+    lanes panels[PANELS_VECTORS];
+    lanes sums[TILE_SUM_VECTORS];
     long x_depths[BLOCK_K], w_depths[BLOCK_K];
     struct block b;
 

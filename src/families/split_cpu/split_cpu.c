@@ -7,6 +7,7 @@
 #include "families/family_units.h"
 #include "families/registry.h"
 #include "families/split.h"
+#include "families/split_cpu/split_cpu_sizes.h"
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
@@ -16,21 +17,13 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char *const ca_source_split_cpu[];
 
-/* Follows the arrays in src/families/split_cpu/split_cpu.cl. */
+/* As if keys were converted. */
+enum { STAGES_K = 1 };
+
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t rows = values[BLOCK_M_INDEX], keys = values[BLOCK_N_INDEX];
-    const size_t scales = ca_problem_cache(p, CA_V) ? p->dim_v / 32 : 0;
-
-    const size_t lists = p->page_size ? 2 * keys * 4 * sizeof(cl_long) : 0;
-
-    const size_t state = rows * (p->dim_qk + p->dim_v + 2 * values[SIMD_WIDTH_INDEX]);
-
-    return (state * values[KV_HEADS_INDEX] +
-            keys * (p->dim_qk + p->dim_v + 2 * values[SIMD_WIDTH_INDEX]) +
-            rows * keys * (1 + scales)) *
-               sizeof(cl_float) +
-           lists;
+#include "families/names.h"
+    return PRIVATE_BYTES;
 }
 
 static size_t groups(const clattn_problem *p, const size_t *values)

@@ -51,6 +51,7 @@
 #error "split_cpu.cl must be built with all of its tunables defined"
 #endif
 
+#include "families/split_cpu/split_cpu_sizes.h"
 #include "cpu/split_pages.h"
 #include "cpu/split_pv.h"
 #include "cpu/split_qk.h"
@@ -62,7 +63,6 @@
 #include "score/mark_blocks.h"
 /* Whether any tile may have hidden pairs: a mask of the last keys hides none before. */
 #define ALL_TILES_PARTIAL (HAS_BIAS || HAS_BLOCKS || (HAS_MASK && !HAS_MASK_KEYS))
-#define ROW_VECTORS ((BLOCK_M + SIMD_WIDTH - 1) / SIMD_WIDTH) /* of row_max and factors */
 
 /* ---- split ---------------------------------------------------------------------------------- */
 
@@ -85,7 +85,7 @@ INLINE void store_part(SHAPE_PARAMS, const struct row_block *block, const long p
 
 /* What is kept of a kv head's block of rows from tile to tile. */
 struct row_state {
-    lanes packed_q[PACKED_Q_VECTORS], o[BLOCK_M * VECTORS(DIM_V)], row_sum[BLOCK_M];
+    lanes packed_q[PACKED_Q_VECTORS], o[O_VECTORS], row_sum[BLOCK_M];
     lanes row_max[ROW_VECTORS];
 };
 
@@ -95,7 +95,7 @@ INLINE void start_rows(struct row_state *state)
         state->row_max[r] = -INFINITY;
     for (int r = 0; r < BLOCK_M; r++)
         state->row_sum[r] = 0.0f;
-    for (int n = 0; n < BLOCK_M * VECTORS(DIM_V); n++)
+    for (int n = 0; n < O_VECTORS; n++)
         state->o[n] = 0.0f;
 }
 
@@ -120,10 +120,10 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
     const int heads = (int)min((long)KV_HEADS, a.heads / a.group - block.kv_head);
     struct row_block blocks[KV_HEADS];
     struct row_state states[KV_HEADS];
-    lanes factor[ROW_VECTORS], scores[BLOCK_M * BLOCK_N / SIMD_WIDTH];
+    lanes factor[ROW_VECTORS], scores[SCORE_VECTORS];
     float *s = (float *)scores;
-    lanes scaled[V_CACHE ? BLOCK_M * WEIGHT_BLOCKS * BLOCK_N / SIMD_WIDTH : 1];
-    lanes staged[STAGED_K_VECTORS], v_scales[V_CACHE ? BLOCK_N / SIMD_WIDTH * BLOCKS(DIM_V) : 1];
+    lanes scaled[SCALED_VECTORS];
+    lanes staged[STAGED_K_VECTORS], v_scales[V_SCALE_VECTORS];
     long begin, end;
     int h = 0;
 

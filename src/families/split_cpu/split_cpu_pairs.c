@@ -10,8 +10,9 @@
 #include "families/family_units.h"
 #include "families/registry.h"
 #include "families/split.h"
+#include "families/split_cpu/split_cpu_sizes.h"
 
-enum { WIDTH = 16 };
+enum { SIMD_WIDTH = 16, KV_HEADS = 1, STAGES_K = 1 };
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
@@ -25,17 +26,10 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char *const ca_source_split_cpu[];
 
-/* Follows the arrays in src/families/split_cpu/split_cpu.cl and cl/bf16/split_pairs.h. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t rows = values[BLOCK_M_INDEX], keys = values[BLOCK_N_INDEX];
-    const size_t qk = ca_round_up(p->dim_qk, 2 * WIDTH) / 2, v = ca_round_up(p->dim_v, WIDTH);
-    const size_t lists = p->page_size ? 2 * keys * 4 * sizeof(cl_long) : 0;
-
-    return ((rows + keys) * qk + rows * v + keys / 2 * v + rows * (keys + keys / 2 + WIDTH) +
-            2 * WIDTH * rows) *
-               sizeof(cl_float) +
-           lists;
+#include "families/names.h"
+    return PRIVATE_BYTES;
 }
 
 static size_t groups(const clattn_problem *p, const size_t *values)
@@ -54,7 +48,7 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
     (void)dev;
-    return ca_split_lanes_bytes(p, values[SPLIT_K_INDEX], WIDTH) + ca_block_bits_bytes(p);
+    return ca_split_lanes_bytes(p, values[SPLIT_K_INDEX], SIMD_WIDTH) + ca_block_bits_bytes(p);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)

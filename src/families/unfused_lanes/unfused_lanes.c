@@ -4,6 +4,7 @@
 #include "families/block_bits.h"
 #include "families/registry.h"
 #include "families/unfused/unfused.h"
+#include "families/unfused_lanes/unfused_lanes_sizes.h"
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
@@ -12,17 +13,10 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char *const ca_source_unfused_lanes[];
 
-/* Follows the arrays in src/families/unfused_lanes/unfused_lanes.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t width = values[SIMD_WIDTH_INDEX], panel = width * values[REGISTER_VECTORS_INDEX];
-    const size_t rows = values[REGISTER_ROWS_INDEX], keys = values[BLOCK_N_INDEX];
-    const size_t columns = ca_round_up(p->dim_v, panel);
-    const size_t k_panels = ca_round_up(keys, panel) * p->dim_qk;
-    const size_t queries = ca_round_up(values[BLOCK_M_INDEX], rows);
-    const size_t strip = rows * (ca_larger(p->dim_qk, keys) + 2 * width);
-
-    return (ca_larger(k_panels, columns * (keys + queries)) + strip) * sizeof(cl_float);
+#include "families/names.h"
+    return PRIVATE_BYTES;
 }
 
 static void scores_ndrange(const clattn_problem *p, const size_t *values,

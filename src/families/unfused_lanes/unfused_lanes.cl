@@ -32,7 +32,7 @@
 
 #define IN_PLACE (DTYPE == DTYPE_F32 && UNIT_Q && !HAS_DROPOUT)
 #define STRIP_DEPTH 1
-#define STRIP_ROW ((DIM_QK > BLOCK_N ? DIM_QK : BLOCK_N) + 2 * SIMD_WIDTH)
+#include "families/unfused_lanes/unfused_lanes_sizes.h"
 #include "cpu/gemm.h"
 #define NATURAL_SCORES
 #include "score/key_lanes.h"
@@ -45,12 +45,7 @@
 #include "common/philox.h"
 #endif
 
-#define PANEL (SIMD_WIDTH * REGISTER_VECTORS)
-#define K_PANELS ((BLOCK_N + PANEL - 1) / PANEL)
-#define V_VECTORS (ROUNDED(DIM_V) / SIMD_WIDTH)
-#define V_PANELS ((V_VECTORS + REGISTER_VECTORS - 1) / REGISTER_VECTORS)
 #define V_REST (V_VECTORS - (V_PANELS - 1) * REGISTER_VECTORS) /* vectors in the last panel */
-#define STRIPS ((BLOCK_M + REGISTER_ROWS - 1) / REGISTER_ROWS)
 #define HAS_RANGE (HAS_WINDOW || HAS_Q_LENGTHS || HAS_KV_LENGTHS || HAS_BLOCKS)
 
 /* The score matrix between the kernels: the output if weights are wanted, which overwrite it, else
@@ -222,7 +217,7 @@ NOINLINE void multiply_panel(const int rows, const strip_rows strip, const lanes
 #if IN_PLACE
 typedef const __global float *query_strip[REGISTER_ROWS];
 #else
-typedef float query_strip[REGISTER_ROWS * STRIP_ROW];
+typedef float query_strip[STRIP_FLOATS];
 #endif
 
 INLINE void load_strip(const struct attention_shape a, const __global storage *q, const int rows,
@@ -255,7 +250,7 @@ NOINLINE void compute_scores(SHAPE_PARAMS, const struct extent e, const long bh,
                              const __global k_storage *k SCORE_OPERANDS_PARAM SCORE_MATRIX_PARAM
                                  PAGES_PARAM)
 {
-    lanes panels[K_PANELS * DIM_QK * REGISTER_VECTORS], products[REGISTER_ROWS * REGISTER_VECTORS];
+    lanes panels[K_PANEL_VECTORS], products[REGISTER_ROWS * REGISTER_VECTORS];
     query_strip strip;
     const struct runs runs = {DIM_QK, DIM_QK, DIM_QK, 0};
     const long b = bh / a.heads, h = bh - b * a.heads;
@@ -413,7 +408,6 @@ void softmax(PARAMETERS_softmax)
 
 /* The accumulators of a strip: V_PANELS register tiles. */
 #define REGISTER_TILE (REGISTER_ROWS * REGISTER_VECTORS)
-#define STRIP_SUMS (V_PANELS * REGISTER_TILE)
 
 /* count keys' values as panels, at most BLOCK_N. */
 NOINLINE void pack_values(SHAPE_PARAMS, const long b, const __global v_storage *v,
@@ -431,7 +425,7 @@ NOINLINE void pack_values(SHAPE_PARAMS, const long b, const __global v_storage *
 #if IN_PLACE
 typedef const __global float *weight_strip[REGISTER_ROWS];
 #else
-typedef float weight_strip[REGISTER_ROWS * STRIP_ROW];
+typedef float weight_strip[STRIP_FLOATS];
 #endif
 
 #if HAS_DROPOUT
@@ -540,7 +534,7 @@ NOINLINE void compute_values(SHAPE_PARAMS, const struct extent e, const long i0,
                              __global o_storage *o SCORE_OPERANDS_PARAM SCORE_MATRIX_PARAM
                                  PAGES_PARAM)
 {
-    lanes panels[V_PANELS * BLOCK_N * REGISTER_VECTORS], sums[STRIPS * STRIP_SUMS];
+    lanes panels[V_PANEL_VECTORS], sums[SUM_VECTORS];
     weight_strip strip;
     const long b = bh / a.heads, h = bh - b * a.heads;
     const long i_end = min(i0 + BLOCK_M, a.seq_q), used_end = min(i_end, e.queries);
@@ -553,7 +547,7 @@ NOINLINE void compute_values(SHAPE_PARAMS, const struct extent e, const long i0,
 
     v = V_PLACE(v, at.v + CACHE_BATCH(b) * a.v_stride[0] + h / a.group * a.v_stride[1]);
     o += at.o + b * a.o_stride[0] + h * a.o_stride[1];
-    for (int n = 0; n < STRIPS * STRIP_SUMS; n++)
+    for (int n = 0; n < SUM_VECTORS; n++)
         sums[n] = 0.0f;
     for (long j0 = begin; j0 < end; j0 += BLOCK_N) {
         const long j1 = min(j0 + BLOCK_N, end);
