@@ -45,7 +45,7 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
            ca_pair_marks_bytes(p, block_m(values), values[BLOCK_N_INDEX]);
 }
 
-/* The list, by what the last is called in cl/kernels/. */
+/* The list, by what the last is called in the .cl file. */
 #define FUSED_STAGES(kernel)                                                                       \
     {                                                                                              \
         CA_MARK_BLOCKS, CA_MARK_PAIRS(marks_ndrange),                                              \

@@ -1,4 +1,4 @@
-/* Tunables: compile-time parameters of a family, declared once in src/families/tunables/<family>.def. */
+/* Tunables: compile-time parameters of a family, declared once in src/families/NAME/. */
 #ifndef CA_TUNABLES_H
 #define CA_TUNABLES_H
 

@@ -55,7 +55,7 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
     return ca_backward_workspace_bytes(p, blocks_of(values));
 }
 
-/* The list, by what the stages are called in cl/kernels/. */
+/* The list, by what the stages are called in the .cl file. */
 #define BACKWARD_STAGES                                                                            \
     {                                                                                              \
         CA_MARK_BLOCKS, CA_MARK_PAIRS(marks_ndrange),                                              \
