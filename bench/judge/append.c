@@ -110,8 +110,8 @@ static void quantize(clattn_cache cache, struct bounded *block)
     for (int n = 0; n < VALUE_BLOCK; n++)
         most = fmax(most, fabs(block[n].value) + block[n].bound);
     for (int n = 0; n < VALUE_BLOCK; n++)
-        block[n].bound += most * 1.001 * (cache == CLATTN_CACHE_Q8_0 ? 0.5 / 127.0 : 1.0 / 8.0) +
-                          fabs(block[n].value) * 0x1p-10 + 0x1p-24;
+        block[n].bound +=
+            most * 1.001 * value_block_error(cache) + fabs(block[n].value) * 0x1p-10 + 0x1p-24;
 }
 
 void reference_append(const clattn_problem *p, const struct append_view *view,

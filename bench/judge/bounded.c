@@ -35,12 +35,10 @@ struct arithmetic arithmetic_of(enum precision precision, clattn_dtype dtype)
 
 void arithmetic_relax(struct arithmetic *arithmetic, const clattn_problem *p)
 {
-    const clattn_cache own = p->dtype == CLATTN_BF16 ? CLATTN_CACHE_BF16 : CLATTN_CACHE_F16;
-
     if (p->strict || p->dtype == CLATTN_F32)
         return;
     arithmetic->flushes = p->dtype == CLATTN_BF16;
-    if (p->v_cache >= CLATTN_CACHE_F32 && p->v_cache != own)
+    if (!value_in_blocks(p->v_cache) && value_dtype(p->v_cache, p->dtype) != p->dtype)
         return;
     arithmetic->weight = value_roundoff(p->dtype);
     arithmetic->weight_tiny = value_tiny(p->dtype);

@@ -104,19 +104,10 @@ static void set_cached(struct tensor_shape *s, const clattn_problem *p, size_t d
                        const clattn_layout *layout, clattn_cache cache)
 {
     set_keys(s, p, dim, layout);
-    switch (cache) {
-    case CLATTN_CACHE_F32:
-        s->dtype = CLATTN_F32;
-        break;
-    case CLATTN_CACHE_F16:
-        s->dtype = CLATTN_F16;
-        break;
-    case CLATTN_CACHE_BF16:
-        s->dtype = CLATTN_BF16;
-        break;
-    default:
+    if (value_in_blocks(cache))
         s->cache = cache;
-    }
+    else
+        s->dtype = value_dtype(cache, s->dtype);
     if (p->page_size == 0)
         return;
     set_sizes(s, p->pages, p->kv_heads, p->page_size, dim);

@@ -1,7 +1,6 @@
 #include "bench/judge/values.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 /* An f32 holds every f16: the same bits, with an exponent whose bias is larger by 112. */
@@ -108,23 +107,71 @@ void value_get_row(clattn_dtype dtype, const void *data, size_t first, size_t st
             values[n] = value_get(dtype, at, n * step);
 }
 
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+static double signed_byte(unsigned code)
+{
+    return code < 128 ? code : code - 256.0;
+}
+
+static double nibble_less_8(unsigned code)
+{
+    return code - 8.0;
+}
+
+/* A binary16 scale, then the codes: bytes, or half bytes, of which the low ones come first. */
+static const struct block_format {
+    double (*number)(unsigned code);
+    unsigned bits;
+    double largest, error;
+} block_formats[] = {
+    [CLATTN_CACHE_Q8_0] = {signed_byte, 8, 128.0, 0.5 / 127.0},
+    [CLATTN_CACHE_Q4_0] = {nibble_less_8, 4, 8.0, 1.0 / 8.0},
+};
+
+bool value_in_blocks(clattn_cache cache)
+{
+    return (size_t)cache < sizeof block_formats / sizeof *block_formats &&
+           block_formats[cache].number != NULL;
+}
+
 size_t value_block_bytes(clattn_cache cache)
 {
-    return cache == CLATTN_CACHE_Q8_0 ? 34 : 18;
+    return 2 + block_formats[cache].bits * VALUE_BLOCK / 8;
+}
+
+double value_block_largest(clattn_cache cache)
+{
+    return block_formats[cache].largest;
+}
+
+double value_block_error(clattn_cache cache)
+{
+    return block_formats[cache].error;
 }
 
 double value_get_quantized(clattn_cache cache, const void *data, size_t n)
 {
-    const bool bytes = cache == CLATTN_CACHE_Q8_0;
+    const struct block_format *format = &block_formats[cache];
     const unsigned char *block =
         (const unsigned char *)data + n / VALUE_BLOCK * value_block_bytes(cache);
     const double scale = half_to_double((uint16_t)(block[0] | block[1] << 8));
     const size_t at = n % VALUE_BLOCK;
 
-    if (bytes)
-        return scale * (block[2 + at] < 128 ? block[2 + at] : block[2 + at] - 256);
-    return scale * ((at < 16 ? block[2 + at] & 15 : block[2 + at - 16] >> 4) - 8);
+    if (format->bits == 8)
+        return scale * format->number(block[2 + at]);
+    return scale * format->number(at < 16 ? block[2 + at] & 15 : block[2 + at - 16] >> 4);
 }
+
+clattn_dtype value_dtype(clattn_cache cache, clattn_dtype dtype)
+{
+    return cache == CLATTN_CACHE_F32    ? CLATTN_F32
+           : cache == CLATTN_CACHE_F16  ? CLATTN_F16
+           : cache == CLATTN_CACHE_BF16 ? CLATTN_BF16
+                                        : dtype;
+}
+
+/* ---- stores ---------------------------------------------------------------------------------- */
 
 void value_set(clattn_dtype dtype, void *data, size_t n, double x)
 {

@@ -3,16 +3,25 @@
 #define CLATTN_REFERENCE_VALUES_H
 
 #include <clattn/problem.h>
+#include <stdbool.h>
 
 size_t value_bytes(clattn_dtype dtype);
 
 /* Element n of `data`, exactly. */
 double value_get(clattn_dtype dtype, const void *data, size_t n);
 
-/* Elements of a block of a quantized tensor, its bytes, and element n of one, exactly. */
+/* Elements of a block of a quantized tensor; whether that is what a cache consists of, and if so, the bytes of a block,
+ * the largest magnitude of an element of scale 1, the error of quantizing at most, as a part of the largest magnitude of
+ * a block, and element n, exactly. */
 #define VALUE_BLOCK 32
+bool value_in_blocks(clattn_cache cache);
 size_t value_block_bytes(clattn_cache cache);
+double value_block_largest(clattn_cache cache);
+double value_block_error(clattn_cache cache);
 double value_get_quantized(clattn_cache cache, const void *data, size_t n);
+
+/* The dtype of a cache that is not in blocks, in a problem of the dtype. */
+clattn_dtype value_dtype(clattn_cache cache, clattn_dtype dtype);
 
 /* `count` elements that lie `step` places apart. */
 void value_get_row(clattn_dtype dtype, const void *data, size_t first, size_t step, size_t count,

@@ -17,8 +17,6 @@ enum { BLOCK = 4096 };
 
 static const char *const dtype_names[] = {
     [CLATTN_F32] = "f32", [CLATTN_F16] = "f16", [CLATTN_BF16] = "bf16"};
-static const char *const quantized_names[] = {
-    [CLATTN_CACHE_Q8_0] = "q8_0", [CLATTN_CACHE_Q4_0] = "q4_0"};
 
 /* ---- the problem ----------------------------------------------------------------------------- */
 
@@ -34,7 +32,7 @@ static const char *stored_name(const clattn_problem *p, enum ca_argument argumen
 {
     const clattn_cache cache = ca_problem_cache(p, argument);
 
-    return cache != CLATTN_CACHE_PLAIN ? quantized_names[cache]
+    return cache != CLATTN_CACHE_PLAIN ? ca_format_of(cache)->name
                                        : dtype_names[ca_problem_dtype(p, argument)];
 }
 

@@ -1,29 +1,33 @@
-/* The table of quantized formats for CPUs: rows of quantized keys and values as vectors, and staged
- * as f32. common/quantized.h has single values and groups of four. */
+/* Rows of quantized keys and values as vectors, and staged as f32, on CPUs. common/quantized.h has single values and
+ * groups of four. */
 #ifndef CLATTN_QUANTIZED_SIMD_H
 #define CLATTN_QUANTIZED_SIMD_H
 #include "common/quantized.h"
 #include "cpu/simd_storage.h"
 
+static inline lanes numbers_of_vector(const int format, const VECTOR(uchar) bytes, const int shift)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, LANES(bytes, shift))
+    return 0.0f;
+}
+
 /* Values d .. d + SIMD_WIDTH - 1 of a row, for d a multiple of SIMD_WIDTH, without their block's
  * scale. */
 INLINE lanes quantized_lanes(const int cache, const __global uchar *row, const int d)
 {
-    const __global uchar *bytes = row + d / BLOCK_VALUES * BLOCK_BYTES(cache) + 2;
+    const __global uchar *block = row + d / BLOCK_VALUES * BLOCK_BYTES(cache);
     const int n = d % BLOCK_VALUES;
 
-    if (cache == CACHE_Q8_0)
-        return VECTOR(convert_float)(VECTOR(vload)(0, (const __global char *)bytes + n));
-    const ints pair = VECTOR(convert_int)(VECTOR(vload)(0, bytes + n % 16));
-    /* As the last bits of a float of 2^23 and more, which are integers. */
-    return VECTOR(as_float)((n < 16 ? pair & 15 : pair >> 4) | 0x4b000000) - (0x1p23f + 8.0f);
+    return numbers_of_vector(
+        cache, VECTOR(vload)(0, block + CODES_AT(cache) + CODE_BYTE(cache, n)),
+        CODE_SHIFT(cache, n));
 }
 
 #if STAGED
 INLINE void stage_quantized(const int cache, float *to, const __global uchar *row, const int dim)
 {
     for (int d = 0; d < dim; d += BLOCK_VALUES) {
-        const float scale = block_scale(row + d / BLOCK_VALUES * BLOCK_BYTES(cache));
+        const float scale = block_scale(cache, row + d / BLOCK_VALUES * BLOCK_BYTES(cache));
         UNROLL
         for (int c = 0; c < BLOCK_VALUES; c += SIMD_WIDTH)
             VECTOR(vstore)(quantized_lanes(cache, row, d + c) * scale, 0, to + d + c);
@@ -71,7 +75,7 @@ INLINE void load_scales(const int cache, const __global uchar *rows, const long 
             UNROLL
             for (int n = 0; n < SIMD_WIDTH; n++) {
                 const ulong half_bits =
-                    *(const __global ushort *)(row[n] + c * BLOCK_BYTES(cache));
+                    *(const __global ushort *)(row[n] + c * BLOCK_BYTES(cache) + SCALE_AT(cache));
                 fours[n / 4] =
                     as_ushort4((n % 4 ? as_ulong(fours[n / 4]) : 0) | half_bits << n % 4 * 16);
             }

@@ -1,5 +1,5 @@
-/* quantize: rows of f32, f16 or bf16 become blocks of 32 values, q8_0 or q4_0 (clattn/quantize.h
- * says how, cl/common/quantized.h what they look like).
+/* quantize: rows of f32, f16 or bf16 become blocks of 32 values (clattn/quantize.h says how,
+ * src/problem/formats.def what they look like).
  *
  * NDRange   One dimension, local of any size: a work-item makes a block, those of a row after each
  *           other; work-items past the last block have nothing to do.
@@ -8,12 +8,11 @@
  * One program serves all dtypes and formats: it is bound by memory, and built only once. */
 #include "common/builtins.h"
 #include "common/arguments.h"
-#include "common/quantize_block.h"
+#include "formats/make_blocks.h"
 
 #define DTYPE_F32 0
 #define DTYPE_F16 1
-#define CACHE_Q8_0 1
-#define VALUES 32
+#define VALUES BLOCK_VALUES
 
 static inline float load(const int dtype, const __global void *values, const long n)
 {
@@ -25,7 +24,7 @@ static inline float load(const int dtype, const __global void *values, const lon
 }
 
 __kernel void quantize(const long4 size, const long4 from_stride, const long4 to_stride,
-                       const long from, const long to, const int dtype, const int cache,
+                       const long from, const long to, const int dtype, const int format,
                        const __global void *values, __global uchar *blocks)
 {
     const long per_row = size.w / VALUES;
@@ -35,8 +34,9 @@ __kernel void quantize(const long4 size, const long4 from_stride, const long4 to
     const long first = from + b * from_stride.x + h * from_stride.y + s * from_stride.z +
                        d * from_stride.w;
     const long place = to + b * to_stride.x + h * to_stride.y + s * to_stride.z + d;
-    const bool q8 = cache == CACHE_Q8_0;
-    __global uchar *block = blocks + (place >> 5) * (q8 ? 34 : 18);
+    __global uchar *const block = blocks + (place >> 5) * BLOCK_BYTES(format);
+    __global uchar *const codes = block + CODES_AT(format);
+    __global ushort *const scale_place = (__global ushort *)(block + SCALE_AT(format));
     float x[VALUES], most = 0.0f, peak = 0.0f;
     bool finite = true;
 
@@ -48,21 +48,21 @@ __kernel void quantize(const long4 size, const long4 from_stride, const long4 to
         peak = fabs(x[c]) > most ? x[c] : peak;
         most = fmax(most, fabs(x[c]));
     }
-    const float scale = q8 ? fabs(over_127(most)) : peak * -0.125f;
+    const float scale = scale_of_block(format, OF_PEAK(format) ? peak : most);
     const bool zeros = !finite || fabs(scale) < LEAST_SCALE;
     const float factor = zeros ? 0.0f : reciprocal(scale);
     if (finite)
-        vstore_half_rte(scale, 0, (__global half *)block);
+        vstore_half_rte(scale, 0, (__global half *)scale_place);
     else
-        *(__global ushort *)block = 0x7e00;
+        *scale_place = 0x7e00;
     for (int c = 0; c < VALUES; c++)
         x[c] = zeros ? 0.0f : x[c] * factor;
-    if (q8) {
+    if (BITS_OF_CODES(format) == 8) {
         for (int c = 0; c < VALUES; c++)
-            block[2 + c] = as_uchar((char)round(x[c]));
+            codes[c] = (uchar)code_of_value(format, x[c]);
         return;
     }
     for (int c = 0; c < VALUES / 2; c++)
-        block[2 + c] = (uchar)(min((int)(x[c] + 8.5f), 15) |
-                               min((int)(x[c + VALUES / 2] + 8.5f), 15) << 4);
+        codes[c] = (uchar)(code_of_value(format, x[c]) |
+                           code_of_value(format, x[c + VALUES / 2]) << 4);
 }

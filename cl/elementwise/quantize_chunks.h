@@ -1,8 +1,10 @@
 /* From chunks of a row, 32 columns in vectors, to blocks of quantized values, as clattn/quantize.h says.
  *
- * Before including this: common/quantize_block.h, cpu/simd_storage.h; VECTORS, those of a chunk; CHUNK. */
+ * Before including this: VECTORS, those of a chunk; CHUNK. */
 #ifndef CLATTN_QUANTIZE_CHUNKS_H
 #define CLATTN_QUANTIZE_CHUNKS_H
+#include "cpu/simd_storage.h"
+#include "formats/make_blocks.h"
 
 /* Rounded to the nearest integer, away from zero at ties; |x| is below 2^22: what is added is the greatest
  * float below a half, so that sums of other numbers round to less than the next integer. */
@@ -55,48 +57,51 @@ INLINE float most_of_chunk(const lanes *x, bool *finite)
     return max_lanes(most, 0.0f);
 }
 
+INLINE ints codes_of_values(const int format, const lanes x)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, CODES(x))
+    return 0;
+}
+
 /* Makes a block of a chunk (clattn/quantize.h). */
 INLINE void store_block(const int format, lanes *x, __global uchar *block)
 {
-    const bool q8 = format == 1;
+    __global uchar *const codes = block + CODES_AT(format);
     bool finite;
     const float most = most_of_chunk(x, &finite);
     float peak = 0.0f;
-    if (!q8) {
+    if (OF_PEAK(format)) {
         float all[CHUNK];
         for (int v = 0; v < VECTORS; v++)
             VECTOR(vstore)(x[v], v, all);
         for (int n = CHUNK - 1; n >= 0; n--)
             peak = fabs(all[n]) == most ? all[n] : peak;
     }
-    const float scale = q8 ? fabs(over_127(most)) : peak * -0.125f;
+    const float scale = scale_of_block(format, OF_PEAK(format) ? peak : most);
     const bool zeros = !finite || fabs(scale) < LEAST_SCALE;
     const float factor = zeros ? 0.0f : reciprocal(scale);
-    store_scale(finite, scale, (__global ushort *)block);
+    store_scale(finite, scale, (__global ushort *)(block + SCALE_AT(format)));
     UNROLL
     for (int v = 0; v < VECTORS; v++)
         x[v] = zeros ? (lanes)(0.0f) : x[v] * factor;
-    if (q8) {
+    if (BITS_OF_CODES(format) == 8) {
         UNROLL
         for (int v = 0; v < VECTORS; v++)
-            store_bytes(round_away(x[v]), block + 2 + v * SIMD_WIDTH);
+            store_bytes(codes_of_values(format, x[v]), codes + v * SIMD_WIDTH);
         return;
     }
-    const ints most_of_four_bits = (ints)(15); /* min(vector, scalar) is wrong in Oclgrind 21.10 */
     UNROLL
-    for (int v = 0; v < VECTORS / 2; v++) {
-        const ints low = min(VECTOR(convert_int)(x[v] + 8.5f), most_of_four_bits);
-        const ints high = min(VECTOR(convert_int)(x[v + VECTORS / 2] + 8.5f), most_of_four_bits);
-        store_bytes(low | high << 4, block + 2 + v * SIMD_WIDTH);
-    }
+    for (int v = 0; v < VECTORS / 2; v++)
+        store_bytes(codes_of_values(format, x[v]) | codes_of_values(format, x[v + VECTORS / 2]) << 4,
+                    codes + v * SIMD_WIDTH);
 }
 
-/* Blocks of q8_0 that are made together: their maxima and reciprocals are a vector, where one after the other
+/* Blocks that are made together (MADE_TOGETHER): their maxima and reciprocals are a vector, where one after the other
  * each would wait for a division. */
 #define TOGETHER 4
 
 /* Makes these, of TOGETHER chunks. */
-INLINE void store_blocks_together(const lanes *x, __global uchar *const *blocks)
+INLINE void store_blocks_together(const int format, const lanes *x, __global uchar *const *blocks)
 {
     bool finite[TOGETHER];
     float most[TOGETHER], scale[TOGETHER], factor[TOGETHER];
@@ -104,17 +109,17 @@ INLINE void store_blocks_together(const lanes *x, __global uchar *const *blocks)
     UNROLL
     for (int n = 0; n < TOGETHER; n++)
         most[n] = most_of_chunk(x + n * VECTORS, &finite[n]);
-    const float4 scales = fabs(four_over_127((float4)(most[0], most[1], most[2], most[3])));
+    const float4 scales = scales_of_blocks(format, (float4)(most[0], most[1], most[2], most[3]));
     const float4 factors = scales < LEAST_SCALE ? (float4)(0.0f) : reciprocals(scales);
     vstore4(scales, 0, scale);
     vstore4(factors, 0, factor);
     UNROLL
     for (int n = 0; n < TOGETHER; n++) {
-        store_scale(finite[n], scale[n], (__global ushort *)blocks[n]);
+        store_scale(finite[n], scale[n], (__global ushort *)(blocks[n] + SCALE_AT(format)));
         UNROLL
         for (int v = 0; v < VECTORS; v++) {
             const lanes y = finite[n] ? x[n * VECTORS + v] * factor[n] : (lanes)(0.0f);
-            store_bytes(round_away(y), blocks[n] + 2 + v * SIMD_WIDTH);
+            store_bytes(codes_of_values(format, y), blocks[n] + CODES_AT(format) + v * SIMD_WIDTH);
         }
     }
 }

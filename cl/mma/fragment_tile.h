@@ -1,7 +1,7 @@
 /* Tiles of 16-bit elements in local memory: filled from matrices in global memory by the whole
  * work-group, and read as the operands of fragment.h.
  *
- * Quantized keys and values lie in a tile as their blocks' integers times a power of two, which 16 bits hold
+ * Quantized keys and values lie in a tile as the numbers of their codes times a power of two, which 16 bits hold
  * exactly: of bf16 1, of f16 that of the block's scale, so that what is left of the scale, a factor from 1 to
  * below 2, multiplies weights without taking them to where f16 ends. (Of scales from 64 on more is left, up to 2^11: with
  * more, integers come to where f16 ends, or, on the way, 1152 times as much does.) These factors are in f32, of all rows of a block of columns,
@@ -239,8 +239,11 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
 
 #if K_CACHE || V_CACHE
 #define MOST_POWER 0x1p5f
+#define TRAIT_LEAST_POWER(ID, number, name, bits, scale, codes, bytes, largest, error, format)     \
+    (format) == number ? ID##_LEAST_POWER :
+#define LEAST_POWER(format) (CA_BLOCK_FORMATS(TRAIT_LEAST_POWER, format) 1.0f)
 
-/* Two integers times a power of two as elements, which hold them exactly. */
+/* Two numbers of codes times a power of two as elements, which hold them exactly. */
 static inline uint exact_pair(const float x, const float y)
 {
 #if DTYPE == DTYPE_F16
@@ -255,14 +258,15 @@ static inline uint exact_pair(const float x, const float y)
 INLINE ushort4 quantized_elements(const int cache, const float scale, const ushort2 words,
                                   const int d, const bool finite, float *factor, int *nonfinite)
 {
-    const float4 integers = integers4_of_words(cache, words, d);
+    const float4 numbers = numbers4_of_words(cache, words, d);
 #if DTYPE == DTYPE_F16
-    const float power = clamp(as_float(as_uint(scale) & 0x7f800000u), 0x1p-24f, MOST_POWER);
-    const float4 x = integers * power;
+    const float power =
+        clamp(as_float(as_uint(scale) & 0x7f800000u), LEAST_POWER(cache), MOST_POWER);
+    const float4 x = numbers * power;
 
     *factor = scale * as_float((254u << 23) - as_uint(power));
 #else
-    const float4 x = integers;
+    const float4 x = numbers;
 
     *factor = scale;
 #endif
@@ -271,13 +275,6 @@ INLINE ushort4 quantized_elements(const int cache, const float scale, const usho
         *nonfinite = 1;
     }
     return as_ushort4((uint2)(exact_pair(x.x, x.y), exact_pair(x.z, x.w)));
-}
-
-/* The block of value d of a row. */
-static inline const __global uchar *quantized_block(const int cache, const __global uchar *row,
-                                                   const int d)
-{
-    return row + d / BLOCK_VALUES * BLOCK_BYTES(cache);
 }
 
 /* As fill_rows() of a quantized matrix, whose rows need no step, width or alignment, and `factors`. */
@@ -301,11 +298,11 @@ INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int 
                 break;
             const int here = min(t + n * THREADS, all - 1), row = here / chunks;
             const int column = min(here % chunks * wide, dim - wide);
-            const __global uchar *const block = quantized_block(
+            const __global uchar *const block = format_block(
                 cache, element_at(cache, DTYPE, matrix, ROW_PLACE(places, row, rows, row_step)),
                 column);
             const __global ushort *const from = words_at(cache, block, column);
-            scales[n] = block_scale(block);
+            scales[n] = block_scale(cache, block);
             UNROLL
             for (int w = 0; w < wide / 2; w++)
                 words[n][w] = from[w];
@@ -420,11 +417,11 @@ INLINE int fill_quantized_packed(const int cache, __local ushort *tile, const in
         UNROLL
         for (int n = 0; n < 4; n++) {
             const int key = packed_key(to, n);
-            const __global uchar *const block = quantized_block(
+            const __global uchar *const block = format_block(
                 cache, element_at(cache, DTYPE, matrix, ROW_PLACE(places, key, rows, row_step)),
                 min(to.d, dim - 4));
             const __global ushort *const from = words_at(cache, block, to.d);
-            const float scale = block_scale(block);
+            const float scale = block_scale(cache, block);
             const ushort2 words = (ushort2)(from[0], from[1]);
             float factor = 0.0f;
             x[n] = key < rows && to.d < dim

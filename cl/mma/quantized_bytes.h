@@ -1,10 +1,10 @@
 /* Quantized keys and values on their way: tiles of rows of bytes in local memory, copied there in the background as they
  * are stored, and made tiles of elements from there (fragment_tile.h) while the next ones arrive.
  *
- * A byte becomes an element by its place in the significand of a power of two, 2^10 of f16 and 2^7 of bf16, from which that
- * power is taken off again: two elements by a permutation of bytes and a multiply-add. bf16 has a place for seven bits;
- * the eighth, the sign, says which power is taken off. In f16 the multiply-add multiplies with the power of two that
- * the elements of values contain, besides; those of keys, whose products are in f32, contain none.
+ * Two codes become elements by a permutation of bytes and, as a rule, a multiply-add (cl/formats/NAME.h): an integer is put
+ * into the significand of a power of two, 2^10 of f16 and 2^7 of bf16, from which that power is taken off again. In f16 the
+ * multiply-add multiplies with the power of two that the elements of values contain, besides; those of keys, whose products
+ * are in f32, contain none.
  *
  * Before including this: fragment_tile.h, key_places.h; DIVIDE_UP, MAX. Kernels have DECLARE_BYTES(). */
 #ifndef CLATTN_QUANTIZED_BYTES_H
@@ -69,19 +69,49 @@ INLINE void copy_bytes(const int cache, __local uchar *to, const int tile_rows,
     }
 }
 
-/* Two elements of bytes n and n + 1 of a word: q8_0 signed ones, of f16 with 128 added, q4_0 with 8 added. */
+static inline uint word_of_codes(const int format, const uint word)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, WORD(word))
+    return 0;
+}
+
+static inline uint fill_of_codes(const int format)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, FILL)
+    return 0;
+}
+
+static inline uint power_of_elements(const int format)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, POWER)
+    return 0;
+}
+
+static inline uint less_of_elements(const int format)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, LESS)
+    return 0;
+}
+
+static inline float unit_of_elements(const int format)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, UNIT)
+    return 0.0f;
+}
+
+static inline uint pair_of_codes(const int format, const uint x, const uint power, const uint less)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, PAIR(x, power, less))
+    return 0;
+}
+
+/* Two elements of bytes n and n + 1 of a word. */
 INLINE uint elements_of_bytes(const int cache, const uint word, const int n, const uint power,
                               const uint less)
 {
-#if DTYPE == DTYPE_F16
-    return fma_pair(permute_bytes(word, 0x64646464u, n == 0 ? 0x4140 : 0x4342), power, less);
-#else
-    const uint x = permute_bytes(word, 0x43434343u, n == 0 ? 0x4140 : 0x4342);
-
-    if (cache == CACHE_Q8_0) /* 128 + seven bits, less 128 or 256 */
-        return fma_pair(x & 0xff7fff7fu, power, (x & 0xff80ff80u) ^ 0x80008000u);
-    return fma_pair(x, power, less);
-#endif
+    return pair_of_codes(cache,
+                         permute_bytes(word, fill_of_codes(cache), n == 0 ? 0x4140 : 0x4342),
+                         power, less);
 }
 
 /* Eight elements from the byte on that is `at` 16-bit words behind the first of x. */
@@ -100,7 +130,7 @@ INLINE uint4 elements8_of_bytes(const int cache, const uint *x, const int at, co
 INLINE void convert_half(const int cache, __local ushort *to, const __local uchar *block,
                          const int at, const int side, const int moved, const uint power, const uint less)
 {
-    const int words = cache == CACHE_Q8_0 ? 4 : 2, from = at + 2 + side * words * 4;
+    const int words = BITS_OF_CODES(cache) / 2, from = at + CODES_AT(cache) + side * words * 4;
     const int shift = moved < 2 ? moved * 2 : from & 2;
     const __local uint *const w = (const __local uint *)(block + (from - shift));
     uint x[5] = {0}, high[3];
@@ -118,19 +148,17 @@ INLINE void convert_half(const int cache, __local ushort *to, const __local ucha
             x[n] = permute_bytes(x[n], x[n + 1], shift ? 0x5432 : 0x3210);
         first = 0;
     }
-    if (cache == CACHE_Q8_0) {
-#if DTYPE == DTYPE_F16
+    if (BITS_OF_CODES(cache) == 8) {
         UNROLL
         for (int n = 0; n < 5; n++)
-            x[n] ^= 0x80808080u;
-#endif
+            x[n] = word_of_codes(cache, x[n]);
         *(__local uint4 *)to = elements8_of_bytes(cache, x, first, power, less);
         *(__local uint4 *)(to + 8) = elements8_of_bytes(cache, x, first + 4, power, less);
     } else {
         UNROLL
         for (int n = 0; n < 3; n++) {
-            high[n] = x[n] >> 4 & 0x0f0f0f0fu;
-            x[n] &= 0x0f0f0f0fu;
+            high[n] = word_of_codes(cache, x[n] >> 4 & 0x0f0f0f0fu);
+            x[n] = word_of_codes(cache, x[n] & 0x0f0f0f0fu);
         }
         *(__local uint4 *)to = elements8_of_bytes(cache, x, first, power, less);
         *(__local uint4 *)(to + 16) = elements8_of_bytes(cache, high, first, power, less);
@@ -155,8 +183,8 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
     INDEX_HERE(first);
     const int group = first / (2 * at_once), side = first % 2, n = first / 2 % at_once;
     /* Rows of eight neighbours meet in no bank. */
-    const int row0 = cache == CACHE_Q8_0 ? (n & ~6) | (n & 2) << 1 | (n & 4) >> 1
-                                         : (n & ~7) | (n & 3) << 1 | (n & 4) >> 2;
+    const int row0 = BITS_OF_CODES(cache) == 8 ? (n & ~6) | (n & 2) << 1 | (n & 4) >> 1
+                                               : (n & ~7) | (n & 3) << 1 | (n & 4) >> 2;
     UNROLL
     for (int b = 0; b < each; b++)
         UNROLL
@@ -167,19 +195,16 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
             const int stored = columns > dim ? min(block, dim / BLOCK_VALUES - 1) : block;
             const int at = row * row_bytes + stored * BLOCK_BYTES(cache);
             const bool inside = row < rows && block * BLOCK_VALUES < dim;
-            const float scale = vload_half(0, (const __local half *)(bytes + at));
+            const float scale = vload_half(0, (const __local half *)(bytes + at + SCALE_AT(cache)));
             float factor = inside ? scale : 0.0f;
-#if DTYPE == DTYPE_F16
-            uint power = 0x3c003c00u, less = cache == CACHE_Q8_0 ? 0xe480e480u : 0xe408e408u;
-            if (scaled) {
-                const float x = clamp(as_float(as_uint(scale) & 0x7f800000u), 0x1p-24f, MOST_POWER);
+            uint power = power_of_elements(cache), less = less_of_elements(cache);
+            if (DTYPE == DTYPE_F16 && scaled) {
+                const float x = clamp(as_float(as_uint(scale) & 0x7f800000u), LEAST_POWER(cache),
+                                      MOST_POWER);
                 factor *= as_float((254u << 23) - as_uint(x));
-                power = pack_pair(x, x);
+                power = pack_pair(x * unit_of_elements(cache), x * unit_of_elements(cache));
                 less = fma_pair(power, less, 0);
             }
-#else
-            const uint power = 0x3f803f80u, less = 0xc308c308u; /* 1 and -136 */
-#endif
             if (finite && (as_uint(scale) & 0x7f800000u) == 0x7f800000u && inside) {
                 factor = 0.0f;
                 nonfinite = 1;
@@ -188,10 +213,12 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
                 factors[block * tile_rows + row] = factor;
             convert_half(cache,
                          tile + row * stride + block * BLOCK_VALUES +
-                             side * (cache == CACHE_Q8_0 ? 16 : 8),
+                             side * (BITS_OF_CODES(cache) == 8 ? 16 : 8),
                          bytes, at, side,
-                         steady && columns <= dim ? (2 + b * BLOCK_BYTES(cache)) % 4 / 2 : 2, power,
-                         less);
+                         steady && columns <= dim
+                             ? (CODES_AT(cache) + b * BLOCK_BYTES(cache)) % 4 / 2
+                             : 2,
+                         power, less);
         }
     return nonfinite;
 }

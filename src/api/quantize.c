@@ -34,9 +34,10 @@ static clattn_status check_kinds(const clattn_quantization *q, char *reason)
                   CA_NUM_DTYPES - 1);
         return CLATTN_INVALID_PROBLEM;
     }
-    if (q->to != CLATTN_CACHE_Q8_0 && q->to != CLATTN_CACHE_Q4_0) {
-        ca_reason(reason, CA_REASON_BYTES, "to is %d but must be q8_0 (%d) or q4_0 (%d)",
-                  (int)q->to, CLATTN_CACHE_Q8_0, CLATTN_CACHE_Q4_0);
+    if (!ca_format_of(q->to)->is_blocks) {
+        char formats[CA_REASON_BYTES / 2];
+        ca_block_formats_print(formats, sizeof formats);
+        ca_reason(reason, CA_REASON_BYTES, "to is %d but must be %s", (int)q->to, formats);
         return CLATTN_INVALID_PROBLEM;
     }
     for (size_t n = 0; n < 4; n++) {
@@ -82,7 +83,7 @@ size_t clattn_quantized_bytes(clattn_cache cache, size_t values)
 {
     size_t bytes;
 
-    if (cache != CLATTN_CACHE_Q8_0 && cache != CLATTN_CACHE_Q4_0)
+    if (!ca_format_of(cache)->is_blocks)
         return 0;
     const size_t blocks = values / CA_BLOCK + (values % CA_BLOCK != 0);
     return ca_multiply(blocks, ca_cache_bytes(cache, CLATTN_F32), &bytes) ? bytes : 0;
@@ -112,9 +113,10 @@ static unsigned half_of(float x)
 
 /* One block of 32 values. Products and sums are statements of their own, so that no compiler fuses
  * them. */
-static void make_block(float x[CA_BLOCK], clattn_cache to, unsigned char *block)
+static void make_block(float x[CA_BLOCK], const struct ca_format *format, unsigned char *block)
 {
-    const int q8 = to == CLATTN_CACHE_Q8_0, half = CA_BLOCK / 2;
+    unsigned char *codes = block + format->codes;
+    const int half = CA_BLOCK / 2;
     float most = 0.0f, peak = 0.0f;
     int finite = 1;
 
@@ -125,32 +127,30 @@ static void make_block(float x[CA_BLOCK], clattn_cache to, unsigned char *block)
             peak = x[n];
         }
     }
-    const float scale = q8 ? most / 127.0f : peak / -8.0f;
+    const float scale = format->scale_of(most, peak);
     const int zeros = !finite || fabsf(scale) < LEAST_SCALE;
     const float factor = zeros ? 0.0f : 1.0f / scale;
     const unsigned d = half_of(finite ? scale : NAN);
-    block[0] = (unsigned char)(d & 255);
-    block[1] = (unsigned char)(d >> 8);
+    block[format->scale] = (unsigned char)(d & 255);
+    block[format->scale + 1] = (unsigned char)(d >> 8);
     for (int n = 0; n < CA_BLOCK; n++)
         x[n] = zeros ? 0.0f : x[n] * factor;
-    for (int n = 0; n < CA_BLOCK && q8; n++)
-        block[2 + n] = (unsigned char)((int)roundf(x[n]) & 255);
-    for (int n = 0; n < half && !q8; n++) {
-        const int low = (int)(x[n] + 8.5f), high = (int)(x[n + half] + 8.5f);
-        block[2 + n] = (unsigned char)((low < 15 ? low : 15) | (high < 15 ? high : 15) << 4);
-    }
+    for (int n = 0; n < CA_BLOCK && format->bits == 8; n++)
+        codes[n] = (unsigned char)format->code_of(x[n]);
+    for (int n = 0; n < half && format->bits == 4; n++)
+        codes[n] = (unsigned char)(format->code_of(x[n]) | format->code_of(x[n + half]) << 4);
 }
 
 static void quantize_row(const clattn_quantization *q, const unsigned char *values, size_t from,
                          unsigned char *cache, size_t to)
 {
-    const size_t block_bytes = ca_cache_bytes(q->to, q->from);
+    const struct ca_format *format = ca_format_of(q->to);
 
     for (size_t d = 0; d < q->size[3]; d += CA_BLOCK) {
         float x[CA_BLOCK];
         for (size_t n = 0; n < CA_BLOCK; n++)
             x[n] = (float)ca_value_load(values, q->from, from + (d + n) * q->values.stride[3]);
-        make_block(x, q->to, cache + (to + d) / CA_BLOCK * block_bytes);
+        make_block(x, format, cache + (to + d) / CA_BLOCK * format->bytes);
     }
 }
 
@@ -290,7 +290,10 @@ clattn_status clattn_quantize(clattn_context *context, const clattn_quantization
 /* Rows with gaps, more blocks than a work-group has items, and no whole number of groups. */
 enum { BATCH = 2, HEADS = 2, SEQ = 9, DIM = 64, STEP = 2, GAP = 3 };
 enum { VALUES = BATCH * HEADS * SEQ * (DIM * STEP + GAP), GUARD = 1 };
-enum { BLOCKS = BATCH * HEADS * SEQ * (DIM / CA_BLOCK + 1), CACHE_BYTES = 34 * (BLOCKS + 2) };
+enum {
+    BLOCKS = BATCH * HEADS * SEQ * (DIM / CA_BLOCK + 1),
+    CACHE_BYTES = CA_BLOCK_MOST_BYTES * (BLOCKS + 2)
+};
 
 /* Values of every magnitude, ties among them; some blocks are zeros, and some have a NaN or an
  * infinity. */
@@ -360,9 +363,9 @@ static clattn_status check_program(clattn_context *ctx, const struct ca_candidat
 
     q.values = (clattn_layout){{HEADS * SEQ * row, row, HEADS * row, STEP}};
     q.cache = (clattn_layout){{HEADS * SEQ * place, SEQ * place, place, 1}};
-    for (int n = 0; n < 6; n++) {
-        q.from = (clattn_dtype)(n / 2);
-        q.to = n % 2 ? CLATTN_CACHE_Q4_0 : CLATTN_CACHE_Q8_0;
+    for (int n = 0; n < CA_NUM_DTYPES * CA_NUM_BLOCK_FORMATS; n++) {
+        q.from = (clattn_dtype)(n / CA_NUM_BLOCK_FORMATS);
+        q.to = ca_block_caches[n % CA_NUM_BLOCK_FORMATS];
         draw_values(q.from, values);
         memset(got, 0xee, sizeof got);
         memset(want, 0xee, sizeof want);

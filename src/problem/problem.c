@@ -228,7 +228,7 @@ static clattn_status check_options(const clattn_problem *p, char *reason, size_t
              p->operation != CLATTN_FORWARD && p->operation != CLATTN_APPEND},
         {"k_cache and v_cache say how an append quantizes: cache_dtype is the dtype",
          p->operation == CLATTN_APPEND &&
-             (p->k_cache >= CLATTN_CACHE_F32 || p->v_cache >= CLATTN_CACHE_F32)},
+             (ca_format_of(p->k_cache)->is_dtype || ca_format_of(p->v_cache)->is_dtype)},
         {"cache_dtype, rotary, queries, positions and slots are options of appends only",
          p->operation != CLATTN_APPEND &&
              (p->cache_dtype || p->rotary || p->rotary_dim || p->rotary_base != 0.0f ||

@@ -33,18 +33,19 @@ clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument)
 {
     const clattn_cache cache = cache_of(p, argument);
 
-    return cache < CLATTN_CACHE_F32 ? cache : CLATTN_CACHE_PLAIN;
+    return ca_format_of(cache)->is_blocks ? cache : CLATTN_CACHE_PLAIN;
 }
 
 clattn_cache ca_cache_normal(clattn_cache cache, clattn_dtype dtype)
 {
-    /* Of a problem that is still to be checked either may be anything: unsigned sums do not overflow. */
-    return (unsigned)cache == CLATTN_CACHE_F32 + (unsigned)dtype ? CLATTN_CACHE_PLAIN : cache;
+    const struct ca_format *format = ca_format_of(cache);
+
+    return format->is_dtype && format->dtype == dtype ? CLATTN_CACHE_PLAIN : cache;
 }
 
 clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument)
 {
-    const clattn_cache cache = cache_of(p, argument);
+    const struct ca_format *format = ca_format_of(cache_of(p, argument));
 
     switch (argument) {
     case CA_BIAS:
@@ -52,7 +53,7 @@ clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument)
         return p->bias_dtype;
     case CA_K:
     case CA_V:
-        return cache < CLATTN_CACHE_F32 ? p->dtype : (clattn_dtype)(cache - CLATTN_CACHE_F32);
+        return format->is_dtype ? format->dtype : p->dtype;
     case CA_Q:
     case CA_DO:
         return p->dtype;
@@ -100,14 +101,9 @@ size_t ca_table_pages(const clattn_problem *p)
 
 size_t ca_cache_bytes(clattn_cache cache, clattn_dtype dtype)
 {
-    switch (cache) {
-    case CLATTN_CACHE_Q8_0:
-        return 2 + CA_BLOCK;
-    case CLATTN_CACHE_Q4_0:
-        return 2 + CA_BLOCK / 2;
-    default:
-        return ca_dtype_bytes(dtype);
-    }
+    const struct ca_format *format = ca_format_of(cache);
+
+    return format->is_blocks ? format->bytes : ca_dtype_bytes(dtype);
 }
 
 size_t ca_elements_bytes(size_t count, size_t element_bytes, clattn_cache cache)

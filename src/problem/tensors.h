@@ -2,7 +2,7 @@
 #ifndef CA_TENSORS_H
 #define CA_TENSORS_H
 
-#include "problem/dtypes.def"
+#include "problem/formats.h"
 #include "problem/tensors.def"
 
 #include <clattn/problem.h>
@@ -38,15 +38,8 @@ enum ca_argument {
 #define CA_BACKWARD_ROLE_FORWARD input
 #define CA_BACKWARD_ROLE_BACKWARD output
 
-#define DTYPE(ID, word, bytes) +1
-enum { CA_NUM_DTYPES = CA_DTYPES(DTYPE), CA_NUM_CACHES = CLATTN_CACHE_F32 + CA_NUM_DTYPES };
-#undef DTYPE
-
 /* What is written, but read before. */
 enum { CA_UPDATED = 2 };
-
-/* Values in a block of a quantized tensor. */
-enum { CA_BLOCK = 32 };
 
 /* One tensor of a problem as it lies in memory. */
 struct ca_tensor {

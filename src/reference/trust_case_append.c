@@ -150,9 +150,7 @@ static void solve_row(const struct ca_trust_case *c, const struct append_row *r,
         for (size_t n = d; n < d + CA_BLOCK; n++)
             most = fmax(most, fabs(to[n].value));
         for (size_t n = d; n < d + CA_BLOCK; n++) /* half a step, and half of d's last digit */
-            to[n].bound +=
-                1.01 * most *
-                (cache == CLATTN_CACHE_Q8_0 ? 0.5 / 127.0 + 0x1p-11 : 1.0 / 8.0 + 0x1p-11);
+            to[n].bound += 1.01 * most * (ca_format_of(cache)->error + 0x1p-11);
     }
 }
 

@@ -76,13 +76,11 @@ void ca_values_load(const unsigned char *bytes, clattn_dtype dtype, size_t n, si
 
 static double load_quantized(const unsigned char *bytes, clattn_cache cache, size_t n)
 {
-    const unsigned char *block = bytes + n / CA_BLOCK * ca_cache_bytes(cache, CLATTN_F32);
-    const double d = ca_value_load(block, CLATTN_F16, 0);
-    const size_t at = n % CA_BLOCK, half = CA_BLOCK / 2;
+    const struct ca_format *format = ca_format_of(cache);
+    const unsigned char *block = bytes + n / CA_BLOCK * format->bytes;
 
-    if (cache == CLATTN_CACHE_Q8_0)
-        return d * (double)(block[2 + at] < 128 ? block[2 + at] : block[2 + at] - 256);
-    return d * (double)((block[2 + at % half] >> (at < half ? 0 : 4) & 15) - 8);
+    return ca_value_load(block + format->scale, CLATTN_F16, 0) *
+           format->number(ca_block_code(format, block, n % CA_BLOCK));
 }
 
 void ca_cache_load(const unsigned char *bytes, clattn_cache cache, clattn_dtype dtype, size_t n,
@@ -98,15 +96,14 @@ void ca_cache_load(const unsigned char *bytes, clattn_cache cache, clattn_dtype 
 
 void ca_block_store(unsigned char *bytes, clattn_cache cache, size_t n, float most, unsigned *state)
 {
-    const size_t size = ca_cache_bytes(cache, CLATTN_F32);
-    const float largest = cache == CLATTN_CACHE_Q8_0 ? 128.0f : 8.0f;
-    unsigned char *block = bytes + n * size;
+    const struct ca_format *format = ca_format_of(cache);
+    unsigned char *block = bytes + n * format->bytes;
 
     /* From a quarter to all of it, of either sign. */
-    ca_value_store(block, CLATTN_F16, 0,
-                   most / largest * (0.625f + 0.375f * ca_value_next(state)) *
+    ca_value_store(block + format->scale, CLATTN_F16, 0,
+                   most / (float)format->largest * (0.625f + 0.375f * ca_value_next(state)) *
                        (ca_value_next(state) < 0.0f ? -1.0f : 1.0f));
-    for (size_t at = 2; at < size; at++)
+    for (size_t at = format->codes; at < format->codes + CA_BLOCK * format->bits / 8; at++)
         block[at] = (unsigned char)((int)(128.0f + 128.0f * ca_value_next(state)) & 255);
 }
 

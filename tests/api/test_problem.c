@@ -116,14 +116,14 @@ Test(problem, caches) {
     const clattn_problem good = fixture_problem("fwd f32 b2 h4/2 q5 k6 d64/32");
     clattn_problem p = good;
 
-    p.k_cache = (clattn_cache)6;
+    p.k_cache = (clattn_cache)CA_NUM_CACHES;
     problem_refused(&p, "k_cache");
     p = good;
     p.v_cache = (clattn_cache)-1;
     problem_refused(&p, "v_cache");
-    for (int cache = CLATTN_CACHE_Q8_0; cache <= CLATTN_CACHE_Q4_0; cache++) {
+    for (size_t format = 0; format < CA_NUM_BLOCK_FORMATS; format++) {
         p = good;
-        p.k_cache = p.v_cache = (clattn_cache)cache;
+        p.k_cache = p.v_cache = ca_block_caches[format];
         cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS);
         p.dim_v = 48;
         problem_refused(&p, "v is quantized: its dim must be a multiple of 32");
@@ -148,14 +148,14 @@ Test(problem, caches) {
         p.operation = CLATTN_PROJECTION;
         problem_refused(&p, "forward and appends only");
     }
-    for (int cache = CLATTN_CACHE_F32; cache <= CLATTN_CACHE_BF16; cache++) {
+    for (int dtype = 0; dtype < CA_NUM_DTYPES; dtype++) {
         p = good;
-        p.v_cache = p.k_cache = (clattn_cache)cache;
+        p.v_cache = p.k_cache = ca_cache_of_dtype((clattn_dtype)dtype);
         p.dim_v = 33;
         p.k = (clattn_layout){{771, 67, 129, 2}};
         cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS);
         p.operation = CLATTN_BACKWARD;
-        if (cache == CLATTN_CACHE_F32) /* the dtype's other name */
+        if (dtype == CLATTN_F32) /* the dtype's other name */
             cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS);
         else
             problem_refused(&p, "k_cache and v_cache are options of forward and appends only");

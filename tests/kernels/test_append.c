@@ -83,7 +83,6 @@ DeviceTest(append, groups_of_items)
 DeviceTest(append, blocks_are_those_of_the_quantizer)
 {
     enum { ROWS = 40, DIM = 64 };
-    static const char *const names[] = {"q8_0", "q4_0"};
     static float k[ROWS * DIM];
     static unsigned char got[2][ROWS * DIM * 2], want[ROWS * DIM * 2];
     struct rng r = rng_seed(9);
@@ -98,25 +97,25 @@ DeviceTest(append, blocks_are_those_of_the_quantizer)
         k[5 * DIM + n] = (float)rng_uniform(&r, -1, 1) * 1e-37f;
         k[6 * DIM + n] = n % 2 ? 3e7f : -3e7f;
     }
-    for (int n = 0; n < 2; n++) {
+    for (size_t n = 0; n < CA_NUM_BLOCK_FORMATS; n++) {
+        const clattn_cache format = ca_block_caches[n];
+        const char *name = ca_format_of(format)->name;
         char text[128];
         snprintf(text, sizeof text, "append f32 q%d k%d d%d kcache=%s vcache=%s", ROWS, ROWS, DIM,
-                 names[n], names[n]);
+                 name, name);
         const clattn_problem p = fixture_problem(text);
         const clattn_host_append_tensors tensors = {
             .struct_size = sizeof tensors, .k = k, .v = k, .k_cache = got[0], .v_cache = got[1]};
-        const clattn_quantization q = {.struct_size = sizeof q,
-                                       .from = CLATTN_F32,
-                                       .to = n ? CLATTN_CACHE_Q4_0 : CLATTN_CACHE_Q8_0,
-                                       .size = {1, 1, ROWS, DIM}};
+        const clattn_quantization q = {
+            .struct_size = sizeof q, .from = CLATTN_F32, .to = format, .size = {1, 1, ROWS, DIM}};
         const size_t bytes = clattn_quantized_bytes(q.to, ROWS * DIM);
         cr_assert(clattn_append_host(f->context, &p, NULL, &tensors) == CLATTN_SUCCESS, "%s",
                   f->log.last);
         cr_assert(clattn_quantize_host(&q, k, want) == CLATTN_SUCCESS);
         for (size_t at = 0; at < bytes; at++)
             if (got[0][at] != want[at] || got[1][at] != want[at]) {
-                cr_expect(0, "%s: byte %zu of block %zu differs", names[n],
-                          at % (bytes / (ROWS * 2)), at / (bytes / (ROWS * 2)));
+                cr_expect(0, "%s: byte %zu of block %zu differs", name, at % (bytes / (ROWS * 2)),
+                          at / (bytes / (ROWS * 2)));
                 break;
             }
     }

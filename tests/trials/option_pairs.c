@@ -46,7 +46,9 @@ enum option {
     NUM_OPTIONS
 };
 
-enum { MOST_LEVELS = 5, ATTEMPTS = 60, CANDIDATES = 8 };
+/* Levels of a cache: 0, then one for each format of blocks, then another dtype. */
+enum { OTHER_DTYPE = 1 + CA_NUM_BLOCK_FORMATS };
+enum { MOST_LEVELS = 3 + CA_NUM_BLOCK_FORMATS, ATTEMPTS = 60, CANDIDATES = 8 };
 
 /* How many values each has; 0 is the plain one. Operations: bit n for operation n. */
 static const struct {
@@ -81,8 +83,8 @@ static const struct {
     [STEP_DV] = {"steps in dv", 2, 2},
     [LSE] = {"lse", 2, 1},
     [O_F32] = {"results in f32", 2, 3},
-    [K_CACHE] = {"cache of k", 4, 1}, /* none; quantized; of another dtype */
-    [V_CACHE] = {"cache of v", 4, 1},
+    [K_CACHE] = {"cache of k", OTHER_DTYPE + 1, 1}, /* none; quantized; of another dtype */
+    [V_CACHE] = {"cache of v", OTHER_DTYPE + 1, 1},
     [SCORES] = {"scores", 5, 1},
     [PAGES] = {"pages", 3, 1},           /* none; that tiles may cross; of whole tiles */
     [PACKED] = {"packed batches", 4, 3}, /* none; of queries; of keys; of both */
@@ -122,23 +124,29 @@ static void draw_dims(struct rng *r, const size_t level, clattn_problem *p)
     }
 }
 
-enum { OTHER_DTYPE = CLATTN_CACHE_F32 }; /* the level of a cache */
-
 static clattn_cache cache_of(const size_t level, const clattn_dtype dtype)
 {
-    return (clattn_cache)(level == OTHER_DTYPE ? CLATTN_CACHE_F32 + ((unsigned)dtype + 1) % 3
-                                               : level);
+    return level == 0 ? CLATTN_CACHE_PLAIN
+           : level == OTHER_DTYPE
+               ? ca_cache_of_dtype((clattn_dtype)(((unsigned)dtype + 1) % CA_NUM_DTYPES))
+               : ca_block_caches[level - 1];
 }
 
 static size_t cache_level(const clattn_cache cache)
 {
-    return cache < CLATTN_CACHE_F32 ? (size_t)cache : OTHER_DTYPE;
+    size_t level = 1;
+
+    if (cache == CLATTN_CACHE_PLAIN)
+        return 0;
+    while (level < OTHER_DTYPE && ca_block_caches[level - 1] != cache)
+        level++;
+    return level;
 }
 
 /* Whether a cache of the level has blocks, which no step fits. */
 static int in_blocks(const size_t level)
 {
-    return level == CLATTN_CACHE_Q8_0 || level == CLATTN_CACHE_Q4_0;
+    return level != 0 && level != OTHER_DTYPE;
 }
 
 static clattn_problem problem_of(const struct row *row, struct rng *r,

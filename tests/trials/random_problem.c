@@ -19,13 +19,13 @@ static clattn_cache draw_cache(struct rng *r, const size_t dim)
 {
     if (!rng_one_in(r, 4))
         return CLATTN_CACHE_PLAIN;
-    return dim % 32 == 0 && rng_one_in(r, 2) ? RNG_PICK(r, CLATTN_CACHE_Q8_0, CLATTN_CACHE_Q4_0)
-                                             : (clattn_cache)(CLATTN_CACHE_F32 + rng_below(r, 3));
+    return dim % 32 == 0 && rng_one_in(r, 2) ? ca_block_caches[rng_below(r, CA_NUM_BLOCK_FORMATS)]
+                                             : ca_cache_of_dtype(draw_dtype(r));
 }
 
 static int is_quantized(const clattn_cache cache)
 {
-    return cache == CLATTN_CACHE_Q8_0 || cache == CLATTN_CACHE_Q4_0;
+    return ca_format_of(cache)->is_blocks;
 }
 
 void random_block_sizes(struct rng *r, const int large, clattn_problem *p)

@@ -239,7 +239,7 @@ static void fill_blocks(struct trial *t, struct host_tensor *x, const unsigned c
 {
     const struct tensor_shape *s = &x->shape;
     const double hidden = poison(&t->problem, r);
-    const double largest = most / (s->cache == CLATTN_CACHE_Q8_0 ? 128 : 8);
+    const double largest = most / value_block_largest(s->cache);
 
     EACH_ELEMENT(s, b, h, i, d, at)
     if (d % 32 == 0)

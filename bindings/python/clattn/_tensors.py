@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Callable, NamedTuple, Sequence
 
 from . import _declarations as c
@@ -10,11 +11,22 @@ from ._views import View
 from .errors import InvalidArgument
 
 BLOCK = 32  # values in a block of a quantized tensor
-BLOCK_BYTES = {"q8_0": 34, "q4_0": 18}
+# What the header's clattn_cache names: the caches in a dtype, by the dtype's number, and formats of blocks, by name.
+DTYPE_CACHES = {vars(c)[name]: vars(c)["CACHE_" + name] for name in vars(c) if "CACHE_" + name in vars(c)}
+BLOCK_CACHES = {name[len("CACHE_"):].lower(): number for name, number in vars(c).items()
+                if name.startswith("CACHE_") and name != "CACHE_PLAIN" and name[len("CACHE_"):] not in vars(c)}
+
+
+@functools.lru_cache(maxsize=None)
+def block_bytes(cache: str) -> int:
+    """Bytes of a block in one of BLOCK_CACHES."""
+    number: int = load().lib.clattn_quantized_bytes(BLOCK_CACHES[cache], 1)
+    return number
+
 
 _BYTES = ("uint8", "int8")
 _DTYPES = {"f32": ("float32",), "f16": ("float16",), "bf16": ("bfloat16",), "i32": ("int32",), "u8": ("bool", *_BYTES),
-           **{cache: _BYTES for cache in BLOCK_BYTES}}
+           **{cache: _BYTES for cache in BLOCK_CACHES}}
 
 
 class Tensor(NamedTuple):
@@ -28,9 +40,9 @@ class Tensor(NamedTuple):
     broadcasts: bool = False
 
 
-def in_bytes(numbers: Sequence[int], block_bytes: int) -> tuple[int, ...]:
+def in_bytes(numbers: Sequence[int], block: int) -> tuple[int, ...]:
     """Sizes or strides in values of quantized tensors as such in bytes, but for that of the last axis."""
-    return tuple(number // BLOCK * block_bytes for number in numbers)
+    return tuple(number // BLOCK * block for number in numbers)
 
 
 def tensors_of(problem: c.clattn_problem) -> dict[str, Tensor]:
@@ -42,11 +54,11 @@ def tensors_of(problem: c.clattn_problem) -> dict[str, Tensor]:
         if one.name is None:
             return found
         name, kind, size, stride = one.name.decode(), (one.type or b"").decode(), tuple(one.size), tuple(one.stride)
-        block_bytes = BLOCK_BYTES.get(kind, 0)
-        if block_bytes:
-            size = size[:-1] + in_bytes(size[-1:], block_bytes)
-            stride = in_bytes(stride[:-1], block_bytes) + (1,)
-        found[name] = Tensor(name, _DTYPES[kind], size, stride, block_bytes, bool(one.broadcasts))
+        block = block_bytes(kind) if kind in BLOCK_CACHES else 0
+        if block:
+            size = size[:-1] + in_bytes(size[-1:], block)
+            stride = in_bytes(stride[:-1], block) + (1,)
+        found[name] = Tensor(name, _DTYPES[kind], size, stride, block, bool(one.broadcasts))
 
 
 def need_dtype(one: View, dtypes: Sequence[str]) -> None:

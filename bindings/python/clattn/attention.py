@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _declarations as c
 from ._checks import items, number, truth, whole, whole_within
-from ._tensors import BLOCK, BLOCK_BYTES, need_dtype, tensors_of
+from ._tensors import BLOCK, BLOCK_CACHES, DTYPE_CACHES, block_bytes, need_dtype, tensors_of
 from ._types import Array, Blocks, Diagonal, ForwardOptions, Options
 from ._views import View, empty_like, packed, value_dtype, vector, view
 from .context import Context, given_context
@@ -60,7 +60,7 @@ def steps_of_four(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int
 
 def in_values(one: View, cache: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shape and strides of a quantized tensor in values, of which it holds blocks."""
-    size = one.block_bytes = BLOCK_BYTES[cache]
+    size = one.block_bytes = block_bytes(cache)
     need_dtype(one, ("uint8", "int8"))
     *steps, last = one.strides if one.strides else (1,)
     if not one.shape or one.shape[-1] % size or (last != 1 and one.reach):
@@ -132,19 +132,19 @@ class _Call:
         """The problem's members for how k and v are stored, and what the caller says of them."""
         given = self.given("cache")
         pair = given if isinstance(given, (tuple, list)) else (given, given)
-        if len(pair) != 2 or any(one is not None and not (isinstance(one, str) and one in BLOCK_BYTES) for one in pair):
-            raise InvalidArgument(f"cache must be None, {' or '.join(map(repr, BLOCK_BYTES))}, or a pair of these for k and v, "
+        if len(pair) != 2 or any(one is not None and not (isinstance(one, str) and one in BLOCK_CACHES) for one in pair):
+            raise InvalidArgument(f"cache must be None, {' or '.join(map(repr, BLOCK_CACHES))}, or a pair of these for k and v, "
                                   f"not {given!r}")
         return [("k_cache", pair[0]), ("v_cache", pair[1])]
 
     def _stored(self, one: View, member: str, cache: Optional[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Tells the problem how k or v is stored; its shape and strides in values."""
         if cache is not None:
-            setattr(self.problem, member, {"q8_0": c.CACHE_Q8_0, "q4_0": c.CACHE_Q4_0}[cache])
+            setattr(self.problem, member, BLOCK_CACHES[cache])
             return in_values(one, cache)
         dtype = value_dtype(one)
         if dtype != self.problem.dtype:
-            setattr(self.problem, member, {c.F32: c.CACHE_F32, c.F16: c.CACHE_F16, c.BF16: c.CACHE_BF16}[dtype])
+            setattr(self.problem, member, DTYPE_CACHES[dtype])
         return one.shape, one.strides
 
     def _expect(self, one: View, shape: tuple[int, ...], sizes: Sequence[int]) -> None:

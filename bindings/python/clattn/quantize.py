@@ -10,7 +10,7 @@ from . import _declarations as c
 from ._checks import whole_within
 from ._library import check, load
 from ._memory import Step
-from ._tensors import BLOCK, BLOCK_BYTES, need_dtype
+from ._tensors import BLOCK, BLOCK_CACHES, block_bytes, need_dtype
 from ._types import Array
 from ._views import View, value_dtype, view
 from .attention import in_values, steps_of_four
@@ -18,13 +18,10 @@ from .context import Compiling, Context, given_context
 from .errors import InvalidArgument
 from .plan import execute, queue_of
 
-_CACHES = {"q8_0": c.CACHE_Q8_0, "q4_0": c.CACHE_Q4_0}
-
-
 def _cache(cache: Any) -> int:
-    if not isinstance(cache, str) or cache not in _CACHES:
-        raise InvalidArgument(f"cache must be {' or '.join(map(repr, _CACHES))}, not {cache!r}")
-    return _CACHES[cache]
+    if not isinstance(cache, str) or cache not in BLOCK_CACHES:
+        raise InvalidArgument(f"cache must be {' or '.join(map(repr, BLOCK_CACHES))}, not {cache!r}")
+    return BLOCK_CACHES[cache]
 
 
 def quantized_bytes(cache: str, values: int) -> int:
@@ -38,7 +35,7 @@ def _problem(values: View, cache: str, out: View) -> c.clattn_quantization:
     rank = len(values.shape)
     if not 1 <= rank <= 4 or values.shape[-1] % BLOCK:
         raise InvalidArgument(f"values are of shape {values.shape}, but must have one to four axes, the last a multiple of {BLOCK}")
-    wanted = values.shape[:-1] + (values.shape[-1] // BLOCK * BLOCK_BYTES[cache],)
+    wanted = values.shape[:-1] + (values.shape[-1] // BLOCK * block_bytes(cache),)
     if out.shape != wanted:
         raise InvalidArgument(f"{out.name} is of shape {out.shape}, but values of {values.shape} have {wanted} bytes in {cache}")
     shape, strides = in_values(out, cache)
@@ -53,7 +50,7 @@ def _problem(values: View, cache: str, out: View) -> c.clattn_quantization:
 
 
 def _room(values: View, cache: str, queue: Any) -> Any:
-    shape = values.shape[:-1] + (values.shape[-1] // BLOCK * BLOCK_BYTES[cache],) if values.shape else ()
+    shape = values.shape[:-1] + (values.shape[-1] // BLOCK * block_bytes(cache),) if values.shape else ()
     if not values.on_device:
         return np.empty(shape, np.uint8)
     import pyopencl.array

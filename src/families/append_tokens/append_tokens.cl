@@ -18,7 +18,7 @@
  *   DTYPE                     of k, v and q (cl/common/storage.h)
  *   PAGE_SIZE                 rows of a page, or 0
  *   CACHE_DTYPE               of a cache that is not quantized
- *   TO_K, TO_V                formats of the caches, as K_CACHE elsewhere: 0, or 1 q8_0, or 2 q4_0
+ *   TO_K, TO_V                formats of the caches, as K_CACHE elsewhere (src/problem/formats.def)
  *   UNIT_IN, UNIT_OUT         1: all innermost strides of what is read, of what is written, are 1
  *   ROTARY                    0 none, 1 pairs, 2 halves
  *   ROTARY_DIM, HAS_TABLES
@@ -29,7 +29,6 @@
  * (batch, kv_heads, seq_kv, dim) by dk_stride and dv_stride, q and what it becomes by q_stride and o_stride;
  * window_right is the length of the tables; scale + softcap is base^(-2 / ROTARY_DIM). */
 #include "common/builtins.h"
-#include "common/quantize_block.h"
 #include "cpu/prefetch.h"
 #include "cpu/simd_storage.h"
 
@@ -119,7 +118,7 @@ INLINE void load_chunk(const __global storage *row, const long step, const int d
 INLINE __global uchar *block_of_column(const int format, __global void *cache, const long first,
                                 const int d)
 {
-    return (__global uchar *)cache + ((first + d) >> 5) * (format == 1 ? 34 : 18);
+    return (__global uchar *)cache + ((first + d) >> 5) * BLOCK_BYTES(format);
 }
 
 /* Stores a chunk of a row of a cache that starts at position `first`. */
@@ -232,7 +231,9 @@ INLINE void turn_halves(const __global storage *row, const struct turn *turn, co
                         __global void *cache, const long first, const long to_step)
 {
     const int middle = ROTARY_DIM / 2;
-    const int together = middle % (2 * CHUNK) == 0 && format == 1 ? TOGETHER / 2 : 1; /* chunks of a half */
+    const int together = /* chunks of a half */
+        middle % (2 * CHUNK) == 0 && MADE_TOGETHER(format) ? TOGETHER / 2 : 1;
+    const int bytes = BLOCK_BYTES(format);
 
     for (int c = 0; c < middle; c += together * CHUNK) {
         const lanes *cosine = turn->cosine + c / SIMD_WIDTH, *sine = turn->sine + c / SIMD_WIDTH;
@@ -248,8 +249,8 @@ INLINE void turn_halves(const __global storage *row, const struct turn *turn, co
         if (together > 1) {
             __global uchar *const low = block_of_column(format, cache, first, c);
             __global uchar *const high = block_of_column(format, cache, first, middle + c);
-            __global uchar *const blocks[TOGETHER] = {low, low + 34, high, high + 34};
-            store_blocks_together(x, blocks);
+            __global uchar *const blocks[TOGETHER] = {low, low + bytes, high, high + bytes};
+            store_blocks_together(format, x, blocks);
             continue;
         }
         store_chunk(format, x, cache, first, to_step, c, c + CHUNK);
@@ -286,13 +287,16 @@ INLINE void append_chunk(const struct share share, const __global storage *row, 
 }
 
 #if WHOLE_ROWS
-/* Columns c .. c + TOGETHER * CHUNK - 1 likewise, to blocks of q8_0. */
+/* Columns c .. c + TOGETHER * CHUNK - 1 likewise, to blocks that are made together. */
 INLINE void append_together(const struct share share, const __global storage *row,
                             const long step, const int c, const bool rotates,
-                            const struct turn *turn, __global void *cache, const long first)
+                            const struct turn *turn, const int format, __global void *cache,
+                            const long first)
 {
-    __global uchar *const begin = block_of_column(1, cache, first, c);
-    __global uchar *const blocks[TOGETHER] = {begin, begin + 34, begin + 68, begin + 102};
+    const int bytes = BLOCK_BYTES(format);
+    __global uchar *const begin = block_of_column(format, cache, first, c);
+    __global uchar *const blocks[TOGETHER] = {begin, begin + bytes, begin + 2 * bytes,
+                                              begin + 3 * bytes};
     lanes x[TOGETHER * VECTORS];
 
     UNROLL
@@ -305,7 +309,7 @@ INLINE void append_together(const struct share share, const __global storage *ro
         load_chunk(row, step, d, d + CHUNK, false, 0, 0, x + n * VECTORS);
 #endif
     }
-    store_blocks_together(x, blocks);
+    store_blocks_together(format, x, blocks);
 }
 
 /* The last columns of a row, which are no whole chunk: apart, so that others are moved without asking. */
@@ -336,8 +340,8 @@ INLINE void append_row(const struct share share, const __global storage *row, co
     }
 #endif
 #if WHOLE_ROWS
-    for (; format == 1 && c + TOGETHER * CHUNK <= end; c += TOGETHER * CHUNK)
-        append_together(share, row, step, c, rotates, turn, cache, first);
+    for (; MADE_TOGETHER(format) && c + TOGETHER * CHUNK <= end; c += TOGETHER * CHUNK)
+        append_together(share, row, step, c, rotates, turn, format, cache, first);
 #endif
     for (; WHOLE_ROWS && c + CHUNK <= end; c += CHUNK)
         append_chunk(share, row, step, c, c + CHUNK, rotates, turn, format, cache, first, to_step);

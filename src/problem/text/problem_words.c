@@ -17,10 +17,11 @@ const char *const ca_dtype_names[CA_NUM_DTYPES] = {
 };
 const char *const ca_scores_names[CA_SCORES_NAMES] = {"none", "raw", "softcap", "bias", "weights"};
 const char *const ca_cache_names[CA_NUM_CACHES] = {[CLATTN_CACHE_PLAIN] = "plain",
-                                                   [CLATTN_CACHE_Q8_0] = "q8_0",
-                                                   [CLATTN_CACHE_Q4_0] = "q4_0",
+#define FORMAT(ID, number, name, ...) [CLATTN_CACHE_##ID] = #name,
+                                                   CA_BLOCK_FORMATS(FORMAT, )
+#undef FORMAT
 #define DTYPE(ID, word, bytes) [CLATTN_CACHE_##ID] = word,
-                                                   CA_DTYPES(DTYPE)
+                                                       CA_DTYPES(DTYPE)
 #undef DTYPE
 };
 const char *const ca_rotary_names[CA_ROTARY_NAMES] = {"none", "pairs", "halves"};

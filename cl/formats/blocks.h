@@ -1,0 +1,59 @@
+/* Blocks of quantized values: their sizes, and the numbers of their codes, in the formats of
+ * src/problem/formats.def, which says what a block consists of.
+ *
+ * A format is a number, as in K_CACHE; functions take it as an argument that is a constant once inlined. The file of
+ * a format, cl/formats/NAME.h, has these macros, which begin with its ID:
+ *   ONE(byte, shift)      the number of a code as a float: `shift` is 4 for the high half of a byte, else 0
+ *   FOUR(bytes, shift)    of four codes, of a uchar4, as a float4
+ *   LANES(bytes, shift)   of a vector of uchars as lanes (cpu/simd.h)
+ * What matrix units multiply (mma/quantized_bytes.h, mma/fragment_tile.h):
+ *   WORD(word)            four codes, of a byte each, as PAIR wants them
+ *   FILL, PAIR(x, power, less)   the numbers of two codes as elements, times a power of two; x has a code in each
+ *                         half, below a byte of FILL
+ *   POWER, LESS           pairs of elements that PAIR takes for a power of 1; of others these times the power
+ *   UNIT                  the element of POWER as a float; 1 if LESS is not 0
+ *   LEAST_POWER           the least power of two that all numbers can be multiplied with, exact in f16
+ * How blocks are made: cl/formats/make_blocks.h. */
+#ifndef CLATTN_BLOCKS_OF_FORMATS_H
+#define CLATTN_BLOCKS_OF_FORMATS_H
+#include "problem/formats.def"
+
+#define BLOCK_VALUES CA_BLOCK_VALUES
+#define CACHE_PLAIN 0
+
+/* What the table says of a format; 0 of plain values. */
+#define TRAIT_BITS(ID, number, name, bits, scale, codes, bytes, largest, error, format)            \
+    (format) == number ? bits :
+#define TRAIT_SCALE(ID, number, name, bits, scale, codes, bytes, largest, error, format)           \
+    (format) == number ? scale :
+#define TRAIT_CODES(ID, number, name, bits, scale, codes, bytes, largest, error, format)           \
+    (format) == number ? codes :
+#define TRAIT_BYTES(ID, number, name, bits, scale, codes, bytes, largest, error, format)           \
+    (format) == number ? bytes :
+#define BITS_OF_CODES(format) (CA_BLOCK_FORMATS(TRAIT_BITS, format) 0)
+#define SCALE_AT(format) (CA_BLOCK_FORMATS(TRAIT_SCALE, format) 0)
+#define CODES_AT(format) (CA_BLOCK_FORMATS(TRAIT_CODES, format) 0)
+#define BLOCK_BYTES(format) (CA_BLOCK_FORMATS(TRAIT_BYTES, format) 0)
+
+/* The byte, among those of codes, where value n of a block is, and by how much it is shifted there. */
+#define CODE_BYTE(format, n) (BITS_OF_CODES(format) == 8 ? (n)&31 : (n)&15)
+#define CODE_SHIFT(format, n) (BITS_OF_CODES(format) == 8 ? 0 : ((n)&16) / 4)
+
+/* Returns the macro of the format that is the function's argument, where it is one of blocks. */
+#define RETURN_OF(ID, number, name, bits, scale, codes, bytes, largest, error, macro)              \
+    if (format == number)                                                                          \
+        return ID##_##macro;
+
+static inline float number_of_code(const int format, const uchar byte, const int shift)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, ONE(byte, shift))
+    return 0.0f;
+}
+
+static inline float4 numbers_of_four(const int format, const uchar4 bytes, const int shift)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, FOUR(bytes, shift))
+    return 0.0f;
+}
+
+#endif

@@ -1,0 +1,109 @@
+#include "problem/formats.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* ---- the formats ----------------------------------------------------------------------------- */
+
+static double q8_0_number(unsigned code)
+{
+    return code < 128 ? code : code - 256.0;
+}
+
+static float q8_0_scale(float most, float peak)
+{
+    (void)peak;
+    return most / 127.0f;
+}
+
+static unsigned q8_0_code(float x)
+{
+    return (unsigned)((int)roundf(x) & 255);
+}
+
+static double q4_0_number(unsigned code)
+{
+    return code - 8.0;
+}
+
+static float q4_0_scale(float most, float peak)
+{
+    (void)most;
+    return peak / -8.0f;
+}
+
+static unsigned q4_0_code(float x)
+{
+    const int code = (int)(x + 8.5f);
+
+    return code < 15 ? (unsigned)code : 15;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static const struct ca_format formats[CA_NUM_CACHES] = {[CLATTN_CACHE_PLAIN] = {.name = "plain"},
+#define DTYPE(ID, word, bytes)                                                                     \
+    [CLATTN_CACHE_##ID] = {.name = word, .is_dtype = 1, .dtype = CLATTN_##ID},
+                                                        CA_DTYPES(DTYPE)
+#undef DTYPE
+#define FORMAT(ID, number_, name_, bits_, scale_, codes_, bytes_, largest_, error_, of)            \
+    [CLATTN_CACHE_##ID] = {.name = #name_,                                                         \
+                           .is_blocks = 1,                                                         \
+                           .bits = bits_,                                                          \
+                           .scale = scale_,                                                        \
+                           .codes = codes_,                                                        \
+                           .bytes = bytes_,                                                        \
+                           .largest = largest_,                                                    \
+                           .error = error_,                                                        \
+                           .number = name_##_number,                                               \
+                           .scale_of = name_##_scale,                                              \
+                           .code_of = name_##_code},
+                                                            CA_BLOCK_FORMATS(FORMAT, )
+#undef FORMAT
+};
+
+const clattn_cache ca_block_caches[CA_NUM_BLOCK_FORMATS] = {
+#define FORMAT(ID, ...) CLATTN_CACHE_##ID,
+    CA_BLOCK_FORMATS(FORMAT, )
+#undef FORMAT
+};
+
+/* Kernels know a format by its number. */
+#define FORMAT(ID, number, ...)                                                                    \
+    _Static_assert(CLATTN_CACHE_##ID == number, "the number of " #ID " in formats.def");
+CA_BLOCK_FORMATS(FORMAT, )
+#undef FORMAT
+
+const struct ca_format *ca_format_of(clattn_cache cache)
+{
+    return &formats[(unsigned)cache < CA_NUM_CACHES ? cache : CLATTN_CACHE_PLAIN];
+}
+
+clattn_cache ca_cache_of_dtype(clattn_dtype dtype)
+{
+    unsigned cache = 0;
+
+    while (cache + 1 < CA_NUM_CACHES && !(formats[cache].is_dtype && formats[cache].dtype == dtype))
+        cache++;
+    return (clattn_cache)cache;
+}
+
+unsigned ca_block_code(const struct ca_format *format, const unsigned char *block, size_t n)
+{
+    const unsigned char *codes = block + format->codes;
+    const size_t half = CA_BLOCK / 2;
+
+    return format->bits == 8 ? codes[n] : codes[n % half] >> (n < half ? 0 : 4) & 15u;
+}
+
+void ca_block_formats_print(char *text, size_t bytes)
+{
+    size_t length = 0;
+
+    for (size_t n = 0; n < CA_NUM_BLOCK_FORMATS && length < bytes; n++)
+        length += (size_t)snprintf(text + length, bytes - length, "%s%s (%d)",
+                                   n == 0                          ? ""
+                                   : n == CA_NUM_BLOCK_FORMATS - 1 ? " or "
+                                                                   : ", ",
+                                   formats[ca_block_caches[n]].name, (int)ca_block_caches[n]);
+}

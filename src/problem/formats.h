@@ -1,0 +1,58 @@
+/* The formats that values are stored in, by clattn_cache: plain ones, of a dtype, and blocks of quantized values. */
+#ifndef CA_FORMATS_H
+#define CA_FORMATS_H
+
+#include "problem/dtypes.def"
+#include "problem/formats.def"
+
+#include <clattn/problem.h>
+
+#define DTYPE(ID, word, bytes) +1
+#define FORMAT(ID, ...) +1
+enum {
+    CA_NUM_DTYPES = CA_DTYPES(DTYPE),
+    CA_NUM_BLOCK_FORMATS = 0 CA_BLOCK_FORMATS(FORMAT, ),
+    CA_NUM_CACHES = 1 + CA_NUM_DTYPES + CA_NUM_BLOCK_FORMATS
+};
+#undef DTYPE
+#undef FORMAT
+
+/* Values of a block of a quantized tensor; the bytes of the longest one. */
+union ca_any_block {
+#define FORMAT(ID, number, name, bits, scale, codes, bytes, ...) unsigned char of_##name[bytes];
+    CA_BLOCK_FORMATS(FORMAT, )
+#undef FORMAT
+};
+enum { CA_BLOCK = CA_BLOCK_VALUES, CA_BLOCK_MOST_BYTES = sizeof(union ca_any_block) };
+
+struct ca_format {
+    const char *name; /* in problem strings */
+    int is_dtype;     /* values of this dtype, whatever the problem's is */
+    clattn_dtype dtype;
+    int is_blocks; /* the rest: of blocks only, as src/problem/formats.def says */
+    unsigned bits;
+    size_t scale, codes, bytes;
+    double largest, error;
+    double (*number)(unsigned code);
+    float (*scale_of)(float most,
+                      float peak); /* largest magnitude of a block, and the value that has it */
+    unsigned (*code_of)(float x);  /* of a value divided by the scale */
+};
+
+/* That of a cache; of one that there is not, such as of a problem that is still to be checked, as of
+ * CLATTN_CACHE_PLAIN. */
+const struct ca_format *ca_format_of(clattn_cache cache);
+
+/* The cache whose values are of the dtype. */
+clattn_cache ca_cache_of_dtype(clattn_dtype dtype);
+
+/* The formats of blocks, in the order of formats.def. */
+extern const clattn_cache ca_block_caches[CA_NUM_BLOCK_FORMATS];
+
+/* The code of value n of a block. */
+unsigned ca_block_code(const struct ca_format *format, const unsigned char *block, size_t n);
+
+/* The names of the formats of blocks with their numbers, as a sentence lists them: "a (1), b (2) or c (6)". */
+void ca_block_formats_print(char *text, size_t bytes);
+
+#endif
