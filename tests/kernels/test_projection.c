@@ -75,8 +75,9 @@ ParameterizedTest(struct part *part, projection, sweep) {
 
     mostly_unoptimised(part->number, PARTS_PER_FAMILY);
     fixture_open(&f);
-    fixture_need_groups_of(&f, ca_family_at(part->family)->name);
-    if (!family_projects_on(ca_family_at(part->family)->name, clattn_context_device(f.context)))
+    fixture_need_groups_of(&f, ca_family_at(part->family)->full_name);
+    if (!family_projects_on(ca_family_at(part->family)->full_name,
+                            clattn_context_device(f.context)))
         cr_skip_test("a family for CPUs, on a GPU");
     for (uint64_t k = 0; k < kinds; k++) {
         const struct projection_kind kind = random_projection_kind(
@@ -154,12 +155,13 @@ ParameterizedTest(struct part *part, projection, ends) {
 
     unoptimised();
     fixture_open(&f);
-    if (!family_projects_on(ca_family_at(part->family)->name, clattn_context_device(f.context)))
+    if (!family_projects_on(ca_family_at(part->family)->full_name,
+                            clattn_context_device(f.context)))
         cr_skip_test("a family for CPUs, on a GPU");
     for (size_t n = 0; n < sizeof ends / sizeof *ends; n++) {
         if (!run_takes(n + part->family, 5)) /* the others in the next runs */
             continue;
-        const char *family = ca_family_at(part->family)->name;
+        const char *family = ca_family_at(part->family)->full_name;
         struct projection_trial t = {
             .problem = fixture_problem(family_text(family, ends[n])), .family = family, .seed = n};
         projection_pass(&f, &t);
