@@ -30,7 +30,7 @@ Test(program_parameters, are_what_the_problem_has) {
            "#define PARAMETERS_mark_pairs const struct attention_shape a, "
            "const struct attention_offsets at, const __global bias_storage *restrict bias, "
            "__global float *restrict workspace\n"
-           "#define PARAMETERS_fused_lanes const struct attention_shape a, "
+           "#define PARAMETERS_fused_cpu const struct attention_shape a, "
            "const struct attention_offsets at, const __global storage *restrict q, "
            "const __global k_storage *restrict k, const __global v_storage *restrict v, "
            "__global o_storage *restrict o, const __global bias_storage *restrict bias, "
@@ -43,7 +43,7 @@ Test(program_parameters, are_what_the_problem_has) {
 /* Names of projections, and a workspace that one kernel writes and the other reads. */
 Test(program_parameters, of_projections) {
     expect("projection_cpu UNIT=vector", "proj f32 q8 d8",
-           "#define PARAMETERS_projection_lanes const struct attention_shape a, "
+           "#define PARAMETERS_projection_cpu const struct attention_shape a, "
            "const struct attention_offsets at, const __global storage *restrict x, "
            "const __global k_storage *restrict w, __global o_storage *restrict y, "
            "__global float *restrict workspace\n"
