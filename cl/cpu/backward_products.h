@@ -10,8 +10,8 @@
  * and dv, DQ_ROWS * DQ_VECTORS of dq. Loops over columns, rows or keys take two steps at a time:
  * PoCL's LLVM unrolls none.
  *
- * Before including this: BLOCK_VECTORS, QK_ROWS, DKV_COLUMNS, DQ_ROWS, DQ_VECTORS, and ROW_QK,
- * floats in a row of k. */
+ * Who includes this defines BLOCK_VECTORS, QK_ROWS, DKV_COLUMNS, DQ_ROWS, DQ_VECTORS, and
+ * ROW_QK, floats in a row of k. */
 #ifndef CLATTN_BACKWARD_PRODUCTS_H
 #define CLATTN_BACKWARD_PRODUCTS_H
 #include "cpu/operands.h"
@@ -30,19 +30,11 @@ enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
  * -lse would be rounded as numbers of that size are, at each step. */
 #define STARTS_LAST(become) (OPERAND_PAIRS || (become) == EXPONENTIALS)
 
-#if OPERAND_PAIRS
-#define SCALE_PARAM const float scale,
-#define SCALE_ARG(x) x,
-#else
-#define SCALE_PARAM
-#define SCALE_ARG(x)
-#endif
-
 #if OPERAND_TILES
 #include "bf16/backward_products.h"
 #else
 /* One step of multiply_rows() along the depth. */
-INLINE void multiply_column(const operand *x, const int row, const lanes *column,
+INLINE void multiply_step(const operand *x, const int row, const lanes *column,
                             lanes sum[QK_ROWS][BLOCK_VECTORS])
 {
     lanes y[BLOCK_VECTORS];
@@ -62,7 +54,7 @@ INLINE void multiply_column(const operand *x, const int row, const lanes *column
 /* products[n] = start[n] + rows[n] . columns (times scale) for rows begin .. end - 1 and those that share a
  * register tile with them; or, as `become` (constant) says, the exponentials of that, or factors[n]
  * times it. */
-INLINE void multiply_rows(const int become, SCALE_PARAM const int depth, const operand *rows,
+INLINE void multiply_rows(const int become, const float scale, const int depth, const operand *rows,
                           const int row, const lanes *columns, const float *start, const int begin,
                           const int end, const lanes *factors, lanes *products)
 {
@@ -77,11 +69,11 @@ INLINE void multiply_rows(const int become, SCALE_PARAM const int depth, const o
                 sum[n][m] = STARTS_LAST(become) ? 0.0f : start[n0 + n];
         }
         for (int d = 0; d + 2 <= depth; d += 2) {
-            multiply_column(x + d, row, columns + d * BLOCK_VECTORS, sum);
-            multiply_column(x + d + 1, row, columns + (d + 1) * BLOCK_VECTORS, sum);
+            multiply_step(x + d, row, columns + d * BLOCK_VECTORS, sum);
+            multiply_step(x + d + 1, row, columns + (d + 1) * BLOCK_VECTORS, sum);
         }
         if (depth % 2)
-            multiply_column(x + depth - 1, row, columns + (depth - 1) * BLOCK_VECTORS, sum);
+            multiply_step(x + depth - 1, row, columns + (depth - 1) * BLOCK_VECTORS, sum);
         UNROLL
         for (int n = 0; n < QK_ROWS; n++) {
             UNROLL
@@ -101,8 +93,8 @@ INLINE void multiply_rows(const int become, SCALE_PARAM const int depth, const o
     }
 }
 
-/* One step of add_columns() along the rows. */
-INLINE void add_row(const int columns, const lanes *w, const operand *row,
+/* One step of add_operand_columns() along the rows. */
+INLINE void add_operand_row(const int columns, const lanes *w, const operand *row,
                     lanes sum[DKV_COLUMNS][BLOCK_VECTORS])
 {
     lanes x[BLOCK_VECTORS];
@@ -122,7 +114,7 @@ INLINE void add_row(const int columns, const lanes *w, const operand *row,
 }
 
 /* sums[d] += sum_n w[n] rows[n][d] for `columns` (constant, at most DKV_COLUMNS) columns d. */
-INLINE void add_columns(const int columns, const lanes *w, const operand *rows, const int row,
+INLINE void add_operand_columns(const int columns, const lanes *w, const operand *rows, const int row,
                         const int count, lanes *sums)
 {
     lanes sum[DKV_COLUMNS][BLOCK_VECTORS];
@@ -134,11 +126,11 @@ INLINE void add_columns(const int columns, const lanes *w, const operand *rows, 
             sum[c][m] = c < columns ? sums[c * BLOCK_VECTORS + m] : (lanes)(0.0f);
     }
     for (int n = 0; n + 2 <= count; n += 2) {
-        add_row(columns, w + n * BLOCK_VECTORS, rows + n * row, sum);
-        add_row(columns, w + (n + 1) * BLOCK_VECTORS, rows + (n + 1) * row, sum);
+        add_operand_row(columns, w + n * BLOCK_VECTORS, rows + n * row, sum);
+        add_operand_row(columns, w + (n + 1) * BLOCK_VECTORS, rows + (n + 1) * row, sum);
     }
     if (count % 2)
-        add_row(columns, w + (count - 1) * BLOCK_VECTORS, rows + (count - 1) * row, sum);
+        add_operand_row(columns, w + (count - 1) * BLOCK_VECTORS, rows + (count - 1) * row, sum);
     UNROLL
     for (int c = 0; c < DKV_COLUMNS; c++) {
         UNROLL
@@ -156,9 +148,9 @@ INLINE void add_rows(const int dim, const lanes *w, const operand *rows, const i
     w += begin * BLOCK_VECTORS;
     rows += begin * row;
     for (int d = 0; d + DKV_COLUMNS <= dim; d += DKV_COLUMNS)
-        add_columns(DKV_COLUMNS, w, rows + d, row, end - begin, sums + d * BLOCK_VECTORS);
+        add_operand_columns(DKV_COLUMNS, w, rows + d, row, end - begin, sums + d * BLOCK_VECTORS);
     if (dim % DKV_COLUMNS)
-        add_columns(dim % DKV_COLUMNS, w, rows + dim / DKV_COLUMNS * DKV_COLUMNS, row, end - begin,
+        add_operand_columns(dim % DKV_COLUMNS, w, rows + dim / DKV_COLUMNS * DKV_COLUMNS, row, end - begin,
                     sums + dim / DKV_COLUMNS * DKV_COLUMNS * BLOCK_VECTORS);
 }
 

@@ -3,9 +3,11 @@
  *
  * Of keys in pages a thread looks up those of its own, four at a time where these are in one page.
  *
- * Before including this: quantized_tile.h, key_rows.h; INLINE; THREADS_D, THREADS_N, THREAD_N, BLOCK_N. */
+ * Who includes this defines THREADS_D, THREADS_N, THREAD_N, BLOCK_N. */
 #ifndef CLATTN_THREAD_KEYS_H
 #define CLATTN_THREAD_KEYS_H
+#include "gpu/quantized_tile.h"
+#include "common/key_rows.h"
 
 /* Key n of a thread group, in its tile: of 4 * THREADS_N neighbours each group has four. */
 #define KEY_OF(thread_n, n) (((n) / 4 * THREADS_N + (thread_n)) * 4 + (n) % 4)
@@ -30,7 +32,7 @@ struct cached {
 };
 
 /* The thread's first column in a chunk. */
-INLINE int column_of(const int thread_d, const int chunk)
+INLINE int column_of_thread(const int thread_d, const int chunk)
 {
     return chunk * CHUNK + thread_d * LOAD_WIDTH;
 }
@@ -50,7 +52,7 @@ INLINE const __global void *row_of_key(const struct cached m, const int n, const
 }
 
 /* LOAD_WIDTH columns of the row at p, for those beyond the last others of it. */
-INLINE void load_columns(const struct cached m, const bool aligned, const __global void *p,
+INLINE void load_cached_columns(const struct cached m, const bool aligned, const __global void *p,
                          const int column, float4 x[PIECES])
 {
     const int last = m.dim - 1;
@@ -80,32 +82,32 @@ INLINE void load_columns(const struct cached m, const bool aligned, const __glob
 
 /* A chunk of the thread group's keys of a tile, of which count are there; the last one again for those
  * after it. Loads without branches between them can be in flight together. */
-INLINE void load_keys(const struct cached m, const int chunk, const int count,
+INLINE void load_cached_keys(const struct cached m, const int chunk, const int count,
                       float4 x[THREAD_N][PIECES])
 {
-    const int column = column_of(m.thread_d, chunk);
+    const int column = column_of_thread(m.thread_d, chunk);
 
     if (m.aligned) {
 #pragma unroll
         for (int n = 0; n < THREAD_N; n++)
-            load_columns(m, true, row_of_key(m, n, count), column, x[n]);
+            load_cached_columns(m, true, row_of_key(m, n, count), column, x[n]);
     } else {
 #pragma unroll
         for (int n = 0; n < THREAD_N; n++)
-            load_columns(m, false, row_of_key(m, n, count), column, x[n]);
+            load_cached_columns(m, false, row_of_key(m, n, count), column, x[n]);
     }
 }
 
 #if PAGE_SIZE
 /* To the tile of count keys from key j0 of batch b on. */
-INLINE void go_to_tile(SHAPE_PARAMS, struct cached *m, const long b, const long j0, const int count,
-                       const long page_step PAGES_PARAM)
+INLINE void go_to_tile(const struct arguments *args, struct cached *m, const long b, const long j0, const int count,
+                       const long page_step)
 {
 #pragma unroll
     for (int n = 0; n < THREAD_N; n += KEYS_TOGETHER)
         m->place[n / KEYS_TOGETHER] =
-            key_row(a, at, b, j0 + min(KEY_OF(m->thread_n, n), count - 1), page_step,
-                    m->row_step PAGES_ARG);
+            key_row(args, b, j0 + min(KEY_OF(m->thread_n, n), count - 1), page_step,
+                    m->row_step);
 }
 #endif
 

@@ -51,7 +51,8 @@ static inline int other_depth(const int lane, const int e)
 /* Volatile, and sums that are read and written at one place: unrolled loops would otherwise be free
  * to add to a stale copy. */
 static inline void multiply_add(float *sum, const uint *query, const uint *other,
-                                const int lane)
+                                const int lane,
+                                __local float *exchange)
 {
     __asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." MMA_SYNC_TYPE "." MMA_SYNC_TYPE
                    ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -70,7 +71,7 @@ static inline uint word_xor(const uint x, const int bit, const int lane)
     return y;
 }
 
-static inline bool any_lane(const bool x)
+static inline bool any_in_sub_group(const bool x)
 {
     uint any;
 
@@ -80,7 +81,7 @@ static inline bool any_lane(const bool x)
                    : "r"((uint)x));
     return any;
 }
-#define ANY_LANE(x) any_lane(x)
+#define ANY_LANE(x) any_in_sub_group(x)
 
 /* The two halves of a word from two floats, x the low one, rounded to nearest even. */
 static inline uint pack_pair(const float x, const float y)

@@ -4,9 +4,11 @@
  * Where a stage is part of one head of x, and heads, rows and columns are whole pieces, which is when the host takes this
  * way, pieces are copied; else, in problems that share the program, elements.
  *
- * Before including this: projection_task.h, fragment_tile.h; the kernel's sizes. */
+ * Who includes this defines STRIDE. */
 #ifndef CLATTN_PROJECTION_COPIES_H
 #define CLATTN_PROJECTION_COPIES_H
+#include "gpu/projection_task.h"
+#include "mma/fragment_tile.h"
 
 /* Pieces of a line, and how many lines the work-items copy at once. */
 #define X_PIECES (BLOCK_K / 8)
@@ -147,7 +149,7 @@ INLINE void load_columns(uint *words, const __local ushort *w_tile, const int co
 
 /* sums += the products of a stage; operands are loaded a step before they are multiplied. */
 INLINE void multiply_stage(const __local ushort *x_tile, const int first_row,
-                           const int first_column, float sums[M_FRAGMENTS][SUMS] FRAGMENT_PARAM)
+                           const int first_column, float sums[M_FRAGMENTS][SUMS], const int lane, __local float *exchange)
 {
     const int steps = N_FRAGMENTS / OTHERS_AT_ONCE, all = BLOCK_K / FRAGMENT_DEPTH * steps;
     const __local ushort *const x_rows = x_tile + first_row * STRIDE;
@@ -176,7 +178,7 @@ INLINE void multiply_stage(const __local ushort *x_tile, const int first_row,
             UNROLL
             for (int f = 0; f < M_FRAGMENTS; f++)
                 multiply_add(sums[f] + (n + m) * FRAGMENT_SUMS, x_words[step % 2][f],
-                             w_words[t % 2] + m * OTHER_WORDS FRAGMENT_ARG);
+                             w_words[t % 2] + m * OTHER_WORDS, lane, exchange);
     }
 }
 
