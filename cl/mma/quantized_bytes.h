@@ -95,7 +95,7 @@ static inline uint less_of_elements(const int format)
 
 static inline float unit_of_elements(const int format)
 {
-    CA_BLOCK_FORMATS(RETURN_OF, UNIT)
+    CA_BLOCK_FORMATS(RETURN_OF, CODE_UNIT)
     return 0.0f;
 }
 
