@@ -159,6 +159,7 @@ each() {
         '' | '#'*) ;;
         '- '*) old=${line#- } ;;
         '+ '*) new=${line#+ } ;;
+        '= '*' UNIT='*) problem=${line#* UNIT=} problem=${problem#* } family=${line#= } family=${family%" $problem"} ;;
         '= '*) family=${line#= } problem=${family#* } family=${family%% *} ;;
         '@ '*) seed=${line#@ } ;;
         '! '*) program=${line#! } filter=${program#* } program=${program%% *} && "$1" ;;

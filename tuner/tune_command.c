@@ -51,7 +51,7 @@ static void show_trying(void *user, const struct ca_candidate *candidate)
 {
     struct tuning *tuning = user;
 
-    ca_progress_trying(&tuning->progress, candidate->family->name);
+    ca_progress_trying(&tuning->progress, candidate->family->full_name);
 }
 
 static struct tune_problem *find_problem(struct tuning *tuning, const char *problem_class)

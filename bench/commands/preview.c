@@ -40,15 +40,27 @@ static void print_field(const char *name, const char *format, ...)
 
 /* ---- families -------------------------------------------------------------------------------- */
 
+/* Whether a name of the list is the family of a plan, whose unit its tunables say. */
+static bool is_chosen(const char *name, const clattn_plan_info *info)
+{
+    const size_t length = strlen(info->family);
+
+    if (strncmp(name, info->family, length) != 0)
+        return false;
+    return name[length] == '\0' ||
+           (name[length] == ' ' &&
+            strncmp(name + length + 1, info->tunables, strlen(name + length + 1)) == 0);
+}
+
 /* Every family but the chosen one: why not it. */
 static void print_others(const struct scene *scene, const clattn_problem *problem,
-                         const char *chosen)
+                         const clattn_plan_info *chosen)
 {
     const char *name;
 
     for (size_t n = 0; (name = clattn_family_name(problem->operation, n)) != NULL; n++) {
         const clattn_plan_options forced = {.struct_size = sizeof forced, .family = name};
-        if (strcmp(name, chosen) == 0)
+        if (is_chosen(name, chosen))
             continue;
         if (clattn_plan_supports(scene->context, problem, &forced) == CLATTN_SUCCESS)
             print_field("not", "%s: it could, but suits this kind of device less", name);
@@ -88,7 +100,7 @@ static void print_problem(const struct scene *scene, const clattn_problem *probl
                 "workspace %zu bytes",
                 info->work_group_size, info->local_bytes, info->private_bytes,
                 info->workspace_bytes);
-    print_others(scene, problem, info->family);
+    print_others(scene, problem, info);
 }
 
 static void add_problem(struct scene *scene, const clattn_problem *problem,

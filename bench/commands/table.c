@@ -114,7 +114,7 @@ static void print_bytes(char text[static 16], size_t bytes)
     snprintf(text, 16, value < 9.95 && unit > 0 ? "%.1f %s" : "%.0f %s", value, units[unit]);
 }
 
-/* "fused_lanes, tuned"; of a layer "layer of 4 steps", each of which has a family of its own. */
+/* "fused_cpu UNIT=vector, tuned"; of a layer "layer of 4 steps", each of which has a family of its own. */
 static void name_choice(char *text, size_t bytes, const char *configuration, const char *reason)
 {
     const char *origin = record_origin(reason);

@@ -1,4 +1,4 @@
-/* Blocks of keys and tiles of queries of backward_dot as pairs (cpu/operands.h), and weights that become
+/* Blocks of keys and tiles of queries of backward_cpu UNIT=pairs as pairs (cpu/operands.h), and weights that become
  * pairs.
  *
  * A part of cpu/backward_blocks.h, which includes it. */

@@ -1,4 +1,4 @@
-/* The products of backward_amx between a tile of queries and a block of keys, by tiles of a matrix unit
+/* The products of backward_cpu UNIT=amx between a tile of queries and a block of keys, by tiles of a matrix unit
  * (bf16/tiles.h); each has one of the operands as pairs along the depth, and the other in vectors of pairs:
  *
  *   Q K^T, dO V^T   pairs of the dim; queries by keys

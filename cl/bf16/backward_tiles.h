@@ -1,4 +1,4 @@
-/* Tiles of queries of backward_amx: operands transposed, and weights that become pairs.
+/* Tiles of queries of backward_cpu UNIT=amx: operands transposed, and weights that become pairs.
  *
  * A part of cpu/backward_blocks.h, which includes it. */
 #ifndef CLATTN_AMX_BACKWARD_TILES_H

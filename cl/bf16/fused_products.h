@@ -1,6 +1,6 @@
-/* The two products of fused_amx between a block of queries and a tile of keys and values, by tiles of a
+/* The two products of fused_cpu UNIT=amx between a block of queries and a tile of keys and values, by tiles of a
  * matrix unit (bf16/tiles.h). Columns of the products are queries, so that the softmax between them goes over
- * vectors of queries as in fused_lanes: Q K^T has keys as rows, and its tiles are stored as scores; O has
+ * vectors of queries as in fused_cpu: Q K^T has keys as rows, and its tiles are stored as scores; O has
  * columns of v as rows, and is kept in memory between tiles of keys.
  *
  * While tiles are multiplied the scores of the tiles before them are finished. */
@@ -76,7 +76,7 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
 {
     lanes most[BLOCK_VECTORS];
 #if HAS_BIAS /* which lie where scores will */
-    lanes products[2][STEP_KEYS * BLOCK_VECTORS];
+    lanes products[2][STEP_PRODUCTS / 2];
 #define PRODUCTS_OF(n0) products[(n0) / STEP_KEYS % 2]
 #else
 #define PRODUCTS_OF(n0) (s + (n0)*BLOCK_VECTORS)

@@ -12,12 +12,8 @@
  * multiply_all_tiles() is in bf16/tiles.h, by a matrix unit, and in bf16/dot_tiles.h, by the instruction for pairs. */
 #ifndef CLATTN_PAIR_TILES_H
 #define CLATTN_PAIR_TILES_H
-#define TILE 16 /* rows, and words of a row */
-#define TILES(n) (((n) + TILE - 1) / TILE)
-#define ROUNDED_TO_TILES(n) (TILES(n) * TILE)
+#include "families/operand_sizes.h"
 #define PAIRS_OF(n) (((n) + 1) / 2)
-/* Keys that a register tile of Q K^T has as rows, and a tile of P V as its depth. */
-#define STEP_KEYS (2 * TILE)
 #define ROW_BYTES_OF(words) ((long)(words) * (long)sizeof(uint))
 
 #endif

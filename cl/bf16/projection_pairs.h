@@ -1,8 +1,8 @@
-/* Packing of projection_dot and projection_amx: as that of projection_lanes, with pairs of neighbours of the
+/* Packing of projection_cpu UNIT=pairs and projection_cpu_amx: as that of projection_cpu, with pairs of neighbours of the
  * depth (cpu/operands.h). The second value of the last pair of an odd depth is 0.
  *
  * Who includes this defines REGISTER_VECTORS, BLOCK_K and, without OPERAND_TILES, what
- * projection_lanes.cl says of strips. */
+ * projection_cpu.cl says of strips. */
 #ifndef CLATTN_PROJECTION_PAIRS_H
 #define CLATTN_PROJECTION_PAIRS_H
 #include "cpu/projection_blocks.h"

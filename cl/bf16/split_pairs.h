@@ -1,4 +1,4 @@
-/* The two products of split_amx and split_dot between a block of rows and a tile of keys and values, by tiles of
+/* The two products of split_cpu UNIT=amx and split_cpu UNIT=pairs between a block of rows and a tile of keys and values, by tiles of
  * pairs (bf16/pair_tiles.h). Q K^T has keys as rows and the block's rows as columns, so that keys are multiplied as
  * they are staged, and is transposed; P V has the block's rows as rows, and values are multiplied as pairs of
  * neighbouring keys.
@@ -13,10 +13,7 @@
 #endif
 
 #define WHOLE_STEPS(n) (((n) + STEP_KEYS - 1) / STEP_KEYS * STEP_KEYS)
-#define PACKED_Q_VECTORS (KEY_OPERANDS * TILES(BLOCK_M))
 #define KEEPS_K 1
-#define STAGED_K_VECTORS (BLOCK_N * TILES(KEY_OPERANDS)) /* of a tile of keys */
-#define WEIGHT_BLOCKS 1                                  /* values have no scales of blocks */
 
 /* The block's queries with rows in SIMD lanes, packed[n] = pair n of each, and their scales; zeros for rows
  * beyond the last. */
@@ -65,7 +62,7 @@ NOINLINE void multiply_qk(const struct arguments *restrict args, const struct ke
     const long row = ROW_BYTES_OF(BLOCK_M);
 
     for (int n0 = 0; n0 < count; n0 += STEP_KEYS) {
-        lanes products[STEP_KEYS * TILES(BLOCK_M)];
+        lanes products[STEP_PRODUCTS];
         multiply_all_tiles(STEP_KEYS / TILE, TILES(BLOCK_M), true, TILES(KEY_OPERANDS),
                            (const uint *)staged + n0 * KEY_OPERANDS, ROW_BYTES_OF(KEY_OPERANDS), q,
                            row, products, row);
@@ -128,7 +125,7 @@ NOINLINE void multiply_pv(const struct arguments *restrict args, const struct ke
                          const int count, const int rows, const float *factor, const float *p,
                          lanes *scaled, lanes *o)
 {
-    lanes weights[BLOCK_M * BLOCK_N / 2 / SIMD_WIDTH], values[BLOCK_N / 2 * VECTORS(DIM_V)];
+    lanes weights[PAIR_WEIGHTS], values[PAIR_VALUES];
     const long row = ROW_BYTES_OF(SIMD_WIDTH * VECTORS(DIM_V));
 
     stage_values(args, keys, count, values);

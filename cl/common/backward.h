@@ -1,11 +1,12 @@
 /* What kernels of the backward direction share: steps, and where things lie in the workspace. Defined by the host besides what common.cl lists:
  *   UNIT_DO UNIT_DQ UNIT_DK UNIT_DV    1: the innermost stride is 1
  *   HAS_DBIAS HAS_DSLOPES HAS_DSINKS   0 or 1
- * Who includes this defines UNIT, what scores are multiplied with. */
+ * Who includes this defines SCORE_UNIT, what scores are multiplied with. */
 #ifndef CLATTN_BACKWARD_H
 #define CLATTN_BACKWARD_H
 #include "common/common.h"
 #include "common/sequence.h"
+#include "families/sizes.h"
 
 #if UNIT_DO
 #define DO_STEP 1
@@ -48,7 +49,6 @@ static inline long lse_of(const struct arguments *args, const long b, const long
  * lse is one float, and the larger it is, the more of it is lost: of log(n) of a row of n scores of -1e30 all.
  * Weights exp(s - lse) then share a factor, which the sum of them all tells. It is computed where |lse| is
  * LARGE_LSE or more, so that what the other rows lose is little beside other errors. */
-#define ROW_STATISTICS 4
 enum { MINUS_LSE, MINUS_DELTA, MISSING_POWER, MISSING_FACTOR };
 
 #if DTYPE == DTYPE_F32 || HAS_STRICT
@@ -59,7 +59,7 @@ enum { MINUS_LSE, MINUS_DELTA, MISSING_POWER, MISSING_FACTOR };
 
 static inline bool is_large_lse(const float minus_lse)
 {
-    return fabs(minus_lse) >= LARGE_LSE * UNIT && fabs(minus_lse) < INFINITY;
+    return fabs(minus_lse) >= LARGE_LSE * SCORE_UNIT && fabs(minus_lse) < INFINITY;
 }
 
 /* The power of 2 that makes 1 of the sum of a row's weights; 0 where the sum is further from 1 than errors of lse
@@ -67,7 +67,7 @@ static inline bool is_large_lse(const float minus_lse)
 static inline float missing_power(const float minus_lse, const float sum)
 {
     const float power = -LOG2E * log(sum);
-    const float explained = (DIM_QK + 16) * 0x1p-24f * LOG2E / UNIT * fabs(minus_lse);
+    const float explained = (DIM_QK + 16) * 0x1p-24f * LOG2E / SCORE_UNIT * fabs(minus_lse);
 
     return fabs(power) <= explained ? power : 0.0f;
 }
@@ -95,7 +95,7 @@ static inline float row_delta(const struct arguments *args, const long b, const 
  * Where all that a row sees has a score of -inf its weights are 0. */
 static inline float write_statistics(const struct arguments *args, const long b, const long h, const long i, const float delta)
 {
-    const float base = args->lse[lse_of(args, b, h, i)] * UNIT;
+    const float base = args->lse[lse_of(args, b, h, i)] * SCORE_UNIT;
     const float minus_lse = base == -INFINITY ? base : -base;
 
     vstore4((float4)(minus_lse, -delta, 0.0f, 1.0f),

@@ -1,4 +1,4 @@
-/* Blocks of keys and tiles of queries of backward_lanes in private memory: load and store.
+/* Blocks of keys and tiles of queries of backward_cpu in private memory: load and store.
  *
  * Who includes this defines what backward_products.h and mark_pairs.h need, BLOCK_M, and ROW_V, floats in a row of
  * v. */
@@ -35,9 +35,9 @@ struct key_block {
     long j;        /* its first key */
     int keys;      /* of it in use, 0..BLOCK_N */
     int nonfinite; /* whether k has an infinity or a NaN */
-    lanes k[OPERANDS(ROW_QK) * BLOCK_VECTORS], v[OPERANDS(ROW_V) * BLOCK_VECTORS];
-    lanes dk[ROW_QK * BLOCK_VECTORS], dv[ROW_V * BLOCK_VECTORS];
-    lanes k_rows[OPERANDS(BLOCK_N) * ROW_QK / SIMD_WIDTH]; /* as in memory, or pairs of rows */
+    lanes k[BLOCK_OPERANDS(ROW_QK)], v[BLOCK_OPERANDS(ROW_V)];
+    lanes dk[BLOCK_SUMS(ROW_QK)], dv[BLOCK_SUMS(ROW_V)];
+    lanes k_rows[BLOCK_ROWS]; /* as in memory, or pairs of rows */
 };
 
 /* A tile of queries of one head, as operands, and its P and dS with keys in SIMD lanes. Rows after the
@@ -46,18 +46,18 @@ struct query_tile {
     long i; /* its first query */
     int count;
     int nonfinite; /* whether q or do has an infinity or a NaN */
-    lanes q[BLOCK_M * OPERANDS(ROW_QK) / SIMD_WIDTH], d_o[BLOCK_M * OPERANDS(ROW_V) / SIMD_WIDTH];
-#if OPERAND_PAIRS /* pairs of rows, in backward_amx transposed, and what becomes of dS for dq: pairs of keys */
-    lanes q_rows[BLOCK_M / 2 * ROW_QK / SIMD_WIDTH], d_o_rows[BLOCK_M / 2 * ROW_V / SIMD_WIDTH];
-    lanes ds_keys[BLOCK_M * OPERANDS(BLOCK_N) / SIMD_WIDTH];
+    lanes q[TILE_OPERANDS(ROW_QK)], d_o[TILE_OPERANDS(ROW_V)];
+#if OPERAND_PAIRS /* pairs of rows, in backward_cpu UNIT=amx transposed, and what becomes of dS for dq: pairs of keys */
+    lanes q_rows[TILE_PAIRS(ROW_QK)], d_o_rows[TILE_PAIRS(ROW_V)];
+    lanes ds_keys[TILE_PAIR_KEYS];
 #endif
 #if OPERAND_TILES
-    lanes dq[BLOCK_M * VECTORS_QK]; /* sums over a chunk's blocks, [query][column] */
+    lanes dq[TILE_SUMS]; /* sums over a chunk's blocks, [query][column] */
 #endif
     float minus_lse[BLOCK_M], minus_delta[BLOCK_M];
     float missing[BLOCK_M]; /* what weights are multiplied with */
     int lacks;              /* whether one of these is not 1 */
-    lanes p[BLOCK_M * BLOCK_VECTORS], ds[BLOCK_M * BLOCK_VECTORS];
+    lanes p[TILE_WEIGHTS], ds[TILE_WEIGHTS];
 };
 
 /* Rows begin .. end - 1 of a tile. */
@@ -151,7 +151,7 @@ INLINE void load_key_block(const struct arguments *args, const struct head head,
 #else
     block->nonfinite =
         pack_rows(DIM_QK, k, args->shape->k_stride[2], K_STEP, block->keys,
-                  HAS_SOFTCAP ? args->shape->scale : args->shape->scale * UNIT, block->k, (float *)block->k_rows);
+                  HAS_SOFTCAP ? args->shape->scale : args->shape->scale * SCORE_UNIT, block->k, (float *)block->k_rows);
     pack_rows(DIM_V, v, args->shape->v_stride[2], V_STEP, block->keys, 1.0f, block->v, 0);
 #endif
 }
@@ -314,7 +314,7 @@ INLINE int is_listed(const struct head head, const struct key_block *block,
 }
 
 /* Whether the tile is only partially visible to the block: rows are missing (with block lists so many that
- * the last are no register tile of dq; in backward_amx any may, since the sums of their dq are dropped), or
+ * the last are no register tile of dq; in backward_cpu UNIT=amx any may, since the sums of their dq are dropped), or
  * may not see some key. */
 INLINE int is_partial_tile(const struct arguments *args, const struct head head,
                       const struct key_block *block, const struct query_tile *tile)

@@ -1,5 +1,5 @@
-/* The five products of backward_lanes and backward_dot between a tile of queries and a block of keys,
- * register-blocked (those of backward_amx: bf16/backward_products.h). Keys are in SIMD lanes, but in dq, whose lanes are columns.
+/* The five products of backward_cpu and backward_cpu UNIT=pairs between a tile of queries and a block of keys,
+ * register-blocked (those of backward_cpu UNIT=amx: bf16/backward_products.h). Keys are in SIMD lanes, but in dq, whose lanes are columns.
  *
  * What is broadcast are operands (cpu/operands.h), floats or pairs: of neighbours of the dim in Q K^T and
  * dO V^T, of neighbouring rows in dk and dv, of neighbouring keys in dq. Products of pairs are scaled
@@ -17,7 +17,6 @@
 #include "cpu/operands.h"
 #include "score/key_lanes.h"
 
-#define BLOCK_N (SIMD_WIDTH * BLOCK_VECTORS)
 #define VECTORS_QK (ROW_QK / SIMD_WIDTH)
 #define ROWS_OF_STEP (OPERAND_TILES ? 32 : VALUES_IN_OPERAND) /* of the depth of dk and dv */
 #define DQ_ROW OPERANDS(BLOCK_N)                              /* operands of keys in a row of dS */

@@ -1,4 +1,4 @@
-/* Keys and values as operands (cpu/operands.h) of the two products of fused_lanes and fused_dot: pairs
+/* Keys and values as operands (cpu/operands.h) of the two products of fused_cpu and fused_cpu UNIT=pairs: pairs
  * are of neighbours of the dim in Q K^T, of neighbouring keys in P V.
  *
  *   source                    operands of keys or values, where they are or staged
@@ -52,7 +52,6 @@ INLINE void stage_tile(const struct arguments *args, const long b, const long j,
         stage_value_pairs(v_staged + n / 2 * DIM_V, v + KEY_ROW(b, j + n, args->shape->v_stride),
                           n + 1 < count ? v + KEY_ROW(b, j + n + 1, args->shape->v_stride) : 0, V_STEP);
 }
-#define KEY_OPERANDS OPERANDS(DIM_QK)
 #endif
 
 /* Value d of key n. */
@@ -64,7 +63,6 @@ INLINE float value_of(const uint *v, const int n, const int d, const long v_row,
     return n % 2 ? second_of_word(pair) : first_of_word(pair);
 }
 #else
-#define KEY_OPERANDS OPERANDS(DIM_QK)
 #if STAGED
 INLINE void stage_tile(const struct arguments *args, const long b, const long j, const int count,
                        const __global k_storage *k, const __global v_storage *v, float *k_staged,
@@ -82,7 +80,5 @@ INLINE float value_of(source v, const int n, const int d, const long v_row, cons
     return v[n * v_row + d * v_column];
 }
 #endif
-
-#define OPERANDS_BEFORE(n) ((n) / VALUES_IN_OPERAND)
 
 #endif

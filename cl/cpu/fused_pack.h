@@ -1,4 +1,4 @@
-/* Rows of the tensors of fused_lanes: queries and outputs of a block, which are transposed so that
+/* Rows of the tensors of fused_cpu: queries and outputs of a block, which are transposed so that
  * SIMD lanes are queries, and what is prefetched beside a tile.
  *
  * Who includes this defines SIMD_WIDTH, BLOCK_VECTORS, BLOCK_N and BLOCKS_PER_TILE. */

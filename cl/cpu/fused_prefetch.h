@@ -1,4 +1,4 @@
-/* The prefetch of fused_lanes: what is used soon is fetched between the products, a few rows at
+/* The prefetch of fused_cpu: what is used soon is fetched between the products, a few rows at
  * each step. A core waits for some 16 lines at a time; while it asks for more it gets nothing else
  * done.
  *
@@ -9,7 +9,6 @@
 #include "cpu/prefetch.h"
 #include "cpu/quantized_simd.h"
 
-#define BLOCK_M (SIMD_WIDTH * BLOCK_VECTORS)
 
 /* Rows of a tensor that are still to be fetched. */
 struct stream {

@@ -1,5 +1,5 @@
 /* The micro-kernel of matrix products on CPUs, register-blocked as in BLIS: strips of one matrix
- * times panels of the other. projection_lanes, projection_dot and both products of unfused_lanes use it.
+ * times panels of the other. projection_cpu, projection_cpu UNIT=pairs and both products of unfused_lanes use it.
  *
  * A strip is REGISTER_ROWS rows of operands (cpu/operands.h), floats or pairs, and the depth counts
  * these. A panel has, for each step of the depth,

@@ -10,20 +10,17 @@
 #ifndef CLATTN_OPERANDS_H
 #define CLATTN_OPERANDS_H
 #include "cpu/simd_storage.h"
+#include "families/operand_sizes.h"
 
 /* An element that is broadcast once for all vectors that it is multiplied with. As an operand in memory it
  * would be a load for each instruction, and loads would bound the product where a processor loads no more
  * vectors in a cycle than it multiplies (Zen 5: two). */
 typedef lanes spread;
 
-#ifndef OPERAND_TILES /* 1: pairs are multiplied by a matrix unit */
-#define OPERAND_TILES 0
-#endif
 #if OPERAND_PAIRS
 #include "bf16/pairs.h"
 
 typedef uint operand;
-#define VALUES_IN_OPERAND 2
 typedef struct __attribute__((packed)) {
     uint pair;
 } stored_operand;
@@ -100,12 +97,10 @@ INLINE lanes load_pairs_of_rows(const __global ushort *first, const __global ush
 }
 #else
 typedef float operand;
-#define VALUES_IN_OPERAND 1
 typedef float stored_operand;
 #define SPREAD(p) (*(p))
 #define SPREAD_STORED SPREAD
 #define MULTIPLY(x, y, sum) fma(x, y, sum)
 #endif
-#define OPERANDS(n) (((n) + VALUES_IN_OPERAND - 1) / VALUES_IN_OPERAND)
 
 #endif

@@ -1,4 +1,4 @@
-/* What projections on CPUs share (kernels/projection_lanes.cl, kernels/projection_amx.cl): the offsets of
+/* What projections on CPUs share (projection_cpu.cl, projection_cpu_amx.cl): the offsets of
  * rows, columns and the depth, blocks of y, tiles of sums, and the sum of the parts of a split depth.
  *
  * Who includes this defines SPLIT_K, BLOCK_M and BLOCK_N, and what a tile of sums has:
@@ -9,8 +9,6 @@
 #include "cpu/operands.h"
 
 /* A group has whole strips and panels, at most so many rows and columns. */
-#define MOST_ROWS ((BLOCK_M + REGISTER_ROWS - 1) / REGISTER_ROWS * REGISTER_ROWS)
-#define MOST_COLUMNS ((BLOCK_N + PANEL - 1) / PANEL * PANEL)
 #define SUM_RUN 256
 
 /* Sums of one part of the depth wait for the next in y, or in the workspace, if these are f32. */

@@ -157,7 +157,7 @@ INLINE void store_row(const lanes x, __global o_storage *p, const long step, con
 /* Products read keys and values where they are, or (f16, bf16, quantized, with STAGE_KV all) from copies as f32, or with
  * OPERAND_PAIRS as pairs (cpu/fused_operands.h, bf16/fused_operands.h). A kernel that defines STAGE_PAGES has those in pages
  * copied too, which gathers them. */
-#ifndef STAGE_KV /* a tunable of fused_lanes */
+#ifndef STAGE_KV /* a tunable of fused_cpu */
 #define STAGE_KV 0
 #endif
 #if K_DTYPE == DTYPE_F32 && V_DTYPE == DTYPE_F32 && !K_CACHE && !V_CACHE &&                        \

@@ -1,4 +1,4 @@
-/* What split_lanes reads of keys and values: columns of a row as vectors, and the prefetch of later
+/* What split_cpu reads of keys and values: columns of a row as vectors, and the prefetch of later
  * tiles. Needs QK_DEPTH (unless products are of pairs), BLOCK_N and PREFETCH_TILES. */
 #ifndef CLATTN_SPLIT_KEYS_H
 #define CLATTN_SPLIT_KEYS_H
@@ -6,8 +6,6 @@
 #include "cpu/prefetch.h"
 #include "cpu/quantized_simd.h"
 
-#define VECTORS(dim) (((dim) + SIMD_WIDTH - 1) / SIMD_WIDTH)
-#define BLOCKS(dim) ((dim) / BLOCK_VALUES) /* of a row, if quantized */
 /* Bytes of columns of a row; they start and end with a block. */
 #define BYTES(cache, type, columns)                                                                \
     ((cache) ? ((columns) + 31) / 32 * BLOCK_BYTES(cache) : (columns) * (int)sizeof(type))
@@ -38,8 +36,8 @@
 
 #if PAGE_SIZE
 struct row_list {
-    const __global k_storage *k[BLOCK_N], *k_soon[BLOCK_N]; /* soon: to be prefetched, of the first head */
-    const __global v_storage *v[BLOCK_N], *v_soon[BLOCK_N];
+    const __global k_storage *k[LISTED_ROWS], *k_soon[LISTED_ROWS]; /* soon: to be prefetched, of the first head */
+    const __global v_storage *v[LISTED_ROWS], *v_soon[LISTED_ROWS];
 };
 #endif
 

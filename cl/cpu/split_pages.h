@@ -1,4 +1,4 @@
-/* The tiles of split_lanes where keys lie in pages: a tile is a run of keys (common/key_rows.h). Needs
+/* The tiles of split_cpu where keys lie in pages: a tile is a run of keys (common/key_rows.h). Needs
  * BLOCK_N and PREFETCH_TILES.
  *
  * Where a page is whole tiles and tiles start with a page, or in it a whole number of tiles on, the table

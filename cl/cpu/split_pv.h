@@ -1,4 +1,4 @@
-/* The product P V of split_lanes, register-blocked. Needs BLOCK_M, PV_ROWS, PV_VECTORS, BLOCK_N and
+/* The product P V of split_cpu, register-blocked. Needs BLOCK_M, PV_ROWS, PV_VECTORS, BLOCK_N and
  * PREFETCH_TILES. With OPERAND_PAIRS both products are in bf16/split_pairs.h. */
 #ifndef CLATTN_SPLIT_PV_H
 #define CLATTN_SPLIT_PV_H
@@ -14,7 +14,6 @@
     (BLOCK_M / PV_ROWS * ((VECTORS(DIM_V) + PV_VECTORS - 1) / PV_VECTORS))
 /* Where the weights of row r are that vector c0 + c of the values is multiplied with: if v is
  * quantized, there is a copy for each block, times its scale. */
-#define WEIGHT_BLOCKS (V_CACHE ? BLOCKS(DIM_V) : 1)
 #define WEIGHTS_OF(r, c0, c) (((r) * WEIGHT_BLOCKS + BLOCK_OF(c0, c)) * BLOCK_N)
 /* The block of vector c0 + c, such that compilers see that it is the block of c0 plus a
  * constant. */

@@ -1,4 +1,4 @@
-/* The product Q K^T of split_lanes, register-blocked. Needs BLOCK_M, QK_ROWS, QK_DEPTH, BLOCK_N and
+/* The product Q K^T of split_cpu, register-blocked. Needs BLOCK_M, QK_ROWS, QK_DEPTH, BLOCK_N and
  * PREFETCH_TILES.
  *
  * An accumulator has QK_DEPTH partial sums along the depth for each of SIMD_WIDTH / QK_DEPTH rows;
@@ -28,10 +28,7 @@
 #define QUERY_VECTORS (VECTORS(DIM_QK) * QK_ROWS)
 /* What is kept of a tile of keys before it is multiplied: the keys as f32, or the scales of quantized ones. */
 #define KEEPS_K (STAGES_K || K_CACHE)
-#define K_SCALES (BLOCK_N / SIMD_WIDTH * BLOCKS(DIM_QK)) /* vectors of them */
-#define STAGED_K_VECTORS (STAGES_K ? BLOCK_N * VECTORS(DIM_QK) : K_CACHE ? K_SCALES : 1)
 
-#define PACKED_Q_VECTORS (BLOCK_M * VECTORS(DIM_QK))
 /* Values are prefetched once in so many steps along the depth, which are 64 multiply-adds, and so often in a
  * register tile: where to is computed for each, beside the products. */
 #define QK_PREFETCH_STEPS                                                                          \

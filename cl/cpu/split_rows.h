@@ -1,4 +1,4 @@
-/* Which rows and keys a work-item of split_lanes has. Needs BLOCK_M, BLOCK_N and SPLIT_K. */
+/* Which rows and keys a work-item of split_cpu has. Needs BLOCK_M, BLOCK_N and SPLIT_K. */
 #ifndef CLATTN_SPLIT_ROWS_H
 #define CLATTN_SPLIT_ROWS_H
 #include "cpu/simd.h"

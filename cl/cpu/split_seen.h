@@ -1,4 +1,4 @@
-/* Which tiles of keys split_lanes goes over: those that block lists, or else a mask and a bias, hide from all
+/* Which tiles of keys split_cpu goes over: those that block lists, or else a mask and a bias, hide from all
  * rows of a block are left out. Of a mask or a bias that means to look at its pairs just before they are
  * needed; the first that is visible is enough. Needs BLOCK_N, split_rows.h, key_lanes.h. */
 #ifndef CLATTN_SPLIT_SEEN_H

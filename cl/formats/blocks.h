@@ -11,7 +11,7 @@
  *   FILL, PAIR(x, power, less)   the numbers of two codes as elements, times a power of two; x has a code in each
  *                         half, below a byte of FILL
  *   POWER, LESS           pairs of elements that PAIR takes for a power of 1; of others these times the power
- *   UNIT                  the element of POWER as a float; 1 if LESS is not 0
+ *   CODE_UNIT             the element of POWER as a float; 1 if LESS is not 0
  *   LEAST_POWER           the least power of two that all numbers can be multiplied with, exact in f16
  * How blocks are made: cl/formats/make_blocks.h. */
 #ifndef CLATTN_BLOCKS_OF_FORMATS_H

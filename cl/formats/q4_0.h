@@ -16,7 +16,7 @@
 #define Q4_0_WORD(word) (word)
 #define Q4_0_FILL (DTYPE == DTYPE_F16 ? 0x64646464u : 0x43434343u)
 #define Q4_0_PAIR(x, power, less) fma_pair(x, power, less)
-#define Q4_0_UNIT 1.0f
+#define Q4_0_CODE_UNIT 1.0f
 #define Q4_0_POWER (DTYPE == DTYPE_F16 ? 0x3c003c00u : 0x3f803f80u)
 #define Q4_0_LESS (DTYPE == DTYPE_F16 ? 0xe408e408u : 0xc308c308u) /* -1032, and -136 in bf16 */
 #define Q4_0_LEAST_POWER 0x1p-24f

@@ -14,7 +14,7 @@
 #define Q8_0_PAIR(x, power, less)                                                                  \
     (DTYPE == DTYPE_F16 ? fma_pair(x, power, less)                                                 \
                         : fma_pair((x)&0xff7fff7fu, power, ((x)&0xff80ff80u) ^ 0x80008000u))
-#define Q8_0_UNIT 1.0f
+#define Q8_0_CODE_UNIT 1.0f
 #define Q8_0_POWER (DTYPE == DTYPE_F16 ? 0x3c003c00u : 0x3f803f80u)
 #define Q8_0_LESS 0xe480e480u /* -1152 in f16 */
 #define Q8_0_LEAST_POWER 0x1p-24f

@@ -10,8 +10,6 @@
 #include "gpu/tile_load.h"
 #include "gpu/local_barrier.h"
 
-/* The host counts with it (src/families/backward_sizes.c). */
-#define ROW_LANES (THREADS < 8 ? THREADS : 8)
 #define GROUP_ROWS (THREADS / ROW_LANES)
 /* Elements that a work-item loads at once, of o and of do, whose dtypes may differ. */
 #define PIECE                                                                                      \

@@ -5,6 +5,7 @@
  * Who includes this defines BLOCK_OWNED, BLOCK_STREAMED, MIN, THREADS. */
 #ifndef CLATTN_BACKWARD_TILE_H
 #define CLATTN_BACKWARD_TILE_H
+#include "families/backward_gpu/backward_gpu_sizes.h"
 #include "score/score.h"
 #include "common/backward.h"
 #include "gpu/tile_load.h"
@@ -52,8 +53,6 @@ INLINE float4 statistic_of(const struct arguments *args, const long b, const lon
 
 #define BLOCK_BITS_BEGIN(args) bias_sums_end(args)
 #define MARKS_BEGIN(args) bias_sums_end(args)
-#define MARK_M MIN(BLOCK_OWNED, BLOCK_STREAMED)
-#define MARK_N MARK_M
 #define MARK_ITEMS THREADS
 #define MARK_SHARERS BACKWARD_MARK_SHARERS
 #include "score/mark_pairs.h"

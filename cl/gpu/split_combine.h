@@ -9,7 +9,6 @@
 #include "gpu/tile_exp.h"
 #include "common/multiply_add.h"
 
-#define COMBINED_COLUMNS 32 /* of a work-group */
 #define COMBINE_PARTS (COMBINE_THREADS / COMBINED_COLUMNS)
 #define COMBINE_TILES ((DIM_V + COMBINED_COLUMNS - 1) / COMBINED_COLUMNS)
 

@@ -83,9 +83,7 @@ INLINE struct task find_task(const struct arguments *args)
 /* Tiles that block lists, or else a mask and a bias, hide from all rows are left out. Lists have bits of
  * columns; of masks and biases each range has bits in local memory, as many as SEEN_WORDS hold, each of so
  * many tiles that these reach. */
-#define MARKS_TILES (!HAS_BLOCKS && (HAS_MASK || HAS_BIAS))
 #define SKIPS_TILES (HAS_BLOCKS || MARKS_TILES)
-#define SEEN_WORDS (MARKS_TILES ? 32 : 1)
 
 /* Keys that a bit is of. */
 INLINE uint keys_of_bit(const struct task *task)

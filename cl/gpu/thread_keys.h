@@ -1,4 +1,4 @@
-/* What threads of split_tiles read of keys and values: a thread of a thread group reads LOAD_WIDTH
+/* What threads of split_gpu_item read of keys and values: a thread of a thread group reads LOAD_WIDTH
  * neighbouring columns of each chunk of columns, of all THREAD_N keys of its thread group.
  *
  * Of keys in pages a thread looks up those of its own, four at a time where these are in one page.
@@ -8,10 +8,6 @@
 #define CLATTN_THREAD_KEYS_H
 #include "gpu/quantized_tile.h"
 #include "common/key_rows.h"
-
-#define PIECES (LOAD_WIDTH / 4) /* float4 of a thread in a chunk */
-#define CHUNK (THREADS_D * LOAD_WIDTH)
-#define CHUNKS(dim) (((dim) + CHUNK - 1) / CHUNK)
 
 /* Key n of a thread group, in its tile: of 4 * THREADS_N neighbours each group has four. */
 #define KEY_OF(thread_n, n) (((n) / 4 * THREADS_N + (thread_n)) * 4 + (n) % 4)

@@ -16,18 +16,12 @@
 #include "common/common.h"
 #include "common/multiply_add.h"
 #include "gpu/local_barrier.h"
+#include "families/thread_sizes.h"
 #include "gpu/unrolled.h"
 
-#define MIN(x, y) ((x) < (y) ? (x) : (y))
-#define MAX(x, y) ((x) > (y) ? (x) : (y))
-#define QUADS (THREAD_M / 4)
-#define DIMS4(dim) (((dim) + 4 * THREADS_N - 1) / (4 * THREADS_N))
-#define MAX_DIMS4 DIMS4(MAX_DIM)
 /* A thread's rows are quads, THREADS_M quads apart: row r of a thread, in the block. */
 #define ROW_FROM_FIRST(r) ((r) / 4 * THREADS_M * 4 + (r) % 4)
 #define ROW(r) (thread_m * 4 + ROW_FROM_FIRST(r))
-/* Streamed rows whose weights are in local memory at a time. */
-#define WEIGHT_ROWS MAX(STAGE_N, THREADS_N)
 
 INLINE void clear_products(float products[THREAD_M][THREAD_N])
 {

@@ -12,7 +12,6 @@
 #define RANDOM_LANES 1
 #include "common/dropout.h"
 
-#define KEPT_BYTES (KEPT_COLUMNS * THREADS_N / 4 * KEPT_ROWS)
 
 /* Bit n of kept[four * KEPT_ROWS + row] tells whether the row's weight for key 4 * four + n of the
  * tile stays. Here one of four threads has each row; queries and keys from i0 and j0 on. */

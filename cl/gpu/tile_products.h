@@ -17,24 +17,7 @@
 #include "gpu/tile_exp.h"
 #include "gpu/tile_load.h"
 #include "gpu/tile_copy.h"
-#define ROW_STRIDE ((BLOCK_OWNED + PADDING) / 4)
 #include "gpu/thread_tile.h"
-
-/* Local memory, counted in float4. Columns are padded with zeros to whole stages. With STAGES of two what a
- * stage fills is there twice, STAGE_FLOAT4S apart. */
-#define STAGE(dim) MIN(BLOCK_K, ((dim) + 3) / 4 * 4)
-#define STAGED_DIM(dim) (((dim) + STAGE(dim) - 1) / STAGE(dim) * STAGE(dim))
-#define STREAMED_STRIDE(dim) ((STAGE(dim) + PADDING) / 4)
-#define OWNED_STRIDE(dim) (OWNED_RESIDENT ? (STAGED_DIM(dim) + PADDING) / 4 : STREAMED_STRIDE(dim))
-#define OWNED_V_AT (OWNED_RESIDENT ? BLOCK_OWNED * OWNED_STRIDE(DIM_QK) : 0)
-#define STREAMED_AT (OWNED_V_AT + BLOCK_OWNED * OWNED_STRIDE(OWNED_RESIDENT ? DIM_V : MAX_DIM))
-#define STREAMED_END (STREAMED_AT + BLOCK_STREAMED * STREAMED_STRIDE(MAX_DIM))
-#define WEIGHTS_AT (OWNED_RESIDENT ? STREAMED_AT : 0)
-#define ROWS_AT (WEIGHTS_AT + WEIGHT_ROWS * ROW_STRIDE)
-#define ROWS_END (ROWS_AT + STAGE_N * THREADS_N * DIMS4(MAX_DIM))
-#define STAGE_END MAX(STREAMED_END, ROWS_END)
-#define STAGE_FLOAT4S (STAGE_END - (OWNED_RESIDENT ? STREAMED_AT : 0))
-#define LOCAL_FLOAT4S (STAGE_END + (STAGES - 1) * STAGE_FLOAT4S)
 
 /* Where a stage is filled and read: with one 0, with two the other after each. */
 #define OTHER(stage) (STAGE_FLOAT4S - (stage))

@@ -39,15 +39,8 @@
 #ifndef CLATTN_FRAGMENT_H
 #define CLATTN_FRAGMENT_H
 #include "common/common.h"
+#include "families/fragment_sizes.h"
 #include "gpu/local_barrier.h"
-
-#define INSTRUCTION_MMA_SYNC 1
-#define INSTRUCTION_WMMA 2
-#define INSTRUCTION_MFMA_32 3
-#define INSTRUCTION_MFMA_16 4
-#define INSTRUCTION_DPAS_8 5
-#define INSTRUCTION_DPAS_16 6
-#define INSTRUCTION_WGMMA 7
 
 #if !EMULATE && defined(cl_khr_fp16)
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
@@ -137,10 +130,6 @@ static inline uint pack_pair(const float x, const float y)
 /* ---- between lanes --------------------------------------------------------------------------- */
 
 #if EMULATE
-/* What a sub-group passes between its lanes, in words. */
-#define EXCHANGE_QUERY (FRAGMENT_QUERIES * FRAGMENT_DEPTH)
-#define EXCHANGE_OTHER (FRAGMENT_OTHERS * FRAGMENT_DEPTH)
-#define EXCHANGE_WORDS (REPLICAS * (EXCHANGE_QUERY + EXCHANGE_OTHER))
 
 /* The matrices are put together from all lanes' operands; with replicas from each half's. */
 static inline void multiply_add(float *sum, const uint *query, const uint *other, const int lane, __local float *exchange)

@@ -1,9 +1,9 @@
 /* What a sub-group computes of a tile of keys, fragment by fragment: products with K, their scores, the
  * online softmax, products of the weights with V.
  *
- *   fused_mma   sub-groups have rows of their own, which are queries of one head, and all keys of the tile;
+ *   fused_gpu_mma   sub-groups have rows of their own, which are queries of one head, and all keys of the tile;
  *               weights are operands where they are
- *   split_mma   all sub-groups have all rows, which are queries of all heads that share a kv head: of the
+ *   split_gpu_mma   all sub-groups have all rows, which are queries of all heads that share a kv head: of the
  *               tile's keys each weighs its part, and the weights of all, which pass through local memory
  *               (WEIGHTS_IN_MEMORY), it multiplies with its part of V's dims
  *
@@ -12,7 +12,7 @@
  *
  * Who includes this defines M_FRAGMENTS, BLOCK_N, Q_RESIDENT, SUB_GROUPS_N (1, or the sub-groups
  * that share rows), KV_PARTS; BLOCK_M, the rows of the work-group; HAS_ROW_TILES, whether each
- * row has a score_tile of its own; TRACKS_SEEN; MAX. */
+ * row has a score_tile of its own; TRACKS_SEEN; and includes the kernel's sizes. */
 #ifndef CLATTN_FRAGMENT_ATTENTION_H
 #define CLATTN_FRAGMENT_ATTENTION_H
 #include "mma/fragment.h"
@@ -21,18 +21,8 @@
 #include "gpu/tile_load.h"
 
 #define TILE_ROWS (M_FRAGMENTS * FRAGMENT_QUERIES)
-#define DIVIDE_UP(x, by) (((x) + (by) - 1) / (by))
-#define ROUND_UP(x, multiple) (DIVIDE_UP(x, multiple) * (multiple))
-#define PARTS MAX(KV_PARTS, 1)
-/* Steps of the depth whose products with a key one factor multiplies. */
-#define SCALED_DEPTHS (K_CACHE ? 32 / FRAGMENT_DEPTH : 1)
-#define PART_DEPTHS (DIVIDE_UP(DIM_QK, PARTS * SCALED_DEPTHS * FRAGMENT_DEPTH) * SCALED_DEPTHS)
 #define HELD_DEPTHS (Q_RESIDENT ? PART_DEPTHS : SCALED_DEPTHS) /* whose queries are in registers */
-#define PART_COLUMNS (PART_DEPTHS * FRAGMENT_DEPTH)
-#define COLUMNS (PARTS * PART_COLUMNS)
-#define DIMS ROUND_UP(DIM_V, SUB_GROUPS_N * OTHERS_AT_ONCE * FRAGMENT_OTHERS)
 #define KEY_TILES (BLOCK_N / SUB_GROUPS_N / FRAGMENT_OTHERS)
-#define PART_KEYS (BLOCK_N / PARTS)
 #define PART_SLABS (PART_KEYS / FRAGMENT_DEPTH)
 #define DIM_TILES (DIMS / SUB_GROUPS_N / FRAGMENT_OTHERS)
 #define KEY_SUMS (KEY_TILES * FRAGMENT_SUMS)
@@ -42,27 +32,14 @@
 #define SUB_GROUP_DIMS (DIM_TILES * FRAGMENT_OTHERS)
 #define SCALED_DIMS                                                                                \
     (!V_CACHE ? SUB_GROUP_DIMS : SUB_GROUP_DIMS % 32 ? OTHERS_AT_ONCE * FRAGMENT_OTHERS : 32)
-/* Factors of a tile of quantized keys or values (fragment_tile.h), beside which those of a plain one are none. */
-#define K_FACTORS (K_CACHE ? PART_COLUMNS / 32 * BLOCK_N : 1)
-#define V_FACTORS (V_CACHE ? DIVIDE_UP(DIMS, 32) * PART_KEYS : 1)
 
 #include "common/quantized.h"
 #include "mma/fragment_dropout.h"
 #include "mma/fragment_tile.h"
 
-#define ROW_STRIDE (COLUMNS + (HAS_TILE_PRODUCTS && !Q_RESIDENT ? 0 : ROW_PADDING))
-#define K_STRIDE (PART_COLUMNS + (HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
-#define V_STRIDE (DIMS + (PACKED_VALUES || HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
-#define P_STRIDE (BLOCK_N + ROW_PADDING)
-
 /* Weights and their sums are 2^weight_exponent times as large as they should be until a row ends. Those of quantized
  * values are multiplied with a factor below 2 of scales below 64, else below 2^11: where that exceeds f16, outputs come to
  * Infs and NaNs, and all is computed the second time around with less. */
-#if DTYPE == DTYPE_F16
-#define WEIGHT_PARTS (HAS_STRICT ? 2 : 1)
-#else
-#define WEIGHT_PARTS (HAS_STRICT ? 3 : 1)
-#endif
 INLINE float weight_exponent_of(const bool again)
 {
     return DTYPE != DTYPE_F16 ? 0.0f : !V_CACHE ? 15.0f : again ? 4.0f : 14.0f;
@@ -363,7 +340,6 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
 #if WEIGHTS_IN_MEMORY && V_CACHE
 /* The sub-group's weights of a fragment for all of the work-group, which rounds them times values' factors. */
 typedef float weight_storage;
-#define WEIGHT_ELEMENTS (TILE_ROWS * P_STRIDE * 2)
 INLINE void store_weights(const int fragment_row, const int lane, const float p[KEY_SUMS],
                           __local float *p_tile)
 {
@@ -382,7 +358,6 @@ INLINE void store_weights(const int fragment_row, const int lane, const float p[
 #elif WEIGHTS_IN_MEMORY
 /* ... rounded, each part of strict weights in a block of rows of its own. */
 typedef ushort weight_storage;
-#define WEIGHT_ELEMENTS (WEIGHT_PARTS * TILE_ROWS * P_STRIDE)
 INLINE void store_weights(const int fragment_row, const int lane, float p[KEY_SUMS],
                           __local ushort *p_tile)
 {

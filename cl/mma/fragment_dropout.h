@@ -10,7 +10,6 @@
 #define RANDOM_LANES 1
 #include "common/dropout.h"
 
-#define KEPT_BYTES(queries, keys) ((queries) * ((keys) / 4))
 
 /* Bit n of kept[four * queries + row] tells whether the row's weight for key 4 * four + n stays. */
 static inline void draw_kept_pairs(const struct arguments *args, const uint bh, const long i0, const long j0,

@@ -22,27 +22,14 @@
     ((x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, (x) % FRAGMENT_SUMS))
 #define STREAMED_ROW(x) (STREAMED_STEP(x) + sum_other(lane, 0))
 
-/* Of rows of dim elements: tiles of dims that a sub-group sums, the dims of all of them, and what a lane
- * has of these sums. */
-#define DIM_TILES(dim)                                                                             \
-    (ROUND_UP(dim, DIM_GROUPS * OTHERS_AT_ONCE * FRAGMENT_OTHERS) / DIM_GROUPS / FRAGMENT_OTHERS)
-#define DIMS(dim) (DIM_TILES(dim) * DIM_GROUPS * FRAGMENT_OTHERS)
+/* What a lane has of the sums of rows of dim elements. */
 #define DIM_SUMS(dim) (DIM_TILES(dim) * FRAGMENT_SUMS)
 /* Of the longer rows. Loops over sums go to these: compilers may give up on unrolling others before a
  * function's dim has become a constant, and sums that are indexed are not in registers. */
 #define MAX_DIM_TILES MAX(DIM_TILES(DIM_QK), DIM_TILES(DIM_V))
 #define MAX_DIM_SUMS (MAX_DIM_TILES * FRAGMENT_SUMS)
 
-/* Local memory, counted in elements. Streamed rows lie there in rows for the first product; for the second
- * one, where values are packed, in their place as such. */
-#define COLUMNS(dim) ROUND_UP(dim, FRAGMENT_DEPTH)
-#define OWNED_STRIDE(dim) (COLUMNS(dim) + (HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
-#define STREAMED_COLUMNS(dim) (PACKED_VALUES ? COLUMNS(dim) : MAX(COLUMNS(dim), DIMS(dim)))
-#define STREAMED_STRIDE(dim) (STREAMED_COLUMNS(dim) + (HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
-#define STREAMED_ELEMENTS(dim)                                                                     \
-    (BLOCK_STREAMED * (PACKED_VALUES ? MAX(STREAMED_STRIDE(dim), DIMS(dim)) : STREAMED_STRIDE(dim)))
-/* With two STAGES a tile of streamed rows arrives while one is multiplied. */
-#define STAGE_ELEMENTS (STREAMED_ELEMENTS(DIM_QK) + STREAMED_ELEMENTS(DIM_V))
+/* Local memory: the kernel's sizes. */
 #if STAGES > 1 && (HAS_DROPOUT || !HAS_COPIES)
 #error "what dropout keeps is there for one tile"
 #endif
@@ -50,18 +37,16 @@
 #define STREAMED_QK_AT 0
 #define STREAMED_V_AT STREAMED_ELEMENTS(DIM_QK)
 #define OWNED_QK_AT (STAGES * STAGE_ELEMENTS)
-#define OWNED_V_AT (OWNED_QK_AT + BLOCK_OWNED * OWNED_STRIDE(DIM_QK))
-#define LOCAL_ELEMENTS (OWNED_V_AT + BLOCK_OWNED * OWNED_STRIDE(DIM_V))
-#define TILES_ATTRIBUTE __attribute__((aligned(1024)))
+#define OWNED_V_AT (OWNED_QK_AT + OWNED_ELEMENTS(DIM_QK))
+#define TILES_ATTRIBUTE __attribute__((aligned(SWIZZLE_BYTES)))
 #if DIM_QK % 64 || DIM_V % 64 || BLOCK_STREAMED % 32 || DIM_GROUPS > 1
 #error "wgmma multiplies with tiles of whole blocks of 64 columns"
 #endif
 #else
 #define OWNED_QK_AT 0
-#define OWNED_V_AT (BLOCK_OWNED * OWNED_STRIDE(DIM_QK))
-#define STREAMED_QK_AT (OWNED_V_AT + BLOCK_OWNED * OWNED_STRIDE(DIM_V))
+#define OWNED_V_AT OWNED_ELEMENTS(DIM_QK)
+#define STREAMED_QK_AT (OWNED_V_AT + OWNED_ELEMENTS(DIM_V))
 #define STREAMED_V_AT (STREAMED_QK_AT + STREAMED_ELEMENTS(DIM_QK))
-#define LOCAL_ELEMENTS (STREAMED_QK_AT + STAGES * STAGE_ELEMENTS)
 #define TILES_ATTRIBUTE
 #endif
 

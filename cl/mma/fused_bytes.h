@@ -1,7 +1,7 @@
 /* The loop over tiles of quantized keys and values that arrive as bytes (quantized_bytes.h): the next ones' while those of a
  * tile, made of bytes together, are multiplied.
  *
- * A part of fused_mma.cl, which includes it before its kernels. */
+ * A part of fused_gpu_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_FUSED_BYTES_H
 #define CLATTN_FUSED_BYTES_H
 

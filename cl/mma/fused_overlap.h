@@ -6,7 +6,7 @@
  *            next V arrive meanwhile.
  * Registers  of a work-item: outputs and queries, scores of one tile, weights, rounded, of the one before.
  *
- * A part of fused_mma.cl, which includes it before its kernels. */
+ * A part of fused_gpu_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_FUSED_OVERLAP_H
 #define CLATTN_FUSED_OVERLAP_H
 

@@ -5,7 +5,7 @@
  * Turns      with PRODUCER 2 warpgroups ask for products one after the other, so that one's softmax overlaps with
  *            another's products.
  *
- * A part of fused_mma.cl, which includes it before its kernels. */
+ * A part of fused_gpu_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_FUSED_PRODUCER_H
 #define CLATTN_FUSED_PRODUCER_H
 #include "mma/warpgroup_producer.h"

@@ -1,7 +1,7 @@
 /* The passes over streamed tiles where all of the work-group copies them, and waits for each other: with two STAGES once a
  * tile, which arrives while the one before is multiplied.
  *
- * A part of backward_mma.cl, which includes it before its kernels. */
+ * A part of backward_gpu_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_GRADIENTS_PASSES_H
 #define CLATTN_GRADIENTS_PASSES_H
 
@@ -17,7 +17,7 @@ struct stream { /* of what no producer copies nothing is kept */
     } while (0)
 
 /* Where the second product needs streamed rows otherwise than the first one: packed, or without Infs and
- * NaNs. PoCL 3.1 miscompiles a barrier in an `if` (cl/kernels/backward_tiles.cl). */
+ * NaNs. PoCL 3.1 miscompiles a barrier in an `if` (src/families/backward_gpu/backward_gpu_item.cl). */
 #define RESTAGES(again) (PACKED_VALUES || (again))
 #define RESTAGE_BARRIER(again)                                                                     \
     do {                                                                                           \

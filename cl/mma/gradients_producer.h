@@ -5,7 +5,7 @@
  * Hidden     The second time around those that compute replace Infs and NaNs of streamed rows where they lie, once the
  *            first products are complete.
  *
- * A part of backward_mma.cl, which includes it before its kernels. */
+ * A part of backward_gpu_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_GRADIENTS_PRODUCER_H
 #define CLATTN_GRADIENTS_PRODUCER_H
 #include "mma/warpgroup_producer.h"

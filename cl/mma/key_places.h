@@ -14,7 +14,6 @@
 #define LISTED_PLACE(cache, place) (place)
 #endif
 #if PAGE_SIZE
-#define PLACES (4 * BLOCK_N)
 /* Those of a tile in K, or in V, of all; number: whether the tile is an even or odd one, 0 or 1. */
 #define KV_PLACES(all, number, is_v) ((all) + ((number)*2 + (is_v)) * BLOCK_N)
 /* Where key j is from the tensor's first row on, if it is not listed. */
@@ -36,7 +35,6 @@ INLINE void list_places(const struct arguments *args, const long b, const long j
     LIST_PLACES(b, keys, number);                                                                  \
     LOCAL_BARRIER()
 #else
-#define PLACES 1
 #define LIST_PLACES(b, keys, number) ((void)0)
 #define LIST_FIRST_PLACES(b, keys, number) ((void)0)
 #define KV_PLACES(all, number, is_v) ((const __local long *)0)

@@ -10,9 +10,6 @@
 #include "gpu/projection_task.h"
 #include "mma/fragment_tile.h"
 
-#define W_STRIDE (UNIT_W_COLUMN ? BLOCK_N + ROW_PADDING : STRIDE)
-#define W_LINES (UNIT_W_COLUMN ? BLOCK_K : BLOCK_N)
-#define STAGE_ELEMENTS (BLOCK_M * STRIDE + W_LINES * W_STRIDE)
 /* Pieces of a line, and how many lines the work-items copy at once. */
 #define X_PIECES (BLOCK_K / 8)
 #define W_PIECES (UNIT_W_COLUMN ? BLOCK_N / 8 : BLOCK_K / 8)

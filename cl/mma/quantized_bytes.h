@@ -97,7 +97,7 @@ static inline uint less_of_elements(const int format)
 
 static inline float unit_of_elements(const int format)
 {
-    CA_BLOCK_FORMATS(RETURN_OF, UNIT)
+    CA_BLOCK_FORMATS(RETURN_OF, CODE_UNIT)
     return 0.0f;
 }
 
@@ -234,8 +234,8 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
 #define V_ROW_BYTES BYTES_OF_ROW(V_CACHE, DIM_V)
 /* Local memory of a tile's keys and values. */
 #define DECLARE_BYTES()                                                                            \
-    __local uint4 k_pieces[DIVIDE_UP(BLOCK_N * K_ROW_BYTES, 16)];                                  \
-    __local uint4 v_pieces[DIVIDE_UP(BLOCK_N * V_ROW_BYTES, 16)];                                  \
+    __local uint4 k_pieces[K_PIECES];                                                            \
+    __local uint4 v_pieces[V_PIECES];                                                            \
     __local uchar *const k_bytes = (__local uchar *)k_pieces;                                      \
     __local uchar *const v_bytes = (__local uchar *)v_pieces
 

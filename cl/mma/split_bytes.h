@@ -1,7 +1,7 @@
 /* A range's tiles of quantized keys and values that arrive as bytes (quantized_bytes.h): the next ones' while those of a
  * tile are multiplied.
  *
- * A part of split_mma.cl, which includes it before its kernels. */
+ * A part of split_gpu_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_SPLIT_BYTES_H
 #define CLATTN_SPLIT_BYTES_H
 

@@ -18,7 +18,6 @@
 
 #define COPIES_COMPLETE(half) (2 * (half))
 #define COPIES_READ(half) (2 * (half) + 1)
-#define PLACE_BARRIERS 4
 
 /* Where a tile lies, and the parity of that use of the place. */
 struct use {

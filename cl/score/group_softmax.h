@@ -1,4 +1,4 @@
-/* From the products of split_tiles' threads to weights: one thread for each row and thread group.
+/* From the products of split_gpu_item' threads to weights: one thread for each row and thread group.
  *
  * Who includes this defines BLOCK_M. */
 #ifndef CLATTN_GROUP_SOFTMAX_H
@@ -12,12 +12,8 @@
 #include "common/dropout.h"
 #endif
 
-#define QUADS (THREAD_N / 4)
 /* Where four keys of a row and a thread group are: their products of one thread, their weights. */
 #define QUAD_AT(row, quad, thread_n) (((row) * QUADS + (quad)) * THREADS_N + (thread_n))
-/* Odd, so that neighbouring threads write to different banks. */
-#define THREAD_STRIDE (BLOCK_M * QUADS * THREADS_N + 1)
-
 /* A row of a work-group, which is a query of a head, and the keys [first, end) of the group that it
  * may see by lengths, window and causality. */
 struct row_window {

@@ -1,5 +1,5 @@
 /* From products to scores where SIMD lanes are keys: softcap, bias, ALiBi, masks, windows and
- * lengths, as clattn/problem.h says. split_lanes, unfused_lanes and backward_lanes all go through
+ * lengths, as clattn/problem.h says. split_cpu, unfused_lanes and backward_cpu all go through
  * finish_scores(): an option that changes scores is a step of it. */
 #ifndef CLATTN_KEY_LANES_H
 #define CLATTN_KEY_LANES_H
@@ -82,7 +82,7 @@ INLINE ints listed_keys(const struct arguments *args, const struct score_row row
 }
 #endif
 
-/* products: of the row's query and the tile's keys n .., scaled, and in UNIT but with a softcap.
+/* products: of the row's query and the tile's keys n .., scaled, and in SCORE_UNIT but with a softcap.
  * hides (constant): whether lengths, windows or a mask of the last keys may hide a key. Keys from `left` on have any
  * score. */
 INLINE struct score_vector finish_scores(const int hides, const struct arguments *args, const struct score_row row,
@@ -97,7 +97,7 @@ INLINE struct score_vector finish_scores(const int hides, const struct arguments
 #if HAS_SOFTCAP
     const lanes t = simd_tanh(s.scores * min(1.0f / args->shape->softcap, FLT_MAX));
     s.softcap_derivative = fma(-t, t, (lanes)(1.0f));
-    s.scores = t * (args->shape->softcap * UNIT);
+    s.scores = t * (args->shape->softcap * SCORE_UNIT);
 #endif
     s.softcapped = s.scores;
 #if HAS_BIAS
@@ -110,7 +110,7 @@ INLINE struct score_vector finish_scores(const int hides, const struct arguments
 #endif
 #if HAS_ALIBI
     s.distance = ALIBI_DISTANCE(key + row.distance);
-    s.scores = fma((lanes)(args->slopes[row.h] * UNIT), s.distance, s.scores);
+    s.scores = fma((lanes)(args->slopes[row.h] * SCORE_UNIT), s.distance, s.scores);
 #endif
 #if HAS_BLOCKS
     const ints listed = hides ? listed_keys(args, row, n) : (ints)(BLOCK_LISTED);

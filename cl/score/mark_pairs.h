@@ -3,7 +3,7 @@
  * them. A tile that is hidden throughout is then left out, and a mask that hides nothing of one is not read.
  * Windows and lengths are not looked at here: they can only hide more.
  *
- * The stage is there where the host defines its parameters (src/families/kernels/pair_marks.h).
+ * The stage is there where the host defines its parameters (src/families/pair_marks.h).
  * Who includes this defines MARK_M and MARK_N, queries and keys of what has a mark;
  * MARKS_BEGIN(a), where the marks begin in the workspace, in floats; MARK_ITEMS, the work-items
  * of a group: 1 for CPUs; MARK_SHARERS, how many heads and batches must share a mark (mark_sizes.h). */

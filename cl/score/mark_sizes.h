@@ -1,4 +1,4 @@
-/* Of which problems marks are made (score/mark_pairs.h, src/families/kernels/pair_marks.c): a mask or a bias
+/* Of which problems marks are made (score/mark_pairs.h, src/families/pair_marks.c): a mask or a bias
  * of pairs, of rows and keys that a pass of its own is worth, where so many heads and batches share a mark.
  * Making them reads each pair once more, which backward's products, more than twice as many, are worth even if
  * nothing is shared. With few pairs, as in a self-check, that costs nothing. Compiled by the host and by the
@@ -10,5 +10,5 @@
 #define FEW_MARKED_PAIRS 32768
 #define FORWARD_MARK_SHARERS 2
 #define BACKWARD_MARK_SHARERS 1
-#define BACKWARD_MARK_QUERIES 16 /* of a mark of backward_lanes, whose tiles begin anywhere */
+#define BACKWARD_MARK_QUERIES 16 /* of a mark of backward_cpu, whose tiles begin anywhere */
 #endif

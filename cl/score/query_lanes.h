@@ -1,6 +1,6 @@
 /* From products to scores where SIMD lanes are queries: softcap, bias, ALiBi, masks and windows, as
  * clattn/problem.h says; and dropout of weights. An option that changes scores is a step of
- * finish_scores(), which fused_lanes goes through; what it needs of a tile is put into struct score_tile
+ * finish_scores(), which fused_cpu goes through; what it needs of a tile is put into struct score_tile
  * once a tile.
  *
  * A block has BLOCK_VECTORS vectors of queries, a tile at most BLOCK_N keys. Biases and masks lie
@@ -117,10 +117,10 @@ INLINE struct score_tile score_tile_of_block(const struct arguments *args, const
     tile.upper_begin = BLOCK_N;
 #endif
 #if HAS_ALIBI
-    tile.slope = args->slopes[block.h] * UNIT;
+    tile.slope = args->slopes[block.h] * SCORE_UNIT;
 #endif
 #if HAS_SOFTCAP
-    tile.softcap = args->shape->softcap * UNIT;
+    tile.softcap = args->shape->softcap * SCORE_UNIT;
     tile.inverse_softcap = min(1.0f / args->shape->softcap, FLT_MAX);
 #endif
     UNROLL

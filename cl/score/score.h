@@ -2,11 +2,11 @@
  * scale, softcap, bias, ALiBi and masks, as clattn/problem.h says. An option that changes scores is
  * written here, for all kernels of this kind; what it reads is a member of struct arguments.
  *
- *   naive, unfused, split_tiles   SOFTCAPPED(score_scale() * product), then biased_score(): keys and
+ *   naive, unfused, split_gpu_item   SOFTCAPPED(score_scale() * product), then biased_score(): keys and
  *                                 queries by their numbers, each pair with its own test whether it is
  *                                 visible
- *   fused_tiles, fused_mma,       score_of(), and hide() in tiles that are not visible in full: by rows
- *   backward_tiles                and keys of a tile, without a branch */
+ *   fused_gpu_item, fused_gpu_mma,       score_of(), and hide() in tiles that are not visible in full: by rows
+ *   backward_gpu_item                and keys of a tile, without a branch */
 #ifndef CLATTN_SCORE_H
 #define CLATTN_SCORE_H
 #include "common/common.h"

@@ -36,7 +36,7 @@ typedef struct clattn_plan_options {
 /** What a plan will run. The texts belong to the plan and live as long as it. */
 typedef struct clattn_plan_info {
     size_t struct_size;   /**< Set by the caller to sizeof(clattn_plan_info). */
-    const char *family;   /**< For example "fused_lanes". */
+    const char *family;   /**< For example "fused_cpu UNIT=vector". */
     const char *tunables; /**< "NAME=value ...", all of them; "" for a family without any. */
     const char
         *reason; /**< Why this family, one sentence; then those that were passed over since they

@@ -17,6 +17,7 @@ static ca_self_check check_program;
 /* Not one of the families that plans choose from, but built, checked and kept like one. */
 static const struct ca_family dropout_mask = {
     .name = "dropout_mask",
+    .full_name = "dropout_mask",
     .source = ca_source_dropout_mask,
 };
 

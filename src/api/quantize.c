@@ -19,6 +19,7 @@ static ca_self_check check_program;
 /* Not one of the families that plans choose from, but built, checked and kept like one. */
 static const struct ca_family quantize = {
     .name = "quantize",
+    .full_name = "quantize",
     .source = ca_source_quantize,
 };
 

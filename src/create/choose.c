@@ -238,7 +238,7 @@ static void explain(const struct search *s, char *reason, size_t reason_bytes)
             continue;
         explain_family(s, family, &banned, why, sizeof why);
         length += (size_t)snprintf(refusals + length, sizeof refusals - length, "%s%s: %s",
-                                   length ? "; " : "", family->name, why);
+                                   length ? "; " : "", family->full_name, why);
     }
     ca_problem_class(s->p, class);
     if (banned)

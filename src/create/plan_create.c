@@ -54,8 +54,8 @@ static void add_passed(clattn_context *context, const struct ca_family *family,
         ca_reason(why, sizeof why, "%s", verdict->reason);
     else
         print_verdict(context, family, status, why);
-    ca_reason(passed + length, passed_bytes - length, "; %s was passed over: %s%s", family->name,
-              verdict->status != CLATTN_SUCCESS ? "" : "it ", why);
+    ca_reason(passed + length, passed_bytes - length, "; %s was passed over: %s%s",
+              family->full_name, verdict->status != CLATTN_SUCCESS ? "" : "it ", why);
 }
 
 clattn_status ca_plan_create(clattn_context *context, const struct ca_choices *choices,
@@ -90,7 +90,7 @@ clattn_status ca_plan_create(clattn_context *context, const struct ca_choices *c
     print_verdict(context, choices->list[choices->count - 1].candidate.family, status, what);
     if (choices->list[0].origin == CA_FORCED)
         return ca_fail(&context->log, status, "%s was forced, but it %s",
-                       choices->list[0].candidate.family->name, what);
+                       choices->list[0].candidate.family->full_name, what);
     return ca_fail(&context->log, status,
                    "none of %zu ways to compute it works on '%s'; the last one %s", choices->count,
                    context->device.name, what);

@@ -27,10 +27,12 @@ void ca_candidate_refuse_family(const char *name, clattn_operation operation, ch
     char names[CA_REASON_BYTES] = "";
 
     for (size_t n = 0; ca_family_at(n); n++) {
+        const struct ca_family *family = ca_family_at(n);
         const size_t length = strlen(names);
-        if (ca_family_at(n)->operation == operation)
+        if (family->operation == operation &&
+            (n == 0 || strcmp(family->name, ca_family_at(n - 1)->name) != 0))
             snprintf(names + length, sizeof names - length, "%s%s", length ? ", " : "",
-                     ca_family_at(n)->name);
+                     family->name);
     }
     ca_reason(reason, reason_bytes, "no family is called '%.32s'; for such problems there are %s",
               name, names);
@@ -44,9 +46,13 @@ int ca_candidate_parse(const char *text, const clattn_problem *p, const clattn_d
 
     memset(candidate, 0, sizeof *candidate);
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name), text);
-    const struct ca_family *family = length < sizeof name ? ca_family_find(name) : NULL;
-    if (!family) {
+    if (!ca_family_exists(name, strlen(name))) {
         ca_candidate_refuse_family(name, p->operation, reason, reason_bytes);
+        return 0;
+    }
+    const struct ca_family *family = ca_family_of(name, text + length, p, dev, made, sizeof made);
+    if (!family) {
+        ca_reason(reason, reason_bytes, "%s: %s", name, made);
         return 0;
     }
     candidate->family = family;
@@ -56,7 +62,7 @@ int ca_candidate_parse(const char *text, const clattn_problem *p, const clattn_d
                           ? ca_family_refusal(family, p, dev, candidate->values, made, sizeof made)
                           : made;
     if (why)
-        ca_reason(reason, reason_bytes, "%s: %s", family->name, why);
+        ca_reason(reason, reason_bytes, "%s: %s", family->full_name, why);
     return !why;
 }
 

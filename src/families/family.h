@@ -1,5 +1,5 @@
 /* A family: one way to compute attention. Its .cl file holds the kernels, its .def file the
- * tunables, and its C file a struct ca_family that says when it applies and how it is launched.
+ * tunables, and its C file a struct ca_family for each unit that says when it applies and how it is launched.
  * Nothing here enqueues: src/execute/execute.c does that the same way for every family. */
 #ifndef CA_FAMILY_H
 #define CA_FAMILY_H
@@ -52,7 +52,7 @@ enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
 /* Beside the workspace's bit: the stage only reads it. */
 #define CA_READ_ONLY CA_BIT(CA_NUM_ARGUMENTS)
 /* In its place: the stage, or with CA_READ_ONLY its use of the workspace, is of problems with block lists
- * alone (src/families/kernels/block_bits.h). */
+ * alone (src/families/block_bits.h). */
 #define CA_OF_BLOCKS CA_BIT(CA_NUM_ARGUMENTS + 1)
 /* Likewise of problems of which marks are made (ca_has_pair_marks()). */
 #define CA_OF_MARKS CA_BIT(CA_NUM_ARGUMENTS + 2)
@@ -74,7 +74,7 @@ struct ca_stage {
                     struct ca_ndrange *range);
 };
 
-/* Whether programs can mark tiles of the mask and the bias in a first pass (src/families/kernels/pair_marks.c);
+/* Whether programs can mark tiles of the mask and the bias in a first pass (src/families/pair_marks.c);
  * whether they do is a matter of sizes. */
 int ca_has_pair_marks(const clattn_problem *p);
 
@@ -97,8 +97,11 @@ static inline int ca_stage_takes_workspace(const struct ca_stage *stage, const c
     return (stage->arguments & CA_BIT(CA_WORKSPACE)) && ca_stage_is_of(stage, p);
 }
 
+/* A family, as one of its units of multiplication (families/units.h) computes it: those of one name are one family, and the
+ * tunable UNIT tells them apart. */
 struct ca_family {
-    const char *name;
+    const char *name;      /* "fused_cpu" */
+    const char *full_name; /* "fused_cpu UNIT=amx"; the name where there is no such tunable */
     clattn_operation operation;
     /* OpenCL C in pieces, which NULL ends: joined they are the .cl file and what it includes (cl/embed.cmake). */
     const char *const *source;

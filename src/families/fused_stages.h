@@ -6,9 +6,9 @@
  * Before including this: block_m(values), the queries of a block, and the tunable BLOCK_N. Where a
  * work-group owns a block, work_items(values), those of a group; where a work-item does (on CPUs),
  * QUERIES_PER_ITEM(values), those of its blocks together, and the tunable BALANCE_CAUSAL. */
-#include "families/kernels/block_bits.h"
-#include "families/kernels/block_sizes.h"
-#include "families/kernels/pair_marks.h"
+#include "families/block_bits.h"
+#include "families/block_sizes.h"
+#include "families/pair_marks.h"
 
 static void fused_ndrange(const clattn_problem *p, const size_t *values,
                           const clattn_device_info *dev, struct ca_ndrange *range)
@@ -45,7 +45,7 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
            ca_pair_marks_bytes(p, block_m(values), values[BLOCK_N_INDEX]);
 }
 
-/* The list, by what the last is called in cl/kernels/. */
+/* The list, by what the last is called in the .cl file. */
 #define FUSED_STAGES(kernel)                                                                       \
     {                                                                                              \
         CA_MARK_BLOCKS, CA_MARK_PAIRS(marks_ndrange),                                              \

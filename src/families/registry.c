@@ -9,31 +9,125 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-static const struct ca_family *const families[] = {
-#define FAMILY(name) &ca_##name,
+static const struct ca_family *const *const families[] = {
+#define FAMILY(name) ca_##name,
 #include "families/families.def"
 };
 
 const struct ca_family *ca_family_at(size_t index)
 {
-    return index < sizeof families / sizeof *families ? families[index] : NULL;
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
+        for (size_t u = 0; families[f][u]; u++)
+            if (index-- == 0)
+                return families[f][u];
+    return NULL;
 }
 
-const struct ca_family *ca_family_find(const char *name)
+static int has_units(const struct ca_family *family)
+{
+    return family->num_tunables > 0 && family->tunables[0].words != NULL;
+}
+
+static int is_called(const struct ca_family *family, const char *name, size_t length)
+{
+    return strncmp(family->name, name, length) == 0 && family->name[length] == '\0';
+}
+
+int ca_family_exists(const char *name, size_t length)
 {
     const struct ca_family *family;
 
     for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++)
-        if (strcmp(family->name, name) == 0)
+        if (is_called(family, name, length))
+            return 1;
+    return 0;
+}
+
+const struct ca_family *ca_family_find(const char *name)
+{
+    const struct ca_family *family, *found = NULL;
+    size_t count = 0;
+
+    for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
+        if (strcmp(family->full_name, name) == 0)
             return family;
+        if (strcmp(family->name, name) == 0 && count++ == 0)
+            found = family;
+    }
+    return count == 1 ? found : NULL;
+}
+
+/* "UNIT=word" in a text of tunables: the word and its length; NULL if there is none. */
+static const char *unit_in(const char *text, size_t *length)
+{
+    for (text += strspn(text, " \t\n"); *text; text += strspn(text, " \t\n")) {
+        const size_t word = strcspn(text, " \t\n");
+        if (strncmp(text, "UNIT=", 5) == 0) {
+            *length = word - 5;
+            return text + 5;
+        }
+        text += word;
+    }
     return NULL;
+}
+
+static int has_unit(const struct ca_family *family, const char *unit, size_t length)
+{
+    const struct ca_tunable *own = &family->tunables[0];
+
+    return strncmp(own->words[own->value], unit, length) == 0 &&
+           own->words[own->value][length] == '\0';
+}
+
+static void refuse_unit(const char *name, const char *unit, size_t length, char *reason,
+                        size_t reason_bytes)
+{
+    char units[CA_REASON_BYTES] = "";
+    const struct ca_family *family;
+
+    for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
+        const size_t used = strlen(units);
+        if (is_called(family, name, strlen(name)))
+            snprintf(units + used, sizeof units - used, "%s%s", used ? ", " : "",
+                     family->tunables[0].words[family->tunables[0].value]);
+    }
+    ca_reason(reason, reason_bytes, "tunable UNIT=%.*s is not among its candidates: %s",
+              (int)length, unit, units);
+}
+
+const struct ca_family *ca_family_of(const char *name, const char *tunables,
+                                     const clattn_problem *p, const clattn_device_info *dev,
+                                     char *reason, size_t reason_bytes)
+{
+    const struct ca_family *family, *best = NULL;
+    size_t length = 0;
+    const char *unit = unit_in(tunables, &length);
+    int most = 0;
+
+    ca_reason(reason, reason_bytes, "several units of %s multiply, and none is named", name);
+    for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
+        if (!is_called(family, name, strlen(name)))
+            continue;
+        if (!has_units(family) || (unit && has_unit(family, unit, length)))
+            return family;
+        if (unit || !p)
+            continue;
+        const int suits = family->preference(p, dev) + (family->unsupported(p, dev) ? 0 : 1000);
+        if (!best || suits > most) {
+            best = family;
+            most = suits;
+        }
+    }
+    if (unit)
+        refuse_unit(name, unit, length, reason, reason_bytes);
+    return best;
 }
 
 unsigned ca_family_bit(const struct ca_family *family)
 {
     unsigned bit = 1;
 
-    for (size_t n = 0; families[n] != family; n++)
+    for (size_t n = 0; ca_family_at(n) != family; n++)
         bit <<= 1;
     return bit;
 }
@@ -44,7 +138,7 @@ const char *clattn_family_name(clattn_operation operation, size_t index)
 
     for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++)
         if (family->operation == operation && index-- == 0)
-            return family->name;
+            return family->full_name;
     return NULL;
 }
 

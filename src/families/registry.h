@@ -4,14 +4,23 @@
 
 #include "families/family.h"
 
-#define FAMILY(name) extern const struct ca_family ca_##name;
+#define FAMILY(name) extern const struct ca_family *const ca_##name[];
 #include "families/families.def"
 
-/* All families; NULL past the last. */
+/* All families, a unit at a time; NULL past the last. */
 const struct ca_family *ca_family_at(size_t index);
 
-/* NULL if there is none of this name. */
+/* That of a full name, or of a name that one alone has. NULL if there is none. */
 const struct ca_family *ca_family_find(const char *name);
+
+/* Whether some family is called by the first length characters of name. */
+int ca_family_exists(const char *name, size_t length);
+
+/* The one of that name, of whose text of tunables UNIT may be one. Where several have the name and no unit is given, the
+ * one that suits p best, or NULL without p. NULL if there is none, with the reason. */
+const struct ca_family *ca_family_of(const char *name, const char *tunables,
+                                     const clattn_problem *p, const clattn_device_info *dev,
+                                     char *reason, size_t reason_bytes);
 
 /* 1 shifted by its ca_family_at() index, for sets of families. */
 unsigned ca_family_bit(const struct ca_family *family);

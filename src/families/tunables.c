@@ -1,11 +1,18 @@
 #include "families/tunables.h"
 #include "base/log.h"
+#include "families/units.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+const char *const ca_unit_words[] = {
+#define UNIT(ID, word) [UNIT_##ID] = word,
+    CA_UNITS(UNIT)
+#undef UNIT
+};
 
 void ca_tunables_default(const struct ca_tunable *tunables, size_t count, size_t *values)
 {
@@ -29,17 +36,28 @@ static void list(char *text, size_t text_bytes, const char *item)
     snprintf(text + length, text_bytes - length, "%s%s", length ? ", " : "", item);
 }
 
-static void refuse_value(const struct ca_tunable *tunable, size_t value, char *reason,
-                         size_t reason_bytes)
+enum { VALUE_TEXT = 24 };
+
+/* A value as texts have it. */
+static void print_value(const struct ca_tunable *tunable, size_t value, char text[VALUE_TEXT])
 {
-    char candidates[160] = "", number[24];
+    if (tunable->words && is_candidate(tunable, value))
+        snprintf(text, VALUE_TEXT, "%s", tunable->words[value]);
+    else
+        snprintf(text, VALUE_TEXT, "%zu", value);
+}
+
+static void refuse_value(const struct ca_tunable *tunable, const char *value, int length,
+                         char *reason, size_t reason_bytes)
+{
+    char candidates[160] = "", text[VALUE_TEXT];
 
     for (size_t n = 0; n < tunable->num_candidates; n++) {
-        snprintf(number, sizeof number, "%zu", tunable->candidates[n]);
-        list(candidates, sizeof candidates, number);
+        print_value(tunable, tunable->candidates[n], text);
+        list(candidates, sizeof candidates, text);
     }
-    ca_reason(reason, reason_bytes, "tunable %s=%zu is not among its candidates: %s", tunable->name,
-              value, candidates);
+    ca_reason(reason, reason_bytes, "tunable %s=%.*s is not among its candidates: %s",
+              tunable->name, length, value, candidates);
 }
 
 static void refuse_name(const struct ca_tunable *tunables, size_t count, const char *name,
@@ -58,7 +76,9 @@ int ca_tunables_check(const struct ca_tunable *tunables, size_t count, const siz
 {
     for (size_t n = 0; n < count; n++) {
         if (!is_candidate(&tunables[n], values[n])) {
-            refuse_value(&tunables[n], values[n], reason, reason_bytes);
+            char text[VALUE_TEXT];
+            print_value(&tunables[n], values[n], text);
+            refuse_value(&tunables[n], text, VALUE_TEXT, reason, reason_bytes);
             return 0;
         }
     }
@@ -74,6 +94,19 @@ static size_t find(const struct ca_tunable *tunables, size_t count, const char *
            (strncmp(tunables[n].name, name, length) != 0 || tunables[n].name[length] != '\0'))
         n++;
     return n;
+}
+
+/* The candidate whose word the first length characters are. */
+static int find_word(const struct ca_tunable *tunable, const char *word, int length, size_t *value)
+{
+    for (size_t n = 0; n < tunable->num_candidates; n++) {
+        const char *own = tunable->words[tunable->candidates[n]];
+        if (strncmp(own, word, (size_t)length) == 0 && own[length] == '\0') {
+            *value = tunable->candidates[n];
+            return 1;
+        }
+    }
+    return 0;
 }
 
 int ca_tunables_parse(const struct ca_tunable *tunables, size_t count, const char *text,
@@ -99,6 +132,15 @@ int ca_tunables_parse(const struct ca_tunable *tunables, size_t count, const cha
         seen |= 1u << n;
 
         const char *digits = text + length + 1;
+        const int digits_length = word - (int)length - 1;
+        if (tunables[n].words && text[length] == '=') {
+            if (!find_word(&tunables[n], digits, digits_length, &values[n])) {
+                refuse_value(&tunables[n], digits, digits_length, reason, reason_bytes);
+                return 0;
+            }
+            text += word;
+            continue;
+        }
         char *end = NULL;
         errno = 0;
         const unsigned long long value =
@@ -121,8 +163,13 @@ int ca_tunables_print(const struct ca_tunable *tunables, size_t count, const siz
         text[0] = '\0';
     for (size_t n = 0; n < count; n++) {
         const size_t at = (size_t)length < text_bytes ? (size_t)length : text_bytes;
-        length += snprintf(text + at, text_bytes - at, "%s%s%s=%zu", n ? " " : "", prefix,
-                           tunables[n].name, values[n]);
+        char value[VALUE_TEXT];
+        if (prefix[0] == '\0')
+            print_value(&tunables[n], values[n], value);
+        else
+            snprintf(value, sizeof value, "%zu", values[n]);
+        length += snprintf(text + at, text_bytes - at, "%s%s%s=%s", n ? " " : "", prefix,
+                           tunables[n].name, value);
     }
     return length;
 }

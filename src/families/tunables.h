@@ -1,4 +1,4 @@
-/* Tunables: compile-time parameters of a family, declared once in src/families/tunables/<family>.def. */
+/* Tunables: compile-time parameters of a family, declared once in src/families/NAME/. */
 #ifndef CA_TUNABLES_H
 #define CA_TUNABLES_H
 
@@ -14,7 +14,11 @@ struct ca_tunable {
     const char *meaning;
     size_t candidates[CA_MAX_CANDIDATES];
     size_t num_candidates;
+    const char *const *words; /* of values, in texts; NULL: they are numbers */
 };
+
+/* Words of the tunable UNIT (families/units.h). */
+extern const char *const ca_unit_words[];
 
 /* Fills values with the defaults. */
 void ca_tunables_default(const struct ca_tunable *tunables, size_t count, size_t *values);
@@ -28,7 +32,8 @@ int ca_tunables_parse(const struct ca_tunable *tunables, size_t count, const cha
 int ca_tunables_check(const struct ca_tunable *tunables, size_t count, const size_t *values,
                       char *reason, size_t reason_bytes);
 
-/* Prints "NAME=value ...", each word led by prefix ("" or "-D"). Returns what snprintf would. */
+/* Prints "NAME=value ...", each word led by prefix ("" or, for the compiler, which gets numbers alone, "-D"). Returns what
+ * snprintf would. */
 int ca_tunables_print(const struct ca_tunable *tunables, size_t count, const size_t *values,
                       const char *prefix, char *text, size_t text_bytes);
 

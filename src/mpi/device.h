@@ -5,7 +5,7 @@
 
 #include "mpi/internal.h"
 
-/* Makes the plan's queue, and compiles cl/kernels/shards.cl for its dtype. Closing releases all memory and
+/* Makes the plan's queue, and compiles cl/elementwise/shards.cl for its dtype. Closing releases all memory and
  * the plans of parts as well. */
 void device_open(clattn_mpi_plan *plan);
 void device_close(clattn_mpi_plan *plan);

@@ -86,7 +86,7 @@ struct part_plan { /* of a part's problem, by its text */
     clattn_plan *plan;
 };
 
-enum kernel { /* cl/kernels/shards.cl */
+enum kernel { /* cl/elementwise/shards.cl */
               KERNEL_COPY_ROWS,
               KERNEL_COPY_FLOATS,
               KERNEL_ADD_FLOATS,

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-extern const char *const ca_source_shards[]; /* cl/kernels/shards.cl */
+extern const char *const ca_source_shards[]; /* cl/elementwise/shards.cl */
 
 static const char *const names[KERNELS] = {
     [KERNEL_COPY_ROWS] = "copy_rows",     [KERNEL_COPY_FLOATS] = "copy_floats",
@@ -36,7 +36,7 @@ static void compile_kernels(clattn_mpi_plan *plan)
     if (!fault_cl(&plan->fault, error, "clCreateProgramWithSource"))
         return;
     if (clBuildProgram(plan->program, 1, &device->device, options, NULL, NULL) != CL_SUCCESS)
-        fault_set(&plan->fault, CLATTN_BUILD_FAILED, "cl/kernels/shards.cl does not compile");
+        fault_set(&plan->fault, CLATTN_BUILD_FAILED, "cl/elementwise/shards.cl does not compile");
     for (int n = 0; n < KERNELS && fault_none(&plan->fault); n++) {
         plan->kernels[n] = clCreateKernel(plan->program, names[n], &error);
         fault_cl(&plan->fault, error, "clCreateKernel");

@@ -1,4 +1,4 @@
-/* A call of one of the kernels in cl/kernels/shards.cl, argument by argument. */
+/* A call of one of the kernels in cl/elementwise/shards.cl, argument by argument. */
 #ifndef MPI_ROWS_H
 #define MPI_ROWS_H
 

@@ -104,7 +104,7 @@ static clattn_status wait_for(clattn_context *ctx, struct ca_program *program, i
 clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *candidate,
                              const clattn_problem *p, ca_self_check *check, cl_program *program)
 {
-    const char *name = candidate->family->name;
+    const char *name = candidate->family->full_name;
     char options[CA_OPTIONS_TEXT], parameters[CA_PARAMETERS_TEXT], reason[CA_REASON_BYTES];
     clattn_status status;
     int ages = 0;

@@ -34,7 +34,7 @@ static int failed_before(clattn_context *ctx, const char *reason)
  * The rest is for those who ask for details. */
 static void judge_build(clattn_context *ctx, cl_program program, struct ca_program *made)
 {
-    const char *name = made->family->name;
+    const char *name = made->family->full_name;
     char why[CA_REASON_BYTES];
 
     char *text = ca_build_log(program, ctx->device.device);
@@ -91,7 +91,7 @@ static int build_with_own_builtins(clattn_context *ctx, cl_program cl,
         atomic_fetch_add(&ctx->builtins_refused, 1);
         ca_detail(&ctx->log,
                   "%s does not build with cl/common/builtins.h, but may without; its log follows",
-                  made->family->name);
+                  made->family->full_name);
         ca_log_text(&ctx->log, CLATTN_LOG_DETAIL, text);
     }
     free(text);
@@ -125,7 +125,8 @@ static clattn_status retarget(clattn_context *ctx, cl_program *cl, const char *t
     if (other)
         return CLATTN_SUCCESS;
     failed_before(ctx, why);
-    ca_warn(&ctx->log, "%s is not used on '%s': %s", made->family->name, ctx->device.name, why);
+    ca_warn(&ctx->log, "%s is not used on '%s': %s", made->family->full_name, ctx->device.name,
+            why);
     return status == CLATTN_SUCCESS ? CLATTN_BUILD_FAILED : status;
 }
 
@@ -151,7 +152,7 @@ static cl_program create(clattn_context *ctx, const struct ca_program *made, cl_
 /* ptx_target: see struct ca_family. */
 static clattn_status build(clattn_context *ctx, struct ca_program *made, const char *ptx_target)
 {
-    const char *name = made->family->name;
+    const char *name = made->family->full_name;
     cl_int err;
 
     cl_program cl = create(ctx, made, &err);
@@ -193,7 +194,7 @@ static void announce(const clattn_context *ctx, const struct ca_candidate *candi
     if (candidate->family->num_stages > 0)
         clattn_problem_print(p, problem, sizeof problem, NULL);
     ca_inform(&ctx->log, "%s is being compiled for '%s' on '%s', which may take seconds: %s",
-              candidate->family->name, problem, ctx->device.name, why);
+              candidate->family->full_name, problem, ctx->device.name, why);
 }
 
 /* Wrong twice is a verdict; once may be the machine, but is no reason to trust it. */
@@ -214,7 +215,7 @@ static clattn_status check(clattn_context *ctx, const struct ca_candidate *candi
     }
     if (wrong == 0)
         return status;
-    ca_warn(&ctx->log, "%s is %s and not used: %s, on '%s' (driver %s)", family->name,
+    ca_warn(&ctx->log, "%s is %s and not used: %s, on '%s' (driver %s)", family->full_name,
             wrong == 2 ? "miscompiled" : "wrong once", why, ctx->device.name,
             ctx->device.driver_version);
     if (wrong == 2)
@@ -267,7 +268,7 @@ static void say_condemned(clattn_context *ctx, const struct ca_candidate *candid
     if (made->verdict.status == CLATTN_BUILD_FAILED)
         failed_before(ctx, made->verdict.reason);
     ca_warn(&ctx->log, "%s is not used on '%s': %s (clattn-tune forget %s has it tried %s)",
-            made->family->name, ctx->device.name, made->verdict.reason, what,
+            made->family->full_name, ctx->device.name, made->verdict.reason, what,
             made->verdict.until ? "at once" : "again");
 }
 
@@ -309,7 +310,7 @@ void ca_program_make(clattn_context *ctx, const struct ca_candidate *candidate,
         made->status = ca_fail(&ctx->log, CLATTN_NO_COMPILER,
                                "device '%s' has no OpenCL C compiler, and the cache of programs "
                                "has no %s with '%s'",
-                               ctx->device.name, made->family->name, made->options);
+                               ctx->device.name, made->family->full_name, made->options);
     else if (known)
         make_anew(ctx, candidate, p, self_check, made, 1);
     else

@@ -36,7 +36,7 @@ static void describe(const clattn_context *ctx, const struct ca_program *made,
     ca_program_key_add(key, "device", dev->name);
     ca_program_key_add(key, "device-version", dev->device_version);
     ca_program_key_add(key, "driver", dev->driver_version);
-    ca_program_key_add(key, "family", made->family->name);
+    ca_program_key_add(key, "family", made->family->full_name);
     ca_family_source_hash(made->family, hash);
     ca_program_key_add(key, "source", hash);
     add_hash(key, "parameters", made->parameters);

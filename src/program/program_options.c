@@ -46,7 +46,7 @@ static size_t print_projection_options(const clattn_problem *problem, char *text
     return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
 }
 
-/* Those of a merge (see cl/elementwise/merge_rows.cl). */
+/* Those of a merge (see src/families/merge_rows/merge_rows.cl). */
 static size_t print_merge_options(const clattn_problem *problem, char *text, size_t text_bytes,
                                   size_t length)
 {
@@ -61,7 +61,7 @@ static size_t print_merge_options(const clattn_problem *problem, char *text, siz
     return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
 }
 
-/* Those of an append (see cl/elementwise/append_tokens.cl). */
+/* Those of an append (see src/families/append_tokens/append_tokens.cl). */
 static size_t print_append_options(const clattn_problem *problem, char *text, size_t text_bytes,
                                    size_t length)
 {

@@ -32,14 +32,22 @@ static int is_well_formed(const char *text, char *reason, size_t reason_bytes)
 
     if (length < sizeof name)
         memcpy(name, begin, length);
-    const struct ca_family *family = ca_family_find(name);
-    if (!family) {
+    if (!name[0] || !ca_family_exists(name, strlen(name))) {
         ca_reason(reason, reason_bytes, "it does not begin with the name of a family");
         return 0;
     }
-    ca_tunables_default(family->tunables, family->num_tunables, values);
-    return ca_tunables_parse(family->tunables, family->num_tunables, begin + length, values, reason,
-                             reason_bytes);
+    const struct ca_family *family;
+    for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
+        if (strcmp(family->name, name) != 0)
+            continue;
+        ca_tunables_default(family->tunables, family->num_tunables, values);
+        if (ca_tunables_parse(family->tunables, family->num_tunables, begin + length,
+                              values, reason, reason_bytes))
+            return 1;
+    }
+    if (strstr(begin, "UNIT=")) /* its reason, if there is no such unit, is the better one */
+        ca_family_of(name, begin + length, NULL, NULL, reason, reason_bytes);
+    return 0;
 }
 
 struct ca_overrides *ca_overrides_create(const struct ca_log *log)

@@ -8,10 +8,10 @@
 #include <string.h>
 
 /* The family, if the hashes are today's. */
-static const struct ca_family *fresh_family(const char *name, const char *source,
-                                            const char *declaration)
+static const struct ca_family *fresh_family(const char *name, const char *tunables,
+                                            const char *source, const char *declaration)
 {
-    const struct ca_family *family = ca_family_find(name);
+    const struct ca_family *family = ca_family_of(name, tunables, NULL, NULL, NULL, 0);
     char hash[CA_HASH_TEXT];
 
     if (!family)
@@ -25,12 +25,13 @@ static const struct ca_family *fresh_family(const char *name, const char *source
 
 int ca_entry_is_fresh(const struct ca_entry *entry)
 {
-    return fresh_family(entry->family, entry->source, entry->declaration) != NULL;
+    return fresh_family(entry->family, entry->tunables, entry->source, entry->declaration) != NULL;
 }
 
 int ca_entry_candidate(const struct ca_entry *entry, struct ca_candidate *candidate)
 {
-    const struct ca_family *family = ca_family_find(entry->family);
+    const struct ca_family *family =
+        ca_family_of(entry->family, entry->tunables, NULL, NULL, NULL, 0);
     char reason[CA_REASON_BYTES];
 
     memset(candidate, 0, sizeof *candidate);
@@ -60,7 +61,8 @@ int ca_banned_is(const struct ca_banned *banned, const struct ca_candidate *cand
     ca_tunables_print(candidate->family->tunables, candidate->family->num_tunables,
                       candidate->values, "", text, sizeof text);
     return strcmp(banned->tunables, text) == 0 &&
-           fresh_family(banned->family, banned->source, banned->declaration) != NULL &&
+           fresh_family(banned->family, banned->tunables, banned->source, banned->declaration) !=
+               NULL &&
            ca_banned_for(banned, p);
 }
 

@@ -37,7 +37,7 @@ clattn_status clattn_tuning_override_set(clattn_context *context, const clattn_p
     const clattn_status status = name_class(context, problem, &made, problem_class);
     if (status != CLATTN_SUCCESS)
         return status;
-    if (!ca_family_find(family)) {
+    if (!ca_family_exists(family, strlen(family)) && !ca_family_find(family)) {
         ca_candidate_refuse_family(family, made.normal.operation, reason, sizeof reason);
         return ca_fail(&context->log, CLATTN_UNSUPPORTED, "%s", reason);
     }

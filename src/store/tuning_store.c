@@ -116,8 +116,10 @@ static size_t add_items(const struct ca_device_table *table, int own, struct ite
     }
     for (size_t n = 0; n < table->num_banned; n++) {
         const struct ca_banned *banned = &table->banned[n];
-        const struct ca_entry like = {
-            .family = banned->family, .source = banned->source, .declaration = banned->declaration};
+        const struct ca_entry like = {.family = banned->family,
+                                      .tunables = banned->tunables,
+                                      .source = banned->source,
+                                      .declaration = banned->declaration};
         items[count++] =
             (struct item){banned->problem_class, NULL, banned, !own || !ca_entry_is_fresh(&like)};
     }

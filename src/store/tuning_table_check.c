@@ -74,10 +74,15 @@ static int is_tunables(const char *text)
         if (at == name || *at++ != '=')
             return 0;
         const char *value = at;
-        while (is_digit(*at))
-            at++;
-        if (at == value || at - value > 18 || (*value == '0' && at - value > 1))
-            return 0;
+        if (is_lower(*at)) { /* a word */
+            while (is_lower(*at))
+                at++;
+        } else {
+            while (is_digit(*at))
+                at++;
+            if (at == value || at - value > 18 || (*value == '0' && at - value > 1))
+                return 0;
+        }
         if (*at == '\0')
             return 1;
         if (*at != ' ' || at[1] == '\0')

@@ -74,7 +74,10 @@ static bool add_parameters(struct ca_space *space, unsigned families)
     if (!ca_space_add_parameter(space, "family"))
         return false;
     for (size_t f = 0; (family = ca_family_at(f)) != NULL; f++)
-        if (families & 1u << f && !ca_space_add_text(space, family->name))
+        if (families & 1u << f &&
+            ca_parameter_find(&space->parameters[0], CA_TEXT, family->name) ==
+                space->parameters[0].num_values &&
+            !ca_space_add_text(space, family->name))
             return false;
     for (size_t f = 0; (family = ca_family_at(f)) != NULL; f++)
         for (size_t n = 0; families & 1u << f && n < family->num_tunables; n++) {
@@ -119,12 +122,29 @@ static bool choices_of(const struct ca_space *space, const struct ca_candidate *
     return true;
 }
 
+/* The family of a configuration's name and UNIT. */
+static const struct ca_family *family_of(const struct ca_space *space, size_t config)
+{
+    const char *name = ca_space_value(space, config, 0)->text;
+    const size_t unit = find_parameter(space, "UNIT");
+    const struct ca_family *family;
+
+    for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
+        const struct ca_tunable *t = find_tunable(family, "UNIT");
+        if (strcmp(family->name, name) == 0 &&
+            (!t || (unit < space->num_parameters &&
+                    ca_space_value(space, config, unit)->number == (double)t->value)))
+            return family;
+    }
+    return NULL;
+}
+
 bool ca_tune_candidate(const struct ca_space *space, size_t config, struct ca_candidate *candidate)
 {
     memset(candidate, 0, sizeof *candidate);
     if (config >= space->count)
         return false;
-    candidate->family = ca_family_find(ca_space_value(space, config, 0)->text);
+    candidate->family = family_of(space, config);
     if (!candidate->family)
         return false;
     for (size_t n = 0; n < candidate->family->num_tunables; n++) {

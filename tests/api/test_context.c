@@ -199,13 +199,13 @@ Test(context, families_with_groups) {
                                                [CLATTN_MERGE] = "merge f32 q9 d16 n2",
                                                [CLATTN_APPEND] = "append f32 q9 k9 d16"};
         const clattn_problem p =
-            fixture_problem(family_text(family->name, problems[family->operation]));
+            fixture_problem(family_text(family->full_name, problems[family->operation]));
         const clattn_problem normal = ca_problem_normal(&p);
         size_t values[CA_MAX_TUNABLES] = {0};
         char reason[CA_REASON_BYTES];
         ca_family_suggest(family, &normal, &none, values);
         const char *why = ca_family_refusal(family, &normal, &none, values, reason, sizeof reason);
-        cr_expect((why != NULL) == fixture_has_groups(family, &none), "%s: %s", family->name,
+        cr_expect((why != NULL) == fixture_has_groups(family, &none), "%s: %s", family->full_name,
                   why ? why : "taken");
         refused += why != NULL;
         taken += why == NULL;
@@ -384,13 +384,13 @@ DeviceTest(context, plan_refusals)
     } wrong[] = {
         {"no_such_family", NULL, CLATTN_UNSUPPORTED, "no_such_family"},
         {NULL, "BLOCK_N=96", CLATTN_INVALID_ARGUMENT, "family"},
-        {"fused_lanes", "NO_SUCH=1", CLATTN_UNSUPPORTED, "NO_SUCH"},
-        {"fused_lanes", "BLOCK_N=97", CLATTN_UNSUPPORTED, "BLOCK_N"},
-        {"fused_lanes", "BLOCK_N=96 BLOCK_N=96", CLATTN_UNSUPPORTED, "BLOCK_N"},
-        {"fused_lanes", "BLOCK_N", CLATTN_UNSUPPORTED, "BLOCK_N"},
-        {"fused_lanes", "BLOCK_N=96x", CLATTN_UNSUPPORTED, "BLOCK_N"},
-        {"fused_lanes", "BLOCK_N=-96", CLATTN_UNSUPPORTED, "BLOCK_N"},
-        {"fused_lanes", "BLOCK_N=24 QK_KEYS=7", CLATTN_UNSUPPORTED, "QK_KEYS"},
+        {"fused_cpu UNIT=vector", "NO_SUCH=1", CLATTN_UNSUPPORTED, "NO_SUCH"},
+        {"fused_cpu UNIT=vector", "BLOCK_N=97", CLATTN_UNSUPPORTED, "BLOCK_N"},
+        {"fused_cpu UNIT=vector", "BLOCK_N=96 BLOCK_N=96", CLATTN_UNSUPPORTED, "BLOCK_N"},
+        {"fused_cpu UNIT=vector", "BLOCK_N", CLATTN_UNSUPPORTED, "BLOCK_N"},
+        {"fused_cpu UNIT=vector", "BLOCK_N=96x", CLATTN_UNSUPPORTED, "BLOCK_N"},
+        {"fused_cpu UNIT=vector", "BLOCK_N=-96", CLATTN_UNSUPPORTED, "BLOCK_N"},
+        {"fused_cpu UNIT=vector", "BLOCK_N=24 QK_KEYS=7", CLATTN_UNSUPPORTED, "QK_KEYS"},
     };
     clattn_problem problem = fixture_problem("fwd f32 q3 k5 d8");
     clattn_plan_options options = {.struct_size = sizeof options};
@@ -407,7 +407,7 @@ DeviceTest(context, plan_refusals)
     }
     options.tunables = NULL;
     problem.scores = CLATTN_SCORES_RAW;
-    refused(f, &problem, &options, CLATTN_UNSUPPORTED, "fused_lanes");
+    refused(f, &problem, &options, CLATTN_UNSUPPORTED, "fused_cpu UNIT=vector");
     problem = fixture_problem("fwd f32 q3 k5 d8");
     problem.heads = 0;
     refused(f, &problem, NULL, CLATTN_INVALID_PROBLEM, "heads");
@@ -430,7 +430,7 @@ DeviceTest(context, plan_describe)
         clattn_plan *plan = fixture_plan(f, "fwd f32 b2 h4/2 q3 k5 d8 causal=br lse",
                                          clattn_family_name(CLATTN_FORWARD, n));
         cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
-        cr_expect_str_eq(info.family, clattn_family_name(CLATTN_FORWARD, n));
+        cr_expect_str_eq(family_of_plan(&info), clattn_family_name(CLATTN_FORWARD, n));
         cr_expect_str_eq(info.problem, "fwd f32 b2 h4/2 q3 k5 d8 causal=br lse");
         cr_expect(info.reason && info.reason[0] && info.tunables);
 

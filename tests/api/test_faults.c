@@ -150,7 +150,7 @@ static void open_execution(struct fixture *f, struct execution *e, const struct 
 
     memset(e, 0, sizeof *e);
     e->problem = fixture_problem(texts[family->operation]);
-    e->plan = fixture_plan(f, texts[family->operation], family->name);
+    e->plan = fixture_plan(f, texts[family->operation], family->full_name);
     for (int id = 0; id < NUM_TENSORS; id++) {
         const struct tensor_shape s = tensor_shape_of(&e->problem, (enum tensor_id)id);
         if (s.present)
@@ -206,7 +206,7 @@ DeviceTest(faults, execution)
     for (size_t n = 0; ca_family_at(n); n++) {
         struct execution e;
         if (ca_family_at(n)->operation > CLATTN_BACKWARD ||
-            !family_takes_f32(ca_family_at(n)->name))
+            !family_takes_f32(ca_family_at(n)->full_name))
             continue;
         open_execution(f, &e, ca_family_at(n));
         for (size_t kind = 0; kind < sizeof failures / sizeof *failures; kind++) {
@@ -227,7 +227,7 @@ DeviceTest(faults, execution_allocates_nothing)
     for (size_t n = 0; ca_family_at(n); n++) {
         struct execution e;
         if (ca_family_at(n)->operation > CLATTN_BACKWARD ||
-            !family_takes_f32(ca_family_at(n)->name))
+            !family_takes_f32(ca_family_at(n)->full_name))
             continue;
         open_execution(f, &e, ca_family_at(n));
         faults_arm(FAULT_MEMORY, 0, 0);

@@ -234,7 +234,7 @@ static void open(struct call *c, const char *problem)
     memset(c, 0, sizeof *c);
     fixture_open(&c->f);
     c->problem = fixture_problem(problem);
-    c->plan = fixture_plan(&c->f, problem, "backward_lanes");
+    c->plan = fixture_plan(&c->f, problem, "backward_cpu UNIT=vector");
     c->tensors.struct_size = sizeof c->tensors;
     for (int id = 0; id < NUM_TENSORS; id++) {
         const struct tensor_shape s = tensor_shape_of(&c->problem, (enum tensor_id)id);

@@ -29,12 +29,13 @@ static uint64_t from_environment(const char *name, const uint64_t otherwise)
 
 /* No pointers: it crosses processes. */
 struct layout {
-    char family[16];
+    char family[32];
     size_t instruction; /* the tunable */
 };
 
 /* The families of attention that have them, forward first. */
-static const char *const families[] = {"fused_mma", "split_mma", "backward_mma"};
+static const char *const families[] = {"fused_gpu UNIT=mma", "split_gpu UNIT=mma",
+                                       "backward_gpu UNIT=mma"};
 
 enum { FORWARD = 2, FAMILIES = sizeof families / sizeof *families };
 

@@ -318,7 +318,7 @@ Test(overlap, offsets_and_workspaces_without_use) {
 
     fixture_open(&f);
     fixture_open(&other);
-    clattn_plan *plan = fixture_plan(&f, "fwd f32 q3 d8", "fused_lanes");
+    clattn_plan *plan = fixture_plan(&f, "fwd f32 q3 d8", "fused_cpu UNIT=vector");
     clattn_plan_info info = {.struct_size = sizeof info};
     cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS && info.workspace_bytes == 0);
     cl_mem buffer = fixture_buffer(&f, 4096, NULL), foreign = fixture_buffer(&other, 64, NULL);

@@ -325,7 +325,7 @@ static int decide(clattn_context *context, const struct log *log, const clattn_p
     const int is_packed = problem->total_q || problem->total_kv;
     const int may_have_none = problem->block_q || problem->page_size ||
                               (problem->operation == CLATTN_BACKWARD && is_packed);
-    cr_expect(device->type & CL_DEVICE_TYPE_CPU || !strstr(info.family, "lanes") || may_have_none,
+    cr_expect(device->type & CL_DEVICE_TYPE_CPU || !(strstr(info.family, "_cpu") || strstr(info.family, "lanes")) || may_have_none,
               "'%s' on a GPU by %s", text, info.family);
     clattn_plan_release(plan);
     return 1;
@@ -382,11 +382,13 @@ Test(profile, large_problems) {
     static const struct {
         const char *profile, *problem, *family, *words;
     } cases[] = {
-        {"minimum", "fwd f32 h1024 q16 k20000 d64", "fused_tiles", "32-bit addresses"},
+        {"minimum", "fwd f32 h1024 q16 k20000 d64", "fused_gpu UNIT=item", "32-bit addresses"},
         {"minimum", "fwd f16 h64 q4000 k4000 d64", "unfused", "largest allocation"},
-        {"minimum", "bwd f32 b1024 h64 q1024 k16 d1", "backward_tiles", "workspace exceeds"},
-        {"adreno_730", "bwd f32 h64 q100000 k64 d128", "backward_lanes", "workspace exceeds"},
-        {"adreno_730", "bwd f32 h8 q64 k64 d512", "backward_lanes", "private memory"},
+        {"minimum", "bwd f32 b1024 h64 q1024 k16 d1", "backward_gpu UNIT=item",
+         "workspace exceeds"},
+        {"adreno_730", "bwd f32 h64 q100000 k64 d128", "backward_cpu UNIT=vector",
+         "workspace exceeds"},
+        {"adreno_730", "bwd f32 h8 q64 k64 d512", "backward_cpu UNIT=vector", "private memory"},
     };
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {

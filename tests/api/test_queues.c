@@ -2,6 +2,7 @@
 #include "bench/judge/row.h"
 #include "execute/plan.h"
 #include "families/family.h"
+#include "families/family_units.h"
 #include "families/registry.h"
 #include "tests/faults/faults.h"
 #include "tests/support/families.h"
@@ -82,17 +83,17 @@ static void run_behind_event(const cl_command_queue_properties properties)
     cl_command_queue queue = fixture_queue(&f, properties);
     for (size_t n = 0; ca_family_at(n); n++) {
         const struct ca_family *family = ca_family_at(n);
-        if (family->operation > CLATTN_BACKWARD || !family_takes_f32(family->name))
+        if (family->operation > CLATTN_BACKWARD || !family_takes_f32(family->full_name))
             continue;
         const char *problem = problem_texts[family->operation];
-        clattn_plan *plan = fixture_plan(&f, problem, family->name);
+        clattn_plan *plan = fixture_plan(&f, problem, family->full_name);
         struct job job;
         cl_event done = NULL, gate = clCreateUserEvent(f.opencl, &err);
         open_job(&f, &job, problem, 3 + n);
         cr_assert(execute_job(plan, queue, &job, 1, &gate, &done) == CLATTN_SUCCESS, "%s",
                   f.log.last);
         fixture_expect_waiting(queue, done);
-        cr_expect(untouched(&f, &job), "%s ran before what it waits for", family->name);
+        cr_expect(untouched(&f, &job), "%s ran before what it waits for", family->full_name);
         clSetUserEventStatus(gate, CL_COMPLETE);
         cr_assert(clWaitForEvents(1, &done) == CL_SUCCESS);
         clReleaseEvent(gate);
@@ -123,7 +124,7 @@ static void run_many(const struct ca_family *family)
 
     fixture_open(&f);
     cl_command_queue queue = fixture_queue(&f, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
-    clattn_plan *plan = fixture_plan(&f, problem, family->name);
+    clattn_plan *plan = fixture_plan(&f, problem, family->full_name);
     const long waits = faults_waits();
     for (int n = 0; n < JOBS; n++) {
         open_job(&f, &jobs[n], problem, 100 + (uint64_t)n);
@@ -146,11 +147,11 @@ static void run_many(const struct ca_family *family)
 }
 
 Test(queues, out_of_order_many) {
-    run_many(&ca_unfused);
+    run_many(ca_family_find("unfused"));
 }
 
 Test(queues, out_of_order_many_gradients) {
-    run_many(&ca_backward_lanes);
+    run_many(&ca_backward_cpu_vector);
 }
 
 /* Nothing to compute: the event still stands for the wait list. */
@@ -237,8 +238,8 @@ DeviceTest(queues, four_threads_on_one_plan)
 
     for (size_t n = 0; ca_family_at(n); n++)
         if (ca_family_at(n)->operation <= CLATTN_BACKWARD &&
-            family_takes_f32(ca_family_at(n)->name))
-            run_in_threads(f, ca_family_at(n)->name, texts[ca_family_at(n)->operation]);
+            family_takes_f32(ca_family_at(n)->full_name))
+            run_in_threads(f, ca_family_at(n)->full_name, texts[ca_family_at(n)->operation]);
 }
 
 struct maker {

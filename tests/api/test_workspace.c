@@ -1,7 +1,7 @@
 /* Fused families need no memory that grows with seq_q * seq_kv, whatever the options are; but a byte for each
  * tile, of 64 pairs or more, of a mask or a bias (families/kernels/pair_marks.h). */
 #include "families/candidate.h"
-#include "families/kernels/pair_marks.h"
+#include "families/pair_marks.h"
 #include "families/registry.h"
 #include "problem/problem.h"
 #include "tests/support/fixture.h"
@@ -81,7 +81,7 @@ static void check(const struct ca_family *family, const clattn_device_info *dev,
     const size_t bytes[] = {family->workspace_bytes(&p[0], values, dev),
                             family->workspace_bytes(&p[1], values, dev)};
     cr_expect(bytes[1] <= 4 * bytes[0] + marks_of(&p[1]), "%s %s: %zu bytes, 4 times as long %zu",
-              family->name, what, bytes[0], bytes[1]);
+              family->full_name, what, bytes[0], bytes[1]);
 }
 
 static void check_family(const struct ca_family *family, const clattn_device_info *dev)

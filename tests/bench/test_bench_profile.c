@@ -23,15 +23,15 @@ static void expect(const char *arguments, const int status, const char *const *w
 Test(bench_profile, plan) {
     expect("plan --profile sm_90 " PROBLEM, 0,
            (const char *[]){"sm_90: NVIDIA H100", "132 compute units", "local memory 226 KiB",
-                            "family    fused_wgmma", "not       fused_mma: it could",
-                            "why       untuned", "needs     work-groups of ",
-                            "not       unfused: it could", NULL});
+                            "family    fused_gpu", "tunables  UNIT=warpgroup",
+                            "not       fused_gpu UNIT=mma: it could", "why       untuned",
+                            "needs     work-groups of ", "not       unfused: it could", NULL});
     expect("plan --profile minimum 'fwd f16 h64 q4000 k4000 d64'", 0,
-           (const char *[]){"32-bit addresses", "family    fused_tiles",
+           (const char *[]){"32-bit addresses", "family    fused_gpu",
                             "not       unfused: the scores", NULL});
     expect("plan --profile mali_g710 'layer fwd f16 h12 q197 d64 model=768'", 0,
-           (const char *[]){"layer fwd f16", "reserve 0 bytes", "proj f16", "projection_tiles",
-                            "fused_tiles", NULL});
+           (const char *[]){"layer fwd f16", "reserve 0 bytes", "proj f16", "projection_gpu",
+                            "fused_gpu", NULL});
     expect("plan --profile gfx1100 --family unfused --tunables BLOCK_K=8 'fwd f32 q64 k64 d64'", 0,
            (const char *[]){"family    unfused", "BLOCK_K=8", "the caller forced it", NULL});
 }
@@ -61,7 +61,7 @@ Test(bench_profile, json) {
     json_must_be(root, "schema", "clattn-bench-preview-1");
     json_must_be(root, "profile", "gfx90a");
     json_must_be(root, "device.name", "gfx90a:sramecc+:xnack-");
-    json_must_be(root, "problems.0.family", "fused_mma");
+    json_must_be(root, "problems.0.family", "fused_gpu");
     cr_expect(gt(dbl, json_number_at(root, "problems.0.local_bytes"), 0));
     cr_expect(le(dbl, json_number_at(root, "problems.0.work_group_size"), 256));
     size_t families = 0;
@@ -90,5 +90,6 @@ Test(bench_profile, verify) {
     cr_assert(clattn_device_select(NULL, &device) == CLATTN_SUCCESS);
     cr_assert(clattn_device_query(device, &info) == CLATTN_SUCCESS);
     expect("verify --profile minimum " TEST_DATA "/conformance/test_attention_3d.safetensors", 0,
-           (const char *[]){"ok ", info.max_work_group_size > 1 ? "fused_tiles" : "unfused", NULL});
+           (const char *[]){"ok ", info.max_work_group_size > 1 ? "fused_gpu" : "unfused",
+                            NULL});
 }

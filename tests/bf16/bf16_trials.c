@@ -208,7 +208,7 @@ const char *bf16_choice(struct fixture *f, const char *problem, const char *arch
         ca_choose(f->context, &made, &untuned, &choices, reason, sizeof reason);
     *dev = before;
     cr_assert(status == CLATTN_SUCCESS, "%s", reason);
-    return choices.list[0].candidate.family->name;
+    return choices.list[0].candidate.family->full_name;
 }
 
 void bf16_expect_forward_refusals(const char *family)

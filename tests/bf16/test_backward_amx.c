@@ -1,6 +1,6 @@
-/* Gradients by tiles of AMX, backward_amx: by the processor's instruction where it has one, and emulated as on
+/* Gradients by tiles of AMX, backward_cpu UNIT=amx: by the processor's instruction where it has one, and emulated as on
  * one that lacks it, which both must give the same bits; and what is chosen where it is lacking. The sweeps draw
- * more (CLATTN_TEST_FAMILY=backward_amx). */
+ * more (CLATTN_TEST_FAMILY=backward_cpu UNIT=amx). */
 #include "context/context.h"
 #include "device/capacity.h"
 #include "families/registry.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(backward_amx, .init = unoptimised, .timeout = 300);
+TestSuite(backward_cpu_amx, .init = unoptimised, .timeout = 300);
 
 /* Dims, queries and keys that end within a tile; all options between them. */
 static const char *const cases[][2] = {
@@ -33,7 +33,7 @@ enum { NUM_CASES = sizeof cases / sizeof *cases };
 static struct trial make(const size_t number, const char *shape)
 {
     char text[256];
-    struct trial t = {.family = "backward_amx", .seed = 11 + number};
+    struct trial t = {.family = "backward_cpu UNIT=amx", .seed = 11 + number};
 
     snprintf(text, sizeof text, "bwd bf16 %s %s", cases[number][0], shape);
     t.problem = fixture_problem(text);
@@ -69,11 +69,11 @@ static void pass(struct fixture *f, const size_t number, const char *shape, cons
     trial_free(&t);
 }
 
-ParameterizedTestParameters(backward_amx, options) {
+ParameterizedTestParameters(backward_cpu_amx, options) {
     return bf16_parts(NUM_CASES);
 }
 
-ParameterizedTest(struct bf16_part *part, backward_amx, options) {
+ParameterizedTest(struct bf16_part *part, backward_cpu_amx, options) {
     static const char *const shapes[] = {"b2 h4/2 q70 k91", "b3 q1 k2", "b3 h2/1 q33 k17",
                                          "b2 h2 q64 k128"};
     struct fixture f;
@@ -89,10 +89,10 @@ ParameterizedTest(struct bf16_part *part, backward_amx, options) {
 
 /* A mask that hides a block of keys from the first 16 of the 32 queries that are multiplied together, and from no
  * other: what these have of NaN stays with the keys that they see. */
-Test(backward_amx, queries_before_a_range) {
+Test(backward_cpu_amx, queries_before_a_range) {
     static const enum tensor_id ids[] = {TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_DO};
     struct trial t = {.problem = fixture_problem("bwd bf16 q64 k128 d24 mask=qk"),
-                      .family = "backward_amx",
+                      .family = "backward_cpu UNIT=amx",
                       .tunables = "SPLIT_K=1 BLOCK_VECTORS=2 BLOCK_M=64 BLOCKS_PER_TILE=2",
                       .seed = 3};
     struct fixture f;
@@ -134,7 +134,7 @@ static void run(struct trial *t, const int emulated)
     fixture_close(&f);
 }
 
-Test(backward_amx, emulation_has_the_instructions_bits) {
+Test(backward_cpu_amx, emulation_has_the_instructions_bits) {
     static const enum tensor_id results[] = {TENSOR_DQ, TENSOR_DK, TENSOR_DV};
     struct trial one, other;
 
@@ -152,30 +152,30 @@ Test(backward_amx, emulation_has_the_instructions_bits) {
 /* ---- choosing --------------------------------------------------------------------------------- */
 
 /* A problem of real size that is judged by the library: its bound has room for what standard rounds. */
-Test(backward_amx, the_self_check_allows_what_standard_rounds) {
-    bf16_expect_judged_right("backward_amx", "bwd bf16 h2 q130 k200 d64");
+Test(backward_cpu_amx, the_self_check_allows_what_standard_rounds) {
+    bf16_expect_judged_right("backward_cpu UNIT=amx", "bwd bf16 h2 q130 k200 d64");
 }
 
 /* With the instruction it is taken for standard problems; without it the next best. */
-Test(backward_amx, is_chosen_where_there_is_a_matrix_unit) {
+Test(backward_cpu_amx, is_chosen_where_there_is_a_matrix_unit) {
     static const char *const problem = "bwd bf16 h2 q40 k50 d16";
     struct fixture f;
 
     fixture_open(&f);
     fixture_need_cpu(&f);
-    cr_expect_str_eq(bf16_choice(&f, problem, "avx512_bf16 amx_bf16"), "backward_amx");
+    cr_expect_str_eq(bf16_choice(&f, problem, "avx512_bf16 amx_bf16"), "backward_cpu UNIT=amx");
     cr_expect_str_eq(bf16_choice(&f, "bwd bf16 h2 q40 k50 d16 strict", "avx512_bf16 amx_bf16"),
-                     "backward_lanes");
-    cr_expect_str_eq(bf16_choice(&f, problem, "avx512_bf16"), "backward_dot");
-    cr_expect_str_eq(bf16_choice(&f, problem, ""), "backward_lanes");
+                     "backward_cpu UNIT=vector");
+    cr_expect_str_eq(bf16_choice(&f, problem, "avx512_bf16"), "backward_cpu UNIT=pairs");
+    cr_expect_str_eq(bf16_choice(&f, problem, ""), "backward_cpu UNIT=vector");
     fixture_close(&f);
 }
 
-Test(backward_amx, refusals) {
+Test(backward_cpu_amx, refusals) {
     static const struct family_refusal refused[] = {{"bwd f32 q3 k5 d8", NULL, "bf16 alone"},
                                                     {"bwd f16 q3 k5 d8", NULL, "bf16 alone"},
                                                     {"bwd bf16 q3 k5 d8 strict", NULL, "strict"},
                                                     {"fwd bf16 q3 k5 d8", NULL, "backward only"}};
 
-    families_expect_refusals("backward_amx", refused, sizeof refused / sizeof *refused);
+    families_expect_refusals("backward_cpu UNIT=amx", refused, sizeof refused / sizeof *refused);
 }

@@ -1,6 +1,6 @@
-/* Products of bf16 pairs: fused_dot, backward_dot and projection_dot, by the processor's instruction where it has one, and
+/* Products of bf16 pairs: fused_cpu UNIT=pairs, backward_cpu UNIT=pairs and projection_cpu UNIT=pairs, by the processor's instruction where it has one, and
  * emulated as on one that lacks it, which both must give the same bits; and what is chosen where it is
- * lacking. The sweeps draw more (CLATTN_TEST_FAMILY=fused_dot and so on). */
+ * lacking. The sweeps draw more (CLATTN_TEST_FAMILY=fused_cpu UNIT=pairs and so on). */
 #include "bench/judge/row.h"
 #include "context/context.h"
 #include "device/capacity.h"
@@ -40,7 +40,7 @@ ParameterizedTest(struct bf16_part *part, bf16_pairs, options) {
     struct fixture f;
 
     bf16_open(&f, part->emulated);
-    bf16_pass_program(&f, "fused_dot", &programs[part->number], 5 + part->number);
+    bf16_pass_program(&f, "fused_cpu UNIT=pairs", &programs[part->number], 5 + part->number);
     fixture_close(&f);
 }
 
@@ -67,7 +67,7 @@ static void pass_gradients(struct fixture *f, const size_t number, const char *s
                            const int with_nans)
 {
     char text[256];
-    struct trial t = {.family = "backward_dot", .seed = 7 + number};
+    struct trial t = {.family = "backward_cpu UNIT=pairs", .seed = 7 + number};
 
     snprintf(text, sizeof text, "bwd bf16 %s %s", gradients[number][0], shape);
     t.problem = fixture_problem(text);
@@ -133,7 +133,7 @@ ParameterizedTestParameters(bf16_pairs, projections) {
 
 ParameterizedTest(struct bf16_part *part, bf16_pairs, projections) {
     struct projection_trial t = {.problem = fixture_problem(projections[part->number][0]),
-                                 .family = "projection_dot",
+                                 .family = "projection_cpu UNIT=pairs",
                                  .seed = 3 + part->number,
                                  .poisoned = part->number % 2 == 0};
     struct fixture f;
@@ -148,7 +148,7 @@ ParameterizedTest(struct bf16_part *part, bf16_pairs, projections) {
 
 Test(bf16_pairs, emulation_has_the_instructions_bits) {
     bf16_need_pairs();
-    bf16_compare_with_emulation("fused_dot", &programs[0]);
+    bf16_compare_with_emulation("fused_cpu UNIT=pairs", &programs[0]);
 }
 
 /* ---- precision -------------------------------------------------------------------------------- */
@@ -174,7 +174,7 @@ static size_t outside(struct trial *t, const int strict)
 
 /* Weights that are rounded are seen by the strict bounds, and what strict problems get is within them. */
 Test(bf16_pairs, standard_is_not_strict) {
-    static const char *const families[] = {"fused_dot", "fused_lanes"};
+    static const char *const families[] = {"fused_cpu UNIT=pairs", "fused_cpu UNIT=vector"};
 
     for (size_t n = 0; n < 2; n++) {
         struct trial t = {.problem = fixture_problem("fwd bf16 q33 k65 d16 odtype=f32"),
@@ -193,7 +193,7 @@ Test(bf16_pairs, standard_is_not_strict) {
 
 /* A problem of real size that is judged by the library: its bound has room for what standard rounds. */
 Test(bf16_pairs, the_self_check_allows_what_standard_rounds) {
-    bf16_expect_judged_right("fused_dot", "fwd bf16 h2 q65 k130 d64 odtype=f32");
+    bf16_expect_judged_right("fused_cpu UNIT=pairs", "fwd bf16 h2 q65 k130 d64 odtype=f32");
 }
 
 /* ---- choosing --------------------------------------------------------------------------------- */
@@ -203,11 +203,12 @@ Test(bf16_pairs, the_self_check_allows_what_standard_rounds) {
 Test(bf16_pairs, is_chosen_where_there_is_an_instruction) {
     static const struct {
         const char *problem, *with, *without;
-    } rows[] = {{"fwd bf16 h2 q40 k50 d16", "fused_dot", "fused_lanes"},
-                {"fwd bf16 h2 q40 k50 d16 strict", "fused_lanes", "fused_lanes"},
-                {"proj bf16 q40 d16", "projection_dot", "projection_lanes"},
-                {"bwd bf16 h2 q40 k50 d16", "backward_dot", "backward_lanes"},
-                {"bwd bf16 h2 q40 k50 d16 strict", "backward_lanes", "backward_lanes"}};
+    } rows[] = {
+        {"fwd bf16 h2 q40 k50 d16", "fused_cpu UNIT=pairs", "fused_cpu UNIT=vector"},
+        {"fwd bf16 h2 q40 k50 d16 strict", "fused_cpu UNIT=vector", "fused_cpu UNIT=vector"},
+        {"proj bf16 q40 d16", "projection_cpu UNIT=pairs", "projection_cpu UNIT=vector"},
+        {"bwd bf16 h2 q40 k50 d16", "backward_cpu UNIT=pairs", "backward_cpu UNIT=vector"},
+        {"bwd bf16 h2 q40 k50 d16 strict", "backward_cpu UNIT=vector", "backward_cpu UNIT=vector"}};
     struct fixture f;
 
     fixture_open(&f);
@@ -221,5 +222,5 @@ Test(bf16_pairs, is_chosen_where_there_is_an_instruction) {
 }
 
 Test(bf16_pairs, refusals) {
-    bf16_expect_forward_refusals("fused_dot");
+    bf16_expect_forward_refusals("fused_cpu UNIT=pairs");
 }

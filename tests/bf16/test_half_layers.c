@@ -13,7 +13,7 @@ TestSuite(half_layers, .init = unoptimised, .timeout = 300);
 /* A way to compute, by operation; "" leaves the choice to the device. No pointers: it crosses processes. */
 struct way {
     char layer[160];
-    char families[CLATTN_PROJECTION + 1][24];
+    char families[CLATTN_PROJECTION + 1][32];
 };
 
 #define ROUND "h4/2 q37 d40/24 causal=br model=72 packed io biases obias training"
@@ -21,27 +21,33 @@ struct way {
 #define ROWS "b2 h8/2 q3 k90 d32 causal=br klen model=64 cross=48 training"
 #define AMX                                                                                        \
     {                                                                                              \
-        [CLATTN_FORWARD] = "fused_amx", "backward_amx", "projection_amx"                           \
+        [CLATTN_FORWARD] = "fused_cpu UNIT=amx", "backward_cpu UNIT=amx",                          \
+        "projection_cpu UNIT=amx"                                                                  \
     }
 #define AMX_ROWS                                                                                   \
     {                                                                                              \
-        [CLATTN_FORWARD] = "split_amx", "backward_amx", "projection_amx"                           \
+        [CLATTN_FORWARD] = "split_cpu UNIT=amx", "backward_cpu UNIT=amx",                          \
+        "projection_cpu UNIT=amx"                                                                  \
     }
 #define DOT                                                                                        \
     {                                                                                              \
-        [CLATTN_FORWARD] = "fused_dot", "backward_dot", "projection_dot"                           \
+        [CLATTN_FORWARD] = "fused_cpu UNIT=pairs", "backward_cpu UNIT=pairs",                      \
+        "projection_cpu UNIT=pairs"                                                                \
     }
 #define DOT_ROWS                                                                                   \
     {                                                                                              \
-        [CLATTN_FORWARD] = "split_dot", "backward_dot", "projection_dot"                           \
+        [CLATTN_FORWARD] = "split_cpu UNIT=pairs", "backward_cpu UNIT=pairs",                      \
+        "projection_cpu UNIT=pairs"                                                                \
     }
 #define MMA                                                                                        \
     {                                                                                              \
-        [CLATTN_FORWARD] = "fused_mma", "backward_mma", "projection_mma"                           \
+        [CLATTN_FORWARD] = "fused_gpu UNIT=mma", "backward_gpu UNIT=mma",                          \
+        "projection_gpu UNIT=mma"                                                                  \
     }
 #define MMA_ROWS                                                                                   \
     {                                                                                              \
-        [CLATTN_FORWARD] = "split_mma", "backward_mma", "projection_mma"                           \
+        [CLATTN_FORWARD] = "split_gpu UNIT=mma", "backward_gpu UNIT=mma",                          \
+        "projection_gpu UNIT=mma"                                                                  \
     }
 
 static struct way ways[] = {
@@ -63,13 +69,15 @@ static void each_step(struct fixture *f, const struct way *way, const clattn_mul
 {
     clattn_multihead_plan *plan = layer_plan(f, layer);
     clattn_multihead_info info = {.struct_size = sizeof info};
-    char family[64], problem_text[1024];
+    char name[32], unit[32], family[64], problem_text[1024];
 
     clattn_multihead_plan_describe(plan, &info);
     for (const char *line = info.steps; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         clattn_problem problem;
-        cr_assert(sscanf(line, "%*[^:]: %63s (%*[^)]): %1023[^\n]", family, problem_text) == 2,
+        cr_assert(sscanf(line, "%*[^:]: %31s (%31s%*[^)]): %1023[^\n]", name, unit, problem_text) ==
+                      3,
                   "%s", line);
+        snprintf(family, sizeof family, "%s %s", name, unit);
         cr_assert(clattn_problem_parse(problem_text, &problem, NULL, 0) == CLATTN_SUCCESS);
         if (problem.operation <= CLATTN_PROJECTION)
             step(f, family, &problem, way->families[problem.operation]);

@@ -1,6 +1,6 @@
-/* projection_amx: products by tiles of AMX, by the processor's instruction where it has one, and emulated as on
+/* projection_cpu UNIT=amx: products by tiles of AMX, by the processor's instruction where it has one, and emulated as on
  * one that lacks it, which both must give the same bits; and what is chosen. The sweep draws more
- * (CLATTN_TEST_FAMILY=projection_amx, projection/sweep). */
+ * (CLATTN_TEST_FAMILY=projection_cpu UNIT=amx, projection/sweep). */
 #include "context/context.h"
 #include "device/capacity.h"
 #include "tests/bf16/bf16_trials.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(projection_amx, .init = unoptimised, .timeout = 300);
+TestSuite(projection_cpu_amx, .init = unoptimised, .timeout = 300);
 
 /* All ways to pack, odd depths, strips, panels and parts of the depth that end within a tile, and sums that
  * wait for several parts. */
@@ -40,19 +40,19 @@ enum { NUM_PROJECTIONS = sizeof projections / sizeof *projections };
 static struct projection_trial make(const size_t number)
 {
     struct projection_trial t = {.problem = fixture_problem(projections[number][0]),
-                                 .family = "projection_amx",
+                                 .family = "projection_cpu UNIT=amx",
                                  .seed = 3 + number};
 
     snprintf(t.tunables, sizeof t.tunables, "%s", projections[number][1]);
     return t;
 }
 
-ParameterizedTestParameters(projection_amx, options) {
+ParameterizedTestParameters(projection_cpu_amx, options) {
     return bf16_parts(NUM_PROJECTIONS);
 }
 
 /* The second time around with a NaN in x and an infinity in w, which zeros beside them must not spread. */
-ParameterizedTest(struct bf16_part *part, projection_amx, options) {
+ParameterizedTest(struct bf16_part *part, projection_cpu_amx, options) {
     struct fixture f;
 
     bf16_open(&f, part->emulated);
@@ -79,7 +79,7 @@ static void run(struct projection_trial *t, const size_t number, const int emula
     fixture_close(&f);
 }
 
-Test(projection_amx, emulation_has_the_instructions_bits) {
+Test(projection_cpu_amx, emulation_has_the_instructions_bits) {
 
     bf16_need_tiles();
     for (size_t n = 0; n < 2; n++) {
@@ -94,22 +94,23 @@ Test(projection_amx, emulation_has_the_instructions_bits) {
     }
 }
 
-Test(projection_amx, is_chosen_where_there_is_a_matrix_unit) {
+Test(projection_cpu_amx, is_chosen_where_there_is_a_matrix_unit) {
     static const char unit[] = "avx512_bf16 amx_bf16";
     struct fixture f;
 
     fixture_open(&f);
     fixture_need_cpu(&f);
-    cr_expect_str_eq(bf16_choice(&f, "proj bf16 q40 d16", unit), "projection_amx");
-    cr_expect_str_eq(bf16_choice(&f, "proj f16 q40 d16", unit), "projection_lanes");
-    cr_expect_str_eq(bf16_choice(&f, "proj bf16 q40 d16", "avx512_bf16"), "projection_dot");
-    cr_expect_str_eq(bf16_choice(&f, "proj bf16 q40 d16", ""), "projection_lanes");
+    cr_expect_str_eq(bf16_choice(&f, "proj bf16 q40 d16", unit), "projection_cpu UNIT=amx");
+    cr_expect_str_eq(bf16_choice(&f, "proj f16 q40 d16", unit), "projection_cpu UNIT=vector");
+    cr_expect_str_eq(bf16_choice(&f, "proj bf16 q40 d16", "avx512_bf16"),
+                     "projection_cpu UNIT=pairs");
+    cr_expect_str_eq(bf16_choice(&f, "proj bf16 q40 d16", ""), "projection_cpu UNIT=vector");
     fixture_close(&f);
 }
 
-Test(projection_amx, refusals) {
+Test(projection_cpu_amx, refusals) {
     static const struct family_refusal refused[] = {{"proj f32 q3 d8", NULL, "bf16 alone"},
                                                     {"proj f16 q3 d8", NULL, "bf16 alone"}};
 
-    families_expect_refusals("projection_amx", refused, sizeof refused / sizeof *refused);
+    families_expect_refusals("projection_cpu UNIT=amx", refused, sizeof refused / sizeof *refused);
 }

@@ -1,6 +1,6 @@
-/* split_amx and split_dot, which multiply pairs of bf16 by tiles of AMX and by the instruction for pairs: with
+/* split_cpu UNIT=amx and split_cpu UNIT=pairs, which multiply pairs of bf16 by tiles of AMX and by the instruction for pairs: with
  * the processor's instruction where it has one, and emulated, which both must give the same bits. The sweeps draw
- * more (CLATTN_TEST_FAMILY=split_dot and so on). */
+ * more (CLATTN_TEST_FAMILY=split_cpu UNIT=pairs and so on). */
 #include "context/context.h"
 #include "device/capacity.h"
 #include "tests/bf16/bf16_trials.h"
@@ -8,8 +8,8 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 
-TestSuite(split_amx, .init = unoptimised, .timeout = 300);
-TestSuite(split_dot, .init = unoptimised, .timeout = 300);
+TestSuite(split_cpu_amx, .init = unoptimised, .timeout = 300);
+TestSuite(split_cpu_pairs, .init = unoptimised, .timeout = 300);
 
 /* Odd dims, ranges and tiles that end within a step of 32 keys, and blocks of rows that are not full. */
 static const struct bf16_program split_programs[] = {
@@ -36,30 +36,30 @@ static void pass(const struct bf16_part *part, const char *family)
     fixture_close(&f);
 }
 
-ParameterizedTestParameters(split_amx, options) {
+ParameterizedTestParameters(split_cpu_amx, options) {
     return bf16_parts(NUM_SPLIT_PROGRAMS);
 }
 
-ParameterizedTest(struct bf16_part *part, split_amx, options) {
-    pass(part, "split_amx");
+ParameterizedTest(struct bf16_part *part, split_cpu_amx, options) {
+    pass(part, "split_cpu UNIT=amx");
 }
 
-ParameterizedTestParameters(split_dot, options) {
+ParameterizedTestParameters(split_cpu_pairs, options) {
     return bf16_parts(NUM_SPLIT_PROGRAMS);
 }
 
-ParameterizedTest(struct bf16_part *part, split_dot, options) {
-    pass(part, "split_dot");
+ParameterizedTest(struct bf16_part *part, split_cpu_pairs, options) {
+    pass(part, "split_cpu UNIT=pairs");
 }
 
-Test(split_amx, emulation_has_the_instructions_bits) {
+Test(split_cpu_amx, emulation_has_the_instructions_bits) {
     bf16_need_tiles();
-    bf16_compare_with_emulation("split_amx", &split_programs[0]);
+    bf16_compare_with_emulation("split_cpu UNIT=amx", &split_programs[0]);
 }
 
-Test(split_dot, emulation_has_the_instructions_bits) {
+Test(split_cpu_pairs, emulation_has_the_instructions_bits) {
     bf16_need_pairs();
-    bf16_compare_with_emulation("split_dot", &split_programs[0]);
+    bf16_compare_with_emulation("split_cpu UNIT=pairs", &split_programs[0]);
 }
 
 /* With more than 8 rows a kv head; with fewer most of a tile would be idle. */
@@ -70,24 +70,25 @@ static void expect_choices(const char *architecture, const char *family)
     fixture_open(&f);
     fixture_need_cpu(&f);
     cr_expect_str_eq(bf16_choice(&f, "fwd bf16 h32/8 q4 k4096 d64", architecture), family);
-    cr_expect_str_eq(bf16_choice(&f, "fwd bf16 h32/8 q1 k4096 d64", architecture), "split_lanes");
+    cr_expect_str_eq(bf16_choice(&f, "fwd bf16 h32/8 q1 k4096 d64", architecture),
+                     "split_cpu UNIT=vector");
     cr_expect_str_eq(bf16_choice(&f, "fwd bf16 h32/8 q4 k4096 d64 strict", architecture),
-                     "split_lanes");
-    cr_expect_str_eq(bf16_choice(&f, "fwd bf16 h32/8 q4 k4096 d64", ""), "split_lanes");
+                     "split_cpu UNIT=vector");
+    cr_expect_str_eq(bf16_choice(&f, "fwd bf16 h32/8 q4 k4096 d64", ""), "split_cpu UNIT=vector");
     fixture_close(&f);
 }
 
-Test(split_amx, is_chosen_for_several_rows) {
-    expect_choices("avx512_bf16 amx_bf16", "split_amx");
+Test(split_cpu_amx, is_chosen_for_several_rows) {
+    expect_choices("avx512_bf16 amx_bf16", "split_cpu UNIT=amx");
 }
 
-Test(split_dot, is_chosen_for_several_rows) {
-    expect_choices("avx512_bf16", "split_dot");
+Test(split_cpu_pairs, is_chosen_for_several_rows) {
+    expect_choices("avx512_bf16", "split_cpu UNIT=pairs");
 }
 
 /* Of a problem of real size, by the library. */
-Test(split_dot, the_self_check_allows_what_standard_rounds) {
-    bf16_expect_judged_right("split_dot", "fwd bf16 h8/1 q4 k230 d64 odtype=f32");
+Test(split_cpu_pairs, the_self_check_allows_what_standard_rounds) {
+    bf16_expect_judged_right("split_cpu UNIT=pairs", "fwd bf16 h8/1 q4 k230 d64 odtype=f32");
 }
 
 static void expect_refusals(const char *family)
@@ -101,10 +102,10 @@ static void expect_refusals(const char *family)
     families_expect_refusals(family, refused, sizeof refused / sizeof *refused);
 }
 
-Test(split_amx, refusals) {
-    expect_refusals("split_amx");
+Test(split_cpu_amx, refusals) {
+    expect_refusals("split_cpu UNIT=amx");
 }
 
-Test(split_dot, refusals) {
-    expect_refusals("split_dot");
+Test(split_cpu_pairs, refusals) {
+    expect_refusals("split_cpu UNIT=pairs");
 }

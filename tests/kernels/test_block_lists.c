@@ -13,22 +13,22 @@ TestSuite(block_lists, .timeout = 600);
 
 /* Those with walks of their own. */
 static const struct walker {
-    char family[16], text[80];
+    char family[32], text[80];
 } walkers[] = {
     {"naive", "fwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
-    {"fused_lanes", "fwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
-    {"fused_tiles", "fwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
-    {"split_lanes", "fwd f32 b2 h4/1 q3 k165 d16 blocks=2x8:40:h mask=qk lse"},
-    {"split_tiles", "fwd f32 b2 h4/1 q3 k165 d16 blocks=2x8:40:h mask=qk lse"},
-    {"split_mma", "fwd f16 b2 h4/1 q3 k165 d16 blocks=2x8:40:h mask=qk lse"},
-    {"split_amx", "fwd bf16 b2 h4/1 q3 k165 d32 blocks=2x8:40:h mask=qk lse"},
-    {"split_dot", "fwd bf16 b2 h4/1 q3 k165 d32 blocks=2x8:40:h mask=qk lse"},
-    {"fused_mma", "fwd f16 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
+    {"fused_cpu UNIT=vector", "fwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
+    {"fused_gpu UNIT=item", "fwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
+    {"split_cpu UNIT=vector", "fwd f32 b2 h4/1 q3 k165 d16 blocks=2x8:40:h mask=qk lse"},
+    {"split_gpu UNIT=item", "fwd f32 b2 h4/1 q3 k165 d16 blocks=2x8:40:h mask=qk lse"},
+    {"split_gpu UNIT=mma", "fwd f16 b2 h4/1 q3 k165 d16 blocks=2x8:40:h mask=qk lse"},
+    {"split_cpu UNIT=amx", "fwd bf16 b2 h4/1 q3 k165 d32 blocks=2x8:40:h mask=qk lse"},
+    {"split_cpu UNIT=pairs", "fwd bf16 b2 h4/1 q3 k165 d32 blocks=2x8:40:h mask=qk lse"},
+    {"fused_gpu UNIT=mma", "fwd f16 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
     {"unfused", "fwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
     {"unfused_lanes", "fwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
-    {"backward_lanes", "bwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk"},
-    {"backward_tiles", "bwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk"},
-    {"backward_mma", "bwd f16 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk"},
+    {"backward_cpu UNIT=vector", "bwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk"},
+    {"backward_gpu UNIT=item", "bwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk"},
+    {"backward_gpu UNIT=mma", "bwd f16 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk"},
 };
 enum { NUM_WALKERS = sizeof walkers / sizeof *walkers };
 

@@ -57,7 +57,7 @@ static void make_source(void)
 }
 
 static const struct ca_tunable tunables[] = {
-    {"BREAKAGE", RIGHT, "what is wrong", {0, 1, 2, 3, 4, 5, 6}, NUM_BREAKAGES}};
+    {"BREAKAGE", RIGHT, "what is wrong", {0, 1, 2, 3, 4, 5, 6}, NUM_BREAKAGES, NULL}};
 
 static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
                     struct ca_ndrange *range)
@@ -83,6 +83,7 @@ static const char *takes_all(const clattn_problem *p, const clattn_device_info *
 
 static const struct ca_family broken = {
     .name = "broken",
+    .full_name = "broken",
     .source = source,
     .tunables = tunables,
     .num_tunables = 1,

@@ -2,6 +2,7 @@
  * bits again; other seeds; forward and backward; two devices. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "families/family.h"
+#include "families/family_units.h"
 #include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/rng.h"
@@ -18,15 +19,15 @@
 TestSuite(dropout, .timeout = 300);
 
 /* A test has one family in three in a run, by index: parameters cross processes, pointers do not.
- * split_mma draws no dropout, and says so (test_split_mma.c). */
+ * split_gpu UNIT=mma draws no dropout, and says so (test_split_mma.c). */
 static struct criterion_test_params families_of(const size_t test)
 {
     static size_t families[16];
     size_t count = 0;
 
     for (size_t n = 0; ca_family_at(n) && count < 16; n++)
-        if (ca_family_at(n)->operation <= CLATTN_BACKWARD && ca_family_at(n) != &ca_split_mma &&
-            family_takes_any_dims(ca_family_at(n)->name) && run_takes(n + test, 6))
+        if (ca_family_at(n)->operation <= CLATTN_BACKWARD && ca_family_at(n) != &ca_split_gpu_mma &&
+            family_takes_any_dims(ca_family_at(n)->full_name) && run_takes(n + test, 6))
             families[count++] = n;
     return cr_make_param_array(size_t, families, count);
 }
@@ -106,11 +107,12 @@ Test(dropout, columns_between_fours) {
     static const struct {
         const char *family, *tunables, *problem;
     } cases[] = {
-        {"backward_lanes", "SIMD_WIDTH=4 BLOCK_VECTORS=2 BLOCKS_PER_TILE=1",
+        {"backward_cpu UNIT=vector", "SIMD_WIDTH=4 BLOCK_VECTORS=2 BLOCKS_PER_TILE=1",
          "bwd f32 q21 k96 d9 dropout=0.3 blocks=16x17:12"},
-        {"backward_lanes", "SIMD_WIDTH=8 BLOCK_VECTORS=2 BLOCKS_PER_TILE=1",
+        {"backward_cpu UNIT=vector", "SIMD_WIDTH=8 BLOCK_VECTORS=2 BLOCKS_PER_TILE=1",
          "bwd f32 q21 k96 d9 dropout=0.3 blocks=16x18:12"},
-        {"backward_dot", "BLOCKS_PER_TILE=1", "bwd bf16 q21 k200 d32 dropout=0.3 blocks=16x67:6"},
+        {"backward_cpu UNIT=pairs", "BLOCKS_PER_TILE=1",
+         "bwd bf16 q21 k200 d32 dropout=0.3 blocks=16x67:6"},
     };
     struct fixture f;
 
@@ -320,8 +322,9 @@ Test(dropout, two_devices) {
         fixture_read(&f, mask.buffer, BYTES, masks[used++]);
         clReleaseMemObject(mask.buffer);
         for (size_t k = 0; ca_family_at(k); k++) {
-            const char *name = ca_family_at(k)->name;
-            if (strcmp(name, "fused_lanes") == 0 || strcmp(name, "backward_lanes") == 0)
+            const char *name = ca_family_at(k)->full_name;
+            if (strcmp(name, "fused_cpu UNIT=vector") == 0 ||
+                strcmp(name, "backward_cpu UNIT=vector") == 0)
                 pass(&f, k, kind_for(k), 0.5);
         }
         fixture_close(&f);

@@ -66,8 +66,8 @@ DeviceTest(dropout_place, part_of_the_mask)
         const struct ca_family *family = ca_family_at(n);
         const int fits = f->context->device.max_work_group_size > 1 ||
                          !fixture_has_groups(family, &f->context->device);
-        if (family->operation == CLATTN_FORWARD && family_takes_f32(family->name) && fits)
-            check_part(f, family->name, whole);
+        if (family->operation == CLATTN_FORWARD && family_takes_f32(family->full_name) && fits)
+            check_part(f, family->full_name, whole);
     }
 }
 

@@ -108,7 +108,8 @@ Test(emulated, built_programs_need_no_compiler) {
     struct profile profile = profile_named("minimum");
     struct trial t = {.problem = fixture_problem("fwd f32 h2 q20 k30 d16 causal=br"), .seed = 3};
     const clattn_problem other = fixture_problem("fwd f32 h2 q20 k30 d24 mask=qk");
-    const clattn_plan_options forced = {.struct_size = sizeof forced, .family = "fused_tiles"};
+    const clattn_plan_options forced = {.struct_size = sizeof forced,
+                                        .family = "fused_gpu UNIT=item"};
     const clattn_tuning_options tuning = {.struct_size = sizeof tuning, .evaluations = 1};
     struct fixture f;
     clattn_plan *plan;
@@ -125,7 +126,8 @@ Test(emulated, built_programs_need_no_compiler) {
             cr_expect(clattn_plan_create(f.context, &other, NULL, &plan) == CLATTN_NO_COMPILER);
             cr_expect(!plan && strstr(f.log.last, "there is no compiler"), "%s", f.log.last);
             cr_expect(clattn_plan_create(f.context, &other, &forced, &plan) == CLATTN_NO_COMPILER);
-            cr_expect(!plan && strstr(f.log.last, "fused_tiles was forced"), "%s", f.log.last);
+            cr_expect(!plan && strstr(f.log.last, "fused_gpu UNIT=item was forced"), "%s",
+                      f.log.last);
             cr_expect(clattn_tune(f.context, &other, 1, &tuning, NULL) == CLATTN_NO_COMPILER);
             cr_expect(strstr(f.log.last, "no OpenCL C compiler"), "%s", f.log.last);
         }
@@ -168,7 +170,7 @@ static void sweep(struct fixture *f, const struct profile *profile, struct rng *
 
     use_own_exponential(f, kind.tunables);
     for (int n = 0; n < 30 && passed < 5; n++) {
-        struct trial t = {.problem = random_shape(r, &kind), .family = family->name};
+        struct trial t = {.problem = random_shape(r, &kind), .family = family->full_name};
         const clattn_plan_options options = {
             .struct_size = sizeof options, .family = t.family, .tunables = kind.tunables};
         t.seed = rng_next(r);
@@ -177,9 +179,9 @@ static void sweep(struct fixture *f, const struct profile *profile, struct rng *
             continue;
         trial_pass(f, &t);
         passed++;
-        within_limits(profile, family->name);
+        within_limits(profile, family->full_name);
     }
-    cr_assert(passed > 0, "%s: %s took no problem", profile->name, family->name);
+    cr_assert(passed > 0, "%s: %s took no problem", profile->name, family->full_name);
 }
 
 static void sweep_projections(struct fixture *f, const struct profile *profile, struct rng *r,
@@ -191,7 +193,7 @@ static void sweep_projections(struct fixture *f, const struct profile *profile, 
 
     for (int n = 0; n < 60 && passed < 5; n++) {
         struct projection_trial t = {.problem = random_projection_shape(r, &kind),
-                                     .family = family->name};
+                                     .family = family->full_name};
         const clattn_plan_options options = {
             .struct_size = sizeof options, .family = t.family, .tunables = kind.tunables};
         t.seed = rng_next(r);
@@ -200,9 +202,9 @@ static void sweep_projections(struct fixture *f, const struct profile *profile, 
             continue;
         projection_pass(f, &t);
         passed++;
-        within_limits(profile, family->name);
+        within_limits(profile, family->full_name);
     }
-    cr_assert(passed > 0, "%s: %s took no problem", profile->name, family->name);
+    cr_assert(passed > 0, "%s: %s took no problem", profile->name, family->full_name);
 }
 
 /* No pointers: it crosses processes. */
@@ -213,7 +215,9 @@ struct sample {
 /* A program takes seconds to compile: few, of the profiles that differ the most from the others. */
 ParameterizedTestParameters(emulated, sweep) {
     static struct sample samples[MOST_FAMILIES * MOST_PROFILES] = {
-        {"minimum", "fused_tiles"}, {"minimum", "backward_tiles"}, {"minimum", "projection_tiles"}};
+        {"minimum", "fused_gpu UNIT=item"},
+        {"minimum", "backward_gpu UNIT=item"},
+        {"minimum", "projection_gpu UNIT=item"}};
     static struct profile list[MOST_PROFILES];
     size_t count = 3;
 
@@ -223,11 +227,13 @@ ParameterizedTestParameters(emulated, sweep) {
         for (size_t n = 0; n < profiles; n++)
             for (size_t f = 0; ca_family_at(f); f++)
                 if (ca_family_at(f)->operation <= CLATTN_PROJECTION &&
-                    family_takes_any_dims(ca_family_at(f)->name) &&
-                    !strstr(ca_family_at(f)->name, "lanes")) {
+                    family_takes_any_dims(ca_family_at(f)->full_name) &&
+                    !strstr(ca_family_at(f)->name, "lanes") &&
+                    !strstr(ca_family_at(f)->full_name, "UNIT=vector")) {
                     struct sample *sample = &samples[count++];
                     memcpy(sample->profile, list[n].name, sizeof sample->profile);
-                    snprintf(sample->family, sizeof sample->family, "%s", ca_family_at(f)->name);
+                    snprintf(sample->family, sizeof sample->family, "%s",
+                             ca_family_at(f)->full_name);
                 }
     }
     return cr_make_param_array(struct sample, samples, count);

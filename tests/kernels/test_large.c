@@ -97,9 +97,10 @@ static int is_large(const enum tensor_id stretched, const int id)
 static void run(struct fixture *f, const struct ca_family *family, const enum tensor_id id,
                 const int axis, const cl_mem buffers[2], const size_t bytes)
 {
-    const clattn_plan_options options = {.struct_size = sizeof options, .family = family->name};
+    const clattn_plan_options options = {.struct_size = sizeof options,
+                                         .family = family->full_name};
     struct trial t = {.problem = fixture_problem(problem_texts[family->operation]),
-                      .family = family->name,
+                      .family = family->full_name,
                       .seed = 3};
     struct tensor_arguments tensors = {.dropout_seed = 0};
     clattn_problem problem = t.problem;
@@ -161,7 +162,7 @@ static void run_operation(const clattn_operation operation)
         cr_skip_test("the device gives no buffers of %zu bytes (error %d)", bytes, errors[0]);
     for (size_t n = 0; ca_family_at(n); n++)
         for (int id = 0; ca_family_at(n)->operation == operation && run_takes(n, 2) &&
-                         family_takes_f32(ca_family_at(n)->name) && id < NUM_TENSORS;
+                         family_takes_f32(ca_family_at(n)->full_name) && id < NUM_TENSORS;
              id++)
             for (int axis = 0; has_layout(operation, (enum tensor_id)id) && axis < 3; axis++)
                 run(&f, ca_family_at(n), (enum tensor_id)id, axis, buffers, bytes);

@@ -37,7 +37,7 @@ static struct trial make(const char *family, const char *problem, const uint64_t
     struct trial t = {
         .problem = fixture_problem(family_text(family, problem)), .family = family, .seed = seed};
 
-    if (strcmp(family, "backward_tiles") ==
+    if (strcmp(family, "backward_gpu UNIT=item") ==
         0) /* what 256 items hold unoptimised exceeds a thread's stack */
         snprintf(t.tunables, sizeof t.tunables, "BLOCK_OWNED=32");
     trial_fill(&t);
@@ -120,7 +120,8 @@ FOR_EACH_FAMILY(of_low_biases)
 }
 
 Test(large_lse, of_low_biases_by_warpgroups) {
-    check_biases("backward_wgmma", "bwd f16 b2 h4/2 q21 k70 d64 bias=f32:hqk sinks dsinks");
+    check_biases("backward_gpu UNIT=warpgroup",
+                 "bwd f16 b2 h4/2 q21 k70 d64 bias=f32:hqk sinks dsinks");
 }
 
 /* The same beside all that decides which pairs there are; a run has one of the problems of each family. */

@@ -61,10 +61,10 @@ static void fill(struct data *d)
 /* With the same tunables whether there are marks or not. */
 static const struct {
     const char *name, *tunables;
-} families[] = {{"fused_lanes", "BLOCK_N=64 QK_KEYS=8"},
-                {"fused_tiles", "BLOCK_M=32 BLOCK_N=32"},
-                {"backward_lanes", NULL},
-                {"backward_tiles", NULL}};
+} families[] = {{"fused_cpu UNIT=vector", "BLOCK_N=64 QK_KEYS=8"},
+                {"fused_gpu UNIT=item", "BLOCK_M=32 BLOCK_N=32"},
+                {"backward_cpu UNIT=vector", NULL},
+                {"backward_gpu UNIT=item", NULL}};
 enum { NUM_FAMILIES = sizeof families / sizeof *families, FORWARD_FAMILIES = 2 };
 
 /* Bytes of the plan's workspace. */
@@ -119,7 +119,7 @@ static void differentiate(struct fixture *f, const clattn_problem *p,
               "%s", f->log.last);
 }
 
-/* The family's results, of backward those of fused_lanes as well; returns the bytes of its workspace. */
+/* The family's results, of backward those of fused_cpu UNIT=vector as well; returns the bytes of its workspace. */
 static size_t compute(struct fixture *f, size_t family, const char *text, const char *pairs,
                       const char *window, const struct data *d, struct results *results)
 {

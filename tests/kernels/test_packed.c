@@ -12,8 +12,8 @@
 
 TestSuite(packed, .timeout = 600);
 
-static const char *const families[] = {"naive", "fused_lanes", "split_lanes", "fused_tiles",
-                                       "split_tiles"};
+static const char *const families[] = {"naive", "fused_cpu UNIT=vector", "split_cpu UNIT=vector",
+                                       "fused_gpu UNIT=item", "split_gpu UNIT=item"};
 enum { NUM_FAMILIES = sizeof families / sizeof *families };
 
 /* ---- the same bits ---------------------------------------------------------------------------- */
@@ -155,7 +155,7 @@ ParameterizedTest(size_t *number, packed, starts_may_hold_anything) {
  * precision. */
 DeviceTest(packed, gradients)
 {
-    static const char *const backward[] = {"backward_lanes", "backward_tiles"};
+    static const char *const backward[] = {"backward_cpu UNIT=vector", "backward_gpu UNIT=item"};
     static const char *const problems[] = {
         "bwd f32 b3 h4/2 q20 k30 d16 causal=br totalq=50 totalkv=70",
         "bwd f32 b3 h4/2 q20 k30 d16 alibi sinks qlen klen dslopes dsinks totalq=50",
@@ -163,7 +163,7 @@ DeviceTest(packed, gradients)
     };
 
     unoptimised();
-    fixture_need_groups_of(f, "backward_tiles");
+    fixture_need_groups_of(f, "backward_gpu UNIT=item");
     for (size_t n = 0; n < 2 * sizeof problems / sizeof *problems; n++)
         for (uint64_t seed = 1; seed <= 6; seed++) {
             struct trial t = {.problem = fixture_problem(problems[n / 2]),
@@ -179,7 +179,7 @@ DeviceTest(packed, optimised_gradients)
 {
     struct trial t = {
         .problem = fixture_problem("bwd f32 b2 q21 d5 alibi totalq=33 dslopes"),
-        .family = "backward_tiles",
+        .family = "backward_gpu UNIT=item",
         .tunables = "BLOCK_OWNED=16 BLOCK_STREAMED=8 THREADS_N=8 THREAD_M=4 BLOCK_K=8 STAGE_N=8",
         .seed = 1};
 

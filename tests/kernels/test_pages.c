@@ -15,7 +15,8 @@
 
 TestSuite(pages, .timeout = 600);
 
-static const char *const families[] = {"naive", "split_lanes", "fused_lanes", "fused_tiles"};
+static const char *const families[] = {"naive", "split_cpu UNIT=vector", "fused_cpu UNIT=vector",
+                                       "fused_gpu UNIT=item"};
 enum { NUM_FAMILIES = sizeof families / sizeof *families };
 
 /* ---- the same bits ---------------------------------------------------------------------------- */
@@ -63,7 +64,7 @@ static void scatter(const float *from, size_t page_size, int by_rows, const cl_i
     }
 }
 
-/* Expects the same bits. Only fused_tiles, by another driver's compiler than PoCL's, may differ in roundings, which is returned:
+/* Expects the same bits. Only fused_gpu UNIT=item, by another driver's compiler than PoCL's, may differ in roundings, which is returned:
  * Intel's does (not by contracting multiply-adds; exponentials of its own are the likely reason). */
 static int differ_in_roundings(const struct fixture *f, const char *family, const char *text,
                                const struct results *want, const struct results *got)
@@ -71,8 +72,8 @@ static int differ_in_roundings(const struct fixture *f, const char *family, cons
     const float *a = (const float *)want, *b = (const float *)got;
     const size_t count = sizeof *want / sizeof *a;
     size_t first = count;
-    int rounded =
-        strcmp(family, "fused_tiles") == 0 && !ca_facts_of_pocl(clattn_context_device(f->context));
+    int rounded = strcmp(family, "fused_gpu UNIT=item") == 0 &&
+                  !ca_facts_of_pocl(clattn_context_device(f->context));
 
     for (size_t n = count; n-- > 0;)
         if (memcmp(a + n, b + n, sizeof *a) != 0) {

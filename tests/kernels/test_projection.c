@@ -44,8 +44,8 @@ ParameterizedTestParameters(projection, sweep) {
     for (size_t n = 0; ca_family_at(n); n++)
         for (size_t number = 0; number < PARTS_PER_FAMILY; number++)
             if (ca_family_at(n)->operation == CLATTN_PROJECTION &&
-                family_takes_any_dims(ca_family_at(n)->name) &&
-                (!only || strcmp(only, ca_family_at(n)->name) == 0))
+                family_takes_any_dims(ca_family_at(n)->full_name) &&
+                (!only || strcmp(only, ca_family_at(n)->full_name) == 0))
                 parts[count++] = (struct part){n, number};
     return cr_make_param_array(struct part, parts, count);
 }
@@ -54,8 +54,9 @@ ParameterizedTestParameters(projection, sweep) {
 static int draw_problem(struct rng *r, struct fixture *f, const struct projection_kind *kind,
                         clattn_problem *p)
 {
-    const clattn_plan_options options = {
-        .struct_size = sizeof options, .family = kind->family->name, .tunables = kind->tunables};
+    const clattn_plan_options options = {.struct_size = sizeof options,
+                                         .family = kind->family->full_name,
+                                         .tunables = kind->tunables};
 
     for (int attempt = 0; attempt < 60; attempt++) {
         *p = random_projection_shape(r, kind);
@@ -74,14 +75,15 @@ ParameterizedTest(struct part *part, projection, sweep) {
 
     mostly_unoptimised(part->number, PARTS_PER_FAMILY);
     fixture_open(&f);
-    fixture_need_groups_of(&f, ca_family_at(part->family)->name);
-    if (!family_projects_on(ca_family_at(part->family)->name, clattn_context_device(f.context)))
+    fixture_need_groups_of(&f, ca_family_at(part->family)->full_name);
+    if (!family_projects_on(ca_family_at(part->family)->full_name,
+                            clattn_context_device(f.context)))
         cr_skip_test("a family for CPUs, on a GPU");
     for (uint64_t k = 0; k < kinds; k++) {
         const struct projection_kind kind = random_projection_kind(
             &r, ca_family_at(part->family), clattn_context_device(f.context));
         for (uint64_t n = 0; n < SHAPES; n++) {
-            struct projection_trial t = {.family = kind.family->name};
+            struct projection_trial t = {.family = kind.family->full_name};
             memcpy(t.tunables, kind.tunables, sizeof t.tunables);
             if (!draw_problem(&r, &f, &kind, &t.problem))
                 continue;
@@ -143,7 +145,7 @@ ParameterizedTestParameters(projection, ends) {
 
     for (size_t n = 0; ca_family_at(n); n++)
         if (ca_family_at(n)->operation == CLATTN_PROJECTION &&
-            family_takes_any_dims(ca_family_at(n)->name))
+            family_takes_any_dims(ca_family_at(n)->full_name))
             parts[count++] = (struct part){n, 0};
     return cr_make_param_array(struct part, parts, count);
 }
@@ -153,12 +155,13 @@ ParameterizedTest(struct part *part, projection, ends) {
 
     unoptimised();
     fixture_open(&f);
-    if (!family_projects_on(ca_family_at(part->family)->name, clattn_context_device(f.context)))
+    if (!family_projects_on(ca_family_at(part->family)->full_name,
+                            clattn_context_device(f.context)))
         cr_skip_test("a family for CPUs, on a GPU");
     for (size_t n = 0; n < sizeof ends / sizeof *ends; n++) {
         if (!run_takes(n + part->family, 5)) /* the others in the next runs */
             continue;
-        const char *family = ca_family_at(part->family)->name;
+        const char *family = ca_family_at(part->family)->full_name;
         struct projection_trial t = {
             .problem = fixture_problem(family_text(family, ends[n])), .family = family, .seed = n};
         projection_pass(&f, &t);
@@ -194,7 +197,8 @@ Test(projection, suggestions_fit) {
             clattn_problem_print(&p, text, sizeof text, NULL);
             const char *why =
                 ca_family_refusal(family, &normal, &device, values, reason, sizeof reason);
-            cr_assert(why == NULL, "%s on '%s', '%s': %s", family->name, device.name, text, why);
+            cr_assert(why == NULL, "%s on '%s', '%s': %s", family->full_name, device.name, text,
+                      why);
         }
     }
     fixture_close(&f);

@@ -1,5 +1,5 @@
-/* split_tiles on devices that would not choose it: all options and ways to load between a few
- * programs, on several shapes each. The sweep draws more (CLATTN_TEST_FAMILY=split_tiles), other
+/* split_gpu UNIT=item on devices that would not choose it: all options and ways to load between a few
+ * programs, on several shapes each. The sweep draws more (CLATTN_TEST_FAMILY=split_gpu UNIT=item), other
  * suites take the family with CLATTN_TEST_FAMILIES=all: a program takes PoCL over a second. */
 #include "families/family.h"
 #include "families/registry.h"
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(split_tiles, .timeout = 300);
+TestSuite(split_gpu_item, .timeout = 300);
 
 static const struct {
     const char *tunables, *options, *shapes[5];
@@ -38,7 +38,7 @@ enum { NUM_CASES = sizeof cases / sizeof *cases, NUM_SHAPES = 5 };
 static struct trial make(const size_t number, const char *shape)
 {
     char text[256];
-    struct trial t = {.family = "split_tiles", .seed = 7 + number};
+    struct trial t = {.family = "split_gpu UNIT=item", .seed = 7 + number};
 
     snprintf(text, sizeof text, "fwd %s %s", cases[number].options, shape);
     t.problem = fixture_problem(text);
@@ -61,13 +61,13 @@ static void pass_with_infinities(struct fixture *f, const size_t number)
     trial_free(&t);
 }
 
-ParameterizedTestParameters(split_tiles, options) {
+ParameterizedTestParameters(split_gpu_item, options) {
     static size_t numbers[NUM_CASES];
 
     return cr_make_param_array(size_t, numbers, numbers_taken(NUM_CASES, 2, numbers));
 }
 
-ParameterizedTest(size_t *number, split_tiles, options) {
+ParameterizedTest(size_t *number, split_gpu_item, options) {
     struct fixture f;
 
     fixture_open(&f);
@@ -81,8 +81,8 @@ ParameterizedTest(size_t *number, split_tiles, options) {
 
 /* Weights that vanish beside a sink leave a row of zeros, but one that has seen keys. With this
  * seed ALiBi takes the scores of one row so far down. */
-Test(split_tiles, a_sink_far_above_all_scores) {
-    static const char *const families[] = {"split_tiles", "split_lanes"};
+Test(split_gpu_item, a_sink_far_above_all_scores) {
+    static const char *const families[] = {"split_gpu UNIT=item", "split_cpu UNIT=vector"};
     struct fixture f;
 
     fixture_open(&f);
@@ -102,7 +102,7 @@ Test(split_tiles, a_sink_far_above_all_scores) {
 
 /* A GPU without matrix instructions takes it for few queries and many keys, within its limits, and
  * computes the right values. */
-Test(split_tiles, a_gpu_chooses_it) {
+Test(split_gpu_item, a_gpu_chooses_it) {
     const struct profile profile = profile_named("gfx1030");
     struct trial t = {.problem = fixture_problem("fwd f16 h8/2 q1 k700 d64 causal=br"), .seed = 1};
     clattn_plan_info info = {.struct_size = sizeof info};
@@ -113,14 +113,14 @@ Test(split_tiles, a_gpu_chooses_it) {
     fixture_need_groups(&f);
     cr_assert(clattn_plan_create(f.context, &t.problem, NULL, &plan) == CLATTN_SUCCESS);
     cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
-    cr_expect_str_eq(info.family, "split_tiles");
+    cr_expect_str_eq(family_of_plan(&info), "split_gpu UNIT=item");
     clattn_plan_release(plan);
     trial_pass(&f, &t);
     fixture_close(&f);
 }
 
 /* Which problems GPUs prefer it for; CPUs never of themselves. */
-Test(split_tiles, preference) {
+Test(split_gpu_item, preference) {
     static const struct {
         const char *profile, *problem;
         int preferred;
@@ -134,9 +134,9 @@ Test(split_tiles, preference) {
         {"sm_90", "fwd f16 h32/8 q1024 k4096 d128", 0},
         {"sm_90", "fwd f16 h32/8 q1 k100 d128", 0},
     };
-    const struct ca_family *family = ca_family_find("split_tiles");
-    const struct ca_family *tiles = ca_family_find("fused_tiles");
-    const struct ca_family *mma = ca_family_find("fused_mma");
+    const struct ca_family *family = ca_family_find("split_gpu UNIT=item");
+    const struct ca_family *tiles = ca_family_find("fused_gpu UNIT=item");
+    const struct ca_family *mma = ca_family_find("fused_gpu UNIT=mma");
     clattn_device_info cpu = {.struct_size = sizeof cpu, .type = CL_DEVICE_TYPE_CPU};
 
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
@@ -150,9 +150,9 @@ Test(split_tiles, preference) {
     }
 }
 
-/* CPUs take split_lanes for many keys, and where queries, which fused_lanes has in a vector's lanes, would leave
+/* CPUs take split_cpu UNIT=vector for many keys, and where queries, which fused_cpu UNIT=vector has in a vector's lanes, would leave
  * most of them idle. */
-Test(split_lanes, preference) {
+Test(split_cpu_vector, preference) {
     static const struct {
         const char *problem;
         cl_uint width;
@@ -166,8 +166,8 @@ Test(split_lanes, preference) {
         {"fwd f32 h8 q16 k512 d64", 8, 1},   {"fwd f32 h8/2 q8 k512 d64", 8, 1},
         {"fwd f32 h7 q24 k512 d64", 8, 1},   {"fwd f32 h8 q24 k512 d64 blocks=24x64:9", 8, 1},
     };
-    const struct ca_family *family = ca_family_find("split_lanes");
-    const struct ca_family *fused = ca_family_find("fused_lanes");
+    const struct ca_family *family = ca_family_find("split_cpu UNIT=vector");
+    const struct ca_family *fused = ca_family_find("fused_cpu UNIT=vector");
 
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
         const clattn_problem p = fixture_problem(rows[n].problem);
@@ -182,7 +182,7 @@ Test(split_lanes, preference) {
 
 /* Kv heads take turns where a key's rows of all heads follow each other and reading bounds decoding, as many as leave
  * each unit two parts of the keys. */
-Test(split_lanes, heads_take_turns) {
+Test(split_cpu_vector, heads_take_turns) {
     static const struct family_suggestion rows[] = {
         {"fwd f16 h32/8 q1 k32768 d128 k=bshd v=bshd", 2, 8},
         {"fwd f16 h32/8 q1 k32768 d128 k=bshd v=bshd page=16 pages=2048", 2, 8},
@@ -199,11 +199,12 @@ Test(split_lanes, heads_take_turns) {
         {"fwd f16 h32/8 q1 k32768 d128 k=bshd v=bshd blocks=1x64:9", 2, 1},
     };
 
-    families_expect_suggestions("split_lanes", "KV_HEADS", rows, sizeof rows / sizeof *rows);
+    families_expect_suggestions("split_cpu UNIT=vector", "KV_HEADS", rows,
+                                sizeof rows / sizeof *rows);
 }
 
 /* Keys and values in f32 are copied where short rows lie whole pages apart and several blocks use a copy. */
-Test(fused_lanes, copies_rows_that_share_cache_sets) {
+Test(fused_cpu_vector, copies_rows_that_share_cache_sets) {
     static const struct family_suggestion rows[] = {
         {"fwd f32 h16 q1024 k1024 d128 layout=bshd", 2, 1},
         {"fwd f32 h32 q1024 k1024 d64 k=bshd", 2, 1},
@@ -218,11 +219,12 @@ Test(fused_lanes, copies_rows_that_share_cache_sets) {
         {"fwd f32 h16 q1024 k1024 d128 layout=bshd page=64 pages=16", 2, 0},
     };
 
-    families_expect_suggestions("fused_lanes", "STAGE_KV", rows, sizeof rows / sizeof *rows);
+    families_expect_suggestions("fused_cpu UNIT=vector", "STAGE_KV", rows,
+                                sizeof rows / sizeof *rows);
 }
 
 /* What it cannot do it says. */
-Test(split_tiles, refusals) {
+Test(split_gpu_item, refusals) {
     static const struct family_refusal refused[] = {
         {"fwd f32 q3 k5 d8 scores=raw", NULL, "never lie in memory"},
         {"fwd f32 q3 k4294967297 d8 k=0.0.0.1 v=0.0.0.1 mask=k", NULL, "than 32 bits count"},
@@ -233,5 +235,5 @@ Test(split_tiles, refusals) {
         {"fwd f16 q3 k5 d8", "THREADS_D=64 THREADS=32", "a thread group exceeds the work-group"},
     };
 
-    families_expect_refusals("split_tiles", refused, sizeof refused / sizeof *refused);
+    families_expect_refusals("split_gpu UNIT=item", refused, sizeof refused / sizeof *refused);
 }

@@ -3,7 +3,7 @@
  * it prints; the runs of a few seeds in a row take every pair of options that the family has. The
  * seed is the day's number: what one day's runs have compiled the next one has at hand.
  * CLATTN_TEST_SEED=2 chooses one, CLATTN_TEST_SCALE=10 takes ten times as many rows,
- * CLATTN_TEST_FAMILY=backward_lanes leaves the others out. */
+ * CLATTN_TEST_FAMILY=backward_cpu UNIT=vector leaves the others out. */
 #include "families/registry.h"
 #include "problem/problem.h"
 #include "tests/support/families.h"
@@ -30,7 +30,7 @@ struct share {
 /* Of four families one has an optimised row in a run, the others in the next three. */
 static struct share share_of(const struct ca_family *family, const size_t number)
 {
-    if (!family_takes_f32(family->name)) /* split_tiles, and what is emulated */
+    if (!family_takes_f32(family->full_name)) /* split_gpu UNIT=item, and what is emulated */
         return (struct share){1, 0};
     return (struct share){family->operation == CLATTN_BACKWARD ? 1 : 2, run_takes(number, 4)};
 }
@@ -62,7 +62,7 @@ ParameterizedTestParameters(sweep, part) {
         for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++)
             if (family->operation <= CLATTN_BACKWARD && count < MOST_PARTS &&
                 (!optimised || share_of(family, n).optimised > 0) &&
-                (!only || !only[0] || strcmp(only, family->name) == 0))
+                (!only || !only[0] || strcmp(only, family->full_name) == 0))
                 parts[count++] = (struct part){n, seed, optimised};
     fprintf(stderr, "sweep/part: CLATTN_TEST_SEED=%" PRIu64 " repeats it\n", seed);
     return cr_make_param_array(struct part, parts, count);
@@ -74,8 +74,9 @@ static void sweep(struct fixture *f, struct rng *r, const struct problem_kind *k
     size_t passed = 0;
 
     for (size_t n = 0; n < SHAPES; n++) {
-        struct trial t = {
-            .problem = random_shape(r, kind), .family = kind->family->name, .seed = rng_next(r)};
+        struct trial t = {.problem = random_shape(r, kind),
+                          .family = kind->family->full_name,
+                          .seed = rng_next(r)};
         const clattn_plan_options options = {
             .struct_size = sizeof options, .family = t.family, .tunables = kind->tunables};
         memcpy(t.tunables, kind->tunables, sizeof t.tunables);
@@ -84,8 +85,8 @@ static void sweep(struct fixture *f, struct rng *r, const struct problem_kind *k
         trial_pass(f, &t);
         passed++;
     }
-    cr_assert(passed >= SHAPES / 2, "%s with '%s' took only %zu of the shapes", kind->family->name,
-              kind->tunables, passed);
+    cr_assert(passed >= SHAPES / 2, "%s with '%s' took only %zu of the shapes",
+              kind->family->full_name, kind->tunables, passed);
 }
 
 /* Whether PoCL, which without optimisation keeps every value of every item on a worker's stack of 8 MiB, has room
@@ -111,7 +112,7 @@ ParameterizedTest(struct part *part, sweep, part) {
     if (!part->optimised)
         unoptimised();
     fixture_open(&f);
-    fixture_need_groups_of(&f, family->name);
+    fixture_need_groups_of(&f, family->full_name);
     const clattn_device_info *device = clattn_context_device(f.context);
     const size_t runs =
         option_pairs_runs(option_pairs(family, device, 0, rows), share.rows * (size_t)scale);
@@ -140,16 +141,16 @@ Test(sweep, every_pair_has_its_row) {
             const size_t count = option_pairs(family, &profile.info, 7 + n, rows);
             const struct pairs_missing found =
                 option_pairs_missing(family, &profile.info, rows, count);
-            cr_expect(count > 0 && found.pairs > 500, "%s on %s: %zu rows, %zu pairs", family->name,
-                      profiles[d], count, found.pairs);
-            cr_expect(found.missing == 0, "%s on %s: %zu of %zu pairs in no row: %s", family->name,
-                      profiles[d], found.missing, found.pairs, found.first);
-            cr_expect(count <= 48, "%s on %s: %zu rows", family->name, profiles[d], count);
+            cr_expect(count > 0 && found.pairs > 500, "%s on %s: %zu rows, %zu pairs",
+                      family->full_name, profiles[d], count, found.pairs);
+            cr_expect(found.missing == 0, "%s on %s: %zu of %zu pairs in no row: %s",
+                      family->full_name, profiles[d], found.missing, found.pairs, found.first);
+            cr_expect(count <= 48, "%s on %s: %zu rows", family->full_name, profiles[d], count);
         }
     }
 }
 
-/* What split_lanes keeps in registers and how: rows in every kind of vector, some of them not in
+/* What split_cpu UNIT=vector keeps in registers and how: rows in every kind of vector, some of them not in
  * use, or one row whose keys are read where they lie, columns that no vector divides, keys that end
  * in the middle of everything; and a part without keys (causal=tl), of which nothing may be read but
  * that it has none: the workspace holds NaN. */
@@ -220,8 +221,9 @@ Test(sweep, splits) {
 
     fixture_open(&f);
     for (size_t n = 0; n < sizeof splits / sizeof *splits; n++) {
-        struct trial t = {
-            .problem = fixture_problem(splits[n].problem), .family = "split_lanes", .seed = n + 1};
+        struct trial t = {.problem = fixture_problem(splits[n].problem),
+                          .family = "split_cpu UNIT=vector",
+                          .seed = n + 1};
         snprintf(t.tunables, sizeof t.tunables, "%s", splits[n].tunables);
         trial_pass(&f, &t);
     }
@@ -233,10 +235,10 @@ Test(sweep, halves_anywhere) {
     static const struct {
         const char *problem, *family, *tunables;
     } cases[] = {
-        {"fwd f16 h3 q2 k17 d257", "split_lanes", ""},
-        {"fwd f16 h3 q2 k17 d257", "split_lanes",
+        {"fwd f16 h3 q2 k17 d257", "split_cpu UNIT=vector", ""},
+        {"fwd f16 h3 q2 k17 d257", "split_cpu UNIT=vector",
          "SIMD_WIDTH=8 BLOCK_M=2 QK_ROWS=2 QK_DEPTH=8 PV_ROWS=2 PV_VECTORS=2 BLOCK_N=16"},
-        {"fwd f16 h3 q33 k65 d59/17", "fused_lanes", ""},
+        {"fwd f16 h3 q33 k65 d59/17", "fused_cpu UNIT=vector", ""},
     };
     struct fixture f;
 
@@ -256,11 +258,11 @@ Test(sweep, two_stages) {
     static const struct {
         const char *problem, *family, *tunables;
     } cases[] = {
-        {"fwd f32 h2 q19 k70 d16 causal=tl lse", "fused_tiles",
+        {"fwd f32 h2 q19 k70 d16 causal=tl lse", "fused_gpu UNIT=item",
          "STAGES=2 Q_RESIDENT=0 BLOCK_M=16 BLOCK_N=16 THREADS_N=4 THREAD_M=4 BLOCK_K=8 STAGE_N=8"},
-        {"fwd f32 h2/1 q19 k70 d16 causal=tl lse v=2310.2310.33.2", "fused_tiles",
+        {"fwd f32 h2/1 q19 k70 d16 causal=tl lse v=2310.2310.33.2", "fused_gpu UNIT=item",
          "STAGES=2 Q_RESIDENT=0 BLOCK_M=16 BLOCK_N=16 THREADS_N=4 THREAD_M=4 BLOCK_K=8 STAGE_N=8"},
-        {"bwd f32 h2/1 q35 k40 d12/16 klen", "backward_tiles",
+        {"bwd f32 h2/1 q35 k40 d12/16 klen", "backward_gpu UNIT=item",
          "STAGES=2 OWNED_RESIDENT=1 BLOCK_OWNED=16 BLOCK_STREAMED=16 THREADS_N=4 THREAD_M=4 "
          "BLOCK_K=8 STAGE_N=8"},
     };

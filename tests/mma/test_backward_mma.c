@@ -1,8 +1,8 @@
-/* backward_mma with every instruction's layout, emulated where the device has none: a program for each, of
- * many options, on several shapes. The sweep and test_layouts.c draw more (CLATTN_TEST_FAMILY=backward_mma);
+/* backward_gpu UNIT=mma with every instruction's layout, emulated where the device has none: a program for each, of
+ * many options, on several shapes. The sweep and test_layouts.c draw more (CLATTN_TEST_FAMILY=backward_gpu UNIT=mma);
  * which device has which instruction, test_fused_mma.c says. */
 #include "families/family.h"
-#include "families/mma/fragments.h"
+#include "families/fragments.h"
 #include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/profiles.h"
@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(backward_mma, .init = unoptimised, .timeout = 300);
+TestSuite(backward_gpu_mma, .init = unoptimised, .timeout = 300);
 
 /* All layouts between them have every option, both dtypes, all tensors' layouts and every way to divide. */
 static const struct {
@@ -55,7 +55,7 @@ enum {
 static struct trial make(const size_t layout, const char *shape)
 {
     char text[256];
-    struct trial t = {.family = "backward_mma", .seed = 5 + layout};
+    struct trial t = {.family = "backward_gpu UNIT=mma", .seed = 5 + layout};
 
     snprintf(text, sizeof text, "bwd %s %s", cases[layout].options, shape);
     t.problem = fixture_problem(text);
@@ -76,14 +76,14 @@ static int is_supported(const struct fixture *f, const struct trial *t)
     return 0;
 }
 
-ParameterizedTestParameters(backward_mma, layout) {
+ParameterizedTestParameters(backward_gpu_mma, layout) {
     static size_t layouts[NUM_CASES];
     const size_t count = numbers_taken(NUM_CASES, 2, layouts); /* the others in the next run */
 
     return cr_make_param_array(size_t, layouts, count);
 }
 
-ParameterizedTest(size_t *layout, backward_mma, layout) {
+ParameterizedTest(size_t *layout, backward_gpu_mma, layout) {
     struct fixture f;
 
     fixture_open(&f);
@@ -103,7 +103,8 @@ ParameterizedTest(size_t *layout, backward_mma, layout) {
  * results are as without, which the second time around is for. */
 static void pass_with_infinities(struct fixture *f, const char *tunables, const char *problem)
 {
-    struct trial t = {.family = "backward_mma", .problem = fixture_problem(problem), .seed = 3};
+    struct trial t = {
+        .family = "backward_gpu UNIT=mma", .problem = fixture_problem(problem), .seed = 3};
 
     snprintf(t.tunables, sizeof t.tunables, "%s", tunables);
     if (!is_supported(f, &t))
@@ -120,7 +121,7 @@ static void pass_with_infinities(struct fixture *f, const char *tunables, const 
     trial_free(&t);
 }
 
-Test(backward_mma, infinities) {
+Test(backward_gpu_mma, infinities) {
     static const char *const tunables[] = {
         "INSTRUCTION=1 SUB_GROUPS=1 DIM_GROUPS=1 BLOCK_STREAMED=16",
         "INSTRUCTION=4 SUB_GROUPS=1 DIM_GROUPS=2 BLOCK_STREAMED=16"};
@@ -137,8 +138,8 @@ Test(backward_mma, infinities) {
 
 /* Where a key is infinite the scores of all that see it are, some of them -Inf with a weight of 0, and 0
  * times Inf is NaN; who does not see it has finite gradients. */
-Test(backward_mma, infinite_key) {
-    struct trial t = {.family = "backward_mma",
+Test(backward_gpu_mma, infinite_key) {
+    struct trial t = {.family = "backward_gpu UNIT=mma",
                       .problem = fixture_problem("bwd f16 h1 q40 k70 d16 window=8,4"),
                       .tunables = "INSTRUCTION=1 SUB_GROUPS=1 DIM_GROUPS=1 BLOCK_STREAMED=16",
                       .seed = 3};
@@ -173,7 +174,7 @@ static size_t value_of(const struct ca_family *family, const size_t *values, con
 }
 
 /* What compilers spilled is not chosen (tests/offline.sh shows it), and dims are divided for that alone. */
-Test(backward_mma, dims_are_divided_where_registers_are_few) {
+Test(backward_gpu_mma, dims_are_divided_where_registers_are_few) {
     static const struct {
         const char *profile, *problem;
         size_t dim_groups;
@@ -183,7 +184,7 @@ Test(backward_mma, dims_are_divided_where_registers_are_few) {
                   {"gfx1100", "bwd f16 h16 q2048 k2048 d64", 1},
                   {"gfx1100", "bwd f16 h16 q2048 k2048 d128", 2},
                   {"gfx90a", "bwd f16 h16 q2048 k2048 d128", 1}};
-    const struct ca_family *family = ca_family_find("backward_mma");
+    const struct ca_family *family = ca_family_find("backward_gpu UNIT=mma");
 
     for (size_t n = 0; n < sizeof chosen / sizeof *chosen; n++) {
         const struct profile profile = profile_named(chosen[n].profile);
@@ -197,7 +198,7 @@ Test(backward_mma, dims_are_divided_where_registers_are_few) {
     }
 }
 
-Test(backward_mma, refusals) {
+Test(backward_gpu_mma, refusals) {
     static const struct family_refusal refused[] = {
         {"bwd f32 q3 k5 d8", "", "not f32"},
         {"bwd f16 q3 k5 d8 strict", "", "strict"},
@@ -210,5 +211,6 @@ Test(backward_mma, refusals) {
     fixture_open(&f);
     const size_t others = ca_instruction_of(clattn_context_device(f.context)) != 0;
     fixture_close(&f);
-    families_expect_refusals("backward_mma", refused, sizeof refused / sizeof *refused - others);
+    families_expect_refusals("backward_gpu UNIT=mma", refused,
+                             sizeof refused / sizeof *refused - others);
 }

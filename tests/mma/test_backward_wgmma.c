@@ -1,5 +1,5 @@
-/* backward_wgmma, emulated where the device has no wgmma. The sweep draws more (CLATTN_TEST_FAMILY=backward_wgmma). */
-#include "families/mma/fragments.h"
+/* backward_gpu UNIT=warpgroup, emulated where the device has no wgmma. The sweep draws more (CLATTN_TEST_FAMILY=backward_gpu UNIT=warpgroup). */
+#include "families/fragments.h"
 #include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/profiles.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(backward_wgmma, .init = unoptimised, .timeout = 300);
+TestSuite(backward_gpu_warpgroup, .init = unoptimised, .timeout = 300);
 
 enum { MOST_SHAPES = 4 };
 
@@ -39,7 +39,7 @@ static const struct wgmma_case {
 static struct trial make(const struct wgmma_case *c, const char *shape)
 {
     char text[256];
-    struct trial t = {.family = "backward_wgmma", .seed = 5};
+    struct trial t = {.family = "backward_gpu UNIT=warpgroup", .seed = 5};
 
     snprintf(text, sizeof text, "bwd %s %s", c->options, shape);
     t.problem = fixture_problem(text);
@@ -55,7 +55,7 @@ static void open_emulated(struct fixture *f)
         cr_skip_test("the device has a matrix instruction of its own");
 }
 
-ParameterizedTestParameters(backward_wgmma, emulated) {
+ParameterizedTestParameters(backward_gpu_warpgroup, emulated) {
     static size_t numbers[sizeof cases / sizeof *cases];
     const size_t count = /* the others in the next run */
         numbers_taken(sizeof cases / sizeof *cases, 2, numbers);
@@ -63,7 +63,7 @@ ParameterizedTestParameters(backward_wgmma, emulated) {
     return cr_make_param_array(size_t, numbers, count);
 }
 
-ParameterizedTest(size_t *number, backward_wgmma, emulated) {
+ParameterizedTest(size_t *number, backward_gpu_warpgroup, emulated) {
     const struct wgmma_case *c = &cases[*number];
     struct fixture f;
 
@@ -76,7 +76,7 @@ ParameterizedTest(size_t *number, backward_wgmma, emulated) {
 }
 
 /* In rows that some see, or are seen by, and others not: what the second time around is for. */
-Test(backward_wgmma, infinities) {
+Test(backward_gpu_warpgroup, infinities) {
     static const struct wgmma_case ways[] = {
         {"BLOCK_STREAMED=32", "f16 d64 window=8,4", {NULL}},
         {"BLOCK_STREAMED=32 STAGES=2 PRODUCER=1", "f16 d64 window=8,4", {NULL}}};
@@ -102,25 +102,26 @@ Test(backward_wgmma, infinities) {
 /* ---- choosing -------------------------------------------------------------------------------- */
 
 /* It is Hopper's alone, and for what its registers hold. */
-Test(backward_wgmma, hopper_has_it) {
+Test(backward_gpu_warpgroup, hopper_has_it) {
     static const struct {
         const char *profile, *problem, *family;
-    } choices[] = {{"sm_90", "bwd f16 b2 h8 q4096 k4096 d128 causal=br", "backward_wgmma"},
-                   {"sm_90", "bwd bf16 b2 h8/2 q4096 k4096 d64", "backward_wgmma"},
-                   {"sm_90", "bwd bf16 b2 h8 q4096 k4096 d80", "backward_mma"},
-                   {"sm_90", "bwd f16 b2 h8 q32 k32 d128", "backward_mma"},
-                   {"sm_86", "bwd f16 b2 h8 q4096 k4096 d128", "backward_mma"}};
+    } choices[] = {
+        {"sm_90", "bwd f16 b2 h8 q4096 k4096 d128 causal=br", "backward_gpu UNIT=warpgroup"},
+        {"sm_90", "bwd bf16 b2 h8/2 q4096 k4096 d64", "backward_gpu UNIT=warpgroup"},
+        {"sm_90", "bwd bf16 b2 h8 q4096 k4096 d80", "backward_gpu UNIT=mma"},
+        {"sm_90", "bwd f16 b2 h8 q32 k32 d128", "backward_gpu UNIT=mma"},
+        {"sm_86", "bwd f16 b2 h8 q4096 k4096 d128", "backward_gpu UNIT=mma"}};
 
     for (size_t n = 0; n < sizeof choices / sizeof *choices; n++) {
         const struct profile profile = profile_named(choices[n].profile);
         const clattn_problem p = fixture_problem(choices[n].problem);
         const struct ca_family *best = family_untuned(&p, &profile.info);
-        cr_expect_str_eq(best->name, choices[n].family, "%s on %s: %s", choices[n].problem,
-                         choices[n].profile, best->name);
+        cr_expect_str_eq(best->full_name, choices[n].family, "%s on %s: %s", choices[n].problem,
+                         choices[n].profile, best->full_name);
     }
 }
 
-Test(backward_wgmma, refusals) {
+Test(backward_gpu_warpgroup, refusals) {
     static const struct family_refusal refused[] = {
         {"bwd f32 q3 k5 d64", "", "not f32"},
         {"bwd f16 q3 k5 d64 strict", "", "strict"},
@@ -128,5 +129,6 @@ Test(backward_wgmma, refusals) {
         {"bwd f16 q3 k5 d192", "", "64 or 128"},
         {"bwd f16 q3 k5 d64 bias=f16:qk dbias", "", "sums of a bias"}};
 
-    families_expect_refusals("backward_wgmma", refused, sizeof refused / sizeof *refused);
+    families_expect_refusals("backward_gpu UNIT=warpgroup", refused,
+                             sizeof refused / sizeof *refused);
 }

@@ -1,5 +1,5 @@
-/* fused_mma with every instruction's layout, emulated where the device has none: a program for
- * each, of many options, on several shapes. The sweep draws more (CLATTN_TEST_FAMILY=fused_mma). */
+/* fused_gpu UNIT=mma with every instruction's layout, emulated where the device has none: a program for
+ * each, of many options, on several shapes. The sweep draws more (CLATTN_TEST_FAMILY=fused_gpu UNIT=mma). */
 #include "families/family.h"
 #include "families/registry.h"
 #include "tests/support/families.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(fused_mma, .init = unoptimised, .timeout = 300);
+TestSuite(fused_gpu_mma, .init = unoptimised, .timeout = 300);
 
 enum { MOST_SHAPES = 6 };
 
@@ -75,7 +75,7 @@ static const struct {
 static struct trial make(const size_t layout, const char *shape, const char *more)
 {
     char text[256];
-    struct trial t = {.family = "fused_mma", .seed = 5 + layout};
+    struct trial t = {.family = "fused_gpu UNIT=mma", .seed = 5 + layout};
 
     snprintf(text, sizeof text, "fwd %s %s%s", cases[layout].options, shape, more);
     t.problem = fixture_problem(text);
@@ -92,7 +92,7 @@ static void pass_with_infinities(struct fixture *f, const size_t layout)
     trial_pass_with_infinities(f, &t);
 }
 
-ParameterizedTestParameters(fused_mma, layout) {
+ParameterizedTestParameters(fused_gpu_mma, layout) {
     static size_t layouts[sizeof cases / sizeof *cases];
     const size_t count = /* the others in the next run */
         numbers_taken(sizeof cases / sizeof *cases, 2, layouts);
@@ -100,7 +100,7 @@ ParameterizedTestParameters(fused_mma, layout) {
     return cr_make_param_array(size_t, layouts, count);
 }
 
-ParameterizedTest(size_t *layout, fused_mma, layout) {
+ParameterizedTest(size_t *layout, fused_gpu_mma, layout) {
     struct fixture f;
 
     fixture_open(&f);
@@ -116,7 +116,7 @@ ParameterizedTest(size_t *layout, fused_mma, layout) {
 
 /* Outputs that are all of small weights, strict and, of quantized values, rounded once; scales of values with which
  * weights would exceed f16. */
-Test(fused_mma, weights_far_apart) {
+Test(fused_gpu_mma, weights_far_apart) {
     static const char *const problems[] = {
         "fwd f16 h2/1 q3 k40 d16/32 scale=0.01 bias=f32:qk odtype=f32 strict",
         "fwd f16 h2/1 q3 k40 d16/32 scale=0.01 bias=f32:qk odtype=f32 vcache=q4_0 strict",
@@ -126,10 +126,11 @@ Test(fused_mma, weights_far_apart) {
     fixture_open(&f);
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
         struct trial t = {
-            .family = "fused_mma", .problem = fixture_problem(problems[n]), .seed = 3 + n};
+            .family = "fused_gpu UNIT=mma", .problem = fixture_problem(problems[n]), .seed = 3 + n};
         trial_pass_with_small_weights(&f, &t);
     }
-    struct trial t = {.family = "fused_mma", .problem = fixture_problem(problems[2]), .seed = 7};
+    struct trial t = {
+        .family = "fused_gpu UNIT=mma", .problem = fixture_problem(problems[2]), .seed = 7};
     trial_fill(&t);
     for (int id = TENSOR_Q; id <= TENSOR_V; id++)
         trial_set_ordinary(&t, id, t.seed);
@@ -177,9 +178,9 @@ static size_t value_of(const struct ca_family *family, const size_t *values, con
 /* Families of matrix instructions, and a problem of each. */
 static const struct {
     const char *family, *problem;
-} choices[] = {{"fused_mma", "fwd f16 b2 h8 q4096 k4096 d128 causal=br"},
-               {"projection_mma", "proj bf16 b2 h8/1 q2048 d1024/128 bias=f32"},
-               {"backward_mma", "bwd f16 b2 h8 q4096 k4096 d64 causal=br"}};
+} choices[] = {{"fused_gpu UNIT=mma", "fwd f16 b2 h8 q4096 k4096 d128 causal=br"},
+               {"projection_gpu UNIT=mma", "proj bf16 b2 h8/1 q2048 d1024/128 bias=f32"},
+               {"backward_gpu UNIT=mma", "bwd f16 b2 h8 q4096 k4096 d64 causal=br"}};
 
 enum { NUM_CHOICES = sizeof choices / sizeof *choices };
 
@@ -193,15 +194,15 @@ static void expect_instruction(size_t choice, const clattn_device_info *dev, siz
 
     ca_family_suggest(family, &p, dev, values);
     const char *why = ca_family_refusal(family, &p, dev, values, reason, sizeof reason);
-    cr_expect(why == NULL, "%s on %s: %s", family->name, dev->architecture, why);
+    cr_expect(why == NULL, "%s on %s: %s", family->full_name, dev->architecture, why);
     cr_expect((family->preference(&p, dev) >= 0) == (instruction != 0));
     cr_expect(value_of(family, values, "EMULATE") == (instruction == 0));
     if (instruction)
-        cr_expect(value_of(family, values, "INSTRUCTION") == instruction, "%s on %s", family->name,
-                  dev->architecture);
+        cr_expect(value_of(family, values, "INSTRUCTION") == instruction, "%s on %s",
+                  family->full_name, dev->architecture);
 }
 
-Test(fused_mma, each_gpu_has_its_instruction) {
+Test(fused_gpu_mma, each_gpu_has_its_instruction) {
     static const struct {
         const char *architecture;
         unsigned sub_group_size;
@@ -217,7 +218,7 @@ Test(fused_mma, each_gpu_has_its_instruction) {
     }
 }
 
-Test(fused_mma, intel_says_it_by_an_extension) {
+Test(fused_gpu_mma, intel_says_it_by_an_extension) {
     for (size_t n = 0; n < 2 * NUM_CHOICES; n++) {
         const unsigned lanes = n < NUM_CHOICES ? 8 : 16;
         clattn_device_info dev = gpu("intel_12.55", lanes);
@@ -229,7 +230,7 @@ Test(fused_mma, intel_says_it_by_an_extension) {
 }
 
 /* What compilers spilled is refused, and not chosen: tests/offline.sh shows it. */
-Test(fused_mma, spills_are_known) {
+Test(fused_gpu_mma, spills_are_known) {
     static const struct {
         const char *architecture, *problem;
         size_t block_n, q_resident, m_fragments;
@@ -240,7 +241,7 @@ Test(fused_mma, spills_are_known) {
                   {"gfx1100", "fwd f16 q64 k64 d64 dropout=0.1", 64, 0, 1, 0},
                   {"sm_90", "fwd f16 q64 k64 d128", 64, 1, 1, 1},
                   {"sm_90", "fwd f16 q64 k64 d128 mask=qk", 64, 1, 1, 0}};
-    const struct ca_family *family = ca_family_find("fused_mma");
+    const struct ca_family *family = ca_family_find("fused_gpu UNIT=mma");
 
     for (size_t n = 0; n < sizeof limits / sizeof *limits; n++) {
         const clattn_problem p = fixture_problem(limits[n].problem);
@@ -260,12 +261,12 @@ Test(fused_mma, spills_are_known) {
 }
 
 /* What it cannot do it says; where it would be emulated nothing chooses it. */
-Test(fused_mma, refusals) {
+Test(fused_gpu_mma, refusals) {
     static const struct family_refusal refused[] = {
         {"fwd f32 q3 k5 d8", NULL, "not f32"},
         {"fwd f16 q3 k5 d32 kcache=q8_0 vcache=bf16", NULL, "of one dtype"},
         {"fwd f16 q3 k5 d8 scores=raw", NULL, "scores never lie in memory"},
         {"fwd bf16 q3 k5 d264", NULL, "dims over 256"}};
 
-    families_expect_refusals("fused_mma", refused, sizeof refused / sizeof *refused);
+    families_expect_refusals("fused_gpu UNIT=mma", refused, sizeof refused / sizeof *refused);
 }

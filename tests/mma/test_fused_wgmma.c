@@ -1,5 +1,5 @@
-/* fused_wgmma, emulated where the device has no wgmma. The sweep draws more (CLATTN_TEST_FAMILY=fused_wgmma). */
-#include "families/mma/fragments.h"
+/* fused_gpu UNIT=warpgroup, emulated where the device has no wgmma. The sweep draws more (CLATTN_TEST_FAMILY=fused_gpu UNIT=warpgroup). */
+#include "families/fragments.h"
 #include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/unoptimised.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(fused_wgmma, .init = unoptimised, .timeout = 300);
+TestSuite(fused_gpu_warpgroup, .init = unoptimised, .timeout = 300);
 
 enum { MOST_SHAPES = 4 };
 
@@ -50,7 +50,7 @@ static const struct wgmma_case {
 static struct trial make(const struct wgmma_case *c, const char *shape)
 {
     char text[256];
-    struct trial t = {.family = "fused_wgmma", .seed = 5};
+    struct trial t = {.family = "fused_gpu UNIT=warpgroup", .seed = 5};
 
     snprintf(text, sizeof text, "fwd %s %s", c->options, shape);
     t.problem = fixture_problem(text);
@@ -66,7 +66,7 @@ static void pass_with_infinities(struct fixture *f, const struct wgmma_case *c)
     trial_pass_with_infinities(f, &t);
 }
 
-ParameterizedTestParameters(fused_wgmma, emulated) {
+ParameterizedTestParameters(fused_gpu_warpgroup, emulated) {
     static size_t numbers[sizeof cases / sizeof *cases];
     const size_t count = /* the others in the next run */
         numbers_taken(sizeof cases / sizeof *cases, 2, numbers);
@@ -74,7 +74,7 @@ ParameterizedTestParameters(fused_wgmma, emulated) {
     return cr_make_param_array(size_t, numbers, count);
 }
 
-ParameterizedTest(size_t *number, fused_wgmma, emulated) {
+ParameterizedTest(size_t *number, fused_gpu_warpgroup, emulated) {
     const struct wgmma_case *c = &cases[*number];
     struct fixture f;
 
@@ -92,17 +92,17 @@ ParameterizedTest(size_t *number, fused_wgmma, emulated) {
 /* ---- choosing -------------------------------------------------------------------------------- */
 
 /* It is Hopper's alone, for whole warpgroups of queries. */
-Test(fused_wgmma, hopper_has_it) {
+Test(fused_gpu_warpgroup, hopper_has_it) {
     static const struct {
         const char *architecture, *problem;
-        int preference; /* that of fused_mma is 95 */
+        int preference; /* that of fused_gpu UNIT=mma is 95 */
     } choices[] = {{"sm_90", "fwd f16 b2 h8 q4096 k4096 d128 causal=br", 96},
                    {"sm_90", "fwd bf16 b2 h8 q64 k4096 d64 mask=qk", 96},
                    {"sm_90", "fwd f16 b2 h8 q32 k4096 d128", 80},
                    {"sm_80", "fwd f16 b2 h8 q4096 k4096 d128", -1},
                    {"sm_100", "fwd f16 b2 h8 q4096 k4096 d128", -1},
                    {"", "fwd f16 b2 h8 q4096 k4096 d128", -1}};
-    const struct ca_family *family = ca_family_find("fused_wgmma");
+    const struct ca_family *family = ca_family_find("fused_gpu UNIT=warpgroup");
 
     for (size_t n = 0; n < sizeof choices / sizeof *choices; n++) {
         const clattn_problem p = fixture_problem(choices[n].problem);
@@ -131,7 +131,7 @@ Test(fused_wgmma, hopper_has_it) {
 }
 
 /* What it cannot do it says. */
-Test(fused_wgmma, refusals) {
+Test(fused_gpu_warpgroup, refusals) {
     static const struct family_refusal refused[] = {
         {"fwd f32 q3 k5 d64", NULL, "not f32"},
         {"fwd f16 q3 k5 d80", NULL, "multiples of 64"},
@@ -141,5 +141,5 @@ Test(fused_wgmma, refusals) {
         {"fwd f16 q3 k5 d64 strict odtype=f32", NULL, "strict weights"},
         {"fwd bf16 q3 k5 d320", NULL, "exceed its registers"}};
 
-    families_expect_refusals("fused_wgmma", refused, sizeof refused / sizeof *refused);
+    families_expect_refusals("fused_gpu UNIT=warpgroup", refused, sizeof refused / sizeof *refused);
 }

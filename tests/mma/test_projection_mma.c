@@ -1,6 +1,6 @@
-/* projection_mma with every instruction's layout, emulated where the device has none: a program for each,
+/* projection_gpu UNIT=mma with every instruction's layout, emulated where the device has none: a program for each,
  * both dtypes, every way that x and w lie, with splits and without. The sweep of test_projection.c draws
- * more (CLATTN_TEST_FAMILY=projection_mma); which device has which instruction, test_fused_mma.c says.
+ * more (CLATTN_TEST_FAMILY=projection_gpu UNIT=mma); which device has which instruction, test_fused_mma.c says.
  * Products of one row hold no NaN: in x, it would hide all that they compute. */
 #include "tests/support/families.h"
 #include "tests/support/unoptimised.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(projection_mma, .init = unoptimised, .timeout = 300);
+TestSuite(projection_gpu_mma, .init = unoptimised, .timeout = 300);
 
 static const struct {
     const char *tunables, *options, *shapes[5];
@@ -58,7 +58,7 @@ enum {
     NUM_SHAPES = sizeof cases[0].shapes / sizeof(char *)
 };
 
-ParameterizedTestParameters(projection_mma, layout) {
+ParameterizedTestParameters(projection_gpu_mma, layout) {
     static size_t layouts[NUM_CASES];
 
     for (size_t n = 0; n < NUM_CASES; n++)
@@ -66,14 +66,14 @@ ParameterizedTestParameters(projection_mma, layout) {
     return cr_make_param_array(size_t, layouts, NUM_CASES);
 }
 
-ParameterizedTest(size_t *layout, projection_mma, layout) {
+ParameterizedTest(size_t *layout, projection_gpu_mma, layout) {
     struct fixture f;
 
     fixture_open(&f);
     fixture_need_groups(&f);
     for (size_t n = 0; n < NUM_SHAPES; n++) {
         struct projection_trial t = {
-            .family = "projection_mma", .seed = 5 + n, .poisoned = n % 2 == 0};
+            .family = "projection_gpu UNIT=mma", .seed = 5 + n, .poisoned = n % 2 == 0};
         const clattn_plan_options options = {
             .struct_size = sizeof options, .family = t.family, .tunables = t.tunables};
         char text[256];
@@ -90,7 +90,7 @@ ParameterizedTest(size_t *layout, projection_mma, layout) {
     fixture_close(&f);
 }
 
-Test(projection_mma, refusals) {
+Test(projection_gpu_mma, refusals) {
     static const struct family_refusal refused[] = {
         {"proj f32 q3 d8", "", "not f32"},
         {"proj f16 q3 d8", "BLOCK_M=32 SUB_GROUPS_M=4", "no whole fragments"},
@@ -98,5 +98,5 @@ Test(projection_mma, refusals) {
         {"proj bf16 q3 d100", "SPLIT_K=2", "a depth of 64"},
     };
 
-    families_expect_refusals("projection_mma", refused, sizeof refused / sizeof *refused);
+    families_expect_refusals("projection_gpu UNIT=mma", refused, sizeof refused / sizeof *refused);
 }

@@ -1,6 +1,6 @@
-/* projection_wgmma, emulated where the device has no wgmma: w both ways, with splits and without, heads that stages end
+/* projection_gpu UNIT=warpgroup, emulated where the device has no wgmma: w both ways, with splits and without, heads that stages end
  * in, ragged rows, columns and depth. What its pieces do not fit, the self-check of every program computes. */
-#include "families/mma/fragments.h"
+#include "families/fragments.h"
 #include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/unoptimised.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(projection_wgmma, .init = unoptimised, .timeout = 300);
+TestSuite(projection_gpu_warpgroup, .init = unoptimised, .timeout = 300);
 
 enum { MOST_SHAPES = 4 };
 
@@ -29,7 +29,7 @@ static const struct wgmma_case {
      {"b2 h3/2 q70 d64/24", "q40 d72/12"}},
 };
 
-ParameterizedTestParameters(projection_wgmma, emulated) {
+ParameterizedTestParameters(projection_gpu_warpgroup, emulated) {
     static size_t numbers[sizeof cases / sizeof *cases];
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++)
@@ -37,7 +37,7 @@ ParameterizedTestParameters(projection_wgmma, emulated) {
     return cr_make_param_array(size_t, numbers, sizeof cases / sizeof *cases);
 }
 
-ParameterizedTest(size_t *number, projection_wgmma, emulated) {
+ParameterizedTest(size_t *number, projection_gpu_warpgroup, emulated) {
     const struct wgmma_case *c = &cases[*number];
     struct fixture f;
 
@@ -46,8 +46,10 @@ ParameterizedTest(size_t *number, projection_wgmma, emulated) {
     if (ca_instruction_of(clattn_context_device(f.context)) != 0)
         cr_skip_test("the device has a matrix instruction of its own");
     for (size_t n = 0; n < MOST_SHAPES && c->shapes[n]; n++) {
-        struct projection_trial t = {
-            .family = "projection_wgmma", .seed = 5 + n, .poisoned = n % 2 == 0, .aligned = 1};
+        struct projection_trial t = {.family = "projection_gpu UNIT=warpgroup",
+                                     .seed = 5 + n,
+                                     .poisoned = n % 2 == 0,
+                                     .aligned = 1};
         char text[256];
         snprintf(text, sizeof text, "proj %s %s", c->options, c->shapes[n]);
         t.problem = fixture_problem(text);
@@ -57,7 +59,7 @@ ParameterizedTest(size_t *number, projection_wgmma, emulated) {
     fixture_close(&f);
 }
 
-Test(projection_wgmma, refusals) {
+Test(projection_gpu_warpgroup, refusals) {
     static const struct family_refusal refused[] = {
         {"proj f32 q3 d64", "", "not f32"},
         {"proj f16 q3 d60", "", "pieces of 8"},
@@ -65,5 +67,6 @@ Test(projection_wgmma, refusals) {
         {"proj f16 q8 d64 x=bhds", "", "x does not lie in pieces"},
         {"proj bf16 q3 d64/12", "", "w does not lie in pieces"}};
 
-    families_expect_refusals("projection_wgmma", refused, sizeof refused / sizeof *refused);
+    families_expect_refusals("projection_gpu UNIT=warpgroup", refused,
+                             sizeof refused / sizeof *refused);
 }

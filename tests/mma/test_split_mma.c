@@ -1,8 +1,8 @@
-/* split_mma with every instruction's layout, emulated where the device has none: a program for each, of
+/* split_gpu UNIT=mma with every instruction's layout, emulated where the device has none: a program for each, of
  * many options, on several shapes: rows that fill no fragment, or many; ranges in which some or all rows
- * see no key. The sweep draws more (CLATTN_TEST_FAMILY=split_mma). */
+ * see no key. The sweep draws more (CLATTN_TEST_FAMILY=split_gpu UNIT=mma). */
 #include "families/family.h"
-#include "families/mma/fragments.h"
+#include "families/fragments.h"
 #include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/profiles.h"
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(split_mma, .init = unoptimised, .timeout = 300);
+TestSuite(split_gpu_mma, .init = unoptimised, .timeout = 300);
 
 enum { MOST_SHAPES = 6 };
 
@@ -92,7 +92,7 @@ enum { NUM_CASES = sizeof cases / sizeof *cases };
 static struct trial make(const size_t number, const char *shape)
 {
     char text[256];
-    struct trial t = {.family = "split_mma", .seed = 5 + number};
+    struct trial t = {.family = "split_gpu UNIT=mma", .seed = 5 + number};
 
     snprintf(text, sizeof text, "fwd %s %s", cases[number].options, shape);
     t.problem = fixture_problem(text);
@@ -118,14 +118,14 @@ static void pass_with_infinities(struct fixture *f, const size_t number)
     trial_free(&t);
 }
 
-ParameterizedTestParameters(split_mma, layout) {
+ParameterizedTestParameters(split_gpu_mma, layout) {
     static size_t numbers[NUM_CASES];
     const size_t count = numbers_taken(NUM_CASES, 2, numbers); /* the others in the next run */
 
     return cr_make_param_array(size_t, numbers, count);
 }
 
-ParameterizedTest(size_t *number, split_mma, layout) {
+ParameterizedTest(size_t *number, split_gpu_mma, layout) {
     struct fixture f;
 
     fixture_open(&f);
@@ -140,7 +140,7 @@ ParameterizedTest(size_t *number, split_mma, layout) {
 }
 
 /* A range of which rows see nothing, by window and by length, and rows that see nothing at all. */
-Test(split_mma, ranges_without_a_visible_key) {
+Test(split_gpu_mma, ranges_without_a_visible_key) {
     static const char *const problems[] = {"fwd f16 b2 h8/1 q1 k300 d16 klen lse",
                                            "fwd f16 h8/1 q9 k300 d16 causal=br lse",
                                            "fwd f16 h8/1 q9 k300 d16 window=20,* lse",
@@ -151,7 +151,7 @@ Test(split_mma, ranges_without_a_visible_key) {
     fixture_open(&f);
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
         struct trial t = {
-            .family = "split_mma",
+            .family = "split_gpu UNIT=mma",
             .problem = fixture_problem(problems[n]),
             .tunables = "SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=0 KV_PARTS=0 SPLIT_K=4",
             .seed = 11 + n};
@@ -162,7 +162,7 @@ Test(split_mma, ranges_without_a_visible_key) {
 
 /* Outputs that are all of small weights, strict and, of quantized values, rounded once; scales of values with which
  * weights would exceed f16. */
-Test(split_mma, weights_far_apart) {
+Test(split_gpu_mma, weights_far_apart) {
     static const char *const problems[] = {
         "fwd f16 h2/1 q3 k40 d16/32 scale=0.01 bias=f32:qk odtype=f32 strict",
         "fwd f16 h2/1 q3 k40 d16/32 scale=0.01 bias=f32:qk odtype=f32 vcache=q4_0 strict",
@@ -172,10 +172,11 @@ Test(split_mma, weights_far_apart) {
     fixture_open(&f);
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
         struct trial t = {
-            .family = "split_mma", .problem = fixture_problem(problems[n]), .seed = 3 + n};
+            .family = "split_gpu UNIT=mma", .problem = fixture_problem(problems[n]), .seed = 3 + n};
         trial_pass_with_small_weights(&f, &t);
     }
-    struct trial t = {.family = "split_mma", .problem = fixture_problem(problems[2]), .seed = 7};
+    struct trial t = {
+        .family = "split_gpu UNIT=mma", .problem = fixture_problem(problems[2]), .seed = 7};
     trial_fill(&t);
     for (int id = TENSOR_Q; id <= TENSOR_V; id++)
         trial_set_ordinary(&t, id, t.seed);
@@ -191,7 +192,7 @@ Test(split_mma, weights_far_apart) {
 
 /* A GPU that has the instruction takes it from 8 rows of a kv head on, one that copies in the background from one on, and with any number of them has
  * tunables that fit: all rows in one group, where registers and local memory allow. */
-Test(split_mma, choices) {
+Test(split_gpu_mma, choices) {
     static const struct {
         const char *profile, *problem;
         int preferred;
@@ -210,7 +211,7 @@ Test(split_mma, choices) {
         {"gfx1100", "fwd f16 h32/4 q8 k4096 d128", 1},
         {"intel_arc_a750", "fwd f16 h32/4 q1 k4096 d128", 1},
     };
-    const struct ca_family *family = ca_family_find("split_mma");
+    const struct ca_family *family = ca_family_find("split_gpu UNIT=mma");
 
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
         const struct profile profile = profile_named(rows[n].profile);
@@ -219,7 +220,7 @@ Test(split_mma, choices) {
         char reason[CA_REASON_BYTES];
         size_t values[CA_MAX_TUNABLES];
         cr_expect((best == family) == rows[n].preferred, "%s on %s: %s", rows[n].problem,
-                  rows[n].profile, best->name);
+                  rows[n].profile, best->full_name);
         ca_family_suggest(family, &p, &profile.info, values);
         const char *why =
             ca_family_refusal(family, &p, &profile.info, values, reason, sizeof reason);
@@ -228,7 +229,7 @@ Test(split_mma, choices) {
 }
 
 /* What it cannot do it says; where it would be emulated nothing chooses it. */
-Test(split_mma, refusals) {
+Test(split_gpu_mma, refusals) {
     static const struct family_refusal refused[] = {
         {"fwd f32 q3 k5 d8", NULL, "not f32"},
         {"fwd f16 q3 k5 d8 kcache=f32", NULL, "of one dtype"},
@@ -240,11 +241,11 @@ Test(split_mma, refusals) {
         {"fwd f16 q3 k5 d8", "SUB_GROUPS=1 KV_PARTS=4 BLOCK_N=32", "a part are no whole fragments"},
         {"fwd f16 q3 k5 d8", "KV_PARTS=2 Q_RESIDENT=1", "K comes in parts"}};
 
-    families_expect_refusals("split_mma", refused, sizeof refused / sizeof *refused);
+    families_expect_refusals("split_gpu UNIT=mma", refused, sizeof refused / sizeof *refused);
 }
 
 /* Emulated fragments lie on a thread's stack, which bounds the work-group. */
-Test(split_mma, refuses_an_emulation_that_exceeds_the_stack) {
+Test(split_gpu_mma, refuses_an_emulation_that_exceeds_the_stack) {
     static const struct family_refusal refused = {"fwd f16 q3 k5 d8", "SUB_GROUPS=16 BLOCK_N=256",
                                                   "stack"};
     struct fixture f;
@@ -254,5 +255,5 @@ Test(split_mma, refuses_an_emulation_that_exceeds_the_stack) {
     fixture_close(&f);
     if (instruction)
         cr_skip_test("the device has a matrix instruction of its own");
-    families_expect_refusals("split_mma", &refused, 1);
+    families_expect_refusals("split_gpu UNIT=mma", &refused, 1);
 }

@@ -7,7 +7,7 @@
  * conflicts. Lanes that want the same word share it.
  *
  * The addresses follow cl/mma/fragment_tile.h, cl/mma/fragment_attention.h and
- * cl/kernels/projection_mma.cl; which element a lane has says the instruction's own header. */
+ * src/families/projection_gpu/projection_gpu_mma.cl; which element a lane has says the instruction's own header. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -249,7 +249,7 @@ static struct total store_weights(const int stride, int *bytes)
     return total;
 }
 
-/* A stage of projection_mma: four neighbours along the depth, of four rows (store_stage()). */
+/* A stage of projection_gpu UNIT=mma: four neighbours along the depth, of four rows (store_stage()). */
 static struct total store_stage(const int block_k, const int rows)
 {
     const int quads = block_k / 4;
@@ -284,7 +284,7 @@ static int round_up(const int x, const int multiple)
 /* Tiles of so many keys, as both kernels of attention read and fill them. */
 static void attention(const int dim, const int keys)
 {
-    static const char both[] = "fused, split_mma";
+    static const char both[] = "fused, split_gpu UNIT=mma";
     const int columns = round_up(dim, FRAGMENT_DEPTH), stride = columns + ROW_PADDING;
     const int dims = round_up(dim, OTHERS_AT_ONCE * FRAGMENT_OTHERS);
     char sizes[64];
@@ -308,7 +308,7 @@ static void attention(const int dim, const int keys)
     print(both, "read V", sizes, bytes, total);
 }
 
-/* Tiles of fused_wgmma. */
+/* Tiles of fused_gpu UNIT=warpgroup. */
 static void tiles(const int dim, const int keys)
 {
     char sizes[64];
@@ -317,11 +317,11 @@ static void tiles(const int dim, const int keys)
 
     snprintf(sizes, sizeof sizes, "dim %d, %d keys", dim, keys);
     total = fill_rows(dim, dim, keys, &bytes);
-    print("fused_wgmma", "fill K, V", sizes, bytes, total);
+    print("fused_gpu.warpgroup", "fill K, V", sizes, bytes, total);
     total = read_tile(dim, keys, &bytes);
-    print("fused_wgmma", "read K, V", sizes, bytes, total);
+    print("fused_gpu.warpgroup", "read K, V", sizes, bytes, total);
     total = read_query(dim + ROW_PADDING, &bytes);
-    print("fused_wgmma", "read Q", sizes, bytes, total);
+    print("fused_gpu.warpgroup", "read Q", sizes, bytes, total);
 }
 
 static void weights(const int keys)
@@ -332,9 +332,9 @@ static void weights(const int keys)
 
     snprintf(sizes, sizeof sizes, "%d keys", keys);
     total = store_weights(keys + ROW_PADDING, &bytes);
-    print("split_mma", "store weights", sizes, bytes, total);
+    print("split_gpu.mma", "store weights", sizes, bytes, total);
     total = read_query(keys + ROW_PADDING, &bytes);
-    print("split_mma", "read weights", sizes, bytes, total);
+    print("split_gpu.mma", "read weights", sizes, bytes, total);
 }
 
 static void projection(const int block_k)
@@ -344,11 +344,11 @@ static void projection(const int block_k)
     struct total total;
 
     snprintf(sizes, sizeof sizes, "BLOCK_K %d, 128 rows", block_k);
-    print("projection_mma", "store a stage", sizes, 8, store_stage(block_k, 128));
+    print("projection_gpu.mma", "store a stage", sizes, 8, store_stage(block_k, 128));
     total = read_query(block_k + ROW_PADDING, &bytes);
-    print("projection_mma", "read x", sizes, bytes, total);
+    print("projection_gpu.mma", "read x", sizes, bytes, total);
     total = read_keys(block_k + ROW_PADDING, &bytes);
-    print("projection_mma", "read w", sizes, bytes, total);
+    print("projection_gpu.mma", "read w", sizes, bytes, total);
 }
 
 int main(void)

@@ -3,7 +3,7 @@
 # matrix instructions, from the layouts of fragments and tiles (bank_conflicts.c says how), and fails if there are
 # others than those that are known:
 #   * rows of no multiple of 128 bytes (dim 80): threads that fill the end of one and the begin of the next
-#   * WMMA: weights of split_mma, of which a lane has every second key, are stored as 2 bytes each
+#   * WMMA: weights of split_gpu UNIT=mma, of which a lane has every second key, are stored as 2 bytes each
 # Columns: kernels, access, sizes, bytes of a lane, phases of the access, conflicts.
 # --all prints all accesses, else those with conflicts.
 set -u

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of which fused_mma spills one register on gfx1100 (doc/gpus.md). */
+/* Of which fused_gpu UNIT=mma spills one register on gfx1100 (doc/gpus.md). */
 static const char of_fused_wgmma_alone[] = "fwd bf16 b1 h16 q4096 k4096 d256 causal=tl";
 
 /* Runs, by the seed, that `some` spreads the problems over. */
@@ -28,23 +28,23 @@ static const struct {
         *family; /* of which each target gets it, `some` over several runs; of others one target */
     const char *text;
 } problems[] = {
-    {"fused_tiles", "fwd f32 b1 h16 q2048 k2048 d64"},
-    {"fused_tiles", "fwd f32 b1 h16 q2048 k2048 d128"},
+    {"fused_gpu UNIT=item", "fwd f32 b1 h16 q2048 k2048 d64"},
+    {"fused_gpu UNIT=item", "fwd f32 b1 h16 q2048 k2048 d128"},
     {NULL, "fwd f32 b1 h16 q2048 k2048 d64 causal=br lse"},
-    {"fused_mma", "fwd f16 b1 h32/8 q4096 k4096 d128 causal=tl"},
-    {"fused_mma", "fwd f16 b1 h32/8 q4096 k4096 d128 causal=tl strict"},
-    {"fused_wgmma", "fwd f16 b1 h32/8 q4096 k4096 d128"},
-    {"fused_wgmma", "fwd bf16 b1 h16 q4096 k4096 d64 causal=tl lse"},
-    {"fused_wgmma", of_fused_wgmma_alone},
-    {"split_tiles", "fwd f16 b1 h32/8 q1 k32768 d128 causal=br"},
-    {"split_mma", "fwd f16 b1 h32/4 q1 k32768 d128 causal=br"},
-    {"split_mma", "fwd bf16 b1 h32/8 q16 k32768 d128 causal=br"},
-    {"split_mma", "fwd bf16 b1 h128/1 q1 k32768 d576/512"},
-    {"split_mma", "fwd f16 b8 h64/8 q1 k4096 d128 page=16 pages=2048 klen strict"},
-    {"split_mma", "fwd f16 b1 h32/8 q4 k32768 d128 kcache=q8_0 vcache=q8_0"},
-    {"split_mma",
+    {"fused_gpu UNIT=mma", "fwd f16 b1 h32/8 q4096 k4096 d128 causal=tl"},
+    {"fused_gpu UNIT=mma", "fwd f16 b1 h32/8 q4096 k4096 d128 causal=tl strict"},
+    {"fused_gpu UNIT=warpgroup", "fwd f16 b1 h32/8 q4096 k4096 d128"},
+    {"fused_gpu UNIT=warpgroup", "fwd bf16 b1 h16 q4096 k4096 d64 causal=tl lse"},
+    {"fused_gpu UNIT=warpgroup", of_fused_wgmma_alone},
+    {"split_gpu UNIT=item", "fwd f16 b1 h32/8 q1 k32768 d128 causal=br"},
+    {"split_gpu UNIT=mma", "fwd f16 b1 h32/4 q1 k32768 d128 causal=br"},
+    {"split_gpu UNIT=mma", "fwd bf16 b1 h32/8 q16 k32768 d128 causal=br"},
+    {"split_gpu UNIT=mma", "fwd bf16 b1 h128/1 q1 k32768 d576/512"},
+    {"split_gpu UNIT=mma", "fwd f16 b8 h64/8 q1 k4096 d128 page=16 pages=2048 klen strict"},
+    {"split_gpu UNIT=mma", "fwd f16 b1 h32/8 q4 k32768 d128 kcache=q8_0 vcache=q8_0"},
+    {"split_gpu UNIT=mma",
      "fwd bf16 b8 h64/8 q1 k4096 d128 kcache=q4_0 vcache=q4_0 page=16 pages=2048 klen"},
-    {"split_tiles", "fwd f32 b1 h32/8 q1 k32768 d128 causal=br"},
+    {"split_gpu UNIT=item", "fwd f32 b1 h32/8 q1 k32768 d128 causal=br"},
     {NULL, "fwd bf16 b1 h16 q2048 k2048 d64 klen"},
     {NULL, "fwd f32 b2 h8 q512 k512 d64 mask=bk dropout=0.1 lse"},
     {NULL, "fwd f32 b2 h8 q512 k512 d40 bias=f32:hqk"},
@@ -52,7 +52,7 @@ static const struct {
     {NULL, "fwd f32 b1 h8 q1024 k1024 d256 alibi qlen klen causal=br"},
     {NULL, "fwd f16 b1 h8 q256 k4096 d128 kcache=q8_0 vcache=q8_0"},
     {NULL, "fwd f16 b1 h8 q1 k4096 d128 kcache=q4_0 vcache=q4_0"},
-    {"fused_mma", "fwd bf16 b1 h32/8 q4096 k4096 d128 kcache=q8_0 vcache=q8_0 causal=br"},
+    {"fused_gpu UNIT=mma", "fwd bf16 b1 h32/8 q4096 k4096 d128 kcache=q8_0 vcache=q8_0 causal=br"},
     {NULL, "fwd f32 b1 h4 q100 k100 d59/111 q=sdbh k=bhds v=dbhs"},
     {NULL, "bwd f32 b1 h16 q2048 k2048 d64"},
     {NULL, "bwd f32 b1 h16 q2048 k2048 d128 causal=br"},
@@ -63,9 +63,9 @@ static const struct {
     {NULL, "proj f32 b1 h1 q2048 d2048"},
     {NULL, "proj f16 b1 h1 q2048 d2048 w=oi bias=f16"},
     {NULL, "proj f32 b1 h1 q64 d4096 accumulate"},
-    {"projection_mma", "proj bf16 b1 h1 q4096 d4096"},
-    {"projection_mma", "proj f16 b1 h1 q16 d4096 w=oi bias=f16"},
-    {"fused_mma", "fwd f16 b8 h32/8 q512 k4096 d128 causal=br page=16 pages=2048 klen"},
+    {"projection_gpu UNIT=mma", "proj bf16 b1 h1 q4096 d4096"},
+    {"projection_gpu UNIT=mma", "proj f16 b1 h1 q16 d4096 w=oi bias=f16"},
+    {"fused_gpu UNIT=mma", "fwd f16 b8 h32/8 q512 k4096 d128 causal=br page=16 pages=2048 klen"},
     {NULL, "fwd f16 b8 h32/8 q8 k4096 d128 page=256 pages=128 klen mask=qk maskkeys=8"},
     {NULL, "fwd f16 b64 h32/8 q4096 k4096 d128 causal=br totalq=32768 totalkv=32768 lse"},
     {NULL, "fwd f16 h16 q4096 k4096 d64 blocks=64x64:640"},
@@ -107,11 +107,22 @@ static FILE *open_in(const char *folder, const char *name)
     return file;
 }
 
+/* A family's full name as a word: "fused_gpu.mma". */
+static const char *word_of(const struct ca_family *family)
+{
+    static char word[64];
+    const size_t length = strlen(family->name);
+
+    snprintf(word, sizeof word, "%s%s%s", family->name, family->full_name[length] ? "." : "",
+             family->full_name[length] ? family->full_name + length + strlen(" UNIT=") : "");
+    return word;
+}
+
 static void write_source(const char *folder, const struct ca_family *family)
 {
     char name[128];
 
-    snprintf(name, sizeof name, "%s.cl", family->name);
+    snprintf(name, sizeof name, "%s.cl", word_of(family));
     FILE *file = open_in(folder, name);
     for (const char *const *piece = family->source; *piece; piece++)
         fputs(*piece, file);
@@ -157,7 +168,7 @@ static void write_case(struct output *out, const struct device *d, const struct 
                       sizeof tunables);
     write_parameters(out, out->count, c->family, &normal);
     fprintf(out->cases, "%zu\t%s\t%s\t%s\t%s\t%s\t%zu\t", out->count++, d->target->name,
-            c->family->name, kind, problem, tunables,
+            word_of(c->family), kind, problem, tunables,
             c->family->local_bytes ? c->family->local_bytes(&normal, c->values) : 0);
     write_kernels(out->cases, c, &normal, &d->info);
     fprintf(out->cases, "\t%s\n", options);
@@ -182,7 +193,8 @@ static int is_its_turn(const struct output *out, const struct device *d, size_t 
  * target gets, and for the target whose turn it is of the families; other seeds take the others. */
 static int is_chosen(const struct output *out, const struct device *d, size_t n, size_t f)
 {
-    const int is_own = problems[n].family && strcmp(problems[n].family, ca_family_at(f)->name) == 0;
+    const int is_own =
+        problems[n].family && strcmp(problems[n].family, ca_family_at(f)->full_name) == 0;
 
     if (problems[n].text == of_fused_wgmma_alone && !is_own)
         return 0;
@@ -216,7 +228,7 @@ static void write_defaults(struct output *out, const struct device *d, size_t f)
         if (!why)
             write_case(out, d, &c, &p, "default");
         else if (p.operation == family->operation && !family->unsupported(&normal, &d->info))
-            fprintf(stderr, "%s on %s: %s is refused: %s\n", family->name, d->target->name,
+            fprintf(stderr, "%s on %s: %s is refused: %s\n", family->full_name, d->target->name,
                     problems[n].text, why);
     }
 }

@@ -88,7 +88,12 @@ static void print_number(long number)
 /* Which source the family's kernels have here; "" if there is no such family. */
 static void source_of(const char *name, char text[SOURCE_BYTES])
 {
-    const struct ca_family *family = ca_family_find(name);
+    const char *unit = strchr(name, '.'); /* as cases.c prints a full name */
+    char full_name[64];
+
+    snprintf(full_name, sizeof full_name, "%.*s%s%s", (int)strcspn(name, "."), name,
+             unit ? " UNIT=" : "", unit ? unit + 1 : "");
+    const struct ca_family *family = ca_family_find(full_name);
     char hash[CA_HASH_TEXT] = "";
 
     if (family)
@@ -159,7 +164,7 @@ static void check_products(struct totals *totals, const struct row *r)
 static void check_decoding(struct totals *totals, const struct row *r)
 {
     const unsigned *loads = r->kernel->counts.global_loads;
-    const unsigned least = strcmp(r->fields[CASE_FAMILY], "split_mma") == 0 ? 2 : 8;
+    const unsigned least = strcmp(r->fields[CASE_FAMILY], "split_gpu.mma") == 0 ? 2 : 8;
 
     if (r->target->vendor != INTEL && loads[3] + loads[4] < least)
         broken(totals, r, "keys or values come by loads of less than 8 bytes");
@@ -167,11 +172,11 @@ static void check_decoding(struct totals *totals, const struct row *r)
         broken(totals, r, "fewer than two groups are resident");
 }
 
-/* Spilled registers that a default may have: one, of fused_mma with 256 dims on gfx1100, its least block; where all
+/* Spilled registers that a default may have: one, of fused_gpu UNIT=mma with 256 dims on gfx1100, its least block; where all
  * sums of dk and dv meet products of 64 streamed rows, as many as were spilled while an H100 took 0.80 of the time of 32;
  * a few of LLVM's code for NVIDIA with two fragments of queries, of which NVIDIA's own compiler spills none (an H200's
- * said so of dim 128), and where quantized keys arrive as bytes; of backward_tiles on NVIDIA's with two stages eight,
- * outside of the products, while an H200 took 0.82 of the time of one; of fused_tiles there five. */
+ * said so of dim 128), and where quantized keys arrive as bytes; of backward_gpu UNIT=item on NVIDIA's with two stages eight,
+ * outside of the products, while an H200 took 0.82 of the time of one; of fused_gpu UNIT=item there five. */
 static long most_spills(const struct row *r)
 {
     const int nvidia = r->target->vendor == NVIDIA;
@@ -179,11 +184,11 @@ static long most_spills(const struct row *r)
     if (nvidia && (strstr(r->fields[CASE_TUNABLES], "M_FRAGMENTS=2 BLOCK_N=64 Q_RESIDENT=0") ||
                    strstr(r->fields[CASE_TUNABLES], "BYTES=1")))
         return 40;
-    if (nvidia && strcmp(r->kernel->name, "fused_tiles") == 0)
+    if (nvidia && strcmp(r->kernel->name, "fused_gpu UNIT=item") == 0)
         return 5;
     if (strcmp(r->kernel->name, "backward_keys") != 0)
         return 1;
-    if (strcmp(r->fields[CASE_FAMILY], "backward_wgmma") == 0)
+    if (strcmp(r->fields[CASE_FAMILY], "backward_gpu UNIT=warpgroup") == 0)
         return 40;
     return nvidia && strstr(r->fields[CASE_TUNABLES], " STAGES=2 ") ? 8 : 1;
 }
@@ -209,7 +214,7 @@ static void check_row(struct totals *totals, const struct row *r)
     if (strcmp(k->name, "split") == 0 && is_default &&
         strstr(r->fields[CASE_PROBLEM], " q1 k32768 d128"))
         check_decoding(totals, r);
-    if (strcmp(r->fields[CASE_FAMILY], "fused_tiles") != 0 || !is_default ||
+    if (strcmp(r->fields[CASE_FAMILY], "fused_gpu.item") != 0 || !is_default ||
         (strcmp(r->fields[CASE_PROBLEM], "fwd f32 b1 h16 q2048 k2048 d64") != 0 &&
          strcmp(r->fields[CASE_PROBLEM], "fwd f32 b1 h16 q2048 k2048 d128") != 0))
         return;

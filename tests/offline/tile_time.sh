@@ -12,7 +12,7 @@
 #   issue   instructions, if matrix instructions are that share of them (the largest of the loops')
 # The last columns: the resource that is full, and the share of the matrix peak that it leaves.
 # FlashAttention-2 and -3 (dim 128, forward) are counted likewise from their published tiles: 128 x 64 with four warps,
-# and 128 x 128 with two warp groups, whose wgmma reads its operands once for 64 rows, as fused_wgmma's does; backward of
+# and 128 x 128 with two warp groups, whose wgmma reads its operands once for 64 rows, as fused_gpu UNIT=warpgroup's does; backward of
 # FlashAttention-2 from the layout of its eight warps (2 x 4 for scores and their gradients, 4 x 2 for dk and dv, 2 x 4 for dq;
 # a tile of 64 x 128 and 144 KB of local memory), with p and ds stored and dq added to memory.
 set -u
@@ -57,45 +57,45 @@ $5 != "default" || !($4 in names) { next }
 { i = value("INSTRUCTION"); c = copies[i]; groups = value("SUB_GROUPS"); share = 0; for (n = split($12, shares, ","); n > 0; n--)
       if (shares[n] / 100 > share) share = shares[n] / 100
   per = i ? queries[i] * others[i] * depth[i] : 1 }
-$1 == "fused_mma" && / fwd f16 b1 h32\/8 q4096 k4096 d128 causal=tl \|/ {
+$1 == "fused_gpu.mma" && / fwd f16 b1 h32\/8 q4096 k4096 d128 causal=tl \|/ {
     keys = value("BLOCK_N"); rows = groups * value("M_FRAGMENTS") * queries[i]
     macs = rows * keys * 2 * d
     bytes = 2 * (groups * keys * 2 * d * c + (value("Q_RESIDENT") ? 0 : rows * d * c) + keys * 2 * d)
-    row("fused_mma, " rows " x " keys, $4, macs, bytes, value("EXP") == 1 ? rows * keys : 0, 4 * keys * d, l2_of[$4], macs / per / share, reach[$4])
+    row("fused_gpu UNIT=mma, " rows " x " keys, $4, macs, bytes, value("EXP") == 1 ? rows * keys : 0, 4 * keys * d, l2_of[$4], macs / per / share, reach[$4])
 }
-$1 == "fused_wgmma" && $3 == "fused_mma" && / fwd f16 b1 h32\/8 q4096 k4096 d128 causal=tl \|/ {
+$1 == "fused_gpu.warpgroup" && $3 == "fused_gpu_mma" && / fwd f16 b1 h32\/8 q4096 k4096 d128 causal=tl \|/ {
     keys = value("BLOCK_N"); rows = groups * 16
     macs = rows * keys * 2 * d
-    row("fused_wgmma, " rows " x " keys, $4, macs, 2 * (groups / 4 * keys * 2 * d + keys * 2 * d), rows * keys, 4 * keys * d, l2_of[$4], 0, 1)
+    row("fused_gpu UNIT=warpgroup, " rows " x " keys, $4, macs, 2 * (groups / 4 * keys * 2 * d + keys * 2 * d), rows * keys, 4 * keys * d, l2_of[$4], 0, 1)
 }
-$1 == "split_mma" && $3 == "split" && / fwd f16 b1 h32\/4 q1 k32768 d128 causal=br \|/ {
+$1 == "split_gpu.mma" && $3 == "split" && / fwd f16 b1 h32\/4 q1 k32768 d128 causal=br \|/ {
     keys = value("BLOCK_N"); rows = value("M_FRAGMENTS") * queries[i]
     macs = rows * keys * 2 * d
     bytes = 2 * (keys * 2 * d * c + (value("Q_RESIDENT") ? 0 : groups * rows * d * c) + keys * 2 * d + rows * keys * (1 + groups * c))
-    row("split_mma, one query, 8 heads a head", $4, macs, bytes, value("EXP") == 1 ? rows * keys : 0, 4 * keys * d, memory_of[$4], share ? macs / per / share : 0, reach[$4])
+    row("split_gpu UNIT=mma, one query, 8 heads a head", $4, macs, bytes, value("EXP") == 1 ? rows * keys : 0, 4 * keys * d, memory_of[$4], share ? macs / per / share : 0, reach[$4])
 }
-$1 == "backward_mma" && $3 != "backward_rows" && / bwd f16 b1 h32\/8 q4096 k4096 d128 causal=tl \|/ {
+$1 == "backward_gpu.mma" && $3 != "backward_rows" && / bwd f16 b1 h32\/8 q4096 k4096 d128 causal=tl \|/ {
     streamed = value("BLOCK_STREAMED"); parts = value("DIM_GROUPS"); rows = groups * queries[i]
     last = $3 == "backward_keys" ? 2 : 1
     macs = rows * streamed * d * (2 * parts + last)
     bytes = 2 * (parts * (rows + groups * streamed) * 2 * d * c + groups * streamed * last * d * c + streamed * 2 * d)
     row($3 ", " rows " x " streamed, $4, macs, bytes, value("EXP") == 1 ? parts * rows * streamed : 0, 4 * streamed * d, l2_of[$4], share ? macs / per / share : 0, reach[$4])
 }
-$1 == "backward_wgmma" && $3 != "backward_rows" && / bwd f16 b1 h32\/8 q4096 k4096 d128 causal=tl \|/ {
+$1 == "backward_gpu.warpgroup" && $3 != "backward_rows" && / bwd f16 b1 h32\/8 q4096 k4096 d128 causal=tl \|/ {
     streamed = value("BLOCK_STREAMED"); rows = groups * 16; last = $3 == "backward_keys" ? 2 : 1
     macs = rows * streamed * d * (2 + last)
     bytes = 2 * (rows * 2 * d + groups / 4 * streamed * (2 + last) * d + streamed * 2 * d)
     row("by wgmma: " $3 ", " rows " x " streamed, $4, macs, bytes, rows * streamed, 4 * streamed * d, l2_of[$4], 0, 1)
 }
-$1 == "projection_wgmma" && $3 == "projection_wgmma" && / proj bf16 b1 h1 q4096 d4096 \|/ {
+$1 == "projection_gpu.warpgroup" && $3 == "projection_gpu_warpgroup" && / proj bf16 b1 h1 q4096 d4096 \|/ {
     m = groups * 16; n = value("BLOCK_N"); k = 64
-    row("projection_wgmma, " m " x " n " x " k, $4, m * n * k, 2 * k * (2 * m + groups / 4 * n + n), 0, 2 * k * (m + n), l2_of[$4], 0, 1)
+    row("projection_gpu UNIT=warpgroup, " m " x " n " x " k, $4, m * n * k, 2 * k * (2 * m + groups / 4 * n + n), 0, 2 * k * (m + n), l2_of[$4], 0, 1)
 }
-$1 == "projection_mma" && $3 == "projection_mma" && / proj bf16 b1 h1 q4096 d4096 \|/ {
+$1 == "projection_gpu.mma" && $3 == "projection_gpu_mma" && / proj bf16 b1 h1 q4096 d4096 \|/ {
     m = value("BLOCK_M"); n = value("BLOCK_N"); k = value("BLOCK_K")
     by_m = value("SUB_GROUPS_M"); by_n = value("SUB_GROUPS_N")
     macs = m * n * k; bytes = 2 * k * ((by_n * m + by_m * n) * c + m + n)
-    row("projection_mma, " m " x " n " x " k, $4, macs, bytes, 0, 2 * k * (m + n), l2_of[$4], 0, reach[$4])
+    row("projection_gpu UNIT=mma, " m " x " n " x " k, $4, macs, bytes, 0, 2 * k * (m + n), l2_of[$4], 0, reach[$4])
 }
 END {
     macs = 128 * 64 * 2 * d

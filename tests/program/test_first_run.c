@@ -4,6 +4,7 @@
 #include "context/context.h"
 #include "context/first_run.h"
 #include "tests/faults/faults.h"
+#include "tests/support/families.h"
 #include "tests/support/fixture.h"
 #include "tests/support/programs/store_folder.h"
 #include "tests/support/unoptimised.h"
@@ -37,7 +38,7 @@ static clattn_status make_of(clattn_context *context, const char *only, char fam
     family[0] = '\0';
     const clattn_status status = clattn_plan_create(context, &problem, &options, &plan);
     if (clattn_plan_describe(plan, &info) == CLATTN_SUCCESS)
-        snprintf(family, NAME, "%s", info.family);
+        snprintf(family, NAME, "%s", family_of_plan(&info));
     clattn_plan_release(plan);
     return status;
 }

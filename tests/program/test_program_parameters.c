@@ -26,19 +26,19 @@ static void expect(const char *family, const char *problem, const char *want)
 
 /* What is absent has no parameter; what is only read is const. */
 Test(program_parameters, are_what_the_problem_has) {
-    expect("fused_lanes", "fwd f16 q9 k9 d8 bias=f32:qk klen lse",
+    expect("fused_cpu UNIT=vector", "fwd f16 q9 k9 d8 bias=f32:qk klen lse",
            "#define PARAMETERS_mark_pairs const struct attention_shape a, "
            "const struct attention_offsets at, const __global bias_storage *restrict bias, "
            "__global float *restrict workspace\n"
            "#define ARGUMENTS_mark_pairs {&a, &at, .bias = bias + at.bias, "
            ".workspace = (__global float *)workspace + at.workspace}\n"
-           "#define PARAMETERS_fused_lanes const struct attention_shape a, "
+           "#define PARAMETERS_fused_cpu const struct attention_shape a, "
            "const struct attention_offsets at, const __global storage *restrict q, "
            "const __global k_storage *restrict k, const __global v_storage *restrict v, "
            "__global o_storage *restrict o, const __global bias_storage *restrict bias, "
            "const __global int *restrict kv_lengths, __global float *restrict lse, "
            "const __global float *restrict workspace\n"
-           "#define ARGUMENTS_fused_lanes {&a, &at, .q = q + at.q, .k = k + at.k, .v = v + at.v, "
+           "#define ARGUMENTS_fused_cpu {&a, &at, .q = q + at.q, .k = k + at.k, .v = v + at.v, "
            ".o = o + at.o, .bias = bias + at.bias, .kv_lengths = kv_lengths + at.kv_lengths, "
            ".lse = lse + at.lse, .workspace = (__global float *)workspace + at.workspace}\n"
            "#define ARGUMENTS_MEMBERS const __global storage *q; const __global k_storage *k; "
@@ -61,8 +61,8 @@ Test(program_parameters, of_quantized_caches) {
 
 /* Names of projections, and a workspace that one kernel writes and the other reads. */
 Test(program_parameters, of_projections) {
-    expect("projection_lanes", "proj f32 q8 d8",
-           "#define PARAMETERS_projection_lanes const struct projection_shape a, "
+    expect("projection_cpu UNIT=vector", "proj f32 q8 d8",
+           "#define PARAMETERS_projection_cpu const struct projection_shape a, "
            "const struct projection_offsets at, const __global storage *restrict x, "
            "const __global storage *restrict w, __global storage *restrict y, "
            "__global float *restrict workspace\n"
@@ -123,7 +123,7 @@ Test(program_parameters, are_as_many_as_arguments) {
                 want += (arguments & CA_BIT(n)) && (n == CA_WORKSPACE || tensors[n].present);
             for (const char *c = line; *c != '\n'; c++)
                 got += *c == ',';
-            cr_expect(eq(sz, got, want), "%s of %s", family->stages[s].kernel, family->name);
+            cr_expect(eq(sz, got, want), "%s of %s", family->stages[s].kernel, family->full_name);
             line = strchr(line, '\n') + 1;
             if (family->operation > CLATTN_BACKWARD) /* whose kernels have no struct of arguments */
                 continue;

@@ -75,11 +75,12 @@ Test(trust, a_forced_family_of_gradients_is_refused) {
 /* What serves: starts, pages, block lists, appends and merges. Right kernels are trusted, too. */
 Test(trust, what_serves_is_checked) {
     static const char *const problems[][2] = {
-        {"fused_lanes", "fwd f32 b3 h4/2 q9 k30 d16 totalq=20 totalkv=70 causal=br lse"},
-        {"split_lanes", "fwd f32 b2 h2/1 q3 k70 d64 kcache=q8_0 vcache=q4_0 page=16 pages=7 klen"},
-        {"fused_lanes", "fwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
-        {"backward_lanes", "bwd f32 b3 h4/2 q9 k30 d16 totalq=20 totalkv=70 causal=br"},
-        {"backward_lanes", "bwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h"},
+        {"fused_cpu UNIT=vector", "fwd f32 b3 h4/2 q9 k30 d16 totalq=20 totalkv=70 causal=br lse"},
+        {"split_cpu UNIT=vector",
+         "fwd f32 b2 h2/1 q3 k70 d64 kcache=q8_0 vcache=q4_0 page=16 pages=7 klen"},
+        {"fused_cpu UNIT=vector", "fwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
+        {"backward_cpu UNIT=vector", "bwd f32 b3 h4/2 q9 k30 d16 totalq=20 totalkv=70 causal=br"},
+        {"backward_cpu UNIT=vector", "bwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h"},
         {"append_tokens",
          "append f16 b2 h4/2 q5 k20 d48 cache=bf16 slots pos rope=halves:32:500 queries"},
         {"append_tokens",

@@ -7,6 +7,7 @@
 #include "store/quarantine.h"
 #include "store/store.h"
 #include "tests/faults/faults.h"
+#include "tests/support/families.h"
 #include "tests/support/fixture.h"
 #include "tests/support/programs/store_folder.h"
 #include "tests/support/tables.h"
@@ -206,7 +207,7 @@ static clattn_status make(struct fixture *f, char family[64])
     if (status != CLATTN_SUCCESS)
         return status;
     cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
-    snprintf(family, 64, "%s", info.family);
+    snprintf(family, 64, "%s", family_of_plan(&info));
     clattn_plan_release(plan);
     return status;
 }

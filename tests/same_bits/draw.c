@@ -57,7 +57,7 @@ static int is_of_use(const clattn_context *context, const struct ca_family *fami
                      const struct drawn *drawn)
 {
     const clattn_plan_options options = {.struct_size = sizeof options,
-                                         .family = family->name,
+                                         .family = family->full_name,
                                          .tunables = drawn->tunables[0] ? drawn->tunables : NULL};
 
     return !ca_problem_empty(&drawn->problem) &&
@@ -74,7 +74,8 @@ static void print_one(const clattn_context *context, const struct ca_family *fam
         drawn = draw(r, family, device);
     if (clattn_problem_print(&drawn.problem, problem, sizeof problem, NULL) != CLATTN_SUCCESS)
         abort();
-    printf("%s\t%s\t%s\t%" PRIu64 "\n", problem, family->name, drawn.tunables, rng_next(r) >> 1);
+    printf("%s\t%s\t%s\t%" PRIu64 "\n", problem, family->full_name, drawn.tunables,
+           rng_next(r) >> 1);
 }
 
 int main(int argc, char **argv)

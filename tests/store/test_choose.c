@@ -314,8 +314,10 @@ DeviceTest(choose, the_nearest_class_changed_nothing)
 
     f->context->device.vector_width_float = 16;
     f->context->device.compute_units = 2;
-    const struct ca_candidate there = tuned_candidate("fused_lanes", &small, &f->context->device);
-    const struct ca_candidate here = tuned_candidate("fused_lanes", &large, &f->context->device);
+    const struct ca_candidate there =
+        tuned_candidate("fused_cpu UNIT=vector", &small, &f->context->device);
+    const struct ca_candidate here =
+        tuned_candidate("fused_cpu UNIT=vector", &large, &f->context->device);
     cr_assert(!ca_candidates_equal(&there, &here));
     tuned_entry(&t, &there, 1.0);
     put(f, smaller, &t);
@@ -402,7 +404,7 @@ DeviceTest(choose, quarantine_of_defaults)
     cr_expect(choose(f, problem_text, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_UNSUPPORTED);
     cr_expect(choose(f, problem_text, CLATTN_PLAN_UNTUNED, &choices) == CLATTN_UNSUPPORTED);
     const clattn_plan_options forced = {.struct_size = sizeof forced,
-                                        .family = all.list[0].candidate.family->name};
+                                        .family = all.list[0].candidate.family->full_name};
     cr_expect(clattn_plan_supports(f->context, &p, &forced) == CLATTN_SUCCESS);
 }
 
@@ -413,7 +415,7 @@ DeviceTest(choose, what_means_nothing)
         const char *family, *tunables;
     } wrong[] = {
         {"magic", "THREADS_N=8"},
-        {"fused_lanes", "THREADS_N=8 THREADS_M=1 THREAD_N=4"}, /* another family's */
+        {"fused_cpu", "UNIT=vector THREADS_N=8 THREADS_M=1 THREAD_N=4"}, /* another family's */
         {"unfused",
          "THREADS_N=7 THREADS_M=1 THREAD_N=4 THREAD_M=4 VECTOR_WIDTH=4 BLOCK_K=8 SWEEPS=1 "
          "SOFTMAX_THREADS=1"}, /* not a candidate */
@@ -466,17 +468,20 @@ Test(choose, what_does_not_fit_the_problem) {
     struct fixture f;
     struct tuned t;
 
-    setenv("CLATTN_OVERRIDE", "fused_lanes", 1);
+    setenv("CLATTN_OVERRIDE", "fused_cpu UNIT=vector", 1);
     fixture_open(&f);
-    const struct ca_candidate lanes = tuned_candidate("fused_lanes", &plain, &f.context->device);
+    const struct ca_candidate lanes =
+        tuned_candidate("fused_cpu UNIT=vector", &plain, &f.context->device);
     tuned_entry(&t, &lanes, 1);
     put(&f, with_scores, &t);
     char *document = ship(&f, with_scores, &lanes);
     cr_expect(is_chosen(&f, problem_text, &lanes) == 1);
     cr_expect(is_chosen(&f, with_scores, &lanes) == 0);
     cr_expect_str_eq(chosen(&f, with_scores, CLATTN_PLAN_DEFAULT), "D");
-    cr_expect(clattn_tuning_override_set(f.context, &p, "fused_lanes", NULL) == CLATTN_UNSUPPORTED);
-    const clattn_plan_options forced = {.struct_size = sizeof forced, .family = "fused_lanes"};
+    cr_expect(clattn_tuning_override_set(f.context, &p, "fused_cpu UNIT=vector", NULL) ==
+              CLATTN_UNSUPPORTED);
+    const clattn_plan_options forced = {.struct_size = sizeof forced,
+                                        .family = "fused_cpu UNIT=vector"};
     cr_expect(clattn_plan_supports(f.context, &p, &forced) == CLATTN_UNSUPPORTED);
     fixture_close(&f);
     free(document);

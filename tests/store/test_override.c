@@ -58,12 +58,12 @@ DeviceTest(override, set_read_and_cleared)
               get(f, same_class));
     cr_expect(strstr(get(f, same_class), " BLOCK_K=8 ") != NULL);
     cr_expect_str_eq(get(f, other_class), "");
-    cr_assert(set(f, other_class, "fused_tiles", NULL) == CLATTN_SUCCESS);
-    cr_assert(set(f, same_class, "fused_lanes", NULL) == CLATTN_SUCCESS, "in its place");
-    cr_expect(strncmp(get(f, problem_text), "fused_lanes SIMD_WIDTH=", 23) == 0);
+    cr_assert(set(f, other_class, "fused_gpu UNIT=item", NULL) == CLATTN_SUCCESS);
+    cr_assert(set(f, same_class, "fused_cpu UNIT=vector", NULL) == CLATTN_SUCCESS, "in its place");
+    cr_expect(strncmp(get(f, problem_text), "fused_cpu UNIT=vector SIMD_WIDTH=", 33) == 0);
     cr_assert(clear(f, problem_text) == CLATTN_SUCCESS);
     cr_expect_str_eq(get(f, same_class), "");
-    cr_expect(strncmp(get(f, other_class), "fused_tiles ", 12) == 0);
+    cr_expect(strncmp(get(f, other_class), "fused_gpu UNIT=item ", 20) == 0);
     cr_assert(set(f, problem_text, "unfused", "") == CLATTN_SUCCESS);
     cr_assert(clattn_tuning_override_clear(f->context, NULL) == CLATTN_SUCCESS);
     cr_expect_str_eq(get(f, problem_text), "");
@@ -187,14 +187,15 @@ Test(override, malformed_environment) {
 
 /* Results of a version before a tunable came do not name it: it has its default then. */
 Test(override, tunables_that_a_result_does_not_name) {
-    const struct ca_family *family = ca_family_find("fused_lanes");
-    const struct ca_entry entry = {.family = (char *)"fused_lanes",
-                                   .tunables = (char *)"SIMD_WIDTH=8"};
+    const struct ca_family *family = ca_family_find("fused_cpu UNIT=vector");
+    const struct ca_entry entry = {.family = (char *)"fused_cpu",
+                                   .tunables = (char *)"UNIT=vector SIMD_WIDTH=8"};
     struct ca_candidate candidate;
 
     cr_assert(ca_entry_candidate(&entry, &candidate));
-    cr_expect(candidate.values[0] == 8);
-    for (size_t n = 1; n < family->num_tunables; n++)
+    cr_assert(candidate.family == family);
+    cr_expect(candidate.values[1] == 8);
+    for (size_t n = 2; n < family->num_tunables; n++)
         cr_expect(candidate.values[n] == family->tunables[n].value, "%s", family->tunables[n].name);
 }
 

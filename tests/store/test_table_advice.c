@@ -177,7 +177,7 @@ Test(table_advice, what_does_not_fit_or_is_banned) {
 
 /* ---- what carries over ------------------------------------------------------------------------ */
 
-/* Values of fused_lanes: BLOCK_N and BLOCKS_PER_TILE, of which facts suggest 96 and, by the number
+/* Values of fused_cpu UNIT=vector: BLOCK_N and BLOCKS_PER_TILE, of which facts suggest 96 and, by the number
  * of queries, 2, 4 or 8. */
 static const char *carried(const char *found, const char *there, const char *here)
 {
@@ -193,7 +193,7 @@ static const char *carried(const char *found, const char *there, const char *her
     add(w, 0, there, found, 1);
     cr_assert(ca_table_nearest(&w->table, &p, &w->infos[0], &after, 1, &count) == CLATTN_SUCCESS);
     cr_assert(count == 1);
-    cr_assert_str_eq(after.family->name, "fused_lanes");
+    cr_assert_str_eq(after.family->full_name, "fused_cpu UNIT=vector");
     const struct ca_tunable *tunables = after.family->tunables;
     size_t bn = 0, blocks = 0;
     for (size_t n = 0; n < after.family->num_tunables; n++) {
@@ -210,16 +210,21 @@ static const char *carried(const char *found, const char *there, const char *her
 Test(table_advice, what_tuning_left_follows_the_facts) {
     const char *small = "fwd f32 h8 q256 k256 d128", *large = "fwd f32 h8 q512 k512 d128";
 
-    cr_expect_str_eq(carried("fused_lanes", small, small), "BLOCK_N=96 BLOCKS_PER_TILE=4");
-    cr_expect_str_eq(carried("fused_lanes", large, large), "BLOCK_N=96 BLOCKS_PER_TILE=8");
-    cr_expect_str_eq(carried("fused_lanes", small, large), "BLOCK_N=96 BLOCKS_PER_TILE=8");
-    cr_expect_str_eq(carried("fused_lanes", large, small), "BLOCK_N=96 BLOCKS_PER_TILE=4");
-    cr_expect_str_eq(carried("fused_lanes BLOCK_N=48", small, large),
+    cr_expect_str_eq(carried("fused_cpu UNIT=vector", small, small),
+                     "BLOCK_N=96 BLOCKS_PER_TILE=4");
+    cr_expect_str_eq(carried("fused_cpu UNIT=vector", large, large),
+                     "BLOCK_N=96 BLOCKS_PER_TILE=8");
+    cr_expect_str_eq(carried("fused_cpu UNIT=vector", small, large),
+                     "BLOCK_N=96 BLOCKS_PER_TILE=8");
+    cr_expect_str_eq(carried("fused_cpu UNIT=vector", large, small),
+                     "BLOCK_N=96 BLOCKS_PER_TILE=4");
+    cr_expect_str_eq(carried("fused_cpu UNIT=vector BLOCK_N=48", small, large),
                      "BLOCK_N=48 BLOCKS_PER_TILE=8");
-    cr_expect_str_eq(carried("fused_lanes BLOCKS_PER_TILE=2", small, large),
+    cr_expect_str_eq(carried("fused_cpu UNIT=vector BLOCKS_PER_TILE=2", small, large),
                      "BLOCK_N=96 BLOCKS_PER_TILE=2");
-    cr_expect_str_eq(carried("fused_lanes BLOCK_N=192", small, "fwd f32 h8 q512 k1024 d128"),
-                     "BLOCK_N=192 BLOCKS_PER_TILE=8");
+    cr_expect_str_eq(
+        carried("fused_cpu UNIT=vector BLOCK_N=192", small, "fwd f32 h8 q512 k1024 d128"),
+        "BLOCK_N=192 BLOCKS_PER_TILE=8");
 }
 
 /* ---- the portfolio --------------------------------------------------------------------------- */

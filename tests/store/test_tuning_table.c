@@ -59,7 +59,7 @@ static const char document[] =
     "\"low\": 0.4, \"high\": 0.625, \"error\": 0.125, \"samples\": [0.5, 0.75],\n"
     "\"when\": \"2026-11-21T09:30:00Z\", \"policy\": \"p\", \"source\": \"0123456789abcdef\",\n"
     "\"declaration\": \"fedcba9876543210\"}]}],\n"
-    "\"quarantine\": [{\"class\": \"fwd f16 q1 k7 d8\", \"family\": \"fused_lanes\",\n"
+    "\"quarantine\": [{\"class\": \"fwd f16 q1 k7 d8\", \"family\": \"fused_cpu\",\n"
     "\"tunables\": \"\", \"reason\": \"it hung\", \"when\": \"2026-01-02T03:04:05Z\",\n"
     "\"source\": \"0000000000000000\", \"declaration\": \"ffffffffffffffff\"}]}]}\n";
 
@@ -297,7 +297,7 @@ Test(tuning_table, refuses_what_is_not_right) {
         {"\"unfused\"", "\"../unfused\"", "family"},
         {"\"unfused\"", "\"Unfused\"", "family"},
         {"\"unfused\"", "\"\"", "family"},
-        {"\"fused_lanes\"", "\"fused lanes\"", "family"},
+        {"\"fused_cpu\"", "\"fused lanes\"", "family"},
         {"TILE_Q=8 TILE", "TILE_Q=8  TILE", "tunables"},
         {"TILE_Q=8 TILE", " TILE_Q=8 TILE", "tunables"},
         {"TILE_KV=16\"", "TILE_KV=16 \"", "tunables"},

@@ -1,4 +1,5 @@
 #include "tests/support/families.h"
+#include "families/family_units.h"
 #include "families/registry.h"
 #include "tests/support/fixture.h"
 #include "tests/support/profiles.h"
@@ -29,7 +30,7 @@ int family_takes_f32(const char *name)
     const char *which = getenv("CLATTN_TEST_FAMILIES");
     const struct ca_family *family = name ? ca_family_find(name) : ca_family_at(0);
 
-    if (!family || (family == &ca_split_tiles && !(which && strcmp(which, "all") == 0)))
+    if (!family || (family == &ca_split_gpu_item && !(which && strcmp(which, "all") == 0)))
         return 0;
     return takes_dtype(family, CLATTN_F32);
 }
@@ -73,6 +74,15 @@ const char *family_text(const char *family, const char *text)
     const char *rest = text + (dtype - changed) + 4;
     strcpy(dtype, takes_dtype(of, CLATTN_F16) ? " f16" : " bf16");
     return strcat(changed, rest);
+}
+
+const char *family_of_plan(const clattn_plan_info *info)
+{
+    const struct ca_family *family =
+        ca_family_of(info->family, info->tunables, NULL, NULL, NULL, 0);
+
+    cr_assert(family);
+    return family->full_name;
 }
 
 const struct ca_family *family_untuned(const clattn_problem *p, const clattn_device_info *device)

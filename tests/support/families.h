@@ -3,11 +3,12 @@
 #define TEST_FAMILIES_H
 
 #include "families/family.h"
+#include <clattn/plan.h>
 #include <stdint.h>
 
 /* Whether tests that go over all families, mostly in f32, take this one. Those for matrix
  * instructions know 16 bits alone; their tests are in test_fused_mma.c, test_split_mma.c and test_projection_mma.c.
- * split_tiles is left out unless CLATTN_TEST_FAMILIES=all: no CPU chooses it, and a program takes
+ * split_gpu UNIT=item is left out unless CLATTN_TEST_FAMILIES=all: no CPU chooses it, and a program takes
  * PoCL over a second; its tests are in test_split_tiles.c. name NULL, the library's choice: yes;
  * unknown: no. */
 int family_takes_f32(const char *name);
@@ -17,8 +18,11 @@ int family_takes_f32(const char *name);
 int family_takes_any_dims(const char *name);
 
 /* Whether tests that go over the families of projections take it on the device. Those for CPUs hold blocks in private
- * memory, for which a GPU's driver may have no room: an H200's cannot launch projection_lanes. */
+ * memory, for which a GPU's driver may have no room: an H200's cannot launch projection_cpu UNIT=vector. */
 int family_projects_on(const char *name, const clattn_device_info *device);
+
+/* The full name of a plan's family, as clattn_family_name() lists it. */
+const char *family_of_plan(const clattn_plan_info *info);
 
 enum { MOST_FAMILIES = 32 };
 

@@ -162,7 +162,7 @@ static void expect_no_warnings(const clattn_context *context)
         if (made->state != CA_MADE || !made->cl)
             continue;
         char *words = ca_build_log(made->cl, context->device.device);
-        cr_expect(words && words[0] == '\0', "%s: %.400s, built with '%s'", made->family->name,
+        cr_expect(words && words[0] == '\0', "%s: %.400s, built with '%s'", made->family->full_name,
                   words ? words : "its log cannot be read", made->options);
         free(words);
     }

@@ -144,7 +144,7 @@ static const char *again(const struct projection_trial *t)
     clattn_problem_print(&t->problem, problem, sizeof problem, NULL);
     snprintf(line, sizeof line,
              "\n  CLATTN_TEST_PROBLEM=\"%s\" CLATTN_TEST_SEED=%" PRIu64
-             " CLATTN_TEST_FAMILY=%s CLATTN_TEST_TUNABLES=\"%s\" clattn_tests --filter "
+             " CLATTN_TEST_FAMILY=\"%s\" CLATTN_TEST_TUNABLES=\"%s\" clattn_tests --filter "
              "projection/one",
              problem, t->seed, t->family ? t->family : "", t->tunables);
     return line;

@@ -28,7 +28,7 @@ static void draw_tunables(struct rng *r, struct projection_kind *k,
                           sizeof k->tunables);
         return;
     }
-    cr_assert(0, "%s rejects all", family->name);
+    cr_assert(0, "%s rejects all", family->full_name);
 }
 
 struct projection_kind random_projection_kind(struct rng *r, const struct ca_family *family,

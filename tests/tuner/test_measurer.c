@@ -70,7 +70,7 @@ Test(measurer, right_candidates) {
 
     fixture_open_checked(&f, "");
     struct ca_measurer m = open_measurer(&f, small);
-    const struct ca_candidate two[] = {suggested(&f, small, "fused_lanes"),
+    const struct ca_candidate two[] = {suggested(&f, small, "fused_cpu UNIT=vector"),
                                        suggested(&f, small, "unfused")};
     for (size_t n = 0; n < 2; n++) {
         struct ca_reading reading = build_and_measure(&m, &two[n], 0.0);

@@ -1,6 +1,7 @@
 /* Processes that compile ahead; a shell script stands in for them. */
 #define _POSIX_C_SOURCE 200809L /* setenv, chmod */
 #include "families/candidate.h"
+#include "families/family_units.h"
 #include "families/registry.h"
 #include "tests/tuner/tune_program.h"
 #include "tuner/worker/worker_builders.h"
@@ -63,7 +64,7 @@ static void site_open(struct site *site, const char *behaviour)
     cr_assert(chmod(site->program, 0700) == 0);
     for (size_t n = 0; n < CANDIDATES; n++) {
         struct ca_candidate *candidate = &site->candidates[n];
-        *candidate = (struct ca_candidate){.family = &ca_fused_lanes};
+        *candidate = (struct ca_candidate){.family = &ca_fused_cpu_vector};
         for (size_t t = 0, rest = n; t < candidate->family->num_tunables; t++) {
             const struct ca_tunable *tunable = &candidate->family->tunables[t];
             candidate->values[t] = tunable->candidates[rest % tunable->num_candidates];

@@ -1,6 +1,7 @@
 /* The journal of a tuning: what it keeps, what it passes over, who may have it. */
 #define _POSIX_C_SOURCE 200809L /* fork, truncate */
 #include "families/candidate.h"
+#include "families/family_units.h"
 #include "families/registry.h"
 #include "tests/tuner/tune_program.h"
 #include "tuner/journal.h"
@@ -31,7 +32,7 @@ static const char class_a[] = "fwd f32 b1 h2 q64 k64 d32",
 /* Candidate n of a family: its nth pair of values of the first two tunables. */
 static struct ca_candidate candidate(size_t n)
 {
-    struct ca_candidate made = {.family = &ca_fused_lanes};
+    struct ca_candidate made = {.family = &ca_fused_cpu_vector};
     const struct ca_tunable *tunables = made.family->tunables;
 
     ca_tunables_default(tunables, made.family->num_tunables, made.values);
@@ -163,7 +164,7 @@ ParameterizedTestParameters(tune_journal, passes_over) {
     static struct change changes[] = {
         {"\"source\":\"", "\"sOurce\":\""}, /* missing */
         {"\"declaration\":\"", "\"declaratiOn\":\""},
-        {"\"family\":\"fused_lanes\"", "\"family\":\"fused_lines\""},
+        {"\"family\":\"fused_cpu UNIT=vector\"", "\"family\":\"fused_lines\""},
         {"\"values\":[", "\"values\":{"},
         {"\"outcome\":\"correct\"", "\"outcome\":\"perfect\""},
         {"\"seconds\":0.5", "\"seconds\":-.5"},

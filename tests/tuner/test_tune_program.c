@@ -234,7 +234,7 @@ static void draw_on_terminal(char *text, size_t text_bytes)
                                         .best = 1e-3,
                                         .untuned = 1.5e-3};
     ca_progress_open(&progress, terminal, false, 60.0);
-    ca_progress_trying(&progress, "fused_lanes");
+    ca_progress_trying(&progress, "fused_cpu UNIT=vector");
     ca_progress_update(&progress, &now, "a problem whose text is too long for the line");
     ca_progress_say(&progress, "a line that stays");
     fcntl(master, F_SETFL, O_NONBLOCK);
@@ -252,7 +252,7 @@ Test(tune_program, progress_is_one_line_on_a_terminal) {
     setenv("TERM", "xterm", 1);
     draw_on_terminal(text, sizeof text);
     const char *line = strstr(text, "\r[");
-    cr_assert(line != NULL && strstr(text, "fused_lanes") < line, "%s", text);
+    cr_assert(line != NULL && strstr(text, "fused_cpu UNIT=vector") < line, "%s", text);
     cr_expect(strncmp(line, "\r[#####---------------] 1:00 left  42 tried  1.00 ms 1.50x  ", 60) ==
                   0,
               "%s", line);

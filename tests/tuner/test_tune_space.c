@@ -1,6 +1,7 @@
 /* The space that a tuning searches, and what families suggest without one. */
 #include "device/capacity.h"
 #include "families/candidate.h"
+#include "families/family_units.h"
 #include "families/registry.h"
 #include "problem/problem.h"
 #include "tests/support/fixture.h"
@@ -67,7 +68,7 @@ Test(tune_space, holds_what_fits_and_nothing_else) {
     const clattn_device_info dev = device();
     const clattn_problem p[2] = {fixture_problem("fwd f32 h2 q70 d64 window=*,0"),
                                  fixture_problem("fwd f32 h2 q70 d512 window=*,0")};
-    const struct ca_family *lanes = ca_family_find("fused_lanes");
+    const struct ca_family *lanes = ca_family_find("fused_cpu UNIT=vector");
 
     for (size_t count = 1; count <= 2; count++) {
         struct ca_space *one = ca_tune_space_create(2, p, count, &dev);
@@ -76,7 +77,7 @@ Test(tune_space, holds_what_fits_and_nothing_else) {
         ca_space_destroy(one);
     }
     struct ca_space *two = ca_tune_space_create(2 | 4, p, 1, &dev);
-    const size_t tiles = count_family(two, ca_family_find("fused_tiles"), p, 1, &dev);
+    const size_t tiles = count_family(two, ca_family_find("fused_gpu UNIT=item"), p, 1, &dev);
     cr_assert(count_family(two, lanes, p, 1, &dev) + tiles == two->count);
     ca_space_destroy(two);
 }
@@ -134,9 +135,9 @@ Test(tune_space, what_a_family_suggests_fits) {
             fitting++;
             cr_assert(ca_tunables_check(family->tunables, family->num_tunables, candidate.values,
                                         reason, sizeof reason),
-                      "%s: %s", family->name, reason);
+                      "%s: %s", family->full_name, reason);
             /* Of groups or local memory that are too small reject() tells, not unsupported(). */
-            if (family != &ca_fused_lanes && p.operation != CLATTN_APPEND &&
+            if (family != &ca_fused_cpu_vector && p.operation != CLATTN_APPEND &&
                 p.operation != CLATTN_MERGE &&
                 (dev.max_work_group_size < 256 || dev.local_memory_bytes < 48 << 10))
                 continue;
@@ -144,8 +145,8 @@ Test(tune_space, what_a_family_suggests_fits) {
                 ca_family_refusal(family, &p, &dev, candidate.values, reason, sizeof reason);
             clattn_problem_print(&p, text, sizeof text, NULL);
             cr_expect(why == NULL, "%s, '%s', %s, vectors of %u, groups of %zu, %zu bytes: %s",
-                      family->name, text, dev.name, dev.vector_width_float, dev.max_work_group_size,
-                      (size_t)dev.local_memory_bytes, why);
+                      family->full_name, text, dev.name, dev.vector_width_float,
+                      dev.max_work_group_size, (size_t)dev.local_memory_bytes, why);
         }
     }
     cr_assert(fitting > 1000);
@@ -209,13 +210,13 @@ Test(tune_space, names_of_CPUs_decide_nothing) {
                 const clattn_device_info other = cpu_described(width * NUM_CPU_VENDORS + v);
                 struct ca_candidate theirs = {.family = family};
                 ca_family_suggest(family, &p, &other, theirs.values);
-                cr_assert(ca_candidates_equal(&mine, &theirs), "%s on %s", family->name,
+                cr_assert(ca_candidates_equal(&mine, &theirs), "%s on %s", family->full_name,
                           other.name);
                 cr_assert(family->preference(&p, &one) == family->preference(&p, &other),
-                          "%s on %s", family->name, other.name);
+                          "%s on %s", family->full_name, other.name);
                 const char *refusal = ca_family_refusal(family, &p, &other, random.values,
                                                         reasons[1], sizeof reasons[1]);
-                cr_assert((why == NULL) == (refusal == NULL), "%s on %s: %s", family->name,
+                cr_assert((why == NULL) == (refusal == NULL), "%s on %s: %s", family->full_name,
                           other.name, refusal ? refusal : why);
                 cr_assert(ca_device_cores(&other) == other.compute_units, "%s", other.name);
             }

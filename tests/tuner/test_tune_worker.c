@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* sched_setaffinity */
 #include "cli/worker_process.h"
 #include "families/candidate.h"
+#include "families/family_units.h"
 #include "families/registry.h"
 #include "tests/tuner/tune_program.h"
 #include "tuner/worker/worker_client.h"
@@ -194,7 +195,7 @@ ParameterizedTest(struct text *t, tune_worker, refuses_as_a_reading) {
 }
 
 Test(tune_worker, candidates_come_through) {
-    const struct ca_family *family = &ca_fused_lanes;
+    const struct ca_family *family = &ca_fused_cpu_vector;
     struct ca_candidate sent = {.family = family}, got;
 
     ca_tunables_default(family->tunables, family->num_tunables, sent.values);
@@ -230,7 +231,7 @@ struct client {
 /* A worker that obeys a shell's `case` of the request; $n counts the builds of its process. */
 static void open_client(struct client *client, const char *cases, ca_patience *patience)
 {
-    const struct ca_tunable *tunable = ca_fused_lanes.tunables;
+    const struct ca_tunable *tunable = ca_fused_cpu_vector.tunables;
     clattn_problem problem;
 
     snprintf(client->path, sizeof client->path, "%s", scratch_path("worker"));
@@ -251,8 +252,9 @@ static void open_client(struct client *client, const char *cases, ca_patience *p
     cr_assert(ca_worker_open(client->worker, &problem, 1, &client->m) == CLATTN_SUCCESS, "%s",
               ca_worker_broken(client->worker));
     for (size_t n = 0; n < 3; n++) {
-        client->candidates[n] = (struct ca_candidate){.family = &ca_fused_lanes};
-        ca_tunables_default(tunable, ca_fused_lanes.num_tunables, client->candidates[n].values);
+        client->candidates[n] = (struct ca_candidate){.family = &ca_fused_cpu_vector};
+        ca_tunables_default(tunable, ca_fused_cpu_vector.num_tunables,
+                            client->candidates[n].values);
         client->candidates[n].values[0] = tunable->candidates[n];
     }
 }

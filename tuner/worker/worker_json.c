@@ -27,7 +27,7 @@ json_t *ca_candidate_json(const struct ca_candidate *candidate)
 
     for (size_t n = 0; n < candidate->family->num_tunables; n++)
         json_array_append_new(values, json_integer((json_int_t)candidate->values[n]));
-    return json_pack("{s:s, s:o}", "family", candidate->family->name, "values", values);
+    return json_pack("{s:s, s:o}", "family", candidate->family->full_name, "values", values);
 }
 
 bool ca_candidate_from_json(const json_t *object, struct ca_candidate *candidate)

@@ -1,0 +1,301 @@
+/* Gradients on CPUs: SIMD lanes are keys. How it computes: src/families/backward_cpu/backward_cpu.cl. And backward_cpu UNIT=pairs,
+ * the same with products of bf16 pairs. */
+#include "families/backward_cpu/backward_cpu.h"
+#include "base/sizes.h"
+#include "cl/score/mark_sizes.h"
+#include "device/capacity.h"
+#include "families/backward_cpu/backward_cpu_sizes.h"
+#include "families/bf16_pairs.h"
+#include "families/block_bits.h"
+#include "families/family_units.h"
+#include "families/pair_marks.h"
+#include "families/registry.h"
+#include "families/sizes.h"
+
+#include <math.h>
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/backward_cpu/backward_cpu.def"
+#define TUNABLES_UNIT UNIT_VECTOR
+#include "families/expand.h"
+#undef TUNABLES_UNIT
+#define TUNABLES_UNIT UNIT_PAIRS
+#define TUNABLES_TABLE tunables_of_pairs
+#include "families/table.h"
+
+extern const char *const ca_source_backward_cpu[];
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    return PRIVATE_BYTES;
+}
+
+static void set_range(struct ca_ndrange *range, size_t x, size_t y, size_t z)
+{
+    *range = (struct ca_ndrange){{x, y, z}, {1, 1, 1}};
+}
+
+/* ---- what families of these kernels share ------------------------------------------------------ */
+
+void ca_backward_lanes_rows_ndrange(const clattn_problem *p,
+                                    const struct ca_backward_lanes_sizes *sizes,
+                                    struct ca_ndrange *range)
+{
+    set_range(range, ca_divide_up(p->seq_q, sizes->block_m), p->heads, p->batch);
+}
+
+void ca_backward_lanes_sum_ndrange(const clattn_problem *p, const size_t *values,
+                                   const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)values;
+    (void)dev;
+    set_range(range, p->seq_q, p->heads, p->batch);
+}
+
+void ca_backward_lanes_bias_ndrange(const clattn_problem *p,
+                                    const struct ca_backward_lanes_sizes *sizes,
+                                    struct ca_ndrange *range)
+{
+    const size_t *stride = p->bias_layout.stride;
+
+    if (!p->dbias) {
+        set_range(range, 0, 0, 0);
+        return;
+    }
+    const size_t heads = stride[1] == 0 ? 1 : p->heads, batch = stride[0] == 0 ? 1 : p->batch;
+    /* What is summed over nothing is 0, and is written. */
+    set_range(range, stride[3] == 0 ? 1 : ca_divide_up(p->seq_kv, sizes->block_n),
+              stride[2] == 0 ? 1 : ca_divide_up(p->seq_q, sizes->block_m), heads * batch);
+}
+
+void ca_backward_lanes_heads_ndrange(const clattn_problem *p, const size_t *values,
+                                     const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)values;
+    (void)dev;
+    set_range(range, p->dslopes || p->dsinks ? p->heads : 0, 1, 1);
+}
+
+size_t ca_backward_lanes_workspace_bytes(const clattn_problem *p,
+                                         const struct ca_backward_lanes_sizes *sizes)
+{
+    const size_t heads = p->batch * p->heads;
+    const size_t sums = heads * (p->seq_q + sizes->rows_after) * sizes->row;
+    const size_t stats = ca_round_up(ROW_STATISTICS * heads * p->seq_q, 16);
+
+    return (stats + sizes->split_k * (sums + heads)) * sizeof(cl_float) +
+           ca_block_bits_bytes(p) + /* one of them is 0 */
+           ca_pair_marks_bytes(p, BACKWARD_MARK_QUERIES, sizes->block_n);
+}
+
+void ca_backward_lanes_marks_ndrange(const clattn_problem *p, const size_t *values,
+                                     const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)values;
+    (void)dev;
+    ca_pair_marks_ndrange(p, BACKWARD_MARK_QUERIES, range);
+}
+
+size_t ca_backward_split(const clattn_problem *p, const clattn_device_info *dev)
+{
+    size_t split = 1;
+
+    while (split < 32 && split * p->kv_heads * p->batch < (size_t)4 * dev->compute_units)
+        split *= 2;
+    return split;
+}
+
+/* ---- backward_cpu ---------------------------------------------------------------------------- */
+
+static struct ca_backward_lanes_sizes sizes_of(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    return (struct ca_backward_lanes_sizes){.block_m = BLOCK_M,
+                                            .block_n = BLOCK_N,
+                                            .row = ROW_QK,
+                                            .rows_after = ROWS_AFTER,
+                                            .split_k = SPLIT_K};
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    const struct ca_backward_lanes_sizes sizes = sizes_of(p, values);
+
+    (void)dev;
+    return ca_backward_lanes_workspace_bytes(p, &sizes);
+}
+
+static void lanes_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    set_range(range, values[SPLIT_K_INDEX], p->kv_heads, p->batch);
+}
+
+static void rows_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    const struct ca_backward_lanes_sizes sizes = sizes_of(p, values);
+
+    (void)dev;
+    ca_backward_lanes_rows_ndrange(p, &sizes, range);
+}
+
+static void bias_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    const struct ca_backward_lanes_sizes sizes = sizes_of(p, values);
+
+    (void)dev;
+    ca_backward_lanes_bias_ndrange(p, &sizes, range);
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    /* The least private memory that any choice of tunables needs. */
+    static const size_t least[NUM_TUNABLES] = {
+        [SIMD_WIDTH_INDEX] = 4,  [BLOCK_VECTORS_INDEX] = 1,   [QK_ROWS_INDEX] = 8,
+        [DKV_COLUMNS_INDEX] = 8, [BLOCK_M_INDEX] = 24,        [DQ_ROWS_INDEX] = 8,
+        [DQ_VECTORS_INDEX] = 1,  [BLOCKS_PER_TILE_INDEX] = 1, [SPLIT_K_INDEX] = 1};
+
+    return reject(p, dev, least);
+}
+
+/* Sums that fill the registers: 24 of 32 with vectors of 16, else 12 of 16. */
+static void block_registers(const size_t mv, const int wide, size_t *values)
+{
+    static const size_t sums[2][5] = {{0, 12, 6, 4}, {0, 12, 12, 8, 6}}; /* by wide, mv */
+
+    values[BLOCK_VECTORS_INDEX] = mv;
+    values[QK_ROWS_INDEX] = sums[wide][mv];
+    values[DKV_COLUMNS_INDEX] = sums[wide][mv];
+}
+
+/* Vectors of keys with which the blocks of a column of the block lists cost the least: they begin with the
+ * column, if it has a whole one, and the last may have few keys. */
+static size_t vectors_of_column(const clattn_problem *p, const size_t width, const int wide)
+{
+    static const double speed[] = {0.0, 0.78, 0.94, 0.99, 1.0}; /* as of fused_cpu */
+    const size_t column = p->block_kv < p->seq_kv ? p->block_kv : p->seq_kv;
+    double least = INFINITY;
+    size_t best = 1;
+
+    for (size_t mv = 1; column && mv <= (wide ? 4 : 3); mv++) {
+        const size_t keys = width * mv;
+        const double cost =
+            (p->block_kv >= keys ? (double)ca_round_up(column, keys) / (double)column
+                                 : 1.0 + (double)(keys - 1) / (double)p->block_kv) /
+            speed[mv];
+        if (cost < least) {
+            least = cost;
+            best = mv;
+        }
+    }
+    return best;
+}
+
+/* Blocks that fit columns and rows of the block lists' blocks. */
+static void adapt_to_blocks(const clattn_problem *p, const int wide, size_t *values)
+{
+    const size_t width = values[SIMD_WIDTH_INDEX];
+
+    block_registers(vectors_of_column(p, width, wide), wide, values);
+    values[DQ_ROWS_INDEX] = 4; /* few rows of a tile are in no whole register tile */
+    while (values[BLOCKS_PER_TILE_INDEX] > 1 &&
+           values[BLOCKS_PER_TILE_INDEX] * values[BLOCK_VECTORS_INDEX] * width > p->block_kv)
+        values[BLOCKS_PER_TILE_INDEX] /= 2;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const int wide = dev->vector_width_float >= 16;
+
+    values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    block_registers(p->seq_kv <= values[SIMD_WIDTH_INDEX] ? 1
+                    : p->seq_kv < 192                     ? 2
+                    : wide                                ? 4
+                                                          : 3,
+                    wide, values);
+    values[DQ_VECTORS_INDEX] = wide ? 4 : 2;
+    values[BLOCK_M_INDEX] = p->seq_q >= 384 ? 96 : 48;
+    if (p->block_q)
+        adapt_to_blocks(p, wide, values);
+    values[SPLIT_K_INDEX] = ca_backward_split(p, dev);
+    if (reject(p, dev, values))
+        values[BLOCK_M_INDEX] = 48;
+    while (reject(p, dev, values) && values[BLOCKS_PER_TILE_INDEX] > 1)
+        values[BLOCKS_PER_TILE_INDEX] /= 2;
+    while (reject(p, dev, values) && values[SPLIT_K_INDEX] > 1)
+        values[SPLIT_K_INDEX] /= 2;
+    while (reject(p, dev, values) && values[BLOCK_VECTORS_INDEX] > 1)
+        block_registers(values[BLOCK_VECTORS_INDEX] - 1, wide, values);
+    if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
+        values[SIMD_WIDTH_INDEX] = 4;
+        block_registers(1, 0, values);
+        values[BLOCK_M_INDEX] = 24;
+        values[DQ_ROWS_INDEX] = 8;
+        values[DQ_VECTORS_INDEX] = 1;
+    }
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return ca_fills_vectors(dev) ? 90 : 10;
+}
+
+const struct ca_family ca_backward_cpu_vector = {
+    .name = "backward_cpu",
+    .full_name = "backward_cpu UNIT=vector",
+    .operation = CLATTN_BACKWARD,
+    .source = ca_source_backward_cpu,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = CA_BACKWARD_LANES_STAGES(rows_ndrange, lanes_ndrange, bias_ndrange),
+    .num_stages = 7,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .preference = preference,
+};
+
+/* ---- backward_cpu UNIT=pairs ---------------------------------------------------------------------------- */
+
+static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const char *why = ca_bf16_pairs_refusal(p);
+
+    return why ? why : unsupported(p, dev);
+}
+
+static int preference_of_pairs(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return ca_bf16_pairs_preference(dev, 91);
+}
+
+const struct ca_family ca_backward_cpu_pairs = {
+    .name = "backward_cpu",
+    .full_name = "backward_cpu UNIT=pairs",
+    .operation = CLATTN_BACKWARD,
+    .source = ca_source_backward_cpu,
+    .tunables = tunables_of_pairs,
+    .num_tunables = NUM_TUNABLES,
+    .stages = CA_BACKWARD_LANES_STAGES(rows_ndrange, lanes_ndrange, bias_ndrange),
+    .num_stages = 7,
+    .unsupported = unsupported_by_pairs,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .options = ca_bf16_pairs_options,
+    .preference = preference_of_pairs,
+};
+
+const struct ca_family *const ca_backward_cpu[] = {&ca_backward_cpu_vector, &ca_backward_cpu_pairs,
+                                                   &ca_backward_cpu_amx, NULL};

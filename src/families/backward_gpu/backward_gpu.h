@@ -1,0 +1,29 @@
+/* What families of gradients for GPUs share: how many groups each stage has (backward_stages.h), and the
+ * workspace. Groups own `owned` rows, of keys or of queries, stream the
+ * others in tiles of `streamed`, and are of `items` work-items. */
+#ifndef CA_BACKWARD_SIZES_H
+#define CA_BACKWARD_SIZES_H
+
+#include "families/block_bits.h"
+#include "families/pair_marks.h"
+
+struct ca_backward_blocks {
+    size_t owned, streamed, items;
+};
+
+void ca_backward_marks_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
+                               struct ca_ndrange *range);
+void ca_backward_rows_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
+                              struct ca_ndrange *range);
+void ca_backward_keys_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
+                              struct ca_ndrange *range);
+void ca_backward_queries_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
+                                 struct ca_ndrange *range);
+void ca_backward_bias_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
+                              struct ca_ndrange *range);
+void ca_backward_sums_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
+                              struct ca_ndrange *range);
+
+size_t ca_backward_workspace_bytes(const clattn_problem *p, struct ca_backward_blocks blocks);
+
+#endif

@@ -1,0 +1,215 @@
+/* backward_gpu_item: gradients for GPUs; see src/families/backward_gpu/backward_gpu_item.cl. */
+#include "device/capacity.h"
+#include "families/backward_gpu/backward_gpu.h"
+#include "families/backward_gpu/backward_gpu_item_sizes.h"
+#include "families/block_sizes.h"
+#include "families/family_units.h"
+#include "families/registry.h"
+
+#include <string.h>
+
+static size_t register_floats(const clattn_problem *p, const size_t *values);
+static size_t most_registers(const clattn_device_info *dev);
+static size_t needed_registers(const clattn_problem *p, const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/backward_gpu/backward_gpu_item.def"
+#define TUNABLES_UNIT UNIT_ITEM
+#include "families/expand.h"
+
+extern const char *const ca_source_backward_gpu_item[];
+
+static size_t register_floats(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    return REGISTER_FLOATS;
+}
+
+/* needed_registers() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to spill
+ * some: see tests/offline.sh. */
+static size_t most_registers(const clattn_device_info *dev)
+{
+    return ca_copies_in_background(dev) ? 232 : ca_has_many_registers(dev) ? 160 : SIZE_MAX;
+}
+
+/* Whether options keep more of each pair in registers. */
+static int keeps_more(const clattn_problem *p)
+{
+    return ca_keeps_more(p) || p->block_q;
+}
+
+/* Those, the operands of a product, and what options take; not what addresses do. */
+static size_t needed_registers(const clattn_problem *p, const size_t *values)
+{
+    const size_t columns = values[BLOCK_STREAMED_INDEX] / values[THREADS_N_INDEX];
+
+    return register_floats(p, values) + 4 * columns + 4 +
+           (keeps_more(p) ? 8 * values[THREAD_M_INDEX] : 0) +
+           (p->softcap > 0.0f || p->alibi ? 32 : 0);
+}
+
+/* And a flag, which compilers align. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    return LOCAL_BYTES + 4 * INT_BYTES;
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_floats(p, values) * sizeof(cl_float);
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    (void)dev;
+    return NULL;
+}
+
+static size_t work_items(const size_t *values)
+{
+    return values[BLOCK_OWNED_INDEX] / values[THREAD_M_INDEX] * values[THREADS_N_INDEX];
+}
+
+/* Floats of a work-item that leave the compiler enough registers. */
+static size_t most_floats(const clattn_device_info *dev)
+{
+    return ca_has_many_registers(dev) ? 160 : 96;
+}
+
+/* Halves tile sizes, the cheapest losses first, until two groups share the local memory of a GPU
+ * that has 64 KB of it, or all of a smaller one is enough for one. */
+static void fit_local_memory(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    static const struct {
+        size_t index, floor;
+    } steps[] = {{STAGE_N_INDEX, 8},        {BLOCK_K_INDEX, 16},   {BLOCK_STREAMED_INDEX, 32},
+                 {BLOCK_OWNED_INDEX, 32},   {STAGE_N_INDEX, 4},    {BLOCK_K_INDEX, 8},
+                 {BLOCK_STREAMED_INDEX, 8}, {BLOCK_OWNED_INDEX, 8}};
+    const size_t most = ca_smaller((size_t)dev->local_memory_bytes, 32768);
+
+    for (size_t n = 0; n < sizeof steps / sizeof *steps; n++)
+        while (local_bytes(p, values) > most && values[steps[n].index] > steps[n].floor &&
+               (steps[n].index != BLOCK_STREAMED_INDEX ||
+                values[BLOCK_STREAMED_INDEX] > values[THREADS_N_INDEX]) &&
+               (steps[n].index != BLOCK_OWNED_INDEX ||
+                values[BLOCK_OWNED_INDEX] > values[THREAD_M_INDEX]))
+            values[steps[n].index] /= 2;
+    values[STAGE_N_INDEX] = ca_smaller(values[STAGE_N_INDEX], values[BLOCK_STREAMED_INDEX]);
+}
+
+/* Where the device copies in the background: a second stage, the longer the better, and owned rows at once, as far as
+ * that leaves as many groups resident; blocks of 128 owned rows where there are enough of them for all cores, and four
+ * streamed rows of a thread (on an H200 each was the faster). */
+static void add_stage(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    static const struct {
+        size_t length, resident;
+    } choices[] = {{32, 1}, {16, 1}, {32, 0}, {16, 0}};
+    const size_t streamed = ca_larger(values[BLOCK_STREAMED_INDEX], 4 * values[THREADS_N_INDEX]);
+    const size_t blocks =
+        ca_divide_up(ca_smaller(p->seq_q, p->seq_kv), 128) * p->kv_heads * p->batch;
+    const int doubles = values[BLOCK_OWNED_INDEX] == 64 && work_items(values) <= 128 &&
+                        blocks >= ca_device_cores(dev);
+    size_t with[NUM_TUNABLES];
+
+    if (!ca_copies_in_background(dev))
+        return;
+    for (size_t n = 0; n < 2 * sizeof choices / sizeof *choices; n++) {
+        memcpy(with, values, sizeof with);
+        with[STAGES_INDEX] = 2;
+        with[EXP_INDEX] = 1;
+        if (with[THREADS_N_INDEX] <= 16 && !keeps_more(p)) /* of more ptxas spills registers */
+            with[UNROLL_INDEX] = 2;
+        if (doubles && n < 2)
+            with[BLOCK_OWNED_INDEX] = 128;
+        if (n % 2 == 0)
+            with[BLOCK_STREAMED_INDEX] = ca_smaller(streamed, 128);
+        with[BLOCK_K_INDEX] = choices[n / 2].length;
+        with[STAGE_N_INDEX] = ca_smaller(ca_larger(choices[n / 2].length, with[THREADS_N_INDEX]),
+                                         with[BLOCK_STREAMED_INDEX]);
+        with[OWNED_RESIDENT_INDEX] = choices[n / 2].resident;
+        if (!reject(p, dev, with) &&
+            local_bytes(p, with) <= ca_resident_local_bytes(dev) * work_items(with)) {
+            memcpy(values, with, sizeof with);
+            return;
+        }
+    }
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t most_items =
+        ca_smaller(256, ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]));
+    const size_t longest = ca_larger(p->seq_q, p->seq_kv);
+    size_t *const block = &values[BLOCK_OWNED_INDEX], *const threads = &values[THREADS_N_INDEX];
+
+    /* Small problems: smaller blocks, so that every compute unit gets some. */
+    while (*block > 8 && (*block / 2 >= longest ||
+                          (*block > 16 && ca_divide_up(ca_smaller(p->seq_q, p->seq_kv), *block) *
+                                                  p->kv_heads * p->batch <
+                                              2 * ca_device_cores(dev))))
+        *block /= 2;
+    values[THREAD_M_INDEX] = *block > 8 && most_floats(dev) > 128 && !keeps_more(p) ? 8 : 4;
+    while (*threads < 64 && (register_floats(p, values) > most_floats(dev) ||
+                             needed_registers(p, values) > most_registers(dev))) {
+        if (*threads == 32 && values[THREAD_M_INDEX] > 4)
+            values[THREAD_M_INDEX] = 4;
+        else
+            *threads *= 2;
+    }
+    while (work_items(values) > most_items && *block > 8)
+        *block /= 2;
+    if (*block < values[THREAD_M_INDEX])
+        values[THREAD_M_INDEX] = 4;
+    while (work_items(values) > most_items && *threads > 4)
+        *threads /= 2;
+    if (p->dtype != CLATTN_F32)
+        values[LOAD_WIDTH_INDEX] = 8;
+    fit_local_memory(p, dev, values);
+    add_stage(p, dev, values);
+}
+
+static const char *more_options(const size_t *values, const clattn_device_info *dev)
+{
+    return values[STAGES_INDEX] > 1 ? ca_copy_options(dev) : "";
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return dev->type & CL_DEVICE_TYPE_GPU ? 90 : 20;
+}
+
+/* ---- stages --------------------------------------------------------------------------------- */
+
+static struct ca_backward_blocks blocks_of(const size_t *values)
+{
+    return (struct ca_backward_blocks){values[BLOCK_OWNED_INDEX], values[BLOCK_STREAMED_INDEX],
+                                       work_items(values)};
+}
+
+#include "families/backward_gpu/backward_gpu_stages.h"
+
+const struct ca_family ca_backward_gpu_item = {
+    .name = "backward_gpu",
+    .full_name = "backward_gpu UNIT=item",
+    .operation = CLATTN_BACKWARD,
+    .source = ca_source_backward_gpu_item,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = BACKWARD_STAGES,
+    .num_stages = BACKWARD_NUM_STAGES,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .options = more_options,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .preference = preference,
+};
+
+const struct ca_family *const ca_backward_gpu[] = {&ca_backward_gpu_item, &ca_backward_gpu_mma,
+                                                   &ca_backward_gpu_warpgroup, NULL};

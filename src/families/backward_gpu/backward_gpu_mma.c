@@ -1,0 +1,247 @@
+/* backward_gpu_mma: gradients by matrix instructions; see src/families/backward_gpu/backward_gpu_mma.cl. */
+#include "base/sizes.h"
+#include "families/backward_gpu/backward_gpu.h"
+#include "families/backward_gpu/backward_gpu_mma_sizes.h"
+#include "families/family_units.h"
+#include "families/fragments.h"
+#include "families/registry.h"
+#include <stdint.h>
+
+/* Work-items of an emulated group: unoptimised, one takes up to 40 KB of a thread's stack on PoCL. */
+enum { MOST_EMULATED = 128 };
+
+static size_t work_items(const size_t *values);
+static size_t register_words(const clattn_problem *p, const size_t *values);
+static int spills(const clattn_problem *p, const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/backward_gpu/backward_gpu_mma.def"
+#define TUNABLES_UNIT UNIT_MMA
+#include "families/expand.h"
+
+extern const char *const ca_source_backward_gpu_mma[];
+
+enum { PRODUCER = 0 };
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static const struct ca_fragment *fragment_of(const size_t *values)
+{
+    return ca_fragment_of(values[INSTRUCTION_INDEX]);
+}
+
+static size_t sub_groups(const size_t *values)
+{
+    return values[SUB_GROUPS_INDEX] * values[DIM_GROUPS_INDEX];
+}
+
+static size_t work_items(const size_t *values)
+{
+    return fragment_of(values)->lanes * sub_groups(values);
+}
+
+static size_t block_owned(const size_t *values)
+{
+    return fragment_of(values)->queries * values[SUB_GROUPS_INDEX];
+}
+
+/* Dims of results, of all sub-groups that divide them: DIMS() of cl/mma/fragment_gradients.h. */
+static size_t padded_dim(size_t dim, const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+
+    return ca_round_up(dim, values[DIM_GROUPS_INDEX] * f->others * f->others_at_once);
+}
+
+/* Of a work-item of backward_keys: two products, and two sums. */
+static size_t product_words(const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+
+    return f->queries * 2 * values[BLOCK_STREAMED_INDEX] / f->lanes;
+}
+
+static size_t sum_words(const clattn_problem *p, const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+    const size_t dims = padded_dim(p->dim_qk, values) + padded_dim(p->dim_v, values);
+
+    return f->queries * (dims / values[DIM_GROUPS_INDEX]) / f->lanes;
+}
+
+/* What it keeps in registers. */
+static size_t register_words(const clattn_problem *p, const size_t *values)
+{
+    return product_words(values) + sum_words(p, values);
+}
+
+/* The least streamed rows. */
+static size_t least_streamed(const size_t *values)
+{
+    return ca_larger(16, fragment_of(values)->others);
+}
+
+/* The registers that it needs, by which of 100 programs tests/offline.sh's compilers spilled: besides
+ * those, addresses and operands, twice as many of WMMA's as it holds these twice; places in a mask and a
+ * bias, one for each pair; and what other options keep. */
+static size_t needed_registers(const clattn_problem *p, const size_t *values)
+{
+    const int twice = values[INSTRUCTION_INDEX] == CA_WMMA;
+    const size_t products = product_words(values);
+    const size_t pairs = (p->mask != 0) + (p->bias != 0);
+    const size_t scores = (p->softcap > 0.0f) + (p->alibi != 0) + (p->dropout > 0.0f);
+    const size_t places = (p->block_q > 0) + (p->total_q > 0 || p->total_kv > 0);
+    const size_t others = !twice ? 82 : p->dtype == CLATTN_BF16 ? 140 : 100;
+
+    return sum_words(p, values) + (twice ? 2 : 1) * products + pairs * (products + 16) +
+           scores * 16 + places * 32 + others;
+}
+
+/* The least blocks are taken as they are: there is nothing else to choose. Of the other instructions
+ * there are more registers. */
+static int spills(const clattn_problem *p, const size_t *values)
+{
+    const size_t instruction = values[INSTRUCTION_INDEX];
+    const int least =
+        values[BLOCK_STREAMED_INDEX] == least_streamed(values) && values[DIM_GROUPS_INDEX] == 4;
+
+    return (instruction == CA_MMA_SYNC || instruction == CA_WMMA) && !least &&
+           needed_registers(p, values) > 256;
+}
+
+/* Four ints more than there are: compilers align what lies beside the tiles. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/fragment_names.h"
+    return LOCAL_BYTES + 4 * INT_BYTES;
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_words(p, values) * sizeof(cl_uint);
+}
+
+/* ---- the family ------------------------------------------------------------------------------ */
+
+static const char *more_options(const size_t *values, const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0, 0);
+}
+
+static int fits_registers(const clattn_problem *p, const size_t *values)
+{
+    return register_words(p, values) <= fragment_of(values)->registers &&
+           (values[EMULATE_INDEX] || !spills(p, values));
+}
+
+static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+{
+    return fits_registers(p, values) && local_bytes(p, values) <= dev->local_memory_bytes;
+}
+
+/* Fewer streamed rows, or dims in more parts, until the registers hold all. */
+static void fit_registers(const clattn_problem *p, size_t *values)
+{
+    const size_t most = values[BLOCK_STREAMED_INDEX];
+
+    for (size_t parts = 1; parts <= 4; parts *= 2) {
+        values[DIM_GROUPS_INDEX] = parts;
+        values[BLOCK_STREAMED_INDEX] = most;
+        while (!fits_registers(p, values) && values[BLOCK_STREAMED_INDEX] > least_streamed(values))
+            values[BLOCK_STREAMED_INDEX] /= 2;
+        if (fits_registers(p, values))
+            return;
+    }
+}
+
+/* Fewer sub-groups until the device and the problem have a use for all, and local memory has room. */
+static void shrink(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t most_items =
+        ca_smaller(values[EMULATE_INDEX] ? MOST_EMULATED : SIZE_MAX,
+                   ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]));
+    size_t *const sub_rows = &values[SUB_GROUPS_INDEX];
+
+    fit_registers(p, values);
+    while (*sub_rows > 1 && (work_items(values) > most_items ||
+                             block_owned(values) / 2 >= ca_larger(p->seq_q, p->seq_kv)))
+        *sub_rows /= 2;
+    while (!fits(p, dev, values) && values[BLOCK_STREAMED_INDEX] > least_streamed(values))
+        values[BLOCK_STREAMED_INDEX] /= 2;
+    while (!fits(p, dev, values) && *sub_rows > 1)
+        *sub_rows /= 2;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t own = ca_instruction_of(dev);
+
+    values[EMULATE_INDEX] = own == 0;
+    if (own != 0)
+        values[INSTRUCTION_INDEX] = own;
+    else /* small blocks: speed does not matter, and tests have small problems */
+        values[SUB_GROUPS_INDEX] = 2;
+    if (own == CA_MMA_SYNC)
+        values[EXP_INDEX] = 1;
+    shrink(p, dev, values);
+    if (own == CA_MMA_SYNC) {
+        values[STAGES_INDEX] = 2;
+        if (reject(p, dev, values))
+            values[STAGES_INDEX] = 1;
+    }
+    if (own == CA_MFMA_32 && sub_groups(values) < 4) { /* half as many rows for a sub-group */
+        values[INSTRUCTION_INDEX] = CA_MFMA_16;
+        values[SUB_GROUPS_INDEX] = 4;
+        values[BLOCK_STREAMED_INDEX] = 32;
+        shrink(p, dev, values);
+    }
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    size_t values[NUM_TUNABLES];
+    const char *why = ca_mma_gradient_refusal(p);
+
+    if (why)
+        return why;
+    ca_tunables_default(tunables, NUM_TUNABLES, values);
+    adapt(p, dev, values);
+    return reject(p, dev, values);
+}
+
+/* Never of itself where it would be emulated: that is for tests. */
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return ca_instruction_of(dev) ? 95 : CA_ONLY_IF_FORCED;
+}
+
+/* ---- stages --------------------------------------------------------------------------------- */
+
+static struct ca_backward_blocks blocks_of(const size_t *values)
+{
+    return (struct ca_backward_blocks){block_owned(values), values[BLOCK_STREAMED_INDEX],
+                                       work_items(values)};
+}
+
+#include "families/backward_gpu/backward_gpu_stages.h"
+
+const struct ca_family ca_backward_gpu_mma = {
+    .name = "backward_gpu",
+    .full_name = "backward_gpu UNIT=mma",
+    .operation = CLATTN_BACKWARD,
+    .source = ca_source_backward_gpu_mma,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = BACKWARD_STAGES,
+    .num_stages = BACKWARD_NUM_STAGES,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .options = more_options,
+    .preference = preference,
+};

@@ -1,0 +1,525 @@
+/* backward_gpu_mma: dq, dk and dv by matrix instructions, in f16 and bf16, in two passes over the pairs; see
+ * clattn/problem.h for the formulas. Neither scores nor their gradients reach memory.
+ *
+ * Stages    those of src/families/backward_gpu/backward_gpu_item.cl, with the same workspace (cl/gpu/backward_tile.h):
+ *           backward_rows, backward_keys (dk and dv, for blocks of owned keys), backward_queries (dq, for
+ *           blocks of owned queries), backward_bias and backward_sums. Nothing is added by atomics: the
+ *           same inputs give the same bits.
+ * Tiles     A work-group owns BLOCK_OWNED rows, FRAGMENT_QUERIES for each of SUB_GROUPS sub-groups, of k
+ *           and v, or of q and do, and streams BLOCK_STREAMED rows at a time of the other two:
+ *             1. owned times streamed rows: s = q k^T and dp = do v^T, with all in local memory;
+ *             2. p and ds in registers (cl/mma/fragment_gradients.h);
+ *             3. sums += p or ds times streamed rows, with the weights as operands where they are.
+ *           DIM_GROUPS sub-groups have the same owned rows: each does 1. and 2., and 3. for a part of the
+ *           dims, where one could not hold all sums in registers.
+ * Fragments cl/mma/fragment.h: the layouts of an instruction, which EMULATE replaces by local memory.
+ * Sums      f32. p and ds are rounded to 16 bits once, as in FlashAttention: in f16 a ds over 65504 is
+ *           infinite. What dbias and dslopes are sums of is not rounded.
+ * NDRange   local THREADS = FRAGMENT_LANES * SUB_GROUPS * DIM_GROUPS everywhere.
+ * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
+ * Hidden    A weight of 0 does not silence an Inf or NaN of a streamed row. Where some result comes to
+ *           one, all of the block is computed again with 0 in its place in 3., and rows that see it get it
+ *           at the end. Owned rows that see nothing, or that nobody sees, may hold anything: a row's sums
+ *           are its own, and 0 is stored for it.
+ * Barriers  Every thread reaches every barrier; only the instructions' own lockstep is relied on.
+ * Units    mma: fragments of a sub-group. warpgroup: products of warpgroups (cl/mma/warpgroup_tile.h), NVIDIA's wgmma, of Hopper.
+ *          Head dims are then 64 or 128; owned and streamed rows lie in local memory once, for all products, and the tensor
+ *          cores read both.
+ * Tunables  src/families/backward_gpu/backward_gpu_mma.def or backward_gpu_warpgroup.def, all defined by the host; no fallbacks here. */
+#include "common/builtins.h"
+#include "score/score.h"
+#include "families/units.h"
+#if UNIT == UNIT_WARPGROUP
+#define INSTRUCTION 7
+#define DIM_GROUPS 1
+#endif
+#if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(SUB_GROUPS) || !defined(DIM_GROUPS) ||  \
+    !defined(BLOCK_STREAMED) || !defined(STAGES) || !defined(EXP)
+#error "backward_gpu_mma.cl must be built with all of its tunables defined"
+#endif
+#if DTYPE == DTYPE_F32 || HAS_STRICT
+#error "backward_gpu_mma.cl takes f16 and bf16 in standard precision alone"
+#endif
+
+#include "mma/fragment.h"
+#include "gpu/tile_exp.h"
+
+#if !HAS_TILE_PRODUCTS
+#define PRODUCER 0
+#endif
+/* Those that compute; with PRODUCER a warpgroup besides fills tiles, 128 threads as each other one fills its owned rows. */
+#define COMPUTING (FRAGMENT_LANES * SUB_GROUPS * DIM_GROUPS)
+#if PRODUCER
+#define FILL_THREADS 128
+#define FILL_THREAD (THIS_THREAD % FILL_THREADS)
+#define MOST_COPIES 16
+#define THREADS (COMPUTING + (EMULATE ? 0 : FILL_THREADS))
+#else
+#define THREADS COMPUTING
+#endif
+#define LOAD_WIDTH 8
+#include "families/backward_gpu/backward_gpu_mma_sizes.h"
+#define SCORE_UNIT 1.0f
+#include "common/backward.h"
+#include "gpu/tile_load.h"
+#include "gpu/backward_tile.h"
+#include "gpu/pair_dropout.h"
+#include "mma/fragment_tile.h"
+#include "mma/fragment_dropout.h"
+#include "mma/fragment_gradients.h"
+
+/* ---- what the kernels share ------------------------------------------------------------------ */
+
+/* Where a work-group's rows lie in local memory, and which are this sub-group's. */
+struct place {
+    __local ushort *owned_qk, *owned_v, *qk, *v; /* qk, v: the streamed rows */
+    int lane, first_row, dim_group;
+};
+
+INLINE struct place find_place(__local uint4 *tiles)
+{
+    __local ushort *const all = (__local ushort *)tiles;
+    const int sub = THIS_THREAD / FRAGMENT_LANES;
+    const int own = PRODUCER ? sub / 4 * 64 : 0; /* rows of warpgroups before this one, in tiles of their own */
+    const struct place here = {all + OWNED_QK_AT + own * OWNED_STRIDE(DIM_QK),
+                             all + OWNED_V_AT + own * OWNED_STRIDE(DIM_V),
+                             all + STREAMED_QK_AT, all + STREAMED_V_AT,
+                             THIS_THREAD % FRAGMENT_LANES, sub / DIM_GROUPS * FRAGMENT_QUERIES,
+                             sub % DIM_GROUPS};
+
+    return here;
+}
+
+#if PRODUCER /* a warpgroup's own, of which there may be none */
+#define OWNED_COMPLETE()                                                                           \
+    do {                                                                                           \
+        copies_wait();                                                                             \
+        COMPUTING_BARRIER();                                                                       \
+    } while (0)
+#define STAGE_OWN(owned, tile, dim, unit)                                                                     \
+    do {                                                                                           \
+        struct matrix m = owned;                                                                   \
+        m.p += here.first_row / 64 * 64 * m.row_step;                                              \
+        m.rows -= here.first_row / 64 * 64;                                                        \
+        STAGE_ROWS(m, tile, OWNED_STRIDE(dim), 64, COLUMNS(dim), dim, unit);                       \
+    } while (0)
+#else
+#define OWNED_COMPLETE() /* with the first streamed rows */
+#define STAGE_OWN(owned, tile, dim, unit) STAGE_OWNED(owned, tile, dim, unit)
+#endif
+
+/* Stages a work-group's owned rows, which the next barrier completes, if there are any. */
+#define STAGE_BOTH_OWNED(rows_qk, unit_qk, rows_v, unit_v, any)                                                     \
+    do {                                                                                           \
+        if (any) {                                                                                 \
+            STAGE_OWN(rows_qk, here.owned_qk, DIM_QK, unit_qk);                                    \
+            STAGE_OWN(rows_v, here.owned_v, DIM_V, unit_v);                                        \
+        }                                                                                          \
+    } while (0)
+
+#if HAS_TILE_PRODUCTS
+/* The warpgroup's owned rows, in a tile of so many. */
+#define FIRST_OWNED (PRODUCER ? 0 : warpgroup_rows(here->first_row))
+#define OWNED_TILE (PRODUCER ? 64 : BLOCK_OWNED)
+
+INLINE void begin_first(const struct place *here, float s[STREAMED_SUMS], const int lane, __local float *exchange)
+{
+    begin_tile_products(here->owned_qk, FIRST_OWNED, OWNED_TILE, DIM_QK, here->qk, BLOCK_STREAMED,
+                        false, s, lane, exchange);
+}
+
+INLINE void begin_second(const struct place *here, float dp[STREAMED_SUMS], const int lane, __local float *exchange)
+{
+    begin_tile_products(here->owned_v, FIRST_OWNED, OWNED_TILE, DIM_V, here->v, BLOCK_STREAMED,
+                        false, dp, lane, exchange);
+}
+#endif
+
+/* The products of the sub-group's owned rows with the streamed ones; complete behind FINISH_BOTH(). */
+INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS],
+                       float dp[STREAMED_SUMS], const int lane, __local float *exchange)
+{
+#if HAS_TILE_PRODUCTS
+    begin_first(here, s, lane, exchange);
+    begin_second(here, dp, lane, exchange);
+#else
+    multiply_fragment_rows(here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), here->qk, DIM_QK,
+                  s, lane, exchange);
+    multiply_fragment_rows(here->owned_v + here->first_row * OWNED_STRIDE(DIM_V), here->v, DIM_V,
+                  dp, lane, exchange);
+#endif
+}
+#if HAS_TILE_PRODUCTS
+#define FINISH_BOTH(s, dp)                                                                         \
+    do {                                                                                           \
+        PRODUCTS_WAIT(0);                                                                          \
+        SUMS_HERE(s, STREAMED_SUMS);                                                               \
+        SUMS_HERE(dp, STREAMED_SUMS);                                                              \
+    } while (0)
+#else
+#define FINISH_BOTH(s, dp)
+#endif
+
+/* Behind begin_both(), where WEIGHTS_FIRST: its first products, and what was begun before the latest ones. */
+#define FINISH(sums, latest)                                                                       \
+    do {                                                                                           \
+        PRODUCTS_WAIT(latest);                                                                     \
+        SUMS_HERE(sums, STREAMED_SUMS);                                                            \
+    } while (0)
+
+/* To the number-th place of streamed rows. */
+INLINE struct place place_of_stage(struct place here, __local uint4 *tiles, const int number)
+{
+    here.qk = (__local ushort *)tiles + STREAMED_QK_AT + number * STAGE_ELEMENTS;
+    here.v = (__local ushort *)tiles + STREAMED_V_AT + number * STAGE_ELEMENTS;
+    return here;
+}
+
+/* Whether some pair of a tile may be hidden, or is none. */
+INLINE bool hides_some(const struct arguments *args, const struct tile t, const int most_queries,
+                       const int most_keys)
+{
+    return t.queries < most_queries || t.keys < most_keys || is_partial(args, t);
+}
+
+/* Whether query i, which sees something, sees key j. */
+INLINE bool counts(const struct arguments *args, const struct tile t, const long i, const long j)
+{
+    return statistic_of(args, t.b, t.h, i).s0 != -INFINITY &&
+           visible(args, t.e, first_key(args, t.e, i), end_key(args, t.e, i), t.b, t.h, i,
+                   j);
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* Adds to the gradients of owned keys the Infs and NaNs of queries from begin to end that were staged as
+ * 0. One of q makes all of its row's scores such, so that nothing but NaN can come of it. */
+INLINE void add_nonfinite_queries(const struct arguments *args, struct tile t, const long begin, const long end)
+{
+    const long kv_head = t.h / args->shape->group;
+
+    for (int x = get_local_id(0); x < t.keys * (DIM_QK + DIM_V); x += COMPUTING) {
+        const long j = t.j0 + x / (DIM_QK + DIM_V);
+        const int column = x % (DIM_QK + DIM_V);
+        const bool of_k = column < DIM_QK;
+        const int d = of_k ? column : column - DIM_QK;
+        float extra = 0.0f;
+        for (t.h = kv_head * args->shape->group; t.h < (kv_head + 1) * args->shape->group; t.h++)
+            for (long i = begin; i < end; i++) {
+                const float y =
+                    of_k ? LOAD(args->q, t.b * args->shape->q_stride[0] + t.h * args->shape->q_stride[1] +
+                                       i * args->shape->q_stride[2] + d * Q_STEP)
+                         : LOAD(args->d_o, t.b * args->shape->d_o_stride[0] + t.h * args->shape->d_o_stride[1] +
+                                         i * args->shape->d_o_stride[2] + d * DO_STEP);
+                if (y * 0.0f != 0.0f && counts(args, t, i, j))
+                    extra += of_k ? NAN : y * dropout_factor(args, t.b, t.h, i, j);
+            }
+        __global o_storage *const to = of_k
+                                         ? args->dk + t.b * args->shape->dk_stride[0] +
+                                               kv_head * args->shape->dk_stride[1] + j * args->shape->dk_stride[2] +
+                                               d * DK_STEP
+                                         : args->dv + t.b * args->shape->dv_stride[0] +
+                                               kv_head * args->shape->dv_stride[1] + j * args->shape->dv_stride[2] +
+                                               d * DV_STEP;
+        if (extra != 0.0f)
+            store_result(LOAD_O(to, 0) + extra, to);
+    }
+}
+
+#if HAS_DROPOUT
+#define DRAW_KEPT(queries, keys)                                                                   \
+    draw_kept_pairs(args, dropout_head(args, t.b, t.h), t.i0, t.j0, queries, keys, kept)
+#else
+#define DRAW_KEPT(queries, keys)
+#endif
+
+/* The queries of a tile. */
+#define TILE_QUERIES(t) q_rows(args, (t).b, (t).h, (t).i0, (t).queries)
+#define TILE_GRADIENTS(t) do_rows(args, (t).b, (t).h, (t).i0, (t).queries)
+/* ... its keys. */
+#define TILE_KEYS(t) k_rows(args, (t).b, (t).h / args->shape->group, (t).j0, (t).keys)
+#define TILE_VALUES(t) v_rows(args, (t).b, (t).h / args->shape->group, (t).j0, (t).keys)
+
+/* The tile of queries from i0 on, of those before `end`; of keys from j0 on. */
+INLINE struct tile queries_from(struct tile t, const long i0, const long end)
+{
+    t.i0 = i0;
+    t.queries = min(end - i0, (long)BLOCK_STREAMED);
+    return t;
+}
+
+INLINE struct tile keys_from(struct tile t, const long j0, const long end)
+{
+    t.j0 = j0;
+    t.keys = min(end - j0, (long)BLOCK_STREAMED);
+    return t;
+}
+
+/* What belongs to the queries of a tile. */
+INLINE void stage_statistics(const struct arguments *args, const struct tile t,
+                             __local float4 *statistics)
+{
+    for (int r = FILL_THREAD; r < BLOCK_STREAMED; r += FILL_THREADS)
+#if HAS_COPIES
+        copy_three((__local float *)(statistics + r),
+                  place_of_statistic(args, t.b, t.h, t.i0 + r));
+#else
+        statistics[r] = statistic_of(args, t.b, t.h, t.i0 + r);
+#endif
+}
+
+#if PRODUCER
+#include "mma/gradients_producer.h"
+#else
+#include "mma/gradients_passes.h"
+#endif
+
+/* What begins a kernel with a producer: that does all that it has to do, `call`, and leaves. */
+#if PRODUCER && !EMULATE
+#define PRODUCE(call)                                                                              \
+    if (get_local_id(0) == 0)                                                                      \
+        start_barriers(barriers);                                                                  \
+    LOCAL_BARRIER(); /* the mbarriers are there */                                                 \
+    if (THIS_THREAD >= COMPUTING) {                                                                \
+        FEWER_REGISTERS();                                                                         \
+        call;                                                                                      \
+        return;                                                                                    \
+    }                                                                                              \
+    MORE_REGISTERS()
+#else
+#define PRODUCE(call)
+#endif
+
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
+void backward_keys(PARAMETERS_backward_keys)
+{
+    struct arguments arguments = ARGUMENTS_backward_keys;
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_KV(&arguments)) / (arguments.shape->heads / arguments.shape->group));
+    __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
+    __local float4 statistics[STAGES][BLOCK_STREAMED];
+    __local int not_finite;       /* not 0 once a result is Inf or NaN */
+    __local int streamed_nonfinite; /* not 0 once an Inf or NaN of a streamed row became 0 */
+#if HAS_DROPOUT
+    __local uchar kept[KEPT_BYTES(BLOCK_STREAMED, BLOCK_OWNED)];
+#else
+    __local uchar *const kept = 0;
+#endif
+#if EMULATE
+    __local float exchanges[SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS];
+    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
+#endif
+    struct place here = find_place(tiles);
+    const int lane = here.lane;
+    struct tile t = owned_keys(args);
+    const long first_head = t.h, kv_head = t.h / args->shape->group;
+    const long begin = first_query(args, t.e, t.j0), end = end_query(args, t.e, t.j0, t.keys);
+    const int rows = min(args->shape->seq_kv - t.j0, (long)BLOCK_OWNED);
+    float sums_k[DIM_SUMS(DIM_QK)], sums_v[DIM_SUMS(DIM_V)];
+    bool again = false; /* the second time around */
+    STREAM;
+
+#if PRODUCER
+    REGISTERS_FOR_GROUPS();
+#endif
+    if (get_local_id(0) == 0)
+        not_finite = streamed_nonfinite = 0;
+    PRODUCE(produce_queries(args, t, begin, end, tiles, statistics,
+                            &not_finite, barriers));
+    STAGE_BOTH_OWNED(k_rows(args, t.b, kv_head, t.j0, t.keys), UNIT_K,
+                     v_rows(args, t.b, kv_head, t.j0, t.keys), UNIT_V, begin < end);
+    OWNED_COMPLETE();
+    do {
+        CLEAR(sums_k);
+        CLEAR(sums_v);
+        t.h = first_head;
+        sum_over_queries(args, t, here, begin, end, rows, tiles, statistics,
+                         again, &streamed_nonfinite, sums_k,
+                         sums_v, &stream, kept, lane, exchange);
+        if (!all_sums_finite(sums_k, DIM_QK) || !all_sums_finite(sums_v, DIM_V))
+            atomic_or(&not_finite, 1);
+        GROUP_BARRIER(); /* not_finite is final */
+        again = !again && not_finite;
+    } while (again);
+    store_gradients(sums_k, DIM_QK, UNIT_DK, args->shape->scale, t.keys, rows, here.first_row, here.dim_group, lane,
+               args->dk + t.b * args->shape->dk_stride[0] + kv_head * args->shape->dk_stride[1] +
+                   t.j0 * args->shape->dk_stride[2],
+               args->shape->dk_stride[2], DK_STEP);
+    store_gradients(sums_v, DIM_V, UNIT_DV, 1.0f, t.keys, rows, here.first_row, here.dim_group, lane,
+               args->dv + t.b * args->shape->dv_stride[0] + kv_head * args->shape->dv_stride[1] +
+                   t.j0 * args->shape->dv_stride[2],
+               args->shape->dv_stride[2], DV_STEP);
+    COMPUTING_BARRIER(); /* the results are complete */
+    t.h = first_head;
+    if (streamed_nonfinite)
+        add_nonfinite_queries(args, t, begin, end);
+}
+
+/* ---- queries --------------------------------------------------------------------------------- */
+
+/* Makes NaN of the gradients of owned queries where a key that they see, from begin to end, has an Inf or
+ * NaN that was staged as 0: all of its scores are such, so that nothing else can come of it. */
+INLINE void add_nonfinite_keys(const struct arguments *args, const struct tile t, const long begin, const long end)
+{
+    for (int x = get_local_id(0); x < t.queries * DIM_QK; x += COMPUTING) {
+        const long i = t.i0 + x / DIM_QK;
+        const int d = x % DIM_QK;
+        bool found = false;
+        for (long j = begin; j < end; j++) {
+            const float y = LOAD(args->k, t.b * args->shape->k_stride[0] + t.h / args->shape->group * args->shape->k_stride[1] +
+                                        j * args->shape->k_stride[2] + d * K_STEP);
+            found = found || (y * 0.0f != 0.0f &&
+                              counts(args, t, i, j));
+        }
+        if (found)
+            store_result(NAN, args->dq + t.b * args->shape->dq_stride[0] + t.h * args->shape->dq_stride[1] +
+                                   i * args->shape->dq_stride[2] + d * DQ_STEP);
+    }
+}
+
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
+void backward_queries(PARAMETERS_backward_queries)
+{
+    struct arguments arguments = ARGUMENTS_backward_queries;
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_Q(&arguments)) / arguments.shape->heads);
+    __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
+    __local int not_finite, streamed_nonfinite; /* as in backward_keys */
+#if HAS_DROPOUT
+    __local uchar kept[KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED)];
+#else
+    __local uchar *const kept = 0;
+#endif
+#if EMULATE
+    __local float exchanges[SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS];
+    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
+#endif
+    struct place here = find_place(tiles);
+    const int lane = here.lane, first_row = here.first_row;
+    struct tile t = owned_queries(args);
+
+    LEAVE_IF_BEYOND(t.i0, args->shape->seq_q);
+    const long begin = first_key_of_queries(args, t), end = end_key_of_queries(args, t);
+    const int rows = min(args->shape->seq_q - t.i0, (long)BLOCK_OWNED);
+    float sums_q[DIM_SUMS(DIM_QK)];
+    float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
+    float4 statistics[LANE_QUERIES];
+    bool again = false;
+    STREAM;
+
+    REGISTERS_FOR_GROUPS();
+    if (get_local_id(0) == 0)
+        not_finite = streamed_nonfinite = 0;
+    find_head(args, &t);
+    PRODUCE(produce_keys(args, t, begin, end, tiles, &not_finite, barriers));
+    STAGE_BOTH_OWNED(q_rows(args, t.b, t.h, t.i0, t.queries), UNIT_Q,
+                     do_rows(args, t.b, t.h, t.i0, t.queries), UNIT_DO, begin < end);
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++)
+        statistics[n] = statistic_of(args, t.b, t.h, t.i0 + OWNED_ROW(n));
+    OWNED_COMPLETE();
+    do {
+        CLEAR(sums_q);
+        CLEAR(slope_sums);
+        CLEAR(bias_sums);
+        sum_over_keys(args, t, here, begin, end, statistics, tiles, again,
+                      &streamed_nonfinite, slope_sums, bias_sums,
+                      sums_q, &stream, kept, lane, exchange);
+        if (!all_sums_finite(sums_q, DIM_QK))
+            atomic_or(&not_finite, 1);
+        GROUP_BARRIER(); /* not_finite is final */
+        again = !again && not_finite;
+    } while (again);
+#if HAS_DSLOPES
+    store_fragment_sums(slope_sums, t.queries, rows, first_row, here.dim_group,
+               args->workspace + slope_sums_begin(args) +
+                   (t.b * args->shape->heads + t.h) * LONGEST_Q(args) + t.i0, lane, exchange);
+#endif
+#if HAS_DBIAS
+    store_fragment_sums(bias_sums, t.queries, args->shape->bias_stride[3] == 0 ? rows : 0, first_row, here.dim_group,
+               args->workspace + bias_sums_begin(args) + (t.b * args->shape->heads + t.h) * args->shape->seq_q +
+                   t.i0, lane, exchange);
+#endif
+    store_gradients(sums_q, DIM_QK, UNIT_DQ, args->shape->scale, t.queries, rows, first_row, here.dim_group, lane,
+               args->dq + t.b * args->shape->dq_stride[0] + t.h * args->shape->dq_stride[1] + t.i0 * args->shape->dq_stride[2],
+               args->shape->dq_stride[2], DQ_STEP);
+    COMPUTING_BARRIER(); /* the results are complete */
+    if (streamed_nonfinite)
+        add_nonfinite_keys(args, t, begin, end);
+    END_KERNEL();
+}
+
+#if HAS_DBIAS
+/* A group for each tile of the bias. */
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
+void backward_bias(PARAMETERS_backward_bias)
+{
+    const struct arguments arguments = ARGUMENTS_backward_bias, *const args = &arguments;
+    __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
+#if HAS_DROPOUT
+    __local uchar kept[KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED)];
+#else
+    __local uchar *const kept = 0;
+#endif
+#if EMULATE
+    __local float exchanges[SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS];
+    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
+#endif
+    const struct place here = find_place(tiles);
+    const int lane = here.lane, first_row = here.first_row;
+    const struct bias_tile tile = find_bias_tile(args);
+    float sums[STREAMED_SUMS], unused[LANE_QUERIES];
+    struct tile t;
+
+    t.i0 = tile.i0;
+    t.j0 = tile.j0;
+    CLEAR(sums);
+    CLEAR(unused);
+    for (t.b = tile.b; t.b < tile.end_b; t.b++) {
+        t.e = extent_of(args, t.b);
+        if (!enter_bias_tile(args, &t))
+            continue;
+        for (t.h = tile.h; t.h < tile.end_h; t.h++) {
+            float p[STREAMED_SUMS], ds[STREAMED_SUMS];
+            float4 statistics[LANE_QUERIES];
+            find_head(args, &t);
+            UNROLL
+            for (int n = 0; n < LANE_QUERIES; n++)
+                statistics[n] = statistic_of(args, t.b, t.h, t.i0 + OWNED_ROW(n));
+            LOCAL_BARRIER(); /* what was there may be overwritten */
+            STAGE_OWNED(q_rows(args, t.b, t.h, t.i0, t.queries), here.owned_qk, DIM_QK,
+                        UNIT_Q);
+            STAGE_OWNED(do_rows(args, t.b, t.h, t.i0, t.queries), here.owned_v, DIM_V,
+                        UNIT_DO);
+            STAGE_STREAMED(k_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys), here.qk, DIM_QK,
+                           UNIT_K);
+            STAGE_STREAMED(v_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys), here.v, DIM_V,
+                           UNIT_V);
+            DRAW_KEPT(BLOCK_OWNED, BLOCK_STREAMED);
+            copies_wait();
+            LOCAL_BARRIER(); /* all rows are complete */
+            begin_both(&here, p, ds, lane, exchange);
+            FINISH_BOTH(p, ds);
+            weigh(false, true, true, args, t, first_row, statistics, 0, p, ds, unused, unused,
+                  lane, kept);
+            UNROLL
+            for (int x = 0; x < STREAMED_SUMS; x++)
+                sums[x] += ds[x];
+        }
+    }
+    __global bias_storage *to = args->dbias + tile.b * args->shape->bias_stride[0] + tile.h * args->shape->bias_stride[1];
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++) {
+        const long i = t.i0 + OWNED_ROW(SUM_QUERY(x % FRAGMENT_SUMS)), j = t.j0 + STREAMED_ROW(x);
+        if (here.dim_group == 0 && i < args->shape->seq_q && j < args->shape->seq_kv)
+            STORE_BIAS(sums[x], to, i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
+    }
+}
+#endif
+
+#include "gpu/backward_rows.h"
+#include "gpu/backward_sums.h"

@@ -1,0 +1,31 @@
+/* Sizes of backward_gpu_mma.cl's arrays, for the kernels and, with the names of families/names.h and families/fragment_names.h, for
+ * the host. */
+#include "families/fragment_sizes.h"
+
+#define BLOCK_OWNED (SUB_GROUPS * FRAGMENT_QUERIES)
+
+/* Of rows of dim elements: tiles of dims that a sub-group sums, and the dims of all of them. */
+#define DIM_TILES(dim)                                                                             \
+    (ROUND_UP(dim, DIM_GROUPS * OTHERS_AT_ONCE * FRAGMENT_OTHERS) / DIM_GROUPS / FRAGMENT_OTHERS)
+#define DIMS(dim) (DIM_TILES(dim) * DIM_GROUPS * FRAGMENT_OTHERS)
+
+/* Local memory, counted in elements. Streamed rows lie there in rows for the first product; for the second
+ * one, where values are packed, in their place as such. */
+#define COLUMNS(dim) ROUND_UP(dim, FRAGMENT_DEPTH)
+#define OWNED_STRIDE(dim) (COLUMNS(dim) + (HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
+#define STREAMED_COLUMNS(dim) (PACKED_VALUES ? COLUMNS(dim) : MAX(COLUMNS(dim), DIMS(dim)))
+#define STREAMED_STRIDE(dim) (STREAMED_COLUMNS(dim) + (HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
+#define STREAMED_ELEMENTS(dim)                                                                     \
+    (BLOCK_STREAMED * (PACKED_VALUES ? MAX(STREAMED_STRIDE(dim), DIMS(dim)) : STREAMED_STRIDE(dim)))
+#define OWNED_ELEMENTS(dim) (BLOCK_OWNED * OWNED_STRIDE(dim))
+/* With two STAGES a tile of streamed rows arrives while one is multiplied. */
+#define STAGE_ELEMENTS (STREAMED_ELEMENTS(DIM_QK) + STREAMED_ELEMENTS(DIM_V))
+#define LOCAL_ELEMENTS (OWNED_ELEMENTS(DIM_QK) + OWNED_ELEMENTS(DIM_V) + STAGES * STAGE_ELEMENTS)
+
+/* Statistics of streamed rows and two flags lie beside the tiles. */
+#define LOCAL_BYTES                                                                                \
+    (LOCAL_ELEMENTS * ELEMENT_BYTES + (HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 0) +                    \
+     STAGES * BLOCK_STREAMED * FLOAT4_BYTES + 2 * INT_BYTES +                                      \
+     (PRODUCER ? STAGES * PLACE_BARRIERS * LONG_BYTES : 0) +                                       \
+     (HAS_DROPOUT ? KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED) : 0) +                                 \
+     (EMULATE ? SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS * FLOAT_BYTES : 0))

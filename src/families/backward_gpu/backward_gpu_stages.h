@@ -1,0 +1,73 @@
+/* The stages of a family of gradients for GPUs (src/families/backward_gpu/backward_gpu_item.cl says which), for the C file of one:
+ *
+ *   BACKWARD_STAGES, BACKWARD_NUM_STAGES   for struct ca_family
+ *   workspace_bytes()                      likewise
+ *
+ * Before including this: blocks_of(values), the struct ca_backward_blocks of tunables. */
+#include "families/backward_gpu/backward_gpu.h"
+
+static void marks_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_marks_ndrange(p, blocks_of(values), range);
+}
+
+static void rows_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_rows_ndrange(p, blocks_of(values), range);
+}
+
+static void keys_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_keys_ndrange(p, blocks_of(values), range);
+}
+
+static void queries_ndrange(const clattn_problem *p, const size_t *values,
+                            const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_queries_ndrange(p, blocks_of(values), range);
+}
+
+static void bias_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_bias_ndrange(p, blocks_of(values), range);
+}
+
+static void sums_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_sums_ndrange(p, blocks_of(values), range);
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_backward_workspace_bytes(p, blocks_of(values));
+}
+
+/* The list, by what the stages are called in the .cl file. */
+#define BACKWARD_STAGES                                                                            \
+    {                                                                                              \
+        CA_MARK_BLOCKS, CA_MARK_PAIRS(marks_ndrange),                                              \
+            {"backward_rows", CA_BACKWARD_ROWS_ARGUMENTS, rows_ndrange},                           \
+            {"backward_keys", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV),               \
+             keys_ndrange},                                                                        \
+            {"backward_queries", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DQ), queries_ndrange},          \
+            {"backward_bias", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DBIAS) | CA_READ_ONLY,             \
+             bias_ndrange},                                                                        \
+            {"backward_sums",                                                                      \
+             CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_DBIAS) | CA_BIT(CA_DSLOPES) |           \
+                 CA_BIT(CA_DSINKS) | CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,              \
+             sums_ndrange},                                                                        \
+    }
+enum { BACKWARD_NUM_STAGES = 7 };

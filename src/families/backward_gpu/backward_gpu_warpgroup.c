@@ -1,0 +1,199 @@
+/* backward_gpu UNIT=warpgroup: gradients by wgmma, of NVIDIA's Hopper; see src/families/backward_gpu/backward_gpu_mma.cl. */
+#include "base/sizes.h"
+#include "device/capacity.h"
+#include "families/backward_gpu/backward_gpu.h"
+#include "families/backward_gpu/backward_gpu_mma_sizes.h"
+#include "families/family_units.h"
+#include "families/fragments.h"
+#include "families/registry.h"
+#include <string.h>
+
+/* Work-items of an emulated group: unoptimised, one takes up to 40 KB of a thread's stack on PoCL. */
+enum { MOST_EMULATED = 128 };
+
+static size_t work_items(const size_t *values);
+static int has_plain_scores(const clattn_problem *p);
+static int spills(const clattn_problem *p, const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/backward_gpu/backward_gpu_warpgroup.def"
+#define TUNABLES_UNIT UNIT_WARPGROUP
+#include "families/expand.h"
+
+extern const char *const ca_source_backward_gpu_mma[];
+
+static const size_t INSTRUCTION = CA_WGMMA;
+enum { DIM_GROUPS = 1 };
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+enum { SUB_GROUP = 32, ROWS = 16, WARPGROUP = 4, LEAST_STREAMED = 32 };
+
+static int has_producer(const size_t *values)
+{
+    return values[PRODUCER_INDEX] && !values[EMULATE_INDEX];
+}
+
+static size_t work_items(const size_t *values)
+{
+    return SUB_GROUP * (values[SUB_GROUPS_INDEX] + (has_producer(values) ? WARPGROUP : 0));
+}
+
+/* Those whose p is computed first: WEIGHTS_FIRST in cl/mma/fragment_gradients.h. */
+static int has_plain_scores(const clattn_problem *p)
+{
+    return p->softcap == 0.0f && p->dropout == 0.0f && !p->bias && !p->dslopes;
+}
+
+static size_t block_owned(const size_t *values)
+{
+    return ROWS * values[SUB_GROUPS_INDEX];
+}
+
+/* What a work-item keeps in registers: sums of so many dims, and two products. */
+static size_t words(size_t dims, const size_t *values)
+{
+    return ROWS * (dims + 2 * values[BLOCK_STREAMED_INDEX]) / SUB_GROUP;
+}
+
+/* Of backward_keys, which has the sums of dk and dv. */
+static size_t register_words(const clattn_problem *p, const size_t *values)
+{
+    return words(p->dim_qk + p->dim_v, values);
+}
+
+/* By which programs ptxas spilled: besides those, addresses; places in a mask and a bias, one for each pair; and what
+ * other options keep. Of backward_keys as many groups are resident as its registers let. */
+static int spills(const clattn_problem *p, const size_t *values)
+{
+    const size_t product = ROWS * values[BLOCK_STREAMED_INDEX] / SUB_GROUP, addresses = 36;
+    const size_t pairs = (p->mask != 0) + (p->bias != 0);
+    const size_t scores = (p->softcap > 0.0f) + (p->alibi != 0) + (p->dropout > 0.0f);
+    const size_t places = (p->block_q > 0) + (p->total_q > 0 || p->total_kv > 0);
+    const size_t more = pairs * (2 * product + 16) + scores * 16 + places * 32 + addresses;
+
+    if (has_producer(values)) /* which has most addresses */
+        return register_words(p, values) + more - addresses + 28 >
+               ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]);
+    return register_words(p, values) + more > ca_wgmma_registers(work_items(values), 1) ||
+           words(p->dim_qk, values) + more >
+               ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
+}
+
+/* Four ints more than there are: compilers align what lies beside the tiles. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/fragment_names.h"
+    return LOCAL_BYTES + 4 * INT_BYTES;
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_words(p, values) * sizeof(cl_uint);
+}
+
+/* ---- the family ------------------------------------------------------------------------------ */
+
+/* Whether each multiprocessor has a group in both passes. */
+static int fills(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+{
+    const size_t owned = block_owned(values), heads = ca_smaller(p->heads, p->kv_heads);
+
+    return ca_divide_up(ca_smaller(p->seq_q, p->seq_kv), owned) * heads * p->batch >=
+           ca_device_cores(dev);
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    values[EMULATE_INDEX] = !ca_has_wgmma(dev);
+    if (values[EMULATE_INDEX])
+        values[EXP_INDEX] = 2;
+    if (p->dropout > 0.0f)
+        values[STAGES_INDEX] = 1;
+    if (ca_larger(p->dim_qk, p->dim_v) == 64 && !values[EMULATE_INDEX])
+        values[BLOCK_STREAMED_INDEX] = 128; /* 257 TFLOP/s on an H100, with 64 rows 239 */
+    if (!values
+            [EMULATE_INDEX]) { /* dim 128, on an H200: 429 TFLOP/s, without a producer 333; dim 64: 347, 329 */
+        size_t with[NUM_TUNABLES];
+        memcpy(with, values, sizeof with);
+        with[SUB_GROUPS_INDEX] = 2 * WARPGROUP;
+        with[STAGES_INDEX] = 3;
+        with[PRODUCER_INDEX] = with[RESIDENT_GROUPS_INDEX] = 1;
+        if (fills(p, dev, with) && !reject(p, dev, with)) {
+            memcpy(values, with, sizeof with);
+            return;
+        }
+    }
+    while (reject(p, dev, values) && values[RESIDENT_GROUPS_INDEX] > 1)
+        values[RESIDENT_GROUPS_INDEX]--;
+    while (reject(p, dev, values) && values[BLOCK_STREAMED_INDEX] > LEAST_STREAMED)
+        values[BLOCK_STREAMED_INDEX] /= 2;
+    if (reject(p, dev, values))
+        values[STAGES_INDEX] = 1;
+}
+
+static int takes_dim(size_t dim)
+{
+    return dim == 64 || dim == 128;
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    size_t values[NUM_TUNABLES];
+    const char *why = ca_mma_gradient_refusal(p);
+
+    if (why)
+        return why;
+    if (ca_instruction_of(dev) != 0 && !ca_has_wgmma(dev))
+        return "the device has another matrix instruction";
+    if (!takes_dim(p->dim_qk) || !takes_dim(p->dim_v))
+        return "dims are not 64 or 128, rows of a tile that the tensor cores read and whose sums "
+               "registers hold";
+    if (p->dbias)
+        return "the sums of a bias need q and do, of whole tiles, at the same time";
+    ca_tunables_default(tunables, NUM_TUNABLES, values);
+    adapt(p, dev, values);
+    return reject(p, dev, values);
+}
+
+/* Never of itself where it would be emulated: that is for tests. Before UNIT=mma. */
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    if (!ca_has_wgmma(dev))
+        return CA_ONLY_IF_FORCED;
+    return ca_larger(p->seq_q, p->seq_kv) >= WARPGROUP * ROWS ? 97 : 80;
+}
+
+static const char *ptx_target(const size_t *values)
+{
+    return values[EMULATE_INDEX] ? NULL : "sm_90a";
+}
+
+/* ---- stages --------------------------------------------------------------------------------- */
+
+static struct ca_backward_blocks blocks_of(const size_t *values)
+{
+    return (struct ca_backward_blocks){block_owned(values), values[BLOCK_STREAMED_INDEX],
+                                       work_items(values)};
+}
+
+#include "families/backward_gpu/backward_gpu_stages.h"
+
+const struct ca_family ca_backward_gpu_warpgroup = {
+    .name = "backward_gpu",
+    .full_name = "backward_gpu UNIT=warpgroup",
+    .operation = CLATTN_BACKWARD,
+    .source = ca_source_backward_gpu_mma,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = BACKWARD_STAGES,
+    .num_stages = BACKWARD_NUM_STAGES,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .ptx_target = ptx_target,
+    .preference = preference,
+};

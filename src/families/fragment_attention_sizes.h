@@ -1,0 +1,39 @@
+/* Sizes of forward attention by matrix instructions (cl/mma/fragment_attention.h), for kernels and the host.
+ *
+ * Before including this: SUB_GROUPS_N, the sub-groups that share rows, or 1; KV_PARTS; BLOCK_M, the rows of the work-group. */
+#ifndef CLATTN_FRAGMENT_ATTENTION_SIZES_H
+#define CLATTN_FRAGMENT_ATTENTION_SIZES_H
+#include "families/fragment_sizes.h"
+
+#define PARTS MAX(KV_PARTS, 1)
+/* Steps of the depth whose products with a key one factor multiplies. */
+#define SCALED_DEPTHS (K_CACHE ? 32 / FRAGMENT_DEPTH : 1)
+#define PART_DEPTHS (DIVIDE_UP(DIM_QK, PARTS * SCALED_DEPTHS * FRAGMENT_DEPTH) * SCALED_DEPTHS)
+#define PART_COLUMNS (PART_DEPTHS * FRAGMENT_DEPTH)
+#define COLUMNS (PARTS * PART_COLUMNS)
+#define DIMS ROUND_UP(DIM_V, SUB_GROUPS_N *OTHERS_AT_ONCE *FRAGMENT_OTHERS)
+#define PART_KEYS (BLOCK_N / PARTS)
+
+/* Tiles in local memory, in elements: a row of each. */
+#define ROW_STRIDE (COLUMNS + (HAS_TILE_PRODUCTS && !Q_RESIDENT ? 0 : ROW_PADDING))
+#define K_STRIDE (PART_COLUMNS + (HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
+#define V_STRIDE (DIMS + (PACKED_VALUES || HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
+#define P_STRIDE (BLOCK_N + ROW_PADDING)
+
+/* Factors of a tile of quantized keys or values (cl/mma/fragment_tile.h), beside which those of a plain one are none. */
+#define K_FACTORS (K_CACHE ? PART_COLUMNS / 32 * BLOCK_N : 1)
+#define V_FACTORS (V_CACHE ? DIVIDE_UP(DIMS, 32) * PART_KEYS : 1)
+/* Where the rows of tiles of K and V are that lie in pages: of this tile and of the next. */
+#define PLACES (PAGE_SIZE ? 4 * BLOCK_N : 1)
+/* Quantized keys and values as they arrive, in pieces of 16 bytes. */
+#define K_PIECES DIVIDE_UP(BLOCK_N *K_ROW_BYTES, 16)
+#define V_PIECES DIVIDE_UP(BLOCK_N *V_ROW_BYTES, 16)
+
+/* Parts of 16 bits that a weight is rounded to. */
+#define WEIGHT_PARTS (!HAS_STRICT ? 1 : DTYPE == DTYPE_F16 ? 2 : 3)
+
+#define BESIDE_BYTES                                                                               \
+    ((K_FACTORS + V_FACTORS) * FLOAT_BYTES + (BYTES ? (K_PIECES + V_PIECES) * 16 : 0) +            \
+     PLACES * LONG_BYTES + (EMULATE ? SUB_GROUPS * EXCHANGE_WORDS * FLOAT_BYTES : 0))
+
+#endif

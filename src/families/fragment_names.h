@@ -1,0 +1,16 @@
+/* As families/names.h, with what fragments of INSTRUCTION are, under the names of the headers of cl/mma/. */
+#include "families/names.h"
+const struct ca_fragment *const fragment = ca_fragment_of(INSTRUCTION);
+const size_t FRAGMENT_LANES = fragment->lanes, FRAGMENT_QUERIES = fragment->queries;
+const size_t FRAGMENT_OTHERS = fragment->others, FRAGMENT_DEPTH = fragment->depth;
+const size_t OTHERS_AT_ONCE = fragment->others_at_once, REPLICAS = fragment->replicas;
+const size_t ROW_PADDING = fragment->row_padding;
+const size_t K_ROW_BYTES =
+    p->dim_qk / CA_BLOCK * ca_cache_bytes(ca_problem_cache(p, CA_K), p->dtype);
+const size_t V_ROW_BYTES =
+    p->dim_v / CA_BLOCK * ca_cache_bytes(ca_problem_cache(p, CA_V), p->dtype);
+const int PACKED_VALUES = fragment->packed_values, HAS_TILE_PRODUCTS = INSTRUCTION == CA_WGMMA;
+const int HAS_STRICT = p->strict != 0;
+(void)FRAGMENT_LANES, (void)FRAGMENT_QUERIES, (void)FRAGMENT_OTHERS, (void)FRAGMENT_DEPTH;
+(void)OTHERS_AT_ONCE, (void)REPLICAS, (void)ROW_PADDING, (void)PACKED_VALUES;
+(void)HAS_TILE_PRODUCTS, (void)K_ROW_BYTES, (void)V_ROW_BYTES, (void)HAS_STRICT;

@@ -1,0 +1,28 @@
+/* Sizes that kernels of matrix instructions have in common, for them and, with the names of families/names.h and
+ * families/fragment_names.h, for the host. */
+#ifndef CLATTN_FRAGMENT_SIZES_H
+#define CLATTN_FRAGMENT_SIZES_H
+#include "families/sizes.h"
+
+#define INSTRUCTION_MMA_SYNC 1
+#define INSTRUCTION_WMMA 2
+#define INSTRUCTION_MFMA_32 3
+#define INSTRUCTION_MFMA_16 4
+#define INSTRUCTION_DPAS_8 5
+#define INSTRUCTION_DPAS_16 6
+#define INSTRUCTION_WGMMA 7
+
+/* With EMULATE, what a sub-group passes between its lanes, in words. */
+#define EXCHANGE_QUERY (FRAGMENT_QUERIES * FRAGMENT_DEPTH)
+#define EXCHANGE_OTHER (FRAGMENT_OTHERS * FRAGMENT_DEPTH)
+#define EXCHANGE_WORDS (REPLICAS * (EXCHANGE_QUERY + EXCHANGE_OTHER))
+
+/* Where tensor cores read tiles themselves, the swizzle goes by addresses and repeats after so many bytes. */
+#define SWIZZLE_BYTES 1024
+/* A producer's mbarriers of a place (cl/mma/warpgroup_producer.h). */
+#define PLACE_BARRIERS 4
+
+/* What dropout keeps of a tile, a bit of a byte for each of four keys. */
+#define KEPT_BYTES(queries, keys) ((queries) * ((keys) / 4))
+
+#endif

@@ -1,0 +1,270 @@
+/* The fused forward for CPUs: SIMD lanes are queries. How it computes: src/families/fused_cpu/fused_cpu.cl. And
+ * fused_cpu UNIT=pairs, the same with products of bf16 pairs. */
+#include "base/sizes.h"
+#include "device/capacity.h"
+#include "families/bf16_pairs.h"
+#include "families/block_bits.h"
+#include "families/family.h"
+#include "families/family_units.h"
+#include "families/fused_cpu/fused_cpu_sizes.h"
+#include "families/pair_marks.h"
+#include "families/registry.h"
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values);
+static int reads_in_place(const clattn_problem *p);
+static int has_rows_apart(const clattn_problem *p);
+
+#define TUNABLES_DEF "families/fused_cpu/fused_cpu.def"
+#define TUNABLES_UNIT UNIT_VECTOR
+#include "families/expand.h"
+#undef TUNABLES_UNIT
+#define TUNABLES_UNIT UNIT_PAIRS
+#define TUNABLES_TABLE tunables_of_pairs
+#include "families/table.h"
+
+extern const char *const ca_source_fused_cpu[];
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    return PRIVATE_BYTES;
+}
+
+/* Whether products can read keys and values where they are. */
+static int reads_in_place(const clattn_problem *p)
+{
+    return !ca_problem_converts(p, CA_K) && !ca_problem_converts(p, CA_V) && !p->page_size;
+}
+
+/* Whether anything lies between the rows of keys or values. */
+static int has_rows_apart(const clattn_problem *p)
+{
+    return p->k.stride[2] > p->dim_qk || p->v.stride[2] > p->dim_v;
+}
+
+/* Queries of a block. */
+static size_t block_m(const size_t *values)
+{
+    return values[SIMD_WIDTH_INDEX] * values[BLOCK_VECTORS_INDEX];
+}
+
+/* Queries of one group, or of half a pair. */
+static size_t chunk(const size_t *values)
+{
+    return block_m(values) * values[BLOCKS_PER_TILE_INDEX];
+}
+
+static size_t groups(const clattn_problem *p, const size_t *values)
+{
+    return ca_query_chunks(p, chunk(values)) * p->heads * p->batch;
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    /* The least private memory that any choice of tunables needs. */
+    static const size_t least[NUM_TUNABLES] = {
+        [SIMD_WIDTH_INDEX] = 4, [BLOCK_VECTORS_INDEX] = 1, [QK_KEYS_INDEX] = 8,
+        [PV_COLUMNS_INDEX] = 8, [BLOCK_N_INDEX] = 24,      [BLOCKS_PER_TILE_INDEX] = 1};
+
+    if (p->block_q && p->page_size)
+        return "this family does not walk block lists of keys in pages";
+    if (p->scores != CLATTN_SCORES_NONE)
+        return "the score matrix is wanted, which a fused family never forms";
+    return reject(p, dev, least);
+}
+
+/* Sums that fill the registers: 24 of 32 with vectors of 16, else 12 of 16. */
+static void block_registers(const size_t mv, const int wide, size_t *values)
+{
+    static const size_t sums[2][5] = {{0, 12, 6, 4}, {0, 12, 12, 8, 6}}; /* by wide, mv */
+
+    values[BLOCK_VECTORS_INDEX] = mv;
+    values[QK_KEYS_INDEX] = sums[wide][mv];
+    values[PV_COLUMNS_INDEX] = sums[wide][mv];
+}
+
+/* How many keys a query sees, roughly, and how many more a block of bm queries goes over. */
+static void count_keys(const clattn_problem *p, const double bm, double *seen, double *more)
+{
+    const double keys = (double)p->seq_kv;
+    const int left = p->window_left != CLATTN_UNLIMITED;
+    const int right = p->window_right != CLATTN_UNLIMITED;
+    const double window = (double)p->window_left + (double)p->window_right + 1.0;
+
+    *seen = left && right && window < keys ? window : left || right ? keys / 2.0 : keys;
+    *more = left && right ? bm - 1.0 : left || right ? bm / 2.0 : 0.0;
+}
+
+static const double speed[] = {0.0, 0.78, 0.94, 0.99, 1.0}; /* of blocks of mv vectors: measured */
+
+/* What a head's blocks of mv vectors cost on average, the last of which may have few queries, in
+ * units of a whole block. */
+static double mean_block(const clattn_problem *p, const size_t width, const size_t mv)
+{
+    const size_t bm = width * mv, blocks = ca_divide_up(p->seq_q, bm), lower = mv / 2;
+    const double slower = width >= 16 ? 0.9 : 0.6; /* as there are as few sums as vectors */
+
+    if (p->seq_q - (blocks - 1) * bm > lower * width)
+        return 1.0;
+    return ((double)blocks - 1.0 +
+            (double)lower / (double)mv * speed[mv] / (slower * speed[lower])) /
+           (double)blocks;
+}
+
+/* What a row of blocks of the block lists costs with blocks of mv vectors: where it has a whole one, they
+ * begin with it and the last may have few queries; else they see what all their rows list. */
+static double listed_row_cost(const clattn_problem *p, const size_t width, const size_t mv)
+{
+    const size_t bm = width * mv, row = p->block_q < p->seq_q ? p->block_q : p->seq_q;
+
+    return (p->block_q >= bm ? (double)(ca_divide_up(row, bm) * bm) / (double)row
+                             : 1.0 + (double)(bm - 1) / (double)p->block_q) /
+           speed[mv];
+}
+
+/* What computing costs with blocks of mv vectors, in units of what must be computed at best. */
+static double cost(const clattn_problem *p, const clattn_device_info *dev, const size_t width,
+                   const size_t mv)
+{
+    const size_t bm = width * mv, blocks = ca_divide_up(p->seq_q, bm) * p->heads * p->batch;
+    const double rounds = (double)ca_divide_up(blocks, dev->compute_units);
+    double seen, more;
+
+    if (p->block_q && p->seq_q)
+        return listed_row_cost(p, width, mv);
+    count_keys(p, (double)bm, &seen, &more);
+    return rounds * (double)(dev->compute_units * bm) * (seen + more) / (seen * speed[mv]) *
+           mean_block(p, width, mv);
+}
+
+/* Whether each query has biases or a mask of its own. */
+static int has_rows_of_pairs(const clattn_problem *p)
+{
+    return (p->bias && p->bias_layout.stride[2]) || (p->mask && p->mask_layout.stride[2]);
+}
+
+/* Whether short rows lie whole pages apart (as where all heads' rows of a token follow each other): they fall in
+ * so few sets of a cache that a tile of them drives itself out of it. */
+static int rows_share_sets(const clattn_layout *rows, const size_t dim)
+{
+    const size_t step = (size_t)rows->stride[2] * sizeof(cl_float);
+
+    return step % 4096 == 0 && step >= 4 * dim * sizeof(cl_float);
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const int wide = dev->vector_width_float >= 16;
+    const int band = p->window_left != CLATTN_UNLIMITED && p->window_right != CLATTN_UNLIMITED &&
+                     p->window_left + p->window_right < 1024;
+    const int stage_kv = reads_in_place(p) &&
+                         (rows_share_sets(&p->k, p->dim_qk) || rows_share_sets(&p->v, p->dim_v));
+    const int copies = stage_kv || !reads_in_place(p);
+    size_t best = 1;
+
+    values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    for (size_t mv = 2; mv <= (wide ? 4 : 3); mv++)
+        if (cost(p, dev, values[SIMD_WIDTH_INDEX], mv) <
+            cost(p, dev, values[SIMD_WIDTH_INDEX], best))
+            best = mv;
+    if (has_rows_of_pairs(p) && best > 3)
+        best = 3;
+    block_registers(best, wide, values);
+    if (has_rows_of_pairs(p)) /* whole lines of masks */
+        values[BLOCK_N_INDEX] = 192;
+    if (ca_marks_pairs(p)) /* tiles of masks that people make are 64 keys wide, or a multiple */
+        values[BLOCK_N_INDEX] = 64 % values[QK_KEYS_INDEX] ? 48 : 64;
+    if (band) { /* few tiles, and few keys beyond those that are seen */
+        values[BLOCK_N_INDEX] = 192;
+        values[QK_KEYS_INDEX] = values[QK_KEYS_INDEX] > 8 ? 8 : values[QK_KEYS_INDEX];
+    }
+    values[BALANCE_CAUSAL_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;
+    /* A band's first tile starts with the first key that its blocks see, of one alone if there is nothing to
+     * share: where tiles are copied, for one block it takes an eighth of the time. Rows of pairs lie in as
+     * many pages. */
+    values[BLOCKS_PER_TILE_INDEX] = band && !copies ? 1 : has_rows_of_pairs(p) ? 4 : 8;
+    while (p->block_q && values[BLOCKS_PER_TILE_INDEX] > 1 && chunk(values) > p->block_q)
+        values[BLOCKS_PER_TILE_INDEX] /= 2; /* the blocks of a chunk then see the same keys */
+    /* A chunk's queries and outputs should take no more than half of an L2 cache of 1 MiB. */
+    while (values[BLOCKS_PER_TILE_INDEX] > 1 &&
+           (groups(p, values) < (size_t)4 * dev->compute_units || chunk(values) / 2 >= p->seq_q ||
+            chunk(values) * (p->dim_qk + p->dim_v) * sizeof(cl_float) > (size_t)512 << 10))
+        values[BLOCKS_PER_TILE_INDEX] /= 2;
+    values[STAGE_KV_INDEX] =
+        stage_kv && values[BLOCKS_PER_TILE_INDEX] > 1; /* else a copy is used once */
+    while (reject(p, dev, values) && values[BLOCKS_PER_TILE_INDEX] > 1)
+        values[BLOCKS_PER_TILE_INDEX] /= 2;
+    while (reject(p, dev, values) && values[BLOCK_VECTORS_INDEX] > 1)
+        block_registers(values[BLOCK_VECTORS_INDEX] - 1, wide, values);
+    if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
+        values[SIMD_WIDTH_INDEX] = 4;
+        block_registers(1, 0, values);
+        values[BLOCK_N_INDEX] = 24;
+    }
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return ca_fills_vectors(dev) ? 90 : 10;
+}
+
+#define QUERIES_PER_ITEM chunk
+#include "families/fused_stages.h"
+
+const struct ca_family ca_fused_cpu_vector = {
+    .name = "fused_cpu",
+    .full_name = "fused_cpu UNIT=vector",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_fused_cpu,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = FUSED_STAGES("fused_cpu"),
+    .num_stages = FUSED_NUM_STAGES,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .preference = preference,
+};
+
+/* ---- fused_cpu UNIT=pairs ------------------------------------------------------------------------------- */
+
+static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const char *why = ca_bf16_pairs_refusal(p);
+
+    if (why)
+        return why;
+    if (p->mask_keys)
+        return "where the columns of a mask begin a pair of keys may be cut";
+    return unsupported(p, dev);
+}
+
+static int preference_of_pairs(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return ca_bf16_pairs_preference(dev, 91);
+}
+
+const struct ca_family ca_fused_cpu_pairs = {
+    .name = "fused_cpu",
+    .full_name = "fused_cpu UNIT=pairs",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_fused_cpu,
+    .tunables = tunables_of_pairs,
+    .num_tunables = NUM_TUNABLES,
+    .stages = FUSED_STAGES("fused_cpu"),
+    .num_stages = FUSED_NUM_STAGES,
+    .unsupported = unsupported_by_pairs,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .options = ca_bf16_pairs_options,
+    .preference = preference_of_pairs,
+};
+
+const struct ca_family *const ca_fused_cpu[] = {&ca_fused_cpu_vector, &ca_fused_cpu_pairs,
+                                                &ca_fused_cpu_amx, NULL};

@@ -1,0 +1,378 @@
+/* fused_cpu: o = softmax(scale q k^T, masked) v, and lse, in one pass over the keys, on CPUs.
+ *
+ * NDRange    local (1, 1, 1), global (chunks, heads, batch): one work-item has a chunk of
+ *            BLOCKS_PER_TILE blocks of BLOCK_M = BLOCK_VECTORS * SIMD_WIDTH queries of one head.
+ *            With BALANCE_CAUSAL it has the chunks x and chunks - 1 - x, and the first size is
+ *            half: under a causal mask all work-items then have the same work.
+ * SIMD lanes are queries: an element of K or V, as it lies in memory, is broadcast to all lanes and
+ *            multiplied with BLOCK_VECTORS vectors of queries (or weights), so that nothing is
+ *            transposed but the block's q and o, and the softmax needs no step across lanes.
+ * Tiles      of at most BLOCK_N keys: scores to private memory, online softmax, values. A tile that
+ *            no query of the block sees is left out; in one of full visibility no mask is looked
+ *            at; at the edges of a window half a block may sit out. The blocks of a chunk take
+ *            turns at each tile while it is in L2.
+ * Keys       and values in f32 are read where they are or, with STAGE_KV, from a copy of the tile, whose rows
+ *            follow each other; f16, bf16 and quantized ones from a converted copy.
+ * Prefetch   Between their products blocks fetch what comes next.
+ * Dropout    comes after row_sum. Four keys at a time share a counter's words.
+ * Hidden     The product of a weight of 0 and a value that is not finite is NaN. So a chunk whose
+ *            sums are not finite is computed again, looking through the values of each tile of
+ *            partial visibility and leaving out hidden pairs where one is not finite.
+ * Ragged     Nothing outside the tensors is read: lanes beyond the last query repeat it, scores
+ *            beyond the last key repeat its and are ignored. A block of few queries is computed
+ *            with half of its vectors.
+ * Speed      rint, fmax, any and the conversions of OpenCL are slow on CPUs; what stands here in
+ *            their place relies on IEEE addition, so never build it with fast-math options.
+ * Units      vector: floats. pairs: products of bf16 pairs (cl/bf16/pairs.h), two multiply-adds in each lane of an
+ *            instruction. amx: products by tiles of a matrix unit (cl/bf16/tiles.h). Both take q and k as they are
+ *            stored, and weights rounded to bf16, which a problem of standard precision allows; the host also
+ *            defines EMULATE.
+ * Tunables   src/families/fused_cpu/fused_cpu.def or fused_cpu_amx.def, all defined by the host; no fallbacks here. */
+#include "common/builtins.h"
+#include "common/common.h"
+#include "common/sequence.h"
+
+#include "families/units.h"
+#if OPERAND_PAIRS
+#if !defined(EMULATE)
+#error "a kernel that multiplies pairs must be built with EMULATE defined"
+#endif
+#if DTYPE != DTYPE_BF16 || K_DTYPE != DTYPE_BF16 || V_DTYPE != DTYPE_BF16 || HAS_STRICT || HAS_MASK_KEYS
+#error "pairs are of q, k and v in bf16, of standard precision, without mask_keys"
+#endif
+#endif
+#if UNIT == UNIT_AMX
+#define SIMD_WIDTH 16 /* queries in a row of a tile */
+#define QK_KEYS 8     /* whose products become scores at a time */
+#define PV_COLUMNS 8  /* of no use here */
+#define STAGE_KV 0    /* pairs are copied anyway */
+#endif
+#if !defined(SIMD_WIDTH) || !defined(BLOCK_VECTORS) || !defined(QK_KEYS) ||                        \
+    !defined(PV_COLUMNS) || !defined(BLOCK_N) || !defined(BLOCKS_PER_TILE) ||                      \
+    !defined(BALANCE_CAUSAL) || !defined(STAGE_KV)
+#error "fused_cpu.cl must be built with all of its tunables defined"
+#endif
+
+#include "families/fused_cpu/fused_cpu_sizes.h"
+#define ON_CACHE_LINE __attribute__((aligned(64)))
+#define STAGE_PAGES
+#define BLOCK_BITS_BEGIN(args) 0
+#include "cpu/fused_pack.h"
+#include "score/mark_blocks.h"
+#include "cpu/fused_products.h"
+
+/* Queries of a chunk. With block lists chunks begin where rows of blocks do, if these have as many
+ * queries: the blocks of a chunk then see the same keys. */
+#define CHUNK (BLOCK_M * BLOCKS_PER_TILE)
+#if HAS_BLOCKS
+#define CHUNKS_FOLLOW_ROWS (BLOCK_Q >= CHUNK)
+#endif
+
+/* Keys j .. j + count - 1 of at most BLOCK_N, for one block. partial: some pairs may be hidden.
+ * With check_values, *nonfinite says whether v holds a value there that is not finite; -1 if not
+ * known yet. */
+INLINE void add_tile(const int partial, const struct arguments *args, const struct query_block block, const long j,
+                     const int count, const lanes *q, source k, const long k_row, source v,
+                     const long v_row, lanes *s, const int check_values,
+                     struct prefetch_streams *streams, int *nonfinite, lanes *row_max,
+                     lanes *row_sum, lanes *o)
+{
+    lanes old_max[BLOCK_VECTORS], new_max[BLOCK_VECTORS];
+    lanes factor[BLOCK_VECTORS], base[BLOCK_VECTORS], sum[BLOCK_VECTORS];
+    int mark_hidden = 0;
+
+    /* scores */
+    struct score_tile tile = score_tile_of_block(args, block, j);
+#if HIDES_ANYWHERE
+    ints masks[MASK_VECTORS];
+    if (!load_biases_and_masks(args, block, j, count, &tile, streams, s, masks))
+        return;
+#endif
+    UNROLL
+    for (int m = 0; m < BLOCK_VECTORS; m++)
+        old_max[m] = new_max[m] = row_max[m];
+    multiply_qk(&tile, q, k, k_row, K_COLUMN, count, streams, s, new_max);
+
+    /* softmax */
+    UNROLL
+    for (int m = 0; m < BLOCK_VECTORS; m++) {
+        base[m] = new_max[m] == -INFINITY ? (lanes)(0.0f) : new_max[m];
+        factor[m] = EXPONENTIAL(old_max[m] - base[m]);
+        row_max[m] = new_max[m];
+    }
+    if (HIDES && partial && check_values) { /* keys that round count up to whole steps are hidden too */
+        if (*nonfinite < 0)
+            *nonfinite = has_nonfinite(v, v_row, V_COLUMN, WHOLE_STEPS(count));
+        mark_hidden = *nonfinite;
+    }
+    weigh_keys_of_block(&tile, mark_hidden, base, count, s, sum);
+    UNROLL
+    for (int m = 0; m < BLOCK_VECTORS; m++)
+        row_sum[m] = fma(row_sum[m], factor[m], sum[m]);
+#if HAS_DROPOUT
+    drop_block_weights(args, block, j, count, s);
+#if OPERAND_PAIRS
+    if (!mark_hidden)
+        pair_block_weights(count, s);
+#endif
+#endif
+
+    /* values */
+    if (mark_hidden)
+        add_visible(factor, s, v, v_row, V_COLUMN, count, o);
+    else
+        multiply_pv(&tile, factor, s, v, v_row, V_COLUMN, count, o);
+}
+
+/* Stores o and lse of a block. */
+NOINLINE void finish_block(const struct arguments *restrict args, const struct query_block block, const lanes *packed_o,
+                           lanes *row_max, lanes *row_sum)
+{
+    lanes factor[BLOCK_VECTORS];
+
+    UNROLL
+    for (int m = 0; m < BLOCK_VECTORS; m++) {
+        const ints sees_none =
+            row_sum[m] == 0.0f | COUNT_UP + (float)(m * SIMD_WIDTH) >= (float)block.queries;
+#if HAS_SINKS
+<<<<<<< HEAD:src/families/fused_cpu/fused_cpu.cl
+        const lanes sink = sinks[at.sinks + block.h] * SCORE_UNIT;
+=======
+        const lanes sink = args->sinks[block.h] * SCORE_UNIT;
+>>>>>>> main:src/families/fused_cpu/fused_cpu.cl
+        const lanes new_max = sink > row_max[m] ? sink : row_max[m];
+        const lanes rescale = EXPONENTIAL(row_max[m] - new_max);
+        row_sum[m] = fma(row_sum[m], rescale, EXPONENTIAL(sink - new_max));
+        factor[m] = sees_none ? (lanes)(-1.0f) : rescale / row_sum[m];
+        row_max[m] = new_max;
+#else
+        factor[m] = sees_none ? (lanes)(-1.0f) : 1.0f / row_sum[m];
+#endif
+#if HAS_LSE
+        const lanes sums =
+            sees_none ? (lanes)(-INFINITY) : row_max[m] * SCORE_TO_LOG + log(row_sum[m]);
+        float rows[SIMD_WIDTH];
+        VECTOR(vstore)(sums, 0, rows);
+        for (int r = 0; r < min((long)SIMD_WIDTH, QUERIES_END(block) - block.i - m * SIMD_WIDTH); r++)
+            args->lse[LSE_HEAD(args, block.b * args->shape->heads + block.h, block.h) + block.i +
+                m * SIMD_WIDTH + r] = rows[r];
+#endif
+    }
+    unpack_outputs(args, block, packed_o, factor,
+                   args->o + block.b * args->shape->o_stride[0] + block.h * args->shape->o_stride[1] +
+                       block.i * args->shape->o_stride[2]);
+}
+
+/* Block n of the chunk that starts with chunk's first query. */
+INLINE struct query_block block_of(const struct query_block chunk, const int n)
+{
+    struct query_block block = chunk;
+
+    block.i = chunk.i + n * BLOCK_M;
+    block.queries = (int)clamp(chunk.e.queries - block.i, 0L, (long)BLOCK_M);
+    return block;
+}
+
+#if HAS_MARKS
+/* What was marked of the block and the tile of keys from j on. */
+INLINE int mark_of_tile(const struct arguments *args, const struct query_block block, const long j)
+{
+    return block.marks ? block.marks[marks_of_block(args, block.b, block.h, block.i) + j / BLOCK_N] : 0;
+}
+
+/* Whether no block of the chunk sees a key of the tile. */
+INLINE bool is_empty_for_all(const struct arguments *args, const struct query_block chunk,
+                             const long j)
+{
+    bool empty = true;
+
+    for (int n = 0; n < BLOCKS_PER_TILE && empty; n++) {
+        const struct query_block block = block_of(chunk, n);
+        empty = block.queries == 0 || mark_of_tile(args, block, j) & MARK_EMPTY;
+    }
+    return empty;
+}
+#endif
+
+/* Whether all sums of a chunk are finite. */
+NOINLINE int are_finite(lanes (*packed_o)[ROUNDED(DIM_V) * BLOCK_VECTORS])
+{
+    lanes zero[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+
+    for (int n = 0; n < BLOCKS_PER_TILE; n++) {
+        for (int d = 0; d < ROUNDED(DIM_V) * BLOCK_VECTORS; d += 4) {
+            UNROLL
+            for (int c = 0; c < 4; c++)
+                zero[c] = fma(packed_o[n][d + c], (lanes)(0.0f), zero[c]);
+        }
+    }
+    return !any_lane(zero[0] + zero[1] + (zero[2] + zero[3]) != 0.0f);
+}
+
+/* Key j, or the one before it whose value lies in the same operand of the tile that begins with key
+ * j0. */
+INLINE long with_whole_operand(const long j0, const long j)
+{
+    return j0 + (j - j0) / KEYS_TOGETHER * KEYS_TOGETHER;
+}
+
+/* Computes and stores a chunk and returns 1; 0 if its sums are not finite, unless values are
+ * checked. */
+NOINLINE int compute_chunk(const struct arguments *restrict args, const struct query_block chunk,
+                           const int check_values)
+{
+    lanes packed_q[BLOCKS_PER_TILE][PACKED_Q];
+    lanes packed_o[BLOCKS_PER_TILE][PACKED_O];
+    lanes s[TILE_SCORES];
+    lanes row_max[BLOCKS_PER_TILE][BLOCK_VECTORS], row_sum[BLOCKS_PER_TILE][BLOCK_VECTORS];
+    const long queries = min(chunk.e.queries - chunk.i, (long)BLOCK_M * BLOCKS_PER_TILE);
+    const long begin = first_key(args, chunk.e, chunk.i);
+    const long end = queries > 0 ? end_key(args, chunk.e, chunk.i + queries - 1) : 0;
+#if STAGED
+    operand k_staged[STAGED_K] ON_CACHE_LINE;
+    operand v_staged[STAGED_V] ON_CACHE_LINE;
+    const long k_row = KEY_OPERANDS, v_row = OPERAND_TILES ? 1 : DIM_V;
+#else
+    const long k_row = args->shape->k_stride[2], v_row = args->shape->v_stride[2];
+#endif
+
+    for (int n = 0; n < BLOCKS_PER_TILE; n++) {
+        const struct query_block block = block_of(chunk, n);
+        for (int m = 0; m < BLOCK_VECTORS; m++) {
+            row_max[n][m] = -INFINITY;
+            row_sum[n][m] = 0.0f;
+        }
+        for (int d = 0; d < ROUNDED(DIM_V) * BLOCK_VECTORS; d++)
+            packed_o[n][d] = 0.0f;
+        if (block.queries > 0 && begin < end)
+            pack_block_queries(args, block,
+                         args->q + block.b * args->shape->q_stride[0] + block.h * args->shape->q_stride[1] +
+                             block.i * args->shape->q_stride[2],
+                         packed_q[n]);
+    }
+    const __global k_storage *const k = K_PLACE(args->k, CACHE_BATCH(chunk.b) * args->shape->k_stride[0] + chunk.h / args->shape->group * args->shape->k_stride[1]);
+    const __global v_storage *const v = V_PLACE(args->v, CACHE_BATCH(chunk.b) * args->shape->v_stride[0] + chunk.h / args->shape->group * args->shape->v_stride[1]);
+#if HAS_BLOCKS /* never with pages */
+    const struct block_rows listing = block_rows_of(chunk.i, max(queries, 1L));
+    for (long j0 = run_begin(chunk.bits, listing, begin, end), j1; j0 < end;
+         j0 = run_begin(chunk.bits, listing, j1, end)) {
+        j1 = run_end(chunk.bits, listing, j0, min(j0 + BLOCK_N, end));
+#else
+    for (long j0 = begin, j1; j0 < end; j0 = j1) {
+        j1 = next_run(args, chunk.b, begin, end, BLOCK_N, &j0);
+#endif
+#if HAS_MARKS
+        if (is_empty_for_all(args, chunk, j0))
+            continue;
+#endif
+#if STAGED
+        stage_tile(args, chunk.b, j0, (int)(j1 - j0), k, v, k_staged, v_staged);
+        source tile_k = k_staged, tile_v = v_staged;
+#else
+        source tile_k = k + j0 * k_row, tile_v = v + j0 * v_row;
+#endif
+        int nonfinite = -1;
+        for (int n = 0; n < BLOCKS_PER_TILE; n++) {
+            struct query_block block = block_of(chunk, n);
+            if (block.queries == 0)
+                break;
+#if HAS_MARKS
+            block.mark = mark_of_tile(args, block, j0);
+            if (block.mark & MARK_EMPTY)
+                continue;
+#endif
+            struct prefetch_streams streams =
+                streams_of_tile(args, chunk, n, j1, end, k, v);
+            if (HAS_WINDOW) /* each block has keys of its own */
+                nonfinite = -1;
+            const long last = block.i + block.queries - 1;
+            const long all_begin = first_key(args, block.e, last);
+            const long all_end = end_key(args, block.e, block.i);
+            const long block_end = min(end_key(args, block.e, last), j1);
+            long stop;
+            for (long j = with_whole_operand(j0, max(first_key(args, block.e, block.i), j0));
+                 j < block_end; j = stop) {
+                const source keys = tile_k + (j - j0) * k_row;
+                const source values = tile_v + OPERANDS_BEFORE(j - j0) * v_row;
+                /* A few keys that all queries see are worth no tile of their own. */
+                const bool full = !HIDES_ANYWHERE && j >= all_begin &&
+                                  (all_end >= block_end || all_end - j >= BLOCK_N / 2);
+                stop = full && all_end < block_end ? with_whole_operand(j0, all_end) : block_end;
+#if HAS_MASK_KEYS
+                if (j < block.e.mask_begin) /* no tile is partly within the mask's columns */
+                    stop = min(stop, block.e.mask_begin);
+                nonfinite = -1;
+#endif
+                add_tile(!full, args, block, j, (int)(stop - j), packed_q[n], keys, k_row, values,
+                         v_row, s, check_values, &streams, &nonfinite, row_max[n], row_sum[n],
+                         packed_o[n]);
+            }
+        }
+    }
+    if (HIDES && !check_values && !are_finite(packed_o))
+        return 0;
+    for (int n = 0; n < BLOCKS_PER_TILE; n++)
+        finish_block(args, block_of(chunk, n), packed_o[n], row_max[n], row_sum[n]);
+    return 1;
+}
+
+/* How many chunks a head has. */
+INLINE long count_chunks(const struct arguments *args)
+{
+#if HAS_BLOCKS
+    if (CHUNKS_FOLLOW_ROWS)
+        return block_rows(args) * ((min((long)BLOCK_Q, args->shape->seq_q) + CHUNK - 1) / CHUNK);
+#endif
+    return (args->shape->seq_q + CHUNK - 1) / CHUNK;
+}
+
+/* Makes it chunk n of its head. */
+INLINE void set_chunk(const struct arguments *args, const long n, struct query_block *chunk)
+{
+    chunk->i = n * CHUNK;
+#if HAS_BLOCKS
+    chunk->end = args->shape->seq_q;
+    if (CHUNKS_FOLLOW_ROWS) {
+        const long of_row = (min((long)BLOCK_Q, args->shape->seq_q) + CHUNK - 1) / CHUNK, row = n / of_row;
+        chunk->i = row * BLOCK_Q + n % of_row * CHUNK;
+        chunk->end = min((row + 1) * BLOCK_Q, args->shape->seq_q);
+        chunk->e.queries = min(chunk->e.queries, chunk->end);
+    }
+#endif
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void fused_cpu(PARAMETERS_fused_cpu)
+{
+    struct arguments arguments = ARGUMENTS_fused_cpu;
+    const struct arguments *const args = enter_sequence(&arguments, get_global_id(2));
+    const long chunks = count_chunks(args), x = get_global_id(0);
+    struct query_block chunk;
+
+    LEAVE_IF_BEYOND(x, BALANCE_CAUSAL ? (chunks + 1) / 2 : chunks);
+    chunk.h = get_global_id(1);
+    chunk.b = get_global_id(2);
+#if OPERAND_TILES
+    CONFIGURE_TILES();
+#endif
+#if HAS_MARKS
+    chunk.marks = all_marks(args);
+#endif
+#if HAS_BLOCKS
+    chunk.bits = block_bits_of(args, args->workspace, chunk.b, chunk.h);
+#endif
+    const struct extent e = extent_of(args, chunk.b);
+    for (int late = 0; late <= BALANCE_CAUSAL; late++) {
+        const long n = late ? chunks - 1 - x : x;
+        if (late && n == x)
+            break;
+        chunk.e = e;
+        set_chunk(args, n, &chunk);
+        int check_values = 0; /* seldom needed, and looking through v in advance takes time */
+        while (!compute_chunk(args, chunk, check_values))
+            check_values = 1;
+    }
+#if OPERAND_TILES
+    RELEASE_TILES();
+#endif
+}

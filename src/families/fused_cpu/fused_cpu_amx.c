@@ -1,0 +1,110 @@
+/* The fused forward for CPUs by tiles of AMX. How it computes: src/families/fused_cpu/fused_cpu.cl. */
+#include "base/sizes.h"
+#include "device/capacity.h"
+#include "families/amx.h"
+#include "families/bf16_pairs.h"
+#include "families/block_bits.h"
+#include "families/family.h"
+#include "families/family_units.h"
+#include "families/fused_cpu/fused_cpu_sizes.h"
+#include "families/pair_marks.h"
+#include "families/registry.h"
+
+enum { SIMD_WIDTH = 16, L2_BYTES = 1 << 20 };
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/fused_cpu/fused_cpu_amx.def"
+#define TUNABLES_UNIT UNIT_AMX
+#include "families/expand.h"
+
+extern const char *const ca_source_fused_cpu[];
+
+static size_t block_m(const size_t *values)
+{
+    return SIMD_WIDTH * values[BLOCK_VECTORS_INDEX];
+}
+
+static size_t chunk(const size_t *values)
+{
+    return block_m(values) * values[BLOCKS_PER_TILE_INDEX];
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    return PRIVATE_BYTES;
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    /* The least private memory that any choice of tunables needs. */
+    static const size_t least[NUM_TUNABLES] = {
+        [BLOCK_VECTORS_INDEX] = 1, [BLOCK_N_INDEX] = 64, [BLOCKS_PER_TILE_INDEX] = 1};
+    const char *why = ca_bf16_pairs_refusal(p);
+
+    if (why)
+        return why;
+    if (p->mask_keys)
+        return "where the columns of a mask begin a tile of keys may be cut";
+    if (p->block_q && p->page_size)
+        return "this family does not walk block lists of keys in pages";
+    if (p->scores != CLATTN_SCORES_NONE)
+        return "the score matrix is wanted, which a fused family never forms";
+    return reject(p, dev, least);
+}
+
+/* Few queries leave lanes empty; a block of one vector reads each tile of keys for half as many products. */
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const int band = p->window_left != CLATTN_UNLIMITED && p->window_right != CLATTN_UNLIMITED &&
+                     p->window_left + p->window_right < 1024;
+    const size_t row = sizeof(cl_float) * (p->dim_qk / 2 + p->dim_v); /* of a query in a chunk */
+
+    values[BLOCK_VECTORS_INDEX] = p->seq_q <= SIMD_WIDTH || band ? 1 : 2;
+    if (ca_marks_pairs(p)) /* tiles of masks that people make are 64 keys wide, or a multiple */
+        values[BLOCK_N_INDEX] = 64;
+    values[BALANCE_CAUSAL_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;
+    values[BLOCKS_PER_TILE_INDEX] = band ? 1 : 16;
+    while (p->block_q && values[BLOCKS_PER_TILE_INDEX] > 1 && chunk(values) > p->block_q)
+        values[BLOCKS_PER_TILE_INDEX] /= 2; /* the blocks of a chunk then see the same keys */
+    while (
+        values[BLOCKS_PER_TILE_INDEX] > 1 &&
+        (ca_query_chunks(p, chunk(values)) * p->heads * p->batch < (size_t)4 * dev->compute_units ||
+         chunk(values) / 2 >= p->seq_q || chunk(values) * row > L2_BYTES / 2))
+        values[BLOCKS_PER_TILE_INDEX] /= 2;
+    while (reject(p, dev, values) && values[BLOCKS_PER_TILE_INDEX] > 1)
+        values[BLOCKS_PER_TILE_INDEX] /= 2;
+    if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
+        values[BLOCK_VECTORS_INDEX] = 1;
+        values[BLOCK_N_INDEX] = 64;
+    }
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return ca_amx_preference(dev, 92);
+}
+
+#define QUERIES_PER_ITEM chunk
+#include "families/fused_stages.h"
+
+const struct ca_family ca_fused_cpu_amx = {
+    .name = "fused_cpu",
+    .full_name = "fused_cpu UNIT=amx",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_fused_cpu,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = FUSED_STAGES("fused_cpu"),
+    .num_stages = FUSED_NUM_STAGES,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .options = ca_amx_options,
+    .refused_by_system = ca_amx_refused_by_system,
+    .preference = preference,
+};

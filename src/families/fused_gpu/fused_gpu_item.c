@@ -1,0 +1,234 @@
+/* fused_gpu_item: forward attention for GPUs; see src/families/fused_gpu/fused_gpu_item.cl. */
+#include "device/capacity.h"
+#include "families/block_sizes.h"
+#include "families/family_units.h"
+#include "families/fused_gpu/fused_gpu_item_sizes.h"
+#include "families/registry.h"
+
+#include <string.h>
+
+static int reads_halves(const clattn_problem *p);
+static int copies_floats(const clattn_problem *p);
+static size_t register_floats(const clattn_problem *p, const size_t *values);
+static size_t most_registers(const clattn_device_info *dev);
+static size_t needed_registers(const clattn_problem *p, const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/fused_gpu/fused_gpu_item.def"
+#define TUNABLES_UNIT UNIT_ITEM
+#include "families/expand.h"
+
+extern const char *const ca_source_fused_gpu_item[];
+
+/* Whether some elements take two bytes, so that eight are one load. */
+static int reads_halves(const clattn_problem *p)
+{
+    return p->dtype != CLATTN_F32 || ca_problem_dtype(p, CA_K) != CLATTN_F32 ||
+           ca_problem_dtype(p, CA_V) != CLATTN_F32;
+}
+
+/* Whether what tiles hold is stored as they hold it, in rows that follow each other. */
+static int copies_floats(const clattn_problem *p)
+{
+    return !reads_halves(p) && !p->page_size;
+}
+
+/* Output dims that a work-item holds for each of its rows. */
+static size_t thread_dims(const clattn_problem *p, size_t threads)
+{
+    return ca_round_up(p->dim_v, 4 * threads) / threads;
+}
+
+static size_t register_floats(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    return REGISTER_FLOATS;
+}
+
+/* needed_registers() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to spill
+ * some: see tests/offline.sh. */
+static size_t most_registers(const clattn_device_info *dev)
+{
+    return ca_has_many_registers(dev) ? 208 : SIZE_MAX;
+}
+
+/* Scores, outputs, the operands of the first product, and what options take; not what addresses do. */
+static size_t needed_registers(const clattn_problem *p, const size_t *values)
+{
+    const size_t keys = values[BLOCK_N_INDEX] / values[THREADS_N_INDEX];
+
+    return register_floats(p, values) + 4 * keys + 4 +
+           (ca_keeps_more(p) ? 8 * values[THREAD_M_INDEX] : 0) + (p->softcap > 0.0f ? 32 : 0);
+}
+
+/* Four ints more than there are: compilers align what lies beside the tiles. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    return LOCAL_BYTES + 4 * INT_BYTES;
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_floats(p, values) * sizeof(cl_float);
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)dev;
+    if (p->scores != CLATTN_SCORES_NONE)
+        return "the scores never lie in memory, so they cannot be handed out";
+    return NULL;
+}
+
+static size_t block_m(const size_t *values)
+{
+    return values[BLOCK_M_INDEX];
+}
+
+static size_t work_items(const size_t *values)
+{
+    return values[BLOCK_M_INDEX] / values[THREAD_M_INDEX] * values[THREADS_N_INDEX];
+}
+
+/* The widest stage of K's columns, up to most, that pads dim_qk the least. */
+static size_t best_stage(size_t dim_qk, size_t most)
+{
+    size_t best = most;
+
+    for (size_t stage = most; stage >= 8; stage /= 2)
+        if (ca_round_up(dim_qk, stage) < ca_round_up(dim_qk, best))
+            best = stage;
+    return best;
+}
+
+/* Local memory of a work-item with which registers, not local memory, limit how many are resident:
+ * GPUs have 64 KB of it or more for 256 items of 256 registers. */
+enum { ITEM_LOCAL_BYTES = 256 };
+
+/* Stages of 16, where these make room for one more group. */
+static void shrink_stages(const clattn_problem *p, size_t *values)
+{
+    static const size_t stages[] = {STAGE_N_INDEX, BLOCK_K_INDEX};
+
+    for (size_t n = 0; n < sizeof stages / sizeof *stages; n++)
+        while (local_bytes(p, values) > ITEM_LOCAL_BYTES * work_items(values) &&
+               values[stages[n]] > 16)
+            values[stages[n]] /= 2;
+}
+
+/* Halves tile sizes, the cheapest losses first, until two groups share the local memory of a GPU
+ * that has 64 KB of it, or all of a smaller one is enough for one. */
+static void fit_local_memory(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    static const struct {
+        size_t index, floor;
+    } steps[] = {{STAGE_N_INDEX, 16}, {BLOCK_K_INDEX, 16}, {BLOCK_M_INDEX, 32},
+                 {STAGE_N_INDEX, 8},  {BLOCK_K_INDEX, 8},  {BLOCK_N_INDEX, 32},
+                 {STAGE_N_INDEX, 4},  {BLOCK_M_INDEX, 8},  {BLOCK_N_INDEX, 8}};
+    const size_t most = ca_smaller((size_t)dev->local_memory_bytes, 32768);
+
+    for (size_t n = 0; n < sizeof steps / sizeof *steps; n++)
+        while (
+            local_bytes(p, values) > most && values[steps[n].index] > steps[n].floor &&
+            (steps[n].index != BLOCK_N_INDEX || values[BLOCK_N_INDEX] > values[THREADS_N_INDEX]) &&
+            (steps[n].index != BLOCK_M_INDEX || values[BLOCK_M_INDEX] > values[THREAD_M_INDEX]))
+            values[steps[n].index] /= 2;
+    values[STAGE_N_INDEX] = ca_smaller(values[STAGE_N_INDEX], values[BLOCK_N_INDEX]);
+}
+
+/* Where the device copies in the background: a second stage, the longer the better, and Q at once, as far as that leaves
+ * as many groups resident (on an H200 each was the faster). */
+static void add_stage(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    static const struct {
+        size_t length, q_resident;
+    } choices[] = {{32, 1}, {16, 1}, {32, 0}, {16, 0}};
+    size_t with[NUM_TUNABLES];
+
+    if (!ca_copies_in_background(dev))
+        return;
+    for (size_t n = 0; n < sizeof choices / sizeof *choices; n++) {
+        memcpy(with, values, sizeof with);
+        with[STAGES_INDEX] = 2;
+        with[EXP_INDEX] = 1;
+        with[BLOCK_K_INDEX] = best_stage(p->dim_qk, choices[n].length);
+        with[STAGE_N_INDEX] =
+            ca_smaller(ca_larger(choices[n].length, with[THREADS_N_INDEX]), with[BLOCK_N_INDEX]);
+        with[Q_RESIDENT_INDEX] = choices[n].q_resident;
+        if (!reject(p, dev, with) &&
+            local_bytes(p, with) <= ca_resident_local_bytes(dev) * work_items(with)) {
+            memcpy(values, with, sizeof with);
+            return;
+        }
+    }
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t tile = ca_has_many_registers(dev) ? 8 : 4;
+    const size_t most_items =
+        ca_smaller(256, ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]));
+    size_t *const block_m = &values[BLOCK_M_INDEX], *const threads = &values[THREADS_N_INDEX];
+
+    while (*threads < 32 && thread_dims(p, *threads) > tile)
+        *threads *= 2;
+    values[THREAD_M_INDEX] = thread_dims(p, *threads) > tile || ca_keeps_more(p) ? 4 : tile;
+    /* Small problems: smaller blocks, so that every compute unit gets some; more threads then, so
+     * that a group is still as wide as the hardware. */
+    while (*block_m > 8 &&
+           (*block_m / 2 >= p->seq_q ||
+            (*block_m > 16 && (p->seq_q + *block_m - 1) / *block_m * p->heads * p->batch <
+                                  2 * ca_device_cores(dev))))
+        *block_m /= 2;
+    if (work_items(values) < 64)
+        values[THREAD_M_INDEX] = 4;
+    while (work_items(values) < 64 && *threads < 32 && *threads * 4 < p->dim_v)
+        *threads *= 2;
+    while (work_items(values) > most_items && *block_m > 8)
+        *block_m /= 2;
+    while (work_items(values) > most_items && *threads > 4)
+        *threads /= 2;
+    values[BLOCK_N_INDEX] = ca_larger(ca_smaller(*threads * tile, 128), 32);
+    values[BLOCK_K_INDEX] = best_stage(p->dim_qk, values[BLOCK_K_INDEX]);
+    if (reads_halves(p))
+        values[LOAD_WIDTH_INDEX] = 8;
+    shrink_stages(p, values);
+    fit_local_memory(p, dev, values);
+    add_stage(p, dev, values);
+}
+
+static const char *more_options(const size_t *values, const clattn_device_info *dev)
+{
+    return values[STAGES_INDEX] > 1 ? ca_copy_options(dev) : "";
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return dev->type & CL_DEVICE_TYPE_GPU ? 90 : 20;
+}
+
+#include "families/fused_stages.h"
+
+const struct ca_family ca_fused_gpu_item = {
+    .name = "fused_gpu",
+    .full_name = "fused_gpu UNIT=item",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_fused_gpu_item,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = FUSED_STAGES("fused_gpu_item"),
+    .num_stages = FUSED_NUM_STAGES,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .options = more_options,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .preference = preference,
+};
+
+const struct ca_family *const ca_fused_gpu[] = {&ca_fused_gpu_item, &ca_fused_gpu_mma,
+                                                &ca_fused_gpu_warpgroup, NULL};

@@ -1,0 +1,488 @@
+/* fused_gpu_item: forward attention for GPUs; the scores never reach global memory.
+ *
+ * A work-group owns BLOCK_M queries of one (batch, head) and walks over the keys that any of them may
+ * see, a tile of BLOCK_N at a time:
+ *   1. s = q k^T, with K (and Q, unless Q_RESIDENT) staged in local memory by BLOCK_K columns;
+ *   2. online softmax: the rows' maxima over the work-group, then weights from scores;
+ *   3. o += p v, with the weights and V staged in local memory by STAGE_N keys.
+ *
+ * Threads   THREADS_N along keys and output dims, THREADS_M = BLOCK_M / THREAD_M along rows. A thread
+ *           keeps THREAD_M x THREAD_N scores and THREAD_M rows of DIMS4(DIM_V) float4 of output in
+ *           registers: cl/gpu/thread_tile.h.
+ * NDRange   local THREADS; one group for each block of queries of each (batch, head).
+ * Dropout   Four neighbouring threads share the random numbers of their keys: cl/gpu/tile_dropout.h.
+ * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
+ * Hidden    In a tile that is not visible in full V's Infs and NaNs are staged as 0: a weight of 0
+ *           would not silence them. Rows that do see them get them at the end.
+ * Barriers  Every thread reaches every barrier; nothing relies on sub-group lockstep. A stage is filled
+ *           between two barriers and read between the next two. With STAGES of two the next one is filled
+ *           meanwhile, by copies in the background where the device has such: cl/gpu/tile_copy.h.
+ * Pages     Where each row of a tile is in the pool is listed in local memory, unless tiles lie in one page.
+ * Tunables  src/families/fused_gpu/fused_gpu_item.def, all defined by the host; no fallbacks here. */
+#include "common/builtins.h"
+#include "score/score.h"
+#if !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(THREADS_N) || !defined(THREAD_M) ||         \
+    !defined(BLOCK_K) || !defined(STAGE_N) || !defined(STAGES) || !defined(Q_RESIDENT) ||          \
+    !defined(SHARE_KV) || !defined(PADDING) || !defined(LOAD_WIDTH) || !defined(UNROLL) || !defined(EXP)
+#error "fused_gpu_item.cl must be built with all of its tunables defined"
+#endif
+
+#include "families/fused_gpu/fused_gpu_item_sizes.h"
+#include "gpu/thread_tile.h"
+#define KEPT_ROWS BLOCK_M
+#define KEPT_COLUMNS THREAD_N
+
+#include "gpu/local_barrier.h"
+#include "gpu/tile_exp.h"
+#include "gpu/tile_dropout.h"
+#include "gpu/tile_load.h"
+#include "gpu/tile_copy.h"
+#include "gpu/quantized_tile.h"
+#define MARK_ITEMS THREADS
+#include "gpu/query_block.h"
+#define BLOCK_BITS_BEGIN(args) 0
+#include "score/mark_blocks.h"
+
+/* Whether the rows of a tile of paged keys are listed, since they may lie in several pages. */
+#define LISTS_ROWS (PAGE_SIZE && (PAGE_SIZE % BLOCK_N || HAS_WINDOW_LEFT))
+
+/* ---- what the parts of the kernel share ------------------------------------------------------ */
+
+/* What a work-group computes, where its matrices begin, and which of its threads this is. */
+struct task {
+    struct query_block block;
+    const __global storage *q;   /* the row of the first query */
+    const __global k_storage *k; /* those of the kv head's first key */
+    const __global v_storage *v;
+    bool q_aligned, k_aligned, v_aligned;
+    int thread_m, thread_n;
+};
+
+/* Local memory. */
+struct shared {
+    __local float4 *tiles;
+    __local float *row_max, *rescale;    /* so far; what a new one scales earlier weights by */
+    __local long *k_places, *v_places;   /* with LISTS_ROWS, of the tile's keys; else 0 */
+    volatile __local int *v_nonfinite; /* not 0 once an Inf or NaN of V was staged as 0 */
+};
+
+INLINE struct task find_task(const struct arguments *args, const struct query_block block)
+{
+    const long b = block.b, h = block.h;
+    struct task t;
+
+    t.block = block;
+    t.q = args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + block.i0 * args->shape->q_stride[2];
+    t.k = K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] + h / args->shape->group * args->shape->k_stride[1]);
+    t.v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] + h / args->shape->group * args->shape->v_stride[1]);
+    t.q_aligned = rows_aligned(t.q, args->shape->q_stride[2], WIDTH(UNIT_Q, DIM_QK));
+    t.k_aligned = !K_CACHE && CACHE_ALIGNED(K_DTYPE, t.k, args->shape->k_stride[0], args->shape->k_stride[2],
+                                            WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK));
+    t.v_aligned = !V_CACHE && CACHE_ALIGNED(V_DTYPE, t.v, args->shape->v_stride[0], args->shape->v_stride[2],
+                                            WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
+    t.thread_m = THIS_THREAD / THREADS_N;
+    t.thread_n = THIS_THREAD % THREADS_N;
+    return t;
+}
+
+/* ---- load ------------------------------------------------------------------------------------ */
+
+/* Whether rows whose alignment allows it are copied by four. */
+#define COPIES_QUADS(unit, dim) (WIDTH_OF(DTYPE_F32, unit, dim) == 4)
+
+/* Where a stage is filled and read: with one 0, with two the other after each. */
+#define OTHER(stage) (STAGE_FLOAT4S - (stage))
+
+/* Columns [first, first + columns) of the queries. */
+INLINE void stage_queries(const struct arguments *args, const struct task *t,
+                          const struct shared *l, const int stage, const int first, const int columns)
+{
+#if STAGES > 1
+    copy_tile(l->tiles + stage, Q_STRIDE, BLOCK_M, columns, t->q, args->shape->q_stride[2], Q_STEP,
+              t->block.queries, first, DIM_QK, COPIES_QUADS(UNIT_Q, DIM_QK) && t->q_aligned);
+#else
+    load_tile(l->tiles, Q_STRIDE, BLOCK_M, columns, DTYPE, t->q, args->shape->q_stride[2], 0, Q_STEP,
+              t->block.queries, first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
+#endif
+}
+
+/* Where row n of a tile is, from the head's first row of k or v on; of a tile whose rows are listed 0. */
+#if LISTS_ROWS
+#define KEYS_PLACE(keys, n, stride) 0
+#elif PAGE_SIZE
+#define KEYS_PLACE(keys, n, stride) (KEY_ROW(t->block.b, (keys)->j0, stride) + (n) * (stride)[2])
+#else
+#define KEYS_PLACE(keys, n, stride) (((keys)->j0 + (n)) * (stride)[2])
+#endif
+
+#if LISTS_ROWS
+/* Lists where the tile's rows are. */
+INLINE void list_tile_rows(const struct arguments *args, const struct task *t, const struct shared *l,
+                      const struct keys *keys)
+{
+    for (int n = get_local_id(0); n < keys->count; n += THREADS) {
+        l->k_places[n] = KEY_ROW(t->block.b, keys->j0 + n, args->shape->k_stride);
+        l->v_places[n] = KEY_ROW(t->block.b, keys->j0 + n, args->shape->v_stride);
+    }
+    LOCAL_BARRIER(); /* complete; the last tile's were read before its last barrier */
+}
+#endif
+
+/* Columns [first, first + STAGE) of a tile of keys. */
+INLINE void stage_keys(const struct arguments *args, const struct task *t, const struct shared *l,
+                       const struct keys *keys, const int stage, const int first)
+{
+#if STAGES > 1
+    copy_tile(l->tiles + stage + K_AT, K_STRIDE, BLOCK_N, STAGE, K_PLACE(t->k, KEYS_PLACE(keys, 0, args->shape->k_stride)),
+              args->shape->k_stride[2], K_STEP, keys->count, first, DIM_QK, COPIES_QUADS(UNIT_K, DIM_QK) && t->k_aligned);
+#else
+    load_cache_tile(K_CACHE, l->tiles + K_AT, K_STRIDE, BLOCK_N, STAGE, K_DTYPE,
+                    K_PLACE(t->k, KEYS_PLACE(keys, 0, args->shape->k_stride)), args->shape->k_stride[2], l->k_places,
+                    K_STEP, keys->count, first, DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK), t->k_aligned, false);
+#endif
+}
+
+/* What a stage of q k^T reads. */
+INLINE void stage_qk(const struct arguments *args, const struct task *t, const struct shared *l,
+                     const struct keys *keys, const int stage, const int first)
+{
+    if (!Q_RESIDENT)
+        stage_queries(args, t, l, stage, first, STAGE);
+    stage_keys(args, t, l, keys, stage, first);
+}
+
+/* What is filled before the first tile. */
+INLINE void stage_first(const struct arguments *args, const struct task *t, const struct shared *l,
+                        const struct keys *keys)
+{
+    if (Q_RESIDENT)
+        stage_queries(args, t, l, 0, 0, STAGED_DIM);
+#if STAGES > 1
+    stage_qk(args, t, l, keys, 0, 0);
+#endif
+}
+
+/* STAGE_N rows of V from the tile's key `first` on. */
+INLINE void stage_values(const struct arguments *args, const struct task *t, const struct shared *l,
+                         const struct keys *keys, const int stage, const int first)
+{
+#if STAGES > 1
+    copy_tile(l->tiles + stage + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE,
+              V_PLACE(t->v, KEYS_PLACE(keys, first, args->shape->v_stride)), args->shape->v_stride[2], V_STEP,
+              keys->count - first, 0, DIM_V, COPIES_QUADS(UNIT_V, DIM_V) && t->v_aligned);
+#else
+    if (load_cache_tile(V_CACHE, l->tiles + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE, V_DTYPE,
+                        V_PLACE(t->v, KEYS_PLACE(keys, first, args->shape->v_stride)), args->shape->v_stride[2],
+                        LISTS_ROWS ? l->v_places + first : 0, V_STEP, keys->count - first, 0, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V),
+                        t->v_aligned, keys->partial))
+        atomic_or(l->v_nonfinite, 1);
+#endif
+}
+
+/* ---- scores ---------------------------------------------------------------------------------- */
+
+/* s = q k^T. *stage is where the first stage is, and then where that of p v is. */
+INLINE void multiply_qk(const struct arguments *args, const struct task *t, const struct shared *l,
+                        const struct keys *keys, int *stage, float s[THREAD_M][THREAD_N])
+{
+    clear_products(s);
+    for (int first = 0; first < STAGED_DIM; first += STAGE) {
+        const bool last = first + STAGE >= STAGED_DIM;
+        const int now = *stage;
+#if STAGES == 1
+        stage_qk(args, t, l, keys, now, first);
+        LOCAL_BARRIER(); /* the stage is complete */
+#else
+        COPIES_WAIT();
+        LOCAL_BARRIER(); /* the stage is complete; nobody reads the one before */
+        *stage = OTHER(now);
+        if (last)
+            stage_values(args, t, l, keys, *stage, 0);
+        else
+            stage_qk(args, t, l, keys, *stage, first + STAGE);
+#endif
+        multiply_tiles(l->tiles + (Q_RESIDENT ? first / 4 : now), Q_STRIDE, l->tiles + now + K_AT, K_STRIDE,
+                       STAGE, s);
+        if (STAGES == 1 && !last)
+            LOCAL_BARRIER(); /* the stage may be overwritten */
+    }
+}
+
+/* The score of a row and a key from their product, -inf where the key is hidden. Bit r of *seen is set if
+ * the thread's row r sees it. Of one pair: as a function of all of them it would be simplified before it
+ * is inlined, in an order of its own that takes more registers. */
+INLINE float finish_score(const struct arguments *args, const struct score_tile tile,
+                          const bool partial, const int row, const int key, const float product,
+                          const int r, uint *seen)
+{
+    struct score s = score_of(args, tile, row, key, product);
+
+    if (partial) {
+        const bool sees = hide(args, tile, in_window(tile, row, key), row, key, &s);
+        if (TRACKS_SEEN)
+            *seen |= (uint)sees << r;
+        s.value = sees ? s.value : -INFINITY;
+    }
+    return s.value;
+}
+
+/* ---- softmax --------------------------------------------------------------------------------- */
+
+/* The rows' maxima with what the threads found, and how much earlier weights shrink. */
+INLINE void update_row_max(const struct shared *l)
+{
+    for (int row = get_local_id(0); row < BLOCK_M; row += THREADS) {
+        const float old = l->row_max[row];
+        float new = old;
+        for (int n = 0; n < THREADS_N; n++)
+            new = fmax(new, partial_of(l->tiles + PARTIAL_AT, n, row));
+        l->row_max[row] = new;
+        l->rescale[row] = EXP2((old - FINITE(new)) * LOG2E);
+    }
+}
+
+/* Scores become weights; what was summed before is scaled to them. */
+INLINE void weigh(const struct arguments *args, const struct task *t, const struct shared *l,
+                  float s[THREAD_M][THREAD_N], float sum[THREAD_M],
+                  float4 out[THREAD_M][MAX_DIMS4], __local uchar *kept)
+{
+    const int thread_m = t->thread_m;
+
+#pragma unroll
+    for (int r = 0; r < THREAD_M; r++) {
+        const float reference = FINITE(l->row_max[ROW(r)]), rescale = l->rescale[ROW(r)];
+        sum[r] *= rescale;
+#pragma unroll
+        for (int n = 0; n < MAX_DIMS4; n++)
+            out[r][n] *= rescale;
+#pragma unroll
+        for (int c = 0; c < THREAD_N; c++) {
+            s[r][c] = EXP2((s[r][c] - reference) * LOG2E);
+            sum[r] += s[r][c];
+#if HAS_DROPOUT
+            s[r][c] *= kept_factor(args, ROW(r), c, kept);
+#endif
+        }
+    }
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* out += p v, for a tile of keys, of which the first stage of V is there unless SHARE_KV. With two stages
+ * that of the next tile's q k^T follows the last one. *stage is where the first stage is, and then that one. */
+INLINE void multiply_pv(const struct arguments *args, const struct task *t, const struct shared *l,
+                       const struct keys *keys, const struct keys *next, int *stage,
+                       float p[THREAD_M][THREAD_N], float4 out[THREAD_M][MAX_DIMS4])
+{
+    const int thread_m = t->thread_m, thread_n = t->thread_n;
+
+    for (int j = 0; j < BLOCK_N; j += STAGE_N) {
+        const int now = *stage;
+        if (j >= keys->count)
+            break;
+        if (j % WEIGHT_ROWS == 0)
+            STORE_WEIGHTS(j, p, l->tiles + now + WEIGHTS_AT);
+#if STAGES == 1
+        if (SHARE_KV || j > 0)
+            stage_values(args, t, l, keys, now, j);
+        LOCAL_BARRIER(); /* weights and V are complete */
+#else
+        COPIES_WAIT();
+        if (keys->partial && make_finite(l->tiles + now + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE,
+                                         COPIES_QUADS(UNIT_V, DIM_V) && t->v_aligned))
+            atomic_or(l->v_nonfinite, 1);
+        LOCAL_BARRIER(); /* weights and V are complete; nobody reads the stage before */
+        *stage = OTHER(now);
+        if (j + STAGE_N < BLOCK_N && j + STAGE_N < keys->count)
+            stage_values(args, t, l, keys, *stage, j + STAGE_N);
+        else if (next->j0 < t->block.end)
+            stage_qk(args, t, l, next, *stage, 0);
+#endif
+        const __local float4 *weights =
+            l->tiles + now + WEIGHTS_AT + j % WEIGHT_ROWS * ROW_STRIDE + thread_m;
+        const __local float4 *row = l->tiles + now + V_AT + thread_n;
+        UNROLLED(4 * UNROLL)
+        for (int key = 0; key < STAGE_N; key++, weights += ROW_STRIDE, row += V_STRIDE)
+            add_row(false, MAX_DIMS4, weights, row, out);
+        if (STAGES == 1)
+            LOCAL_BARRIER(); /* weights and V may be overwritten */
+    }
+}
+
+/* Adds to out the Infs and NaNs of V that were staged as 0, to rows that see them. */
+INLINE void add_nonfinite(const struct arguments *args, const struct task *t,
+                          float4 out[THREAD_M][MAX_DIMS4])
+{
+    const struct query_block *block = &t->block;
+    const int thread_m = t->thread_m;
+
+    for (long j = block->begin; j < block->end; j++)
+#pragma unroll
+        for (int n = 0; n < MAX_DIMS4; n++) {
+            const int d = 4 * (t->thread_n + THREADS_N * n);
+#if PAGE_SIZE
+            if (page_of(args, block->b, j) < 0)
+                continue;
+#endif
+            const long row = KEY_ROW(block->b, j, args->shape->v_stride);
+            const float4 v4 = (float4)(load_v(t->v, row, min(d, DIM_V - 1) * V_STEP),
+                                       load_v(t->v, row, min(d + 1, DIM_V - 1) * V_STEP),
+                                       load_v(t->v, row, min(d + 2, DIM_V - 1) * V_STEP),
+                                       load_v(t->v, row, min(d + 3, DIM_V - 1) * V_STEP));
+            int nonfinite = 0;
+            const float4 finite = finite_or_0(v4, &nonfinite);
+            if (nonfinite)
+#pragma unroll
+                for (int r = 0; r < THREAD_M; r++) {
+                    const long i = block->i0 + ROW(r);
+                    if (visible(args, block->e, first_key(args, block->e, i), end_key(args, block->e, i),
+                                block->b, block->h, i, j))
+                        out[r][n] += (v4 - finite) * dropout_factor(args, block->b, block->h, i, j);
+                }
+        }
+}
+
+/* ---- store ----------------------------------------------------------------------------------- */
+
+/* o and lse of the thread's rows, from the threads' sums of weights. */
+INLINE void store_rows(const struct arguments *args, const struct task *t, const struct shared *l,
+                       const __local int *row_sees, float4 out[THREAD_M][MAX_DIMS4])
+{
+    const struct query_block *block = &t->block;
+    const int thread_m = t->thread_m;
+
+#pragma unroll
+    for (int r = 0; r < THREAD_M; r++) {
+        const long i = block->i0 + ROW(r);
+        bool sees_any = first_key(args, block->e, i) < end_key(args, block->e, i);
+        float total = 0.0f;
+
+        if (TRACKS_SEEN)
+            sees_any = sees_any && row_sees[ROW(r)];
+        for (int n = 0; n < THREADS_N; n++)
+            total += partial_of(l->tiles + PARTIAL_AT, n, ROW(r));
+        const struct row_end ended =
+            finish_row(args, block->h, sees_any, l->row_max[ROW(r)], total);
+        if (i >= args->shape->seq_q)
+            continue;
+        __global o_storage *const o_row = args->o + block->b * args->shape->o_stride[0] +
+                                          block->h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
+#pragma unroll
+        for (int n = 0; n < MAX_DIMS4; n++)
+            store4(ended.zero ? 0.0f : out[r][n] * ended.factor, o_row, O_STEP,
+                   4 * (t->thread_n + THREADS_N * n), DIM_V, WIDTH(UNIT_O, DIM_V));
+#if HAS_LSE
+        if (t->thread_n == 0)
+            args->lse[LSE_HEAD(args, block->bh, block->h) + i] =
+                ended.zero ? -INFINITY : ended.highest + log(ended.total);
+#endif
+    }
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
+void fused_gpu_item(PARAMETERS_fused_gpu_item)
+{
+    struct arguments arguments = ARGUMENTS_fused_gpu_item;
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
+    __local float4 tiles[LOCAL_FLOAT4S];
+    __local int v_nonfinite;
+    __local float4 row_max[BLOCK_M / 4], rescale[BLOCK_M / 4];
+#if HAS_DROPOUT
+    __local uchar kept[KEPT_BYTES];
+#else
+    __local uchar *const kept = 0;
+#endif
+#if TRACKS_SEEN
+    __local int row_sees[ROW_FLAGS];
+#else
+    __local int *const row_sees = 0;
+#endif
+#if LISTS_ROWS
+    __local long k_places[LISTED_ROWS], v_places[LISTED_ROWS];
+#else
+    __local long *const k_places = 0, *const v_places = 0;
+#endif
+    const struct shared l = {tiles,    (__local float *)row_max, (__local float *)rescale,
+                             k_places, v_places,                 &v_nonfinite};
+    const struct query_block block =
+        find_query_block(args);
+    const struct task t = find_task(args, block);
+    const int thread_m = t.thread_m;
+    float4 out[THREAD_M][MAX_DIMS4];
+    float sum[THREAD_M]; /* of weights, over this thread's keys only */
+    uint seen = 0;       /* bit r: some key is visible to row r */
+    int stage = 0;       /* where it is that is read next */
+
+    /* load */
+    clear_sums(out);
+#pragma unroll
+    for (int r = 0; r < THREAD_M; r++)
+        sum[r] = 0.0f;
+    for (int row = get_local_id(0); row < BLOCK_M; row += THREADS) {
+        l.row_max[row] = -INFINITY;
+#if TRACKS_SEEN
+        row_sees[row] = 0;
+#endif
+    }
+    if (get_local_id(0) == 0)
+        v_nonfinite = 0;
+    struct keys next = find_keys(args, block, block.begin);
+    if (next.j0 < block.end)
+        stage_first(args, &t, &l, &next);
+    LOCAL_BARRIER();
+
+    while (next.j0 < block.end) {
+        const struct keys keys = next;
+        float s[THREAD_M][THREAD_N], highest[THREAD_M];
+        next = find_keys(args, block, after_keys(keys));
+
+        /* scores */
+#if LISTS_ROWS
+        list_tile_rows(args, &t, &l, &keys);
+#endif
+        if (!SHARE_KV) /* early, so that it arrives during the first product */
+            stage_values(args, &t, &l, &keys, stage, 0);
+        multiply_qk(args, &t, &l, &keys, &stage, s);
+        const struct score_tile tile = score_tile_of(args, block, keys);
+#pragma unroll
+        for (int r = 0; r < THREAD_M; r++) {
+            highest[r] = -INFINITY;
+#pragma unroll
+            for (int c = 0; c < THREAD_N; c++) {
+                s[r][c] = finish_score(args, tile, keys.partial, ROW(r), t.thread_n + THREADS_N * c,
+                                       s[r][c], r, &seen);
+                highest[r] = fmax(highest[r], s[r][c]);
+            }
+        }
+
+        /* softmax */
+        store_partial(highest, tiles + PARTIAL_AT);
+#if HAS_DROPOUT
+        draw_kept(args, dropout_head(args, block.b, block.h), block.i0, keys.j0, kept);
+#endif
+        LOCAL_BARRIER(); /* the maxima are complete; nobody reads q and k any more */
+        update_row_max(&l);
+        LOCAL_BARRIER(); /* the rows' state is complete */
+        weigh(args, &t, &l, s, sum, out, kept);
+
+        /* values */
+        multiply_pv(args, &t, &l, &keys, &next, &stage, s, out);
+    }
+
+    /* v_nonfinite is final: a barrier stands behind what may set it. Here only what is not finite counts. */
+    if (v_nonfinite)
+        add_nonfinite(args, &t, out);
+
+    /* store */
+    store_partial(sum, tiles + PARTIAL_AT);
+#if TRACKS_SEEN
+#pragma unroll
+    for (int r = 0; r < THREAD_M; r++)
+        if (seen >> r & 1u)
+            atomic_or(&row_sees[ROW(r)], 1);
+#endif
+    LOCAL_BARRIER(); /* the sums are complete */
+    store_rows(args, &t, &l, row_sees, out);
+}

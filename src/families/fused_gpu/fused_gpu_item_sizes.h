@@ -1,0 +1,39 @@
+/* Sizes of fused_gpu_item.cl's arrays, for the kernel and, with the names of families/names.h, for the host. */
+#define MAX_DIM DIM_V
+#include "families/thread_sizes.h"
+
+#define THREADS_M (BLOCK_M / THREAD_M)
+#define THREADS (THREADS_N * THREADS_M)
+#define THREAD_N (BLOCK_N / THREADS_N)
+
+/* Local memory, counted in float4. Columns of q and k are padded with zeros to whole stages. With STAGES
+ * two what is filled for a stage, of q k^T or of p v, is there twice, STAGE_FLOAT4S apart. */
+#define ROW_STRIDE ((BLOCK_M + PADDING) / 4)
+#define STAGE MIN(BLOCK_K, ROUND_UP(DIM_QK, 4))
+#define STAGED_DIM ROUND_UP(DIM_QK, STAGE)
+#define K_STRIDE ((STAGE + PADDING) / 4)
+#define Q_STRIDE (Q_RESIDENT ? (STAGED_DIM + PADDING) / 4 : K_STRIDE)
+#define V_STRIDE (THREADS_N * MAX_DIMS4)
+#define K_AT (BLOCK_M * Q_STRIDE)
+#define K_END (K_AT + BLOCK_N * K_STRIDE)
+#define WEIGHTS_AT (!SHARE_KV ? K_END : Q_RESIDENT ? K_AT : 0)
+#define V_AT (WEIGHTS_AT + WEIGHT_ROWS * ROW_STRIDE)
+#define V_END (V_AT + STAGE_N * V_STRIDE)
+#define STAGE_END MAX(K_END, V_END)
+#define STAGE_FLOAT4S (STAGE_END - (Q_RESIDENT ? K_AT : 0))
+#define PARTIAL_AT (STAGE_END + (STAGES - 1) * STAGE_FLOAT4S)
+#define LOCAL_FLOAT4S (PARTIAL_AT + THREADS_N * ROW_STRIDE)
+
+/* Beside the tiles: what dropout keeps, a bit for each pair in the low half of a byte for four; with sinks whether
+ * each row has met a key; places of the rows of a tile. */
+#define KEPT_BYTES (BLOCK_M * (BLOCK_N / 4))
+#define ROW_FLAGS BLOCK_M
+#define LISTED_ROWS BLOCK_N
+
+/* What the kernel has at most: options that leave some of it out are not looked at. */
+#define LOCAL_BYTES                                                                                \
+    (LOCAL_FLOAT4S * FLOAT4_BYTES + 2 * BLOCK_M * FLOAT_BYTES + ROW_FLAGS * INT_BYTES +            \
+     (PAGE_SIZE ? 2 * LISTED_ROWS * LONG_BYTES : 0) + (HAS_DROPOUT ? KEPT_BYTES : 0))
+
+/* What a thread keeps in registers throughout: its scores and its outputs. */
+#define REGISTER_FLOATS (THREAD_M * (THREAD_N + 4 * MAX_DIMS4))

@@ -1,0 +1,265 @@
+/* fused_gpu_mma: forward attention by matrix instructions; see src/families/fused_gpu/fused_gpu_mma.cl. */
+#include "base/sizes.h"
+#include "families/block_sizes.h"
+#include "families/family_units.h"
+#include "families/fragments.h"
+#include "families/fused_gpu/fused_gpu_mma_sizes.h"
+#include "families/registry.h"
+#include <string.h>
+
+static size_t work_items(const size_t *values);
+static size_t register_words(const clattn_problem *p, const size_t *values);
+static int spills(const clattn_problem *p, const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/fused_gpu/fused_gpu_mma.def"
+#define TUNABLES_UNIT UNIT_MMA
+#include "families/expand.h"
+
+extern const char *const ca_source_fused_gpu_mma[];
+
+enum { PRODUCER = 0 };
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static const struct ca_fragment *fragment_of(const size_t *values)
+{
+    return ca_fragment_of(values[INSTRUCTION_INDEX]);
+}
+
+static size_t work_items(const size_t *values)
+{
+    return fragment_of(values)->lanes * values[SUB_GROUPS_INDEX];
+}
+
+static size_t block_m(const size_t *values)
+{
+    return fragment_of(values)->queries * values[SUB_GROUPS_INDEX] * values[M_FRAGMENTS_INDEX];
+}
+
+static size_t padded_dim_v(const clattn_problem *p, const struct ca_fragment *f)
+{
+    return ca_round_up(p->dim_v, f->others * f->others_at_once);
+}
+
+/* What a work-item keeps in registers throughout: scores, outputs and queries. */
+static size_t register_words(const clattn_problem *p, const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+    const size_t sums = values[BLOCK_N_INDEX] + padded_dim_v(p, f);
+    const size_t q_halves =
+        values[Q_RESIDENT_INDEX] ? ca_round_up(p->dim_qk, f->depth) * f->replicas : 0;
+
+    return values[M_FRAGMENTS_INDEX] * f->queries * (sums + q_halves / 2) / f->lanes;
+}
+
+enum { PLACE_WORDS = 80 };
+
+/* The least blocks are taken as they are: there is nothing else to choose. */
+static int spills(const clattn_problem *p, const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+    const size_t rows = values[M_FRAGMENTS_INDEX] * f->queries;
+    const size_t queries = rows * ca_round_up(p->dim_qk, f->depth) * f->replicas / 2 / f->lanes;
+    const int held = values[Q_RESIDENT_INDEX] || values[M_FRAGMENTS_INDEX] > 1;
+    const int least = values[BLOCK_N_INDEX] <= 16 && !held;
+
+    /* Where operands are held twice, compilers were seen to keep places of rows in pages as well. */
+    const size_t places = p->page_size && f->replicas > 1 ? PLACE_WORDS : 0;
+
+    /* NVIDIA's compiler holds what LLVM's spills a few words of. */
+    if (values[INSTRUCTION_INDEX] == CA_MMA_SYNC && !ca_keeps_more(p) && !p->strict &&
+        places == 0 && values[M_FRAGMENTS_INDEX] > 1)
+        return register_words(p, values) > 192;
+    return !least &&
+           ca_fragment_spills(f, p, rows * values[BLOCK_N_INDEX] / f->lanes,
+                              rows * padded_dim_v(p, f) / f->lanes, (held ? queries : 0) + places);
+}
+
+/* Four ints more than there are: compilers align what lies beside the tiles. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/fragment_names.h"
+    return LOCAL_BYTES + 4 * INT_BYTES;
+}
+
+/* ---- the family ------------------------------------------------------------------------------ */
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_words(p, values) * sizeof(cl_uint);
+}
+
+static int is_quantized(const clattn_problem *p)
+{
+    return ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
+           ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
+}
+
+/* Whether the registers hold even the least block of the device's own instruction. Where operands are held
+ * twice, compilers were seen to spill it if rows have both places in pages and factors. */
+static int has_registers(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const size_t own = ca_instruction_of(dev);
+    const size_t least[NUM_TUNABLES] = {[INSTRUCTION_INDEX] = own,
+                                        [M_FRAGMENTS_INDEX] = 1,
+                                        [BLOCK_N_INDEX] =
+                                            ca_larger(16, ca_fragment_of(own)->others)};
+
+    if (own == 0)
+        return 1;
+    return register_words(p, least) <= ca_fragment_of(own)->registers &&
+           !(ca_fragment_of(own)->replicas > 1 && p->page_size && is_quantized(p));
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const char *reason = ca_mma_refusal(p);
+
+    if (reason)
+        return reason;
+    if (p->dtype == CLATTN_F16 && p->dropout > 0.0f && ca_problem_dtype(p, CA_O) == CLATTN_F32)
+        return "o in f32 would show how weights are rounded whose row's largest dropout left out";
+    if (p->dim_qk > 256 || p->dim_v > 256)
+        return "outputs of dims over 256 exceed the registers";
+    if (!has_registers(p, dev))
+        return "outputs, or places and scales of rows, exceed the registers of the device's "
+               "sub-groups";
+    return NULL;
+}
+
+static int fits_registers(const clattn_problem *p, const size_t *values)
+{
+    return register_words(p, values) <= fragment_of(values)->registers &&
+           (values[EMULATE_INDEX] || !spills(p, values));
+}
+
+static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+{
+    return fits_registers(p, values) && local_bytes(p, values) <= dev->local_memory_bytes;
+}
+
+static const char *more_options(const size_t *values, const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0, 0);
+}
+
+/* Halves a tunable, if more than the least remains; a block of keys is whole fragments. */
+static int halve(size_t *values, size_t index, size_t least)
+{
+    if (index == BLOCK_N_INDEX)
+        least = ca_larger(least, fragment_of(values)->others);
+    if (values[index] <= least)
+        return 0;
+    values[index] /= 2;
+    return 1;
+}
+
+/* Halves what takes registers, then what takes local memory, until both fit. */
+static void shrink(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    static const struct {
+        size_t index, least;
+    } register_steps[] = {{BLOCK_N_INDEX, 32}, {Q_RESIDENT_INDEX, 0}, {BLOCK_N_INDEX, 16}},
+      steps[] = {{BLOCK_N_INDEX, 32},
+                 {Q_RESIDENT_INDEX, 0},
+                 {SUB_GROUPS_INDEX, 2},
+                 {BLOCK_N_INDEX, 16},
+                 {SUB_GROUPS_INDEX, 1}};
+
+    for (size_t n = 0; n < sizeof register_steps / sizeof *register_steps; n++)
+        while (!fits_registers(p, values) &&
+               halve(values, register_steps[n].index, register_steps[n].least))
+            ;
+    for (size_t n = 0; n < sizeof steps / sizeof *steps; n++)
+        while (!fits(p, dev, values) && halve(values, steps[n].index, steps[n].least))
+            ;
+}
+
+/* Two fragments of queries for each sub-group of NVIDIA's, for which K and V are read from local memory once, while the
+ * next tile arrives: what an H200 computes 1.27 times as fast, if there are so many queries and local memory has room. */
+static int take_more_rows(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    size_t more[NUM_TUNABLES];
+
+    memcpy(more, values, sizeof more);
+    more[M_FRAGMENTS_INDEX] = 2;
+    more[Q_RESIDENT_INDEX] = 0;
+    more[STAGES_INDEX] = 2;
+    if (ca_mma_one_stage(p) || block_m(values) >= p->seq_q)
+        return 0;
+    while (reject(p, dev, more) && more[STAGES_INDEX] > 1)
+        more[STAGES_INDEX]--;
+    if (reject(p, dev, more))
+        return 0;
+    memcpy(values, more, sizeof more);
+    return 1;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t most_items = dev->max_work_group_size < dev->max_work_item_sizes[0]
+                                  ? dev->max_work_group_size
+                                  : dev->max_work_item_sizes[0];
+    const size_t own = ca_instruction_of(dev);
+
+    values[EMULATE_INDEX] = own == 0;
+    if (own == CA_MMA_SYNC)
+        values[EXP_INDEX] = 1;
+    values[BYTES_INDEX] = own == CA_MMA_SYNC && ca_both_quantized(p) && p->dropout == 0.0f;
+    if (values[BYTES_INDEX] && p->page_size) /* places in pages take their registers */
+        values[Q_RESIDENT_INDEX] = 0;
+    if (own == CA_WMMA) { /* operands are held twice */
+        values[Q_RESIDENT_INDEX] = 0;
+        values[BLOCK_N_INDEX] = 32;
+    }
+    if (is_quantized(p) && own != 0) /* factors of keys take registers as well */
+        values[BLOCK_N_INDEX] /= 2;
+    if (own == 0) { /* small blocks: speed does not matter, and tests have small problems */
+        values[SUB_GROUPS_INDEX] = 2;
+        values[BLOCK_N_INDEX] = 32;
+    } else {
+        values[INSTRUCTION_INDEX] = own;
+    }
+    while (work_items(values) > most_items && values[SUB_GROUPS_INDEX] > 1)
+        values[SUB_GROUPS_INDEX] /= 2;
+    while (values[SUB_GROUPS_INDEX] > 1 && block_m(values) / 2 >= p->seq_q)
+        values[SUB_GROUPS_INDEX] /= 2;
+    if (own == CA_MMA_SYNC && take_more_rows(p, dev, values))
+        return;
+    shrink(p, dev, values);
+    if (own == CA_MFMA_32 &&
+        !fits(p, dev, values)) { /* fragments of half as many queries and keys */
+        values[INSTRUCTION_INDEX] = CA_MFMA_16;
+        shrink(p, dev, values);
+    }
+}
+
+/* Never of itself where it would be emulated: that is for tests. */
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return ca_instruction_of(dev) ? 95 : CA_ONLY_IF_FORCED;
+}
+
+#include "families/fused_stages.h"
+
+const struct ca_family ca_fused_gpu_mma = {
+    .name = "fused_gpu",
+    .full_name = "fused_gpu UNIT=mma",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_fused_gpu_mma,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = FUSED_STAGES("fused_gpu_mma"),
+    .num_stages = FUSED_NUM_STAGES,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .options = more_options,
+    .preference = preference,
+};

@@ -1,0 +1,485 @@
+/* fused_gpu_mma: forward attention by matrix instructions; the scores never reach global memory.
+ *
+ * A work-group of SUB_GROUPS sub-groups owns BLOCK_M query rows of one (batch, head), of which each
+ * sub-group has M_FRAGMENTS fragments, and walks over the keys that any of them may see, BLOCK_N
+ * at a time:
+ *   1. s = q k^T, fragment by fragment, with K in local memory;
+ *   2. online softmax in registers: a row's maximum over the lanes that share it, weights;
+ *   3. o += p v, with the weights as operands where they are, and V in local memory.
+ * Where the device copies to local memory in the background (HAS_COPIES), V arrives during 1. and
+ * the next K during 2. and 3. With two STAGES local memory holds two tiles of keys, of which one arrives
+ * while the other is computed: one barrier a tile, so that sub-groups may be at different steps of it. With BYTES quantized
+ * keys and values arrive as bytes while the tile before is computed, and become elements together.
+ *
+ * Fragments cl/mma/fragment.h: the layouts of an instruction, which EMULATE replaces by local memory.
+ * Sums      f32. Weights are rounded to 16 bits once (f16: scaled by 2^15, so that small weights are
+ *           not subnormal), as in FlashAttention. Strict: what that rounding takes off them is rounded
+ *           as well, and two parts of f16 or three of bf16 are multiplied one after the other, which
+ *           leaves the accuracy of f32.
+ * NDRange   local THREADS = FRAGMENT_LANES * SUB_GROUPS; one group for each block of queries of each
+ *           (batch, head).
+ * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
+ * Pages     Where the rows of a tile are in the pool is listed in local memory (mma/key_places.h).
+ * Hidden    A weight of 0 does not silence an Inf or NaN of V. Where some output comes to one, all
+ *           is computed again with 0 in the place of V's, and rows that see them get
+ *           them at the end.
+ * Barriers  Every thread reaches every barrier; only the instructions' own lockstep is relied on.
+ * Units     mma: fragments of a sub-group. warpgroup: products of warpgroups (cl/mma/warpgroup_products.h), NVIDIA's wgmma, of
+ *           Hopper. Head dims are then whole blocks of 64 columns; queries are operands in registers (Q_RESIDENT), or lie in
+ *           local memory, where the tensor cores read them; copies are asked for while products are under way, with OVERLAP
+ *           so is softmax of the tile before (cl/mma/fused_overlap.h).
+ * Tunables  src/families/fused_gpu/fused_gpu_mma.def or fused_gpu_warpgroup.def, all defined by the host; no fallbacks here. */
+#include "common/builtins.h"
+#include "score/score.h"
+#include "families/units.h"
+#if UNIT == UNIT_WARPGROUP
+#define INSTRUCTION 7
+#define M_FRAGMENTS 1
+#endif
+#if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(SUB_GROUPS) ||                          \
+    !defined(M_FRAGMENTS) || !defined(BLOCK_N) || !defined(Q_RESIDENT) || !defined(STAGES) ||      \
+    !defined(EXP)
+#error "fused_gpu_mma.cl must be built with all of its tunables defined"
+#endif
+#if DTYPE == DTYPE_F32 || K_DTYPE != DTYPE || V_DTYPE != DTYPE || SCORES
+#error "fused_gpu_mma.cl takes f16 and bf16 alone, and quantized keys and values"
+#endif
+
+#include "mma/fragment.h"
+#include "gpu/tile_exp.h"
+#ifndef BYTES /* wgmma multiplies with no quantized tiles */
+#define BYTES 0
+#endif
+#if STAGES > 1 && (!HAS_COPIES || PAGE_SIZE || HAS_DROPOUT || K_CACHE || V_CACHE)
+#error "what a tile needs besides, places, factors and what is kept, is there once"
+#endif
+
+#if !HAS_TILE_PRODUCTS
+#define PRODUCER 0
+#endif
+/* Those that compute; with PRODUCER a warpgroup besides fills tiles, 128 threads as each other one fills its queries. */
+#define COMPUTING (FRAGMENT_LANES * SUB_GROUPS)
+#if PRODUCER
+#define FILL_THREADS 128
+#define FILL_THREAD (THIS_THREAD % FILL_THREADS)
+#define MOST_COPIES 16
+#define THREADS (COMPUTING + (EMULATE ? 0 : FILL_THREADS))
+#else
+#define THREADS COMPUTING
+#endif
+#define LOAD_WIDTH 8
+#define HAS_ROW_TILES 0
+#include "families/fused_gpu/fused_gpu_mma_sizes.h"
+
+#include "gpu/tile_load.h"
+#define MARK_ITEMS THREADS
+#include "gpu/query_block.h"
+#define BLOCK_BITS_BEGIN(args) 0
+#include "score/mark_blocks.h"
+#include "common/quantized.h"
+#define PLACES_IN_BYTES BYTES
+#include "mma/key_places.h"
+#include "mma/fragment_attention.h"
+#if BYTES
+#include "mma/quantized_bytes.h"
+#else
+#define DECLARE_BYTES()
+#endif
+
+#if HAS_TILE_PRODUCTS /* the swizzle goes by addresses, and repeats after 1024 bytes */
+#define TILES_ATTRIBUTE __attribute__((aligned(SWIZZLE_BYTES)))
+#if V_AT * 2 % SWIZZLE_BYTES || STAGE_ELEMENTS * 2 % SWIZZLE_BYTES
+#error "a tile does not begin where the swizzle does"
+#endif
+#else
+#define TILES_ATTRIBUTE
+#endif
+
+/* ---- what the parts of the kernel share ------------------------------------------------------ */
+
+/* What a work-group computes and where its matrices begin. */
+struct task {
+    struct query_block block;
+    const __global storage *q;   /* the row of the first query */
+    const __global k_storage *k; /* those of the kv head's first key; paged: of its first in page 0 */
+    const __global v_storage *v;
+    bool q_aligned, k_aligned, v_aligned;
+};
+
+INLINE struct task find_task(const struct arguments *args, const struct query_block block)
+{
+    const long b = block.b, h = block.h;
+    struct task t;
+
+    t.block = block;
+    t.q = args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + block.i0 * args->shape->q_stride[2];
+    t.k = K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] + h / args->shape->group * args->shape->k_stride[1]);
+    t.v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] + h / args->shape->group * args->shape->v_stride[1]);
+    t.q_aligned = rows_aligned(t.q, args->shape->q_stride[2], WIDTH(UNIT_Q, DIM_QK));
+    t.k_aligned =
+        K_CACHE || CACHE_ALIGNED(DTYPE, t.k, args->shape->k_stride[0], args->shape->k_stride[2], WIDTH(UNIT_K, DIM_QK));
+    t.v_aligned =
+        V_CACHE || CACHE_ALIGNED(DTYPE, t.v, args->shape->v_stride[0], args->shape->v_stride[2], WIDTH(UNIT_V, DIM_V));
+#if BYTES
+    MARK_ALIGNED(t);
+#endif
+    return t;
+}
+
+/* ---- load ------------------------------------------------------------------------------------ */
+
+INLINE void stage_queries(const struct arguments *args, const struct task *t, const int first,
+                          __local ushort *q_tile)
+{
+    fill_rows(q_tile, ROW_STRIDE, STAGED_ROWS, COLUMNS, t->q + first * args->shape->q_stride[2], args->shape->q_stride[2],
+              0, Q_STEP, t->block.queries - first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
+}
+
+/* Q to local memory, with Q_RESIDENT on to registers. */
+INLINE void load_all_queries(const struct arguments *args, const struct task *t,
+                             const int first_row, __local ushort *q_tile,
+                             uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const int lane)
+{
+    for (int first = 0; first < BLOCK_M; first += STAGED_ROWS) {
+        if (t->block.begin < t->block.end && (first == 0 || first < t->block.queries))
+            stage_queries(args, t, first, q_tile);
+        copies_wait();
+        LOCAL_BARRIER(); /* q is complete */
+#if Q_RESIDENT
+        if (first_row / STAGED_ROWS * STAGED_ROWS == first) {
+            UNROLL
+            for (int d = 0; d < PART_DEPTHS; d++)
+                load_queries(q_tile + (first_row - first) * ROW_STRIDE, d, q_words[d], lane);
+        }
+        LOCAL_BARRIER(); /* its place may be overwritten */
+#endif
+    }
+}
+
+/* Where K and V of a tile are, of which number says whether it is an even or odd one. */
+#define K_TILE(number) (q_tile + K_AT + (STAGES > 1 ? (number)*STAGE_ELEMENTS : 0))
+#define V_TILE(number) (q_tile + V_AT + (STAGES > 1 ? (number)*STAGE_ELEMENTS : 0))
+
+/* K and V of a tile of keys, of which number says where rows in pages are listed. */
+#define STAGE_KEYS(keys, number)                                                                   \
+    FILL_KEYS(K_TILE(number), k_factors, K_PLACE(t.k, FROM_KEY((keys).j0, args->shape->k_stride)), args->shape->k_stride[2],     \
+              KV_PLACES(places, number, 0), (keys).count, DIM_QK, t.k_aligned)
+#define STAGE_VALUES(keys, number, finite, nonfinite)                                                 \
+    if (FILL_VALUES(V_TILE(number), v_factors, V_PLACE(t.v, FROM_KEY((keys).j0, args->shape->v_stride)),              \
+                    args->shape->v_stride[2], KV_PLACES(places, number, 1), (keys).count, t.v_aligned,        \
+                    finite))                                                                       \
+    atomic_or(nonfinite, 1)
+
+/* What is staged while the scores are computed: the next tile, or V; where nothing is copied in the background K and V, before. */
+#if STAGES > 1
+#define STAGE_BESIDE()                                                                             \
+    do {                                                                                           \
+        next = find_keys(args, block, after_keys(keys));                                \
+        if (next.j0 < block.end) {                                                                 \
+            STAGE_KEYS(next, 1 - number);                                                          \
+            STAGE_VALUES(next, 1 - number, again, &v_nonfinite);                                   \
+        }                                                                                          \
+    } while (0)
+#elif HAS_COPIES
+#define STAGE_BESIDE() STAGE_VALUES(keys, number, again, &v_nonfinite)
+#else
+#define STAGE_BESIDE()                                                                             \
+    do {                                                                                           \
+        STAGE_KEYS(keys, number);                                                                  \
+        STAGE_VALUES(keys, number, again, &v_nonfinite);                                           \
+        LOCAL_BARRIER(); /* K and V are complete */                                                \
+    } while (0)
+#endif
+
+/* ---- softmax --------------------------------------------------------------------------------- */
+
+/* The keys that each of the lane's rows of a fragment sees (finish_scores()). */
+INLINE void find_window(const struct score_tile *tile, const int fragment_row, const int lane,
+                        int see_from[LANE_QUERIES], int see_to[LANE_QUERIES])
+{
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++) {
+        see_from[n] = -BLOCK_N;
+        see_to[n] = ROW(n) < tile->rows ? tile->keys - sum_other(lane, 0) : -BLOCK_N;
+#if HAS_WINDOW_LEFT
+        see_from[n] = ROW(n) + tile->window_begin - sum_other(lane, 0);
+#endif
+#if HAS_WINDOW_RIGHT
+        see_to[n] = min(see_to[n], ROW(n) + tile->window_end - sum_other(lane, 0));
+#endif
+    }
+}
+
+/* Products of all of the sub-group's queries become scores, and these weights. */
+INLINE void weigh_tile(const struct arguments *args, const struct query_block *block, const struct keys *keys,
+                       const int first_row, float s[M_FRAGMENTS][KEY_SUMS],
+                       float row_max[M_FRAGMENTS][LANE_QUERIES],
+                       float row_sum[M_FRAGMENTS][LANE_QUERIES],
+                       float seen[M_FRAGMENTS][LANE_QUERIES],
+                       float out[M_FRAGMENTS][DIM_SUMS], const float weight_exponent, const __local uchar *kept, const int lane, __local float *exchange)
+{
+    const struct score_tile tile = score_tile_of(args, *block, *keys);
+
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++) {
+        const int fragment_row = first_row + f * FRAGMENT_QUERIES;
+        int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
+        float highest[LANE_QUERIES], scale[LANE_QUERIES];
+
+        UNROLL
+        for (int n = 0; n < LANE_QUERIES; n++) {
+            highest[n] = row_max[f][n];
+            scale[n] = tile.scale;
+        }
+        find_window(&tile, fragment_row, lane, see_from, see_to);
+        finish_scores(args, &tile, keys->partial, see_from, see_to, fragment_row, s[f], highest,
+                      seen[f], lane, exchange);
+        weigh(fragment_row, lane, scale, s[f], highest, row_max[f], row_sum[f],
+              out[f], weight_exponent, kept);
+    }
+}
+
+/* ---- store ----------------------------------------------------------------------------------- */
+
+/* Whether two neighbouring sums of a lane are those of neighbours in o, which one store takes. */
+#define STORES_PAIRS (KEYS_OF_SUMS % 2 == 0 && UNIT_O && !HAS_O_F32 && DIM_V % 2 == 0)
+
+/* The rows of a fragment, from row_sum of all lanes that share them: o and lse. */
+INLINE void store_fragment(const struct arguments *args, const struct query_block block, const int fragment_row,
+                           const float row_max[LANE_QUERIES], const float row_sum[LANE_QUERIES],
+                           const float seen[LANE_QUERIES], const float out[DIM_SUMS],
+                           __local int *row_is_zero, const float weight_exponent, const int lane, __local float *exchange)
+{
+    float factor[LANE_QUERIES];
+
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++) {
+        const int row = ROW(n);
+        const long i = block.i0 + row;
+        bool sees_any = first_key(args, block.e, i) < end_key(args, block.e, i);
+
+        if (TRACKS_SEEN)
+            sees_any = sees_any && seen[n] > 0.0f;
+        const struct row_end ended =
+            finish_row(args, block.h, sees_any, row_max[n], row_sum[n]);
+        factor[n] = ended.zero ? 0.0f : ended.factor * (1.0f / weight_scale_of(weight_exponent));
+#if HAS_DROPOUT
+        factor[n] *= args->shape->keep;
+#endif
+        if ((lane & (SHARING_BITS_END - FIRST_SHARING_BIT)) == 0) {
+            row_is_zero[row] = ended.zero;
+#if HAS_LSE
+            if (i < args->shape->seq_q)
+                args->lse[LSE_HEAD(args, block.bh, block.h) + i] =
+                    ended.zero ? -INFINITY : ended.highest + log(ended.total);
+#endif
+        }
+    }
+#if STORES_PAIRS
+    __global o_storage *const rows = args->o + block.b * args->shape->o_stride[0] + block.h * args->shape->o_stride[1];
+    if (rows_aligned(rows, args->shape->o_stride[2], 2)) {
+        UNROLL
+        for (int x = 0; x < DIM_SUMS; x += 2) {
+            const int here = SUM_QUERY(x % FRAGMENT_SUMS);
+            const long i = block.i0 + ROW(here);
+            const uint word = pack_pair(out[x] * factor[here], out[x + 1] * factor[here]);
+            if (i < args->shape->seq_q && DIM(x) < DIM_V)
+                *(__global uint *)(rows + i * args->shape->o_stride[2] + DIM(x)) =
+                    factor[here] == 0.0f ? 0 : word;
+        }
+        return;
+    }
+#endif
+    UNROLL
+    for (int x = 0; x < DIM_SUMS; x++) {
+        const int here = SUM_QUERY(x % FRAGMENT_SUMS);
+        const long i = block.i0 + ROW(here);
+        const int d = DIM(x);
+        if (i < args->shape->seq_q && d < DIM_V)
+            STORE_O(factor[here] == 0.0f ? 0.0f : out[x] * factor[here],
+                    args->o + block.b * args->shape->o_stride[0] + block.h * args->shape->o_stride[1] +
+                        i * args->shape->o_stride[2],
+                    d * O_STEP);
+    }
+}
+
+/* All rows of the sub-group. */
+INLINE void store_rows(const struct arguments *args, const struct query_block block, const int first_row,
+                       float row_max[M_FRAGMENTS][LANE_QUERIES],
+                       float row_sum[M_FRAGMENTS][LANE_QUERIES],
+                       float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
+                       __local int *row_is_zero, const float scale, const float weight_exponent, const int lane, __local float *exchange)
+{
+    float scales[LANE_QUERIES];
+
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++)
+        scales[n] = scale;
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++) {
+        query_sum(row_sum[f], lane, exchange);
+        scale_rows(scales, row_max[f], row_sum[f], weight_exponent);
+        if (TRACKS_SEEN)
+            query_maximum(seen[f], lane, exchange);
+        store_fragment(args, block, first_row + f * FRAGMENT_QUERIES, row_max[f], row_sum[f],
+                       seen[f], out[f], row_is_zero, weight_exponent, lane, exchange);
+    }
+}
+
+/* Adds to o the Infs and NaNs of V that were staged as 0, in rows that see them. */
+INLINE void add_nonfinite(const struct arguments *args, const struct task *t, const __local int *row_is_zero)
+{
+    const struct query_block *block = &t->block;
+
+    for (int x = get_local_id(0); x < block->queries * DIM_V; x += COMPUTING) {
+        const long i = block->i0 + x / DIM_V;
+        const int d = x % DIM_V;
+        const long at_o = block->b * args->shape->o_stride[0] + block->h * args->shape->o_stride[1] +
+                          i * args->shape->o_stride[2] + d * O_STEP;
+        float extra = 0.0f;
+        for (long j = block->begin; j < block->end; j++) {
+#if PAGE_SIZE
+            if (page_of(args, block->b, j) < 0)
+                continue;
+#endif
+            const float here = load_v(t->v, KEY_ROW(block->b, j, args->shape->v_stride), d * V_STEP);
+            if (here * 0.0f != 0.0f &&
+                visible(args, block->e, first_key(args, block->e, i), end_key(args, block->e, i),
+                        block->b, block->h, i, j))
+                extra += here * dropout_factor(args, block->b, block->h, i, j);
+        }
+        if (extra != 0.0f && !row_is_zero[x / DIM_V])
+            STORE_O(LOAD_O(args->o, at_o) + extra, args->o, at_o);
+    }
+}
+
+#if PRODUCER
+#include "mma/fused_producer.h"
+#else
+struct stream { /* of what no producer copies nothing is kept */
+    int unused;
+};
+#define STREAM struct stream stream = {0}
+#define LOAD_QUERIES() load_all_queries(args, &t, first_row, q_tile, q_words, lane)
+#define GROUP_BARRIER() LOCAL_BARRIER()
+#define COMPUTING_BARRIER()                                                                        \
+    do {                                                                                           \
+        barrier(CLK_GLOBAL_MEM_FENCE);                                                             \
+        LOCAL_BARRIER();                                                                           \
+    } while (0)
+#endif
+#if OVERLAP && !PRODUCER
+#include "mma/fused_overlap.h"
+#elif BYTES
+#include "mma/fused_bytes.h"
+#endif
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
+void fused_gpu_mma(PARAMETERS_fused_gpu_mma)
+{
+    struct arguments arguments = ARGUMENTS_fused_gpu_mma;
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
+    __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
+    __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
+    DECLARE_BYTES();
+    __local long places[PLACES];
+    STREAM;
+    __local int row_is_zero[BLOCK_M], not_finite, v_nonfinite; /* not 0 once an output is Inf or NaN; once one of V became 0 */
+#if HAS_DROPOUT
+    __local uchar kept[KEPT_BYTES(BLOCK_M, BLOCK_N)];
+#else
+    __local uchar *const kept = 0;
+#endif
+#if EMULATE
+    __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
+    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
+#endif
+    const int lane = THIS_THREAD % FRAGMENT_LANES, first_row = THIS_THREAD / FRAGMENT_LANES * TILE_ROWS;
+    __local ushort *const q_tile = (__local ushort *)tiles;
+    __local ushort *const q_rows = q_tile + first_row % STAGED_ROWS * ROW_STRIDE;
+    const struct query_block block = find_query_block(args);
+    const struct task t = find_task(args, block);
+    float out[M_FRAGMENTS][DIM_SUMS];
+    float row_max[M_FRAGMENTS][LANE_QUERIES], row_sum[M_FRAGMENTS][LANE_QUERIES];
+    float seen[M_FRAGMENTS][LANE_QUERIES]; /* 1 once the lane has met a visible key */
+    uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS];
+    bool again = false; /* the second time around */
+
+    REGISTERS_FOR_GROUPS();
+    /* load */
+    if (get_local_id(0) == 0)
+        not_finite = v_nonfinite = 0;
+    LOAD_QUERIES();
+    do {
+        const float weight_exponent = weight_exponent_of(again);
+        clear_rows(row_max, row_sum, seen, out);
+#if OVERLAP
+        attend(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, row_max, row_sum,
+               seen, out, &stream, lane, exchange);
+#elif BYTES
+        ATTEND_BYTES();
+#else
+        struct keys keys = find_keys(args, block, block.begin), next;
+        int number = 0; /* of the tile, even or odd */
+        LIST_FIRST_PLACES(block.b, keys, number);
+        if (HAS_COPIES && keys.j0 < block.end)
+            STAGE_KEYS(keys, number);
+#if STAGES > 1
+        if (keys.j0 < block.end)
+            STAGE_VALUES(keys, number, again, &v_nonfinite);
+#endif
+        for (; keys.j0 < block.end; keys = next, number = 1 - number) {
+            float s[M_FRAGMENTS][KEY_SUMS];
+
+            copies_wait();
+            LOCAL_BARRIER(); /* what was copied is complete, what was read may be overwritten */
+#if HAS_TILE_PRODUCTS /* which go on while copies are asked for */
+            begin_qk(q_tile, first_row, K_TILE(number), q_words, s, lane, exchange);
+#endif
+            STAGE_BESIDE();
+            /* scores */
+#if HAS_TILE_PRODUCTS
+            FINISH_QK(q_words, s, 0);
+#else
+            clear_products(s);
+            multiply_qk(q_rows, K_TILE(number), k_factors, q_words, s, lane, exchange);
+#endif
+#if STAGES == 1
+#if HAS_DROPOUT
+            draw_kept_pairs(args, dropout_head(args, block.b, block.h), block.i0, keys.j0, BLOCK_M, BLOCK_N,
+                      kept);
+#endif
+            next = find_keys(args, block, after_keys(keys));
+            LIST_PLACES(block.b, next, 1 - number);
+#if HAS_COPIES || HAS_DROPOUT
+            copies_wait();
+            LOCAL_BARRIER(); /* V, what is kept and the next places are complete, K may be overwritten */
+#endif
+            if (HAS_COPIES && next.j0 < block.end)
+                STAGE_KEYS(next, 1 - number);
+#endif
+            /* softmax */
+            weigh_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen,
+                       out, weight_exponent, kept, lane, exchange);
+            /* values */
+            multiply_pv(V_TILE(number), v_factors, s, out, lane, exchange);
+        }
+#endif
+        if (!all_finite(out))
+            atomic_or(&not_finite, 1);
+        GROUP_BARRIER(); /* not_finite is final; nobody reads K and V any more */
+        again = !again && not_finite;
+    } while (again);
+
+    /* store */
+    const float weight_exponent = weight_exponent_of(not_finite);
+    store_rows(args, block, first_row, row_max, row_sum, seen, out, row_is_zero,
+               score_scale(args, block.h), weight_exponent, lane, exchange);
+    COMPUTING_BARRIER(); /* the outputs are complete */
+    if (v_nonfinite) /* here only what is not finite counts */
+        add_nonfinite(args, &t, row_is_zero);
+}

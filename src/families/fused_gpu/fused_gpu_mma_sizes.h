@@ -1,0 +1,20 @@
+/* Sizes of fused_gpu_mma.cl's arrays, for the kernel and, with the names of families/names.h and families/fragment_names.h, for the
+ * host. */
+#define SUB_GROUPS_N 1
+#define KV_PARTS 0
+#define BLOCK_M (SUB_GROUPS * M_FRAGMENTS * FRAGMENT_QUERIES)
+#include "families/fragment_attention_sizes.h"
+
+/* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's, a warpgroup's
+ * rows at a time. */
+#define STAGED_ROWS (HAS_TILE_PRODUCTS && Q_RESIDENT && !PRODUCER ? 4 * FRAGMENT_QUERIES : BLOCK_M)
+#define K_AT (Q_RESIDENT ? 0 : BLOCK_M * ROW_STRIDE)
+#define V_AT (K_AT + BLOCK_N * K_STRIDE)
+#define STAGE_ELEMENTS (BLOCK_N * (K_STRIDE + V_STRIDE))
+#define LOCAL_ELEMENTS MAX(K_AT + STAGES * STAGE_ELEMENTS, STAGED_ROWS * ROW_STRIDE)
+
+/* Two flags, and one of each row, lie beside the tiles. */
+#define LOCAL_BYTES                                                                                \
+    (LOCAL_ELEMENTS * ELEMENT_BYTES + (HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 0) + BESIDE_BYTES +     \
+     (BLOCK_M + 2) * INT_BYTES + (PRODUCER ? STAGES * PLACE_BARRIERS * LONG_BYTES : 0) +           \
+     (HAS_DROPOUT ? KEPT_BYTES(BLOCK_M, BLOCK_N) : 0))

@@ -1,0 +1,203 @@
+/* fused_gpu UNIT=warpgroup: forward attention by wgmma, of NVIDIA's Hopper; see src/families/fused_gpu/fused_gpu_mma.cl. */
+#include "base/sizes.h"
+#include "device/capacity.h"
+#include "families/block_sizes.h"
+#include "families/family_units.h"
+#include "families/fragments.h"
+#include "families/fused_gpu/fused_gpu_mma_sizes.h"
+#include "families/registry.h"
+#include <string.h>
+
+static size_t work_items(const size_t *values);
+static int spills(const clattn_problem *p, const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/fused_gpu/fused_gpu_warpgroup.def"
+#define TUNABLES_UNIT UNIT_WARPGROUP
+#include "families/expand.h"
+
+extern const char *const ca_source_fused_gpu_mma[];
+
+static const size_t INSTRUCTION = CA_WGMMA;
+enum { M_FRAGMENTS = 1, BYTES = 0 };
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+enum { SUB_GROUP = 32, QUERIES = 16, WARPGROUP = 4, BLOCK_COLUMNS = 64, LEAST_KEYS = 32 };
+
+static int has_producer(const size_t *values)
+{
+    return values[PRODUCER_INDEX] && !values[EMULATE_INDEX];
+}
+
+static size_t work_items(const size_t *values)
+{
+    return SUB_GROUP * (values[SUB_GROUPS_INDEX] + (has_producer(values) ? WARPGROUP : 0));
+}
+
+static size_t block_m(const size_t *values)
+{
+    return QUERIES * values[SUB_GROUPS_INDEX];
+}
+
+/* What a work-item keeps in registers throughout: scores, outputs and, if resident, queries. */
+static size_t register_words(const clattn_problem *p, const size_t *values)
+{
+    const size_t queries = values[Q_RESIDENT_INDEX] ? QUERIES * p->dim_qk / 2 : 0;
+
+    return (QUERIES * (values[BLOCK_N_INDEX] + p->dim_v) + queries) / SUB_GROUP;
+}
+
+/* Those of a work-item that computes. */
+static size_t registers(const size_t *values)
+{
+    if (has_producer(values))
+        return ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]);
+    return ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
+}
+
+/* What weighs on the registers, by which of 40 programs ptxas spilled: scores once more for what is read of each pair,
+ * and once for block lists; parts of strict weights and places of packed batches and pages beside them; addresses. */
+static int spills(const clattn_problem *p, const size_t *values)
+{
+    const size_t scores = QUERIES * values[BLOCK_N_INDEX] / SUB_GROUP;
+    const size_t more = (size_t)(ca_keeps_more(p) || p->alibi) + (p->block_q > 0);
+    const size_t weights = values[OVERLAP_INDEX] ? scores / (p->strict ? 1 : 2) : 0;
+    const size_t places = p->total_q > 0 || p->total_kv > 0 || p->page_size ? 8 : 0;
+    const size_t addresses = more ? 94 + 9 * more
+                             : has_producer(values) && !values[Q_RESIDENT_INDEX]
+                                 ? 32 /* it has those of copies */
+                                 : 40 + places + (scores > 32 ? 20 : 0);
+
+    return register_words(p, values) + more * scores + (p->strict ? scores / 2 : 0) + weights +
+               addresses >
+           registers(values);
+}
+
+/* Four ints more than there are: compilers align what lies beside the tiles. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/fragment_names.h"
+    return LOCAL_BYTES + 4 * INT_BYTES;
+}
+
+/* ---- the family ------------------------------------------------------------------------------ */
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_words(p, values) * sizeof(cl_uint);
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const char *reason = ca_mma_refusal(p);
+
+    if (reason)
+        return reason;
+    if (ca_instruction_of(dev) != 0 && !ca_has_wgmma(dev))
+        return "the device has another matrix instruction";
+    if (p->dtype == CLATTN_F16 && p->dropout > 0.0f && ca_problem_dtype(p, CA_O) == CLATTN_F32)
+        return "o in f32 would show how weights are rounded whose row's largest dropout left out";
+    if (p->dtype == CLATTN_F16 && p->strict && ca_problem_dtype(p, CA_O) == CLATTN_F32)
+        return "o in f32 would show how strict weights far below their row's largest are rounded";
+    if (ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
+        ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN)
+        return "quantized keys and values have factors, which whole tiles are not multiplied with";
+    if (p->dim_qk % BLOCK_COLUMNS || p->dim_v % BLOCK_COLUMNS)
+        return "dims are not multiples of 64, a row of a tile that the tensor cores read";
+    if (p->dim_qk > 256 || p->dim_v > 256 ||
+        (ca_has_wgmma(dev) &&
+         spills(p, (const size_t[NUM_TUNABLES]){[SUB_GROUPS_INDEX] = WARPGROUP,
+                                                [RESIDENT_GROUPS_INDEX] = 1,
+                                                [BLOCK_N_INDEX] = LEAST_KEYS})))
+        return "scores, outputs and queries of a work-item exceed its registers";
+    return NULL;
+}
+
+/* For so many dims: what was fastest on an H200 (bench/results/h200-wgmma-2026-11-27.txt), then what takes less. Two warpgroups on
+ * the same tiles, which a producer copies, whose softmax overlaps with products; three groups of 64 queries, of which softmax of
+ * one overlaps with products of others; where sums leave registers for fewer, softmax that overlaps within a group. */
+static const struct way {
+    size_t dims, sub_groups, keys, q_resident, stages, overlap, producer, groups;
+} ways[] = {
+    {64, 8, 128, 0, 3, 1, 1, 1},  {64, 4, 128, 1, 2, 1, 0, 2}, {64, 4, 128, 1, 1, 0, 0, 2},
+    {128, 8, 128, 0, 2, 1, 1, 1}, {128, 4, 64, 1, 2, 0, 0, 3}, {128, 4, 64, 1, 1, 0, 0, 3},
+    {128, 4, 64, 1, 1, 0, 0, 2},  {256, 8, 64, 0, 2, 1, 0, 1}, {256, 4, 64, 0, 1, 0, 0, 2},
+    {256, 4, 64, 1, 1, 0, 0, 1},  {256, 4, 64, 0, 1, 0, 0, 1}, {256, 4, 32, 1, 1, 0, 0, 2},
+    {256, 4, 32, 1, 1, 0, 0, 1},  {256, 4, 32, 0, 1, 0, 0, 1},
+};
+
+/* Whether each multiprocessor has a group of so many queries, and its tiles are not mostly hidden. */
+static int fills(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+{
+    const size_t blocks = ca_divide_up(p->seq_q, block_m(values)) * p->heads * p->batch;
+    const int64_t window = p->window_left, tiles = (int64_t)values[BLOCK_N_INDEX] * 4;
+
+    return blocks >= ca_device_cores(dev) && (window == CLATTN_UNLIMITED || window >= tiles);
+}
+
+static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+{
+    const size_t local = local_bytes(p, values);
+
+    return !spills(p, values) && local <= dev->local_memory_bytes &&
+           ca_wgmma_holds(local, values[RESIDENT_GROUPS_INDEX]) &&
+           (values[STAGES_INDEX] == 1 || !ca_mma_one_stage(p));
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    values[EMULATE_INDEX] = !ca_has_wgmma(dev);
+    if (values[EMULATE_INDEX]) { /* speed does not matter, and tests have small problems */
+        values[BLOCK_N_INDEX] = LEAST_KEYS;
+        values[EXP_INDEX] = 2;
+        return;
+    }
+    for (size_t n = 0; n < sizeof ways / sizeof *ways; n++) {
+        const struct way *const w = &ways[n];
+        values[SUB_GROUPS_INDEX] = w->sub_groups;
+        values[BLOCK_N_INDEX] = w->keys;
+        values[Q_RESIDENT_INDEX] = w->q_resident;
+        values[STAGES_INDEX] = w->stages;
+        values[OVERLAP_INDEX] = w->overlap;
+        values[PRODUCER_INDEX] = w->producer;
+        values[RESIDENT_GROUPS_INDEX] = w->groups;
+        if (p->dim_v <= w->dims && fits(p, dev, values) && (!w->producer || fills(p, dev, values)))
+            return;
+    }
+}
+
+/* Never of itself where it would be emulated: that is for tests. Before fused_gpu_mma, whose mma.sync reaches some 60 % of the
+ * rate of wgmma there (doc/gpus.md). */
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    if (!ca_has_wgmma(dev))
+        return CA_ONLY_IF_FORCED;
+    return p->seq_q >= WARPGROUP * QUERIES ? 96 : 80; /* a warpgroup has no fewer queries */
+}
+
+static const char *ptx_target(const size_t *values)
+{
+    return values[EMULATE_INDEX] ? NULL : "sm_90a";
+}
+
+#include "families/fused_stages.h"
+
+const struct ca_family ca_fused_gpu_warpgroup = {
+    .name = "fused_gpu",
+    .full_name = "fused_gpu UNIT=warpgroup",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_fused_gpu_mma,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = FUSED_STAGES("fused_gpu_mma"),
+    .num_stages = FUSED_NUM_STAGES,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .ptx_target = ptx_target,
+    .preference = preference,
+};

@@ -1,0 +1,94 @@
+/* Merges, on CPUs and GPUs: a row at a time. How it computes: src/families/merge_rows/merge_rows.cl. */
+#include "base/sizes.h"
+#include "families/registry.h"
+
+#define TUNABLES_DEF "families/merge_rows/merge_rows.def"
+#include "families/expand.h"
+
+extern const char *const ca_source_merge_rows[];
+
+static size_t rows_of(const clattn_problem *p)
+{
+    return p->merge.batch * p->merge.heads * p->merge.seq_q;
+}
+
+static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
+                    struct ca_ndrange *range)
+{
+    const size_t rows = values[GROUP_ROWS_INDEX], runs = values[ITEM_ROWS_INDEX];
+
+    (void)dev;
+    *range = (struct ca_ndrange){
+        {values[ROW_ITEMS_INDEX], ca_divide_up(rows_of(p), rows * runs) * rows, 1},
+        {values[ROW_ITEMS_INDEX], rows, 1}};
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)dev;
+    return p->merge.dim > CL_INT_MAX / 2 ? "a row has more than 2^30 elements" : NULL;
+}
+
+/* On CPUs an item has whole rows, and enough of them for a work-group to be worth starting, but not so
+ * many that units are idle; on GPUs items side by side read four columns each. */
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t units = dev->compute_units ? dev->compute_units : 1;
+    const size_t most = dev->max_work_group_size;
+
+    if (ca_fills_vectors(dev)) {
+        values[SIMD_WIDTH_INDEX] = dev->vector_width_float >= 16  ? 16
+                                   : dev->vector_width_float >= 8 ? 8
+                                                                  : 4;
+        values[ITEM_ROWS_INDEX] = 256;
+        while (values[ITEM_ROWS_INDEX] > 1 && rows_of(p) < 4 * units * values[ITEM_ROWS_INDEX])
+            values[ITEM_ROWS_INDEX] /= 4;
+        return;
+    }
+    values[SIMD_WIDTH_INDEX] = 4;
+    values[ITEM_VECTORS_INDEX] = 1;
+    values[ITEM_ROWS_INDEX] = 1;
+    values[ROW_ITEMS_INDEX] = 8;
+    while (values[ROW_ITEMS_INDEX] < 64 && values[ROW_ITEMS_INDEX] * 4 < p->merge.dim)
+        values[ROW_ITEMS_INDEX] *= 2;
+    if (values[ROW_ITEMS_INDEX] > ca_smaller(most, dev->max_work_item_sizes[0]))
+        values[ROW_ITEMS_INDEX] = 1;
+    while (values[GROUP_ROWS_INDEX] * 2 <= ca_smaller(32, dev->max_work_item_sizes[1]) &&
+           values[GROUP_ROWS_INDEX] * values[ROW_ITEMS_INDEX] * 2 <= ca_smaller(most, 128))
+        values[GROUP_ROWS_INDEX] *= 2;
+}
+
+static size_t no_local_bytes(const clattn_problem *p, const size_t *values)
+{
+    (void)p;
+    (void)values;
+    return 0;
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    (void)dev;
+    return 50;
+}
+
+static const struct ca_family family = {
+    .name = "merge_rows",
+    .full_name = "merge_rows",
+    .operation = CLATTN_MERGE,
+    .source = ca_source_merge_rows,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {{"merge_rows",
+                CA_BIT(CA_MERGE_PARTS) | CA_BIT(CA_MERGE_PARTS_LSE) | CA_BIT(CA_MERGE_SINKS) |
+                    CA_BIT(CA_MERGE_O) | CA_BIT(CA_MERGE_LSE),
+                ndrange}},
+    .num_stages = 1,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .local_bytes = no_local_bytes,
+    .preference = preference,
+};
+
+const struct ca_family *const ca_merge_rows[] = {&family, NULL};

@@ -1,0 +1,26 @@
+/* Declares, at the beginning of a function of the host that has p and values, what a program is told of them, under the
+ * names that its source uses: tunables, dims and options. A family's _sizes.h, whose expressions its kernels declare
+ * their arrays with, has the same values there.
+ *
+ * Before including this: TUNABLES_DEF, as for families/tunables/expand.h. */
+#ifdef TUNABLES_UNIT
+const size_t UNIT = values[UNIT_INDEX];
+(void)UNIT;
+#endif
+#define TUNABLE(name, ...)                                                                         \
+    const size_t name = values[name##_INDEX];                                                      \
+    (void)name;
+#define REQUIRE(condition, reason)
+#include TUNABLES_DEF
+const size_t DIM_QK = p->dim_qk, DIM_V = p->dim_v, PAGE_SIZE = p->page_size;
+const size_t K_CACHE = (size_t)ca_problem_cache(p, CA_K),
+             V_CACHE = (size_t)ca_problem_cache(p, CA_V);
+const size_t BLOCK_VALUES = CA_BLOCK;
+const int DTYPE = (int)ca_problem_own_dtype(p), DTYPE_F16 = CLATTN_F16, DTYPE_F32 = CLATTN_F32;
+const int HAS_DROPOUT = p->dropout > 0.0f, HAS_BLOCKS = p->block_q != 0;
+const int HAS_MASK = p->mask != 0, HAS_BIAS = p->bias != 0;
+const int UNIT_W_COLUMN = p->projection.w.stride[3] == 1; /* of projections */
+const int HAS_WINDOW_LEFT = p->window_left != CLATTN_UNLIMITED;
+(void)DIM_QK, (void)DIM_V, (void)PAGE_SIZE, (void)K_CACHE, (void)V_CACHE;
+(void)BLOCK_VALUES, (void)DTYPE, (void)DTYPE_F16, (void)DTYPE_F32, (void)HAS_DROPOUT,
+    (void)HAS_BLOCKS, (void)HAS_MASK, (void)HAS_BIAS, (void)HAS_WINDOW_LEFT, (void)UNIT_W_COLUMN;

@@ -1,0 +1,22 @@
+/* Sizes of operands of products on CPUs (cl/cpu/operands.h), for kernels and, with the names of families/names.h, for the host.
+ *
+ * Before including this: UNIT, SIMD_WIDTH. */
+#ifndef CLATTN_OPERAND_SIZES_H
+#define CLATTN_OPERAND_SIZES_H
+#include "families/sizes.h"
+#include "families/units.h"
+
+#define VALUES_IN_OPERAND (OPERAND_PAIRS ? 2 : 1)
+#define OPERANDS(n) DIVIDE_UP(n, VALUES_IN_OPERAND)
+/* Columns in whole vectors. */
+#define ROUNDED(n) ROUND_UP(n, SIMD_WIDTH)
+#define VECTORS(dim) DIVIDE_UP(dim, SIMD_WIDTH)
+
+/* Tiles of pairs (cl/bf16/pair_tiles.h): rows, and words of a row. */
+#define TILE 16
+#define TILES(n) DIVIDE_UP(n, TILE)
+#define ROUNDED_TO_TILES(n) (TILES(n) * TILE)
+/* Keys that a register tile of Q K^T has as rows, and a tile of P V as its depth. */
+#define STEP_KEYS (2 * TILE)
+
+#endif

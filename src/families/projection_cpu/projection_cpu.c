@@ -1,0 +1,188 @@
+/* Projections on CPUs: SIMD lanes are columns. How it computes: src/families/projection_cpu/projection_cpu.cl. And
+ * projection_cpu UNIT=pairs, the same with products of bf16 pairs. */
+#include "device/capacity.h"
+#include "families/bf16_pairs.h"
+#include "families/family_units.h"
+#include "families/projection_cpu/projection_cpu_sizes.h"
+#include "families/projection_sizes.h"
+#include "families/registry.h"
+#include "problem/problem.h"
+
+#include <math.h>
+#include <string.h>
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/projection_cpu/projection_cpu.def"
+#define TUNABLES_UNIT UNIT_VECTOR
+#include "families/expand.h"
+#undef TUNABLES_UNIT
+#define TUNABLES_UNIT UNIT_PAIRS
+#define TUNABLES_TABLE tunables_of_pairs
+#include "families/table.h"
+
+extern const char *const ca_source_projection_cpu[];
+
+static size_t panel(const size_t *values)
+{
+    return values[SIMD_WIDTH_INDEX] * values[REGISTER_VECTORS_INDEX];
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    return PRIVATE_BYTES;
+}
+
+static size_t register_rows(const size_t *values)
+{
+    return values[REGISTER_ROWS_INDEX];
+}
+
+#include "families/projection_cpu/projection_cpu_stages.h"
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    (void)dev;
+    return NULL;
+}
+
+/* Registers: 24 sums of 32 with vectors of 16, else 12 of 16; no more rows than there are, but where
+ * strips of x are packed anyway: so a layer's gradients of biases, which are products with one row of
+ * ones, have the program of those of its weights. */
+static void block_registers(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const int wide = dev->vector_width_float >= 16;
+    const size_t rows = p->projection.x.stride[3] == 1 ? ca_projection_rows(p) : 6;
+
+    values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    values[REGISTER_VECTORS_INDEX] = wide ? 4 : 2;
+    values[REGISTER_ROWS_INDEX] = rows > 4 ? 6 : rows > 2 ? 4 : rows > 1 ? 2 : 1;
+}
+
+/* What the busiest of the device's units has to do, in multiply-adds of one vector lane; more than
+ * anything if the panels of a group leave no room in the L2 cache for what passes by. Packing
+ * a column of w costs as much as multiplying it with PACKING rows, and storing the sums of a part of
+ * the depth as much as STORING more of the depth. */
+static double busiest(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+{
+    enum { PACKING = 80, STORING = 30, PANEL_BYTES = 3 << 18 };
+    const size_t row_groups = row_blocks(p, values), column_groups = column_blocks(p, values);
+    const size_t rows = ca_divide_up(ca_projection_rows(p), row_groups);
+    const size_t panels = ca_divide_up(ca_projection_columns(p), panel(values));
+    const size_t columns = ca_divide_up(panels, column_groups) * panel(values);
+    const size_t all_depth = ca_projection_depth(p);
+    const size_t parts = ca_divide_up(all_depth, values[BLOCK_K_INDEX]);
+    const size_t units = dev->compute_units ? dev->compute_units : 1;
+
+    if (ca_divide_up(all_depth, parts ? parts : 1) * columns * sizeof(cl_float) > PANEL_BYTES)
+        return HUGE_VAL;
+    return (double)ca_divide_up(row_groups * column_groups, units) * (double)columns *
+           (double)(rows + PACKING) * (double)(all_depth + parts * STORING);
+}
+
+/* All units should end at once, and a group pack for many rows. */
+static void block_groups(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    static const size_t all_depths[] = {512, 256, 128, 768, 1024};
+    static const size_t all_rows[] = {2048, 1024, 512, 256, 128, 64};
+    static const size_t all_columns[] = {256, 384, 192, 128, 64};
+    /* Strips of an x that lies the other way are packed, best into the L1 cache. What is less
+     * than 512 never saves work; it is for devices with less private memory than CPUs have. */
+    const size_t num_depths = p->projection.x.stride[3] == 1 ? 5 : 3;
+    size_t best[NUM_TUNABLES];
+    double least = HUGE_VAL;
+
+    for (size_t n = 0; n < num_depths * 6 * 5; n++) {
+        values[BLOCK_K_INDEX] = all_depths[n % num_depths];
+        values[BLOCK_M_INDEX] = all_rows[n / num_depths % 6];
+        values[BLOCK_N_INDEX] = all_columns[n / num_depths / 6];
+        const double work = busiest(p, dev, values);
+        if (work < least && !reject(p, dev, values)) {
+            least = work;
+            memcpy(best, values, sizeof best);
+        }
+    }
+    if (least < HUGE_VAL)
+        memcpy(values, best, sizeof best);
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    block_registers(p, dev, values);
+    if (ca_projection_rows(p) == 0) { /* nothing runs: what fits everywhere */
+        values[BLOCK_K_INDEX] = values[BLOCK_M_INDEX] = values[BLOCK_N_INDEX] = 64;
+        return;
+    }
+    block_groups(p, dev, values);
+    split_depth(p, dev, values);
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return ca_fills_vectors(dev) ? 90 : 10;
+}
+
+const struct ca_family ca_projection_cpu_vector = {
+    .name = "projection_cpu",
+    .full_name = "projection_cpu UNIT=vector",
+    .operation = CLATTN_PROJECTION,
+    .source = ca_source_projection_cpu,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = PROJECTION_STAGES("projection_cpu"),
+    .num_stages = PROJECTION_NUM_STAGES,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .preference = preference,
+};
+
+/* ---- projection_cpu UNIT=pairs -------------------------------------------------------------------------- */
+
+static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_bf16_pairs_refusal(p);
+}
+
+/* Groups of neighbouring columns have the same rows, of which more than these would come from L3 at such a rate: measured. */
+static void adapt_pairs(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t most = ca_projection_x_in_pairs(&p->projection) ? 1024 : 512;
+
+    adapt(p, dev, values);
+    while (column_blocks(p, values) > 1 && values[BLOCK_M_INDEX] > most)
+        values[BLOCK_M_INDEX] /= 2;
+}
+
+static int preference_of_pairs(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return ca_bf16_pairs_preference(dev, 91);
+}
+
+const struct ca_family ca_projection_cpu_pairs = {
+    .name = "projection_cpu",
+    .full_name = "projection_cpu UNIT=pairs",
+    .operation = CLATTN_PROJECTION,
+    .source = ca_source_projection_cpu,
+    .tunables = tunables_of_pairs,
+    .num_tunables = NUM_TUNABLES,
+    .stages = PROJECTION_STAGES("projection_cpu"),
+    .num_stages = PROJECTION_NUM_STAGES,
+    .unsupported = unsupported_by_pairs,
+    .adapt = adapt_pairs,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .options = ca_bf16_pairs_options,
+    .preference = preference_of_pairs,
+};
+
+const struct ca_family *const ca_projection_cpu[] = {
+    &ca_projection_cpu_vector, &ca_projection_cpu_pairs, &ca_projection_cpu_amx, NULL};

@@ -1,0 +1,148 @@
+/* projection_gpu_item: matrix products for GPUs; see src/families/projection_gpu/projection_gpu_item.cl. */
+#include "device/capacity.h"
+#include "families/family_units.h"
+#include "families/projection_gpu/projection_gpu_item_sizes.h"
+#include "families/registry.h"
+#include <string.h>
+
+static size_t work_items(const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/projection_gpu/projection_gpu_item.def"
+#define TUNABLES_UNIT UNIT_ITEM
+#include "families/expand.h"
+
+extern const char *const ca_source_projection_gpu_item[];
+
+static size_t work_items(const size_t *values)
+{
+    return values[BLOCK_M_INDEX] / values[THREAD_M_INDEX] * values[BLOCK_N_INDEX] /
+           values[THREAD_N_INDEX];
+}
+
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    return LOCAL_BYTES;
+}
+
+/* The sums, and what is loaded of a stage. */
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t across = values[BLOCK_M_INDEX] + values[BLOCK_N_INDEX];
+
+    (void)p;
+    return (values[THREAD_M_INDEX] * values[THREAD_N_INDEX] +
+            (values[COPIES_INDEX] ? 0 : values[BLOCK_K_INDEX] * across / work_items(values))) *
+           sizeof(cl_float);
+}
+
+static size_t block_m(const size_t *values)
+{
+    return values[BLOCK_M_INDEX];
+}
+
+#include "families/projection_gpu/projection_gpu_stages.h"
+
+/* What fits wherever anything does. */
+static const size_t smallest[NUM_TUNABLES] = {
+    [BLOCK_M_INDEX] = 16, [BLOCK_N_INDEX] = 16, [THREAD_M_INDEX] = 4,
+    [THREAD_N_INDEX] = 4, [BLOCK_K_INDEX] = 8,  [STAGES_INDEX] = 1,
+    [PADDING_INDEX] = 0,  [GROUP_M_INDEX] = 1,  [SPLIT_K_INDEX] = 1};
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    return reject(p, dev, smallest);
+}
+
+/* Halves what is larger than it needs to be: a tile of rows or columns that the matrix does not have. */
+static void shrink_to(size_t size, size_t least, size_t *block)
+{
+    while (*block > least && *block / 2 >= size)
+        *block /= 2;
+}
+
+/* A second stage, copied in the background, of a depth of 32 where that leaves as many groups resident (on an H200 each
+ * was the faster, and so were eight depths unrolled). */
+static void copy_stages(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t before = values[BLOCK_K_INDEX];
+    const size_t most =
+        ca_resident_local_bytes(dev) / 2 * work_items(values); /* of 128 registers each */
+
+    values[STAGES_INDEX] = 2;
+    values[COPIES_INDEX] = 1;
+    values[UNROLL_INDEX] = 8;
+    values[BLOCK_K_INDEX] = 32;
+    if (local_bytes(p, values) > dev->local_memory_bytes || local_bytes(p, values) > most)
+        values[BLOCK_K_INDEX] = before;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    size_t *const rows = &values[BLOCK_M_INDEX], *const columns = &values[BLOCK_N_INDEX];
+
+    if (!ca_has_many_registers(dev)) /* with 8 rows Intel's compiler no longer unrolls anything */
+        values[THREAD_M_INDEX] = values[THREAD_N_INDEX] = 4;
+    else if (ca_projection_rows(p) >= 512 && ca_projection_columns(p) >= 512)
+        *rows = *columns = 128;
+    while (*rows > 64 && num_tiles(p, values) < ca_projection_enough_tiles(dev))
+        *rows /= 2, *columns /= 2;
+    shrink_to(ca_projection_rows(p), 8, rows); /* with fewer, loads outweigh the work-items */
+    shrink_to(ca_projection_columns(p), 16, columns);
+    if (*rows < 64) { /* few rows, which read all of w: wide tiles in deep stages */
+        values[THREAD_M_INDEX] = values[THREAD_N_INDEX] = 4;
+        values[BLOCK_K_INDEX] = 32;
+    }
+    while (*columns < 256 && *columns * 2 <= ca_projection_columns(p) && work_items(values) < 64)
+        *columns *= 2;
+    while (*rows < 64 && work_items(values) < 16)
+        *rows *= 2;
+    if (p->projection.dtype == CLATTN_F32 && ca_copies_in_background(dev))
+        copy_stages(p, dev, values);
+    values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
+    if (reject(p, dev, values)) /* more items, which load less each */
+        values[THREAD_M_INDEX] = values[THREAD_N_INDEX] = 4;
+    while (reject(p, dev, values) && values[BLOCK_K_INDEX] > 8)
+        values[BLOCK_K_INDEX] /= 2;
+    while (reject(p, dev, values) && *columns > 16)
+        *columns /= 2;
+    while (reject(p, dev, values) && *rows > 16)
+        *rows /= 2;
+    if (reject(p, dev, values))
+        memcpy(values, smallest, sizeof smallest);
+}
+
+static const char *more_options(const size_t *values, const clattn_device_info *dev)
+{
+    return values[COPIES_INDEX] ? ca_copy_options(dev) : "";
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return dev->type & CL_DEVICE_TYPE_GPU ? 90 : 20;
+}
+
+const struct ca_family ca_projection_gpu_item = {
+    .name = "projection_gpu",
+    .full_name = "projection_gpu UNIT=item",
+    .operation = CLATTN_PROJECTION,
+    .source = ca_source_projection_gpu_item,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = PROJECTION_STAGES("projection_gpu_item"),
+    .num_stages = PROJECTION_NUM_STAGES,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .options = more_options,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .copies_pieces = 1,
+    .preference = preference,
+};
+
+const struct ca_family *const ca_projection_gpu[] = {
+    &ca_projection_gpu_item, &ca_projection_gpu_mma, &ca_projection_gpu_warpgroup, NULL};

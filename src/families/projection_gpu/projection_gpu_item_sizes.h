@@ -1,0 +1,14 @@
+/* Sizes of projection_gpu_item.cl's arrays, for the kernels and, with the names of families/names.h, for the host. */
+#include "families/projection_gpu/projection_gpu_sizes.h"
+
+#define THREADS_M (BLOCK_M / THREAD_M)
+#define THREADS_N (BLOCK_N / THREAD_N)
+#define THREADS (THREADS_M * THREADS_N)
+
+/* Of a tile, in float4: a row of it is one of the stage's depth. */
+#define X_STRIDE ((BLOCK_M + PADDING) / 4)
+#define W_STRIDE ((BLOCK_N + PADDING) / 4)
+#define LOCAL_BYTES (STAGES * BLOCK_K * (X_STRIDE + W_STRIDE) * FLOAT4_BYTES + PLACES_BYTES)
+
+/* Loads of four that a thread does for a tile of so many rows or columns. */
+#define LOADS(block) DIVIDE_UP((block)*BLOCK_K / 4, THREADS)

@@ -1,0 +1,362 @@
+/* projection_gpu_mma: y = x w with heads in its addressing, by matrix instructions. Formula: clattn/problem.h.
+ *
+ * Words      a row of y is (batch, row), a column (head of y, y_dim), the depth that is summed over
+ *            (head of x, x_dim). Each is a pair of indices with a step for each.
+ * Stages     projection_gpu_mma     a work-group owns BLOCK_M x BLOCK_N of y, and one of SPLIT_K parts of the
+ *                               depth, which it walks through BLOCK_K at a time
+ *            projection_sum     with SPLIT_K > 1: y from the parts, an element for each thread
+ *            The order in which an element is summed depends on the depth and the tunables alone.
+ * Sub-groups SUB_GROUPS_M x SUB_GROUPS_N of them share the tile; each has M_FRAGMENTS x N_FRAGMENTS fragments
+ *            (cl/mma/fragment.h) of sums in registers. Rows are the fragments' queries, columns the others.
+ * Local      both tiles lie row by row, or column by column, along the depth, in 16 bits as they are stored;
+ *            where a matrix lies across the depth, blocks of 4 x 4 are turned around on their way in. The
+ *            next stage is loaded to registers while this one is multiplied. With COPIES stages are copied in the
+ *            background instead, all but one of them ahead (cl/mma/projection_copies.h).
+ * Places     of rows, columns and depths: cl/gpu/projection_task.h.
+ * Sums       f32; products of 16-bit operands are exact.
+ * NDRange    local THREADS; a group for each tile and split, as in projection_gpu_item.cl.
+ * Ragged     Rows and columns beyond the last repeat it and are not stored; the depth ends with zeros.
+ * Barriers   Every thread reaches every barrier; only the instructions' own lockstep is relied on.
+ * Workspace  with SPLIT_K > 1: [SPLIT_K][rows][columns] sums
+ * Tunables   src/families/projection_gpu/projection_gpu_mma.def, all defined by the host; no fallbacks here. */
+#include "common/builtins.h"
+#include "common/projection.h"
+
+#if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(BLOCK_M) || !defined(BLOCK_N) ||        \
+    !defined(SUB_GROUPS_M) || !defined(SUB_GROUPS_N) || !defined(BLOCK_K) || !defined(STAGES) ||   \
+    !defined(GROUP_M) || !defined(SPLIT_K)
+#error "projection_gpu_mma.cl must be built with all of its tunables defined"
+#endif
+#if DTYPE == DTYPE_F32
+#error "projection_gpu_mma.cl takes f16 and bf16 alone"
+#endif
+
+#include "mma/fragment.h"
+#include "families/projection_gpu/projection_gpu_mma_sizes.h"
+
+#define THREADS (FRAGMENT_LANES * SUB_GROUPS_M * SUB_GROUPS_N)
+#define LOAD_WIDTH 4
+#include "gpu/tile_load.h"
+#include "gpu/projection_task.h"
+#include "mma/fragment_tile.h"
+
+#define M_FRAGMENTS (BLOCK_M / SUB_GROUPS_M / FRAGMENT_QUERIES)
+#define N_FRAGMENTS (BLOCK_N / SUB_GROUPS_N / FRAGMENT_OTHERS)
+#define SUMS (N_FRAGMENTS * FRAGMENT_SUMS)
+/* Blocks of 4 x 4 that a thread loads of a tile of so many rows or columns. */
+#define LOADS(block) (((block) * BLOCK_K / 16 + THREADS - 1) / THREADS)
+#define IS_IN_STAGE(t, block) ((block) * BLOCK_K / 16 % THREADS == 0 || (t) < (block) * BLOCK_K / 16)
+/* Row and column, in the block, of sum x of a fragment of rows that begins at `row`. */
+#define ROW(row, x) ((row) + lane_query(lane, SUM_QUERY((x) % FRAGMENT_SUMS)))
+#define COLUMN(column, x)                                                                          \
+    ((column) + (x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(lane, (x) % FRAGMENT_SUMS))
+
+#if COPIES
+#include "mma/projection_copies.h"
+#elif !HAS_TILE_PRODUCTS
+/* ---- load ------------------------------------------------------------------------------------ */
+
+/* Where block t of a tile goes: `across` counts its rows or columns, along the depth. */
+struct slot {
+    int across, along;
+    int turn; /* the thread's i-th of four rows or columns is i ^ turn */
+};
+
+/* Neighbouring threads have neighbours along the depth: a sub-group reads whole sectors of 32 bytes whichever
+ * way the matrix lies. No two of their stores meet in a bank of local memory (tests/offline/bank_conflicts.sh):
+ * rows of two threads beside each other across are eight apart where four would lie in the same banks, and
+ * in rows of 48 bytes every second pair of threads stores its four from the third on. */
+INLINE struct slot slot_of(const int t)
+{
+    const int four = t / (BLOCK_K / 4);
+    struct slot s;
+
+    s.along = t % (BLOCK_K / 4) * 4;
+#if BLOCK_K == 32 && ROW_PADDING == 4
+    s.across = ((four & ~3) | (four & 1) << 1 | (four & 2) >> 1) * 4;
+#else
+    s.across = four * 4;
+#endif
+#if BLOCK_K == 16 && ROW_PADDING == 8
+    s.turn = four & 2;
+#else
+    s.turn = 0;
+#endif
+    return s;
+}
+
+/* Four neighbours from `from` on, of which the first `count` exist; 0 for the others. */
+INLINE ushort4 load_four(const __global storage *from, const __local long *places, const long count,
+                         const bool quads)
+{
+    if (quads) { /* all of them exist, or none */
+        const ushort4 x = load_elements(from + places[0], true);
+        return count > 0 ? x : (ushort4)0;
+    }
+    return (ushort4)(count > 0 ? load_element(from + places[0]) : (ushort)0,
+                     count > 1 ? load_element(from + places[1]) : (ushort)0,
+                     count > 2 ? load_element(from + places[2]) : (ushort)0,
+                     count > 3 ? load_element(from + places[3]) : (ushort)0);
+}
+
+/* This thread's share of a stage of a matrix, to registers. left: depth that there is, at least 1. What a
+ * thread does not load is 0: left undefined, tiles of as many rows as columns come out wrong on PoCL 3.1. */
+INLINE void load_stage(const __global storage *matrix, const int block, const bool depth_first,
+                       const bool quads, const __local long *across, const __local long *along,
+                       const long left, ushort4 loaded[][4])
+{
+    UNROLL
+    for (int n = 0; n < LOADS(block); n++) {
+        const int t = get_local_id(0) + n * THREADS;
+        const struct slot s = slot_of(t);
+        UNROLL
+        for (int i = 0; i < 4; i++)
+            loaded[n][i] = 0;
+        if (!IS_IN_STAGE(t, block))
+            break;
+        UNROLL
+        for (int i = 0; i < 4; i++)
+            loaded[n][i] = depth_first ? load_four(matrix + across[s.across + (i ^ s.turn)],
+                                                   along + s.along, left - s.along, quads)
+                                       : load_four(matrix + along[s.along + i], across + s.across,
+                                                   s.along + i < left ? 4 : 0, quads);
+    }
+}
+
+/* What was loaded i-th, in the order of the rows that the thread stores, and where it stores its i-th. */
+#define TURNED(i) (s.turn && !depth_first ? loaded[n][i].zwxy : loaded[n][i])
+#define STAGE_FOUR(i)                                                                              \
+    ((__local ushort4 *)(tile + (s.across + ((i) ^ s.turn)) * STRIDE + s.along))
+
+/* From registers to a tile, along the depth. */
+INLINE void store_stage(ushort4 loaded[][4], const int block, const bool depth_first,
+                        __local ushort *tile)
+{
+    UNROLL
+    for (int n = 0; n < LOADS(block); n++) {
+        const int t = get_local_id(0) + n * THREADS;
+        if (!IS_IN_STAGE(t, block))
+            break;
+        const struct slot s = slot_of(t);
+        const ushort4 x = TURNED(0), y = TURNED(1), z = TURNED(2), w = TURNED(3);
+        *STAGE_FOUR(0) = depth_first ? x : (ushort4)(x.x, y.x, z.x, w.x);
+        *STAGE_FOUR(1) = depth_first ? y : (ushort4)(x.y, y.y, z.y, w.y);
+        *STAGE_FOUR(2) = depth_first ? z : (ushort4)(x.z, y.z, z.z, w.z);
+        *STAGE_FOUR(3) = depth_first ? w : (ushort4)(x.w, y.w, z.w, w.w);
+    }
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* sums += the products of a stage; from the sub-group's first row and column on. */
+INLINE void multiply(const __local ushort *x_rows, const __local ushort *w_columns,
+                     float sums[M_FRAGMENTS][SUMS], const int lane, __local float *exchange)
+{
+    UNROLL
+    for (int d = 0; d < BLOCK_K; d += FRAGMENT_DEPTH) {
+        uint x_words[M_FRAGMENTS][QUERY_WORDS];
+        UNROLL
+        for (int f = 0; f < M_FRAGMENTS; f++)
+            load_query(x_words[f], x_rows + f * FRAGMENT_QUERIES * STRIDE + d, STRIDE, lane);
+        UNROLL
+        for (int n = 0; n < N_FRAGMENTS; n += OTHERS_AT_ONCE) {
+            uint w_words[OTHERS_AT_ONCE * OTHER_WORDS];
+            load_keys(w_words, w_columns + n * FRAGMENT_OTHERS * STRIDE + d, STRIDE, lane);
+            UNROLL
+            for (int m = 0; m < OTHERS_AT_ONCE; m++)
+                UNROLL
+                for (int f = 0; f < M_FRAGMENTS; f++)
+                    multiply_add(sums[f] + (n + m) * FRAGMENT_SUMS, x_words[f],
+                                 w_words + m * OTHER_WORDS, lane, exchange);
+        }
+        IN_ORDER();
+    }
+}
+
+#endif
+
+/* ---- store ----------------------------------------------------------------------------------- */
+
+#if SPLIT_K > 1
+/* The lane's sums, to the workspace. */
+INLINE void store_part(PROJECTION_SHAPE_PARAMS, const struct task *t, const int first_row,
+                       const int first_column, const int lane, float sums[M_FRAGMENTS][SUMS],
+                       __global float *workspace)
+{
+    __global float *const part =
+        workspace + at.workspace + get_group_id(1) * t->rows * t->columns;
+
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        UNROLL
+        for (int x = 0; x < SUMS; x++) {
+            const long i = t->row + ROW(first_row + f * FRAGMENT_QUERIES, x);
+            const long j = t->column + COLUMN(first_column, x);
+            if (i < t->rows && j < t->columns)
+                part[i * t->columns + j] = sums[f][x];
+        }
+}
+#else
+/* Where the tile's rows and columns lie in y. */
+INLINE void find_results(const struct projection_shape a, const struct task *t,
+                         __local long *y_rows, __local long *y_columns)
+{
+    for (int n = get_local_id(0); n < BLOCK_M; n += THREADS)
+        y_rows[n] = place((struct pair){a.rows, a.y_stride[0], a.y_stride[2]},
+                          clamped(t->row + n, t->rows));
+    for (int n = get_local_id(0); n < BLOCK_N; n += THREADS)
+        y_columns[n] = place((struct pair){a.y_dim, a.y_stride[1], Y_COLUMN_STEP},
+                             clamped(t->column + n, t->columns));
+}
+
+/* The lane's elements of y. */
+INLINE void store_tile(PROJECTION_SHAPE_PARAMS, const struct task *t, const int first_row,
+                       const int first_column, const int lane, float sums[M_FRAGMENTS][SUMS],
+                       const __local long *y_rows, const __local long *y_columns,
+                       __global storage *y BIAS_PARAM)
+{
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        UNROLL
+        for (int x = 0; x < SUMS; x++) {
+            const int row = ROW(first_row + f * FRAGMENT_QUERIES, x);
+            const int column = COLUMN(first_column, x);
+            if (t->row + row < t->rows && t->column + column < t->columns)
+                STORE_Y(sums[f][x], y + at.y + y_rows[row], y_columns[column], 0,
+                        t->column + column);
+        }
+}
+#endif
+
+/* A kernel's end. */
+#if SPLIT_K > 1
+#define STORE_SUMS(first_row, first_column)                                                        \
+    store_part(a, at, &t, first_row, first_column, lane, sums, workspace)
+#else
+#define STORE_SUMS(first_row, first_column)                                                        \
+    do {                                                                                           \
+        LOCAL_BARRIER(); /* places of x and w are read no more */                                  \
+        find_results(a, &t, x_rows, w_columns);                                                    \
+        LOCAL_BARRIER(); /* those of y are complete */                                             \
+        store_tile(a, at, &t, first_row, first_column, lane, sums, x_rows, w_columns, y BIAS_ARG); \
+    } while (0)
+#endif
+
+#if COPIES
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+/* The stage `ahead`, if there is one, to the n-th place; ahead is the next one then. */
+#define COPY_STAGE(n)                                                                              \
+    do {                                                                                           \
+        if (ahead.k < t.end) {                                                                     \
+            copy_stage(a, &t, ahead, &copies, x, w, x_rows, w_columns, pieces,                     \
+                       (__local ushort *)tiles + (n)*STAGE_ELEMENTS);                              \
+            ahead = next_stage(a, &t, ahead);                                                      \
+        }                                                                                          \
+        copies_end_set();                                                                          \
+    } while (0)
+
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
+void projection_gpu_mma(PARAMETERS_projection_gpu_mma)
+{
+    __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8];
+    __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
+#if EMULATE
+    __local float exchanges[SUB_GROUPS_M * SUB_GROUPS_N * EXCHANGE_WORDS];
+    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
+#endif
+    const int lane = THIS_THREAD % FRAGMENT_LANES, sub = THIS_THREAD / FRAGMENT_LANES;
+    const int first_row = sub / SUB_GROUPS_N * (BLOCK_M / SUB_GROUPS_M);
+    const int first_column = sub % SUB_GROUPS_N * (BLOCK_N / SUB_GROUPS_N);
+    const struct task t = find_task(a, at, x, w);
+    const bool pieces = has_pieces(a, x + at.x, w + at.w);
+    struct stage ahead = first_stage(a, &t);
+    float sums[M_FRAGMENTS][SUMS];
+    int now = 0; /* which of the stages */
+
+    x += at.x;
+    w += at.w;
+    find_rows_and_columns(a, &t, x_rows, w_columns);
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        UNROLL
+        for (int n = 0; n < SUMS; n++)
+            sums[f][n] = 0.0f;
+    LOCAL_BARRIER(); /* the places are complete */
+    const struct copies copies = find_copies(a, x_rows, w_columns);
+    for (int n = 0; n < STAGES - 1; n++)
+        COPY_STAGE(n);
+    for (long k = t.begin; k < t.end; k += BLOCK_K) {
+        COPIES_WAIT_BUT_SETS(STAGES - 2);
+        LOCAL_BARRIER(); /* the stage is complete, the one before may be overwritten */
+        COPY_STAGE(now == 0 ? STAGES - 1 : now - 1);
+        multiply_stage((__local ushort *)tiles + now * STAGE_ELEMENTS, first_row, first_column,
+                       sums, lane, exchange);
+        now = now + 1 == STAGES ? 0 : now + 1;
+    }
+    copies_wait();
+    STORE_SUMS(first_row, first_column);
+}
+#elif !HAS_TILE_PRODUCTS
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
+void projection_gpu_mma(PARAMETERS_projection_gpu_mma)
+{
+    __local uint4 x_tile[STAGES][BLOCK_M * STRIDE / 8], w_tile[STAGES][W_ELEMENTS / 8];
+    __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
+    __local long x_depths[2][BLOCK_K], w_depths[2][BLOCK_K], inner[BLOCK_K];
+#if EMULATE
+    __local float exchanges[SUB_GROUPS_M * SUB_GROUPS_N * EXCHANGE_WORDS];
+    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
+#endif
+    const int lane = THIS_THREAD % FRAGMENT_LANES, sub = THIS_THREAD / FRAGMENT_LANES;
+    const int first_row = sub / SUB_GROUPS_N * (BLOCK_M / SUB_GROUPS_M);
+    const int first_column = sub % SUB_GROUPS_N * (BLOCK_N / SUB_GROUPS_N);
+    const struct task t = find_task(a, at, x, w);
+    ushort4 x_loaded[LOADS(BLOCK_M)][4], w_loaded[LOADS(BLOCK_N)][4];
+    float sums[M_FRAGMENTS][SUMS];
+    int now = 0; /* which of two stages */
+
+    x += at.x;
+    w += at.w;
+    find_places(a, &t, x_rows, w_columns, x_depths[0], w_depths[0], inner);
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        UNROLL
+        for (int n = 0; n < SUMS; n++)
+            sums[f][n] = 0.0f;
+    LOCAL_BARRIER(); /* the places are complete */
+    if (t.begin < t.end) {
+        load_stage(x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[0], t.end - t.begin,
+                   x_loaded);
+        load_stage(w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[0], t.end - t.begin,
+                   w_loaded);
+    }
+    for (long k = t.begin; k < t.end; k += BLOCK_K) {
+        __local ushort *const x_now = (__local ushort *)x_tile[STAGES == 1 ? 0 : now];
+        __local ushort *const w_now = (__local ushort *)w_tile[STAGES == 1 ? 0 : now];
+        const long next = k + BLOCK_K;
+        now = 1 - now;
+        store_stage(x_loaded, BLOCK_M, UNIT_X_COLUMN, x_now);
+        store_stage(w_loaded, BLOCK_N, !UNIT_W_COLUMN, w_now);
+        step_places(a, &t, next, x_depths[1 - now], w_depths[1 - now], x_depths[now],
+                    w_depths[now], inner);
+        LOCAL_BARRIER(); /* the stage and the next one's places are complete */
+        if (next < t.end) {
+            load_stage(x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[now], t.end - next,
+                       x_loaded);
+            load_stage(w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[now],
+                       t.end - next, w_loaded);
+        }
+        multiply(x_now + first_row * STRIDE, w_now + first_column * STRIDE, sums, lane, exchange);
+        if (STAGES == 1)
+            LOCAL_BARRIER(); /* the stage may be overwritten */
+    }
+    STORE_SUMS(first_row, first_column);
+}
+#endif

@@ -1,0 +1,141 @@
+/* projection_gpu_warpgroup: matrix products of projections by wgmma, of NVIDIA's Hopper; see src/families/projection_gpu/projection_gpu_warpgroup.cl. */
+#include "families/family_units.h"
+#include "families/fragments.h"
+#include "families/projection_gpu/projection_gpu_mma_sizes.h"
+#include "families/registry.h"
+#include "problem/layout.h"
+
+static size_t work_items(const size_t *values);
+static int spills(const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/projection_gpu/projection_gpu_warpgroup.def"
+#define TUNABLES_UNIT UNIT_WARPGROUP
+#include "families/expand.h"
+
+extern const char *const ca_source_projection_gpu_warpgroup[];
+
+static const size_t INSTRUCTION = CA_WGMMA;
+enum { BLOCK_K = 64, COPIES = 0, SUB_GROUPS_N = 1 };
+#define SUB_GROUPS_M SUB_GROUPS
+#define BLOCK_M (16 * SUB_GROUPS)
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+enum { SUB_GROUP = 32, ROWS = 16, STAGE = 64, PIECE = 8 };
+
+static size_t work_items(const size_t *values)
+{
+    return SUB_GROUP * values[SUB_GROUPS_INDEX];
+}
+
+static size_t block_m(const size_t *values)
+{
+    return ROWS * values[SUB_GROUPS_INDEX];
+}
+
+/* Of a work-item: its sums. */
+static size_t register_words(const size_t *values)
+{
+    return ROWS * values[BLOCK_N_INDEX] / SUB_GROUP;
+}
+
+static int spills(const size_t *values)
+{
+    const size_t addresses = 48;
+
+    return register_words(values) + addresses >
+           ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
+}
+
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/fragment_names.h"
+    return LOCAL_BYTES;
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    (void)p;
+    return register_words(values) * sizeof(cl_uint);
+}
+
+#include "families/projection_gpu/projection_gpu_stages.h"
+
+/* ---- the family ------------------------------------------------------------------------------ */
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t cores = ca_device_cores(dev);
+    size_t *const columns = &values[BLOCK_N_INDEX], *const groups = &values[SUB_GROUPS_INDEX];
+
+    values[EMULATE_INDEX] = !ca_has_wgmma(dev);
+    if (dev->local_memory_bytes <
+        local_bytes(p, values)) { /* other groups' products hide a stage's copies */
+        values[BLOCK_N_INDEX] = 128;
+        values[STAGES_INDEX] = 1;
+        values[RESIDENT_GROUPS_INDEX] = 2;
+    }
+    if (reject(p, dev, values) || block_m(values) / 2 >= ca_projection_rows(p) ||
+        num_tiles(p, values) < cores || values[EMULATE_INDEX])
+        *groups = 4;
+    while (*columns > 64 && (reject(p, dev, values) || *columns / 2 >= ca_projection_columns(p) ||
+                             num_tiles(p, values) < cores))
+        *columns /= 2;
+    values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const char *why = ca_mma_refusal(p);
+    size_t values[NUM_TUNABLES];
+
+    if (why)
+        return why;
+    if (ca_instruction_of(dev) != 0 && !ca_has_wgmma(dev))
+        return "the device has another matrix instruction";
+    if (p->projection.x_dim % PIECE || (p->projection.x_heads > 1 && p->projection.x_dim % STAGE))
+        return "heads of x are no whole stages of 64, which are copied in pieces of 8 elements";
+    if (!ca_layout_in_pieces(&p->projection.x, 3, PIECE))
+        return "x does not lie in pieces of 8 elements along the depth";
+    if (!(ca_layout_in_pieces(&p->projection.w, 3, PIECE) && p->projection.y_dim % PIECE == 0) &&
+        !ca_layout_in_pieces(&p->projection.w, 1, PIECE))
+        return "w does not lie in pieces of 8 elements along its columns or the depth";
+    ca_tunables_default(tunables, NUM_TUNABLES, values);
+    adapt(p, dev, values);
+    return reject(p, dev, values);
+}
+
+/* Never of itself where it would be emulated: that is for tests. Before projection_gpu_mma, but for few rows, of which a
+ * warpgroup has 64. */
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    if (!ca_has_wgmma(dev))
+        return CA_ONLY_IF_FORCED;
+    return ca_projection_rows(p) > 32 ? 97 : 90;
+}
+
+static const char *ptx_target(const size_t *values)
+{
+    return values[EMULATE_INDEX] ? NULL : "sm_90a";
+}
+
+const struct ca_family ca_projection_gpu_warpgroup = {
+    .name = "projection_gpu",
+    .full_name = "projection_gpu UNIT=warpgroup",
+    .operation = CLATTN_PROJECTION,
+    .source = ca_source_projection_gpu_warpgroup,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = PROJECTION_STAGES("projection_gpu_warpgroup"),
+    .num_stages = PROJECTION_NUM_STAGES,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .ptx_target = ptx_target,
+    .copies_pieces = 1,
+    .preference = preference,
+};

@@ -1,0 +1,319 @@
+/* projection_gpu_warpgroup: y = x w as in projection_gpu_mma.cl, whose tiles, splits and stores it has, with products of warpgroups
+ * (cl/mma/warpgroup_tile.h): NVIDIA's wgmma, of Hopper.
+ *
+ * Sub-groups SUB_GROUPS of them share the tile's rows, 16 for each, and have the sums of all its columns in registers.
+ * Local      STAGES tiles of x, in rows, and of w as it lies, along the depth or across, which the tensor cores read. They
+ *            are copied in the background, while those before are multiplied; with one stage only other work-groups
+ *            of the multiprocessor make use of that.
+ * Depth      where a stage is part of one head of x, and heads, rows and columns are whole pieces of 16 bytes, which
+ *            is when the family takes a problem, pieces are copied; else, in problems that share the program, elements.
+ * Ragged     Rows beyond the last repeat it, columns too or are 0, and are not stored; the depth ends with zeros.
+ * Tunables   src/families/projection_gpu/projection_gpu_warpgroup.def, all defined by the host; no fallbacks here. */
+#define INSTRUCTION 7
+#define SUB_GROUPS_M SUB_GROUPS
+#define SUB_GROUPS_N 1
+#define BLOCK_M (16 * SUB_GROUPS)
+#define BLOCK_K 64
+#define COPIES 0
+#include "families/projection_gpu/projection_gpu_mma.cl"
+#include "mma/warpgroup_tile.h"
+
+/* Whether x and w can be copied in pieces, a stage's from places that are so far from its first one's as in local
+ * memory. */
+INLINE bool has_pieces(const struct projection_shape a, const __global storage *x,
+                       const __global storage *w)
+{
+#if !UNIT_X_COLUMN || !(UNIT_W_COLUMN || UNIT_W_ROW)
+    return false;
+#else
+    const long x_steps = a.x_stride[0] | a.x_stride[1] | a.x_stride[2];
+#if UNIT_W_COLUMN
+    const long w_steps = a.w_stride[0] | a.w_stride[1] | a.w_stride[2] | a.y_dim;
+#else
+    const long w_steps = a.w_stride[0] | a.w_stride[2] | a.w_stride[3];
+#endif
+
+    return ((x_steps | w_steps | a.x_dim) & 7) == 0 &&
+           (a.x_heads == 1 || a.x_dim % BLOCK_K == 0) && (((size_t)x | (size_t)w) & 15) == 0;
+#endif
+}
+
+/* Where a stage begins: its depth, in its head of x, and the places of that in x and w. */
+struct stage {
+    long k, inner, x, w;
+};
+
+INLINE struct stage first_stage(const struct projection_shape a, const struct task *t)
+{
+    const struct stage s = {t->begin, t->begin % a.x_dim, place(t->depths_of_x, t->begin),
+                            place(t->depths_of_w, t->begin)};
+
+    return s;
+}
+
+INLINE struct stage next_stage(const struct projection_shape a, const struct task *t,
+                               struct stage s)
+{
+    s.k += BLOCK_K;
+    s.inner += BLOCK_K;
+    s.x += BLOCK_K * t->depths_of_x.inner_step;
+    s.w += BLOCK_K * t->depths_of_w.inner_step;
+    if (s.inner >= a.x_dim) { /* the next head of x */
+        s.inner -= a.x_dim;
+        s.x += t->depths_of_x.outer_step - a.x_dim * t->depths_of_x.inner_step;
+        s.w += t->depths_of_w.outer_step - a.x_dim * t->depths_of_w.inner_step;
+    }
+    return s;
+}
+
+/* Lines of a stage, along the depth or rows across it, that the work-group copies at once in pieces. */
+#define LINES_AT_ONCE (THREADS / (BLOCK_K / 8))
+#define ROWS_AT_ONCE (THREADS / (BLOCK_N / 8))
+/* Loops over a thread's lines go to the more of x and w: see MAX_DIM_TILES in cl/mma/fragment_gradients.h. */
+#define MOST_LINES ((BLOCK_M > BLOCK_N ? BLOCK_M : BLOCK_N) / LINES_AT_ONCE)
+
+/* Where a thread reads its pieces of a stage at depth 0: of x and, where it lies along the depth, of w one for each line,
+ * else of w the first row's. They stay in registers, since places that lie in local memory are waited for in each stage. */
+struct pieces {
+    const __global storage *x[BLOCK_M / LINES_AT_ONCE];
+#if UNIT_W_COLUMN
+    const __global storage *w;
+#else
+    const __global storage *w[BLOCK_N / LINES_AT_ONCE];
+#endif
+    int inside; /* whether w has the columns of a row across the depth */
+};
+
+INLINE void find_lines(const __global storage **lines, const int count,
+                       const __global storage *matrix, const __local long *places)
+{
+    UNROLL
+    for (int n = 0; n < MOST_LINES; n++)
+        if (n < count)
+            lines[n] = matrix + places[n * LINES_AT_ONCE + THIS_THREAD / (BLOCK_K / 8)] +
+                       THIS_THREAD % (BLOCK_K / 8) * 8;
+}
+
+INLINE void find_pieces(const struct projection_shape a, const struct task *t,
+                        const __global storage *x, const __global storage *w,
+                        const __local long *x_rows, const __local long *w_columns,
+                        struct pieces *from)
+{
+    find_lines(from->x, BLOCK_M / LINES_AT_ONCE, x, x_rows);
+#if UNIT_W_COLUMN
+    const int column = THIS_THREAD % (BLOCK_N / 8) * 8;
+
+    from->w = w + w_columns[column] + THIS_THREAD / (BLOCK_N / 8) * W_ROW_STEP;
+    from->inside = t->column + column < t->columns;
+#else
+    find_lines(from->w, BLOCK_N / LINES_AT_ONCE, w, w_columns);
+#endif
+}
+
+/* The thread's pieces of so many lines along the depth to rows of a tile; at: of the stage's first depth, of which there
+ * is `left`. Rows that are multiples of eight apart lie alike. */
+INLINE void copy_lines(const __global storage **lines, const int count, const long at,
+                       const long left, __local ushort *tile)
+{
+    const uint line = THIS_THREAD / (BLOCK_K / 8), column = THIS_THREAD % (BLOCK_K / 8) * 8;
+    const bool inside = column < left;
+    __local ushort *const to = tile + row_at(BLOCK_K, 0, line, column);
+
+    UNROLL
+    for (int n = 0; n < MOST_LINES; n++)
+        if (n < count)
+            copy_chunk(to + n * LINES_AT_ONCE * BLOCK_K, lines[n] + at, inside);
+}
+
+#if UNIT_W_COLUMN
+/* ... of the stage's rows of w across the depth. */
+INLINE void copy_rows_across(const struct pieces *from, const long at, const long row_step,
+                             const long left, __local ushort *tile)
+{
+    const uint row = THIS_THREAD / (BLOCK_N / 8), column = THIS_THREAD % (BLOCK_N / 8) * 8;
+    const long rows = from->inside ? left - row : 0;
+    const __global storage *p = from->w + at;
+
+    UNROLL
+    for (int n = 0; n < BLOCK_K; n += ROWS_AT_ONCE) {
+        copy_chunk(tile + (ROWS_AT_ONCE % 8 == 0
+                               ? row_at(BLOCK_N, BLOCK_K, row, column) + n * 64
+                               : row_at(BLOCK_N, BLOCK_K, n + row, column)),
+                   p, left >= BLOCK_K ? from->inside : n < rows);
+        p += ROWS_AT_ONCE * row_step;
+    }
+}
+#endif
+
+/* Elements of a stage one by one, for problems that do not have pieces: `lines` lines along the depth. places: of lines;
+ * depths: of the depth, from k on. */
+INLINE void load_along(const __global storage *matrix, const __local long *places, const int lines,
+                       const struct pair depths, const long k, const long left,
+                       __local ushort *tile)
+{
+    _Pragma("unroll 1")
+    for (int x = THIS_THREAD; x < lines * BLOCK_K; x += THREADS) {
+        const int line = x / BLOCK_K, d = x % BLOCK_K;
+        tile[row_at(BLOCK_K, lines, line, d)] =
+            d < left ? load_element(matrix + places[line] + place(depths, k + d)) : (ushort)0;
+    }
+}
+
+#if UNIT_W_COLUMN
+INLINE void load_across(const __global storage *matrix, const __local long *places,
+                        const struct pair depths, const long k, const long left,
+                        __local ushort *tile)
+{
+    _Pragma("unroll 1")
+    for (int x = THIS_THREAD; x < BLOCK_K * BLOCK_N; x += THREADS) {
+        const int row = x / BLOCK_N, n = x % BLOCK_N;
+        tile[row_at(BLOCK_N, BLOCK_K, row, n)] =
+            row < left ? load_element(matrix + places[n] + place(depths, k + row)) : (ushort)0;
+    }
+}
+#endif
+
+/* Stages that are copied ahead. With three and more one is multiplied while the next one's products are asked for. */
+#define AHEAD (STAGES > 2 ? STAGES - 2 : STAGES - 1)
+#if STAGES > 2
+#define PRODUCTS_WAIT_ONE_STAGE() PRODUCTS_WAIT(1)
+#else
+#define PRODUCTS_WAIT_ONE_STAGE() PRODUCTS_WAIT(0)
+#endif
+
+/* The stage `ahead`, if there is one, to the n-th place; ahead is the next one then. */
+#define COPY_STAGE(n)                                                                              \
+    if (ahead.k < t.end) {                                                                         \
+        __local ushort *const to = (__local ushort *)tiles + (n)*STAGE_ELEMENTS;                   \
+        const long left = t.end - ahead.k;                                                         \
+        if (pieces) {                                                                              \
+            copy_lines(from.x, BLOCK_M / LINES_AT_ONCE, ahead.x, left, to);                        \
+            COPY_W(to + BLOCK_M * BLOCK_K);                                                        \
+        } else {                                                                                   \
+            load_along(x, x_rows, BLOCK_M, t.depths_of_x, ahead.k, left, to);                      \
+            LOAD_W(to + BLOCK_M * BLOCK_K);                                                        \
+        }                                                                                          \
+        ahead = next_stage(a, &t, ahead);                                                          \
+    }
+#if UNIT_W_COLUMN
+#define COPY_W(to) copy_rows_across(&from, ahead.w, W_ROW_STEP, left, to)
+#define LOAD_W(to) load_across(w, w_columns, t.depths_of_w, ahead.k, left, to)
+#else
+#define COPY_W(to) copy_lines(from.w, BLOCK_N / LINES_AT_ONCE, ahead.w, left, to)
+#define LOAD_W(to) load_along(w, w_columns, BLOCK_N, t.depths_of_w, ahead.k, left, to)
+#endif
+
+/* ---- store ----------------------------------------------------------------------------------- */
+
+/* Whole rows of y pass through local memory, in which a row has a piece more than the tile: a lane's sums are pairs of
+ * columns, of which a store to y would fill a quarter of each sector. */
+#define Y_STRIDE (BLOCK_N + 8)
+#define STORES_ROWS                                                                                \
+    (SPLIT_K == 1 && UNIT_Y_COLUMN && !HAS_ACCUMULATE && BLOCK_M * Y_STRIDE <= STAGES * STAGE_ELEMENTS)
+
+#if STORES_ROWS
+INLINE bool y_has_pieces(const struct projection_shape a, const __global storage *y)
+{
+    return ((a.y_stride[0] | a.y_stride[1] | a.y_stride[2] | a.y_dim) & 7) == 0 &&
+           ((size_t)y & 15) == 0;
+}
+
+INLINE void store_through(PROJECTION_SHAPE_PARAMS, const struct task *t, const int first_row, const int lane,
+                          const float sums[SUMS], const __local long *y_rows,
+                          const __local long *y_columns, __local ushort *tile,
+                          __global storage *y BIAS_PARAM)
+{
+    UNROLL
+    for (int x = 0; x < SUMS; x += 2) {
+        const int column = COLUMN(0, x);
+        float more[2] = {0.0f, 0.0f};
+#if HAS_BIAS
+        if (t->column + column < t->columns) {
+            more[0] = BIAS_OF(0, t->column + column);
+            more[1] = BIAS_OF(0, t->column + column + 1);
+        }
+#endif
+        *(__local uint *)(tile + ROW(first_row, x) * Y_STRIDE + column) =
+            pack_pair(sums[x] + more[0], sums[x + 1] + more[1]);
+    }
+    LOCAL_BARRIER(); /* the rows are complete */
+    for (int n = THIS_THREAD; n < BLOCK_M * (BLOCK_N / 8); n += THREADS) {
+        const int row = n / (BLOCK_N / 8), column = n % (BLOCK_N / 8) * 8;
+        if (t->row + row < t->rows && t->column + column < t->columns)
+            *(__global uint4 *)(y + at.y + y_rows[row] + y_columns[column]) =
+                *(const __local uint4 *)(tile + row * Y_STRIDE + column);
+    }
+}
+#endif
+
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
+void projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
+{
+    __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8] __attribute__((aligned(SWIZZLE_BYTES)));
+    __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
+#if EMULATE
+    __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
+    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
+#endif
+    const int lane = THIS_THREAD % FRAGMENT_LANES;
+    const int first_row = THIS_THREAD / FRAGMENT_LANES * FRAGMENT_QUERIES;
+    const struct task t = find_task(a, at, x, w);
+    const bool pieces = has_pieces(a, x + at.x, w + at.w);
+    struct stage ahead = first_stage(a, &t);
+    struct pieces from;
+    float sums[M_FRAGMENTS][SUMS];
+    const int rows = warpgroup_rows(first_row);
+    int now = 0; /* which of the stages */
+
+    REGISTERS_FOR_GROUPS();
+    x += at.x;
+    w += at.w;
+    find_rows_and_columns(a, &t, x_rows, w_columns);
+    UNROLL
+    for (int n = 0; n < SUMS; n++)
+        sums[0][n] = 0.0f;
+    LOCAL_BARRIER(); /* the places are complete */
+    find_pieces(a, &t, x, w, x_rows, w_columns, &from);
+    UNROLL
+    for (int n = 0; n < AHEAD; n++) {
+        COPY_STAGE(n);
+        copies_begin();
+    }
+    for (long k = t.begin; k < t.end; k += BLOCK_K) {
+        __local ushort *const x_tile = (__local ushort *)tiles + now * STAGE_ELEMENTS;
+        if (AHEAD == 0) {
+            LOCAL_BARRIER(); /* what was there may be overwritten */
+            COPY_STAGE(0);
+            copies_begin();
+        }
+        COPIES_WAIT_BUT(AHEAD > 1 ? AHEAD - 1 : 0);
+        LOCAL_BARRIER(); /* the stage is complete, the one before the last may be overwritten */
+        if (UNIT_W_COLUMN)
+            begin_tile_sums(x_tile, rows, BLOCK_M, BLOCK_K, x_tile + BLOCK_M * BLOCK_K, BLOCK_N,
+                            sums[0], lane, exchange);
+        else
+            begin_tile_products(x_tile, rows, BLOCK_M, BLOCK_K, x_tile + BLOCK_M * BLOCK_K, BLOCK_N,
+                                true, sums[0], lane, exchange);
+        if (AHEAD > 0) {
+            COPY_STAGE((now + AHEAD) % STAGES);
+            copies_begin();
+        }
+        PRODUCTS_WAIT_ONE_STAGE();
+        now = now + 1 == STAGES ? 0 : now + 1;
+    }
+    PRODUCTS_WAIT(0);
+    SUMS_HERE(sums[0], SUMS);
+#if STORES_ROWS
+    if (y_has_pieces(a, y + at.y)) {
+        LOCAL_BARRIER(); /* places of x and w and the stages are read no more */
+        find_results(a, &t, x_rows, w_columns);
+        LOCAL_BARRIER(); /* those of y are complete */
+        store_through(a, at, &t, first_row, lane, sums[0], x_rows, w_columns,
+                      (__local ushort *)tiles, y BIAS_ARG);
+        return;
+    }
+#endif
+    STORE_SUMS(first_row, 0);
+}

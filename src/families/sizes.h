@@ -1,0 +1,21 @@
+/* What the sizes of arrays are computed with, by kernels and by the host, where names of tunables and options are those of
+ * families/names.h. */
+#ifndef CLATTN_SIZES_H
+#define CLATTN_SIZES_H
+
+#define MIN(x, y) ((x) < (y) ? (x) : (y))
+#define MAX(x, y) ((x) > (y) ? (x) : (y))
+#define DIVIDE_UP(x, by) (((x) + (by)-1) / (by))
+#define ROUND_UP(x, multiple) (DIVIDE_UP(x, multiple) * (multiple))
+
+/* Bytes of elements in arrays. */
+#define ELEMENT_BYTES 2 /* of 16 bits */
+#define INT_BYTES 4
+#define FLOAT_BYTES 4
+#define LONG_BYTES 8
+#define FLOAT4_BYTES 16
+
+/* Floats of each row in the workspace of gradients (cl/common/backward.h). */
+#define ROW_STATISTICS 4
+
+#endif

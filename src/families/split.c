@@ -1,0 +1,107 @@
+#include "families/split.h"
+#include "device/capacity.h"
+#include "families/split_gpu/split_gpu_sizes.h"
+
+size_t ca_split_divide(size_t n, size_t by)
+{
+    return n / by + (n % by != 0);
+}
+
+static size_t product(const size_t *sizes, size_t count)
+{
+    size_t n = 1;
+
+    for (size_t i = 0; i < count; i++) {
+        if (sizes[i] == 0)
+            return 0;
+        if (n > SIZE_MAX / sizes[i])
+            return SIZE_MAX;
+        n *= sizes[i];
+    }
+    return n;
+}
+
+size_t ca_split_rows_per_kv_head(const clattn_problem *p)
+{
+    return product((const size_t[]){p->heads / p->kv_heads, p->seq_q}, 2);
+}
+
+size_t ca_split_rows(const clattn_problem *p)
+{
+    return product((const size_t[]){p->batch, p->heads, p->seq_q}, 3);
+}
+
+size_t ca_split_groups(const clattn_problem *p, size_t group_rows, size_t group_heads,
+                       size_t splits)
+{
+    const size_t blocks = ca_split_divide(ca_split_rows_per_kv_head(p), group_rows);
+    const size_t heads = ca_split_divide(p->kv_heads, group_heads);
+
+    return product((const size_t[]){blocks, heads, p->batch, splits}, 4);
+}
+
+void ca_split_lanes_ndrange(const clattn_problem *p, size_t group_rows, size_t group_heads,
+                            size_t splits, struct ca_ndrange *range)
+{
+    const size_t blocks = ca_split_divide(ca_split_rows_per_kv_head(p), group_rows);
+    const size_t heads = ca_split_divide(p->kv_heads, group_heads);
+
+    *range = (struct ca_ndrange){{p->batch, heads, blocks * splits}, {1, 1, 1}};
+}
+
+void ca_combine_lanes_ndrange(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)values;
+    (void)dev;
+    *range = (struct ca_ndrange){{p->seq_q, p->heads, p->batch}, {1, 1, 1}};
+}
+
+size_t ca_split_lanes_bytes(const clattn_problem *p, size_t splits, size_t width)
+{
+    const size_t columns = ca_split_divide(p->dim_v, width) * width;
+
+    return ca_split_rows(p) * splits * (columns + 2) * sizeof(cl_float);
+}
+
+int ca_is_for_split(const clattn_problem *p)
+{
+    return (ca_split_rows_per_kv_head(p) <= 32 || p->seq_q <= 16) && p->seq_kv >= 512;
+}
+
+size_t ca_split_workspace_bytes(const clattn_problem *p, size_t splits)
+{
+    return ca_split_rows(p) * splits * (p->dim_v + 2) * sizeof(cl_float);
+}
+
+struct ca_ndrange ca_split_ndrange(const clattn_problem *p, size_t group_rows, size_t splits,
+                                   size_t items)
+{
+    return (struct ca_ndrange){{items * ca_split_groups(p, group_rows, 1, splits), 1, 1},
+                               {items, 1, 1}};
+}
+
+struct ca_ndrange ca_combine_ndrange(const clattn_problem *p, size_t items)
+{
+    const size_t tiles = ca_split_divide(p->dim_v, COMBINED_COLUMNS);
+
+    return (struct ca_ndrange){{items * tiles * ca_split_rows(p), 1, 1}, {items, 1, 1}};
+}
+
+void ca_split_suggest(const clattn_problem *p, const clattn_device_info *dev,
+                      const struct ca_tunable *tunable, size_t group_rows, size_t items,
+                      size_t *values, size_t split_k,
+                      const char *(*reject)(const clattn_problem *, const clattn_device_info *,
+                                            const size_t *))
+{
+    values[split_k] = 1;
+    for (size_t n = 1; n < tunable->num_candidates; n++) {
+        const size_t splits = tunable->candidates[n], before = values[split_k];
+        if (ca_split_groups(p, group_rows, 1, splits) * items > ca_device_cores(dev) * 512 ||
+            p->seq_kv / splits < 128)
+            break;
+        values[split_k] = splits;
+        if (reject(p, dev, values))
+            values[split_k] = before;
+    }
+}

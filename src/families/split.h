@@ -1,0 +1,51 @@
+/* What families have in common that split the keys of a kv head over work-groups, each of which
+ * takes rows: the queries of the query heads that share it. */
+#ifndef CA_SPLIT_H
+#define CA_SPLIT_H
+
+#include "families/family.h"
+
+/* n / by, rounded up. */
+size_t ca_split_divide(size_t n, size_t by);
+
+/* Rows that share a kv head; SIZE_MAX if size_t cannot count them. */
+size_t ca_split_rows_per_kv_head(const clattn_problem *p);
+
+/* Rows of all heads and batches, likewise. */
+size_t ca_split_rows(const clattn_problem *p);
+
+/* Work-groups that take group_rows rows of each of group_heads kv heads, times splits. */
+size_t ca_split_groups(const clattn_problem *p, size_t group_rows, size_t group_heads,
+                       size_t splits);
+
+/* The two launches of families for CPUs, whose work-items are groups. */
+void ca_split_lanes_ndrange(const clattn_problem *p, size_t group_rows, size_t group_heads,
+                            size_t splits, struct ca_ndrange *range);
+void ca_combine_lanes_ndrange(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev, struct ca_ndrange *range);
+
+/* What their partial results take, rows of whole vectors. */
+size_t ca_split_lanes_bytes(const clattn_problem *p, size_t splits, size_t width);
+
+/* Whether rows are few and keys many, for CPUs. Where queries fill SIMD lanes, few of a head leave most idle,
+ * however many heads share keys. */
+int ca_is_for_split(const clattn_problem *p);
+
+/* ---- families for GPUs (cl/gpu/split_task.h, cl/gpu/split_combine.h) ---------------------------- */
+
+size_t ca_split_workspace_bytes(const clattn_problem *p, size_t splits);
+
+/* Work-groups of so many items. */
+struct ca_ndrange ca_split_ndrange(const clattn_problem *p, size_t group_rows, size_t splits,
+                                   size_t items);
+struct ca_ndrange ca_combine_ndrange(const clattn_problem *p, size_t items);
+
+/* Sets number split_k of values, which that tunable declares, to as many ranges as give the device work
+ * and the family does not reject. */
+void ca_split_suggest(const clattn_problem *p, const clattn_device_info *dev,
+                      const struct ca_tunable *tunable, size_t group_rows, size_t items,
+                      size_t *values, size_t split_k,
+                      const char *(*reject)(const clattn_problem *, const clattn_device_info *,
+                                            const size_t *));
+
+#endif

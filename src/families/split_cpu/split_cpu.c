@@ -1,0 +1,233 @@
+/* The forward for few queries and many keys, on CPUs: the keys of a kv head are split over groups.
+ * How it computes: src/families/split_cpu/split_cpu.cl. */
+#include "base/sizes.h"
+#include "device/capacity.h"
+#include "families/block_bits.h"
+#include "families/family.h"
+#include "families/family_units.h"
+#include "families/registry.h"
+#include "families/split.h"
+#include "families/split_cpu/split_cpu_sizes.h"
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/split_cpu/split_cpu.def"
+#define TUNABLES_UNIT UNIT_VECTOR
+#include "families/expand.h"
+
+extern const char *const ca_source_split_cpu[];
+
+/* As if keys were converted. */
+enum { STAGES_K = 1 };
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    return PRIVATE_BYTES;
+}
+
+static size_t groups(const clattn_problem *p, const size_t *values)
+{
+    return ca_split_groups(p, values[BLOCK_M_INDEX], values[KV_HEADS_INDEX], values[SPLIT_K_INDEX]);
+}
+
+static void split_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_split_lanes_ndrange(p, values[BLOCK_M_INDEX], values[KV_HEADS_INDEX], values[SPLIT_K_INDEX],
+                           range);
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_split_lanes_bytes(p, values[SPLIT_K_INDEX], values[SIMD_WIDTH_INDEX]) +
+           ca_block_bits_bytes(p);
+}
+
+enum { TILE_BYTES = 32 << 10 }; /* of keys as f32, at most */
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    /* The least memory that any choice of tunables needs. */
+    static const size_t least[NUM_TUNABLES] = {
+        [SIMD_WIDTH_INDEX] = 4, [BLOCK_M_INDEX] = 1,  [QK_ROWS_INDEX] = 1,
+        [QK_DEPTH_INDEX] = 4,   [STAGE_K_INDEX] = 1,  [PV_ROWS_INDEX] = 1,
+        [PV_VECTORS_INDEX] = 8, [BLOCK_N_INDEX] = 16, [PREFETCH_TILES_INDEX] = 0,
+        [SPLIT_K_INDEX] = 1,    [KV_HEADS_INDEX] = 1};
+
+    if (p->scores != CLATTN_SCORES_NONE)
+        return "the score matrix is wanted, which this family never forms";
+    return reject(p, dev, least);
+}
+
+/* Keys in a tile, wherever these lie: o has the same bits from pages. Vectors of eight and fewer are bound by
+ * instructions, of which a tile has some for each row and each of its register tiles: long ones have fewer.
+ * Vectors of 16 wait for memory: short tiles of few rows are asked for earlier; one row or two of f32, which are
+ * read where they lie, wait the least with long ones: K and V then take turns less often. */
+static size_t tile_keys(const clattn_problem *p, size_t width, size_t rows, int staged,
+                        int quantized, int tall)
+{
+    const size_t longest = TILE_BYTES / sizeof(cl_float) / ca_larger(p->dim_qk, 1);
+    size_t keys = width < 16 || (tall && rows > 16)                              ? 64
+                  : tall || rows > 16 || (width == 16 && rows < 16 && quantized) ? 32
+                                                                                 : 16;
+
+    while (!staged && rows <= 2 && keys < 128 && 2 * keys <= longest)
+        keys *= 2;
+    return keys;
+}
+
+static int is_quantized(const clattn_problem *p)
+{
+    return ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
+           ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
+}
+
+/* What is in registers, and a tile, for so many rows: many rows make a vector of sums of scores.
+ * Keys that vectors of eight and fewer convert for one register tile are not kept as f32 (of vectors of 16 that was
+ * not measured). Eight sums of values hide what a multiply-add waits for;
+ * of as many rows as there are, so that fewer values are kept for the next, and of whole turns, since
+ * code for the rest of the columns takes registers, and time to compile. Where memory is waited for,
+ * small rows, which quantized ones and those of pages are, are prefetched from further ahead. One row of f32 by
+ * vectors of eight and fewer is not prefetched: it reads in order and multiplies each element once, so that the
+ * processor's own prefetching keeps up, and a prefetch is an instruction beside every two multiply-adds. */
+static void block_registers(const clattn_problem *p, size_t *values)
+{
+    const size_t width = values[SIMD_WIDTH_INDEX], rows = values[BLOCK_M_INDEX];
+    const int quantized = is_quantized(p);
+    const int converts_k = ca_problem_converts(p, CA_K);
+    const int staged = converts_k || ca_problem_converts(p, CA_V);
+    const int few_columns = width > 4 && rows >= width;
+    const int square = rows >= 4 && (staged || width < 16);
+    const int tall =
+        width == 16 && staged && rows >= width; /* values that many rows wait for, few at a time */
+    const int whole = ca_split_divide(p->dim_v, width) % 8 == 0;
+
+    values[QK_ROWS_INDEX] = ca_smaller(rows, few_columns ? width * width / 16 : 4);
+    values[QK_DEPTH_INDEX] = few_columns ? 4 : width;
+    values[STAGE_K_INDEX] = !converts_k || width == 16 || values[QK_ROWS_INDEX] < rows;
+    values[PV_ROWS_INDEX] = ca_smaller(rows, tall ? 8 : square ? 4 : 2);
+    values[PV_VECTORS_INDEX] = width < 16 ? 8 / values[PV_ROWS_INDEX] : tall ? 2 : square ? 4 : 8;
+    if (width < 16 && rows == 1 && !whole)
+        values[PV_VECTORS_INDEX] = 4;
+    values[BLOCK_N_INDEX] = tile_keys(p, width, rows, staged, quantized, tall);
+    const int waits = rows < 16 && (width == 16 ||
+                                    !values[STAGE_K_INDEX]); /* for memory rather than arithmetic */
+    const int in_order = rows == 1 && !staged && p->page_size % values[BLOCK_N_INDEX] == 0;
+    values[PREFETCH_TILES_INDEX] = waits && (quantized || p->page_size) ? 2
+                                   : width < 16 && in_order             ? 0
+                                                                        : 1;
+}
+
+enum { LEAST_PART = 512 }; /* keys of a work-item, whose first tiles are not prefetched */
+
+/* How many kv heads take turns at each tile. Where a key's rows of all heads follow each other, one head's are pieces
+ * of a few hundred bytes, which memory reads at half its rate and which fall in few sets of a cache: all heads'
+ * together, or LEAST_BYTES of them, are read in order. Not where arithmetic is waited for, nor if units would be
+ * idle. */
+static size_t heads_in_turn(const clattn_problem *p, const clattn_device_info *dev,
+                            const size_t *values)
+{
+    enum { LEAST_BYTES = 1024 }; /* six heads of twelve, 768 bytes, took longer than one */
+    const struct ca_tunable *tunable = &tunables[KV_HEADS_INDEX];
+    const int quantized = is_quantized(p);
+    const int interleaved = p->k.stride[1] < p->k.stride[2] && p->v.stride[1] < p->v.stride[2];
+    const size_t bytes = ca_dtype_bytes(ca_problem_dtype(p, CA_K));
+
+    if (!interleaved || quantized || p->block_q || ca_split_rows_per_kv_head(p) > 2 * bytes)
+        return 1;
+    for (size_t n = tunable->num_candidates; n-- > 0;) {
+        const size_t heads = tunable->candidates[n];
+        const size_t parts = ca_split_divide(p->seq_kv, LEAST_PART);
+        const size_t items = ca_split_groups(p, values[BLOCK_M_INDEX], heads, parts);
+        const int in_order = heads == p->kv_heads || heads * p->dim_qk * bytes >= LEAST_BYTES;
+        if (p->kv_heads % heads == 0 && in_order && items >= (size_t)2 * dev->compute_units)
+            return heads;
+    }
+    return 1;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t rows = ca_split_rows_per_kv_head(p);
+
+    values[SIMD_WIDTH_INDEX] = dev->vector_width_float >= 16  ? 16
+                               : dev->vector_width_float >= 8 ? 8
+                                                              : 4;
+    values[BLOCK_M_INDEX] = 1;
+    while (values[BLOCK_M_INDEX] < rows && values[BLOCK_M_INDEX] < 32)
+        values[BLOCK_M_INDEX] *= 2;
+    block_registers(p, values);
+    values[KV_HEADS_INDEX] = heads_in_turn(p, dev, values);
+    if (values[KV_HEADS_INDEX] > 1) { /* less of the caches for the tiles of all heads */
+        values[BLOCK_N_INDEX] = ca_smaller(values[BLOCK_N_INDEX], 32);
+        values[PREFETCH_TILES_INDEX] = 1;
+    }
+    values[SPLIT_K_INDEX] = 1;
+    while (values[SPLIT_K_INDEX] < 128 && groups(p, values) < (size_t)8 * dev->compute_units &&
+           p->seq_kv / values[SPLIT_K_INDEX] >= LEAST_PART)
+        values[SPLIT_K_INDEX] *= 2;
+    if (reject(p, dev, values))
+        values[KV_HEADS_INDEX] = 1;
+    while (reject(p, dev, values) && values[SPLIT_K_INDEX] > 1)
+        values[SPLIT_K_INDEX] /= 2;
+    while (reject(p, dev, values) && values[BLOCK_N_INDEX] > 16)
+        values[BLOCK_N_INDEX] /= 2;
+    while (reject(p, dev, values) && values[BLOCK_M_INDEX] > 4) {
+        values[BLOCK_M_INDEX] /= 2;
+        block_registers(p, values);
+        values[BLOCK_N_INDEX] = 16;
+    }
+    if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
+        values[SIMD_WIDTH_INDEX] = values[QK_DEPTH_INDEX] = 4;
+        values[BLOCK_M_INDEX] = values[QK_ROWS_INDEX] = values[PV_ROWS_INDEX] = 1;
+        values[STAGE_K_INDEX] = 1;
+    }
+}
+
+/* So few queries that fused_cpu, which has them in a vector's lanes, would leave three of four idle; few keys
+ * are faster here, too, if they fill a tile or two. */
+static int leaves_lanes_idle(const clattn_problem *p, const clattn_device_info *dev)
+{
+    return 4 * p->seq_q <= dev->vector_width_float && p->seq_kv >= 32;
+}
+
+/* Queries that fill the blocks of fused_cpu, three vectors of eight, in heads that fill the device. Of what is for
+ * split_cpu, up to 32 rows a kv head, so many queries are those of heads that share no keys. */
+static int fills_blocks(const clattn_problem *p, const clattn_device_info *dev)
+{
+    return dev->vector_width_float <= 8 && p->seq_q > 20 &&
+           p->heads * p->batch >= (size_t)4 * dev->compute_units && !p->block_q;
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    if (!ca_fills_vectors(dev))
+        return 5;
+    return (ca_is_for_split(p) && !fills_blocks(p, dev)) || leaves_lanes_idle(p, dev) ? 92 : 30;
+}
+
+const struct ca_family ca_split_cpu_vector = {
+    .name = "split_cpu",
+    .full_name = "split_cpu UNIT=vector",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_split_cpu,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {CA_MARK_BLOCKS,
+               {"split", CA_SPLIT_ARGUMENTS, split_ndrange},
+               {"combine", CA_COMBINE_ARGUMENTS, ca_combine_lanes_ndrange}},
+    .num_stages = 3,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .preference = preference,
+};
+
+const struct ca_family *const ca_split_cpu[] = {&ca_split_cpu_vector, &ca_split_cpu_pairs,
+                                                &ca_split_cpu_amx, NULL};

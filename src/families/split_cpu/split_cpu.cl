@@ -1,0 +1,290 @@
+/* split_cpu: o = softmax(scale q k^T, masked) v, and lse, for few queries and many keys, on CPUs:
+ * split-K, also called Flash-Decoding.
+ *
+ *   split    partial results of a range of keys, for all rows of a kv head: o, row_max, row_sum
+ *   combine  o and lse from the partial results of each row, in the order of the ranges
+ *
+ * Rows       are the queries of all query heads that share a kv head, so that K and V are read once
+ *            for BLOCK_M of them.
+ * NDRange    local (1, 1, 1); split: global (batch, kv_heads / KV_HEADS, SPLIT_K * blocks of BLOCK_M rows), so
+ *            that neighbours are of batches of any length; combine: global (seq_q, heads, batch).
+ * SIMD lanes of o and v are columns, of scores and weights keys, of row_max rows; of the
+ * accumulators of
+ *            Q K^T: cl/cpu/split_qk.h.
+ * Tiles      of at most BLOCK_N keys: scores to private memory, online softmax, values. All rows
+ *            take their turn at a few keys, or columns of the tile's values, while those are in L1.
+ *            With STAGE_K keys that must be converted are staged as soon as the tile before has its
+ *            weights, whose exponentials wait for one another, else converted as they are read: no more
+ *            work where one register tile has all rows. Values are staged by the first rows that read them.
+ * Prefetch   While scores are computed, the tile's values are fetched, and later keys while values
+ *            are added, so that memory and arithmetic work at the same time.
+ * Quantized  A tile's scales are converted before, as vectors: those of K multiply what is read,
+ *            those of V the weights, of which there are fewer.
+ * Workspace  (SPLIT_K, batch, heads, seq_q) results of PART floats: o, row_max, row_sum.
+ * Dropout    comes after row_sum.
+ * Ragged     Nothing outside the tensors is read: the last vector of columns overlaps the one
+ *            before, scores beyond the last key repeat its and are ignored, as are rows beyond the
+ *            last.
+ * Units      vector: floats. pairs, amx: products of bf16 pairs (cl/bf16/pairs.h), or by tiles of a matrix unit
+ *            (cl/bf16/tiles.h), for several rows that share a kv head: q, k and v as they are stored, weights
+ *            rounded to bf16, which a problem of standard precision allows; the host also defines EMULATE.
+ * Tunables   src/families/split_cpu/split_cpu.def or split_pairs.def, all defined by the host; no fallbacks here. */
+#include "common/builtins.h"
+#include "common/common.h"
+#include "common/sequence.h"
+
+#include "families/units.h"
+#if OPERAND_PAIRS
+#if !defined(EMULATE)
+#error "a kernel that multiplies pairs must be built with EMULATE defined"
+#endif
+#if DTYPE != DTYPE_BF16 || K_DTYPE != DTYPE_BF16 || V_DTYPE != DTYPE_BF16 || K_CACHE || V_CACHE || HAS_STRICT
+#error "pairs are of q, k and v in bf16, of standard precision"
+#endif
+#define SIMD_WIDTH 16
+#define KV_HEADS 1
+#endif
+#if !defined(SIMD_WIDTH) || !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(PREFETCH_TILES) ||  \
+    !defined(SPLIT_K) || !defined(KV_HEADS) ||                                                                        \
+    (!OPERAND_PAIRS && (!defined(QK_ROWS) || !defined(QK_DEPTH) || !defined(STAGE_K) ||            \
+                        !defined(PV_ROWS) || !defined(PV_VECTORS)))
+#error "split_cpu.cl must be built with all of its tunables defined"
+#endif
+
+#include "families/split_cpu/split_cpu_sizes.h"
+#include "cpu/split_pages.h"
+#include "cpu/split_pv.h"
+#include "cpu/split_qk.h"
+#include "score/split_softmax.h"
+#include "cpu/split_seen.h"
+
+#define PART (ROUNDED(DIM_V) + 2)
+#define BLOCK_BITS_BEGIN(args) (SPLIT_K * (args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * PART)
+#include "score/mark_blocks.h"
+/* Whether any tile may have hidden pairs: a mask of the last keys hides none before. */
+#define ALL_TILES_PARTIAL (HAS_BIAS || HAS_BLOCKS || (HAS_MASK && !HAS_MASK_KEYS))
+
+/* ---- split ---------------------------------------------------------------------------------- */
+
+/* Stores the partial results of a block's rows; o of a range without keys is never read. */
+INLINE void store_partial_rows(const struct arguments *args, const struct row_block *block, const long part,
+                       const int has_keys, const lanes *o, const lanes *row_max,
+                       const lanes *row_sum)
+{
+    for (int r = 0; r < block->rows; r++) {
+        __global float *to =
+            args->workspace +
+            (((part * args->shape->batch + block->b) * args->shape->heads + block->head[r]) * LONGEST_Q(args) +
+             block->query[r]) * PART;
+        for (int c = 0; c < VECTORS(DIM_V) && has_keys; c++)
+            VECTOR(vstore)(o[r * VECTORS(DIM_V) + c], c, to);
+        to[PART - 2] = ((const float *)row_max)[r];
+        to[PART - 1] = sum_lanes(row_sum[r]);
+    }
+}
+
+/* What is kept of a kv head's block of rows from tile to tile. */
+struct row_state {
+    lanes packed_q[PACKED_Q_VECTORS], o[O_VECTORS], row_sum[BLOCK_M];
+    lanes row_max[ROW_VECTORS];
+};
+
+INLINE void start_rows(struct row_state *state)
+{
+    for (int r = 0; r < ROW_VECTORS; r++)
+        state->row_max[r] = -INFINITY;
+    for (int r = 0; r < BLOCK_M; r++)
+        state->row_sum[r] = 0.0f;
+    for (int n = 0; n < O_VECTORS; n++)
+        state->o[n] = 0.0f;
+}
+
+/* In what is kept of where keys lie: how far it is from a kv head to the next, and the first of those that take turns. */
+#if KV_HEADS > 1
+#define START_WITH_FIRST_HEAD(keys)                                                                \
+    ((keys).k_head = K_PLACE(args->k, args->shape->k_stride[1]) - args->k,                                                \
+     (keys).v_head = V_PLACE(args->v, args->shape->v_stride[1]) - args->v, (keys).head = 0)
+#else
+#define START_WITH_FIRST_HEAD(keys) ((void)0)
+#endif
+
+/* Partial results of the index'th block of rows of KV_HEADS kv heads, from that of `block` on, and of the part'th
+ * range of the keys that it sees: of each tile the heads have their turns, in the order in which keys lie in
+ * memory where rows of all heads follow each other. */
+NOINLINE void compute_part(const struct arguments *restrict args, struct row_block block, const long index,
+                           const long part)
+{
+    const int heads = (int)min((long)KV_HEADS, args->shape->heads / args->shape->group - block.kv_head);
+    struct row_block blocks[KV_HEADS];
+    struct row_state states[KV_HEADS];
+    lanes factor[ROW_VECTORS], scores[SCORE_VECTORS];
+    float *s = (float *)scores;
+    lanes scaled[SCALED_VECTORS];
+    lanes staged[STAGED_K_VECTORS], v_scales[V_SCALE_VECTORS];
+    long begin, end;
+    int h = 0;
+
+    for (; h < heads; h++) {
+        blocks[h] = block;
+        blocks[h].kv_head += h;
+        find_rows(args, index, &blocks[h]);
+        start_rows(&states[h]);
+    }
+    find_part_of_keys(blocks, part, &begin, &end);
+    long j = next_tile_of_heads(args, blocks, heads, begin, begin, end);
+    for (int r = 0; r < ROW_VECTORS; r++)
+        factor[r] = 0.0f;
+    for (int n = 0; n < BLOCK_M * BLOCK_N; n++)
+        s[n] = 0.0f; /* scores beyond the last key are looked at, though they are hidden */
+    for (h = 0; h < heads && j < end; h++)
+        pack_queries(args, &blocks[h], states[h].packed_q);
+    h = 0;
+#if PAGE_SIZE
+    struct row_list lists[ROW_LISTS ? 2 : 1];
+    struct paged_keys all = {K_PLACE(args->k, block.kv_head * args->shape->k_stride[1]),
+                             V_PLACE(args->v, block.kv_head * args->shape->v_stride[1]), block.b, begin, end};
+    START_WITH_FIRST_HEAD(all);
+    struct key_range keys =
+        tile_of_pages(args, all, j, (float *)v_scales, lists);
+#else
+    struct key_range keys = {
+        K_PLACE(args->k, block.b * args->shape->k_stride[0] + block.kv_head * args->shape->k_stride[1] +
+                       j * args->shape->k_stride[2]),
+        V_PLACE(args->v, block.b * args->shape->v_stride[0] + block.kv_head * args->shape->v_stride[1] +
+                       j * args->shape->v_stride[2]),
+        K_PLACE(args->k, args->shape->k_stride[2]) - args->k,
+        V_PLACE(args->v, args->shape->v_stride[2]) - args->v, end - j,
+        (float *)v_scales};
+    START_WITH_FIRST_HEAD(keys);
+#endif
+    if (KEEPS_K && keys.left > 0)
+        stage_keys(args, keys, TILE_KEYS(keys), staged);
+    for (long soon; (j = TILE_BEGIN(keys, j)) < end; j = soon) {
+        const int count = TILE_KEYS(keys);
+        const float *factors = (const float *)factor;
+        struct row_block *own = &blocks[h];
+        struct row_state *state = &states[h];
+        int hidden = 0;
+        multiply_qk(args, keys, count, own, staged, state->packed_q, s);
+        load_value_scales(keys, count);
+        if ((PAGE_SIZE && count < BLOCK_N) || ALL_TILES_PARTIAL || j < own->all_begin ||
+            j + BLOCK_N > own->all_end)
+            hidden = softmax_of_rows(1, args, own, j, count, s, state->row_max, state->row_sum,
+                                     factor);
+        else
+            softmax_of_rows(0, args, own, j, count, s, state->row_max, state->row_sum,
+                            factor);
+#if KV_HEADS > 1
+        h = h + 1 < heads ? h + 1 : 0;
+#endif
+        soon = h ? j
+                 : next_tile_of_heads(args, blocks, heads, begin, j + (PAGE_SIZE ? count : BLOCK_N),
+                                      end);
+#if PAGE_SIZE
+#if KV_HEADS > 1
+        all.head = h;
+#endif
+        const struct key_range next =
+            tile_of_pages(args, all, soon, keys.v_scales,
+                          ROW_LISTS && keys.list == lists ? lists + 1 : lists);
+#elif KV_HEADS > 1
+        const struct key_range next =
+            of_head(h ? keys : following(keys, SKIPS_TILES ? soon - j : BLOCK_N), h);
+#else
+        const struct key_range next = following(keys, SKIPS_TILES ? soon - j : BLOCK_N);
+#endif
+        if (KEEPS_K && next.left > 0)
+            stage_keys(args, next, TILE_KEYS(next), staged);
+        if (hidden && holds_nonfinite(args, keys, count))
+            add_visible_values(args, keys, count, own->rows, factors, s, state->o);
+        else
+            multiply_pv(args, keys, count, own->rows, factors, s, scaled, state->o);
+        keys = next;
+    }
+    for (h = 0; h < heads; h++)
+        store_partial_rows(args, &blocks[h], part, begin < end, states[h].o, states[h].row_max,
+                   states[h].row_sum);
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void split(PARAMETERS_split)
+{
+    struct arguments arguments = ARGUMENTS_split;
+    const struct arguments *const args = enter_sequence(&arguments, get_global_id(0));
+    const long group = get_global_id(2);
+    struct row_block block;
+
+    block.b = get_global_id(0);
+    LEAVE_IF_BEYOND(group / SPLIT_K * BLOCK_M, args->shape->group * args->shape->seq_q);
+    block.kv_head = get_global_id(1) * KV_HEADS;
+    block.e = extent_of(args, block.b);
+#if HAS_BLOCKS
+    block.bits = args->workspace + BLOCK_BITS_BEGIN(args);
+#endif
+#if OPERAND_TILES
+    CONFIGURE_TILES();
+#endif
+    compute_part(args, block, group / SPLIT_K, group % SPLIT_K);
+#if OPERAND_TILES
+    RELEASE_TILES();
+#endif
+}
+
+/* ---- combine -------------------------------------------------------------------------------- */
+
+/* o and lse of query i. Partial results of ranges that it saw nothing of have a row_sum of 0, and
+ * perhaps no o. */
+NOINLINE void combine_parts(const struct arguments *restrict args, const long b, const long h, const long i)
+{
+    const long row = (b * args->shape->heads + h) * LONGEST_Q(args) + i;
+    const long step = args->shape->batch * args->shape->heads * LONGEST_Q(args) * PART;
+    const __global float *parts = args->workspace + row * PART;
+    __global o_storage *to = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
+    float row_max = -INFINITY, seen = 0.0f, row_sum = 0.0f, factor[SPLIT_K];
+
+#if HAS_SINKS
+<<<<<<< HEAD:src/families/split_cpu/split_cpu.cl
+    const float sink = sinks[at.sinks + h] * SCORE_UNIT;
+=======
+    const float sink = args->sinks[h] * SCORE_UNIT;
+>>>>>>> main:src/families/split_cpu/split_cpu.cl
+    row_max = sink > row_max ? sink : row_max;
+#endif
+    for (int n = 0; n < SPLIT_K; n++)
+        row_max = max_lanes((lanes)(parts[n * step + PART - 2]), row_max);
+    const float base = row_max == -INFINITY ? 0.0f : row_max;
+    for (int n = 0; n < SPLIT_K; n++) {
+        const float part_sum = parts[n * step + PART - 1];
+        const lanes rescale = EXPONENTIAL((lanes)(parts[n * step + PART - 2] - base));
+        factor[n] = part_sum == 0.0f ? 0.0f : rescale.s0;
+        seen += part_sum;
+        row_sum = fma(part_sum, factor[n], row_sum);
+    }
+    const bool sees_none = seen == 0.0f; /* beside a high sink the row_sum may be 0 too */
+#if HAS_SINKS
+    row_sum += EXPONENTIAL((lanes)(sink - base)).s0;
+#endif
+    const float scale = sees_none ? 0.0f : 1.0f / row_sum;
+    for (int c = 0; c < VECTORS(DIM_V); c++) {
+        const int d = column_of(c, DIM_V);
+        lanes x = 0.0f;
+        for (int n = 0; n < SPLIT_K; n++)
+            if (parts[n * step + PART - 1] != 0.0f)
+                x = fma(VECTOR(vload)(c, parts + n * step), (lanes)(factor[n]), x);
+        store_row(x * scale, to + d * O_STEP, O_STEP, DIM_V - d);
+    }
+#if HAS_LSE
+    args->lse[LSE_HEAD(args, b * args->shape->heads + h, h) + i] = sees_none ? -INFINITY : fma(row_max, SCORE_TO_LOG, log(row_sum));
+#endif
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void combine(PARAMETERS_combine)
+{
+    struct arguments arguments = ARGUMENTS_combine;
+    const struct arguments *const args = enter_sequence(&arguments, get_global_id(2));
+    const long i = get_global_id(0), h = get_global_id(1), b = get_global_id(2);
+
+    LEAVE_IF_BEYOND(i, args->shape->seq_q);
+    combine_parts(args, b, h, i);
+}

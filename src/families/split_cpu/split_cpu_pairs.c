@@ -1,0 +1,152 @@
+/* The forward for few queries and many keys by pairs of bf16: the keys of a kv head are split over groups.
+ * split_cpu UNIT=amx multiplies them by tiles of AMX, split_cpu UNIT=pairs by the instruction for pairs. How they compute:
+ * src/families/split_cpu/split_cpu.cl. */
+#include "base/sizes.h"
+#include "device/capacity.h"
+#include "families/amx.h"
+#include "families/bf16_pairs.h"
+#include "families/block_bits.h"
+#include "families/family.h"
+#include "families/family_units.h"
+#include "families/registry.h"
+#include "families/split.h"
+#include "families/split_cpu/split_cpu_sizes.h"
+
+enum { SIMD_WIDTH = 16, KV_HEADS = 1, STAGES_K = 1 };
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/split_cpu/split_cpu_pairs.def"
+#define TUNABLES_UNIT UNIT_AMX
+#include "families/expand.h"
+#undef TUNABLES_UNIT
+#define TUNABLES_UNIT UNIT_PAIRS
+#define TUNABLES_TABLE tunables_of_pairs
+#include "families/table.h"
+
+extern const char *const ca_source_split_cpu[];
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    return PRIVATE_BYTES;
+}
+
+static size_t groups(const clattn_problem *p, const size_t *values)
+{
+    return ca_split_groups(p, values[BLOCK_M_INDEX], 1, values[SPLIT_K_INDEX]);
+}
+
+static void split_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_split_lanes_ndrange(p, values[BLOCK_M_INDEX], 1, values[SPLIT_K_INDEX], range);
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_split_lanes_bytes(p, values[SPLIT_K_INDEX], SIMD_WIDTH) + ca_block_bits_bytes(p);
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    /* The least memory that any choice of tunables needs. */
+    static const size_t least[NUM_TUNABLES] = {[BLOCK_M_INDEX] = 16,
+                                               [BLOCK_N_INDEX] = 32,
+                                               [PREFETCH_TILES_INDEX] = 0,
+                                               [SPLIT_K_INDEX] = 1};
+    const char *why = ca_bf16_pairs_refusal(p);
+
+    if (why)
+        return why;
+    if (p->scores != CLATTN_SCORES_NONE)
+        return "the score matrix is wanted, which this family never forms";
+    return reject(p, dev, least);
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t rows = ca_split_rows_per_kv_head(p);
+
+    values[BLOCK_M_INDEX] = rows > 64 ? 128 : rows > 32 ? 64 : rows > 16 ? 32 : 16;
+    values[SPLIT_K_INDEX] = 1;
+    while (values[SPLIT_K_INDEX] < 128 && groups(p, values) < (size_t)8 * dev->compute_units &&
+           p->seq_kv / values[SPLIT_K_INDEX] >= 512)
+        values[SPLIT_K_INDEX] *= 2;
+    while (reject(p, dev, values) && values[SPLIT_K_INDEX] > 1)
+        values[SPLIT_K_INDEX] /= 2;
+    while (reject(p, dev, values) && values[BLOCK_M_INDEX] > 16)
+        values[BLOCK_M_INDEX] /= 2;
+    if (reject(p, dev, values)) /* the least that unsupported() has found to fit */
+        values[BLOCK_N_INDEX] = 32;
+}
+
+/* Up to 8 rows leave half of a tile idle, and split_cpu reads keys faster: measured of AMX with 4 and 16. */
+static int preference_where_fast(const clattn_problem *p)
+{
+    if (!ca_is_for_split(p))
+        return 31;
+    return ca_split_rows_per_kv_head(p) > 8 ? 93 : 90; /* fused_cpu UNIT=pairs has 91 */
+}
+
+#define STAGES                                                                                     \
+    {                                                                                              \
+        CA_MARK_BLOCKS, {"split", CA_SPLIT_ARGUMENTS, split_ndrange},                              \
+        {                                                                                          \
+            "combine", CA_COMBINE_ARGUMENTS, ca_combine_lanes_ndrange                              \
+        }                                                                                          \
+    }
+
+/* ---- split_cpu UNIT=amx ------------------------------------------------------------------------------- */
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    return ca_amx_preference(dev, preference_where_fast(p));
+}
+
+const struct ca_family ca_split_cpu_amx = {
+    .name = "split_cpu",
+    .full_name = "split_cpu UNIT=amx",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_split_cpu,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = STAGES,
+    .num_stages = 3,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .options = ca_amx_options,
+    .refused_by_system = ca_amx_refused_by_system,
+    .preference = preference,
+};
+
+/* ---- split_cpu UNIT=pairs ------------------------------------------------------------------------------- */
+
+static int preference_of_pairs(const clattn_problem *p, const clattn_device_info *dev)
+{
+    return ca_bf16_pairs_preference(dev, preference_where_fast(p));
+}
+
+const struct ca_family ca_split_cpu_pairs = {
+    .name = "split_cpu",
+    .full_name = "split_cpu UNIT=pairs",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_split_cpu,
+    .tunables = tunables_of_pairs,
+    .num_tunables = NUM_TUNABLES,
+    .stages = STAGES,
+    .num_stages = 3,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .options = ca_bf16_pairs_options,
+    .preference = preference_of_pairs,
+};

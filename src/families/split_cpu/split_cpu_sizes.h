@@ -1,0 +1,38 @@
+/* Sizes of split_cpu's arrays, for the kernels and, with the names of families/names.h, for the host. */
+#include "families/operand_sizes.h"
+
+/* Operands of a key, where pairs are multiplied: whole tiles. */
+#define KEY_OPERANDS ROUNDED_TO_TILES(OPERANDS(DIM_QK))
+
+/* Vectors of what is kept of a block of rows from tile to tile: queries, outputs, a sum of each row, maxima. */
+#define PACKED_Q_VECTORS (OPERAND_PAIRS ? KEY_OPERANDS * TILES(BLOCK_M) : BLOCK_M * VECTORS(DIM_QK))
+#define O_VECTORS (BLOCK_M * VECTORS(DIM_V))
+#define ROW_VECTORS DIVIDE_UP(BLOCK_M, SIMD_WIDTH)
+#define STATE_VECTORS (PACKED_Q_VECTORS + O_VECTORS + BLOCK_M + ROW_VECTORS)
+
+/* ... of a tile: scores; weights times the scales of quantized values, for each block of these; keys, or their scales; scales
+ * of values; values of a register tile. */
+#define BLOCKS(dim) ((dim) / BLOCK_VALUES) /* of a row, if quantized */
+#define WEIGHT_BLOCKS (V_CACHE ? BLOCKS(DIM_V) : 1)
+#define SCORE_VECTORS (BLOCK_M * BLOCK_N / SIMD_WIDTH)
+#define SCALED_VECTORS (V_CACHE ? SCORE_VECTORS * WEIGHT_BLOCKS : 1)
+#define K_SCALES (BLOCK_N / SIMD_WIDTH * BLOCKS(DIM_QK))
+#define STAGED_K_VECTORS                                                                           \
+    (OPERAND_PAIRS ? BLOCK_N * TILES(KEY_OPERANDS)                                                 \
+     : STAGES_K    ? BLOCK_N * VECTORS(DIM_QK)                                                     \
+     : K_CACHE     ? K_SCALES                                                                      \
+                   : 1)
+#define V_SCALE_VECTORS (V_CACHE ? BLOCK_N / SIMD_WIDTH * BLOCKS(DIM_V) : 1)
+/* With pairs: products on their way to scores; weights and values as pairs. */
+#define STEP_PRODUCTS (STEP_KEYS * TILES(BLOCK_M))
+#define PAIR_WEIGHTS (BLOCK_M * BLOCK_N / 2 / SIMD_WIDTH)
+#define PAIR_VALUES (BLOCK_N / 2 * VECTORS(DIM_V))
+#define TILE_VECTORS                                                                               \
+    (ROW_VECTORS + SCORE_VECTORS + SCALED_VECTORS + STAGED_K_VECTORS + V_SCALE_VECTORS +           \
+     (OPERAND_PAIRS ? STEP_PRODUCTS + PAIR_WEIGHTS + PAIR_VALUES : 0))
+
+/* Keys and values of a tile in pages are listed, and those of the next. */
+#define LISTED_ROWS BLOCK_N
+#define PRIVATE_BYTES                                                                              \
+    ((STATE_VECTORS * KV_HEADS + TILE_VECTORS) * SIMD_WIDTH * FLOAT_BYTES +                        \
+     (PAGE_SIZE ? 2 * 4 * LISTED_ROWS * LONG_BYTES : 0))

@@ -1,0 +1,177 @@
+/* The forward for few queries and many keys, on GPUs: the keys of a kv head are split over groups.
+ * How it computes: src/families/split_gpu/split_gpu_item.cl. */
+#include "base/sizes.h"
+#include "device/capacity.h"
+#include "families/block_bits.h"
+#include "families/family_units.h"
+#include "families/registry.h"
+#include "families/split.h"
+#include "families/split_gpu/split_gpu_item_sizes.h"
+
+static int reads_halves(const clattn_problem *p);
+static size_t register_floats(const clattn_problem *p, const size_t *values);
+static size_t most_registers(const clattn_device_info *dev);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/split_gpu/split_gpu_item.def"
+#define TUNABLES_UNIT UNIT_ITEM
+#include "families/expand.h"
+
+extern const char *const ca_source_split_gpu_item[];
+
+/* Whether keys or values take two bytes, so that eight are one load; queries are read once, singly. */
+static int reads_halves(const clattn_problem *p)
+{
+    return ca_problem_dtype(p, CA_K) != CLATTN_F32 || ca_problem_dtype(p, CA_V) != CLATTN_F32;
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+/* Columns that an item has of a row of v, those beyond the last counted. */
+static size_t thread_columns(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    return THREAD_COLUMNS;
+}
+
+static size_t register_floats(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    return REGISTER_FLOATS;
+}
+
+/* register_floats() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to
+ * spill some: see tests/offline.sh. */
+static size_t most_registers(const clattn_device_info *dev)
+{
+    return ca_has_many_registers(dev) ? 150 : SIZE_MAX;
+}
+
+/* Compilers align what lies beside the tiles. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    return MAX(SPLIT_BYTES, COMBINE_BYTES) + 64;
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_floats(p, values) * sizeof(cl_float);
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_split_workspace_bytes(p, values[SPLIT_K_INDEX]) + ca_block_bits_bytes(p);
+}
+
+static void split_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    *range =
+        ca_split_ndrange(p, values[BLOCK_M_INDEX], values[SPLIT_K_INDEX], values[THREADS_INDEX]);
+}
+
+static void combine_ndrange(const clattn_problem *p, const size_t *values,
+                            const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    *range = ca_combine_ndrange(p, values[THREADS_INDEX]);
+}
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)dev;
+    if (p->scores != CLATTN_SCORES_NONE)
+        return "the scores never lie in memory, so they cannot be handed out";
+    if (ca_split_rows_per_kv_head(p) > CL_UINT_MAX || p->seq_kv > CL_INT_MAX)
+        return "more rows or keys of a kv head than 32 bits count";
+    return NULL;
+}
+
+/* Rows of a group: all, if registers allow. Lanes: so many that each has one load of a row. */
+static void adapt_rows(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t rows = ca_split_rows_per_kv_head(p), dim = ca_larger(p->dim_qk, p->dim_v);
+    const size_t most_sums = ca_has_many_registers(dev) ? 64 : 32;
+    size_t *const threads = &values[THREADS_D_INDEX];
+
+    values[BLOCK_M_INDEX] = 1;
+    while (values[BLOCK_M_INDEX] < rows && values[BLOCK_M_INDEX] < 16)
+        values[BLOCK_M_INDEX] *= 2;
+    values[LOAD_WIDTH_INDEX] =
+        !reads_halves(p) || !ca_has_many_registers(dev) || values[BLOCK_M_INDEX] > 8 ? 4 : 8;
+    *threads = 4;
+    while (*threads < 32 && *threads * values[LOAD_WIDTH_INDEX] < dim)
+        *threads *= 2;
+    while (values[BLOCK_M_INDEX] > 1 &&
+           values[BLOCK_M_INDEX] * thread_columns(p, values) > most_sums) {
+        if (*threads < 64 && *threads * values[LOAD_WIDTH_INDEX] < dim)
+            *threads *= 2;
+        else
+            values[BLOCK_M_INDEX] /= 2;
+    }
+    *threads = ca_larger(*threads, values[BLOCK_M_INDEX]);
+    values[EARLY_V_INDEX] = ca_has_many_registers(dev) && values[BLOCK_M_INDEX] <= 8 &&
+                            values[THREAD_N_INDEX] * thread_columns(p, values) <= 32;
+    if (register_floats(p, values) > most_registers(dev))
+        values[EARLY_V_INDEX] = 0;
+    while (values[BLOCK_M_INDEX] > 1 && register_floats(p, values) > most_registers(dev))
+        values[BLOCK_M_INDEX] /= 2; /* places of paged keys and values take registers as well */
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t most_items = ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]);
+
+    adapt_rows(p, dev, values);
+    while (values[THREADS_INDEX] > most_items && values[THREADS_INDEX] > 32)
+        values[THREADS_INDEX] /= 2;
+    values[THREADS_D_INDEX] = ca_smaller(values[THREADS_D_INDEX], values[THREADS_INDEX]);
+    while (values[THREADS_INDEX] > ca_larger(32, values[THREADS_D_INDEX]) &&
+           local_bytes(p, values) > ca_smaller(dev->local_memory_bytes, 32768))
+        values[THREADS_INDEX] /= 2;
+    while (values[BLOCK_M_INDEX] > 1 && local_bytes(p, values) > dev->local_memory_bytes)
+        values[BLOCK_M_INDEX] /= 2;
+    ca_split_suggest(p, dev, &tunables[SPLIT_K_INDEX], values[BLOCK_M_INDEX], values[THREADS_INDEX],
+                     values, SPLIT_K_INDEX, reject);
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const size_t rows = ca_split_rows_per_kv_head(p);
+    /* Groups of families that do not split keys. */
+    const size_t groups = p->batch * p->heads * ca_split_divide(p->seq_q, 32);
+
+    if (!(dev->type & CL_DEVICE_TYPE_GPU))
+        return CA_ONLY_IF_FORCED;
+    if (p->seq_kv < 256)
+        return 10;
+    return rows <= 16 || (rows <= 64 && groups < ca_device_cores(dev) / 2) ? 97 : 30;
+}
+
+const struct ca_family ca_split_gpu_item = {
+    .name = "split_gpu",
+    .full_name = "split_gpu UNIT=item",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_split_gpu_item,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {CA_MARK_BLOCKS,
+               {"split", CA_SPLIT_ARGUMENTS, split_ndrange},
+               {"combine", CA_COMBINE_ARGUMENTS, combine_ndrange}},
+    .num_stages = 3,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .preference = preference,
+};
+
+const struct ca_family *const ca_split_gpu[] = {&ca_split_gpu_item, &ca_split_gpu_mma, NULL};

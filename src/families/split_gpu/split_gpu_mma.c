@@ -1,0 +1,284 @@
+/* split_gpu_mma: forward attention for few queries and many keys by matrix instructions; see
+ * src/families/split_gpu/split_gpu_mma.cl. */
+#include "base/sizes.h"
+#include "device/capacity.h"
+#include "families/block_bits.h"
+#include "families/family_units.h"
+#include "families/fragments.h"
+#include "families/registry.h"
+#include "families/split.h"
+#include "families/split_gpu/split_gpu_mma_sizes.h"
+
+static size_t work_items(const size_t *values);
+static size_t combine_items(const size_t *values);
+static size_t keys_at_once(const size_t *values);
+static size_t register_words(const clattn_problem *p, const size_t *values);
+static int spills(const clattn_problem *p, const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/split_gpu/split_gpu_mma.def"
+#define TUNABLES_UNIT UNIT_MMA
+#include "families/expand.h"
+
+extern const char *const ca_source_split_gpu_mma[];
+
+/* Of a kv head, from which on matrix instructions pay. Where tiles are copied in the background, which only this family
+ * does when keys are split, always: an H200 reads a cache of 4 rows a kv head at 97 % of its bandwidth, one of 1 row at 92 %,
+ * with split_gpu_item 49 and 85. */
+static size_t least_rows(const clattn_device_info *dev)
+{
+    return ca_instruction_of(dev) == CA_MMA_SYNC ? 1 : 8;
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static const struct ca_fragment *fragment_of(const size_t *values)
+{
+    return ca_fragment_of(values[INSTRUCTION_INDEX]);
+}
+
+static size_t work_items(const size_t *values)
+{
+    return fragment_of(values)->lanes * values[SUB_GROUPS_INDEX];
+}
+
+static size_t combine_items(const size_t *values)
+{
+    return ca_round_up(work_items(values), COMBINED_COLUMNS);
+}
+
+static size_t block_m(const size_t *values)
+{
+    return fragment_of(values)->queries * values[M_FRAGMENTS_INDEX];
+}
+
+/* The least that all sub-groups multiply with together: keys in the first product, dims in the second. */
+static size_t keys_at_once(const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+
+    return values[SUB_GROUPS_INDEX] * f->others * f->others_at_once;
+}
+
+static size_t padded_dim_v(const clattn_problem *p, const size_t *values)
+{
+#include "families/fragment_names.h"
+    return DIMS;
+}
+
+static size_t part_columns(const clattn_problem *p, const size_t *values)
+{
+#include "families/fragment_names.h"
+    return PART_COLUMNS;
+}
+
+/* What a work-item keeps in registers of its rows: scores and outputs. */
+static size_t scores(const size_t *values)
+{
+    return block_m(values) * values[BLOCK_N_INDEX] / work_items(values);
+}
+
+static size_t outputs(const clattn_problem *p, const size_t *values)
+{
+    return block_m(values) * padded_dim_v(p, values) / work_items(values);
+}
+
+/* ... and queries, if they stay there, of a part of the columns. */
+static size_t queries(const clattn_problem *p, const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+
+    return block_m(values) * part_columns(p, values) * f->replicas / 2 / f->lanes;
+}
+
+static size_t register_words(const clattn_problem *p, const size_t *values)
+{
+    return scores(values) + outputs(p, values) +
+           (values[Q_RESIDENT_INDEX] ? queries(p, values) : 0);
+}
+
+/* Where queries are held, what the rows of a fragment see weighs as much as five more words; with quantized
+ * keys, products before they are scaled and the queries of two steps as much as twenty. Where operands are held
+ * twice, compilers load those of 256 columns and more long before they are multiplied. */
+static int spills(const clattn_problem *p, const size_t *values)
+{
+    enum { MOST_COLUMNS = 192 };
+    const size_t fragments = values[M_FRAGMENTS_INDEX];
+    const size_t more = ca_problem_cache(p, CA_K) == CLATTN_CACHE_PLAIN ? 5 : 25;
+    const int held = values[Q_RESIDENT_INDEX] || fragments > 1;
+
+    if (fragment_of(values)->replicas > 1 && part_columns(p, values) > MOST_COLUMNS)
+        return 1;
+    return ca_fragment_spills(fragment_of(values), p, scores(values), outputs(p, values),
+                              held ? queries(p, values) + more * fragments : 0);
+}
+
+/* Compilers align what lies beside the tiles. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/fragment_names.h"
+    return MAX(SPLIT_BYTES, COMBINE_BYTES) + 64;
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_words(p, values) * sizeof(cl_uint);
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_split_workspace_bytes(p, values[SPLIT_K_INDEX]) + ca_block_bits_bytes(p);
+}
+
+static void split_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    *range = ca_split_ndrange(p, block_m(values), values[SPLIT_K_INDEX], work_items(values));
+}
+
+static void combine_ndrange(const clattn_problem *p, const size_t *values,
+                            const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    *range = ca_combine_ndrange(p, combine_items(values));
+}
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const char *reason = ca_mma_refusal(p);
+
+    (void)dev;
+    if (reason)
+        return reason;
+    if (p->dropout > 0.0f)
+        return "this family draws no dropout, which is for training";
+    if (ca_split_rows_per_kv_head(p) > CL_UINT_MAX || p->seq_kv > CL_INT_MAX)
+        return "more rows or keys of a kv head than 32 bits count";
+    return NULL;
+}
+
+static const char *more_options(const size_t *values, const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0,
+                               values[REGISTERS_INDEX]);
+}
+
+static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+{
+    return reject(p, dev, values) == NULL;
+}
+
+/* Halves a tunable; 0 if no more than the least was left. */
+static int halve(size_t *values, size_t index, size_t least)
+{
+    if (values[index] <= least)
+        return 0;
+    values[index] /= 2;
+    return 1;
+}
+
+/* Finds room for K and V: side by side where the device copies in the background, else, so that two groups
+ * are resident, in turns; in smaller and smaller parts, and with fewer keys, until all fits. 0 if nothing
+ * does. */
+static int place_tiles(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t keys = values[BLOCK_N_INDEX], resident = values[Q_RESIDENT_INDEX];
+    size_t *const kv_parts = &values[KV_PARTS_INDEX];
+    const size_t fewest = values[INSTRUCTION_INDEX] == CA_MMA_SYNC && !values[BYTES_INDEX] ? 0 : 1;
+    const size_t most = values[BYTES_INDEX] ? 1 : 8;
+
+    for (; values[BLOCK_N_INDEX] >= keys_at_once(values); values[BLOCK_N_INDEX] /= 2)
+        for (*kv_parts = fewest; *kv_parts <= most; *kv_parts += ca_larger(*kv_parts, 1)) {
+            values[Q_RESIDENT_INDEX] = resident;
+            if (fits(p, dev, values))
+                return 1;
+            values[Q_RESIDENT_INDEX] = 0;
+            if (fits(p, dev, values))
+                return 1;
+        }
+    values[BLOCK_N_INDEX] = keys;
+    values[Q_RESIDENT_INDEX] = resident;
+    *kv_parts = fewest;
+    return 0;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t most_items = ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]);
+    const size_t own = ca_instruction_of(dev), rows = ca_split_rows_per_kv_head(p);
+    const int is_dpas = own == CA_DPAS_8 || own == CA_DPAS_16;
+    /* What block lists need besides would not fit NVIDIA's 255 registers with four. */
+    const size_t most_fragments = is_dpas || (own == CA_MMA_SYNC && p->block_q > 0) ? 2 : 4;
+
+    values[EMULATE_INDEX] = own == 0;
+    values[SPLIT_K_INDEX] = 1;
+    if (own == CA_MMA_SYNC) {
+        values[EXP_INDEX] = 1;
+        values[BYTES_INDEX] = ca_both_quantized(p);
+    }
+    if (own == 0) { /* of any instruction, on few work-items: speed does not matter */
+        values[SUB_GROUPS_INDEX] = 2;
+    } else {
+        values[INSTRUCTION_INDEX] = own == CA_MFMA_32 ? CA_MFMA_16 : own;
+        values[Q_RESIDENT_INDEX] = own == CA_MFMA_32;
+        if (is_dpas)
+            values[SUB_GROUPS_INDEX] = 8;
+    }
+    while (work_items(values) > most_items && values[SUB_GROUPS_INDEX] > 1)
+        values[SUB_GROUPS_INDEX] /= 2;
+    values[BLOCK_N_INDEX] = ca_larger(values[BLOCK_N_INDEX], keys_at_once(values));
+    while (values[M_FRAGMENTS_INDEX] < most_fragments && block_m(values) < rows)
+        values[M_FRAGMENTS_INDEX] *= 2;
+    while (!place_tiles(p, dev, values) &&
+           (halve(values, M_FRAGMENTS_INDEX, 1) || halve(values, BYTES_INDEX, 0) ||
+            halve(values, SUB_GROUPS_INDEX, 1)))
+        ;
+    if (values[BYTES_INDEX] && values[M_FRAGMENTS_INDEX] == 1)
+        values[REGISTERS_INDEX] = 128;
+    ca_split_suggest(p, dev, &tunables[SPLIT_K_INDEX], block_m(values), work_items(values), values,
+                     SPLIT_K_INDEX, reject);
+}
+
+/* Never of itself where it would be emulated: that is for tests. */
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    /* Groups of families that do not split keys. */
+    const size_t groups = p->batch * p->heads * ca_divide_up(p->seq_q, 64);
+    /* Other families multiply these without matrix instructions. */
+    const int alone = ca_larger(p->dim_qk, p->dim_v) > 256;
+
+    if (!ca_instruction_of(dev))
+        return CA_ONLY_IF_FORCED;
+    if (ca_split_rows_per_kv_head(p) < least_rows(dev))
+        return 25;
+    if (alone)
+        return 98;
+    return p->seq_kv >= 256 && (p->seq_q <= 16 || groups < ca_device_cores(dev) / 2) ? 98 : 25;
+}
+
+const struct ca_family ca_split_gpu_mma = {
+    .name = "split_gpu",
+    .full_name = "split_gpu UNIT=mma",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_split_gpu_mma,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {CA_MARK_BLOCKS,
+               {"split", CA_SPLIT_ARGUMENTS, split_ndrange},
+               {"combine", CA_COMBINE_ARGUMENTS, combine_ndrange}},
+    .num_stages = 3,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .options = more_options,
+    .preference = preference,
+};

@@ -1,0 +1,14 @@
+/* Sizes that all units of split_gpu have in common, for kernels and, with the names of families/names.h, for the host. */
+#ifndef CLATTN_SPLIT_GPU_SIZES_H
+#define CLATTN_SPLIT_GPU_SIZES_H
+#include "families/sizes.h"
+
+/* Tiles of keys that a mask and a bias hide from all rows are marked by bits in local memory. */
+#define MARKS_TILES (!HAS_BLOCKS && (HAS_MASK || HAS_BIAS))
+#define SEEN_WORDS (MARKS_TILES ? 32 : 1)
+
+/* Of combine: maximum, sum and factor of each range, and a sum for each of COMBINE_THREADS. */
+#define COMBINED_COLUMNS 32 /* of a work-group */
+#define COMBINE_BYTES ((3 * SPLIT_K + COMBINE_THREADS) * FLOAT_BYTES)
+
+#endif

@@ -1,0 +1,171 @@
+/* The family whose scores exist in memory, in three kernels: src/families/unfused/unfused.cl says how. It computes
+ * every problem on every device and is the one that hands out scores. */
+#include "families/unfused/unfused.h"
+#include "families/registry.h"
+#include "families/unfused/unfused_sizes.h"
+
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/unfused/unfused.def"
+#include "families/expand.h"
+
+extern const char *const ca_source_unfused[];
+
+static size_t tiles(size_t size, size_t tile)
+{
+    return size / tile + (size % tile != 0);
+}
+
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    return LOCAL_BYTES;
+}
+
+/* The sums. */
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    (void)p;
+    return values[THREAD_N_INDEX] * values[THREAD_M_INDEX] * sizeof(cl_float);
+}
+
+static void one_dimensional(struct ca_ndrange *range, size_t groups, size_t items)
+{
+    *range = (struct ca_ndrange){{groups * items, 1, 1}, {items, 1, 1}};
+}
+
+static void scores_ndrange(const clattn_problem *p, const size_t *values,
+                           const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    const size_t tile_x = values[THREADS_N_INDEX] * values[THREAD_N_INDEX];
+    const size_t tile_y = values[THREADS_M_INDEX] * values[THREAD_M_INDEX] * values[SWEEPS_INDEX];
+    const size_t key_tiles = p->seq_kv == 0 ? 1 : tiles(p->seq_kv, tile_x);
+
+    (void)dev;
+    one_dimensional(range, key_tiles * tiles(p->seq_q, tile_y) * p->batch * p->heads,
+                    values[THREADS_N_INDEX] * values[THREADS_M_INDEX]);
+}
+
+static void softmax_ndrange(const clattn_problem *p, const size_t *values,
+                            const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    one_dimensional(range, p->batch * p->heads * p->seq_q, values[SOFTMAX_THREADS_INDEX]);
+}
+
+static void values_ndrange(const clattn_problem *p, const size_t *values,
+                           const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    const size_t tile_x = values[THREADS_N_INDEX] * values[THREAD_N_INDEX];
+    const size_t tile_y = values[THREADS_M_INDEX] * values[THREAD_M_INDEX];
+
+    (void)dev;
+    one_dimensional(range, tiles(p->dim_v, tile_x) * tiles(p->seq_q, tile_y) * p->batch * p->heads,
+                    values[THREADS_N_INDEX] * values[THREADS_M_INDEX]);
+}
+
+/* The bytes of all scores; 0 if size_t cannot count them. At least one float, so that the kernels
+ * have a workspace even where there are no keys. */
+static size_t scores_bytes(const clattn_problem *p)
+{
+    const size_t sizes[] = {p->batch, p->heads, p->seq_q, p->seq_kv};
+    size_t bytes = sizeof(cl_float);
+
+    for (size_t n = 0; n < 4; n++) {
+        if (sizes[n] == 0)
+            return sizeof(cl_float);
+        if (bytes > SIZE_MAX / sizes[n])
+            return 0;
+        bytes *= sizes[n];
+    }
+    return bytes;
+}
+
+const char *ca_unfused_unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const size_t bytes = scores_bytes(p);
+
+    if (p->total_q || p->total_kv)
+        return CA_READS_NO_STARTS;
+    if (bytes == 0 || bytes > dev->max_allocation_bytes)
+        return "the scores (batch * heads * seq_q * seq_kv floats) exceed the device's largest "
+               "allocation";
+    return NULL;
+}
+
+size_t ca_unfused_workspace_bytes(const clattn_problem *p, const size_t *values,
+                                  const clattn_device_info *dev)
+{
+    (void)values;
+    (void)dev;
+    return p->scores == CLATTN_SCORES_WEIGHTS ? 0 : scores_bytes(p);
+}
+
+/* One work-item per group, whose vectors fill the device's registers: on CPUs barriers between
+ * work-items cost more than the arithmetic. K is transposed once for all queries of SWEEPS tiles,
+ * if its tile takes whole rows. */
+static void adapt_cpu(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t width = dev->vector_width_float;
+
+    values[THREADS_N_INDEX] = values[THREADS_M_INDEX] = values[SOFTMAX_THREADS_INDEX] = 1;
+    values[VECTOR_WIDTH_INDEX] = width >= 16 ? 16 : width >= 8 ? 8 : 4;
+    values[THREAD_N_INDEX] = 2 * values[VECTOR_WIDTH_INDEX];
+    values[THREAD_M_INDEX] = p->seq_q > 4 ? 8 : 4;
+    values[SWEEPS_INDEX] = 16;
+    values[BLOCK_K_INDEX] = 32;
+    while (values[BLOCK_K_INDEX] < p->dim_qk && values[BLOCK_K_INDEX] < 128)
+        values[BLOCK_K_INDEX] *= 2;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    size_t limit = dev->max_work_group_size;
+
+    if (limit > dev->max_work_item_sizes[0])
+        limit = dev->max_work_item_sizes[0];
+    if (dev->type & CL_DEVICE_TYPE_CPU)
+        adapt_cpu(p, dev, values);
+    while (values[THREADS_M_INDEX] > 1 &&
+           values[THREADS_M_INDEX] / 2 * values[THREAD_M_INDEX] >= p->seq_q) {
+        values[THREADS_M_INDEX] /= 2; /* few queries: */
+        if (values[THREADS_N_INDEX] < 32)
+            values[THREADS_N_INDEX] *= 2; /* more keys */
+    }
+    while (values[THREADS_N_INDEX] * values[THREADS_M_INDEX] > limit)
+        values[values[THREADS_N_INDEX] > values[THREADS_M_INDEX] ? THREADS_N_INDEX
+                                                                 : THREADS_M_INDEX] /= 2;
+    while (values[SOFTMAX_THREADS_INDEX] > limit)
+        values[SOFTMAX_THREADS_INDEX] =
+            values[SOFTMAX_THREADS_INDEX] > 16 ? values[SOFTMAX_THREADS_INDEX] / 2 : 1;
+    while (values[BLOCK_K_INDEX] > 8 && reject(p, dev, values))
+        values[BLOCK_K_INDEX] /= 2; /* local memory: the only limit left */
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)dev;
+    return p->scores == CLATTN_SCORES_NONE ? 50 : 95;
+}
+
+static const struct ca_family family = {
+    .name = "unfused",
+    .full_name = "unfused",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_unfused,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {{"scores", CA_UNFUSED_SCORES_ARGUMENTS, scores_ndrange},
+               {"softmax", CA_UNFUSED_SOFTMAX_ARGUMENTS, softmax_ndrange},
+               {"values", CA_UNFUSED_VALUES_ARGUMENTS, values_ndrange}},
+    .num_stages = 3,
+    .unsupported = ca_unfused_unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = ca_unfused_workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .preference = preference,
+};
+
+const struct ca_family *const ca_unfused[] = {&family, NULL};

@@ -1,0 +1,133 @@
+/* The family for CPUs whose scores exist in memory: src/families/unfused_lanes/unfused_lanes.cl says how. */
+#include "base/sizes.h"
+#include "device/capacity.h"
+#include "families/block_bits.h"
+#include "families/registry.h"
+#include "families/unfused/unfused.h"
+#include "families/unfused_lanes/unfused_lanes_sizes.h"
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/unfused_lanes/unfused_lanes.def"
+#include "families/expand.h"
+
+extern const char *const ca_source_unfused_lanes[];
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    return PRIVATE_BYTES;
+}
+
+static void scores_ndrange(const clattn_problem *p, const size_t *values,
+                           const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    *range =
+        (struct ca_ndrange){{ca_divide_up(p->seq_kv, values[BLOCK_N_INDEX]),
+                             ca_divide_up(p->seq_q, values[BLOCK_M_INDEX]), p->batch * p->heads},
+                            {1, 1, 1}};
+}
+
+static void softmax_ndrange(const clattn_problem *p, const size_t *values,
+                            const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    *range = (struct ca_ndrange){
+        {ca_divide_up(p->batch * p->heads * p->seq_q, values[SOFTMAX_ROWS_INDEX]), 1, 1},
+        {1, 1, 1}};
+}
+
+static void values_ndrange(const clattn_problem *p, const size_t *values,
+                           const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    *range = (struct ca_ndrange){
+        {ca_divide_up(p->seq_q, values[BLOCK_M_INDEX]), p->batch * p->heads, 1}, {1, 1, 1}};
+}
+
+/* The bits of block lists come last. */
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    return ca_unfused_workspace_bytes(p, values, dev) + ca_block_bits_bytes(p);
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    /* The least private memory that any choice of tunables needs. */
+    static const size_t least[NUM_TUNABLES] = {
+        [SIMD_WIDTH_INDEX] = 4, [REGISTER_VECTORS_INDEX] = 1, [REGISTER_ROWS_INDEX] = 1,
+        [BLOCK_N_INDEX] = 64,   [BLOCK_M_INDEX] = 16,         [SOFTMAX_ROWS_INDEX] = 1};
+    const char *why = ca_unfused_unsupported(p, dev);
+
+    return why ? why : reject(p, dev, least);
+}
+
+/* Sums that fill the registers, in panels of which few vectors lie beyond dim_v. */
+static void block_registers(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const int wide = dev->vector_width_float >= 16;
+
+    values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    const size_t vectors = ca_divide_up(p->dim_v, values[SIMD_WIDTH_INDEX]);
+    values[REGISTER_VECTORS_INDEX] = !wide                                  ? 2
+                                     : vectors % 4 == 0 || vectors % 4 == 3 ? 4
+                                     : vectors > 2                          ? 3
+                                                                            : 2;
+    values[REGISTER_ROWS_INDEX] = (wide ? 24 : 12) / values[REGISTER_VECTORS_INDEX];
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    size_t *const queries = &values[BLOCK_M_INDEX], *const keys = &values[BLOCK_N_INDEX];
+    const size_t enough = (size_t)4 * dev->compute_units;
+
+    block_registers(p, dev, values);
+    values[SOFTMAX_ROWS_INDEX] = 64; /* of which each has the next one fetched */
+    while (values[SOFTMAX_ROWS_INDEX] > 4 &&
+           p->batch * p->heads * p->seq_q / values[SOFTMAX_ROWS_INDEX] < enough)
+        values[SOFTMAX_ROWS_INDEX] /= 4;
+    while (*queries > 64 && ca_divide_up(p->seq_q, *queries) * p->batch * p->heads < enough)
+        *queries /= 2;
+    while (*keys > 64 && *keys / 2 >= p->seq_kv)
+        *keys /= 2;
+    while (reject(p, dev, values) && *keys > 64)
+        *keys /= 2;
+    while (reject(p, dev, values) && *queries > 64)
+        *queries /= 2;
+    if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
+        values[SIMD_WIDTH_INDEX] = 4;
+        values[REGISTER_VECTORS_INDEX] = values[REGISTER_ROWS_INDEX] = 1;
+        *queries = 16;
+    }
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    if (!ca_fills_vectors(dev))
+        return 5;
+    return p->scores == CLATTN_SCORES_NONE ? 55 : 97;
+}
+
+static const struct ca_family family = {
+    .name = "unfused_lanes",
+    .full_name = "unfused_lanes",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_unfused_lanes,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {CA_MARK_BLOCKS,
+               {"scores", CA_UNFUSED_SCORES_ARGUMENTS, scores_ndrange},
+               {"softmax", CA_UNFUSED_SOFTMAX_ARGUMENTS, softmax_ndrange},
+               {"values", CA_UNFUSED_VALUES_ARGUMENTS, values_ndrange}},
+    .num_stages = 4,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .preference = preference,
+};
+
+const struct ca_family *const ca_unfused_lanes[] = {&family, NULL};

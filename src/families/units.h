@@ -1,0 +1,27 @@
+/* Units of multiplication: what the products of a kernel are computed with. A family has one of them or several, of which
+ * each is a struct ca_family of that name; in texts it is the tunable UNIT. For kernels, which are built with -DUNIT, and the
+ * host. */
+#ifndef CLATTN_UNITS_H
+#define CLATTN_UNITS_H
+
+#define UNIT_VECTOR 1    /* a processor's vectors of floats */
+#define UNIT_PAIRS 2     /* ... of pairs of bf16 (cl/bf16/pairs.h) */
+#define UNIT_AMX 3       /* a processor's tiles of AMX (cl/bf16/tiles.h) */
+#define UNIT_ITEM 4      /* work-items, a block of registers each */
+#define UNIT_MMA 5       /* sub-groups with matrix instructions (cl/mma/fragment.h) */
+#define UNIT_WARPGROUP 6 /* warpgroups of NVIDIA's Hopper (cl/mma/warpgroup_tile.h) */
+
+/* Their words in texts. */
+#define CA_UNITS(UNIT)                                                                             \
+    UNIT(VECTOR, "vector")                                                                         \
+    UNIT(PAIRS, "pairs")                                                                           \
+    UNIT(AMX, "amx")                                                                               \
+    UNIT(ITEM, "item")                                                                             \
+    UNIT(MMA, "mma")                                                                               \
+    UNIT(WARPGROUP, "warpgroup")
+
+/* Whether operands of a processor's products are pairs of bf16, and whether a matrix unit multiplies tiles of them. */
+#define OPERAND_PAIRS (UNIT == UNIT_PAIRS || UNIT == UNIT_AMX)
+#define OPERAND_TILES (UNIT == UNIT_AMX)
+
+#endif
