@@ -19,7 +19,7 @@ static const char help[] =
     "  run [WHAT...]               time problems beside other libraries and the device's peaks\n"
     "  duel PROBLEM A B...         time configurations of one problem, interleaved\n"
     "  plan PROBLEM                time a cold start; say what a device would run\n"
-    "  gradcheck PROBLEM...        compare gradients with formulas and finite differences\n"
+    "  gradcheck PROBLEM...        compare gradients with formulas in double precision\n"
     "  compare A.json B.json...    what changed from one run to others, for a person or a CI\n"
     "\n"
     "clattn-bench help COMMAND (or COMMAND --help) says more; --version prints the library's "

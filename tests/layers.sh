@@ -10,7 +10,6 @@
 # - The search engine knows nothing of attention; clattn-tune and clattn-bench nothing of each other, and
 #   of the library, besides its public headers, only src/internal.h.
 # - bench/judge, which judges the library, includes and calls nothing but its own and public headers.
-# - No function of a kernel has over 100 lines.
 set -u
 [ $# -eq 1 ] || { echo "usage: sh tests/layers.sh BUILD_DIR" >&2; exit 2; }
 build=$1
@@ -117,6 +116,7 @@ xargs nm -A < "$work/objects" 2> /dev/null | awk -v layers="$layers" -v out="$wo
     BEGIN { count = split(layers, name, /[ \n]+/); for (n = 1; n <= count; n++) if (name[n] != "") level[name[n]] = n }
     {
         layer = $0; sub(/:.*/, "", layer); sub(/.*\/ca_/, "", layer); sub(/\.dir\/.*/, "", layer)
+        if (!(layer in level)) next # left in the build by an earlier version
         kind = $(NF - 1); symbol = $NF
         if (kind ~ /^[TDBRCV]$/) owner[symbol] = layer
         else if (kind == "U") needs[layer, symbol] = 1
@@ -132,13 +132,6 @@ xargs nm -A < "$work/objects" 2> /dev/null | awk -v layers="$layers" -v out="$wo
         exit bad
     }' || bad=1
 touch "$work/calls"
-
-# What doc/architecture.md holds sizes to, in a clone.
-if git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
-    sh doc/figures.sh | awk -F '\t' '
-        /^longest kernel function/ && $2 + 0 > 100 { print "a function of a kernel has over 100 lines: " $2; bad = 1 }
-        END { exit bad }' || bad=1
-fi
 
 # Variadic macros, which NVIDIA's compiler of OpenCL C refuses (doc/drivers.md), are for CPUs, and for what PoCL alone gets.
 if grep -rn '^#define .*\.\.\.)' cl --include='*.h' --include='*.cl' | grep -v -e '^cl/cpu/' -e '^cl/bf16/' -e '^cl/common/builtins.h'; then

@@ -165,26 +165,23 @@ void ca_journal_finish(struct ca_journal *journal, const char *problem_class)
 }
 
 size_t ca_journal_known(struct ca_journal *journal, const struct ca_space *space,
-                        const clattn_problem *problems, size_t count, const struct ca_known **known)
+                        char (*classes)[CA_JOURNAL_CLASS], size_t count,
+                        const struct ca_known **known)
 {
-    char text[CA_JOURNAL_CLASS];
     size_t found = 0;
 
     free(journal->known);
     *known = journal->known = malloc((journal->count + 1) * sizeof *journal->known);
-    for (size_t p = 0; journal->known && p < count; p++) {
-        if (clattn_problem_class(&problems[p], text, sizeof text, NULL) != CLATTN_SUCCESS)
-            continue;
+    for (size_t p = 0; journal->known && p < count; p++)
         for (size_t n = 0; n < journal->count; n++) {
             const struct ca_journal_entry *entry = &journal->entries[n];
-            const size_t config = strcmp(entry->problem_class, text) == 0 &&
+            const size_t config = strcmp(entry->problem_class, classes[p]) == 0 &&
                                           entry->reading.outcome != CA_RUNTIME_FAILED
                                       ? ca_tune_config(space, &entry->candidate)
                                       : CA_NO_CONFIG;
             if (config != CA_NO_CONFIG)
                 journal->known[found++] = (struct ca_known){p, config, entry->reading};
         }
-    }
     return found;
 }
 

@@ -23,7 +23,6 @@ struct tuning {
     clattn_context *context;
     struct ca_worker *worker;
     struct ca_journal *journal;
-    struct ca_tune_measurer *measurer; /* of the present group */
     struct ca_progress progress;
     struct tune_problem *problems; /* no class twice */
     size_t num_problems;
@@ -55,23 +54,6 @@ static void show_trying(void *user, const struct ca_candidate *candidate)
     ca_progress_trying(&tuning->progress, candidate->family->name);
 }
 
-static clattn_status open_group(void *user, const clattn_problem *problems, size_t count,
-                                struct ca_measurer *measurer)
-{
-    struct tuning *tuning = user;
-    struct ca_measurer within;
-    const clattn_status status = ca_worker_open(tuning->worker, problems, count, &within);
-
-    if (status != CLATTN_SUCCESS)
-        return status;
-    tuning->measurer =
-        ca_tune_measurer_create(&within, tuning->journal, problems, count, show_trying, tuning);
-    if (!tuning->measurer)
-        return CLATTN_OUT_OF_MEMORY;
-    *measurer = ca_tune_measurer_calls(tuning->measurer);
-    return CLATTN_SUCCESS;
-}
-
 static struct tune_problem *find_problem(struct tuning *tuning, const char *problem_class)
 {
     for (size_t n = 0; n < tuning->num_problems; n++)
@@ -96,28 +78,33 @@ static void say_result(struct tuning *tuning, const char *problem_class)
 }
 
 /* The group's results are in the store by now. */
-static void close_group(void *user, struct ca_measurer *measurer)
+static void close_group(void *user, const struct ca_tune_measurer *measurer)
 {
     struct tuning *tuning = user;
 
-    (void)measurer;
-    for (size_t n = 0; n < ca_tune_measurer_count(tuning->measurer); n++) {
-        const char *problem_class = ca_tune_measurer_class(tuning->measurer, n);
+    for (size_t n = 0; n < ca_tune_measurer_count(measurer); n++) {
+        const char *problem_class = ca_tune_measurer_class(measurer, n);
         say_result(tuning, problem_class);
         if (!ca_interrupted() && !ca_worker_broken(tuning->worker))
             ca_journal_finish(tuning->journal, problem_class);
     }
-    tuning->compile_seconds += ca_tune_measurer_compile_seconds(tuning->measurer);
-    ca_tune_measurer_destroy(tuning->measurer);
-    tuning->measurer = NULL;
+    tuning->compile_seconds += ca_tune_measurer_compile_seconds(measurer);
 }
 
-static size_t known(void *user, const struct ca_space *space, const clattn_problem *problems,
-                    size_t count, const struct ca_known **list)
+static clattn_status open_group(void *user, const clattn_problem *problems, size_t count,
+                                struct ca_measurer *measurer)
 {
     struct tuning *tuning = user;
+    const struct ca_tune_measurer_hooks hooks = {
+        .user = tuning, .trying = show_trying, .closing = close_group};
+    struct ca_measurer within;
+    const clattn_status status = ca_worker_open(tuning->worker, problems, count, &within);
 
-    return ca_journal_known(tuning->journal, space, problems, count, list);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    return ca_tune_measurer_make(&within, tuning->journal, problems, count, &hooks, measurer)
+               ? CLATTN_SUCCESS
+               : CLATTN_OUT_OF_MEMORY;
 }
 
 /* What is in no journal yet: what was not measured, as another configuration gives the same program,
@@ -272,8 +259,7 @@ static bool search(struct tuning *tuning)
         .seed = options->seed,
         .again = options->again || tuning->resumed,
     };
-    const struct ca_tune_hooks hooks = {
-        .user = tuning, .open = open_group, .close = close_group, .event = event, .known = known};
+    const struct ca_tune_hooks hooks = {.user = tuning, .open = open_group, .event = event};
 
     tuning->results = calloc(tuning->num_asked, sizeof *tuning->results);
     if (!tuning->results)

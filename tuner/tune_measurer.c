@@ -9,44 +9,12 @@
 struct ca_tune_measurer {
     struct ca_measurer within;
     struct ca_journal *journal;
-    void (*trying)(void *user, const struct ca_candidate *candidate);
-    void *user;
+    struct ca_tune_measurer_hooks hooks;
     char (*classes)[CA_JOURNAL_CLASS]; /* of the problems */
     size_t count;
     double since;           /* the clock at the last entry */
     double compile_seconds; /* of all builds */
 };
-
-struct ca_tune_measurer *ca_tune_measurer_create(
-    const struct ca_measurer *within, struct ca_journal *journal, const clattn_problem *problems,
-    size_t count, void (*trying)(void *user, const struct ca_candidate *candidate), void *user)
-{
-    struct ca_tune_measurer *made = calloc(1, sizeof *made);
-
-    if (!made)
-        return NULL;
-    *made = (struct ca_tune_measurer){.within = *within,
-                                      .journal = journal,
-                                      .trying = trying,
-                                      .user = user,
-                                      .classes = calloc(count, sizeof *made->classes),
-                                      .count = count,
-                                      .since = ca_stopwatch_now()};
-    for (size_t n = 0; made->classes && n < count; n++)
-        clattn_problem_class(&problems[n], made->classes[n], sizeof made->classes[n], NULL);
-    if (made->classes)
-        return made;
-    free(made);
-    return NULL;
-}
-
-void ca_tune_measurer_destroy(struct ca_tune_measurer *measurer)
-{
-    if (!measurer)
-        return;
-    free(measurer->classes);
-    free(measurer);
-}
 
 size_t ca_tune_measurer_count(const struct ca_tune_measurer *measurer)
 {
@@ -107,7 +75,8 @@ static void build(void *user, const struct ca_candidate *candidate, struct ca_re
 
     if (recall_build(m, candidate, reading))
         return;
-    m->trying(m->user, candidate);
+    if (m->hooks.trying)
+        m->hooks.trying(m->hooks.user, candidate);
     m->within.build(m->within.user, candidate, reading);
     m->compile_seconds += reading->compile_seconds;
     for (size_t n = 0; reading->outcome != CA_CORRECT && n < m->count; n++)
@@ -171,13 +140,53 @@ static void announce(void *user, const struct ca_candidate *candidates, size_t c
     free(unknown);
 }
 
-struct ca_measurer ca_tune_measurer_calls(struct ca_tune_measurer *measurer)
+static size_t known(void *user, const struct ca_space *space, const struct ca_known **list)
 {
-    return (struct ca_measurer){.user = measurer,
-                                .announce = measurer->within.announce ? announce : NULL,
-                                .build = build,
-                                .measure = measure,
-                                .round = round_of,
-                                .failure = measurer->within.failure ? failure : NULL,
-                                .batch = measurer->within.batch};
+    struct ca_tune_measurer *m = user;
+
+    return ca_journal_known(m->journal, space, m->classes, m->count, list);
+}
+
+static void end(void *user)
+{
+    struct ca_tune_measurer *m = user;
+
+    if (m->hooks.closing)
+        m->hooks.closing(m->hooks.user, m);
+    if (m->within.close)
+        m->within.close(m->within.user);
+    free(m->classes);
+    free(m);
+}
+
+bool ca_tune_measurer_make(const struct ca_measurer *within, struct ca_journal *journal,
+                           const clattn_problem *problems, size_t count,
+                           const struct ca_tune_measurer_hooks *hooks, struct ca_measurer *measurer)
+{
+    struct ca_tune_measurer *made = calloc(1, sizeof *made);
+    char(*classes)[CA_JOURNAL_CLASS] = calloc(count, sizeof *classes);
+
+    if (!made || !classes) {
+        free(classes);
+        free(made);
+        return false;
+    }
+    *made = (struct ca_tune_measurer){.within = *within,
+                                      .journal = journal,
+                                      .hooks = *hooks,
+                                      .classes = classes,
+                                      .count = count,
+                                      .since = ca_stopwatch_now()};
+    for (size_t n = 0; n < count; n++)
+        clattn_problem_class(&problems[n], classes[n], sizeof classes[n], NULL);
+    *measurer = (struct ca_measurer){.user = made,
+                                     .announce = within->announce ? announce : NULL,
+                                     .build = build,
+                                     .measure = measure,
+                                     .round = round_of,
+                                     .failure = within->failure ? failure : NULL,
+                                     .known = known,
+                                     .close = end,
+                                     .batch = within->batch};
+    return true;
 }

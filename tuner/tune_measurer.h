@@ -8,12 +8,19 @@
 
 struct ca_tune_measurer;
 
-/* The measurer within, whose rounds may hold NaN for what was not tried, is copied, the journal
- * borrowed. `trying` is told what will be built; it gets the user too. NULL without memory. */
-struct ca_tune_measurer *ca_tune_measurer_create(
-    const struct ca_measurer *within, struct ca_journal *journal, const clattn_problem *problems,
-    size_t count, void (*trying)(void *user, const struct ca_candidate *candidate), void *user);
-void ca_tune_measurer_destroy(struct ca_tune_measurer *measurer);
+/* Who is told of what it does; each may be NULL. */
+struct ca_tune_measurer_hooks {
+    void *user;
+    void (*trying)(void *user, const struct ca_candidate *candidate); /* What will be built. */
+    void (*closing)(void *user, const struct ca_tune_measurer *measurer);
+};
+
+/* Makes *measurer, which keeps the journal (borrowed) of what the measurer within does for the problems; the rounds of
+ * that one may hold NaN for what was not tried. False without memory. Closing it closes the other. */
+bool ca_tune_measurer_make(const struct ca_measurer *within, struct ca_journal *journal,
+                           const clattn_problem *problems, size_t count,
+                           const struct ca_tune_measurer_hooks *hooks,
+                           struct ca_measurer *measurer);
 
 /* Its problems' classes. */
 size_t ca_tune_measurer_count(const struct ca_tune_measurer *measurer);
@@ -21,7 +28,5 @@ const char *ca_tune_measurer_class(const struct ca_tune_measurer *measurer, size
 
 /* What compilers took for all that it has built. */
 double ca_tune_measurer_compile_seconds(const struct ca_tune_measurer *measurer);
-
-struct ca_measurer ca_tune_measurer_calls(struct ca_tune_measurer *measurer);
 
 #endif

@@ -3,7 +3,7 @@
 #define CLATTN_BENCH_CASE_H
 
 #include "bench/cases/view.h"
-#include "bench/judge/bounded.h"
+#include "bench/judge/layer_likely.h"
 #include "cli/job.h"
 #include "cli/message.h"
 
@@ -23,23 +23,12 @@ struct answer {
     size_t row;   /* Elements of the innermost dimension. */
 };
 
-/* What double precision says of a layer: what an element must be, and how far it may be off. */
-struct case_answers {
-    struct case_answer {
-        enum output output;
-        size_t place;
-        double want, bound;
-    } * list; /* Owned. */
-    size_t count;
-    bool made;
-};
-
 struct attention_case {
     char name[128];
     struct job job;
     struct block in[INPUT_COUNT];
     struct answer o, scores;
-    struct case_answers *
+    struct layer_answers *
         answers; /* PRECISION_COUNT, by precision, since their first check; owned. NULL: not kept. */
 };
 

@@ -3,6 +3,10 @@
 #define CLATTN_BENCH_CASE_LAYER_H
 
 #include "bench/cases/view.h"
+#include "bench/judge/layer.h"
+
+/* The judge's name of an input of layers, from X to DY. */
+enum layer_tensor layer_tensor_of(enum input input);
 
 /* Whether the layer has such a tensor; those of its attention's options are not meant. */
 bool layer_has_input(const clattn_multihead *layer, enum input input);

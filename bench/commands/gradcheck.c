@@ -1,7 +1,8 @@
 /* clattn-bench gradcheck: are the gradients of problems right on this device? */
 #include "bench/commands/options.h"
 #include "bench/records/results.h"
-#include "bench/timing/target.h"
+#include "bench/timing/case_forward.h"
+#include "bench/timing/measure.h"
 #include "cli/interrupt.h"
 #include "cli/terminal/table.h"
 
@@ -15,12 +16,10 @@
 
 static const char help[] =
     "Usage: clattn-bench gradcheck [OPTION...] PROBLEM...\n"
-    "Computes forward and backward with random data and compares the gradients of each problem,\n"
-    "such as \"bwd f32 h4/2 q64 d32 causal=tl\", in two steps:\n"
-    "  1. every element that the device computed with the formulas in double precision;\n"
-    "  2. some elements of the formulas with central differences of the forward formulas.\n"
-    "Prints the worst element of each step and its error as a part of its bound: it is right up\n"
-    "to 1. On the host it takes time with h * q * k * d: keep problems small.\n"
+    "Computes forward and backward with random data and compares every gradient of each\n"
+    "problem, such as \"bwd f32 h4/2 q64 d32 causal=tl\", with the formulas in double precision.\n"
+    "Prints the worst element and its error as a part of its bound: it is right up to 1. On the\n"
+    "host it takes time with h * q * k * d: keep problems small.\n"
     "  --device SEL      index or part of a name, as 'clattn-bench devices' lists them\n"
     "  --family F        force a kernel family\n"
     "  --tunables \"N=V\"  with --family: force tunables\n"
@@ -34,64 +33,100 @@ struct settings {
     json_t *list;
 };
 
-static void print_element(const char *title, size_t count, const clattn_gradient_element *e)
+/* What became of a problem. */
+struct found {
+    char *configuration; /* Owned. */
+    struct worst worst;
+    struct check_place place;
+};
+
+/* JSON has no infinities. */
+static json_t *number(double value)
 {
-    if (count == 0) {
-        ca_print_paragraph(stdout, 2, "%s: nothing to compare", title);
-        return;
-    }
-    ca_print_paragraph(stdout, 2, "%s, %zu elements: worst %s(%zu, %zu, %zu, %zu)", title, count,
-                       e->tensor, e->index[0], e->index[1], e->index[2], e->index[3]);
-    ca_print_paragraph(stdout, 4, "%.9g, should be %.9g: %.2g of the error that may be there",
-                       e->value, e->expected, e->ratio);
+    return isfinite(value) ? json_real(value) : json_null();
 }
 
-static json_t *element_json(size_t count, const clattn_gradient_element *e)
+static json_t *found_json(const char *text, const struct found *found, bool right)
 {
-    json_t *object = json_pack("{s:I}", "elements", (json_int_t)count);
+    const struct check_place *place = &found->place;
+    json_t *element = json_pack("{s:I}", "elements", (json_int_t)found->worst.results);
 
-    if (count == 0)
-        return object;
-    json_object_set_new(object, "tensor", json_string(e->tensor));
-    json_object_set_new(object, "index",
-                        json_pack("[I, I, I, I]", (json_int_t)e->index[0], (json_int_t)e->index[1],
-                                  (json_int_t)e->index[2], (json_int_t)e->index[3]));
-    const struct {
-        const char *name;
-        double value;
-    } numbers[] = {{"value", e->value}, {"expected", e->expected}, {"ratio", e->ratio}};
-    for (size_t n = 0; n < 3; n++) /* JSON has no infinities */
-        json_object_set_new(object, numbers[n].name,
-                            isfinite(numbers[n].value) ? json_real(numbers[n].value) : json_null());
-    return object;
+    if (place->tensor != NULL) {
+        json_object_set_new(element, "tensor", json_string(place->tensor));
+        json_object_set_new(element, "index",
+                            json_pack("[I, I, I, I]", (json_int_t)place->at[0],
+                                      (json_int_t)place->at[1], (json_int_t)place->at[2],
+                                      (json_int_t)place->at[3]));
+        json_object_set_new(element, "value", number(place->got));
+        json_object_set_new(element, "expected", number(place->want));
+        json_object_set_new(element, "ratio", number(found->worst.ratio));
+    }
+    return json_pack("{s:s, s:s, s:b, s:o}", "problem", text, "configuration", found->configuration,
+                     "right", right, "device", element);
+}
+
+static void print_found(const char *text, const struct found *found, bool right)
+{
+    const struct check_place *place = &found->place;
+    char line[2048];
+
+    snprintf(line, sizeof line, "%s  %s: %s", text, found->configuration,
+             right ? "right" : "WRONG");
+    ca_print_line(stdout, line, 0);
+    if (place->tensor == NULL) {
+        ca_print_paragraph(stdout, 2, "%s", "nothing to compare");
+        return;
+    }
+    ca_print_paragraph(stdout, 2, "%zu elements: worst %s(%zu, %zu, %zu, %zu)",
+                       found->worst.results, place->tensor, place->at[0], place->at[1],
+                       place->at[2], place->at[3]);
+    ca_print_paragraph(stdout, 4, "%.9g, should be %.9g: %.2g of the error that may be there",
+                       place->got, place->want, found->worst.ratio);
+}
+
+/* The gradients of random data, o and lse by the library's forward, which is compared as well. */
+static bool compute(const struct settings *settings, const struct target *target,
+                    const struct job *job, struct found *found, struct message *why)
+{
+    struct attention_case attention;
+    struct measurement m;
+    struct results results;
+
+    if (!case_random(&attention, job, (unsigned)settings->seed, why))
+        return false;
+    bool good = case_forward(&attention, target, why) &&
+                measurement_open(&m, target, &attention, &settings->common.plan, 1, why);
+    if (good) {
+        found->configuration = m.engine.configuration;
+        m.engine.configuration = NULL;
+        good = measurement_results(&m, &attention, &results, why);
+        measurement_close(&m);
+    }
+    if (good) {
+        good = check_all_results(&attention, &results, &found->worst, &found->place, why);
+        results_release(&results);
+    }
+    case_free(&attention);
+    return good;
 }
 
 static bool check_problem(const struct settings *settings, const struct target *target,
                           const char *text, const clattn_problem *problem)
 {
-    clattn_gradient_report report = {.struct_size = sizeof report};
-    char line[2048];
+    struct found found = {.configuration = NULL};
+    const struct job job = job_of(problem);
+    struct message why;
 
-    if (clattn_gradient_check(target->context, problem, &settings->common.plan,
-                              (unsigned)settings->seed, &report) != CLATTN_SUCCESS) {
-        message_say(stderr, "clattn-bench gradcheck: '%s': %s", text, target->log.text);
-        return false;
-    }
-    if (settings->list) {
-        json_array_append_new(settings->list,
-                              json_pack("{s:s, s:s, s:b, s:o, s:o}", "problem", text, "family",
-                                        report.family, "right", report.right, "device",
-                                        element_json(report.num_analytic, &report.analytic),
-                                        "formulas",
-                                        element_json(report.num_differences, &report.difference)));
-        return report.right;
-    }
-    snprintf(line, sizeof line, "%s  %s: %s", text, report.family,
-             report.right ? "right" : "WRONG");
-    ca_print_line(stdout, line, 0);
-    print_element("device against formulas", report.num_analytic, &report.analytic);
-    print_element("formulas against differences", report.num_differences, &report.difference);
-    return report.right;
+    const bool compared = compute(settings, target, &job, &found, &why);
+    const bool right = compared && (found.worst.results == 0 || worst_ok(&found.worst));
+    if (!compared)
+        message_say(stderr, "clattn-bench gradcheck: '%s': %s", text, why.text);
+    else if (settings->list)
+        json_array_append_new(settings->list, found_json(text, &found, right));
+    else
+        print_found(text, &found, right);
+    free(found.configuration);
+    return right;
 }
 
 /* 0 to go on, 1 if help was printed, else EXIT_USAGE. */
@@ -150,7 +185,7 @@ static bool check_all(struct settings *settings, const struct target *target, in
     why->text[0] = '\0';
     if (!settings->list)
         return right;
-    json_t *object = results_new("clattn-bench-gradcheck-1", target);
+    json_t *object = results_new("clattn-bench-gradcheck-2", target);
     json_object_set(object, "problems", settings->list);
     return results_dump(settings->common.json, object, why) && right;
 }

@@ -55,13 +55,13 @@ static void *allocate(struct pass *pass, const size_t elements, const size_t byt
 
 static double input(const struct pass *pass, const enum layer_tensor id, const size_t n)
 {
-    return pass->in->at[id][n];
+    return layer_input(pass->layer, pass->in, id, n);
 }
 
 /* The row of x's order that batch b and position s have. */
 static size_t row_of(const struct pass *pass, const size_t b, const size_t s, const size_t seq)
 {
-    return pass->layer->seq_first ? s * pass->p->batch + b : b * seq + s;
+    return layer_row(pass->layer, b, s, seq);
 }
 
 /* What part n reads: the merged heads if it is the output. */

@@ -65,10 +65,20 @@ struct layer_part layer_part_of(const clattn_multihead *layer, int n);
 size_t layer_weight_at(const clattn_multihead *layer, const struct layer_part *part, size_t m,
                        size_t n);
 
+/* The row of x's order that batch b and position s have. */
+size_t layer_row(const clattn_multihead *layer, size_t b, size_t s, size_t seq);
+
+/* What a layer reads, each tensor as numbers or, where these are NULL, as stored; both NULL where there is none, and
+ * for mask and lengths. */
 struct layer_inputs {
-    const double *at[LAYER_DY + 1]; /* NULL where there is none, and for mask and lengths */
-    struct tensor_view options;     /* mask and lengths as stored; dropout's seed and offset */
+    const double *at[LAYER_DY + 1];
+    const void *stored[LAYER_DY + 1];
+    struct tensor_view options; /* mask and lengths as stored; dropout's seed and offset */
 };
+
+/* Element n of a tensor that is there. */
+double layer_input(const clattn_multihead *layer, const struct layer_inputs *in,
+                   enum layer_tensor id, size_t n);
 
 /* What both directions write; NULL where there is none. */
 struct layer_outputs {

@@ -1,4 +1,5 @@
 #include "bench/judge/layer.h"
+#include "bench/judge/values.h"
 
 struct layer_part layer_part_of(const clattn_multihead *layer, const int n)
 {
@@ -29,6 +30,17 @@ size_t layer_weight_at(const clattn_multihead *layer, const struct layer_part *p
 {
     return layer->order == CLATTN_OUT_IN ? (part->first + n) * part->inputs + m
                                          : m * part->all + part->first + n;
+}
+
+size_t layer_row(const clattn_multihead *layer, const size_t b, const size_t s, const size_t seq)
+{
+    return layer->seq_first ? s * layer->attention.batch + b : b * seq + s;
+}
+
+double layer_input(const clattn_multihead *layer, const struct layer_inputs *in,
+                   const enum layer_tensor id, const size_t n)
+{
+    return in->at[id] ? in->at[id][n] : value_get(layer_dtype(layer, id), in->stored[id], n);
 }
 
 static size_t bias_elements(const clattn_problem *p)

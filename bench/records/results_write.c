@@ -1,7 +1,7 @@
 #include "bench/records/place.h"
 #include "bench/records/results.h"
+#include "internal.h"
 #include "os/clock.h"
-#include "os/environment.h"
 #include "os/file.h"
 #include "os/host.h"
 
@@ -123,27 +123,15 @@ static bool dump(FILE *stream, const json_t *object)
 /* A file that is there stays whole until the new one is. */
 static bool replace(const char *path, const json_t *object)
 {
-    const size_t bytes = strlen(path) + 32;
-    char *temporary = malloc(bytes);
+    char *text = json_dumps(object, FORMAT);
 
-    if (temporary == NULL)
-        return false;
-    snprintf(temporary, bytes, "%s.%ld", path, ca_process_number());
-    remove(temporary); /* of a process that died */
-    FILE *stream = fopen(temporary, "wx");
-    bool ok = stream != NULL && dump(stream, object) && ca_stream_make_durable(stream);
-    int reason = errno;
-    if (stream != NULL && fclose(stream) != 0 && ok) {
-        ok = false;
-        reason = errno;
-    }
-    if (ok && rename(temporary, path) != 0) {
-        ok = false;
-        reason = errno;
-    }
-    if (!ok && stream != NULL)
-        remove(temporary);
-    free(temporary);
+    if (text == NULL)
+        errno = ENOMEM;
+    const bool ok =
+        text != NULL && ca_disk_write(path, text, strlen(text), "\n", 1,
+                                      CA_DISK_SHARED | CA_DISK_DURABLE | CA_DISK_NO_FOLDER);
+    const int reason = errno;
+    free(text);
     errno = reason;
     return ok;
 }

@@ -12,4 +12,15 @@
 bool check_results(const struct attention_case *attention, const struct results *results,
                    enum precision precision, struct worst *worst, struct message *why);
 
+/* The result that comes closest to its bound, or exceeds it most. */
+struct check_place {
+    const char *tensor; /* NULL: nothing was compared. */
+    size_t at[4];
+    double got, want;
+};
+
+/* Likewise of attention all results, whatever the size, with the place of the worst one. */
+bool check_all_results(const struct attention_case *attention, const struct results *results,
+                       struct worst *worst, struct check_place *place, struct message *why);
+
 #endif

@@ -1,7 +1,7 @@
 /* Blocks of keys and tiles of queries of backward_dot as pairs (cpu/operands.h), and weights that become
  * pairs.
  *
- * Before including this: what backward_blocks.h defines before its packing. */
+ * A part of cpu/backward_blocks.h, which includes it. */
 #ifndef CLATTN_BACKWARD_PAIRS_H
 #define CLATTN_BACKWARD_PAIRS_H
 

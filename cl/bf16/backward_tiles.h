@@ -1,6 +1,6 @@
 /* Tiles of queries of backward_amx: operands transposed, and weights that become pairs.
  *
- * Before including this: what backward_blocks.h defines before its packing. */
+ * A part of cpu/backward_blocks.h, which includes it. */
 #ifndef CLATTN_AMX_BACKWARD_TILES_H
 #define CLATTN_AMX_BACKWARD_TILES_H
 

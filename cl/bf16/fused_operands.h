@@ -8,13 +8,13 @@
 #include "bf16/stage_pairs.h"
 
 /* Values of keys j + n0 .. of count keys, at most KEYS_TOGETHER, transposed. */
-NOINLINE void stage_values(SHAPE_PARAMS, const long b, const long j, const int n0, const int count,
-                           const __global ushort *v, uint *v_staged PAGES_PARAM)
+NOINLINE void stage_values(const struct arguments *restrict args, const long b, const long j, const int n0, const int count,
+                           const __global ushort *v, uint *v_staged)
 {
     const __global ushort *row[KEYS_TOGETHER];
 
     for (int n = 0; n < KEYS_TOGETHER; n++)
-        row[n] = n0 + n < count ? v + KEY_ROW(b, j + n0 + n, a.v_stride) : 0;
+        row[n] = n0 + n < count ? v + KEY_ROW(b, j + n0 + n, args->shape->v_stride) : 0;
     for (int d = 0; d < DIM_V; d += SIMD_WIDTH) {
         uint *to = v_staged + d * (BLOCK_N / 2) + n0 / 2;
         lanes x[SIMD_WIDTH];
@@ -32,15 +32,15 @@ NOINLINE void stage_values(SHAPE_PARAMS, const long b, const long j, const int n
     }
 }
 
-INLINE void stage_tile(SHAPE_PARAMS, const long b, const long j, const int count,
+INLINE void stage_tile(const struct arguments *args, const long b, const long j, const int count,
                        const __global ushort *k, const __global ushort *v, uint *k_staged,
-                       uint *v_staged PAGES_PARAM)
+                       uint *v_staged)
 {
     for (int n = 0; n < WHOLE_STEPS(count); n++)
         stage_whole_pairs(k_staged + n * KEY_OPERANDS,
-                          n < count ? k + KEY_ROW(b, j + n, a.k_stride) : 0, K_STEP, DIM_QK);
+                          n < count ? k + KEY_ROW(b, j + n, args->shape->k_stride) : 0, K_STEP, DIM_QK);
     for (int n0 = 0; n0 < count; n0 += KEYS_TOGETHER)
-        stage_values(a, at, b, j, n0, count, v, v_staged PAGES_ARG);
+        stage_values(args, b, j, n0, count, v, v_staged);
 }
 
 #endif

@@ -12,7 +12,7 @@
  * a processor that has it, and PoCL may take the processor for an older one. With EMULATE it is computed
  * step by step, to the bit.
  *
- * Before including this: EMULATE, SIMD_WIDTH (16 unless emulated). */
+ * Who includes this defines EMULATE, SIMD_WIDTH (16 unless emulated). */
 #ifndef CLATTN_PAIRS_H
 #define CLATTN_PAIRS_H
 #include "cpu/simd.h"

@@ -1,10 +1,11 @@
 /* Packing of projection_dot and projection_amx: as that of projection_lanes, with pairs of neighbours of the
  * depth (cpu/operands.h). The second value of the last pair of an odd depth is 0.
  *
- * Before including this: cpu/projection_blocks.h, REGISTER_VECTORS, BLOCK_K and, without OPERAND_TILES, what
+ * Who includes this defines REGISTER_VECTORS, BLOCK_K and, without OPERAND_TILES, what
  * projection_lanes.cl says of strips. */
 #ifndef CLATTN_PROJECTION_PAIRS_H
 #define CLATTN_PROJECTION_PAIRS_H
+#include "cpu/projection_blocks.h"
 
 /* Elements k and k + 1 of the depth from p on, of which count are there. */
 INLINE uint pair_at(const __global ushort *p, const long *depths, const int k, const int count)

@@ -1,9 +1,10 @@
 /* Strips of x for tiles (bf16/tiles.h): REGISTER_ROWS rows of STRIP_ROW words, pairs of neighbours of the
  * depth. What a tile holds beyond the last row or the depth is 0.
  *
- * Before including this: bf16/projection_pairs.h, REGISTER_ROWS, STRIP_ROW. */
+ * Who includes this defines REGISTER_ROWS, STRIP_ROW. */
 #ifndef CLATTN_PROJECTION_STRIPS_H
 #define CLATTN_PROJECTION_STRIPS_H
+#include "bf16/projection_pairs.h"
 
 /* `count` of the depth of one row. */
 INLINE void pack_strip_row(const __global ushort *x, const long *depths, const int count, uint *row)

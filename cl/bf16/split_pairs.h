@@ -20,13 +20,13 @@
 
 /* The block's queries with rows in SIMD lanes, packed[n] = pair n of each, and their scales; zeros for rows
  * beyond the last. */
-NOINLINE void pack_queries(SHAPE_PARAMS, struct row_block *block, const __global storage *q,
-                           lanes *packed SCORE_OPERANDS_PARAM)
+NOINLINE void pack_queries(const struct arguments *restrict args, struct row_block *block,
+                           lanes *packed)
 {
     for (int r = 0; r < BLOCK_M; r++)
         block->scale[r] =
             r < block->rows
-                ? score_scale(a, at, block->head[r] SCORE_OPERANDS_ARG) * SCALE_UNIT
+                ? score_scale(args, block->head[r]) * SCALE_UNIT
                 : 0.0f;
     for (int r0 = 0; r0 < BLOCK_M; r0 += TILE) {
         for (int n = 0; n < KEY_OPERANDS; n += TILE) {
@@ -34,8 +34,8 @@ NOINLINE void pack_queries(SHAPE_PARAMS, struct row_block *block, const __global
             UNROLL
             for (int r = 0; r < TILE; r++) {
                 const __global ushort *row =
-                    q + at.q + block->b * a.q_stride[0] + block->head[r0 + r] * a.q_stride[1] +
-                    block->query[r0 + r] * a.q_stride[2];
+                    args->q + block->b * args->shape->q_stride[0] + block->head[r0 + r] * args->shape->q_stride[1] +
+                    block->query[r0 + r] * args->shape->q_stride[2];
                 x[r] = r0 + r < block->rows
                            ? load_pairs_of_row(row + 2 * n * Q_STEP, Q_STEP, DIM_QK - 2 * n)
                            : (lanes)(0.0f);
@@ -49,7 +49,7 @@ NOINLINE void pack_queries(SHAPE_PARAMS, struct row_block *block, const __global
 }
 
 /* Stages a tile of count keys. */
-NOINLINE void stage_keys(const struct attention_shape a, const struct key_range keys,
+NOINLINE void stage_keys(const struct arguments *restrict args, const struct key_range keys,
                          const int count, lanes *staged)
 {
     for (int n = 0; n < WHOLE_STEPS(count); n++)
@@ -58,7 +58,7 @@ NOINLINE void stage_keys(const struct attention_shape a, const struct key_range 
 }
 
 /* s[r * BLOCK_N + n] = q[r] . k[n], scaled, for count keys; those after them are of zeros. */
-NOINLINE void multiply_keys(const struct attention_shape a, const struct key_range keys,
+NOINLINE void multiply_keys(const struct arguments *restrict args, const struct key_range keys,
                             const int count, const struct row_block *block, const lanes *staged,
                             const lanes *q, float *s)
 {
@@ -76,7 +76,7 @@ NOINLINE void multiply_keys(const struct attention_shape a, const struct key_ran
                 if (r0 == 0) {
                     UNROLL
                     for (int n = 0; n < TILE; n++)
-                        prefetch_values(a, keys, n0 + n1 + n, BLOCK_N);
+                        prefetch_values(args, keys, n0 + n1 + n, BLOCK_N);
                 }
                 UNROLL
                 for (int n = 0; n < TILE; n++)
@@ -91,7 +91,7 @@ NOINLINE void multiply_keys(const struct attention_shape a, const struct key_ran
 }
 
 /* Pairs of neighbouring keys' values, with columns in SIMD lanes. */
-INLINE void stage_values(const struct attention_shape a, const struct key_range keys,
+INLINE void stage_values(const struct arguments *args, const struct key_range keys,
                          const int count, lanes *staged)
 {
     int n = 0;
@@ -100,8 +100,8 @@ INLINE void stage_values(const struct attention_shape a, const struct key_range 
         const __global ushort *first = V_ROW(keys, n);
         const __global ushort *second = n + 1 < count ? V_ROW(keys, n + 1) : 0;
         lanes *to = staged + n / 2 * VECTORS(DIM_V);
-        prefetch_keys(a, keys, n, BLOCK_N);
-        prefetch_keys(a, keys, n + 1, BLOCK_N);
+        prefetch_keys(args, keys, n, BLOCK_N);
+        prefetch_keys(args, keys, n + 1, BLOCK_N);
         UNROLL_BY_8
         for (int c = 0; c < VECTORS(DIM_V); c++) {
             const long d = column_of(c, DIM_V);
@@ -124,14 +124,14 @@ INLINE void stage_weights(const int count, const float *p, ushort *staged)
 }
 
 /* o = o * factor + sum_n p[n] v[n] of all rows and columns. */
-NOINLINE void add_values(const struct attention_shape a, const struct key_range keys,
+NOINLINE void add_values(const struct arguments *restrict args, const struct key_range keys,
                          const int count, const int rows, const float *factor, const float *p,
                          lanes *scaled, lanes *o)
 {
     lanes weights[BLOCK_M * BLOCK_N / 2 / SIMD_WIDTH], values[BLOCK_N / 2 * VECTORS(DIM_V)];
     const long row = ROW_BYTES_OF(SIMD_WIDTH * VECTORS(DIM_V));
 
-    stage_values(a, keys, count, values);
+    stage_values(args, keys, count, values);
     stage_weights(count, p, (ushort *)weights);
     for (int r = 0; r < rows; r++) {
         const lanes x = factor[r];

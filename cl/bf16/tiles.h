@@ -17,7 +17,7 @@
  * Linux grants a process the registers when it asks for them, which the library does before such a kernel
  * runs (src/device/processor.c).
  *
- * Before including this: EMULATE, SIMD_WIDTH, which is 16. */
+ * Who includes this defines EMULATE, SIMD_WIDTH, which is 16. */
 #ifndef CLATTN_TILES_H
 #define CLATTN_TILES_H
 #include "bf16/pair_tiles.h"

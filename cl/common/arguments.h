@@ -38,7 +38,7 @@ struct attention_shape {
     CA_LONG batch, heads, seq_q, seq_kv;
     CA_LONG kv_heads, dim_qk, dim_v; /* for projections, whose programs do not define them */
     CA_LONG pages;        /* in the pool, with PAGE_SIZE */
-    CA_LONG longest_q;    /* seq_q, which kernels of packed batches make a sequence's */
+    CA_LONG longest_q, longest_kv; /* seq_q and seq_kv, which kernels of packed batches make a sequence's */
     CA_LONG group;        /* query heads per kv head */
     CA_LONG diagonal;     /* d: key i + d is "now" for query i (unless DIAGONAL_FOLLOWS_LENGTHS) */
     CA_LONG window_left;  /* with HAS_WINDOW_LEFT: j >= i + d - window_left */

@@ -1,7 +1,7 @@
 /* What kernels of the backward direction share: steps, and where things lie in the workspace. Defined by the host besides what common.cl lists:
  *   UNIT_DO UNIT_DQ UNIT_DK UNIT_DV    1: the innermost stride is 1
  *   HAS_DBIAS HAS_DSLOPES HAS_DSINKS   0 or 1
- * Before including this: UNIT, what scores are multiplied with. */
+ * Who includes this defines UNIT, what scores are multiplied with. */
 #ifndef CLATTN_BACKWARD_H
 #define CLATTN_BACKWARD_H
 #include "common/common.h"
@@ -10,33 +10,33 @@
 #if UNIT_DO
 #define DO_STEP 1
 #else
-#define DO_STEP a.d_o_stride[3]
+#define DO_STEP args->shape->d_o_stride[3]
 #endif
 #if UNIT_DQ
 #define DQ_STEP 1
 #else
-#define DQ_STEP a.dq_stride[3]
+#define DQ_STEP args->shape->dq_stride[3]
 #endif
 #if UNIT_DK
 #define DK_STEP 1
 #else
-#define DK_STEP a.dk_stride[3]
+#define DK_STEP args->shape->dk_stride[3]
 #endif
 #if UNIT_DV
 #define DV_STEP 1
 #else
-#define DV_STEP a.dv_stride[3]
+#define DV_STEP args->shape->dv_stride[3]
 #endif
 
 /* (b, h, i) counted as rows of the workspace, and as lse is packed. */
-static inline long row_of(const struct attention_shape a, const long b, const long h, const long i)
+static inline long row_of(const struct arguments *args, const long b, const long h, const long i)
 {
-    return (b * a.heads + h) * LONGEST_Q(a) + i;
+    return (b * args->shape->heads + h) * LONGEST_Q(args) + i;
 }
 
-static inline long lse_of(const struct attention_shape a, const long b, const long h, const long i)
+static inline long lse_of(const struct arguments *args, const long b, const long h, const long i)
 {
-    return LSE_HEAD(a, b * a.heads + h, h) + i;
+    return LSE_HEAD(args, b * args->shape->heads + h, h) + i;
 }
 
 /* ---- statistics of rows ----------------------------------------------------------------------- */
@@ -73,14 +73,12 @@ static inline float missing_power(const float minus_lse, const float sum)
 }
 
 /* dot(do[i], o[i]), in four sums: a sum waits for its last product. */
-static inline float row_delta(SHAPE_PARAMS, const long b, const long h, const long i,
-                              const __global o_storage *restrict o,
-                              const __global storage *restrict d_o)
+static inline float row_delta(const struct arguments *args, const long b, const long h, const long i)
 {
     float4 sums = 0.0f;
 
-    o += at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
-    d_o += at.d_o + b * a.d_o_stride[0] + h * a.d_o_stride[1] + i * a.d_o_stride[2];
+    const __global o_storage *o = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
+    const __global storage *d_o = args->d_o + b * args->shape->d_o_stride[0] + h * args->shape->d_o_stride[1] + i * args->shape->d_o_stride[2];
     for (int d = 0; d < DIM_V / 4 * 4; d += 4) {
         const float4 x = (float4)(LOAD_O(o, d * O_STEP), LOAD_O(o, (d + 1) * O_STEP),
                                   LOAD_O(o, (d + 2) * O_STEP), LOAD_O(o, (d + 3) * O_STEP));
@@ -95,23 +93,21 @@ static inline float row_delta(SHAPE_PARAMS, const long b, const long h, const lo
 
 /* Writes the statistics of row i, as if its weights summed to 1 by themselves; returns -lse. delta: dot(do[i], o[i]).
  * Where all that a row sees has a score of -inf its weights are 0. */
-static inline float write_statistics(SHAPE_PARAMS, const long b, const long h, const long i,
-                                     const __global float *lse, const float delta,
-                                     __global float *workspace)
+static inline float write_statistics(const struct arguments *args, const long b, const long h, const long i, const float delta)
 {
-    const float base = lse[at.lse + lse_of(a, b, h, i)] * UNIT;
+    const float base = args->lse[lse_of(args, b, h, i)] * UNIT;
     const float minus_lse = base == -INFINITY ? base : -base;
 
     vstore4((float4)(minus_lse, -delta, 0.0f, 1.0f),
-            row_of(a, b, h, i), workspace + at.workspace);
+            row_of(args, b, h, i), args->workspace);
     return minus_lse;
 }
 
 /* sum: of the row's weights exp(s - lse), of which backward_rows writes what they lack. */
-static inline void write_missing(SHAPE_PARAMS, const long b, const long h, const long i,
-                                 const float sum, __global float *workspace)
+static inline void write_missing(const struct arguments *args, const long b, const long h, const long i,
+                                 const float sum)
 {
-    __global float *statistics = workspace + at.workspace + ROW_STATISTICS * row_of(a, b, h, i);
+    __global float *statistics = args->workspace + ROW_STATISTICS * row_of(args, b, h, i);
     const float power = missing_power(statistics[MINUS_LSE], sum);
 
     statistics[MISSING_POWER] = power;
@@ -131,22 +127,22 @@ static inline float sink_term(const float sink, const float lse,
 
 /* Queries [first_query, end_query) hold all that may see one of the keys j .. j + keys - 1, which
  * are in use, by lengths, window and causality. */
-static inline long first_query(const struct attention_shape a, const struct extent e, const long j)
+static inline long first_query(const struct arguments *args, const struct extent e, const long j)
 {
 #if HAS_WINDOW_RIGHT
-    return clamp(j - e.diagonal - a.window_right, 0L, e.queries);
+    return clamp(j - e.diagonal - args->shape->window_right, 0L, e.queries);
 #else
     return 0;
 #endif
 }
 
-static inline long end_query(const struct attention_shape a, const struct extent e, const long j,
+static inline long end_query(const struct arguments *args, const struct extent e, const long j,
                              const int keys)
 {
     if (keys == 0)
         return 0;
 #if HAS_WINDOW_LEFT
-    return clamp(j + keys - e.diagonal + a.window_left, 0L, e.queries);
+    return clamp(j + keys - e.diagonal + args->shape->window_left, 0L, e.queries);
 #else
     return e.queries;
 #endif

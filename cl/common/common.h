@@ -50,68 +50,41 @@ typedef STORAGE_OF(V_DTYPE) v_storage;
 #if UNIT_Q
 #define Q_STEP 1
 #else
-#define Q_STEP a.q_stride[3]
+#define Q_STEP args->shape->q_stride[3]
 #endif
 #if UNIT_K
 #define K_STEP 1
 #else
-#define K_STEP a.k_stride[3]
+#define K_STEP args->shape->k_stride[3]
 #endif
 #if UNIT_V
 #define V_STEP 1
 #else
-#define V_STEP a.v_stride[3]
+#define V_STEP args->shape->v_stride[3]
 #endif
 #if UNIT_O
 #define O_STEP 1
 #else
-#define O_STEP a.o_stride[3]
+#define O_STEP args->shape->o_stride[3]
 #endif
 
-/* ---- what functions take, those of absent options left out --------------------------------- */
+/* ---- the arguments of a kernel --------------------------------------------------------------- */
 
-/* A kernel's own list is PARAMETERS_<kernel>, which the host puts before the source: shape and offsets
- * as a and at, and what the kernel reads and writes of the operands that the problem has, by their
- * names in src/problem/tensors.def (src/program/program_parameters.h). Functions that need what scores
- * are made of besides q and k take SCORE_OPERANDS_PARAM, which the host makes as well, and pass on
- * SCORE_OPERANDS_ARG. */
+/* What a kernel reads and writes: its shape, and the tensors of this call that its program has, by their
+ * names in src/problem/tensors.def, each from its first element on. The host lists them before the source
+ * (src/program/program_parameters.h): as the parameters of a kernel, PARAMETERS_<kernel>, as members here,
+ * and as what a kernel sets them to, ARGUMENTS_<kernel>. */
+struct arguments {
+    const struct attention_shape *shape;
+    const struct attention_offsets *at;
+    ARGUMENTS_MEMBERS
+#if HAS_TOTAL_Q || HAS_TOTAL_KV
+    struct attention_shape of_sequence; /* what shape leads to in a sequence: enter_sequence() */
+#endif
+};
 
+/* Of kernels of projections and merges, which have no such struct yet. */
 #define SHAPE_PARAMS const struct attention_shape a, const struct attention_offsets at
-#if HAS_SINKS
-#define SINKS_PARAM , const __global float *sinks
-#define SINKS_ARG , sinks
-#else
-#define SINKS_PARAM
-#define SINKS_ARG
-#endif
-#if HAS_Q_LENGTHS
-#define Q_LENGTHS_PARAM , const __global int *q_lengths
-#define Q_LENGTHS_ARG , q_lengths
-#else
-#define Q_LENGTHS_PARAM
-#define Q_LENGTHS_ARG
-#endif
-#if HAS_KV_LENGTHS
-#define KV_LENGTHS_PARAM , const __global int *kv_lengths
-#define KV_LENGTHS_ARG , kv_lengths
-#else
-#define KV_LENGTHS_PARAM
-#define KV_LENGTHS_ARG
-#endif
-#if HAS_LSE
-#define LSE_PARAM , __global float *lse
-#define LSE_ARG , lse
-#else
-#define LSE_PARAM
-#define LSE_ARG
-#endif
-#if SCORES
-#define SCORES_PARAM , __global float *scores
-#define SCORES_ARG , scores
-#else
-#define SCORES_PARAM
-#define SCORES_ARG
-#endif
 
 /* ---- what a row may see --------------------------------------------------------------------- */
 
@@ -127,32 +100,32 @@ struct extent {
 #endif
 };
 
-static inline struct extent extent_of(SHAPE_PARAMS, const long b Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
+static inline struct extent extent_of(const struct arguments *args, const long b)
 {
     struct extent e;
-    e.queries = a.seq_q;
-    e.keys = a.seq_kv;
+    e.queries = args->shape->seq_q;
+    e.keys = args->shape->seq_kv;
 #if HAS_Q_LENGTHS
-    e.queries = clamp((long)q_lengths[at.q_lengths + b], 0L, a.seq_q);
+    e.queries = clamp((long)args->q_lengths[b], 0L, args->shape->seq_q);
 #endif
 #if HAS_KV_LENGTHS
-    e.keys = clamp((long)kv_lengths[at.kv_lengths + b], 0L, a.seq_kv);
+    e.keys = clamp((long)args->kv_lengths[b], 0L, args->shape->seq_kv);
 #endif
 #if HAS_MASK_KEYS
-    e.mask_begin = e.keys - a.mask_keys;
+    e.mask_begin = e.keys - args->shape->mask_keys;
 #endif
 #if DIAGONAL_FOLLOWS_LENGTHS
     e.diagonal = e.keys - e.queries;
 #else
-    e.diagonal = a.diagonal;
+    e.diagonal = args->shape->diagonal;
 #endif
     return e;
 }
 
 /* Which head of all batches' heads dropout counts a head of batch b as. */
-static inline uint dropout_head(const struct attention_offsets at, const long b, const long h)
+INLINE uint dropout_head(const struct arguments *args, const long b, const long h)
 {
-    return (uint)(at.dropout_bh + b * at.dropout_heads + h);
+    return (uint)(args->at->dropout_bh + b * args->at->dropout_heads + h);
 }
 
 /* The key that the mask's first column is of. */
@@ -164,21 +137,21 @@ static inline uint dropout_head(const struct attention_offsets at, const long b,
 
 /* Keys [first_key, end_key) hold all that query i may see by lengths, window and causality; bias
  * and mask may hide more of them. end_key <= first_key if there are none. */
-static inline long first_key(const struct attention_shape a, const struct extent e, const long i)
+static inline long first_key(const struct arguments *args, const struct extent e, const long i)
 {
 #if HAS_WINDOW_LEFT
-    return max(i + e.diagonal - a.window_left, 0L);
+    return max(i + e.diagonal - args->shape->window_left, 0L);
 #else
     return 0;
 #endif
 }
 
-static inline long end_key(const struct attention_shape a, const struct extent e, const long i)
+static inline long end_key(const struct arguments *args, const struct extent e, const long i)
 {
     if (i >= e.queries)
         return 0;
 #if HAS_WINDOW_RIGHT
-    return clamp(i + e.diagonal + a.window_right + 1, 0L, e.keys);
+    return clamp(i + e.diagonal + args->shape->window_right + 1, 0L, e.keys);
 #else
     return e.keys;
 #endif

@@ -1,7 +1,7 @@
 /* Dropout's random numbers: Philox 4x32-10 (J. Salmon et al., 2011), as clattn/dropout.h says.
  *
- * Before including this: arguments.h; RANDOM_LANES, 1, 4, 8 or 16, the counters to be computed at a
- * time, one in each lane of a vector. Here `a` and `at` are those of a kernel. */
+ * RANDOM_LANES, 1, 4, 8 or 16, is defined by who includes this: the counters to be computed at a time,
+ * one in each lane of a vector. */
 #ifndef CLATTN_PHILOX_H
 #define CLATTN_PHILOX_H
 
@@ -122,40 +122,6 @@ __attribute__((always_inline)) static inline void philox_of_row(const uint x0, c
     counter[2] = low_a ^ (mul_hi(e, m0) ^ (key_1 + 2 * step_1));
     counter[3] = (words)(e * m0);
     philox_rounds(3, counter, seed);
-}
-
-__attribute__((always_inline)) static inline void factors_of_words(const struct attention_shape a,
-                                                                   const words *drawn, factors *x)
-{
-#pragma unroll
-    for (int n = 0; n < 4; n++)
-        x[n] = drawn[n] < a.drop_below ? (factors)0.0f : (factors)a.keep;
-}
-
-/* What dropout multiplies weights with: x[n] is 0 or a.keep for query i and key 4 * j4 + n, where
- * lanes differ in i or j4 or both, of one head: bh is what dropout_head() gives for it. */
-__attribute__((always_inline)) static inline void dropout_factors(const struct attention_shape a,
-                                                                  const struct attention_offsets at,
-                                                                  const uint bh, const words i,
-                                                                  const words j4, factors *x)
-{
-    words counter[4] = {j4 + (uint)at.dropout_j4, i + (uint)at.dropout_i, (words)bh,
-                        (words)(uint)at.stream};
-
-    philox(counter, at.seed);
-    factors_of_words(a, counter, x);
-}
-
-/* As dropout_factors where lanes differ in i alone. */
-__attribute__((always_inline)) static inline void dropout_factors_of_key(
-    const struct attention_shape a, const struct attention_offsets at, const uint bh,
-    const words i, const uint j4, factors *x)
-{
-    words counter[4];
-
-    philox_of_row(j4 + (uint)at.dropout_j4, i + (uint)at.dropout_i, bh, (uint)at.stream, at.seed,
-                  counter);
-    factors_of_words(a, counter, x);
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* The gradient of a bias on CPUs: the scores once more, and dS summed over what the bias broadcasts
  * over.
  *
- * Before including this: backward_weights.h, with block lists BLOCK_BITS_BEGIN, and HAS_DBIAS is 1. */
+ * Who includes this defines with block lists BLOCK_BITS_BEGIN; HAS_DBIAS is 1. */
 #ifndef CLATTN_BACKWARD_BIAS_H
 #define CLATTN_BACKWARD_BIAS_H
 #include "score/backward_weights.h"
@@ -10,9 +10,10 @@
  * bias). A tile of dbias, or its sum over the dimensions that the bias broadcasts over. */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_bias(PARAMETERS_backward_bias)
 {
-    const int over_b = a.bias_stride[0] == 0, over_h = a.bias_stride[1] == 0;
-    const int over_i = a.bias_stride[2] == 0, over_j = a.bias_stride[3] == 0;
-    const long bias_heads = over_h ? 1 : a.heads;
+    const struct arguments arguments = ARGUMENTS_backward_bias, *const args = &arguments;
+    const int over_b = args->shape->bias_stride[0] == 0, over_h = args->shape->bias_stride[1] == 0;
+    const int over_i = args->shape->bias_stride[2] == 0, over_j = args->shape->bias_stride[3] == 0;
+    const long bias_heads = over_h ? 1 : args->shape->heads;
     const long own_b = get_global_id(2) / bias_heads, own_h = get_global_id(2) % bias_heads;
     const long own_i = get_global_id(1) * BLOCK_M, own_j = get_global_id(0) * BLOCK_N;
     lanes sum[BLOCK_M * BLOCK_VECTORS], unused = 0.0f;
@@ -25,26 +26,26 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_bias(PARAM
 #endif
     for (int n = 0; n < BLOCK_M * BLOCK_VECTORS; n++)
         sum[n] = 0.0f;
-    for (head.b = own_b; head.b < (over_b ? a.batch : own_b + 1); head.b++) {
-        head.e = extent_of(a, at, head.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-        for (head.h = own_h; head.h < (over_h ? a.heads : own_h + 1); head.h++) {
+    for (head.b = own_b; head.b < (over_b ? args->shape->batch : own_b + 1); head.b++) {
+        head.e = extent_of(args, head.b);
+        for (head.h = own_h; head.h < (over_h ? args->shape->heads : own_h + 1); head.h++) {
 #if HAS_BLOCKS
-            head.keys_end = a.seq_kv;
+            head.keys_end = args->shape->seq_kv;
             head.bits =
-                block_bits_of(a, workspace + at.workspace + BLOCK_BITS_BEGIN(a), head.b, head.h);
+                block_bits_of(args, args->workspace + BLOCK_BITS_BEGIN(args), head.b, head.h);
 #endif
-            for (long j = own_j; j < (over_j ? a.seq_kv : own_j + 1); j += BLOCK_N) {
-                load_key_block(a, at, head, j, k, v, &block);
+            for (long j = own_j; j < (over_j ? args->shape->seq_kv : own_j + 1); j += BLOCK_N) {
+                load_key_block(args, head, j, &block);
                 const long end =
-                    min(end_query(a, head.e, j, block.keys), over_i ? a.seq_q : own_i + BLOCK_M);
-                const long begin = first_query(a, head.e, j);
+                    min(end_query(args, head.e, j, block.keys), over_i ? args->shape->seq_q : own_i + BLOCK_M);
+                const long begin = first_query(args, head.e, j);
                 for (long i = own_i; i < end; i += BLOCK_M) {
                     const int count = (int)min(end - i, (long)BLOCK_M);
                     if (i + count <= begin)
                         continue;
-                    load_query_tile(a, at, head, i, count, q, d_o, workspace + at.workspace, &tile);
-                    compute_weights(1, 1, a, at, head, &block, (struct row_range){0, count}, &tile,
-                                    &unused SCORE_OPERANDS_ARG);
+                    load_query_tile(args, head, i, count, args->workspace, &tile);
+                    compute_weights(1, 1, args, head, &block, (struct row_range){0, count}, &tile,
+                                    &unused);
                     for (int n = 0; n < count; n++)
                         for (int m = 0; m < BLOCK_VECTORS; m++)
                             sum[(over_i ? 0 : n * BLOCK_VECTORS) + m] +=
@@ -53,18 +54,18 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_bias(PARAM
             }
         }
     }
-    dbias += at.dbias + own_b * a.bias_stride[0] + own_h * a.bias_stride[1] +
-             own_i * a.bias_stride[2] + own_j * a.bias_stride[3];
-    for (int n = 0; n < (over_i ? 1 : (int)min(a.seq_q - own_i, (long)BLOCK_M)); n++) {
+    __global bias_storage *to = args->dbias + own_b * args->shape->bias_stride[0] + own_h * args->shape->bias_stride[1] +
+             own_i * args->shape->bias_stride[2] + own_j * args->shape->bias_stride[3];
+    for (int n = 0; n < (over_i ? 1 : (int)min(args->shape->seq_q - own_i, (long)BLOCK_M)); n++) {
         const float *columns = (const float *)(sum + n * BLOCK_VECTORS);
         float total = 0.0f;
-        for (int j = 0; j < (over_j ? BLOCK_N : (int)min(a.seq_kv - own_j, (long)BLOCK_N)); j++) {
+        for (int j = 0; j < (over_j ? BLOCK_N : (int)min(args->shape->seq_kv - own_j, (long)BLOCK_N)); j++) {
             total += columns[j];
             if (!over_j)
-                STORE_BIAS(columns[j], dbias, n * a.bias_stride[2] + j * a.bias_stride[3]);
+                STORE_BIAS(columns[j], to, n * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
         }
         if (over_j)
-            STORE_BIAS(total, dbias, n * a.bias_stride[2]);
+            STORE_BIAS(total, to, n * args->shape->bias_stride[2]);
     }
 #if OPERAND_TILES
     RELEASE_TILES();

@@ -1,6 +1,6 @@
 /* Blocks of keys and tiles of queries of backward_lanes in private memory: load and store.
  *
- * Before including this: what backward_products.h and mark_pairs.h need, BLOCK_M, and ROW_V, floats in a row of
+ * Who includes this defines what backward_products.h and mark_pairs.h need, BLOCK_M, and ROW_V, floats in a row of
  * v. */
 #ifndef CLATTN_BACKWARD_BLOCKS_H
 #define CLATTN_BACKWARD_BLOCKS_H
@@ -26,7 +26,7 @@ struct head {
 #if HAS_BLOCKS
 #define KEYS_END(head) (head).keys_end
 #else
-#define KEYS_END(head) a.seq_kv
+#define KEYS_END(head) args->shape->seq_kv
 #endif
 
 /* A block of keys of one kv head, packed with keys in SIMD lanes, and the gradients summed so
@@ -134,41 +134,39 @@ NOINLINE void unpack_rows(const int dim, const lanes *columns, const float facto
 }
 
 /* Loads keys from j on and their values. */
-INLINE void load_key_block(SHAPE_PARAMS, const struct head head, const long j,
-                           const __global storage *k, const __global storage *v,
+INLINE void load_key_block(const struct arguments *args, const struct head head, const long j,
                            struct key_block *block)
 {
-    const long kv_head = head.h / a.group;
+    const long kv_head = head.h / args->shape->group;
 
     block->j = j;
     block->keys = (int)clamp(head.e.keys - j, 0L, (long)BLOCK_N);
-    k += at.k + head.b * a.k_stride[0] + kv_head * a.k_stride[1] + j * a.k_stride[2];
-    v += at.v + head.b * a.v_stride[0] + kv_head * a.v_stride[1] + j * a.v_stride[2];
+    const __global k_storage *k = args->k + head.b * args->shape->k_stride[0] + kv_head * args->shape->k_stride[1] + j * args->shape->k_stride[2];
+    const __global v_storage *v = args->v + head.b * args->shape->v_stride[0] + kv_head * args->shape->v_stride[1] + j * args->shape->v_stride[2];
 #if OPERAND_PAIRS
-    block->nonfinite = pack_row_pairs(DIM_QK, k, a.k_stride[2], K_STEP, block->keys, BLOCK_N,
+    block->nonfinite = pack_row_pairs(DIM_QK, k, args->shape->k_stride[2], K_STEP, block->keys, BLOCK_N,
                                       KEYS_APART, (uint *)block->k_rows);
-    pack_columns(DIM_QK, k, a.k_stride[2], K_STEP, block->keys, block->k);
-    pack_columns(DIM_V, v, a.v_stride[2], V_STEP, block->keys, block->v);
+    pack_columns(DIM_QK, k, args->shape->k_stride[2], K_STEP, block->keys, block->k);
+    pack_columns(DIM_V, v, args->shape->v_stride[2], V_STEP, block->keys, block->v);
 #else
     block->nonfinite =
-        pack_rows(DIM_QK, k, a.k_stride[2], K_STEP, block->keys,
-                  HAS_SOFTCAP ? a.scale : a.scale * UNIT, block->k, (float *)block->k_rows);
-    pack_rows(DIM_V, v, a.v_stride[2], V_STEP, block->keys, 1.0f, block->v, 0);
+        pack_rows(DIM_QK, k, args->shape->k_stride[2], K_STEP, block->keys,
+                  HAS_SOFTCAP ? args->shape->scale : args->shape->scale * UNIT, block->k, (float *)block->k_rows);
+    pack_rows(DIM_V, v, args->shape->v_stride[2], V_STEP, block->keys, 1.0f, block->v, 0);
 #endif
 }
 
 /* Stores dk and dv of the block's keys. */
-INLINE void store_key_gradients(SHAPE_PARAMS, const struct head head,
-                                const struct key_block *block, __global o_storage *dk,
-                                __global o_storage *dv)
+INLINE void store_key_gradients(const struct arguments *args, const struct head head,
+                                const struct key_block *block)
 {
-    const long kv_head = head.h / a.group, j = block->j;
+    const long kv_head = head.h / args->shape->group, j = block->j;
     const int count = (int)clamp(KEYS_END(head) - j, 0L, (long)BLOCK_N);
 
-    dk += at.dk + head.b * a.dk_stride[0] + kv_head * a.dk_stride[1] + j * a.dk_stride[2];
-    dv += at.dv + head.b * a.dv_stride[0] + kv_head * a.dv_stride[1] + j * a.dv_stride[2];
-    unpack_rows(DIM_QK, block->dk, a.scale, count, dk, a.dk_stride[2], DK_STEP);
-    unpack_rows(DIM_V, block->dv, 1.0f, count, dv, a.dv_stride[2], DV_STEP);
+    __global o_storage *dk = args->dk + head.b * args->shape->dk_stride[0] + kv_head * args->shape->dk_stride[1] + j * args->shape->dk_stride[2];
+    __global o_storage *dv = args->dv + head.b * args->shape->dv_stride[0] + kv_head * args->shape->dv_stride[1] + j * args->shape->dv_stride[2];
+    unpack_rows(DIM_QK, block->dk, args->shape->scale, count, dk, args->shape->dk_stride[2], DK_STEP);
+    unpack_rows(DIM_V, block->dv, 1.0f, count, dv, args->shape->dv_stride[2], DV_STEP);
 }
 
 #if !OPERAND_PAIRS
@@ -203,34 +201,33 @@ INLINE float without_payload(const float x)
 }
 
 /* Loads count queries from i on. rows: the statistics of all. */
-INLINE void load_query_tile(SHAPE_PARAMS, const struct head head, const long i, const int count,
-                            const __global storage *q, const __global storage *d_o,
+INLINE void load_query_tile(const struct arguments *args, const struct head head, const long i, const int count,
                             const __global float *rows, struct query_tile *tile)
 {
     tile->i = i;
     tile->count = count;
-    q += at.q + head.b * a.q_stride[0] + head.h * a.q_stride[1] + i * a.q_stride[2];
-    d_o += at.d_o + head.b * a.d_o_stride[0] + head.h * a.d_o_stride[1] + i * a.d_o_stride[2];
-    rows += ROW_STATISTICS * (row_of(a, head.b, head.h, 0) + i);
+    const __global storage *q = args->q + head.b * args->shape->q_stride[0] + head.h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
+    const __global storage *d_o = args->d_o + head.b * args->shape->d_o_stride[0] + head.h * args->shape->d_o_stride[1] + i * args->shape->d_o_stride[2];
+    rows += ROW_STATISTICS * (row_of(args, head.b, head.h, 0) + i);
 #if OPERAND_TILES
     const int copied = (count + ROWS_OF_STEP - 1) / ROWS_OF_STEP * ROWS_OF_STEP;
-    copy_pairs(DIM_QK, q, a.q_stride[2], Q_STEP, count, copied, (uint *)tile->q);
-    copy_pairs(DIM_V, d_o, a.d_o_stride[2], DO_STEP, count, copied, (uint *)tile->d_o);
+    copy_pairs(DIM_QK, q, args->shape->q_stride[2], Q_STEP, count, copied, (uint *)tile->q);
+    copy_pairs(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count, copied, (uint *)tile->d_o);
     tile->nonfinite =
         transpose_pairs(OPERANDS(ROW_QK) / SIMD_WIDTH, tile->q, copied, tile->q_rows) |
         transpose_pairs(OPERANDS(ROW_V) / SIMD_WIDTH, tile->d_o, copied, tile->d_o_rows);
     for (int n = 0; n < copied * VECTORS_QK; n++)
         tile->dq[n] = 0.0f;
 #elif OPERAND_PAIRS
-    copy_pairs(DIM_QK, q, a.q_stride[2], Q_STEP, count, BLOCK_M, (uint *)tile->q);
-    copy_pairs(DIM_V, d_o, a.d_o_stride[2], DO_STEP, count, BLOCK_M, (uint *)tile->d_o);
+    copy_pairs(DIM_QK, q, args->shape->q_stride[2], Q_STEP, count, BLOCK_M, (uint *)tile->q);
+    copy_pairs(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count, BLOCK_M, (uint *)tile->d_o);
     tile->nonfinite =
-        pack_row_pairs(DIM_QK, q, a.q_stride[2], Q_STEP, count, BLOCK_M, 1, (uint *)tile->q_rows) |
-        pack_row_pairs(DIM_V, d_o, a.d_o_stride[2], DO_STEP, count, BLOCK_M, 1,
+        pack_row_pairs(DIM_QK, q, args->shape->q_stride[2], Q_STEP, count, BLOCK_M, 1, (uint *)tile->q_rows) |
+        pack_row_pairs(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count, BLOCK_M, 1,
                        (uint *)tile->d_o_rows);
 #else
-    tile->nonfinite = copy_rows(DIM_QK, q, a.q_stride[2], Q_STEP, count, (float *)tile->q) |
-                      copy_rows(DIM_V, d_o, a.d_o_stride[2], DO_STEP, count, (float *)tile->d_o);
+    tile->nonfinite = copy_rows(DIM_QK, q, args->shape->q_stride[2], Q_STEP, count, (float *)tile->q) |
+                      copy_rows(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count, (float *)tile->d_o);
 #endif
     tile->lacks = 0;
     for (int n = 0; n < BLOCK_M; n++, rows += ROW_STATISTICS) {
@@ -243,20 +240,20 @@ INLINE void load_query_tile(SHAPE_PARAMS, const struct head head, const long i, 
 
 #if HAS_MARKS
 /* What is marked of all rows of the tile that have a mark with row r. */
-INLINE int mark_of_row(const struct attention_shape a, const struct head head,
+INLINE int mark_of_row(const struct arguments *args, const struct head head,
                        const struct key_block *block, const struct query_tile *tile, const int r)
 {
-    return mark_of_pairs(a, head.marks, head.b, head.h, tile->i + r, 1, block->j, block->keys);
+    return mark_of_pairs(args, head.marks, head.b, head.h, tile->i + r, 1, block->j, block->keys);
 }
 
 /* The range without those of its first and last rows that are marked as empty. */
-INLINE struct row_range unmarked_rows(const struct attention_shape a, const struct head head,
+INLINE struct row_range unmarked_rows(const struct arguments *args, const struct head head,
                                       const struct key_block *block, const struct query_tile *tile,
                                       struct row_range rows)
 {
-    while (rows.begin < rows.end && (mark_of_row(a, head, block, tile, rows.begin) & MARK_EMPTY))
+    while (rows.begin < rows.end && (mark_of_row(args, head, block, tile, rows.begin) & MARK_EMPTY))
         rows.begin += MARK_M - (int)((tile->i + rows.begin) % MARK_M);
-    while (rows.begin < rows.end && (mark_of_row(a, head, block, tile, rows.end - 1) & MARK_EMPTY))
+    while (rows.begin < rows.end && (mark_of_row(args, head, block, tile, rows.end - 1) & MARK_EMPTY))
         rows.end -= 1 + (int)((tile->i + rows.end - 1) % MARK_M);
     return rows;
 }
@@ -264,16 +261,16 @@ INLINE struct row_range unmarked_rows(const struct attention_shape a, const stru
 
 /* The rows of the tile that may see keys of the block, by lengths, window, causality and marks: all
  * between the first and the last. */
-INLINE struct row_range visible_rows(const struct attention_shape a, const struct head head,
+INLINE struct row_range visible_rows(const struct arguments *args, const struct head head,
                                      const struct key_block *block, const struct query_tile *tile)
 {
-    const long begin = first_query(a, head.e, block->j) - tile->i;
-    const long end = end_query(a, head.e, block->j, block->keys) - tile->i;
+    const long begin = first_query(args, head.e, block->j) - tile->i;
+    const long end = end_query(args, head.e, block->j, block->keys) - tile->i;
     struct row_range rows = {(int)clamp(begin, 0L, (long)tile->count),
                              (int)clamp(end, 0L, (long)tile->count)};
 
 #if HAS_MARKS
-    rows = unmarked_rows(a, head, block, tile, rows);
+    rows = unmarked_rows(args, head, block, tile, rows);
 #endif
     return rows;
 }
@@ -319,7 +316,7 @@ INLINE int is_listed(const struct head head, const struct key_block *block,
 /* Whether the tile is only partially visible to the block: rows are missing (with block lists so many that
  * the last are no register tile of dq; in backward_amx any may, since the sums of their dq are dropped), or
  * may not see some key. */
-INLINE int is_partial(const struct attention_shape a, const struct head head,
+INLINE int is_partial(const struct arguments *args, const struct head head,
                       const struct key_block *block, const struct query_tile *tile)
 {
     const struct extent e = head.e;
@@ -330,7 +327,7 @@ INLINE int is_partial(const struct attention_shape a, const struct head head,
     const int hides = HAS_BIAS || (HAS_MASK ? !listed.all_full : !listed.all) || is_ragged;
 #elif HAS_MARKS
     const int mark =
-        mark_of_pairs(a, head.marks, head.b, head.h, tile->i, tile->count, block->j, block->keys);
+        mark_of_pairs(args, head.marks, head.b, head.h, tile->i, tile->count, block->j, block->keys);
     const bool is_ragged = !OPERAND_TILES && tile->count < BLOCK_M;
     const int hides = HAS_BIAS || !(mark & MARK_FULL) || is_ragged;
 #else
@@ -338,8 +335,8 @@ INLINE int is_partial(const struct attention_shape a, const struct head head,
     const int hides = HIDES_ANYWHERE || is_ragged;
 #endif
 
-    return hides || block->keys < BLOCK_N || end_key(a, e, tile->i) < block->j + BLOCK_N ||
-           first_key(a, e, tile->i + tile->count - 1) > block->j;
+    return hides || block->keys < BLOCK_N || end_key(args, e, tile->i) < block->j + BLOCK_N ||
+           first_key(args, e, tile->i + tile->count - 1) > block->j;
 }
 
 #endif

@@ -10,8 +10,8 @@
  * and dv, DQ_ROWS * DQ_VECTORS of dq. Loops over columns, rows or keys take two steps at a time:
  * PoCL's LLVM unrolls none.
  *
- * Before including this: BLOCK_VECTORS, QK_ROWS, DKV_COLUMNS, DQ_ROWS, DQ_VECTORS, and ROW_QK,
- * floats in a row of k. */
+ * Who includes this defines BLOCK_VECTORS, QK_ROWS, DKV_COLUMNS, DQ_ROWS, DQ_VECTORS, and
+ * ROW_QK, floats in a row of k. */
 #ifndef CLATTN_BACKWARD_PRODUCTS_H
 #define CLATTN_BACKWARD_PRODUCTS_H
 #include "cpu/operands.h"
@@ -30,14 +30,6 @@ enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
 /* Whether what a sum starts with is added at its end: pairs are scaled before, and a score that started with
  * -lse would be rounded as numbers of that size are, at each step. */
 #define STARTS_LAST(become) (OPERAND_PAIRS || (become) == EXPONENTIALS)
-
-#if OPERAND_PAIRS
-#define SCALE_PARAM const float scale,
-#define SCALE_ARG(x) x,
-#else
-#define SCALE_PARAM
-#define SCALE_ARG(x)
-#endif
 
 #if OPERAND_TILES
 #include "bf16/backward_products.h"
@@ -63,7 +55,7 @@ INLINE void multiply_column(const operand *x, const int row, const lanes *column
 /* products[n] = start[n] + rows[n] . columns (times scale) for rows begin .. end - 1 and those that share a
  * register tile with them; or, as `become` (constant) says, the exponentials of that, or factors[n]
  * times it. */
-INLINE void multiply_rows(const int become, SCALE_PARAM const int depth, const operand *rows,
+INLINE void multiply_rows(const int become, const float scale, const int depth, const operand *rows,
                           const int row, const lanes *columns, const float *start, const int begin,
                           const int end, const lanes *factors, lanes *products)
 {

@@ -1,24 +1,24 @@
 /* The first stage of gradients on CPUs: the statistics of rows (common/backward.h).
  *
- * Before including this: backward_weights.h, with block lists BLOCK_BITS_BEGIN. */
+ * Who includes this defines BLOCK_BITS_BEGIN with block lists. */
 #ifndef CLATTN_CPU_BACKWARD_ROWS_H
 #define CLATTN_CPU_BACKWARD_ROWS_H
 #include "score/backward_weights.h"
 
 /* Adds the weights exp(s - lse) of some rows of a tile and a block to the rows' sums; partial: as elsewhere. */
-INLINE void add_weights(const int partial, SHAPE_PARAMS, const struct head head,
+INLINE void add_weights(const int partial, const struct arguments *args, const struct head head,
                         const struct key_block *block, const struct row_range rows,
-                        struct query_tile *tile, float *sums SCORE_OPERANDS_PARAM)
+                        struct query_tile *tile, float *sums)
 {
-    multiply_scores(a.scale, block, rows, tile);
+    multiply_scores(args->shape->scale, block, rows, tile);
     for (int n = rows.begin; n < rows.end; n++) {
-        const struct score_row row = row_of_tile(a, head, block, tile, n);
+        const struct score_row row = row_of_tile(args, head, block, tile, n);
         lanes sum = 0.0f;
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             const lanes left = tile->p[n * BLOCK_VECTORS + m];
             const struct score_vector s =
-                finish_scores(partial, a, at, row, m * SIMD_WIDTH, block->keys - m * SIMD_WIDTH,
-                              left SCORE_OPERANDS_ARG);
+                finish_scores(partial, args, row, m * SIMD_WIDTH, block->keys - m * SIMD_WIDTH,
+                              left);
             const lanes weight = weight_of(left, s, tile->minus_lse[n]);
             sum += partial && s.hidden ? (lanes)(0.0f) : weight;
         }
@@ -27,34 +27,32 @@ INLINE void add_weights(const int partial, SHAPE_PARAMS, const struct head head,
 }
 
 /* What the weights of `count` queries from i on lack, all of a head. */
-NOINLINE void find_missing(SHAPE_PARAMS, const struct head head, const long i, const int count,
-                           const __global storage *q, const __global storage *k,
-                           const __global storage *v SCORE_OPERANDS_PARAM,
-                           const __global storage *d_o, __global float *workspace, float *sums)
+NOINLINE void find_missing(const struct arguments *restrict args, const struct head head, const long i, const int count, float *sums)
 {
-    const long end = end_key(a, head.e, min(i + count, head.e.queries) - 1);
+    const long end = end_key(args, head.e, min(i + count, head.e.queries) - 1);
     struct key_block block;
     struct query_tile tile;
 
-    load_query_tile(a, at, head, i, count, q, d_o, workspace + at.workspace, &tile);
-    for (long j = first_key(a, head.e, i) / BLOCK_N * BLOCK_N; j < end; j += BLOCK_N) {
-        load_key_block(a, at, head, j, k, v, &block);
-        const struct row_range rows = visible_rows(a, head, &block, &tile);
+    load_query_tile(args, head, i, count, args->workspace, &tile);
+    for (long j = first_key(args, head.e, i) / BLOCK_N * BLOCK_N; j < end; j += BLOCK_N) {
+        load_key_block(args, head, j, &block);
+        const struct row_range rows = visible_rows(args, head, &block, &tile);
         if (rows.begin < rows.end && is_listed(head, &block, &tile))
-            add_weights(is_partial(a, head, &block, &tile), a, at, head, &block, rows, &tile,
-                        sums SCORE_OPERANDS_ARG);
+            add_weights(is_partial(args, head, &block, &tile), args, head, &block, rows, &tile,
+                        sums);
     }
     for (int n = 0; n < count; n++)
         if (is_large_lse(tile.minus_lse[n]))
-            write_missing(a, at, head.b, head.h, i + n, sums[n], workspace);
+            write_missing(args, head.b, head.h, i + n, sums[n]);
 }
 
 /* Local (1, 1, 1), global (tiles of BLOCK_M queries, heads, batch). */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_rows(PARAMETERS_backward_rows)
 {
-    ENTER_SEQUENCE(get_global_id(2));
+    struct arguments arguments = ARGUMENTS_backward_rows;
+    const struct arguments *const args = enter_sequence(&arguments, get_global_id(2));
     const long i = get_global_id(0) * BLOCK_M;
-    const int count = (int)clamp(a.seq_q - i, 0L, (long)BLOCK_M);
+    const int count = (int)clamp(args->shape->seq_q - i, 0L, (long)BLOCK_M);
     float sums[BLOCK_M];
     int some = 0;
     struct head head;
@@ -62,27 +60,27 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_rows(PARAM
     head.b = get_global_id(2);
     head.h = get_global_id(1);
     for (int n = 0; n < count; n++) {
-        some |= is_large_lse(write_statistics(a, at, head.b, head.h, i + n, lse,
-                                              row_delta(a, at, head.b, head.h, i + n, o, d_o), workspace));
+        some |= is_large_lse(write_statistics(args, head.b, head.h, i + n,
+                                              row_delta(args, head.b, head.h, i + n)));
         sums[n] = 0.0f;
 #if HAS_SINKS
-        sums[n] = exp(sinks[at.sinks + head.h] - lse[at.lse + lse_of(a, head.b, head.h, i + n)]);
+        sums[n] = exp(args->sinks[head.h] - args->lse[lse_of(args, head.b, head.h, i + n)]);
 #endif
     }
     if (!some)
         return;
-    head.e = extent_of(a, at, head.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    head.e = extent_of(args, head.b);
 #if HAS_MARKS
-    head.marks = all_marks(a, at, workspace);
+    head.marks = all_marks(args);
 #endif
 #if HAS_BLOCKS
-    head.keys_end = a.seq_kv;
-    head.bits = block_bits_of(a, workspace + at.workspace + BLOCK_BITS_BEGIN(a), head.b, head.h);
+    head.keys_end = args->shape->seq_kv;
+    head.bits = block_bits_of(args, args->workspace + BLOCK_BITS_BEGIN(args), head.b, head.h);
 #endif
 #if OPERAND_TILES
     CONFIGURE_TILES();
 #endif
-    find_missing(a, at, head, i, count, q, k, v SCORE_OPERANDS_ARG, d_o, workspace, sums);
+    find_missing(args, head, i, count, sums);
 #if OPERAND_TILES
     RELEASE_TILES();
 #endif

@@ -41,16 +41,16 @@ INLINE void stage_value_pairs(uint *to, const __global ushort *first, const __gl
         to[d] = (uint)first[d * step] | (second ? (uint)second[d * step] << 16 : 0);
 }
 
-INLINE void stage_tile(SHAPE_PARAMS, const long b, const long j, const int count,
+INLINE void stage_tile(const struct arguments *args, const long b, const long j, const int count,
                        const __global ushort *k, const __global ushort *v, uint *k_staged,
-                       uint *v_staged PAGES_PARAM)
+                       uint *v_staged)
 {
     for (int n = 0; n < count; n++)
-        stage_pairs(k_staged + n * OPERANDS(DIM_QK), k + KEY_ROW(b, j + n, a.k_stride), K_STEP,
+        stage_pairs(k_staged + n * OPERANDS(DIM_QK), k + KEY_ROW(b, j + n, args->shape->k_stride), K_STEP,
                     DIM_QK);
     for (int n = 0; n < count; n += 2)
-        stage_value_pairs(v_staged + n / 2 * DIM_V, v + KEY_ROW(b, j + n, a.v_stride),
-                          n + 1 < count ? v + KEY_ROW(b, j + n + 1, a.v_stride) : 0, V_STEP);
+        stage_value_pairs(v_staged + n / 2 * DIM_V, v + KEY_ROW(b, j + n, args->shape->v_stride),
+                          n + 1 < count ? v + KEY_ROW(b, j + n + 1, args->shape->v_stride) : 0, V_STEP);
 }
 #define KEY_OPERANDS OPERANDS(DIM_QK)
 #endif
@@ -66,13 +66,13 @@ INLINE float value_of(const uint *v, const int n, const int d, const long v_row,
 #else
 #define KEY_OPERANDS OPERANDS(DIM_QK)
 #if STAGED
-INLINE void stage_tile(SHAPE_PARAMS, const long b, const long j, const int count,
+INLINE void stage_tile(const struct arguments *args, const long b, const long j, const int count,
                        const __global k_storage *k, const __global v_storage *v, float *k_staged,
-                       float *v_staged PAGES_PARAM)
+                       float *v_staged)
 {
     for (int n = 0; n < count; n++) {
-        stage_key(k_staged + n * DIM_QK, K_PLACE(k, KEY_ROW(b, j + n, a.k_stride)), K_STEP);
-        stage_value(v_staged + n * DIM_V, V_PLACE(v, KEY_ROW(b, j + n, a.v_stride)), V_STEP);
+        stage_key(k_staged + n * DIM_QK, K_PLACE(k, KEY_ROW(b, j + n, args->shape->k_stride)), K_STEP);
+        stage_value(v_staged + n * DIM_V, V_PLACE(v, KEY_ROW(b, j + n, args->shape->v_stride)), V_STEP);
     }
 }
 #endif

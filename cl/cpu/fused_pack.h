@@ -1,16 +1,17 @@
 /* Rows of the tensors of fused_lanes: queries and outputs of a block, which are transposed so that
  * SIMD lanes are queries, and what is prefetched beside a tile.
  *
- * Before including this: common.cl, SIMD_WIDTH, BLOCK_VECTORS, BLOCK_N and BLOCKS_PER_TILE. */
+ * Who includes this defines SIMD_WIDTH, BLOCK_VECTORS, BLOCK_N and BLOCKS_PER_TILE. */
 #ifndef CLATTN_FUSED_PACK_H
 #define CLATTN_FUSED_PACK_H
+#include "common/common.h"
 #include "cpu/fused_operands.h"
 #include "score/query_lanes.h"
 
 #if OPERAND_PAIRS
 /* packed[n] = pair n of the block's queries, with queries in SIMD lanes. */
-NOINLINE void pack_queries(SHAPE_PARAMS, const struct query_block block,
-                           const __global storage *q, lanes *packed SCORE_OPERANDS_PARAM)
+NOINLINE void pack_queries(const struct arguments *restrict args, const struct query_block block,
+                           const __global storage *q, lanes *packed)
 {
     for (int m = 0; m < BLOCK_VECTORS; m++) {
         for (int n = 0; n < OPERANDS(DIM_QK); n += SIMD_WIDTH) {
@@ -18,7 +19,7 @@ NOINLINE void pack_queries(SHAPE_PARAMS, const struct query_block block,
             UNROLL
             for (int r = 0; r < SIMD_WIDTH; r++) {
                 const long row = min(m * SIMD_WIDTH + r, block.queries - 1);
-                x[r] = load_pairs_of_row(q + row * a.q_stride[2] + 2 * n * Q_STEP, Q_STEP,
+                x[r] = load_pairs_of_row(q + row * args->shape->q_stride[2] + 2 * n * Q_STEP, Q_STEP,
                                          DIM_QK - 2 * n);
             }
             transpose(x);
@@ -30,10 +31,10 @@ NOINLINE void pack_queries(SHAPE_PARAMS, const struct query_block block,
 }
 #else
 /* packed[d] = the block's queries, scaled, with queries in SIMD lanes. */
-NOINLINE void pack_queries(SHAPE_PARAMS, const struct query_block block,
-                           const __global storage *q, lanes *packed SCORE_OPERANDS_PARAM)
+NOINLINE void pack_queries(const struct arguments *restrict args, const struct query_block block,
+                           const __global storage *q, lanes *packed)
 {
-    const float scale = score_scale(a, at, block.h SCORE_OPERANDS_ARG) * SCALE_UNIT;
+    const float scale = score_scale(args, block.h) * SCALE_UNIT;
 
     for (int m = 0; m < BLOCK_VECTORS; m++) {
         for (int d = 0; d < DIM_QK; d += SIMD_WIDTH) {
@@ -41,7 +42,7 @@ NOINLINE void pack_queries(SHAPE_PARAMS, const struct query_block block,
             UNROLL
             for (int r = 0; r < SIMD_WIDTH; r++) {
                 const long row = min(m * SIMD_WIDTH + r, block.queries - 1);
-                x[r] = load_row(q + row * a.q_stride[2] + d * Q_STEP, Q_STEP, DIM_QK - d);
+                x[r] = load_row(q + row * args->shape->q_stride[2] + d * Q_STEP, Q_STEP, DIM_QK - d);
             }
             transpose(x);
             UNROLL
@@ -54,7 +55,7 @@ NOINLINE void pack_queries(SHAPE_PARAMS, const struct query_block block,
 
 /* Stores rows block.i .. of o, at most BLOCK_M and not beyond QUERIES_END: packed times factor, or zeros
  * where the factor is negative. */
-NOINLINE void unpack_outputs(const struct attention_shape a, const struct query_block block,
+NOINLINE void unpack_outputs(const struct arguments *restrict args, const struct query_block block,
                              const lanes *packed, const lanes *factor, __global o_storage *o)
 {
     const long rows = min(QUERIES_END(block) - block.i, (long)BLOCK_M);
@@ -70,7 +71,7 @@ NOINLINE void unpack_outputs(const struct attention_shape a, const struct query_
             UNROLL
             for (int r = 0; r < SIMD_WIDTH; r++)
                 if (m * SIMD_WIDTH + r < rows)
-                    store_row(x[r], o + (m * SIMD_WIDTH + r) * a.o_stride[2] + d * O_STEP, O_STEP,
+                    store_row(x[r], o + (m * SIMD_WIDTH + r) * args->shape->o_stride[2] + d * O_STEP, O_STEP,
                               DIM_V - d);
         }
     }
@@ -78,27 +79,25 @@ NOINLINE void unpack_outputs(const struct attention_shape a, const struct query_
 
 /* What block n of a chunk is to prefetch beside the tile of keys before j, where end is the end of
  * the chunk's keys. */
-INLINE struct prefetch_streams streams_of_tile(SHAPE_PARAMS, const struct query_block chunk,
+INLINE struct prefetch_streams streams_of_tile(const struct arguments *args, const struct query_block chunk,
                                                const int n, const long j, const long end,
-                                               const __global storage *q,
                                                const __global k_storage *k,
-                                               const __global v_storage *v,
-                                               const __global o_storage *o PAGES_PARAM)
+                                               const __global v_storage *v)
 {
     const long i = chunk.i + n * BLOCK_M, next = i + BLOCK_M * BLOCKS_PER_TILE;
     /* The keys that the next chunk's sliding window sees go on from this one's. */
     const long more = HAS_WINDOW_LEFT && HAS_WINDOW_RIGHT ? BLOCK_M * BLOCKS_PER_TILE : 0;
     const long row = j + n * (BLOCK_N / BLOCKS_PER_TILE);
     const long rows = rows_together(
-        a, at, chunk.b, row,
-        min(min(end + more, chunk.e.keys) - row, (long)BLOCK_N / BLOCKS_PER_TILE) PAGES_ARG);
-    const long k_row = rows > 0 ? KEY_ROW(chunk.b, row, a.k_stride) : 0;
-    const long v_row = rows > 0 ? KEY_ROW(chunk.b, row, a.v_stride) : 0;
+        args, chunk.b, row,
+        min(min(end + more, chunk.e.keys) - row, (long)BLOCK_N / BLOCKS_PER_TILE));
+    const long k_row = rows > 0 ? KEY_ROW(chunk.b, row, args->shape->k_stride) : 0;
+    const long v_row = rows > 0 ? KEY_ROW(chunk.b, row, args->shape->v_stride) : 0;
     const long queries = j == end ? (long)BLOCK_M : 0;
     const __global uchar *of_k = (const __global uchar *)K_PLACE(k, k_row);
     const __global uchar *of_v = (const __global uchar *)V_PLACE(v, v_row);
-    const __global uchar *after_k = (const __global uchar *)K_PLACE(k, k_row + a.k_stride[2]);
-    const __global uchar *after_v = (const __global uchar *)V_PLACE(v, v_row + a.v_stride[2]);
+    const __global uchar *after_k = (const __global uchar *)K_PLACE(k, k_row + args->shape->k_stride[2]);
+    const __global uchar *after_v = (const __global uchar *)V_PLACE(v, v_row + args->shape->v_stride[2]);
     struct prefetch_streams streams;
 
     streams.stream[STREAM_K] = stream_of(of_k, after_k - of_k, UNIT_K, rows, STREAM_ROWS,
@@ -106,13 +105,13 @@ INLINE struct prefetch_streams streams_of_tile(SHAPE_PARAMS, const struct query_
     streams.stream[STREAM_V] = stream_of(of_v, after_v - of_v, UNIT_V, rows, STREAM_ROWS,
                                          ROW_BYTES(V_CACHE, v_storage, DIM_V));
     streams.stream[STREAM_Q] =
-        stream_of(q + at.q + chunk.b * a.q_stride[0] + chunk.h * a.q_stride[1] +
-                      next * a.q_stride[2],
-                  a.q_stride[2] * (long)sizeof(storage), UNIT_Q,
+        stream_of(args->q + chunk.b * args->shape->q_stride[0] + chunk.h * args->shape->q_stride[1] +
+                      next * args->shape->q_stride[2],
+                  args->shape->q_stride[2] * (long)sizeof(storage), UNIT_Q,
                   min(chunk.e.queries - next, queries), BLOCK_M, ROW_BYTES(0, storage, DIM_QK));
     streams.stream[STREAM_O] =
-        stream_of(o + at.o + chunk.b * a.o_stride[0] + chunk.h * a.o_stride[1] + i * a.o_stride[2],
-                  a.o_stride[2] * (long)sizeof(o_storage), UNIT_O,
+        stream_of(args->o + chunk.b * args->shape->o_stride[0] + chunk.h * args->shape->o_stride[1] + i * args->shape->o_stride[2],
+                  args->shape->o_stride[2] * (long)sizeof(o_storage), UNIT_O,
                   min(chunk.e.queries - i, queries), BLOCK_M, DIM_V * (int)sizeof(o_storage));
     return streams;
 }

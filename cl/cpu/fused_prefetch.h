@@ -2,9 +2,10 @@
  * each step. A core waits for some 16 lines at a time; while it asks for more it gets nothing else
  * done.
  *
- * Before including this: common.cl, BLOCK_VECTORS, QK_KEYS, BLOCK_N and BLOCKS_PER_TILE. */
+ * Who includes this defines BLOCK_VECTORS, QK_KEYS, BLOCK_N and BLOCKS_PER_TILE. */
 #ifndef CLATTN_FUSED_PREFETCH_H
 #define CLATTN_FUSED_PREFETCH_H
+#include "common/common.h"
 #include "cpu/prefetch.h"
 #include "cpu/quantized_simd.h"
 

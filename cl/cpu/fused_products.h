@@ -12,9 +12,10 @@
  * Vectors `first` .. `end` - 1 (constants) of the block take part: all of them but where a window
  * lets only half of the block see the keys, or the block has few queries.
  *
- * Before including this: common.cl, SIMD_WIDTH, BLOCK_VECTORS, QK_KEYS, PV_COLUMNS and BLOCK_N. */
+ * Who includes this defines SIMD_WIDTH, BLOCK_VECTORS, QK_KEYS, PV_COLUMNS and BLOCK_N. */
 #ifndef CLATTN_FUSED_PRODUCTS_H
 #define CLATTN_FUSED_PRODUCTS_H
+#include "common/common.h"
 #include "cpu/fused_operands.h"
 #include "score/query_lanes.h"
 

@@ -1,10 +1,12 @@
 /* What projections on CPUs share (kernels/projection_lanes.cl, kernels/projection_amx.cl): the offsets of
  * rows, columns and the depth, blocks of y, tiles of sums, and the sum of the parts of a split depth.
  *
- * Before including this: common/projection.h, cpu/operands.h, SPLIT_K, BLOCK_M and BLOCK_N, and what a tile
- * of sums has: REGISTER_ROWS and PANEL columns. */
+ * Who includes this defines SPLIT_K, BLOCK_M and BLOCK_N, and what a tile of sums has:
+ * REGISTER_ROWS and PANEL columns. */
 #ifndef CLATTN_PROJECTION_BLOCKS_H
 #define CLATTN_PROJECTION_BLOCKS_H
+#include "common/projection.h"
+#include "cpu/operands.h"
 
 /* A group has whole strips and panels, at most so many rows and columns. */
 #define MOST_ROWS ((BLOCK_M + REGISTER_ROWS - 1) / REGISTER_ROWS * REGISTER_ROWS)

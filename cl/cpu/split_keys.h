@@ -157,7 +157,7 @@ INLINE lanes new_columns(const lanes x, const int dim, const int n)
 }
 
 /* Vector c of the values of a key, without the scale of its block. */
-INLINE lanes unscaled_columns(const struct attention_shape a, const __global v_storage *row,
+INLINE lanes unscaled_columns(const struct arguments *args, const __global v_storage *row,
                               const int c)
 {
 #if V_CACHE
@@ -167,10 +167,10 @@ INLINE lanes unscaled_columns(const struct attention_shape a, const __global v_s
 #endif
 }
 
-INLINE lanes value_columns(const struct attention_shape a, const struct key_range keys, const int n,
+INLINE lanes value_columns(const struct arguments *args, const struct key_range keys, const int n,
                            const int c)
 {
-    const lanes x = unscaled_columns(a, V_ROW(keys, n), c);
+    const lanes x = unscaled_columns(args, V_ROW(keys, n), c);
 
     return V_CACHE ? x * keys.v_scales[c * SIMD_WIDTH / BLOCK_VALUES * BLOCK_N + n] : x;
 }
@@ -238,7 +238,7 @@ INLINE void prefetch_share(const int cache, const __global void *rows, const lon
 #endif
 
 /* While scores are computed. */
-INLINE void prefetch_values(const struct attention_shape a, const struct key_range keys,
+INLINE void prefetch_values(const struct arguments *args, const struct key_range keys,
                             const uint step_index, const uint steps)
 {
     const uint bytes = BYTES(V_CACHE, v_storage, DIM_V);
@@ -257,7 +257,7 @@ INLINE void prefetch_values(const struct attention_shape a, const struct key_ran
 }
 
 /* While values are added. */
-INLINE void prefetch_keys(const struct attention_shape a, const struct key_range keys,
+INLINE void prefetch_keys(const struct arguments *args, const struct key_range keys,
                           const uint step_index, const uint steps)
 {
     const uint bytes = BYTES(K_CACHE, k_storage, DIM_QK);

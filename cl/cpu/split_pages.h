@@ -22,12 +22,12 @@ struct paged_keys {
 #endif
 };
 
-#define PLACE_K(keys, j) K_PLACE((keys).k, KEY_ROW((keys).b, j, a.k_stride))
-#define PLACE_V(keys, j) V_PLACE((keys).v, KEY_ROW((keys).b, j, a.v_stride))
+#define PLACE_K(keys, j) K_PLACE((keys).k, KEY_ROW((keys).b, j, args->shape->k_stride))
+#define PLACE_V(keys, j) V_PLACE((keys).v, KEY_ROW((keys).b, j, args->shape->v_stride))
 
-INLINE bool is_key(SHAPE_PARAMS, const struct paged_keys keys, const long j PAGES_PARAM)
+INLINE bool is_key(const struct arguments *args, const struct paged_keys keys, const long j)
 {
-    return j < keys.end && page_of(a, at, keys.b, j PAGES_ARG) >= 0;
+    return j < keys.end && page_of(args, keys.b, j) >= 0;
 }
 
 /* A prefetch waits for the page walk of its address (a TLB miss) as a load does, and pages of a cache are in
@@ -42,15 +42,15 @@ INLINE bool is_key(SHAPE_PARAMS, const struct paged_keys keys, const long j PAGE
 #define ROWS_IN_PAGE(row, type) max(1L, MEMORY_PAGE / max(1L, (row) * (long)sizeof(type)))
 
 /* For the tiles from key `begin` on, which have the strides of `tile`. */
-INLINE void prefetch_tlb(SHAPE_PARAMS, const struct paged_keys keys, const struct key_range tile,
-                            const long begin PAGES_PARAM)
+INLINE void prefetch_tlb(const struct arguments *args, const struct paged_keys keys, const struct key_range tile,
+                            const long begin)
 {
     const long end = min(keys.end, begin + TLB_TILES * BLOCK_N);
     const long k_step = min((long)BLOCK_N, ROWS_IN_PAGE(tile.k_row, k_storage));
     const long v_step = min((long)BLOCK_N, ROWS_IN_PAGE(tile.v_row, v_storage));
 
     for (long j = begin; j < end; j += BLOCK_N) {
-        if (!is_key(a, at, keys, j PAGES_ARG))
+        if (!is_key(args, keys, j))
             continue;
         for (long n = 0; n < BLOCK_N; n += k_step)
             PREFETCH_L2(PLACE_K(keys, j) + n * tile.k_row);
@@ -61,8 +61,8 @@ INLINE void prefetch_tlb(SHAPE_PARAMS, const struct paged_keys keys, const struc
 
 /* The tile's rows, and those to be prefetched, which repeat its own where there are no more: as many at a time as
  * lie in one page each, for which tables are read once. */
-INLINE void list_rows(SHAPE_PARAMS, const struct paged_keys keys, const struct key_range tile,
-                      struct row_list *list PAGES_PARAM)
+INLINE void list_rows(const struct arguments *args, const struct paged_keys keys, const struct key_range tile,
+                      struct row_list *list)
 {
     const long k_ahead = K_TILES_AHEAD * BLOCK_N, v_ahead = V_TILES_AHEAD * BLOCK_N;
     int together;
@@ -73,9 +73,9 @@ INLINE void list_rows(SHAPE_PARAMS, const struct paged_keys keys, const struct k
             (int)rows_in_page(rows_in_page(rows_in_page(tile.count - n, j), j + k_ahead), j + v_ahead);
         const __global k_storage *k = PLACE_K(keys, j), *k_soon = k;
         const __global v_storage *v = PLACE_V(keys, j), *v_soon = v;
-        if (is_key(a, at, keys, j + k_ahead PAGES_ARG))
+        if (is_key(args, keys, j + k_ahead))
             k_soon = PLACE_K(keys, j + k_ahead);
-        if (V_TILES_AHEAD > 0 && is_key(a, at, keys, j + v_ahead PAGES_ARG))
+        if (V_TILES_AHEAD > 0 && is_key(args, keys, j + v_ahead))
             v_soon = PLACE_V(keys, j + v_ahead);
 #if LISTED_TLB
         if ((j + k_ahead) % PAGE_SIZE == 0)
@@ -93,18 +93,18 @@ INLINE void list_rows(SHAPE_PARAMS, const struct paged_keys keys, const struct k
 }
 
 /* The next tile from key j on; one without keys after the last. */
-INLINE struct key_range tile_of_pages(SHAPE_PARAMS, const struct paged_keys keys, long j,
-                                      float *v_scales, struct row_list *list PAGES_PARAM)
+INLINE struct key_range tile_of_pages(const struct arguments *args, const struct paged_keys keys, long j,
+                                      float *v_scales, struct row_list *list)
 {
     struct key_range tile;
 
-    const long end = next_run(a, at, keys.b, keys.begin, keys.end, BLOCK_N, &j PAGES_ARG);
+    const long end = next_run(args, keys.b, keys.begin, keys.end, BLOCK_N, &j);
     tile.j = j;
     tile.count = (int)(end - j);
     tile.left = keys.end - j;
     tile.v_scales = v_scales;
-    tile.k_row = K_PLACE(keys.k, a.k_stride[2]) - keys.k;
-    tile.v_row = V_PLACE(keys.v, a.v_stride[2]) - keys.v;
+    tile.k_row = K_PLACE(keys.k, args->shape->k_stride[2]) - keys.k;
+    tile.v_row = V_PLACE(keys.v, args->shape->v_stride[2]) - keys.v;
     tile.list = list;
 #if KV_HEADS > 1
     tile.k_head = keys.k_head;
@@ -116,13 +116,13 @@ INLINE struct key_range tile_of_pages(SHAPE_PARAMS, const struct paged_keys keys
     tile.k = PLACE_K(keys, j) + K_HEAD(keys);
     tile.v = PLACE_V(keys, j) + V_HEAD(keys);
 #if ROW_LISTS
-    list_rows(a, at, keys, tile, list PAGES_ARG);
+    list_rows(args, keys, tile, list);
 #else
     const long k_soon = j + K_TILES_AHEAD * BLOCK_N, v_soon = j + V_TILES_AHEAD * BLOCK_N;
     if (PREFETCH_TILES && IS_FIRST_HEAD(keys) && (j - keys.begin) / BLOCK_N % TLB_TILES == 0)
-        prefetch_tlb(a, at, keys, tile, k_soon PAGES_ARG);
-    tile.k_soon = PLACE_K(keys, is_key(a, at, keys, k_soon PAGES_ARG) ? k_soon : j);
-    tile.v_soon = PLACE_V(keys, V_TILES_AHEAD > 0 && is_key(a, at, keys, v_soon PAGES_ARG) ? v_soon : j);
+        prefetch_tlb(args, keys, tile, k_soon);
+    tile.k_soon = PLACE_K(keys, is_key(args, keys, k_soon) ? k_soon : j);
+    tile.v_soon = PLACE_V(keys, V_TILES_AHEAD > 0 && is_key(args, keys, v_soon) ? v_soon : j);
 #endif
     return tile;
 }

@@ -31,7 +31,7 @@
 #define STAGE_V (STAGED && BLOCK_M > PV_ROWS)
 
 /* One key's step of add_columns(). */
-INLINE void add_key(const int first, const int vectors, const struct attention_shape a,
+INLINE void add_key(const int first, const int vectors, const struct arguments *args,
                     const __global v_storage *row, const int c0, const float *p, lanes *staged,
                     lanes sum[PV_ROWS][PV_VECTORS])
 {
@@ -43,10 +43,10 @@ INLINE void add_key(const int first, const int vectors, const struct attention_s
             continue;
 #if STAGE_V
         if (first)
-            staged[c] = unscaled_columns(a, row, c0 + c);
+            staged[c] = unscaled_columns(args, row, c0 + c);
         y[c] = staged[c];
 #else
-        y[c] = unscaled_columns(a, row, c0 + c);
+        y[c] = unscaled_columns(args, row, c0 + c);
 #endif
     }
     UNROLL
@@ -62,7 +62,7 @@ INLINE void add_key(const int first, const int vectors, const struct attention_s
  * vectors of columns from c0 on, the index'th of PV_TILES register tiles. first (constant): these
  * rows are the first to read these columns. */
 INLINE void add_columns(const int first, const int index, const int vectors,
-                        const struct attention_shape a, const struct key_range keys,
+                        const struct arguments *args, const struct key_range keys,
                         const int count, const int c0, const float *factor, const float *p,
                         lanes *staged, lanes *o)
 {
@@ -78,14 +78,14 @@ INLINE void add_columns(const int first, const int index, const int vectors,
     for (int pair = 0; pair < count / 2; pair++) {
         const int n = 2 * pair;
         if (n % PV_PREFETCH_KEYS == 0)
-            prefetch_keys(a, keys, index * PV_PREFETCHES + n / PV_PREFETCH_KEYS, PV_TILES * PV_PREFETCHES);
-        add_key(first, vectors, a, V_ROW(keys, n), c0, p + n, staged + n * PV_VECTORS,
+            prefetch_keys(args, keys, index * PV_PREFETCHES + n / PV_PREFETCH_KEYS, PV_TILES * PV_PREFETCHES);
+        add_key(first, vectors, args, V_ROW(keys, n), c0, p + n, staged + n * PV_VECTORS,
                 sum);
-        add_key(first, vectors, a, V_ROW(keys, n + 1), c0, p + n + 1,
+        add_key(first, vectors, args, V_ROW(keys, n + 1), c0, p + n + 1,
                 staged + (n + 1) * PV_VECTORS, sum);
     }
     if (count % 2)
-        add_key(first, vectors, a, V_ROW(keys, count - 1), c0, p + count - 1,
+        add_key(first, vectors, args, V_ROW(keys, count - 1), c0, p + count - 1,
                 staged + (count - 1) * PV_VECTORS, sum);
     UNROLL
     for (int r = 0; r < PV_ROWS; r++) {
@@ -96,7 +96,7 @@ INLINE void add_columns(const int first, const int index, const int vectors,
     }
 }
 
-INLINE void add_columns_of_rows(const int vectors, const struct attention_shape a,
+INLINE void add_columns_of_rows(const int vectors, const struct arguments *args,
                                 const struct key_range keys, const int count, const int rows,
                                 const int c0, const float *factor, const float *p, lanes *o)
 {
@@ -105,11 +105,11 @@ INLINE void add_columns_of_rows(const int vectors, const struct attention_shape 
     int r = 0;
 
 #if STAGE_V
-    add_columns(1, index, vectors, a, keys, count, c0, factor, p, staged, o);
+    add_columns(1, index, vectors, args, keys, count, c0, factor, p, staged, o);
     r = PV_ROWS;
 #endif
     for (; r < rows; r += PV_ROWS)
-        add_columns(0, index + r / PV_ROWS, vectors, a, keys, count, c0, factor + r,
+        add_columns(0, index + r / PV_ROWS, vectors, args, keys, count, c0, factor + r,
                     p + WEIGHTS_OF(r, 0, 0), staged, o + r * VECTORS(DIM_V));
 }
 
@@ -127,7 +127,7 @@ INLINE void scale_weights(const int count, const lanes *p, const lanes *scales, 
 #endif
 
 /* o = o * factor + sum_n p[n] v[n] of all rows and columns; scaled has room for WEIGHTS_OF(). */
-NOINLINE void add_values(const struct attention_shape a, const struct key_range keys,
+NOINLINE void add_values(const struct arguments *restrict args, const struct key_range keys,
                          const int count, const int rows, const float *factor, const float *p,
                          lanes *scaled, lanes *o)
 {
@@ -140,14 +140,14 @@ NOINLINE void add_values(const struct attention_shape a, const struct key_range 
     p = (const float *)scaled;
 #endif
     for (int c = 0; c < whole; c += PV_VECTORS)
-        add_columns_of_rows(PV_VECTORS, a, keys, count, rows, c, factor, p, o);
+        add_columns_of_rows(PV_VECTORS, args, keys, count, rows, c, factor, p, o);
     if (rest)
-        add_columns_of_rows(rest, a, keys, count, rows, whole, factor, p, o);
+        add_columns_of_rows(rest, args, keys, count, rows, whole, factor, p, o);
 }
 #endif
 
 /* Whether a value is infinite or NaN: its product with a weight of 0 would be NaN. */
-NOINLINE int has_nonfinite(const struct attention_shape a, const struct key_range keys,
+NOINLINE int has_nonfinite(const struct arguments *restrict args, const struct key_range keys,
                            const int count)
 {
     ints most = 0;
@@ -156,7 +156,7 @@ NOINLINE int has_nonfinite(const struct attention_shape a, const struct key_rang
     for (int n = 0; n < count; n++) {
         NO_UNROLL
         for (int c = 0; c < VECTORS(DIM_V); c++) {
-            const ints x = VECTOR(as_int)(value_columns(a, keys, n, c)) & 0x7fffffff;
+            const ints x = VECTOR(as_int)(value_columns(args, keys, n, c)) & 0x7fffffff;
             most = x > most ? x : most;
         }
     }
@@ -165,7 +165,7 @@ NOINLINE int has_nonfinite(const struct attention_shape a, const struct key_rang
 
 /* As add_values(), but without the pairs that a weight of -0 says are hidden: for tiles of partial
  * visibility with non-finite values. */
-NOINLINE void add_visible(const struct attention_shape a, const struct key_range keys,
+NOINLINE void add_visible(const struct arguments *restrict args, const struct key_range keys,
                           const int count, const int rows, const float *factor, const float *p,
                           lanes *o)
 {
@@ -176,7 +176,7 @@ NOINLINE void add_visible(const struct attention_shape a, const struct key_range
             lanes sum = o[r * VECTORS(DIM_V) + c] * factor[r];
             NO_UNROLL
             for (int n = 0; n < count; n++) {
-                const lanes y = value_columns(a, keys, n, c);
+                const lanes y = value_columns(args, keys, n, c);
                 if (as_int(p[r * BLOCK_N + n]) >= 0)
                     sum = fma((lanes)(p[r * BLOCK_N + n]), y, sum);
             }

@@ -126,7 +126,7 @@ INLINE lanes repeat_fours(const float4 x)
  * group's key n is at d * QK_KEYS + n. This happens some time before they are read: a load of a few
  * columns of what was stored as a vector waits until the store has reached L1. Of quantized keys that
  * are converted as they are read only the scales: that of block c of key n is float c * BLOCK_N + n. */
-NOINLINE void stage_keys(const struct attention_shape a, const struct key_range keys,
+NOINLINE void stage_keys(const struct arguments *restrict args, const struct key_range keys,
                          const int count, lanes *staged)
 {
 #if K_CACHE
@@ -158,7 +158,7 @@ NOINLINE void stage_keys(const struct attention_shape a, const struct key_range 
 
 #if !STAGES_K && QK_DEPTH == SIMD_WIDTH
 /* Vector d of the tile's key n, which lies in `row`; scales: of the tile, if keys are quantized. */
-INLINE lanes key_columns(const struct attention_shape a, const __global k_storage *row, const int n,
+INLINE lanes key_columns(const struct arguments *args, const __global k_storage *row, const int n,
                          const int d, const float *scales)
 {
 #if K_CACHE
@@ -171,7 +171,7 @@ INLINE lanes key_columns(const struct attention_shape a, const __global k_storag
 #endif
 
 /* sum[n] += q . key n over vector d of both; x: that of each key, if staged, or else the tile's scales. */
-INLINE void multiply_vector(const struct attention_shape a, const struct key_range keys,
+INLINE void multiply_vector(const struct arguments *args, const struct key_range keys,
                             const int *key, const int d, const lanes *x, const lanes *q,
                             lanes sum[QK_KEYS][QK_VECTORS])
 {
@@ -185,7 +185,7 @@ INLINE void multiply_vector(const struct attention_shape a, const struct key_ran
 #elif STAGES_K
             const lanes z = repeat_fours(vload4(0, (const float *)(x + n) + c));
 #elif QK_DEPTH == SIMD_WIDTH
-            const lanes z = key_columns(a, K_ROW(keys, key[n]), key[n], d, (const float *)x);
+            const lanes z = key_columns(args, K_ROW(keys, key[n]), key[n], d, (const float *)x);
 #else
             const lanes z =
                 repeat_fours(vload4(0, K_ROW(keys, key[n]) + d * SIMD_WIDTH + c));
@@ -199,7 +199,7 @@ INLINE void multiply_vector(const struct attention_shape a, const struct key_ran
 
 /* s[r * BLOCK_N + n] = q[r] . k[n] for QK_ROWS rows and keys n0 .. n0 + QK_KEYS - 1, the index'th
  * of QK_TILES register tiles. */
-INLINE void multiply_register_tile(const int index, const struct attention_shape a,
+INLINE void multiply_register_tile(const int index, const struct arguments *args,
                                    const struct key_range keys, const int n0, const int count,
                                    const lanes *staged, const lanes *q, float *s)
 {
@@ -216,18 +216,18 @@ INLINE void multiply_register_tile(const int index, const struct attention_shape
     UNROLL
     for (int n = 0; n < QK_KEYS; n++) {
         const __global k_storage *row = K_ROW(keys, key[n]);
-        prefetch_values(a, keys, index * QK_KEYS + n, QK_TILES * QK_KEYS);
+        prefetch_values(args, keys, index * QK_KEYS + n, QK_TILES * QK_KEYS);
         UNROLL
         for (int d = 0; d < VECTORS(DIM_QK); d++)
-            sum[n][0] = fma(q[d], key_columns(a, row, key[n], d, 0), sum[n][0]);
+            sum[n][0] = fma(q[d], key_columns(args, row, key[n], d, 0), sum[n][0]);
     }
 #else
     UNROLL_DEPTH
     for (int d = 0; d < VECTORS(DIM_QK); d++) {
         if (d % QK_PREFETCH_STEPS == 0)
-            prefetch_values(a, keys, index * QK_PREFETCHES + d / QK_PREFETCH_STEPS,
+            prefetch_values(args, keys, index * QK_PREFETCHES + d / QK_PREFETCH_STEPS,
                             QK_TILES * QK_PREFETCHES);
-        multiply_vector(a, keys, key, d, staged + (STAGES_K ? d * QK_KEYS : 0), q, sum);
+        multiply_vector(args, keys, key, d, staged + (STAGES_K ? d * QK_KEYS : 0), q, sum);
     }
 #endif
     store_sums(sum, s);
@@ -235,28 +235,28 @@ INLINE void multiply_register_tile(const int index, const struct attention_shape
 
 /* s[r * BLOCK_N + n] = q[r] . k[n] for count keys, staged if STAGES_K; the scores after them repeat
  * the last. */
-NOINLINE void multiply_keys(const struct attention_shape a, const struct key_range keys,
+NOINLINE void multiply_keys(const struct arguments *restrict args, const struct key_range keys,
                             const int count, const struct row_block *block, const lanes *staged,
                             const lanes *q, float *s)
 {
     for (int n = 0; n < count; n += QK_KEYS) {
         for (int r = 0; r < block->rows; r += QK_ROWS)
-            multiply_register_tile(n / QK_KEYS * (BLOCK_M / QK_ROWS) + r / QK_ROWS, a, keys, n,
+            multiply_register_tile(n / QK_KEYS * (BLOCK_M / QK_ROWS) + r / QK_ROWS, args, keys, n,
                                    count, staged + (STAGES_K ? n * VECTORS(DIM_QK) : 0),
                                    q + r / QK_ROWS * QUERY_VECTORS, s + r * BLOCK_N + n);
     }
 }
 
 /* The block's queries, scaled; zeros for rows beyond the last. */
-NOINLINE void pack_queries(SHAPE_PARAMS, struct row_block *block, const __global storage *q,
-                           lanes *packed SCORE_OPERANDS_PARAM)
+NOINLINE void pack_queries(const struct arguments *restrict args, struct row_block *block,
+                           lanes *packed)
 {
     for (int r = 0; r < BLOCK_M; r++) {
         const float scale =
-            score_scale(a, at, block->head[r] SCORE_OPERANDS_ARG) * SCALE_UNIT;
-        const __global storage *row = q + at.q + block->b * a.q_stride[0] +
-                                      block->head[r] * a.q_stride[1] +
-                                      block->query[r] * a.q_stride[2];
+            score_scale(args, block->head[r]) * SCALE_UNIT;
+        const __global storage *row = args->q + block->b * args->shape->q_stride[0] +
+                                      block->head[r] * args->shape->q_stride[1] +
+                                      block->query[r] * args->shape->q_stride[2];
         float *to = (float *)(packed + r / QK_ROWS * QUERY_VECTORS);
         for (int d = 0; d < VECTORS(DIM_QK); d++) {
             const lanes x =

@@ -21,9 +21,9 @@ struct row_block {
 };
 
 /* Fills in the rows of the index'th block of a kv head; after the last row it is repeated. */
-INLINE void find_rows(const struct attention_shape a, const long index, struct row_block *block)
+INLINE void find_rows(const struct arguments *args, const long index, struct row_block *block)
 {
-    const long all = a.group * a.seq_q, row = index * BLOCK_M;
+    const long all = args->shape->group * args->shape->seq_q, row = index * BLOCK_M;
 
     block->rows = (int)min(all - row, (long)BLOCK_M);
 #if HAS_BLOCKS
@@ -33,10 +33,10 @@ INLINE void find_rows(const struct attention_shape a, const long index, struct r
     block->all_end = LONG_MAX;
     for (int r = 0; r < BLOCK_M; r++) {
         const long n = row + min(r, block->rows - 1);
-        block->head[r] = block->kv_head * a.group + n / a.seq_q;
-        block->query[r] = n % a.seq_q;
-        block->first[r] = first_key(a, block->e, block->query[r]);
-        block->end[r] = end_key(a, block->e, block->query[r]);
+        block->head[r] = block->kv_head * args->shape->group + n / args->shape->seq_q;
+        block->query[r] = n % args->shape->seq_q;
+        block->first[r] = first_key(args, block->e, block->query[r]);
+        block->end[r] = end_key(args, block->e, block->query[r]);
         block->all_begin = max(block->all_begin, block->first[r]);
         block->all_end = min(block->all_end, block->end[r]);
     }

@@ -12,86 +12,86 @@
 #if MARKS_TILES
 /* Whether mask and bias may let row r see one of count keys from key j on, none of which is cut off by the
  * beginning of a mask of the last keys. */
-INLINE bool may_see(SHAPE_PARAMS, const struct row_block *block, const int r, const long j,
-                    const int count SCORE_OPERANDS_PARAM)
+INLINE bool may_see(const struct arguments *args, const struct row_block *block, const int r, const long j,
+                    const int count)
 {
     bool sees = true;
 
 #if HAS_MASK
-    const __global uchar *p = mask + at.mask + block->b * a.mask_stride[0] +
-                              block->head[r] * a.mask_stride[1] + block->query[r] * a.mask_stride[2] +
-                              (j - MASK_BEGIN(block->e)) * a.mask_stride[3];
+    const __global uchar *p = args->mask + block->b * args->shape->mask_stride[0] +
+                              block->head[r] * args->shape->mask_stride[1] + block->query[r] * args->shape->mask_stride[2] +
+                              (j - MASK_BEGIN(block->e)) * args->shape->mask_stride[3];
     sees = false;
     for (int n = 0; n < count && !sees; n++)
-        sees = p[n * a.mask_stride[3]] != 0;
+        sees = p[n * args->shape->mask_stride[3]] != 0;
 #endif
 #if HAS_BIAS
     const __global bias_storage *biases =
-        bias + at.bias + block->b * a.bias_stride[0] + block->head[r] * a.bias_stride[1] +
-        block->query[r] * a.bias_stride[2] + j * a.bias_stride[3];
+        args->bias + block->b * args->shape->bias_stride[0] + block->head[r] * args->shape->bias_stride[1] +
+        block->query[r] * args->shape->bias_stride[2] + j * args->shape->bias_stride[3];
     bool finds = false;
     for (int n = 0; n < count && sees && !finds; n++)
-        finds = LOAD_BIAS(biases, n * a.bias_stride[3]) != -INFINITY;
+        finds = LOAD_BIAS(biases, n * args->shape->bias_stride[3]) != -INFINITY;
     sees = sees && finds;
 #endif
     return sees;
 }
 
 /* Whether rows r - 1 and r have the same mask and bias. */
-INLINE bool looks_alike(const struct attention_shape a, const struct row_block *block, const int r)
+INLINE bool looks_alike(const struct arguments *args, const struct row_block *block, const int r)
 {
     const long heads = block->head[r] - block->head[r - 1];
     const long queries = block->query[r] - block->query[r - 1];
     bool alike = true;
 
 #if HAS_MASK
-    alike = alike && heads * a.mask_stride[1] + queries * a.mask_stride[2] == 0;
+    alike = alike && heads * args->shape->mask_stride[1] + queries * args->shape->mask_stride[2] == 0;
 #endif
 #if HAS_BIAS
-    alike = alike && heads * a.bias_stride[1] + queries * a.bias_stride[2] == 0;
+    alike = alike && heads * args->shape->bias_stride[1] + queries * args->shape->bias_stride[2] == 0;
 #endif
     return alike;
 }
 
 /* Whether all heads have the same mask and bias. */
-INLINE bool shares_pairs(const struct attention_shape a)
+INLINE bool shares_pairs(const struct arguments *args)
 {
     bool shares = true;
 
 #if HAS_MASK
-    shares = shares && a.mask_stride[1] == 0;
+    shares = shares && args->shape->mask_stride[1] == 0;
 #endif
 #if HAS_BIAS
-    shares = shares && a.bias_stride[1] == 0;
+    shares = shares && args->shape->bias_stride[1] == 0;
 #endif
     return shares;
 }
 
 /* Whether a row may see one of the keys from j to before end. */
-INLINE bool is_seen(SHAPE_PARAMS, const struct row_block *block, const long j,
-                    const long end SCORE_OPERANDS_PARAM)
+INLINE bool is_seen(const struct arguments *args, const struct row_block *block, const long j,
+                    const long end)
 {
     bool sees = HAS_MASK_KEYS && j < MASK_BEGIN(block->e);
 
     for (int r = 0; r < block->rows && !sees; r++)
-        if (r == 0 || !looks_alike(a, block, r))
-            sees = may_see(a, at, block, r, j, (int)(end - j) SCORE_OPERANDS_ARG);
+        if (r == 0 || !looks_alike(args, block, r))
+            sees = may_see(args, block, r, j, (int)(end - j));
     return sees;
 }
 #endif
 
 /* The tile from key j on, or the first after it that some row may see; end if there is none. Tiles count
  * from begin. */
-INLINE long next_seen_tile(SHAPE_PARAMS, const struct row_block *block, const long begin, long j,
-                           const long end SCORE_OPERANDS_PARAM)
+INLINE long next_seen_tile(const struct arguments *args, const struct row_block *block, const long begin, long j,
+                           const long end)
 {
 #if HAS_BLOCKS
-    return next_tile_of_rows(a, block->bits, block->b, block->kv_head, block->row, block->rows,
+    return next_tile_of_rows(args, block->bits, block->b, block->kv_head, block->row, block->rows,
                              begin, j, end, BLOCK_N);
 #elif MARKS_TILES
     while (j < end) {
         const long tile_end = min(begin + ((j - begin) / BLOCK_N + 1) * BLOCK_N, end);
-        if (is_seen(a, at, block, j, tile_end SCORE_OPERANDS_ARG))
+        if (is_seen(args, block, j, tile_end))
             break;
         j = tile_end;
     }
@@ -101,14 +101,14 @@ INLINE long next_seen_tile(SHAPE_PARAMS, const struct row_block *block, const lo
 
 /* Likewise of the rows of several kv heads, for which a tile that one head sees counts. Where all have the same mask
  * and bias the first head's are enough. */
-INLINE long next_tile_of_heads(SHAPE_PARAMS, const struct row_block *blocks, const int heads,
-                               const long begin, const long j, const long end SCORE_OPERANDS_PARAM)
+INLINE long next_tile_of_heads(const struct arguments *args, const struct row_block *blocks, const int heads,
+                               const long begin, const long j, const long end)
 {
-    long next = next_seen_tile(a, at, blocks, begin, j, end SCORE_OPERANDS_ARG);
+    long next = next_seen_tile(args, blocks, begin, j, end);
 
 #if KV_HEADS > 1 && SKIPS_TILES
-    for (int h = 1; h < heads && next > j && !shares_pairs(a); h++)
-        next = min(next, next_seen_tile(a, at, blocks + h, begin, j, end SCORE_OPERANDS_ARG));
+    for (int h = 1; h < heads && next > j && !shares_pairs(args); h++)
+        next = min(next, next_seen_tile(args, blocks + h, begin, j, end));
 #endif
     return next;
 }

@@ -1,6 +1,6 @@
 /* From chunks of a row, 32 columns in vectors, to blocks of quantized values, as clattn/quantize.h says.
  *
- * Before including this: VECTORS, those of a chunk; CHUNK. */
+ * Who includes this defines VECTORS, those of a chunk; CHUNK. */
 #ifndef CLATTN_QUANTIZE_CHUNKS_H
 #define CLATTN_QUANTIZE_CHUNKS_H
 #include "cpu/simd_storage.h"

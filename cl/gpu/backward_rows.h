@@ -3,9 +3,12 @@
  * ROWS_AT_ONCE rows at a time, a key of all of them a work-item: there are few such rows, if any, so that no tile of
  * them would be full.
  *
- * Before including this: backward_tile.h, tile_load.h, local_barrier.h; THREADS. */
+ * Who includes this defines THREADS. */
 #ifndef CLATTN_GPU_BACKWARD_ROWS_H
 #define CLATTN_GPU_BACKWARD_ROWS_H
+#include "gpu/backward_tile.h"
+#include "gpu/tile_load.h"
+#include "gpu/local_barrier.h"
 
 /* The host counts with it (src/families/backward_sizes.c). */
 #define ROW_LANES (THREADS < 8 ? THREADS : 8)
@@ -18,46 +21,44 @@
 
 /* exp(s - lse) of query i and key j, whose product is known, in the steps of pair_gradient_of(); 0 if it is
  * hidden. */
-INLINE float weight_of_pair(SHAPE_PARAMS, const struct tile t, const long i, const long j,
-                            const float product, const float minus_lse SCORE_OPERANDS_PARAM)
+INLINE float weight_of_pair(const struct arguments *args, const struct tile t, const long i, const long j,
+                            const float product, const float minus_lse)
 {
     struct score_tile pair =
-        score_tile_at(a, at, t.e, t.b, t.h, i, j, 1, 1, 1L SCORE_OPERANDS_ARG);
+        score_tile_at(args, t.e, t.b, t.h, i, j, 1, 1, 1L);
 
 #if HAS_BLOCKS
     find_blocks(t.bits, i, j, &pair);
 #endif
-    struct score s = score_of(a, pair, 0, 0, product);
-    return hide(a, pair, in_window(pair, 0, 0), 0, 0, &s) ? weight_of(s, minus_lse, 0.0f) : 0.0f;
+    struct score s = score_of(args, pair, 0, 0, product);
+    return hide(args, pair, in_window(pair, 0, 0), 0, 0, &s) ? weight_of(s, minus_lse, 0.0f) : 0.0f;
 }
 
 /* Adds the weights of ROWS_AT_ONCE queries, counted from i0, and key j. */
-INLINE void add_weights(SHAPE_PARAMS, const struct tile t, const int *rows, const long j,
-                        const __global storage *q, const __global storage *k,
-                        const float *minus_lse, float *sums SCORE_OPERANDS_PARAM)
+INLINE void add_weights(const struct arguments *args, const struct tile t, const int *rows, const long j,
+                        const float *minus_lse, float *sums)
 {
-    const __global storage *q_head = q + at.q + t.b * a.q_stride[0] + t.h * a.q_stride[1] + t.i0 * a.q_stride[2];
-    const __global storage *key = k + at.k + t.b * a.k_stride[0] + t.h / a.group * a.k_stride[1] + j * a.k_stride[2];
+    const __global storage *q_head = args->q + t.b * args->shape->q_stride[0] + t.h * args->shape->q_stride[1] + t.i0 * args->shape->q_stride[2];
+    const __global storage *key = args->k + t.b * args->shape->k_stride[0] + t.h / args->shape->group * args->shape->k_stride[1] + j * args->shape->k_stride[2];
     float products[ROWS_AT_ONCE] = {0.0f, 0.0f, 0.0f, 0.0f};
 
     for (int d = 0; d < DIM_QK; d++) {
         const float y = LOAD(key, d * K_STEP);
         for (int n = 0; n < ROWS_AT_ONCE; n++)
-            products[n] = MULTIPLY_ADD(LOAD(q_head, rows[n] * a.q_stride[2] + d * Q_STEP), y, products[n]);
+            products[n] = MULTIPLY_ADD(LOAD(q_head, rows[n] * args->shape->q_stride[2] + d * Q_STEP), y, products[n]);
     }
     for (int n = 0; n < ROWS_AT_ONCE; n++)
-        sums[n] += weight_of_pair(a, at, t, t.i0 + rows[n], j, products[n],
-                                  minus_lse[n] SCORE_OPERANDS_ARG);
+        sums[n] += weight_of_pair(args, t, t.i0 + rows[n], j, products[n],
+                                  minus_lse[n]);
 }
 
 /* This work-item's part of dot(do[i], o[i]): neighbours in a row read neighbouring pieces. */
-INLINE float part_of_delta(SHAPE_PARAMS, const long b, const long h, const long i, const int lane,
-                           const __global o_storage *o, const __global storage *d_o)
+INLINE float part_of_delta(const struct arguments *args, const long b, const long h, const long i, const int lane)
 {
     const __global o_storage *const o_row =
-        o + at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
+        args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
     const __global storage *const d_o_row =
-        d_o + at.d_o + b * a.d_o_stride[0] + h * a.d_o_stride[1] + i * a.d_o_stride[2];
+        args->d_o + b * args->shape->d_o_stride[0] + h * args->shape->d_o_stride[1] + i * args->shape->d_o_stride[2];
     const bool aligned = rows_aligned_of(O_DTYPE, o_row, 0, PIECE) && rows_aligned(d_o_row, 0, PIECE);
     float4 sums = 0.0f;
 
@@ -74,7 +75,8 @@ INLINE float part_of_delta(SHAPE_PARAMS, const long b, const long h, const long 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_rows(PARAMETERS_backward_rows)
 {
-    ENTER_SEQUENCE(get_group_id(2));
+    struct arguments arguments = ARGUMENTS_backward_rows;
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(2));
     __local float deltas[ROW_LANES][GROUP_ROWS];
     __local float partial[THREADS][ROWS_AT_ONCE];
     __local int large[GROUP_ROWS]; /* rows of the group, in any order */
@@ -85,20 +87,20 @@ void backward_rows(PARAMETERS_backward_rows)
     t.b = get_group_id(2);
     t.h = get_group_id(1);
     t.i0 = get_group_id(0) * GROUP_ROWS;
-    LEAVE_IF_BEYOND(t.i0, a.seq_q);
-    t.e = extent_of(a, at, t.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    LEAVE_IF_BEYOND(t.i0, args->shape->seq_q);
+    t.e = extent_of(args, t.b);
     t.queries = (int)clamp(t.e.queries - t.i0, 0L, (long)GROUP_ROWS);
-    find_head(a, at, workspace, &t);
+    find_head(args, &t);
     if (item == 0)
         count = 0;
     deltas[lane][row] =
-        part_of_delta(a, at, t.b, t.h, min(t.i0 + row, a.seq_q - 1), lane, o, d_o);
+        part_of_delta(args, t.b, t.h, min(t.i0 + row, args->shape->seq_q - 1), lane);
     LOCAL_BARRIER(); /* the parts are complete, and no row is counted yet */
-    if (item < GROUP_ROWS && t.i0 + item < a.seq_q) {
+    if (item < GROUP_ROWS && t.i0 + item < args->shape->seq_q) {
         float delta = 0.0f;
         for (int n = 0; n < ROW_LANES; n++)
             delta += deltas[n][item];
-        if (is_large_lse(write_statistics(a, at, t.b, t.h, t.i0 + item, lse, delta, workspace)))
+        if (is_large_lse(write_statistics(args, t.b, t.h, t.i0 + item, delta)))
             large[atomic_inc(&count)] = item;
     }
     barrier(CLK_GLOBAL_MEM_FENCE);
@@ -108,11 +110,11 @@ void backward_rows(PARAMETERS_backward_rows)
         int rows[ROWS_AT_ONCE];
         for (int n = 0; n < ROWS_AT_ONCE; n++) {
             rows[n] = large[min(first + n, count - 1)];
-            minus_lse[n] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + rows[n]).s0;
+            minus_lse[n] = statistic_of(args, t.b, t.h, t.i0 + rows[n]).s0;
             sums[n] = 0.0f;
         }
-        for (long j = first_key(a, t.e, t.i0) + item; j < end_key_of_queries(a, t); j += THREADS)
-            add_weights(a, at, t, rows, j, q, k, minus_lse, sums SCORE_OPERANDS_ARG);
+        for (long j = first_key(args, t.e, t.i0) + item; j < end_key_of_queries(args, t); j += THREADS)
+            add_weights(args, t, rows, j, minus_lse, sums);
         LOCAL_BARRIER(); /* what was there may be overwritten */
         for (int n = 0; n < ROWS_AT_ONCE; n++)
             partial[item][n] = sums[n];
@@ -123,9 +125,9 @@ void backward_rows(PARAMETERS_backward_rows)
             for (int n = 0; n < THREADS; n++)
                 sum += partial[n][item];
 #if HAS_SINKS
-            sum += exp(sinks[at.sinks + t.h] - lse[at.lse + lse_of(a, t.b, t.h, i)]);
+            sum += exp(args->sinks[t.h] - args->lse[lse_of(args, t.b, t.h, i)]);
 #endif
-            write_missing(a, at, t.b, t.h, i, sum, workspace);
+            write_missing(args, t.b, t.h, i, sum);
         }
     }
     END_KERNEL();

@@ -1,9 +1,10 @@
 /* The last stage of gradients for GPUs: sums over rows that earlier stages have left in the workspace, for
  * dslopes and for a dbias that broadcasts over queries or keys, and dsinks.
  *
- * Before including this: backward_tile.h; THREADS. */
+ * Who includes this defines THREADS. */
 #ifndef CLATTN_BACKWARD_SUMS_H
 #define CLATTN_BACKWARD_SUMS_H
+#include "gpu/backward_tile.h"
 
 #if HAS_DSLOPES || HAS_DSINKS || HAS_DBIAS
 /* The sum of what the group's threads hold, for each of them. */
@@ -25,8 +26,8 @@ struct box {
 };
 
 /* This thread's part in the sum of values over a box, without rows that sequences do not have. */
-INLINE float sum_of_box(SHAPE_PARAMS, const struct box box,
-                        const __global float *values Q_STARTS_PARAM)
+INLINE float sum_of_box(const struct arguments *args, const struct box box,
+                        const __global float *values)
 {
     float sum = 0.0f;
 
@@ -35,29 +36,28 @@ INLINE float sum_of_box(SHAPE_PARAMS, const struct box box,
         const long h = box.first[1] + n / box.count[2] % box.count[1];
         const long b = box.first[0] + n / box.count[2] / box.count[1];
 #if HAS_TOTAL_Q
-        if (s >= queries_of(a, at, b Q_STARTS_ARG))
+        if (s >= queries_of(args, b))
             continue;
 #endif
-        sum += values[(b * a.heads + h) * box.seq + s];
+        sum += values[(b * args->shape->heads + h) * box.seq + s];
     }
     return sum;
 }
 
 #if HAS_DSINKS
 /* This thread's part in dsinks of head h. */
-INLINE float sum_of_sinks(SHAPE_PARAMS, const float sink, const long h, const __global float *lse,
-                          const __global float *workspace Q_STARTS_PARAM)
+INLINE float sum_of_sinks(const struct arguments *args, const float sink, const long h)
 {
     float sum = 0.0f;
 
-    for (long b = 0; b < a.batch; b++) {
-        long first = 0, queries = a.seq_q;
+    for (long b = 0; b < args->shape->batch; b++) {
+        long first = 0, queries = args->shape->seq_q;
 #if HAS_TOTAL_Q
-        find_rows_of(q_starts + at.q_starts, b, a.total_q, a.seq_q, &first, &queries);
+        find_rows_of(args->q_starts, b, args->shape->total_q, args->shape->seq_q, &first, &queries);
 #endif
         for (long i = get_local_id(0); i < queries; i += THREADS)
-            sum += sink_term(sink, lse[at.lse + lse_of(a, b, h, first + i)],
-                             place_of_statistic(a, at, workspace, b, h, i));
+            sum += sink_term(sink, args->lse[lse_of(args, b, h, first + i)],
+                             place_of_statistic(args, b, h, i));
     }
     return sum;
 }
@@ -66,14 +66,14 @@ INLINE float sum_of_sinks(SHAPE_PARAMS, const float sink, const long h, const __
 #if HAS_DBIAS
 /* What element n of a dbias that broadcasts over queries or keys is summed over; the box begins at the
  * element's own position. */
-INLINE struct box box_of_bias(const struct attention_shape a, const long n)
+INLINE struct box box_of_bias(const struct arguments *args, const long n)
 {
-    const bool over_b = a.bias_stride[0] == 0, over_h = a.bias_stride[1] == 0;
-    const bool over_i = a.bias_stride[2] == 0, over_j = a.bias_stride[3] == 0;
-    const long seq = over_j ? a.seq_q : a.seq_kv, places = over_i && over_j ? 1 : seq;
-    const long heads = over_h ? 1 : a.heads;
+    const bool over_b = args->shape->bias_stride[0] == 0, over_h = args->shape->bias_stride[1] == 0;
+    const bool over_i = args->shape->bias_stride[2] == 0, over_j = args->shape->bias_stride[3] == 0;
+    const long seq = over_j ? args->shape->seq_q : args->shape->seq_kv, places = over_i && over_j ? 1 : seq;
+    const long heads = over_h ? 1 : args->shape->heads;
     const struct box box = {{n / places / heads, n / places % heads, n % places},
-                            {over_b ? a.batch : 1, over_h ? a.heads : 1, seq / places},
+                            {over_b ? args->shape->batch : 1, over_h ? args->shape->heads : 1, seq / places},
                             seq};
 
     return box;
@@ -85,45 +85,45 @@ INLINE struct box box_of_bias(const struct attention_shape a, const long n)
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_sums(PARAMETERS_backward_sums)
 {
-    ENTER_BATCH;
+    const struct arguments arguments = ARGUMENTS_backward_sums, *const args = &arguments;
     __local float partial[THREADS];
-    const long group = get_group_id(0), slopes_end = HAS_DSLOPES ? a.heads : 0;
-    const long sinks_end = slopes_end + (HAS_DSINKS ? a.heads : 0);
+    const long group = get_group_id(0), slopes_end = HAS_DSLOPES ? args->shape->heads : 0;
+    const long sinks_end = slopes_end + (HAS_DSINKS ? args->shape->heads : 0);
     float part = 0.0f;
 
 #if HAS_DSLOPES
-    const struct box head = {{0, group, 0}, {a.batch, 1, a.seq_q}, a.seq_q};
+    const struct box head = {{0, group, 0}, {args->shape->batch, 1, args->shape->seq_q}, args->shape->seq_q};
     if (group < slopes_end)
-        part = sum_of_box(a, at, head,
-                          workspace + at.workspace + slope_sums_begin(a) Q_STARTS_ARG);
+        part = sum_of_box(args, head,
+                          args->workspace + slope_sums_begin(args));
 #endif
 #if HAS_DSINKS
     const long h = group - slopes_end;
     if (group >= slopes_end && group < sinks_end)
-        part = sum_of_sinks(a, at, sinks[at.sinks + h], h, lse, workspace Q_STARTS_ARG);
+        part = sum_of_sinks(args, args->sinks[h], h);
 #endif
 #if HAS_DBIAS
     if (group >= sinks_end)
-        part = sum_of_box(a, at, box_of_bias(a, group - sinks_end),
-                          workspace + at.workspace + bias_sums_begin(a) Q_STARTS_ARG);
+        part = sum_of_box(args, box_of_bias(args, group - sinks_end),
+                          args->workspace + bias_sums_begin(args));
 #endif
     const float sum = sum_of_group(part, partial);
     if (get_local_id(0) != 0)
         return;
 #if HAS_DSLOPES
     if (group < slopes_end)
-        dslopes[at.dslopes + group] = sum;
+        args->dslopes[group] = sum;
 #endif
 #if HAS_DSINKS
     if (group >= slopes_end && group < sinks_end)
-        dsinks[at.dsinks + h] = sum;
+        args->dsinks[h] = sum;
 #endif
 #if HAS_DBIAS
     if (group >= sinks_end) {
-        const struct box box = box_of_bias(a, group - sinks_end);
-        STORE_BIAS(sum, dbias, at.dbias + box.first[0] * a.bias_stride[0] +
-                                   box.first[1] * a.bias_stride[1] +
-                                   box.first[2] * (a.bias_stride[2] + a.bias_stride[3]));
+        const struct box box = box_of_bias(args, group - sinks_end);
+        STORE_BIAS(sum, args->dbias, box.first[0] * args->shape->bias_stride[0] +
+                                   box.first[1] * args->shape->bias_stride[1] +
+                                   box.first[2] * (args->shape->bias_stride[2] + args->shape->bias_stride[3]));
     }
 #endif
 }

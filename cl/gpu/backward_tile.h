@@ -2,53 +2,56 @@
  * stream the others in tiles of BLOCK_STREAMED: where things lie in the workspace, the rows of a tile,
  * which tiles are left out, and what a pair of a query and a key adds.
  *
- * Before including this: score.h, backward.h, tile_load.h, tile_exp.h; BLOCK_OWNED, BLOCK_STREAMED, MIN,
- * THREADS. */
+ * Who includes this defines BLOCK_OWNED, BLOCK_STREAMED, MIN, THREADS. */
 #ifndef CLATTN_BACKWARD_TILE_H
 #define CLATTN_BACKWARD_TILE_H
+#include "score/score.h"
+#include "common/backward.h"
+#include "gpu/tile_load.h"
+#include "gpu/tile_exp.h"
 
 /* ---- workspace ------------------------------------------------------------------------------ */
 
 /* What stands in the workspace before sums of dbias over keys or queries, and after these, in floats. */
-INLINE long bias_sums_begin(const struct attention_shape a)
+INLINE long bias_sums_begin(const struct arguments *args)
 {
-    return (ROW_STATISTICS + HAS_DSLOPES) * a.batch * a.heads * LONGEST_Q(a);
+    return (ROW_STATISTICS + HAS_DSLOPES) * args->shape->batch * args->shape->heads * LONGEST_Q(args);
 }
 
-INLINE long bias_sums_end(const struct attention_shape a)
+INLINE long bias_sums_end(const struct arguments *args)
 {
     long count = 0;
 
 #if HAS_DBIAS
-    if (a.bias_stride[3] == 0)
-        count = a.batch * a.heads * a.seq_q;
-    else if (a.bias_stride[2] == 0)
-        count = a.batch * a.heads * a.seq_kv;
+    if (args->shape->bias_stride[3] == 0)
+        count = args->shape->batch * args->shape->heads * args->shape->seq_q;
+    else if (args->shape->bias_stride[2] == 0)
+        count = args->shape->batch * args->shape->heads * args->shape->seq_kv;
 #endif
-    return bias_sums_begin(a) + count;
+    return bias_sums_begin(args) + count;
 }
 
 /* Where sums of dslopes over keys begin. */
-INLINE long slope_sums_begin(const struct attention_shape a)
+INLINE long slope_sums_begin(const struct arguments *args)
 {
-    return ROW_STATISTICS * a.batch * a.heads * LONGEST_Q(a);
+    return ROW_STATISTICS * args->shape->batch * args->shape->heads * LONGEST_Q(args);
 }
 
 /* The statistics of row i of a head, the last one's if there is no such row. */
-INLINE const __global float *place_of_statistic(SHAPE_PARAMS, const __global float *workspace,
+INLINE const __global float *place_of_statistic(const struct arguments *args,
                                                 const long b, const long h, const long i)
 {
-    return workspace + at.workspace + ROW_STATISTICS * row_of(a, b, h, min(i, a.seq_q - 1));
+    return args->workspace + ROW_STATISTICS * row_of(args, b, h, min(i, args->shape->seq_q - 1));
 }
 
-INLINE float4 statistic_of(SHAPE_PARAMS, const __global float *workspace, const long b, const long h,
+INLINE float4 statistic_of(const struct arguments *args, const long b, const long h,
                            const long i)
 {
-    return vload4(0, place_of_statistic(a, at, workspace, b, h, i));
+    return vload4(0, place_of_statistic(args, b, h, i));
 }
 
-#define BLOCK_BITS_BEGIN(a) bias_sums_end(a)
-#define MARKS_BEGIN(a) bias_sums_end(a)
+#define BLOCK_BITS_BEGIN(args) bias_sums_end(args)
+#define MARKS_BEGIN(args) bias_sums_end(args)
 #define MARK_M MIN(BLOCK_OWNED, BLOCK_STREAMED)
 #define MARK_N MARK_M
 #define MARK_ITEMS THREADS
@@ -59,32 +62,32 @@ INLINE float4 statistic_of(SHAPE_PARAMS, const __global float *workspace, const 
 /* ---- matrices ------------------------------------------------------------------------------- */
 
 /* `rows` rows of one head from position i or j on. */
-INLINE struct matrix q_rows(SHAPE_PARAMS, const __global storage *q, const long b, const long h,
+INLINE struct matrix q_rows(const struct arguments *args, const long b, const long h,
                             const long i, const int rows)
 {
-    return matrix_of(q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + i * a.q_stride[2],
-                     a.q_stride[2], Q_STEP, DIM_QK, rows, WIDTH(UNIT_Q, DIM_QK));
+    return matrix_of(args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + i * args->shape->q_stride[2],
+                     args->shape->q_stride[2], Q_STEP, DIM_QK, rows, WIDTH(UNIT_Q, DIM_QK));
 }
 
-INLINE struct matrix do_rows(SHAPE_PARAMS, const __global storage *d_o, const long b, const long h,
+INLINE struct matrix do_rows(const struct arguments *args, const long b, const long h,
                              const long i, const int rows)
 {
-    return matrix_of(d_o + at.d_o + b * a.d_o_stride[0] + h * a.d_o_stride[1] + i * a.d_o_stride[2],
-                     a.d_o_stride[2], DO_STEP, DIM_V, rows, WIDTH(UNIT_DO, DIM_V));
+    return matrix_of(args->d_o + b * args->shape->d_o_stride[0] + h * args->shape->d_o_stride[1] + i * args->shape->d_o_stride[2],
+                     args->shape->d_o_stride[2], DO_STEP, DIM_V, rows, WIDTH(UNIT_DO, DIM_V));
 }
 
-INLINE struct matrix k_rows(SHAPE_PARAMS, const __global storage *k, const long b,
+INLINE struct matrix k_rows(const struct arguments *args, const long b,
                             const long kv_head, const long j, const int rows)
 {
-    return matrix_of(k + at.k + b * a.k_stride[0] + kv_head * a.k_stride[1] + j * a.k_stride[2],
-                     a.k_stride[2], K_STEP, DIM_QK, rows, WIDTH(UNIT_K, DIM_QK));
+    return matrix_of(args->k + b * args->shape->k_stride[0] + kv_head * args->shape->k_stride[1] + j * args->shape->k_stride[2],
+                     args->shape->k_stride[2], K_STEP, DIM_QK, rows, WIDTH(UNIT_K, DIM_QK));
 }
 
-INLINE struct matrix v_rows(SHAPE_PARAMS, const __global storage *v, const long b,
+INLINE struct matrix v_rows(const struct arguments *args, const long b,
                             const long kv_head, const long j, const int rows)
 {
-    return matrix_of(v + at.v + b * a.v_stride[0] + kv_head * a.v_stride[1] + j * a.v_stride[2],
-                     a.v_stride[2], V_STEP, DIM_V, rows, WIDTH(UNIT_V, DIM_V));
+    return matrix_of(args->v + b * args->shape->v_stride[0] + kv_head * args->shape->v_stride[1] + j * args->shape->v_stride[2],
+                     args->shape->v_stride[2], V_STEP, DIM_V, rows, WIDTH(UNIT_V, DIM_V));
 }
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
@@ -102,83 +105,83 @@ struct tile {
 };
 
 /* Whether some query of the tile may not see some key of it. */
-INLINE bool is_partial(const struct attention_shape a, const struct tile t)
+INLINE bool is_partial(const struct arguments *args, const struct tile t)
 {
 #if HAS_BLOCKS
     const bool hides = HAS_BIAS || hides_listed(t.bits, t.i0, t.queries, t.j0, t.keys);
 #elif HAS_MARKS
-    const bool hides = HAS_BIAS || !(mark_of_pairs(a, t.marks, t.b, t.h, t.i0, t.queries, t.j0,
+    const bool hides = HAS_BIAS || !(mark_of_pairs(args, t.marks, t.b, t.h, t.i0, t.queries, t.j0,
                                                    t.keys) & MARK_FULL);
 #else
     const bool hides = HIDES_ANYWHERE;
 #endif
 
-    return hides || first_key(a, t.e, t.i0 + t.queries - 1) > t.j0 ||
-           end_key(a, t.e, t.i0) < t.j0 + t.keys;
+    return hides || first_key(args, t.e, t.i0 + t.queries - 1) > t.j0 ||
+           end_key(args, t.e, t.i0) < t.j0 + t.keys;
 }
 
 /* What the first stage says of the tile's head. */
-INLINE void find_head(SHAPE_PARAMS, const __global float *workspace, struct tile *t)
+INLINE void find_head(const struct arguments *args, struct tile *t)
 {
 #if HAS_BLOCKS
-    t->bits = block_bits_of(a, workspace + at.workspace + BLOCK_BITS_BEGIN(a), t->b, t->h);
+    t->bits = block_bits_of(args, args->workspace + BLOCK_BITS_BEGIN(args), t->b, t->h);
 #elif HAS_MARKS
-    t->marks = all_marks(a, at, workspace);
+    t->marks = all_marks(args);
 #endif
 }
 
 #define BLOCKS_OF(rows) (((rows) + BLOCK_OWNED - 1) / BLOCK_OWNED) /* of owned rows */
 
 /* The keys that a group owns, of the first of the query heads that share them. With a limit to the right
- * the first keys are seen by the most queries, and go first. longest_kv: LONGEST_KV. */
-INLINE struct tile owned_keys(SHAPE_PARAMS, const long longest_kv Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
+ * the first keys are seen by the most queries, and go first. */
+INLINE struct tile owned_keys(const struct arguments *args)
 {
-    const long blocks = BLOCKS_OF(longest_kv), kv_heads = a.heads / a.group;
+    const long blocks = BLOCKS_OF(LONGEST_KV(args)), kv_heads = args->shape->heads / args->shape->group;
     struct tile t;
 
     t.b = get_group_id(0) / blocks / kv_heads;
-    t.h = get_group_id(0) / blocks % kv_heads * a.group;
+    t.h = get_group_id(0) / blocks % kv_heads * args->shape->group;
     t.j0 = get_group_id(0) % blocks * BLOCK_OWNED;
-    t.e = extent_of(a, at, t.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    t.e = extent_of(args, t.b);
     t.keys = clamp(t.e.keys - t.j0, 0L, (long)BLOCK_OWNED);
     return t;
 }
 
 /* The queries that a group owns. With a limit to the right later blocks see more keys: the longest go
  * first. */
-INLINE struct tile owned_queries(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
+INLINE struct tile owned_queries(const struct arguments *args)
 {
-    const long blocks = BLOCKS_OF(LONGEST_Q(a)), bh = get_group_id(0) / blocks;
+    const long blocks = BLOCKS_OF(LONGEST_Q(args)), bh = get_group_id(0) / blocks;
     struct tile t;
 
-    t.b = bh / a.heads;
-    t.h = bh % a.heads;
+    t.b = bh / args->shape->heads;
+    t.h = bh % args->shape->heads;
 #if HAS_WINDOW_RIGHT
     t.i0 = (blocks - 1 - get_group_id(0) % blocks) * BLOCK_OWNED;
 #else
     t.i0 = get_group_id(0) % blocks * BLOCK_OWNED;
 #endif
-    t.e = extent_of(a, at, t.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    t.e = extent_of(args, t.b);
     t.queries = clamp(t.e.queries - t.i0, 0L, (long)BLOCK_OWNED);
     return t;
 }
 
 /* The first key that owned queries may see, and the end of those that do: both limits grow with the query. */
-INLINE long first_key_of_queries(const struct attention_shape a, const struct tile t)
+INLINE long first_key_of_queries(const struct arguments *args, const struct tile t)
 {
-    const long seen_from = first_key(a, t.e, t.i0);
+    const long seen_from = first_key(args, t.e, t.i0);
 
     return HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the random numbers' step */
 }
 
-INLINE long end_key_of_queries(const struct attention_shape a, const struct tile t)
+INLINE long end_key_of_queries(const struct arguments *args, const struct tile t)
 {
-    return end_key(a, t.e, t.i0 + max(t.queries, 1) - 1);
+    return end_key(args, t.e, t.i0 + max(t.queries, 1) - 1);
 }
 
 /* The first tile of queries from i0 on, or of keys from j0 on, of which block lists have some pair, and
  * masks and biases are not marked as hiding all. */
-INLINE long next_queries(const struct attention_shape a, const struct tile t, const long begin,
+INLINE long next_queries(const struct arguments *args, const struct tile t, const long begin,
                          long i0, const long end)
 {
 #if HAS_BLOCKS
@@ -186,7 +189,7 @@ INLINE long next_queries(const struct attention_shape a, const struct tile t, co
                     : end;
 #else
 #if HAS_MARKS
-    while (i0 < end && mark_of_pairs(a, t.marks, t.b, t.h, i0, min(end - i0, (long)BLOCK_STREAMED),
+    while (i0 < end && mark_of_pairs(args, t.marks, t.b, t.h, i0, min(end - i0, (long)BLOCK_STREAMED),
                                      t.j0, t.keys) & MARK_EMPTY)
         i0 += BLOCK_STREAMED;
 #endif
@@ -194,7 +197,7 @@ INLINE long next_queries(const struct attention_shape a, const struct tile t, co
 #endif
 }
 
-INLINE long next_keys(const struct attention_shape a, const struct tile t, const long begin,
+INLINE long next_keys(const struct arguments *args, const struct tile t, const long begin,
                       long j0, const long end)
 {
 #if HAS_BLOCKS
@@ -203,7 +206,7 @@ INLINE long next_keys(const struct attention_shape a, const struct tile t, const
                     : end;
 #else
 #if HAS_MARKS
-    while (j0 < end && mark_of_pairs(a, t.marks, t.b, t.h, t.i0, t.queries, j0,
+    while (j0 < end && mark_of_pairs(args, t.marks, t.b, t.h, t.i0, t.queries, j0,
                                      min(end - j0, (long)BLOCK_STREAMED)) & MARK_EMPTY)
         j0 += BLOCK_STREAMED;
 #endif
@@ -219,30 +222,30 @@ struct bias_tile {
     long i0, j0, b, end_b, h, end_h;
 };
 
-INLINE struct bias_tile find_bias_tile(const struct attention_shape a)
+INLINE struct bias_tile find_bias_tile(const struct arguments *args)
 {
-    const bool over_b = a.bias_stride[0] == 0, over_h = a.bias_stride[1] == 0;
-    const long across = (a.seq_kv + BLOCK_STREAMED - 1) / BLOCK_STREAMED;
-    const long down = (a.seq_q + BLOCK_OWNED - 1) / BLOCK_OWNED;
-    const long bias_heads = over_h ? 1 : a.heads, place = get_group_id(0) / across / down;
+    const bool over_b = args->shape->bias_stride[0] == 0, over_h = args->shape->bias_stride[1] == 0;
+    const long across = (args->shape->seq_kv + BLOCK_STREAMED - 1) / BLOCK_STREAMED;
+    const long down = (args->shape->seq_q + BLOCK_OWNED - 1) / BLOCK_OWNED;
+    const long bias_heads = over_h ? 1 : args->shape->heads, place = get_group_id(0) / across / down;
     struct bias_tile tile;
 
     tile.i0 = get_group_id(0) / across % down * BLOCK_OWNED;
     tile.j0 = get_group_id(0) % across * BLOCK_STREAMED;
     tile.b = place / bias_heads;
-    tile.end_b = over_b ? a.batch : tile.b + 1;
+    tile.end_b = over_b ? args->shape->batch : tile.b + 1;
     tile.h = place % bias_heads;
-    tile.end_h = over_h ? a.heads : tile.h + 1;
+    tile.end_h = over_h ? args->shape->heads : tile.h + 1;
     return tile;
 }
 
 /* How much of a tile of pairs a batch uses; false if no pair is visible by windows and lengths. */
-INLINE bool enter_bias_tile(const struct attention_shape a, struct tile *t)
+INLINE bool enter_bias_tile(const struct arguments *args, struct tile *t)
 {
     t->queries = clamp(t->e.queries - t->i0, 0L, (long)BLOCK_OWNED);
     t->keys = clamp(t->e.keys - t->j0, 0L, (long)BLOCK_STREAMED);
-    return t->queries > 0 && first_key(a, t->e, t->i0) < t->j0 + t->keys &&
-           end_key(a, t->e, t->i0 + t->queries - 1) > t->j0;
+    return t->queries > 0 && first_key(args, t->e, t->i0) < t->j0 + t->keys &&
+           end_key(args, t->e, t->i0 + t->queries - 1) > t->j0;
 }
 #endif
 

@@ -3,16 +3,16 @@
 #define CLATTN_PAIR_DROPOUT_H
 #if HAS_DROPOUT
 #define RANDOM_LANES 1
-#include "common/philox.h"
+#include "common/dropout.h"
 #endif
 
 /* What the weight of a pair is multiplied by. */
-static inline float dropout_factor(SHAPE_PARAMS, const long b, const long h, const long i,
+static inline float dropout_factor(const struct arguments *args, const long b, const long h, const long i,
                                    const long j)
 {
 #if HAS_DROPOUT
     float x[4];
-    dropout_factors(a, at, dropout_head(at, b, h), (uint)i, (uint)(j / 4), x);
+    dropout_factors(args, dropout_head(args, b, h), (uint)i, (uint)(j / 4), x);
     return x[j % 4];
 #else
     return 1.0f;

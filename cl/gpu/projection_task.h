@@ -6,10 +6,11 @@
  *            allows it, four neighbours are loaded at once.
  * Splits     with SPLIT_K > 1: [SPLIT_K][rows][columns] sums in the workspace; projection_sum adds them up.
  *
- * Before including this: projection.h; THREADS, the work-group's size; the tunables BLOCK_M, BLOCK_N, BLOCK_K,
- * GROUP_M and SPLIT_K. */
+ * Who includes this defines THREADS, the work-group's size; the tunables BLOCK_M, BLOCK_N,
+ * BLOCK_K, GROUP_M and SPLIT_K. */
 #ifndef CLATTN_PROJECTION_TASK_H
 #define CLATTN_PROJECTION_TASK_H
+#include "common/projection.h"
 
 /* An index n counts n / size outer and n % size inner ones. */
 struct pair {

@@ -1,6 +1,7 @@
-/* Filling tiles of local memory from keys and values, quantized or not. Needs tile_load.h. */
+/* Filling tiles of local memory from keys and values, quantized or not. */
 #ifndef CLATTN_QUANTIZED_TILE_H
 #define CLATTN_QUANTIZED_TILE_H
+#include "gpu/tile_load.h"
 #include "common/quantized.h"
 
 /* As load_tile(); cache and dtype (constants) say how the rows are stored, of which quantized ones need

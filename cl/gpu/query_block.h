@@ -4,31 +4,24 @@
  * found to hide all (score/mark_pairs.h), are left out, and one of keys in pages ends where the table
  * hides keys (common/key_rows.h).
  *
- * Before including this: score.h, tile_exp.h; BLOCK_M, BLOCK_N, MARK_ITEMS. */
+ * Who includes this defines BLOCK_M, BLOCK_N, MARK_ITEMS. */
 #ifndef CLATTN_QUERY_BLOCK_H
 #define CLATTN_QUERY_BLOCK_H
+#include "score/score.h"
+#include "gpu/tile_exp.h"
 #include "common/key_rows.h"
 #include "common/sequence.h"
 #include "gpu/pair_dropout.h"
 #include "score/blocks.h"
 #define MARK_M BLOCK_M
 #define MARK_N BLOCK_N
-#define MARKS_BEGIN(a) 0
+#define MARKS_BEGIN(args) 0
 #define MARK_SHARERS FORWARD_MARK_SHARERS
 #include "score/mark_pairs.h"
 
 /* Whether rows that see nothing have to be told from those far below a sink: masks, biases and tables of
  * pages hide what windows and lengths do not. */
 #define TRACKS_SEEN (HAS_SINKS && (HIDES_ANYWHERE || PAGE_SIZE))
-
-/* What the first stage says of tiles: bits of block lists, or marks of masks and biases. */
-#if HAS_BLOCKS || HAS_MARKS
-#define TILES_PARAM , const __global float *workspace
-#define TILES_ARG , workspace
-#else
-#define TILES_PARAM
-#define TILES_ARG
-#endif
 
 struct query_block {
     long bh, b, h, i0; /* batch * heads + head, and these; the first query */
@@ -45,38 +38,38 @@ struct query_block {
 };
 
 /* Of the longest sequence. */
-#define QUERY_BLOCKS(a) ((LONGEST_Q(a) + BLOCK_M - 1) / BLOCK_M)
+#define QUERY_BLOCKS(args) ((LONGEST_Q(args) + BLOCK_M - 1) / BLOCK_M)
 
 /* Both limits grow with the query: no row sees keys outside, each sees those in between. With a limit
  * to the right later blocks see more keys: the longest go first. */
 __attribute__((always_inline)) static inline struct query_block
-find_query_block(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM TILES_PARAM)
+find_query_block(const struct arguments *args)
 {
-    const long blocks = QUERY_BLOCKS(a);
+    const long blocks = QUERY_BLOCKS(args);
     struct query_block p;
 
     p.bh = get_group_id(0) / blocks;
-    p.b = p.bh / a.heads;
-    p.h = p.bh % a.heads;
+    p.b = p.bh / args->shape->heads;
+    p.h = p.bh % args->shape->heads;
 #if HAS_WINDOW_RIGHT
     p.i0 = (blocks - 1 - get_group_id(0) % blocks) * BLOCK_M;
 #else
     p.i0 = get_group_id(0) % blocks * BLOCK_M;
 #endif
-    p.e = extent_of(a, at, p.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    p.e = extent_of(args, p.b);
     p.queries = clamp(p.e.queries - p.i0, 0L, (long)BLOCK_M);
     const long last = p.i0 + max(p.queries, 1) - 1;
-    const long seen_from = first_key(a, p.e, p.i0);
+    const long seen_from = first_key(args, p.e, p.i0);
     p.begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the random numbers' step */
-    p.end = end_key(a, p.e, last);
-    p.seen_by_all_from = first_key(a, p.e, last);
-    p.seen_by_all_to = end_key(a, p.e, p.i0);
+    p.end = end_key(args, p.e, last);
+    p.seen_by_all_from = first_key(args, p.e, last);
+    p.seen_by_all_to = end_key(args, p.e, p.i0);
 #if HAS_BLOCKS
-    p.bits = block_bits_of(a, workspace + at.workspace, p.b, p.h);
+    p.bits = block_bits_of(args, args->workspace, p.b, p.h);
 #endif
 #if HAS_MARKS
-    const __global uchar *marks = all_marks(a, at, workspace);
-    p.marks = marks ? marks + marks_of_block(a, p.b, p.h, p.i0) : 0;
+    const __global uchar *marks = all_marks(args);
+    p.marks = marks ? marks + marks_of_block(args, p.b, p.h, p.i0) : 0;
 #endif
     return p;
 }
@@ -114,7 +107,7 @@ INLINE int mark_at(const struct query_block block, const long j0)
 #endif
 
 /* The tile from key j0 on, or the first after it that some row may see. */
-INLINE struct keys find_keys(SHAPE_PARAMS, const struct query_block block, long j0 PAGES_PARAM)
+INLINE struct keys find_keys(const struct arguments *args, const struct query_block block, long j0)
 {
     struct keys keys;
 
@@ -126,7 +119,7 @@ INLINE struct keys find_keys(SHAPE_PARAMS, const struct query_block block, long 
 #endif
 #if PAGE_SIZE
     const long j1 =
-        next_run(a, at, block.b, block.begin, block.end, BLOCK_N, &j0 PAGES_ARG);
+        next_run(args, block.b, block.begin, block.end, BLOCK_N, &j0);
     keys.count = (int)(j1 - j0);
 #else
     keys.count = min(block.end - j0, (long)BLOCK_N);
@@ -139,12 +132,12 @@ INLINE struct keys find_keys(SHAPE_PARAMS, const struct query_block block, long 
 }
 
 /* What the scores of the block and the tile are made of. */
-INLINE struct score_tile score_tile_of(SHAPE_PARAMS, const struct query_block block,
-                                       const struct keys keys SCORE_OPERANDS_PARAM)
+INLINE struct score_tile score_tile_of(const struct arguments *args, const struct query_block block,
+                                       const struct keys keys)
 {
     struct score_tile tile =
-        score_tile_at(a, at, block.e, block.b, block.h, block.i0, keys.j0, block.queries,
-                      keys.count, MAX(BLOCK_M, BLOCK_N) SCORE_OPERANDS_ARG);
+        score_tile_at(args, block.e, block.b, block.h, block.i0, keys.j0, block.queries,
+                      keys.count, MAX(BLOCK_M, BLOCK_N));
 
 #if HAS_BLOCKS
     find_blocks(block.bits, block.i0, keys.j0, &tile);
@@ -166,13 +159,13 @@ struct row_end {
 
 /* Of weights that were taken relative to maximum. A total of 0 is a row of hidden keys or of -inf
  * scores alone; NaN goes on to o. */
-static inline struct row_end end_row(SHAPE_PARAMS, const long h, const bool sees_any,
-                                     const float maximum, const float sum SINKS_PARAM)
+static inline struct row_end end_row(const struct arguments *args, const long h, const bool sees_any,
+                                     const float maximum, const float sum)
 {
     struct row_end row = {1.0f, maximum, sum, false};
 
 #if HAS_SINKS
-    const float sink = sinks[at.sinks + h];
+    const float sink = args->sinks[h];
     row.highest = fmax(maximum, sink);
     row.factor = EXP2((maximum - FINITE(row.highest)) * LOG2E);
     row.total = sum * row.factor + EXP2((sink - FINITE(row.highest)) * LOG2E);

@@ -1,10 +1,13 @@
 /* The second kernel of split-K on GPUs: o and lse from the partial results of each row, in the order of the
  * ranges (gpu/split_task.h). A work-group of COMBINE_THREADS for each row and COMBINED_COLUMNS.
  *
- * Before including this: sequence.h, local_barrier.h, tile_exp.h, multiply_add.h; SPLIT_K,
- * COMBINE_THREADS, a multiple of 32. */
+ * Who includes this defines SPLIT_K, COMBINE_THREADS, a multiple of 32. */
 #ifndef CLATTN_SPLIT_COMBINE_H
 #define CLATTN_SPLIT_COMBINE_H
+#include "common/sequence.h"
+#include "gpu/local_barrier.h"
+#include "gpu/tile_exp.h"
+#include "common/multiply_add.h"
 
 #define COMBINED_COLUMNS 32 /* of a work-group */
 #define COMBINE_PARTS (COMBINE_THREADS / COMBINED_COLUMNS)
@@ -22,19 +25,20 @@ INLINE float highest_of(const __local float *row_maxima, const int count)
 __kernel __attribute__((reqd_work_group_size(COMBINE_THREADS, 1, 1)))
 void combine(PARAMETERS_combine)
 {
-    ENTER_SEQUENCE(get_group_id(0) / COMBINE_TILES / LONGEST_Q(a) / a.heads);
+    struct arguments arguments = ARGUMENTS_combine;
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / COMBINE_TILES / LONGEST_Q(&arguments) / arguments.shape->heads);
     __local float row_maxima[SPLIT_K], row_sums[SPLIT_K], factors[SPLIT_K], sums[COMBINE_THREADS];
     const int thread = get_local_id(0), tiles = COMBINE_TILES;
-    const long row = get_group_id(0) / tiles, i = row % LONGEST_Q(a);
-    const long bh = row / LONGEST_Q(a), b = bh / a.heads, h = bh % a.heads;
+    const long row = get_group_id(0) / tiles, i = row % LONGEST_Q(args);
+    const long bh = row / LONGEST_Q(args), b = bh / args->shape->heads, h = bh % args->shape->heads;
     const int d = (int)(get_group_id(0) % tiles) * COMBINED_COLUMNS + thread % COMBINED_COLUMNS;
-    const __global float *const results = workspace + at.workspace;
+    const __global float *const results = args->workspace;
     const __global float *const statistics =
-        results + (a.batch * a.heads * LONGEST_Q(a) * DIM_V + 2 * row) * SPLIT_K;
+        results + (args->shape->batch * args->shape->heads * LONGEST_Q(args) * DIM_V + 2 * row) * SPLIT_K;
     const __global float *const column = results + row * SPLIT_K * DIM_V + min(d, DIM_V - 1);
     float x = 0.0f;
 
-    LEAVE_IF_BEYOND(i, a.seq_q);
+    LEAVE_IF_BEYOND(i, args->shape->seq_q);
     for (int n = thread; n < SPLIT_K; n += COMBINE_THREADS) {
         row_maxima[n] = statistics[2 * n];
         row_sums[n] = statistics[2 * n + 1];
@@ -42,7 +46,7 @@ void combine(PARAMETERS_combine)
     LOCAL_BARRIER(); /* row_max and row_sum of all ranges are complete */
     float highest = highest_of(row_maxima, SPLIT_K);
 #if HAS_SINKS
-    highest = fmax(highest, sinks[at.sinks + h]);
+    highest = fmax(highest, args->sinks[h]);
 #endif
     for (int n = thread; n < SPLIT_K; n += COMBINE_THREADS)
         factors[n] = EXP2((row_maxima[n] - FINITE(highest)) * LOG2E);
@@ -60,17 +64,17 @@ void combine(PARAMETERS_combine)
      * goes on to o. */
     const bool zero = seen == 0.0f;
 #if HAS_SINKS
-    row_sum += EXP2((sinks[at.sinks + h] - FINITE(highest)) * LOG2E);
+    row_sum += EXP2((args->sinks[h] - FINITE(highest)) * LOG2E);
 #endif
 #if HAS_LSE
     if (thread == 0 && get_group_id(0) % tiles == 0)
-        lse[at.lse + LSE_HEAD(a, bh, h) + i] = zero ? -INFINITY : highest + log(row_sum);
+        args->lse[LSE_HEAD(args, bh, h) + i] = zero ? -INFINITY : highest + log(row_sum);
 #endif
     if (thread < COMBINED_COLUMNS && d < DIM_V) {
         for (int n = 1; n < COMBINE_PARTS; n++)
             x += sums[n * COMBINED_COLUMNS + thread];
         STORE_O(zero ? 0.0f : x / row_sum,
-                o + at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2], d * O_STEP);
+                args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2], d * O_STEP);
     }
     END_KERNEL();
 }

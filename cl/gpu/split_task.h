@@ -6,18 +6,14 @@
  *            heads, seq_q). A range that saw nothing has a row_max of -inf and zeros. Then the bits of
  *            block lists.
  *
- * Before including this: key_rows.h, sequence.h, score.h; BLOCK_M, BLOCK_N, SPLIT_K, THREADS. */
+ * Who includes this defines BLOCK_M, BLOCK_N, SPLIT_K, THREADS. */
 #ifndef CLATTN_SPLIT_TASK_H
 #define CLATTN_SPLIT_TASK_H
-#define BLOCK_BITS_BEGIN(a) ((a).batch * (a).heads * LONGEST_Q(a) * SPLIT_K * (DIM_V + 2))
+#include "common/key_rows.h"
+#include "common/sequence.h"
+#include "score/score.h"
+#define BLOCK_BITS_BEGIN(args) ((args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * SPLIT_K * (DIM_V + 2))
 #include "score/mark_blocks.h"
-#if HAS_BLOCKS
-#define LISTS_PARAM , const __global float *workspace
-#define LISTS_ARG , workspace
-#else
-#define LISTS_PARAM
-#define LISTS_ARG
-#endif
 
 /* What a work-group computes. */
 struct task {
@@ -33,51 +29,51 @@ struct task {
 };
 
 /* The head and the query of row r, the last one's for those after it. */
-INLINE void row_of(const struct attention_shape a, const struct task *task, const int r, long *h,
+INLINE void row_of(const struct arguments *args, const struct task *task, const int r, long *h,
                    long *i)
 {
     const uint row = (uint)task->row + min(r, task->rows - 1); /* the host limits them */
 
-    *h = task->kv_head * a.group + row / (uint)a.seq_q;
-    *i = row % (uint)a.seq_q;
+    *h = task->kv_head * args->shape->group + row / (uint)args->shape->seq_q;
+    *i = row % (uint)args->shape->seq_q;
 }
 
 /* Whole blocks of the keys that some row of the group may see: as many for each range, or one
  * less. */
-INLINE void find_range(const struct attention_shape a, struct task *task)
+INLINE void find_range(const struct arguments *args, struct task *task)
 {
-    const long first = task->row % a.seq_q;
-    const bool wraps = first + task->rows > a.seq_q;
-    const long low = wraps ? 0 : first, high = wraps ? a.seq_q - 1 : first + task->rows - 1;
+    const long first = task->row % args->shape->seq_q;
+    const bool wraps = first + task->rows > args->shape->seq_q;
+    const long low = wraps ? 0 : first, high = wraps ? args->shape->seq_q - 1 : first + task->rows - 1;
     /* Dropout's random numbers are for four keys, of which a thread group has all. */
-    const long begin = first_key(a, task->e, low) & ~3L;
-    const long end = end_key(a, task->e, min(high, max(task->e.queries - 1, low)));
+    const long begin = first_key(args, task->e, low) & ~3L;
+    const long end = end_key(args, task->e, min(high, max(task->e.queries - 1, low)));
     const long blocks = (max(end - begin, 0L) + BLOCK_N - 1) / BLOCK_N;
 
     task->begin = begin + blocks * task->part / SPLIT_K * BLOCK_N;
     task->end = min(end, begin + blocks * (task->part + 1) / SPLIT_K * BLOCK_N);
-    task->all_begin = first_key(a, task->e, high);
-    task->all_end = min(end_key(a, task->e, low), end_key(a, task->e, high));
+    task->all_begin = first_key(args, task->e, high);
+    task->all_end = min(end_key(args, task->e, low), end_key(args, task->e, high));
 }
 
 /* Of the longest sequence. */
-#define ROW_BLOCKS(a) (((a).group * LONGEST_Q(a) + BLOCK_M - 1) / BLOCK_M)
+#define ROW_BLOCKS(args) (((args)->shape->group * LONGEST_Q(args) + BLOCK_M - 1) / BLOCK_M)
 
-INLINE struct task find_task(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM LISTS_PARAM)
+INLINE struct task find_task(const struct arguments *args)
 {
-    const long blocks = ROW_BLOCKS(a);
+    const long blocks = ROW_BLOCKS(args);
     const long group = get_group_id(0) / blocks;
     struct task task;
 
-    task.b = group / SPLIT_K / a.kv_heads;
-    task.kv_head = group / SPLIT_K % a.kv_heads;
+    task.b = group / SPLIT_K / args->shape->kv_heads;
+    task.kv_head = group / SPLIT_K % args->shape->kv_heads;
     task.part = group % SPLIT_K;
     task.row = get_group_id(0) % blocks * BLOCK_M;
-    task.rows = (int)min(a.group * a.seq_q - task.row, (long)BLOCK_M);
-    task.e = extent_of(a, at, task.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    find_range(a, &task);
+    task.rows = (int)min(args->shape->group * args->shape->seq_q - task.row, (long)BLOCK_M);
+    task.e = extent_of(args, task.b);
+    find_range(args, &task);
 #if HAS_BLOCKS
-    task.bits = workspace + at.workspace + BLOCK_BITS_BEGIN(a);
+    task.bits = args->workspace + BLOCK_BITS_BEGIN(args);
 #endif
     return task;
 }
@@ -100,8 +96,8 @@ INLINE uint keys_of_bit(const struct task *task)
 }
 
 /* Sets the range's bits; a row that sees a key is enough, and seldom is it the last. */
-INLINE void mark_tiles(SHAPE_PARAMS, const struct task *task,
-                       volatile __local uint *seen SCORE_OPERANDS_PARAM)
+INLINE void mark_tiles(const struct arguments *args, const struct task *task,
+                       volatile __local uint *seen)
 {
 #if MARKS_TILES
     const uint step = keys_of_bit(task);
@@ -114,8 +110,8 @@ INLINE void mark_tiles(SHAPE_PARAMS, const struct task *task,
         bool sees = false;
         for (int r = 0; r < task->rows && !sees; r++) {
             long h, i;
-            row_of(a, task, r, &h, &i);
-            sees = unmasked(a, at, task->e, BLOCK_LISTED, task->b, h, i, j SCORE_OPERANDS_ARG);
+            row_of(args, task, r, &h, &i);
+            sees = unmasked(args, task->e, BLOCK_LISTED, task->b, h, i, j);
         }
         if (sees)
             atomic_or((volatile __local int *)&seen[bit / 32], (int)(1u << bit % 32));
@@ -125,11 +121,11 @@ INLINE void mark_tiles(SHAPE_PARAMS, const struct task *task,
 }
 
 /* The tile from key j on, or the first after it that some row may see; the range's end if there is none. */
-INLINE long next_seen_tile(const struct attention_shape a, const struct task *task, long j,
+INLINE long next_seen_tile(const struct arguments *args, const struct task *task, long j,
                            const volatile __local uint *seen)
 {
 #if HAS_BLOCKS
-    return next_tile_of_rows(a, task->bits, task->b, task->kv_head, task->row, task->rows,
+    return next_tile_of_rows(args, task->bits, task->b, task->kv_head, task->row, task->rows,
                              task->begin, j, task->end, BLOCK_N);
 #elif MARKS_TILES
     const uint step = keys_of_bit(task);
@@ -147,13 +143,13 @@ INLINE long next_seen_tile(const struct attention_shape a, const struct task *ta
 }
 
 /* Which partial result is that of query i of head h. */
-INLINE long result_of(const struct attention_shape a, const struct task *task, const long h,
+INLINE long result_of(const struct arguments *args, const struct task *task, const long h,
                       const long i)
 {
-    return ((task->b * a.heads + h) * LONGEST_Q(a) + i) * SPLIT_K + task->part;
+    return ((task->b * args->shape->heads + h) * LONGEST_Q(args) + i) * SPLIT_K + task->part;
 }
 
 /* Of all partial results, in the workspace: row_max and row_sum. */
-#define STATISTICS(a, results) ((results) + (a).batch * (a).heads * LONGEST_Q(a) * SPLIT_K * DIM_V)
+#define STATISTICS(args, results) ((results) + (args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * SPLIT_K * DIM_V)
 
 #endif

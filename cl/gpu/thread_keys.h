@@ -3,9 +3,11 @@
  *
  * Of keys in pages a thread looks up those of its own, four at a time where these are in one page.
  *
- * Before including this: quantized_tile.h, key_rows.h; INLINE; THREADS_D, THREADS_N, THREAD_N, BLOCK_N. */
+ * Who includes this defines THREADS_D, THREADS_N, THREAD_N, BLOCK_N. */
 #ifndef CLATTN_THREAD_KEYS_H
 #define CLATTN_THREAD_KEYS_H
+#include "gpu/quantized_tile.h"
+#include "common/key_rows.h"
 
 #define PIECES (LOAD_WIDTH / 4) /* float4 of a thread in a chunk */
 #define CHUNK (THREADS_D * LOAD_WIDTH)
@@ -102,14 +104,14 @@ INLINE void load_keys(const struct cached m, const int chunk, const int count,
 
 #if PAGE_SIZE
 /* To the tile of count keys from key j0 of batch b on. */
-INLINE void go_to_tile(SHAPE_PARAMS, struct cached *m, const long b, const long j0, const int count,
-                       const long page_step PAGES_PARAM)
+INLINE void go_to_tile(const struct arguments *args, struct cached *m, const long b, const long j0, const int count,
+                       const long page_step)
 {
 #pragma unroll
     for (int n = 0; n < THREAD_N; n += KEYS_TOGETHER)
         m->place[n / KEYS_TOGETHER] =
-            key_row(a, at, b, j0 + min(KEY_OF(m->thread_n, n), count - 1), page_step,
-                    m->row_step PAGES_ARG);
+            key_row(args, b, j0 + min(KEY_OF(m->thread_n, n), count - 1), page_step,
+                    m->row_step);
 }
 #endif
 

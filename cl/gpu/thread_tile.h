@@ -9,10 +9,11 @@
  * UNROLL times four columns of a product, and four times as many rows of a sum, are unrolled; if it is 0 or not
  * defined, as many as the compiler likes.
  *
- * Before including this: common.cl; every name above, a tunable or made of some; ROW_STRIDE, the float4
+ * Who includes this defines every name above, a tunable or made of some; ROW_STRIDE, the float4
  * of a row of weights in local memory; MAX_DIM, the longest row's dims. */
 #ifndef CLATTN_THREAD_TILE_H
 #define CLATTN_THREAD_TILE_H
+#include "common/common.h"
 #include "common/multiply_add.h"
 #include "gpu/local_barrier.h"
 #include "gpu/unrolled.h"

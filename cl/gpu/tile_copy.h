@@ -1,10 +1,9 @@
 /* Filling tiles of local memory with floats by copies in the background, where the device has such (ASYNC_COPIES,
  * defined by the host): they take no registers and nobody waits for them before COPIES_WAIT(), behind which a
- * thread sees its own copies, and behind the next barrier all. Elsewhere a copy is a load and a store.
- *
- * Before including this: tile_load.h. */
+ * thread sees its own copies, and behind the next barrier all. Elsewhere a copy is a load and a store. */
 #ifndef CLATTN_TILE_COPY_H
 #define CLATTN_TILE_COPY_H
+#include "gpu/tile_load.h"
 
 /* copy4() copies four floats that are aligned to 16 bytes, copy1() one; zeros unless inside. Another device may
  * stand in for one that has such copies. */

@@ -2,23 +2,22 @@
  * neighbours: thread_n + THREADS_N * c. Four threads share a counter of random numbers. Each of them
  * computes those of one row in four, and they exchange a bit for each weight through local memory.
  *
- * Before including this: common.cl; THREADS_N, THREADS_M, QUADS, ROW(); KEPT_ROWS, the queries of a
+ * Who includes this defines THREADS_N, THREADS_M, QUADS, ROW(); KEPT_ROWS, the queries of a
  * tile; KEPT_COLUMNS, the keys of a thread. The first key of a tile is a multiple of 4. */
 #ifndef CLATTN_TILE_DROPOUT_H
 #define CLATTN_TILE_DROPOUT_H
+#include "common/common.h"
 
 #if HAS_DROPOUT
 #define RANDOM_LANES 1
-#include "common/philox.h"
+#include "common/dropout.h"
 
 #define KEPT_BYTES (KEPT_COLUMNS * THREADS_N / 4 * KEPT_ROWS)
-#define KEPT_PARAM , __local uchar *kept
-#define KEPT_ARG , kept
 
 /* Bit n of kept[four * KEPT_ROWS + row] tells whether the row's weight for key 4 * four + n of the
  * tile stays. Here one of four threads has each row; queries and keys from i0 and j0 on. */
-__attribute__((always_inline)) static inline void draw_kept(SHAPE_PARAMS, const uint bh,
-                                                            const long i0, const long j0 KEPT_PARAM)
+__attribute__((always_inline)) static inline void draw_kept(const struct arguments *args, const uint bh,
+                                                            const long i0, const long j0, __local uchar *kept)
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
 
@@ -27,24 +26,21 @@ __attribute__((always_inline)) static inline void draw_kept(SHAPE_PARAMS, const 
             const int row = ROW(4 * g) + thread_n % 4, four = c * (THREADS_N / 4) + thread_n / 4;
             float x[4];
 
-            dropout_factors(a, at, bh, (uint)(i0 + row), (uint)(j0 / 4 + four), x);
+            dropout_factors(args, bh, (uint)(i0 + row), (uint)(j0 / 4 + four), x);
             kept[four * KEPT_ROWS + row] = (x[0] > 0.0f) | (x[1] > 0.0f) << 1 |
                                            (x[2] > 0.0f) << 2 | (x[3] > 0.0f) << 3;
         }
 }
 
 /* What the weight of a row and of the thread's key c is multiplied by. */
-static inline float kept_factor(const struct attention_shape a, const int row,
-                                const int c KEPT_PARAM)
+static inline float kept_factor(const struct arguments *args, const int row,
+                                const int c, __local uchar *kept)
 {
     const int thread_n = THIS_THREAD % THREADS_N;
     const uchar bits = kept[(c * (THREADS_N / 4) + thread_n / 4) * KEPT_ROWS + row];
 
-    return bits >> thread_n % 4 & 1 ? a.keep : 0.0f;
+    return bits >> thread_n % 4 & 1 ? args->shape->keep : 0.0f;
 }
-#else
-#define KEPT_PARAM
-#define KEPT_ARG
 #endif
 
 #endif

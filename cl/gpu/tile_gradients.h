@@ -1,28 +1,29 @@
 /* The weights p and the gradients ds of scores, of a tile of BLOCK_OWNED owned and BLOCK_STREAMED streamed
- * rows: from products to what dq, dk, dv and the other gradients are sums of. Formulas: clattn/problem.h.
- *
- * Before including this: backward_tile.h, tile_products.h, tile_dropout.h. */
+ * rows: from products to what dq, dk, dv and the other gradients are sums of. Formulas: clattn/problem.h. */
 #ifndef CLATTN_TILE_GRADIENTS_H
 #define CLATTN_TILE_GRADIENTS_H
+#include "gpu/backward_tile.h"
+#include "gpu/tile_products.h"
+#include "gpu/tile_dropout.h"
 
 #if HAS_DROPOUT
 /* x[n][c]: what the weights of owned row r + n of a thread, of a quad, and of its streamed row c are
  * multiplied by. */
-INLINE void quad_factors(const bool owns_keys, SHAPE_PARAMS, const struct tile t, const int r,
-                         float x[4][THREAD_N] KEPT_PARAM)
+INLINE void quad_factors(const bool owns_keys, const struct arguments *args, const struct tile t, const int r,
+                         float x[4][THREAD_N], __local uchar *kept)
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
-    const uint bh = dropout_head(at, t.b, t.h);
+    const uint bh = dropout_head(args, t.b, t.h);
 
 #pragma unroll
     for (int c = 0; c < THREAD_N; c++) {
         float y[4];
         if (owns_keys)
-            dropout_factors(a, at, bh, (uint)(t.i0 + thread_n + THREADS_N * c),
+            dropout_factors(args, bh, (uint)(t.i0 + thread_n + THREADS_N * c),
                             (uint)((t.j0 + ROW(r)) / 4), y);
 #pragma unroll
         for (int n = 0; n < 4; n++)
-            x[n][c] = owns_keys ? y[n] : kept_factor(a, ROW(r + n), c KEPT_ARG);
+            x[n][c] = owns_keys ? y[n] : kept_factor(args, ROW(r + n), c, kept);
     }
 }
 #endif
@@ -32,15 +33,15 @@ INLINE void quad_factors(const bool owns_keys, SHAPE_PARAMS, const struct tile t
  * or is none. statistics: of the thread's queries. *nonfinite is set where a hidden
  * pair's product is not finite. slope_sums and bias_sums, of owned rows, collect ds times the distance,
  * and ds. */
-INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial, SHAPE_PARAMS,
+INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial, const struct arguments *args,
                   const struct tile t, const float4 *statistics, float p[THREAD_M][THREAD_N],
                   float ds[THREAD_M][THREAD_N], volatile __local int *nonfinite, float *slope_sums,
-                  float *bias_sums SCORE_OPERANDS_PARAM KEPT_PARAM)
+                  float *bias_sums, __local uchar *kept)
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
     struct score_tile tile =
-        score_tile_at(a, at, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
-                      MAX(BLOCK_OWNED, BLOCK_STREAMED) SCORE_OPERANDS_ARG);
+        score_tile_at(args, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
+                      MAX(BLOCK_OWNED, BLOCK_STREAMED));
     bool finds_nonfinite = false;
 
 #if HAS_BLOCKS
@@ -53,7 +54,7 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
     for (int r = 0; r < THREAD_M; r++) {
 #if HAS_DROPOUT
         if (r % 4 == 0)
-            quad_factors(owns_keys, a, at, t, r, factors_of_quad KEPT_ARG);
+            quad_factors(owns_keys, args, t, r, factors_of_quad, kept);
 #endif
 #pragma unroll
         for (int c = 0; c < THREAD_N; c++) {
@@ -61,10 +62,10 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
             const int row = owns_keys ? streamed : own, key = owns_keys ? own : streamed;
             const float4 statistic = statistics[owns_keys ? c : r];
             const bool finite = p[r][c] * 0.0f == 0.0f && ds[r][c] * 0.0f == 0.0f;
-            struct score s = score_of(a, tile, row, key, p[r][c]);
+            struct score s = score_of(args, tile, row, key, p[r][c]);
             bool sees = true;
             if (partial) {
-                sees = hide(a, tile, in_window(tile, row, key), row, key, &s);
+                sees = hide(args, tile, in_window(tile, row, key), row, key, &s);
                 finds_nonfinite = finds_nonfinite || (!sees && !finite);
             }
 #if HAS_DROPOUT
@@ -92,13 +93,13 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
 
 /* p and ds of a tile, as weigh() leaves them. Owned rows are keys and values if owns_keys, else queries
  * and do, and the others are streamed. next: what comes behind it. */
-INLINE void weigh_tile(const bool owns_keys, const bool ds_is_raw, const bool partial, SHAPE_PARAMS,
+INLINE void weigh_tile(const bool owns_keys, const bool ds_is_raw, const bool partial, const struct arguments *args,
                        const struct tile t, const struct matrix owned_qk, const struct matrix owned_v,
                        const struct matrix streamed_qk, const struct matrix streamed_v, const struct next next,
                        const float4 *statistics, __local float4 *tiles, int *stage,
                        volatile __local int *nonfinite, float p[THREAD_M][THREAD_N],
                        float ds[THREAD_M][THREAD_N], float *slope_sums,
-                       float *bias_sums SCORE_OPERANDS_PARAM KEPT_PARAM)
+                       float *bias_sums, __local uchar *kept)
 {
     const struct next of_v = {PRODUCT_NEXT, owned_v, streamed_v};
 
@@ -106,20 +107,20 @@ INLINE void weigh_tile(const bool owns_keys, const bool ds_is_raw, const bool pa
 #if HAS_DROPOUT
     /* There are barriers before, since the last tile's were read, and in the next product. */
     if (!owns_keys)
-        draw_kept(a, at, dropout_head(at, t.b, t.h), t.i0, t.j0 KEPT_ARG);
+        draw_kept(args, dropout_head(args, t.b, t.h), t.i0, t.j0, kept);
 #endif
     multiply(owned_v, streamed_v, next, tiles, OWNED_V_AT, stage, ds);
 #if STAGES > 1 /* two ways, not a branch at each pair; with one stage, which AMD's have, registers were spilled */
     if (!partial) {
-        weigh(owns_keys, ds_is_raw, false, a, at, t, statistics, p, ds, nonfinite, slope_sums,
-              bias_sums SCORE_OPERANDS_ARG KEPT_ARG);
+        weigh(owns_keys, ds_is_raw, false, args, t, statistics, p, ds, nonfinite, slope_sums,
+              bias_sums, kept);
         return;
     }
-    weigh(owns_keys, ds_is_raw, true, a, at, t, statistics, p, ds, nonfinite, slope_sums,
-          bias_sums SCORE_OPERANDS_ARG KEPT_ARG);
+    weigh(owns_keys, ds_is_raw, true, args, t, statistics, p, ds, nonfinite, slope_sums,
+          bias_sums, kept);
 #else
-    weigh(owns_keys, ds_is_raw, partial, a, at, t, statistics, p, ds, nonfinite, slope_sums,
-          bias_sums SCORE_OPERANDS_ARG KEPT_ARG);
+    weigh(owns_keys, ds_is_raw, partial, args, t, statistics, p, ds, nonfinite, slope_sums,
+          bias_sums, kept);
 #endif
 }
 

@@ -1,10 +1,11 @@
 /* Filling tiles of local memory from a matrix in global memory, by the whole work-group, and
  * storing to one.
  *
- * Before including this: common.cl; THREADS, the work-group's size; LOAD_WIDTH, 4 or 8, the elements
+ * Who includes this defines THREADS, the work-group's size; LOAD_WIDTH, 4 or 8, the elements
  * that one load takes where a matrix allows it. */
 #ifndef CLATTN_TILE_LOAD_H
 #define CLATTN_TILE_LOAD_H
+#include "common/common.h"
 
 /* Elements that one load takes: as many as LOAD_WIDTH says where rows are a multiple of them. */
 #define WIDTH(unit, dim) WIDTH_OF(DTYPE, unit, dim)

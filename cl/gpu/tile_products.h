@@ -9,9 +9,10 @@
  * Stages    are filled between two barriers and read between the next two; with STAGES of two the next one, of
  *           whatever product or sum comes next, is copied meanwhile (gpu/tile_copy.h).
  *
- * Before including this: common.cl; every name above, a tunable; those of gpu/thread_tile.h. */
+ * Who includes this defines every name above, a tunable, and those of gpu/thread_tile.h. */
 #ifndef CLATTN_TILE_PRODUCTS_H
 #define CLATTN_TILE_PRODUCTS_H
+#include "common/common.h"
 #include "gpu/local_barrier.h"
 #include "gpu/tile_exp.h"
 #include "gpu/tile_load.h"

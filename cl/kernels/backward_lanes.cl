@@ -54,26 +54,26 @@
 
 /* After each head's sums of dq are rows that no query has, since register tiles of DQ_ROWS rows are read and
  * written; tiles of a matrix unit are added up elsewhere first. */
-#define SUM_ROWS(a) (LONGEST_Q(a) + (OPERAND_TILES ? 0 : DQ_ROWS))
+#define SUM_ROWS(args) (LONGEST_Q(args) + (OPERAND_TILES ? 0 : DQ_ROWS))
 
 /* Among the sums of dq of one work-item: the first row of head h. */
-INLINE long sum_row(const struct attention_shape a, const long b, const long h)
+INLINE long sum_row(const struct arguments *args, const long b, const long h)
 {
-    return (b * a.heads + h) * SUM_ROWS(a);
+    return (b * args->shape->heads + h) * SUM_ROWS(args);
 }
 
 /* Where the sums of dq of a work-item begin in the workspace, on a cache line if that does; those
  * of dslopes begin where work-item SPLIT_K's would. */
-INLINE long sums_begin(const struct attention_shape a, const long split)
+INLINE long sums_begin(const struct arguments *args, const long split)
 {
-    const long row_stats = (ROW_STATISTICS * a.batch * a.heads * LONGEST_Q(a) + 15) / 16 * 16;
+    const long row_stats = (ROW_STATISTICS * args->shape->batch * args->shape->heads * LONGEST_Q(args) + 15) / 16 * 16;
 
-    return row_stats + split * a.batch * a.heads * SUM_ROWS(a) * ROW_QK;
+    return row_stats + split * args->shape->batch * args->shape->heads * SUM_ROWS(args) * ROW_QK;
 }
 
 /* The bits of block lists, or the marks of masks and biases, come last in the workspace. */
-#define BLOCK_BITS_BEGIN(a) (sums_begin(a, SPLIT_K) + SPLIT_K * (a).batch * (a).heads)
-#define MARKS_BEGIN(a) BLOCK_BITS_BEGIN(a)
+#define BLOCK_BITS_BEGIN(args) (sums_begin(args, SPLIT_K) + SPLIT_K * (args)->shape->batch * (args)->shape->heads)
+#define MARKS_BEGIN(args) BLOCK_BITS_BEGIN(args)
 #define MARK_M BACKWARD_MARK_QUERIES
 #define MARK_N (SIMD_WIDTH * BLOCK_VECTORS)
 #define MARK_ITEMS 1
@@ -108,9 +108,9 @@ NOINLINE void add_key_gradients(const struct query_tile *tile, const struct row_
 #endif
 
 /* Adds what some rows of a tile, all of one of full visibility, contribute to dk, dv and dq. */
-INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct head head,
+INLINE void add_tile(const int partial, const struct arguments *args, const struct head head,
                      struct key_block *block, const struct row_range rows, struct query_tile *tile,
-                     __global float *dq, lanes *slope_sums SCORE_OPERANDS_PARAM)
+                     __global float *dq, lanes *slope_sums)
 {
     const operand *q = (const operand *)tile->q, *d_o = (const operand *)tile->d_o;
     /* A step at an end may have a row that is hidden from the block. */
@@ -118,15 +118,15 @@ INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct head head,
     const int cut = rows.begin % ROWS_OF_STEP || (rows.end % ROWS_OF_STEP && ends_within);
 #if OPERAND_TILES
     if (WEIGHTS_IN_REGISTERS && !partial && !cut && !tile->lacks) {
-        compute_pairs(a.scale * SCALE_UNIT, block, rows, tile);
+        compute_pairs(args->shape->scale * SCALE_UNIT, block, rows, tile);
         add_key_gradients(tile, rows, block);
         add_query_gradients((const operand *)tile->ds_keys, block->k_rows, block->keys, rows.begin, rows.end,
                             SUMS_OF(tile, dq));
         return;
     }
 #endif
-    const int hidden = compute_weights(partial, 0, a, at, head, block, rows, tile,
-                                       slope_sums SCORE_OPERANDS_ARG);
+    const int hidden = compute_weights(partial, 0, args, head, block, rows, tile,
+                                       slope_sums);
     const int rows_apart = ((partial && hidden) || cut) && tile->nonfinite;
     const int keys_apart = partial && block->nonfinite; /* a weight of 0 would not keep it from other rows */
 
@@ -153,13 +153,12 @@ INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct head head,
 }
 
 /* Loads `count` blocks of keys from key j on, without gradients so far. */
-INLINE void load_chunk(SHAPE_PARAMS, const struct head head, const long j, const int count,
-                       const __global storage *k, const __global storage *v,
+INLINE void load_chunk(const struct arguments *args, const struct head head, const long j, const int count,
                        struct key_block *blocks)
 {
     for (int n = 0; n < count; n++) {
         struct key_block *block = blocks + n;
-        load_key_block(a, at, head, j + n * BLOCK_N, k, v, block);
+        load_key_block(args, head, j + n * BLOCK_N, block);
         for (int d = 0; d < ROW_QK * BLOCK_VECTORS; d++)
             block->dk[d] = 0.0f;
         for (int d = 0; d < ROW_V * BLOCK_VECTORS; d++)
@@ -174,34 +173,34 @@ INLINE void load_chunk(SHAPE_PARAMS, const struct head head, const long j, const
 #define CHUNKS_FOLLOW_COLUMNS (BLOCK_KV >= CHUNK)
 
 /* Chunks of a column. */
-INLINE long chunks_of_column(const struct attention_shape a)
+INLINE long chunks_of_column(const struct arguments *args)
 {
-    return (min((long)BLOCK_KV, a.seq_kv) + CHUNK - 1) / CHUNK;
+    return (min((long)BLOCK_KV, args->shape->seq_kv) + CHUNK - 1) / CHUNK;
 }
 #endif
 
-INLINE long count_chunks(const struct attention_shape a)
+INLINE long count_chunks(const struct arguments *args)
 {
 #if HAS_BLOCKS
     if (CHUNKS_FOLLOW_COLUMNS)
-        return block_columns(a) * chunks_of_column(a);
+        return block_columns(args) * chunks_of_column(args);
 #endif
-    return (a.seq_kv + CHUNK - 1) / CHUNK;
+    return (args->shape->seq_kv + CHUNK - 1) / CHUNK;
 }
 
 /* The blocks of chunk n, if there is such a chunk, and its first key; the head gets the chunk's end, with
  * block lists, of the keys_of_batch that are in use. */
-INLINE int find_chunk(const struct attention_shape a, const long n, const long keys_of_batch,
+INLINE int find_chunk(const struct arguments *args, const long n, const long keys_of_batch,
                       long *first, struct head *head)
 {
-    long end = a.seq_kv;
+    long end = args->shape->seq_kv;
 
     *first = n * CHUNK;
 #if HAS_BLOCKS
-    if (CHUNKS_FOLLOW_COLUMNS && a.seq_kv > 0) {
-        const long of_column = chunks_of_column(a), column = n / of_column;
+    if (CHUNKS_FOLLOW_COLUMNS && args->shape->seq_kv > 0) {
+        const long of_column = chunks_of_column(args), column = n / of_column;
         *first = column * BLOCK_KV + n % of_column * CHUNK;
-        end = min((column + 1) * BLOCK_KV, a.seq_kv);
+        end = min((column + 1) * BLOCK_KV, args->shape->seq_kv);
     }
     head->keys_end = end;
     head->e.keys = min(keys_of_batch, end);
@@ -210,25 +209,21 @@ INLINE int find_chunk(const struct attention_shape a, const long n, const long k
 }
 
 /* One of SPLIT_K work-items of a kv head. */
-NOINLINE void compute_split(SHAPE_PARAMS, const long split, const long kv_head,
-                            struct head head, const __global storage *restrict q,
-                            const __global storage *restrict k,
-                            const __global storage *restrict v SCORE_OPERANDS_PARAM,
-                            const __global storage *restrict d_o, __global o_storage *restrict dk,
-                            __global o_storage *restrict dv, __global float *restrict workspace)
+NOINLINE void compute_split(const struct arguments *restrict args, const long split, const long kv_head,
+                            struct head head)
 {
-    const long chunks = count_chunks(a);
+    const long chunks = count_chunks(args);
     struct key_block blocks[BLOCKS_PER_TILE];
     struct query_tile tile;
 
-    const __global float *row_stats = workspace + at.workspace;
-    __global float *sums = workspace + at.workspace + sums_begin(a, split);
+    const __global float *row_stats = args->workspace;
+    __global float *sums = args->workspace + sums_begin(args, split);
     __global float *slope_sums_of_heads =
-        workspace + at.workspace + sums_begin(a, SPLIT_K) + (split * a.batch + head.b) * a.heads;
-    const long first_head = kv_head * a.group, end_head = first_head + a.group;
+        args->workspace + sums_begin(args, SPLIT_K) + (split * args->shape->batch + head.b) * args->shape->heads;
+    const long first_head = kv_head * args->shape->group, end_head = first_head + args->shape->group;
     const long keys_of_batch = head.e.keys;
-    for (long n = sum_row(a, head.b, first_head) * ROW_QK;
-         n < sum_row(a, head.b, end_head) * ROW_QK; n++)
+    for (long n = sum_row(args, head.b, first_head) * ROW_QK;
+         n < sum_row(args, head.b, end_head) * ROW_QK; n++)
         sums[n] = 0.0f;
 #if HAS_DSLOPES
     for (long h = first_head; h < end_head; h++)
@@ -239,19 +234,19 @@ NOINLINE void compute_split(SHAPE_PARAMS, const long split, const long kv_head,
     for (long deal = 0; deal * SPLIT_K < chunks; deal++) {
         const long chunk = deal * SPLIT_K + (deal % 2 ? SPLIT_K - 1 - split : split);
         long first_of_chunk;
-        const int count = find_chunk(a, chunk, keys_of_batch, &first_of_chunk, &head);
+        const int count = find_chunk(args, chunk, keys_of_batch, &first_of_chunk, &head);
         if (count == 0)
             continue;
         head.h = first_head;
-        load_chunk(a, at, head, first_of_chunk, count, k, v, blocks);
+        load_chunk(args, head, first_of_chunk, count, blocks);
         const struct key_block *last = blocks + count - 1;
         const int keys = (int)max(0L, min(head.e.keys, last->j + BLOCK_N) - blocks->j);
-        const long begin = first_query(a, head.e, blocks->j);
-        const long end = end_query(a, head.e, blocks->j, keys);
+        const long begin = first_query(args, head.e, blocks->j);
+        const long end = end_query(args, head.e, blocks->j, keys);
         for (; head.h < end_head; head.h++) {
             lanes slope_sums = 0.0f;
 #if HAS_BLOCKS
-            head.bits = block_bits_of(a, row_stats + BLOCK_BITS_BEGIN(a), head.b, head.h);
+            head.bits = block_bits_of(args, row_stats + BLOCK_BITS_BEGIN(args), head.b, head.h);
             for (long i = next_listed_query(head, blocks->j, keys, begin, end), stop; i < end;
                  i = next_listed_query(head, blocks->j, keys, stop, end)) {
                 stop = end_listed_query(head, blocks->j, keys, i, min(i + BLOCK_M, end));
@@ -260,18 +255,18 @@ NOINLINE void compute_split(SHAPE_PARAMS, const long split, const long kv_head,
                 const long stop = min(i + BLOCK_M, end);
 #endif
 #if HAS_MARKS
-                if (mark_of_pairs(a, head.marks, head.b, head.h, i, stop - i, blocks->j, keys) &
+                if (mark_of_pairs(args, head.marks, head.b, head.h, i, stop - i, blocks->j, keys) &
                     MARK_EMPTY)
                     continue;
 #endif
-                __global float *dq = sums + (sum_row(a, head.b, head.h) + i) * ROW_QK;
-                load_query_tile(a, at, head, i, (int)(stop - i), q, d_o, row_stats, &tile);
+                __global float *dq = sums + (sum_row(args, head.b, head.h) + i) * ROW_QK;
+                load_query_tile(args, head, i, (int)(stop - i), row_stats, &tile);
                 for (int n = 0; n < count; n++) {
                     struct key_block *block = blocks + n;
-                    const struct row_range rows = visible_rows(a, head, block, &tile);
+                    const struct row_range rows = visible_rows(args, head, block, &tile);
                     if (rows.begin < rows.end && is_listed(head, block, &tile))
-                        add_tile(is_partial(a, head, block, &tile), a, at, head, block, rows,
-                                 &tile, dq, &slope_sums SCORE_OPERANDS_ARG);
+                        add_tile(is_partial(args, head, block, &tile), args, head, block, rows,
+                                 &tile, dq, &slope_sums);
                 }
 #if OPERAND_TILES
                 add_query_sums(&tile, dq);
@@ -283,7 +278,7 @@ NOINLINE void compute_split(SHAPE_PARAMS, const long split, const long kv_head,
         }
         head.h = first_head;
         for (int n = 0; n < count; n++)
-            store_key_gradients(a, at, head, blocks + n, dk, dv);
+            store_key_gradients(args, head, blocks + n);
     }
     (void)slope_sums_of_heads;
 }
@@ -291,21 +286,21 @@ NOINLINE void compute_split(SHAPE_PARAMS, const long split, const long kv_head,
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void backward_lanes(PARAMETERS_backward_lanes)
 {
-    ENTER_SEQUENCE(get_global_id(2));
+    struct arguments arguments = ARGUMENTS_backward_lanes;
+    const struct arguments *const args = enter_sequence(&arguments, get_global_id(2));
     const long split = get_global_id(0), kv_head = get_global_id(1);
     struct head head;
 
     head.b = get_global_id(2);
-    head.h = kv_head * a.group;
-    head.e = extent_of(a, at, head.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    head.h = kv_head * args->shape->group;
+    head.e = extent_of(args, head.b);
 #if HAS_MARKS
-    head.marks = all_marks(a, at, workspace);
+    head.marks = all_marks(args);
 #endif
 #if OPERAND_TILES
     CONFIGURE_TILES();
 #endif
-    compute_split(a, at, split, kv_head, head, q, k, v SCORE_OPERANDS_ARG, d_o, dk, dv,
-                  workspace);
+    compute_split(args, split, kv_head, head);
 #if OPERAND_TILES
     RELEASE_TILES();
 #endif
@@ -315,16 +310,17 @@ void backward_lanes(PARAMETERS_backward_lanes)
 __kernel void backward_sum(PARAMETERS_backward_sum)
 {
     const long i = get_global_id(0), h = get_global_id(1), b = get_global_id(2);
-    ENTER_SEQUENCE(b);
-    LEAVE_IF_BEYOND(i, a.seq_q);
-    const __global float *sums = workspace + at.workspace + (sum_row(a, b, h) + i) * ROW_QK;
+    struct arguments arguments = ARGUMENTS_backward_sum;
+    const struct arguments *const args = enter_sequence(&arguments, b);
+    LEAVE_IF_BEYOND(i, args->shape->seq_q);
+    const __global float *sums = args->workspace + (sum_row(args, b, h) + i) * ROW_QK;
 
-    dq += at.dq + b * a.dq_stride[0] + h * a.dq_stride[1] + i * a.dq_stride[2];
+    __global o_storage *row = args->dq + b * args->shape->dq_stride[0] + h * args->shape->dq_stride[1] + i * args->shape->dq_stride[2];
     for (int d = 0; d < DIM_QK; d += SIMD_WIDTH) {
-        lanes sum = VECTOR(vload)(0, sums + sums_begin(a, 0) + d);
+        lanes sum = VECTOR(vload)(0, sums + sums_begin(args, 0) + d);
         for (long split = 1; split < SPLIT_K; split++)
-            sum += VECTOR(vload)(0, sums + sums_begin(a, split) + d);
-        store_row(sum * a.scale, dq + d * DQ_STEP, DQ_STEP, DIM_QK - d);
+            sum += VECTOR(vload)(0, sums + sums_begin(args, split) + d);
+        store_row(sum * args->shape->scale, row + d * DQ_STEP, DQ_STEP, DIM_QK - d);
     }
 }
 
@@ -332,29 +328,29 @@ __kernel void backward_sum(PARAMETERS_backward_sum)
 /* Global (heads): what is summed over batches and rows, in their order. */
 __kernel void backward_heads(PARAMETERS_backward_heads)
 {
-    ENTER_BATCH;
+    const struct arguments arguments = ARGUMENTS_backward_heads, *const args = &arguments;
     const long h = get_global_id(0);
-    const __global float *rows = workspace + at.workspace;
-    const __global float *totals = rows + sums_begin(a, SPLIT_K);
+    const __global float *rows = args->workspace;
+    const __global float *totals = rows + sums_begin(args, SPLIT_K);
     float sum = 0.0f;
 
 #if HAS_DSLOPES
-    for (long n = 0; n < SPLIT_K * a.batch; n++)
-        sum += totals[n * a.heads + h];
-    dslopes[at.dslopes + h] = sum;
+    for (long n = 0; n < SPLIT_K * args->shape->batch; n++)
+        sum += totals[n * args->shape->heads + h];
+    args->dslopes[h] = sum;
 #endif
 #if HAS_DSINKS
     sum = 0.0f;
-    for (long b = 0; b < a.batch; b++) {
-        long first = 0, queries = a.seq_q;
+    for (long b = 0; b < args->shape->batch; b++) {
+        long first = 0, queries = args->shape->seq_q;
 #if HAS_TOTAL_Q
-        find_rows_of(q_starts + at.q_starts, b, a.total_q, a.seq_q, &first, &queries);
+        find_rows_of(args->q_starts, b, args->shape->total_q, args->shape->seq_q, &first, &queries);
 #endif
         for (long i = 0; i < queries; i++)
-            sum += sink_term(sinks[at.sinks + h], lse[at.lse + lse_of(a, b, h, first + i)],
-                             rows + ROW_STATISTICS * row_of(a, b, h, i));
+            sum += sink_term(args->sinks[h], args->lse[lse_of(args, b, h, first + i)],
+                             rows + ROW_STATISTICS * row_of(args, b, h, i));
     }
-    dsinks[at.dsinks + h] = sum;
+    args->dsinks[h] = sum;
 #endif
 }
 #endif

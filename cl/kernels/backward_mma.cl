@@ -117,31 +117,31 @@ INLINE struct place find_place(__local uint4 *tiles)
 #define FIRST_OWNED (PRODUCER ? 0 : warpgroup_rows(here->first_row))
 #define OWNED_TILE (PRODUCER ? 64 : BLOCK_OWNED)
 
-INLINE void begin_first(const struct place *here, float s[STREAMED_SUMS] FRAGMENT_PARAM)
+INLINE void begin_first(const struct place *here, float s[STREAMED_SUMS], const int lane, __local float *exchange)
 {
     begin_tile_products(here->owned_qk, FIRST_OWNED, OWNED_TILE, DIM_QK, here->qk, BLOCK_STREAMED,
-                        false, s FRAGMENT_ARG);
+                        false, s, lane, exchange);
 }
 
-INLINE void begin_second(const struct place *here, float dp[STREAMED_SUMS] FRAGMENT_PARAM)
+INLINE void begin_second(const struct place *here, float dp[STREAMED_SUMS], const int lane, __local float *exchange)
 {
     begin_tile_products(here->owned_v, FIRST_OWNED, OWNED_TILE, DIM_V, here->v, BLOCK_STREAMED,
-                        false, dp FRAGMENT_ARG);
+                        false, dp, lane, exchange);
 }
 #endif
 
 /* The products of the sub-group's owned rows with the streamed ones; complete behind FINISH_BOTH(). */
 INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS],
-                       float dp[STREAMED_SUMS] FRAGMENT_PARAM)
+                       float dp[STREAMED_SUMS], const int lane, __local float *exchange)
 {
 #if HAS_TILE_PRODUCTS
-    begin_first(here, s FRAGMENT_ARG);
-    begin_second(here, dp FRAGMENT_ARG);
+    begin_first(here, s, lane, exchange);
+    begin_second(here, dp, lane, exchange);
 #else
     multiply_rows(here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), here->qk, DIM_QK,
-                  s FRAGMENT_ARG);
+                  s, lane, exchange);
     multiply_rows(here->owned_v + here->first_row * OWNED_STRIDE(DIM_V), here->v, DIM_V,
-                  dp FRAGMENT_ARG);
+                  dp, lane, exchange);
 #endif
 }
 #if HAS_TILE_PRODUCTS
@@ -171,31 +171,27 @@ INLINE struct place place_of_stage(struct place here, __local uint4 *tiles, cons
 }
 
 /* Whether some pair of a tile may be hidden, or is none. */
-INLINE bool hides_some(const struct attention_shape a, const struct tile t, const int most_queries,
+INLINE bool hides_some(const struct arguments *args, const struct tile t, const int most_queries,
                        const int most_keys)
 {
-    return t.queries < most_queries || t.keys < most_keys || is_partial(a, t);
+    return t.queries < most_queries || t.keys < most_keys || is_partial(args, t);
 }
 
 /* Whether query i, which sees something, sees key j. */
-INLINE bool counts(SHAPE_PARAMS, const struct tile t, const long i, const long j,
-                   const __global float *workspace SCORE_OPERANDS_PARAM)
+INLINE bool counts(const struct arguments *args, const struct tile t, const long i, const long j)
 {
-    return statistic_of(a, at, workspace, t.b, t.h, i).s0 != -INFINITY &&
-           visible(a, at, t.e, first_key(a, t.e, i), end_key(a, t.e, i), t.b, t.h, i,
-                   j SCORE_OPERANDS_ARG);
+    return statistic_of(args, t.b, t.h, i).s0 != -INFINITY &&
+           visible(args, t.e, first_key(args, t.e, i), end_key(args, t.e, i), t.b, t.h, i,
+                   j);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 /* Adds to the gradients of owned keys the Infs and NaNs of queries from begin to end that were staged as
  * 0. One of q makes all of its row's scores such, so that nothing but NaN can come of it. */
-INLINE void add_nonfinite_queries(SHAPE_PARAMS, struct tile t, const long begin, const long end,
-                                  const __global storage *q, const __global storage *d_o,
-                                  __global o_storage *dk, __global o_storage *dv,
-                                  const __global float *workspace SCORE_OPERANDS_PARAM)
+INLINE void add_nonfinite_queries(const struct arguments *args, struct tile t, const long begin, const long end)
 {
-    const long kv_head = t.h / a.group;
+    const long kv_head = t.h / args->shape->group;
 
     for (int x = get_local_id(0); x < t.keys * (DIM_QK + DIM_V); x += COMPUTING) {
         const long j = t.j0 + x / (DIM_QK + DIM_V);
@@ -203,22 +199,22 @@ INLINE void add_nonfinite_queries(SHAPE_PARAMS, struct tile t, const long begin,
         const bool of_k = column < DIM_QK;
         const int d = of_k ? column : column - DIM_QK;
         float extra = 0.0f;
-        for (t.h = kv_head * a.group; t.h < (kv_head + 1) * a.group; t.h++)
+        for (t.h = kv_head * args->shape->group; t.h < (kv_head + 1) * args->shape->group; t.h++)
             for (long i = begin; i < end; i++) {
                 const float y =
-                    of_k ? LOAD(q, at.q + t.b * a.q_stride[0] + t.h * a.q_stride[1] +
-                                       i * a.q_stride[2] + d * Q_STEP)
-                         : LOAD(d_o, at.d_o + t.b * a.d_o_stride[0] + t.h * a.d_o_stride[1] +
-                                         i * a.d_o_stride[2] + d * DO_STEP);
-                if (y * 0.0f != 0.0f && counts(a, at, t, i, j, workspace SCORE_OPERANDS_ARG))
-                    extra += of_k ? NAN : y * dropout_factor(a, at, t.b, t.h, i, j);
+                    of_k ? LOAD(args->q, t.b * args->shape->q_stride[0] + t.h * args->shape->q_stride[1] +
+                                       i * args->shape->q_stride[2] + d * Q_STEP)
+                         : LOAD(args->d_o, t.b * args->shape->d_o_stride[0] + t.h * args->shape->d_o_stride[1] +
+                                         i * args->shape->d_o_stride[2] + d * DO_STEP);
+                if (y * 0.0f != 0.0f && counts(args, t, i, j))
+                    extra += of_k ? NAN : y * dropout_factor(args, t.b, t.h, i, j);
             }
         __global o_storage *const to = of_k
-                                         ? dk + at.dk + t.b * a.dk_stride[0] +
-                                               kv_head * a.dk_stride[1] + j * a.dk_stride[2] +
+                                         ? args->dk + t.b * args->shape->dk_stride[0] +
+                                               kv_head * args->shape->dk_stride[1] + j * args->shape->dk_stride[2] +
                                                d * DK_STEP
-                                         : dv + at.dv + t.b * a.dv_stride[0] +
-                                               kv_head * a.dv_stride[1] + j * a.dv_stride[2] +
+                                         : args->dv + t.b * args->shape->dv_stride[0] +
+                                               kv_head * args->shape->dv_stride[1] + j * args->shape->dv_stride[2] +
                                                d * DV_STEP;
         if (extra != 0.0f)
             store_result(LOAD_O(to, 0) + extra, to);
@@ -227,17 +223,17 @@ INLINE void add_nonfinite_queries(SHAPE_PARAMS, struct tile t, const long begin,
 
 #if HAS_DROPOUT
 #define DRAW_KEPT(queries, keys)                                                                   \
-    draw_kept(a, at, dropout_head(at, t.b, t.h), t.i0, t.j0, queries, keys, kept)
+    draw_kept(args, dropout_head(args, t.b, t.h), t.i0, t.j0, queries, keys, kept)
 #else
 #define DRAW_KEPT(queries, keys)
 #endif
 
 /* The queries of a tile. */
-#define TILE_QUERIES(t) q_rows(a, at, q, (t).b, (t).h, (t).i0, (t).queries)
-#define TILE_GRADIENTS(t) do_rows(a, at, d_o, (t).b, (t).h, (t).i0, (t).queries)
+#define TILE_QUERIES(t) q_rows(args, (t).b, (t).h, (t).i0, (t).queries)
+#define TILE_GRADIENTS(t) do_rows(args, (t).b, (t).h, (t).i0, (t).queries)
 /* ... its keys. */
-#define TILE_KEYS(t) k_rows(a, at, k, (t).b, (t).h / a.group, (t).j0, (t).keys)
-#define TILE_VALUES(t) v_rows(a, at, v, (t).b, (t).h / a.group, (t).j0, (t).keys)
+#define TILE_KEYS(t) k_rows(args, (t).b, (t).h / args->shape->group, (t).j0, (t).keys)
+#define TILE_VALUES(t) v_rows(args, (t).b, (t).h / args->shape->group, (t).j0, (t).keys)
 
 /* The tile of queries from i0 on, of those before `end`; of keys from j0 on. */
 INLINE struct tile queries_from(struct tile t, const long i0, const long end)
@@ -255,15 +251,15 @@ INLINE struct tile keys_from(struct tile t, const long j0, const long end)
 }
 
 /* What belongs to the queries of a tile. */
-INLINE void stage_statistics(SHAPE_PARAMS, const struct tile t, const __global float *workspace,
+INLINE void stage_statistics(const struct arguments *args, const struct tile t,
                              __local float4 *statistics)
 {
     for (int r = FILL_THREAD; r < BLOCK_STREAMED; r += FILL_THREADS)
 #if HAS_COPIES
         copy_three((__local float *)(statistics + r),
-                  place_of_statistic(a, at, workspace, t.b, t.h, t.i0 + r));
+                  place_of_statistic(args, t.b, t.h, t.i0 + r));
 #else
-        statistics[r] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + r);
+        statistics[r] = statistic_of(args, t.b, t.h, t.i0 + r);
 #endif
 }
 
@@ -292,24 +288,29 @@ INLINE void stage_statistics(SHAPE_PARAMS, const struct tile t, const __global f
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
 void backward_keys(PARAMETERS_backward_keys)
 {
-    ENTER_SEQUENCE(get_group_id(0) / BLOCKS_OF(LONGEST_KV) / (a.heads / a.group));
+    struct arguments arguments = ARGUMENTS_backward_keys;
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_KV(&arguments)) / (arguments.shape->heads / arguments.shape->group));
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float4 statistics[STAGES][BLOCK_STREAMED];
     __local int not_finite;       /* not 0 once a result is Inf or NaN */
     __local int streamed_nonfinite; /* not 0 once an Inf or NaN of a streamed row became 0 */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES(BLOCK_STREAMED, BLOCK_OWNED)];
+#else
+    __local uchar *const kept = 0;
 #endif
 #if EMULATE
     __local float exchanges[SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS];
     __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
 #endif
     struct place here = find_place(tiles);
     const int lane = here.lane;
-    struct tile t = owned_keys(a, at, LONGEST_KV Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    const long first_head = t.h, kv_head = t.h / a.group;
-    const long begin = first_query(a, t.e, t.j0), end = end_query(a, t.e, t.j0, t.keys);
-    const int rows = min(a.seq_kv - t.j0, (long)BLOCK_OWNED);
+    struct tile t = owned_keys(args);
+    const long first_head = t.h, kv_head = t.h / args->shape->group;
+    const long begin = first_query(args, t.e, t.j0), end = end_query(args, t.e, t.j0, t.keys);
+    const int rows = min(args->shape->seq_kv - t.j0, (long)BLOCK_OWNED);
     float sums_k[DIM_SUMS(DIM_QK)], sums_v[DIM_SUMS(DIM_V)];
     bool again = false; /* the second time around */
     STREAM;
@@ -319,81 +320,84 @@ void backward_keys(PARAMETERS_backward_keys)
 #endif
     if (get_local_id(0) == 0)
         not_finite = streamed_nonfinite = 0;
-    PRODUCE(produce_queries(a, at, t, begin, end, q, d_o, workspace, tiles, statistics,
+    PRODUCE(produce_queries(args, t, begin, end, tiles, statistics,
                             &not_finite, barriers));
-    STAGE_BOTH_OWNED(k_rows(a, at, k, t.b, kv_head, t.j0, t.keys), UNIT_K,
-                     v_rows(a, at, v, t.b, kv_head, t.j0, t.keys), UNIT_V, begin < end);
+    STAGE_BOTH_OWNED(k_rows(args, t.b, kv_head, t.j0, t.keys), UNIT_K,
+                     v_rows(args, t.b, kv_head, t.j0, t.keys), UNIT_V, begin < end);
     OWNED_COMPLETE();
     do {
         CLEAR(sums_k);
         CLEAR(sums_v);
         t.h = first_head;
-        sum_over_queries(a, at, t, here, begin, end, rows, q, d_o, workspace, tiles, statistics,
+        sum_over_queries(args, t, here, begin, end, rows, tiles, statistics,
                          again, &streamed_nonfinite, sums_k,
-                         sums_v STREAM_ARG SCORE_OPERANDS_ARG KEPT_ARG FRAGMENT_ARG);
+                         sums_v, &stream, kept, lane, exchange);
         if (!all_finite(sums_k, DIM_QK) || !all_finite(sums_v, DIM_V))
             atomic_or(&not_finite, 1);
         GROUP_BARRIER(); /* not_finite is final */
         again = !again && not_finite;
     } while (again);
-    store_rows(sums_k, DIM_QK, UNIT_DK, a.scale, t.keys, rows, here.first_row, here.dim_group, lane,
-               dk + at.dk + t.b * a.dk_stride[0] + kv_head * a.dk_stride[1] +
-                   t.j0 * a.dk_stride[2],
-               a.dk_stride[2], DK_STEP);
+    store_rows(sums_k, DIM_QK, UNIT_DK, args->shape->scale, t.keys, rows, here.first_row, here.dim_group, lane,
+               args->dk + t.b * args->shape->dk_stride[0] + kv_head * args->shape->dk_stride[1] +
+                   t.j0 * args->shape->dk_stride[2],
+               args->shape->dk_stride[2], DK_STEP);
     store_rows(sums_v, DIM_V, UNIT_DV, 1.0f, t.keys, rows, here.first_row, here.dim_group, lane,
-               dv + at.dv + t.b * a.dv_stride[0] + kv_head * a.dv_stride[1] +
-                   t.j0 * a.dv_stride[2],
-               a.dv_stride[2], DV_STEP);
+               args->dv + t.b * args->shape->dv_stride[0] + kv_head * args->shape->dv_stride[1] +
+                   t.j0 * args->shape->dv_stride[2],
+               args->shape->dv_stride[2], DV_STEP);
     COMPUTING_BARRIER(); /* the results are complete */
     t.h = first_head;
     if (streamed_nonfinite)
-        add_nonfinite_queries(a, at, t, begin, end, q, d_o, dk, dv, workspace SCORE_OPERANDS_ARG);
+        add_nonfinite_queries(args, t, begin, end);
 }
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
 /* Makes NaN of the gradients of owned queries where a key that they see, from begin to end, has an Inf or
  * NaN that was staged as 0: all of its scores are such, so that nothing else can come of it. */
-INLINE void add_nonfinite_keys(SHAPE_PARAMS, const struct tile t, const long begin, const long end,
-                               const __global storage *k, __global o_storage *dq,
-                               const __global float *workspace SCORE_OPERANDS_PARAM)
+INLINE void add_nonfinite_keys(const struct arguments *args, const struct tile t, const long begin, const long end)
 {
     for (int x = get_local_id(0); x < t.queries * DIM_QK; x += COMPUTING) {
         const long i = t.i0 + x / DIM_QK;
         const int d = x % DIM_QK;
         bool found = false;
         for (long j = begin; j < end; j++) {
-            const float y = LOAD(k, at.k + t.b * a.k_stride[0] + t.h / a.group * a.k_stride[1] +
-                                        j * a.k_stride[2] + d * K_STEP);
+            const float y = LOAD(args->k, t.b * args->shape->k_stride[0] + t.h / args->shape->group * args->shape->k_stride[1] +
+                                        j * args->shape->k_stride[2] + d * K_STEP);
             found = found || (y * 0.0f != 0.0f &&
-                              counts(a, at, t, i, j, workspace SCORE_OPERANDS_ARG));
+                              counts(args, t, i, j));
         }
         if (found)
-            store_result(NAN, dq + at.dq + t.b * a.dq_stride[0] + t.h * a.dq_stride[1] +
-                                   i * a.dq_stride[2] + d * DQ_STEP);
+            store_result(NAN, args->dq + t.b * args->shape->dq_stride[0] + t.h * args->shape->dq_stride[1] +
+                                   i * args->shape->dq_stride[2] + d * DQ_STEP);
     }
 }
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
 void backward_queries(PARAMETERS_backward_queries)
 {
-    ENTER_SEQUENCE(get_group_id(0) / BLOCKS_OF(LONGEST_Q(a)) / a.heads);
+    struct arguments arguments = ARGUMENTS_backward_queries;
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_Q(&arguments)) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local int not_finite, streamed_nonfinite; /* as in backward_keys */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED)];
+#else
+    __local uchar *const kept = 0;
 #endif
 #if EMULATE
     __local float exchanges[SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS];
     __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
 #endif
     struct place here = find_place(tiles);
     const int lane = here.lane, first_row = here.first_row;
-    struct tile t = owned_queries(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    struct tile t = owned_queries(args);
 
-    LEAVE_IF_BEYOND(t.i0, a.seq_q);
-    const long begin = first_key_of_queries(a, t), end = end_key_of_queries(a, t);
-    const int rows = min(a.seq_q - t.i0, (long)BLOCK_OWNED);
+    LEAVE_IF_BEYOND(t.i0, args->shape->seq_q);
+    const long begin = first_key_of_queries(args, t), end = end_key_of_queries(args, t);
+    const int rows = min(args->shape->seq_q - t.i0, (long)BLOCK_OWNED);
     float sums_q[DIM_SUMS(DIM_QK)];
     float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
     float4 statistics[LANE_QUERIES];
@@ -403,21 +407,21 @@ void backward_queries(PARAMETERS_backward_queries)
     REGISTERS_FOR_GROUPS();
     if (get_local_id(0) == 0)
         not_finite = streamed_nonfinite = 0;
-    find_head(a, at, workspace, &t);
-    PRODUCE(produce_keys(a, at, t, begin, end, k, v, workspace, tiles, &not_finite, barriers));
-    STAGE_BOTH_OWNED(q_rows(a, at, q, t.b, t.h, t.i0, t.queries), UNIT_Q,
-                     do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries), UNIT_DO, begin < end);
+    find_head(args, &t);
+    PRODUCE(produce_keys(args, t, begin, end, tiles, &not_finite, barriers));
+    STAGE_BOTH_OWNED(q_rows(args, t.b, t.h, t.i0, t.queries), UNIT_Q,
+                     do_rows(args, t.b, t.h, t.i0, t.queries), UNIT_DO, begin < end);
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
-        statistics[n] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + OWNED_ROW(n));
+        statistics[n] = statistic_of(args, t.b, t.h, t.i0 + OWNED_ROW(n));
     OWNED_COMPLETE();
     do {
         CLEAR(sums_q);
         CLEAR(slope_sums);
         CLEAR(bias_sums);
-        sum_over_keys(a, at, t, here, begin, end, k, v, statistics, tiles, again,
+        sum_over_keys(args, t, here, begin, end, statistics, tiles, again,
                       &streamed_nonfinite, slope_sums, bias_sums,
-                      sums_q STREAM_ARG SCORE_OPERANDS_ARG KEPT_ARG FRAGMENT_ARG);
+                      sums_q, &stream, kept, lane, exchange);
         if (!all_finite(sums_q, DIM_QK))
             atomic_or(&not_finite, 1);
         GROUP_BARRIER(); /* not_finite is final */
@@ -425,20 +429,20 @@ void backward_queries(PARAMETERS_backward_queries)
     } while (again);
 #if HAS_DSLOPES
     store_sums(slope_sums, t.queries, rows, first_row, here.dim_group,
-               workspace + at.workspace + slope_sums_begin(a) +
-                   (t.b * a.heads + t.h) * LONGEST_Q(a) + t.i0 FRAGMENT_ARG);
+               args->workspace + slope_sums_begin(args) +
+                   (t.b * args->shape->heads + t.h) * LONGEST_Q(args) + t.i0, lane, exchange);
 #endif
 #if HAS_DBIAS
-    store_sums(bias_sums, t.queries, a.bias_stride[3] == 0 ? rows : 0, first_row, here.dim_group,
-               workspace + at.workspace + bias_sums_begin(a) + (t.b * a.heads + t.h) * a.seq_q +
-                   t.i0 FRAGMENT_ARG);
+    store_sums(bias_sums, t.queries, args->shape->bias_stride[3] == 0 ? rows : 0, first_row, here.dim_group,
+               args->workspace + bias_sums_begin(args) + (t.b * args->shape->heads + t.h) * args->shape->seq_q +
+                   t.i0, lane, exchange);
 #endif
-    store_rows(sums_q, DIM_QK, UNIT_DQ, a.scale, t.queries, rows, first_row, here.dim_group, lane,
-               dq + at.dq + t.b * a.dq_stride[0] + t.h * a.dq_stride[1] + t.i0 * a.dq_stride[2],
-               a.dq_stride[2], DQ_STEP);
+    store_rows(sums_q, DIM_QK, UNIT_DQ, args->shape->scale, t.queries, rows, first_row, here.dim_group, lane,
+               args->dq + t.b * args->shape->dq_stride[0] + t.h * args->shape->dq_stride[1] + t.i0 * args->shape->dq_stride[2],
+               args->shape->dq_stride[2], DQ_STEP);
     COMPUTING_BARRIER(); /* the results are complete */
     if (streamed_nonfinite)
-        add_nonfinite_keys(a, at, t, begin, end, k, dq, workspace SCORE_OPERANDS_ARG);
+        add_nonfinite_keys(args, t, begin, end);
     END_KERNEL();
 }
 
@@ -447,17 +451,22 @@ void backward_queries(PARAMETERS_backward_queries)
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
 void backward_bias(PARAMETERS_backward_bias)
 {
+    const struct arguments arguments = ARGUMENTS_backward_bias, *const args = &arguments;
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED)];
+#else
+    __local uchar *const kept = 0;
 #endif
 #if EMULATE
     __local float exchanges[SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS];
     __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
 #endif
     const struct place here = find_place(tiles);
     const int lane = here.lane, first_row = here.first_row;
-    const struct bias_tile tile = find_bias_tile(a);
+    const struct bias_tile tile = find_bias_tile(args);
     float sums[STREAMED_SUMS], unused[LANE_QUERIES];
     struct tile t;
 
@@ -466,43 +475,43 @@ void backward_bias(PARAMETERS_backward_bias)
     CLEAR(sums);
     CLEAR(unused);
     for (t.b = tile.b; t.b < tile.end_b; t.b++) {
-        t.e = extent_of(a, at, t.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-        if (!enter_bias_tile(a, &t))
+        t.e = extent_of(args, t.b);
+        if (!enter_bias_tile(args, &t))
             continue;
         for (t.h = tile.h; t.h < tile.end_h; t.h++) {
             float p[STREAMED_SUMS], ds[STREAMED_SUMS];
             float4 statistics[LANE_QUERIES];
-            find_head(a, at, workspace, &t);
+            find_head(args, &t);
             UNROLL
             for (int n = 0; n < LANE_QUERIES; n++)
-                statistics[n] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + OWNED_ROW(n));
+                statistics[n] = statistic_of(args, t.b, t.h, t.i0 + OWNED_ROW(n));
             LOCAL_BARRIER(); /* what was there may be overwritten */
-            STAGE_OWNED(q_rows(a, at, q, t.b, t.h, t.i0, t.queries), here.owned_qk, DIM_QK,
+            STAGE_OWNED(q_rows(args, t.b, t.h, t.i0, t.queries), here.owned_qk, DIM_QK,
                         UNIT_Q);
-            STAGE_OWNED(do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries), here.owned_v, DIM_V,
+            STAGE_OWNED(do_rows(args, t.b, t.h, t.i0, t.queries), here.owned_v, DIM_V,
                         UNIT_DO);
-            STAGE_STREAMED(k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys), here.qk, DIM_QK,
+            STAGE_STREAMED(k_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys), here.qk, DIM_QK,
                            UNIT_K);
-            STAGE_STREAMED(v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys), here.v, DIM_V,
+            STAGE_STREAMED(v_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys), here.v, DIM_V,
                            UNIT_V);
             DRAW_KEPT(BLOCK_OWNED, BLOCK_STREAMED);
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */
-            begin_both(&here, p, ds FRAGMENT_ARG);
+            begin_both(&here, p, ds, lane, exchange);
             FINISH_BOTH(p, ds);
-            weigh(false, true, true, a, at, t, first_row, statistics, 0, p, ds, unused, unused,
-                  lane SCORE_OPERANDS_ARG KEPT_ARG);
+            weigh(false, true, true, args, t, first_row, statistics, 0, p, ds, unused, unused,
+                  lane, kept);
             UNROLL
             for (int x = 0; x < STREAMED_SUMS; x++)
                 sums[x] += ds[x];
         }
     }
-    dbias += at.dbias + tile.b * a.bias_stride[0] + tile.h * a.bias_stride[1];
+    __global bias_storage *to = args->dbias + tile.b * args->shape->bias_stride[0] + tile.h * args->shape->bias_stride[1];
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
         const long i = t.i0 + OWNED_ROW(SUM_QUERY(x % FRAGMENT_SUMS)), j = t.j0 + STREAMED_ROW(x);
-        if (here.dim_group == 0 && i < a.seq_q && j < a.seq_kv)
-            STORE_BIAS(sums[x], dbias, i * a.bias_stride[2] + j * a.bias_stride[3]);
+        if (here.dim_group == 0 && i < args->shape->seq_q && j < args->shape->seq_kv)
+            STORE_BIAS(sums[x], to, i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
     }
 }
 #endif

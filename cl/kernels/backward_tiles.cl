@@ -115,22 +115,21 @@ INLINE void store_sums(const float *sums, const int used, const int rows, __loca
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_keys(PARAMETERS_backward_keys)
 {
-    ENTER_SEQUENCE(get_group_id(0) / BLOCKS_OF(LONGEST_KV) / (a.heads / a.group));
+    struct arguments arguments = ARGUMENTS_backward_keys;
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_KV(&arguments)) / (arguments.shape->heads / arguments.shape->group));
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite; /* not 0 once a hidden pair had a product that is not finite */
     int stage = 0;         /* where it is that is read next */
-#if HAS_DROPOUT
     __local uchar *const kept = 0; /* for keys that are streamed */
-#endif
     const int thread_n = THIS_THREAD % THREADS_N;
     float4 sums_k[THREAD_M][MAX_DIMS4], sums_v[THREAD_M][MAX_DIMS4];
     float slope_sums[THREAD_M], bias_sums[THREAD_M];
-    struct tile t = owned_keys(a, at, LONGEST_KV Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    const long kv_head = t.h / a.group;
-    const long begin = first_query(a, t.e, t.j0), end = end_query(a, t.e, t.j0, t.keys);
-    const int rows = min(a.seq_kv - t.j0, (long)BLOCK_OWNED);
-    const struct matrix owned_k = k_rows(a, at, k, t.b, kv_head, t.j0, t.keys);
-    const struct matrix owned_v = v_rows(a, at, v, t.b, kv_head, t.j0, t.keys);
+    struct tile t = owned_keys(args);
+    const long kv_head = t.h / args->shape->group;
+    const long begin = first_query(args, t.e, t.j0), end = end_query(args, t.e, t.j0, t.keys);
+    const int rows = min(args->shape->seq_kv - t.j0, (long)BLOCK_OWNED);
+    const struct matrix owned_k = k_rows(args, t.b, kv_head, t.j0, t.keys);
+    const struct matrix owned_v = v_rows(args, t.b, kv_head, t.j0, t.keys);
 
     if (get_local_id(0) == 0)
         nonfinite = 0;
@@ -138,78 +137,80 @@ void backward_keys(PARAMETERS_backward_keys)
         load_owned(owned_k, owned_v, tiles);
     clear_sums(sums_k);
     clear_sums(sums_v);
-    for (t.h = kv_head * a.group; t.h < (kv_head + 1) * a.group; t.h++) {
+    for (t.h = kv_head * args->shape->group; t.h < (kv_head + 1) * args->shape->group; t.h++) {
 #pragma unroll
         for (int r = 0; r < THREAD_M; r++)
             slope_sums[r] = bias_sums[r] = 0.0f;
-        find_head(a, at, workspace, &t);
-        t.i0 = next_queries(a, t, begin, begin, end);
+        find_head(args, &t);
+        t.i0 = next_queries(args, t, begin, begin, end);
 #if STAGES > 1
         if (HAS_DBIAS)
             LOCAL_BARRIER(); /* nobody reads the last head's sums any more */
         if (t.i0 < end)
-            load_product_stage(owned_k, q_rows(a, at, q, t.b, t.h, t.i0, min(end - t.i0, (long)BLOCK_STREAMED)),
+            load_product_stage(owned_k, q_rows(args, t.b, t.h, t.i0, min(end - t.i0, (long)BLOCK_STREAMED)),
                                0, stage, tiles);
 #endif
         while (t.i0 < end) {
             float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
             float4 statistics[THREAD_N];
             t.queries = min(end - t.i0, (long)BLOCK_STREAMED);
-            const bool partial = t.queries < BLOCK_STREAMED || is_partial(a, t);
-            const struct matrix streamed_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
-            const struct matrix streamed_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
-            const long after = next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end);
+            const bool partial = t.queries < BLOCK_STREAMED || is_partial(args, t);
+            const struct matrix streamed_q = q_rows(args, t.b, t.h, t.i0, t.queries);
+            const struct matrix streamed_do = do_rows(args, t.b, t.h, t.i0, t.queries);
+            const long after = next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end);
             const struct next to_dv = {SUM_NEXT, owned_k, streamed_do}, to_dk = {SUM_NEXT, owned_k, streamed_q};
             const struct next tile = {after < end ? PRODUCT_NEXT : NOTHING_NEXT, owned_k,
-                                      q_rows(a, at, q, t.b, t.h, after, min(end - after, (long)BLOCK_STREAMED))};
+                                      q_rows(args, t.b, t.h, after, min(end - after, (long)BLOCK_STREAMED))};
 #pragma unroll
             for (int c = 0; c < THREAD_N; c++)
                 statistics[c] =
-                    statistic_of(a, at, workspace, t.b, t.h, t.i0 + thread_n + THREADS_N * c);
-            weigh_tile(true, false, partial, a, at, t, owned_k, owned_v, streamed_q, streamed_do,
-                       to_dv, statistics, tiles, &stage, &nonfinite, p, ds, slope_sums, bias_sums
-                       SCORE_OPERANDS_ARG KEPT_ARG);
+                    statistic_of(args, t.b, t.h, t.i0 + thread_n + THREADS_N * c);
+            weigh_tile(true, false, partial, args, t, owned_k, owned_v, streamed_q, streamed_do,
+                       to_dv, statistics, tiles, &stage, &nonfinite, p, ds, slope_sums, bias_sums, kept);
             add_rows(partial, streamed_do, to_dk, p, tiles, &stage, &nonfinite, sums_v);
             add_rows(partial, streamed_q, tile, ds, tiles, &stage, &nonfinite, sums_k);
             t.i0 = after;
         }
 #if HAS_DBIAS
-        store_sums(bias_sums, t.keys, a.bias_stride[2] == 0 && a.bias_stride[3] != 0 ? rows : 0,
+        store_sums(bias_sums, t.keys, args->shape->bias_stride[2] == 0 && args->shape->bias_stride[3] != 0 ? rows : 0,
                    tiles + WEIGHTS_AT,
-                   workspace + at.workspace + bias_sums_begin(a) + (t.b * a.heads + t.h) * a.seq_kv + t.j0);
+                   args->workspace + bias_sums_begin(args) + (t.b * args->shape->heads + t.h) * args->shape->seq_kv + t.j0);
 #endif
     }
-    store_rows(sums_k, a.scale, t.keys, rows,
-               dk + at.dk + t.b * a.dk_stride[0] + kv_head * a.dk_stride[1] +
-                   t.j0 * a.dk_stride[2],
-               a.dk_stride[2], DK_STEP, DIM_QK, WIDTH(UNIT_DK, DIM_QK));
+    store_rows(sums_k, args->shape->scale, t.keys, rows,
+               args->dk + t.b * args->shape->dk_stride[0] + kv_head * args->shape->dk_stride[1] +
+                   t.j0 * args->shape->dk_stride[2],
+               args->shape->dk_stride[2], DK_STEP, DIM_QK, WIDTH(UNIT_DK, DIM_QK));
     store_rows(sums_v, 1.0f, t.keys, rows,
-               dv + at.dv + t.b * a.dv_stride[0] + kv_head * a.dv_stride[1] +
-                   t.j0 * a.dv_stride[2],
-               a.dv_stride[2], DV_STEP, DIM_V, WIDTH(UNIT_DV, DIM_V));
+               args->dv + t.b * args->shape->dv_stride[0] + kv_head * args->shape->dv_stride[1] +
+                   t.j0 * args->shape->dv_stride[2],
+               args->shape->dv_stride[2], DV_STEP, DIM_V, WIDTH(UNIT_DV, DIM_V));
 }
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_queries(PARAMETERS_backward_queries)
 {
-    ENTER_SEQUENCE(get_group_id(0) / BLOCKS_OF(LONGEST_Q(a)) / a.heads);
+    struct arguments arguments = ARGUMENTS_backward_queries;
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_Q(&arguments)) / arguments.shape->heads);
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite; /* as in backward_keys, and the next */
     int stage = 0;
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES];
+#else
+    __local uchar *const kept = 0;
 #endif
     const int thread_m = THIS_THREAD / THREADS_N;
     float4 sums_q[THREAD_M][MAX_DIMS4];
     float4 statistics[THREAD_M];
     float slope_sums[THREAD_M], bias_sums[THREAD_M];
-    struct tile t = owned_queries(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    struct tile t = owned_queries(args);
 
-    LEAVE_IF_BEYOND(t.i0, a.seq_q);
-    const long begin = first_key_of_queries(a, t), end = end_key_of_queries(a, t);
-    const int rows = min(a.seq_q - t.i0, (long)BLOCK_OWNED);
-    const struct matrix owned_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
-    const struct matrix owned_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
+    LEAVE_IF_BEYOND(t.i0, args->shape->seq_q);
+    const long begin = first_key_of_queries(args, t), end = end_key_of_queries(args, t);
+    const int rows = min(args->shape->seq_q - t.i0, (long)BLOCK_OWNED);
+    const struct matrix owned_q = q_rows(args, t.b, t.h, t.i0, t.queries);
+    const struct matrix owned_do = do_rows(args, t.b, t.h, t.i0, t.queries);
 
     if (get_local_id(0) == 0)
         nonfinite = 0;
@@ -219,44 +220,43 @@ void backward_queries(PARAMETERS_backward_queries)
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++) {
         slope_sums[r] = bias_sums[r] = 0.0f;
-        statistics[r] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + ROW(r));
+        statistics[r] = statistic_of(args, t.b, t.h, t.i0 + ROW(r));
     }
-    find_head(a, at, workspace, &t);
-    t.j0 = next_keys(a, t, begin, begin, end);
+    find_head(args, &t);
+    t.j0 = next_keys(args, t, begin, begin, end);
 #if STAGES > 1
     if (t.j0 < end)
-        load_product_stage(owned_q, k_rows(a, at, k, t.b, t.h / a.group, t.j0, min(end - t.j0, (long)BLOCK_STREAMED)),
+        load_product_stage(owned_q, k_rows(args, t.b, t.h / args->shape->group, t.j0, min(end - t.j0, (long)BLOCK_STREAMED)),
                            0, stage, tiles);
 #endif
     while (t.j0 < end) {
         float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
         t.keys = min(end - t.j0, (long)BLOCK_STREAMED);
-        const bool partial = t.keys < BLOCK_STREAMED || is_partial(a, t);
-        const struct matrix streamed_k = k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys);
-        const struct matrix streamed_v = v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys);
-        const long after = next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end);
+        const bool partial = t.keys < BLOCK_STREAMED || is_partial(args, t);
+        const struct matrix streamed_k = k_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys);
+        const struct matrix streamed_v = v_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys);
+        const long after = next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end);
         const struct next to_dq = {SUM_NEXT, owned_q, streamed_k};
         const struct next tile = {
             after < end ? PRODUCT_NEXT : NOTHING_NEXT, owned_q,
-            k_rows(a, at, k, t.b, t.h / a.group, after, min(end - after, (long)BLOCK_STREAMED))};
-        weigh_tile(false, false, partial, a, at, t, owned_q, owned_do, streamed_k, streamed_v, to_dq,
-                   statistics, tiles, &stage, &nonfinite, p, ds, slope_sums, bias_sums SCORE_OPERANDS_ARG
-                   KEPT_ARG);
+            k_rows(args, t.b, t.h / args->shape->group, after, min(end - after, (long)BLOCK_STREAMED))};
+        weigh_tile(false, false, partial, args, t, owned_q, owned_do, streamed_k, streamed_v, to_dq,
+                   statistics, tiles, &stage, &nonfinite, p, ds, slope_sums, bias_sums, kept);
         add_rows(partial, streamed_k, tile, ds, tiles, &stage, &nonfinite, sums_q);
         t.j0 = after;
     }
 #if HAS_DSLOPES
     store_sums(slope_sums, t.queries, rows, tiles + WEIGHTS_AT,
-               workspace + at.workspace + slope_sums_begin(a) +
-                   (t.b * a.heads + t.h) * LONGEST_Q(a) + t.i0);
+               args->workspace + slope_sums_begin(args) +
+                   (t.b * args->shape->heads + t.h) * LONGEST_Q(args) + t.i0);
 #endif
 #if HAS_DBIAS
-    store_sums(bias_sums, t.queries, a.bias_stride[3] == 0 ? rows : 0, tiles + WEIGHTS_AT,
-               workspace + at.workspace + bias_sums_begin(a) + (t.b * a.heads + t.h) * a.seq_q + t.i0);
+    store_sums(bias_sums, t.queries, args->shape->bias_stride[3] == 0 ? rows : 0, tiles + WEIGHTS_AT,
+               args->workspace + bias_sums_begin(args) + (t.b * args->shape->heads + t.h) * args->shape->seq_q + t.i0);
 #endif
-    store_rows(sums_q, a.scale, t.queries, rows,
-               dq + at.dq + t.b * a.dq_stride[0] + t.h * a.dq_stride[1] + t.i0 * a.dq_stride[2],
-               a.dq_stride[2], DQ_STEP, DIM_QK, WIDTH(UNIT_DQ, DIM_QK));
+    store_rows(sums_q, args->shape->scale, t.queries, rows,
+               args->dq + t.b * args->shape->dq_stride[0] + t.h * args->shape->dq_stride[1] + t.i0 * args->shape->dq_stride[2],
+               args->shape->dq_stride[2], DQ_STEP, DIM_QK, WIDTH(UNIT_DQ, DIM_QK));
     END_KERNEL();
 }
 
@@ -265,14 +265,17 @@ void backward_queries(PARAMETERS_backward_queries)
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_bias(PARAMETERS_backward_bias)
 {
+    const struct arguments arguments = ARGUMENTS_backward_bias, *const args = &arguments;
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite; /* written only */
     int stage = 0;
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES];
+#else
+    __local uchar *const kept = 0;
 #endif
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
-    const struct bias_tile tile = find_bias_tile(a);
+    const struct bias_tile tile = find_bias_tile(args);
     float sums[THREAD_M][THREAD_N], unused[THREAD_M];
     struct tile t;
 
@@ -286,20 +289,20 @@ void backward_bias(PARAMETERS_backward_bias)
             sums[r][c] = 0.0f;
     }
     for (t.b = tile.b; t.b < tile.end_b; t.b++) {
-        t.e = extent_of(a, at, t.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-        if (!enter_bias_tile(a, &t))
+        t.e = extent_of(args, t.b);
+        if (!enter_bias_tile(args, &t))
             continue;
         for (t.h = tile.h; t.h < tile.end_h; t.h++) {
             float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
             float4 statistics[THREAD_M];
-            find_head(a, at, workspace, &t);
-            const struct matrix owned_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
-            const struct matrix owned_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
-            const struct matrix streamed_k = k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys);
-            const struct matrix streamed_v = v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys);
+            find_head(args, &t);
+            const struct matrix owned_q = q_rows(args, t.b, t.h, t.i0, t.queries);
+            const struct matrix owned_do = do_rows(args, t.b, t.h, t.i0, t.queries);
+            const struct matrix streamed_k = k_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys);
+            const struct matrix streamed_v = v_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys);
 #pragma unroll
             for (int r = 0; r < THREAD_M; r++)
-                statistics[r] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + ROW(r));
+                statistics[r] = statistic_of(args, t.b, t.h, t.i0 + ROW(r));
             if (OWNED_RESIDENT) {
                 LOCAL_BARRIER(); /* what was there may be overwritten */
                 load_owned(owned_q, owned_do, tiles);
@@ -308,9 +311,8 @@ void backward_bias(PARAMETERS_backward_bias)
             load_product_stage(owned_q, streamed_k, 0, stage, tiles);
 #endif
             const struct next nothing = {NOTHING_NEXT, owned_q, streamed_k};
-            weigh_tile(false, true, true, a, at, t, owned_q, owned_do, streamed_k, streamed_v, nothing,
-                       statistics, tiles, &stage, &nonfinite, p, ds, unused, unused SCORE_OPERANDS_ARG
-                       KEPT_ARG);
+            weigh_tile(false, true, true, args, t, owned_q, owned_do, streamed_k, streamed_v, nothing,
+                       statistics, tiles, &stage, &nonfinite, p, ds, unused, unused, kept);
 #pragma unroll
             for (int r = 0; r < THREAD_M; r++)
 #pragma unroll
@@ -318,14 +320,14 @@ void backward_bias(PARAMETERS_backward_bias)
                     sums[r][c] += ds[r][c];
         }
     }
-    dbias += at.dbias + tile.b * a.bias_stride[0] + tile.h * a.bias_stride[1];
+    __global bias_storage *to = args->dbias + tile.b * args->shape->bias_stride[0] + tile.h * args->shape->bias_stride[1];
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++)
 #pragma unroll
         for (int c = 0; c < THREAD_N; c++) {
             const long i = t.i0 + ROW(r), j = t.j0 + thread_n + THREADS_N * c;
-            if (i < a.seq_q && j < a.seq_kv)
-                STORE_BIAS(sums[r][c], dbias, i * a.bias_stride[2] + j * a.bias_stride[3]);
+            if (i < args->shape->seq_q && j < args->shape->seq_kv)
+                STORE_BIAS(sums[r][c], to, i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
         }
 }
 #endif

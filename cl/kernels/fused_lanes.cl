@@ -42,7 +42,7 @@
 #endif
 #define ON_CACHE_LINE __attribute__((aligned(64)))
 #define STAGE_PAGES
-#define BLOCK_BITS_BEGIN(a) 0
+#define BLOCK_BITS_BEGIN(args) 0
 #include "cpu/fused_pack.h"
 #include "score/mark_blocks.h"
 #include "cpu/fused_products.h"
@@ -57,21 +57,21 @@
 /* Keys j .. j + count - 1 of at most BLOCK_N, for one block. partial: some pairs may be hidden.
  * With check_values, *nonfinite says whether v holds a value there that is not finite; -1 if not
  * known yet. */
-INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct query_block block, const long j,
+INLINE void add_tile(const int partial, const struct arguments *args, const struct query_block block, const long j,
                      const int count, const lanes *q, source k, const long k_row, source v,
                      const long v_row, lanes *s, const int check_values,
                      struct prefetch_streams *streams, int *nonfinite, lanes *row_max,
-                     lanes *row_sum, lanes *o SCORE_OPERANDS_PARAM)
+                     lanes *row_sum, lanes *o)
 {
     lanes old_max[BLOCK_VECTORS], new_max[BLOCK_VECTORS];
     lanes factor[BLOCK_VECTORS], base[BLOCK_VECTORS], sum[BLOCK_VECTORS];
     int mark_hidden = 0;
 
     /* scores */
-    struct score_tile tile = score_tile_at(a, at, block, j SCORE_OPERANDS_ARG);
+    struct score_tile tile = score_tile_at(args, block, j);
 #if HIDES_ANYWHERE
     ints masks[MASK_VECTORS];
-    if (!load_pairs(a, at, block, j, count, &tile, streams, s, masks SCORE_OPERANDS_ARG))
+    if (!load_pairs(args, block, j, count, &tile, streams, s, masks))
         return;
 #endif
     UNROLL
@@ -96,7 +96,7 @@ INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct query_block b
     for (int m = 0; m < BLOCK_VECTORS; m++)
         row_sum[m] = fma(row_sum[m], factor[m], sum[m]);
 #if HAS_DROPOUT
-    drop_weights(a, at, block, j, count, s);
+    drop_weights(args, block, j, count, s);
 #if OPERAND_PAIRS
     if (!mark_hidden)
         pair_weights(count, s);
@@ -111,9 +111,8 @@ INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct query_block b
 }
 
 /* Stores o and lse of a block. */
-NOINLINE void finish_block(SHAPE_PARAMS, const struct query_block block, const lanes *packed_o,
-                           lanes *row_max, lanes *row_sum,
-                           __global o_storage *o SINKS_PARAM LSE_PARAM)
+NOINLINE void finish_block(const struct arguments *restrict args, const struct query_block block, const lanes *packed_o,
+                           lanes *row_max, lanes *row_sum)
 {
     lanes factor[BLOCK_VECTORS];
 
@@ -122,7 +121,7 @@ NOINLINE void finish_block(SHAPE_PARAMS, const struct query_block block, const l
         const ints sees_none =
             row_sum[m] == 0.0f | COUNT_UP + (float)(m * SIMD_WIDTH) >= (float)block.queries;
 #if HAS_SINKS
-        const lanes sink = sinks[at.sinks + block.h] * UNIT;
+        const lanes sink = args->sinks[block.h] * UNIT;
         const lanes new_max = sink > row_max[m] ? sink : row_max[m];
         const lanes rescale = EXPONENTIAL(row_max[m] - new_max);
         row_sum[m] = fma(row_sum[m], rescale, EXPONENTIAL(sink - new_max));
@@ -137,13 +136,13 @@ NOINLINE void finish_block(SHAPE_PARAMS, const struct query_block block, const l
         float rows[SIMD_WIDTH];
         VECTOR(vstore)(sums, 0, rows);
         for (int r = 0; r < min((long)SIMD_WIDTH, QUERIES_END(block) - block.i - m * SIMD_WIDTH); r++)
-            lse[at.lse + LSE_HEAD(a, block.b * a.heads + block.h, block.h) + block.i +
+            args->lse[LSE_HEAD(args, block.b * args->shape->heads + block.h, block.h) + block.i +
                 m * SIMD_WIDTH + r] = rows[r];
 #endif
     }
-    unpack_outputs(a, block, packed_o, factor,
-                   o + at.o + block.b * a.o_stride[0] + block.h * a.o_stride[1] +
-                       block.i * a.o_stride[2]);
+    unpack_outputs(args, block, packed_o, factor,
+                   args->o + block.b * args->shape->o_stride[0] + block.h * args->shape->o_stride[1] +
+                       block.i * args->shape->o_stride[2]);
 }
 
 /* Block n of the chunk that starts with chunk's first query. */
@@ -158,20 +157,20 @@ INLINE struct query_block block_of(const struct query_block chunk, const int n)
 
 #if HAS_MARKS
 /* What was marked of the block and the tile of keys from j on. */
-INLINE int mark_at(const struct attention_shape a, const struct query_block block, const long j)
+INLINE int mark_at(const struct arguments *args, const struct query_block block, const long j)
 {
-    return block.marks ? block.marks[marks_of_block(a, block.b, block.h, block.i) + j / BLOCK_N] : 0;
+    return block.marks ? block.marks[marks_of_block(args, block.b, block.h, block.i) + j / BLOCK_N] : 0;
 }
 
 /* Whether no block of the chunk sees a key of the tile. */
-INLINE bool is_empty_for_all(const struct attention_shape a, const struct query_block chunk,
+INLINE bool is_empty_for_all(const struct arguments *args, const struct query_block chunk,
                              const long j)
 {
     bool empty = true;
 
     for (int n = 0; n < BLOCKS_PER_TILE && empty; n++) {
         const struct query_block block = block_of(chunk, n);
-        empty = block.queries == 0 || mark_at(a, block, j) & MARK_EMPTY;
+        empty = block.queries == 0 || mark_at(args, block, j) & MARK_EMPTY;
     }
     return empty;
 }
@@ -201,10 +200,7 @@ INLINE long with_whole_operand(const long j0, const long j)
 
 /* Computes and stores a chunk and returns 1; 0 if its sums are not finite, unless values are
  * checked. */
-NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
-                           const __global storage *q, const __global k_storage *k,
-                           const __global v_storage *v,
-                           __global o_storage *o SCORE_OPERANDS_PARAM SINKS_PARAM LSE_PARAM PAGES_PARAM,
+NOINLINE int compute_chunk(const struct arguments *restrict args, const struct query_block chunk,
                            const int check_values)
 {
     lanes packed_q[BLOCKS_PER_TILE][ROUNDED(OPERANDS(DIM_QK)) * BLOCK_VECTORS];
@@ -212,14 +208,14 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
     lanes s[ROUNDED(BLOCK_N) * BLOCK_VECTORS];
     lanes row_max[BLOCKS_PER_TILE][BLOCK_VECTORS], row_sum[BLOCKS_PER_TILE][BLOCK_VECTORS];
     const long queries = min(chunk.e.queries - chunk.i, (long)BLOCK_M * BLOCKS_PER_TILE);
-    const long begin = first_key(a, chunk.e, chunk.i);
-    const long end = queries > 0 ? end_key(a, chunk.e, chunk.i + queries - 1) : 0;
+    const long begin = first_key(args, chunk.e, chunk.i);
+    const long end = queries > 0 ? end_key(args, chunk.e, chunk.i + queries - 1) : 0;
 #if STAGED
     operand k_staged[BLOCK_N * KEY_OPERANDS] ON_CACHE_LINE;
     operand v_staged[OPERANDS_BEFORE(BLOCK_N) * ROUNDED(DIM_V)] ON_CACHE_LINE;
     const long k_row = KEY_OPERANDS, v_row = OPERAND_TILES ? 1 : DIM_V;
 #else
-    const long k_row = a.k_stride[2], v_row = a.v_stride[2];
+    const long k_row = args->shape->k_stride[2], v_row = args->shape->v_stride[2];
 #endif
 
     for (int n = 0; n < BLOCKS_PER_TILE; n++) {
@@ -231,13 +227,13 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
         for (int d = 0; d < ROUNDED(DIM_V) * BLOCK_VECTORS; d++)
             packed_o[n][d] = 0.0f;
         if (block.queries > 0 && begin < end)
-            pack_queries(a, at, block,
-                         q + at.q + block.b * a.q_stride[0] + block.h * a.q_stride[1] +
-                             block.i * a.q_stride[2],
-                         packed_q[n] SCORE_OPERANDS_ARG);
+            pack_queries(args, block,
+                         args->q + block.b * args->shape->q_stride[0] + block.h * args->shape->q_stride[1] +
+                             block.i * args->shape->q_stride[2],
+                         packed_q[n]);
     }
-    k = K_PLACE(k, at.k + CACHE_BATCH(chunk.b) * a.k_stride[0] + chunk.h / a.group * a.k_stride[1]);
-    v = V_PLACE(v, at.v + CACHE_BATCH(chunk.b) * a.v_stride[0] + chunk.h / a.group * a.v_stride[1]);
+    const __global k_storage *const k = K_PLACE(args->k, CACHE_BATCH(chunk.b) * args->shape->k_stride[0] + chunk.h / args->shape->group * args->shape->k_stride[1]);
+    const __global v_storage *const v = V_PLACE(args->v, CACHE_BATCH(chunk.b) * args->shape->v_stride[0] + chunk.h / args->shape->group * args->shape->v_stride[1]);
 #if HAS_BLOCKS /* never with pages */
     const struct block_rows listing = block_rows_of(chunk.i, max(queries, 1L));
     for (long j0 = run_begin(chunk.bits, listing, begin, end), j1; j0 < end;
@@ -245,14 +241,14 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
         j1 = run_end(chunk.bits, listing, j0, min(j0 + BLOCK_N, end));
 #else
     for (long j0 = begin, j1; j0 < end; j0 = j1) {
-        j1 = next_run(a, at, chunk.b, begin, end, BLOCK_N, &j0 PAGES_ARG);
+        j1 = next_run(args, chunk.b, begin, end, BLOCK_N, &j0);
 #endif
 #if HAS_MARKS
-        if (is_empty_for_all(a, chunk, j0))
+        if (is_empty_for_all(args, chunk, j0))
             continue;
 #endif
 #if STAGED
-        stage_tile(a, at, chunk.b, j0, (int)(j1 - j0), k, v, k_staged, v_staged PAGES_ARG);
+        stage_tile(args, chunk.b, j0, (int)(j1 - j0), k, v, k_staged, v_staged);
         source tile_k = k_staged, tile_v = v_staged;
 #else
         source tile_k = k + j0 * k_row, tile_v = v + j0 * v_row;
@@ -263,20 +259,20 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
             if (block.queries == 0)
                 break;
 #if HAS_MARKS
-            block.mark = mark_at(a, block, j0);
+            block.mark = mark_at(args, block, j0);
             if (block.mark & MARK_EMPTY)
                 continue;
 #endif
             struct prefetch_streams streams =
-                streams_of_tile(a, at, chunk, n, j1, end, q, k, v, o PAGES_ARG);
+                streams_of_tile(args, chunk, n, j1, end, k, v);
             if (HAS_WINDOW) /* each block has keys of its own */
                 nonfinite = -1;
             const long last = block.i + block.queries - 1;
-            const long all_begin = first_key(a, block.e, last);
-            const long all_end = end_key(a, block.e, block.i);
-            const long block_end = min(end_key(a, block.e, last), j1);
+            const long all_begin = first_key(args, block.e, last);
+            const long all_end = end_key(args, block.e, block.i);
+            const long block_end = min(end_key(args, block.e, last), j1);
             long stop;
-            for (long j = with_whole_operand(j0, max(first_key(a, block.e, block.i), j0));
+            for (long j = with_whole_operand(j0, max(first_key(args, block.e, block.i), j0));
                  j < block_end; j = stop) {
                 const source keys = tile_k + (j - j0) * k_row;
                 const source values = tile_v + OPERANDS_BEFORE(j - j0) * v_row;
@@ -289,40 +285,39 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
                     stop = min(stop, block.e.mask_begin);
                 nonfinite = -1;
 #endif
-                add_tile(!full, a, at, block, j, (int)(stop - j), packed_q[n], keys, k_row, values,
+                add_tile(!full, args, block, j, (int)(stop - j), packed_q[n], keys, k_row, values,
                          v_row, s, check_values, &streams, &nonfinite, row_max[n], row_sum[n],
-                         packed_o[n] SCORE_OPERANDS_ARG);
+                         packed_o[n]);
             }
         }
     }
     if (HIDES && !check_values && !are_finite(packed_o))
         return 0;
     for (int n = 0; n < BLOCKS_PER_TILE; n++)
-        finish_block(a, at, block_of(chunk, n), packed_o[n], row_max[n], row_sum[n],
-                     o SINKS_ARG LSE_ARG);
+        finish_block(args, block_of(chunk, n), packed_o[n], row_max[n], row_sum[n]);
     return 1;
 }
 
 /* How many chunks a head has. */
-INLINE long count_chunks(const struct attention_shape a)
+INLINE long count_chunks(const struct arguments *args)
 {
 #if HAS_BLOCKS
     if (CHUNKS_FOLLOW_ROWS)
-        return block_rows(a) * ((min((long)BLOCK_Q, a.seq_q) + CHUNK - 1) / CHUNK);
+        return block_rows(args) * ((min((long)BLOCK_Q, args->shape->seq_q) + CHUNK - 1) / CHUNK);
 #endif
-    return (a.seq_q + CHUNK - 1) / CHUNK;
+    return (args->shape->seq_q + CHUNK - 1) / CHUNK;
 }
 
 /* Makes it chunk n of its head. */
-INLINE void set_chunk(const struct attention_shape a, const long n, struct query_block *chunk)
+INLINE void set_chunk(const struct arguments *args, const long n, struct query_block *chunk)
 {
     chunk->i = n * CHUNK;
 #if HAS_BLOCKS
-    chunk->end = a.seq_q;
+    chunk->end = args->shape->seq_q;
     if (CHUNKS_FOLLOW_ROWS) {
-        const long of_row = (min((long)BLOCK_Q, a.seq_q) + CHUNK - 1) / CHUNK, row = n / of_row;
+        const long of_row = (min((long)BLOCK_Q, args->shape->seq_q) + CHUNK - 1) / CHUNK, row = n / of_row;
         chunk->i = row * BLOCK_Q + n % of_row * CHUNK;
-        chunk->end = min((row + 1) * BLOCK_Q, a.seq_q);
+        chunk->end = min((row + 1) * BLOCK_Q, args->shape->seq_q);
         chunk->e.queries = min(chunk->e.queries, chunk->end);
     }
 #endif
@@ -331,8 +326,9 @@ INLINE void set_chunk(const struct attention_shape a, const long n, struct query
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void fused_lanes(PARAMETERS_fused_lanes)
 {
-    ENTER_SEQUENCE(get_global_id(2));
-    const long chunks = count_chunks(a), x = get_global_id(0);
+    struct arguments arguments = ARGUMENTS_fused_lanes;
+    const struct arguments *const args = enter_sequence(&arguments, get_global_id(2));
+    const long chunks = count_chunks(args), x = get_global_id(0);
     struct query_block chunk;
 
     LEAVE_IF_BEYOND(x, BALANCE_CAUSAL ? (chunks + 1) / 2 : chunks);
@@ -342,21 +338,20 @@ void fused_lanes(PARAMETERS_fused_lanes)
     CONFIGURE_TILES();
 #endif
 #if HAS_MARKS
-    chunk.marks = all_marks(a, at, workspace);
+    chunk.marks = all_marks(args);
 #endif
 #if HAS_BLOCKS
-    chunk.bits = block_bits_of(a, workspace + at.workspace, chunk.b, chunk.h);
+    chunk.bits = block_bits_of(args, args->workspace, chunk.b, chunk.h);
 #endif
-    const struct extent e = extent_of(a, at, chunk.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    const struct extent e = extent_of(args, chunk.b);
     for (int late = 0; late <= BALANCE_CAUSAL; late++) {
         const long n = late ? chunks - 1 - x : x;
         if (late && n == x)
             break;
         chunk.e = e;
-        set_chunk(a, n, &chunk);
+        set_chunk(args, n, &chunk);
         int check_values = 0; /* seldom needed, and looking through v in advance takes time */
-        while (!compute_chunk(a, at, chunk, q, k, v,
-                              o SCORE_OPERANDS_ARG SINKS_ARG LSE_ARG PAGES_ARG, check_values))
+        while (!compute_chunk(args, chunk, check_values))
             check_values = 1;
     }
 #if OPERAND_TILES

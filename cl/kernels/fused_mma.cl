@@ -68,7 +68,7 @@
 #include "gpu/tile_load.h"
 #define MARK_ITEMS THREADS
 #include "gpu/query_block.h"
-#define BLOCK_BITS_BEGIN(a) 0
+#define BLOCK_BITS_BEGIN(args) 0
 #include "score/mark_blocks.h"
 #include "common/quantized.h"
 #define PLACES_IN_BYTES BYTES
@@ -107,22 +107,20 @@ struct task {
     bool q_aligned, k_aligned, v_aligned;
 };
 
-INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
-                             const __global storage *q, const __global k_storage *k,
-                             const __global v_storage *v)
+INLINE struct task find_task(const struct arguments *args, const struct query_block block)
 {
     const long b = block.b, h = block.h;
     struct task t;
 
     t.block = block;
-    t.q = q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + block.i0 * a.q_stride[2];
-    t.k = K_PLACE(k, at.k + CACHE_BATCH(b) * a.k_stride[0] + h / a.group * a.k_stride[1]);
-    t.v = V_PLACE(v, at.v + CACHE_BATCH(b) * a.v_stride[0] + h / a.group * a.v_stride[1]);
-    t.q_aligned = rows_aligned(t.q, a.q_stride[2], WIDTH(UNIT_Q, DIM_QK));
+    t.q = args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + block.i0 * args->shape->q_stride[2];
+    t.k = K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] + h / args->shape->group * args->shape->k_stride[1]);
+    t.v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] + h / args->shape->group * args->shape->v_stride[1]);
+    t.q_aligned = rows_aligned(t.q, args->shape->q_stride[2], WIDTH(UNIT_Q, DIM_QK));
     t.k_aligned =
-        K_CACHE || CACHE_ALIGNED(DTYPE, t.k, a.k_stride[0], a.k_stride[2], WIDTH(UNIT_K, DIM_QK));
+        K_CACHE || CACHE_ALIGNED(DTYPE, t.k, args->shape->k_stride[0], args->shape->k_stride[2], WIDTH(UNIT_K, DIM_QK));
     t.v_aligned =
-        V_CACHE || CACHE_ALIGNED(DTYPE, t.v, a.v_stride[0], a.v_stride[2], WIDTH(UNIT_V, DIM_V));
+        V_CACHE || CACHE_ALIGNED(DTYPE, t.v, args->shape->v_stride[0], args->shape->v_stride[2], WIDTH(UNIT_V, DIM_V));
 #if BYTES
     MARK_ALIGNED(t);
 #endif
@@ -131,21 +129,21 @@ INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
-INLINE void stage_queries(const struct attention_shape a, const struct task *t, const int first,
+INLINE void stage_queries(const struct arguments *args, const struct task *t, const int first,
                           __local ushort *q_tile)
 {
-    fill_rows(q_tile, ROW_STRIDE, STAGED_ROWS, COLUMNS, t->q + first * a.q_stride[2], a.q_stride[2],
+    fill_rows(q_tile, ROW_STRIDE, STAGED_ROWS, COLUMNS, t->q + first * args->shape->q_stride[2], args->shape->q_stride[2],
               0, Q_STEP, t->block.queries - first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
 }
 
 /* Q to local memory, with Q_RESIDENT on to registers. */
-INLINE void load_all_queries(const struct attention_shape a, const struct task *t,
+INLINE void load_all_queries(const struct arguments *args, const struct task *t,
                              const int first_row, __local ushort *q_tile,
                              uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const int lane)
 {
     for (int first = 0; first < BLOCK_M; first += STAGED_ROWS) {
         if (t->block.begin < t->block.end && (first == 0 || first < t->block.queries))
-            stage_queries(a, t, first, q_tile);
+            stage_queries(args, t, first, q_tile);
         copies_wait();
         LOCAL_BARRIER(); /* q is complete */
 #if Q_RESIDENT
@@ -165,11 +163,11 @@ INLINE void load_all_queries(const struct attention_shape a, const struct task *
 
 /* K and V of a tile of keys, of which number says where rows in pages are listed. */
 #define STAGE_KEYS(keys, number)                                                                   \
-    FILL_KEYS(K_TILE(number), k_factors, K_PLACE(t.k, FROM_KEY((keys).j0, a.k_stride)), a.k_stride[2],     \
+    FILL_KEYS(K_TILE(number), k_factors, K_PLACE(t.k, FROM_KEY((keys).j0, args->shape->k_stride)), args->shape->k_stride[2],     \
               KV_PLACES(places, number, 0), (keys).count, DIM_QK, t.k_aligned)
 #define STAGE_VALUES(keys, number, finite, nonfinite)                                                 \
-    if (FILL_VALUES(V_TILE(number), v_factors, V_PLACE(t.v, FROM_KEY((keys).j0, a.v_stride)),              \
-                    a.v_stride[2], KV_PLACES(places, number, 1), (keys).count, t.v_aligned,        \
+    if (FILL_VALUES(V_TILE(number), v_factors, V_PLACE(t.v, FROM_KEY((keys).j0, args->shape->v_stride)),              \
+                    args->shape->v_stride[2], KV_PLACES(places, number, 1), (keys).count, t.v_aligned,        \
                     finite))                                                                       \
     atomic_or(nonfinite, 1)
 
@@ -177,7 +175,7 @@ INLINE void load_all_queries(const struct attention_shape a, const struct task *
 #if STAGES > 1
 #define STAGE_BESIDE()                                                                             \
     do {                                                                                           \
-        next = find_keys(a, at, block, after_keys(keys) PAGES_ARG);                                \
+        next = find_keys(args, block, after_keys(keys));                                \
         if (next.j0 < block.end) {                                                                 \
             STAGE_KEYS(next, 1 - number);                                                          \
             STAGE_VALUES(next, 1 - number, again, &v_nonfinite);                                   \
@@ -214,15 +212,14 @@ INLINE void find_window(const struct score_tile *tile, const int fragment_row, c
 }
 
 /* Products of all of the sub-group's queries become scores, and these weights. */
-INLINE void weigh_tile(SHAPE_PARAMS, const struct query_block *block, const struct keys *keys,
+INLINE void weigh_tile(const struct arguments *args, const struct query_block *block, const struct keys *keys,
                        const int first_row, float s[M_FRAGMENTS][KEY_SUMS],
                        float row_max[M_FRAGMENTS][LANE_QUERIES],
                        float row_sum[M_FRAGMENTS][LANE_QUERIES],
                        float seen[M_FRAGMENTS][LANE_QUERIES],
-                       float out[M_FRAGMENTS][DIM_SUMS] SCORE_OPERANDS_PARAM EXPONENT_PARAM
-                           KEPT_PARAM FRAGMENT_PARAM)
+                       float out[M_FRAGMENTS][DIM_SUMS], const float weight_exponent, const __local uchar *kept, const int lane, __local float *exchange)
 {
-    const struct score_tile tile = score_tile_of(a, at, *block, *keys SCORE_OPERANDS_ARG);
+    const struct score_tile tile = score_tile_of(args, *block, *keys);
 
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
@@ -236,10 +233,10 @@ INLINE void weigh_tile(SHAPE_PARAMS, const struct query_block *block, const stru
             scale[n] = tile.scale;
         }
         find_window(&tile, fragment_row, lane, see_from, see_to);
-        finish_scores(a, &tile, keys->partial, see_from, see_to, fragment_row, s[f], highest,
-                      seen[f] FRAGMENT_ARG);
+        finish_scores(args, &tile, keys->partial, see_from, see_to, fragment_row, s[f], highest,
+                      seen[f], lane, exchange);
         weigh(fragment_row, lane, scale, s[f], highest, row_max[f], row_sum[f],
-              out[f] EXPONENT_ARG KEPT_ARG);
+              out[f], weight_exponent, kept);
     }
 }
 
@@ -249,12 +246,10 @@ INLINE void weigh_tile(SHAPE_PARAMS, const struct query_block *block, const stru
 #define STORES_PAIRS (KEYS_OF_SUMS % 2 == 0 && UNIT_O && !HAS_O_F32 && DIM_V % 2 == 0)
 
 /* The rows of a fragment, from row_sum of all lanes that share them: o and lse. */
-INLINE void store_fragment(SHAPE_PARAMS, const struct query_block block, const int fragment_row,
+INLINE void store_fragment(const struct arguments *args, const struct query_block block, const int fragment_row,
                            const float row_max[LANE_QUERIES], const float row_sum[LANE_QUERIES],
                            const float seen[LANE_QUERIES], const float out[DIM_SUMS],
-                           __local int *row_is_zero,
-                           __global o_storage *o SINKS_PARAM LSE_PARAM EXPONENT_PARAM
-                               FRAGMENT_PARAM)
+                           __local int *row_is_zero, const float weight_exponent, const int lane, __local float *exchange)
 {
     float factor[LANE_QUERIES];
 
@@ -262,35 +257,35 @@ INLINE void store_fragment(SHAPE_PARAMS, const struct query_block block, const i
     for (int n = 0; n < LANE_QUERIES; n++) {
         const int row = ROW(n);
         const long i = block.i0 + row;
-        bool sees_any = first_key(a, block.e, i) < end_key(a, block.e, i);
+        bool sees_any = first_key(args, block.e, i) < end_key(args, block.e, i);
 
         if (TRACKS_SEEN)
             sees_any = sees_any && seen[n] > 0.0f;
         const struct row_end ended =
-            end_row(a, at, block.h, sees_any, row_max[n], row_sum[n] SINKS_ARG);
-        factor[n] = ended.zero ? 0.0f : ended.factor * (1.0f / WEIGHT_SCALE);
+            end_row(args, block.h, sees_any, row_max[n], row_sum[n]);
+        factor[n] = ended.zero ? 0.0f : ended.factor * (1.0f / weight_scale_of(weight_exponent));
 #if HAS_DROPOUT
-        factor[n] *= a.keep;
+        factor[n] *= args->shape->keep;
 #endif
         if ((lane & (SHARING_BITS_END - FIRST_SHARING_BIT)) == 0) {
             row_is_zero[row] = ended.zero;
 #if HAS_LSE
-            if (i < a.seq_q)
-                lse[at.lse + LSE_HEAD(a, block.bh, block.h) + i] =
+            if (i < args->shape->seq_q)
+                args->lse[LSE_HEAD(args, block.bh, block.h) + i] =
                     ended.zero ? -INFINITY : ended.highest + log(ended.total);
 #endif
         }
     }
 #if STORES_PAIRS
-    __global o_storage *const rows = o + at.o + block.b * a.o_stride[0] + block.h * a.o_stride[1];
-    if (rows_aligned(rows, a.o_stride[2], 2)) {
+    __global o_storage *const rows = args->o + block.b * args->shape->o_stride[0] + block.h * args->shape->o_stride[1];
+    if (rows_aligned(rows, args->shape->o_stride[2], 2)) {
         UNROLL
         for (int x = 0; x < DIM_SUMS; x += 2) {
             const int here = SUM_QUERY(x % FRAGMENT_SUMS);
             const long i = block.i0 + ROW(here);
             const uint word = pack_pair(out[x] * factor[here], out[x + 1] * factor[here]);
-            if (i < a.seq_q && DIM(x) < DIM_V)
-                *(__global uint *)(rows + i * a.o_stride[2] + DIM(x)) =
+            if (i < args->shape->seq_q && DIM(x) < DIM_V)
+                *(__global uint *)(rows + i * args->shape->o_stride[2] + DIM(x)) =
                     factor[here] == 0.0f ? 0 : word;
         }
         return;
@@ -301,21 +296,20 @@ INLINE void store_fragment(SHAPE_PARAMS, const struct query_block block, const i
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
         const long i = block.i0 + ROW(here);
         const int d = DIM(x);
-        if (i < a.seq_q && d < DIM_V)
+        if (i < args->shape->seq_q && d < DIM_V)
             STORE_O(factor[here] == 0.0f ? 0.0f : out[x] * factor[here],
-                    o + at.o + block.b * a.o_stride[0] + block.h * a.o_stride[1] +
-                        i * a.o_stride[2],
+                    args->o + block.b * args->shape->o_stride[0] + block.h * args->shape->o_stride[1] +
+                        i * args->shape->o_stride[2],
                     d * O_STEP);
     }
 }
 
 /* All rows of the sub-group. */
-INLINE void store_rows(SHAPE_PARAMS, const struct query_block block, const int first_row,
+INLINE void store_rows(const struct arguments *args, const struct query_block block, const int first_row,
                        float row_max[M_FRAGMENTS][LANE_QUERIES],
                        float row_sum[M_FRAGMENTS][LANE_QUERIES],
                        float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
-                       __local int *row_is_zero, const float scale,
-                       __global o_storage *o SINKS_PARAM LSE_PARAM EXPONENT_PARAM FRAGMENT_PARAM)
+                       __local int *row_is_zero, const float scale, const float weight_exponent, const int lane, __local float *exchange)
 {
     float scales[LANE_QUERIES];
 
@@ -324,49 +318,50 @@ INLINE void store_rows(SHAPE_PARAMS, const struct query_block block, const int f
         scales[n] = scale;
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
-        query_sum(row_sum[f] FRAGMENT_ARG);
-        scale_rows(scales, row_max[f], row_sum[f] EXPONENT_ARG);
+        query_sum(row_sum[f], lane, exchange);
+        scale_rows(scales, row_max[f], row_sum[f], weight_exponent);
         if (TRACKS_SEEN)
-            query_maximum(seen[f] FRAGMENT_ARG);
-        store_fragment(a, at, block, first_row + f * FRAGMENT_QUERIES, row_max[f], row_sum[f],
-                       seen[f], out[f], row_is_zero, o SINKS_ARG LSE_ARG EXPONENT_ARG FRAGMENT_ARG);
+            query_maximum(seen[f], lane, exchange);
+        store_fragment(args, block, first_row + f * FRAGMENT_QUERIES, row_max[f], row_sum[f],
+                       seen[f], out[f], row_is_zero, weight_exponent, lane, exchange);
     }
 }
 
 /* Adds to o the Infs and NaNs of V that were staged as 0, in rows that see them. */
-INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t, const __local int *row_is_zero,
-                           __global o_storage *o SCORE_OPERANDS_PARAM PAGES_PARAM)
+INLINE void add_nonfinite(const struct arguments *args, const struct task *t, const __local int *row_is_zero)
 {
     const struct query_block *block = &t->block;
 
     for (int x = get_local_id(0); x < block->queries * DIM_V; x += COMPUTING) {
         const long i = block->i0 + x / DIM_V;
         const int d = x % DIM_V;
-        const long at_o = at.o + block->b * a.o_stride[0] + block->h * a.o_stride[1] +
-                          i * a.o_stride[2] + d * O_STEP;
+        const long at_o = block->b * args->shape->o_stride[0] + block->h * args->shape->o_stride[1] +
+                          i * args->shape->o_stride[2] + d * O_STEP;
         float extra = 0.0f;
         for (long j = block->begin; j < block->end; j++) {
 #if PAGE_SIZE
-            if (page_of(a, at, block->b, j PAGES_ARG) < 0)
+            if (page_of(args, block->b, j) < 0)
                 continue;
 #endif
-            const float here = load_v(t->v, KEY_ROW(block->b, j, a.v_stride), d * V_STEP);
+            const float here = load_v(t->v, KEY_ROW(block->b, j, args->shape->v_stride), d * V_STEP);
             if (here * 0.0f != 0.0f &&
-                visible(a, at, block->e, first_key(a, block->e, i), end_key(a, block->e, i),
-                        block->b, block->h, i, j SCORE_OPERANDS_ARG))
-                extra += here * dropout_factor(a, at, block->b, block->h, i, j);
+                visible(args, block->e, first_key(args, block->e, i), end_key(args, block->e, i),
+                        block->b, block->h, i, j))
+                extra += here * dropout_factor(args, block->b, block->h, i, j);
         }
         if (extra != 0.0f && !row_is_zero[x / DIM_V])
-            STORE_O(LOAD_O(o, at_o) + extra, o, at_o);
+            STORE_O(LOAD_O(args->o, at_o) + extra, args->o, at_o);
     }
 }
 
 #if PRODUCER
 #include "mma/fused_producer.h"
 #else
-#define STREAM
-#define STREAM_ARG
-#define LOAD_QUERIES() load_all_queries(a, &t, first_row, q_tile, q_words, lane)
+struct stream { /* of what no producer copies nothing is kept */
+    int unused;
+};
+#define STREAM struct stream stream = {0}
+#define LOAD_QUERIES() load_all_queries(args, &t, first_row, q_tile, q_words, lane)
 #define GROUP_BARRIER() LOCAL_BARRIER()
 #define COMPUTING_BARRIER()                                                                        \
     do {                                                                                           \
@@ -385,7 +380,8 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t, const __local int 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
 void fused_mma(PARAMETERS_fused_mma)
 {
-    ENTER_SEQUENCE(get_group_id(0) / QUERY_BLOCKS(a) / a.heads);
+    struct arguments arguments = ARGUMENTS_fused_mma;
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
     DECLARE_BYTES();
@@ -394,16 +390,20 @@ void fused_mma(PARAMETERS_fused_mma)
     __local int row_is_zero[BLOCK_M], not_finite, v_nonfinite; /* not 0 once an output is Inf or NaN; once one of V became 0 */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES(BLOCK_M, BLOCK_N)];
+#else
+    __local uchar *const kept = 0;
 #endif
 #if EMULATE
     __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
     __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
 #endif
     const int lane = THIS_THREAD % FRAGMENT_LANES, first_row = THIS_THREAD / FRAGMENT_LANES * TILE_ROWS;
     __local ushort *const q_tile = (__local ushort *)tiles;
     __local ushort *const q_rows = q_tile + first_row % STAGED_ROWS * ROW_STRIDE;
-    const struct query_block block = find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG TILES_ARG);
-    const struct task t = find_task(a, at, block, q, k, v);
+    const struct query_block block = find_query_block(args);
+    const struct task t = find_task(args, block);
     float out[M_FRAGMENTS][DIM_SUMS];
     float row_max[M_FRAGMENTS][LANE_QUERIES], row_sum[M_FRAGMENTS][LANE_QUERIES];
     float seen[M_FRAGMENTS][LANE_QUERIES]; /* 1 once the lane has met a visible key */
@@ -416,15 +416,15 @@ void fused_mma(PARAMETERS_fused_mma)
         not_finite = v_nonfinite = 0;
     LOAD_QUERIES();
     do {
-        EXPONENT_OF(again);
+        const float weight_exponent = weight_exponent_of(again);
         clear_rows(row_max, row_sum, seen, out);
 #if OVERLAP
-        attend(a, at, block, t, first_row, q_tile, q_words, again, &v_nonfinite, row_max, row_sum,
-               seen, out STREAM_ARG SCORE_OPERANDS_ARG FRAGMENT_ARG);
+        attend(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, row_max, row_sum,
+               seen, out, &stream, lane, exchange);
 #elif BYTES
         ATTEND_BYTES();
 #else
-        struct keys keys = find_keys(a, at, block, block.begin PAGES_ARG), next;
+        struct keys keys = find_keys(args, block, block.begin), next;
         int number = 0; /* of the tile, even or odd */
         LIST_FIRST_PLACES(block.b, keys, number);
         if (HAS_COPIES && keys.j0 < block.end)
@@ -439,7 +439,7 @@ void fused_mma(PARAMETERS_fused_mma)
             copies_wait();
             LOCAL_BARRIER(); /* what was copied is complete, what was read may be overwritten */
 #if HAS_TILE_PRODUCTS /* which go on while copies are asked for */
-            begin_qk(q_tile, first_row, K_TILE(number), q_words, s FRAGMENT_ARG);
+            begin_qk(q_tile, first_row, K_TILE(number), q_words, s, lane, exchange);
 #endif
             STAGE_BESIDE();
             /* scores */
@@ -447,14 +447,14 @@ void fused_mma(PARAMETERS_fused_mma)
             FINISH_QK(q_words, s, 0);
 #else
             clear_products(s);
-            multiply_qk(q_rows, K_TILE(number), k_factors, q_words, s FRAGMENT_ARG);
+            multiply_qk(q_rows, K_TILE(number), k_factors, q_words, s, lane, exchange);
 #endif
 #if STAGES == 1
 #if HAS_DROPOUT
-            draw_kept(a, at, dropout_head(at, block.b, block.h), block.i0, keys.j0, BLOCK_M, BLOCK_N,
+            draw_kept(args, dropout_head(args, block.b, block.h), block.i0, keys.j0, BLOCK_M, BLOCK_N,
                       kept);
 #endif
-            next = find_keys(a, at, block, after_keys(keys) PAGES_ARG);
+            next = find_keys(args, block, after_keys(keys));
             LIST_PLACES(block.b, next, 1 - number);
 #if HAS_COPIES || HAS_DROPOUT
             copies_wait();
@@ -464,10 +464,10 @@ void fused_mma(PARAMETERS_fused_mma)
                 STAGE_KEYS(next, 1 - number);
 #endif
             /* softmax */
-            weigh_tile(a, at, &block, &keys, first_row, s, row_max, row_sum, seen,
-                       out SCORE_OPERANDS_ARG EXPONENT_ARG KEPT_ARG FRAGMENT_ARG);
+            weigh_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen,
+                       out, weight_exponent, kept, lane, exchange);
             /* values */
-            multiply_pv(V_TILE(number), v_factors, s, out FRAGMENT_ARG);
+            multiply_pv(V_TILE(number), v_factors, s, out, lane, exchange);
         }
 #endif
         if (!all_finite(out))
@@ -477,10 +477,10 @@ void fused_mma(PARAMETERS_fused_mma)
     } while (again);
 
     /* store */
-    EXPONENT_OF(not_finite);
-    store_rows(a, at, block, first_row, row_max, row_sum, seen, out, row_is_zero,
-               score_scale(a, at, block.h SCORE_OPERANDS_ARG), o SINKS_ARG LSE_ARG EXPONENT_ARG FRAGMENT_ARG);
+    const float weight_exponent = weight_exponent_of(not_finite);
+    store_rows(args, block, first_row, row_max, row_sum, seen, out, row_is_zero,
+               score_scale(args, block.h), weight_exponent, lane, exchange);
     COMPUTING_BARRIER(); /* the outputs are complete */
     if (v_nonfinite) /* here only what is not finite counts */
-        add_nonfinite(a, at, &t, row_is_zero, o SCORE_OPERANDS_ARG PAGES_ARG);
+        add_nonfinite(args, &t, row_is_zero);
 }

@@ -61,7 +61,7 @@
 #include "gpu/quantized_tile.h"
 #define MARK_ITEMS THREADS
 #include "gpu/query_block.h"
-#define BLOCK_BITS_BEGIN(a) 0
+#define BLOCK_BITS_BEGIN(args) 0
 #include "score/mark_blocks.h"
 
 /* Whether the rows of a tile of paged keys are listed, since they may lie in several pages. */
@@ -87,21 +87,19 @@ struct shared {
     volatile __local int *v_nonfinite; /* not 0 once an Inf or NaN of V was staged as 0 */
 };
 
-INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
-                             const __global storage *q, const __global k_storage *k,
-                             const __global v_storage *v)
+INLINE struct task find_task(const struct arguments *args, const struct query_block block)
 {
     const long b = block.b, h = block.h;
     struct task t;
 
     t.block = block;
-    t.q = q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + block.i0 * a.q_stride[2];
-    t.k = K_PLACE(k, at.k + CACHE_BATCH(b) * a.k_stride[0] + h / a.group * a.k_stride[1]);
-    t.v = V_PLACE(v, at.v + CACHE_BATCH(b) * a.v_stride[0] + h / a.group * a.v_stride[1]);
-    t.q_aligned = rows_aligned(t.q, a.q_stride[2], WIDTH(UNIT_Q, DIM_QK));
-    t.k_aligned = !K_CACHE && CACHE_ALIGNED(K_DTYPE, t.k, a.k_stride[0], a.k_stride[2],
+    t.q = args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + block.i0 * args->shape->q_stride[2];
+    t.k = K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] + h / args->shape->group * args->shape->k_stride[1]);
+    t.v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] + h / args->shape->group * args->shape->v_stride[1]);
+    t.q_aligned = rows_aligned(t.q, args->shape->q_stride[2], WIDTH(UNIT_Q, DIM_QK));
+    t.k_aligned = !K_CACHE && CACHE_ALIGNED(K_DTYPE, t.k, args->shape->k_stride[0], args->shape->k_stride[2],
                                             WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK));
-    t.v_aligned = !V_CACHE && CACHE_ALIGNED(V_DTYPE, t.v, a.v_stride[0], a.v_stride[2],
+    t.v_aligned = !V_CACHE && CACHE_ALIGNED(V_DTYPE, t.v, args->shape->v_stride[0], args->shape->v_stride[2],
                                             WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
     t.thread_m = THIS_THREAD / THREADS_N;
     t.thread_n = THIS_THREAD % THREADS_N;
@@ -117,14 +115,14 @@ INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
 #define OTHER(stage) (STAGE_FLOAT4S - (stage))
 
 /* Columns [first, first + columns) of the queries. */
-INLINE void stage_queries(const struct attention_shape a, const struct task *t,
+INLINE void stage_queries(const struct arguments *args, const struct task *t,
                           const struct shared *l, const int stage, const int first, const int columns)
 {
 #if STAGES > 1
-    copy_tile(l->tiles + stage, Q_STRIDE, BLOCK_M, columns, t->q, a.q_stride[2], Q_STEP,
+    copy_tile(l->tiles + stage, Q_STRIDE, BLOCK_M, columns, t->q, args->shape->q_stride[2], Q_STEP,
               t->block.queries, first, DIM_QK, COPIES_QUADS(UNIT_Q, DIM_QK) && t->q_aligned);
 #else
-    load_tile(l->tiles, Q_STRIDE, BLOCK_M, columns, DTYPE, t->q, a.q_stride[2], 0, Q_STEP,
+    load_tile(l->tiles, Q_STRIDE, BLOCK_M, columns, DTYPE, t->q, args->shape->q_stride[2], 0, Q_STEP,
               t->block.queries, first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
 #endif
 }
@@ -140,62 +138,62 @@ INLINE void stage_queries(const struct attention_shape a, const struct task *t,
 
 #if LISTS_ROWS
 /* Lists where the tile's rows are. */
-INLINE void list_rows(SHAPE_PARAMS, const struct task *t, const struct shared *l,
-                      const struct keys *keys PAGES_PARAM)
+INLINE void list_rows(const struct arguments *args, const struct task *t, const struct shared *l,
+                      const struct keys *keys)
 {
     for (int n = get_local_id(0); n < keys->count; n += THREADS) {
-        l->k_places[n] = KEY_ROW(t->block.b, keys->j0 + n, a.k_stride);
-        l->v_places[n] = KEY_ROW(t->block.b, keys->j0 + n, a.v_stride);
+        l->k_places[n] = KEY_ROW(t->block.b, keys->j0 + n, args->shape->k_stride);
+        l->v_places[n] = KEY_ROW(t->block.b, keys->j0 + n, args->shape->v_stride);
     }
     LOCAL_BARRIER(); /* complete; the last tile's were read before its last barrier */
 }
 #endif
 
 /* Columns [first, first + STAGE) of a tile of keys. */
-INLINE void stage_keys(SHAPE_PARAMS, const struct task *t, const struct shared *l,
-                       const struct keys *keys, const int stage, const int first PAGES_PARAM)
+INLINE void stage_keys(const struct arguments *args, const struct task *t, const struct shared *l,
+                       const struct keys *keys, const int stage, const int first)
 {
 #if STAGES > 1
-    copy_tile(l->tiles + stage + K_AT, K_STRIDE, BLOCK_N, STAGE, K_PLACE(t->k, KEYS_PLACE(keys, 0, a.k_stride)),
-              a.k_stride[2], K_STEP, keys->count, first, DIM_QK, COPIES_QUADS(UNIT_K, DIM_QK) && t->k_aligned);
+    copy_tile(l->tiles + stage + K_AT, K_STRIDE, BLOCK_N, STAGE, K_PLACE(t->k, KEYS_PLACE(keys, 0, args->shape->k_stride)),
+              args->shape->k_stride[2], K_STEP, keys->count, first, DIM_QK, COPIES_QUADS(UNIT_K, DIM_QK) && t->k_aligned);
 #else
     load_cache_tile(K_CACHE, l->tiles + K_AT, K_STRIDE, BLOCK_N, STAGE, K_DTYPE,
-                    K_PLACE(t->k, KEYS_PLACE(keys, 0, a.k_stride)), a.k_stride[2], l->k_places,
+                    K_PLACE(t->k, KEYS_PLACE(keys, 0, args->shape->k_stride)), args->shape->k_stride[2], l->k_places,
                     K_STEP, keys->count, first, DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK), t->k_aligned, false);
 #endif
 }
 
 /* What a stage of q k^T reads. */
-INLINE void stage_qk(SHAPE_PARAMS, const struct task *t, const struct shared *l,
-                     const struct keys *keys, const int stage, const int first PAGES_PARAM)
+INLINE void stage_qk(const struct arguments *args, const struct task *t, const struct shared *l,
+                     const struct keys *keys, const int stage, const int first)
 {
     if (!Q_RESIDENT)
-        stage_queries(a, t, l, stage, first, STAGE);
-    stage_keys(a, at, t, l, keys, stage, first PAGES_ARG);
+        stage_queries(args, t, l, stage, first, STAGE);
+    stage_keys(args, t, l, keys, stage, first);
 }
 
 /* What is filled before the first tile. */
-INLINE void stage_first(SHAPE_PARAMS, const struct task *t, const struct shared *l,
-                        const struct keys *keys PAGES_PARAM)
+INLINE void stage_first(const struct arguments *args, const struct task *t, const struct shared *l,
+                        const struct keys *keys)
 {
     if (Q_RESIDENT)
-        stage_queries(a, t, l, 0, 0, STAGED_DIM);
+        stage_queries(args, t, l, 0, 0, STAGED_DIM);
 #if STAGES > 1
-    stage_qk(a, at, t, l, keys, 0, 0 PAGES_ARG);
+    stage_qk(args, t, l, keys, 0, 0);
 #endif
 }
 
 /* STAGE_N rows of V from the tile's key `first` on. */
-INLINE void stage_values(SHAPE_PARAMS, const struct task *t, const struct shared *l,
-                         const struct keys *keys, const int stage, const int first PAGES_PARAM)
+INLINE void stage_values(const struct arguments *args, const struct task *t, const struct shared *l,
+                         const struct keys *keys, const int stage, const int first)
 {
 #if STAGES > 1
     copy_tile(l->tiles + stage + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE,
-              V_PLACE(t->v, KEYS_PLACE(keys, first, a.v_stride)), a.v_stride[2], V_STEP,
+              V_PLACE(t->v, KEYS_PLACE(keys, first, args->shape->v_stride)), args->shape->v_stride[2], V_STEP,
               keys->count - first, 0, DIM_V, COPIES_QUADS(UNIT_V, DIM_V) && t->v_aligned);
 #else
     if (load_cache_tile(V_CACHE, l->tiles + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE, V_DTYPE,
-                        V_PLACE(t->v, KEYS_PLACE(keys, first, a.v_stride)), a.v_stride[2],
+                        V_PLACE(t->v, KEYS_PLACE(keys, first, args->shape->v_stride)), args->shape->v_stride[2],
                         LISTS_ROWS ? l->v_places + first : 0, V_STEP, keys->count - first, 0, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V),
                         t->v_aligned, keys->partial))
         atomic_or(l->v_nonfinite, 1);
@@ -205,24 +203,24 @@ INLINE void stage_values(SHAPE_PARAMS, const struct task *t, const struct shared
 /* ---- scores ---------------------------------------------------------------------------------- */
 
 /* s = q k^T. *stage is where the first stage is, and then where that of p v is. */
-INLINE void multiply_qk(SHAPE_PARAMS, const struct task *t, const struct shared *l,
-                        const struct keys *keys, int *stage, float s[THREAD_M][THREAD_N] PAGES_PARAM)
+INLINE void multiply_qk(const struct arguments *args, const struct task *t, const struct shared *l,
+                        const struct keys *keys, int *stage, float s[THREAD_M][THREAD_N])
 {
     clear_products(s);
     for (int first = 0; first < STAGED_DIM; first += STAGE) {
         const bool last = first + STAGE >= STAGED_DIM;
         const int now = *stage;
 #if STAGES == 1
-        stage_qk(a, at, t, l, keys, now, first PAGES_ARG);
+        stage_qk(args, t, l, keys, now, first);
         LOCAL_BARRIER(); /* the stage is complete */
 #else
         COPIES_WAIT();
         LOCAL_BARRIER(); /* the stage is complete; nobody reads the one before */
         *stage = OTHER(now);
         if (last)
-            stage_values(a, at, t, l, keys, *stage, 0 PAGES_ARG);
+            stage_values(args, t, l, keys, *stage, 0);
         else
-            stage_qk(a, at, t, l, keys, *stage, first + STAGE PAGES_ARG);
+            stage_qk(args, t, l, keys, *stage, first + STAGE);
 #endif
         multiply_tiles(l->tiles + (Q_RESIDENT ? first / 4 : now), Q_STRIDE, l->tiles + now + K_AT, K_STRIDE,
                        STAGE, s);
@@ -234,14 +232,14 @@ INLINE void multiply_qk(SHAPE_PARAMS, const struct task *t, const struct shared 
 /* The score of a row and a key from their product, -inf where the key is hidden. Bit r of *seen is set if
  * the thread's row r sees it. Of one pair: as a function of all of them it would be simplified before it
  * is inlined, in an order of its own that takes more registers. */
-INLINE float finish_score(const struct attention_shape a, const struct score_tile tile,
+INLINE float finish_score(const struct arguments *args, const struct score_tile tile,
                           const bool partial, const int row, const int key, const float product,
                           const int r, uint *seen)
 {
-    struct score s = score_of(a, tile, row, key, product);
+    struct score s = score_of(args, tile, row, key, product);
 
     if (partial) {
-        const bool sees = hide(a, tile, in_window(tile, row, key), row, key, &s);
+        const bool sees = hide(args, tile, in_window(tile, row, key), row, key, &s);
         if (TRACKS_SEEN)
             *seen |= (uint)sees << r;
         s.value = sees ? s.value : -INFINITY;
@@ -265,9 +263,9 @@ INLINE void update_row_max(const struct shared *l)
 }
 
 /* Scores become weights; what was summed before is scaled to them. */
-INLINE void weigh(const struct attention_shape a, const struct task *t, const struct shared *l,
+INLINE void weigh(const struct arguments *args, const struct task *t, const struct shared *l,
                   float s[THREAD_M][THREAD_N], float sum[THREAD_M],
-                  float4 out[THREAD_M][MAX_DIMS4] KEPT_PARAM)
+                  float4 out[THREAD_M][MAX_DIMS4], __local uchar *kept)
 {
     const int thread_m = t->thread_m;
 
@@ -283,7 +281,7 @@ INLINE void weigh(const struct attention_shape a, const struct task *t, const st
             s[r][c] = EXP2((s[r][c] - reference) * LOG2E);
             sum[r] += s[r][c];
 #if HAS_DROPOUT
-            s[r][c] *= kept_factor(a, ROW(r), c KEPT_ARG);
+            s[r][c] *= kept_factor(args, ROW(r), c, kept);
 #endif
         }
     }
@@ -293,9 +291,9 @@ INLINE void weigh(const struct attention_shape a, const struct task *t, const st
 
 /* out += p v, for a tile of keys, of which the first stage of V is there unless SHARE_KV. With two stages
  * that of the next tile's q k^T follows the last one. *stage is where the first stage is, and then that one. */
-INLINE void add_values(SHAPE_PARAMS, const struct task *t, const struct shared *l,
+INLINE void add_values(const struct arguments *args, const struct task *t, const struct shared *l,
                        const struct keys *keys, const struct keys *next, int *stage,
-                       float p[THREAD_M][THREAD_N], float4 out[THREAD_M][MAX_DIMS4] PAGES_PARAM)
+                       float p[THREAD_M][THREAD_N], float4 out[THREAD_M][MAX_DIMS4])
 {
     const int thread_m = t->thread_m, thread_n = t->thread_n;
 
@@ -307,7 +305,7 @@ INLINE void add_values(SHAPE_PARAMS, const struct task *t, const struct shared *
             STORE_WEIGHTS(j, p, l->tiles + now + WEIGHTS_AT);
 #if STAGES == 1
         if (SHARE_KV || j > 0)
-            stage_values(a, at, t, l, keys, now, j PAGES_ARG);
+            stage_values(args, t, l, keys, now, j);
         LOCAL_BARRIER(); /* weights and V are complete */
 #else
         COPIES_WAIT();
@@ -317,9 +315,9 @@ INLINE void add_values(SHAPE_PARAMS, const struct task *t, const struct shared *
         LOCAL_BARRIER(); /* weights and V are complete; nobody reads the stage before */
         *stage = OTHER(now);
         if (j + STAGE_N < BLOCK_N && j + STAGE_N < keys->count)
-            stage_values(a, at, t, l, keys, *stage, j + STAGE_N PAGES_ARG);
+            stage_values(args, t, l, keys, *stage, j + STAGE_N);
         else if (next->j0 < t->block.end)
-            stage_qk(a, at, t, l, next, *stage, 0 PAGES_ARG);
+            stage_qk(args, t, l, next, *stage, 0);
 #endif
         const __local float4 *weights =
             l->tiles + now + WEIGHTS_AT + j % WEIGHT_ROWS * ROW_STRIDE + thread_m;
@@ -333,8 +331,8 @@ INLINE void add_values(SHAPE_PARAMS, const struct task *t, const struct shared *
 }
 
 /* Adds to out the Infs and NaNs of V that were staged as 0, to rows that see them. */
-INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t,
-                          float4 out[THREAD_M][MAX_DIMS4] SCORE_OPERANDS_PARAM PAGES_PARAM)
+INLINE void add_nonfinite(const struct arguments *args, const struct task *t,
+                          float4 out[THREAD_M][MAX_DIMS4])
 {
     const struct query_block *block = &t->block;
     const int thread_m = t->thread_m;
@@ -344,10 +342,10 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t,
         for (int n = 0; n < MAX_DIMS4; n++) {
             const int d = 4 * (t->thread_n + THREADS_N * n);
 #if PAGE_SIZE
-            if (page_of(a, at, block->b, j PAGES_ARG) < 0)
+            if (page_of(args, block->b, j) < 0)
                 continue;
 #endif
-            const long row = KEY_ROW(block->b, j, a.v_stride);
+            const long row = KEY_ROW(block->b, j, args->shape->v_stride);
             const float4 v4 = (float4)(load_v(t->v, row, min(d, DIM_V - 1) * V_STEP),
                                        load_v(t->v, row, min(d + 1, DIM_V - 1) * V_STEP),
                                        load_v(t->v, row, min(d + 2, DIM_V - 1) * V_STEP),
@@ -358,9 +356,9 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t,
 #pragma unroll
                 for (int r = 0; r < THREAD_M; r++) {
                     const long i = block->i0 + ROW(r);
-                    if (visible(a, at, block->e, first_key(a, block->e, i), end_key(a, block->e, i),
-                                block->b, block->h, i, j SCORE_OPERANDS_ARG))
-                        out[r][n] += (v4 - finite) * dropout_factor(a, at, block->b, block->h, i, j);
+                    if (visible(args, block->e, first_key(args, block->e, i), end_key(args, block->e, i),
+                                block->b, block->h, i, j))
+                        out[r][n] += (v4 - finite) * dropout_factor(args, block->b, block->h, i, j);
                 }
         }
 }
@@ -368,9 +366,8 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t,
 /* ---- store ----------------------------------------------------------------------------------- */
 
 /* o and lse of the thread's rows, from the threads' sums of weights. */
-INLINE void store_rows(SHAPE_PARAMS, const struct task *t, const struct shared *l,
-                       const __local int *row_sees, float4 out[THREAD_M][MAX_DIMS4],
-                       __global o_storage *o SINKS_PARAM LSE_PARAM)
+INLINE void store_rows(const struct arguments *args, const struct task *t, const struct shared *l,
+                       const __local int *row_sees, float4 out[THREAD_M][MAX_DIMS4])
 {
     const struct query_block *block = &t->block;
     const int thread_m = t->thread_m;
@@ -378,7 +375,7 @@ INLINE void store_rows(SHAPE_PARAMS, const struct task *t, const struct shared *
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++) {
         const long i = block->i0 + ROW(r);
-        bool sees_any = first_key(a, block->e, i) < end_key(a, block->e, i);
+        bool sees_any = first_key(args, block->e, i) < end_key(args, block->e, i);
         float total = 0.0f;
 
         if (TRACKS_SEEN)
@@ -386,18 +383,18 @@ INLINE void store_rows(SHAPE_PARAMS, const struct task *t, const struct shared *
         for (int n = 0; n < THREADS_N; n++)
             total += partial_of(l->tiles + PARTIAL_AT, n, ROW(r));
         const struct row_end ended =
-            end_row(a, at, block->h, sees_any, l->row_max[ROW(r)], total SINKS_ARG);
-        if (i >= a.seq_q)
+            end_row(args, block->h, sees_any, l->row_max[ROW(r)], total);
+        if (i >= args->shape->seq_q)
             continue;
-        __global o_storage *const o_row = o + at.o + block->b * a.o_stride[0] +
-                                          block->h * a.o_stride[1] + i * a.o_stride[2];
+        __global o_storage *const o_row = args->o + block->b * args->shape->o_stride[0] +
+                                          block->h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
 #pragma unroll
         for (int n = 0; n < MAX_DIMS4; n++)
             store4(ended.zero ? 0.0f : out[r][n] * ended.factor, o_row, O_STEP,
                    4 * (t->thread_n + THREADS_N * n), DIM_V, WIDTH(UNIT_O, DIM_V));
 #if HAS_LSE
         if (t->thread_n == 0)
-            lse[at.lse + LSE_HEAD(a, block->bh, block->h) + i] =
+            args->lse[LSE_HEAD(args, block->bh, block->h) + i] =
                 ended.zero ? -INFINITY : ended.highest + log(ended.total);
 #endif
     }
@@ -408,12 +405,15 @@ INLINE void store_rows(SHAPE_PARAMS, const struct task *t, const struct shared *
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void fused_tiles(PARAMETERS_fused_tiles)
 {
-    ENTER_SEQUENCE(get_group_id(0) / QUERY_BLOCKS(a) / a.heads);
+    struct arguments arguments = ARGUMENTS_fused_tiles;
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int v_nonfinite;
     __local float4 row_max[BLOCK_M / 4], rescale[BLOCK_M / 4];
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES];
+#else
+    __local uchar *const kept = 0;
 #endif
 #if TRACKS_SEEN
     __local int row_sees[BLOCK_M];
@@ -428,8 +428,8 @@ void fused_tiles(PARAMETERS_fused_tiles)
     const struct shared l = {tiles,    (__local float *)row_max, (__local float *)rescale,
                              k_places, v_places,                 &v_nonfinite};
     const struct query_block block =
-        find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG TILES_ARG);
-    const struct task t = find_task(a, at, block, q, k, v);
+        find_query_block(args);
+    const struct task t = find_task(args, block);
     const int thread_m = t.thread_m;
     float4 out[THREAD_M][MAX_DIMS4];
     float sum[THREAD_M]; /* of weights, over this thread's keys only */
@@ -449,30 +449,30 @@ void fused_tiles(PARAMETERS_fused_tiles)
     }
     if (get_local_id(0) == 0)
         v_nonfinite = 0;
-    struct keys next = find_keys(a, at, block, block.begin PAGES_ARG);
+    struct keys next = find_keys(args, block, block.begin);
     if (next.j0 < block.end)
-        stage_first(a, at, &t, &l, &next PAGES_ARG);
+        stage_first(args, &t, &l, &next);
     LOCAL_BARRIER();
 
     while (next.j0 < block.end) {
         const struct keys keys = next;
         float s[THREAD_M][THREAD_N], highest[THREAD_M];
-        next = find_keys(a, at, block, after_keys(keys) PAGES_ARG);
+        next = find_keys(args, block, after_keys(keys));
 
         /* scores */
 #if LISTS_ROWS
-        list_rows(a, at, &t, &l, &keys PAGES_ARG);
+        list_rows(args, &t, &l, &keys);
 #endif
         if (!SHARE_KV) /* early, so that it arrives during the first product */
-            stage_values(a, at, &t, &l, &keys, stage, 0 PAGES_ARG);
-        multiply_qk(a, at, &t, &l, &keys, &stage, s PAGES_ARG);
-        const struct score_tile tile = score_tile_of(a, at, block, keys SCORE_OPERANDS_ARG);
+            stage_values(args, &t, &l, &keys, stage, 0);
+        multiply_qk(args, &t, &l, &keys, &stage, s);
+        const struct score_tile tile = score_tile_of(args, block, keys);
 #pragma unroll
         for (int r = 0; r < THREAD_M; r++) {
             highest[r] = -INFINITY;
 #pragma unroll
             for (int c = 0; c < THREAD_N; c++) {
-                s[r][c] = finish_score(a, tile, keys.partial, ROW(r), t.thread_n + THREADS_N * c,
+                s[r][c] = finish_score(args, tile, keys.partial, ROW(r), t.thread_n + THREADS_N * c,
                                        s[r][c], r, &seen);
                 highest[r] = fmax(highest[r], s[r][c]);
             }
@@ -481,20 +481,20 @@ void fused_tiles(PARAMETERS_fused_tiles)
         /* softmax */
         store_partial(highest, tiles + PARTIAL_AT);
 #if HAS_DROPOUT
-        draw_kept(a, at, dropout_head(at, block.b, block.h), block.i0, keys.j0 KEPT_ARG);
+        draw_kept(args, dropout_head(args, block.b, block.h), block.i0, keys.j0, kept);
 #endif
         LOCAL_BARRIER(); /* the maxima are complete; nobody reads q and k any more */
         update_row_max(&l);
         LOCAL_BARRIER(); /* the rows' state is complete */
-        weigh(a, &t, &l, s, sum, out KEPT_ARG);
+        weigh(args, &t, &l, s, sum, out, kept);
 
         /* values */
-        add_values(a, at, &t, &l, &keys, &next, &stage, s, out PAGES_ARG);
+        add_values(args, &t, &l, &keys, &next, &stage, s, out);
     }
 
     /* v_nonfinite is final: a barrier stands behind what may set it. Here only what is not finite counts. */
     if (v_nonfinite)
-        add_nonfinite(a, at, &t, out SCORE_OPERANDS_ARG PAGES_ARG);
+        add_nonfinite(args, &t, out);
 
     /* store */
     store_partial(sum, tiles + PARTIAL_AT);
@@ -505,5 +505,5 @@ void fused_tiles(PARAMETERS_fused_tiles)
             atomic_or(&row_sees[ROW(r)], 1);
 #endif
     LOCAL_BARRIER(); /* the sums are complete */
-    store_rows(a, at, &t, &l, row_sees, out, o SINKS_ARG LSE_ARG);
+    store_rows(args, &t, &l, row_sees, out);
 }

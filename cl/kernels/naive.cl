@@ -21,44 +21,45 @@
 #include "common/quantized.h"
 #if HAS_DROPOUT
 #define RANDOM_LANES 4
-#include "common/philox.h"
+#include "common/dropout.h"
 #endif
 
 __kernel void naive(PARAMETERS_naive)
 {
-    ENTER_SEQUENCE(get_global_id(0) / LONGEST_Q(a) / a.heads);
-    const long row = get_global_id(0), bh = row / LONGEST_Q(a), i = row % LONGEST_Q(a);
-    const long b = bh / a.heads, h = bh % a.heads;
+    struct arguments arguments = ARGUMENTS_naive;
+    const struct arguments *const args = enter_sequence(&arguments, get_global_id(0) / LONGEST_Q(&arguments) / arguments.shape->heads);
+    const long row = get_global_id(0), bh = row / LONGEST_Q(args), i = row % LONGEST_Q(args);
+    const long b = bh / args->shape->heads, h = bh % args->shape->heads;
     float row_max = -INFINITY, row_sum = 0.0f, sums[DIM_V];
 
-    if (b >= a.batch) /* beyond the last row */
+    if (b >= args->shape->batch) /* beyond the last row */
         return;
-    LEAVE_IF_BEYOND(i, a.seq_q);
-    const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    const long first = first_key(a, e, i), end = end_key(a, e, i);
-    const float scale = score_scale(a, at, h SCORE_OPERANDS_ARG);
-    const long q_row = at.q + b * a.q_stride[0] + h * a.q_stride[1] + i * a.q_stride[2];
-    const long k_head = at.k + CACHE_BATCH(b) * a.k_stride[0] + h / a.group * a.k_stride[1];
-    const long v_head = at.v + CACHE_BATCH(b) * a.v_stride[0] + h / a.group * a.v_stride[1];
-    const long o_row = at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
+    LEAVE_IF_BEYOND(i, args->shape->seq_q);
+    const struct extent e = extent_of(args, b);
+    const long first = first_key(args, e, i), end = end_key(args, e, i);
+    const float scale = score_scale(args, h);
+    const long q_row = b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
+    const long k_head = CACHE_BATCH(b) * args->shape->k_stride[0] + h / args->shape->group * args->shape->k_stride[1];
+    const long v_head = CACHE_BATCH(b) * args->shape->v_stride[0] + h / args->shape->group * args->shape->v_stride[1];
+    const long o_row = b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
 
     for (int d = 0; d < DIM_V; d++)
         sums[d] = 0.0f;
     for (long j = first; j < end; j++) {
-        if (!visible(a, at, e, first, end, b, h, i, j SCORE_OPERANDS_ARG))
+        if (!visible(args, e, first, end, b, h, i, j))
             continue;
 #if PAGE_SIZE
-        if (page_of(a, at, b, j PAGES_ARG) < 0)
+        if (page_of(args, b, j) < 0)
             continue;
 #endif
-        const long k_row = k_head + KEY_ROW(b, j, a.k_stride);
-        const long v_row = v_head + KEY_ROW(b, j, a.v_stride);
+        const long k_row = k_head + KEY_ROW(b, j, args->shape->k_stride);
+        const long v_row = v_head + KEY_ROW(b, j, args->shape->v_stride);
         float dot = 0.0f;
         for (int d = 0; d < DIM_QK; d++)
-            dot = fma(LOAD(q, q_row + d * Q_STEP),
-                      load_k(k, k_row, d * K_STEP), dot);
-        const float s = biased_score(a, at, e, first, end, b, h, i, j,
-                                     SOFTCAPPED(scale * dot) SCORE_OPERANDS_ARG);
+            dot = fma(LOAD(args->q, q_row + d * Q_STEP),
+                      load_k(args->k, k_row, d * K_STEP), dot);
+        const float s = biased_score(args, e, first, end, b, h, i, j,
+                                     SOFTCAPPED(scale * dot));
         const float new_max = fmax(row_max, s);
         const float base = new_max == -INFINITY ? 0.0f : new_max; /* -inf - -inf is no number */
         const float rescale = exp(row_max - base);
@@ -67,24 +68,24 @@ __kernel void naive(PARAMETERS_naive)
         row_sum = fma(row_sum, rescale, weight);
 #if HAS_DROPOUT
         float4 factor[4]; /* of four keys; lse is of the weights before */
-        dropout_factors(a, at, dropout_head(at, b, h), (uint4)(uint)i, (uint4)(uint)(j / 4), factor);
+        dropout_factors(args, dropout_head(args, b, h), (uint4)(uint)i, (uint4)(uint)(j / 4), factor);
         weight *= factor[j % 4].x;
 #endif
         for (int d = 0; d < DIM_V; d++)
-            sums[d] = fma(weight, load_v(v, v_row, d * V_STEP), sums[d] * rescale);
+            sums[d] = fma(weight, load_v(args->v, v_row, d * V_STEP), sums[d] * rescale);
     }
 
     const bool sees_none = row_sum == 0.0f;
     float factor = 1.0f;
 #if HAS_SINKS
-    const float sink = sinks[at.sinks + h], new_max = fmax(row_max, sink);
+    const float sink = args->sinks[h], new_max = fmax(row_max, sink);
     factor = exp(row_max - new_max);
     row_sum = fma(row_sum, factor, exp(sink - new_max));
     row_max = new_max;
 #endif
     for (int d = 0; d < DIM_V; d++)
-        STORE_O(sees_none ? 0.0f : sums[d] * factor / row_sum, o, o_row + d * O_STEP);
+        STORE_O(sees_none ? 0.0f : sums[d] * factor / row_sum, args->o, o_row + d * O_STEP);
 #if HAS_LSE
-    lse[at.lse + LSE_HEAD(a, bh, h) + i] = sees_none ? -INFINITY : row_max + log(row_sum);
+    args->lse[LSE_HEAD(args, bh, h) + i] = sees_none ? -INFINITY : row_max + log(row_sum);
 #endif
 }

@@ -152,7 +152,7 @@ INLINE void store_stage(ushort4 loaded[][4], const int block, const bool depth_f
 
 /* sums += the products of a stage; from the sub-group's first row and column on. */
 INLINE void multiply(const __local ushort *x_rows, const __local ushort *w_columns,
-                     float sums[M_FRAGMENTS][SUMS] FRAGMENT_PARAM)
+                     float sums[M_FRAGMENTS][SUMS], const int lane, __local float *exchange)
 {
     UNROLL
     for (int d = 0; d < BLOCK_K; d += FRAGMENT_DEPTH) {
@@ -169,7 +169,7 @@ INLINE void multiply(const __local ushort *x_rows, const __local ushort *w_colum
                 UNROLL
                 for (int f = 0; f < M_FRAGMENTS; f++)
                     multiply_add(sums[f] + (n + m) * FRAGMENT_SUMS, x_words[f],
-                                 w_words + m * OTHER_WORDS FRAGMENT_ARG);
+                                 w_words + m * OTHER_WORDS, lane, exchange);
         }
         IN_ORDER();
     }
@@ -266,6 +266,8 @@ void projection_mma(PARAMETERS_projection_mma)
 #if EMULATE
     __local float exchanges[SUB_GROUPS_M * SUB_GROUPS_N * EXCHANGE_WORDS];
     __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
 #endif
     const int lane = THIS_THREAD % FRAGMENT_LANES, sub = THIS_THREAD / FRAGMENT_LANES;
     const int first_row = sub / SUB_GROUPS_N * (BLOCK_M / SUB_GROUPS_M);
@@ -293,7 +295,7 @@ void projection_mma(PARAMETERS_projection_mma)
         LOCAL_BARRIER(); /* the stage is complete, the one before may be overwritten */
         COPY_STAGE(now == 0 ? STAGES - 1 : now - 1);
         multiply_stage((__local ushort *)tiles + now * STAGE_ELEMENTS, first_row, first_column,
-                       sums FRAGMENT_ARG);
+                       sums, lane, exchange);
         now = now + 1 == STAGES ? 0 : now + 1;
     }
     copies_wait();
@@ -311,6 +313,8 @@ void projection_mma(PARAMETERS_projection_mma)
 #if EMULATE
     __local float exchanges[SUB_GROUPS_M * SUB_GROUPS_N * EXCHANGE_WORDS];
     __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
 #endif
     const int lane = THIS_THREAD % FRAGMENT_LANES, sub = THIS_THREAD / FRAGMENT_LANES;
     const int first_row = sub / SUB_GROUPS_N * (BLOCK_M / SUB_GROUPS_M);
@@ -351,7 +355,7 @@ void projection_mma(PARAMETERS_projection_mma)
             load_stage(w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[now],
                        t.end - next, w_loaded);
         }
-        multiply(x_now + first_row * STRIDE, w_now + first_column * STRIDE, sums FRAGMENT_ARG);
+        multiply(x_now + first_row * STRIDE, w_now + first_column * STRIDE, sums, lane, exchange);
         if (STAGES == 1)
             LOCAL_BARRIER(); /* the stage may be overwritten */
     }

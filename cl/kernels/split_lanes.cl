@@ -53,7 +53,7 @@
 #include "cpu/split_seen.h"
 
 #define PART (ROUNDED(DIM_V) + 2)
-#define BLOCK_BITS_BEGIN(a) (SPLIT_K * (a).batch * (a).heads * LONGEST_Q(a) * PART)
+#define BLOCK_BITS_BEGIN(args) (SPLIT_K * (args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * PART)
 #include "score/mark_blocks.h"
 /* Whether any tile may have hidden pairs: a mask of the last keys hides none before. */
 #define ALL_TILES_PARTIAL (HAS_BIAS || HAS_BLOCKS || (HAS_MASK && !HAS_MASK_KEYS))
@@ -62,14 +62,14 @@
 /* ---- split ---------------------------------------------------------------------------------- */
 
 /* Stores the partial results of a block's rows; o of a range without keys is never read. */
-INLINE void store_part(SHAPE_PARAMS, const struct row_block *block, const long part,
+INLINE void store_part(const struct arguments *args, const struct row_block *block, const long part,
                        const int has_keys, const lanes *o, const lanes *row_max,
-                       const lanes *row_sum, __global float *workspace)
+                       const lanes *row_sum)
 {
     for (int r = 0; r < block->rows; r++) {
         __global float *to =
-            workspace + at.workspace +
-            (((part * a.batch + block->b) * a.heads + block->head[r]) * LONGEST_Q(a) +
+            args->workspace +
+            (((part * args->shape->batch + block->b) * args->shape->heads + block->head[r]) * LONGEST_Q(args) +
              block->query[r]) * PART;
         for (int c = 0; c < VECTORS(DIM_V) && has_keys; c++)
             VECTOR(vstore)(o[r * VECTORS(DIM_V) + c], c, to);
@@ -97,8 +97,8 @@ INLINE void start_rows(struct row_state *state)
 /* In what is kept of where keys lie: how far it is from a kv head to the next, and the first of those that take turns. */
 #if KV_HEADS > 1
 #define START_WITH_FIRST_HEAD(keys)                                                                \
-    ((keys).k_head = K_PLACE(k, a.k_stride[1]) - k,                                                \
-     (keys).v_head = V_PLACE(v, a.v_stride[1]) - v, (keys).head = 0)
+    ((keys).k_head = K_PLACE(args->k, args->shape->k_stride[1]) - args->k,                                                \
+     (keys).v_head = V_PLACE(args->v, args->shape->v_stride[1]) - args->v, (keys).head = 0)
 #else
 #define START_WITH_FIRST_HEAD(keys) ((void)0)
 #endif
@@ -106,13 +106,10 @@ INLINE void start_rows(struct row_state *state)
 /* Partial results of the index'th block of rows of KV_HEADS kv heads, from that of `block` on, and of the part'th
  * range of the keys that it sees: of each tile the heads have their turns, in the order in which keys lie in
  * memory where rows of all heads follow each other. */
-NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long index, const long part,
-                           const __global storage *restrict q,
-                           const __global k_storage *restrict k,
-                           const __global v_storage *restrict v SCORE_OPERANDS_PARAM PAGES_PARAM,
-                           __global float *restrict workspace)
+NOINLINE void compute_part(const struct arguments *restrict args, struct row_block block, const long index,
+                           const long part)
 {
-    const int heads = (int)min((long)KV_HEADS, a.heads / a.group - block.kv_head);
+    const int heads = (int)min((long)KV_HEADS, args->shape->heads / args->shape->group - block.kv_head);
     struct row_block blocks[KV_HEADS];
     struct row_state states[KV_HEADS];
     lanes factor[ROW_VECTORS], scores[BLOCK_M * BLOCK_N / SIMD_WIDTH];
@@ -125,65 +122,66 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
     for (; h < heads; h++) {
         blocks[h] = block;
         blocks[h].kv_head += h;
-        find_rows(a, index, &blocks[h]);
+        find_rows(args, index, &blocks[h]);
         start_rows(&states[h]);
     }
     find_keys(blocks, part, &begin, &end);
-    long j = next_tile_of_heads(a, at, blocks, heads, begin, begin, end SCORE_OPERANDS_ARG);
+    long j = next_tile_of_heads(args, blocks, heads, begin, begin, end);
     for (int r = 0; r < ROW_VECTORS; r++)
         factor[r] = 0.0f;
     for (int n = 0; n < BLOCK_M * BLOCK_N; n++)
         s[n] = 0.0f; /* scores beyond the last key are looked at, though they are hidden */
     for (h = 0; h < heads && j < end; h++)
-        pack_queries(a, at, &blocks[h], q, states[h].packed_q SCORE_OPERANDS_ARG);
+        pack_queries(args, &blocks[h], states[h].packed_q);
     h = 0;
 #if PAGE_SIZE
     struct row_list lists[ROW_LISTS ? 2 : 1];
-    struct paged_keys all = {K_PLACE(k, at.k + block.kv_head * a.k_stride[1]),
-                             V_PLACE(v, at.v + block.kv_head * a.v_stride[1]), block.b, begin, end};
+    struct paged_keys all = {K_PLACE(args->k, block.kv_head * args->shape->k_stride[1]),
+                             V_PLACE(args->v, block.kv_head * args->shape->v_stride[1]), block.b, begin, end};
     START_WITH_FIRST_HEAD(all);
     struct key_range keys =
-        tile_of_pages(a, at, all, j, (float *)v_scales, lists PAGES_ARG);
+        tile_of_pages(args, all, j, (float *)v_scales, lists);
 #else
     struct key_range keys = {
-        K_PLACE(k, at.k + block.b * a.k_stride[0] + block.kv_head * a.k_stride[1] +
-                       j * a.k_stride[2]),
-        V_PLACE(v, at.v + block.b * a.v_stride[0] + block.kv_head * a.v_stride[1] +
-                       j * a.v_stride[2]),
-        K_PLACE(k, a.k_stride[2]) - k, V_PLACE(v, a.v_stride[2]) - v, end - j,
+        K_PLACE(args->k, block.b * args->shape->k_stride[0] + block.kv_head * args->shape->k_stride[1] +
+                       j * args->shape->k_stride[2]),
+        V_PLACE(args->v, block.b * args->shape->v_stride[0] + block.kv_head * args->shape->v_stride[1] +
+                       j * args->shape->v_stride[2]),
+        K_PLACE(args->k, args->shape->k_stride[2]) - args->k,
+        V_PLACE(args->v, args->shape->v_stride[2]) - args->v, end - j,
         (float *)v_scales};
     START_WITH_FIRST_HEAD(keys);
 #endif
     if (KEEPS_K && keys.left > 0)
-        stage_keys(a, keys, TILE_KEYS(keys), staged);
+        stage_keys(args, keys, TILE_KEYS(keys), staged);
     for (long soon; (j = TILE_BEGIN(keys, j)) < end; j = soon) {
         const int count = TILE_KEYS(keys);
         const float *factors = (const float *)factor;
         struct row_block *own = &blocks[h];
         struct row_state *state = &states[h];
         int hidden = 0;
-        multiply_keys(a, keys, count, own, staged, state->packed_q, s);
+        multiply_keys(args, keys, count, own, staged, state->packed_q, s);
         load_value_scales(keys, count);
         if ((PAGE_SIZE && count < BLOCK_N) || ALL_TILES_PARTIAL || j < own->all_begin ||
             j + BLOCK_N > own->all_end)
-            hidden = softmax_of_rows(1, a, at, own, j, count, s, state->row_max, state->row_sum,
-                                     factor SCORE_OPERANDS_ARG);
+            hidden = softmax_of_rows(1, args, own, j, count, s, state->row_max, state->row_sum,
+                                     factor);
         else
-            softmax_of_rows(0, a, at, own, j, count, s, state->row_max, state->row_sum,
-                            factor SCORE_OPERANDS_ARG);
+            softmax_of_rows(0, args, own, j, count, s, state->row_max, state->row_sum,
+                            factor);
 #if KV_HEADS > 1
         h = h + 1 < heads ? h + 1 : 0;
 #endif
         soon = h ? j
-                 : next_tile_of_heads(a, at, blocks, heads, begin, j + (PAGE_SIZE ? count : BLOCK_N),
-                                      end SCORE_OPERANDS_ARG);
+                 : next_tile_of_heads(args, blocks, heads, begin, j + (PAGE_SIZE ? count : BLOCK_N),
+                                      end);
 #if PAGE_SIZE
 #if KV_HEADS > 1
         all.head = h;
 #endif
         const struct key_range next =
-            tile_of_pages(a, at, all, soon, keys.v_scales,
-                          ROW_LISTS && keys.list == lists ? lists + 1 : lists PAGES_ARG);
+            tile_of_pages(args, all, soon, keys.v_scales,
+                          ROW_LISTS && keys.list == lists ? lists + 1 : lists);
 #elif KV_HEADS > 1
         const struct key_range next =
             of_head(h ? keys : following(keys, SKIPS_TILES ? soon - j : BLOCK_N), h);
@@ -191,37 +189,37 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
         const struct key_range next = following(keys, SKIPS_TILES ? soon - j : BLOCK_N);
 #endif
         if (KEEPS_K && next.left > 0)
-            stage_keys(a, next, TILE_KEYS(next), staged);
-        if (hidden && has_nonfinite(a, keys, count))
-            add_visible(a, keys, count, own->rows, factors, s, state->o);
+            stage_keys(args, next, TILE_KEYS(next), staged);
+        if (hidden && has_nonfinite(args, keys, count))
+            add_visible(args, keys, count, own->rows, factors, s, state->o);
         else
-            add_values(a, keys, count, own->rows, factors, s, scaled, state->o);
+            add_values(args, keys, count, own->rows, factors, s, scaled, state->o);
         keys = next;
     }
     for (h = 0; h < heads; h++)
-        store_part(a, at, &blocks[h], part, begin < end, states[h].o, states[h].row_max,
-                   states[h].row_sum, workspace);
+        store_part(args, &blocks[h], part, begin < end, states[h].o, states[h].row_max,
+                   states[h].row_sum);
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void split(PARAMETERS_split)
 {
-    ENTER_SEQUENCE(get_global_id(0));
+    struct arguments arguments = ARGUMENTS_split;
+    const struct arguments *const args = enter_sequence(&arguments, get_global_id(0));
     const long group = get_global_id(2);
     struct row_block block;
 
     block.b = get_global_id(0);
-    LEAVE_IF_BEYOND(group / SPLIT_K * BLOCK_M, a.group * a.seq_q);
+    LEAVE_IF_BEYOND(group / SPLIT_K * BLOCK_M, args->shape->group * args->shape->seq_q);
     block.kv_head = get_global_id(1) * KV_HEADS;
-    block.e = extent_of(a, at, block.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    block.e = extent_of(args, block.b);
 #if HAS_BLOCKS
-    block.bits = workspace + at.workspace + BLOCK_BITS_BEGIN(a);
+    block.bits = args->workspace + BLOCK_BITS_BEGIN(args);
 #endif
 #if OPERAND_TILES
     CONFIGURE_TILES();
 #endif
-    compute_part(a, at, block, group / SPLIT_K, group % SPLIT_K, q, k,
-                 v SCORE_OPERANDS_ARG PAGES_ARG, workspace);
+    compute_part(args, block, group / SPLIT_K, group % SPLIT_K);
 #if OPERAND_TILES
     RELEASE_TILES();
 #endif
@@ -231,18 +229,16 @@ void split(PARAMETERS_split)
 
 /* o and lse of query i. Partial results of ranges that it saw nothing of have a row_sum of 0, and
  * perhaps no o. */
-NOINLINE void combine_parts(SHAPE_PARAMS, const long b, const long h, const long i,
-                            __global o_storage *restrict o SINKS_PARAM LSE_PARAM,
-                            const __global float *restrict workspace)
+NOINLINE void combine_parts(const struct arguments *restrict args, const long b, const long h, const long i)
 {
-    const long row = (b * a.heads + h) * LONGEST_Q(a) + i;
-    const long step = a.batch * a.heads * LONGEST_Q(a) * PART;
-    const __global float *parts = workspace + at.workspace + row * PART;
-    __global o_storage *to = o + at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
+    const long row = (b * args->shape->heads + h) * LONGEST_Q(args) + i;
+    const long step = args->shape->batch * args->shape->heads * LONGEST_Q(args) * PART;
+    const __global float *parts = args->workspace + row * PART;
+    __global o_storage *to = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
     float row_max = -INFINITY, seen = 0.0f, row_sum = 0.0f, factor[SPLIT_K];
 
 #if HAS_SINKS
-    const float sink = sinks[at.sinks + h] * UNIT;
+    const float sink = args->sinks[h] * UNIT;
     row_max = sink > row_max ? sink : row_max;
 #endif
     for (int n = 0; n < SPLIT_K; n++)
@@ -269,16 +265,17 @@ NOINLINE void combine_parts(SHAPE_PARAMS, const long b, const long h, const long
         store_row(x * scale, to + d * O_STEP, O_STEP, DIM_V - d);
     }
 #if HAS_LSE
-    lse[at.lse + LSE_HEAD(a, b * a.heads + h, h) + i] = sees_none ? -INFINITY : fma(row_max, SCORE_TO_LOG, log(row_sum));
+    args->lse[LSE_HEAD(args, b * args->shape->heads + h, h) + i] = sees_none ? -INFINITY : fma(row_max, SCORE_TO_LOG, log(row_sum));
 #endif
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void combine(PARAMETERS_combine)
 {
-    ENTER_SEQUENCE(get_global_id(2));
+    struct arguments arguments = ARGUMENTS_combine;
+    const struct arguments *const args = enter_sequence(&arguments, get_global_id(2));
     const long i = get_global_id(0), h = get_global_id(1), b = get_global_id(2);
 
-    LEAVE_IF_BEYOND(i, a.seq_q);
-    combine_parts(a, at, b, h, i, o SINKS_ARG LSE_ARG, workspace);
+    LEAVE_IF_BEYOND(i, args->shape->seq_q);
+    combine_parts(args, b, h, i);
 }

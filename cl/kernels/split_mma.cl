@@ -121,21 +121,19 @@ struct lane_row {
     int h, i, first, end;
 };
 
-INLINE struct matrices find_matrices(SHAPE_PARAMS, const struct task *task,
-                                     const __global storage *q, const __global k_storage *k,
-                                     const __global v_storage *v)
+INLINE struct matrices find_matrices(const struct arguments *args, const struct task *task)
 {
     const int q_width = WIDTH(UNIT_Q, DIM_QK), k_width = WIDTH(UNIT_K, DIM_QK);
     struct matrices m;
 
-    m.q = q + at.q + task->b * a.q_stride[0];
-    m.k = K_PLACE(k, at.k + CACHE_BATCH(task->b) * a.k_stride[0] + task->kv_head * a.k_stride[1]);
-    m.v = V_PLACE(v, at.v + CACHE_BATCH(task->b) * a.v_stride[0] + task->kv_head * a.v_stride[1]);
-    m.q_aligned = rows_aligned(m.q, a.q_stride[2], q_width) &&
-                  rows_aligned(m.q, a.q_stride[1], q_width);
-    m.k_aligned = K_CACHE || CACHE_ALIGNED(DTYPE, m.k, a.k_stride[0], a.k_stride[2], k_width);
+    m.q = args->q + task->b * args->shape->q_stride[0];
+    m.k = K_PLACE(args->k, CACHE_BATCH(task->b) * args->shape->k_stride[0] + task->kv_head * args->shape->k_stride[1]);
+    m.v = V_PLACE(args->v, CACHE_BATCH(task->b) * args->shape->v_stride[0] + task->kv_head * args->shape->v_stride[1]);
+    m.q_aligned = rows_aligned(m.q, args->shape->q_stride[2], q_width) &&
+                  rows_aligned(m.q, args->shape->q_stride[1], q_width);
+    m.k_aligned = K_CACHE || CACHE_ALIGNED(DTYPE, m.k, args->shape->k_stride[0], args->shape->k_stride[2], k_width);
     m.v_aligned =
-        V_CACHE || CACHE_ALIGNED(DTYPE, m.v, a.v_stride[0], a.v_stride[2], WIDTH(UNIT_V, DIM_V));
+        V_CACHE || CACHE_ALIGNED(DTYPE, m.v, args->shape->v_stride[0], args->shape->v_stride[2], WIDTH(UNIT_V, DIM_V));
 #if BYTES
     MARK_ALIGNED(m);
 #endif
@@ -143,11 +141,11 @@ INLINE struct matrices find_matrices(SHAPE_PARAMS, const struct task *task,
 }
 
 /* The first tile of keys from key j0 on that some row may see and that no table of pages hides. */
-INLINE struct keys find_keys(SHAPE_PARAMS, const struct task *task, long j0, const int number,
-                             const volatile __local uint *seen_tiles PAGES_PARAM)
+INLINE struct keys find_keys(const struct arguments *args, const struct task *task, long j0, const int number,
+                             const volatile __local uint *seen_tiles)
 {
-    j0 = next_seen_tile(a, task, j0, seen_tiles);
-    const long j1 = next_run(a, at, task->b, task->begin, task->end, BLOCK_N, &j0 PAGES_ARG);
+    j0 = next_seen_tile(args, task, j0, seen_tiles);
+    const long j1 = next_run(args, task->b, task->begin, task->end, BLOCK_N, &j0);
     struct keys keys;
 
     keys.j0 = j0;
@@ -158,7 +156,7 @@ INLINE struct keys find_keys(SHAPE_PARAMS, const struct task *task, long j0, con
     return keys;
 }
 
-INLINE void find_rows(const struct attention_shape a, const struct task *task,
+INLINE void find_rows(const struct arguments *args, const struct task *task,
                       struct lane_row rows[M_FRAGMENTS][LANE_QUERIES], const int lane)
 {
     UNROLL
@@ -167,11 +165,11 @@ INLINE void find_rows(const struct attention_shape a, const struct task *task,
         for (int n = 0; n < LANE_QUERIES; n++) {
             const int row = f * FRAGMENT_QUERIES + lane_query(lane, n);
             long h, i;
-            row_of(a, task, row, &h, &i);
-            const long end = row < task->rows ? min(end_key(a, task->e, i), task->end) : 0;
+            row_of(args, task, row, &h, &i);
+            const long end = row < task->rows ? min(end_key(args, task->e, i), task->end) : 0;
             rows[f][n].h = (int)h;
             rows[f][n].i = (int)i;
-            rows[f][n].first = (int)max(first_key(a, task->e, i) - task->begin, 0L);
+            rows[f][n].first = (int)max(first_key(args, task->e, i) - task->begin, 0L);
             rows[f][n].end = (int)max(end - task->begin, 0L);
         }
 }
@@ -179,15 +177,15 @@ INLINE void find_rows(const struct attention_shape a, const struct task *task,
 /* ---- load ------------------------------------------------------------------------------------ */
 
 /* Q, with Q_RESIDENT on to registers. */
-INLINE void load_q(const struct attention_shape a, const struct task *task,
+INLINE void load_q(const struct arguments *args, const struct task *task,
                    const struct matrices *m, const struct shared *l,
                    uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
                    const int lane)
 {
     for (int r = get_local_id(0); r < BLOCK_M; r += THREADS) {
         long h, i;
-        row_of(a, task, r, &h, &i);
-        l->q_places[r] = h * a.q_stride[1] + i * a.q_stride[2];
+        row_of(args, task, r, &h, &i);
+        l->q_places[r] = h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
     }
     LOCAL_BARRIER(); /* the places are complete */
     fill_rows(l->q_tile, ROW_STRIDE, BLOCK_M, COLUMNS, m->q, 0, l->q_places, Q_STEP, task->rows,
@@ -204,13 +202,13 @@ INLINE void load_q(const struct attention_shape a, const struct task *task,
 
 #define STAGE_KEYS(keys, part)                                                                     \
     FILL_KEYS(l.k_tile, l.k_factors,                                                               \
-              K_PLACE(m.k, FROM_KEY((keys).j0, a.k_stride) + (part)*PART_COLUMNS * K_STEP),        \
-              a.k_stride[2], KV_PLACES(places, (keys).number, 0), (keys).count,                    \
+              K_PLACE(m.k, FROM_KEY((keys).j0, args->shape->k_stride) + (part)*PART_COLUMNS * K_STEP),        \
+              args->shape->k_stride[2], KV_PLACES(places, (keys).number, 0), (keys).count,                    \
               DIM_QK - (part)*PART_COLUMNS, m.k_aligned)
 #define STAGE_VALUES(keys, part, finite)                                                           \
     if (FILL_VALUES(l.v_tile, l.v_factors,                                                         \
-                    V_PLACE(m.v, FROM_KEY((keys).j0 + (part)*PART_KEYS, a.v_stride)),              \
-                    a.v_stride[2],                                                                 \
+                    V_PLACE(m.v, FROM_KEY((keys).j0 + (part)*PART_KEYS, args->shape->v_stride)),              \
+                    args->shape->v_stride[2],                                                                 \
                     PAGE_SIZE ? KV_PLACES(places, (keys).number, 1) + (part)*PART_KEYS : 0,        \
                     (keys).count - (part)*PART_KEYS, m.v_aligned, finite))                         \
     atomic_or(v_nonfinite, 1)
@@ -218,11 +216,11 @@ INLINE void load_q(const struct attention_shape a, const struct task *task,
 /* ---- scores ---------------------------------------------------------------------------------- */
 
 /* Scores of the sub-group's keys from their products, and to local memory the highest of each row. */
-INLINE void find_scores(SHAPE_PARAMS, const struct task *task, const struct keys *keys,
+INLINE void find_scores(const struct arguments *args, const struct task *task, const struct keys *keys,
                         const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
                         float row_max[M_FRAGMENTS][LANE_QUERIES],
                         float seen[M_FRAGMENTS][LANE_QUERIES], float s[M_FRAGMENTS][KEY_SUMS],
-                        const struct shared *l SCORE_OPERANDS_PARAM FRAGMENT_PARAM)
+                        const struct shared *l, const int lane, __local float *exchange)
 {
     const int before = (int)(keys->j0 - task->begin), first = FIRST_KEY + sum_other(lane, 0);
 
@@ -235,17 +233,17 @@ INLINE void find_scores(SHAPE_PARAMS, const struct task *task, const struct keys
         UNROLL
         for (int n = 0; n < LANE_QUERIES; n++) {
             const struct lane_row row = rows[f][n];
-            tiles[n] = score_tile_at(a, at, task->e, task->b, row.h, row.i, keys->j0, 1,
-                                     keys->count, BLOCK_N SCORE_OPERANDS_ARG);
+            tiles[n] = score_tile_at(args, task->e, task->b, row.h, row.i, keys->j0, 1,
+                                     keys->count, BLOCK_N);
 #if HAS_BLOCKS
-            find_blocks(block_bits_of(a, task->bits, task->b, row.h), row.i, keys->j0, &tiles[n]);
+            find_blocks(block_bits_of(args, task->bits, task->b, row.h), row.i, keys->j0, &tiles[n]);
 #endif
             see_from[n] = row.first - before - first;
             see_to[n] = min(row.end - before, keys->count) - first;
             highest[n] = row_max[f][n];
         }
-        finish_scores(a, tiles, keys->partial, see_from, see_to, f * FRAGMENT_QUERIES, s[f],
-                      highest, seen[f] FRAGMENT_ARG);
+        finish_scores(args, tiles, keys->partial, see_from, see_to, f * FRAGMENT_QUERIES, s[f],
+                      highest, seen[f], lane, exchange);
         UNROLL
         for (int n = 0; n < LANE_QUERIES && FIRST_OF_QUERY(lane); n++)
             l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
@@ -256,20 +254,20 @@ INLINE void find_scores(SHAPE_PARAMS, const struct task *task, const struct keys
 /* ---- softmax --------------------------------------------------------------------------------- */
 
 /* The scales of a fragment's rows. */
-INLINE void find_scales(SHAPE_PARAMS, const struct lane_row rows[LANE_QUERIES],
-                        float scales[LANE_QUERIES] SCORE_OPERANDS_PARAM)
+INLINE void find_scales(const struct arguments *args, const struct lane_row rows[LANE_QUERIES],
+                        float scales[LANE_QUERIES])
 {
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
-        scales[n] = score_scale(a, at, rows[n].h SCORE_OPERANDS_ARG);
+        scales[n] = score_scale(args, rows[n].h);
 }
 
 /* Scores become weights, relative to the highest that any sub-group found. */
-INLINE void weigh_tile(SHAPE_PARAMS, const struct shared *l,
+INLINE void weigh_tile(const struct arguments *args, const struct shared *l,
                        const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
                        float s[M_FRAGMENTS][KEY_SUMS],
                        float row_max[M_FRAGMENTS][LANE_QUERIES],
-                       float row_sum[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS] SCORE_OPERANDS_PARAM EXPONENT_PARAM,
+                       float row_sum[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS], const float weight_exponent,
                        const int lane)
 {
     UNROLL
@@ -277,7 +275,7 @@ INLINE void weigh_tile(SHAPE_PARAMS, const struct shared *l,
         const int fragment_row = f * FRAGMENT_QUERIES;
         float highest[LANE_QUERIES], scales[LANE_QUERIES];
 
-        find_scales(a, at, rows[f], scales SCORE_OPERANDS_ARG);
+        find_scales(args, rows[f], scales);
         UNROLL
         for (int n = 0; n < LANE_QUERIES; n++) {
             highest[n] = -INFINITY;
@@ -285,7 +283,8 @@ INLINE void weigh_tile(SHAPE_PARAMS, const struct shared *l,
             for (int m = 0; m < SUB_GROUPS; m++)
                 highest[n] = fmax(highest[n], l->statistics[m * BLOCK_M + ROW(n)]);
         }
-        weigh(fragment_row, lane, scales, s[f], highest, row_max[f], row_sum[f], out[f] EXPONENT_ARG);
+        weigh(fragment_row, lane, scales, s[f], highest, row_max[f], row_sum[f], out[f], weight_exponent,
+              0);
         store_weights(fragment_row, lane, s[f], l->p_tile);
     }
 }
@@ -303,45 +302,45 @@ INLINE float total_of(const struct shared *l, const int row)
 }
 
 /* The rows of a fragment: partial results. */
-INLINE void store_fragment(const struct attention_shape a, const struct task *task,
+INLINE void store_fragment(const struct arguments *args, const struct task *task,
                            const struct shared *l, const int fragment_row,
                            const float row_max[LANE_QUERIES], const float out[DIM_SUMS],
-                           __global float *results EXPONENT_PARAM, const int lane)
+                           __global float *results, const float weight_exponent, const int lane)
 {
     __global float *to[LANE_QUERIES];
 
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
         long h, i;
-        row_of(a, task, ROW(n), &h, &i);
-        to[n] = results + result_of(a, task, h, i) * DIM_V;
+        row_of(args, task, ROW(n), &h, &i);
+        to[n] = results + result_of(args, task, h, i) * DIM_V;
         if (SUB_GROUP_N == 0 && FIRST_OF_QUERY(lane) && ROW(n) < task->rows)
-            vstore2((float2)(row_max[n], total_of(l, ROW(n))), result_of(a, task, h, i),
-                    STATISTICS(a, results));
+            vstore2((float2)(row_max[n], total_of(l, ROW(n))), result_of(args, task, h, i),
+                    STATISTICS(args, results));
     }
     UNROLL
     for (int x = 0; x < DIM_SUMS; x++) {
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
         if (ROW(here) < task->rows && DIM(x) < DIM_V)
-            to[here][DIM(x)] = out[x] * (1.0f / WEIGHT_SCALE);
+            to[here][DIM(x)] = out[x] * (1.0f / weight_scale_of(weight_exponent));
     }
 }
 
 /* All rows, from the sums of weights of the lanes and sub-groups that share them. */
-INLINE void store_results(SHAPE_PARAMS, const struct task *task, const struct shared *l,
+INLINE void store_results(const struct arguments *args, const struct task *task, const struct shared *l,
                           const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
                           float row_max[M_FRAGMENTS][LANE_QUERIES],
                           float row_sum[M_FRAGMENTS][LANE_QUERIES],
                           float out[M_FRAGMENTS][DIM_SUMS],
-                          __global float *results SCORE_OPERANDS_PARAM EXPONENT_PARAM FRAGMENT_PARAM)
+                          __global float *results, const float weight_exponent, const int lane, __local float *exchange)
 {
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
         float scales[LANE_QUERIES];
 
-        find_scales(a, at, rows[f], scales SCORE_OPERANDS_ARG);
-        query_sum(row_sum[f] FRAGMENT_ARG);
-        scale_rows(scales, row_max[f], row_sum[f] EXPONENT_ARG);
+        find_scales(args, rows[f], scales);
+        query_sum(row_sum[f], lane, exchange);
+        scale_rows(scales, row_max[f], row_sum[f], weight_exponent);
         UNROLL
         for (int n = 0; n < LANE_QUERIES && FIRST_OF_QUERY(lane); n++)
             l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
@@ -350,34 +349,34 @@ INLINE void store_results(SHAPE_PARAMS, const struct task *task, const struct sh
     LOCAL_BARRIER(); /* the sums are complete */
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
-        store_fragment(a, task, l, f * FRAGMENT_QUERIES, row_max[f], out[f], results EXPONENT_ARG,
+        store_fragment(args, task, l, f * FRAGMENT_QUERIES, row_max[f], out[f], results, weight_exponent,
                        lane);
 }
 
 /* Adds to the range's sums the Infs and NaNs of V that were staged as 0, in rows that see them. */
-INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *task, const struct matrices *m,
+INLINE void add_nonfinite(const struct arguments *args, const struct task *task, const struct matrices *m,
                           const struct shared *l,
-                          __global float *results SCORE_OPERANDS_PARAM PAGES_PARAM)
+                          __global float *results)
 {
     for (int x = get_local_id(0); x < task->rows * DIM_V; x += THREADS) {
         const int d = x % DIM_V;
         float extra = 0.0f;
         long h, i;
 
-        row_of(a, task, x / DIM_V, &h, &i);
+        row_of(args, task, x / DIM_V, &h, &i);
         for (long j = task->begin; j < task->end; j++) {
 #if PAGE_SIZE
-            if (page_of(a, at, task->b, j PAGES_ARG) < 0)
+            if (page_of(args, task->b, j) < 0)
                 continue;
 #endif
-            const float here = load_v(m->v, KEY_ROW(task->b, j, a.v_stride), d * V_STEP);
-            if (here * 0.0f != 0.0f && visible(a, at, task->e, first_key(a, task->e, i),
-                                               end_key(a, task->e, i), task->b, h, i,
-                                               j SCORE_OPERANDS_ARG))
+            const float here = load_v(m->v, KEY_ROW(task->b, j, args->shape->v_stride), d * V_STEP);
+            if (here * 0.0f != 0.0f && visible(args, task->e, first_key(args, task->e, i),
+                                               end_key(args, task->e, i), task->b, h, i,
+                                               j))
                 extra += here;
         }
         if (extra != 0.0f && total_of(l, x / DIM_V) != 0.0f)
-            results[result_of(a, task, h, i) * DIM_V + d] += extra;
+            results[result_of(args, task, h, i) * DIM_V + d] += extra;
     }
 }
 
@@ -387,7 +386,7 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *task, const struct ma
 #include "mma/split_bytes.h"
 #else
 /* From the range's first tile on. */
-INLINE void attend_tiles(SHAPE_PARAMS, const struct task task, const struct matrices m,
+INLINE void attend_tiles(const struct arguments *args, const struct task task, const struct matrices m,
                          const struct shared l, struct keys keys,
                          const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
                          const volatile __local uint *seen_tiles, __local long *places,
@@ -396,8 +395,7 @@ INLINE void attend_tiles(SHAPE_PARAMS, const struct task task, const struct matr
                          float row_max[M_FRAGMENTS][LANE_QUERIES],
                          float row_sum[M_FRAGMENTS][LANE_QUERIES],
                          float seen[M_FRAGMENTS][LANE_QUERIES],
-                         float out[M_FRAGMENTS][DIM_SUMS] SCORE_OPERANDS_PARAM PAGES_PARAM
-                             EXPONENT_PARAM FRAGMENT_PARAM)
+                         float out[M_FRAGMENTS][DIM_SUMS], const float weight_exponent, const int lane, __local float *exchange)
 {
     struct keys next;
 
@@ -421,12 +419,12 @@ INLINE void attend_tiles(SHAPE_PARAMS, const struct task task, const struct matr
             if (COPIES_AHEAD)
                 STAGE_VALUES(keys, 0, again);
             multiply_qk(l.q_tile + part * PART_COLUMNS, l.k_tile, l.k_factors, q_words,
-                        s FRAGMENT_ARG);
+                        s, lane, exchange);
         }
-        next = find_keys(a, at, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles PAGES_ARG);
+        next = find_keys(args, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles);
         LIST_PLACES(task.b, next, next.number);
-        find_scores(a, at, &task, &keys, rows, row_max, seen, s,
-                    &l SCORE_OPERANDS_ARG FRAGMENT_ARG);
+        find_scores(args, &task, &keys, rows, row_max, seen, s,
+                    &l, lane, exchange);
         copies_wait();
         LOCAL_BARRIER(); /* maxima, V and the next places are complete, K may be overwritten */
         if (COPIES_AHEAD && next.j0 < task.end)
@@ -434,7 +432,7 @@ INLINE void attend_tiles(SHAPE_PARAMS, const struct task task, const struct matr
         if (KV_PARTS)
             STAGE_VALUES(keys, 0, again);
         /* softmax */
-        weigh_tile(a, at, &l, rows, s, row_max, row_sum, out SCORE_OPERANDS_ARG EXPONENT_ARG, lane);
+        weigh_tile(args, &l, rows, s, row_max, row_sum, out, weight_exponent, lane);
         /* values */
 #pragma unroll 1
         for (int part = 0; part < PARTS && part * PART_KEYS < keys.count; part++) {
@@ -445,7 +443,7 @@ INLINE void attend_tiles(SHAPE_PARAMS, const struct task task, const struct matr
             if (KV_PARTS)
                 copies_wait();
             LOCAL_BARRIER(); /* weights are complete, V's part as well */
-            multiply_pv(l.v_tile, l.v_factors, l.p_tile + part * PART_KEYS, out FRAGMENT_ARG);
+            multiply_pv(l.v_tile, l.v_factors, l.p_tile + part * PART_KEYS, out, lane, exchange);
         }
     }
 }
@@ -456,7 +454,8 @@ INLINE void attend_tiles(SHAPE_PARAMS, const struct task task, const struct matr
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
 void split(PARAMETERS_split)
 {
-    ENTER_SEQUENCE(get_group_id(0) / ROW_BLOCKS(a) / SPLIT_K / a.kv_heads);
+    struct arguments arguments = ARGUMENTS_split;
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / ROW_BLOCKS(&arguments) / SPLIT_K / arguments.shape->kv_heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8], weights[WEIGHT_ELEMENTS / 8];
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
     __local float statistics[SUB_GROUPS * BLOCK_M];
@@ -468,15 +467,17 @@ void split(PARAMETERS_split)
 #if EMULATE
     __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
     __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
 #endif
     __local ushort *const q_tile = (__local ushort *)tiles;
     const struct shared l = {q_tile, q_tile + K_AT, q_tile + V_AT,
                              (__local weight_storage *)weights, k_factors, v_factors, statistics,
                              q_places BYTES_OF_TILE};
     const int lane = THIS_THREAD % FRAGMENT_LANES;
-    LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(a) * BLOCK_M, a.group * a.seq_q);
-    const struct task task = find_task(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG LISTS_ARG);
-    const struct matrices m = find_matrices(a, at, &task, q, k, v);
+    LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(args) * BLOCK_M, args->shape->group * args->shape->seq_q);
+    const struct task task = find_task(args);
+    const struct matrices m = find_matrices(args, &task);
     struct lane_row rows[M_FRAGMENTS][LANE_QUERIES];
     float out[M_FRAGMENTS][DIM_SUMS];
     float row_max[M_FRAGMENTS][LANE_QUERIES], row_sum[M_FRAGMENTS][LANE_QUERIES];
@@ -485,31 +486,31 @@ void split(PARAMETERS_split)
     bool again = false; /* the second time around */
 
     /* load */
-    mark_tiles(a, at, &task, seen_tiles SCORE_OPERANDS_ARG);
-    find_rows(a, &task, rows, lane);
+    mark_tiles(args, &task, seen_tiles);
+    find_rows(args, &task, rows, lane);
     if (get_local_id(0) == 0)
         not_finite = v_nonfinite = 0;
-    load_q(a, &task, &m, &l, q_words, lane);
+    load_q(args, &task, &m, &l, q_words, lane);
 
     do {
-        EXPONENT_OF(again);
-        struct keys keys = find_keys(a, at, &task, task.begin, 0, seen_tiles PAGES_ARG);
+        const float weight_exponent = weight_exponent_of(again);
+        struct keys keys = find_keys(args, &task, task.begin, 0, seen_tiles);
         clear_rows(row_max, row_sum, seen, out);
         LIST_FIRST_PLACES(task.b, keys, keys.number);
-        attend_tiles(a, at, task, m, l, keys, rows, seen_tiles, places, again, &v_nonfinite, q_words, row_max,
-               row_sum, seen, out SCORE_OPERANDS_ARG PAGES_ARG EXPONENT_ARG FRAGMENT_ARG);
+        attend_tiles(args, task, m, l, keys, rows, seen_tiles, places, again, &v_nonfinite, q_words, row_max,
+               row_sum, seen, out, weight_exponent, lane, exchange);
         if (!all_finite(out))
             atomic_or(&not_finite, 1);
         LOCAL_BARRIER(); /* not_finite is final; nobody reads K, V and maxima any more */
         again = !again && not_finite;
     } while (again);
 
-    __global float *const results = workspace + at.workspace;
-    EXPONENT_OF(not_finite);
-    store_results(a, at, &task, &l, rows, row_max, row_sum, out,
-                  results SCORE_OPERANDS_ARG EXPONENT_ARG FRAGMENT_ARG);
+    __global float *const results = args->workspace;
+    const float weight_exponent = weight_exponent_of(not_finite);
+    store_results(args, &task, &l, rows, row_max, row_sum, out,
+                  results, weight_exponent, lane, exchange);
     barrier(CLK_GLOBAL_MEM_FENCE); /* the partial results are complete */
     if (v_nonfinite)               /* here only what is not finite counts */
-        add_nonfinite(a, at, &task, &m, &l, results SCORE_OPERANDS_ARG PAGES_ARG);
+        add_nonfinite(args, &task, &m, &l, results);
     END_KERNEL();
 }

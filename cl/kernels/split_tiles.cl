@@ -57,7 +57,7 @@
 
 /* The rows' queries: four columns of a thread, of a piece, of a chunk, of a row; 0 where there are
  * none. */
-INLINE void load_queries(SHAPE_PARAMS, const struct task *task, const __global storage *q,
+INLINE void load_queries(const struct arguments *args, const struct task *task,
                          __local float4 *q_tile)
 {
     for (int t = get_local_id(0); t < Q_FLOAT4S; t += THREADS) {
@@ -66,9 +66,9 @@ INLINE void load_queries(SHAPE_PARAMS, const struct task *task, const __global s
         const int column = column_of(thread_d, chunk) + 4 * piece;
         float x[4];
         long h, i;
-        row_of(a, task, r, &h, &i);
+        row_of(args, task, r, &h, &i);
         const __global storage *row =
-            q + at.q + task->b * a.q_stride[0] + h * a.q_stride[1] + i * a.q_stride[2];
+            args->q + task->b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
 #pragma unroll
         for (int n = 0; n < 4; n++)
             x[n] = LOAD(row, min(column + n, DIM_QK - 1) * Q_STEP);
@@ -150,7 +150,7 @@ struct shared {
     __local float *row_maxima, *row_sums, *factors; /* of each row and thread group */
 };
 
-INLINE struct weigher find_weigher(const struct attention_shape a, const struct task *task)
+INLINE struct weigher find_weigher(const struct arguments *args, const struct task *task)
 {
     const int thread = get_local_id(0);
     struct weigher w;
@@ -158,13 +158,13 @@ INLINE struct weigher find_weigher(const struct attention_shape a, const struct 
     w.weighs = thread < BLOCK_M * THREADS_N;
     w.r = min(thread / THREADS_N, BLOCK_M - 1);
     w.n = thread % THREADS_N;
-    row_of(a, task, w.r, &w.row.h, &w.row.i);
+    row_of(args, task, w.r, &w.row.h, &w.row.i);
     w.row.b = task->b;
     w.row.e = task->e;
-    w.row.first = first_key(a, task->e, w.row.i);
-    w.row.end = w.r < task->rows ? min(end_key(a, task->e, w.row.i), task->end) : 0;
+    w.row.first = first_key(args, task->e, w.row.i);
+    w.row.end = w.r < task->rows ? min(end_key(args, task->e, w.row.i), task->end) : 0;
 #if HAS_BLOCKS
-    w.row.bits = block_bits_of(a, task->bits, task->b, w.row.h);
+    w.row.bits = block_bits_of(args, task->bits, task->b, w.row.h);
 #endif
     return w;
 }
@@ -176,32 +176,30 @@ INLINE struct weigher find_weigher(const struct attention_shape a, const struct 
 #else
 #define FIRST_ROW(task, thread_n) ((task)->begin + KEY_OF(thread_n, 0))
 #endif
-INLINE struct cached find_keys(SHAPE_PARAMS, const struct task *task,
-                               const __global k_storage *k)
+INLINE struct cached find_keys(const struct arguments *args, const struct task *task)
 {
     const int thread_n = THIS_THREAD / THREADS_D, thread_d = THIS_THREAD % THREADS_D;
     const __global k_storage *const rows =
-        K_PLACE(k, at.k + CACHE_BATCH(task->b) * a.k_stride[0] + task->kv_head * a.k_stride[1]);
+        K_PLACE(args->k, CACHE_BATCH(task->b) * args->shape->k_stride[0] + task->kv_head * args->shape->k_stride[1]);
     const struct cached keys = {
-        K_PLACE(rows, FIRST_ROW(task, thread_n) * a.k_stride[2]), a.k_stride[2], K_STEP, thread_n,
+        K_PLACE(rows, FIRST_ROW(task, thread_n) * args->shape->k_stride[2]), args->shape->k_stride[2], K_STEP, thread_n,
         thread_d,
-        K_CACHE || CACHE_ALIGNED(K_DTYPE, rows, a.k_stride[0], a.k_stride[2],
+        K_CACHE || CACHE_ALIGNED(K_DTYPE, rows, args->shape->k_stride[0], args->shape->k_stride[2],
                            WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK)),
         K_CACHE, K_DTYPE, DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK)};
 
     return keys;
 }
 
-INLINE struct cached find_values(SHAPE_PARAMS, const struct task *task,
-                                 const __global v_storage *v)
+INLINE struct cached find_values(const struct arguments *args, const struct task *task)
 {
     const int thread_n = THIS_THREAD / THREADS_D, thread_d = THIS_THREAD % THREADS_D;
     const __global v_storage *const rows =
-        V_PLACE(v, at.v + CACHE_BATCH(task->b) * a.v_stride[0] + task->kv_head * a.v_stride[1]);
+        V_PLACE(args->v, CACHE_BATCH(task->b) * args->shape->v_stride[0] + task->kv_head * args->shape->v_stride[1]);
     const struct cached values = {
-        V_PLACE(rows, FIRST_ROW(task, thread_n) * a.v_stride[2]), a.v_stride[2], V_STEP, thread_n,
+        V_PLACE(rows, FIRST_ROW(task, thread_n) * args->shape->v_stride[2]), args->shape->v_stride[2], V_STEP, thread_n,
         thread_d,
-        V_CACHE || CACHE_ALIGNED(V_DTYPE, rows, a.v_stride[0], a.v_stride[2],
+        V_CACHE || CACHE_ALIGNED(V_DTYPE, rows, args->shape->v_stride[0], args->shape->v_stride[2],
                            WIDTH_OF(V_DTYPE, UNIT_V, DIM_V)),
         V_CACHE, V_DTYPE, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V)};
 
@@ -238,7 +236,7 @@ INLINE void rescale_sums(const __local float *factors,
 
 /* Joins the thread groups' maxima and sums, as ranges are, and hands them out; factors: what the groups'
  * sums of values are then multiplied with. */
-INLINE void merge_groups(SHAPE_PARAMS, const struct task *task, const struct weigher *w,
+INLINE void merge_groups(const struct arguments *args, const struct task *task, const struct weigher *w,
                          const struct shared *l, const float row_max, const float row_sum,
                          __global float *statistics)
 {
@@ -257,12 +255,12 @@ INLINE void merge_groups(SHAPE_PARAMS, const struct task *task, const struct wei
         float sum = 0.0f;
         for (int n = thread; n < thread + THREADS_N; n++)
             sum = MULTIPLY_ADD(l->row_sums[n], l->factors[n], sum);
-        vstore2((float2)(highest, sum), result_of(a, task, w->row.h, w->row.i), statistics);
+        vstore2((float2)(highest, sum), result_of(args, task, w->row.h, w->row.i), statistics);
     }
 }
 
 /* The rows' sums of values, of all thread groups, one row after the other. */
-INLINE void store_sums(const struct attention_shape a, const struct task *task,
+INLINE void store_sums(const struct arguments *args, const struct task *task,
                        const struct shared *l, float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES],
                        __global float *results)
 {
@@ -277,8 +275,8 @@ INLINE void store_sums(const struct attention_shape a, const struct task *task,
             l->products[((thread_n * CHUNKS(DIM_V) + n / PIECES) * THREADS_D + thread_d) * PIECES +
                         n % PIECES] = sums[r][n] * factor;
         LOCAL_BARRIER(); /* the row's sums are complete */
-        row_of(a, task, r, &h, &i);
-        __global float *const to = results + result_of(a, task, h, i) * DIM_V;
+        row_of(args, task, r, &h, &i);
+        __global float *const to = results + result_of(args, task, h, i) * DIM_V;
         for (int d = get_local_id(0); d < DIM_V && r < task->rows; d += THREADS) {
             float x = 0.0f;
             for (int n = 0; n < THREADS_N; n++)
@@ -292,17 +290,18 @@ INLINE void store_sums(const struct attention_shape a, const struct task *task,
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void split(PARAMETERS_split)
 {
-    ENTER_SEQUENCE(get_group_id(0) / ROW_BLOCKS(a) / SPLIT_K / a.kv_heads);
+    struct arguments arguments = ARGUMENTS_split;
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / ROW_BLOCKS(&arguments) / SPLIT_K / arguments.shape->kv_heads);
     __local float4 q_tile[Q_FLOAT4S], products_of_all[SHARED_FLOAT4S], weights[WEIGHT_FLOAT4S];
     __local float row_maxima[BLOCK_M * THREADS_N], row_sums[BLOCK_M * THREADS_N];
     __local float factors[BLOCK_M * THREADS_N];
     __local uint seen_tiles[SEEN_WORDS];
     const struct shared l = {products_of_all, weights, row_maxima, row_sums, factors};
     const int thread_n = THIS_THREAD / THREADS_D;
-    LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(a) * BLOCK_M, a.group * a.seq_q);
-    const struct task task = find_task(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG LISTS_ARG);
-    const struct weigher w = find_weigher(a, &task);
-    struct cached keys = find_keys(a, at, &task, k), values = find_values(a, at, &task, v);
+    LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(args) * BLOCK_M, args->shape->group * args->shape->seq_q);
+    const struct task task = find_task(args);
+    const struct weigher w = find_weigher(args, &task);
+    struct cached keys = find_keys(args, &task), values = find_values(args, &task);
     float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES];
     float row_max = -INFINITY, row_sum = 0.0f; /* of the weigher's keys */
 
@@ -313,16 +312,16 @@ void split(PARAMETERS_split)
         for (int n = 0; n < CHUNKS(DIM_V) * PIECES; n++)
             sums[r][n] = 0.0f;
     if (task.begin < task.end)
-        load_queries(a, at, &task, q, q_tile);
+        load_queries(args, &task, q_tile);
     LOCAL_BARRIER(); /* the queries are complete */
 
-    mark_tiles(a, at, &task, seen_tiles SCORE_OPERANDS_ARG);
-    long j0 = next_seen_tile(a, &task, task.begin, seen_tiles), next;
+    mark_tiles(args, &task, seen_tiles);
+    long j0 = next_seen_tile(args, &task, task.begin, seen_tiles), next;
     step_on(&keys, SKIPS_TILES ? j0 - task.begin : 0);
     step_on(&values, SKIPS_TILES ? j0 - task.begin : 0);
 
     for (; j0 < task.end; j0 = next) {
-        const long j1 = next_run(a, at, task.b, task.begin, task.end, BLOCK_N, &j0 PAGES_ARG);
+        const long j1 = next_run(args, task.b, task.begin, task.end, BLOCK_N, &j0);
         const int count = (int)(j1 - j0);
         const bool partial = HIDES_ANYWHERE || count < BLOCK_N || j0 < task.all_begin ||
                              j0 + BLOCK_N > task.all_end; /* some pair may be hidden */
@@ -334,8 +333,8 @@ void split(PARAMETERS_split)
         if (count == 0) /* the table hides all that is left */
             break;
         row.end = min(row.end, j1);
-        go_to_tile(a, at, &keys, task.b, j0, count, a.k_stride[0] PAGES_ARG);
-        go_to_tile(a, at, &values, task.b, j0, count, a.v_stride[0] PAGES_ARG);
+        go_to_tile(args, &keys, task.b, j0, count, args->shape->k_stride[0]);
+        go_to_tile(args, &values, task.b, j0, count, args->shape->v_stride[0]);
 #endif
         /* scores */
 #pragma unroll
@@ -348,8 +347,8 @@ void split(PARAMETERS_split)
         /* softmax */
         if (w.weighs)
             factors[get_local_id(0)] =
-                weigh_keys(a, at, row, w.r, w.n, j0, l.products, weights, &row_max,
-                           &row_sum SCORE_OPERANDS_ARG);
+                weigh_keys(args, row, w.r, w.n, j0, l.products, weights, &row_max,
+                           &row_sum);
         LOCAL_BARRIER(); /* weights are complete; nobody reads products any more */
         rescale_sums(factors, sums);
 
@@ -363,14 +362,14 @@ void split(PARAMETERS_split)
             else
                 add_values(false, thread_n, chunk, weights, v4[EARLY_V ? chunk : 0], sums);
         }
-        next = next_seen_tile(a, &task, j1, seen_tiles);
+        next = next_seen_tile(args, &task, j1, seen_tiles);
         step_on(&keys, SKIPS_TILES ? next - j0 : BLOCK_N);
         step_on(&values, SKIPS_TILES ? next - j0 : BLOCK_N);
     }
 
     /* store */
-    __global float *const results = workspace + at.workspace;
-    merge_groups(a, at, &task, &w, &l, row_max, row_sum, STATISTICS(a, results));
-    store_sums(a, &task, &l, sums, results);
+    __global float *const results = args->workspace;
+    merge_groups(args, &task, &w, &l, row_max, row_sum, STATISTICS(args, results));
+    store_sums(args, &task, &l, sums, results);
     END_KERNEL();
 }

@@ -29,7 +29,7 @@
 
 #if HAS_DROPOUT
 #define RANDOM_LANES 4
-#include "common/philox.h"
+#include "common/dropout.h"
 #endif
 
 #define THREADS (THREADS_N * THREADS_M)
@@ -55,9 +55,9 @@ typedef float16 lanes;
 
 /* Where the scores live between the kernels; the workspace is null where it is not needed. */
 #if SCORES == SCORES_WEIGHTS
-#define PLACE (scores + at.scores)
+#define PLACE (args->scores)
 #else
-#define PLACE (workspace + at.workspace)
+#define PLACE (args->workspace)
 #endif
 #define EVERY_PAIR (SCORES == SCORES_RAW || SCORES == SCORES_SOFTCAP) /* masked ones too */
 
@@ -121,10 +121,10 @@ static inline void stage_storage(__local float4 *tile, const int size, const int
 
 /* Likewise from the weights of BLOCK_M queries, i0 and on, and BLOCK_K keys, j0 and on, of which `keys`
  * are inside; after dropout of head bh, for which j0 is a multiple of 4. p points at the first weight. */
-static inline void stage_weights(__local float4 *tile, SHAPE_PARAMS, const __global float *p,
+static inline void stage_weights(__local float4 *tile, const struct arguments *args, const __global float *p,
                                  const uint bh, const long i0, const long j0, const long keys)
 {
-    const long rows = a.seq_q - i0, stride = a.seq_kv;
+    const long rows = args->shape->seq_q - i0, stride = args->shape->seq_kv;
 
     for (int n = get_local_id(0); n < BLOCK_M / 4 * (BLOCK_K / 4); n += THREADS) {
         const int r = n / (BLOCK_K / 4) * 4, d = n % (BLOCK_K / 4) * 4;
@@ -136,7 +136,7 @@ static inline void stage_weights(__local float4 *tile, SHAPE_PARAMS, const __glo
                          load_float(row + 3 * stride, r + 3 < rows ? keys - d : 0));
 #if HAS_DROPOUT
         float4 x[4]; /* of a key each, for the queries */
-        dropout_factors(a, at, bh, (uint)(i0 + r) + (uint4)(0, 1, 2, 3),
+        dropout_factors(args, bh, (uint)(i0 + r) + (uint4)(0, 1, 2, 3),
                         (uint4)(uint)((j0 + d) / 4), x);
 #pragma unroll
         for (int c = 0; c < 4; c++)
@@ -146,12 +146,12 @@ static inline void stage_weights(__local float4 *tile, SHAPE_PARAMS, const __glo
 }
 
 /* What a weight counts in o. */
-static inline float after_dropout(SHAPE_PARAMS, const float p, const uint bh, const long i,
+static inline float after_dropout(const struct arguments *args, const float p, const uint bh, const long i,
                                   const long j)
 {
 #if HAS_DROPOUT
     float4 x[4];
-    dropout_factors(a, at, bh, (uint4)(uint)i, (uint4)(uint)(j / 4), x);
+    dropout_factors(args, bh, (uint4)(uint)i, (uint4)(uint)(j / 4), x);
     const int c = (int)(j % 4); /* not an index, for which compilers take local memory */
     return p * (c < 2 ? (c == 0 ? x[0].x : x[1].x) : (c == 2 ? x[2].x : x[3].x));
 #else
@@ -216,6 +216,7 @@ static inline __attribute__((always_inline)) void multiply_tiles(lanes sum[THREA
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void scores(PARAMETERS_scores)
 {
+    const struct arguments arguments = ARGUMENTS_scores, *const args = &arguments;
     __local lanes k_tile[BLOCK_K * BLOCK_N / VECTOR_WIDTH]; /* [d][key] */
     __local float4 q_tile[BLOCK_K * BLOCK_M / 4];     /* [d][query] */
 #if PAGE_SIZE
@@ -224,33 +225,33 @@ void scores(PARAMETERS_scores)
     const __local long *places = 0;
 #endif
     const int x = THIS_THREAD % THREADS_N, y = THIS_THREAD / THREADS_N;
-    const long key_tiles = max((a.seq_kv + BLOCK_N - 1) / BLOCK_N, 1L);
-    const long query_tiles = (a.seq_q + SWEEPS * BLOCK_M - 1) / (SWEEPS * BLOCK_M);
+    const long key_tiles = max((args->shape->seq_kv + BLOCK_N - 1) / BLOCK_N, 1L);
+    const long query_tiles = (args->shape->seq_q + SWEEPS * BLOCK_M - 1) / (SWEEPS * BLOCK_M);
     const long group = get_group_id(0), tile = group / key_tiles, bh = tile / query_tiles;
     const long j0 = (group - tile * key_tiles) * BLOCK_N;
-    const long b = bh / a.heads, h = bh - b * a.heads;
-    const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    const long keys = EVERY_PAIR ? a.seq_kv : e.keys;
+    const long b = bh / args->shape->heads, h = bh - b * args->shape->heads;
+    const struct extent e = extent_of(args, b);
+    const long keys = EVERY_PAIR ? args->shape->seq_kv : e.keys;
     const __global k_storage *k_rows =
-        K_PLACE(k, at.k + CACHE_BATCH(b) * a.k_stride[0] + h / a.group * a.k_stride[1] +
-                       (PAGE_SIZE ? 0 : j0 * a.k_stride[2]));
+        K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] + h / args->shape->group * args->shape->k_stride[1] +
+                       (PAGE_SIZE ? 0 : j0 * args->shape->k_stride[2]));
     bool k_complete = false; /* k_tile holds all of the keys' elements */
 
 #if PAGE_SIZE
     for (int n = get_local_id(0); n < BLOCK_N; n += THREADS)
-        places[n] = j0 + n < keys && HAS_ROW(b, j0 + n) ? KEY_ROW(b, j0 + n, a.k_stride) : -1;
+        places[n] = j0 + n < keys && HAS_ROW(b, j0 + n) ? KEY_ROW(b, j0 + n, args->shape->k_stride) : -1;
     LOCAL_BARRIER_OF(THREADS); /* the places are complete */
 #endif
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
         const long i0 = ((tile - bh * query_tiles) * SWEEPS + sweep) * BLOCK_M;
         const long last = min(i0 + BLOCK_M, e.queries) - 1;
-        const bool multiply = EVERY_PAIR || (i0 < e.queries && j0 < end_key(a, e, last) &&
-                                             j0 + BLOCK_N > first_key(a, e, i0));
+        const bool multiply = EVERY_PAIR || (i0 < e.queries && j0 < end_key(args, e, last) &&
+                                             j0 + BLOCK_N > first_key(args, e, i0));
         const __global storage *q_rows =
-            q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + i0 * a.q_stride[2];
+            args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + i0 * args->shape->q_stride[2];
         lanes sum[THREAD_M][VECTORS];
 
-        if (i0 >= a.seq_q)
+        if (i0 >= args->shape->seq_q)
             break;
 #if SCORES == 0 || SCORES == SCORES_WEIGHTS
         if (!multiply)
@@ -263,42 +264,42 @@ void scores(PARAMETERS_scores)
             LOCAL_BARRIER_OF(THREADS); /* both tiles may be overwritten */
             if (!k_complete)
                 stage_storage((__local float4 *)k_tile, BLOCK_N, K_CACHE, K_DTYPE, k_rows,
-                              a.k_stride[2], places, K_STEP, keys - j0, d0, DIM_QK);
+                              args->shape->k_stride[2], places, K_STEP, keys - j0, d0, DIM_QK);
             k_complete = DIM_QK <= BLOCK_K;
-            stage_storage(q_tile, BLOCK_M, CACHE_PLAIN, DTYPE, q_rows, a.q_stride[2], 0, Q_STEP,
-                          a.seq_q - i0, d0, DIM_QK);
+            stage_storage(q_tile, BLOCK_M, CACHE_PLAIN, DTYPE, q_rows, args->shape->q_stride[2], 0, Q_STEP,
+                          args->shape->seq_q - i0, d0, DIM_QK);
             LOCAL_BARRIER_OF(THREADS); /* both tiles are complete */
             multiply_tiles(sum, (const __local float *)q_tile, k_tile, x, y);
         }
 
         for (int r = 0; r < THREAD_M; r++) {
             const long i = i0 + y * THREAD_M + r;
-            const long first = first_key(a, e, i), end = end_key(a, e, i);
-            const long row = (bh * a.seq_q + i) * a.seq_kv;
+            const long first = first_key(args, e, i), end = end_key(args, e, i);
+            const long row = (bh * args->shape->seq_q + i) * args->shape->seq_kv;
 
             /* All conditions here: PoCL 6.0 ends the process if the last is a break (doc/drivers.md). */
-            for (int n = 0; n < VECTORS && i < a.seq_q && j0 + column_of(x, n) < a.seq_kv; n++) {
-                const long j = j0 + column_of(x, n), left = a.seq_kv - j;
-                lanes s = score_scale(a, at, h SCORE_OPERANDS_ARG) * sum[r][n];
+            for (int n = 0; n < VECTORS && i < args->shape->seq_q && j0 + column_of(x, n) < args->shape->seq_kv; n++) {
+                const long j = j0 + column_of(x, n), left = args->shape->seq_kv - j;
+                lanes s = score_scale(args, h) * sum[r][n];
                 float each[VECTOR_WIDTH];
 
 #if SCORES == SCORES_RAW
-                store_lanes(s, scores + at.scores + row + j, left);
+                store_lanes(s, args->scores + row + j, left);
 #endif
                 s = SOFTCAPPED(s);
 #if SCORES == SCORES_SOFTCAP
-                store_lanes(s, scores + at.scores + row + j, left);
+                store_lanes(s, args->scores + row + j, left);
 #endif
                 LANES_STORE(s, each);
                 for (int c = 0; c < VECTOR_WIDTH; c++) {
-                    each[c] = biased_score(a, at, e, first, end, b, h, i, j + c,
-                                           each[c] SCORE_OPERANDS_ARG);
+                    each[c] = biased_score(args, e, first, end, b, h, i, j + c,
+                                           each[c]);
                     if (PAGE_SIZE > 0 && places[column_of(x, n) + c] < 0)
                         each[c] = -INFINITY;
                 }
                 s = LANES_LOAD(each);
 #if SCORES == SCORES_BIAS
-                store_lanes(s, scores + at.scores + row + j, left);
+                store_lanes(s, args->scores + row + j, left);
 #endif
                 store_lanes(s, PLACE + row + j, left);
             }
@@ -349,14 +350,15 @@ static inline void clear(__global float *row, const long begin, const long end)
 __kernel __attribute__((reqd_work_group_size(SOFTMAX_THREADS, 1, 1)))
 void softmax(PARAMETERS_softmax)
 {
+    const struct arguments arguments = ARGUMENTS_softmax, *const args = &arguments;
     __local float part[SOFTMAX_THREADS];
     const int x = get_local_id(0);
-    const long n = get_group_id(0), bh = n / a.seq_q;
-    const long i = n - bh * a.seq_q, b = bh / a.heads;
-    const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    const long end = end_key(a, e, i), first = min(first_key(a, e, i), end);
+    const long n = get_group_id(0), bh = n / args->shape->seq_q;
+    const long i = n - bh * args->shape->seq_q, b = bh / args->shape->heads;
+    const struct extent e = extent_of(args, b);
+    const long end = end_key(args, e, i), first = min(first_key(args, e, i), end);
     const long step = SOFTMAX_THREADS * VECTOR_WIDTH;
-    __global float *row = PLACE + n * a.seq_kv;
+    __global float *row = PLACE + n * args->shape->seq_kv;
     lanes tops = -INFINITY, sums = 0.0f;
 
     for (long j = first + x * VECTOR_WIDTH; j < end; j += step)
@@ -371,7 +373,7 @@ void softmax(PARAMETERS_softmax)
     float top = part[0];
     const bool sees_none = top == -INFINITY;
 #if HAS_SINKS
-    const float sink = sinks[at.sinks + bh - b * a.heads];
+    const float sink = args->sinks[bh - b * args->shape->heads];
     top = larger(top, sink);
 #endif
     top = top == INFINITY ? NAN : top; /* as inf - inf is; but p of a masked key stays 0 */
@@ -401,11 +403,11 @@ void softmax(PARAMETERS_softmax)
 
         store_lanes(select(p / sum, p, p == (lanes)0.0f), row + j, end - j);
     }
-    clear(row, 0, sees_none ? a.seq_kv : first);
-    clear(row, end, sees_none ? 0 : a.seq_kv);
+    clear(row, 0, sees_none ? args->shape->seq_kv : first);
+    clear(row, end, sees_none ? 0 : args->shape->seq_kv);
 #if HAS_LSE
     if (x == 0)
-        lse[at.lse + n] = sees_none ? -INFINITY : top + log(sum);
+        args->lse[n] = sees_none ? -INFINITY : top + log(sum);
 #endif
 }
 
@@ -415,22 +417,23 @@ void softmax(PARAMETERS_softmax)
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void values(PARAMETERS_values)
 {
+    const struct arguments arguments = ARGUMENTS_values, *const args = &arguments;
     __local lanes v_tile[BLOCK_K * BLOCK_N / VECTOR_WIDTH]; /* [key][column] */
     __local float4 p_tile[BLOCK_K * BLOCK_M / 4];     /* [key][query] */
     const int x = THIS_THREAD % THREADS_N, y = THIS_THREAD / THREADS_N;
     const long column_tiles = (DIM_V + BLOCK_N - 1) / BLOCK_N;
-    const long query_tiles = (a.seq_q + BLOCK_M - 1) / BLOCK_M;
+    const long query_tiles = (args->shape->seq_q + BLOCK_M - 1) / BLOCK_M;
     const long group = get_group_id(0), tile = group / column_tiles, bh = tile / query_tiles;
     const long c0 = (group - tile * column_tiles) * BLOCK_N;
     const long i0 = (tile - bh * query_tiles) * BLOCK_M;
-    const long b = bh / a.heads, h = bh - b * a.heads;
-    const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    const long seen_from = first_key(a, e, i0); /* the keys that some query of the tile sees */
+    const long b = bh / args->shape->heads, h = bh - b * args->shape->heads;
+    const struct extent e = extent_of(args, b);
+    const long seen_from = first_key(args, e, i0); /* the keys that some query of the tile sees */
     const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the weights before are 0 */
-    const long end = i0 < e.queries ? end_key(a, e, min(i0 + BLOCK_M, e.queries) - 1) : 0;
+    const long end = i0 < e.queries ? end_key(args, e, min(i0 + BLOCK_M, e.queries) - 1) : 0;
     const __global v_storage *v_rows =
-        V_PLACE(v, at.v + CACHE_BATCH(b) * a.v_stride[0] + h / a.group * a.v_stride[1]);
-    const __global float *p_rows = PLACE + (bh * a.seq_q + i0) * a.seq_kv;
+        V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] + h / args->shape->group * args->shape->v_stride[1]);
+    const __global float *p_rows = PLACE + (bh * args->shape->seq_q + i0) * args->shape->seq_kv;
     lanes sum[THREAD_M][VECTORS];
 
     for (int r = 0; r < THREAD_M; r++)
@@ -442,18 +445,18 @@ void values(PARAMETERS_values)
             const long j = j0 + n / (BLOCK_N / 4), c = c0 + n % (BLOCK_N / 4) * 4;
 
             const bool there = j < end && HAS_ROW(b, j);
-            const long place = there ? KEY_ROW(b, j, a.v_stride) : 0;
+            const long place = there ? KEY_ROW(b, j, args->shape->v_stride) : 0;
 
             ((__local float4 *)v_tile)[n] =
                 load_row4(V_CACHE, V_DTYPE, element_at(V_CACHE, V_DTYPE, v_rows, place), c, V_STEP,
                           there ? DIM_V - c : 0);
         }
-        stage_weights(p_tile, a, at, p_rows + j0, dropout_head(at, b, h), i0, j0, end - j0);
+        stage_weights(p_tile, args, p_rows + j0, dropout_head(args, b, h), i0, j0, end - j0);
         LOCAL_BARRIER_OF(THREADS); /* both tiles are complete */
         multiply_tiles(sum, (const __local float *)p_tile, v_tile, x, y);
     }
 
-    __global o_storage *const o_head = o + at.o + b * a.o_stride[0] + h * a.o_stride[1];
+    __global o_storage *const o_head = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1];
     bool some_nan = false;
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++) {
@@ -468,8 +471,8 @@ void values(PARAMETERS_values)
             for (int m = 0; m < VECTOR_WIDTH; m++) {
                 const long c = c0 + column_of(x, n) + m;
 
-                if (i < a.seq_q && c < DIM_V) {
-                    STORE_O(each[m], o_head, i * a.o_stride[2] + c * O_STEP);
+                if (i < args->shape->seq_q && c < DIM_V) {
+                    STORE_O(each[m], o_head, i * args->shape->o_stride[2] + c * O_STEP);
                     some_nan |= each[m] != each[m];
                 }
             }
@@ -481,19 +484,19 @@ void values(PARAMETERS_values)
         const long i = i0 + y * THREAD_M + n / THREAD_N;
         const long c =
             c0 + column_of(x, n % THREAD_N / VECTOR_WIDTH) + n % THREAD_N % VECTOR_WIDTH;
-        const long place = i * a.o_stride[2] + c * O_STEP;
-        const bool there = i < a.seq_q && c < DIM_V;
-        const long first = first_key(a, e, i), last = end_key(a, e, i);
+        const long place = i * args->shape->o_stride[2] + c * O_STEP;
+        const bool there = i < args->shape->seq_q && c < DIM_V;
+        const long first = first_key(args, e, i), last = end_key(args, e, i);
         float result = there ? LOAD_O(o_head, place) : 0.0f;
 
         if (result == result)
             continue;
         result = 0.0f;
         for (long j = first; j < last; j++)
-            if (HAS_ROW(b, j) && visible(a, at, e, first, last, b, h, i, j SCORE_OPERANDS_ARG))
-                result = fma(after_dropout(a, at, p_rows[(i - i0) * a.seq_kv + j],
-                                           dropout_head(at, b, h), i, j),
-                             load_v(v_rows, KEY_ROW(b, j, a.v_stride), c * V_STEP), result);
+            if (HAS_ROW(b, j) && visible(args, e, first, last, b, h, i, j))
+                result = fma(after_dropout(args, p_rows[(i - i0) * args->shape->seq_kv + j],
+                                           dropout_head(args, b, h), i, j),
+                             load_v(v_rows, KEY_ROW(b, j, args->shape->v_stride), c * V_STEP), result);
         STORE_O(result, o_head, place);
     }
 }

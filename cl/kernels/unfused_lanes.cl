@@ -40,7 +40,7 @@
 #include "score/score.h"
 #if HAS_DROPOUT
 #define RANDOM_LANES SIMD_WIDTH
-#include "common/philox.h"
+#include "common/dropout.h"
 #endif
 
 #define PANEL (SIMD_WIDTH * REGISTER_VECTORS)
@@ -53,17 +53,16 @@
 
 /* The score matrix between the kernels: the output if weights are wanted, which overwrite it, else
  * the workspace, which is null where it is not needed. */
-#define SCORE_MATRIX_PARAM SCORES_PARAM, __global float *workspace
 #if SCORES == SCORES_WEIGHTS
-#define SCORE_MATRIX (scores + at.scores)
-#define BLOCK_BITS_BEGIN(a) 0
+#define SCORE_MATRIX (args->scores)
+#define BLOCK_BITS_BEGIN(args) 0
 #else
-#define SCORE_MATRIX (workspace + at.workspace)
-#define BLOCK_BITS_BEGIN(a) ((a).batch * (a).heads * (a).seq_q * (a).seq_kv)
+#define SCORE_MATRIX (args->workspace)
+#define BLOCK_BITS_BEGIN(args) ((args)->shape->batch * (args)->shape->heads * (args)->shape->seq_q * (args)->shape->seq_kv)
 #endif
 #include "score/mark_blocks.h"
 #if HAS_BLOCKS
-#define BITS_OF(b, h) block_bits_of(a, workspace + at.workspace + BLOCK_BITS_BEGIN(a), b, h)
+#define BITS_OF(b, h) block_bits_of(args, args->workspace + BLOCK_BITS_BEGIN(args), b, h)
 #define LISTS_NONE(b, h, i, queries, j, end) (!lists_some(BITS_OF(b, h), i, queries, j, end))
 #else
 #define LISTS_NONE(b, h, i, queries, j, end) ((bool)false)
@@ -112,7 +111,7 @@ INLINE lanes load_quantized(const int cache, const __global uchar *row, const in
 /* Where key j of batch b is; negative for one that no page holds. */
 #define PLACE_OF_KEY(b, j, stride) (HAS_ROW(b, j) ? KEY_ROW(b, j, stride) : -1L)
 
-INLINE lanes load_keys(const struct attention_shape a, const __global k_storage *k,
+INLINE lanes load_keys(const struct arguments *args, const __global k_storage *k,
                        const long place, const int d)
 {
     const __global k_storage *row = K_PLACE(k, place);
@@ -129,7 +128,7 @@ INLINE lanes load_keys(const struct attention_shape a, const __global k_storage 
 #endif
 }
 
-INLINE lanes load_values(const struct attention_shape a, const __global v_storage *v,
+INLINE lanes load_values(const struct arguments *args, const __global v_storage *v,
                          const long place, const int d)
 {
     const __global v_storage *row = V_PLACE(v, place);
@@ -149,20 +148,20 @@ INLINE lanes load_values(const struct attention_shape a, const __global v_storag
 /* ---- scores --------------------------------------------------------------------------------- */
 
 /* count keys as panels, at most BLOCK_N; what is beyond them in the last panel repeats the last. */
-NOINLINE void pack_keys(SHAPE_PARAMS, const long b, const __global k_storage *k, const long first,
-                        const int count, lanes *panels PAGES_PARAM)
+NOINLINE void pack_keys(const struct arguments *restrict args, const long b, const __global k_storage *k, const long first,
+                        const int count, lanes *panels)
 {
     for (int n = 0; n < (count + PANEL - 1) / PANEL * PANEL; n += SIMD_WIDTH) {
         lanes *panel = panels + n / PANEL * DIM_QK * REGISTER_VECTORS + n % PANEL / SIMD_WIDTH;
         long places[SIMD_WIDTH];
 
         for (int c = 0; c < SIMD_WIDTH; c++)
-            places[c] = PLACE_OF_KEY(b, first + min(n + c, count - 1), a.k_stride);
+            places[c] = PLACE_OF_KEY(b, first + min(n + c, count - 1), args->shape->k_stride);
         for (int d = 0; d < DIM_QK; d += SIMD_WIDTH) {
             lanes x[SIMD_WIDTH];
             UNROLL
             for (int c = 0; c < SIMD_WIDTH; c++)
-                x[c] = load_keys(a, k, places[c], d);
+                x[c] = load_keys(args, k, places[c], d);
             transpose(x);
             UNROLL
             for (int c = 0; c < SIMD_WIDTH; c++)
@@ -174,7 +173,7 @@ NOINLINE void pack_keys(SHAPE_PARAMS, const long b, const __global k_storage *k,
 
 #if PAGE_SIZE
 /* Of keys j .. of batch b, of which `left` are there: -1 for those that no page holds. */
-INLINE ints keys_in_no_page(SHAPE_PARAMS, const long b, const long j, const long left PAGES_PARAM)
+INLINE ints keys_in_no_page(const struct arguments *args, const long b, const long j, const long left)
 {
     int nowhere[SIMD_WIDTH];
 
@@ -186,26 +185,26 @@ INLINE ints keys_in_no_page(SHAPE_PARAMS, const long b, const long j, const long
 
 /* Products of the row's query and keys n .. become scores. Stores these and, where the caller wants
  * them, those of an earlier step. */
-INLINE void store_scores(SHAPE_PARAMS, const struct score_row row, const int n,
-                         const lanes products SCORE_OPERANDS_PARAM SCORE_MATRIX_PARAM PAGES_PARAM)
+INLINE void store_scores(const struct arguments *args, const struct score_row row, const int n,
+                         const lanes products)
 {
-    const long left = a.seq_kv - row.j - n;
-    const long first = ((row.b * a.heads + row.h) * a.seq_q + row.i) * a.seq_kv + row.j + n;
-    const lanes scaled = products * score_scale(a, at, row.h SCORE_OPERANDS_ARG);
-    struct score_vector s = finish_scores(HAS_RANGE, a, at, row, n,
+    const long left = args->shape->seq_kv - row.j - n;
+    const long first = ((row.b * args->shape->heads + row.h) * args->shape->seq_q + row.i) * args->shape->seq_kv + row.j + n;
+    const lanes scaled = products * score_scale(args, row.h);
+    struct score_vector s = finish_scores(HAS_RANGE, args, row, n,
                                           (int)min(left, (long)SIMD_WIDTH),
-                                          scaled SCORE_OPERANDS_ARG);
+                                          scaled);
 
 #if PAGE_SIZE
-    s.hidden |= keys_in_no_page(a, at, row.b, row.j + n, left PAGES_ARG);
+    s.hidden |= keys_in_no_page(args, row.b, row.j + n, left);
 #endif
 
 #if SCORES == SCORES_RAW
-    store_floats(scaled, scores + at.scores + first, left);
+    store_floats(scaled, args->scores + first, left);
 #elif SCORES == SCORES_SOFTCAP
-    store_floats(s.softcapped, scores + at.scores + first, left);
+    store_floats(s.softcapped, args->scores + first, left);
 #elif SCORES == SCORES_BIAS
-    store_floats(visible_scores(s), scores + at.scores + first, left);
+    store_floats(visible_scores(s), args->scores + first, left);
 #endif
     store_floats(visible_scores(s), SCORE_MATRIX + first, left);
 }
@@ -223,81 +222,77 @@ typedef const __global float *query_strip[REGISTER_ROWS];
 typedef float query_strip[REGISTER_ROWS * STRIP_ROW];
 #endif
 
-INLINE void load_strip(const struct attention_shape a, const __global storage *q, const int rows,
+INLINE void load_strip(const struct arguments *args, const __global storage *q, const int rows,
                        query_strip strip)
 {
     for (int r = 0; r < rows; r++) {
 #if IN_PLACE
-        strip[r] = q + r * a.q_stride[2];
+        strip[r] = q + r * args->shape->q_stride[2];
 #else
         for (int d = 0; d < DIM_QK; d += SIMD_WIDTH)
-            VECTOR(vstore)(load_row(q + r * a.q_stride[2] + d * Q_STEP, Q_STEP, DIM_QK - d), 0,
+            VECTOR(vstore)(load_row(q + r * args->shape->q_stride[2] + d * Q_STEP, Q_STEP, DIM_QK - d), 0,
                            strip + r * STRIP_ROW + d);
 #endif
     }
 }
 
 /* Stores -INFINITY for `rows` queries from i on and `vectors` vectors of keys from j on. */
-INLINE void store_hidden(const struct attention_shape a, const long bh, const long i,
+INLINE void store_hidden(const struct arguments *args, const long bh, const long i,
                          const int rows, const long j, const int vectors, __global float *to)
 {
     for (int n = 0; n < rows * vectors; n++) {
         const long key = j + n % vectors * SIMD_WIDTH;
-        store_floats((lanes)(-INFINITY), to + (bh * a.seq_q + i + n / vectors) * a.seq_kv + key,
-                     a.seq_kv - key);
+        store_floats((lanes)(-INFINITY), to + (bh * args->shape->seq_q + i + n / vectors) * args->shape->seq_kv + key,
+                     args->shape->seq_kv - key);
     }
 }
 
-NOINLINE void compute_scores(SHAPE_PARAMS, const struct extent e, const long bh, const long j0,
-                             const long i0, const __global storage *q,
-                             const __global k_storage *k SCORE_OPERANDS_PARAM SCORE_MATRIX_PARAM
-                                 PAGES_PARAM)
+NOINLINE void compute_scores(const struct arguments *restrict args, const struct extent e, const long bh, const long j0,
+                             const long i0)
 {
     lanes panels[K_PANELS * DIM_QK * REGISTER_VECTORS], products[REGISTER_ROWS * REGISTER_VECTORS];
     query_strip strip;
     const struct runs runs = {DIM_QK, DIM_QK, DIM_QK, 0};
-    const long b = bh / a.heads, h = bh - b * a.heads;
-    const long j_end = min(j0 + BLOCK_N, a.seq_kv), i_end = min(i0 + BLOCK_M, a.seq_q);
-    const int keys = min(j_end, EVERY_PAIR ? a.seq_kv : e.keys) - j0;
+    const long b = bh / args->shape->heads, h = bh - b * args->shape->heads;
+    const long j_end = min(j0 + BLOCK_N, args->shape->seq_kv), i_end = min(i0 + BLOCK_M, args->shape->seq_q);
+    const int keys = min(j_end, EVERY_PAIR ? args->shape->seq_kv : e.keys) - j0;
 
-    q += at.q + b * a.q_stride[0] + h * a.q_stride[1];
+    const __global storage *q = args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1];
     if (keys > 0)
-        pack_keys(a, at, b,
-                  K_PLACE(k, at.k + CACHE_BATCH(b) * a.k_stride[0] + h / a.group * a.k_stride[1]),
-                  j0, keys, panels PAGES_ARG);
+        pack_keys(args, b,
+                  K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] + h / args->shape->group * args->shape->k_stride[1]),
+                  j0, keys, panels);
     for (long i = i0; i < i_end; i += REGISTER_ROWS) {
         const int rows = min((long)REGISTER_ROWS, i_end - i);
         const long last = min(i + rows, e.queries) - 1;
-        const long begin = EVERY_PAIR ? 0 : first_key(a, e, i);
-        const long end = EVERY_PAIR ? a.seq_kv : last >= i ? end_key(a, e, last) : 0;
-        load_strip(a, q + i * a.q_stride[2], rows, strip);
+        const long begin = EVERY_PAIR ? 0 : first_key(args, e, i);
+        const long end = EVERY_PAIR ? args->shape->seq_kv : last >= i ? end_key(args, e, last) : 0;
+        load_strip(args, q + i * args->shape->q_stride[2], rows, strip);
         for (long j = j0; j < j_end; j += PANEL) {
             const lanes *panel = panels + (j - j0) / SIMD_WIDTH * DIM_QK;
             const int vectors =
                 min((long)REGISTER_VECTORS, (j_end - j + SIMD_WIDTH - 1) / SIMD_WIDTH);
             if (j >= end || j + PANEL <= begin) {
 #if SCORES == SCORES_BIAS
-                store_hidden(a, bh, i, rows, j, vectors, scores + at.scores);
+                store_hidden(args, bh, i, rows, j, vectors, args->scores);
 #endif
                 continue;
             }
             if (!EVERY_PAIR && LISTS_NONE(b, h, i, rows, j, min(j + PANEL, j_end))) {
-                store_hidden(a, bh, i, rows, j, vectors, SCORE_MATRIX);
+                store_hidden(args, bh, i, rows, j, vectors, SCORE_MATRIX);
 #if SCORES == SCORES_BIAS
-                store_hidden(a, bh, i, rows, j, vectors, scores + at.scores);
+                store_hidden(args, bh, i, rows, j, vectors, args->scores);
 #endif
                 continue;
             }
             multiply_panel(rows, strip, panel, &runs, products);
             for (int r = 0; r < rows; r++) {
-                struct score_row row = score_row_at(a, e, b, h, i + r, j, PANEL);
+                struct score_row row = score_row_at(args, e, b, h, i + r, j, PANEL);
 #if HAS_BLOCKS
                 row.bits = BITS_OF(b, h);
 #endif
                 for (int m = 0; m < vectors; m++)
-                    store_scores(a, at, row, m * SIMD_WIDTH,
-                                 products[r * REGISTER_VECTORS + m] SCORE_OPERANDS_ARG SCORES_ARG,
-                                 workspace PAGES_ARG);
+                    store_scores(args, row, m * SIMD_WIDTH, products[r * REGISTER_VECTORS + m]);
             }
         }
     }
@@ -306,11 +301,12 @@ NOINLINE void compute_scores(SHAPE_PARAMS, const struct extent e, const long bh,
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void scores(PARAMETERS_scores)
 {
+    const struct arguments arguments = ARGUMENTS_scores, *const args = &arguments;
     const long j0 = get_global_id(0) * BLOCK_N, i0 = get_global_id(1) * BLOCK_M;
     const long bh = get_global_id(2);
-    const struct extent e = extent_of(a, at, bh / a.heads Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    const struct extent e = extent_of(args, bh / args->shape->heads);
 
-    compute_scores(a, at, e, bh, j0, i0, q, k SCORE_OPERANDS_ARG SCORES_ARG, workspace PAGES_ARG);
+    compute_scores(args, e, bh, j0, i0);
 }
 
 /* ---- softmax -------------------------------------------------------------------------------- */
@@ -357,16 +353,15 @@ INLINE float exponentials_of_row(__global float *row, const long first, const lo
     return sum_lanes(sums);
 }
 
-NOINLINE void compute_weights(SHAPE_PARAMS, const long from SINKS_PARAM Q_LENGTHS_PARAM
-                                  KV_LENGTHS_PARAM LSE_PARAM SCORE_MATRIX_PARAM)
+NOINLINE void compute_weights(const struct arguments *restrict args, const long from)
 {
-    const long all_rows = a.batch * a.heads * a.seq_q;
+    const long all_rows = args->shape->batch * args->shape->heads * args->shape->seq_q;
 
     for (long n = from; n < min(from + SOFTMAX_ROWS, all_rows); n++) {
-        const long bh = n / a.seq_q, i = n - bh * a.seq_q, b = bh / a.heads;
-        const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-        const long end = end_key(a, e, i), first = min(first_key(a, e, i), end);
-        __global float *row = SCORE_MATRIX + n * a.seq_kv;
+        const long bh = n / args->shape->seq_q, i = n - bh * args->shape->seq_q, b = bh / args->shape->heads;
+        const struct extent e = extent_of(args, b);
+        const long end = end_key(args, e, i), first = min(first_key(args, e, i), end);
+        __global float *row = SCORE_MATRIX + n * args->shape->seq_kv;
         lanes maxima = -INFINITY;
         float row_sum = 0.0f;
 
@@ -375,13 +370,13 @@ NOINLINE void compute_weights(SHAPE_PARAMS, const long from SINKS_PARAM Q_LENGTH
         float row_max = largest_lane(maxima);
         const bool sees_none = row_max == -INFINITY;
 #if HAS_SINKS
-        const float sink = sinks[at.sinks + bh - b * a.heads];
+        const float sink = args->sinks[bh - b * args->shape->heads];
         row_max = larger(row_max, sink);
 #endif
         row_max = row_max == INFINITY ? NAN : row_max; /* as inf - inf; hidden keys still weigh 0 */
         if (!sees_none)
             row_sum = exponentials_of_row(row, first, end, row_max,
-                                          n + 1 < all_rows ? row + a.seq_kv : row);
+                                          n + 1 < all_rows ? row + args->shape->seq_kv : row);
 #if HAS_SINKS
         row_sum += exp(sink - row_max);
 #endif
@@ -390,10 +385,10 @@ NOINLINE void compute_weights(SHAPE_PARAMS, const long from SINKS_PARAM Q_LENGTH
             const lanes p = load_floats(row + j, end - j, 0.0f);
             store_floats(p == 0.0f ? p : p * factor, row + j, end - j);
         }
-        clear(row, 0, sees_none ? a.seq_kv : first);
-        clear(row, end, sees_none ? 0 : a.seq_kv);
+        clear(row, 0, sees_none ? args->shape->seq_kv : first);
+        clear(row, end, sees_none ? 0 : args->shape->seq_kv);
 #if HAS_LSE
-        lse[at.lse + n] = sees_none ? -INFINITY : row_max + log(row_sum);
+        args->lse[n] = sees_none ? -INFINITY : row_max + log(row_sum);
 #endif
     }
 }
@@ -401,10 +396,10 @@ NOINLINE void compute_weights(SHAPE_PARAMS, const long from SINKS_PARAM Q_LENGTH
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void softmax(PARAMETERS_softmax)
 {
+    const struct arguments arguments = ARGUMENTS_softmax, *const args = &arguments;
     const long from = get_global_id(0) * SOFTMAX_ROWS;
 
-    compute_weights(a, at, from SINKS_ARG Q_LENGTHS_ARG KV_LENGTHS_ARG LSE_ARG SCORES_ARG,
-                    workspace);
+    compute_weights(args, from);
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
@@ -414,15 +409,15 @@ void softmax(PARAMETERS_softmax)
 #define STRIP_SUMS (V_PANELS * REGISTER_TILE)
 
 /* count keys' values as panels, at most BLOCK_N. */
-NOINLINE void pack_values(SHAPE_PARAMS, const long b, const __global v_storage *v,
-                          const long first, const int count, lanes *panels PAGES_PARAM)
+NOINLINE void pack_values(const struct arguments *restrict args, const long b, const __global v_storage *v,
+                          const long first, const int count, lanes *panels)
 {
     for (int n = 0; n < count; n++) {
-        const long place = PLACE_OF_KEY(b, first + n, a.v_stride);
+        const long place = PLACE_OF_KEY(b, first + n, args->shape->v_stride);
 
         for (int c = 0; c < V_VECTORS; c++)
             panels[(c / REGISTER_VECTORS * BLOCK_N + n) * REGISTER_VECTORS + c % REGISTER_VECTORS] =
-                load_values(a, v, place, c * SIMD_WIDTH);
+                load_values(args, v, place, c * SIMD_WIDTH);
     }
 }
 
@@ -434,7 +429,7 @@ typedef float weight_strip[REGISTER_ROWS * STRIP_ROW];
 
 #if HAS_DROPOUT
 /* One query's weights of count keys from j on, j % 4 = 0, after dropout. */
-INLINE void drop_weights(SHAPE_PARAMS, const uint bh, const long i, const long j, const int count,
+INLINE void drop_weights(const struct arguments *args, const uint bh, const long i, const long j, const int count,
                          float *weights)
 {
     /* A counter has the random words of four keys; such counters that after a transpose of each
@@ -444,7 +439,7 @@ INLINE void drop_weights(SHAPE_PARAMS, const uint bh, const long i, const long j
 
     for (int n = 0; n < count; n += 4 * SIMD_WIDTH) {
         lanes x[4];
-        dropout_factors(a, at, bh, (words)(uint)i,
+        dropout_factors(args, bh, (words)(uint)i,
                         (uint)((j + n) / 4) + (lane & 3u) * (SIMD_WIDTH / 4) + (lane >> 2), x);
         transpose_fours(x);
         for (int c = 0; c < 4 && n + c * SIMD_WIDTH < count; c++) {
@@ -457,18 +452,18 @@ INLINE void drop_weights(SHAPE_PARAMS, const uint bh, const long i, const long j
 
 /* The weights of `rows` queries from i on and count keys from j on, after dropout. p: those of
  * query i and key j. */
-NOINLINE void load_weights(SHAPE_PARAMS, const __global float *p, const uint bh, const long i,
+NOINLINE void load_weights(const struct arguments *restrict args, const __global float *p, const uint bh, const long i,
                            const int rows, const long j, const int count, weight_strip strip)
 {
     for (int r = 0; r < rows; r++) {
-        const __global float *row = p + r * a.seq_kv;
+        const __global float *row = p + r * args->shape->seq_kv;
 #if IN_PLACE
         strip[r] = row;
 #else
         for (int n = 0; n < count; n += SIMD_WIDTH)
             VECTOR(vstore)(load_floats(row + n, count - n, 0.0f), 0, strip + r * STRIP_ROW + n);
 #if HAS_DROPOUT
-        drop_weights(a, at, bh, i + r, j, count, strip + r * STRIP_ROW);
+        drop_weights(args, bh, i + r, j, count, strip + r * STRIP_ROW);
 #endif
 #endif
     }
@@ -488,12 +483,12 @@ NOINLINE void add_values(const int rows, const int count, const strip_rows strip
 }
 
 /* A weight after dropout. */
-INLINE float after_dropout(SHAPE_PARAMS, const float p, const uint bh, const long i, const long j)
+INLINE float after_dropout(const struct arguments *args, const float p, const uint bh, const long i, const long j)
 {
 #if HAS_DROPOUT
     lanes x[4];
     float each[SIMD_WIDTH];
-    dropout_factors(a, at, bh, (words)(uint)i, (words)(uint)(j / 4), x);
+    dropout_factors(args, bh, (words)(uint)i, (words)(uint)(j / 4), x);
     VECTOR(vstore)(x[j % 4], 0, each);
     return p * each[0];
 #else
@@ -502,87 +497,85 @@ INLINE float after_dropout(SHAPE_PARAMS, const float p, const uint bh, const lon
 }
 
 /* Columns c .. of o of query i, from the keys that it sees alone. */
-INLINE lanes visible_values(SHAPE_PARAMS, const struct extent e, const __global float *p,
+INLINE lanes visible_values(const struct arguments *args, const struct extent e, const __global float *p,
                             const __global v_storage *v, const long b, const long h, const long i,
-                            const int c SCORE_OPERANDS_PARAM PAGES_PARAM)
+                            const int c)
 {
-    const long first = first_key(a, e, i), end = end_key(a, e, i);
+    const long first = first_key(args, e, i), end = end_key(args, e, i);
     lanes sum = 0.0f;
 
     for (long j = first; j < end; j++)
-        if (HAS_ROW(b, j) && visible(a, at, e, first, end, b, h, i, j SCORE_OPERANDS_ARG)) {
-            const lanes x = load_values(a, v, KEY_ROW(b, j, a.v_stride), c);
-            sum = fma(x, (lanes)(after_dropout(a, at, p[j], dropout_head(at, b, h), i, j)), sum);
+        if (HAS_ROW(b, j) && visible(args, e, first, end, b, h, i, j)) {
+            const lanes x = load_values(args, v, KEY_ROW(b, j, args->shape->v_stride), c);
+            sum = fma(x, (lanes)(after_dropout(args, p[j], dropout_head(args, b, h), i, j)), sum);
         }
     return sum;
 }
 
 /* Stores o of query i; what a hidden value has made NaN is computed again. */
-INLINE void store_output(SHAPE_PARAMS, const struct extent e, const __global float *p,
+INLINE void store_output(const struct arguments *args, const struct extent e, const __global float *p,
                          const __global v_storage *v, const long b, const long h, const long i,
-                         const lanes *sums, __global o_storage *o SCORE_OPERANDS_PARAM PAGES_PARAM)
+                         const lanes *sums, __global o_storage *o)
 {
     for (int c = 0; c < V_VECTORS; c++) {
         lanes x = sums[c / REGISTER_VECTORS * REGISTER_TILE + c % REGISTER_VECTORS];
         if (any_lane(x != x)) {
             const lanes seen =
-                visible_values(a, at, e, p, v, b, h, i, c * SIMD_WIDTH SCORE_OPERANDS_ARG PAGES_ARG);
+                visible_values(args, e, p, v, b, h, i, c * SIMD_WIDTH);
             x = x != x ? seen : x;
         }
         store_row(x, o + c * SIMD_WIDTH * O_STEP, O_STEP, DIM_V - c * SIMD_WIDTH);
     }
 }
 
-NOINLINE void compute_values(SHAPE_PARAMS, const struct extent e, const long i0, const long bh,
-                             const __global v_storage *v,
-                             __global o_storage *o SCORE_OPERANDS_PARAM SCORE_MATRIX_PARAM
-                                 PAGES_PARAM)
+NOINLINE void compute_values(const struct arguments *restrict args, const struct extent e, const long i0, const long bh)
 {
     lanes panels[V_PANELS * BLOCK_N * REGISTER_VECTORS], sums[STRIPS * STRIP_SUMS];
     weight_strip strip;
-    const long b = bh / a.heads, h = bh - b * a.heads;
-    const long i_end = min(i0 + BLOCK_M, a.seq_q), used_end = min(i_end, e.queries);
+    const long b = bh / args->shape->heads, h = bh - b * args->shape->heads;
+    const long i_end = min(i0 + BLOCK_M, args->shape->seq_q), used_end = min(i_end, e.queries);
     /* The keys that some query of the group sees; with dropout from a multiple of four on, since
      * the
      * weights before the first are 0. */
-    const long first = first_key(a, e, i0), begin = HAS_DROPOUT ? first / 4 * 4 : first;
-    const long end = i0 < used_end ? end_key(a, e, used_end - 1) : 0;
-    const __global float *p = SCORE_MATRIX + bh * a.seq_q * a.seq_kv;
+    const long first = first_key(args, e, i0), begin = HAS_DROPOUT ? first / 4 * 4 : first;
+    const long end = i0 < used_end ? end_key(args, e, used_end - 1) : 0;
+    const __global float *p = SCORE_MATRIX + bh * args->shape->seq_q * args->shape->seq_kv;
 
-    v = V_PLACE(v, at.v + CACHE_BATCH(b) * a.v_stride[0] + h / a.group * a.v_stride[1]);
-    o += at.o + b * a.o_stride[0] + h * a.o_stride[1];
+    const __global v_storage *const v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] + h / args->shape->group * args->shape->v_stride[1]);
+    __global o_storage *o = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1];
     for (int n = 0; n < STRIPS * STRIP_SUMS; n++)
         sums[n] = 0.0f;
     for (long j0 = begin; j0 < end; j0 += BLOCK_N) {
         const long j1 = min(j0 + BLOCK_N, end);
         if (LISTS_NONE(b, h, i0, used_end - i0, j0, j1))
             continue;
-        pack_values(a, at, b, v, j0, j1 - j0, panels PAGES_ARG);
+        pack_values(args, b, v, j0, j1 - j0, panels);
         for (long i = i0; i < used_end; i += REGISTER_ROWS) {
             const int rows = min((long)REGISTER_ROWS, used_end - i);
-            const long seen = HAS_DROPOUT ? first_key(a, e, i) / 4 * 4 : first_key(a, e, i);
-            const long from = max(j0, seen), to = min(j1, end_key(a, e, i + rows - 1));
+            const long seen = HAS_DROPOUT ? first_key(args, e, i) / 4 * 4 : first_key(args, e, i);
+            const long from = max(j0, seen), to = min(j1, end_key(args, e, i + rows - 1));
             const int count = to - from;
             if (count <= 0 || LISTS_NONE(b, h, i, rows, from, to))
                 continue;
-            load_weights(a, at, p + i * a.seq_kv + from, dropout_head(at, b, h), i, rows, from, count,
+            load_weights(args, p + i * args->shape->seq_kv + from, dropout_head(args, b, h), i, rows, from, count,
                          strip);
             add_values(rows, count, strip, panels + (from - j0) * REGISTER_VECTORS,
                        sums + (i - i0) / REGISTER_ROWS * STRIP_SUMS);
         }
     }
     for (long i = i0; i < i_end; i++)
-        store_output(a, at, e, p + i * a.seq_kv, v, b, h, i,
+        store_output(args, e, p + i * args->shape->seq_kv, v, b, h, i,
                      sums + (i - i0) / REGISTER_ROWS * STRIP_SUMS +
                          (i - i0) % REGISTER_ROWS * REGISTER_VECTORS,
-                     o + i * a.o_stride[2] SCORE_OPERANDS_ARG PAGES_ARG);
+                     o + i * args->shape->o_stride[2]);
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void values(PARAMETERS_values)
 {
+    const struct arguments arguments = ARGUMENTS_values, *const args = &arguments;
     const long i0 = get_global_id(0) * BLOCK_M, bh = get_global_id(1);
-    const struct extent e = extent_of(a, at, bh / a.heads Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    const struct extent e = extent_of(args, bh / args->shape->heads);
 
-    compute_values(a, at, e, i0, bh, v, o SCORE_OPERANDS_ARG SCORES_ARG, workspace PAGES_ARG);
+    compute_values(args, e, i0, bh);
 }

@@ -34,8 +34,8 @@
  * INDEX_HERE(x): what follows from an index is not computed earlier, once before a loop, and kept.
  *
  * With EMULATE the lanes are consecutive work-items, in no lockstep, and what the hardware does
- * between lanes goes through local memory and barriers: all items of the work-group call these
- * operations together. The layouts are the instruction's own. Else only the instruction differs. */
+ * between lanes goes through local memory, `exchange`, and barriers: all items of the work-group call these
+ * operations together. Else `exchange` is null. The layouts are the instruction's own. Else only the instruction differs. */
 #ifndef CLATTN_FRAGMENT_H
 #define CLATTN_FRAGMENT_H
 #include "common/common.h"
@@ -141,11 +141,9 @@ static inline uint pack_pair(const float x, const float y)
 #define EXCHANGE_QUERY (FRAGMENT_QUERIES * FRAGMENT_DEPTH)
 #define EXCHANGE_OTHER (FRAGMENT_OTHERS * FRAGMENT_DEPTH)
 #define EXCHANGE_WORDS (REPLICAS * (EXCHANGE_QUERY + EXCHANGE_OTHER))
-#define FRAGMENT_PARAM , const int lane, __local float *exchange
-#define FRAGMENT_ARG , lane, exchange
 
 /* The matrices are put together from all lanes' operands; with replicas from each half's. */
-static inline void multiply_add(float *sum, const uint *query, const uint *other FRAGMENT_PARAM)
+static inline void multiply_add(float *sum, const uint *query, const uint *other, const int lane, __local float *exchange)
 {
     __local float *const queries =
         exchange + lane / (FRAGMENT_LANES / REPLICAS) * (EXCHANGE_QUERY + EXCHANGE_OTHER);
@@ -168,7 +166,7 @@ static inline void multiply_add(float *sum, const uint *query, const uint *other
 }
 
 static inline void words_xor(uint *theirs, const uint *mine, const int count,
-                             const int bit FRAGMENT_PARAM)
+                             const int bit, const int lane, __local float *exchange)
 {
     for (int n = 0; n < count; n++)
         exchange[lane * count + n] = as_float(mine[n]);
@@ -178,11 +176,8 @@ static inline void words_xor(uint *theirs, const uint *mine, const int count,
     LOCAL_BARRIER(); /* they may be overwritten */
 }
 #else
-#define FRAGMENT_PARAM , const int lane
-#define FRAGMENT_ARG , lane
-
 static inline void words_xor(uint *theirs, const uint *mine, const int count,
-                             const int bit FRAGMENT_PARAM)
+                             const int bit, const int lane, __local float *exchange)
 {
     UNROLL
     for (int n = 0; n < count; n++)
@@ -191,38 +186,38 @@ static inline void words_xor(uint *theirs, const uint *mine, const int count,
 #endif
 
 /* What the lane whose number differs in bit has in the place of mine. */
-static inline void queries_xor(float *theirs, const float *mine, const int bit FRAGMENT_PARAM)
+static inline void queries_xor(float *theirs, const float *mine, const int bit, const int lane, __local float *exchange)
 {
     uint words[LANE_QUERIES], received[LANE_QUERIES];
 
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
         words[n] = as_uint(mine[n]);
-    words_xor(received, words, LANE_QUERIES, bit FRAGMENT_ARG);
+    words_xor(received, words, LANE_QUERIES, bit, lane, exchange);
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
         theirs[n] = as_float(received[n]);
 }
 
 /* Over all lanes that share a query, for each of the lane's; in the same order in all of them. */
-static inline void query_maximum(float *x FRAGMENT_PARAM)
+static inline void query_maximum(float *x, const int lane, __local float *exchange)
 {
     UNROLL
     for (int bit = FIRST_SHARING_BIT; bit < SHARING_BITS_END; bit *= 2) {
         float y[LANE_QUERIES];
-        queries_xor(y, x, bit FRAGMENT_ARG);
+        queries_xor(y, x, bit, lane, exchange);
         UNROLL
         for (int n = 0; n < LANE_QUERIES; n++)
             x[n] = fmax(x[n], y[n]);
     }
 }
 
-static inline void query_sum(float *x FRAGMENT_PARAM)
+static inline void query_sum(float *x, const int lane, __local float *exchange)
 {
     UNROLL
     for (int bit = FIRST_SHARING_BIT; bit < SHARING_BITS_END; bit *= 2) {
         float y[LANE_QUERIES];
-        queries_xor(y, x, bit FRAGMENT_ARG);
+        queries_xor(y, x, bit, lane, exchange);
         UNROLL
         for (int n = 0; n < LANE_QUERIES; n++)
             x[n] += y[n];
@@ -252,7 +247,7 @@ static inline uint take_pair(float *x, float *y)
 
 /* The operand of queries made of weights slab FRAGMENT_DEPTH keys .. + FRAGMENT_DEPTH: all sums of
  * these keys, rounded; in their place stays what rounding took off (take_pair()), for the next part of strict weights. */
-static inline void take_weights(uint *words, float *sums, const int slab FRAGMENT_PARAM)
+static inline void take_weights(uint *words, float *sums, const int slab, const int lane, __local float *exchange)
 {
 #if WEIGHTS_ARE_EXCHANGED
     const bool odd = lane >= FRAGMENT_LANES / 2;
@@ -262,7 +257,7 @@ static inline void take_weights(uint *words, float *sums, const int slab FRAGMEN
     for (int n = 0; n < FRAGMENT_SUMS / 2; n++)
         mine[n] = take_pair(&sums[slab * FRAGMENT_SUMS + 2 * n],
                             &sums[slab * FRAGMENT_SUMS + 2 * n + 1]);
-    words_xor(theirs, mine, FRAGMENT_SUMS / 2, FRAGMENT_LANES / 2 FRAGMENT_ARG);
+    words_xor(theirs, mine, FRAGMENT_SUMS / 2, FRAGMENT_LANES / 2, lane, exchange);
     UNROLL
     for (int n = 0; n < FRAGMENT_SUMS / 2; n++) {
         const uint even_keys = odd ? theirs[n] : mine[n], odd_keys = odd ? mine[n] : theirs[n];

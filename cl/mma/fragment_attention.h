@@ -10,11 +10,15 @@
  * Where K and V share a place in local memory (KV_PARTS), they come in so many parts one after the other:
  * columns of K, keys of V.
  *
- * Before including this: fragment.h, score.h, tile_exp.h, tile_load.h; M_FRAGMENTS, BLOCK_N, Q_RESIDENT,
- * SUB_GROUPS_N (1, or the sub-groups that share rows), KV_PARTS; BLOCK_M, the rows of the work-group;
- * HAS_ROW_TILES, whether each row has a score_tile of its own; TRACKS_SEEN; MAX. */
+ * Who includes this defines M_FRAGMENTS, BLOCK_N, Q_RESIDENT, SUB_GROUPS_N (1, or the sub-groups
+ * that share rows), KV_PARTS; BLOCK_M, the rows of the work-group; HAS_ROW_TILES, whether each
+ * row has a score_tile of its own; TRACKS_SEEN; MAX. */
 #ifndef CLATTN_FRAGMENT_ATTENTION_H
 #define CLATTN_FRAGMENT_ATTENTION_H
+#include "mma/fragment.h"
+#include "score/score.h"
+#include "gpu/tile_exp.h"
+#include "gpu/tile_load.h"
 
 #define TILE_ROWS (M_FRAGMENTS * FRAGMENT_QUERIES)
 #define DIVIDE_UP(x, by) (((x) + (by) - 1) / (by))
@@ -51,7 +55,7 @@
 #define V_STRIDE (DIMS + (PACKED_VALUES || HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
 #define P_STRIDE (BLOCK_N + ROW_PADDING)
 
-/* Weights and their sums are 2^WEIGHT_EXPONENT times as large as they should be until a row ends. Those of quantized
+/* Weights and their sums are 2^weight_exponent times as large as they should be until a row ends. Those of quantized
  * values are multiplied with a factor below 2 of scales below 64, else below 2^11: where that exceeds f16, outputs come to
  * Infs and NaNs, and all is computed the second time around with less. */
 #if DTYPE == DTYPE_F16
@@ -59,19 +63,17 @@
 #else
 #define WEIGHT_PARTS (HAS_STRICT ? 3 : 1)
 #endif
-#if DTYPE == DTYPE_F16 && V_CACHE
-#define WEIGHT_EXPONENT weight_exponent
-#define EXPONENT_PARAM , const float weight_exponent
-#define EXPONENT_ARG , weight_exponent
-#define EXPONENT_OF(again) const float weight_exponent = (again) ? 4.0f : 14.0f
-#define WEIGHT_SCALE (weight_exponent < 14.0f ? 0x1p4f : 0x1p14f)
-#else
-#define WEIGHT_EXPONENT (DTYPE == DTYPE_F16 ? 15 : 0)
-#define EXPONENT_PARAM
-#define EXPONENT_ARG
-#define EXPONENT_OF(again)
-#define WEIGHT_SCALE ((float)(1 << WEIGHT_EXPONENT))
-#endif
+INLINE float weight_exponent_of(const bool again)
+{
+    return DTYPE != DTYPE_F16 ? 0.0f : !V_CACHE ? 15.0f : again ? 4.0f : 14.0f;
+}
+
+INLINE float weight_scale_of(const float weight_exponent)
+{
+    return DTYPE != DTYPE_F16 ? 1.0f
+           : !V_CACHE         ? 0x1p15f
+                              : (weight_exponent < 14.0f ? 0x1p4f : 0x1p14f);
+}
 
 /* Whether a scale can wait until scores become weights: above 0 it keeps their order, and -inf of what is hidden. */
 #define SCALE_WAITS(scale) (!HAS_SOFTCAP && !HAS_BIAS && !HAS_ALIBI && (scale) > 0x1p-100f)
@@ -188,7 +190,7 @@ INLINE void load_queries(const __local ushort *q_tile, const int d,
 INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
                         const __local float *k_factors,
                         uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
-                        float s[M_FRAGMENTS][KEY_SUMS] FRAGMENT_PARAM)
+                        float s[M_FRAGMENTS][KEY_SUMS], const int lane, __local float *exchange)
 {
     UNROLL
     for (int d = 0; d < PART_DEPTHS; d += SCALED_DEPTHS) {
@@ -218,7 +220,7 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
                     for (int f = 0; f < M_FRAGMENTS; f++)
                         multiply_add(KEY_PRODUCTS(f) + m * FRAGMENT_SUMS,
                                      q_words[Q_RESIDENT ? d + step : step][f],
-                                     k_words + m * OTHER_WORDS FRAGMENT_ARG);
+                                     k_words + m * OTHER_WORDS, lane, exchange);
             }
 #if K_CACHE
             UNROLL
@@ -241,11 +243,11 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
  * one of the keys. The keys that window and lengths let a row see are steps from the lane's first one, see_from
  * to before see_to: compared with each key itself, these would take a register each. partial: some may
  * be hidden. */
-INLINE void finish_scores(const struct attention_shape a, const struct score_tile *tiles,
+INLINE void finish_scores(const struct arguments *args, const struct score_tile *tiles,
                           const bool partial, const int see_from[LANE_QUERIES],
                           const int see_to[LANE_QUERIES], const int fragment_row,
                           float s[KEY_SUMS], float highest[LANE_QUERIES],
-                          float seen[LANE_QUERIES] FRAGMENT_PARAM)
+                          float seen[LANE_QUERIES], const int lane, __local float *exchange)
 {
     bool waits = true;
 
@@ -256,7 +258,7 @@ INLINE void finish_scores(const struct attention_shape a, const struct score_til
         UNROLL
         for (int x = 0; x < KEY_SUMS; x++) {
             const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-            s[x] = score_of(a, QUERY_TILE(here), TILE_ROW(here), KEY(x), s[x]).value;
+            s[x] = score_of(args, QUERY_TILE(here), TILE_ROW(here), KEY(x), s[x]).value;
         }
     }
     if (partial) {
@@ -265,7 +267,7 @@ INLINE void finish_scores(const struct attention_shape a, const struct score_til
             const int here = SUM_QUERY(x % FRAGMENT_SUMS);
             struct score y = {s[x], 1.0f, 0.0f};
             const bool sees =
-                hide(a, QUERY_TILE(here), STEP(x) >= see_from[here] && STEP(x) < see_to[here],
+                hide(args, QUERY_TILE(here), STEP(x) >= see_from[here] && STEP(x) < see_to[here],
                      TILE_ROW(here), KEY(x), &y);
             if (TRACKS_SEEN)
                 seen[here] = sees ? 1.0f : seen[here];
@@ -286,12 +288,12 @@ INLINE void finish_scores(const struct attention_shape a, const struct score_til
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
         highest[n] = fmax(highest[n], odd[n]);
-    query_maximum(highest FRAGMENT_ARG);
+    query_maximum(highest, lane, exchange);
 }
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
-/* The exponent of 2 of a score, plus WEIGHT_EXPONENT; of a row's highest one what weights are relative to. */
+/* The exponent of 2 of a score, plus weight_exponent; of a row's highest one what weights are relative to. */
 INLINE float exponent_of(const float score, const float scale, const float less)
 {
     return fma(score, SCALE_WAITS(scale) ? scale * LOG2E : LOG2E, less);
@@ -299,12 +301,12 @@ INLINE float exponent_of(const float score, const float scale, const float less)
 
 /* The end of rows: what has waited until then. */
 INLINE void scale_rows(const float scale[LANE_QUERIES], float row_max[LANE_QUERIES],
-                       float row_sum[LANE_QUERIES] EXPONENT_PARAM)
+                       float row_sum[LANE_QUERIES], const float weight_exponent)
 {
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
         row_max[n] = SCALE_WAITS(scale[n]) ? row_max[n] * scale[n] : row_max[n];
-        row_sum[n] *= 1.0f / WEIGHT_SCALE;
+        row_sum[n] *= 1.0f / weight_scale_of(weight_exponent);
     }
 }
 
@@ -324,15 +326,15 @@ INLINE void rescale_sums(const bool rescales, const float rescale[LANE_QUERIES],
 INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE_QUERIES],
                   float s[KEY_SUMS], const float highest[LANE_QUERIES],
                   float row_max[LANE_QUERIES], float row_sum[LANE_QUERIES],
-                  float out[DIM_SUMS] EXPONENT_PARAM KEPT_PARAM)
+                  float out[DIM_SUMS], const float weight_exponent, const __local uchar *kept)
 {
     float reference[LANE_QUERIES], rescale[LANE_QUERIES];
     bool rescales = false;
 
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        reference[n] = exponent_of(FINITE(highest[n]), scale[n], -WEIGHT_EXPONENT);
-        rescale[n] = EXP2(exponent_of(row_max[n], scale[n], -WEIGHT_EXPONENT) - reference[n]);
+        reference[n] = exponent_of(FINITE(highest[n]), scale[n], -weight_exponent);
+        rescale[n] = EXP2(exponent_of(row_max[n], scale[n], -weight_exponent) - reference[n]);
         row_max[n] = highest[n];
         row_sum[n] *= rescale[n];
         rescales = rescales || rescale[n] != 1.0f;
@@ -407,20 +409,18 @@ INLINE void store_weights(const int fragment_row, const int lane, float p[KEY_SU
 /* ---- values ---------------------------------------------------------------------------------- */
 
 #if WEIGHTS_IN_MEMORY
-#define WEIGHTS_PARAM const __local weight_storage *p_tile
-#define WEIGHTS p_tile
+typedef const __local weight_storage *weights_of_tile;
 #else
-#define WEIGHTS_PARAM float p[M_FRAGMENTS][KEY_SUMS]
-#define WEIGHTS p
+typedef float (*weights_of_tile)[KEY_SUMS];
 #endif
 
 /* The operands of queries of fragment f, in parts, made of weights slab FRAGMENT_DEPTH keys .. +
  * FRAGMENT_DEPTH; of quantized values times their factors of a block of dims. */
-INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], WEIGHTS_PARAM, const int f,
-                        const int slab, const __local float *v_factors FRAGMENT_PARAM)
+INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], weights_of_tile p, const int f,
+                        const int slab, const __local float *v_factors, const int lane, __local float *exchange)
 {
 #if WEIGHTS_IN_MEMORY && V_CACHE
-    const __local float *rows = p_tile + f * FRAGMENT_QUERIES * P_STRIDE + slab * FRAGMENT_DEPTH;
+    const __local float *rows = p + f * FRAGMENT_QUERIES * P_STRIDE + slab * FRAGMENT_DEPTH;
     float scaled[QUERY_ELEMENTS];
 
     UNROLL
@@ -436,7 +436,7 @@ INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], WEIGHTS_PARAM, co
     UNROLL
     for (int part = 0; part < WEIGHT_PARTS; part++)
         load_query(words[part],
-                   p_tile + (part * TILE_ROWS + f * FRAGMENT_QUERIES) * P_STRIDE +
+                   p + (part * TILE_ROWS + f * FRAGMENT_QUERIES) * P_STRIDE +
                        slab * FRAGMENT_DEPTH,
                    P_STRIDE, lane);
 #else
@@ -451,7 +451,7 @@ INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], WEIGHTS_PARAM, co
 #endif
     UNROLL
     for (int part = 0; part < WEIGHT_PARTS; part++)
-        take_weights(words[part], scaled, slab FRAGMENT_ARG);
+        take_weights(words[part], scaled, slab, lane, exchange);
 #endif
 }
 
@@ -460,23 +460,23 @@ INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], WEIGHTS_PARAM, co
 #else
 /* sums += a part of weights times values. */
 INLINE void add_part(const int part, float *sums, const uint *weights,
-                     const uint *values FRAGMENT_PARAM)
+                     const uint *values, const int lane, __local float *exchange)
 {
     if (SCALES_PARTS && part > 0) {
         float products[FRAGMENT_SUMS] = {0.0f};
-        multiply_add(products, weights, values FRAGMENT_ARG);
+        multiply_add(products, weights, values, lane, exchange);
         UNROLL
         for (int e = 0; e < FRAGMENT_SUMS; e++)
             sums[e] = fma(products[e], 1.0f / PART_SCALE, sums[e]);
     } else {
-        multiply_add(sums, weights, values FRAGMENT_ARG);
+        multiply_add(sums, weights, values, lane, exchange);
     }
 }
 
 /* out += p v, for a part of the tile's keys, from whose first key on v_tile, its factors and weights in
  * memory are. */
-INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors, WEIGHTS_PARAM,
-                        float out[M_FRAGMENTS][DIM_SUMS] FRAGMENT_PARAM)
+INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors, weights_of_tile p,
+                        float out[M_FRAGMENTS][DIM_SUMS], const int lane, __local float *exchange)
 {
     UNROLL
     for (int slab = 0; slab < PART_SLABS; slab++) {
@@ -485,9 +485,8 @@ INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_fac
         for (int n = 0; n < DIM_TILES; n += OTHERS_AT_ONCE) {
             UNROLL
             for (int f = 0; f < M_FRAGMENTS && n * FRAGMENT_OTHERS % SCALED_DIMS == 0; f++)
-                get_weights(weights[f], WEIGHTS, f, slab,
-                            v_factors + (FIRST_DIM + n * FRAGMENT_OTHERS) / 32 * PART_KEYS
-                                FRAGMENT_ARG);
+                get_weights(weights[f], p, f, slab,
+                            v_factors + (FIRST_DIM + n * FRAGMENT_OTHERS) / 32 * PART_KEYS, lane, exchange);
             uint v_words[OTHERS_AT_ONCE * OTHER_WORDS];
 #if PACKED_VALUES
             UNROLL
@@ -509,7 +508,7 @@ INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_fac
                     UNROLL
                     for (int f = 0; f < M_FRAGMENTS; f++)
                         add_part(part, out[f] + (n + m) * FRAGMENT_SUMS, weights[f][part],
-                                 v_words + m * OTHER_WORDS FRAGMENT_ARG);
+                                 v_words + m * OTHER_WORDS, lane, exchange);
         }
         IN_ORDER();
     }

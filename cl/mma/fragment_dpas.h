@@ -68,7 +68,8 @@ static inline int other_depth(const int lane, const int e) { return e; }
 #endif
 
 static inline void multiply_add(float *sum, const uint *query, const uint *other,
-                                const int lane)
+                                const int lane,
+                                __local float *exchange)
 {
     vstore8(MATRIX_MAD(QUERY_VECTOR(query), as_int8(vload8(0, other)), vload8(0, sum)), 0, sum);
 }

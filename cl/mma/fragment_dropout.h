@@ -1,25 +1,24 @@
 /* Which weights of a tile of queries and keys dropout keeps, a bit each in local memory: four neighbouring
  * keys, the first of them a multiple of 4, share a counter of random numbers, which one thread computes.
  *
- * Before including this: common.h; THREADS. */
+ * Who includes this defines THREADS. */
 #ifndef CLATTN_FRAGMENT_DROPOUT_H
 #define CLATTN_FRAGMENT_DROPOUT_H
+#include "common/common.h"
 
 #if HAS_DROPOUT
 #define RANDOM_LANES 1
-#include "common/philox.h"
+#include "common/dropout.h"
 
 #define KEPT_BYTES(queries, keys) ((queries) * ((keys) / 4))
-#define KEPT_PARAM , const __local uchar *kept
-#define KEPT_ARG , kept
 
 /* Bit n of kept[four * queries + row] tells whether the row's weight for key 4 * four + n stays. */
-static inline void draw_kept(SHAPE_PARAMS, const uint bh, const long i0, const long j0,
+static inline void draw_kept(const struct arguments *args, const uint bh, const long i0, const long j0,
                              const int queries, const int keys, __local uchar *kept)
 {
     for (int t = get_local_id(0); t < queries * (keys / 4); t += THREADS) {
         float x[4];
-        dropout_factors(a, at, bh, (uint)(i0 + t % queries), (uint)(j0 / 4 + t / queries), x);
+        dropout_factors(args, bh, (uint)(i0 + t % queries), (uint)(j0 / 4 + t / queries), x);
         kept[t] = (x[0] > 0.0f) | (x[1] > 0.0f) << 1 | (x[2] > 0.0f) << 2 | (x[3] > 0.0f) << 3;
     }
 }
@@ -28,9 +27,6 @@ INLINE bool is_kept(const __local uchar *kept, const int queries, const int row,
 {
     return kept[key / 4 * queries + row] >> key % 4 & 1;
 }
-#else
-#define KEPT_PARAM
-#define KEPT_ARG
 #endif
 
 #endif

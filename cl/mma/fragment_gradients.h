@@ -5,9 +5,12 @@
  *
  * Dims of results are divided among DIM_GROUPS sub-groups, which all have the products.
  *
- * Before including this: backward_tile.h, fragment_tile.h, fragment_dropout.h; MAX, ROUND_UP. */
+ * Who includes this defines MAX, ROUND_UP. */
 #ifndef CLATTN_FRAGMENT_GRADIENTS_H
 #define CLATTN_FRAGMENT_GRADIENTS_H
+#include "gpu/backward_tile.h"
+#include "mma/fragment_tile.h"
+#include "mma/fragment_dropout.h"
 
 #define STREAMED_TILES (BLOCK_STREAMED / FRAGMENT_OTHERS)
 #define STREAMED_SLABS (BLOCK_STREAMED / FRAGMENT_DEPTH)
@@ -117,7 +120,7 @@ INLINE void stage_values(const struct matrix m, const bool finite, __local ushor
 #else
 /* The products of the sub-group's owned rows, from `owned` on, with streamed ones, of dim elements each. */
 INLINE void multiply_rows(const __local ushort *owned, const __local ushort *streamed,
-                          const int dim, float products[STREAMED_SUMS] FRAGMENT_PARAM)
+                          const int dim, float products[STREAMED_SUMS], const int lane, __local float *exchange)
 {
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++)
@@ -134,7 +137,7 @@ INLINE void multiply_rows(const __local ushort *owned, const __local ushort *str
             UNROLL
             for (int m = 0; m < OTHERS_AT_ONCE; m++)
                 multiply_add(products + (n + m) * FRAGMENT_SUMS, owned_words,
-                             words + m * OTHER_WORDS FRAGMENT_ARG);
+                             words + m * OTHER_WORDS, lane, exchange);
         }
         IN_ORDER();
     }
@@ -188,15 +191,15 @@ INLINE void find_visible(const bool owns_keys, const struct score_tile tile, con
  * partial: some pair of the tile may be hidden, or is none. The statistics of queries: owned ones in
  * `owned`, else in `streamed`. slope_sums and bias_sums, of the lane's owned rows, collect ds times the
  * distance, and ds. */
-INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial, SHAPE_PARAMS,
+INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial, const struct arguments *args,
                   const struct tile t, const int first_row, const float4 *owned,
                   const __local float4 *streamed, float p[STREAMED_SUMS], float ds[STREAMED_SUMS],
                   float *slope_sums, float *bias_sums,
-                  const int lane SCORE_OPERANDS_PARAM KEPT_PARAM)
+                  const int lane, const __local uchar *kept)
 {
     struct score_tile tile =
-        score_tile_at(a, at, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
-                      MAX(BLOCK_OWNED, BLOCK_STREAMED) SCORE_OPERANDS_ARG);
+        score_tile_at(args, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
+                      MAX(BLOCK_OWNED, BLOCK_STREAMED));
     int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
 
 #if HAS_BLOCKS
@@ -204,18 +207,18 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
 #endif
     find_visible(owns_keys, tile, first_row, lane, see_from, see_to);
 #define SEES(x, n, row, key, s)                                                                    \
-    hide(a, tile, STREAMED_STEP(x) >= see_from[n] && STREAMED_STEP(x) < see_to[n], row, key, s)
+    hide(args, tile, STREAMED_STEP(x) >= see_from[n] && STREAMED_STEP(x) < see_to[n], row, key, s)
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
         const int n = SUM_QUERY(x % FRAGMENT_SUMS), own = OWNED_ROW(n), other = STREAMED_ROW(x);
         const int row = owns_keys ? other : own, key = owns_keys ? own : other;
-        struct score s = score_of(a, tile, row, key, p[x]);
+        struct score s = score_of(args, tile, row, key, p[x]);
         bool sees = true;
         if (!HIDES_AT_END && partial)
             sees = SEES(x, n, row, key, &s);
 #if HAS_DROPOUT
         const float factor =
-            is_kept(kept, owns_keys ? BLOCK_STREAMED : BLOCK_OWNED, row, key) ? a.keep : 0.0f;
+            is_kept(kept, owns_keys ? BLOCK_STREAMED : BLOCK_OWNED, row, key) ? args->shape->keep : 0.0f;
 #else
         const float factor = 1.0f;
 #endif
@@ -249,14 +252,14 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
 #if WEIGHTS_FIRST
 /* The same in two steps: p from its products, a hidden pair's -0, which no exponential is; then ds from p and the other
  * ones. */
-INLINE void weigh_scores(const bool owns_keys, const bool partial, SHAPE_PARAMS,
+INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct arguments *args,
                          const struct tile t, const int first_row, const float4 *owned,
                          const __local float4 *streamed, float p[STREAMED_SUMS],
-                         const int lane SCORE_OPERANDS_PARAM)
+                         const int lane)
 {
     struct score_tile tile =
-        score_tile_at(a, at, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
-                      MAX(BLOCK_OWNED, BLOCK_STREAMED) SCORE_OPERANDS_ARG);
+        score_tile_at(args, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
+                      MAX(BLOCK_OWNED, BLOCK_STREAMED));
     int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
 
 #if HAS_BLOCKS
@@ -269,7 +272,7 @@ INLINE void weigh_scores(const bool owns_keys, const bool partial, SHAPE_PARAMS,
         const float power = owns_keys ? streamed[other].s2 : owned[n].s2;
 #if HAS_ALIBI
         const int row = owns_keys ? other : OWNED_ROW(n), key = owns_keys ? OWNED_ROW(n) : other;
-        p[x] = weight_of(score_of(a, tile, row, key, p[x]), minus_lse, power);
+        p[x] = weight_of(score_of(args, tile, row, key, p[x]), minus_lse, power);
 #else
         p[x] = EXP2(fma(fma(p[x], tile.scale, minus_lse), LOG2E, power));
 #endif
@@ -281,7 +284,7 @@ INLINE void weigh_scores(const bool owns_keys, const bool partial, SHAPE_PARAMS,
     for (int x = 0; x < STREAMED_SUMS; x++) {
         const int n = SUM_QUERY(x % FRAGMENT_SUMS), own = OWNED_ROW(n), other = STREAMED_ROW(x);
         struct score unused;
-        if (!hide(a, tile, STREAMED_STEP(x) >= see_from[n] && STREAMED_STEP(x) < see_to[n],
+        if (!hide(args, tile, STREAMED_STEP(x) >= see_from[n] && STREAMED_STEP(x) < see_to[n],
                   owns_keys ? other : own, owns_keys ? own : other, &unused))
             p[x] = -0.0f;
     }
@@ -310,7 +313,7 @@ INLINE void weigh_gradients(const bool owns_keys, const bool partial, const floa
 /* sums += weights times a slab of streamed rows of dim elements, in one or, of OTHERS_AT_ONCE, two tiles of
  * dims from d on. */
 INLINE void add_tiles(const __local ushort *tile, const int dim, const int slab, const int d,
-                      const uint weight_words[QUERY_WORDS], float *sums FRAGMENT_PARAM)
+                      const uint weight_words[QUERY_WORDS], float *sums, const int lane, __local float *exchange)
 {
     uint words[OTHERS_AT_ONCE * OTHER_WORDS];
 
@@ -326,13 +329,13 @@ INLINE void add_tiles(const __local ushort *tile, const int dim, const int slab,
 #endif
     UNROLL
     for (int m = 0; m < OTHERS_AT_ONCE; m++)
-        multiply_add(sums + m * FRAGMENT_SUMS, weight_words, words + m * OTHER_WORDS FRAGMENT_ARG);
+        multiply_add(sums + m * FRAGMENT_SUMS, weight_words, words + m * OTHER_WORDS, lane, exchange);
 }
 
 #if HAS_TILE_PRODUCTS
 /* Weights, or their gradients, as operands. */
 INLINE void round_rows(const float weights[STREAMED_SUMS],
-                       uint words[STREAMED_SLABS][QUERY_WORDS] FRAGMENT_PARAM)
+                       uint words[STREAMED_SLABS][QUERY_WORDS], const int lane, __local float *exchange)
 {
     float rest[STREAMED_SUMS]; /* the caller may need the weights again */
 
@@ -341,32 +344,32 @@ INLINE void round_rows(const float weights[STREAMED_SUMS],
         rest[x] = weights[x];
     UNROLL
     for (int slab = 0; slab < STREAMED_SLABS; slab++)
-        take_weights(words[slab], rest, slab FRAGMENT_ARG);
+        take_weights(words[slab], rest, slab, lane, exchange);
 }
 #endif
 
 /* sums += weights, rounded to elements, times streamed rows of dim elements, in this sub-group's dims; complete behind
  * SUMS_COMPLETE(). */
 INLINE void add_rows(const __local ushort *tile, const int dim, const int dim_group,
-                     float weights[STREAMED_SUMS], float *sums FRAGMENT_PARAM)
+                     float weights[STREAMED_SUMS], float *sums, const int lane, __local float *exchange)
 {
 #if HAS_TILE_PRODUCTS
     uint words[STREAMED_SLABS][QUERY_WORDS];
 
-    round_rows(weights, words FRAGMENT_ARG);
-    begin_sums_of_tile(words, 1, BLOCK_STREAMED, tile, dim, sums FRAGMENT_ARG);
+    round_rows(weights, words, lane, exchange);
+    begin_sums_of_tile(words, 1, BLOCK_STREAMED, tile, dim, sums, lane, exchange);
 #else
     const int tiles = DIM_TILES(dim);
 
     UNROLL
     for (int slab = 0; slab < STREAMED_SLABS; slab++) {
         uint weight_words[QUERY_WORDS];
-        take_weights(weight_words, weights, slab FRAGMENT_ARG);
+        take_weights(weight_words, weights, slab, lane, exchange);
         UNROLL
         for (int n = 0; n < (EMULATE ? tiles : MAX_DIM_TILES); n += OTHERS_AT_ONCE)
             if (EMULATE || n < tiles) /* no barrier in an `if` */
                 add_tiles(tile, dim, slab, (dim_group * tiles + n) * FRAGMENT_OTHERS, weight_words,
-                          sums + n * FRAGMENT_SUMS FRAGMENT_ARG);
+                          sums + n * FRAGMENT_SUMS, lane, exchange);
         IN_ORDER();
     }
 #endif
@@ -432,9 +435,9 @@ INLINE void store_rows(const float *sums, const int dim, const bool unit, const 
 /* What lanes hold of sums over each owned row, added up, to `rows` rows; 0 for those from `used` on. The
  * first sub-group of those that share the rows has all of them. */
 INLINE void store_sums(float sums[LANE_QUERIES], const int used, const int rows,
-                       const int first_row, const int dim_group, __global float *to FRAGMENT_PARAM)
+                       const int first_row, const int dim_group, __global float *to, const int lane, __local float *exchange)
 {
-    query_sum(sums FRAGMENT_ARG);
+    query_sum(sums, lane, exchange);
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
         if (dim_group == 0 && (lane & (SHARING_BITS_END - FIRST_SHARING_BIT)) == 0 &&

@@ -71,7 +71,8 @@ static inline int other_depth(const int lane, const int e)
 #endif
 
 static inline void multiply_add(float *sum, const uint *query, const uint *other,
-                                const int lane)
+                                const int lane,
+                                __local float *exchange)
 {
     const uint2 b = vload2(0, query), a = vload2(0, other);
     const SUM_VECTOR c = LOAD_SUM(0, sum);

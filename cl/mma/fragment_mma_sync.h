@@ -51,7 +51,8 @@ static inline int other_depth(const int lane, const int e)
 /* Volatile, and sums that are read and written at one place: unrolled loops would otherwise be free
  * to add to a stale copy. */
 static inline void multiply_add(float *sum, const uint *query, const uint *other,
-                                const int lane)
+                                const int lane,
+                                __local float *exchange)
 {
     __asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." MMA_SYNC_TYPE "." MMA_SYNC_TYPE
                    ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"

@@ -5,11 +5,11 @@
  * exactly: of bf16 1, of f16 that of the block's scale, so that what is left of the scale, a factor from 1 to
  * below 2, multiplies weights without taking them to where f16 ends. (Of scales from 64 on more is left, up to 2^11: with
  * more, integers come to where f16 ends, or, on the way, 1152 times as much does.) These factors are in f32, of all rows of a block of columns,
- * then of the next. Sums of products with K are multiplied with them, and the weights of V.
- *
- * Before including this: tile_load.h, fragment.h; quantized.h where keys or values may be. */
+ * then of the next. Sums of products with K are multiplied with them, and the weights of V. */
 #ifndef CLATTN_FRAGMENT_TILE_H
 #define CLATTN_FRAGMENT_TILE_H
+#include "gpu/tile_load.h"
+#include "mma/fragment.h"
 
 #include "mma/tile_layout.h"
 

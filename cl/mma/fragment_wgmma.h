@@ -2,11 +2,10 @@
  *
  * Four sub-groups, a warpgroup, multiply 64 queries with a whole tile that the tensor cores read from local memory
  * themselves (warpgroup_products.h). Each sub-group has 16 of the queries; its sums and operands of them lie as those
- * of mma.sync.m16n8k16 do (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16").
- *
- * Before including this: fragment_mma_sync.h. */
+ * of mma.sync.m16n8k16 do (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16"). */
 #ifndef CLATTN_FRAGMENT_WGMMA_H
 #define CLATTN_FRAGMENT_WGMMA_H
+#include "mma/fragment_mma_sync.h"
 
 #define HAS_TILE_PRODUCTS 1
 

@@ -43,7 +43,8 @@ static inline int other_depth(const int lane, const int e) { return e; }
 #define INDEX_HERE(x) __asm volatile("" : "+v"(x))
 
 static inline void multiply_add(float *sum, const uint *query, const uint *other,
-                                const int lane)
+                                const int lane,
+                                __local float *exchange)
 {
     const uint8 b = vload8(0, query), a = vload8(0, other);
     const float8 c = vload8(0, sum);

@@ -1,11 +1,11 @@
 /* The loop over tiles of quantized keys and values that arrive as bytes (quantized_bytes.h): the next ones' while those of a
  * tile, made of bytes together, are multiplied.
  *
- * Before including this: fused_mma.cl as far as its kernel. */
+ * A part of fused_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_FUSED_BYTES_H
 #define CLATTN_FUSED_BYTES_H
 
-INLINE void attend_bytes(SHAPE_PARAMS, const struct query_block block, const struct task t,
+INLINE void attend_bytes(const struct arguments *args, const struct query_block block, const struct task t,
                          const int first_row, const __local ushort *q_rows,
                          uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool finite,
                          volatile __local int *v_nonfinite, __local long *places,
@@ -14,10 +14,9 @@ INLINE void attend_bytes(SHAPE_PARAMS, const struct query_block block, const str
                          float row_max[M_FRAGMENTS][LANE_QUERIES],
                          float row_sum[M_FRAGMENTS][LANE_QUERIES],
                          float seen[M_FRAGMENTS][LANE_QUERIES],
-                         float out[M_FRAGMENTS][DIM_SUMS] SCORE_OPERANDS_PARAM PAGES_PARAM
-                             EXPONENT_PARAM FRAGMENT_PARAM)
+                         float out[M_FRAGMENTS][DIM_SUMS], const float weight_exponent, const int lane, __local float *exchange)
 {
-    struct keys keys = find_keys(a, at, block, block.begin PAGES_ARG), next;
+    struct keys keys = find_keys(args, block, block.begin), next;
     int number = 0; /* of the tile, even or odd */
 
     LIST_FIRST_PLACES(block.b, keys, number);
@@ -32,7 +31,7 @@ INLINE void attend_bytes(SHAPE_PARAMS, const struct query_block block, const str
         LOCAL_BARRIER(); /* bytes are complete, K and V may be overwritten */
         CONVERT_KEYS(K_TILE(0), k_factors, keys);
         CONVERT_VALUES(V_TILE(0), v_factors, keys, finite, v_nonfinite);
-        next = find_keys(a, at, block, after_keys(keys) PAGES_ARG);
+        next = find_keys(args, block, after_keys(keys));
         LIST_PLACES(block.b, next, 1 - number);
         LOCAL_BARRIER(); /* K, V and the next places are complete, bytes may be overwritten */
         if (next.j0 < block.end) {
@@ -40,16 +39,16 @@ INLINE void attend_bytes(SHAPE_PARAMS, const struct query_block block, const str
             COPY_VALUES(t, next, 1 - number);
         }
         clear_products(s);
-        multiply_qk(q_rows, K_TILE(0), k_factors, q_words, s FRAGMENT_ARG);
-        weigh_tile(a, at, &block, &keys, first_row, s, row_max, row_sum, seen,
-                   out SCORE_OPERANDS_ARG EXPONENT_ARG FRAGMENT_ARG);
-        multiply_pv(V_TILE(0), v_factors, s, out FRAGMENT_ARG);
+        multiply_qk(q_rows, K_TILE(0), k_factors, q_words, s, lane, exchange);
+        weigh_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen,
+                   out, weight_exponent, 0, lane, exchange);
+        multiply_pv(V_TILE(0), v_factors, s, out, lane, exchange);
     }
 }
 
 #define ATTEND_BYTES()                                                                             \
-    attend_bytes(a, at, block, t, first_row, q_rows, q_words, again, &v_nonfinite, places,         \
+    attend_bytes(args, block, t, first_row, q_rows, q_words, again, &v_nonfinite, places,         \
                  k_bytes, v_bytes, k_factors, v_factors, q_tile, row_max, row_sum, seen,           \
-                 out SCORE_OPERANDS_ARG PAGES_ARG EXPONENT_ARG FRAGMENT_ARG)
+                 out, weight_exponent, lane, exchange)
 
 #endif

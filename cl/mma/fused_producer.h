@@ -5,7 +5,7 @@
  * Turns      with PRODUCER 2 warpgroups ask for products one after the other, so that one's softmax overlaps with
  *            another's products.
  *
- * Before including this: fused_mma.cl as far as its kernel. */
+ * A part of fused_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_FUSED_PRODUCER_H
 #define CLATTN_FUSED_PRODUCER_H
 #include "mma/warpgroup_producer.h"
@@ -39,7 +39,7 @@ INLINE void give_turn(const int warpgroup)
 
 #if !EMULATE
 /* All that the producer does: both times around, if there are two. */
-INLINE void produce(SHAPE_PARAMS, const struct query_block block, const struct task t,
+INLINE void produce(const struct arguments *args, const struct query_block block, const struct task t,
                     __local ushort *q_tile, volatile __local int *not_finite,
                     volatile __local int *v_nonfinite, __local ulong *barriers)
 {
@@ -47,8 +47,8 @@ INLINE void produce(SHAPE_PARAMS, const struct query_block block, const struct t
     bool again = false;
 
     do {
-        for (struct keys keys = find_keys(a, at, block, block.begin); keys.j0 < block.end;
-             keys = find_keys(a, at, block, after_keys(keys))) {
+        for (struct keys keys = find_keys(args, block, block.begin); keys.j0 < block.end;
+             keys = find_keys(args, block, after_keys(keys))) {
             PLACE_FREE(u, 0);
             STAGE_KEYS(keys, u.place);
             COPIES_ASKED(u, 0, WIDTH(UNIT_K, DIM_QK) == 8 && t.k_aligned);
@@ -65,14 +65,14 @@ INLINE void produce(SHAPE_PARAMS, const struct query_block block, const struct t
 
 /* Each warpgroup its queries, to a tile of their own; with Q_RESIDENT on to registers, by all of the work-group, since the
  * producer overwrites their place. Else by those that compute, while the first keys arrive. */
-INLINE void load_own_queries(const struct attention_shape a, const struct task *t,
+INLINE void load_own_queries(const struct arguments *args, const struct task *t,
                              const int first_row, __local ushort *own_q,
                              uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const int lane)
 {
     const int first = first_row / 64 * 64;
 
     if (THIS_THREAD < COMPUTING && t->block.begin < t->block.end)
-        fill_rows(own_q, ROW_STRIDE, 64, COLUMNS, t->q + first * a.q_stride[2], a.q_stride[2], 0,
+        fill_rows(own_q, ROW_STRIDE, 64, COLUMNS, t->q + first * args->shape->q_stride[2], args->shape->q_stride[2], 0,
                   Q_STEP, t->block.queries - first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned,
                   false);
     copies_wait();
@@ -90,7 +90,7 @@ INLINE void load_own_queries(const struct attention_shape a, const struct task *
 }
 
 #define OWN_Q (q_tile + first_row / 64 * 64 * ROW_STRIDE)
-#define LOAD_OWN_QUERIES() load_own_queries(a, &t, first_row, OWN_Q, q_words, lane)
+#define LOAD_OWN_QUERIES() load_own_queries(args, &t, first_row, OWN_Q, q_words, lane)
 
 /* Queries to where attend() has them; the producer does all that it has to do, and leaves. */
 #if EMULATE
@@ -105,7 +105,7 @@ INLINE void load_own_queries(const struct attention_shape a, const struct task *
         LOCAL_BARRIER(); /* the mbarriers are there */                                             \
     if (THIS_THREAD >= COMPUTING) {                                                                \
         FEWER_REGISTERS();                                                                         \
-        produce(a, at, block, t, q_tile, &not_finite, &v_nonfinite, barriers);                     \
+        produce(args, block, t, q_tile, &not_finite, &v_nonfinite, barriers);                     \
         return;                                                                                    \
     }                                                                                              \
     MORE_REGISTERS();                                                                              \
@@ -114,19 +114,20 @@ INLINE void load_own_queries(const struct attention_shape a, const struct task *
     LOAD_OWN_QUERIES()
 #endif
 
-/* *next: the use that follows the last one. */
-INLINE void attend(SHAPE_PARAMS, const struct query_block block, const struct task t,
+/* Leaves the use that follows the last one. */
+INLINE void attend(const struct arguments *args, const struct query_block block, const struct task t,
                    const int first_row, __local ushort *q_tile,
                    uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool finite,
                    volatile __local int *v_nonfinite, float row_max[M_FRAGMENTS][LANE_QUERIES],
                    float row_sum[M_FRAGMENTS][LANE_QUERIES],
                    float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
-                   __local ulong *barriers, struct use *next SCORE_OPERANDS_PARAM FRAGMENT_PARAM)
+                   struct stream *stream, const int lane, __local float *exchange)
 {
     const __local ushort *const own_q = OWN_Q;
+    __local ulong *const barriers = stream->barriers;
     const int warpgroup = warpgroup_rows(first_row) / 64;
-    struct keys keys = find_keys(a, at, block, block.begin);
-    struct use now = *next;
+    struct keys keys = find_keys(args, block, block.begin);
+    struct use now = stream->next;
     float s[M_FRAGMENTS][KEY_SUMS];
     TILE_WEIGHTS(weights);
 
@@ -134,38 +135,38 @@ INLINE void attend(SHAPE_PARAMS, const struct query_block block, const struct ta
     if (keys.j0 >= block.end)
         return;
     KEYS_HERE(keys, now);
-    begin_own_qk(own_q, K_TILE(now.place), q_words, s FRAGMENT_ARG);
+    begin_own_qk(own_q, K_TILE(now.place), q_words, s, lane, exchange);
     FINISH_QK(q_words, s, 0);
     HALF_READ(now, 0);
-    weigh_tile(a, at, &block, &keys, first_row, s, row_max, row_sum, seen,
-               out SCORE_OPERANDS_ARG KEPT_ARG FRAGMENT_ARG);
-    round_weights(weights, 0, s FRAGMENT_ARG);
+    weigh_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen,
+               out, weight_exponent_of(false), 0, lane, exchange);
+    round_weights(weights, 0, s, lane, exchange);
     for (;;) {
-        const struct keys after = find_keys(a, at, block, after_keys(keys));
+        const struct keys after = find_keys(args, block, after_keys(keys));
         const struct use then = next_use(now);
         if (after.j0 >= block.end)
             break;
         TAKE_TURN();
         KEYS_HERE(after, then);
-        begin_own_qk(own_q, K_TILE(then.place), q_words, s FRAGMENT_ARG);
+        begin_own_qk(own_q, K_TILE(then.place), q_words, s, lane, exchange);
         VALUES_HERE(keys, now);
         begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS,
-                           out[0] FRAGMENT_ARG);
+                           out[0], lane, exchange);
         GIVE_TURN();
         FINISH_QK(q_words, s, 1);
         HALF_READ(then, 0);
-        weigh_tile(a, at, &block, &after, first_row, s, row_max, row_sum, seen,
-                   out SCORE_OPERANDS_ARG KEPT_ARG FRAGMENT_ARG);
+        weigh_tile(args, &block, &after, first_row, s, row_max, row_sum, seen,
+                   out, weight_exponent_of(false), 0, lane, exchange);
         HALF_READ(now, 1);
-        round_weights(weights, 0, s FRAGMENT_ARG);
+        round_weights(weights, 0, s, lane, exchange);
         keys = after;
         now = then;
     }
     VALUES_HERE(keys, now);
     add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS,
-                     out[0] FRAGMENT_ARG);
+                     out[0], lane, exchange);
     HALF_READ(now, 1);
-    *next = next_use(now);
+    stream->next = next_use(now);
 }
 
 #endif

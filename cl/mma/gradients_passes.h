@@ -1,18 +1,14 @@
 /* The passes over streamed tiles where all of the work-group copies them, and waits for each other: with two STAGES once a
  * tile, which arrives while the one before is multiplied.
  *
- * Before including this: backward_mma.cl as far as its first kernel. */
+ * A part of backward_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_GRADIENTS_PASSES_H
 #define CLATTN_GRADIENTS_PASSES_H
 
-/* Where what dropout keeps is drawn to. */
-#if HAS_DROPOUT
-#define DRAWN_PARAM , __local uchar *kept
-#else
-#define DRAWN_PARAM
-#endif
-#define STREAM
-#define STREAM_ARG
+struct stream { /* of what no producer copies nothing is kept */
+    int unused;
+};
+#define STREAM struct stream stream = {0}
 #define GROUP_BARRIER() LOCAL_BARRIER()
 #define COMPUTING_BARRIER()                                                                        \
     do {                                                                                           \
@@ -42,37 +38,34 @@
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 /* Queries of a tile, with that; the barrier after it completes them. */
-INLINE void stage_queries(SHAPE_PARAMS, const struct tile t, const struct matrix streamed_q,
-                          const struct matrix streamed_do, const struct place here,
-                          const __global float *workspace, __local float4 *statistics)
+INLINE void stage_queries(const struct arguments *args, const struct tile t, const struct matrix streamed_q,
+                          const struct matrix streamed_do, const struct place here, __local float4 *statistics)
 {
     STAGE_STREAMED(streamed_q, here.qk, DIM_QK, UNIT_Q);
     STAGE_STREAMED(streamed_do, here.v, DIM_V, UNIT_DO);
-    stage_statistics(a, at, t, workspace, statistics);
+    stage_statistics(args, t, statistics);
 }
 
 #define STAGE_QUERIES(t, there, number)                                                            \
-    stage_queries(a, at, t, TILE_QUERIES(t), TILE_GRADIENTS(t), there, workspace,                  \
+    stage_queries(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), there,                  \
                   statistics[number])
 /* The sums of dk and dv, of which `again` says whether it is the second time; rows: of owned keys. */
-INLINE void sum_over_queries(SHAPE_PARAMS, struct tile t, struct place here, const long begin,
-                             const long end, const int rows, const __global storage *q,
-                             const __global storage *d_o, __global float *workspace,
+INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here, const long begin,
+                             const long end, const int rows,
                              __local uint4 *tiles, __local float4 (*statistics)[BLOCK_STREAMED],
                              const bool again, volatile __local int *nonfinite,
                              float sums_k[DIM_SUMS(DIM_QK)],
-                             float sums_v[DIM_SUMS(DIM_V)] SCORE_OPERANDS_PARAM DRAWN_PARAM
-                                 FRAGMENT_PARAM)
+                             float sums_v[DIM_SUMS(DIM_V)], struct stream *stream, __local uchar *kept, const int lane, __local float *exchange)
 {
     const long first_head = t.h;
     int number = 0; /* of the stage */
 
-    for (t.h = first_head; t.h < first_head + a.group; t.h++) {
+    for (t.h = first_head; t.h < first_head + args->shape->group; t.h++) {
         float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
         CLEAR(slope_sums);
         CLEAR(bias_sums);
-        find_head(a, at, workspace, &t);
-        t = queries_from(t, next_queries(a, t, begin, begin, end), end);
+        find_head(args, &t);
+        t = queries_from(t, next_queries(args, t, begin, begin, end), end);
 #if STAGES > 1
         LOCAL_BARRIER(); /* what the head before had may be overwritten */
         if (t.i0 < end)
@@ -87,24 +80,24 @@ INLINE void sum_over_queries(SHAPE_PARAMS, struct tile t, struct place here, con
 #endif
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */
-            begin_both(&here, p, ds FRAGMENT_ARG);
+            begin_both(&here, p, ds, lane, exchange);
             const struct tile next =
-                queries_from(t, next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end), end);
+                queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
             if (next.i0 < end)
                 STAGE_QUERIES(next, place_of_stage(here, tiles, 1 - number), 1 - number);
 #endif
-            const bool partial = hides_some(a, t, BLOCK_STREAMED, BLOCK_OWNED);
+            const bool partial = hides_some(args, t, BLOCK_STREAMED, BLOCK_OWNED);
 #if WEIGHTS_FIRST
             FINISH(p, 1);
-            weigh_scores(true, partial, a, at, t, here.first_row, 0, statistics[number], p,
-                         lane SCORE_OPERANDS_ARG);
+            weigh_scores(true, partial, args, t, here.first_row, 0, statistics[number], p,
+                         lane);
             if (again)
                 PRODUCTS_WAIT(0);
 #else
             FINISH_BOTH(p, ds);
-            weigh(true, false, partial, a, at, t, here.first_row, 0, statistics[number], p, ds,
-                  slope_sums, bias_sums, lane SCORE_OPERANDS_ARG KEPT_ARG);
+            weigh(true, false, partial, args, t, here.first_row, 0, statistics[number], p, ds,
+                  slope_sums, bias_sums, lane, kept);
 #endif
             RESTAGE_BARRIER(again); /* streamed rows may be overwritten */
             if (RESTAGES(again)) {
@@ -113,21 +106,21 @@ INLINE void sum_over_queries(SHAPE_PARAMS, struct tile t, struct place here, con
                 copies_wait();
             }
             RESTAGE_BARRIER(again); /* values are complete */
-            add_rows(here.v, DIM_V, here.dim_group, p, sums_v FRAGMENT_ARG);
+            add_rows(here.v, DIM_V, here.dim_group, p, sums_v, lane, exchange);
 #if WEIGHTS_FIRST
             FINISH(ds, 1);
             weigh_gradients(true, partial, 0, statistics[number], p, ds, lane);
 #endif
-            add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_k FRAGMENT_ARG);
+            add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_k, lane, exchange);
             SUMS_COMPLETE(sums_v, DIM_V);
             SUMS_COMPLETE(sums_k, DIM_QK);
             ADVANCE(next);
         }
 #if HAS_DBIAS
-        store_sums(bias_sums, t.keys, a.bias_stride[2] == 0 && a.bias_stride[3] != 0 ? rows : 0,
+        store_sums(bias_sums, t.keys, args->shape->bias_stride[2] == 0 && args->shape->bias_stride[3] != 0 ? rows : 0,
                    here.first_row, here.dim_group,
-                   workspace + at.workspace + bias_sums_begin(a) +
-                       (t.b * a.heads + t.h) * a.seq_kv + t.j0 FRAGMENT_ARG);
+                   args->workspace + bias_sums_begin(args) +
+                       (t.b * args->shape->heads + t.h) * args->shape->seq_kv + t.j0, lane, exchange);
 #endif
     }
 }
@@ -142,17 +135,16 @@ INLINE void sum_over_queries(SHAPE_PARAMS, struct tile t, struct place here, con
     } while (0)
 
 /* The sums of dq; likewise. */
-INLINE void sum_over_keys(SHAPE_PARAMS, struct tile t, struct place here, const long begin,
-                          const long end, const __global storage *k, const __global storage *v,
+INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct place here, const long begin,
+                          const long end,
                           const float4 *statistics, __local uint4 *tiles, const bool again,
                           volatile __local int *nonfinite, float slope_sums[LANE_QUERIES],
                           float bias_sums[LANE_QUERIES],
-                          float sums_q[DIM_SUMS(DIM_QK)] SCORE_OPERANDS_PARAM DRAWN_PARAM
-                              FRAGMENT_PARAM)
+                          float sums_q[DIM_SUMS(DIM_QK)], struct stream *stream, __local uchar *kept, const int lane, __local float *exchange)
 {
     int number = 0; /* of the stage */
 
-    t = keys_from(t, next_keys(a, t, begin, begin, end), end);
+    t = keys_from(t, next_keys(args, t, begin, begin, end), end);
 #if STAGES > 1
     if (t.j0 < end)
         STAGE_BOTH_STREAMED(t, here);
@@ -166,25 +158,25 @@ INLINE void sum_over_keys(SHAPE_PARAMS, struct tile t, struct place here, const 
 #endif
         copies_wait();
         LOCAL_BARRIER(); /* all rows are complete */
-        begin_both(&here, p, ds FRAGMENT_ARG);
+        begin_both(&here, p, ds, lane, exchange);
         const struct tile next =
-            keys_from(t, next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end), end);
+            keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
         if (next.j0 < end)
             STAGE_BOTH_STREAMED(next, place_of_stage(here, tiles, 1 - number));
 #endif
-        const bool partial = hides_some(a, t, BLOCK_OWNED, BLOCK_STREAMED);
+        const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);
 #if WEIGHTS_FIRST
         FINISH(p, 1);
-        weigh_scores(false, partial, a, at, t, here.first_row, statistics, 0, p,
-                     lane SCORE_OPERANDS_ARG);
+        weigh_scores(false, partial, args, t, here.first_row, statistics, 0, p,
+                     lane);
         WEIGHTS_HERE(p + STREAMED_SUMS - 2);
         FINISH(ds, 0);
         weigh_gradients(false, partial, statistics, 0, p, ds, lane);
 #else
         FINISH_BOTH(p, ds);
-        weigh(false, false, partial, a, at, t, here.first_row, statistics, 0, p, ds, slope_sums,
-              bias_sums, lane SCORE_OPERANDS_ARG KEPT_ARG);
+        weigh(false, false, partial, args, t, here.first_row, statistics, 0, p, ds, slope_sums,
+              bias_sums, lane, kept);
 #endif
         RESTAGE_BARRIER(again); /* streamed keys may be overwritten */
         if (RESTAGES(again)) {
@@ -192,7 +184,7 @@ INLINE void sum_over_keys(SHAPE_PARAMS, struct tile t, struct place here, const 
             copies_wait();
         }
         RESTAGE_BARRIER(again); /* values are complete */
-        add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_q FRAGMENT_ARG);
+        add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_q, lane, exchange);
         SUMS_COMPLETE(sums_q, DIM_QK);
         ADVANCE(next);
     }

@@ -5,7 +5,7 @@
  * Hidden     The second time around those that compute replace Infs and NaNs of streamed rows where they lie, once the
  *            first products are complete.
  *
- * Before including this: backward_mma.cl as far as its first kernel. */
+ * A part of backward_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_GRADIENTS_PRODUCER_H
 #define CLATTN_GRADIENTS_PRODUCER_H
 #include "mma/warpgroup_producer.h"
@@ -49,9 +49,7 @@ INLINE void make_finite(__local ushort *tile, const int elements, volatile __loc
 
 #if !EMULATE
 /* All that the producer does for owned keys. */
-INLINE void produce_queries(SHAPE_PARAMS, struct tile t, const long begin, const long end,
-                            const __global storage *q, const __global storage *d_o,
-                            const __global float *workspace, __local uint4 *tiles,
+INLINE void produce_queries(const struct arguments *args, struct tile t, const long begin, const long end, __local uint4 *tiles,
                             __local float4 (*statistics)[BLOCK_STREAMED],
                             volatile __local int *not_finite, __local ulong *barriers)
 {
@@ -61,15 +59,15 @@ INLINE void produce_queries(SHAPE_PARAMS, struct tile t, const long begin, const
     bool again = false;
 
     do {
-        for (t.h = first_head; t.h < first_head + a.group; t.h++) {
-            find_head(a, at, workspace, &t);
-            for (t = queries_from(t, next_queries(a, t, begin, begin, end), end); t.i0 < end;
-                 t = queries_from(t, next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end), end)) {
+        for (t.h = first_head; t.h < first_head + args->shape->group; t.h++) {
+            find_head(args, &t);
+            for (t = queries_from(t, next_queries(args, t, begin, begin, end), end); t.i0 < end;
+                 t = queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end)) {
                 const struct place there = USE_PLACE(u);
                 const struct matrix streamed_q = TILE_QUERIES(t), streamed_do = TILE_GRADIENTS(t);
                 PLACE_FREE(u, 0);
                 STAGE_STREAMED(streamed_q, there.qk, DIM_QK, UNIT_Q);
-                stage_statistics(a, at, t, workspace, statistics[u.place]);
+                stage_statistics(args, t, statistics[u.place]);
                 COPIES_ASKED(u, 0, IS_COPIED(streamed_q, DIM_QK, UNIT_Q));
                 PLACE_FREE(u, 1);
                 STAGE_STREAMED(streamed_do, there.v, DIM_V, UNIT_DO);
@@ -83,45 +81,44 @@ INLINE void produce_queries(SHAPE_PARAMS, struct tile t, const long begin, const
 }
 #endif
 
-/* The sums of dk and dv, of which `again` says whether it is the second time. *next: the use that follows the last one. */
-INLINE void sum_over_queries(SHAPE_PARAMS, struct tile t, struct place here, const long begin,
-                             const long end, const int rows, const __global storage *q,
-                             const __global storage *d_o, const __global float *workspace,
+/* The sums of dk and dv, of which `again` says whether it is the second time. Leaves the use that follows the last one. */
+INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here, const long begin,
+                             const long end, const int rows,
                              __local uint4 *tiles, __local float4 (*statistics)[BLOCK_STREAMED],
                              const bool again, volatile __local int *nonfinite,
                              float sums_k[DIM_SUMS(DIM_QK)], float sums_v[DIM_SUMS(DIM_V)],
-                             __local ulong *barriers,
-                             struct use *next SCORE_OPERANDS_PARAM KEPT_PARAM FRAGMENT_PARAM)
+                             struct stream *stream, const __local uchar *kept, const int lane, __local float *exchange)
 {
     const long first_head = t.h;
-    struct use u = *next;
+    __local ulong *const barriers = stream->barriers;
+    struct use u = stream->next;
 
     (void)rows;
 
-    for (t.h = first_head; t.h < first_head + a.group; t.h++) {
-        find_head(a, at, workspace, &t);
-        for (t = queries_from(t, next_queries(a, t, begin, begin, end), end); t.i0 < end;
-             t = queries_from(t, next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end), end)) {
+    for (t.h = first_head; t.h < first_head + args->shape->group; t.h++) {
+        find_head(args, &t);
+        for (t = queries_from(t, next_queries(args, t, begin, begin, end), end); t.i0 < end;
+             t = queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end)) {
             float p[STREAMED_SUMS], ds[STREAMED_SUMS];
-            const bool partial = hides_some(a, t, BLOCK_STREAMED, BLOCK_OWNED);
+            const bool partial = hides_some(args, t, BLOCK_STREAMED, BLOCK_OWNED);
             here = USE_PLACE(u);
             HALF_HERE(u, 0, {
                 STAGE_STREAMED(TILE_QUERIES(t), here.qk, DIM_QK, UNIT_Q);
-                stage_statistics(a, at, t, workspace, statistics[u.place]);
+                stage_statistics(args, t, statistics[u.place]);
             });
-            begin_first(&here, p FRAGMENT_ARG);
+            begin_first(&here, p, lane, exchange);
             HALF_HERE(u, 1, STAGE_STREAMED(TILE_GRADIENTS(t), here.v, DIM_V, UNIT_DO));
-            begin_second(&here, ds FRAGMENT_ARG);
+            begin_second(&here, ds, lane, exchange);
             FINISH(p, 1);
-            weigh_scores(true, partial, a, at, t, here.first_row, 0, statistics[u.place], p,
-                         lane SCORE_OPERANDS_ARG);
+            weigh_scores(true, partial, args, t, here.first_row, 0, statistics[u.place], p,
+                         lane);
             WEIGHTS_HERE(p + STREAMED_SUMS - 2);
             FINISH(ds, 0);
             MAKE_FINITE(here.qk, BLOCK_STREAMED *DIM_QK);
             MAKE_FINITE(here.v, BLOCK_STREAMED *DIM_V);
             weigh_gradients(true, partial, 0, statistics[u.place], p, ds, lane);
-            add_rows(here.v, DIM_V, 0, p, sums_v FRAGMENT_ARG);
-            add_rows(here.qk, DIM_QK, 0, ds, sums_k FRAGMENT_ARG);
+            add_rows(here.v, DIM_V, 0, p, sums_v, lane, exchange);
+            add_rows(here.qk, DIM_QK, 0, ds, sums_k, lane, exchange);
             SUMS_COMPLETE(sums_v, DIM_V);
             SUMS_COMPLETE(sums_k, DIM_QK);
             HALF_READ(u, 0);
@@ -129,16 +126,14 @@ INLINE void sum_over_queries(SHAPE_PARAMS, struct tile t, struct place here, con
             u = next_use(u);
         }
     }
-    *next = u;
+    stream->next = u;
 }
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
 #if !EMULATE
 /* All that the producer does for owned queries. */
-INLINE void produce_keys(SHAPE_PARAMS, struct tile t, const long begin, const long end,
-                         const __global storage *k, const __global storage *v,
-                         const __global float *workspace, __local uint4 *tiles,
+INLINE void produce_keys(const struct arguments *args, struct tile t, const long begin, const long end, __local uint4 *tiles,
                          volatile __local int *not_finite, __local ulong *barriers)
 {
     const struct place here = find_place(tiles);
@@ -146,8 +141,8 @@ INLINE void produce_keys(SHAPE_PARAMS, struct tile t, const long begin, const lo
     bool again = false;
 
     do {
-        for (t = keys_from(t, next_keys(a, t, begin, begin, end), end); t.j0 < end;
-             t = keys_from(t, next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end), end)) {
+        for (t = keys_from(t, next_keys(args, t, begin, begin, end), end); t.j0 < end;
+             t = keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end)) {
             const struct place there = USE_PLACE(u);
             const struct matrix streamed_k = TILE_KEYS(t), streamed_v = TILE_VALUES(t);
             PLACE_FREE(u, 0);
@@ -167,9 +162,9 @@ INLINE void produce_keys(SHAPE_PARAMS, struct tile t, const long begin, const lo
 /* ds of a tile, rounded, from its products, of which the second are followed by `more` other ones. */
 #define WEIGH_KEYS(t, at_place, more)                                                              \
     do {                                                                                           \
-        const bool partial = hides_some(a, t, BLOCK_OWNED, BLOCK_STREAMED);                        \
-        weigh_scores(false, partial, a, at, t, here.first_row, statistics, 0, p,                   \
-                     lane SCORE_OPERANDS_ARG);                                                     \
+        const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);                        \
+        weigh_scores(false, partial, args, t, here.first_row, statistics, 0, p,                   \
+                     lane);                                                     \
         WEIGHTS_HERE(p + STREAMED_SUMS - 2);                                                       \
         FINISH(ds, more);                                                                          \
         HALF_READ(at_place, 1);                                                                    \
@@ -177,57 +172,57 @@ INLINE void produce_keys(SHAPE_PARAMS, struct tile t, const long begin, const lo
     } while (0)
 
 /* The sums of dq; likewise. A tile's products for dq are under way together with the next one's first ones. */
-INLINE void sum_over_keys(SHAPE_PARAMS, struct tile t, struct place here, const long begin,
-                          const long end, const __global storage *k, const __global storage *v,
+INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct place here, const long begin,
+                          const long end,
                           const float4 *statistics, __local uint4 *tiles, const bool again,
                           volatile __local int *nonfinite, float slope_sums[LANE_QUERIES],
                           float bias_sums[LANE_QUERIES], float sums_q[DIM_SUMS(DIM_QK)],
-                          __local ulong *barriers,
-                          struct use *next SCORE_OPERANDS_PARAM KEPT_PARAM FRAGMENT_PARAM)
+                          struct stream *stream, const __local uchar *kept, const int lane, __local float *exchange)
 {
-    struct use u = *next;
+    __local ulong *const barriers = stream->barriers;
+    struct use u = stream->next;
     float p[STREAMED_SUMS], ds[STREAMED_SUMS];
     uint words[STREAMED_SLABS][QUERY_WORDS];
 
     (void)slope_sums;
     (void)bias_sums;
-    t = keys_from(t, next_keys(a, t, begin, begin, end), end);
+    t = keys_from(t, next_keys(args, t, begin, begin, end), end);
     if (t.j0 >= end)
         return;
     here = USE_PLACE(u);
     HALF_HERE(u, 0, STAGE_STREAMED(TILE_KEYS(t), here.qk, DIM_QK, UNIT_K));
-    begin_first(&here, p FRAGMENT_ARG);
+    begin_first(&here, p, lane, exchange);
     HALF_HERE(u, 1, STAGE_STREAMED(TILE_VALUES(t), here.v, DIM_V, UNIT_V));
-    begin_second(&here, ds FRAGMENT_ARG);
+    begin_second(&here, ds, lane, exchange);
     FINISH(p, 1);
     WEIGH_KEYS(t, u, 0);
     MAKE_FINITE(here.qk, BLOCK_STREAMED *DIM_QK);
-    round_rows(ds, words FRAGMENT_ARG);
+    round_rows(ds, words, lane, exchange);
     for (;;) {
         const struct use then = next_use(u);
         const struct place there = USE_PLACE(then);
-        t = keys_from(t, next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end), end);
+        t = keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end);
         if (t.j0 >= end)
             break;
         HALF_HERE(then, 0, STAGE_STREAMED(TILE_KEYS(t), there.qk, DIM_QK, UNIT_K));
-        begin_first(&there, p FRAGMENT_ARG);
+        begin_first(&there, p, lane, exchange);
         HALF_HERE(then, 1, STAGE_STREAMED(TILE_VALUES(t), there.v, DIM_V, UNIT_V));
-        begin_second(&there, ds FRAGMENT_ARG);
-        begin_sums_of_tile(words, 1, BLOCK_STREAMED, here.qk, DIM_QK, sums_q FRAGMENT_ARG);
+        begin_second(&there, ds, lane, exchange);
+        begin_sums_of_tile(words, 1, BLOCK_STREAMED, here.qk, DIM_QK, sums_q, lane, exchange);
         FINISH(p, 2);
         WEIGH_KEYS(t, then, 1);
         WEIGHTS_HERE(ds + STREAMED_SUMS - 2);
         SUMS_COMPLETE(sums_q, DIM_QK);
         HALF_READ(u, 0);
         MAKE_FINITE(there.qk, BLOCK_STREAMED *DIM_QK);
-        round_rows(ds, words FRAGMENT_ARG);
+        round_rows(ds, words, lane, exchange);
         here = there;
         u = then;
     }
-    begin_sums_of_tile(words, 1, BLOCK_STREAMED, here.qk, DIM_QK, sums_q FRAGMENT_ARG);
+    begin_sums_of_tile(words, 1, BLOCK_STREAMED, here.qk, DIM_QK, sums_q, lane, exchange);
     SUMS_COMPLETE(sums_q, DIM_QK);
     HALF_READ(u, 0);
-    *next = next_use(u);
+    stream->next = next_use(u);
 }
 
 #endif

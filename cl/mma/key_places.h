@@ -1,9 +1,11 @@
 /* Where the rows of tiles of K and V are that lie in pages, listed in local memory: of this tile and of the
  * next, since the next is on its way while this one is computed.
  *
- * Before including this: key_rows.h; quantized.h with PLACES_IN_BYTES; BLOCK_N, THREADS. Kernels have `__local long places[PLACES]`. */
+ * Who includes this defines BLOCK_N, THREADS, PLACES_IN_BYTES. Kernels have `__local long places[PLACES]`. */
 #ifndef CLATTN_KEY_PLACES_H
 #define CLATTN_KEY_PLACES_H
+#include "common/key_rows.h"
+#include "common/quantized.h"
 
 /* In elements, but in bytes where quantized ones arrive as such. */
 #if PLACES_IN_BYTES
@@ -19,16 +21,16 @@
 #define FROM_KEY(j, stride) 0
 
 /* Of count keys from key j0 of batch b on; read after the next barrier. */
-INLINE void list_places(SHAPE_PARAMS, const long b, const long j0, const int count,
-                        const int number, __local long *all PAGES_PARAM)
+INLINE void list_places(const struct arguments *args, const long b, const long j0, const int count,
+                        const int number, __local long *all)
 {
     for (int n = get_local_id(0); n < count; n += THREADS) {
-        KV_PLACES(all, number, 0)[n] = LISTED_PLACE(K_CACHE, KEY_ROW(b, j0 + n, a.k_stride));
-        KV_PLACES(all, number, 1)[n] = LISTED_PLACE(V_CACHE, KEY_ROW(b, j0 + n, a.v_stride));
+        KV_PLACES(all, number, 0)[n] = LISTED_PLACE(K_CACHE, KEY_ROW(b, j0 + n, args->shape->k_stride));
+        KV_PLACES(all, number, 1)[n] = LISTED_PLACE(V_CACHE, KEY_ROW(b, j0 + n, args->shape->v_stride));
     }
 }
 #define LIST_PLACES(b, keys, number)                                                               \
-    list_places(a, at, b, (keys).j0, (keys).count, number, places PAGES_ARG)
+    list_places(args, b, (keys).j0, (keys).count, number, places)
 /* Those of the first tile, complete at once. */
 #define LIST_FIRST_PLACES(b, keys, number)                                                         \
     LIST_PLACES(b, keys, number);                                                                  \

@@ -4,9 +4,11 @@
  * Where a stage is part of one head of x, and heads, rows and columns are whole pieces, which is when the host takes this
  * way, pieces are copied; else, in problems that share the program, elements.
  *
- * Before including this: projection_task.h, fragment_tile.h; STRIDE. */
+ * Who includes this defines STRIDE. */
 #ifndef CLATTN_PROJECTION_COPIES_H
 #define CLATTN_PROJECTION_COPIES_H
+#include "gpu/projection_task.h"
+#include "mma/fragment_tile.h"
 
 #define W_STRIDE (UNIT_W_COLUMN ? BLOCK_N + ROW_PADDING : STRIDE)
 #define W_LINES (UNIT_W_COLUMN ? BLOCK_K : BLOCK_N)
@@ -150,7 +152,7 @@ INLINE void load_columns(uint *words, const __local ushort *w_tile, const int co
 
 /* sums += the products of a stage; operands are loaded a step before they are multiplied. */
 INLINE void multiply_stage(const __local ushort *x_tile, const int first_row,
-                           const int first_column, float sums[M_FRAGMENTS][SUMS] FRAGMENT_PARAM)
+                           const int first_column, float sums[M_FRAGMENTS][SUMS], const int lane, __local float *exchange)
 {
     const int steps = N_FRAGMENTS / OTHERS_AT_ONCE, all = BLOCK_K / FRAGMENT_DEPTH * steps;
     const __local ushort *const x_rows = x_tile + first_row * STRIDE;
@@ -179,7 +181,7 @@ INLINE void multiply_stage(const __local ushort *x_tile, const int first_row,
             UNROLL
             for (int f = 0; f < M_FRAGMENTS; f++)
                 multiply_add(sums[f] + (n + m) * FRAGMENT_SUMS, x_words[step % 2][f],
-                             w_words[t % 2] + m * OTHER_WORDS FRAGMENT_ARG);
+                             w_words[t % 2] + m * OTHER_WORDS, lane, exchange);
     }
 }
 

@@ -6,9 +6,11 @@
  * multiply-add multiplies with the power of two that the elements of values contain, besides; those of keys, whose products
  * are in f32, contain none.
  *
- * Before including this: fragment_tile.h, key_places.h; DIVIDE_UP, MAX. Kernels have DECLARE_BYTES(). */
+ * Who includes this defines DIVIDE_UP, MAX. Kernels have DECLARE_BYTES(). */
 #ifndef CLATTN_QUANTIZED_BYTES_H
 #define CLATTN_QUANTIZED_BYTES_H
+#include "mma/fragment_tile.h"
+#include "mma/key_places.h"
 
 /* Bytes of a row, and of the pieces that divide all rows and blocks of dims alike. */
 #define BYTES_OF_ROW(cache, dim) ((dim) / BLOCK_VALUES * BLOCK_BYTES(cache))
@@ -239,12 +241,12 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
 
 /* m: where K and V begin, with the marks below; number: whether the tile is an even or odd one. */
 #define COPY_KEYS(m, keys, number)                                                                 \
-    copy_bytes(K_CACHE, k_bytes, BLOCK_N, K_PLACE((m).k, FROM_KEY((keys).j0, a.k_stride)),         \
-               a.k_stride[2], KV_PLACES(places, number, 0), (keys).count, K_ROW_BYTES,             \
+    copy_bytes(K_CACHE, k_bytes, BLOCK_N, K_PLACE((m).k, FROM_KEY((keys).j0, args->shape->k_stride)),         \
+               args->shape->k_stride[2], KV_PLACES(places, number, 0), (keys).count, K_ROW_BYTES,             \
                (m).k_aligned)
 #define COPY_VALUES(m, keys, number)                                                               \
-    copy_bytes(V_CACHE, v_bytes, BLOCK_N, V_PLACE((m).v, FROM_KEY((keys).j0, a.v_stride)),         \
-               a.v_stride[2], KV_PLACES(places, number, 1), (keys).count, V_ROW_BYTES,             \
+    copy_bytes(V_CACHE, v_bytes, BLOCK_N, V_PLACE((m).v, FROM_KEY((keys).j0, args->shape->v_stride)),         \
+               args->shape->v_stride[2], KV_PLACES(places, number, 1), (keys).count, V_ROW_BYTES,             \
                (m).v_aligned)
 #define CONVERT_KEYS(tile, factors, keys)                                                          \
     convert_rows(K_CACHE, tile, K_STRIDE, BLOCK_N, PART_COLUMNS, factors, k_bytes, (keys).count,   \
@@ -256,10 +258,10 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
 /* Marks whether pieces of rows can be copied. */
 #define MARK_ALIGNED(m)                                                                            \
     do {                                                                                           \
-        (m).k_aligned = PIECES_ALIGNED(K_CACHE, (m).k, PAGE_SIZE ? a.k_stride[0] : 0,              \
-                                       a.k_stride[2], PIECE_OF(K_ROW_BYTES));                      \
-        (m).v_aligned = PIECES_ALIGNED(V_CACHE, (m).v, PAGE_SIZE ? a.v_stride[0] : 0,              \
-                                       a.v_stride[2], PIECE_OF(V_ROW_BYTES));                      \
+        (m).k_aligned = PIECES_ALIGNED(K_CACHE, (m).k, PAGE_SIZE ? args->shape->k_stride[0] : 0,              \
+                                       args->shape->k_stride[2], PIECE_OF(K_ROW_BYTES));                      \
+        (m).v_aligned = PIECES_ALIGNED(V_CACHE, (m).v, PAGE_SIZE ? args->shape->v_stride[0] : 0,              \
+                                       args->shape->v_stride[2], PIECE_OF(V_ROW_BYTES));                      \
     } while (0)
 
 #endif

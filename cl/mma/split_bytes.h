@@ -1,12 +1,12 @@
 /* A range's tiles of quantized keys and values that arrive as bytes (quantized_bytes.h): the next ones' while those of a
  * tile are multiplied.
  *
- * Before including this: split_mma.cl as far as its kernel. */
+ * A part of split_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_SPLIT_BYTES_H
 #define CLATTN_SPLIT_BYTES_H
 
 /* From the range's first tile on. */
-INLINE void attend_tiles(SHAPE_PARAMS, const struct task task, const struct matrices m,
+INLINE void attend_tiles(const struct arguments *args, const struct task task, const struct matrices m,
                          const struct shared l, struct keys keys,
                          const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
                          const volatile __local uint *seen_tiles, __local long *places,
@@ -15,8 +15,7 @@ INLINE void attend_tiles(SHAPE_PARAMS, const struct task task, const struct matr
                          float row_max[M_FRAGMENTS][LANE_QUERIES],
                          float row_sum[M_FRAGMENTS][LANE_QUERIES],
                          float seen[M_FRAGMENTS][LANE_QUERIES],
-                         float out[M_FRAGMENTS][DIM_SUMS] SCORE_OPERANDS_PARAM PAGES_PARAM
-                             EXPONENT_PARAM FRAGMENT_PARAM)
+                         float out[M_FRAGMENTS][DIM_SUMS], const float weight_exponent, const int lane, __local float *exchange)
 {
     __local uchar *const k_bytes = l.k_bytes, *const v_bytes = l.v_bytes;
     struct keys next;
@@ -33,7 +32,7 @@ INLINE void attend_tiles(SHAPE_PARAMS, const struct task task, const struct matr
         COPIES_WAIT_BUT_SETS(1);
         LOCAL_BARRIER(); /* the keys' bytes are complete, values may be overwritten */
         CONVERT_KEYS(l.k_tile, l.k_factors, keys);
-        next = find_keys(a, at, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles PAGES_ARG);
+        next = find_keys(args, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles);
         LIST_PLACES(task.b, next, next.number);
         LOCAL_BARRIER(); /* K and the next places are complete, the keys' bytes may be overwritten */
         if (next.j0 < task.end)
@@ -41,20 +40,20 @@ INLINE void attend_tiles(SHAPE_PARAMS, const struct task task, const struct matr
         copies_end_set();
         /* scores */
         clear_products(s);
-        multiply_qk(l.q_tile, l.k_tile, l.k_factors, q_words, s FRAGMENT_ARG);
-        find_scores(a, at, &task, &keys, rows, row_max, seen, s,
-                    &l SCORE_OPERANDS_ARG FRAGMENT_ARG);
+        multiply_qk(l.q_tile, l.k_tile, l.k_factors, q_words, s, lane, exchange);
+        find_scores(args, &task, &keys, rows, row_max, seen, s,
+                    &l, lane, exchange);
         COPIES_WAIT_BUT_SETS(1);
         LOCAL_BARRIER(); /* maxima and the values' bytes are complete, K may be overwritten */
         CONVERT_VALUES(l.v_tile, l.v_factors, keys, again, v_nonfinite);
         /* softmax */
-        weigh_tile(a, at, &l, rows, s, row_max, row_sum, out SCORE_OPERANDS_ARG EXPONENT_ARG, lane);
+        weigh_tile(args, &l, rows, s, row_max, row_sum, out, weight_exponent, lane);
         LOCAL_BARRIER(); /* V and weights are complete, the values' bytes may be overwritten */
         if (next.j0 < task.end)
             COPY_VALUES(m, next, next.number);
         copies_end_set();
         /* values */
-        multiply_pv(l.v_tile, l.v_factors, l.p_tile, out FRAGMENT_ARG);
+        multiply_pv(l.v_tile, l.v_factors, l.p_tile, out, lane, exchange);
     }
 }
 

@@ -6,11 +6,10 @@
  * reads at once, of each of `dims` dims, then of the next terms: element (key, dim) is at packed_at().
  *
  * Rows without padding, where the tensor cores read tiles themselves, are SWIZZLED: blocks of 64 columns of all rows follow
- * each other, in which the eight pieces of a row change places by its number.
- *
- * Before including this: fragment.h. */
+ * each other, in which the eight pieces of a row change places by its number. */
 #ifndef CLATTN_TILE_LAYOUT_H
 #define CLATTN_TILE_LAYOUT_H
+#include "mma/fragment.h"
 
 #if OTHER_WORDS == 2 && PACKED_VALUES /* lanes read 8 bytes of a row */
 #define ROW_PADDING 4

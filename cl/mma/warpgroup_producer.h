@@ -11,25 +11,29 @@
  *
  * Emulated   there is no producer: all wait for each other, and the first warpgroup copies what is needed next, `copies`.
  *
- * Before including this: warpgroup_tile.h; SUB_GROUPS, STAGES; COMPUTING, those that compute, of THREADS. */
+ * Who includes this defines SUB_GROUPS, STAGES; COMPUTING, those that compute, of THREADS. */
 #ifndef CLATTN_WARPGROUP_PRODUCER_H
 #define CLATTN_WARPGROUP_PRODUCER_H
+#include "mma/warpgroup_tile.h"
 
 #define COPIES_COMPLETE(half) (2 * (half))
 #define COPIES_READ(half) (2 * (half) + 1)
 #define PLACE_BARRIERS 4
-
-/* What kernels have, and pass on: the mbarriers, and the use that is next. */
-#define STREAM                                                                                     \
-    __local ulong barriers[STAGES * PLACE_BARRIERS];                                               \
-    struct use next_place = {0, 0}
-#define STREAM_ARG , barriers, &next_place
 
 /* Where a tile lies, and the parity of that use of the place. */
 struct use {
     int place;
     uint parity;
 };
+
+/* What kernels have, and pass on: the mbarriers, and the use that is next. */
+struct stream {
+    __local ulong *barriers;
+    struct use next;
+};
+#define STREAM                                                                                     \
+    __local ulong barriers[STAGES * PLACE_BARRIERS];                                               \
+    struct stream stream = {barriers, {0, 0}}
 
 INLINE struct use next_use(struct use u)
 {

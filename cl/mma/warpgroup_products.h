@@ -1,6 +1,6 @@
 /* Attention's products of a warpgroup's queries with a whole tile of K or V in local memory (warpgroup_tile.h).
  *
- * Before including this: warpgroup_tile.h; BLOCK_N, DIMS and what fragment_attention.h defines before it includes this. */
+ * A part of fragment_attention.h, which includes it. */
 #ifndef CLATTN_WARPGROUP_PRODUCTS_H
 #define CLATTN_WARPGROUP_PRODUCTS_H
 
@@ -12,13 +12,13 @@
 INLINE void begin_qk(const __local ushort *q_tile, const int first_row,
                      const __local ushort *k_tile,
                      uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
-                     float s[M_FRAGMENTS][KEY_SUMS] FRAGMENT_PARAM)
+                     float s[M_FRAGMENTS][KEY_SUMS], const int lane, __local float *exchange)
 {
 #if Q_RESIDENT
-    begin_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, false, s[0] FRAGMENT_ARG);
+    begin_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, false, s[0], lane, exchange);
 #else
     begin_tile_products(q_tile, warpgroup_rows(first_row), BLOCK_M, PART_COLUMNS, k_tile, BLOCK_N, false,
-                        s[0] FRAGMENT_ARG);
+                        s[0], lane, exchange);
 #endif
 }
 
@@ -26,12 +26,12 @@ INLINE void begin_qk(const __local ushort *q_tile, const int first_row,
 /* ... of Q in a tile of the warpgroup's own. */
 INLINE void begin_own_qk(const __local ushort *own_q, const __local ushort *k_tile,
                          uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
-                         float s[M_FRAGMENTS][KEY_SUMS] FRAGMENT_PARAM)
+                         float s[M_FRAGMENTS][KEY_SUMS], const int lane, __local float *exchange)
 {
 #if Q_RESIDENT
-    begin_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, false, s[0] FRAGMENT_ARG);
+    begin_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, false, s[0], lane, exchange);
 #else
-    begin_tile_products(own_q, 0, 64, PART_COLUMNS, k_tile, BLOCK_N, false, s[0] FRAGMENT_ARG);
+    begin_tile_products(own_q, 0, 64, PART_COLUMNS, k_tile, BLOCK_N, false, s[0], lane, exchange);
 #endif
 }
 #endif
@@ -52,21 +52,21 @@ INLINE void begin_own_qk(const __local ushort *own_q, const __local ushort *k_ti
 /* All weights of a tile, rounded. */
 #define TILE_WEIGHTS(weights) uint weights[PART_SLABS * WEIGHT_PARTS][QUERY_WORDS]
 INLINE void round_weights(TILE_WEIGHTS(weights), const __local float *v_factors,
-                          WEIGHTS_PARAM FRAGMENT_PARAM)
+                          weights_of_tile p, const int lane, __local float *exchange)
 {
     UNROLL
     for (int slab = 0; slab < PART_SLABS; slab++)
-        get_weights(weights + slab * WEIGHT_PARTS, WEIGHTS, 0, slab, v_factors FRAGMENT_ARG);
+        get_weights(weights + slab * WEIGHT_PARTS, p, 0, slab, v_factors, lane, exchange);
 }
 
 /* out += p v */
-INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors, WEIGHTS_PARAM,
-                        float out[M_FRAGMENTS][DIM_SUMS] FRAGMENT_PARAM)
+INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors, weights_of_tile p,
+                        float out[M_FRAGMENTS][DIM_SUMS], const int lane, __local float *exchange)
 {
     TILE_WEIGHTS(weights);
 
-    round_weights(weights, v_factors, WEIGHTS FRAGMENT_ARG);
-    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, v_tile, DIMS, out[0] FRAGMENT_ARG);
+    round_weights(weights, v_factors, p, lane, exchange);
+    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, v_tile, DIMS, out[0], lane, exchange);
 }
 
 #endif

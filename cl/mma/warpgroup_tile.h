@@ -12,9 +12,10 @@
  *
  * With EMULATE each sub-group computes its part, and reads the tile where the descriptor says.
  *
- * Before including this: fragment_tile.h; SUB_GROUPS. */
+ * Who includes this defines SUB_GROUPS. */
 #ifndef CLATTN_WARPGROUP_TILE_H
 #define CLATTN_WARPGROUP_TILE_H
+#include "mma/fragment_tile.h"
 
 #if SUB_GROUPS % 4
 #error "wgmma multiplies rows of four sub-groups"
@@ -113,7 +114,7 @@ static inline uint descriptor_byte(const ulong descriptor, const bool rows_are_t
 /* sums of a sub-group's 16 queries and `others` keys or dims. */
 INLINE void multiply_tile(float *sums, const int others, const uint *query,
                           const __local ushort *tile, const ulong descriptor,
-                          const bool rows_are_terms, const bool accumulate FRAGMENT_PARAM)
+                          const bool rows_are_terms, const bool accumulate, const int lane, __local float *exchange)
 {
     for (int e = 0; e < QUERY_ELEMENTS; e++)
         exchange[query_row(lane, e) * FRAGMENT_DEPTH + query_depth(lane, e)] =
@@ -136,7 +137,7 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
 INLINE void multiply_tiles(float *sums, const int others, const __local ushort *rows,
                            const ulong row_descriptor, const __local ushort *tile,
                            const ulong descriptor, const bool rows_are_terms,
-                           const bool accumulate FRAGMENT_PARAM)
+                           const bool accumulate, const int lane, __local float *exchange)
 {
     for (int x = 0; x < others / 2; x++) {
         float sum = accumulate ? sums[x] : 0.0f;
@@ -226,7 +227,7 @@ INLINE void multiply_tiles(float *sums, const int others, const __local ushort *
 INLINE void multiply_tiles(float *sums, const int others, const __local ushort *rows,
                            const ulong row_descriptor, const __local ushort *tile,
                            const ulong descriptor, const bool rows_are_terms,
-                           const bool accumulate FRAGMENT_PARAM)
+                           const bool accumulate, const int lane, __local float *exchange)
 {
     if (others == 256 && rows_are_terms)
         WGMMA_TILES_256("1");
@@ -239,7 +240,7 @@ INLINE void multiply_tiles(float *sums, const int others, const __local ushort *
 /* sums of the warpgroup's 64 queries and `others` keys or dims: 32, 64 or 128. */
 INLINE void multiply_tile(float *sums, const int others, const uint *query,
                           const __local ushort *tile, const ulong descriptor,
-                          const bool rows_are_terms, const bool accumulate FRAGMENT_PARAM)
+                          const bool rows_are_terms, const bool accumulate, const int lane, __local float *exchange)
 {
     OF_SIZE(WGMMA);
 }
@@ -249,7 +250,7 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
  * PRODUCTS_WAIT(). A loop whose operands do not change says KEEP_OPERANDS() behind that. */
 INLINE void begin_rows_of_tile(uint operands[][QUERY_WORDS], const int columns,
                                const __local ushort *tile, const int others, const bool adds,
-                               float *sums FRAGMENT_PARAM)
+                               float *sums, const int lane, __local float *exchange)
 {
     SUMS_HERE(sums, others / 2);
     OPERANDS_HERE(operands, columns / FRAGMENT_DEPTH);
@@ -258,14 +259,14 @@ INLINE void begin_rows_of_tile(uint operands[][QUERY_WORDS], const int columns,
     for (int column = 0; column < columns; column += FRAGMENT_DEPTH)
         multiply_tile(sums, others, operands[column / FRAGMENT_DEPTH], tile,
                       tile_descriptor(tile, others, column / 64 * others * 128 + column % 64 * 2),
-                      false, adds || column > 0 FRAGMENT_ARG);
+                      false, adds || column > 0, lane, exchange);
     PRODUCTS_UNDER_WAY();
 }
 
 /* sums += operands of `parts` parts times so many rows of a tile of tile_rows x dims. Under way until PRODUCTS_WAIT(). */
 INLINE void begin_sums_of_tile(uint operands[][QUERY_WORDS], const int parts, const int tile_rows,
                                const __local ushort *tile, const int dims,
-                               float *sums FRAGMENT_PARAM)
+                               float *sums, const int lane, __local float *exchange)
 {
     SUMS_HERE(sums, dims / 2);
     OPERANDS_HERE(operands, tile_rows / FRAGMENT_DEPTH * parts);
@@ -279,15 +280,15 @@ INLINE void begin_sums_of_tile(uint operands[][QUERY_WORDS], const int parts, co
                           tile_descriptor(tile, tile_rows,
                                           d / 64 * tile_rows * 128 +
                                               n / parts * FRAGMENT_DEPTH * 128),
-                          true, true FRAGMENT_ARG);
+                          true, true, lane, exchange);
     }
     PRODUCTS_UNDER_WAY();
 }
 
 INLINE void add_rows_of_tile(uint operands[][QUERY_WORDS], const int parts, const int tile_rows,
-                             const __local ushort *tile, const int dims, float *sums FRAGMENT_PARAM)
+                             const __local ushort *tile, const int dims, float *sums, const int lane, __local float *exchange)
 {
-    begin_sums_of_tile(operands, parts, tile_rows, tile, dims, sums FRAGMENT_ARG);
+    begin_sums_of_tile(operands, parts, tile_rows, tile, dims, sums, lane, exchange);
     PRODUCTS_WAIT(0);
     SUMS_HERE(sums, dims / 2);
 }
@@ -296,7 +297,7 @@ INLINE void add_rows_of_tile(uint operands[][QUERY_WORDS], const int parts, cons
  * `adds`. Under way until PRODUCTS_WAIT(). */
 INLINE void begin_tile_products(const __local ushort *rows, const int first, const int all_rows,
                                 const int columns, const __local ushort *tile, const int others,
-                                const bool adds, float *sums FRAGMENT_PARAM)
+                                const bool adds, float *sums, const int lane, __local float *exchange)
 {
     SUMS_HERE(sums, others / 2);
     PRODUCTS_BEGIN();
@@ -307,14 +308,14 @@ INLINE void begin_tile_products(const __local ushort *rows, const int first, con
                                        (column / 64 * all_rows + first) * 128 + column % 64 * 2),
                        tile,
                        tile_descriptor(tile, others, column / 64 * others * 128 + column % 64 * 2),
-                       false, adds || column > 0 FRAGMENT_ARG);
+                       false, adds || column > 0, lane, exchange);
     PRODUCTS_UNDER_WAY();
 }
 
 /* sums += 64 rows of a tile of all_rows x tile_rows, from `first` on, times a tile of tile_rows x columns. Under way likewise. */
 INLINE void begin_tile_sums(const __local ushort *rows, const int first, const int all_rows,
                             const int tile_rows, const __local ushort *tile, const int columns,
-                            float *sums FRAGMENT_PARAM)
+                            float *sums, const int lane, __local float *exchange)
 {
     SUMS_HERE(sums, columns / 2);
     PRODUCTS_BEGIN();
@@ -323,7 +324,7 @@ INLINE void begin_tile_sums(const __local ushort *rows, const int first, const i
         multiply_tiles(sums, columns, rows,
                        tile_descriptor(rows, all_rows,
                                        (row / 64 * all_rows + first) * 128 + row % 64 * 2),
-                       tile, tile_descriptor(tile, tile_rows, row * 128), true, true FRAGMENT_ARG);
+                       tile, tile_descriptor(tile, tile_rows, row * 128), true, true, lane, exchange);
     PRODUCTS_UNDER_WAY();
 }
 

@@ -6,7 +6,7 @@
 #include "cpu/backward_blocks.h"
 #if HAS_DROPOUT
 #define RANDOM_LANES SIMD_WIDTH
-#include "common/philox.h"
+#include "common/dropout.h"
 #endif
 
 /* Whether weights, and the gradients of scores, follow from products while these are accumulators:
@@ -29,7 +29,7 @@
 /* x[n][m]: what the weights of query i + n and the keys of vector m are multiplied with. Four
  * queries at once, since four neighbouring keys share a counter's random words. The first of such
  * keys is a multiple of four, from which on they are drawn. */
-INLINE void dropout_of_four_rows(SHAPE_PARAMS, const struct head head, const long j, const long i,
+INLINE void dropout_of_four_rows(const struct arguments *args, const struct head head, const long j, const long i,
                                  lanes x[4][BLOCK_VECTORS])
 {
     const words lane = VECTOR(convert_uint)(COUNT_UP);
@@ -38,7 +38,7 @@ INLINE void dropout_of_four_rows(SHAPE_PARAMS, const struct head head, const lon
 
     for (int m = 0; m < BLOCK_VECTORS + BEGINS_BETWEEN_FOURS; m++) {
         lanes y[4];
-        dropout_factors(a, at, dropout_head(at, head.b, head.h), (uint)i + (lane & 3u),
+        dropout_factors(args, dropout_head(args, head.b, head.h), (uint)i + (lane & 3u),
                         (uint)((first + m * SIMD_WIDTH) / 4) + (lane >> 2), y);
         transpose_fours(y);
         UNROLL
@@ -69,20 +69,19 @@ NOINLINE void multiply_scores(const float scale, const struct key_block *block,
 {
     const float zeros[BLOCK_M] = {0.0f};
 
-    multiply_rows(WEIGHTS_IN_REGISTERS ? EXPONENTIALS : PRODUCTS, SCALE_ARG(scale * SCALE_UNIT)
-                  OPERANDS(DIM_QK), (const operand *)tile->q, OPERANDS(ROW_QK), block->k,
+    multiply_rows(WEIGHTS_IN_REGISTERS ? EXPONENTIALS : PRODUCTS, scale * SCALE_UNIT, OPERANDS(DIM_QK), (const operand *)tile->q, OPERANDS(ROW_QK), block->k,
                   WEIGHTS_IN_REGISTERS ? tile->minus_lse : zeros, rows.begin, rows.end,
                   tile->p, tile->p);
     (void)scale; /* of floats k has it */
 }
 
 /* A row of the tile and a block of keys. */
-INLINE struct score_row row_of_tile(const struct attention_shape a, const struct head head,
+INLINE struct score_row row_of_tile(const struct arguments *args, const struct head head,
                                     const struct key_block *block, const struct query_tile *tile,
                                     const int n)
 {
     struct score_row row =
-        score_row_at(a, head.e, head.b, head.h, tile->i + n, block->j, block->keys);
+        score_row_at(args, head.e, head.b, head.h, tile->i + n, block->j, block->keys);
 
 #if HAS_BLOCKS
     row.bits = head.bits;
@@ -111,17 +110,17 @@ NOINLINE void add_missing(const struct row_range rows, struct query_tile *tile)
  * dS; returns whether there is one. partial: whether there may be. slope_sums: dS times the
  * distance is added to it. of_bias (constant): dS without softcap's derivative, which is the
  * gradient of a bias. */
-NOINLINE int compute_weights(const int partial, const int of_bias, SHAPE_PARAMS,
+NOINLINE int compute_weights(const int partial, const int of_bias, const struct arguments *restrict args,
                              const struct head head, const struct key_block *block,
                              const struct row_range rows, struct query_tile *tile,
-                             lanes *slope_sums SCORE_OPERANDS_PARAM)
+                             lanes *slope_sums)
 {
     const float zeros[BLOCK_M] = {0.0f};
     lanes *p = tile->p, *ds = tile->ds;
     ints hidden = 0;
 
-    multiply_scores(a.scale, block, rows, tile);
-    multiply_rows(WEIGHTS_IN_REGISTERS ? MULTIPLES : PRODUCTS, SCALE_ARG(1.0f) OPERANDS(DIM_V),
+    multiply_scores(args->shape->scale, block, rows, tile);
+    multiply_rows(WEIGHTS_IN_REGISTERS ? MULTIPLES : PRODUCTS, 1.0f, OPERANDS(DIM_V),
                   (const operand *)tile->d_o, OPERANDS(ROW_V), block->v, HAS_DROPOUT ? zeros : tile->minus_delta, rows.begin, rows.end,
                   p, ds);
     if (WEIGHTS_IN_REGISTERS && tile->lacks)
@@ -135,14 +134,14 @@ NOINLINE int compute_weights(const int partial, const int of_bias, SHAPE_PARAMS,
         const long i = tile->i + n;
 #if HAS_DROPOUT
         if (n % 4 == 0 || n == rows.begin)
-            dropout_of_four_rows(a, at, head, block->j, i - n % 4, kept);
+            dropout_of_four_rows(args, head, block->j, i - n % 4, kept);
 #endif
-        const struct score_row row = row_of_tile(a, head, block, tile, n);
+        const struct score_row row = row_of_tile(args, head, block, tile, n);
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             lanes *weights = p + n * BLOCK_VECTORS + m, *gradients = ds + n * BLOCK_VECTORS + m;
             const struct score_vector s =
-                finish_scores(partial, a, at, row, m * SIMD_WIDTH, block->keys - m * SIMD_WIDTH,
-                              *weights SCORE_OPERANDS_ARG);
+                finish_scores(partial, args, row, m * SIMD_WIDTH, block->keys - m * SIMD_WIDTH,
+                              *weights);
             lanes weight = weight_of(*weights, s, tile->minus_lse[n]), gradient = *gradients;
             if (!WEIGHTS_IN_REGISTERS)
                 weight *= tile->missing[n];

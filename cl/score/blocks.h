@@ -15,9 +15,9 @@
 #define BLOCK_LISTED 1
 #define BLOCK_FULL 2 /* and the mask is not looked at */
 
-/* ... of that of query i and key j, in functions that take the operands of scores. */
+/* ... of that of query i and key j. */
 #if HAS_BLOCKS
-#define LISTED(b, h, i, j) find_block(a, at, b, h, i, j SCORE_OPERANDS_ARG)
+#define LISTED(b, h, i, j) find_block(args, b, h, i, j)
 #else
 #define LISTED(b, h, i, j) BLOCK_LISTED
 #endif
@@ -26,14 +26,14 @@
 #define BLOCK_FULL_BIT 0x40000000 /* of an entry: CLATTN_BLOCK_FULL */
 #define BLOCK_PLANES (1 + HAS_MASK)
 
-INLINE long block_rows(const struct attention_shape a)
+INLINE long block_rows(const struct arguments *args)
 {
-    return (a.seq_q + BLOCK_Q - 1) / BLOCK_Q;
+    return (args->shape->seq_q + BLOCK_Q - 1) / BLOCK_Q;
 }
 
-INLINE long block_columns(const struct attention_shape a)
+INLINE long block_columns(const struct arguments *args)
 {
-    return (a.seq_kv + BLOCK_KV - 1) / BLOCK_KV;
+    return (args->shape->seq_kv + BLOCK_KV - 1) / BLOCK_KV;
 }
 
 /* The entries of a row: [begin, end) of a list. */
@@ -41,36 +41,34 @@ struct block_range {
     long list, begin, end;
 };
 
-INLINE struct block_range listed_in_row(SHAPE_PARAMS, const long list, const long row,
-                                        const __global int *block_offsets)
+INLINE struct block_range listed_in_row(const struct arguments *args, const long list, const long row)
 {
     const __global int *offsets =
-        block_offsets + at.block_offsets + list * (block_rows(a) + 1) + row;
-    const struct block_range range = {list, clamp((long)offsets[0], 0L, a.max_blocks),
-                                      clamp((long)offsets[1], 0L, a.max_blocks)};
+        args->block_offsets + list * (block_rows(args) + 1) + row;
+    const struct block_range range = {list, clamp((long)offsets[0], 0L, args->shape->max_blocks),
+                                      clamp((long)offsets[1], 0L, args->shape->max_blocks)};
 
     return range;
 }
 
 /* The column of an entry; -1 if there is no such column. */
-INLINE long listed_column(const struct attention_shape a, const int entry)
+INLINE long listed_column(const struct arguments *args, const int entry)
 {
     const long column = entry & ~BLOCK_FULL_BIT;
 
-    return entry < 0 || column >= block_columns(a) ? -1 : column;
+    return entry < 0 || column >= block_columns(args) ? -1 : column;
 }
 
 /* What is said of the block of query i and key j: 0 if it is not listed. */
-static inline int find_block(SHAPE_PARAMS, const long b, const long h, const long i,
-                             const long j SCORE_OPERANDS_PARAM)
+static inline int find_block(const struct arguments *args, const long b, const long h, const long i,
+                             const long j)
 {
-    const struct block_range range = listed_in_row(
-        a, at, b * a.list_of_batch + h * a.list_of_head, i / BLOCK_Q, block_offsets);
-    const __global int *entries = block_entries + at.block_entries + range.list * a.max_blocks;
+    const struct block_range range = listed_in_row(        args, b * args->shape->list_of_batch + h * args->shape->list_of_head, i / BLOCK_Q);
+    const __global int *entries = args->block_entries + range.list * args->shape->max_blocks;
     int found = 0;
 
     for (long n = range.begin; n < range.end && found < 1 + HAS_MASK; n++)
-        if (listed_column(a, entries[n]) == j / BLOCK_KV)
+        if (listed_column(args, entries[n]) == j / BLOCK_KV)
             found = max(found, entries[n] & BLOCK_FULL_BIT ? BLOCK_FULL : BLOCK_LISTED);
     return found;
 }
@@ -83,19 +81,19 @@ struct block_bits {
     long words;
 };
 
-INLINE long block_words(const struct attention_shape a)
+INLINE long block_words(const struct arguments *args)
 {
-    return (block_columns(a) + 31) / 32;
+    return (block_columns(args) + 31) / 32;
 }
 
 /* begin: where those of all lists do. */
-INLINE struct block_bits block_bits_of(const struct attention_shape a, const __global float *begin,
+INLINE struct block_bits block_bits_of(const struct arguments *args, const __global float *begin,
                                        const long b, const long h)
 {
-    const long words = block_words(a);
-    const long list = b * a.list_of_batch + h * a.list_of_head;
+    const long words = block_words(args);
+    const long list = b * args->shape->list_of_batch + h * args->shape->list_of_head;
     const struct block_bits bits = {
-        (const __global uint *)begin + list * block_rows(a) * BLOCK_PLANES * words, words};
+        (const __global uint *)begin + list * block_rows(args) * BLOCK_PLANES * words, words};
 
     return bits;
 }
@@ -265,20 +263,20 @@ INLINE int block_at(const struct block_bits bits, const long row, const long col
 /* The first tile of keys from key j on of which one of `rows` rows sees one; end if there is none. Rows are
  * the queries of all heads that share a kv head, one head after the other, from number `row` on. bits: where
  * those of all lists begin. */
-INLINE long next_tile_of_rows(const struct attention_shape a, const __global float *bits,
+INLINE long next_tile_of_rows(const struct arguments *args, const __global float *bits,
                               const long b, const long kv_head, const long row, const int rows,
                               const long begin, const long j, const long end, const int tile)
 {
     long seen = end, list = -1, block_row = -1; /* the list and the row of blocks that were looked at */
 
     for (int r = 0; r < rows && seen > j; r++) {
-        const long h = kv_head * a.group + (row + r) / a.seq_q;
-        const struct block_rows here = block_rows_of((row + r) % a.seq_q, 1);
-        if (h * a.list_of_head == list && here.first == block_row)
+        const long h = kv_head * args->shape->group + (row + r) / args->shape->seq_q;
+        const struct block_rows here = block_rows_of((row + r) % args->shape->seq_q, 1);
+        if (h * args->shape->list_of_head == list && here.first == block_row)
             continue;
-        list = h * a.list_of_head;
+        list = h * args->shape->list_of_head;
         block_row = here.first;
-        seen = run_begin(block_bits_of(a, bits, b, h), here, j, seen);
+        seen = run_begin(block_bits_of(args, bits, b, h), here, j, seen);
     }
     return seen < end ? tile_of(begin, j, seen, tile) : end;
 }

@@ -1,12 +1,15 @@
 /* From the products of split_tiles' threads to weights: one thread for each row and thread group.
  *
- * Before including this: score.h, tile_exp.h, thread_keys.h; BLOCK_M. */
+ * Who includes this defines BLOCK_M. */
 #ifndef CLATTN_GROUP_SOFTMAX_H
 #define CLATTN_GROUP_SOFTMAX_H
+#include "score/score.h"
+#include "gpu/tile_exp.h"
+#include "gpu/thread_keys.h"
 
 #if HAS_DROPOUT
 #define RANDOM_LANES 1
-#include "common/philox.h"
+#include "common/dropout.h"
 #endif
 
 #define QUADS (THREAD_N / 4)
@@ -26,29 +29,29 @@ struct row_window {
 };
 
 /* The score of the row and key j, from s = scale * dot after softcap; -INFINITY if it is hidden. */
-INLINE float score_of_key(SHAPE_PARAMS, const struct row_window row, const long j,
-                          const float s SCORE_OPERANDS_PARAM)
+INLINE float score_of_key(const struct arguments *args, const struct row_window row, const long j,
+                          const float s)
 {
 #if HAS_BLOCKS
     if (j < row.first || j >= row.end ||
-        !unmasked(a, at, row.e, block_at(row.bits, row.i / BLOCK_Q, j / BLOCK_KV), row.b, row.h,
-                  row.i, j SCORE_OPERANDS_ARG))
+        !unmasked(args, row.e, block_at(row.bits, row.i / BLOCK_Q, j / BLOCK_KV), row.b, row.h,
+                  row.i, j))
         return -INFINITY;
-    return biased(a, at, row.e, row.b, row.h, row.i, j, s SCORE_OPERANDS_ARG);
+    return biased(args, row.e, row.b, row.h, row.i, j, s);
 #else
-    return biased_score(a, at, row.e, row.first, row.end, row.b, row.h, row.i, j,
-                        s SCORE_OPERANDS_ARG);
+    return biased_score(args, row.e, row.first, row.end, row.b, row.h, row.i, j,
+                        s);
 #endif
 }
 
 /* The weights of row r and thread group thread_n for the tile from key j0 on, from the sum of all its
  * threads' products; those of hidden keys are -0. *row_max and *row_sum are of the group's keys so far;
  * returns what scales earlier weights. */
-INLINE float weigh_keys(SHAPE_PARAMS, const struct row_window row, const int r, const int thread_n,
+INLINE float weigh_keys(const struct arguments *args, const struct row_window row, const int r, const int thread_n,
                         const long j0, const __local float4 *products, __local float4 *weights,
-                        float *row_max, float *row_sum SCORE_OPERANDS_PARAM)
+                        float *row_max, float *row_sum)
 {
-    const float old = *row_max, scale = score_scale(a, at, row.h SCORE_OPERANDS_ARG);
+    const float old = *row_max, scale = score_scale(args, row.h);
     float s[THREAD_N], new = old, sum = 0.0f;
 
 #pragma unroll
@@ -61,7 +64,7 @@ INLINE float weigh_keys(SHAPE_PARAMS, const struct row_window row, const int r, 
     }
 #pragma unroll
     for (int n = 0; n < THREAD_N; n++) {
-        s[n] = score_of_key(a, at, row, j0 + KEY_OF(thread_n, n), s[n] SCORE_OPERANDS_ARG);
+        s[n] = score_of_key(args, row, j0 + KEY_OF(thread_n, n), s[n]);
         new = fmax(new, s[n]);
     }
     const float rescale = EXP2((old - FINITE(new)) * LOG2E);
@@ -77,7 +80,7 @@ INLINE float weigh_keys(SHAPE_PARAMS, const struct row_window row, const int r, 
         float4 x = vload4(quad, s);
 #if HAS_DROPOUT
         float kept[4];
-        dropout_factors(a, at, dropout_head(at, row.b, row.h), (uint)row.i,
+        dropout_factors(args, dropout_head(args, row.b, row.h), (uint)row.i,
                         (uint)((j0 + KEY_OF(thread_n, 4 * quad)) / 4), kept);
         x *= vload4(0, kept);
 #endif

@@ -1,7 +1,6 @@
 /* From products to scores where SIMD lanes are keys: softcap, bias, ALiBi, masks, windows and
  * lengths, as clattn/problem.h says. split_lanes, unfused_lanes and backward_lanes all go through
- * finish_scores(): an option that changes scores is a step of it. What it reads besides is an
- * operand of the score, which functions pass on by SCORE_OPERANDS_PARAM and SCORE_OPERANDS_ARG. */
+ * finish_scores(): an option that changes scores is a step of it. */
 #ifndef CLATTN_KEY_LANES_H
 #define CLATTN_KEY_LANES_H
 #include "cpu/simd_storage.h"
@@ -22,14 +21,14 @@ struct score_row {
 };
 
 /* The tile has `keys` keys in use. */
-INLINE struct score_row score_row_at(const struct attention_shape a, const struct extent e,
+INLINE struct score_row score_row_at(const struct arguments *args, const struct extent e,
                                      const long b, const long h, const long i, const long j,
                                      const int keys)
 {
     struct score_row row = {b, h, i, j};
 
-    row.begin = (float)clamp(first_key(a, e, i) - j, 0L, (long)keys);
-    row.end = (float)clamp(end_key(a, e, i) - j, 0L, (long)keys);
+    row.begin = (float)clamp(first_key(args, e, i) - j, 0L, (long)keys);
+    row.end = (float)clamp(end_key(args, e, i) - j, 0L, (long)keys);
     row.distance = (float)(j - i - e.diagonal);
 #if HAS_MASK_KEYS
     row.mask_begin = e.mask_begin - j;
@@ -39,23 +38,22 @@ INLINE struct score_row score_row_at(const struct attention_shape a, const struc
 
 #if HAS_MASK
 /* The mask's bytes of the row and keys n .. of the tile, not 0 for those that have no column in it. */
-INLINE lanes load_mask_of_keys(SHAPE_PARAMS, const struct score_row row, const int n, const int left,
-                               const __global uchar *mask)
+INLINE lanes load_mask_of_keys(const struct arguments *args, const struct score_row row, const int n, const int left)
 {
     const __global uchar *p =
-        mask + at.mask + row.b * a.mask_stride[0] + row.h * a.mask_stride[1] + row.i * a.mask_stride[2];
+        args->mask + row.b * args->shape->mask_stride[0] + row.h * args->shape->mask_stride[1] + row.i * args->shape->mask_stride[2];
 #if HAS_MASK_KEYS
     const long column = n - row.mask_begin;
-    const int end = (int)clamp(a.mask_keys - column, 0L, (long)left);
+    const int end = (int)clamp(args->shape->mask_keys - column, 0L, (long)left);
     float x[SIMD_WIDTH];
 
     if (column >= 0)
-        return load_mask(p + column * a.mask_stride[3], a.mask_stride[3], end);
+        return load_mask(p + column * args->shape->mask_stride[3], args->shape->mask_stride[3], end);
     for (int c = 0; c < SIMD_WIDTH; c++)
-        x[c] = column + c < 0 ? 1.0f : c < end ? p[(column + c) * a.mask_stride[3]] : 0.0f;
+        x[c] = column + c < 0 ? 1.0f : c < end ? p[(column + c) * args->shape->mask_stride[3]] : 0.0f;
     return VECTOR(vload)(0, x);
 #else
-    return load_mask(p + (row.j + n) * a.mask_stride[3], a.mask_stride[3], left);
+    return load_mask(p + (row.j + n) * args->shape->mask_stride[3], args->shape->mask_stride[3], left);
 #endif
 }
 #endif
@@ -71,9 +69,9 @@ struct score_vector {
 
 #if HAS_BLOCKS
 /* What the block lists say of the row and the tile's keys n .., 0 where they are not listed. */
-INLINE ints listed_keys(const struct attention_shape a, const struct score_row row, const int n)
+INLINE ints listed_keys(const struct arguments *args, const struct score_row row, const int n)
 {
-    const long j = row.j + n, r = row.i / BLOCK_Q, most = block_columns(a) - 1;
+    const long j = row.j + n, r = row.i / BLOCK_Q, most = block_columns(args) - 1;
     int said[SIMD_WIDTH];
 
     if (j / BLOCK_KV == (j + SIMD_WIDTH - 1) / BLOCK_KV)
@@ -87,9 +85,9 @@ INLINE ints listed_keys(const struct attention_shape a, const struct score_row r
 /* products: of the row's query and the tile's keys n .., scaled, and in UNIT but with a softcap.
  * hides (constant): whether lengths, windows or a mask of the last keys may hide a key. Keys from `left` on have any
  * score. */
-INLINE struct score_vector finish_scores(const int hides, SHAPE_PARAMS, const struct score_row row,
+INLINE struct score_vector finish_scores(const int hides, const struct arguments *args, const struct score_row row,
                                          const int n, const int left,
-                                         const lanes products SCORE_OPERANDS_PARAM)
+                                         const lanes products)
 {
     const lanes key = COUNT_UP + (float)n;
     struct score_vector s;
@@ -97,31 +95,31 @@ INLINE struct score_vector finish_scores(const int hides, SHAPE_PARAMS, const st
     s.scores = products;
     s.hidden = 0;
 #if HAS_SOFTCAP
-    const lanes t = simd_tanh(s.scores * min(1.0f / a.softcap, FLT_MAX));
+    const lanes t = simd_tanh(s.scores * min(1.0f / args->shape->softcap, FLT_MAX));
     s.softcap_derivative = fma(-t, t, (lanes)(1.0f));
-    s.scores = t * (a.softcap * UNIT);
+    s.scores = t * (args->shape->softcap * UNIT);
 #endif
     s.softcapped = s.scores;
 #if HAS_BIAS
     const lanes biases =
-        load_biases(bias + at.bias + row.b * a.bias_stride[0] + row.h * a.bias_stride[1] +
-                        row.i * a.bias_stride[2] + (row.j + n) * a.bias_stride[3],
-                    a.bias_stride[3], left);
+        load_biases(args->bias + row.b * args->shape->bias_stride[0] + row.h * args->shape->bias_stride[1] +
+                        row.i * args->shape->bias_stride[2] + (row.j + n) * args->shape->bias_stride[3],
+                    args->shape->bias_stride[3], left);
     s.hidden |= biases == -INFINITY;
     s.scores += biases;
 #endif
 #if HAS_ALIBI
     s.distance = ALIBI_DISTANCE(key + row.distance);
-    s.scores = fma((lanes)(slopes[at.slopes + row.h] * UNIT), s.distance, s.scores);
+    s.scores = fma((lanes)(args->slopes[row.h] * UNIT), s.distance, s.scores);
 #endif
 #if HAS_BLOCKS
-    const ints listed = hides ? listed_keys(a, row, n) : (ints)(BLOCK_LISTED);
+    const ints listed = hides ? listed_keys(args, row, n) : (ints)(BLOCK_LISTED);
     s.hidden |= listed == 0;
 #endif
 #if HAS_MASK
     const ints masked = HAS_MASK_KEYS && !hides
                             ? (ints)(0)
-                            : load_mask_of_keys(a, at, row, n, left, mask) == 0.0f;
+                            : load_mask_of_keys(args, row, n, left) == 0.0f;
 #if HAS_BLOCKS
     s.hidden |= masked & (listed != BLOCK_FULL);
 #else

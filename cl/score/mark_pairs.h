@@ -4,9 +4,9 @@
  * Windows and lengths are not looked at here: they can only hide more.
  *
  * The stage is there where the host defines its parameters (src/families/kernels/pair_marks.h).
- * Before including this: MARK_M and MARK_N, queries and keys of what has a mark; MARKS_BEGIN(a), where the
- * marks begin in the workspace, in floats; MARK_ITEMS, the work-items of a group: 1 for CPUs; MARK_SHARERS, how many
- * heads and batches must share a mark (mark_sizes.h). */
+ * Who includes this defines MARK_M and MARK_N, queries and keys of what has a mark;
+ * MARKS_BEGIN(a), where the marks begin in the workspace, in floats; MARK_ITEMS, the work-items
+ * of a group: 1 for CPUs; MARK_SHARERS, how many heads and batches must share a mark (mark_sizes.h). */
 #ifndef CLATTN_MARK_PAIRS_H
 #define CLATTN_MARK_PAIRS_H
 #include "common/common.h"
@@ -20,74 +20,62 @@
 #if HAS_MARKS
 #include "score/mark_sizes.h"
 
-/* The mask and the bias, those that there are. */
-#if HAS_MASK && HAS_BIAS
-#define PAIRS_PARAM , const __global bias_storage *bias, const __global uchar *mask
-#define PAIRS_ARG , bias, mask
-#elif HAS_MASK
-#define PAIRS_PARAM , const __global uchar *mask
-#define PAIRS_ARG , mask
-#else
-#define PAIRS_PARAM , const __global bias_storage *bias
-#define PAIRS_ARG , bias
-#endif
-
 #define MARK_EMPTY 1 /* nobody sees a key of the tile */
 #define MARK_FULL 2  /* the mask hides nothing of it */
 
 /* How many batches, dimension 0, or heads, 1, have marks of their own; as pair_marks.c says. */
-INLINE long mark_maps(const struct attention_shape a, const int dimension)
+INLINE long mark_maps(const struct arguments *args, const int dimension)
 {
     bool own = false;
 
 #if HAS_MASK
-    own = own || a.mask_stride[dimension] != 0;
+    own = own || args->shape->mask_stride[dimension] != 0;
 #endif
 #if HAS_BIAS
-    own = own || a.bias_stride[dimension] != 0;
+    own = own || args->shape->bias_stride[dimension] != 0;
 #endif
-    return !own ? 1 : dimension ? a.heads : a.batch;
+    return !own ? 1 : dimension ? args->shape->heads : args->shape->batch;
 }
 
 /* Whether the stage runs; as pair_marks.c says. */
-INLINE bool are_marked(const struct attention_shape a)
+INLINE bool are_marked(const struct arguments *args)
 {
     bool pairs = false;
 
 #if HAS_MASK
-    pairs = pairs || (a.mask_stride[2] != 0 && a.mask_stride[3] != 0);
+    pairs = pairs || (args->shape->mask_stride[2] != 0 && args->shape->mask_stride[3] != 0);
 #endif
 #if HAS_BIAS
-    pairs = pairs || (a.bias_stride[2] != 0 && a.bias_stride[3] != 0);
+    pairs = pairs || (args->shape->bias_stride[2] != 0 && args->shape->bias_stride[3] != 0);
 #endif
-    return pairs && a.seq_q >= LEAST_MARKED_QUERIES && a.seq_kv >= LEAST_MARKED_KEYS &&
-           (a.heads * a.batch >= MARK_SHARERS * mark_maps(a, 0) * mark_maps(a, 1) ||
-            a.seq_q * a.seq_kv <= FEW_MARKED_PAIRS);
+    return pairs && args->shape->seq_q >= LEAST_MARKED_QUERIES && args->shape->seq_kv >= LEAST_MARKED_KEYS &&
+           (args->shape->heads * args->shape->batch >= MARK_SHARERS * mark_maps(args, 0) * mark_maps(args, 1) ||
+            args->shape->seq_q * args->shape->seq_kv <= FEW_MARKED_PAIRS);
 }
 
-INLINE long marked_tiles(const struct attention_shape a)
+INLINE long marked_tiles(const struct arguments *args)
 {
-    return (a.seq_kv + MARK_N - 1) / MARK_N;
+    return (args->shape->seq_kv + MARK_N - 1) / MARK_N;
 }
 
 /* The first mark of the block that query i is in. */
-INLINE long marks_of_block(const struct attention_shape a, const long b, const long h, const long i)
+INLINE long marks_of_block(const struct arguments *args, const long b, const long h, const long i)
 {
-    const long heads = mark_maps(a, 1);
-    const long map = (mark_maps(a, 0) > 1 ? b * heads : 0) + (heads > 1 ? h : 0);
+    const long heads = mark_maps(args, 1);
+    const long map = (mark_maps(args, 0) > 1 ? b * heads : 0) + (heads > 1 ? h : 0);
 
-    return (map * ((a.seq_q + MARK_M - 1) / MARK_M) + i / MARK_M) * marked_tiles(a);
+    return (map * ((args->shape->seq_q + MARK_M - 1) / MARK_M) + i / MARK_M) * marked_tiles(args);
 }
 
 /* All marks; null if none are made. */
-INLINE const __global uchar *all_marks(SHAPE_PARAMS, const __global float *workspace)
+INLINE const __global uchar *all_marks(const struct arguments *args)
 {
-    return are_marked(a) ? (const __global uchar *)(workspace + at.workspace + MARKS_BEGIN(a)) : 0;
+    return are_marked(args) ? (const __global uchar *)(args->workspace + MARKS_BEGIN(args)) : 0;
 }
 
 /* What is marked of all of `queries` queries from i on and `keys` keys from j on, which may begin anywhere
  * and be of several marks; of no pairs anything. */
-INLINE int mark_of_pairs(const struct attention_shape a, const __global uchar *marks, const long b,
+INLINE int mark_of_pairs(const struct arguments *args, const __global uchar *marks, const long b,
                          const long h, const long i, const long queries, const long j,
                          const long keys)
 {
@@ -96,7 +84,7 @@ INLINE int mark_of_pairs(const struct attention_shape a, const __global uchar *m
     if (!marks)
         return 0;
     for (long y = i / MARK_M; y * MARK_M < i + queries && mark; y++) {
-        const __global uchar *of_block = marks + marks_of_block(a, b, h, y * MARK_M);
+        const __global uchar *of_block = marks + marks_of_block(args, b, h, y * MARK_M);
         for (long x = j / MARK_N; x * MARK_N < j + keys && mark; x++)
             mark &= of_block[x];
     }
@@ -155,21 +143,21 @@ INLINE int mark_of_bias(const __global bias_storage *p, const long row, const lo
 #endif
 
 /* The mark of some rows of a tile, of which the first begins with query i and key j. */
-INLINE int mark_of_rows(SHAPE_PARAMS, const long b, const long h, const long i, const long j,
-                        const int rows, const int keys PAIRS_PARAM)
+INLINE int mark_of_rows(const struct arguments *args, const long b, const long h, const long i, const long j,
+                        const int rows, const int keys)
 {
     int mark = 0;
 
 #if HAS_MASK
-    mark = mark_of_mask(mask + at.mask + b * a.mask_stride[0] + h * a.mask_stride[1] +
-                            i * a.mask_stride[2] + j * a.mask_stride[3],
-                        a.mask_stride[2], a.mask_stride[3], rows, keys);
+    mark = mark_of_mask(args->mask + b * args->shape->mask_stride[0] + h * args->shape->mask_stride[1] +
+                            i * args->shape->mask_stride[2] + j * args->shape->mask_stride[3],
+                        args->shape->mask_stride[2], args->shape->mask_stride[3], rows, keys);
 #endif
 #if HAS_BIAS
     if (mark != MARK_EMPTY)
-        mark |= mark_of_bias(bias + at.bias + b * a.bias_stride[0] + h * a.bias_stride[1] +
-                                 i * a.bias_stride[2] + j * a.bias_stride[3],
-                             a.bias_stride[2], a.bias_stride[3], rows, keys);
+        mark |= mark_of_bias(args->bias + b * args->shape->bias_stride[0] + h * args->shape->bias_stride[1] +
+                                 i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3],
+                             args->shape->bias_stride[2], args->shape->bias_stride[3], rows, keys);
 #endif
     return mark;
 }
@@ -180,15 +168,16 @@ INLINE int mark_of_rows(SHAPE_PARAMS, const long b, const long h, const long i, 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void mark_pairs(PARAMETERS_mark_pairs)
 {
+    const struct arguments arguments = ARGUMENTS_mark_pairs, *const args = &arguments;
     const long i = get_global_id(0) * MARK_M, h = get_global_id(1), b = get_global_id(2);
-    const int rows = (int)min(a.seq_q - i, (long)MARK_M);
+    const int rows = (int)min(args->shape->seq_q - i, (long)MARK_M);
     __global uchar *marks =
-        (__global uchar *)(workspace + at.workspace + MARKS_BEGIN(a)) + marks_of_block(a, b, h, i);
+        (__global uchar *)(args->workspace + MARKS_BEGIN(args)) + marks_of_block(args, b, h, i);
 
-    for (long tile = 0; tile < marked_tiles(a); tile++) {
+    for (long tile = 0; tile < marked_tiles(args); tile++) {
         const long j = tile * MARK_N;
-        marks[tile] = (uchar)mark_of_rows(a, at, b, h, i, j, rows,
-                                          (int)min(a.seq_kv - j, (long)MARK_N) PAIRS_ARG);
+        marks[tile] = (uchar)mark_of_rows(args, b, h, i, j, rows,
+                                          (int)min(args->shape->seq_kv - j, (long)MARK_N));
     }
 }
 #else
@@ -196,23 +185,24 @@ void mark_pairs(PARAMETERS_mark_pairs)
 __kernel __attribute__((reqd_work_group_size(MARK_ITEMS, 1, 1)))
 void mark_pairs(PARAMETERS_mark_pairs)
 {
+    const struct arguments arguments = ARGUMENTS_mark_pairs, *const args = &arguments;
     __local int not_of_all; /* marks that some row does not have */
-    const long tiles = marked_tiles(a), tile = get_group_id(0) % tiles, j = tile * MARK_N;
+    const long tiles = marked_tiles(args), tile = get_group_id(0) % tiles, j = tile * MARK_N;
     const long i = get_group_id(0) / tiles * MARK_M, h = get_group_id(1), b = get_group_id(2);
-    const int rows = (int)min(a.seq_q - i, (long)MARK_M);
-    const int keys = (int)min(a.seq_kv - j, (long)MARK_N);
+    const int rows = (int)min(args->shape->seq_q - i, (long)MARK_M);
+    const int keys = (int)min(args->shape->seq_kv - j, (long)MARK_N);
     int mark = MARK_EMPTY | MARK_FULL;
 
     if (get_local_id(0) == 0)
         not_of_all = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int r = get_local_id(0); r < rows; r += MARK_ITEMS)
-        mark &= mark_of_rows(a, at, b, h, i + r, j, 1, keys PAIRS_ARG);
+        mark &= mark_of_rows(args, b, h, i + r, j, 1, keys);
     atomic_or(&not_of_all, ~mark);
     barrier(CLK_LOCAL_MEM_FENCE);
     if (get_local_id(0) == 0)
-        ((__global uchar *)(workspace + at.workspace +
-                            MARKS_BEGIN(a)))[marks_of_block(a, b, h, i) + tile] =
+        ((__global uchar *)(args->workspace +
+                            MARKS_BEGIN(args)))[marks_of_block(args, b, h, i) + tile] =
             (uchar)(~not_of_all & (MARK_EMPTY | MARK_FULL));
 }
 #endif

@@ -1,8 +1,7 @@
 /* From products to scores where SIMD lanes are queries: softcap, bias, ALiBi, masks and windows, as
  * clattn/problem.h says; and dropout of weights. An option that changes scores is a step of
- * finish_scores(), which fused_lanes goes through. What the step reads is an operand of the score,
- * which functions pass on by SCORE_OPERANDS_PARAM and SCORE_OPERANDS_ARG; what it needs of a tile
- * is put into struct score_tile once a tile.
+ * finish_scores(), which fused_lanes goes through; what it needs of a tile is put into struct score_tile
+ * once a tile.
  *
  * A block has BLOCK_VECTORS vectors of queries, a tile at most BLOCK_N keys. Biases and masks lie
  * the other way round, a query's keys in a row, so they are read by rows and transposed before the
@@ -10,21 +9,22 @@
  * a tile that is hidden from all queries of a block needs none. Lanes beyond the last query repeat
  * it; nothing outside the tensors is read.
  *
- * Before including this: common.cl, SIMD_WIDTH, BLOCK_VECTORS, QK_KEYS and BLOCK_N. */
+ * Who includes this defines SIMD_WIDTH, BLOCK_VECTORS, QK_KEYS and BLOCK_N. */
 #ifndef CLATTN_QUERY_LANES_H
 #define CLATTN_QUERY_LANES_H
+#include "common/common.h"
 #include "cpu/fused_prefetch.h"
 #include "score/blocks.h"
 #define MARK_M BLOCK_M
 #define MARK_N BLOCK_N
-#define MARKS_BEGIN(a) 0
+#define MARKS_BEGIN(args) 0
 #define MARK_ITEMS 1
 #define MARK_SHARERS FORWARD_MARK_SHARERS
 #include "score/mark_pairs.h"
 #include "score/score_unit.h"
 #if HAS_DROPOUT
 #define RANDOM_LANES SIMD_WIDTH
-#include "common/philox.h"
+#include "common/dropout.h"
 #endif
 
 /* ints at any byte */
@@ -52,7 +52,7 @@ struct query_block {
 #if HAS_BLOCKS
 #define QUERIES_END(block) (block).end
 #else
-#define QUERIES_END(block) a.seq_q
+#define QUERIES_END(block) args->shape->seq_q
 #endif
 
 /* Whether a scale above 0 can wait: it keeps the order of scores, and what is hidden hidden. */
@@ -85,14 +85,14 @@ struct score_tile {
 #define HAS_HALVES (LOWER > 0 && !OPERAND_TILES)
 
 /* Of the tile of keys from j on, but for biases and masks: load_pairs(). */
-INLINE struct score_tile score_tile_at(SHAPE_PARAMS, const struct query_block block,
-                                       const long j SCORE_OPERANDS_PARAM)
+INLINE struct score_tile score_tile_at(const struct arguments *args, const struct query_block block,
+                                       const long j)
 {
     struct score_tile tile;
 
     tile.hides = 0;
 #if OPERAND_PAIRS
-    tile.scale = score_scale(a, at, block.h SCORE_OPERANDS_ARG) * SCALE_UNIT;
+    tile.scale = score_scale(args, block.h) * SCALE_UNIT;
 #endif
 #if OPERAND_TILES
     tile.deferred_scale = 1.0f;
@@ -104,24 +104,24 @@ INLINE struct score_tile score_tile_at(SHAPE_PARAMS, const struct query_block bl
 #if HAS_WINDOW
     const ints lane = VECTOR(convert_int)(COUNT_UP);
     const long last = block.i + block.queries - 1;
-    tile.all_begin = (int)clamp(first_key(a, block.e, last) - j, 0L, (long)BLOCK_N);
-    tile.all_end = (int)clamp(end_key(a, block.e, block.i) - j, 0L, (long)BLOCK_N);
+    tile.all_begin = (int)clamp(first_key(args, block.e, last) - j, 0L, (long)BLOCK_N);
+    tile.all_end = (int)clamp(end_key(args, block.e, block.i) - j, 0L, (long)BLOCK_N);
     const long upper = block.i + LOWER * SIMD_WIDTH; /* its first query */
     tile.lower_end = BLOCK_N;
     if (upper <= last)
-        tile.lower_end = (int)clamp(first_key(a, block.e, upper) - j, 0L, (long)BLOCK_N);
+        tile.lower_end = (int)clamp(first_key(args, block.e, upper) - j, 0L, (long)BLOCK_N);
     tile.upper_begin =
-        (int)clamp(end_key(a, block.e, upper - 1) - j, (long)tile.lower_end, (long)BLOCK_N);
+        (int)clamp(end_key(args, block.e, upper - 1) - j, (long)tile.lower_end, (long)BLOCK_N);
 #else
     tile.lower_end = block.queries > LOWER * SIMD_WIDTH ? 0 : BLOCK_N;
     tile.upper_begin = BLOCK_N;
 #endif
 #if HAS_ALIBI
-    tile.slope = slopes[at.slopes + block.h] * UNIT;
+    tile.slope = args->slopes[block.h] * UNIT;
 #endif
 #if HAS_SOFTCAP
-    tile.softcap = a.softcap * UNIT;
-    tile.inverse_softcap = min(1.0f / a.softcap, FLT_MAX);
+    tile.softcap = args->shape->softcap * UNIT;
+    tile.inverse_softcap = min(1.0f / args->shape->softcap, FLT_MAX);
 #endif
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++) {
@@ -129,10 +129,10 @@ INLINE struct score_tile score_tile_at(SHAPE_PARAMS, const struct query_block bl
             block.i + m * SIMD_WIDTH + block.e.diagonal - j; /* the first lane's diagonal */
         (void)now;
 #if HAS_WINDOW_LEFT
-        tile.begin[m] = (int)clamp(now - a.window_left, -(long)BLOCK_N, (long)BLOCK_N) + lane;
+        tile.begin[m] = (int)clamp(now - args->shape->window_left, -(long)BLOCK_N, (long)BLOCK_N) + lane;
 #endif
 #if HAS_WINDOW_RIGHT
-        tile.last[m] = (int)clamp(now + a.window_right, -(long)BLOCK_M, (long)BLOCK_N) + lane;
+        tile.last[m] = (int)clamp(now + args->shape->window_right, -(long)BLOCK_M, (long)BLOCK_N) + lane;
 #endif
 #if HAS_ALIBI
         tile.distance[m] = (float)-now - COUNT_UP;
@@ -172,11 +172,11 @@ INLINE void load_biases_of_queries(const __global bias_storage *p, const long ro
 }
 
 /* The biases of a block and keys j .. j + count - 1. */
-NOINLINE enum visibility load_bias_tile(const struct attention_shape a,
+NOINLINE enum visibility load_bias_tile(const struct arguments *restrict args,
                                         const struct query_block block, const long j,
                                         const int count, const __global bias_storage *p, lanes *to)
 {
-    const long row = a.bias_stride[2], step = a.bias_stride[3], rest = a.seq_kv - j;
+    const long row = args->shape->bias_stride[2], step = args->shape->bias_stride[3], rest = args->shape->seq_kv - j;
     const int square = step == 1 && rest >= SIMD_WIDTH;
     lanes least = 0.0f;
     ints some = 0;
@@ -247,15 +247,15 @@ INLINE void load_mask_of_queries(const __global uchar *p, const long row, const 
 }
 
 /* The mask of a block and keys j .. j + count - 1. PARTIAL may be a false alarm. */
-NOINLINE enum visibility load_mask_tile(const struct attention_shape a,
+NOINLINE enum visibility load_mask_tile(const struct arguments *restrict args,
                                         const struct query_block block, const long j,
                                         const int count, const __global uchar *p, ints *to)
 {
-    const long row = a.mask_stride[2], step = a.mask_stride[3];
+    const long row = args->shape->mask_stride[2], step = args->shape->mask_stride[3];
     ints some = 0, gaps = 0;
 
     for (int n0 = 0; n0 < count; n0 += MASK_KEYS) {
-        const int left = (int)min((HAS_MASK_KEYS ? block.e.keys : a.seq_kv) - j - n0, (long)MASK_KEYS);
+        const int left = (int)min((HAS_MASK_KEYS ? block.e.keys : args->shape->seq_kv) - j - n0, (long)MASK_KEYS);
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             ints *vectors = to + n0 / 4 * BLOCK_VECTORS + m;
             lanes x[SIMD_WIDTH];
@@ -316,9 +316,9 @@ INLINE ints mask_of(const struct score_tile *tile, const int n, const int m)
 #if HAS_BLOCKS
 /* What block lists and mask say of keys j .. j + count - 1; as load_pairs(). A mask is looked at in blocks
  * that are not full. */
-INLINE int load_listed_mask(SHAPE_PARAMS, const struct query_block block, const long j,
+INLINE int load_listed_mask(const struct arguments *args, const struct query_block block, const long j,
                             const int count, struct score_tile *tile,
-                            struct prefetch_streams *streams, ints *masks SCORE_OPERANDS_PARAM)
+                            struct prefetch_streams *streams, ints *masks)
 {
     const struct listed_tile listed =
         listed_tile_at(block.bits, block.i, block.queries, j, count);
@@ -328,13 +328,13 @@ INLINE int load_listed_mask(SHAPE_PARAMS, const struct query_block block, const 
     if (!listed.some)
         return 0;
 #if HAS_MASK
-    const __global uchar *p = mask + at.mask + block.b * a.mask_stride[0] +
-                              block.h * a.mask_stride[1] + block.i * a.mask_stride[2] +
-                              (j - MASK_BEGIN(block.e)) * a.mask_stride[3];
+    const __global uchar *p = args->mask + block.b * args->shape->mask_stride[0] +
+                              block.h * args->shape->mask_stride[1] + block.i * args->shape->mask_stride[2] +
+                              (j - MASK_BEGIN(block.e)) * args->shape->mask_stride[3];
     streams->stream[STREAM_MASK] = stream_of(p, 0, 0, 0, 0, 0); /* which keys are next is not known */
     loaded = !listed.all_full && j >= MASK_BEGIN(block.e);
     if (loaded)
-        masked = load_mask_tile(a, block, j, count, p, masks);
+        masked = load_mask_tile(args, block, j, count, p, masks);
     if (masked == EMPTY && !listed.some_full)
         return 0;
 #endif
@@ -348,56 +348,56 @@ INLINE int load_listed_mask(SHAPE_PARAMS, const struct query_block block, const 
 
 /* Loads the biases and masks of keys j .. j + count - 1, and has those of the next tile prefetched.
  * Returns 0 if the tile is empty: no query of the block sees any of its keys. */
-INLINE int load_pairs(SHAPE_PARAMS, const struct query_block block, const long j, const int count,
+INLINE int load_pairs(const struct arguments *args, const struct query_block block, const long j, const int count,
                         struct score_tile *tile, struct prefetch_streams *streams, lanes *biases,
-                        ints *masks SCORE_OPERANDS_PARAM)
+                        ints *masks)
 {
-    const int more = j + BLOCK_N < a.seq_kv;
+    const int more = j + BLOCK_N < args->shape->seq_kv;
 
 #if HAS_BLOCKS
-    if (!load_listed_mask(a, at, block, j, count, tile, streams, masks SCORE_OPERANDS_ARG))
+    if (!load_listed_mask(args, block, j, count, tile, streams, masks))
         return 0;
 #endif
 #if HAS_BIAS
-    const __global bias_storage *b = bias + at.bias + block.b * a.bias_stride[0] +
-                                     block.h * a.bias_stride[1] + block.i * a.bias_stride[2] +
-                                     j * a.bias_stride[3];
-    const enum visibility biased = load_bias_tile(a, block, j, count, b, biases);
+    const __global bias_storage *b = args->bias + block.b * args->shape->bias_stride[0] +
+                                     block.h * args->shape->bias_stride[1] + block.i * args->shape->bias_stride[2] +
+                                     j * args->shape->bias_stride[3];
+    const enum visibility biased = load_bias_tile(args, block, j, count, b, biases);
     if (biased == EMPTY)
         return 0;
     tile->bias = biases;
     streams->stream[STREAM_BIAS] =
-        stream_of(b + BLOCK_N, a.bias_stride[2] * (long)sizeof(bias_storage),
-                  more && a.bias_stride[3] == 1, a.bias_stride[2] ? block.queries : 1, BLOCK_M,
+        stream_of(b + BLOCK_N, args->shape->bias_stride[2] * (long)sizeof(bias_storage),
+                  more && args->shape->bias_stride[3] == 1, args->shape->bias_stride[2] ? block.queries : 1, BLOCK_M,
                   BLOCK_N * (int)sizeof(bias_storage));
     tile->hides |= biased == PARTIAL;
 #endif
 #if HAS_MASK && !HAS_BLOCKS
-    const __global uchar *p = mask + at.mask + block.b * a.mask_stride[0] +
-                              block.h * a.mask_stride[1] + block.i * a.mask_stride[2] +
-                              (j - MASK_BEGIN(block.e)) * a.mask_stride[3];
+    const __global uchar *p = args->mask + block.b * args->shape->mask_stride[0] +
+                              block.h * args->shape->mask_stride[1] + block.i * args->shape->mask_stride[2] +
+                              (j - MASK_BEGIN(block.e)) * args->shape->mask_stride[3];
 #if HAS_MASK_KEYS
     const int has_columns = j >= block.e.mask_begin;
     enum visibility masked = FULL;
     if (has_columns)
-        masked = load_mask_tile(a, block, j, count, p, masks);
+        masked = load_mask_tile(args, block, j, count, p, masks);
     else
         for (int n = 0; n < MASK_VECTORS; n++)
             masks[n] = 0x01010101;
 #elif HAS_MARKS && !HAS_BIAS /* which may make use of the mask's bytes all the same */
     const int has_columns = !(block.mark & MARK_FULL);
     const enum visibility masked =
-        has_columns ? load_mask_tile(a, block, j, count, p, masks) : FULL;
+        has_columns ? load_mask_tile(args, block, j, count, p, masks) : FULL;
 #else
     const int has_columns = 1;
-    const enum visibility masked = load_mask_tile(a, block, j, count, p, masks);
+    const enum visibility masked = load_mask_tile(args, block, j, count, p, masks);
 #endif
     if (masked == EMPTY)
         return 0;
     tile->mask = masks;
     streams->stream[STREAM_MASK] =
-        stream_of(p + BLOCK_N, a.mask_stride[2], has_columns && more && a.mask_stride[3] == 1,
-                  a.mask_stride[2] ? block.queries : 1, BLOCK_M, BLOCK_N);
+        stream_of(p + BLOCK_N, args->shape->mask_stride[2], has_columns && more && args->shape->mask_stride[3] == 1,
+                  args->shape->mask_stride[2] ? block.queries : 1, BLOCK_M, BLOCK_N);
     tile->hides |= masked == PARTIAL;
 #endif
     return 1;
@@ -513,7 +513,7 @@ INLINE void finish_scores(const struct score_tile *tile, const int n0, const int
 
 #if HAS_DROPOUT
 /* The weights of keys j .. j + count - 1 after dropout; -0 stays -0. */
-NOINLINE void drop_weights(SHAPE_PARAMS, const struct query_block block, const long j,
+NOINLINE void drop_weights(const struct arguments *restrict args, const struct query_block block, const long j,
                            const int count, lanes *p)
 {
     const uint first = (uint)block.i;
@@ -522,7 +522,7 @@ NOINLINE void drop_weights(SHAPE_PARAMS, const struct query_block block, const l
         UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             lanes x[4];
-            dropout_factors_of_key(a, at, dropout_head(at, block.b, block.h),
+            dropout_factors_of_key(args, dropout_head(args, block.b, block.h),
                                    first + m * SIMD_WIDTH + VECTOR(convert_uint)(COUNT_UP),
                                    (uint)((j + n) / 4), x);
             UNROLL

@@ -1,7 +1,6 @@
 /* From the product of a query and a key to their score, where a work-item has one score in a register:
  * scale, softcap, bias, ALiBi and masks, as clattn/problem.h says. An option that changes scores is
- * written here, for all kernels of this kind; what it reads is an operand of the score, which functions
- * pass on by SCORE_OPERANDS_PARAM and SCORE_OPERANDS_ARG.
+ * written here, for all kernels of this kind; what it reads is a member of struct arguments.
  *
  *   naive, unfused, split_tiles   SOFTCAPPED(score_scale() * product), then biased_score(): keys and
  *                                 queries by their numbers, each pair with its own test whether it is
@@ -17,10 +16,10 @@
 
 /* ---- softcap -------------------------------------------------------------------------------- */
 
-/* s, a float or a vector of them, after softcap; `a` is the attention_shape in scope. The built-in
+/* s, a float or a vector of them, after softcap; `args` is in scope. The built-in
  * tanh keeps small scores exact to a few ulp, where 1 - 2 / (exp(2x) + 1) would cancel. */
 #if HAS_SOFTCAP
-#define SOFTCAPPED(s) (a.softcap * tanh((s) / a.softcap))
+#define SOFTCAPPED(s) (args->shape->softcap * tanh((s) / args->shape->softcap))
 #else
 #define SOFTCAPPED(s) (s)
 #endif
@@ -29,57 +28,57 @@
 
 /* Whether mask and bias let query i see key j, of a block of which the lists, if there are any, say
  * `listed`. */
-static inline bool unmasked(SHAPE_PARAMS, const struct extent e, const int listed, const long b,
-                            const long h, const long i, const long j SCORE_OPERANDS_PARAM)
+static inline bool unmasked(const struct arguments *args, const struct extent e, const int listed, const long b,
+                            const long h, const long i, const long j)
 {
     if (!listed)
         return false;
 #if HAS_MASK
     if (listed != BLOCK_FULL && j >= MASK_BEGIN(e) &&
-        !mask[at.mask + b * a.mask_stride[0] + h * a.mask_stride[1] + i * a.mask_stride[2] +
-              (j - MASK_BEGIN(e)) * a.mask_stride[3]])
+        !args->mask[b * args->shape->mask_stride[0] + h * args->shape->mask_stride[1] + i * args->shape->mask_stride[2] +
+              (j - MASK_BEGIN(e)) * args->shape->mask_stride[3]])
         return false;
 #endif
 #if HAS_BIAS
-    if (LOAD_BIAS(bias, at.bias + b * a.bias_stride[0] + h * a.bias_stride[1] +
-                            i * a.bias_stride[2] + j * a.bias_stride[3]) == -INFINITY)
+    if (LOAD_BIAS(args->bias, b * args->shape->bias_stride[0] + h * args->shape->bias_stride[1] +
+                            i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]) == -INFINITY)
         return false;
 #endif
     return true;
 }
 
 /* Whether query i sees key j, where first = first_key() and end = end_key() of query i. */
-static inline bool visible(SHAPE_PARAMS, const struct extent e, const long first, const long end, const long b,
-                           const long h, const long i, const long j SCORE_OPERANDS_PARAM)
+static inline bool visible(const struct arguments *args, const struct extent e, const long first, const long end, const long b,
+                           const long h, const long i, const long j)
 {
     if (j < first || j >= end)
         return false;
-    return unmasked(a, at, e, LISTED(b, h, i, j), b, h, i, j SCORE_OPERANDS_ARG);
+    return unmasked(args, e, LISTED(b, h, i, j), b, h, i, j);
 }
 
 /* The final score of query i and key j, which it sees, from s = scale * dot after softcap. Reads nothing
  * beyond the batch's lengths. */
-static inline float biased(SHAPE_PARAMS, const struct extent e, const long b, const long h,
-                           const long i, const long j, float s SCORE_OPERANDS_PARAM)
+static inline float biased(const struct arguments *args, const struct extent e, const long b, const long h,
+                           const long i, const long j, float s)
 {
 #if HAS_BIAS
-    s += LOAD_BIAS(bias, at.bias + b * a.bias_stride[0] + h * a.bias_stride[1] +
-                             i * a.bias_stride[2] + j * a.bias_stride[3]);
+    s += LOAD_BIAS(args->bias, b * args->shape->bias_stride[0] + h * args->shape->bias_stride[1] +
+                             i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
 #endif
 #if HAS_ALIBI
-    s += slopes[at.slopes + h] * ALIBI_DISTANCE((float)(j - i - e.diagonal));
+    s += args->slopes[h] * ALIBI_DISTANCE((float)(j - i - e.diagonal));
 #endif
     return s;
 }
 
 /* Likewise of any pair; -INFINITY if it is hidden, whatever s is. first and end as for visible(). */
-static inline float biased_score(SHAPE_PARAMS, const struct extent e, const long first,
+static inline float biased_score(const struct arguments *args, const struct extent e, const long first,
                                  const long end, const long b, const long h, const long i,
-                                 const long j, const float s SCORE_OPERANDS_PARAM)
+                                 const long j, const float s)
 {
-    if (!visible(a, at, e, first, end, b, h, i, j SCORE_OPERANDS_ARG))
+    if (!visible(args, e, first, end, b, h, i, j))
         return -INFINITY;
-    return biased(a, at, e, b, h, i, j, s SCORE_OPERANDS_ARG);
+    return biased(args, e, b, h, i, j, s);
 }
 
 /* ---- pairs of a tile ------------------------------------------------------------------------ */
@@ -110,35 +109,35 @@ struct score_tile {
 #endif
 
 /* The tile of queries from i0 on and keys from j0 on. most: no tile has more rows or keys. */
-INLINE struct score_tile score_tile_at(SHAPE_PARAMS, const struct extent e, const long b,
+INLINE struct score_tile score_tile_at(const struct arguments *args, const struct extent e, const long b,
                                        const long h, const long i0, const long j0, const int rows,
-                                       const int keys, const long most SCORE_OPERANDS_PARAM)
+                                       const int keys, const long most)
 {
     struct score_tile t;
 
     t.rows = rows;
     t.keys = keys;
     t.distance = j0 - i0 - e.diagonal;
-    t.scale = score_scale(a, at, h SCORE_OPERANDS_ARG);
+    t.scale = score_scale(args, h);
 #if HAS_WINDOW_LEFT
-    t.window_begin = clamp(-t.distance - a.window_left, -most, most);
+    t.window_begin = clamp(-t.distance - args->shape->window_left, -most, most);
 #endif
 #if HAS_WINDOW_RIGHT
-    t.window_end = clamp(-t.distance + a.window_right + 1, -most, most);
+    t.window_end = clamp(-t.distance + args->shape->window_right + 1, -most, most);
 #endif
 #if HAS_ALIBI
-    t.slope = slopes[at.slopes + h];
+    t.slope = args->slopes[h];
 #endif
 #if HAS_MASK
-    t.mask = mask + at.mask + b * a.mask_stride[0] + h * a.mask_stride[1] +
-             i0 * a.mask_stride[2] + (j0 - MASK_BEGIN(e)) * a.mask_stride[3];
+    t.mask = args->mask + b * args->shape->mask_stride[0] + h * args->shape->mask_stride[1] +
+             i0 * args->shape->mask_stride[2] + (j0 - MASK_BEGIN(e)) * args->shape->mask_stride[3];
 #if HAS_MASK_KEYS
     t.mask_begin = (int)clamp(e.mask_begin - j0, 0L, most);
 #endif
 #endif
 #if HAS_BIAS
-    t.bias = bias + at.bias + b * a.bias_stride[0] + h * a.bias_stride[1] +
-             i0 * a.bias_stride[2] + j0 * a.bias_stride[3];
+    t.bias = args->bias + b * args->shape->bias_stride[0] + h * args->shape->bias_stride[1] +
+             i0 * args->shape->bias_stride[2] + j0 * args->shape->bias_stride[3];
 #endif
     return t;
 }
@@ -178,15 +177,15 @@ struct score {
 };
 
 /* The score of a visible pair from its product, but for a bias. */
-INLINE struct score score_of(const struct attention_shape a, const struct score_tile t,
+INLINE struct score score_of(const struct arguments *args, const struct score_tile t,
                              const int row, const int key, const float product)
 {
     struct score s = {t.scale * product, 1.0f, 0.0f};
 
 #if HAS_SOFTCAP
-    const float bent = tanh(s.value / a.softcap);
+    const float bent = tanh(s.value / args->shape->softcap);
     s.derivative = MULTIPLY_ADD(-bent, bent, 1.0f);
-    s.value = a.softcap * bent;
+    s.value = args->shape->softcap * bent;
 #endif
 #if HAS_ALIBI
     s.distance = ALIBI_DISTANCE((float)(t.distance + (key - row)));
@@ -197,7 +196,7 @@ INLINE struct score score_of(const struct attention_shape a, const struct score_
 
 /* Whether a pair is visible, of which in_window() is known; adds the bias to its score. Beyond the last
  * row and key these are read again. */
-INLINE bool hide(const struct attention_shape a, const struct score_tile t, bool sees,
+INLINE bool hide(const struct arguments *args, const struct score_tile t, bool sees,
                  const int row, const int key, struct score *s)
 {
 #if HAS_BLOCKS
@@ -212,12 +211,12 @@ INLINE bool hide(const struct attention_shape a, const struct score_tile t, bool
 #else
     const bool unmasked = WITHOUT_COLUMN(t, key);
 #endif
-    sees = sees && (unmasked || t.mask[min(row, t.rows - 1) * a.mask_stride[2] +
-                                       min(key, t.keys - 1) * a.mask_stride[3]]);
+    sees = sees && (unmasked || t.mask[min(row, t.rows - 1) * args->shape->mask_stride[2] +
+                                       min(key, t.keys - 1) * args->shape->mask_stride[3]]);
 #endif
 #if HAS_BIAS
-    const float bias_here = LOAD_BIAS(t.bias, min(row, t.rows - 1) * a.bias_stride[2] +
-                                                  min(key, t.keys - 1) * a.bias_stride[3]);
+    const float bias_here = LOAD_BIAS(t.bias, min(row, t.rows - 1) * args->shape->bias_stride[2] +
+                                                  min(key, t.keys - 1) * args->shape->bias_stride[3]);
     sees = sees && bias_here != -INFINITY;
     s->value += bias_here;
 #endif

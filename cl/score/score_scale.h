@@ -13,9 +13,9 @@
 #endif
 
 /* Of head h. */
-static inline float score_scale(SHAPE_PARAMS, const long h SCORE_OPERANDS_PARAM)
+static inline float score_scale(const struct arguments *args, const long h)
 {
-    return a.scale;
+    return args->shape->scale;
 }
 
 #endif

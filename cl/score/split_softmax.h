@@ -7,7 +7,7 @@
 #include "cpu/split_rows.h"
 #if HAS_DROPOUT
 #define RANDOM_LANES SIMD_WIDTH
-#include "common/philox.h"
+#include "common/dropout.h"
 #endif
 
 /* Rows whose row_max and factors are lanes of one vector; if there are fewer than SIMD_WIDTH, lane
@@ -16,12 +16,12 @@
 
 #if HAS_DROPOUT
 /* The weights of row r and keys j .. j + count - 1 after dropout; -0 stays -0. */
-INLINE void drop_weights(SHAPE_PARAMS, const struct row_block *block, const int r, const long j,
+INLINE void drop_weights(const struct arguments *args, const struct row_block *block, const int r, const long j,
                          const int count, float *p)
 {
     for (int n0 = 0; n0 < count; n0 += 4 * SIMD_WIDTH) {
         lanes x[4];
-        dropout_factors(a, at, dropout_head(at, block->b, block->head[r]), (uint)block->query[r],
+        dropout_factors(args, dropout_head(args, block->b, block->head[r]), (uint)block->query[r],
                         (uint)((j + n0) / 4) + VECTOR(convert_uint)(COUNT_UP), x);
         const lanes even_low = LOW_PAIRS(x[0], x[2]), odd_low = LOW_PAIRS(x[1], x[3]);
         const lanes even_high = HIGH_PAIRS(x[0], x[2]), odd_high = HIGH_PAIRS(x[1], x[3]);
@@ -41,23 +41,23 @@ INLINE void drop_weights(SHAPE_PARAMS, const struct row_block *block, const int 
 
 /* The products s of row r and keys j .. j + count - 1 become scores; returns the largest of each
  * lane. hides (constant): some keys may be hidden, whose scores become -inf. */
-INLINE lanes scores_of_row(const int hides, SHAPE_PARAMS, const struct row_block *block,
+INLINE lanes scores_of_row(const int hides, const struct arguments *args, const struct row_block *block,
                            const int r, const long j, const int count,
-                           float *s SCORE_OPERANDS_PARAM)
+                           float *s)
 {
     struct score_row row;
     lanes maxima = -INFINITY;
 
     if (hides || CHANGES_SCORES)
-        row = score_row_at(a, block->e, block->b, block->head[r], block->query[r], j, count);
+        row = score_row_at(args, block->e, block->b, block->head[r], block->query[r], j, count);
 #if HAS_BLOCKS
-    row.bits = block_bits_of(a, block->bits, block->b, block->head[r]);
+    row.bits = block_bits_of(args, block->bits, block->b, block->head[r]);
 #endif
     for (int n = 0; n < count; n += SIMD_WIDTH) {
         lanes x = VECTOR(vload)(0, s + n);
         if (hides || CHANGES_SCORES) {
             x = visible_scores(
-                finish_scores(hides, a, at, row, n, count - n, x SCORE_OPERANDS_ARG));
+                finish_scores(hides, args, row, n, count - n, x));
             VECTOR(vstore)(x, 0, s + n);
         }
         maxima = x > maxima ? x : maxima;
@@ -112,9 +112,9 @@ INLINE lanes exponentials_of_row(const int hides, const float base, const int co
 /* The products s of all rows and keys j .. j + count - 1 become weights. Updates row_max and
  * row_sum; factor: what sums of earlier weights are to be multiplied with. Returns whether a pair
  * is hidden, which has the weight -0. */
-NOINLINE int softmax_of_rows(const int hides, SHAPE_PARAMS, const struct row_block *block,
+NOINLINE int softmax_of_rows(const int hides, const struct arguments *restrict args, const struct row_block *block,
                              const long j, const int count, float *s, lanes *row_max,
-                             lanes *row_sum, lanes *factor SCORE_OPERANDS_PARAM)
+                             lanes *row_sum, lanes *factor)
 {
     ints hidden = 0;
 
@@ -126,8 +126,8 @@ NOINLINE int softmax_of_rows(const int hides, SHAPE_PARAMS, const struct row_blo
         for (int r = 0; r < MAX_ROWS; r++)
             maxima[r] = -INFINITY;
         for (int r = 0; r < rows; r++)
-            maxima[r] = scores_of_row(hides, a, at, block, r0 + r, j, count,
-                                      s + (r0 + r) * BLOCK_N SCORE_OPERANDS_ARG);
+            maxima[r] = scores_of_row(hides, args, block, r0 + r, j, count,
+                                      s + (r0 + r) * BLOCK_N);
         const lanes old_max = row_max[r0 / SIMD_WIDTH], tile_max = maxima_of_rows(maxima);
         const lanes new_max = tile_max > old_max ? tile_max : old_max;
         const lanes bases = new_max == -INFINITY ? (lanes)(0.0f) : new_max;
@@ -140,7 +140,7 @@ NOINLINE int softmax_of_rows(const int hides, SHAPE_PARAMS, const struct row_blo
                 exponentials_of_row(hides, base[r], count, s + (r0 + r) * BLOCK_N, &hidden);
             row_sum[r0 + r] = fma(row_sum[r0 + r], (lanes)(factors[r]), sums);
 #if HAS_DROPOUT
-            drop_weights(a, at, block, r0 + r, j, count, s + (r0 + r) * BLOCK_N);
+            drop_weights(args, block, r0 + r, j, count, s + (r0 + r) * BLOCK_N);
 #endif
         }
     }

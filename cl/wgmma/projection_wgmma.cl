@@ -255,6 +255,8 @@ void projection_wgmma(PARAMETERS_projection_wgmma)
 #if EMULATE
     __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
     __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
+#else
+    __local float *const exchange = 0;
 #endif
     const int lane = THIS_THREAD % FRAGMENT_LANES;
     const int first_row = THIS_THREAD / FRAGMENT_LANES * FRAGMENT_QUERIES;
@@ -291,10 +293,10 @@ void projection_wgmma(PARAMETERS_projection_wgmma)
         LOCAL_BARRIER(); /* the stage is complete, the one before the last may be overwritten */
         if (UNIT_W_COLUMN)
             begin_tile_sums(x_tile, rows, BLOCK_M, BLOCK_K, x_tile + BLOCK_M * BLOCK_K, BLOCK_N,
-                            sums[0] FRAGMENT_ARG);
+                            sums[0], lane, exchange);
         else
             begin_tile_products(x_tile, rows, BLOCK_M, BLOCK_K, x_tile + BLOCK_M * BLOCK_K, BLOCK_N,
-                                true, sums[0] FRAGMENT_ARG);
+                                true, sums[0], lane, exchange);
         if (AHEAD > 0) {
             COPY_STAGE((now + AHEAD) % STAGES);
             copies_begin();

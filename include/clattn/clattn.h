@@ -9,7 +9,6 @@
 #include <clattn/device.h>
 #include <clattn/dropout.h>
 #include <clattn/family.h>
-#include <clattn/gradient_check.h>
 #include <clattn/merge.h>
 #include <clattn/multihead.h>
 #include <clattn/plan.h>

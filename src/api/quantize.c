@@ -6,7 +6,7 @@
 #include "problem/problem.h"
 #include "problem/tensors.h"
 #include "program/program.h"
-#include "reference/trust_case_values.h"
+#include "selfcheck/values.h"
 #include <clattn/quantize.h>
 
 #include <math.h>

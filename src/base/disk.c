@@ -216,7 +216,7 @@ int ca_disk_write(const char *path, const void *first, size_t first_bytes, const
         return 0;
     }
     char *name = copy + (name_of(path) - path);
-    if (ca_disk_make_directories(copy))
+    if ((care & CA_DISK_NO_FOLDER) || ca_disk_make_directories(copy))
         folder = open_parent(path, care & CA_DISK_IN_CACHE, why, sizeof why);
     if (folder != CA_NO_FILE)
         file = make_temporary(folder, name, shared ? CA_FILE_MAKE_SHARED : CA_FILE_MAKE);

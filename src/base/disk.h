@@ -42,12 +42,12 @@ int ca_disk_make_directories(char *path);
 enum ca_disk_care {
     CA_DISK_IN_CACHE = 1, /* the folder must be trusted, as above */
     CA_DISK_DURABLE = 2,  /* a power cut leaves the file of before or this one, not less */
-    CA_DISK_SHARED =
-        4 /* others may use it as the one before, or any new file; else its owner alone */
+    CA_DISK_SHARED = 4,   /* for those whom the one before, or any new file, is for */
+    CA_DISK_NO_FOLDER = 8 /* directories that are missing are not made */
 };
 
 /*
- * Writes a file of two parts, and its directories if they are missing: under another name first,
+ * Writes a file of two parts, and makes its directories if they are missing: under another name first,
  * then renamed, so that nobody ever sees half of it. 0 on failure, with errno, and with nothing left behind; a
  * process that is killed leaves <path>.tmp-<six letters and digits>. care: of enum ca_disk_care.
  */

@@ -1,6 +1,6 @@
 #include "base/log.h"
-#include "base/variables.h"
 #include "base/utf8.h"
+#include "base/variables.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -94,11 +94,7 @@ static void remember(uint64_t owner, const char *text)
         of = oldest;
     of->owner = owner;
     of->turn = ++turns;
-    size_t length = strlen(text);
-    if (length >= sizeof of->text)
-        length = sizeof of->text - 1;
-    memmove(of->text, text, length); /* which may be what is there */
-    of->text[length] = '\0';
+    snprintf(of->text, sizeof of->text, "%s", text);
 }
 
 const char *ca_last_error(uint64_t owner)

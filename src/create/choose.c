@@ -4,7 +4,7 @@
 #include "families/registry.h"
 #include "problem/classes/problem_class.h"
 #include "problem/problem.h"
-#include "reference/trust_case.h"
+#include "selfcheck/case.h"
 #include "store/override.h"
 #include "store/shipped.h"
 #include "store/store.h"

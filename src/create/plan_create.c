@@ -3,7 +3,7 @@
 #include "problem/problem.h"
 #include "program/program.h"
 #include "store/store.h"
-#include "trust/trust.h"
+#include "selfcheck/selfcheck.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
-#include "base/variables.h"
 #include "base/structs.h"
 #include "base/utf8.h"
+#include "base/variables.h"
 #include "device/facts.h"
 #include "device/processor.h"
 

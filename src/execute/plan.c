@@ -43,6 +43,7 @@ static struct attention_shape shape_of(const clattn_problem *p)
                                 .dim_v = (cl_long)p->dim_v,
                                 .pages = (cl_long)p->pages,
                                 .longest_q = (cl_long)p->seq_q,
+                                .longest_kv = (cl_long)p->seq_kv,
                                 .group = (cl_long)(p->heads / p->kv_heads),
                                 .diagonal = ca_problem_diagonal(p),
                                 .window_left = p->window_left,

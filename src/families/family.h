@@ -13,8 +13,7 @@
 
 enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
 
-/* What the scores of a forward or backward kernel are made of, besides q and k: functions of kernels take
- * it as SCORE_OPERANDS_PARAM (src/program/program_parameters.h). */
+/* What the scores of a forward or backward kernel are made of, besides q and k. */
 #define CA_SCORE_OPERANDS                                                                          \
     (CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_BLOCK_OFFSETS) |            \
      CA_BIT(CA_BLOCK_ENTRIES))

@@ -2,7 +2,7 @@
 #include "base/structs.h"
 #include "context/context.h"
 #include "multihead/multihead.h"
-#include "reference/trust_case_values.h"
+#include "selfcheck/values.h"
 
 #include <stdio.h>
 #include <stdlib.h>

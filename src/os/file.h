@@ -83,9 +83,6 @@ bool ca_file_touch(ca_file file);
 /* Has what was written outlive a power cut, as far as the file system can. */
 bool ca_file_make_durable(ca_file file);
 
-/* The same of a stream. */
-bool ca_stream_make_durable(FILE *stream);
-
 /* fopen(), where child processes do not inherit the file. */
 FILE *ca_stream_open(const char *path, const char *mode);
 

@@ -178,11 +178,6 @@ bool ca_file_make_durable(ca_file file)
     return fsync((int)file) == 0 || errno == EINVAL || errno == ENOSYS || errno == ENOTSUP;
 }
 
-bool ca_stream_make_durable(FILE *stream)
-{
-    return ca_file_make_durable(fileno(stream));
-}
-
 FILE *ca_stream_open(const char *path, const char *mode)
 {
     char own[8];

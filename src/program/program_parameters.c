@@ -32,40 +32,63 @@ static void print(struct text *text, const char *format, ...)
     va_end(arguments);
 }
 
+static const char *name_of(const struct ca_tensor *tensors, const clattn_problem *p, unsigned n)
+{
+    return n != CA_WORKSPACE && !ca_is_attention(p) ? tensors[n].name : parameters[n].name;
+}
+
+static const char *type_of(const struct ca_tensor *tensors, unsigned n)
+{
+    return n != CA_WORKSPACE && tensors[n].type ? tensors[n].type : parameters[n].type;
+}
+
+static int is_taken(const struct ca_stage *stage, const clattn_problem *p,
+                    const struct ca_tensor *tensors, unsigned n)
+{
+    return (stage->arguments & CA_BIT(n)) &&
+           (n == CA_WORKSPACE ? ca_stage_takes_workspace(stage, p) : tensors[n].present);
+}
+
 static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
                         const struct ca_tensor *tensors, struct text *text)
 {
-    const char *whole = p->total_q || p->total_kv ? "whole_" : ""; /* cl/common/sequence.h */
-
     if (!ca_stage_exists(stage, p))
         return;
     print(text,
-          "#define PARAMETERS_%s const struct attention_shape %sa, "
-          "const struct attention_offsets %sat",
-          stage->kernel, whole, whole);
+          "#define PARAMETERS_%s const struct attention_shape a, const struct attention_offsets at",
+          stage->kernel);
     for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++) {
-        const int is_operand = n != CA_WORKSPACE;
-        const int written = is_operand ? tensors[n].written : !(stage->arguments & CA_READ_ONLY);
-        const char *name = is_operand && !ca_is_attention(p) ? tensors[n].name : parameters[n].name;
-        if ((stage->arguments & CA_BIT(n)) &&
-            (is_operand ? tensors[n].present : ca_stage_takes_workspace(stage, p)))
+        const int written =
+            n == CA_WORKSPACE ? !(stage->arguments & CA_READ_ONLY) : tensors[n].written;
+        if (is_taken(stage, p, tensors, n))
             print(text, ", %s__global %s *restrict %s", written ? "" : "const ",
-                  is_operand && tensors[n].type ? tensors[n].type : parameters[n].type, name);
+                  type_of(tensors, n), name_of(tensors, p, n));
     }
-    print(text, "\n");
+    print(text, "\n#define ARGUMENTS_%s {&a, &at", stage->kernel);
+    for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++) {
+        const char *name = name_of(tensors, p, n);
+        if (!is_taken(stage, p, tensors, n))
+            continue;
+        if (n == CA_WORKSPACE) /* a stage that only reads it has it as const */
+            print(text, ", .workspace = (__global float *)workspace + at.workspace");
+        else if (ca_problem_cache(p, n) == CLATTN_CACHE_PLAIN)
+            print(text, ", .%s = %s + at.%s", name, name, parameters[n].name);
+        else
+            print(text, ", .%s = %c_PLACE(%s, at.%s)", name, n == CA_K ? 'K' : 'V', name,
+                  parameters[n].name);
+    }
+    print(text, "}\n");
 }
 
-static void print_score_operands(const struct ca_tensor *tensors, struct text *text)
+static void print_members(const clattn_problem *p, const struct ca_tensor *tensors,
+                          struct text *text)
 {
-    print(text, "#define SCORE_OPERANDS_PARAM ");
+    print(text, "#define ARGUMENTS_MEMBERS");
     for (unsigned n = 0; n < CA_WORKSPACE; n++)
-        if ((CA_SCORE_OPERANDS & CA_BIT(n)) && tensors[n].present)
-            print(text, ", const __global %s *%s", parameters[n].type, parameters[n].name);
-    print(text, "\n#define SCORE_OPERANDS_ARG ");
-    for (unsigned n = 0; n < CA_WORKSPACE; n++)
-        if ((CA_SCORE_OPERANDS & CA_BIT(n)) && tensors[n].present)
-            print(text, ", %s", parameters[n].name);
-    print(text, "\n");
+        if (tensors[n].present)
+            print(text, " %s__global %s *%s;", tensors[n].written ? "" : "const ",
+                  type_of(tensors, n), name_of(tensors, p, n));
+    print(text, " __global float *workspace;\n");
 }
 
 int ca_program_parameters(const struct ca_family *family, const clattn_problem *p, char *text,
@@ -78,7 +101,6 @@ int ca_program_parameters(const struct ca_family *family, const clattn_problem *
     ca_problem_tensors(p, tensors);
     for (size_t s = 0; s < family->num_stages; s++)
         print_stage(&family->stages[s], p, tensors, &all);
-    if (ca_is_attention(p))
-        print_score_operands(tensors, &all);
+    print_members(p, tensors, &all);
     return all.length < text_bytes;
 }

@@ -11,11 +11,12 @@
  * src/problem/tensors.def, in operations beside attention those of src/problem/tensors.c; the workspace is
  * the last.
  *
- * Attention has two macros more, for functions of kernels: SCORE_OPERANDS_PARAM, what scores are made of
- * besides q and k and the problem has, each as a parameter behind a comma, and SCORE_OPERANDS_ARG, the
- * same as arguments. False if the text does not fit, which the number of kernels rules out.
+ * A macro ARGUMENTS_<kernel> for each: what the kernel sets its struct arguments (cl/common/common.h) to, with
+ * each operand from its first element on. ARGUMENTS_MEMBERS declares the struct's pointers: the workspace and
+ * all operands that the problem has, whichever kernel takes them. False if the text does not fit, which the number of
+ * kernels rules out.
  */
-enum { CA_PARAMETERS_TEXT = 6144 };
+enum { CA_PARAMETERS_TEXT = 9216 };
 int ca_program_parameters(const struct ca_family *family, const clattn_problem *p, char *text,
                           size_t text_bytes);
 

@@ -9,30 +9,16 @@
 #ifndef CA_SESSION_H
 #define CA_SESSION_H
 
-#include "search/outcome.h"
+#include "search/measurer.h"
 #include "search/search.h"
 #include "search/statistics.h"
 
-enum { CA_FINALISTS = 8, CA_TOP = 5, CA_SESSION_SEEDS = 16, CA_SESSION_BATCH = 16 };
-
-/* How configurations are tried. Each call may take long, and must return. */
-struct ca_bench {
-    void *user;
-    /* Hint: these will be built next, in this order; may build some ahead. NULL: not wanted. */
-    void (*announce)(void *user, const size_t *configs, size_t count);
-    /* Builds and self-checks; the outcome, no times. Keeps the program: no configuration is built
-     * twice. */
-    void (*build)(void *user, size_t config, struct ca_reading *reading);
-    /* Checks on the problem itself and times; stops early if it is far slower than best (0: never).
-     * Only after a correct build. */
-    void (*measure)(void *user, size_t problem, size_t config, double best,
-                    struct ca_reading *reading);
-    /* One interleaved round: one time of each, in this order; INFINITY for one that fails. */
-    void (*round)(void *user, size_t problem, const size_t *configs, size_t count, double *times);
-    /* How many configurations of the search are chosen, and announced, before the first of them is
-     * built. 0 or 1: each with all that is known; more is worse informed. Same results for the same
-     * seed and batch. */
-    size_t batch;
+enum {
+    CA_FINALISTS = 8,
+    CA_TOP = 5,
+    CA_SESSION_SEEDS = 16,
+    CA_SESSION_BATCH = 16,
+    CA_SESSION_MOST = 16 /* candidates that a measurer is given at once */
 };
 
 struct ca_session_problem {
@@ -40,12 +26,6 @@ struct ca_session_problem {
     size_t num_seeds;    /* at most CA_SESSION_SEEDS */
     /* Whether a configuration of the space fits this problem; NULL: all do. */
     bool (*allows)(void *user, size_t problem, size_t config);
-};
-
-/* A result known from before: an interrupted session, or the store. */
-struct ca_known {
-    size_t problem, config;
-    struct ca_reading reading;
 };
 
 enum ca_phase { CA_PHASE_SEEDS, CA_PHASE_SEARCH, CA_PHASE_FINISH, CA_PHASE_RACE, CA_NUM_PHASES };
@@ -72,7 +52,10 @@ struct ca_session_options {
     /* False ends the session: no further build, but what was found is raced (once, briefly) unless
      * it answers false again. */
     bool (*event)(void *user, const struct ca_session_event *event);
-    void *user; /* of clock, event and allows */
+    /* The candidates that configurations stand for, as the measurer takes them: an array of as many, valid
+     * until the next call. At most CA_SESSION_MOST. */
+    const struct ca_candidate *(*candidates)(void *user, const size_t *configs, size_t count);
+    void *user; /* of clock, event, candidates and allows */
     const struct ca_known *known;
     size_t num_known;
 };
@@ -100,7 +83,7 @@ struct ca_session_result {
 };
 
 /* Fills results[num_problems]. False without memory. */
-bool ca_session_run(const struct ca_space *space, const struct ca_bench *bench,
+bool ca_session_run(const struct ca_space *space, const struct ca_measurer *measurer,
                     const struct ca_session_problem *problems, size_t num_problems,
                     const struct ca_session_options *options, struct ca_session_result *results);
 

@@ -85,7 +85,7 @@ static bool judge(struct ca_race *race)
 static void run_round(struct ca_task *task, struct ca_race *race)
 {
     struct ca_session *session = task->session;
-    const struct ca_bench *bench = session->bench;
+    const struct ca_measurer *m = session->measurer;
     size_t order[CA_FINALISTS], configs[CA_FINALISTS], count = 0;
     double times[CA_FINALISTS];
 
@@ -96,7 +96,7 @@ static void run_round(struct ca_task *task, struct ca_race *race)
     for (size_t n = 0; n < count; n++)
         configs[n] = race->entrants[order[n]].trial->config;
     const double begin = ca_session_seconds(session);
-    bench->round(bench->user, task->index, configs, count, times);
+    m->round(m->user, task->index, ca_session_candidates(session, configs, count), count, times);
     const double each = (ca_session_seconds(session) - begin) / (double)count;
     task->round_seconds = task->round_seconds > 0.0 ? 0.5 * (task->round_seconds + each) : each;
     for (size_t n = 0; n < count; n++) {

@@ -95,10 +95,17 @@ static bool is_wanted(struct ca_task *task, size_t config)
     return false;
 }
 
+static void announce(const struct ca_session *session, const size_t *configs, size_t count)
+{
+    const struct ca_measurer *m = session->measurer;
+
+    if (m->announce && count > 0)
+        m->announce(m->user, ca_session_candidates(session, configs, count), count);
+}
+
 /* The seeds in the order in which they are tried. False without memory. */
 static bool announce_seeds(struct ca_session *session)
 {
-    const struct ca_bench *bench = session->bench;
     size_t *configs = malloc((session->num_tasks * CA_SESSION_SEEDS + 1) * sizeof *configs);
     size_t count = 0;
 
@@ -114,8 +121,8 @@ static bool announce_seeds(struct ca_session *session)
             count += n == count;
         }
     }
-    if (configs && bench->announce && count > 0)
-        bench->announce(bench->user, configs, count);
+    if (configs)
+        announce(session, configs, count < CA_SESSION_MOST ? count : CA_SESSION_MOST);
     free(configs);
     return configs != NULL;
 }
@@ -180,7 +187,7 @@ static size_t batch_size(const struct ca_session *session)
 {
     const double left = ca_session_tries_left(session);
     const size_t most =
-        session->bench->batch < CA_SESSION_BATCH ? session->bench->batch : CA_SESSION_BATCH;
+        session->measurer->batch < CA_SESSION_BATCH ? session->measurer->batch : CA_SESSION_BATCH;
 
     return left < (double)most ? (size_t)fmax(left, 1.0) : most > 0 ? most : 1;
 }
@@ -222,14 +229,13 @@ static void draw(struct ca_session *session, struct batch *batch)
 
 static void search(struct ca_session *session)
 {
-    const struct ca_bench *bench = session->bench;
     struct batch batch = {.count = 0};
 
     session->phase = CA_PHASE_SEARCH;
     while (batch.idle < session->num_tasks && ca_session_may_try(session)) {
         draw(session, &batch);
-        if (batch.count > 1 && bench->announce)
-            bench->announce(bench->user, batch.configs, batch.count);
+        if (batch.count > 1)
+            announce(session, batch.configs, batch.count);
         for (size_t n = 0; n < batch.count && (n == 0 || ca_session_may_try(session)); n++)
             if (!ca_session_trial(batch.askers[n], batch.configs[n])) /* for another's sake */
                 ca_session_try(batch.askers[n], batch.configs[n]);
@@ -251,12 +257,12 @@ static bool has_confidence(const struct ca_session *session, struct ca_task *tas
            made * trials * pool < 5e8 && ca_search_confidence(task->search, confidence);
 }
 
-bool ca_session_run(const struct ca_space *space, const struct ca_bench *bench,
+bool ca_session_run(const struct ca_space *space, const struct ca_measurer *measurer,
                     const struct ca_session_problem *problems, size_t num_problems,
                     const struct ca_session_options *options, struct ca_session_result *results)
 {
     struct ca_session session = {
-        .space = space, .bench = bench, .options = options, .num_tasks = num_problems};
+        .space = space, .measurer = measurer, .options = options, .num_tasks = num_problems};
 
     for (size_t t = 0; t < num_problems; t++)
         results[t] = (struct ca_session_result){.num_top = 0};

@@ -37,7 +37,7 @@ struct ca_task {
 
 struct ca_session {
     const struct ca_space *space;
-    const struct ca_bench *bench;
+    const struct ca_measurer *measurer;
     const struct ca_session_options *options;
     struct ca_task *tasks;
     size_t num_tasks;
@@ -58,6 +58,10 @@ struct ca_session {
 };
 
 /* session_try.c */
+
+/* What the measurer takes, until the next call. */
+const struct ca_candidate *ca_session_candidates(const struct ca_session *session,
+                                                 const size_t *configs, size_t count);
 
 /* Whether a problem allows a configuration. */
 bool ca_session_allows(const struct ca_task *task, size_t config);

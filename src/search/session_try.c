@@ -11,6 +11,12 @@ bool ca_session_allows(const struct ca_task *task, size_t config)
            (!problem->allows || problem->allows(task->session->options->user, task->index, config));
 }
 
+const struct ca_candidate *ca_session_candidates(const struct ca_session *session,
+                                                 const size_t *configs, size_t count)
+{
+    return session->options->candidates(session->options->user, configs, count);
+}
+
 const struct ca_trial *ca_session_trial(const struct ca_task *task, size_t config)
 {
     for (size_t n = 0; n < task->num_trials; n++)
@@ -109,21 +115,23 @@ static const struct ca_built *build(struct ca_session *session, size_t config)
     }
     struct ca_built *built = &session->built[session->num_built++];
     *built = (struct ca_built){.config = config};
-    session->bench->build(session->bench->user, config, &built->reading);
+    session->measurer->build(session->measurer->user, ca_session_candidates(session, &config, 1),
+                             &built->reading);
     return built;
 }
 
 static void measure(struct ca_task *task, const struct ca_built *built, struct ca_reading *reading)
 {
-    const struct ca_bench *bench = task->session->bench;
+    const struct ca_session *session = task->session;
+    const struct ca_measurer *m = session->measurer;
     const size_t best = ca_search_best(task->search);
-    const double begin = ca_session_seconds(task->session);
+    const double begin = ca_session_seconds(session);
 
-    bench->measure(bench->user, task->index, built->config,
-                   best == CA_NO_CONFIG ? 0.0 : ca_search_time(task->search, best), reading);
+    m->measure(m->user, task->index, ca_session_candidates(session, &built->config, 1),
+               best == CA_NO_CONFIG ? 0.0 : ca_search_time(task->search, best), reading);
     reading->binary = built->reading.binary;
     reading->compile_seconds = built->reading.compile_seconds;
-    task->measure_seconds = fmin(task->measure_seconds, ca_session_seconds(task->session) - begin);
+    task->measure_seconds = fmin(task->measure_seconds, ca_session_seconds(session) - begin);
 }
 
 /* What is slower than this for the problem that asked, as a part of its best time, is hardly the best

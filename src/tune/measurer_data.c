@@ -3,7 +3,7 @@
 #include "execute/plan.h"
 #include "families/candidate.h"
 #include "program/program.h"
-#include "trust/trust.h"
+#include "selfcheck/selfcheck.h"
 
 /* ---- data of problems ----------------------------------------------------------------------- */
 

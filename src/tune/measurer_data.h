@@ -4,7 +4,7 @@
 
 #include "execute/execute.h"
 #include "families/candidate.h"
-#include "reference/trust_case.h"
+#include "selfcheck/case.h"
 #include "tune/measurer.h"
 #include "tune/measurer_time.h"
 

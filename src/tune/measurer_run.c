@@ -6,7 +6,7 @@
 #include "program/program.h"
 #include "program/program_cache.h"
 #include "program/verdict.h"
-#include "trust/trust.h"
+#include "selfcheck/selfcheck.h"
 #include "tune/measurer.h"
 #include "tune/measurer_data.h"
 
@@ -316,8 +316,10 @@ static clattn_status fill(struct ca_measuring *m, clattn_context *ctx,
     return CLATTN_SUCCESS;
 }
 
-static void destroy(struct ca_measuring *m)
+static void end(void *user)
 {
+    struct ca_measuring *m = user;
+
     ca_measuring_empty(m);
     if (m->queue)
         clReleaseCommandQueue(m->queue);
@@ -336,19 +338,12 @@ clattn_status ca_measurer_create(clattn_context *ctx, const clattn_problem *prob
         return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a measurer");
     const clattn_status status = fill(m, ctx, problems, count);
     if (status != CLATTN_SUCCESS) {
-        destroy(m);
+        end(m);
         return status;
     }
-    *measurer =
-        (struct ca_measurer){.user = m, .build = build, .measure = measure, .round = take_round};
+    *measurer = (struct ca_measurer){
+        .user = m, .build = build, .measure = measure, .round = take_round, .close = end};
     return CLATTN_SUCCESS;
-}
-
-void ca_measurer_destroy(struct ca_measurer *measurer)
-{
-    if (measurer->user)
-        destroy(measurer->user);
-    memset(measurer, 0, sizeof *measurer);
 }
 
 int ca_measurer_lost(const struct ca_measurer *measurer)

@@ -31,17 +31,12 @@ struct ca_tune_result {
 
 struct ca_tune_hooks {
     void *user;
-    /* Makes a measurer for problems that are alike; NULL: ca_measurer_create(). */
+    /* Makes a measurer for problems that are alike, which is closed once their results are in the store; NULL:
+     * ca_measurer_create(). What it knows is asked twice: with a space of few candidates and with one of all. */
     clattn_status (*open)(void *user, const clattn_problem *problems, size_t count,
                           struct ca_measurer *measurer);
-    void (*close)(void *user, struct ca_measurer *measurer);
     /* After each configuration; NULL: none. False ends the tuning. */
     bool (*event)(void *user, const struct ca_tune_event *event);
-    /* What an interrupted session measured: fills known (of this space, problems by index within
-     * the group) and returns how many; NULL: nothing. Called twice: with a space of few candidates
-     * and with one of all. The array stays the hook's. */
-    size_t (*known)(void *user, const struct ca_space *space, const clattn_problem *problems,
-                    size_t count, const struct ca_known **known);
 };
 
 /* results: count of them, zero; hooks: not NULL. Failed configurations are banned in the store, the

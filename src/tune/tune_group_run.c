@@ -123,16 +123,13 @@ static clattn_status report(struct ca_run *run, struct ca_session_result *result
 
 /* ---- the group ------------------------------------------------------------------------------- */
 
-/* Readings that need not be made: of the families' comparison, and the hook's. The caller frees
+/* Readings that need not be made: of the families' comparison, and the measurer's. The caller frees
  * the array. NULL without memory. */
 static struct ca_known *list_known(struct ca_run *run, const struct ca_comparison *c, size_t *count)
 {
-    const struct ca_tune_hooks *hooks = run->tuning->hooks;
+    const struct ca_measurer *m = &run->within;
     const struct ca_known *earlier = NULL;
-    const size_t num_earlier = hooks->known
-                                   ? hooks->known(hooks->user, run->space, run->group->problems,
-                                                  run->group->count, &earlier)
-                                   : 0;
+    const size_t num_earlier = m->known ? m->known(m->user, run->space, &earlier) : 0;
     struct ca_known *all = malloc((num_earlier + CA_MAX_FAMILIES) * sizeof *all);
 
     *count = 0;
@@ -175,7 +172,6 @@ static clattn_status search(struct ca_run *run, const struct ca_comparison *comp
 {
     const clattn_tuning_options *o = run->tuning->options;
     const struct ca_group *group = run->group;
-    const struct ca_bench bench = ca_run_bench(run);
     struct ca_session_problem problems[CA_GROUP_MOST];
     struct ca_session_result results[CA_GROUP_MOST];
     size_t most_seeds = 0;
@@ -198,11 +194,13 @@ static clattn_status search(struct ca_run *run, const struct ca_comparison *comp
         .max_evaluations = most_evaluations(run, most_seeds),
         .clock = ca_run_clock,
         .event = ca_run_event,
+        .candidates = ca_run_candidates,
         .user = run,
         .known = known,
         .num_known = num_known,
     };
-    const bool ran = ca_session_run(run->space, &bench, problems, group->count, &options, results);
+    const bool ran =
+        ca_session_run(run->space, &run->measurer, problems, group->count, &options, results);
     free(known);
     if (!ran)
         return ca_fail(&run->tuning->ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a tuning");
@@ -260,15 +258,13 @@ clattn_status ca_group_tune(struct ca_tuning *tuning, struct ca_group *group)
                          .before = tuning->evaluations,
                          .evaluations_at_begin = tuning->evaluations};
     clattn_status status =
-        hooks->open ? hooks->open(hooks->user, group->problems, group->count, &run.measurer)
-                    : ca_measurer_create(tuning->ctx, group->problems, group->count, &run.measurer);
+        hooks->open ? hooks->open(hooks->user, group->problems, group->count, &run.within)
+                    : ca_measurer_create(tuning->ctx, group->problems, group->count, &run.within);
 
     if (status != CLATTN_SUCCESS)
         return status;
+    ca_run_decorate(&run);
     status = tune(&run);
-    if (hooks->close)
-        hooks->close(hooks->user, &run.measurer);
-    else
-        ca_measurer_destroy(&run.measurer);
+    run.measurer.close(run.measurer.user);
     return status;
 }

@@ -16,7 +16,9 @@ struct ca_seeds {
 struct ca_run {
     struct ca_tuning *tuning;
     struct ca_group *group;
-    struct ca_measurer measurer;
+    struct ca_measurer within;                       /* the one that was opened for the group */
+    struct ca_measurer measurer;                     /* passes calls on to it (ca_run_decorate()) */
+    struct ca_candidate candidates[CA_SESSION_MOST]; /* what ca_run_candidates() has made last */
     struct ca_space *space;
     struct ca_seeds *seeds; /* of each problem; NULL before there is a space */
     double begin;           /* ca_stopwatch_now() */
@@ -26,10 +28,14 @@ struct ca_run {
     clattn_status failure; /* of the last one that is not */
 };
 
-/* ---- tune_bench.c: between the session and the measurer -------------------------------------- */
+/* ---- tune_try.c: between the session and the measurer ---------------------------------------- */
 
-/* The bench and the callbacks of a session; their user is the run. */
-struct ca_bench ca_run_bench(struct ca_run *run);
+/* Makes run->measurer of run->within: what failed in a way that may pass is tried twice, and what becomes of a
+ * candidate is noted. */
+void ca_run_decorate(struct ca_run *run);
+
+/* The callbacks of a session; their user is the run. */
+const struct ca_candidate *ca_run_candidates(void *user, const size_t *configs, size_t count);
 double ca_run_clock(void *user);
 bool ca_run_allows(void *user, size_t problem, size_t config);
 bool ca_run_event(void *user, const struct ca_session_event *event);
@@ -41,12 +47,6 @@ bool ca_run_tell(struct ca_run *run, const struct ca_session_event *event,
 /* Tells the hook alone, of what was measured before there was a space. */
 void ca_run_tell_again(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
                        const struct ca_reading *reading);
-
-/* Builds, or measures, what has a measurer: twice if it failed in a way that may pass. Notes it. */
-void ca_run_build(struct ca_run *run, const struct ca_candidate *candidate,
-                  struct ca_reading *reading);
-void ca_run_measure(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
-                    double best, struct ca_reading *reading);
 
 /* Bans what failed for good: no plan and no other tuning is to meet it again. */
 void ca_run_note(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,

@@ -46,13 +46,10 @@ static void list_families(const struct ca_run *run, struct ca_comparison *c)
  * CA_NUM_OUTCOMES. */
 static size_t recall(const struct ca_run *run, struct ca_comparison *c)
 {
-    const struct ca_tune_hooks *hooks = run->tuning->hooks;
+    const struct ca_measurer *m = &run->within;
     struct ca_space *space = ca_tune_space_of(c->candidates, c->count);
     const struct ca_known *known = NULL;
-    const size_t count =
-        space && hooks->known
-            ? hooks->known(hooks->user, space, run->group->problems, run->group->count, &known)
-            : 0;
+    const size_t count = space && m->known ? m->known(m->user, space, &known) : 0;
     size_t recalled = 0;
 
     for (size_t n = 0; n < c->count; n++) {
@@ -72,9 +69,9 @@ static void measure_family(struct ca_run *run, struct ca_comparison *c, size_t n
     struct ca_reading *r = &c->readings[n];
 
     memset(r, 0, sizeof *r);
-    ca_run_build(run, &c->candidates[n], r);
+    run->measurer.build(run->measurer.user, &c->candidates[n], r);
     if (r->outcome == CA_CORRECT)
-        ca_run_measure(run, c->problem, &c->candidates[n], best, r);
+        run->measurer.measure(run->measurer.user, c->problem, &c->candidates[n], best, r);
     c->is_new[n] = 1;
     run->before++;
     const struct ca_session_event event = {.phase = CA_PHASE_SEEDS,

@@ -11,16 +11,6 @@
 
 TestSuite(multihead, .init = unoptimised, .timeout = 300);
 
-static clattn_multihead parsed(const char *text)
-{
-    clattn_multihead layer;
-    char reason[256];
-
-    cr_assert(clattn_multihead_parse(text, &layer, reason, sizeof reason) == CLATTN_SUCCESS,
-              "'%s': %s", text, reason);
-    return layer;
-}
-
 static void run(struct fixture *f, const clattn_multihead_plan *plan,
                 const clattn_operation operation, const struct layer_case *c)
 {
@@ -32,7 +22,7 @@ static void run(struct fixture *f, const clattn_multihead_plan *plan,
 
 static void pass(struct fixture *f, const char *text, const uint64_t seed)
 {
-    const clattn_multihead layer = parsed(text);
+    const clattn_multihead layer = layer_parsed(text);
 
     layer_case_pass(f, &layer, seed);
 }
@@ -131,7 +121,7 @@ DeviceTest(multihead, weights_sum_to_one)
     };
 
     for (size_t n = 0; n < sizeof layers / sizeof *layers; n++) {
-        const clattn_multihead layer = parsed(layers[n]);
+        const clattn_multihead layer = layer_parsed(layers[n]);
         struct layer_case c;
         layer_case_open(f, &c, &layer, 3);
         clattn_multihead_plan *plan = layer_plan(f, &layer);
@@ -153,7 +143,8 @@ DeviceTest(multihead, weights_sum_to_one)
 /* Padding of a context, whatever it holds, never reaches y. */
 DeviceTest(multihead, padding_stays_out)
 {
-    const clattn_multihead layer = parsed("layer fwd f32 b2 h2 q3 k6 d8 klen model=5 cross=4");
+    const clattn_multihead layer =
+        layer_parsed("layer fwd f32 b2 h2 q3 k6 d8 klen model=5 cross=4");
     struct layer_case c;
 
     layer_case_open(f, &c, &layer, 8);
@@ -194,7 +185,7 @@ static long commands_of(struct fixture *f, const clattn_multihead_plan *plan,
  * output's parameters need one product each. */
 DeviceTest(multihead, gradients_one_by_one)
 {
-    const clattn_multihead layer = parsed(
+    const clattn_multihead layer = layer_parsed(
         "layer fwd f32 b2 h2/1 q3 k6 d8 model=5 separate=4,7 output=3 biases obias training");
     const clattn_multihead gradients = layer_backward(&layer);
 

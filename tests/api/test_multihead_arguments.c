@@ -24,17 +24,9 @@ static const char everything[] =
 static const char plain[] = "layer fwd f32 b2 h2 q3 k3 d8 model=5 packed";
 static const char trained[] = "layer fwd f32 b2 h2 q3 k3 d8 model=5 packed training";
 
-static clattn_multihead parsed(const char *text)
-{
-    clattn_multihead layer;
-
-    cr_assert(clattn_multihead_parse(text, &layer, NULL, 0) == CLATTN_SUCCESS, "'%s'", text);
-    return layer;
-}
-
 static void open(struct call *c, const char *text, const clattn_operation operation)
 {
-    const clattn_multihead layer = parsed(text), gradients = layer_backward(&layer);
+    const clattn_multihead layer = layer_parsed(text), gradients = layer_backward(&layer);
 
     fixture_open(&c->f);
     layer_case_open(&c->f, &c->c, &layer, 1);
@@ -295,7 +287,7 @@ static void no_plan(struct fixture *f, const clattn_multihead *layer, const unsi
 
 DeviceTest(multihead_arguments, plans)
 {
-    const clattn_multihead layer = parsed(plain);
+    const clattn_multihead layer = layer_parsed(plain);
     clattn_multihead spoilt = layer;
     clattn_multihead_plan *plan;
 
@@ -319,7 +311,7 @@ DeviceTest(multihead_arguments, plans)
 
 DeviceTest(multihead_arguments, descriptions)
 {
-    const clattn_multihead layer = parsed(trained), gradients = layer_backward(&layer);
+    const clattn_multihead layer = layer_parsed(trained), gradients = layer_backward(&layer);
     clattn_multihead_info forward = {.struct_size = sizeof forward}, backward = forward;
 
     clattn_multihead_plan *plan = layer_plan(f, &layer), *other = layer_plan(f, &gradients);
@@ -342,7 +334,7 @@ DeviceTest(multihead_arguments, descriptions)
     clattn_multihead_plan_release(other);
     clattn_multihead_plan_release(plan);
 
-    const clattn_multihead inference = parsed(plain);
+    const clattn_multihead inference = layer_parsed(plain);
     forward.struct_size++;
     plan = layer_plan(f, &inference);
     cr_expect(clattn_multihead_plan_describe(plan, &forward) == CLATTN_SUCCESS);

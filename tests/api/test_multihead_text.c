@@ -1,6 +1,7 @@
 /* Layers on paper: rules, text form, operations. */
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"
+#include "tests/trials/multihead_case.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
@@ -17,17 +18,6 @@ static const char *printed(const clattn_multihead *layer)
     return text;
 }
 
-static clattn_multihead parsed(const char *text)
-{
-    clattn_multihead layer;
-    char reason[256];
-
-    cr_assert(clattn_multihead_parse(text, &layer, reason, sizeof reason) == CLATTN_SUCCESS,
-              "'%s': %s", text, reason);
-    cr_assert_str_eq(reason, "");
-    return layer;
-}
-
 /* ---- text form ------------------------------------------------------------------------------- */
 
 Test(multihead_text, what_is_printed) {
@@ -39,10 +29,10 @@ Test(multihead_text, what_is_printed) {
     };
 
     for (size_t n = 0; n < sizeof canonical / sizeof *canonical; n++) {
-        const clattn_multihead layer = parsed(canonical[n]);
+        const clattn_multihead layer = layer_parsed(canonical[n]);
         cr_expect_str_eq(printed(&layer), canonical[n]);
     }
-    clattn_multihead layer = parsed("\tlayer model=8  obias d4 q3 f32\nh2 fwd ");
+    clattn_multihead layer = layer_parsed("\tlayer model=8  obias d4 q3 f32\nh2 fwd ");
     cr_expect_str_eq(printed(&layer), "layer fwd f32 b1 h2 q3 k3 d4 model=8 obias");
     cr_expect(layer.context_model == 8 && layer.values_model == 8 && layer.output == 8);
     clattn_multihead_init(&layer);
@@ -104,7 +94,7 @@ Test(multihead_text, random_layers_come_back_equal) {
         cr_assert(clattn_multihead_check(&layer, reason, sizeof reason) == CLATTN_SUCCESS, "%s",
                   reason);
         strcpy(text, printed(&layer));
-        const clattn_multihead back = parsed(text);
+        const clattn_multihead back = layer_parsed(text);
         cr_assert(same(&layer, &back), "'%s' came back as '%s'", text, printed(&back));
         cr_assert_str_eq(printed(&back), text);
     }
@@ -112,7 +102,7 @@ Test(multihead_text, random_layers_come_back_equal) {
 
 /* Every cut keeps what fits, ends with a 0 and tells what is needed. */
 Test(multihead_text, cut_texts) {
-    const clattn_multihead layer = parsed("layer fwd f32 q3 d4 model=8 packed");
+    const clattn_multihead layer = layer_parsed("layer fwd f32 q3 d4 model=8 packed");
     char whole[512], cut[512];
     size_t needed;
 
@@ -194,7 +184,7 @@ Test(multihead_text, refusals) {
 
 static clattn_multihead base(void)
 {
-    return parsed("layer fwd f32 b2 h4/2 q3 k5 d8 model=6 cross=6");
+    return layer_parsed("layer fwd f32 b2 h4/2 q3 k5 d8 model=6 cross=6");
 }
 
 static void refused(const clattn_multihead *layer, const clattn_status want, const char *words)
@@ -300,9 +290,9 @@ Test(multihead_text, struct_sizes_and_nulls) {
 /* ---- operations ------------------------------------------------------------------------------ */
 
 Test(multihead_text, operations) {
-    const clattn_multihead self = parsed("layer fwd f32 b2 h3 q5 d4 model=7 output=11");
+    const clattn_multihead self = layer_parsed("layer fwd f32 b2 h3 q5 d4 model=7 output=11");
     const clattn_multihead cross =
-        parsed("layer bwd f32 b1 h2/1 q3 k5 d4/6 model=7 separate=8,9 output=10");
+        layer_parsed("layer bwd f32 b1 h2/1 q3 k5 d4/6 model=7 separate=8,9 output=10");
     const double attention = 2.0 * (4 + 4) * 2 * 3 * 5 * 5;
     const double gradients = (6 * 4 + 4 * 6) * 2 * 3 * 5;
 

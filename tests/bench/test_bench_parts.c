@@ -242,3 +242,28 @@ Test(bench_case, a_bf16_result_is_held_to_what_bf16_can_hold) {
     cr_expect(not(worst_ok(&worst)), "%g passed", worst.error);
     case_free(&attention);
 }
+
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+/* One element that the others are not like: it is found, and told. */
+Test(bench_check, a_wrong_gradient_has_its_place) {
+    struct results results = {{NULL}};
+    struct attention_case attention;
+    struct check_place place;
+    struct worst worst = {.results = 0};
+    struct message why;
+    clattn_problem problem;
+
+    cr_assert(clattn_problem_parse("bwd f32 h2 q3 k5 d6", &problem, NULL, 0) == CLATTN_SUCCESS);
+    const struct job job = job_of(&problem);
+    cr_assert(case_random(&attention, &job, 1, &why), "%s", why.text);
+    float *dk = calloc(2 * 5 * 6, sizeof *dk);
+    dk[30 + 2 * 6 + 3] = INFINITY;
+    results.out[OUTPUT_DK] = dk;
+    cr_assert(check_all_results(&attention, &results, &worst, &place, &why));
+    cr_expect(worst.results == 60 && !worst_ok(&worst) && strcmp(place.tensor, "dk") == 0);
+    cr_expect(place.at[0] == 0 && place.at[1] == 1 && place.at[2] == 2 && place.at[3] == 3);
+    cr_expect(isinf(place.got) && isfinite(place.want));
+    results_release(&results);
+    case_free(&attention);
+}

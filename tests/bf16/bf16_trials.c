@@ -162,7 +162,7 @@ void bf16_expect_judged_right(const char *family, const char *problem)
     m.measure(m.user, 0, &candidate, 0.0, &reading);
     cr_assert(reading.outcome == CA_CORRECT, "%s", reading.reason);
     cr_expect(reading.error <= 1.0 && reading.error > 0.0);
-    ca_measurer_destroy(&m);
+    m.close(m.user);
     fixture_close(&f);
 }
 

@@ -127,7 +127,7 @@ Test(broken_kernels, none_is_taken_for_right) {
                   reading.error);
     }
     cr_expect(f.log.errors == 0, "%s", f.log.last);
-    ca_measurer_destroy(&m);
+    m.close(m.user);
     fixture_close(&f);
 }
 
@@ -145,6 +145,6 @@ Test(broken_kernels, self_checks_refuse) {
     m.build(m.user, &candidate, &reading);
     cr_assert(reading.outcome == CA_WRONG && strstr(reading.reason, "broken is miscompiled"), "%s",
               reading.reason);
-    ca_measurer_destroy(&m);
+    m.close(m.user);
     fixture_close(&f);
 }

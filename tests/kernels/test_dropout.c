@@ -8,7 +8,6 @@
 #include "tests/support/storage.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/trial.h"
-#include <clattn/gradient_check.h>
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -205,28 +204,6 @@ FOR_EACH_FAMILY(seeds_and_offsets)
 }
 
 /* ---- forward and backward ---------------------------------------------------------------------- */
-
-/* In double precision, with the library's own check: both directions use one mask. */
-FOR_EACH_FAMILY(gradient_check)
-{
-    const struct ca_family *of = ca_family_at(*family);
-    const clattn_plan_options options = {.struct_size = sizeof options, .family = of->name};
-    const clattn_problem p =
-        fixture_problem("bwd f32 h2 q20 k70 d20/9 causal=40 window=24,* dropout=0.4");
-    clattn_gradient_report report = {.struct_size = sizeof report};
-    struct fixture f;
-
-    if (of->operation != CLATTN_BACKWARD || !family_takes_f32(of->name))
-        return;
-    unoptimised();
-    fixture_open(&f);
-    fixture_need_groups_of(&f, of->name);
-    cr_assert(clattn_gradient_check(f.context, &p, &options, 7, &report) == CLATTN_SUCCESS, "%s",
-              f.log.last);
-    cr_assert(report.right && report.num_analytic > 0 && report.num_differences > 0, "%g, %g",
-              report.analytic.ratio, report.difference.ratio);
-    fixture_close(&f);
-}
 
 enum { QUERIES = 20, KEYS = 70, DIM_QK = 20, DIM_V = 9 };
 

@@ -6,6 +6,7 @@
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -188,17 +189,9 @@ DeviceTest(packed, optimised_gradients)
 
 /* ---- what a developer is told ------------------------------------------------------------------ */
 
-static void expect_told(struct fixture *f, const clattn_plan *plan, const cl_int *queries,
-                        const cl_int *keys, const char *words)
-{
-    clattn_forward_tensors tensors = {.struct_size = sizeof tensors};
-
-    tensors.q_starts.buffer = fixture_buffer(f, 4 * sizeof *queries, queries);
-    tensors.kv_starts.buffer = fixture_buffer(f, 4 * sizeof *keys, keys);
-    fixture_expect_tables(f, plan, &tensors, words);
-    clReleaseMemObject(tensors.kv_starts.buffer);
-    clReleaseMemObject(tensors.q_starts.buffer);
-}
+static const struct fixture_lists starts = {
+    {offsetof(clattn_forward_tensors, q_starts), offsetof(clattn_forward_tensors, kv_starts)},
+    {4, 4}};
 
 DeviceTest(packed, a_developer_is_told_what_is_wrong)
 {
@@ -206,14 +199,19 @@ DeviceTest(packed, a_developer_is_told_what_is_wrong)
     const cl_int sound[] = {0, 5, 5, 12}, negative[] = {-1, 5, 5, 10}, far[] = {0, 5, 10, 13},
                  falling[] = {0, 5, 4, 9}, keys[] = {2, 11, 11, 20}, longer[] = {0, 9, 19, 20};
 
-    expect_told(f, plan, (cl_int[]){0, 5, 5, 10}, keys, "");
-    expect_told(f, plan, negative, keys, "q_starts[0] is -1 but must be from 0 to total_q, 12");
-    expect_told(f, plan, far, keys, "q_starts[3] is 13 but must be from 0 to total_q, 12");
-    expect_told(f, plan, falling, keys, "q_starts[2] is 4 but must be at least q_starts[1], 5");
-    expect_told(f, plan, sound, keys,
-                "q_starts[3] is 12, 7 after q_starts[2], but a sequence has at most seq_q, 5");
-    expect_told(f, plan, (cl_int[]){0, 1, 2, 3}, longer,
-                "kv_starts[2] is 19, 10 after kv_starts[1], but a sequence has at most seq_kv, 9");
+    fixture_expect_lists(f, plan, &starts, (cl_int[]){0, 5, 5, 10}, keys, "");
+    fixture_expect_lists(f, plan, &starts, negative, keys,
+                         "q_starts[0] is -1 but must be from 0 to total_q, 12");
+    fixture_expect_lists(f, plan, &starts, far, keys,
+                         "q_starts[3] is 13 but must be from 0 to total_q, 12");
+    fixture_expect_lists(f, plan, &starts, falling, keys,
+                         "q_starts[2] is 4 but must be at least q_starts[1], 5");
+    fixture_expect_lists(
+        f, plan, &starts, sound, keys,
+        "q_starts[3] is 12, 7 after q_starts[2], but a sequence has at most seq_q, 5");
+    fixture_expect_lists(
+        f, plan, &starts, (cl_int[]){0, 1, 2, 3}, longer,
+        "kv_starts[2] is 19, 10 after kv_starts[1], but a sequence has at most seq_kv, 9");
     clattn_plan_release(plan);
 }
 

@@ -8,6 +8,7 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,17 +175,9 @@ ParameterizedTest(size_t *number, pages, tables_may_hold_anything) {
 
 /* ---- what a developer is told ------------------------------------------------------------------ */
 
-static void expect_told(struct fixture *f, const clattn_plan *plan, const cl_int *lengths,
-                        const cl_int *table, const char *words)
-{
-    clattn_forward_tensors tensors = {.struct_size = sizeof tensors};
-
-    tensors.kv_lengths.buffer = fixture_buffer(f, 2 * sizeof *lengths, lengths);
-    tensors.page_table.buffer = fixture_buffer(f, 6 * sizeof *table, table);
-    fixture_expect_tables(f, plan, &tensors, words);
-    clReleaseMemObject(tensors.kv_lengths.buffer);
-    clReleaseMemObject(tensors.page_table.buffer);
-}
+static const struct fixture_lists pages = {
+    {offsetof(clattn_forward_tensors, kv_lengths), offsetof(clattn_forward_tensors, page_table)},
+    {2, 6}};
 
 DeviceTest(pages, a_developer_is_told_what_is_wrong)
 {
@@ -194,30 +187,25 @@ DeviceTest(pages, a_developer_is_told_what_is_wrong)
                  far[] = {0, 1, 5, 3, 4, 0};
     const clattn_forward_tensors no_table = {.struct_size = sizeof no_table};
 
-    expect_told(f, plan, lengths, sound, ""); /* what is not in use may hold anything */
-    expect_told(f, plan, (cl_int[]){32, 16}, (cl_int[]){4, 0, -9, 3, -1, 99}, "");
-    expect_told(f, plan, lengths, none, "page_table[1][1] is -1 but must be from 0 to 4");
-    expect_told(f, plan, lengths, far, "page_table[0][2] is 5 but must be from 0 to 4");
-    expect_told(f, plan, long_one, sound, "kv_lengths[1] is 41 but must be from 0 to seq_kv, 40");
-    expect_told(f, plan, negative, sound, "kv_lengths[0] is -1");
+    fixture_expect_lists(f, plan, &pages, lengths, sound,
+                         ""); /* what is not in use may hold anything */
+    fixture_expect_lists(f, plan, &pages, (cl_int[]){32, 16}, (cl_int[]){4, 0, -9, 3, -1, 99}, "");
+    fixture_expect_lists(f, plan, &pages, lengths, none,
+                         "page_table[1][1] is -1 but must be from 0 to 4");
+    fixture_expect_lists(f, plan, &pages, lengths, far,
+                         "page_table[0][2] is 5 but must be from 0 to 4");
+    fixture_expect_lists(f, plan, &pages, long_one, sound,
+                         "kv_lengths[1] is 41 but must be from 0 to seq_kv, 40");
+    fixture_expect_lists(f, plan, &pages, negative, sound, "kv_lengths[0] is -1");
     cr_expect(clattn_check_tables(plan, f->queue, &no_table) == CLATTN_INVALID_ARGUMENT);
     cr_expect(clattn_check_tables(plan, f->queue, NULL) == CLATTN_INVALID_ARGUMENT);
     cr_expect(clattn_check_tables(NULL, f->queue, &no_table) == CLATTN_INVALID_ARGUMENT);
     clattn_plan_release(plan);
 }
 
-/* Block lists, in the same way. */
-static void expect_told_of_blocks(struct fixture *f, const clattn_plan *plan, const cl_int *offsets,
-                                  const cl_int *entries, const char *words)
-{
-    clattn_forward_tensors tensors = {.struct_size = sizeof tensors};
-
-    tensors.block_offsets.buffer = fixture_buffer(f, 4 * sizeof *offsets, offsets);
-    tensors.block_entries.buffer = fixture_buffer(f, 5 * sizeof *entries, entries);
-    fixture_expect_tables(f, plan, &tensors, words);
-    clReleaseMemObject(tensors.block_entries.buffer);
-    clReleaseMemObject(tensors.block_offsets.buffer);
-}
+static const struct fixture_lists blocks = {{offsetof(clattn_forward_tensors, block_offsets),
+                                             offsetof(clattn_forward_tensors, block_entries)},
+                                            {4, 5}};
 
 DeviceTest(pages, a_developer_is_told_what_is_wrong_in_block_lists)
 {
@@ -225,14 +213,15 @@ DeviceTest(pages, a_developer_is_told_what_is_wrong_in_block_lists)
     const cl_int sound[] = {0, 2, 2, 4}, falling[] = {0, 2, 1, 4}, far[] = {0, 2, 2, 6};
     const cl_int columns[] = {0, 4 | CLATTN_BLOCK_FULL, 1, 1, -9};
 
-    expect_told_of_blocks(f, plan, sound, columns, ""); /* the fifth entry is in no row */
-    expect_told_of_blocks(f, plan, falling, columns,
-                          "block_offsets[0][2] is 1 but must be from 2 to max_blocks, 5");
-    expect_told_of_blocks(f, plan, far, columns, "block_offsets[0][3] is 6 but must be from 2");
-    expect_told_of_blocks(f, plan, (cl_int[]){0, 2, 2, 5}, columns,
-                          "block_entries[0][4] is -9 but must be a column from 0 to 4");
-    expect_told_of_blocks(f, plan, sound, (cl_int[]){0, 5, 1, 1, 1},
-                          "block_entries[0][1] is 5 but must be a column from 0 to 4");
+    fixture_expect_lists(f, plan, &blocks, sound, columns, ""); /* the fifth entry is in no row */
+    fixture_expect_lists(f, plan, &blocks, falling, columns,
+                         "block_offsets[0][2] is 1 but must be from 2 to max_blocks, 5");
+    fixture_expect_lists(f, plan, &blocks, far, columns,
+                         "block_offsets[0][3] is 6 but must be from 2");
+    fixture_expect_lists(f, plan, &blocks, (cl_int[]){0, 2, 2, 5}, columns,
+                         "block_entries[0][4] is -9 but must be a column from 0 to 4");
+    fixture_expect_lists(f, plan, &blocks, sound, (cl_int[]){0, 5, 1, 1, 1},
+                         "block_entries[0][1] is 5 but must be a column from 0 to 4");
     clattn_plan_release(plan);
 }
 

@@ -439,7 +439,7 @@ Test(projection, is_measured) {
         m.measure(m.user, 0, &candidate, 0.0, &reading);
         cr_assert(reading.outcome == CA_CORRECT && reading.num_times >= 3, "%s", reading.reason);
         cr_assert(reading.error <= 1.0);
-        ca_measurer_destroy(&m);
+        m.close(m.user);
     }
     fixture_close(&f);
 }

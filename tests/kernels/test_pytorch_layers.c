@@ -71,17 +71,6 @@ static struct place place_of(const clattn_multihead *layer, const enum layer_ten
     return place;
 }
 
-static clattn_multihead parsed(const struct safetensors *file, const char *direction)
-{
-    const char *text = case_file_text(file, direction, "");
-    clattn_multihead layer;
-    char reason[256];
-
-    cr_assert(clattn_multihead_parse(text, &layer, reason, sizeof reason) == CLATTN_SUCCESS,
-              "'%s': %s", text, reason);
-    return layer;
-}
-
 /* ---- running a file -------------------------------------------------------------------------- */
 
 /* What the file holds in place of what the case drew. */
@@ -104,7 +93,7 @@ static void put(struct fixture *f, const struct safetensors *file, const struct 
 
 static void run(struct fixture *f, const struct safetensors *file, const struct layer_case *c)
 {
-    const clattn_multihead gradients = parsed(file, "backward");
+    const clattn_multihead gradients = layer_parsed(case_file_text(file, "backward", ""));
     const struct layer_arguments arguments = layer_case_arguments(c);
     clattn_multihead_plan *there = layer_plan(f, &c->layer), *back = layer_plan(f, &gradients);
 
@@ -167,7 +156,7 @@ static void pass(struct fixture *f, const char *path)
     struct layer_outputs reference;
 
     case_file_open(&file, path);
-    const clattn_multihead layer = parsed(&file, "forward");
+    const clattn_multihead layer = layer_parsed(case_file_text(&file, "forward", ""));
     layer_case_open(f, &c, &layer, 1);
     for (int id = 0; id <= LAYER_DY; id++)
         if (c.tensor[id].elements > 0)

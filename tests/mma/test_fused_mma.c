@@ -84,14 +84,6 @@ static struct trial make(const size_t layout, const char *shape, const char *mor
 }
 
 /* False where the device has another instruction. */
-static int is_supported(const struct fixture *f, const struct trial *t)
-{
-    const clattn_plan_options options = {
-        .struct_size = sizeof options, .family = t->family, .tunables = t->tunables};
-
-    return clattn_plan_supports(f->context, &t->problem, &options) == CLATTN_SUCCESS;
-}
-
 /* Inf and NaN in V that some row sees and others do not, which the second time around is for. */
 static void pass_with_infinities(struct fixture *f, const size_t layout)
 {
@@ -114,7 +106,7 @@ ParameterizedTest(size_t *layout, fused_mma, layout) {
     fixture_open(&f);
     for (size_t n = 0; n < MOST_SHAPES && cases[*layout].shapes[n]; n++) {
         struct trial t = make(*layout, cases[*layout].shapes[n], "");
-        if (!is_supported(&f, &t))
+        if (!trial_is_supported(&f, &t))
             cr_skip_test("the device has another matrix instruction");
         trial_pass(&f, &t);
     }

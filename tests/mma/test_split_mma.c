@@ -101,14 +101,6 @@ static struct trial make(const size_t number, const char *shape)
 }
 
 /* False where the device has another instruction. */
-static int is_supported(const struct fixture *f, const struct trial *t)
-{
-    const clattn_plan_options options = {
-        .struct_size = sizeof options, .family = t->family, .tunables = t->tunables};
-
-    return clattn_plan_supports(f->context, &t->problem, &options) == CLATTN_SUCCESS;
-}
-
 /* Inf and NaN in V that some row sees and others do not, which the second time around is for. */
 static void pass_with_infinities(struct fixture *f, const size_t number)
 {
@@ -139,7 +131,7 @@ ParameterizedTest(size_t *number, split_mma, layout) {
     fixture_open(&f);
     for (size_t n = 0; n < MOST_SHAPES && cases[*number].shapes[n]; n++) {
         struct trial t = make(*number, cases[*number].shapes[n]);
-        if (!is_supported(&f, &t))
+        if (!trial_is_supported(&f, &t))
             cr_skip_test("the device has another matrix instruction");
         trial_pass(&f, &t);
     }

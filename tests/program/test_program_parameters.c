@@ -30,26 +30,52 @@ Test(program_parameters, are_what_the_problem_has) {
            "#define PARAMETERS_mark_pairs const struct attention_shape a, "
            "const struct attention_offsets at, const __global bias_storage *restrict bias, "
            "__global float *restrict workspace\n"
+           "#define ARGUMENTS_mark_pairs {&a, &at, .bias = bias + at.bias, "
+           ".workspace = (__global float *)workspace + at.workspace}\n"
            "#define PARAMETERS_fused_lanes const struct attention_shape a, "
            "const struct attention_offsets at, const __global storage *restrict q, "
            "const __global k_storage *restrict k, const __global v_storage *restrict v, "
            "__global o_storage *restrict o, const __global bias_storage *restrict bias, "
            "const __global int *restrict kv_lengths, __global float *restrict lse, "
            "const __global float *restrict workspace\n"
-           "#define SCORE_OPERANDS_PARAM , const __global bias_storage *bias\n"
-           "#define SCORE_OPERANDS_ARG , bias\n");
+           "#define ARGUMENTS_fused_lanes {&a, &at, .q = q + at.q, .k = k + at.k, .v = v + at.v, "
+           ".o = o + at.o, .bias = bias + at.bias, .kv_lengths = kv_lengths + at.kv_lengths, "
+           ".lse = lse + at.lse, .workspace = (__global float *)workspace + at.workspace}\n"
+           "#define ARGUMENTS_MEMBERS const __global storage *q; const __global k_storage *k; "
+           "const __global v_storage *v; __global o_storage *o; const __global bias_storage *bias; "
+           "const __global int *kv_lengths; __global float *lse; __global float *workspace;\n");
+}
+
+/* Quantized keys and values begin with a block. */
+Test(program_parameters, of_quantized_caches) {
+    expect("naive", "fwd f16 q9 k9 d32 kcache=q8_0 vcache=q4_0",
+           "#define PARAMETERS_naive const struct attention_shape a, "
+           "const struct attention_offsets at, const __global storage *restrict q, "
+           "const __global k_storage *restrict k, const __global v_storage *restrict v, "
+           "__global o_storage *restrict o\n"
+           "#define ARGUMENTS_naive {&a, &at, .q = q + at.q, .k = K_PLACE(k, at.k), "
+           ".v = V_PLACE(v, at.v), .o = o + at.o}\n"
+           "#define ARGUMENTS_MEMBERS const __global storage *q; const __global k_storage *k; "
+           "const __global v_storage *v; __global o_storage *o; __global float *workspace;\n");
 }
 
 /* Names of projections, and a workspace that one kernel writes and the other reads. */
 Test(program_parameters, of_projections) {
-    expect("projection_lanes", "proj f32 q8 d8",
-           "#define PARAMETERS_projection_lanes const struct attention_shape a, "
-           "const struct attention_offsets at, const __global storage *restrict x, "
-           "const __global k_storage *restrict w, __global o_storage *restrict y, "
-           "__global float *restrict workspace\n"
-           "#define PARAMETERS_projection_sum const struct attention_shape a, "
-           "const struct attention_offsets at, __global o_storage *restrict y, "
-           "const __global float *restrict workspace\n");
+    expect(
+        "projection_lanes", "proj f32 q8 d8",
+        "#define PARAMETERS_projection_lanes const struct attention_shape a, "
+        "const struct attention_offsets at, const __global storage *restrict x, "
+        "const __global k_storage *restrict w, __global o_storage *restrict y, "
+        "__global float *restrict workspace\n"
+        "#define ARGUMENTS_projection_lanes {&a, &at, .x = x + at.q, .w = w + at.k, .y = y + at.o, "
+        ".workspace = (__global float *)workspace + at.workspace}\n"
+        "#define PARAMETERS_projection_sum const struct attention_shape a, "
+        "const struct attention_offsets at, __global o_storage *restrict y, "
+        "const __global float *restrict workspace\n"
+        "#define ARGUMENTS_projection_sum {&a, &at, .y = y + at.o, "
+        ".workspace = (__global float *)workspace + at.workspace}\n"
+        "#define ARGUMENTS_MEMBERS const __global storage *x; const __global k_storage *w; "
+        "__global o_storage *y; __global float *workspace;\n");
 }
 
 /* Every family's lists for a problem that has everything fit, one parameter for each argument set. */
@@ -81,10 +107,13 @@ Test(program_parameters, are_as_many_as_arguments) {
                 got += *c == ',';
             cr_expect(eq(sz, got, want), "%s of %s", family->stages[s].kernel, family->name);
             line = strchr(line, '\n') + 1;
+            size_t set = 2; /* the shape, the offsets and each operand by its name */
+            for (const char *c = line; *c != '\n'; c++)
+                set += c[0] == ' ' && c[1] == '.';
+            cr_expect(eq(sz, set, want), "arguments of %s", family->stages[s].kernel);
+            line = strchr(line, '\n') + 1;
         }
-        const int has_scores = family->operation <= CLATTN_BACKWARD;
-        cr_expect(eq(int, strncmp(line, "#define SCORE_OPERANDS_", 23) == 0, has_scores));
-        cr_expect(eq(int, *line == '\0', !has_scores));
+        cr_expect(zero(int, strncmp(line, "#define ARGUMENTS_MEMBERS ", 26)));
         cr_expect(zero(int, ca_program_parameters(family, &p, text, 100)));
     }
 }

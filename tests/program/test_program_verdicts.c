@@ -11,7 +11,7 @@
 #include "tests/support/fixture.h"
 #include "tests/support/programs/scratch.h"
 #include "tests/support/unoptimised.h"
-#include "trust/trust.h"
+#include "selfcheck/selfcheck.h"
 #include <criterion/criterion.h>
 #include <glob.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
 #include "tests/support/unoptimised.h"
-#include "trust/trust.h"
+#include "selfcheck/selfcheck.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

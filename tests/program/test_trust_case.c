@@ -2,8 +2,8 @@
 #include "bench/judge/gradients.h"
 #include "bench/judge/row.h"
 #include "problem/problem.h"
-#include "reference/trust_case.h"
-#include "reference/trust_case_values.h"
+#include "selfcheck/case.h"
+#include "selfcheck/values.h"
 #include "tests/support/fixture.h"
 #include "tests/support/storage.h"
 

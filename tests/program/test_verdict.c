@@ -385,12 +385,6 @@ static clattn_status made_open(void *user, const clattn_problem *problems, size_
     return CLATTN_SUCCESS;
 }
 
-static void made_close(void *user, struct ca_measurer *measurer)
-{
-    (void)user;
-    (void)measurer;
-}
-
 /* What fails in a way that may pass is tried twice and not banned; what crashed is banned if
  * something else has worked since. */
 Test(verdict, of_a_tuning) {
@@ -414,7 +408,7 @@ Test(verdict, of_a_tuning) {
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         struct made_measurer made = {.num_outcomes = cases[n].num_outcomes,
                                      .passes = cases[n].passes};
-        const struct ca_tune_hooks hooks = {.user = &made, .open = made_open, .close = made_close};
+        const struct ca_tune_hooks hooks = {.user = &made, .open = made_open};
         struct ca_tune_result result = {.known = 0};
         struct fixture f;
         fixture_open(&f);

@@ -261,16 +261,26 @@ void fixture_read(struct fixture *f, cl_mem buffer, const size_t bytes, void *ho
     cr_assert(err == CL_SUCCESS, "clEnqueueReadBuffer of %zu bytes: %d", bytes, err);
 }
 
-void fixture_expect_tables(struct fixture *f, const clattn_plan *plan,
-                           const clattn_forward_tensors *tensors, const char *words)
+void fixture_expect_lists(struct fixture *f, const clattn_plan *plan,
+                          const struct fixture_lists *lists, const cl_int *first,
+                          const cl_int *second, const char *words)
 {
-    const clattn_status status = clattn_check_tables(plan, f->queue, tensors);
-    const char *reason = status == CLATTN_SUCCESS ? "" : clattn_context_last_error(f->context);
+    const cl_int *const numbers[2] = {first, second};
+    clattn_forward_tensors tensors = {.struct_size = sizeof tensors};
+    clattn_buffer *buffers[2];
 
+    for (size_t n = 0; n < 2; n++) {
+        buffers[n] = (clattn_buffer *)(void *)((char *)&tensors + lists->members[n]);
+        buffers[n]->buffer = fixture_buffer(f, lists->counts[n] * sizeof(cl_int), numbers[n]);
+    }
+    const clattn_status status = clattn_check_tables(plan, f->queue, &tensors);
+    const char *reason = status == CLATTN_SUCCESS ? "" : clattn_context_last_error(f->context);
     cr_expect(status == (words[0] ? CLATTN_INVALID_ARGUMENT : CLATTN_SUCCESS), "%s: %s", words,
               clattn_status_string(status));
     cr_expect(words[0] ? strstr(reason, words) != NULL : reason[0] == '\0', "'%s' without '%s'",
               reason, words);
+    for (size_t n = 0; n < 2; n++)
+        clReleaseMemObject(buffers[n]->buffer);
 }
 
 void fixture_fail_each_call(const size_t bytes[2], fixture_call call)

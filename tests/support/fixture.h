@@ -102,10 +102,15 @@ void fixture_read(struct fixture *f, cl_mem buffer, size_t bytes, void *host);
 void fixture_refused(struct fixture *f, clattn_status status, clattn_status want,
                      const char *words);
 
-/* Fails the test, which goes on, unless clattn_check_tables() says the words of the tensors, or, if there
+/* Fails the test, which goes on, unless clattn_check_tables() says the words of two lists, or, if there
  * are none, that they are sound. */
-void fixture_expect_tables(struct fixture *f, const clattn_plan *plan,
-                           const clattn_forward_tensors *tensors, const char *words);
+struct fixture_lists {
+    size_t members[2]; /* their places in clattn_forward_tensors */
+    size_t counts[2];  /* how many numbers they have */
+};
+void fixture_expect_lists(struct fixture *f, const clattn_plan *plan,
+                          const struct fixture_lists *lists, const cl_int *first,
+                          const cl_int *second, const char *words);
 
 /* Each allocation and each OpenCL call of `call` fails once, with its program to be built and checked, and with
  * it there: it comes to the status of that, gives an event only where it succeeds, and leaks nothing. The

@@ -1,8 +1,8 @@
-/* Cases that candidates are judged by (src/reference/trust_case.h), and what is expected of the judgement. No device. */
+/* Cases that candidates are judged by (src/selfcheck/case.h), and what is expected of the judgement. No device. */
 #ifndef TEST_JUDGED_CASE_H
 #define TEST_JUDGED_CASE_H
 
-#include "reference/trust_case.h"
+#include "selfcheck/case.h"
 
 /* The hostile or the ordinary case of a problem; ca_trust_case_free() frees it. */
 struct ca_trust_case judged_case(const char *text, int hostile);

@@ -50,6 +50,17 @@ static const char *text_of(const clattn_multihead *layer)
     return text;
 }
 
+clattn_multihead layer_parsed(const char *text)
+{
+    clattn_multihead layer;
+    char reason[256];
+
+    cr_assert(clattn_multihead_parse(text, &layer, reason, sizeof reason) == CLATTN_SUCCESS,
+              "'%s': %s", text, reason);
+    cr_assert(reason[0] == '\0');
+    return layer;
+}
+
 clattn_multihead layer_backward(const clattn_multihead *layer)
 {
     clattn_multihead backward = *layer;

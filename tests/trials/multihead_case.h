@@ -24,6 +24,9 @@ struct layer_case {
     struct layer_buffer tensor[NUM_LAYER_TENSORS], reserve;
 };
 
+/* The layer that the text describes; fails the test if it does not parse. */
+clattn_multihead layer_parsed(const char *text);
+
 /* The layer's gradients. */
 clattn_multihead layer_backward(const clattn_multihead *layer);
 

@@ -141,6 +141,14 @@ void trial_receive(struct fixture *f, struct trial *t, const struct tensor_argum
     }
 }
 
+int trial_is_supported(const struct fixture *f, const struct trial *t)
+{
+    const clattn_plan_options options = {
+        .struct_size = sizeof options, .family = t->family, .tunables = t->tunables};
+
+    return clattn_plan_supports(f->context, &t->problem, &options) == CLATTN_SUCCESS;
+}
+
 void trial_run(struct fixture *f, struct trial *t)
 {
     struct rng r = run_rng(t);
@@ -273,7 +281,6 @@ void trial_pass_with_small_weights(struct fixture *f, struct trial *t)
 void trials_pass(const char *family, const char *const *problems, const size_t count,
                  const size_t certain, const uint64_t seeds)
 {
-    const clattn_plan_options options = {.struct_size = sizeof options, .family = family};
     struct fixture f;
 
     fixture_open(&f);
@@ -283,8 +290,7 @@ void trials_pass(const char *family, const char *const *problems, const size_t c
             struct trial t = {.problem = fixture_problem(family_text(family, problems[n])),
                               .family = family,
                               .seed = seed};
-            if (n < certain ||
-                clattn_plan_supports(f.context, &t.problem, &options) == CLATTN_SUCCESS)
+            if (n < certain || trial_is_supported(&f, &t))
                 trial_pass(&f, &t);
         }
     fixture_close(&f);

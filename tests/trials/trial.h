@@ -57,6 +57,9 @@ void trial_set_ordinary(const struct trial *t, enum tensor_id id, uint64_t seed)
 struct tensor_arguments trial_send(struct fixture *f, const struct trial *t);
 void trial_receive(struct fixture *f, struct trial *t, const struct tensor_arguments *tensors);
 
+/* Whether the library says that the trial's family and tunables can compute it. */
+int trial_is_supported(const struct fixture *f, const struct trial *t);
+
 /* Makes a plan and runs it on the fixture's queue; fails the test unless all calls succeed. */
 void trial_run(struct fixture *f, struct trial *t);
 

@@ -1,8 +1,8 @@
 /* The data of a trial: ordinary numbers where some query looks, hostile ones elsewhere. */
 #include "tests/trials/trial_data.h"
 
-#include "bench/judge/row.h"
 #include "bench/judge/score.h"
+#include "tests/support/inputs.h"
 #include "tests/support/rng.h"
 #include "tests/support/storage.h"
 #include <math.h>
@@ -299,27 +299,12 @@ static void spoil_one(struct trial *t, struct rng *r)
 
 void trial_data_fill_results(struct trial *t)
 {
-    const clattn_problem *p = &t->problem;
     const struct tensor_view view = trial_sent(t);
-    struct host_tensor *o = &t->tensor[TENSOR_O], *lse = &t->tensor[TENSOR_LSE];
-    struct reference_row row;
+    unsigned char *const bytes[NUM_TENSORS] = {
+        [TENSOR_O] = first(&t->tensor[TENSOR_O]), [TENSOR_LSE] = first(&t->tensor[TENSOR_LSE])};
 
-    if (!reference_row_open(p, PRECISION_SINGLE, &row))
+    if (!fill_results(&t->problem, &view, bytes))
         abort();
-    for (size_t b = 0; b < p->batch; b++)
-        for (size_t h = 0; h < p->heads; h++)
-            for (size_t i = 0; i < p->seq_q; i++) {
-                size_t block, place;
-                if (!tensor_locate_query(p, &view, b, i, &block, &place))
-                    continue;
-                reference_row_compute(p, &view, b, h, i, &row);
-                for (size_t d = 0; d < p->dim_v; d++)
-                    value_set(o->shape.dtype, first(o), tensor_index(&o->shape, block, h, place, d),
-                              row.o[d].value);
-                value_set(CLATTN_F32, first(lse), tensor_index(&lse->shape, block, h, 0, place),
-                          row.lse.value);
-            }
-    reference_row_close(&row);
 }
 
 void trial_data_fill(struct trial *t, struct rng *r)

@@ -1,4 +1,5 @@
 #include "tests/tuner/session_lab.h"
+#include "families/candidate.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -76,9 +77,10 @@ static double reading(struct lab *lab, size_t problem, size_t config)
            exp(sqrt(3.0) * lab->noise * chance + lab->drift * lab->seconds);
 }
 
-static void build(void *user, size_t config, struct ca_reading *out)
+static void build(void *user, const struct ca_candidate *candidate, struct ca_reading *out)
 {
     struct lab *lab = user;
+    const size_t config = candidate->values[0];
     const uint16_t *at = ca_space_choices(lab->space, config);
 
     const double seconds =
@@ -94,9 +96,11 @@ static void build(void *user, size_t config, struct ca_reading *out)
     lab->seconds += seconds;
 }
 
-static void measure(void *user, size_t problem, size_t config, double best, struct ca_reading *out)
+static void measure(void *user, size_t problem, const struct ca_candidate *candidate, double best,
+                    struct ca_reading *out)
 {
     struct lab *lab = user;
+    const size_t config = candidate->values[0];
 
     cr_assert(lab->builds[config] > 0 && lab_allows(lab, problem, config));
     cr_assert(best >= 0.0);
@@ -107,29 +111,42 @@ static void measure(void *user, size_t problem, size_t config, double best, stru
             out->times[out->num_times] = reading(lab, problem, config);
 }
 
-static void run_round(void *user, size_t problem, const size_t *configs, size_t count,
-                      double *times)
+static void run_round(void *user, size_t problem, const struct ca_candidate *candidates,
+                      size_t count, double *times)
 {
     struct lab *lab = user;
 
     cr_assert(count > 0 && count <= CA_FINALISTS);
     lab->num_rounds++;
     for (size_t n = 0; n < count; n++) {
-        cr_assert(lab->builds[configs[n]] > 0 && lab_allows(lab, problem, configs[n]));
-        times[n] = reading(lab, problem, configs[n]) * (n == 0 ? 1.0 + lab->first_slower : 1.0);
-        if (lab->breaks && configs[n] == lab->breaks)
+        const size_t config = candidates[n].values[0];
+        cr_assert(lab->builds[config] > 0 && lab_allows(lab, problem, config));
+        times[n] = reading(lab, problem, config) * (n == 0 ? 1.0 + lab->first_slower : 1.0);
+        if (lab->breaks && config == lab->breaks)
             times[n] = INFINITY;
-        lab->raced[problem][configs[n]] += configs[0] != configs[count - 1];
+        lab->raced[problem][config] += candidates[0].values[0] != candidates[count - 1].values[0];
     }
 }
 
-static void announced(void *user, const size_t *configs, size_t count)
+static void announced(void *user, const struct ca_candidate *candidates, size_t count)
 {
     struct lab *lab = user;
 
     for (size_t n = 0; n < count; n++)
-        cr_assert(configs[n] < ALL);
+        cr_assert(candidates[n].values[0] < ALL);
     lab->num_announced += count;
+}
+
+/* Sessions do not look into candidates: here one has its configuration in values[0]. */
+const struct ca_candidate *lab_candidates(void *user, const size_t *configs, size_t count)
+{
+    static struct ca_candidate candidates[CA_SESSION_MOST];
+
+    (void)user;
+    cr_assert(count <= CA_SESSION_MOST);
+    for (size_t n = 0; n < count; n++)
+        candidates[n].values[0] = configs[n];
+    return candidates;
 }
 
 static double now(void *user)
@@ -181,23 +198,30 @@ const size_t lab_seeds[PROBLEMS][3] = {{0, 50, 100}, {0, 90}, {3}};
 
 const size_t lab_num_seeds[PROBLEMS] = {3, 2, 1};
 
-struct ca_bench lab_bench(struct lab *lab)
+struct ca_measurer lab_measurer(struct lab *lab)
 {
-    return (struct ca_bench){lab, announced, build, measure, run_round, lab->batch};
+    return (struct ca_measurer){.user = lab,
+                                .announce = announced,
+                                .build = build,
+                                .measure = measure,
+                                .round = run_round,
+                                .batch = lab->batch};
 }
 
 void lab_run(struct lab *lab, size_t num_problems, const struct ca_session_options *given)
 {
-    const struct ca_bench bench = lab_bench(lab);
+    const struct ca_measurer measurer = lab_measurer(lab);
     struct ca_session_problem problems[PROBLEMS];
     struct ca_session_options options = *given;
 
     options.clock = now;
     options.event = event;
+    options.candidates = lab_candidates;
     options.user = lab;
     for (size_t p = 0; p < num_problems; p++)
         problems[p] = (struct ca_session_problem){lab_seeds[p], lab_num_seeds[p], lab_allows};
-    cr_assert(ca_session_run(lab->space, &bench, problems, num_problems, &options, lab->results));
+    cr_assert(
+        ca_session_run(lab->space, &measurer, problems, num_problems, &options, lab->results));
     check_results(lab, num_problems, 1 + (options.num_known > 0));
 }
 

@@ -52,7 +52,10 @@ bool lab_allows(void *user, size_t problem, size_t config);
 /* The fastest that works. */
 size_t lab_optimum(struct lab *lab, size_t problem);
 
-struct ca_bench lab_bench(struct lab *lab);
+struct ca_measurer lab_measurer(struct lab *lab);
+
+/* As struct ca_session_options has it; user is the lab. */
+const struct ca_candidate *lab_candidates(void *user, const size_t *configs, size_t count);
 
 /* What the problems begin with; the first of each is its incumbent. */
 extern const size_t lab_seeds[PROBLEMS][3], lab_num_seeds[PROBLEMS];

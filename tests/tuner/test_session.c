@@ -162,8 +162,9 @@ Test(session, what_fails_is_never_in_the_top) {
 
 Test(session, nothing_works) {
     struct lab *lab = lab_open();
-    const struct ca_session_options options = {.max_evaluations = 10};
-    const struct ca_bench bench = lab_bench(lab);
+    const struct ca_session_options options = {
+        .max_evaluations = 10, .candidates = lab_candidates, .user = lab};
+    const struct ca_measurer measurer = lab_measurer(lab);
     const size_t bad[] = {2, 12};
     const struct ca_session_problem problem = {bad, 2, NULL};
     struct ca_session_result result;
@@ -171,12 +172,13 @@ Test(session, nothing_works) {
     lab->failing = true;
     for (size_t config = 0; config < ALL; config++)
         lab->failing &= config != 2 || lab_outcome(lab, 0, config, false) != CA_CORRECT;
-    const struct ca_session_options two = {.max_evaluations = 2};
-    cr_assert(ca_session_run(lab->space, &bench, &problem, 1, &two, &result));
+    const struct ca_session_options two = {
+        .max_evaluations = 2, .candidates = lab_candidates, .user = lab};
+    cr_assert(ca_session_run(lab->space, &measurer, &problem, 1, &two, &result));
     cr_assert(result.num_top == 0 && !result.raced && !result.has_confidence &&
               result.noise == 0.0);
     cr_assert(result.evaluations == 2);
-    cr_assert(ca_session_run(lab->space, &bench, &problem, 1, &options, &result));
+    cr_assert(ca_session_run(lab->space, &measurer, &problem, 1, &options, &result));
     cr_assert(result.num_top > 0 && result.top[0].ratio.middle == 1.0, "no incumbent works");
     lab_close(lab);
 }
@@ -227,11 +229,11 @@ static bool allows_first_kind(void *user, size_t problem, size_t config)
 
 Test(session, what_no_problem_allows_is_not_built) {
     struct lab *lab = lab_open();
-    const struct ca_bench bench = lab_bench(lab);
+    const struct ca_measurer measurer = lab_measurer(lab);
     const struct ca_session_problem problem = {lab_seeds[0], 3, allows_first_kind};
-    const struct ca_session_options options = {.user = lab};
+    const struct ca_session_options options = {.candidates = lab_candidates, .user = lab};
 
-    cr_assert(ca_session_run(lab->space, &bench, &problem, 1, &options, lab->results));
+    cr_assert(ca_session_run(lab->space, &measurer, &problem, 1, &options, lab->results));
     cr_assert(lab->num_builds == ALL / 3 && lab->results[0].evaluations == ALL / 3);
     lab_close(lab);
 }

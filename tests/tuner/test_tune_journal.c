@@ -286,15 +286,14 @@ static void try_candidate(struct ca_journal *journal, struct calls *calls, size_
 
     clattn_problem_parse(class_a, &problems[0], NULL, 0);
     clattn_problem_parse(class_b, &problems[1], NULL, 0);
-    struct ca_tune_measurer *made =
-        ca_tune_measurer_create(&within, journal, problems, 2, count_try, calls);
-    cr_assert(made != NULL);
-    const struct ca_measurer m = ca_tune_measurer_calls(made);
+    const struct ca_tune_measurer_hooks hooks = {.user = calls, .trying = count_try};
+    struct ca_measurer m;
+    cr_assert(ca_tune_measurer_make(&within, journal, problems, 2, &hooks, &m));
     m.build(m.user, &tried, &readings[0]);
     readings[1] = readings[0];
     for (size_t p = 0; p < 2 && readings[p].outcome == CA_CORRECT; p++)
         m.measure(m.user, p, &tried, 0.0, &readings[p]);
-    ca_tune_measurer_destroy(made);
+    m.close(m.user);
 }
 
 /* What is in the journal is neither built nor measured again, whatever became of it. */
@@ -392,11 +391,11 @@ Test(tune_journal, a_round_that_was_interrupted_is_no_failure) {
     add(journal, class_a, 0);
     add(journal, class_a, 1);
     clattn_problem_parse(class_a, &problem, NULL, 0);
-    struct ca_tune_measurer *made =
-        ca_tune_measurer_create(&within, journal, &problem, 1, count_try, NULL);
-    const struct ca_measurer m = ca_tune_measurer_calls(made);
+    const struct ca_tune_measurer_hooks hooks = {.user = NULL};
+    struct ca_measurer m;
+    cr_assert(ca_tune_measurer_make(&within, journal, &problem, 1, &hooks, &m));
     m.round(m.user, 0, both, 2, seconds);
     cr_expect(seconds[0] == 1e-3 && isinf(seconds[1]));
-    ca_tune_measurer_destroy(made);
+    m.close(m.user);
     ca_journal_close(journal);
 }

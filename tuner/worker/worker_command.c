@@ -49,7 +49,7 @@ static clattn_status open_problems(struct service *service, const json_t *lines)
     clattn_status status = read_problems(lines, &problems);
 
     if (service->num_problems > 0)
-        ca_measurer_destroy(&service->measurer);
+        service->measurer.close(service->measurer.user);
     service->num_problems = 0;
     if (status == CLATTN_SUCCESS && !service->context)
         status = clattn_context_create_default(service->device, &options, &service->context);
@@ -172,7 +172,7 @@ int worker_command(int argc, char **argv)
         return EXIT_FAILURE;
     serve(&service, from, to);
     if (service.num_problems > 0)
-        ca_measurer_destroy(&service.measurer);
+        service.measurer.close(service.measurer.user);
     clattn_context_release(service.context);
     fclose(to);
     fclose(from);

@@ -18,7 +18,6 @@ from .context import Context, default_context
 from .dropout import dropout_mask
 from .errors import (BufferTooSmall, BuildFailed, Error, FileError, InvalidArgument, InvalidProblem, Miscompiled,
                      NoCompiler, NoDevice, NotTuned, OpenCLError, OutOfMemory, Unsupported)
-from .gradient_check import GradientElement, GradientReport, gradient_check
 from .multihead import Multihead
 from .plan import Plan
 from .quantize import quantize, quantize_host, quantized_bytes
@@ -27,11 +26,10 @@ from .tuning import tune
 if TYPE_CHECKING:
     from . import torch as torch
 
-__all__ = ["Blocks", "BufferTooSmall", "BuildFailed", "Context", "Error", "FileError", "GradientElement", "GradientReport",
-           "InvalidArgument", "InvalidProblem", "Miscompiled", "Multihead", "NoCompiler", "NoDevice", "NotTuned",
-           "OpenCLError", "OutOfMemory", "Plan", "Unsupported", "attention", "attention_backward", "blocks_documents",
-           "blocks_mask", "blocks_strided", "blocks_window", "default_context", "dropout_mask", "gradient_check",
-           "quantize", "quantize_host", "quantized_bytes", "tune", "version"]
+__all__ = ["Blocks", "BufferTooSmall", "BuildFailed", "Context", "Error", "FileError", "InvalidArgument", "InvalidProblem",
+           "Miscompiled", "Multihead", "NoCompiler", "NoDevice", "NotTuned", "OpenCLError", "OutOfMemory", "Plan", "Unsupported", "attention", "attention_backward", "blocks_documents",
+           "blocks_mask", "blocks_strided", "blocks_window", "default_context", "dropout_mask", "quantize",
+           "quantize_host", "quantized_bytes", "tune", "version"]
 
 __version__ = f"{_declarations.VERSION_MAJOR}.{_declarations.VERSION_MINOR}.{_declarations.VERSION_PATCH}"
 

@@ -1,9 +1,9 @@
-#include "trust/trust.h"
+#include "selfcheck/selfcheck.h"
 #include "execute/execute.h"
 #include "execute/plan.h"
 #include "families/candidate.h"
 #include "os/clock.h"
-#include "reference/trust_case.h"
+#include "selfcheck/case.h"
 
 static clattn_status run(clattn_context *ctx, const clattn_plan *plan, struct ca_trust_case *c,
                          double *launch_seconds)

@@ -1,7 +1,7 @@
 /* What the cases of operations beside attention share. */
-#include "reference/trust_case_parts.h"
-#include "reference/trust_case_row.h"
-#include "reference/trust_case_values.h"
+#include "selfcheck/case_parts.h"
+#include "selfcheck/answer_row.h"
+#include "selfcheck/values.h"
 
 #include <stdlib.h>
 #include <string.h>

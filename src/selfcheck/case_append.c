@@ -3,9 +3,9 @@
 #include "base/log.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
-#include "reference/trust_case_parts.h"
-#include "reference/trust_case_row.h"
-#include "reference/trust_case_values.h"
+#include "selfcheck/case_parts.h"
+#include "selfcheck/answer_row.h"
+#include "selfcheck/values.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* Pairs of a query and a key backward: p and ds, each with the error that f32 may leave on it. */
 #include "problem/philox.h"
 #include "problem/problem.h"
-#include "reference/trust_case_row.h"
-#include "reference/trust_case_values.h"
+#include "selfcheck/answer_row.h"
+#include "selfcheck/values.h"
 
 #include <float.h>
 #include <math.h>

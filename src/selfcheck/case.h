@@ -42,7 +42,7 @@ struct ca_gradients {
 };
 
 /* Room for the answers of num_rows rows and num_keys keys; sums: those over all rows too. NULL
- * without memory. (src/reference/trust_case_gradient.c, as the next ones) */
+ * without memory. (src/selfcheck/answer_gradient.c, as the next ones) */
 struct ca_gradients *ca_gradients_allocate(const clattn_problem *p, size_t num_rows,
                                            size_t num_keys, int sums);
 void ca_gradients_free(struct ca_gradients *gradients);
@@ -61,7 +61,7 @@ enum { CA_TRUST_GUARD = 4096, CA_TRUST_FILL = 0xff };
 enum { CA_TRUST_SEED = 20240229, CA_TRUST_STREAM = 7 };
 
 /* Bytes before the elements of a tensor: of a quantized one whole blocks, so that it has an offset,
- * and some of its guard band lie behind it. (src/reference/trust_case_row.c) */
+ * and some of its guard band lie behind it. (src/selfcheck/answer_row.c) */
 size_t ca_trust_guard(const clattn_problem *p, enum ca_argument argument);
 
 /* Bytes of the blocks of a normal problem, each into sizes (0: no such tensor). */
@@ -76,12 +76,12 @@ int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *p,
 
 /* Whether a problem is one that kernels may copy in pieces of 16 bytes, as the hostile case, which is ragged, is not: a
  * projection whose steps are whole pieces. And the hostile case in pieces, false without memory.
- * (src/reference/trust_case_projection.c) */
+ * (src/selfcheck/case_projection.c) */
 int ca_trust_has_pieces(const clattn_problem *p);
 int ca_trust_case_make_in_pieces(struct ca_trust_case *c, const clattn_problem *p);
 
 /* Not 0 with a reason if the dims of a normal problem are too large for any case.
- * (src/reference/trust_case_size.c) */
+ * (src/selfcheck/case_size.c) */
 int ca_trust_refuses(const clattn_problem *p, char *reason, size_t reason_bytes);
 
 /* The problem itself, which is normal and not empty: random data, a quarter of the mask hidden,
@@ -94,17 +94,17 @@ void ca_trust_case_drop_inputs(struct ca_trust_case *c);
 
 void ca_trust_case_free(struct ca_trust_case *c);
 
-/* Fills in the answers for rows[] from the data (src/reference/trust_case_answer.c). 0 without memory. */
+/* Fills in the answers for rows[] from the data (src/selfcheck/answer.c). 0 without memory. */
 int ca_trust_case_solve(struct ca_trust_case *c);
 
 /* NULL if the results in bytes[] are right, every element was written and nothing outside of them
  * was, else what is wrong, as a sentence in text. *error is the worst judged element's distance
- * from its answer over its bound, at most CA_TRUST_WORST. (src/reference/trust_case_judge.c) */
+ * from its answer over its bound, at most CA_TRUST_WORST. (src/selfcheck/compare.c) */
 #define CA_TRUST_WORST 1e30
 const char *ca_trust_case_judge(const struct ca_trust_case *c, double *error, char *text,
                                 size_t text_bytes);
 
-/* ---- on the device (src/reference/trust_case_device.c) ------------------------------------------------ */
+/* ---- on the device (src/selfcheck/case_device.c) ------------------------------------------------ */
 
 /* Makes a buffer of each block. On failure those made so far are there, to be released. */
 clattn_status ca_trust_case_upload(const clattn_context *ctx, const struct ca_trust_case *c,

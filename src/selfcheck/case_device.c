@@ -1,7 +1,7 @@
 /* A case's blocks on the device. */
 #include "execute/execute.h"
 #include "problem/problem.h"
-#include "reference/trust_case.h"
+#include "selfcheck/case.h"
 
 clattn_status ca_trust_case_upload(const clattn_context *ctx, const struct ca_trust_case *c,
                                    cl_mem buffers[CA_WORKSPACE])

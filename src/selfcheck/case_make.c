@@ -1,10 +1,10 @@
 #include "families/candidate.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
-#include "reference/trust_case.h"
-#include "reference/trust_case_parts.h"
-#include "reference/trust_case_row.h"
-#include "reference/trust_case_values.h"
+#include "selfcheck/case.h"
+#include "selfcheck/case_parts.h"
+#include "selfcheck/answer_row.h"
+#include "selfcheck/values.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,9 +3,9 @@
 #include "problem/layout.h"
 #include "problem/operations.h"
 #include "problem/problem.h"
-#include "reference/trust_case_parts.h"
-#include "reference/trust_case_row.h"
-#include "reference/trust_case_values.h"
+#include "selfcheck/case_parts.h"
+#include "selfcheck/answer_row.h"
+#include "selfcheck/values.h"
 
 #include <math.h>
 

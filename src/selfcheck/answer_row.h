@@ -2,7 +2,7 @@
 #ifndef CA_TRUST_CASE_ROW_H
 #define CA_TRUST_CASE_ROW_H
 
-#include "reference/trust_case.h"
+#include "selfcheck/case.h"
 
 #include <stdint.h>
 
@@ -71,7 +71,7 @@ int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *
 struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_trust_row *row,
                                      size_t j, struct ca_bounded *shown);
 
-/* ---- pairs, backward (src/reference/trust_case_pair.c) -------------------------------------------------- */
+/* ---- pairs, backward (src/selfcheck/answer_pair.c) -------------------------------------------------- */
 
 /* Some rows of a hostile case have a bias that is all that f32 keeps of their scores, and of their lse: weights are
  * those of a mean. */

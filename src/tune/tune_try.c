@@ -72,10 +72,19 @@ void ca_run_note(struct ca_run *run, size_t problem, const struct ca_candidate *
 
 /* ---- trying candidates ----------------------------------------------------------------------- */
 
-void ca_run_build(struct ca_run *run, const struct ca_candidate *candidate,
-                  struct ca_reading *reading)
+/* The run's measurer passes calls on to the one that it was given, tries again what failed in a way that may
+ * pass, and notes what became of it. */
+static void announce(void *user, const struct ca_candidate *candidates, size_t count)
 {
-    const struct ca_measurer *m = &run->measurer;
+    const struct ca_run *run = user;
+
+    run->within.announce(run->within.user, candidates, count);
+}
+
+static void build(void *user, const struct ca_candidate *candidate, struct ca_reading *reading)
+{
+    struct ca_run *run = user;
+    const struct ca_measurer *m = &run->within;
 
     m->build(m->user, candidate, reading);
     if (reading->outcome == CA_RUNTIME_FAILED)
@@ -83,11 +92,28 @@ void ca_run_build(struct ca_run *run, const struct ca_candidate *candidate,
     ca_run_note(run, 0, candidate, reading);
 }
 
-void ca_run_measure(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
-                    double best, struct ca_reading *reading)
+/* The store's time of it is to be replaced: by several readings, however slow it is. */
+static bool is_stored(const struct ca_run *run, size_t problem,
+                      const struct ca_candidate *candidate)
 {
-    const struct ca_measurer *m = &run->measurer;
+    const struct ca_seeds *seeds = run->seeds ? &run->seeds[problem] : NULL;
 
+    for (size_t n = 0; seeds && n < seeds->count; n++) {
+        struct ca_candidate seed;
+        if (seeds->is_stored[n] && ca_tune_candidate(run->space, seeds->configs[n], &seed) &&
+            ca_candidates_equal(&seed, candidate))
+            return true;
+    }
+    return false;
+}
+
+static void measure(void *user, size_t problem, const struct ca_candidate *candidate, double best,
+                    struct ca_reading *reading)
+{
+    struct ca_run *run = user;
+    const struct ca_measurer *m = &run->within;
+
+    best = is_stored(run, problem, candidate) ? 0.0 : best;
     m->measure(m->user, problem, candidate, best, reading);
     if (reading->outcome == CA_RUNTIME_FAILED)
         m->measure(m->user, problem, candidate, best, reading);
@@ -98,7 +124,7 @@ void ca_run_measure(struct ca_run *run, size_t problem, const struct ca_candidat
 static void race_again(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
                        double *seconds)
 {
-    const struct ca_measurer *m = &run->measurer;
+    const struct ca_measurer *m = &run->within;
     struct ca_reading reading = {.outcome = CA_RUNTIME_FAILED, .reason = "in a race"};
 
     m->round(m->user, problem, candidate, 1, seconds);
@@ -109,74 +135,46 @@ static void race_again(struct ca_run *run, size_t problem, const struct ca_candi
     ca_run_note(run, problem, candidate, &reading);
 }
 
-/* ---- the session's bench --------------------------------------------------------------------- */
-
-static void bench_announce(void *user, const size_t *configs, size_t count)
-{
-    const struct ca_run *run = user;
-    struct ca_candidate candidates[CA_SESSION_SEEDS];
-    size_t num = 0;
-
-    for (size_t n = 0; n < count && num < CA_SESSION_SEEDS; n++)
-        num += ca_tune_candidate(run->space, configs[n], &candidates[num]);
-    run->measurer.announce(run->measurer.user, candidates, num);
-}
-
-static void bench_build(void *user, size_t config, struct ca_reading *reading)
+static void take_round(void *user, size_t problem, const struct ca_candidate *candidates,
+                       size_t count, double *seconds)
 {
     struct ca_run *run = user;
-    struct ca_candidate candidate;
 
-    ca_tune_candidate(run->space, config, &candidate);
-    ca_run_build(run, &candidate, reading);
-}
-
-/* The store's time of it is to be replaced: by several readings, however slow it is. */
-static bool is_stored(const struct ca_run *run, size_t problem, size_t config)
-{
-    const struct ca_seeds *seeds = &run->seeds[problem];
-
-    for (size_t n = 0; n < seeds->count; n++)
-        if (seeds->configs[n] == config)
-            return seeds->is_stored[n] != 0;
-    return false;
-}
-
-static void bench_measure(void *user, size_t problem, size_t config, double best,
-                          struct ca_reading *reading)
-{
-    struct ca_run *run = user;
-    struct ca_candidate candidate;
-
-    ca_tune_candidate(run->space, config, &candidate);
-    ca_run_measure(run, problem, &candidate, is_stored(run, problem, config) ? 0.0 : best, reading);
-}
-
-static void bench_round(void *user, size_t problem, const size_t *configs, size_t count,
-                        double *times)
-{
-    struct ca_run *run = user;
-    struct ca_candidate candidates[CA_FINALISTS + 1] = {{NULL, {0}}};
-
-    for (size_t n = 0; n < count; n++)
-        ca_tune_candidate(run->space, configs[n], &candidates[n]);
-    run->measurer.round(run->measurer.user, problem, candidates, count, times);
+    run->within.round(run->within.user, problem, candidates, count, seconds);
     for (size_t n = 0; n < count; n++) {
-        if (times[n] == INFINITY)
-            race_again(run, problem, &candidates[n], &times[n]);
-        if (isfinite(times[n]))
+        if (seconds[n] == INFINITY)
+            race_again(run, problem, &candidates[n], &seconds[n]);
+        if (isfinite(seconds[n]))
             note_success(run);
     }
 }
 
-struct ca_bench ca_run_bench(struct ca_run *run)
+static void end(void *user)
 {
-    return (struct ca_bench){.user = run,
-                             .announce = run->measurer.announce ? bench_announce : NULL,
-                             .build = bench_build,
-                             .measure = bench_measure,
-                             .round = bench_round,
-                             .batch = run->measurer.batch};
+    const struct ca_run *run = user;
+
+    if (run->within.close)
+        run->within.close(run->within.user);
+}
+
+void ca_run_decorate(struct ca_run *run)
+{
+    run->measurer = (struct ca_measurer){.user = run,
+                                         .announce = run->within.announce ? announce : NULL,
+                                         .build = build,
+                                         .measure = measure,
+                                         .round = take_round,
+                                         .close = end,
+                                         .batch = run->within.batch};
+}
+
+const struct ca_candidate *ca_run_candidates(void *user, const size_t *configs, size_t count)
+{
+    struct ca_run *run = user;
+
+    for (size_t n = 0; n < count; n++)
+        ca_tune_candidate(run->space, configs[n], &run->candidates[n]);
+    return run->candidates;
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */

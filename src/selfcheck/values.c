@@ -1,4 +1,4 @@
-#include "reference/trust_case_values.h"
+#include "selfcheck/values.h"
 #include "problem/problem.h"
 
 #include <math.h>

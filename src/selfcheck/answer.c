@@ -15,9 +15,9 @@
  */
 #include "problem/philox.h"
 #include "problem/problem.h"
-#include "reference/trust_case.h"
-#include "reference/trust_case_row.h"
-#include "reference/trust_case_values.h"
+#include "selfcheck/case.h"
+#include "selfcheck/answer_row.h"
+#include "selfcheck/values.h"
 
 #include <float.h>
 #include <math.h>

@@ -6,7 +6,7 @@
 #include "families/family.h"
 #include "problem/layout.h"
 #include "problem/operations.h"
-#include "reference/trust_case_parts.h"
+#include "selfcheck/case_parts.h"
 
 #include <math.h>
 

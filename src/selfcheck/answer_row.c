@@ -1,6 +1,6 @@
-#include "reference/trust_case_row.h"
+#include "selfcheck/answer_row.h"
 #include "problem/problem.h"
-#include "reference/trust_case_values.h"
+#include "selfcheck/values.h"
 
 #include <float.h>
 #include <math.h>

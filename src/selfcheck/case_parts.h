@@ -1,10 +1,10 @@
-/* What the cases of every operation are made of (src/reference/trust_case_make.c). */
+/* What the cases of every operation are made of (src/selfcheck/case_make.c). */
 #ifndef CA_TRUST_CASE_PARTS_H
 #define CA_TRUST_CASE_PARTS_H
 
 #include "families/candidate.h"
 #include "problem/operations.def"
-#include "reference/trust_case.h"
+#include "selfcheck/case.h"
 
 /* Room for data and answers of num_rows rows, and backward of num_keys keys, of c->problem, all
  * bytes CA_TRUST_FILL. sums: as for ca_gradients_allocate(). 0 without memory. */
@@ -14,7 +14,7 @@ int ca_trust_allocate(struct ca_trust_case *c, size_t num_rows, size_t num_keys,
 int ca_trust_allocate_blocks(struct ca_trust_case *c);
 
 /* The problem of the hostile case of attention for a normal one: with its dims and options. candidate:
- * whose workspace counts, NULL for none. (src/reference/trust_case_size.c) */
+ * whose workspace counts, NULL for none. (src/selfcheck/case_size.c) */
 clattn_problem ca_trust_shrink(const clattn_problem *real, const struct ca_candidate *candidate,
                                const clattn_device_info *dev);
 

@@ -1,10 +1,10 @@
 /* Right answers of the backward direction, each with the error that f32 may leave on it: the rules
- * of trust_case_answer.c, carried through the formulas of clattn/problem.h. */
+ * of answer.c, carried through the formulas of clattn/problem.h. */
 #include "problem/philox.h"
 #include "problem/problem.h"
-#include "reference/trust_case.h"
-#include "reference/trust_case_row.h"
-#include "reference/trust_case_values.h"
+#include "selfcheck/case.h"
+#include "selfcheck/answer_row.h"
+#include "selfcheck/values.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,10 +1,10 @@
 /* Cases of projections. An answer is a sum of kv_heads * dim_qk products, the bias and what y held
- * before; what it may be off by, by the rules of trust_case_answer.c. */
+ * before; what it may be off by, by the rules of answer.c. */
 #include "problem/layout.h"
 #include "problem/problem.h"
-#include "reference/trust_case_parts.h"
-#include "reference/trust_case_row.h"
-#include "reference/trust_case_values.h"
+#include "selfcheck/case_parts.h"
+#include "selfcheck/answer_row.h"
+#include "selfcheck/values.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,0 +1,37 @@
+/* What dropout multiplies weights with, of the kernel's problem. RANDOM_LANES as in philox.h. */
+#ifndef CLATTN_DROPOUT_H
+#define CLATTN_DROPOUT_H
+#include "common/common.h"
+#include "common/philox.h"
+
+INLINE void factors_of_words(const struct arguments *args, const words *drawn, factors *x)
+{
+#pragma unroll
+    for (int n = 0; n < 4; n++)
+        x[n] = drawn[n] < args->shape->drop_below ? (factors)0.0f : (factors)args->shape->keep;
+}
+
+/* x[n] is 0 or args->shape->keep for query i and key 4 * j4 + n, where lanes differ in i or j4 or both, of one
+ * head: bh is what dropout_head() gives for it. */
+INLINE void dropout_factors(const struct arguments *args, const uint bh, const words i,
+                            const words j4, factors *x)
+{
+    words counter[4] = {j4 + (uint)args->at->dropout_j4, i + (uint)args->at->dropout_i, (words)bh,
+                        (words)(uint)args->at->stream};
+
+    philox(counter, args->at->seed);
+    factors_of_words(args, counter, x);
+}
+
+/* As dropout_factors where lanes differ in i alone. */
+INLINE void dropout_factors_of_key(const struct arguments *args, const uint bh, const words i,
+                                   const uint j4, factors *x)
+{
+    words counter[4];
+
+    philox_of_row(j4 + (uint)args->at->dropout_j4, i + (uint)args->at->dropout_i, bh,
+                  (uint)args->at->stream, args->at->seed, counter);
+    factors_of_words(args, counter, x);
+}
+
+#endif

@@ -1,0 +1,51 @@
+/* Trying candidates: building, checking and timing them. One interface, which a session calls; what
+ * implements it measures in this process (src/tune/measurer.h) or in a worker (tuner/worker/), or passes
+ * calls on to another measurer: to keep a journal (tuner/tune_measurer.h), to try again and to note what
+ * failed (src/tune/tune_try.c). */
+#ifndef CA_SEARCH_MEASURER_H
+#define CA_SEARCH_MEASURER_H
+
+#include "search/outcome.h"
+#include <stdbool.h>
+
+struct ca_candidate; /* What a configuration stands for; sessions do not look into it. */
+struct ca_space;
+
+/* A result known from before: an interrupted session, or the store. */
+struct ca_known {
+    size_t problem, config;
+    struct ca_reading reading;
+};
+
+/* Problems are known by their index among those that a measurer was made with. All calls come from
+ * one thread, one at a time. Each may take long, and must return. */
+struct ca_measurer {
+    void *user;
+    /* Hint: these will be built next, in this order; may build some ahead. NULL: not wanted. */
+    void (*announce)(void *user, const struct ca_candidate *candidates, size_t count);
+    /* Builds the program for the first problem (all are alike) and self-checks it. compile_seconds
+     * holds both: many drivers finish compiling when a program first runs. Keeps the program. */
+    void (*build)(void *user, const struct ca_candidate *candidate, struct ca_reading *reading);
+    /* Checks the candidate on the problem itself (its values at sampled rows, nothing written out
+     * of bounds, no NaN), then times it: warm-up by busy time until three readings agree, each
+     * reading long enough for the device's timer; at least three readings, but only one if it is over
+     * 2.5 * best, two if both are over 1.5 * best (best 0: never). What build() says of the binary
+     * and the time to compile is left as it is. Only after a correct build. */
+    void (*measure)(void *user, size_t problem, const struct ca_candidate *candidate, double best,
+                    struct ca_reading *reading);
+    /* One reading of each, in this order; INFINITY for one that fails. Nothing is checked again. */
+    void (*round)(void *user, size_t problem, const struct ca_candidate *candidates, size_t count,
+                  double *seconds);
+    /* After a round of one candidate that failed: how. NULL: as CA_RUNTIME_FAILED. */
+    enum ca_outcome (*failure)(void *user);
+    /* What it knows from an interrupted session of configurations of such a space: how many, in an array that
+     * stays the measurer's until the next call. NULL: nothing. */
+    size_t (*known)(void *user, const struct ca_space *space, const struct ca_known **known);
+    /* Ends it, and what it passes calls on to. NULL: it is ended in another way. */
+    void (*close)(void *user);
+    /* How many it builds at once if they are announced: so many configurations of a search are chosen before the
+     * first of them is built. 0 or 1: each with all that is known; more is worse informed. */
+    size_t batch;
+};
+
+#endif
