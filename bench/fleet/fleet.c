@@ -1,7 +1,6 @@
 #include "bench/fleet/fleet.h"
 #include "bench/fleet/fleet_child.h"
 #include "bench/fleet/fleet_devices.h"
-#include "bench/fleet/fleet_summary.h"
 #include "cli/terminal/terminal.h"
 #include "os/interrupt.h"
 #include "os/temporary.h"
@@ -182,7 +181,5 @@ bool fleet_run(const struct fleet *fleet, struct run_results *results)
     }
     fleet_devices_free(&devices);
     ca_interrupts_close();
-    if (!fleet->quiet && results->count > 1)
-        fleet_summary_print(stdout, results);
     return ok;
 }

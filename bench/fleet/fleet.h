@@ -19,7 +19,7 @@ struct fleet {
 bool fleet_wanted(const char *devices);
 
 /* Has a child list the devices, runs one child after another, their tables and progress passed
- * through, and takes what each wrote into *results, in order; then prints a table across devices. A
+ * through, and takes what each wrote into *results, in order. A
  * child that crashes, hangs, is killed or writes nothing leaves a device_run with `failed` and the
  * results that it had saved. Devices of the same name, platform and driver run once for "all".
  * SIGINT, SIGTERM and SIGHUP are passed on to the child that runs, once, and the rest is left out;

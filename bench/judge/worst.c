@@ -19,15 +19,6 @@ void worst_add(struct worst *worst, double got, double want, double bound)
     }
 }
 
-void worst_merge(struct worst *worst, const struct worst *other)
-{
-    const size_t results = worst->results + other->results;
-
-    if (worst->results == 0 || (other->results > 0 && other->ratio > worst->ratio))
-        *worst = *other;
-    worst->results = results;
-}
-
 bool worst_ok(const struct worst *worst)
 {
     return worst->results > 0 && worst->ratio <= 1.0;

@@ -15,9 +15,6 @@ struct worst {
  * infinity. */
 void worst_add(struct worst *worst, double got, double want, double bound);
 
-/* Takes in all that `other` has seen. */
-void worst_merge(struct worst *worst, const struct worst *other);
-
 /* At least one result was looked at, and all are within their bounds. */
 bool worst_ok(const struct worst *worst);
 

@@ -70,7 +70,7 @@ INLINE void finish_step(const struct score_tile *tile, const lanes *products, co
 
 /* s[n] = the score of key n, from k[n] . q, for count keys, without its deferred scale. row_max becomes
  * their maximum if that is larger. s may lie where the tile's biases are. */
-NOINLINE void multiply_keys(const struct score_tile *tile, const lanes *q, source k,
+NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source k,
                             const long k_row, const long k_column, const int count,
                             struct prefetch_streams *streams, lanes *s, lanes *row_max)
 {
@@ -101,7 +101,7 @@ NOINLINE void multiply_keys(const struct score_tile *tile, const lanes *q, sourc
 }
 
 /* o = o * factor + sum_n p[n] v[n]; the weights of keys that round count up to whole tiles become 0. */
-NOINLINE void add_values(const struct score_tile *tile, const lanes *factor, lanes *p, source v,
+NOINLINE void multiply_pv(const struct score_tile *tile, const lanes *factor, lanes *p, source v,
                          const long v_row, const long v_column, const int count, lanes *o)
 {
     const int pairs = PAIRS_OF(count), steps = TILES(pairs);

@@ -58,7 +58,7 @@ NOINLINE void stage_keys(const struct arguments *restrict args, const struct key
 }
 
 /* s[r * BLOCK_N + n] = q[r] . k[n], scaled, for count keys; those after them are of zeros. */
-NOINLINE void multiply_keys(const struct arguments *restrict args, const struct key_range keys,
+NOINLINE void multiply_qk(const struct arguments *restrict args, const struct key_range keys,
                             const int count, const struct row_block *block, const lanes *staged,
                             const lanes *q, float *s)
 {
@@ -115,7 +115,7 @@ INLINE void stage_values(const struct arguments *args, const struct key_range ke
 
 /* Weights rounded to bf16, a row of pairs of keys for each of the block's rows. What stands after count keys is
  * multiplied with zeros. */
-INLINE void stage_weights(const int count, const float *p, ushort *staged)
+INLINE void stage_weight_pairs(const int count, const float *p, ushort *staged)
 {
     for (int r = 0; r < BLOCK_M; r++)
         for (int n = 0; n < WHOLE_STEPS(count); n += SIMD_WIDTH)
@@ -124,7 +124,7 @@ INLINE void stage_weights(const int count, const float *p, ushort *staged)
 }
 
 /* o = o * factor + sum_n p[n] v[n] of all rows and columns. */
-NOINLINE void add_values(const struct arguments *restrict args, const struct key_range keys,
+NOINLINE void multiply_pv(const struct arguments *restrict args, const struct key_range keys,
                          const int count, const int rows, const float *factor, const float *p,
                          lanes *scaled, lanes *o)
 {
@@ -132,7 +132,7 @@ NOINLINE void add_values(const struct arguments *restrict args, const struct key
     const long row = ROW_BYTES_OF(SIMD_WIDTH * VECTORS(DIM_V));
 
     stage_values(args, keys, count, values);
-    stage_weights(count, p, (ushort *)weights);
+    stage_weight_pairs(count, p, (ushort *)weights);
     for (int r = 0; r < rows; r++) {
         const lanes x = factor[r];
         for (int c = 0; c < VECTORS(DIM_V) && factor[r] != 1.0f; c++)

@@ -2,7 +2,7 @@
  * as bf16/pair_tiles.h says.
  *
  *   CONFIGURE_TILES(), RELEASE_TILES()   before the first product of a work-item, and after its last
- *   multiply_tiles()                     a product of up to 2 x 2 tiles
+ *   multiply_operand_tiles()                     a product of up to 2 x 2 tiles
  *   STORE_SUMS(x, p)                     rounds a row of c, in which no subnormals are, to bf16, nearest even
  *   STORE_SUMS_PAIR(x, y, p)             the same of two rows of which the second goes on where the first ends
  *   TILES_FROM_BUFFERS, IN_BUFFER(p)     whether tiles can be loaded from where a buffer lies; so its p
@@ -120,14 +120,14 @@ NOINLINE void configure_tiles(void)
         STORE_BF16(y, (p) + SIMD_WIDTH);                                                           \
     }
 #else
-INLINE void store_sums(const lanes x, __global ushort *p)
+INLINE void store_tile_sums(const lanes x, __global ushort *p)
 {
     VECTOR(ushort) y;
 
     __asm__("vcvtneps2bf16 %1, %t0" : "=v"(y) : "v"(x), UNUSED);
     store_ushorts(y, p);
 }
-#define STORE_SUMS(x, p) store_sums((x), (p))
+#define STORE_SUMS(x, p) store_tile_sums((x), (p))
 
 INLINE void store_sums_pair(const lanes x, const lanes y, __global ushort *p)
 {
@@ -203,7 +203,7 @@ INLINE void multiply_tiles_of(const int rows, const int columns, const bool zero
 }
 
 /* The same with tiles of b and of c side by side. */
-INLINE void multiply_tiles(const int rows, const int columns, const bool zero, const int steps,
+INLINE void multiply_operand_tiles(const int rows, const int columns, const bool zero, const int steps,
                            const uint *a, const long a_row, const lanes *b, const long b_row,
                            lanes *c, const long c_row)
 {
@@ -223,15 +223,15 @@ INLINE void multiply_all_tiles(const int rows, const int columns, const bool zer
         int v = 0;
         for (; v + 2 <= columns; v += 2) {
             if (r + 2 <= rows)
-                multiply_tiles(2, 2, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v, c_row);
+                multiply_operand_tiles(2, 2, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v, c_row);
             else
-                multiply_tiles(1, 2, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v, c_row);
+                multiply_operand_tiles(1, 2, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v, c_row);
         }
         if (v < columns) {
             if (r + 2 <= rows)
-                multiply_tiles(2, 1, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v, c_row);
+                multiply_operand_tiles(2, 1, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v, c_row);
             else
-                multiply_tiles(1, 1, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v, c_row);
+                multiply_operand_tiles(1, 1, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v, c_row);
         }
     }
 }

@@ -172,7 +172,7 @@ INLINE void store_key_gradients(const struct arguments *args, const struct head 
 #if !OPERAND_PAIRS
 /* Copies BLOCK_M rows of a tensor, count of them in use, as f32. Returns whether a value is
  * infinite or NaN. */
-NOINLINE int copy_rows(const int dim, const __global storage *p, const long row, const long column,
+NOINLINE int copy_rows_as_floats(const int dim, const __global storage *p, const long row, const long column,
                        const int count, float *to)
 {
     lanes zero = 0.0f;
@@ -226,8 +226,8 @@ INLINE void load_query_tile(const struct arguments *args, const struct head head
         pack_row_pairs(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count, BLOCK_M, 1,
                        (uint *)tile->d_o_rows);
 #else
-    tile->nonfinite = copy_rows(DIM_QK, q, args->shape->q_stride[2], Q_STEP, count, (float *)tile->q) |
-                      copy_rows(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count, (float *)tile->d_o);
+    tile->nonfinite = copy_rows_as_floats(DIM_QK, q, args->shape->q_stride[2], Q_STEP, count, (float *)tile->q) |
+                      copy_rows_as_floats(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count, (float *)tile->d_o);
 #endif
     tile->lacks = 0;
     for (int n = 0; n < BLOCK_M; n++, rows += ROW_STATISTICS) {
@@ -316,7 +316,7 @@ INLINE int is_listed(const struct head head, const struct key_block *block,
 /* Whether the tile is only partially visible to the block: rows are missing (with block lists so many that
  * the last are no register tile of dq; in backward_amx any may, since the sums of their dq are dropped), or
  * may not see some key. */
-INLINE int is_partial(const struct arguments *args, const struct head head,
+INLINE int is_partial_tile(const struct arguments *args, const struct head head,
                       const struct key_block *block, const struct query_tile *tile)
 {
     const struct extent e = head.e;

@@ -35,7 +35,7 @@ enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
 #include "bf16/backward_products.h"
 #else
 /* One step of multiply_rows() along the depth. */
-INLINE void multiply_column(const operand *x, const int row, const lanes *column,
+INLINE void multiply_step(const operand *x, const int row, const lanes *column,
                             lanes sum[QK_ROWS][BLOCK_VECTORS])
 {
     lanes y[BLOCK_VECTORS];
@@ -70,11 +70,11 @@ INLINE void multiply_rows(const int become, const float scale, const int depth, 
                 sum[n][m] = STARTS_LAST(become) ? 0.0f : start[n0 + n];
         }
         for (int d = 0; d + 2 <= depth; d += 2) {
-            multiply_column(x + d, row, columns + d * BLOCK_VECTORS, sum);
-            multiply_column(x + d + 1, row, columns + (d + 1) * BLOCK_VECTORS, sum);
+            multiply_step(x + d, row, columns + d * BLOCK_VECTORS, sum);
+            multiply_step(x + d + 1, row, columns + (d + 1) * BLOCK_VECTORS, sum);
         }
         if (depth % 2)
-            multiply_column(x + depth - 1, row, columns + (depth - 1) * BLOCK_VECTORS, sum);
+            multiply_step(x + depth - 1, row, columns + (depth - 1) * BLOCK_VECTORS, sum);
         UNROLL
         for (int n = 0; n < QK_ROWS; n++) {
             UNROLL
@@ -94,8 +94,8 @@ INLINE void multiply_rows(const int become, const float scale, const int depth, 
     }
 }
 
-/* One step of add_columns() along the rows. */
-INLINE void add_row(const int columns, const lanes *w, const operand *row,
+/* One step of add_operand_columns() along the rows. */
+INLINE void add_operand_row(const int columns, const lanes *w, const operand *row,
                     lanes sum[DKV_COLUMNS][BLOCK_VECTORS])
 {
     lanes x[BLOCK_VECTORS];
@@ -115,7 +115,7 @@ INLINE void add_row(const int columns, const lanes *w, const operand *row,
 }
 
 /* sums[d] += sum_n w[n] rows[n][d] for `columns` (constant, at most DKV_COLUMNS) columns d. */
-INLINE void add_columns(const int columns, const lanes *w, const operand *rows, const int row,
+INLINE void add_operand_columns(const int columns, const lanes *w, const operand *rows, const int row,
                         const int count, lanes *sums)
 {
     lanes sum[DKV_COLUMNS][BLOCK_VECTORS];
@@ -127,11 +127,11 @@ INLINE void add_columns(const int columns, const lanes *w, const operand *rows, 
             sum[c][m] = c < columns ? sums[c * BLOCK_VECTORS + m] : (lanes)(0.0f);
     }
     for (int n = 0; n + 2 <= count; n += 2) {
-        add_row(columns, w + n * BLOCK_VECTORS, rows + n * row, sum);
-        add_row(columns, w + (n + 1) * BLOCK_VECTORS, rows + (n + 1) * row, sum);
+        add_operand_row(columns, w + n * BLOCK_VECTORS, rows + n * row, sum);
+        add_operand_row(columns, w + (n + 1) * BLOCK_VECTORS, rows + (n + 1) * row, sum);
     }
     if (count % 2)
-        add_row(columns, w + (count - 1) * BLOCK_VECTORS, rows + (count - 1) * row, sum);
+        add_operand_row(columns, w + (count - 1) * BLOCK_VECTORS, rows + (count - 1) * row, sum);
     UNROLL
     for (int c = 0; c < DKV_COLUMNS; c++) {
         UNROLL
@@ -149,9 +149,9 @@ INLINE void add_rows(const int dim, const lanes *w, const operand *rows, const i
     w += begin * BLOCK_VECTORS;
     rows += begin * row;
     for (int d = 0; d + DKV_COLUMNS <= dim; d += DKV_COLUMNS)
-        add_columns(DKV_COLUMNS, w, rows + d, row, end - begin, sums + d * BLOCK_VECTORS);
+        add_operand_columns(DKV_COLUMNS, w, rows + d, row, end - begin, sums + d * BLOCK_VECTORS);
     if (dim % DKV_COLUMNS)
-        add_columns(dim % DKV_COLUMNS, w, rows + dim / DKV_COLUMNS * DKV_COLUMNS, row, end - begin,
+        add_operand_columns(dim % DKV_COLUMNS, w, rows + dim / DKV_COLUMNS * DKV_COLUMNS, row, end - begin,
                     sums + dim / DKV_COLUMNS * DKV_COLUMNS * BLOCK_VECTORS);
 }
 

@@ -6,7 +6,7 @@
 #include "score/backward_weights.h"
 
 /* Adds the weights exp(s - lse) of some rows of a tile and a block to the rows' sums; partial: as elsewhere. */
-INLINE void add_weights(const int partial, const struct arguments *args, const struct head head,
+INLINE void add_weights_of_rows(const int partial, const struct arguments *args, const struct head head,
                         const struct key_block *block, const struct row_range rows,
                         struct query_tile *tile, float *sums)
 {
@@ -19,7 +19,7 @@ INLINE void add_weights(const int partial, const struct arguments *args, const s
             const struct score_vector s =
                 finish_scores(partial, args, row, m * SIMD_WIDTH, block->keys - m * SIMD_WIDTH,
                               left);
-            const lanes weight = weight_of(left, s, tile->minus_lse[n]);
+            const lanes weight = weights_of_lanes(left, s, tile->minus_lse[n]);
             sum += partial && s.hidden ? (lanes)(0.0f) : weight;
         }
         sums[n] += sum_lanes(sum);
@@ -38,7 +38,7 @@ NOINLINE void find_missing(const struct arguments *restrict args, const struct h
         load_key_block(args, head, j, &block);
         const struct row_range rows = visible_rows(args, head, &block, &tile);
         if (rows.begin < rows.end && is_listed(head, &block, &tile))
-            add_weights(is_partial(args, head, &block, &tile), args, head, &block, rows, &tile,
+            add_weights_of_rows(is_partial_tile(args, head, &block, &tile), args, head, &block, rows, &tile,
                         sums);
     }
     for (int n = 0; n < count; n++)

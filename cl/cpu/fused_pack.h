@@ -10,7 +10,7 @@
 
 #if OPERAND_PAIRS
 /* packed[n] = pair n of the block's queries, with queries in SIMD lanes. */
-NOINLINE void pack_queries(const struct arguments *restrict args, const struct query_block block,
+NOINLINE void pack_block_queries(const struct arguments *restrict args, const struct query_block block,
                            const __global storage *q, lanes *packed)
 {
     for (int m = 0; m < BLOCK_VECTORS; m++) {
@@ -31,7 +31,7 @@ NOINLINE void pack_queries(const struct arguments *restrict args, const struct q
 }
 #else
 /* packed[d] = the block's queries, scaled, with queries in SIMD lanes. */
-NOINLINE void pack_queries(const struct arguments *restrict args, const struct query_block block,
+NOINLINE void pack_block_queries(const struct arguments *restrict args, const struct query_block block,
                            const __global storage *q, lanes *packed)
 {
     const float scale = score_scale(args, block.h) * SCALE_UNIT;

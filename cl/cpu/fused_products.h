@@ -65,7 +65,7 @@ INLINE void multiply_columns(const int first, const int end, const lanes *q, con
 
 /* s[n] = the score of key n, from k[n] . q, for count keys; those after them are ignored. row_max
  * becomes their maximum if that is larger. s may lie where the tile's biases are. */
-NOINLINE void multiply_keys(const struct score_tile *tile, const lanes *q, source k,
+NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source k,
                             const long k_row, const long k_column, const int count,
                             struct prefetch_streams *streams, lanes *s, lanes *row_max)
 {
@@ -188,7 +188,7 @@ INLINE void pairs_of_keys(const int first, const int end, const float scale, con
 #define WEIGHTS_OF_KEYS(first, end, scale, base, n, last, s, sum)                                  \
     weights_of_keys(first, end, 0, scale, base, n, last, s, sum)
 /* The weights of count keys become pairs. */
-NOINLINE void pair_weights(const int count, lanes *p)
+NOINLINE void pair_block_weights(const int count, lanes *p)
 {
     for (int n = 0; n < count; n += 2)
         for (int m = 0; m < BLOCK_VECTORS; m++)
@@ -206,7 +206,7 @@ NOINLINE void pair_weights(const int count, lanes *p)
 
 /* The weights of count keys, and their sum. Scores of a half that sees no key stay -INFINITY, but
  * with mark_hidden. With mark_hidden or dropout pairs of weights stay apart. */
-NOINLINE void compute_weights(const struct score_tile *tile, const int mark_hidden,
+NOINLINE void weigh_keys_of_block(const struct score_tile *tile, const int mark_hidden,
                               const lanes *base, const int count, lanes *s, lanes *sum)
 {
     lanes from[BLOCK_VECTORS], row_sum[BLOCK_VECTORS];
@@ -237,7 +237,7 @@ NOINLINE void compute_weights(const struct score_tile *tile, const int mark_hidd
 /* ---- P V ------------------------------------------------------------------------------------ */
 
 /* sum += p v for `columns` (constant, at most PV_COLUMNS) values of a row, or of a row of pairs. */
-INLINE void add_row(const int first, const int end, const int columns, const lanes *p, source v,
+INLINE void add_value_row(const int first, const int end, const int columns, const lanes *p, source v,
                     const long v_column, lanes (*sum)[BLOCK_VECTORS])
 {
     lanes x[BLOCK_VECTORS];
@@ -274,7 +274,7 @@ INLINE void add_first_of_row(const int first, const int end, const int columns, 
 #endif
 
 /* sum += p[n] v[n] for keys key .. end_key - 1, of which the first begins an operand. */
-INLINE void add_rows(const int first, const int end, const int columns, const lanes *p, source v,
+INLINE void add_value_rows(const int first, const int end, const int columns, const lanes *p, source v,
                      const long v_row, const long v_column, const int key, const int end_key,
                      lanes (*sum)[BLOCK_VECTORS])
 {
@@ -282,12 +282,12 @@ INLINE void add_rows(const int first, const int end, const int columns, const la
     int n = OPERANDS_BEFORE(key);
 
     for (; n + 2 <= last; n += 2) {
-        add_row(first, end, columns, p + n * BLOCK_VECTORS, v + n * v_row, v_column, sum);
-        add_row(first, end, columns, p + (n + 1) * BLOCK_VECTORS, v + (n + 1) * v_row, v_column,
+        add_value_row(first, end, columns, p + n * BLOCK_VECTORS, v + n * v_row, v_column, sum);
+        add_value_row(first, end, columns, p + (n + 1) * BLOCK_VECTORS, v + (n + 1) * v_row, v_column,
                 sum);
     }
     if (n < last)
-        add_row(first, end, columns, p + n * BLOCK_VECTORS, v + n * v_row, v_column, sum);
+        add_value_row(first, end, columns, p + n * BLOCK_VECTORS, v + n * v_row, v_column, sum);
 #if OPERAND_PAIRS
     if (key < end_key && end_key % 2)
         add_first_of_row(first, end, columns, p + last * BLOCK_VECTORS, v + last * v_row, v_column,
@@ -297,7 +297,7 @@ INLINE void add_rows(const int first, const int end, const int columns, const la
 
 /* o[d] = o[d] * factor + sum_n p[n] v[n][d] for `columns` (constant, at most PV_COLUMNS) columns d.
  * The old o, which is not in L1, is needed only after the sums. */
-INLINE void add_columns(const struct score_tile *tile, const int columns, const lanes *factor,
+INLINE void add_value_columns(const struct score_tile *tile, const int columns, const lanes *factor,
                         const lanes *p, source v, const long v_row, const long v_column,
                         const int count, lanes *o)
 {
@@ -311,12 +311,12 @@ INLINE void add_columns(const struct score_tile *tile, const int columns, const 
     }
     if (HAS_HALVES) {
         const int both = both_begin(tile, count), upper = both_end(tile, count);
-        add_rows(0, LOWER, columns, p, v, v_row, v_column, 0, both, sum);
-        add_rows(0, BLOCK_VECTORS, columns, p, v, v_row, v_column, both, upper, sum);
+        add_value_rows(0, LOWER, columns, p, v, v_row, v_column, 0, both, sum);
+        add_value_rows(0, BLOCK_VECTORS, columns, p, v, v_row, v_column, both, upper, sum);
         if (HAS_WINDOW)
-            add_rows(LOWER, BLOCK_VECTORS, columns, p, v, v_row, v_column, upper, count, sum);
+            add_value_rows(LOWER, BLOCK_VECTORS, columns, p, v, v_row, v_column, upper, count, sum);
     } else {
-        add_rows(0, BLOCK_VECTORS, columns, p, v, v_row, v_column, 0, count, sum);
+        add_value_rows(0, BLOCK_VECTORS, columns, p, v, v_row, v_column, 0, count, sum);
     }
     UNROLL
     for (int c = 0; c < PV_COLUMNS; c++) {
@@ -328,14 +328,14 @@ INLINE void add_columns(const struct score_tile *tile, const int columns, const 
 }
 
 /* o = o * factor + sum_n p[n] v[n]. */
-NOINLINE void add_values(const struct score_tile *tile, const lanes *factor, const lanes *p,
+NOINLINE void multiply_pv(const struct score_tile *tile, const lanes *factor, const lanes *p,
                          source v, const long v_row, const long v_column, const int count, lanes *o)
 {
     for (int d = 0; d + PV_COLUMNS <= DIM_V; d += PV_COLUMNS)
-        add_columns(tile, PV_COLUMNS, factor, p, v + d * v_column, v_row, v_column, count,
+        add_value_columns(tile, PV_COLUMNS, factor, p, v + d * v_column, v_row, v_column, count,
                     o + d * BLOCK_VECTORS);
     if (DIM_V % PV_COLUMNS)
-        add_columns(tile, DIM_V % PV_COLUMNS, factor, p,
+        add_value_columns(tile, DIM_V % PV_COLUMNS, factor, p,
                     v + DIM_V / PV_COLUMNS * PV_COLUMNS * v_column, v_row, v_column, count,
                     o + DIM_V / PV_COLUMNS * PV_COLUMNS * BLOCK_VECTORS);
 }
@@ -383,7 +383,7 @@ NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, cons
 }
 #endif
 
-/* As add_values(), but without the pairs that a weight of -0 says are hidden: for tiles of partial
+/* As multiply_pv(), but without the pairs that a weight of -0 says are hidden: for tiles of partial
  * visibility with non-finite values. */
 NOINLINE void add_visible(const lanes *factor, const lanes *p, source v, const long v_row,
                           const long v_column, const int count, lanes *o)

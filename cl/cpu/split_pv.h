@@ -30,7 +30,7 @@
 /* Whether values are staged as f32 for the next rows. */
 #define STAGE_V (STAGED && BLOCK_M > PV_ROWS)
 
-/* One key's step of add_columns(). */
+/* One key's step of add_tile_columns(). */
 INLINE void add_key(const int first, const int vectors, const struct arguments *args,
                     const __global v_storage *row, const int c0, const float *p, lanes *staged,
                     lanes sum[PV_ROWS][PV_VECTORS])
@@ -61,7 +61,7 @@ INLINE void add_key(const int first, const int vectors, const struct arguments *
 /* o = o * factor + sum_n p[n] v[n] for PV_ROWS rows and `vectors` (constant, at most PV_VECTORS)
  * vectors of columns from c0 on, the index'th of PV_TILES register tiles. first (constant): these
  * rows are the first to read these columns. */
-INLINE void add_columns(const int first, const int index, const int vectors,
+INLINE void add_tile_columns(const int first, const int index, const int vectors,
                         const struct arguments *args, const struct key_range keys,
                         const int count, const int c0, const float *factor, const float *p,
                         lanes *staged, lanes *o)
@@ -105,11 +105,11 @@ INLINE void add_columns_of_rows(const int vectors, const struct arguments *args,
     int r = 0;
 
 #if STAGE_V
-    add_columns(1, index, vectors, args, keys, count, c0, factor, p, staged, o);
+    add_tile_columns(1, index, vectors, args, keys, count, c0, factor, p, staged, o);
     r = PV_ROWS;
 #endif
     for (; r < rows; r += PV_ROWS)
-        add_columns(0, index + r / PV_ROWS, vectors, args, keys, count, c0, factor + r,
+        add_tile_columns(0, index + r / PV_ROWS, vectors, args, keys, count, c0, factor + r,
                     p + WEIGHTS_OF(r, 0, 0), staged, o + r * VECTORS(DIM_V));
 }
 
@@ -127,7 +127,7 @@ INLINE void scale_weights(const int count, const lanes *p, const lanes *scales, 
 #endif
 
 /* o = o * factor + sum_n p[n] v[n] of all rows and columns; scaled has room for WEIGHTS_OF(). */
-NOINLINE void add_values(const struct arguments *restrict args, const struct key_range keys,
+NOINLINE void multiply_pv(const struct arguments *restrict args, const struct key_range keys,
                          const int count, const int rows, const float *factor, const float *p,
                          lanes *scaled, lanes *o)
 {
@@ -147,7 +147,7 @@ NOINLINE void add_values(const struct arguments *restrict args, const struct key
 #endif
 
 /* Whether a value is infinite or NaN: its product with a weight of 0 would be NaN. */
-NOINLINE int has_nonfinite(const struct arguments *restrict args, const struct key_range keys,
+NOINLINE int holds_nonfinite(const struct arguments *restrict args, const struct key_range keys,
                            const int count)
 {
     ints most = 0;
@@ -163,9 +163,9 @@ NOINLINE int has_nonfinite(const struct arguments *restrict args, const struct k
     return any_lane(most >= 0x7f800000);
 }
 
-/* As add_values(), but without the pairs that a weight of -0 says are hidden: for tiles of partial
+/* As multiply_pv(), but without the pairs that a weight of -0 says are hidden: for tiles of partial
  * visibility with non-finite values. */
-NOINLINE void add_visible(const struct arguments *restrict args, const struct key_range keys,
+NOINLINE void add_visible_values(const struct arguments *restrict args, const struct key_range keys,
                           const int count, const int rows, const float *factor, const float *p,
                           lanes *o)
 {

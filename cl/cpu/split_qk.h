@@ -171,7 +171,7 @@ INLINE lanes key_columns(const struct arguments *args, const __global k_storage 
 #endif
 
 /* sum[n] += q . key n over vector d of both; x: that of each key, if staged, or else the tile's scales. */
-INLINE void multiply_vector(const struct arguments *args, const struct key_range keys,
+INLINE void multiply_depth_vector(const struct arguments *args, const struct key_range keys,
                             const int *key, const int d, const lanes *x, const lanes *q,
                             lanes sum[QK_KEYS][QK_VECTORS])
 {
@@ -227,7 +227,7 @@ INLINE void multiply_register_tile(const int index, const struct arguments *args
         if (d % QK_PREFETCH_STEPS == 0)
             prefetch_values(args, keys, index * QK_PREFETCHES + d / QK_PREFETCH_STEPS,
                             QK_TILES * QK_PREFETCHES);
-        multiply_vector(args, keys, key, d, staged + (STAGES_K ? d * QK_KEYS : 0), q, sum);
+        multiply_depth_vector(args, keys, key, d, staged + (STAGES_K ? d * QK_KEYS : 0), q, sum);
     }
 #endif
     store_sums(sum, s);
@@ -235,7 +235,7 @@ INLINE void multiply_register_tile(const int index, const struct arguments *args
 
 /* s[r * BLOCK_N + n] = q[r] . k[n] for count keys, staged if STAGES_K; the scores after them repeat
  * the last. */
-NOINLINE void multiply_keys(const struct arguments *restrict args, const struct key_range keys,
+NOINLINE void multiply_qk(const struct arguments *restrict args, const struct key_range keys,
                             const int count, const struct row_block *block, const lanes *staged,
                             const lanes *q, float *s)
 {

@@ -159,7 +159,7 @@ struct row_end {
 
 /* Of weights that were taken relative to maximum. A total of 0 is a row of hidden keys or of -inf
  * scores alone; NaN goes on to o. */
-static inline struct row_end end_row(const struct arguments *args, const long h, const bool sees_any,
+static inline struct row_end finish_row(const struct arguments *args, const long h, const bool sees_any,
                                      const float maximum, const float sum)
 {
     struct row_end row = {1.0f, maximum, sum, false};

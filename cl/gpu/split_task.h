@@ -29,7 +29,7 @@ struct task {
 };
 
 /* The head and the query of row r, the last one's for those after it. */
-INLINE void row_of(const struct arguments *args, const struct task *task, const int r, long *h,
+INLINE void find_row(const struct arguments *args, const struct task *task, const int r, long *h,
                    long *i)
 {
     const uint row = (uint)task->row + min(r, task->rows - 1); /* the host limits them */
@@ -110,7 +110,7 @@ INLINE void mark_tiles(const struct arguments *args, const struct task *task,
         bool sees = false;
         for (int r = 0; r < task->rows && !sees; r++) {
             long h, i;
-            row_of(args, task, r, &h, &i);
+            find_row(args, task, r, &h, &i);
             sees = unmasked(args, task->e, BLOCK_LISTED, task->b, h, i, j);
         }
         if (sees)
@@ -121,7 +121,7 @@ INLINE void mark_tiles(const struct arguments *args, const struct task *task,
 }
 
 /* The tile from key j on, or the first after it that some row may see; the range's end if there is none. */
-INLINE long next_seen_tile(const struct arguments *args, const struct task *task, long j,
+INLINE long next_tile_of_task(const struct arguments *args, const struct task *task, long j,
                            const volatile __local uint *seen)
 {
 #if HAS_BLOCKS

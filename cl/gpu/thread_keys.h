@@ -36,7 +36,7 @@ struct cached {
 };
 
 /* The thread's first column in a chunk. */
-INLINE int column_of(const int thread_d, const int chunk)
+INLINE int column_of_thread(const int thread_d, const int chunk)
 {
     return chunk * CHUNK + thread_d * LOAD_WIDTH;
 }
@@ -56,7 +56,7 @@ INLINE const __global void *row_of_key(const struct cached m, const int n, const
 }
 
 /* LOAD_WIDTH columns of the row at p, for those beyond the last others of it. */
-INLINE void load_columns(const struct cached m, const bool aligned, const __global void *p,
+INLINE void load_cached_columns(const struct cached m, const bool aligned, const __global void *p,
                          const int column, float4 x[PIECES])
 {
     const int last = m.dim - 1;
@@ -86,19 +86,19 @@ INLINE void load_columns(const struct cached m, const bool aligned, const __glob
 
 /* A chunk of the thread group's keys of a tile, of which count are there; the last one again for those
  * after it. Loads without branches between them can be in flight together. */
-INLINE void load_keys(const struct cached m, const int chunk, const int count,
+INLINE void load_cached_keys(const struct cached m, const int chunk, const int count,
                       float4 x[THREAD_N][PIECES])
 {
-    const int column = column_of(m.thread_d, chunk);
+    const int column = column_of_thread(m.thread_d, chunk);
 
     if (m.aligned) {
 #pragma unroll
         for (int n = 0; n < THREAD_N; n++)
-            load_columns(m, true, row_of_key(m, n, count), column, x[n]);
+            load_cached_columns(m, true, row_of_key(m, n, count), column, x[n]);
     } else {
 #pragma unroll
         for (int n = 0; n < THREAD_N; n++)
-            load_columns(m, false, row_of_key(m, n, count), column, x[n]);
+            load_cached_columns(m, false, row_of_key(m, n, count), column, x[n]);
     }
 }
 

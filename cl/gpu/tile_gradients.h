@@ -93,7 +93,7 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
 
 /* p and ds of a tile, as weigh() leaves them. Owned rows are keys and values if owns_keys, else queries
  * and do, and the others are streamed. next: what comes behind it. */
-INLINE void weigh_tile(const bool owns_keys, const bool ds_is_raw, const bool partial, const struct arguments *args,
+INLINE void weigh_gradient_tile(const bool owns_keys, const bool ds_is_raw, const bool partial, const struct arguments *args,
                        const struct tile t, const struct matrix owned_qk, const struct matrix owned_v,
                        const struct matrix streamed_qk, const struct matrix streamed_v, const struct next next,
                        const float4 *statistics, __local float4 *tiles, int *stage,

@@ -41,7 +41,7 @@
 
 /* ---- products ------------------------------------------------------------------------------- */
 
-INLINE void load_columns(__local float4 *tile, const int stride, const int tile_rows,
+INLINE void load_stage_columns(__local float4 *tile, const int stride, const int tile_rows,
                          const int first, const int columns, const struct matrix m)
 {
 #if STAGES > 1
@@ -60,7 +60,7 @@ INLINE void load_rows(__local float4 *rows, const int first, const struct matrix
     const struct matrix rest = {m.p + first * m.row_step, m.row_step, m.step, m.dim, m.rows - first, m.width,
                                 m.aligned};
 
-    load_columns(rows, stride, STAGE_N, 0, 4 * stride, rest);
+    load_stage_columns(rows, stride, STAGE_N, 0, 4 * stride, rest);
 }
 
 /* What a stage of a product reads: columns from `first` on. */
@@ -70,8 +70,8 @@ INLINE void load_product_stage(const struct matrix owned, const struct matrix st
     const int dim = streamed.dim;
 
     if (!OWNED_RESIDENT)
-        load_columns(tiles + stage, OWNED_STRIDE(dim), BLOCK_OWNED, first, STAGE(dim), owned);
-    load_columns(tiles + stage + STREAMED_AT, STREAMED_STRIDE(dim), BLOCK_STREAMED, first, STAGE(dim), streamed);
+        load_stage_columns(tiles + stage, OWNED_STRIDE(dim), BLOCK_OWNED, first, STAGE(dim), owned);
+    load_stage_columns(tiles + stage + STREAMED_AT, STREAMED_STRIDE(dim), BLOCK_STREAMED, first, STAGE(dim), streamed);
 }
 
 /* What comes behind a product or a sum, whose first stage is copied during the last of that. */
@@ -129,7 +129,7 @@ INLINE void add_stage(const bool leaves_out, const int dims4, const __local floa
 /* sums += weights^T . streamed rows, with weights as multiply() leaves products, and stages as there. partial: some
  * pair may be hidden. *nonfinite, set before the last barrier: a streamed row of such a pair may hold an Inf or a
  * NaN. */
-INLINE void add_rows(const bool partial, const struct matrix streamed, const struct next next,
+INLINE void add_streamed_rows(const bool partial, const struct matrix streamed, const struct next next,
                      float weight[THREAD_M][THREAD_N], __local float4 *tiles, int *stage,
                      const volatile __local int *nonfinite, float4 sums[THREAD_M][MAX_DIMS4])
 {

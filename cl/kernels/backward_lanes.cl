@@ -108,7 +108,7 @@ NOINLINE void add_key_gradients(const struct query_tile *tile, const struct row_
 #endif
 
 /* Adds what some rows of a tile, all of one of full visibility, contribute to dk, dv and dq. */
-INLINE void add_tile(const int partial, const struct arguments *args, const struct head head,
+INLINE void add_gradients_of_tile(const int partial, const struct arguments *args, const struct head head,
                      struct key_block *block, const struct row_range rows, struct query_tile *tile,
                      __global float *dq, lanes *slope_sums)
 {
@@ -153,7 +153,7 @@ INLINE void add_tile(const int partial, const struct arguments *args, const stru
 }
 
 /* Loads `count` blocks of keys from key j on, without gradients so far. */
-INLINE void load_chunk(const struct arguments *args, const struct head head, const long j, const int count,
+INLINE void load_key_blocks(const struct arguments *args, const struct head head, const long j, const int count,
                        struct key_block *blocks)
 {
     for (int n = 0; n < count; n++) {
@@ -179,7 +179,7 @@ INLINE long chunks_of_column(const struct arguments *args)
 }
 #endif
 
-INLINE long count_chunks(const struct arguments *args)
+INLINE long count_key_chunks(const struct arguments *args)
 {
 #if HAS_BLOCKS
     if (CHUNKS_FOLLOW_COLUMNS)
@@ -212,7 +212,7 @@ INLINE int find_chunk(const struct arguments *args, const long n, const long key
 NOINLINE void compute_split(const struct arguments *restrict args, const long split, const long kv_head,
                             struct head head)
 {
-    const long chunks = count_chunks(args);
+    const long chunks = count_key_chunks(args);
     struct key_block blocks[BLOCKS_PER_TILE];
     struct query_tile tile;
 
@@ -238,7 +238,7 @@ NOINLINE void compute_split(const struct arguments *restrict args, const long sp
         if (count == 0)
             continue;
         head.h = first_head;
-        load_chunk(args, head, first_of_chunk, count, blocks);
+        load_key_blocks(args, head, first_of_chunk, count, blocks);
         const struct key_block *last = blocks + count - 1;
         const int keys = (int)max(0L, min(head.e.keys, last->j + BLOCK_N) - blocks->j);
         const long begin = first_query(args, head.e, blocks->j);
@@ -265,7 +265,7 @@ NOINLINE void compute_split(const struct arguments *restrict args, const long sp
                     struct key_block *block = blocks + n;
                     const struct row_range rows = visible_rows(args, head, block, &tile);
                     if (rows.begin < rows.end && is_listed(head, block, &tile))
-                        add_tile(is_partial(args, head, block, &tile), args, head, block, rows,
+                        add_gradients_of_tile(is_partial_tile(args, head, block, &tile), args, head, block, rows,
                                  &tile, dq, &slope_sums);
                 }
 #if OPERAND_TILES

@@ -138,9 +138,9 @@ INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS],
     begin_first(here, s, lane, exchange);
     begin_second(here, dp, lane, exchange);
 #else
-    multiply_rows(here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), here->qk, DIM_QK,
+    multiply_fragment_rows(here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), here->qk, DIM_QK,
                   s, lane, exchange);
-    multiply_rows(here->owned_v + here->first_row * OWNED_STRIDE(DIM_V), here->v, DIM_V,
+    multiply_fragment_rows(here->owned_v + here->first_row * OWNED_STRIDE(DIM_V), here->v, DIM_V,
                   dp, lane, exchange);
 #endif
 }
@@ -223,7 +223,7 @@ INLINE void add_nonfinite_queries(const struct arguments *args, struct tile t, c
 
 #if HAS_DROPOUT
 #define DRAW_KEPT(queries, keys)                                                                   \
-    draw_kept(args, dropout_head(args, t.b, t.h), t.i0, t.j0, queries, keys, kept)
+    draw_kept_pairs(args, dropout_head(args, t.b, t.h), t.i0, t.j0, queries, keys, kept)
 #else
 #define DRAW_KEPT(queries, keys)
 #endif
@@ -332,16 +332,16 @@ void backward_keys(PARAMETERS_backward_keys)
         sum_over_queries(args, t, here, begin, end, rows, tiles, statistics,
                          again, &streamed_nonfinite, sums_k,
                          sums_v, &stream, kept, lane, exchange);
-        if (!all_finite(sums_k, DIM_QK) || !all_finite(sums_v, DIM_V))
+        if (!all_sums_finite(sums_k, DIM_QK) || !all_sums_finite(sums_v, DIM_V))
             atomic_or(&not_finite, 1);
         GROUP_BARRIER(); /* not_finite is final */
         again = !again && not_finite;
     } while (again);
-    store_rows(sums_k, DIM_QK, UNIT_DK, args->shape->scale, t.keys, rows, here.first_row, here.dim_group, lane,
+    store_gradients(sums_k, DIM_QK, UNIT_DK, args->shape->scale, t.keys, rows, here.first_row, here.dim_group, lane,
                args->dk + t.b * args->shape->dk_stride[0] + kv_head * args->shape->dk_stride[1] +
                    t.j0 * args->shape->dk_stride[2],
                args->shape->dk_stride[2], DK_STEP);
-    store_rows(sums_v, DIM_V, UNIT_DV, 1.0f, t.keys, rows, here.first_row, here.dim_group, lane,
+    store_gradients(sums_v, DIM_V, UNIT_DV, 1.0f, t.keys, rows, here.first_row, here.dim_group, lane,
                args->dv + t.b * args->shape->dv_stride[0] + kv_head * args->shape->dv_stride[1] +
                    t.j0 * args->shape->dv_stride[2],
                args->shape->dv_stride[2], DV_STEP);
@@ -422,22 +422,22 @@ void backward_queries(PARAMETERS_backward_queries)
         sum_over_keys(args, t, here, begin, end, statistics, tiles, again,
                       &streamed_nonfinite, slope_sums, bias_sums,
                       sums_q, &stream, kept, lane, exchange);
-        if (!all_finite(sums_q, DIM_QK))
+        if (!all_sums_finite(sums_q, DIM_QK))
             atomic_or(&not_finite, 1);
         GROUP_BARRIER(); /* not_finite is final */
         again = !again && not_finite;
     } while (again);
 #if HAS_DSLOPES
-    store_sums(slope_sums, t.queries, rows, first_row, here.dim_group,
+    store_fragment_sums(slope_sums, t.queries, rows, first_row, here.dim_group,
                args->workspace + slope_sums_begin(args) +
                    (t.b * args->shape->heads + t.h) * LONGEST_Q(args) + t.i0, lane, exchange);
 #endif
 #if HAS_DBIAS
-    store_sums(bias_sums, t.queries, args->shape->bias_stride[3] == 0 ? rows : 0, first_row, here.dim_group,
+    store_fragment_sums(bias_sums, t.queries, args->shape->bias_stride[3] == 0 ? rows : 0, first_row, here.dim_group,
                args->workspace + bias_sums_begin(args) + (t.b * args->shape->heads + t.h) * args->shape->seq_q +
                    t.i0, lane, exchange);
 #endif
-    store_rows(sums_q, DIM_QK, UNIT_DQ, args->shape->scale, t.queries, rows, first_row, here.dim_group, lane,
+    store_gradients(sums_q, DIM_QK, UNIT_DQ, args->shape->scale, t.queries, rows, first_row, here.dim_group, lane,
                args->dq + t.b * args->shape->dq_stride[0] + t.h * args->shape->dq_stride[1] + t.i0 * args->shape->dq_stride[2],
                args->shape->dq_stride[2], DQ_STEP);
     COMPUTING_BARRIER(); /* the results are complete */

@@ -68,15 +68,15 @@
 INLINE void load_owned(const struct matrix owned_qk, const struct matrix owned_v,
                        __local float4 *tiles)
 {
-    load_columns(tiles, OWNED_STRIDE(DIM_QK), BLOCK_OWNED, 0, STAGED_DIM(DIM_QK), owned_qk);
-    load_columns(tiles + OWNED_V_AT, OWNED_STRIDE(DIM_V), BLOCK_OWNED, 0, STAGED_DIM(DIM_V),
+    load_stage_columns(tiles, OWNED_STRIDE(DIM_QK), BLOCK_OWNED, 0, STAGED_DIM(DIM_QK), owned_qk);
+    load_stage_columns(tiles + OWNED_V_AT, OWNED_STRIDE(DIM_V), BLOCK_OWNED, 0, STAGED_DIM(DIM_V),
                  owned_v);
 }
 
 /* ---- results -------------------------------------------------------------------------------- */
 
 /* The owned rows' sums times factor, 0 for those not in use, to `rows` rows of a tensor. */
-INLINE void store_rows(float4 sums[THREAD_M][MAX_DIMS4], const float factor, const int used,
+INLINE void store_gradients(float4 sums[THREAD_M][MAX_DIMS4], const float factor, const int used,
                        const int rows, __global o_storage *to, const long row_step,
                        const long step, const int dim, const int width)
 {
@@ -92,7 +92,7 @@ INLINE void store_rows(float4 sums[THREAD_M][MAX_DIMS4], const float factor, con
 }
 
 /* What the threads hold of owned rows' sums, added up; likewise. */
-INLINE void store_sums(const float *sums, const int used, const int rows, __local float4 *partial,
+INLINE void store_row_sums(const float *sums, const int used, const int rows, __local float4 *partial,
                        __global float *to)
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
@@ -165,23 +165,23 @@ void backward_keys(PARAMETERS_backward_keys)
             for (int c = 0; c < THREAD_N; c++)
                 statistics[c] =
                     statistic_of(args, t.b, t.h, t.i0 + thread_n + THREADS_N * c);
-            weigh_tile(true, false, partial, args, t, owned_k, owned_v, streamed_q, streamed_do,
+            weigh_gradient_tile(true, false, partial, args, t, owned_k, owned_v, streamed_q, streamed_do,
                        to_dv, statistics, tiles, &stage, &nonfinite, p, ds, slope_sums, bias_sums, kept);
-            add_rows(partial, streamed_do, to_dk, p, tiles, &stage, &nonfinite, sums_v);
-            add_rows(partial, streamed_q, tile, ds, tiles, &stage, &nonfinite, sums_k);
+            add_streamed_rows(partial, streamed_do, to_dk, p, tiles, &stage, &nonfinite, sums_v);
+            add_streamed_rows(partial, streamed_q, tile, ds, tiles, &stage, &nonfinite, sums_k);
             t.i0 = after;
         }
 #if HAS_DBIAS
-        store_sums(bias_sums, t.keys, args->shape->bias_stride[2] == 0 && args->shape->bias_stride[3] != 0 ? rows : 0,
+        store_row_sums(bias_sums, t.keys, args->shape->bias_stride[2] == 0 && args->shape->bias_stride[3] != 0 ? rows : 0,
                    tiles + WEIGHTS_AT,
                    args->workspace + bias_sums_begin(args) + (t.b * args->shape->heads + t.h) * args->shape->seq_kv + t.j0);
 #endif
     }
-    store_rows(sums_k, args->shape->scale, t.keys, rows,
+    store_gradients(sums_k, args->shape->scale, t.keys, rows,
                args->dk + t.b * args->shape->dk_stride[0] + kv_head * args->shape->dk_stride[1] +
                    t.j0 * args->shape->dk_stride[2],
                args->shape->dk_stride[2], DK_STEP, DIM_QK, WIDTH(UNIT_DK, DIM_QK));
-    store_rows(sums_v, 1.0f, t.keys, rows,
+    store_gradients(sums_v, 1.0f, t.keys, rows,
                args->dv + t.b * args->shape->dv_stride[0] + kv_head * args->shape->dv_stride[1] +
                    t.j0 * args->shape->dv_stride[2],
                args->shape->dv_stride[2], DV_STEP, DIM_V, WIDTH(UNIT_DV, DIM_V));
@@ -240,21 +240,21 @@ void backward_queries(PARAMETERS_backward_queries)
         const struct next tile = {
             after < end ? PRODUCT_NEXT : NOTHING_NEXT, owned_q,
             k_rows(args, t.b, t.h / args->shape->group, after, min(end - after, (long)BLOCK_STREAMED))};
-        weigh_tile(false, false, partial, args, t, owned_q, owned_do, streamed_k, streamed_v, to_dq,
+        weigh_gradient_tile(false, false, partial, args, t, owned_q, owned_do, streamed_k, streamed_v, to_dq,
                    statistics, tiles, &stage, &nonfinite, p, ds, slope_sums, bias_sums, kept);
-        add_rows(partial, streamed_k, tile, ds, tiles, &stage, &nonfinite, sums_q);
+        add_streamed_rows(partial, streamed_k, tile, ds, tiles, &stage, &nonfinite, sums_q);
         t.j0 = after;
     }
 #if HAS_DSLOPES
-    store_sums(slope_sums, t.queries, rows, tiles + WEIGHTS_AT,
+    store_row_sums(slope_sums, t.queries, rows, tiles + WEIGHTS_AT,
                args->workspace + slope_sums_begin(args) +
                    (t.b * args->shape->heads + t.h) * LONGEST_Q(args) + t.i0);
 #endif
 #if HAS_DBIAS
-    store_sums(bias_sums, t.queries, args->shape->bias_stride[3] == 0 ? rows : 0, tiles + WEIGHTS_AT,
+    store_row_sums(bias_sums, t.queries, args->shape->bias_stride[3] == 0 ? rows : 0, tiles + WEIGHTS_AT,
                args->workspace + bias_sums_begin(args) + (t.b * args->shape->heads + t.h) * args->shape->seq_q + t.i0);
 #endif
-    store_rows(sums_q, args->shape->scale, t.queries, rows,
+    store_gradients(sums_q, args->shape->scale, t.queries, rows,
                args->dq + t.b * args->shape->dq_stride[0] + t.h * args->shape->dq_stride[1] + t.i0 * args->shape->dq_stride[2],
                args->shape->dq_stride[2], DQ_STEP, DIM_QK, WIDTH(UNIT_DQ, DIM_QK));
     END_KERNEL();
@@ -311,7 +311,7 @@ void backward_bias(PARAMETERS_backward_bias)
             load_product_stage(owned_q, streamed_k, 0, stage, tiles);
 #endif
             const struct next nothing = {NOTHING_NEXT, owned_q, streamed_k};
-            weigh_tile(false, true, true, args, t, owned_q, owned_do, streamed_k, streamed_v, nothing,
+            weigh_gradient_tile(false, true, true, args, t, owned_q, owned_do, streamed_k, streamed_v, nothing,
                        statistics, tiles, &stage, &nonfinite, p, ds, unused, unused, kept);
 #pragma unroll
             for (int r = 0; r < THREAD_M; r++)

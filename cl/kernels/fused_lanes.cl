@@ -68,16 +68,16 @@ INLINE void add_tile(const int partial, const struct arguments *args, const stru
     int mark_hidden = 0;
 
     /* scores */
-    struct score_tile tile = score_tile_at(args, block, j);
+    struct score_tile tile = score_tile_of_block(args, block, j);
 #if HIDES_ANYWHERE
     ints masks[MASK_VECTORS];
-    if (!load_pairs(args, block, j, count, &tile, streams, s, masks))
+    if (!load_biases_and_masks(args, block, j, count, &tile, streams, s, masks))
         return;
 #endif
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++)
         old_max[m] = new_max[m] = row_max[m];
-    multiply_keys(&tile, q, k, k_row, K_COLUMN, count, streams, s, new_max);
+    multiply_qk(&tile, q, k, k_row, K_COLUMN, count, streams, s, new_max);
 
     /* softmax */
     UNROLL
@@ -91,15 +91,15 @@ INLINE void add_tile(const int partial, const struct arguments *args, const stru
             *nonfinite = has_nonfinite(v, v_row, V_COLUMN, WHOLE_STEPS(count));
         mark_hidden = *nonfinite;
     }
-    compute_weights(&tile, mark_hidden, base, count, s, sum);
+    weigh_keys_of_block(&tile, mark_hidden, base, count, s, sum);
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++)
         row_sum[m] = fma(row_sum[m], factor[m], sum[m]);
 #if HAS_DROPOUT
-    drop_weights(args, block, j, count, s);
+    drop_block_weights(args, block, j, count, s);
 #if OPERAND_PAIRS
     if (!mark_hidden)
-        pair_weights(count, s);
+        pair_block_weights(count, s);
 #endif
 #endif
 
@@ -107,7 +107,7 @@ INLINE void add_tile(const int partial, const struct arguments *args, const stru
     if (mark_hidden)
         add_visible(factor, s, v, v_row, V_COLUMN, count, o);
     else
-        add_values(&tile, factor, s, v, v_row, V_COLUMN, count, o);
+        multiply_pv(&tile, factor, s, v, v_row, V_COLUMN, count, o);
 }
 
 /* Stores o and lse of a block. */
@@ -157,7 +157,7 @@ INLINE struct query_block block_of(const struct query_block chunk, const int n)
 
 #if HAS_MARKS
 /* What was marked of the block and the tile of keys from j on. */
-INLINE int mark_at(const struct arguments *args, const struct query_block block, const long j)
+INLINE int mark_of_tile(const struct arguments *args, const struct query_block block, const long j)
 {
     return block.marks ? block.marks[marks_of_block(args, block.b, block.h, block.i) + j / BLOCK_N] : 0;
 }
@@ -170,7 +170,7 @@ INLINE bool is_empty_for_all(const struct arguments *args, const struct query_bl
 
     for (int n = 0; n < BLOCKS_PER_TILE && empty; n++) {
         const struct query_block block = block_of(chunk, n);
-        empty = block.queries == 0 || mark_at(args, block, j) & MARK_EMPTY;
+        empty = block.queries == 0 || mark_of_tile(args, block, j) & MARK_EMPTY;
     }
     return empty;
 }
@@ -227,7 +227,7 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
         for (int d = 0; d < ROUNDED(DIM_V) * BLOCK_VECTORS; d++)
             packed_o[n][d] = 0.0f;
         if (block.queries > 0 && begin < end)
-            pack_queries(args, block,
+            pack_block_queries(args, block,
                          args->q + block.b * args->shape->q_stride[0] + block.h * args->shape->q_stride[1] +
                              block.i * args->shape->q_stride[2],
                          packed_q[n]);
@@ -259,7 +259,7 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
             if (block.queries == 0)
                 break;
 #if HAS_MARKS
-            block.mark = mark_at(args, block, j0);
+            block.mark = mark_of_tile(args, block, j0);
             if (block.mark & MARK_EMPTY)
                 continue;
 #endif

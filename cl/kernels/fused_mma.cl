@@ -262,7 +262,7 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
         if (TRACKS_SEEN)
             sees_any = sees_any && seen[n] > 0.0f;
         const struct row_end ended =
-            end_row(args, block.h, sees_any, row_max[n], row_sum[n]);
+            finish_row(args, block.h, sees_any, row_max[n], row_sum[n]);
         factor[n] = ended.zero ? 0.0f : ended.factor * (1.0f / weight_scale_of(weight_exponent));
 #if HAS_DROPOUT
         factor[n] *= args->shape->keep;
@@ -451,7 +451,7 @@ void fused_mma(PARAMETERS_fused_mma)
 #endif
 #if STAGES == 1
 #if HAS_DROPOUT
-            draw_kept(args, dropout_head(args, block.b, block.h), block.i0, keys.j0, BLOCK_M, BLOCK_N,
+            draw_kept_pairs(args, dropout_head(args, block.b, block.h), block.i0, keys.j0, BLOCK_M, BLOCK_N,
                       kept);
 #endif
             next = find_keys(args, block, after_keys(keys));

@@ -138,7 +138,7 @@ INLINE void stage_queries(const struct arguments *args, const struct task *t,
 
 #if LISTS_ROWS
 /* Lists where the tile's rows are. */
-INLINE void list_rows(const struct arguments *args, const struct task *t, const struct shared *l,
+INLINE void list_tile_rows(const struct arguments *args, const struct task *t, const struct shared *l,
                       const struct keys *keys)
 {
     for (int n = get_local_id(0); n < keys->count; n += THREADS) {
@@ -291,7 +291,7 @@ INLINE void weigh(const struct arguments *args, const struct task *t, const stru
 
 /* out += p v, for a tile of keys, of which the first stage of V is there unless SHARE_KV. With two stages
  * that of the next tile's q k^T follows the last one. *stage is where the first stage is, and then that one. */
-INLINE void add_values(const struct arguments *args, const struct task *t, const struct shared *l,
+INLINE void multiply_pv(const struct arguments *args, const struct task *t, const struct shared *l,
                        const struct keys *keys, const struct keys *next, int *stage,
                        float p[THREAD_M][THREAD_N], float4 out[THREAD_M][MAX_DIMS4])
 {
@@ -383,7 +383,7 @@ INLINE void store_rows(const struct arguments *args, const struct task *t, const
         for (int n = 0; n < THREADS_N; n++)
             total += partial_of(l->tiles + PARTIAL_AT, n, ROW(r));
         const struct row_end ended =
-            end_row(args, block->h, sees_any, l->row_max[ROW(r)], total);
+            finish_row(args, block->h, sees_any, l->row_max[ROW(r)], total);
         if (i >= args->shape->seq_q)
             continue;
         __global o_storage *const o_row = args->o + block->b * args->shape->o_stride[0] +
@@ -461,7 +461,7 @@ void fused_tiles(PARAMETERS_fused_tiles)
 
         /* scores */
 #if LISTS_ROWS
-        list_rows(args, &t, &l, &keys);
+        list_tile_rows(args, &t, &l, &keys);
 #endif
         if (!SHARE_KV) /* early, so that it arrives during the first product */
             stage_values(args, &t, &l, &keys, stage, 0);
@@ -489,7 +489,7 @@ void fused_tiles(PARAMETERS_fused_tiles)
         weigh(args, &t, &l, s, sum, out, kept);
 
         /* values */
-        add_values(args, &t, &l, &keys, &next, &stage, s, out);
+        multiply_pv(args, &t, &l, &keys, &next, &stage, s, out);
     }
 
     /* v_nonfinite is final: a barrier stands behind what may set it. Here only what is not finite counts. */

@@ -62,7 +62,7 @@
 /* ---- split ---------------------------------------------------------------------------------- */
 
 /* Stores the partial results of a block's rows; o of a range without keys is never read. */
-INLINE void store_part(const struct arguments *args, const struct row_block *block, const long part,
+INLINE void store_partial_rows(const struct arguments *args, const struct row_block *block, const long part,
                        const int has_keys, const lanes *o, const lanes *row_max,
                        const lanes *row_sum)
 {
@@ -125,7 +125,7 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
         find_rows(args, index, &blocks[h]);
         start_rows(&states[h]);
     }
-    find_keys(blocks, part, &begin, &end);
+    find_part_of_keys(blocks, part, &begin, &end);
     long j = next_tile_of_heads(args, blocks, heads, begin, begin, end);
     for (int r = 0; r < ROW_VECTORS; r++)
         factor[r] = 0.0f;
@@ -160,7 +160,7 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
         struct row_block *own = &blocks[h];
         struct row_state *state = &states[h];
         int hidden = 0;
-        multiply_keys(args, keys, count, own, staged, state->packed_q, s);
+        multiply_qk(args, keys, count, own, staged, state->packed_q, s);
         load_value_scales(keys, count);
         if ((PAGE_SIZE && count < BLOCK_N) || ALL_TILES_PARTIAL || j < own->all_begin ||
             j + BLOCK_N > own->all_end)
@@ -190,14 +190,14 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
 #endif
         if (KEEPS_K && next.left > 0)
             stage_keys(args, next, TILE_KEYS(next), staged);
-        if (hidden && has_nonfinite(args, keys, count))
-            add_visible(args, keys, count, own->rows, factors, s, state->o);
+        if (hidden && holds_nonfinite(args, keys, count))
+            add_visible_values(args, keys, count, own->rows, factors, s, state->o);
         else
-            add_values(args, keys, count, own->rows, factors, s, scaled, state->o);
+            multiply_pv(args, keys, count, own->rows, factors, s, scaled, state->o);
         keys = next;
     }
     for (h = 0; h < heads; h++)
-        store_part(args, &blocks[h], part, begin < end, states[h].o, states[h].row_max,
+        store_partial_rows(args, &blocks[h], part, begin < end, states[h].o, states[h].row_max,
                    states[h].row_sum);
 }
 

@@ -141,10 +141,10 @@ INLINE struct matrices find_matrices(const struct arguments *args, const struct 
 }
 
 /* The first tile of keys from key j0 on that some row may see and that no table of pages hides. */
-INLINE struct keys find_keys(const struct arguments *args, const struct task *task, long j0, const int number,
+INLINE struct keys find_tile_of_keys(const struct arguments *args, const struct task *task, long j0, const int number,
                              const volatile __local uint *seen_tiles)
 {
-    j0 = next_seen_tile(args, task, j0, seen_tiles);
+    j0 = next_tile_of_task(args, task, j0, seen_tiles);
     const long j1 = next_run(args, task->b, task->begin, task->end, BLOCK_N, &j0);
     struct keys keys;
 
@@ -156,7 +156,7 @@ INLINE struct keys find_keys(const struct arguments *args, const struct task *ta
     return keys;
 }
 
-INLINE void find_rows(const struct arguments *args, const struct task *task,
+INLINE void find_lane_rows(const struct arguments *args, const struct task *task,
                       struct lane_row rows[M_FRAGMENTS][LANE_QUERIES], const int lane)
 {
     UNROLL
@@ -165,7 +165,7 @@ INLINE void find_rows(const struct arguments *args, const struct task *task,
         for (int n = 0; n < LANE_QUERIES; n++) {
             const int row = f * FRAGMENT_QUERIES + lane_query(lane, n);
             long h, i;
-            row_of(args, task, row, &h, &i);
+            find_row(args, task, row, &h, &i);
             const long end = row < task->rows ? min(end_key(args, task->e, i), task->end) : 0;
             rows[f][n].h = (int)h;
             rows[f][n].i = (int)i;
@@ -184,7 +184,7 @@ INLINE void load_q(const struct arguments *args, const struct task *task,
 {
     for (int r = get_local_id(0); r < BLOCK_M; r += THREADS) {
         long h, i;
-        row_of(args, task, r, &h, &i);
+        find_row(args, task, r, &h, &i);
         l->q_places[r] = h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
     }
     LOCAL_BARRIER(); /* the places are complete */
@@ -302,7 +302,7 @@ INLINE float total_of(const struct shared *l, const int row)
 }
 
 /* The rows of a fragment: partial results. */
-INLINE void store_fragment(const struct arguments *args, const struct task *task,
+INLINE void store_fragment_results(const struct arguments *args, const struct task *task,
                            const struct shared *l, const int fragment_row,
                            const float row_max[LANE_QUERIES], const float out[DIM_SUMS],
                            __global float *results, const float weight_exponent, const int lane)
@@ -312,7 +312,7 @@ INLINE void store_fragment(const struct arguments *args, const struct task *task
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
         long h, i;
-        row_of(args, task, ROW(n), &h, &i);
+        find_row(args, task, ROW(n), &h, &i);
         to[n] = results + result_of(args, task, h, i) * DIM_V;
         if (SUB_GROUP_N == 0 && FIRST_OF_QUERY(lane) && ROW(n) < task->rows)
             vstore2((float2)(row_max[n], total_of(l, ROW(n))), result_of(args, task, h, i),
@@ -349,7 +349,7 @@ INLINE void store_results(const struct arguments *args, const struct task *task,
     LOCAL_BARRIER(); /* the sums are complete */
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
-        store_fragment(args, task, l, f * FRAGMENT_QUERIES, row_max[f], out[f], results, weight_exponent,
+        store_fragment_results(args, task, l, f * FRAGMENT_QUERIES, row_max[f], out[f], results, weight_exponent,
                        lane);
 }
 
@@ -363,7 +363,7 @@ INLINE void add_nonfinite(const struct arguments *args, const struct task *task,
         float extra = 0.0f;
         long h, i;
 
-        row_of(args, task, x / DIM_V, &h, &i);
+        find_row(args, task, x / DIM_V, &h, &i);
         for (long j = task->begin; j < task->end; j++) {
 #if PAGE_SIZE
             if (page_of(args, task->b, j) < 0)
@@ -421,7 +421,7 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task, c
             multiply_qk(l.q_tile + part * PART_COLUMNS, l.k_tile, l.k_factors, q_words,
                         s, lane, exchange);
         }
-        next = find_keys(args, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles);
+        next = find_tile_of_keys(args, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles);
         LIST_PLACES(task.b, next, next.number);
         find_scores(args, &task, &keys, rows, row_max, seen, s,
                     &l, lane, exchange);
@@ -487,14 +487,14 @@ void split(PARAMETERS_split)
 
     /* load */
     mark_tiles(args, &task, seen_tiles);
-    find_rows(args, &task, rows, lane);
+    find_lane_rows(args, &task, rows, lane);
     if (get_local_id(0) == 0)
         not_finite = v_nonfinite = 0;
     load_q(args, &task, &m, &l, q_words, lane);
 
     do {
         const float weight_exponent = weight_exponent_of(again);
-        struct keys keys = find_keys(args, &task, task.begin, 0, seen_tiles);
+        struct keys keys = find_tile_of_keys(args, &task, task.begin, 0, seen_tiles);
         clear_rows(row_max, row_sum, seen, out);
         LIST_FIRST_PLACES(task.b, keys, keys.number);
         attend_tiles(args, task, m, l, keys, rows, seen_tiles, places, again, &v_nonfinite, q_words, row_max,

@@ -57,16 +57,16 @@
 
 /* The rows' queries: four columns of a thread, of a piece, of a chunk, of a row; 0 where there are
  * none. */
-INLINE void load_queries(const struct arguments *args, const struct task *task,
+INLINE void load_group_queries(const struct arguments *args, const struct task *task,
                          __local float4 *q_tile)
 {
     for (int t = get_local_id(0); t < Q_FLOAT4S; t += THREADS) {
         const int thread_d = t % THREADS_D, piece = t / THREADS_D % PIECES;
         const int chunk = t / (THREADS_D * PIECES) % CHUNKS(DIM_QK), r = t / (Q_FLOAT4S / BLOCK_M);
-        const int column = column_of(thread_d, chunk) + 4 * piece;
+        const int column = column_of_thread(thread_d, chunk) + 4 * piece;
         float x[4];
         long h, i;
-        row_of(args, task, r, &h, &i);
+        find_row(args, task, r, &h, &i);
         const __global storage *row =
             args->q + task->b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
 #pragma unroll
@@ -79,7 +79,7 @@ INLINE void load_queries(const struct arguments *args, const struct task *task,
 /* ---- products ------------------------------------------------------------------------------- */
 
 /* Step 1: products of the thread's columns, of all rows and its thread group's keys. */
-INLINE void multiply_keys(const struct cached k, const int count, const __local float4 *q_tile,
+INLINE void multiply_qk(const struct cached k, const int count, const __local float4 *q_tile,
                           float products[BLOCK_M][THREAD_N])
 {
 #pragma unroll
@@ -90,13 +90,13 @@ INLINE void multiply_keys(const struct cached k, const int count, const __local 
 #pragma unroll
     for (int chunk = 0; chunk < CHUNKS(DIM_QK); chunk++) {
         float4 x[THREAD_N][PIECES];
-        load_keys(k, chunk, count, x);
+        load_cached_keys(k, chunk, count, x);
 #pragma unroll
         for (int piece = 0; piece < PIECES; piece++) {
 #pragma unroll
             for (int n = 0; n < THREAD_N; n++)
                 x[n][piece] =
-                    within_row(x[n][piece], column_of(k.thread_d, chunk) + 4 * piece, DIM_QK);
+                    within_row(x[n][piece], column_of_thread(k.thread_d, chunk) + 4 * piece, DIM_QK);
 #pragma unroll
             for (int r = 0; r < BLOCK_M; r++) {
                 const float4 y =
@@ -114,7 +114,7 @@ INLINE void multiply_keys(const struct cached k, const int count, const __local 
 }
 
 /* Step 3, for one chunk: sums[r] += weights times values; not those of -0 if `hides` (constant). */
-INLINE void add_values(const bool hides, const int thread_n, const int chunk,
+INLINE void multiply_pv(const bool hides, const int thread_n, const int chunk,
                        const __local float4 *weights, float4 v[THREAD_N][PIECES],
                        float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES])
 {
@@ -158,7 +158,7 @@ INLINE struct weigher find_weigher(const struct arguments *args, const struct ta
     w.weighs = thread < BLOCK_M * THREADS_N;
     w.r = min(thread / THREADS_N, BLOCK_M - 1);
     w.n = thread % THREADS_N;
-    row_of(args, task, w.r, &w.row.h, &w.row.i);
+    find_row(args, task, w.r, &w.row.h, &w.row.i);
     w.row.b = task->b;
     w.row.e = task->e;
     w.row.first = first_key(args, task->e, w.row.i);
@@ -176,7 +176,7 @@ INLINE struct weigher find_weigher(const struct arguments *args, const struct ta
 #else
 #define FIRST_ROW(task, thread_n) ((task)->begin + KEY_OF(thread_n, 0))
 #endif
-INLINE struct cached find_keys(const struct arguments *args, const struct task *task)
+INLINE struct cached find_cached_keys(const struct arguments *args, const struct task *task)
 {
     const int thread_n = THIS_THREAD / THREADS_D, thread_d = THIS_THREAD % THREADS_D;
     const __global k_storage *const rows =
@@ -260,7 +260,7 @@ INLINE void merge_groups(const struct arguments *args, const struct task *task, 
 }
 
 /* The rows' sums of values, of all thread groups, one row after the other. */
-INLINE void store_sums(const struct arguments *args, const struct task *task,
+INLINE void store_group_sums(const struct arguments *args, const struct task *task,
                        const struct shared *l, float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES],
                        __global float *results)
 {
@@ -275,7 +275,7 @@ INLINE void store_sums(const struct arguments *args, const struct task *task,
             l->products[((thread_n * CHUNKS(DIM_V) + n / PIECES) * THREADS_D + thread_d) * PIECES +
                         n % PIECES] = sums[r][n] * factor;
         LOCAL_BARRIER(); /* the row's sums are complete */
-        row_of(args, task, r, &h, &i);
+        find_row(args, task, r, &h, &i);
         __global float *const to = results + result_of(args, task, h, i) * DIM_V;
         for (int d = get_local_id(0); d < DIM_V && r < task->rows; d += THREADS) {
             float x = 0.0f;
@@ -301,7 +301,7 @@ void split(PARAMETERS_split)
     LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(args) * BLOCK_M, args->shape->group * args->shape->seq_q);
     const struct task task = find_task(args);
     const struct weigher w = find_weigher(args, &task);
-    struct cached keys = find_keys(args, &task), values = find_values(args, &task);
+    struct cached keys = find_cached_keys(args, &task), values = find_values(args, &task);
     float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES];
     float row_max = -INFINITY, row_sum = 0.0f; /* of the weigher's keys */
 
@@ -312,11 +312,11 @@ void split(PARAMETERS_split)
         for (int n = 0; n < CHUNKS(DIM_V) * PIECES; n++)
             sums[r][n] = 0.0f;
     if (task.begin < task.end)
-        load_queries(args, &task, q_tile);
+        load_group_queries(args, &task, q_tile);
     LOCAL_BARRIER(); /* the queries are complete */
 
     mark_tiles(args, &task, seen_tiles);
-    long j0 = next_seen_tile(args, &task, task.begin, seen_tiles), next;
+    long j0 = next_tile_of_task(args, &task, task.begin, seen_tiles), next;
     step_on(&keys, SKIPS_TILES ? j0 - task.begin : 0);
     step_on(&values, SKIPS_TILES ? j0 - task.begin : 0);
 
@@ -339,8 +339,8 @@ void split(PARAMETERS_split)
         /* scores */
 #pragma unroll
         for (int chunk = 0; EARLY_V && chunk < CHUNKS(DIM_V); chunk++)
-            load_keys(values, chunk, count, v4[chunk]);
-        multiply_keys(keys, count, q_tile, products);
+            load_cached_keys(values, chunk, count, v4[chunk]);
+        multiply_qk(keys, count, q_tile, products);
         store_products(products, l.products);
         LOCAL_BARRIER(); /* products are complete; nobody reads the last tile's weights any more */
 
@@ -356,13 +356,13 @@ void split(PARAMETERS_split)
 #pragma unroll
         for (int chunk = 0; chunk < CHUNKS(DIM_V); chunk++) {
             if (!EARLY_V)
-                load_keys(values, chunk, count, v4[0]);
+                load_cached_keys(values, chunk, count, v4[0]);
             if (partial)
-                add_values(true, thread_n, chunk, weights, v4[EARLY_V ? chunk : 0], sums);
+                multiply_pv(true, thread_n, chunk, weights, v4[EARLY_V ? chunk : 0], sums);
             else
-                add_values(false, thread_n, chunk, weights, v4[EARLY_V ? chunk : 0], sums);
+                multiply_pv(false, thread_n, chunk, weights, v4[EARLY_V ? chunk : 0], sums);
         }
-        next = next_seen_tile(args, &task, j1, seen_tiles);
+        next = next_tile_of_task(args, &task, j1, seen_tiles);
         step_on(&keys, SKIPS_TILES ? next - j0 : BLOCK_N);
         step_on(&values, SKIPS_TILES ? next - j0 : BLOCK_N);
     }
@@ -370,6 +370,6 @@ void split(PARAMETERS_split)
     /* store */
     __global float *const results = args->workspace;
     merge_groups(args, &task, &w, &l, row_max, row_sum, STATISTICS(args, results));
-    store_sums(args, &task, &l, sums, results);
+    store_group_sums(args, &task, &l, sums, results);
     END_KERNEL();
 }

@@ -146,7 +146,7 @@ static inline void stage_weights(__local float4 *tile, const struct arguments *a
 }
 
 /* What a weight counts in o. */
-static inline float after_dropout(const struct arguments *args, const float p, const uint bh, const long i,
+static inline float weight_after_dropout(const struct arguments *args, const float p, const uint bh, const long i,
                                   const long j)
 {
 #if HAS_DROPOUT
@@ -191,7 +191,7 @@ static inline void store_lanes(const lanes x, __global float *p, const long left
 static inline int column_of(const int x, const int n) { return (n * THREADS_N + x) * VECTOR_WIDTH; }
 
 /* sum[r][n] += over d: y_tile[d][row r of thread y] * x_tile[d][vector n of thread x]. */
-static inline __attribute__((always_inline)) void multiply_tiles(lanes sum[THREAD_M][VECTORS],
+static inline __attribute__((always_inline)) void multiply_local_tiles(lanes sum[THREAD_M][VECTORS],
                                                                  const __local float *y_tile,
                                                                  const __local lanes *x_tile,
                                                                  const int x, const int y)
@@ -269,7 +269,7 @@ void scores(PARAMETERS_scores)
             stage_storage(q_tile, BLOCK_M, CACHE_PLAIN, DTYPE, q_rows, args->shape->q_stride[2], 0, Q_STEP,
                           args->shape->seq_q - i0, d0, DIM_QK);
             LOCAL_BARRIER_OF(THREADS); /* both tiles are complete */
-            multiply_tiles(sum, (const __local float *)q_tile, k_tile, x, y);
+            multiply_local_tiles(sum, (const __local float *)q_tile, k_tile, x, y);
         }
 
         for (int r = 0; r < THREAD_M; r++) {
@@ -312,12 +312,12 @@ void scores(PARAMETERS_scores)
 /* The larger; a NaN if one of them is. */
 static inline float larger(const float x, const float y) { return y > x || y != y ? y : x; }
 
-static inline lanes larger_lanes(const lanes x, const lanes y)
+static inline lanes larger_scores(const lanes x, const lanes y)
 {
     return select(x, y, (y > x) | (y != y));
 }
 
-static inline float largest_lane(const lanes x)
+static inline float largest_score(const lanes x)
 {
     float each[VECTOR_WIDTH], top = -INFINITY;
 
@@ -338,7 +338,7 @@ static inline float sum_of_lanes(const lanes x)
 }
 
 /* Zeroes row[begin..end), the group's threads taking turns. */
-static inline void clear(__global float *row, const long begin, const long end)
+static inline void clear_scores(__global float *row, const long begin, const long end)
 {
     for (long j = begin + get_local_id(0) * VECTOR_WIDTH; j < end;
          j += SOFTMAX_THREADS * VECTOR_WIDTH)
@@ -362,8 +362,8 @@ void softmax(PARAMETERS_softmax)
     lanes tops = -INFINITY, sums = 0.0f;
 
     for (long j = first + x * VECTOR_WIDTH; j < end; j += step)
-        tops = larger_lanes(tops, load_lanes(row + j, end - j, -INFINITY));
-    part[x] = largest_lane(tops);
+        tops = larger_scores(tops, load_lanes(row + j, end - j, -INFINITY));
+    part[x] = largest_score(tops);
     for (int half_way = SOFTMAX_THREADS / 2; half_way > 0; half_way /= 2) {
         LOCAL_BARRIER_OF(SOFTMAX_THREADS); /* the parts to be joined are there */
         if (x < half_way)
@@ -403,8 +403,8 @@ void softmax(PARAMETERS_softmax)
 
         store_lanes(select(p / sum, p, p == (lanes)0.0f), row + j, end - j);
     }
-    clear(row, 0, sees_none ? args->shape->seq_kv : first);
-    clear(row, end, sees_none ? 0 : args->shape->seq_kv);
+    clear_scores(row, 0, sees_none ? args->shape->seq_kv : first);
+    clear_scores(row, end, sees_none ? 0 : args->shape->seq_kv);
 #if HAS_LSE
     if (x == 0)
         args->lse[n] = sees_none ? -INFINITY : top + log(sum);
@@ -453,7 +453,7 @@ void values(PARAMETERS_values)
         }
         stage_weights(p_tile, args, p_rows + j0, dropout_head(args, b, h), i0, j0, end - j0);
         LOCAL_BARRIER_OF(THREADS); /* both tiles are complete */
-        multiply_tiles(sum, (const __local float *)p_tile, v_tile, x, y);
+        multiply_local_tiles(sum, (const __local float *)p_tile, v_tile, x, y);
     }
 
     __global o_storage *const o_head = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1];
@@ -494,7 +494,7 @@ void values(PARAMETERS_values)
         result = 0.0f;
         for (long j = first; j < last; j++)
             if (HAS_ROW(b, j) && visible(args, e, first, last, b, h, i, j))
-                result = fma(after_dropout(args, p_rows[(i - i0) * args->shape->seq_kv + j],
+                result = fma(weight_after_dropout(args, p_rows[(i - i0) * args->shape->seq_kv + j],
                                            dropout_head(args, b, h), i, j),
                              load_v(v_rows, KEY_ROW(b, j, args->shape->v_stride), c * V_STEP), result);
         STORE_O(result, o_head, place);

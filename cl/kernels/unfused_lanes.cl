@@ -111,7 +111,7 @@ INLINE lanes load_quantized(const int cache, const __global uchar *row, const in
 /* Where key j of batch b is; negative for one that no page holds. */
 #define PLACE_OF_KEY(b, j, stride) (HAS_ROW(b, j) ? KEY_ROW(b, j, stride) : -1L)
 
-INLINE lanes load_keys(const struct arguments *args, const __global k_storage *k,
+INLINE lanes load_row_of_keys(const struct arguments *args, const __global k_storage *k,
                        const long place, const int d)
 {
     const __global k_storage *row = K_PLACE(k, place);
@@ -128,7 +128,7 @@ INLINE lanes load_keys(const struct arguments *args, const __global k_storage *k
 #endif
 }
 
-INLINE lanes load_values(const struct arguments *args, const __global v_storage *v,
+INLINE lanes load_row_of_values(const struct arguments *args, const __global v_storage *v,
                          const long place, const int d)
 {
     const __global v_storage *row = V_PLACE(v, place);
@@ -161,7 +161,7 @@ NOINLINE void pack_keys(const struct arguments *restrict args, const long b, con
             lanes x[SIMD_WIDTH];
             UNROLL
             for (int c = 0; c < SIMD_WIDTH; c++)
-                x[c] = load_keys(args, k, places[c], d);
+                x[c] = load_row_of_keys(args, k, places[c], d);
             transpose(x);
             UNROLL
             for (int c = 0; c < SIMD_WIDTH; c++)
@@ -210,7 +210,7 @@ INLINE void store_scores(const struct arguments *args, const struct score_row ro
 }
 
 /* The products of a strip of queries and a panel of keys. */
-NOINLINE void multiply_panel(const int rows, const strip_rows strip, const lanes *panel,
+NOINLINE void multiply_score_panel(const int rows, const strip_rows strip, const lanes *panel,
                              const struct runs *runs, lanes *products)
 {
     multiply_strip(rows, REGISTER_VECTORS, true, strip, panel, runs, products);
@@ -285,7 +285,7 @@ NOINLINE void compute_scores(const struct arguments *restrict args, const struct
 #endif
                 continue;
             }
-            multiply_panel(rows, strip, panel, &runs, products);
+            multiply_score_panel(rows, strip, panel, &runs, products);
             for (int r = 0; r < rows; r++) {
                 struct score_row row = score_row_at(args, e, b, h, i + r, j, PANEL);
 #if HAS_BLOCKS
@@ -337,7 +337,7 @@ INLINE void clear(__global float *row, const long begin, const long end)
 
 /* Scores first .. end - 1 become exp(score - row_max); returns their sum. next: the next row, which
  * is prefetched. */
-INLINE float exponentials_of_row(__global float *row, const long first, const long end,
+INLINE float exponentials_of_scores(__global float *row, const long first, const long end,
                                  const float row_max, const __global float *next)
 {
     lanes sums = 0.0f;
@@ -353,7 +353,7 @@ INLINE float exponentials_of_row(__global float *row, const long first, const lo
     return sum_lanes(sums);
 }
 
-NOINLINE void compute_weights(const struct arguments *restrict args, const long from)
+NOINLINE void softmax_of_matrix(const struct arguments *restrict args, const long from)
 {
     const long all_rows = args->shape->batch * args->shape->heads * args->shape->seq_q;
 
@@ -375,7 +375,7 @@ NOINLINE void compute_weights(const struct arguments *restrict args, const long 
 #endif
         row_max = row_max == INFINITY ? NAN : row_max; /* as inf - inf; hidden keys still weigh 0 */
         if (!sees_none)
-            row_sum = exponentials_of_row(row, first, end, row_max,
+            row_sum = exponentials_of_scores(row, first, end, row_max,
                                           n + 1 < all_rows ? row + args->shape->seq_kv : row);
 #if HAS_SINKS
         row_sum += exp(sink - row_max);
@@ -399,7 +399,7 @@ void softmax(PARAMETERS_softmax)
     const struct arguments arguments = ARGUMENTS_softmax, *const args = &arguments;
     const long from = get_global_id(0) * SOFTMAX_ROWS;
 
-    compute_weights(args, from);
+    softmax_of_matrix(args, from);
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
@@ -417,7 +417,7 @@ NOINLINE void pack_values(const struct arguments *restrict args, const long b, c
 
         for (int c = 0; c < V_VECTORS; c++)
             panels[(c / REGISTER_VECTORS * BLOCK_N + n) * REGISTER_VECTORS + c % REGISTER_VECTORS] =
-                load_values(args, v, place, c * SIMD_WIDTH);
+                load_row_of_values(args, v, place, c * SIMD_WIDTH);
     }
 }
 
@@ -429,7 +429,7 @@ typedef float weight_strip[REGISTER_ROWS * STRIP_ROW];
 
 #if HAS_DROPOUT
 /* One query's weights of count keys from j on, j % 4 = 0, after dropout. */
-INLINE void drop_weights(const struct arguments *args, const uint bh, const long i, const long j, const int count,
+INLINE void drop_row_weights(const struct arguments *args, const uint bh, const long i, const long j, const int count,
                          float *weights)
 {
     /* A counter has the random words of four keys; such counters that after a transpose of each
@@ -463,14 +463,14 @@ NOINLINE void load_weights(const struct arguments *restrict args, const __global
         for (int n = 0; n < count; n += SIMD_WIDTH)
             VECTOR(vstore)(load_floats(row + n, count - n, 0.0f), 0, strip + r * STRIP_ROW + n);
 #if HAS_DROPOUT
-        drop_weights(args, bh, i + r, j, count, strip + r * STRIP_ROW);
+        drop_row_weights(args, bh, i + r, j, count, strip + r * STRIP_ROW);
 #endif
 #endif
     }
 }
 
 /* sums += strip . panels, for count keys. */
-NOINLINE void add_values(const int rows, const int count, const strip_rows strip,
+NOINLINE void multiply_pv(const int rows, const int count, const strip_rows strip,
                          const lanes *panels, lanes *sums)
 {
     const struct runs runs = {count, count, count, 0};
@@ -506,7 +506,7 @@ INLINE lanes visible_values(const struct arguments *args, const struct extent e,
 
     for (long j = first; j < end; j++)
         if (HAS_ROW(b, j) && visible(args, e, first, end, b, h, i, j)) {
-            const lanes x = load_values(args, v, KEY_ROW(b, j, args->shape->v_stride), c);
+            const lanes x = load_row_of_values(args, v, KEY_ROW(b, j, args->shape->v_stride), c);
             sum = fma(x, (lanes)(after_dropout(args, p[j], dropout_head(args, b, h), i, j)), sum);
         }
     return sum;
@@ -559,7 +559,7 @@ NOINLINE void compute_values(const struct arguments *restrict args, const struct
                 continue;
             load_weights(args, p + i * args->shape->seq_kv + from, dropout_head(args, b, h), i, rows, from, count,
                          strip);
-            add_values(rows, count, strip, panels + (from - j0) * REGISTER_VECTORS,
+            multiply_pv(rows, count, strip, panels + (from - j0) * REGISTER_VECTORS,
                        sums + (i - i0) / REGISTER_ROWS * STRIP_SUMS);
         }
     }

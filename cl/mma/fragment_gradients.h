@@ -119,7 +119,7 @@ INLINE void stage_values(const struct matrix m, const bool finite, __local ushor
 #include "mma/warpgroup_tile.h"
 #else
 /* The products of the sub-group's owned rows, from `owned` on, with streamed ones, of dim elements each. */
-INLINE void multiply_rows(const __local ushort *owned, const __local ushort *streamed,
+INLINE void multiply_fragment_rows(const __local ushort *owned, const __local ushort *streamed,
                           const int dim, float products[STREAMED_SUMS], const int lane, __local float *exchange)
 {
     UNROLL
@@ -350,7 +350,7 @@ INLINE void round_rows(const float weights[STREAMED_SUMS],
 
 /* sums += weights, rounded to elements, times streamed rows of dim elements, in this sub-group's dims; complete behind
  * SUMS_COMPLETE(). */
-INLINE void add_rows(const __local ushort *tile, const int dim, const int dim_group,
+INLINE void add_fragment_rows(const __local ushort *tile, const int dim, const int dim_group,
                      float weights[STREAMED_SUMS], float *sums, const int lane, __local float *exchange)
 {
 #if HAS_TILE_PRODUCTS
@@ -388,7 +388,7 @@ INLINE void add_rows(const __local ushort *tile, const int dim, const int dim_gr
 /* ---- results --------------------------------------------------------------------------------- */
 
 /* Whether a lane's sums in rows of dim elements are all finite: 0 times each. */
-INLINE bool all_finite(const float *sums, const int dim)
+INLINE bool all_sums_finite(const float *sums, const int dim)
 {
     float check = 0.0f;
 
@@ -401,7 +401,7 @@ INLINE bool all_finite(const float *sums, const int dim)
 
 /* The lane's sums times factor, 0 for owned rows from `used` on, to `rows` rows of dim elements; unit: whether these are
  * neighbours (constant). Where rows allow it two of a lane are stored at once. */
-INLINE void store_rows(const float *sums, const int dim, const bool unit, const float factor,
+INLINE void store_gradients(const float *sums, const int dim, const bool unit, const float factor,
                        const int used, const int rows, const int first_row, const int dim_group,
                        const int lane, __global o_storage *to, const long row_step,
                        const long step)
@@ -434,7 +434,7 @@ INLINE void store_rows(const float *sums, const int dim, const bool unit, const 
 
 /* What lanes hold of sums over each owned row, added up, to `rows` rows; 0 for those from `used` on. The
  * first sub-group of those that share the rows has all of them. */
-INLINE void store_sums(float sums[LANE_QUERIES], const int used, const int rows,
+INLINE void store_fragment_sums(float sums[LANE_QUERIES], const int used, const int rows,
                        const int first_row, const int dim_group, __global float *to, const int lane, __local float *exchange)
 {
     query_sum(sums, lane, exchange);

@@ -71,7 +71,7 @@ static inline uint word_xor(const uint x, const int bit, const int lane)
     return y;
 }
 
-static inline bool any_lane(const bool x)
+static inline bool any_in_sub_group(const bool x)
 {
     uint any;
 
@@ -81,7 +81,7 @@ static inline bool any_lane(const bool x)
                    : "r"((uint)x));
     return any;
 }
-#define ANY_LANE(x) any_lane(x)
+#define ANY_LANE(x) any_in_sub_group(x)
 
 /* The two halves of a word from two floats, x the low one, rounded to nearest even. */
 static inline uint pack_pair(const float x, const float y)

@@ -106,18 +106,18 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
                 copies_wait();
             }
             RESTAGE_BARRIER(again); /* values are complete */
-            add_rows(here.v, DIM_V, here.dim_group, p, sums_v, lane, exchange);
+            add_fragment_rows(here.v, DIM_V, here.dim_group, p, sums_v, lane, exchange);
 #if WEIGHTS_FIRST
             FINISH(ds, 1);
             weigh_gradients(true, partial, 0, statistics[number], p, ds, lane);
 #endif
-            add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_k, lane, exchange);
+            add_fragment_rows(here.qk, DIM_QK, here.dim_group, ds, sums_k, lane, exchange);
             SUMS_COMPLETE(sums_v, DIM_V);
             SUMS_COMPLETE(sums_k, DIM_QK);
             ADVANCE(next);
         }
 #if HAS_DBIAS
-        store_sums(bias_sums, t.keys, args->shape->bias_stride[2] == 0 && args->shape->bias_stride[3] != 0 ? rows : 0,
+        store_fragment_sums(bias_sums, t.keys, args->shape->bias_stride[2] == 0 && args->shape->bias_stride[3] != 0 ? rows : 0,
                    here.first_row, here.dim_group,
                    args->workspace + bias_sums_begin(args) +
                        (t.b * args->shape->heads + t.h) * args->shape->seq_kv + t.j0, lane, exchange);
@@ -184,7 +184,7 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
             copies_wait();
         }
         RESTAGE_BARRIER(again); /* values are complete */
-        add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_q, lane, exchange);
+        add_fragment_rows(here.qk, DIM_QK, here.dim_group, ds, sums_q, lane, exchange);
         SUMS_COMPLETE(sums_q, DIM_QK);
         ADVANCE(next);
     }

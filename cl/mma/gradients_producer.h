@@ -15,7 +15,7 @@
 #endif
 
 /* 0 for Infs and NaNs of a streamed tile, by all that compute. */
-INLINE void make_finite(__local ushort *tile, const int elements, volatile __local int *nonfinite)
+INLINE void make_streamed_finite(__local ushort *tile, const int elements, volatile __local int *nonfinite)
 {
     int found = 0;
 
@@ -33,7 +33,7 @@ INLINE void make_finite(__local ushort *tile, const int elements, volatile __loc
         if (EMULATE || again)                                                                      \
             COMPUTING_BARRIER(); /* nobody multiplies with it any more */                          \
         if (again) {                                                                               \
-            make_finite(tile, elements, nonfinite);                                                \
+            make_streamed_finite(tile, elements, nonfinite);                                                \
             copies_wait();                                                                         \
         }                                                                                          \
         if (EMULATE || again)                                                                      \
@@ -117,8 +117,8 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
             MAKE_FINITE(here.qk, BLOCK_STREAMED *DIM_QK);
             MAKE_FINITE(here.v, BLOCK_STREAMED *DIM_V);
             weigh_gradients(true, partial, 0, statistics[u.place], p, ds, lane);
-            add_rows(here.v, DIM_V, 0, p, sums_v, lane, exchange);
-            add_rows(here.qk, DIM_QK, 0, ds, sums_k, lane, exchange);
+            add_fragment_rows(here.v, DIM_V, 0, p, sums_v, lane, exchange);
+            add_fragment_rows(here.qk, DIM_QK, 0, ds, sums_k, lane, exchange);
             SUMS_COMPLETE(sums_v, DIM_V);
             SUMS_COMPLETE(sums_k, DIM_QK);
             HALF_READ(u, 0);

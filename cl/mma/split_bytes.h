@@ -32,7 +32,7 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task, c
         COPIES_WAIT_BUT_SETS(1);
         LOCAL_BARRIER(); /* the keys' bytes are complete, values may be overwritten */
         CONVERT_KEYS(l.k_tile, l.k_factors, keys);
-        next = find_keys(args, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles);
+        next = find_tile_of_keys(args, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles);
         LIST_PLACES(task.b, next, next.number);
         LOCAL_BARRIER(); /* K and the next places are complete, the keys' bytes may be overwritten */
         if (next.j0 < task.end)

@@ -134,7 +134,7 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
 }
 
 /* ... with the rows' operands in local memory, along the columns of a tile. */
-INLINE void multiply_tiles(float *sums, const int others, const __local ushort *rows,
+INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __local ushort *rows,
                            const ulong row_descriptor, const __local ushort *tile,
                            const ulong descriptor, const bool rows_are_terms,
                            const bool accumulate, const int lane, __local float *exchange)
@@ -224,7 +224,7 @@ INLINE void multiply_tiles(float *sums, const int others, const __local ushort *
     } while (0)
 
 /* sums (+)= products of the warpgroup's 64 rows and `others` rows or columns, 32, 64, 128 or 256, of another tile. */
-INLINE void multiply_tiles(float *sums, const int others, const __local ushort *rows,
+INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __local ushort *rows,
                            const ulong row_descriptor, const __local ushort *tile,
                            const ulong descriptor, const bool rows_are_terms,
                            const bool accumulate, const int lane, __local float *exchange)
@@ -303,7 +303,7 @@ INLINE void begin_tile_products(const __local ushort *rows, const int first, con
     PRODUCTS_BEGIN();
     UNROLL
     for (int column = 0; column < columns; column += FRAGMENT_DEPTH)
-        multiply_tiles(sums, others, rows,
+        multiply_warpgroup_tiles(sums, others, rows,
                        tile_descriptor(rows, all_rows,
                                        (column / 64 * all_rows + first) * 128 + column % 64 * 2),
                        tile,
@@ -321,7 +321,7 @@ INLINE void begin_tile_sums(const __local ushort *rows, const int first, const i
     PRODUCTS_BEGIN();
     UNROLL
     for (int row = 0; row < tile_rows; row += FRAGMENT_DEPTH)
-        multiply_tiles(sums, columns, rows,
+        multiply_warpgroup_tiles(sums, columns, rows,
                        tile_descriptor(rows, all_rows,
                                        (row / 64 * all_rows + first) * 128 + row % 64 * 2),
                        tile, tile_descriptor(tile, tile_rows, row * 128), true, true, lane, exchange);

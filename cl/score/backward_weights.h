@@ -90,7 +90,7 @@ INLINE struct score_row row_of_tile(const struct arguments *args, const struct h
 }
 
 /* exp(s - lse), of what multiply_scores() left and of the score that came of it. */
-INLINE lanes weight_of(const lanes left, const struct score_vector s, const float minus_lse)
+INLINE lanes weights_of_lanes(const lanes left, const struct score_vector s, const float minus_lse)
 {
     return WEIGHTS_IN_REGISTERS ? left : EXPONENTIAL(s.scores + minus_lse);
 }
@@ -142,7 +142,7 @@ NOINLINE int compute_weights(const int partial, const int of_bias, const struct 
             const struct score_vector s =
                 finish_scores(partial, args, row, m * SIMD_WIDTH, block->keys - m * SIMD_WIDTH,
                               *weights);
-            lanes weight = weight_of(*weights, s, tile->minus_lse[n]), gradient = *gradients;
+            lanes weight = weights_of_lanes(*weights, s, tile->minus_lse[n]), gradient = *gradients;
             if (!WEIGHTS_IN_REGISTERS)
                 weight *= tile->missing[n];
 #if HAS_DROPOUT

@@ -6,7 +6,7 @@
  * mask as many more, whether it is listed as full. So it does not matter in what order columns are
  * listed, how often, or whether they exist. What a row sees are then runs of keys, from one listed
  * column to before the next that is not, which a kernel takes in tiles of any length. Kernels to which
- * single pairs matter, few of them, look for the pair's column in the list itself: find_block(). */
+ * single pairs matter, few of them, look for the pair's column in the list itself: find_listed_block(). */
 #ifndef CLATTN_BLOCKS_H
 #define CLATTN_BLOCKS_H
 #include "common/common.h"
@@ -17,7 +17,7 @@
 
 /* ... of that of query i and key j. */
 #if HAS_BLOCKS
-#define LISTED(b, h, i, j) find_block(args, b, h, i, j)
+#define LISTED(b, h, i, j) find_listed_block(args, b, h, i, j)
 #else
 #define LISTED(b, h, i, j) BLOCK_LISTED
 #endif
@@ -60,7 +60,7 @@ INLINE long listed_column(const struct arguments *args, const int entry)
 }
 
 /* What is said of the block of query i and key j: 0 if it is not listed. */
-static inline int find_block(const struct arguments *args, const long b, const long h, const long i,
+static inline int find_listed_block(const struct arguments *args, const long b, const long h, const long i,
                              const long j)
 {
     const struct block_range range = listed_in_row(        args, b * args->shape->list_of_batch + h * args->shape->list_of_head, i / BLOCK_Q);

@@ -84,8 +84,8 @@ struct score_tile {
 #define LOWER (BLOCK_VECTORS / 2)
 #define HAS_HALVES (LOWER > 0 && !OPERAND_TILES)
 
-/* Of the tile of keys from j on, but for biases and masks: load_pairs(). */
-INLINE struct score_tile score_tile_at(const struct arguments *args, const struct query_block block,
+/* Of the tile of keys from j on, but for biases and masks: load_biases_and_masks(). */
+INLINE struct score_tile score_tile_of_block(const struct arguments *args, const struct query_block block,
                                        const long j)
 {
     struct score_tile tile;
@@ -314,7 +314,7 @@ INLINE ints mask_of(const struct score_tile *tile, const int n, const int m)
 #endif
 
 #if HAS_BLOCKS
-/* What block lists and mask say of keys j .. j + count - 1; as load_pairs(). A mask is looked at in blocks
+/* What block lists and mask say of keys j .. j + count - 1; as load_biases_and_masks(). A mask is looked at in blocks
  * that are not full. */
 INLINE int load_listed_mask(const struct arguments *args, const struct query_block block, const long j,
                             const int count, struct score_tile *tile,
@@ -348,7 +348,7 @@ INLINE int load_listed_mask(const struct arguments *args, const struct query_blo
 
 /* Loads the biases and masks of keys j .. j + count - 1, and has those of the next tile prefetched.
  * Returns 0 if the tile is empty: no query of the block sees any of its keys. */
-INLINE int load_pairs(const struct arguments *args, const struct query_block block, const long j, const int count,
+INLINE int load_biases_and_masks(const struct arguments *args, const struct query_block block, const long j, const int count,
                         struct score_tile *tile, struct prefetch_streams *streams, lanes *biases,
                         ints *masks)
 {
@@ -513,16 +513,20 @@ INLINE void finish_scores(const struct score_tile *tile, const int n0, const int
 
 #if HAS_DROPOUT
 /* The weights of keys j .. j + count - 1 after dropout; -0 stays -0. */
-NOINLINE void drop_weights(const struct arguments *restrict args, const struct query_block block, const long j,
+NOINLINE void drop_block_weights(const struct arguments *restrict args, const struct query_block block, const long j,
                            const int count, lanes *p)
 {
+    /* Read once: what is written to p might be what args leads to. */
+    const struct attention_shape shape = *args->shape;
+    const struct attention_offsets at = *args->at;
+    const struct arguments own = {&shape, &at};
     const uint first = (uint)block.i;
 
     for (int n = -(int)(j % 4); n < count; n += 4) {
         UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             lanes x[4];
-            dropout_factors_of_key(args, dropout_head(args, block.b, block.h),
+            dropout_factors_of_key(&own, dropout_head(&own, block.b, block.h),
                                    first + m * SIMD_WIDTH + VECTOR(convert_uint)(COUNT_UP),
                                    (uint)((j + n) / 4), x);
             UNROLL

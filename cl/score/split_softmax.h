@@ -117,6 +117,12 @@ NOINLINE int softmax_of_rows(const int hides, const struct arguments *restrict a
                              lanes *row_sum, lanes *factor)
 {
     ints hidden = 0;
+#if HAS_DROPOUT
+    /* Read once: what is written to weights might be what args leads to. */
+    const struct attention_shape shape = *args->shape;
+    const struct attention_offsets at = *args->at;
+    const struct arguments own = {&shape, &at};
+#endif
 
     for (int r0 = 0; r0 < block->rows; r0 += MAX_ROWS) {
         const int rows = min(block->rows - r0, MAX_ROWS);
@@ -140,7 +146,7 @@ NOINLINE int softmax_of_rows(const int hides, const struct arguments *restrict a
                 exponentials_of_row(hides, base[r], count, s + (r0 + r) * BLOCK_N, &hidden);
             row_sum[r0 + r] = fma(row_sum[r0 + r], (lanes)(factors[r]), sums);
 #if HAS_DROPOUT
-            drop_weights(args, block, r0 + r, j, count, s + (r0 + r) * BLOCK_N);
+            drop_weights(&own, block, r0 + r, j, count, s + (r0 + r) * BLOCK_N);
 #endif
         }
     }

@@ -66,10 +66,11 @@ static bool add_value(struct ca_space *space, enum ca_value_kind kind, const cha
     return true;
 }
 
-void ca_number_print(double number, char *text, size_t text_bytes)
+/* Into at least 32 bytes. */
+static void print_number(double number, char *text, size_t text_bytes)
 {
     if (number == floor(number) && fabs(number) < 1e15) {
-        snprintf(text, text_bytes, "%.0f", number + 0.0); /* -0 is 0: JSON has no other integer */
+        snprintf(text, text_bytes, "%.0f", number + 0.0); /* -0 is 0 */
         return;
     }
     for (int digits = 15; digits <= 17; digits++) { /* the shortest that reads back the same */
@@ -83,13 +84,8 @@ bool ca_space_add_number(struct ca_space *space, double number)
 {
     char text[32];
 
-    ca_number_print(number, text, sizeof text);
+    print_number(number, text, sizeof text);
     return add_value(space, CA_NUMBER, text, number);
-}
-
-bool ca_space_add_boolean(struct ca_space *space, bool value)
-{
-    return add_value(space, CA_BOOLEAN, value ? "True" : "False", value ? 1.0 : 0.0);
 }
 
 bool ca_space_add_text(struct ca_space *space, const char *text)

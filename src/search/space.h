@@ -12,11 +12,11 @@
 enum { CA_MAX_PARAMETERS = 64, CA_MAX_VALUES = 4096 };
 #define CA_NO_CONFIG SIZE_MAX
 
-enum ca_value_kind { CA_NUMBER, CA_BOOLEAN, CA_TEXT };
+enum ca_value_kind { CA_NUMBER, CA_TEXT };
 
 struct ca_value {
     enum ca_value_kind kind;
-    char *text;    /* as Python's str() prints it: 16, 0.5, True, float4 */
+    char *text;    /* 16, 0.5, float4 */
     double number; /* finite; of a text its position among the candidates */
 };
 
@@ -43,15 +43,11 @@ void ca_space_destroy(struct ca_space *space);
 /* Each copies what it is given. False without memory or room. */
 bool ca_space_add_parameter(struct ca_space *space, const char *name);
 bool ca_space_add_number(struct ca_space *space, double number);
-bool ca_space_add_boolean(struct ca_space *space, bool value);
 bool ca_space_add_text(struct ca_space *space, const char *text);
 
 /* Position of a candidate, or num_values if there is none of that kind and text. */
 size_t ca_parameter_find(const struct ca_parameter *parameter, enum ca_value_kind kind,
                          const char *text);
-
-/* Prints a number as Python does, "16" or "0.5", into at least 32 bytes. */
-void ca_number_print(double number, char *text, size_t text_bytes);
 
 /* Whether choices make an allowed configuration. */
 typedef bool ca_space_allows(const struct ca_space *space, const uint16_t *choices, void *user);

@@ -408,7 +408,7 @@ Test(fleet, real_devices) {
                  "run --device all --repeat 1 --peers none --no-first-call --json %s/run.json "
                  "--csv %s/run.csv 'fwd f32 h1 q8 d8'",
                  scratch, scratch);
-    program_expect("\nfwd f32 b1 h1 q8 k8 d8 ");
+    program_expect("fwd f32 b1 h1 q8 k8 d8");
     cr_assert(results_read(scratch_path("run.json"), &results, &why), "%s", why.text);
     cr_assert(eq(sz, results.count, 2));
     for (size_t n = 0; n < results.count; n++) {

@@ -1,46 +1,81 @@
 #!/bin/sh
-# sh tests/exercises/run.sh [WORK [PATCH...]]: whether each exercise, a change that this tree should make easy, still
-# applies to a clean copy of HEAD, changes no more files than it may, builds, and passes its tests.
-#   WORK   a folder for the copies, by default build/exercises
-#   PATCH  by default all of tests/exercises; the text before its first file has these lines:
-#     most files: N
-#     build: TARGET...
-#     test: PROGRAM PATTERN           a program below tests/ of the build, and Criterion's filter
-#     compute: FAMILY PROBLEM         any number: the family's result of the problem is compared with the judge's
-# Prints for each patch its files, and fails at the first that does not pass.
+# sh tests/exercises/run.sh [--count] [PATCH...]: applies each patch of this folder, or those named, to a clean copy
+# of the last commit, and says how many files it takes of the library, of judge and benchmark, and of the tests.
+# Without --count it builds the targets and runs the programs that the head of the patch names. Fails where a patch
+# does not apply, takes more files than its head allows, does not build or does not pass.
+#
+# The head of a patch, before its first diff, has these lines:
+#     files: library 8, judge and benchmark 2, tests 2
+#     build: targets
+#     run: a program below build/tests with its arguments        (any number of such lines)
+#     compute: FAMILY PROBLEM        (likewise) the family's answer is compared with the judge's by clattn_tests
 set -eu
 cd "$(dirname "$0")/../.."
-work=${1:-build/exercises}
-[ $# -eq 0 ] || shift
+count=0
+[ "${1:-}" = --count ] && count=1 && shift
 [ $# -gt 0 ] || set -- tests/exercises/*.patch
+copy=$(mktemp -d "${TMPDIR:-/tmp}/clattn-exercise.XXXXXX")
+trap 'rm -rf "$copy"' EXIT
+trap 'exit 1' INT TERM
+failed=0
 
-lines_of() { sed -n "/^diff --git/q; s/^$1: //p" "$patch"; }
+of() { # of PATCH FOLDER...: files of these folders that the patch changes or adds
+    patch=$1
+    shift
+    sed -n 's|^diff --git a/\([^ ]*\) .*|\1|p' "$patch" | grep -cE "^($(echo "$*" | tr ' ' '|'))/" || true
+}
 
-for patch; do
+allowed() { # allowed PATCH WORDS: the number behind these words of the head
+    sed -n "/^diff --git/q; s/^files:.*$2 \([0-9]*\).*/\1/p" "$1"
+}
+
+for patch in "$@"; do
     name=$(basename "$patch" .patch)
-    copy=$work/$name
-    rm -rf "$copy"
-    mkdir -p "$copy"
-    git archive HEAD | tar -x -C "$copy"
-    git apply --directory="$copy" --unsafe-paths "$patch" 2> /dev/null ||
-        patch -s -p1 -d "$copy" < "$patch" || { echo "$name: the patch does not apply"; exit 1; }
-    files=$(grep -c '^diff --git' "$patch")
-    most=$(lines_of 'most files')
-    echo "$name: $files files of at most $most"
-    [ "$files" -le "$most" ] || exit 1
-    cmake -S "$copy" -B "$copy/build" -G Ninja -DCMAKE_BUILD_TYPE=Release > "$copy/cmake.log"
-    # shellcheck disable=SC2046 # a list of words
-    cmake --build "$copy/build" --target $(lines_of build) > "$copy/build.log" ||
-        { tail -n 30 "$copy/build.log"; exit 1; }
-    lines_of test | while read -r program pattern; do
-        "$copy/build/tests/$program" --filter "$pattern" -j1 > "$copy/test.log" 2>&1 ||
-            { cat "$copy/test.log"; exit 1; }
-        echo "$name: $pattern passes"
-    done
-    lines_of compute | while read -r family problem; do
-        CLATTN_TEST_FAMILY=$family CLATTN_TEST_PROBLEM=$problem \
-            "$copy/build/tests/clattn_tests" --filter sweep/one -j1 > "$copy/test.log" 2>&1 ||
-            { cat "$copy/test.log"; echo "$name: $family $problem fails"; exit 1; }
-        echo "$name: $family computes $problem"
-    done
+    library=$(of "$patch" include src cl) bench=$(of "$patch" bench) tests=$(of "$patch" tests)
+    echo "$name: library $library, judge and benchmark $bench, tests $tests"
+    if [ "$library" -gt "$(allowed "$patch" library)" ] || [ "$bench" -gt "$(allowed "$patch" benchmark)" ] ||
+        [ "$tests" -gt "$(allowed "$patch" tests)" ]; then
+        echo "$name takes more files than: $(sed -n 's/^files: //p' "$patch")" >&2
+        failed=1
+    fi
+    rm -rf "$copy/tree"
+    mkdir "$copy/tree"
+    git archive HEAD | tar -x -C "$copy/tree"
+    if ! (cd "$copy/tree" && patch -s -p1) <"$patch"; then
+        echo "$name does not apply" >&2
+        failed=1
+        continue
+    fi
+    [ $count = 1 ] && continue
+    targets=$(sed -n '/^diff --git/q; s/^build: //p' "$patch")
+    cmake -S "$copy/tree" -B "$copy/tree/build" -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
+    # shellcheck disable=SC2086
+    if ! ninja -C "$copy/tree/build" $targets >"$copy/log" 2>&1; then
+        tail -n 30 "$copy/log" >&2
+        echo "$name does not build" >&2
+        failed=1
+        continue
+    fi
+    sed -n '/^diff --git/q; s/^run: //p' "$patch" >"$copy/runs"
+    while read -r program arguments; do
+        # The arguments are words of a filter, not files.
+        set -f
+        # shellcheck disable=SC2086
+        if ! "$copy/tree/build/tests/$program" $arguments >"$copy/log" 2>&1 </dev/null; then
+            tail -n 30 "$copy/log" >&2
+            echo "$name: $program $arguments fails" >&2
+            failed=1
+        fi
+        set +f
+    done <"$copy/runs"
+    sed -n '/^diff --git/q; s/^compute: //p' "$patch" >"$copy/problems"
+    while read -r family problem; do
+        if ! CLATTN_TEST_FAMILY=$family CLATTN_TEST_PROBLEM=$problem "$copy/tree/build/tests/clattn_tests" \
+            --filter sweep/one -j1 >"$copy/log" 2>&1 </dev/null; then
+            tail -n 30 "$copy/log" >&2
+            echo "$name: $family fails for '$problem'" >&2
+            failed=1
+        fi
+    done <"$copy/problems"
 done
+exit $failed

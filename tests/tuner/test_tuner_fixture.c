@@ -25,7 +25,7 @@ static void fill(struct ca_space *space)
     good &= ca_space_add_text(space, "a") && ca_space_add_text(space, "b,\"b\"") &&
             ca_space_add_text(space, "c");
     good &= ca_space_add_parameter(space, "flag");
-    good &= ca_space_add_boolean(space, true) && ca_space_add_boolean(space, false);
+    good &= ca_space_add_number(space, 1.0) && ca_space_add_number(space, 0.0);
     cr_assert(good && ca_space_enumerate(space, made_up_allows, NULL));
 }
 

@@ -4,7 +4,7 @@
 
 #include "search/search.h"
 
-/* tile (1 2 4 8 16 32), vector (1 2 4 8), kind (three texts), flag (true false); not all of it. */
+/* tile (1 2 4 8 16 32), vector (1 2 4 8), kind (three texts), flag (1 0); not all of it. */
 struct ca_space *made_up_space(void);
 
 /* What made_up_space() allows. */

@@ -67,7 +67,7 @@ Test(tuner_space, explicit_configurations_keep_their_order_and_are_there_once) {
     cr_assert_str_eq(ca_space_value(space, 0, 0)->text, "-2.5");
     cr_assert(ca_space_value(space, 0, 1)->kind == CA_TEXT);
     cr_assert(ca_parameter_find(&space->parameters[1], CA_NUMBER, "3") == 1);
-    cr_assert(ca_parameter_find(&space->parameters[1], CA_BOOLEAN, "3") == 2);
+    cr_assert(ca_parameter_find(&space->parameters[1], CA_NUMBER, "4") == 2);
     ca_space_destroy(space);
 }
 
