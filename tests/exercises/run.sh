@@ -8,6 +8,7 @@
 #     files: library 8, judge and benchmark 2, tests 2
 #     build: targets
 #     run: a program below build/tests with its arguments        (any number of such lines)
+#     compute: FAMILY PROBLEM         (any number) the family's result is compared with the judge's
 set -eu
 cd "$(dirname "$0")/../.."
 count=0
@@ -55,8 +56,18 @@ for patch in "$@"; do
         failed=1
         continue
     fi
-    sed -n '/^diff --git/q; s/^run: //p' "$patch" >"$copy/runs"
+    sed -n '/^diff --git/q; s/^run: //p; s|^compute: \([^ ]*\) \(.*\)|clattn_tests --filter sweep/one -j1 \1 \2|p' "$patch" \
+        >"$copy/runs"
     while read -r program arguments; do
+        case $arguments in
+        *"sweep/one -j1 "*) # a family and a problem, which the test reads in the environment
+            words=${arguments#*-j1 }
+            CLATTN_TEST_FAMILY=${words%% *} CLATTN_TEST_PROBLEM=${words#* }
+            export CLATTN_TEST_FAMILY CLATTN_TEST_PROBLEM
+            arguments=${arguments%% "$CLATTN_TEST_FAMILY"*}
+            ;;
+        *) unset CLATTN_TEST_FAMILY CLATTN_TEST_PROBLEM ;;
+        esac
         # The arguments are words of a filter, not files.
         set -f
         # shellcheck disable=SC2086
