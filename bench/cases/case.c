@@ -4,13 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- operands of attention ------------------------------------------------------------------- */
+/* ---- operands of problems -------------------------------------------------------------------- */
 
 enum layout { STRIDED, BROADCAST, OF_BIAS, PACKED };
 
-/* What src/problem/tensors.def says. */
+/* The operations whose operands have a list of their own. */
+enum owner { OF_ATTENTION, OF_PROJECTION, OF_MERGE, OF_APPEND };
+
+/* What the lists in src/problem say. */
 struct operand {
-    enum ca_argument argument;
+    enum owner owner;
+    unsigned argument;
     enum layout layout;
     bool passed; /* Through a layer, which makes the others. */
 };
@@ -21,17 +25,51 @@ struct operand {
 
 static const struct operand inputs[INPUT_X] = {
 #define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, ...)                             \
-    CASE_IF_READ(WRITER, GIVEN, [INPUT_##ID] = {CA_##ID, LAYOUT, PASSED_##LAYER}, )
+    CASE_IF_READ(WRITER, GIVEN, [INPUT_##ID] = {OF_ATTENTION, CA_##ID, LAYOUT, PASSED_##LAYER}, )
     CA_OPERANDS(OPERAND)
+#undef OPERAND
+#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
+    CASE_IF_INPUT(role,                                                                            \
+                  [INPUT_PROJECTION_##ID] = {OF_PROJECTION, CA_PROJECTION_##ID, LAYOUT, false}, )
+        CA_PROJECTION_OPERANDS(OPERAND)
+#undef OPERAND
+#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
+    CASE_IF_INPUT(role, [INPUT_MERGE_##ID] = {OF_MERGE, CA_MERGE_##ID, LAYOUT, false}, )
+            CA_MERGE_OPERANDS(OPERAND)
+#undef OPERAND
+#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
+    CASE_IF_INPUT(role, [INPUT_APPEND_##ID] = {OF_APPEND, CA_APPEND_##ID, LAYOUT, false}, )
+                CA_APPEND_OPERANDS(OPERAND)
 #undef OPERAND
 };
 
 static const struct operand outputs[OUTPUT_Y] = {
 #define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, ...)                             \
-    CASE_IF_WRITTEN(WRITER, [OUTPUT_##ID] = {CA_##ID, LAYOUT, PASSED_##LAYER}, )
+    CASE_IF_WRITTEN(WRITER, [OUTPUT_##ID] = {OF_ATTENTION, CA_##ID, LAYOUT, PASSED_##LAYER}, )
     CA_OPERANDS(OPERAND)
 #undef OPERAND
+#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
+    CASE_IF_OUTPUT(                                                                                \
+        role, [OUTPUT_PROJECTION_##ID] = {OF_PROJECTION, CA_PROJECTION_##ID, LAYOUT, false}, )
+        CA_PROJECTION_OPERANDS(OPERAND)
+#undef OPERAND
+#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
+    CASE_IF_OUTPUT(role, [OUTPUT_MERGE_##ID] = {OF_MERGE, CA_MERGE_##ID, LAYOUT, false}, )
+            CA_MERGE_OPERANDS(OPERAND)
+#undef OPERAND
+#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
+    CASE_IF_OUTPUT(role, [OUTPUT_APPEND_##ID] = {OF_APPEND, CA_APPEND_##ID, LAYOUT, false}, )
+                CA_APPEND_OPERANDS(OPERAND)
+#undef OPERAND
 };
+
+static enum owner owner_of(const clattn_problem *p)
+{
+    return p->operation == CLATTN_PROJECTION ? OF_PROJECTION
+           : p->operation == CLATTN_MERGE    ? OF_MERGE
+           : p->operation == CLATTN_APPEND   ? OF_APPEND
+                                             : OF_ATTENTION;
+}
 
 static bool has_operand(const struct job *job, const struct operand *operand, bool written)
 {
@@ -39,30 +77,48 @@ static bool has_operand(const struct job *job, const struct operand *operand, bo
 
     ca_problem_tensors(&job->problem, tensors);
     const struct ca_tensor *tensor = &tensors[operand->argument];
-    return tensor->present && (tensor->written != 0) == written &&
-           (!job->is_layer || operand->passed);
+    return operand->owner == owner_of(&job->problem) && tensor->present &&
+           (tensor->written != 0) == written && (!job->is_layer || operand->passed);
+}
+
+/* Whether it is an lse, whose rows may come behind a 1. */
+static bool is_lse(const struct operand *operand)
+{
+    return operand->argument ==
+               (operand->owner == OF_MERGE ? (unsigned)CA_MERGE_PARTS_LSE : (unsigned)CA_LSE) &&
+           (operand->owner == OF_MERGE || operand->owner == OF_ATTENTION);
+}
+
+/* Whether it is a float a head, or a number a batch. */
+static bool is_few(const struct operand *operand)
+{
+    switch (operand->owner) {
+    case OF_ATTENTION:
+        return operand->layout == PACKED && !is_lse(operand) && operand->argument != CA_SCORES;
+    case OF_MERGE:
+        return operand->argument == CA_MERGE_SINKS;
+    case OF_APPEND:
+        return operand->layout == PACKED && operand->argument != CA_APPEND_POSITIONS;
+    default:
+        return false;
+    }
 }
 
 static struct view operand_view(const clattn_problem *p, const struct operand *operand)
 {
-    const bool projection = p->operation == CLATTN_PROJECTION;
-    const enum layout layout =
-        projection && operand->argument == CA_BIAS ? BROADCAST : operand->layout;
     struct ca_tensor tensors[CA_WORKSPACE];
 
     ca_problem_tensors(p, tensors);
     const struct ca_tensor *tensor = &tensors[operand->argument];
     /* The bias's gradient has the bias's sizes here, and no steps where that broadcasts. */
-    const struct ca_tensor *sized = layout == OF_BIAS ? &tensors[CA_BIAS] : tensor;
+    const struct ca_tensor *sized = operand->layout == OF_BIAS ? &tensors[CA_BIAS] : tensor;
     struct view view = {
-        .dtype =
-            projection && layout == STRIDED ? p->dtype : ca_problem_dtype(p, operand->argument),
-        .cache = projection ? CLATTN_CACHE_PLAIN : ca_problem_cache(p, operand->argument),
+        .dtype = ca_problem_dtype(p, operand->argument),
+        .cache = ca_problem_cache(p, operand->argument),
         .element = tensor->element_bytes,
-        .few = layout == PACKED && operand->argument != CA_LSE && operand->argument != CA_SCORES,
+        .few = is_few(operand),
     };
-    const int first =
-        operand->argument == CA_LSE ? 1 : 0; /* a 1 behind its rows, not before them */
+    const int first = is_lse(operand) ? 1 : 0; /* a 1 behind its rows, not before them */
     for (int n = 0; n < 4; n++) {
         view.size[n] = sized->sizes[(n + first) % 4];
         view.stride[n] = tensor->layout.stride[(n + first) % 4];
@@ -79,7 +135,7 @@ static struct view operand_view(const clattn_problem *p, const struct operand *o
 
 bool case_holds(const struct job *job)
 {
-    return job->problem.accumulate || job_kind(job) == JOB_APPEND;
+    return ca_problem_accumulates(&job->problem) || job_kind(job) == JOB_APPEND;
 }
 
 /* Which dimensions count of a tensor that has no layout. */
@@ -87,7 +143,10 @@ static const char *packed_dimensions(enum input input)
 {
     switch (input) {
     case INPUT_LSE:
+    case INPUT_MERGE_PARTS_LSE:
         return "012";
+    case INPUT_PROJECTION_BIAS:
+        return "13";
     case INPUT_PAGE_TABLE:
         return "23";
     case INPUT_BLOCK_OFFSETS:
@@ -100,13 +159,12 @@ static const char *packed_dimensions(enum input input)
 
 struct case_words case_input_words(const struct job *job, enum input input)
 {
-    const bool projection = job->problem.operation == CLATTN_PROJECTION;
     struct ca_tensor tensors[CA_WORKSPACE];
 
     ca_problem_tensors(&job->problem, tensors);
-    const char *dimensions = inputs[input].layout == PACKED ? packed_dimensions(input) : "0123";
-    return (struct case_words){.name = tensors[inputs[input].argument].name,
-                               .dimensions = projection && input == INPUT_BIAS ? "13" : dimensions};
+    return (struct case_words){
+        .name = tensors[inputs[input].argument].name,
+        .dimensions = inputs[input].layout == PACKED ? packed_dimensions(input) : "0123"};
 }
 
 bool case_has_input(const struct job *job, enum input input)

@@ -32,7 +32,7 @@ struct attention_case {
         answers; /* PRECISION_COUNT, by precision, since their first check; owned. NULL: not kept. */
 };
 
-/* An operand of attention, or of a projection, in peers/README.md's words, and which dimensions of its
+/* An operand of a problem in peers/README.md's words, and which dimensions of its
  * view count. */
 struct case_words {
     const char *name, *dimensions;

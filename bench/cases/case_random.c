@@ -154,27 +154,31 @@ static float weight(size_t columns)
 }
 
 /* The lists of an append: caches with room for the tokens, positions and slots of their own. */
-static bool fill_append(void *data, const clattn_problem *p, enum input input,
+static bool fill_append(void *data, const clattn_append_problem *p, enum input input,
                         const struct view *view, uint64_t *state)
 {
-    const size_t room = p->seq_kv > p->seq_q ? p->seq_kv - p->seq_q : 0;
+    const size_t room = p->capacity > p->tokens ? p->capacity - p->tokens : 0;
+    const size_t places = p->page_size > 0 ? p->pages * p->page_size : p->batch * p->capacity;
     cl_int *list = data;
 
     switch (input) {
-    case INPUT_KV_LENGTHS:
+    case INPUT_APPEND_KV_LENGTHS:
         for (size_t b = 0; b < view->extent; b++)
             list[b] = (cl_int)((float)room * uniform(state, 0.5f, 1.0f));
         return true;
-    case INPUT_MASK: /* positions */
-        for (size_t n = 0; n < view->extent; n++)
-            list[n] = (cl_int)((float)p->seq_kv * uniform(state, 0.0f, 1.0f));
+    case INPUT_APPEND_PAGE_TABLE:
+        fill_pages(data, view, p->pages, state);
         return true;
-    case INPUT_Q_LENGTHS: /* slots */
+    case INPUT_APPEND_POSITIONS:
         for (size_t n = 0; n < view->extent; n++)
-            list[n] = (cl_int)((n * 7919 + 13) % (ca_cache_batch(p) * ca_cache_rows(p)));
+            list[n] = (cl_int)((float)p->capacity * uniform(state, 0.0f, 1.0f));
         return true;
-    case INPUT_SLOPES: /* cosines and sines */
-    case INPUT_SINKS:
+    case INPUT_APPEND_SLOTS:
+        for (size_t n = 0; n < view->extent; n++)
+            list[n] = (cl_int)((n * 7919 + 13) % places);
+        return true;
+    case INPUT_APPEND_COS:
+    case INPUT_APPEND_SIN:
         fill_values(data, view, -1.0f, 1.0f, state);
         return true;
     default:
@@ -188,7 +192,7 @@ static void fill(void *data, const struct job *job, enum input input, const stru
     const clattn_problem *p = &job->problem;
     const float lse = logf((float)p->seq_kv + 1.0f) + 1.0f; /* of scores as here */
 
-    if (p->operation == CLATTN_APPEND && fill_append(data, p, input, view, state))
+    if (p->operation == CLATTN_APPEND && fill_append(data, &p->append, input, view, state))
         return;
     switch (input) {
     case INPUT_MASK:
@@ -200,6 +204,8 @@ static void fill(void *data, const struct job *job, enum input input, const stru
     case INPUT_BIAS:
     case INPUT_SINKS:
     case INPUT_O:
+    case INPUT_PROJECTION_BIAS:
+    case INPUT_MERGE_SINKS:
     case INPUT_B_Q:
     case INPUT_B_K:
     case INPUT_B_V:
@@ -228,10 +234,10 @@ static void fill(void *data, const struct job *job, enum input input, const stru
         fill_starts(data, view, p->seq_kv, p->total_kv);
         break;
     case INPUT_LSE:
-        if (p->operation == CLATTN_MERGE)
-            fill_values(data, view, -4.0f, 4.0f, state);
-        else
-            fill_values(data, view, lse, lse + 0.5f, state);
+        fill_values(data, view, lse, lse + 0.5f, state);
+        break;
+    case INPUT_MERGE_PARTS_LSE:
+        fill_values(data, view, -4.0f, 4.0f, state);
         break;
     case INPUT_W_Q:
     case INPUT_W_K:

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 /* The operands of attention are those of src/problem/tensors.def, in its order: what CASE_IF_READ and
- * CASE_IF_WRITTEN leave of an operand's arguments, by who writes it and which calls it is given to. Of
- * a projection x, w and y are Q, K and O; of a merge the states are Q and LSE, the union O and SCORES; a layer has neither q, k nor v. */
+ * CASE_IF_WRITTEN leave of an operand's arguments, by who writes it and which calls it is given to. Those of
+ * projections, merges and appends follow, from their lists. A layer has neither q, k nor v. */
 #define CASE_IF_READ(WRITER, GIVEN, ...) CASE_IF_READ_##WRITER##_##GIVEN(__VA_ARGS__)
 #define CASE_IF_READ_NOBODY_BOTH(...) __VA_ARGS__
 #define CASE_IF_READ_NOBODY_FORWARD(...) __VA_ARGS__
@@ -21,11 +21,27 @@
 #define CASE_IF_WRITTEN_FORWARD(...) __VA_ARGS__
 #define CASE_IF_WRITTEN_BACKWARD(...) __VA_ARGS__
 
+#define CASE_IF_INPUT(role, ...) CASE_IF_INPUT_##role(__VA_ARGS__)
+#define CASE_IF_INPUT_input(...) __VA_ARGS__
+#define CASE_IF_INPUT_output(...)
+#define CASE_IF_OUTPUT(role, ...) CASE_IF_OUTPUT_##role(__VA_ARGS__)
+#define CASE_IF_OUTPUT_input(...)
+#define CASE_IF_OUTPUT_output(...) __VA_ARGS__
+
 enum input {
 #define OPERAND(ID, member, GIVEN, WRITER, ...) CASE_IF_READ(WRITER, GIVEN, INPUT_##ID, )
     CA_OPERANDS(OPERAND)
 #undef OPERAND
-        INPUT_X, /* From here on: of layers. */
+#define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_INPUT(role, INPUT_PROJECTION_##ID, )
+        CA_PROJECTION_OPERANDS(OPERAND)
+#undef OPERAND
+#define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_INPUT(role, INPUT_MERGE_##ID, )
+            CA_MERGE_OPERANDS(OPERAND)
+#undef OPERAND
+#define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_INPUT(role, INPUT_APPEND_##ID, )
+                CA_APPEND_OPERANDS(OPERAND)
+#undef OPERAND
+                    INPUT_X, /* From here on: of layers. */
     INPUT_CONTEXT,
     INPUT_VALUES,
     INPUT_W_Q, /* All three of them where they are packed; likewise b_q. */
@@ -45,7 +61,16 @@ enum output {
 #define OPERAND(ID, member, GIVEN, WRITER, ...) CASE_IF_WRITTEN(WRITER, OUTPUT_##ID, )
     CA_OPERANDS(OPERAND)
 #undef OPERAND
-        OUTPUT_Y, /* From here on: of layers. */
+#define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_OUTPUT(role, OUTPUT_PROJECTION_##ID, )
+        CA_PROJECTION_OPERANDS(OPERAND)
+#undef OPERAND
+#define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_OUTPUT(role, OUTPUT_MERGE_##ID, )
+            CA_MERGE_OPERANDS(OPERAND)
+#undef OPERAND
+#define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_OUTPUT(role, OUTPUT_APPEND_##ID, )
+                CA_APPEND_OPERANDS(OPERAND)
+#undef OPERAND
+                    OUTPUT_Y, /* From here on: of layers. */
     OUTPUT_RESERVE,
     OUTPUT_DX, /* Gradients in the order of the inputs. */
     OUTPUT_DCONTEXT,

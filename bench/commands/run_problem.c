@@ -48,8 +48,9 @@ static enum roof arithmetic_of_case(const struct attention_case *attention,
 {
     const clattn_problem *p = &attention->job.problem;
 
-    return p->dtype == CLATTN_BF16 && !p->strict && peaks->fma[PEAK_BF16].count > 0 ? ROOF_FMA_BF16
-                                                                                    : ROOF_FMA;
+    return ca_problem_own_dtype(p) == CLATTN_BF16 && !p->strict && peaks->fma[PEAK_BF16].count > 0
+               ? ROOF_FMA_BF16
+               : ROOF_FMA;
 }
 
 static bool describe(struct race *race, const char *name, struct message *why)
@@ -271,7 +272,8 @@ static size_t samples_wanted(const struct race *race)
  * nobody has measured. */
 static bool roof_is_known(const struct race *race)
 {
-    return race->record->roof != ROOF_FMA || race->attention->job.problem.dtype == CLATTN_F32 ||
+    return race->record->roof != ROOF_FMA ||
+           ca_problem_own_dtype(&race->attention->job.problem) == CLATTN_F32 ||
            (race->run->target.info->type & CL_DEVICE_TYPE_CPU) != 0;
 }
 

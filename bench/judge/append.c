@@ -21,24 +21,25 @@ static void resolve(const clattn_layout *layout, const size_t sizes[4], size_t s
     }
 }
 
-struct append_strides reference_append_strides(const clattn_problem *p, enum append_kind kind)
+struct append_strides reference_append_strides(const clattn_append_problem *p,
+                                               enum append_kind kind)
 {
     const size_t heads = kind == APPEND_Q ? p->heads : p->kv_heads;
     const size_t dim = kind == APPEND_V ? p->dim_v : p->dim_qk;
     const bool paged = kind != APPEND_Q && p->page_size > 0;
-    const size_t rows = kind == APPEND_Q ? p->seq_q : paged ? p->page_size : p->seq_kv;
+    const size_t rows = kind == APPEND_Q ? p->tokens : paged ? p->page_size : p->capacity;
     const int in_place = p->queries == CLATTN_QUERIES_IN_PLACE;
     struct append_strides s = {
         .heads = heads, .dim = dim, .blocks = paged ? p->pages : p->batch, .rows = rows};
 
     resolve(kind == APPEND_K   ? &p->k
             : kind == APPEND_V ? &p->v
-            : in_place         ? &p->o
+            : in_place         ? &p->q_out
                                : &p->q,
-            (size_t[]){p->batch, heads, p->seq_q, dim}, s.from);
-    resolve(kind == APPEND_K   ? &p->dk
-            : kind == APPEND_V ? &p->dv
-                               : &p->o,
+            (size_t[]){p->batch, heads, p->tokens, dim}, s.from);
+    resolve(kind == APPEND_K   ? &p->k_cache
+            : kind == APPEND_V ? &p->v_cache
+                               : &p->q_out,
             (size_t[]){s.blocks, heads, rows, dim}, s.to);
     return s;
 }
@@ -48,30 +49,30 @@ static int64_t cached(const struct append_view *view, size_t b, size_t i)
     return (view->kv_lengths ? view->kv_lengths[b] : 0) + (int64_t)i;
 }
 
-int64_t reference_append_place(const clattn_problem *p, const struct append_view *view, size_t b,
-                               size_t i)
+int64_t reference_append_place(const clattn_append_problem *p, const struct append_view *view,
+                               size_t b, size_t i)
 {
     const struct append_strides s = reference_append_strides(p, APPEND_K);
     const int64_t rows = (int64_t)s.rows, row = cached(view, b, i);
 
     if (p->slots) {
-        const int64_t slot = view->slots[b * p->seq_q + i];
+        const int64_t slot = view->slots[b * p->tokens + i];
         return slot >= 0 && slot < (int64_t)s.blocks * rows ? slot : -1;
     }
-    if (row < 0 || row >= (int64_t)p->seq_kv)
+    if (row < 0 || row >= (int64_t)p->capacity)
         return -1;
     if (p->page_size == 0)
         return (int64_t)b * rows + row;
-    const size_t columns = (p->seq_kv + p->page_size - 1) / p->page_size;
+    const size_t columns = (p->capacity + p->page_size - 1) / p->page_size;
     const int64_t page = view->page_table[b * columns + (size_t)(row / rows)];
     return page >= 0 && page < (int64_t)p->pages ? page * rows + row % rows : -1;
 }
 
 /* The cosine, and the sine if `sine`, of a pair at the token's position. */
-static double turn(const clattn_problem *p, const struct append_view *view, size_t b, size_t i,
-                   size_t pair, bool sine)
+static double turn(const clattn_append_problem *p, const struct append_view *view, size_t b,
+                   size_t i, size_t pair, bool sine)
 {
-    const int64_t position = p->positions ? view->positions[b * p->seq_q + i] : cached(view, b, i);
+    const int64_t position = p->positions ? view->positions[b * p->tokens + i] : cached(view, b, i);
 
     if (p->rotary_length > 0) {
         const int64_t last = (int64_t)p->rotary_length - 1;
@@ -84,7 +85,7 @@ static double turn(const clattn_problem *p, const struct append_view *view, size
     return sine ? sin(angle) : cos(angle);
 }
 
-static struct bounded rotated(const clattn_problem *p, const struct append_view *view,
+static struct bounded rotated(const clattn_append_problem *p, const struct append_view *view,
                               enum append_kind kind, size_t b, size_t i, const void *data,
                               const size_t step[4], size_t first, size_t d)
 {
@@ -114,13 +115,13 @@ static void quantize(clattn_cache cache, struct bounded *block)
             most * 1.001 * value_block_error(cache) + fabs(block[n].value) * 0x1p-10 + 0x1p-24;
 }
 
-void reference_append(const clattn_problem *p, const struct append_view *view,
+void reference_append(const clattn_append_problem *p, const struct append_view *view,
                       enum append_kind kind, size_t b, size_t h, size_t i, struct bounded *row)
 {
     const struct append_strides s = reference_append_strides(p, kind);
     const size_t first = b * s.from[0] + h * s.from[1] + i * s.from[2];
-    const clattn_cache cache = kind == APPEND_K   ? p->k_cache
-                               : kind == APPEND_V ? p->v_cache
+    const clattn_cache cache = kind == APPEND_K   ? p->k_format
+                               : kind == APPEND_V ? p->v_format
                                                   : CLATTN_CACHE_PLAIN;
     const clattn_dtype dtype = kind == APPEND_Q ? p->dtype : p->cache_dtype;
 

@@ -16,7 +16,8 @@ struct append_strides {
     size_t heads, dim, blocks, rows, from[4], to[4];
 };
 
-struct append_strides reference_append_strides(const clattn_problem *p, enum append_kind kind);
+struct append_strides reference_append_strides(const clattn_append_problem *p,
+                                               enum append_kind kind);
 
 /* Pointers to element (0, 0, 0, 0) of what is read, and to what the problem has of the lists. */
 struct append_view {
@@ -26,11 +27,11 @@ struct append_view {
 };
 
 /* Where token (b, i) goes, batch * seq_kv + row, or page * page_size + row; -1 if it is skipped. */
-int64_t reference_append_place(const clattn_problem *p, const struct append_view *view, size_t b,
-                               size_t i);
+int64_t reference_append_place(const clattn_append_problem *p, const struct append_view *view,
+                               size_t b, size_t i);
 
 /* The row of head h of token (b, i), its columns as they are read back, each with what it may be off by. */
-void reference_append(const clattn_problem *p, const struct append_view *view,
+void reference_append(const clattn_append_problem *p, const struct append_view *view,
                       enum append_kind kind, size_t b, size_t h, size_t i, struct bounded *row);
 
 #endif

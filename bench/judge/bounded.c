@@ -33,15 +33,23 @@ struct arithmetic arithmetic_of(enum precision precision, clattn_dtype dtype)
     return (struct arithmetic){.precision = precision, .value = 0x1p-11, .sum = 0x1p-11};
 }
 
+void arithmetic_relax_to(struct arithmetic *arithmetic, clattn_dtype dtype)
+{
+    if (dtype == CLATTN_F32)
+        return;
+    arithmetic->flushes = dtype == CLATTN_BF16;
+    arithmetic->weight = value_roundoff(dtype);
+    arithmetic->weight_tiny = value_tiny(dtype);
+}
+
 void arithmetic_relax(struct arithmetic *arithmetic, const clattn_problem *p)
 {
-    if (p->strict || p->dtype == CLATTN_F32)
+    if (p->strict)
         return;
-    arithmetic->flushes = p->dtype == CLATTN_BF16;
     if (!value_in_blocks(p->v_cache) && value_dtype(p->v_cache, p->dtype) != p->dtype)
-        return;
-    arithmetic->weight = value_roundoff(p->dtype);
-    arithmetic->weight_tiny = value_tiny(p->dtype);
+        arithmetic->flushes = p->dtype == CLATTN_BF16;
+    else
+        arithmetic_relax_to(arithmetic, p->dtype);
 }
 
 struct bounded arithmetic_operand(const struct arithmetic *arithmetic, struct bounded x)

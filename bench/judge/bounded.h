@@ -41,6 +41,8 @@ struct arithmetic arithmetic_of(enum precision precision, clattn_dtype dtype);
 
 /* Allows for what a problem of standard precision may round and flush (clattn/problem.h). */
 void arithmetic_relax(struct arithmetic *arithmetic, const clattn_problem *p);
+/* ... where every operand is of this dtype. */
+void arithmetic_relax_to(struct arithmetic *arithmetic, clattn_dtype dtype);
 
 /* What is left of a weight or a gradient of a score that is an operand of the next product. */
 struct bounded arithmetic_operand(const struct arithmetic *arithmetic, struct bounded x);

@@ -21,18 +21,18 @@ static void resolve(const clattn_layout *layout, const size_t sizes[4], size_t s
     }
 }
 
-struct merge_strides reference_merge_strides(const clattn_problem *p)
+struct merge_strides reference_merge_strides(const clattn_merge_problem *p)
 {
     struct merge_strides s;
 
-    resolve(&p->q, (size_t[]){p->seq_kv * p->batch, p->heads, p->seq_q, p->dim_v}, s.parts);
-    resolve(&p->o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v}, s.o);
+    resolve(&p->parts, (size_t[]){p->states * p->batch, p->heads, p->seq_q, p->dim}, s.parts);
+    resolve(&p->o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim}, s.o);
     return s;
 }
 
 /* One row of all states; the last is what the outputs held. Beside them there may be a sink. */
 struct states {
-    const clattn_problem *p;
+    const clattn_merge_problem *p;
     const struct merge_view *view;
     struct merge_strides strides;
     size_t b, h, i, count, terms; /* terms: of the sums */
@@ -43,17 +43,17 @@ struct states {
 
 static double lse_of(const struct states *t, size_t s)
 {
-    const clattn_problem *p = t->p;
+    const clattn_merge_problem *p = t->p;
     const size_t row = (t->b * p->heads + t->h) * p->seq_q + t->i;
     const size_t rows = p->batch * p->heads * p->seq_q;
 
-    return (double)(s < p->seq_kv ? t->view->parts_lse[s * rows + row] : t->view->lse[row]);
+    return (double)(s < p->states ? t->view->parts_lse[s * rows + row] : t->view->lse[row]);
 }
 
 static double value_of(const struct states *t, size_t s, size_t d)
 {
-    const clattn_problem *p = t->p;
-    const int before = s == p->seq_kv;
+    const clattn_merge_problem *p = t->p;
+    const int before = s == p->states;
     const size_t *stride = before ? t->strides.o : t->strides.parts;
     const size_t b = before ? t->b : s * p->batch + t->b;
 
@@ -123,8 +123,8 @@ static struct bounded merged_value(const struct states *t, size_t d)
                : bounded_exactly(value);
 }
 
-void reference_merge(const clattn_problem *p, const struct merge_view *view, size_t b, size_t h,
-                     size_t i, struct bounded *o, struct bounded *lse)
+void reference_merge(const clattn_merge_problem *p, const struct merge_view *view, size_t b,
+                     size_t h, size_t i, struct bounded *o, struct bounded *lse)
 {
     struct states t = {.p = p,
                        .view = view,
@@ -132,12 +132,12 @@ void reference_merge(const clattn_problem *p, const struct merge_view *view, siz
                        .b = b,
                        .h = h,
                        .i = i,
-                       .count = p->seq_kv + (p->accumulate != 0),
-                       .terms = p->seq_kv + (p->accumulate != 0) + (p->sinks != 0),
+                       .count = p->states + (p->accumulate != 0),
+                       .terms = p->states + (p->accumulate != 0) + (p->sinks != 0),
                        .sink = p->sinks ? (double)view->sinks[h] : -HUGE_VAL};
 
     weigh(&t);
     *lse = merged_lse(&t);
-    for (size_t d = 0; d < p->dim_v; d++)
+    for (size_t d = 0; d < p->dim; d++)
         o[d] = t.most == -HUGE_VAL ? bounded_exactly(0.0) : merged_value(&t, d);
 }

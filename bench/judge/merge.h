@@ -10,7 +10,7 @@ struct merge_strides {
     size_t parts[4], o[4];
 };
 
-struct merge_strides reference_merge_strides(const clattn_problem *p);
+struct merge_strides reference_merge_strides(const clattn_merge_problem *p);
 
 /* Pointers to element (0, 0, 0, 0). sinks: looked at if the problem has them. o and lse: what they hold
  * before, looked at if the problem accumulates. */
@@ -23,7 +23,7 @@ struct merge_view {
 };
 
 /* Row (b, h, i): dim_v elements of o, and lse, each with the largest error that f32 may leave on it. */
-void reference_merge(const clattn_problem *p, const struct merge_view *view, size_t b, size_t h,
-                     size_t i, struct bounded *o, struct bounded *lse);
+void reference_merge(const clattn_merge_problem *p, const struct merge_view *view, size_t b,
+                     size_t h, size_t i, struct bounded *o, struct bounded *lse);
 
 #endif

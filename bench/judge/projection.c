@@ -23,13 +23,13 @@ static void resolve(const clattn_layout *layout, const size_t sizes[4], size_t s
     }
 }
 
-struct projection_strides reference_projection_strides(const clattn_problem *p)
+struct projection_strides reference_projection_strides(const clattn_projection_problem *p)
 {
     struct projection_strides s;
 
-    resolve(&p->q, (size_t[]){p->batch, p->kv_heads, p->seq_q, p->dim_qk}, s.x);
-    resolve(&p->k, (size_t[]){p->kv_heads, p->dim_qk, p->heads, p->dim_v}, s.w);
-    resolve(&p->o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v}, s.y);
+    resolve(&p->x, (size_t[]){p->batch, p->x_heads, p->rows, p->x_dim}, s.x);
+    resolve(&p->w, (size_t[]){p->x_heads, p->x_dim, p->y_heads, p->y_dim}, s.w);
+    resolve(&p->y, (size_t[]){p->batch, p->y_heads, p->rows, p->y_dim}, s.y);
     return s;
 }
 
@@ -40,24 +40,24 @@ static size_t place(const size_t strides[4], size_t a, size_t b, size_t c, size_
 
 enum { CHUNK = 64 }; /* Elements that are loaded at a time. */
 
-struct bounded reference_projection(const clattn_problem *p, const struct projection_view *view,
-                                    enum precision precision, size_t b, size_t g, size_t i,
-                                    size_t e)
+struct bounded reference_projection(const clattn_projection_problem *p,
+                                    const struct projection_view *view, enum precision precision,
+                                    size_t b, size_t g, size_t i, size_t e)
 {
     const struct projection_strides s = reference_projection_strides(p);
     struct arithmetic a = arithmetic_of(precision, p->dtype);
-    const size_t terms = p->kv_heads * p->dim_qk;
+    const size_t terms = p->x_heads * p->x_dim;
     const double n = (double)terms + 2.0;
-    const double bias = p->bias ? value_get(p->bias_dtype, view->bias, g * p->dim_v + e) : 0.0;
+    const double bias = p->bias ? value_get(p->bias_dtype, view->bias, g * p->y_dim + e) : 0.0;
     const double before =
         p->accumulate ? value_get(p->dtype, view->before, place(s.y, b, g, i, e)) : 0.0;
     struct dot dot = {.sum = 0.0};
     double flushed = 0.0;
 
-    arithmetic_relax(&a, p);
-    for (size_t h = 0; h < p->kv_heads; h++)
-        for (size_t d = 0; d < p->dim_qk; d += CHUNK) {
-            const size_t count = p->dim_qk - d < CHUNK ? p->dim_qk - d : CHUNK;
+    arithmetic_relax_to(&a, p->dtype);
+    for (size_t h = 0; h < p->x_heads; h++)
+        for (size_t d = 0; d < p->x_dim; d += CHUNK) {
+            const size_t count = p->x_dim - d < CHUNK ? p->x_dim - d : CHUNK;
             double x[CHUNK], w[CHUNK];
             value_get_row(p->dtype, view->x, place(s.x, b, h, i, d), s.x[3], count, x);
             value_get_row(p->dtype, view->w, place(s.w, h, d, g, e), s.w[1], count, w);

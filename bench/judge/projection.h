@@ -11,7 +11,7 @@ struct projection_strides {
     size_t x[4], w[4], y[4];
 };
 
-struct projection_strides reference_projection_strides(const clattn_problem *p);
+struct projection_strides reference_projection_strides(const clattn_projection_problem *p);
 
 /* Pointers to element (0, 0, 0, 0). before: what y holds, looked at if the problem accumulates. */
 struct projection_view {
@@ -19,8 +19,8 @@ struct projection_view {
 };
 
 /* y[b,g,i,e], with the largest error that the arithmetic may leave on it. */
-struct bounded reference_projection(const clattn_problem *p, const struct projection_view *view,
-                                    enum precision precision, size_t b, size_t g, size_t i,
-                                    size_t e);
+struct bounded reference_projection(const clattn_projection_problem *p,
+                                    const struct projection_view *view, enum precision precision,
+                                    size_t b, size_t g, size_t i, size_t e);
 
 #endif

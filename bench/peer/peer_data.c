@@ -59,18 +59,37 @@ static json_t *join(json_t *fields, json_t *more)
     return NULL;
 }
 
+/* The sizes by the names that peers know: of a projection those of its heads as those of queries and keys. */
+struct sizes {
+    clattn_dtype dtype;
+    size_t batch, heads, kv_heads, seq_q, seq_kv, dim_qk, dim_v;
+    int bias;
+};
+
+static struct sizes sizes_of(const clattn_problem *p)
+{
+    const clattn_projection_problem *y = &p->projection;
+
+    if (p->operation == CLATTN_PROJECTION)
+        return (struct sizes){y->dtype, y->batch, y->y_heads, y->x_heads, y->rows,
+                              1,        y->x_dim, y->y_dim,   y->bias};
+    return (struct sizes){p->dtype,  p->batch,  p->heads, p->kv_heads, p->seq_q,
+                          p->seq_kv, p->dim_qk, p->dim_v, p->bias};
+}
+
 static json_t *problem_fields(const clattn_problem *p, const char *operation)
 {
-    const double scale = isnan(p->scale) ? 1.0 / sqrt((double)p->dim_qk) : (double)p->scale;
+    const struct sizes s = sizes_of(p);
+    const double scale = isnan(p->scale) ? 1.0 / sqrt((double)s.dim_qk) : (double)p->scale;
     json_t *fields = json_pack(
         "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:o, s:I, "
         "s:I, s:b, s:b}",
-        "operation", operation, "dtype", dtype_names[p->dtype], "batch", (json_int_t)p->batch,
-        "heads", (json_int_t)p->heads, "kv_heads", (json_int_t)p->kv_heads, "seq_q",
-        (json_int_t)p->seq_q, "seq_kv", (json_int_t)p->seq_kv, "dim_qk", (json_int_t)p->dim_qk,
-        "dim_v", (json_int_t)p->dim_v, "scale", scale, "softcap", (double)p->softcap, "causal",
+        "operation", operation, "dtype", dtype_names[s.dtype], "batch", (json_int_t)s.batch,
+        "heads", (json_int_t)s.heads, "kv_heads", (json_int_t)s.kv_heads, "seq_q",
+        (json_int_t)s.seq_q, "seq_kv", (json_int_t)s.seq_kv, "dim_qk", (json_int_t)s.dim_qk,
+        "dim_v", (json_int_t)s.dim_v, "scale", scale, "softcap", (double)p->softcap, "causal",
         p->causal != 0, "diagonal", diagonal_json(p), "window_left", (json_int_t)p->window_left,
-        "window_right", (json_int_t)p->window_right, "bias", p->bias != 0, "mask", p->mask != 0);
+        "window_right", (json_int_t)p->window_right, "bias", s.bias != 0, "mask", p->mask != 0);
 
     return join(fields, peer_flags(p));
 }

@@ -33,6 +33,10 @@ static const char *stored_name(enum input input, const struct view *view)
     case INPUT_PAGE_TABLE:
     case INPUT_BLOCK_OFFSETS:
     case INPUT_BLOCK_ENTRIES:
+    case INPUT_APPEND_KV_LENGTHS:
+    case INPUT_APPEND_PAGE_TABLE:
+    case INPUT_APPEND_POSITIONS:
+    case INPUT_APPEND_SLOTS:
         return "I32";
     default:
         return view->cache != CLATTN_CACHE_PLAIN ? "U8" : stored_names[view->dtype];
@@ -60,8 +64,7 @@ static bool describe(const struct job *job, enum input input, struct peer_tensor
 {
     const struct case_words words =
         input < INPUT_X ? case_input_words(job, input) : layer_words[input];
-    const bool projection = job_kind(job) == JOB_PROJECTION;
-    const bool broadcasts = !projection && (input == INPUT_BIAS || input == INPUT_MASK);
+    const bool broadcasts = input == INPUT_BIAS || input == INPUT_MASK;
 
     *t = (struct peer_tensor){.name = words.name, .input = input};
     if (job->is_layer && is_parameter(input)) {
@@ -130,9 +133,9 @@ size_t peer_results_list(const struct job *job, struct peer_result results[PEER_
     } asked[JOB_KINDS] = {
         [JOB_FORWARD] = {OUTPUT_O, OUTPUT_O},
         [JOB_BACKWARD] = {OUTPUT_DQ, OUTPUT_DV},
-        [JOB_PROJECTION] = {OUTPUT_O, OUTPUT_O},
-        [JOB_MERGE] = {OUTPUT_O, OUTPUT_SCORES},
-        [JOB_APPEND] = {OUTPUT_O, OUTPUT_DV},
+        [JOB_PROJECTION] = {OUTPUT_PROJECTION_Y, OUTPUT_PROJECTION_Y},
+        [JOB_MERGE] = {OUTPUT_MERGE_O, OUTPUT_MERGE_LSE},
+        [JOB_APPEND] = {OUTPUT_APPEND_Q_OUT, OUTPUT_APPEND_V_CACHE},
         [JOB_LAYER_FORWARD] = {OUTPUT_Y, OUTPUT_Y},
         [JOB_LAYER_BACKWARD] = {OUTPUT_DX, OUTPUT_DB_O},
     };

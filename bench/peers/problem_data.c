@@ -31,8 +31,10 @@ static bool find_packed(const struct problem_data *data, const char *name, size_
                         size_t dim, const unsigned char **bytes, size_t *count, struct message *why)
 {
     const clattn_problem *p = &data->problem;
-    const struct safetensor *tensor = find(data, name, dtype_name(p->dtype), 4,
-                                           (size_t[]){p->batch, heads, seq, dim}, false, why);
+    const bool projection = p->operation == CLATTN_PROJECTION;
+    const size_t batch = projection ? p->projection.batch : p->batch;
+    const struct safetensor *tensor = find(data, name, dtype_name(ca_problem_own_dtype(p)), 4,
+                                           (size_t[]){batch, heads, seq, dim}, false, why);
 
     if (tensor == NULL)
         return false;
@@ -199,9 +201,9 @@ static bool read_backward(struct problem_data *data, struct message *why)
 
 static bool read_projection_bias(struct problem_data *data, struct message *why)
 {
-    const clattn_problem *p = &data->problem;
+    const clattn_projection_problem *p = &data->problem.projection;
     const struct safetensor *bias = find(data, "bias", dtype_name(p->bias_dtype), 2,
-                                         (size_t[]){p->heads, p->dim_v}, false, why);
+                                         (size_t[]){p->y_heads, p->y_dim}, false, why);
     void *aligned = bias != NULL ? malloc(bias->bytes + 1) : NULL;
 
     if (bias == NULL)
@@ -219,16 +221,15 @@ static bool read_projection_bias(struct problem_data *data, struct message *why)
 /* X and w in place of q and k. */
 static bool read_projection(struct problem_data *data, struct message *why)
 {
-    const clattn_problem *p = &data->problem;
-    const size_t shape[4] = {p->kv_heads, p->dim_qk, p->heads, p->dim_v};
+    const clattn_projection_problem *p = &data->problem.projection;
+    const size_t shape[4] = {p->x_heads, p->x_dim, p->y_heads, p->y_dim};
     const struct safetensor *w = find(data, "w", dtype_name(p->dtype), 4, shape, false, why);
 
     if (w == NULL)
         return false;
     data->k = w->data;
     data->k_bytes = w->bytes;
-    return find_packed(data, "x", p->kv_heads, p->seq_q, p->dim_qk, &data->q, &data->q_bytes,
-                       why) &&
+    return find_packed(data, "x", p->x_heads, p->rows, p->x_dim, &data->q, &data->q_bytes, why) &&
            (!p->bias || read_projection_bias(data, why));
 }
 
@@ -250,9 +251,13 @@ static bool read_tensors(struct problem_data *data, const char *path, struct mes
 
     if (!safetensors_read(&data->file, path, why))
         return false;
-    data->o_bytes =
-        p->batch * p->heads * p->seq_q * p->dim_v *
-        value_bytes(p->operation == CLATTN_PROJECTION ? p->dtype : ca_problem_dtype(p, CA_O));
+    if (p->operation == CLATTN_PROJECTION) {
+        const clattn_projection_problem *y = &p->projection;
+        data->o_bytes = y->batch * y->y_heads * y->rows * y->y_dim * value_bytes(y->dtype);
+    } else {
+        data->o_bytes =
+            p->batch * p->heads * p->seq_q * p->dim_v * value_bytes(ca_problem_dtype(p, CA_O));
+    }
     data->result_bytes = data->o_bytes;
     return p->operation == CLATTN_PROJECTION ? read_projection(data, why)
                                              : read_attention(data, why);
@@ -267,7 +272,8 @@ bool problem_data_read(struct problem_data *data, const char *problem, const cha
     memset(data, 0, sizeof *data);
     if (clattn_problem_parse(problem, p, reason, sizeof reason) != CLATTN_SUCCESS)
         return message_set(why, "the problem is malformed: %s", reason);
-    if (p->batch == 0 || p->seq_q == 0 || p->seq_kv == 0)
+    if (p->operation == CLATTN_PROJECTION ? !p->projection.batch || !p->projection.rows
+                                          : p->batch == 0 || p->seq_q == 0 || p->seq_kv == 0)
         return message_set(why, "a problem without batches, queries or keys leaves nothing to do");
     if (read_tensors(data, path, why))
         return true;

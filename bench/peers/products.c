@@ -3,11 +3,13 @@
 
 #include <string.h>
 
-struct product product_of(const clattn_problem *p)
+struct product product_of(const clattn_problem *problem)
 {
-    return (struct product){.rows = p->batch * p->seq_q,
-                            .inner = p->kv_heads * p->dim_qk,
-                            .columns = p->heads * p->dim_v};
+    const clattn_projection_problem *p = &problem->projection;
+
+    return (struct product){.rows = p->batch * p->rows,
+                            .inner = p->x_heads * p->x_dim,
+                            .columns = p->y_heads * p->y_dim};
 }
 
 /* From (batch, a, b, bytes) to (batch, b, a, bytes). */
@@ -22,12 +24,14 @@ static void swap(unsigned char *to, const unsigned char *from, size_t batch, siz
 
 void product_gather(const struct problem_data *data, void *x)
 {
-    const clattn_problem *p = &data->problem;
+    const clattn_projection_problem *p = &data->problem.projection;
 
-    swap(x, data->q, p->batch, p->kv_heads, p->seq_q, p->dim_qk * value_bytes(p->dtype));
+    swap(x, data->q, p->batch, p->x_heads, p->rows, p->x_dim * value_bytes(p->dtype));
 }
 
-void product_scatter(const clattn_problem *p, const void *y, void *packed)
+void product_scatter(const clattn_problem *problem, const void *y, void *packed)
 {
-    swap(packed, y, p->batch, p->seq_q, p->heads, p->dim_v * value_bytes(p->dtype));
+    const clattn_projection_problem *p = &problem->projection;
+
+    swap(packed, y, p->batch, p->rows, p->y_heads, p->y_dim * value_bytes(p->dtype));
 }

@@ -72,16 +72,20 @@ static clattn_status run_backward(const struct engine *e, const struct tensor_se
     return clattn_attention_backward(e->plan, e->target->queue, &tensors, 0, NULL, done);
 }
 
+/* An operand's memory, by the enumerator that it has in case.h. */
+#define CASE_ROLE(role, set, ID) CASE_ROLE_##role(set, ID)
+#define CASE_ROLE_input(set, ID) (set)->in[INPUT_##ID]
+#define CASE_ROLE_output(set, ID) (set)->out[OUTPUT_##ID]
+
 static clattn_status run_projection(const struct engine *e, const struct tensor_set *set,
                                     cl_event *done)
 {
     const clattn_projection_tensors tensors = {
         .struct_size = sizeof tensors,
-        .x = set->in[INPUT_Q],
-        .w = set->in[INPUT_K],
-        .bias = set->in[INPUT_BIAS],
-        .y = set->out[OUTPUT_O],
-        .workspace = set->workspace,
+#define OPERAND(ID, member, LAYOUT, role, ...) .member = CASE_ROLE(role, set, PROJECTION_##ID),
+        CA_PROJECTION_OPERANDS(OPERAND)
+#undef OPERAND
+            .workspace = set->workspace,
     };
 
     return clattn_project(e->plan, e->target->queue, &tensors, 0, NULL, done);
@@ -91,12 +95,10 @@ static clattn_status run_merge(const struct engine *e, const struct tensor_set *
 {
     const clattn_merge_tensors tensors = {
         .struct_size = sizeof tensors,
-        .parts = set->in[INPUT_Q],
-        .parts_lse = set->in[INPUT_LSE],
-        .sinks = set->in[INPUT_SINKS],
-        .o = set->out[OUTPUT_O],
-        .lse = set->out[OUTPUT_SCORES],
-        .workspace = set->workspace,
+#define OPERAND(ID, member, LAYOUT, role, ...) .member = CASE_ROLE(role, set, MERGE_##ID),
+        CA_MERGE_OPERANDS(OPERAND)
+#undef OPERAND
+            .workspace = set->workspace,
     };
 
     return clattn_merge(e->plan, e->target->queue, &tensors, 0, NULL, done);
@@ -107,19 +109,10 @@ static clattn_status run_append(const struct engine *e, const struct tensor_set 
 {
     const clattn_append_tensors tensors = {
         .struct_size = sizeof tensors,
-        .k = set->in[INPUT_K],
-        .v = set->in[INPUT_V],
-        .k_cache = set->out[OUTPUT_DK],
-        .v_cache = set->out[OUTPUT_DV],
-        .q = set->in[INPUT_Q],
-        .q_out = set->out[OUTPUT_O],
-        .kv_lengths = set->in[INPUT_KV_LENGTHS],
-        .positions = set->in[INPUT_MASK],
-        .slots = set->in[INPUT_Q_LENGTHS],
-        .page_table = set->in[INPUT_PAGE_TABLE],
-        .cos = set->in[INPUT_SLOPES],
-        .sin = set->in[INPUT_SINKS],
-        .workspace = set->workspace,
+#define OPERAND(ID, member, LAYOUT, role, ...) .member = CASE_ROLE(role, set, APPEND_##ID),
+        CA_APPEND_OPERANDS(OPERAND)
+#undef OPERAND
+            .workspace = set->workspace,
     };
 
     return clattn_append(e->plan, e->target->queue, &tensors, 0, NULL, done);

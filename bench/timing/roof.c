@@ -444,10 +444,11 @@ static double read_bytes(const struct job *job)
 /* The tokens' rows of the caches, and the queries. */
 static double appended_bytes(const struct job *job)
 {
-    const clattn_problem *p = &job->problem;
-    const double rows = (double)p->batch * (double)p->kv_heads * (double)p->seq_q;
-    const struct view k = case_output_view(job, OUTPUT_DK), v = case_output_view(job, OUTPUT_DV);
-    const struct view q = case_output_view(job, OUTPUT_O);
+    const clattn_append_problem *p = &job->problem.append;
+    const double rows = (double)p->batch * (double)p->kv_heads * (double)p->tokens;
+    const struct view k = case_output_view(job, OUTPUT_APPEND_K_CACHE);
+    const struct view v = case_output_view(job, OUTPUT_APPEND_V_CACHE);
+    const struct view q = case_output_view(job, OUTPUT_APPEND_Q_OUT);
     const double queries = p->queries == CLATTN_QUERIES_IN_PLACE ? 2.0 : 1.0;
 
     return view_elements_bytes(&k, rows * (double)p->dim_qk) +
@@ -464,7 +465,7 @@ double case_bytes(const struct attention_case *attention)
         return written + attention_bytes(attention);
     if (job_kind(job) == JOB_APPEND)
         return appended_bytes(job) + read_bytes(job);
-    return (job->problem.accumulate ? 2.0 : 1.0) * written + read_bytes(job);
+    return (ca_problem_accumulates(&job->problem) ? 2.0 : 1.0) * written + read_bytes(job);
 }
 
 double case_set_bytes(const struct attention_case *attention)

@@ -33,6 +33,7 @@ class Headers:
         self.structs = []
         self.statuses = []
         self.written = {}
+        self.unions = {}
         self.comments = {}
 
     def value_type(self, text):
@@ -60,6 +61,12 @@ class Headers:
 
     def struct(self, body, name):
         fields, types, written = [], [], []
+        union = re.search(r"union\s*\{([^}]*)\}\s*;", body)
+        if union:  # without a name: its members are the struct's
+            self.union(union[1], name + "_union")
+            body = body.replace(union[0], "")
+            if body[union.start():].strip():
+                raise SystemExit(f"the union of {name} is not its last member")
         for member in filter(None, map(str.strip, body.split(";"))):
             declared = re.fullmatch(r"(.*?[\s*])(\w+)\s*(?:\[(\d+)\])?", member, re.S)
             kind = self.value_type(declared[1])
@@ -70,11 +77,26 @@ class Headers:
                 written.append(declared[2])
         self.lines += ["", "", f"class {name}(Structure):", "    _fields_ = ["]
         self.lines += ["        " + field for field in fields]
-        self.lines += ["    ]", *types, ""]
+        if union:
+            self.lines += [f'        ("of_operation", {name}_union),', "    ]", '    _anonymous_ = ["of_operation"]']
+            types += self.unions[name + "_union"]
+        else:
+            self.lines += ["    ]"]
+        self.lines += [*types, ""]
         self.types[name] = name
         self.structs.append(name)
         if name.startswith("clattn_host_"):
             self.written[name[len("clattn_host_"):-len("_tensors")]] = written
+
+    def union(self, body, name):
+        self.lines += ["", "", f"class {name}(Union):", "    _fields_ = ["]
+        self.unions[name] = []
+        for member in filter(None, map(str.strip, body.split(";"))):
+            declared = re.fullmatch(r"(.*?\s)(\w+)\s*(?:\[(\d+)\])?", member, re.S)
+            kind = self.value_type(declared[1])
+            self.lines.append(f'        ("{declared[2]}", {kind}{" * " + declared[3] if declared[3] else ""}),')
+            self.unions[name].append(f"    {declared[2]}: {self.python_type(kind, declared[3])}")
+        self.lines += ["    ]", ""]
 
     def python_type(self, kind, length):
         if length:
@@ -112,7 +134,7 @@ class Headers:
         for found in re.finditer(
                 r"(?:typedef )?enum \w*\s*\{(?P<enum>[^}]*)\}\s*(?P<enum_name>\w*);"
                 r"|typedef struct (?P<opaque>\w+) (?P=opaque);"
-                r"|typedef struct \w+ \{(?P<struct>[^}]*)\}\s*(?P<struct_name>\w+);"
+                r"|typedef struct \w+ \{(?P<struct>(?:[^{}]|\{[^}]*\})*)\}\s*(?P<struct_name>\w+);"
                 r"|typedef (?P<result>\w+) \(\*(?P<callback>\w+)\)\((?P<arguments>[^)]*)\);"
                 r"|CLATTN_API (?P<returns>[^;(]*?)(?P<function>clattn_\w+)\((?P<parameters>[^)]*)\);", text):
             if found["enum"]:
@@ -151,7 +173,7 @@ def main(include, output):
     variables = (Path(include).parent / "src" / "base" / "variables.def").read_text()
     lines = ['"""Made by declare.py of the headers in include/clattn; see there for what it all means."""',
              "from __future__ import annotations", "", "from typing import Any, Optional",
-             "from ctypes import " + ", ".join(sorted({"CFUNCTYPE", "Structure", *BASIC.values(), "c_char_p"})), "", *headers.lines, "", "STRUCTS = [" + ", ".join(headers.structs) + "]",
+             "from ctypes import " + ", ".join(sorted({"CFUNCTYPE", "Structure", "Union", *BASIC.values(), "c_char_p"})), "", *headers.lines, "", "STRUCTS = [" + ", ".join(headers.structs) + "]",
              "STATUSES = " + repr([name[len('CLATTN_'):] for name in headers.statuses]), "# The tensors that an execution writes: those whose host pointer is not const.",
              "# The environment variables that clattn reads.",
              "VARIABLES = " + repr(re.findall(r'VARIABLE\([A-Z_]+, "(\w+)"', variables)),

@@ -1,21 +1,8 @@
-/* The two by-value arguments that every kernel of attention starts with. Compiled by the host and
- * by the device, so it uses 8-byte members first and 4-byte ones last: no padding, one layout. */
+/* The two by-value arguments that every kernel of attention starts with (cl/common/argument_types.h). */
 #ifndef CLATTN_ARGUMENTS_H
 #define CLATTN_ARGUMENTS_H
 
-#if defined(__OPENCL_C_VERSION__) || defined(__OPENCL_VERSION__)
-#define CA_LONG long
-#define CA_FLOAT float
-#define CA_UINT uint
-#define CA_ULONG ulong
-#else
-#include <clattn/export.h>
-#define CA_LONG cl_long
-#define CA_FLOAT cl_float
-#define CA_UINT cl_uint
-#define CA_ULONG cl_ulong
-#endif
-
+#include "common/argument_types.h"
 #include "problem/sizes.def"
 #include "problem/tensors.def"
 
@@ -36,7 +23,7 @@ struct attention_shape {
 #undef STRIDES_OF_BIAS
 #undef STRIDES_PACKED
     CA_LONG batch, heads, seq_q, seq_kv;
-    CA_LONG kv_heads, dim_qk, dim_v; /* for projections, whose programs do not define them */
+    CA_LONG kv_heads;
     CA_LONG pages;        /* in the pool, with PAGE_SIZE */
     CA_LONG longest_q, longest_kv; /* seq_q and seq_kv, which kernels of packed batches make a sequence's */
     CA_LONG group;        /* query heads per kv head */

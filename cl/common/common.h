@@ -83,9 +83,6 @@ struct arguments {
 #endif
 };
 
-/* Of kernels of projections and merges, which have no such struct yet. */
-#define SHAPE_PARAMS const struct attention_shape a, const struct attention_offsets at
-
 /* ---- what a row may see --------------------------------------------------------------------- */
 
 /* Whether pairs may be hidden in any tile, not by windows and lengths alone. */

@@ -4,20 +4,22 @@
  * else:
  *   DTYPE, BIAS_DTYPE             0 f32, 1 f16, 2 bf16
  *   HAS_BIAS HAS_ACCUMULATE       0 or 1
- *   UNIT_X_COLUMN UNIT_X_ROW      x lies contiguous along dim_qk, or else along the rows; or neither
- *   X_HAS_PAIRS                   bf16: x lies along dim_qk, and pairs of neighbours along the depth lie so throughout
- *   UNIT_W_COLUMN UNIT_W_ROW      w lies contiguous along dim_v, or else along dim_qk; or neither
- *   UNIT_Y_COLUMN                 y lies contiguous along dim_v
+ *   UNIT_X_COLUMN UNIT_X_ROW      x lies contiguous along x_dim, or else along the rows; or neither
+ *   X_HAS_PAIRS                   bf16: x lies along x_dim, and pairs of neighbours along the depth lie so throughout
+ *   UNIT_W_COLUMN UNIT_W_ROW      w lies contiguous along y_dim, or else along x_dim; or neither
+ *   UNIT_Y_COLUMN                 y lies contiguous along y_dim
  * and for the family every tunable of its .def file. Sizes come with the shape: one program serves
  * all.
  *
- * In struct attention_shape: x (batch, kv_heads, seq_q, dim_qk) by q_stride, w (kv_heads, dim_qk,
- * heads, dim_v) by k_stride, y (batch, heads, seq_q, dim_v) by o_stride. The host has merged what
- * can be: where strides go on evenly, batch is 1 and part of seq_q, kv_heads 1 and part of dim_qk,
- * heads 1 and part of dim_v (ca_problem_normal()). A stride of 0 in x or w broadcasts. */
+ * In struct projection_shape (cl/common/projection_arguments.h) the host has merged what can be: where strides go
+ * on evenly, batch is 1 and part of rows, x_heads 1 and part of x_dim, y_heads 1 and part of y_dim
+ * (ca_problem_normal()). A stride of 0 in x or w broadcasts. */
 #ifndef CLATTN_PROJECTION_H
 #define CLATTN_PROJECTION_H
 #include "common/common.h"
+#include "common/projection_arguments.h"
+
+#define PROJECTION_SHAPE_PARAMS const struct projection_shape a, const struct projection_offsets at
 
 /* What functions pass on if the problem has it. */
 #if HAS_BIAS
@@ -30,33 +32,33 @@
 
 /* Of x, w and y, in this order. */
 #define PROJECTION_PARAMS                                                                          \
-    SHAPE_PARAMS, const __global storage *restrict x, const __global storage *restrict w,          \
+    PROJECTION_SHAPE_PARAMS, const __global storage *restrict x, const __global storage *restrict w,          \
         __global storage *restrict y BIAS_PARAM
 
 #if UNIT_X_COLUMN
 #define X_COLUMN_STEP 1
 #else
-#define X_COLUMN_STEP a.q_stride[3]
+#define X_COLUMN_STEP a.x_stride[3]
 #endif
 #if UNIT_X_ROW
 #define X_ROW_STEP 1
 #else
-#define X_ROW_STEP a.q_stride[2]
+#define X_ROW_STEP a.x_stride[2]
 #endif
 #if UNIT_W_COLUMN
 #define W_COLUMN_STEP 1
 #else
-#define W_COLUMN_STEP a.k_stride[3]
+#define W_COLUMN_STEP a.w_stride[3]
 #endif
 #if UNIT_W_ROW
 #define W_ROW_STEP 1
 #else
-#define W_ROW_STEP a.k_stride[1]
+#define W_ROW_STEP a.w_stride[1]
 #endif
 #if UNIT_Y_COLUMN
 #define Y_COLUMN_STEP 1
 #else
-#define Y_COLUMN_STEP a.o_stride[3]
+#define Y_COLUMN_STEP a.y_stride[3]
 #endif
 
 /* y[n], which is column e of head g, from a complete sum: rounded once. */
@@ -66,7 +68,7 @@
 #define BEFORE(y, n) 0.0f
 #endif
 #if HAS_BIAS
-#define BIAS_OF(g, e) LOAD_BIAS(bias, at.bias + (g) * a.dim_v + (e))
+#define BIAS_OF(g, e) LOAD_BIAS(bias, at.bias + (g) * a.y_dim + (e))
 #else
 #define BIAS_OF(g, e) 0.0f
 #endif

@@ -161,8 +161,8 @@ struct block {
 INLINE __global result *find_block(const struct group group, PROJECTION_PARAMS,
                                    __global float *workspace, struct block *b)
 {
-    const long all_rows = a.batch * a.seq_q, all_columns = a.heads * a.dim_v;
-    const long all_depth = a.kv_heads * a.dim_qk;
+    const long all_rows = a.batch * a.rows, all_columns = a.y_heads * a.y_dim;
+    const long all_depth = a.x_heads * a.x_dim;
     const long num_strips = (all_rows + REGISTER_ROWS - 1) / REGISTER_ROWS;
     const long num_panels = (all_columns + PANEL - 1) / PANEL;
     const long row = part(num_strips, group.y, group.groups_y) * REGISTER_ROWS;
@@ -174,17 +174,17 @@ INLINE __global result *find_block(const struct group group, PROJECTION_PARAMS,
     b->columns = min(columns_end, all_columns) - column;
     b->begin = part(OPERANDS(all_depth), group.split, SPLIT_K) * VALUES_IN_OPERAND;
     b->end = min(part(OPERANDS(all_depth), group.split + 1, SPLIT_K) * VALUES_IN_OPERAND, all_depth);
-    list_offsets((struct index_pair){a.seq_q, a.q_stride[0], X_ROW_STEP}, row, b->rows, b->x_rows);
-    list_offsets((struct index_pair){a.dim_v, a.k_stride[2], W_COLUMN_STEP}, column, b->columns,
+    list_offsets((struct index_pair){a.rows, a.x_stride[0], X_ROW_STEP}, row, b->rows, b->x_rows);
+    list_offsets((struct index_pair){a.y_dim, a.w_stride[2], W_COLUMN_STEP}, column, b->columns,
                  b->w_columns);
 #if SPLIT_K == 1
-    list_offsets((struct index_pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, row, b->rows,
+    list_offsets((struct index_pair){a.rows, a.y_stride[0], a.y_stride[2]}, row, b->rows,
                  b->result_rows);
-    list_offsets((struct index_pair){a.dim_v, a.o_stride[1], Y_COLUMN_STEP}, column, b->columns,
+    list_offsets((struct index_pair){a.y_dim, a.y_stride[1], Y_COLUMN_STEP}, column, b->columns,
                  b->result_columns);
     for (int c = 0; c < b->columns; c++)
         b->biases[c] = BIAS_OF(0, column + c);
-    return y + at.o;
+    return y + at.y;
 #else
     list_offsets((struct index_pair){all_rows, 0, all_columns}, row, b->rows, b->result_rows);
     list_offsets((struct index_pair){all_columns, 0, 1}, column, b->columns, b->result_columns);
@@ -198,14 +198,14 @@ INLINE __global result *find_block(const struct group group, PROJECTION_PARAMS,
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 projection_sum(PARAMETERS_projection_sum)
 {
-    const long all_columns = a.heads * a.dim_v, count = a.batch * a.seq_q * all_columns;
+    const long all_columns = a.y_heads * a.y_dim, count = a.batch * a.rows * all_columns;
     const long row = get_group_id(1), first = (long)get_group_id(0) * SUM_RUN;
     const int columns = min((long)SUM_RUN, all_columns - first);
     float sums[SUM_RUN];
     long offsets[SUM_RUN];
 
-    y += at.o + offset_of((struct index_pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, row);
-    list_offsets((struct index_pair){a.dim_v, a.o_stride[1], Y_COLUMN_STEP}, first, columns,
+    y += at.y + offset_of((struct index_pair){a.rows, a.y_stride[0], a.y_stride[2]}, row);
+    list_offsets((struct index_pair){a.y_dim, a.y_stride[1], Y_COLUMN_STEP}, first, columns,
                  offsets);
     for (int c = 0; c < columns; c++)
         sums[c] = 0.0f;

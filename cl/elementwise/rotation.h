@@ -1,7 +1,7 @@
 /* What rotates columns (RoPE): the pairs they are in, and the sines and cosines of a position's angles.
  *
  * An angle is position * base^(-2 i / ROTARY_DIM), exact but for 2^-40 of it: base^(-2 / ROTARY_DIM), which the
- * host gives as a sum of two floats (scale + softcap), is raised to the i-th power by squaring such sums, and
+ * host gives as a sum of two floats, is raised to the i-th power by squaring such sums, and
  * multiples of pi / 2 are taken off before anything is rounded to one float. Or it is of given tables. */
 #ifndef CLATTN_ROTATION_H
 #define CLATTN_ROTATION_H
@@ -95,9 +95,9 @@ INLINE int turned_vectors(const int d)
 
 #if !HAS_TABLES
 /* base^(-2 i / ROTARY_DIM) of the pairs i that columns d .. d + SIMD_WIDTH - 1 are in. */
-INLINE struct twice power_of(const struct attention_shape a, const int d)
+INLINE struct twice power_of(const struct append_shape a, const int d)
 {
-    struct twice power = {1.0f, 0.0f}, square = {a.scale, a.softcap};
+    struct twice power = {1.0f, 0.0f}, square = {a.power_high, a.power_low};
     int pairs[SIMD_WIDTH];
 
     for (int n = 0; n < SIMD_WIDTH; n++)
@@ -115,7 +115,7 @@ INLINE struct twice power_of(const struct attention_shape a, const int d)
 #endif
 
 /* The powers of an item's columns, from column d on. */
-INLINE void find_powers(const struct attention_shape a, const int d, struct twice *powers)
+INLINE void find_powers(const struct append_shape a, const int d, struct twice *powers)
 {
 #if !HAS_TABLES
     for (int v = 0; v < turned_vectors(d); v++)
@@ -124,13 +124,13 @@ INLINE void find_powers(const struct attention_shape a, const int d, struct twic
 }
 
 /* Cosines and sines of a vector of columns from column c on. */
-INLINE void turn_vector(const struct attention_shape a, const long position, const int c,
+INLINE void turn_vector(const struct append_shape a, const long position, const int c,
                         const struct twice *power, lanes *cosine, lanes *sine TABLES_PARAM)
 {
     float x[SIMD_WIDTH], y[SIMD_WIDTH];
 
 #if HAS_TABLES
-    const long row = clamp(position, 0L, a.window_right - 1) * (ROTARY_DIM / 2);
+    const long row = clamp(position, 0L, a.rotary_length - 1) * (ROTARY_DIM / 2);
     for (int n = 0; n < SIMD_WIDTH; n++) {
         x[n] = c + n < ROTARY_DIM ? cos_table[row + pair_of(c + n)] : 1.0f;
         y[n] = c + n < ROTARY_DIM ? sin_table[row + pair_of(c + n)] : 0.0f;
@@ -154,7 +154,7 @@ INLINE void turn_vector(const struct attention_shape a, const long position, con
 }
 
 /* ... of all of an item's columns, from column d on. */
-INLINE void find_turn(const struct attention_shape a, const long position, const int d,
+INLINE void find_turn(const struct append_shape a, const long position, const int d,
                       const struct twice *powers, struct turn *turn TABLES_PARAM)
 {
     const int vectors = turned_vectors(d), angles = REPEATS_HALVES ? vectors / 2 : vectors;

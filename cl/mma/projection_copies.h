@@ -17,21 +17,21 @@
 #define W_COPIES DIVIDE_UP(W_LINES * W_PIECES, THREADS)
 
 /* Whether x and w can be copied in pieces. */
-INLINE bool has_pieces(const struct attention_shape a, const __global storage *x,
+INLINE bool has_pieces(const struct projection_shape a, const __global storage *x,
                        const __global storage *w)
 {
 #if !UNIT_X_COLUMN || !(UNIT_W_COLUMN || UNIT_W_ROW)
     return false;
 #else
-    const long x_steps = a.q_stride[0] | a.q_stride[1] | a.q_stride[2];
+    const long x_steps = a.x_stride[0] | a.x_stride[1] | a.x_stride[2];
 #if UNIT_W_COLUMN
-    const long w_steps = a.k_stride[0] | a.k_stride[1] | a.k_stride[2] | a.dim_v;
+    const long w_steps = a.w_stride[0] | a.w_stride[1] | a.w_stride[2] | a.y_dim;
 #else
-    const long w_steps = a.k_stride[0] | a.k_stride[2] | a.k_stride[3];
+    const long w_steps = a.w_stride[0] | a.w_stride[2] | a.w_stride[3];
 #endif
 
-    return ((x_steps | w_steps | a.dim_qk) & 7) == 0 &&
-           (a.kv_heads == 1 || a.dim_qk % BLOCK_K == 0) && (((size_t)x | (size_t)w) & 15) == 0;
+    return ((x_steps | w_steps | a.x_dim) & 7) == 0 &&
+           (a.x_heads == 1 || a.x_dim % BLOCK_K == 0) && (((size_t)x | (size_t)w) & 15) == 0;
 #endif
 }
 
@@ -41,7 +41,7 @@ struct copies {
     long x[X_COPIES], w[W_COPIES];
 };
 
-INLINE struct copies find_copies(const struct attention_shape a, const __local long *x_rows,
+INLINE struct copies find_copies(const struct projection_shape a, const __local long *x_rows,
                                  const __local long *w_columns)
 {
     const uint thread = THIS_THREAD;
@@ -71,31 +71,31 @@ struct stage {
     long k, inner, x, w;
 };
 
-INLINE struct stage first_stage(const struct attention_shape a, const struct task *t)
+INLINE struct stage first_stage(const struct projection_shape a, const struct task *t)
 {
-    const struct stage s = {t->begin, t->begin % a.dim_qk, place(t->depths_of_x, t->begin),
+    const struct stage s = {t->begin, t->begin % a.x_dim, place(t->depths_of_x, t->begin),
                             place(t->depths_of_w, t->begin)};
 
     return s;
 }
 
-INLINE struct stage next_stage(const struct attention_shape a, const struct task *t,
+INLINE struct stage next_stage(const struct projection_shape a, const struct task *t,
                                struct stage s)
 {
     s.k += BLOCK_K;
     s.inner += BLOCK_K;
     s.x += BLOCK_K * t->depths_of_x.inner_step;
     s.w += BLOCK_K * t->depths_of_w.inner_step;
-    if (s.inner >= a.dim_qk) { /* the next head of x */
-        s.inner -= a.dim_qk;
-        s.x += t->depths_of_x.outer_step - a.dim_qk * t->depths_of_x.inner_step;
-        s.w += t->depths_of_w.outer_step - a.dim_qk * t->depths_of_w.inner_step;
+    if (s.inner >= a.x_dim) { /* the next head of x */
+        s.inner -= a.x_dim;
+        s.x += t->depths_of_x.outer_step - a.x_dim * t->depths_of_x.inner_step;
+        s.w += t->depths_of_w.outer_step - a.x_dim * t->depths_of_w.inner_step;
     }
     return s;
 }
 
 /* Asks for a stage. */
-INLINE void copy_stage(const struct attention_shape a, const struct task *t, const struct stage s,
+INLINE void copy_stage(const struct projection_shape a, const struct task *t, const struct stage s,
                        const struct copies *c, const __global storage *x,
                        const __global storage *w, const __local long *x_rows,
                        const __local long *w_columns, const bool pieces, __local ushort *x_tile)

@@ -16,12 +16,12 @@ typedef struct clattn_append_tensors {
     clattn_buffer q;          /**< Read, with CLATTN_QUERIES_ROTATED. */
     clattn_buffer q_out;      /**< Every element is overwritten; in place, read before. */
     clattn_buffer kv_lengths; /**< batch int32_t: tokens that are cached. Any values are safe. */
-    clattn_buffer positions;  /**< (batch, seq_q) int32_t. Any values are safe. */
-    clattn_buffer slots;      /**< (batch, seq_q) int32_t. Any values are safe. */
+    clattn_buffer positions;  /**< (batch, tokens) int32_t. Any values are safe. */
+    clattn_buffer slots;      /**< (batch, tokens) int32_t. Any values are safe. */
     clattn_buffer cos;        /**< (rotary_length, rotary_dim / 2) floats. */
     clattn_buffer sin;        /**< Likewise. */
     clattn_buffer workspace;  /**< As in clattn_forward_tensors. */
-    clattn_buffer page_table; /**< (batch, ceil(seq_kv / page_size)) int32_t, with page_size and
+    clattn_buffer page_table; /**< (batch, ceil(capacity / page_size)) int32_t, with page_size and
                                     without slots. Any values are safe. */
 } clattn_append_tensors;
 
@@ -48,11 +48,11 @@ typedef struct clattn_host_append_tensors {
     const void *q;             /**< Read, with CLATTN_QUERIES_ROTATED. */
     void *q_out;               /**< Every element is overwritten; in place, read before. */
     const int32_t *kv_lengths; /**< batch. */
-    const int32_t *positions;  /**< (batch, seq_q). */
-    const int32_t *slots;      /**< (batch, seq_q). */
+    const int32_t *positions;  /**< (batch, tokens). */
+    const int32_t *slots;      /**< (batch, tokens). */
     const float *cos;          /**< (rotary_length, rotary_dim / 2). */
     const float *sin;          /**< Likewise. */
-    const int32_t *page_table; /**< (batch, ceil(seq_kv / page_size)). */
+    const int32_t *page_table; /**< (batch, ceil(capacity / page_size)). */
 } clattn_host_append_tensors;
 
 /** Plans, copies, computes and copies back, whole caches included; parameters and statuses as

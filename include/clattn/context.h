@@ -174,8 +174,8 @@ CLATTN_API cl_context clattn_context_opencl(const clattn_context *context);
  *  NULL for NULL. */
 CLATTN_API const clattn_device_info *clattn_context_device(const clattn_context *context);
 
-/** Passes a sentence to the context's log callback, for libraries that build on clattn; nothing for a NULL
- *  context or message, or without a callback. */
+/** Passes a sentence to the context's log, as the library does with its own, for libraries that build on clattn; nothing
+ *  for a NULL context or message. */
 CLATTN_API void clattn_context_log(const clattn_context *context, clattn_log_level level,
                                    const char *message);
 

@@ -131,27 +131,25 @@
  *   dq and dk 4.3e-7, 1.2e-6, 1.7e-5. Weights sum to 1 all the same, so that one that is all of its row is
  *   exact: dv 3.2e-7, 2.6e-6, 1.0e-6.
  *
- * Projection: a matrix product that splits or merges heads, with the sizes of the problem as
- * heads = heads of y, kv_heads = heads of x, seq_q = rows, dim_qk and dim_v = columns of a head of
- * x and of y:
+ * Projection: a matrix product that splits or merges heads:
  *
  *     y[b,g,i,e] = sum_{h,d} x[b,h,i,d] * w[h,d,g,e]
  *     y[b,g,i,e] += bias[g,e]                        if bias
  *     y[b,g,i,e] += what y held before               if accumulate
  *
- * for x (batch, kv_heads, seq_q, dim_qk), w (kv_heads, dim_qk, heads, dim_v), in f32 and rounded
+ * for x (batch, x_heads, rows, x_dim), w (x_heads, x_dim, y_heads, y_dim) and y (batch, y_heads, rows,
+ * y_dim), in f32 and rounded
  * once when stored. Strides say what is transposed: a gradient with respect to x is a projection
  * with w turned around, one with respect to w sums over batches and rows in place of heads and
  * columns, one with respect to bias has a 1 for x that broadcasts (strides 0, but for one along an
  * axis of size 1: four zeros are the packed layout).
  *
- * Merge: o and lse of attention over n disjoint sets of keys become those over all of them, with
- * seq_kv = n, kv_heads = heads and dim_qk = dim_v:
+ * Merge: o and lse of attention over n disjoint sets of keys, the states, become those over all of them:
  *
  *     m   = max(max_s lse[s], sink[h])       z   = sum_s exp(lse[s] - m) + exp(sink[h] - m)
  *     o   = sum_s exp(lse[s] - m) / z * parts[s]                 lse = m + log(z)
  *
- * (the terms with sink only if sinks) for parts (n, batch, heads, seq_q, dim_v) and lse, natural logarithms,
+ * (the terms with sink only if sinks) for parts (n, batch, heads, seq_q, dim) and lse, natural logarithms,
  * for each (b, h, i). In layouts n and batch are one axis of n * batch, all batches of the first state before
  * those of the second. With accumulate o and lse hold one more state and become the union with it: two states
  * are merged in place by n = 1. A state weighs as much as its lse says, which is one float: weights are off by
@@ -176,16 +174,16 @@
  *   for scores that are finite. FlashAttention 2 gives it for rows that see nothing: there +inf is to be
  *   replaced by -inf before.
  *
- * Append: new keys and values, k (batch, kv_heads, seq_q, dim_qk) and v (batch, kv_heads, seq_q, dim_v) in
- * the dtype, are written to their places in k_cache and v_cache, (batch, kv_heads, seq_kv, dim), in
+ * Append: new keys and values, k (batch, kv_heads, tokens, dim_qk) and v (batch, kv_heads, tokens, dim_v) in
+ * the dtype, are written to their places in k_cache and v_cache, (batch, kv_heads, capacity, dim), in
  * cache_dtype or quantized (then to the bits of clattn/quantize.h, if not rotated):
  *
  *     token i of batch b goes to row kv_lengths[b] + i of batch b       (kv_lengths is 0 if not given)
  *     (lengths are not clamped here: with -2 tokens 0 and 1 are skipped and token 2 goes to row 0)
- *     ... with slots to row slots[b,i] % seq_kv of batch slots[b,i] / seq_kv
+ *     ... with slots to row slots[b,i] % capacity of batch slots[b,i] / capacity
  *
  * With page_size the caches are pools of pages, as "Paged caches" below says: token i goes to key
- * kv_lengths[b] + i of its batch, which is below seq_kv and lies where the page table says; with slots there
+ * kv_lengths[b] + i of its batch, which is below capacity and lies where the page table says; with slots there
  * is no table, and it goes to row slots[b,i] % page_size of page slots[b,i] / page_size. A token whose place is outside of the cache (a negative slot, a full cache) is skipped: nothing of it
  * is written. All else in the caches keeps its bits. No two tokens may have one place: what such a row
  * holds is of any of them, column by column. With rotary keys, and queries if they are given, turn on
@@ -202,8 +200,8 @@
  * tensors that any number of requests share, in either order by strides: "k=bshd v=bshd" is (pages,
  * page_size, kv_heads, dim). Key j of batch b is row j % page_size of page table[b, j / page_size],
  * with table a (batch, ceil(seq_kv / page_size)) array of int32_t in device memory, of which a plan
- * knows nothing: it may change from execution to execution. seq_kv is the most keys that a batch may
- * have; kv_lengths says how many it has. An entry that is negative, or pages or more, hides the keys
+ * knows nothing: it may change from execution to execution. seq_kv, of an append capacity, is the most keys
+ * that a batch may have; kv_lengths says how many it has. An entry that is negative, or pages or more, hides the keys
  * of its page as the boolean mask would; what the table holds for pages behind the last key in use
  * is not looked at, except where scores of hidden pairs are handed out, to which a key that no page
  * holds is one of zeros. Nothing outside the pool is read whatever the table holds, several entries may
@@ -336,68 +334,140 @@ typedef struct clattn_layout {
     size_t stride[4]; /**< Along the four dimensions. */
 } clattn_layout;
 
-/** Made by clattn_problem_init() or clattn_problem_parse(), then changed as needed. */
+/** A projection: y = x w, see "Projection" above. */
+typedef struct clattn_projection_problem {
+    clattn_dtype dtype;      /**< Of x, w and y. */
+    clattn_dtype bias_dtype; /**< Of the bias's elements. */
+    size_t batch;            /**< 0 is allowed. */
+    size_t x_heads;          /**< Heads of x; at least 1. */
+    size_t y_heads;          /**< Heads of y; at least 1. */
+    size_t rows;             /**< 0 is allowed. */
+    size_t x_dim;            /**< Columns of a head of x; at least 1. */
+    size_t y_dim;            /**< Columns of a head of y; at least 1. */
+    clattn_layout x;         /**< (batch, x_heads, rows, x_dim) */
+    clattn_layout w;         /**< (x_heads, x_dim, y_heads, y_dim) */
+    clattn_layout y;         /**< (batch, y_heads, rows, y_dim) */
+    int bias;                /**< Not 0: a bias is given, packed (y_heads, y_dim). */
+    int accumulate;          /**< Not 0: y is added to. */
+} clattn_projection_problem;
+
+/** A merge of states, see "Merge" above. */
+typedef struct clattn_merge_problem {
+    clattn_dtype dtype;  /**< Of parts and o. */
+    size_t states;       /**< 0 is allowed: there is only what o and lse hold, or nothing. */
+    size_t batch;        /**< 0 is allowed. */
+    size_t heads;        /**< At least 1. */
+    size_t seq_q;        /**< 0 is allowed. */
+    size_t dim;          /**< At least 1. */
+    clattn_layout parts; /**< (states * batch, heads, seq_q, dim) */
+    clattn_layout o;     /**< (batch, heads, seq_q, dim) */
+    int sinks;           /**< Not 0: sinks, heads floats. */
+    int accumulate;      /**< Not 0: o and lse are merged with what they hold. */
+} clattn_merge_problem;
+
+/** An append of new keys and values to caches, see "Append" above. */
+typedef struct clattn_append_problem {
+    clattn_dtype dtype;       /**< Of k, v, q and q_out. */
+    clattn_dtype cache_dtype; /**< Of the caches where they are not quantized. */
+    size_t batch;             /**< 0 is allowed. */
+    size_t heads;             /**< Query heads, a multiple of kv_heads; at least 1. */
+    size_t kv_heads;          /**< At least 1. */
+    size_t tokens;            /**< New tokens of each batch; 0 is allowed. */
+    size_t capacity;     /**< Rows of the caches of each batch, the most keys that it may have; 0 is
+                                   allowed. */
+    size_t dim_qk;       /**< At least 1. */
+    size_t dim_v;        /**< At least 1. */
+    clattn_layout q;     /**< (batch, heads, tokens, dim_qk) */
+    clattn_layout q_out; /**< (batch, heads, tokens, dim_qk) */
+    clattn_layout k;     /**< (batch, kv_heads, tokens, dim_qk) */
+    clattn_layout v;     /**< (batch, kv_heads, tokens, dim_v) */
+    clattn_layout k_cache; /**< (batch, kv_heads, capacity, dim_qk); paged: (pages, kv_heads,
+                                   page_size, dim_qk) */
+    clattn_layout v_cache; /**< (batch, kv_heads, capacity, dim_v); paged: (pages, kv_heads,
+                                   page_size, dim_v) */
+    clattn_cache k_format; /**< How k_cache is stored: quantized, or CLATTN_CACHE_PLAIN, which is
+                                   cache_dtype. */
+    clattn_cache v_format; /**< Likewise of v_cache. */
+    size_t page_size;      /**< Keys in a page, any number from 1; 0: the caches are contiguous. See
+                                   "Paged caches" above. */
+    size_t pages;          /**< Pages in the pool, 1 to 2^31 - 1; 0 if page_size is 0. */
+    clattn_rotary rotary;  /**< Whether and how k and q are rotated. */
+    clattn_queries queries; /**< What becomes of q; needs rotary. */
+    size_t rotary_dim;      /**< Columns that are rotated, even, 2 to dim_qk and 4096; without
+                                   rotary 0. */
+    size_t rotary_length;   /**< Rows of the tables of cosines and sines; 0: there are none. */
+    float rotary_base;      /**< Finite and at least 1, such as 10000; 0 with tables, or without
+                                   rotary. */
+    int kv_lengths;         /**< Not 0: batch int32_t, tokens that are cached; taken as they are. */
+    int positions;          /**< Not 0: positions of the tokens, packed (batch, tokens) int32_t. */
+    int slots;              /**< Not 0: slots of the tokens, packed (batch, tokens) int32_t. */
+} clattn_append_problem;
+
+/**
+ * What is to be computed: an operation, and the members of that operation. Attention's, forward and backward,
+ * are the struct's own; the others' are in a struct each. The members of other operations than the problem's
+ * stay as an initialiser made them.
+ *
+ * Made by clattn_problem_init(), clattn_problem_init_operation() or clattn_problem_parse(), then changed as
+ * needed.
+ */
 typedef struct clattn_problem {
-    size_t struct_size;         /**< Set by clattn_problem_init(). */
-    clattn_operation operation; /**< Forward, backward, a projection, a merge or an append. */
-    clattn_dtype dtype;         /**< Of q, k, v and o; but see k_cache, v_cache and o_f32. */
-    size_t batch;               /**< 0 is allowed: gradients that are sums over batches are 0. */
-    size_t heads;    /**< Query heads, a multiple of kv_heads (not in projections); at least 1. */
-    size_t kv_heads; /**< At least 1; merge: heads. */
-    size_t seq_q;    /**< 0 is allowed. */
-    size_t seq_kv;   /**< 0 is allowed: no query sees a key. Projection: 1; merge: states. */
-    size_t dim_qk;   /**< At least 1; merge: dim_v. */
-    size_t dim_v;    /**< At least 1. */
-    clattn_layout q; /**< (batch, heads, seq_q, dim_qk); projection: of x, with kv_heads; merge: of
-                          parts, (states * batch, heads, seq_q, dim_v) */
-    clattn_layout k; /**< (batch, kv_heads, seq_kv, dim_qk); paged: (pages, kv_heads, page_size,
-                          dim_qk); projection: of w, as above */
-    clattn_layout v; /**< (batch, kv_heads, seq_kv, dim_v); paged: (pages, kv_heads, page_size,
+    size_t struct_size; /**< Set by clattn_problem_init(). */
+    clattn_operation
+        operation;      /**< Set by an initialiser; CLATTN_BACKWARD may replace CLATTN_FORWARD. */
+    clattn_dtype dtype; /**< Of q, k, v and o; but see k_cache, v_cache and o_f32. From here to
+                                     strict: attention, forward and backward. */
+    size_t batch;       /**< 0 is allowed: gradients that are sums over batches are 0. */
+    size_t heads;       /**< Query heads, a multiple of kv_heads; at least 1. */
+    size_t kv_heads;    /**< At least 1. */
+    size_t seq_q;       /**< 0 is allowed. */
+    size_t seq_kv;      /**< 0 is allowed: no query sees a key. */
+    size_t dim_qk;      /**< At least 1. */
+    size_t dim_v;       /**< At least 1. */
+    clattn_layout q;    /**< (batch, heads, seq_q, dim_qk) */
+    clattn_layout k;    /**< (batch, kv_heads, seq_kv, dim_qk); paged: (pages, kv_heads, page_size,
+                          dim_qk) */
+    clattn_layout v;    /**< (batch, kv_heads, seq_kv, dim_v); paged: (pages, kv_heads, page_size,
                           dim_v) */
-    clattn_layout o; /**< (batch, heads, seq_q, dim_v); projection: of y */
-    float scale;     /**< Any finite value; NaN stands for 1 / sqrt(dim_qk). */
-    float softcap;   /**< Finite and > 0, or 0 for none. */
-    int causal;      /**< Not 0: query i sees no key after i + diagonal. */
+    clattn_layout o;    /**< (batch, heads, seq_q, dim_v) */
+    float scale;        /**< Any finite value; NaN stands for 1 / sqrt(dim_qk). */
+    float softcap;      /**< Finite and > 0, or 0 for none. */
+    int causal;         /**< Not 0: query i sees no key after i + diagonal. */
     clattn_diagonal diagonal; /**< Of causality, windows and ALiBi. */
     int64_t diagonal_offset;  /**< With CLATTN_OFFSET; any value, negative ones too. */
     int64_t window_left;      /**< Query i sees no key before i + diagonal - window_left. */
     int64_t window_right;     /**< Query i sees no key after i + diagonal + window_right. */
     int bias;                /**< Not 0: an additive bias (batch, heads, seq_q, seq_kv) is given. */
     clattn_dtype bias_dtype; /**< Of the bias's elements. */
-    clattn_layout bias_layout; /**< Zeros broadcast; see clattn_layout_broadcast(). Projection:
-                                    zeros, which there stand for the packed (heads, dim_v). */
+    clattn_layout bias_layout; /**< Zeros broadcast; see clattn_layout_broadcast(). */
     int mask; /**< Not 0: a boolean mask of bytes, not 0 = visible, of that shape is given. */
     clattn_layout mask_layout; /**< Zeros broadcast, as in bias_layout. Its columns: mask_keys. */
     int alibi;                 /**< Not 0: slopes, heads floats. */
     int alibi_symmetric; /**< Not 0, with alibi: keys after the diagonal lose as much as those before
                                     it, which a causal problem does not show. */
-    int sinks;           /**< Not 0: sinks, heads floats; attention and merge. */
+    int sinks;           /**< Not 0: sinks, heads floats. */
     int q_lengths;       /**< Not 0: batch int32_t, queries in use; clamped to 0..seq_q. */
-    int kv_lengths;      /**< Not 0: batch int32_t, keys in use; clamped to 0..seq_kv,
-                                    but taken as they are by an append ("Append" above). */
+    int kv_lengths;      /**< Not 0: batch int32_t, keys in use; clamped to 0..seq_kv. */
     int lse; /**< Not 0: lse is written, packed (batch, heads, seq_q) or (heads, total_q) floats; backward
                                always reads it. */
     clattn_scores
         scores;        /**< Written packed, (batch, heads, seq_q, seq_kv) floats; not backward. */
     float dropout;     /**< Probability that a weight is dropped: 0 for none, below 1. */
-    clattn_layout d_o; /**< Of do, as o; this and what follows: backward only. */
+    clattn_layout d_o; /**< Of do, as o; this and what follows to dsinks: backward only. */
     clattn_layout dq;  /**< As q, but nothing may broadcast. */
-    clattn_layout dk;  /**< As k, but nothing may broadcast; append: of k_cache. */
-    clattn_layout dv;  /**< As v, but nothing may broadcast; append: of v_cache. */
+    clattn_layout dk;  /**< As k, but nothing may broadcast. */
+    clattn_layout dv;  /**< As v, but nothing may broadcast. */
     int dbias;         /**< Not 0: the bias's gradient is written, in its dtype and layout; zeros
                                    where a problem without batches, queries or keys sums nothing. */
     int dslopes;       /**< Not 0: the slopes' gradient is written, heads floats. */
     int dsinks;        /**< Not 0: the sinks' gradient is written, heads floats. */
-    int accumulate;    /**< Not 0: y is added to, or o and lse are merged with what they hold;
-                            projection and merge only. */
     clattn_cache k_cache; /**< How k is stored; this and v_cache, which need not be alike: forward
                                only, since a cache is read in inference, while training has
                                gradients of the same dtype as q. The dim of a quantized tensor is a
                                multiple of 32, its innermost stride 1, and its other strides, like
                                its offset in its buffer, are multiples of 32; all are counted in
                                values, as of other tensors. */
-    clattn_cache v_cache; /**< How v is stored. Append: k_cache and v_cache are of the caches, plain
-                               or quantized: plain ones are of cache_dtype. */
+    clattn_cache v_cache; /**< How v is stored. */
     size_t
         mask_keys; /**< 0, or how many columns the mask has, at most seq_kv: of the last keys in use
                            (of the batch's length), all keys before which the mask lets through. A tree
@@ -417,26 +487,21 @@ typedef struct clattn_problem {
     size_t max_blocks; /**< Entries that there is room for in a list, 1 to 2^31 - 1. */
     int block_batches; /**< Not 0: each batch has a list of its own; 0: they share one. */
     int block_heads;   /**< Not 0: each query head has a list of its own; 0: they share one. */
-    clattn_dtype
-        cache_dtype;        /**< Of the caches where they are not quantized; this and what follows:
-                                    append only. */
-    clattn_rotary rotary;   /**< Whether and how k and q are rotated. */
-    size_t rotary_dim;      /**< Columns that are rotated, even, 2 to dim_qk and 4096; without
-                                    rotary 0. */
-    float rotary_base;      /**< Finite and at least 1, such as 10000; 0 with tables, or without
-                                    rotary. */
-    size_t rotary_length;   /**< Rows of the tables of cosines and sines; 0: there are none. */
-    clattn_queries queries; /**< What becomes of q; needs rotary. */
-    int positions;          /**< Not 0: positions of the tokens, packed (batch, seq_q) int32_t. */
-    int slots;              /**< Not 0: slots of the tokens, packed (batch, seq_q) int32_t. */
-    size_t total_q;         /**< Rows of q and o in which all sequences follow each other, up to
-                               2^31 - 1; 0: q and o have batch times seq_q rows. Forward and
-                               backward; see
+    size_t total_q;    /**< Rows of q and o in which all sequences follow each other, up to
+                               2^31 - 1; 0: q and o have batch times seq_q rows. See
                                "Packed batches" above. */
-    size_t total_kv;        /**< Likewise of k and v. */
+    size_t total_kv;   /**< Likewise of k and v. */
     int strict; /**< Not 0: no weight is rounded to the dtype on the way; see "Precision" above.
-                     Forward and backward; f32 problems are strict without it. */
-    size_t reserved[32]; /**< Zeros: room for members of later versions, of which 0 means none. */
+                     f32 problems are strict without it. */
+    size_t
+        reserved[32]; /**< Zeros: room for members of attention in later versions, of which 0 means
+                              none. */
+    union {
+        clattn_projection_problem projection; /**< With CLATTN_PROJECTION. */
+        clattn_merge_problem merge;           /**< With CLATTN_MERGE. */
+        clattn_append_problem append;         /**< With CLATTN_APPEND. */
+        size_t room[64]; /**< Zeros where no operation has members; room for these to grow. */
+    };
 } clattn_problem;
 
 /**
@@ -446,6 +511,15 @@ typedef struct clattn_problem {
  * @param problem  Not null.
  */
 CLATTN_API void clattn_problem_init(clattn_problem *problem);
+
+/**
+ * A problem of an operation with all sizes 1 and without options: in f32, with packed layouts. Of
+ * CLATTN_FORWARD it is clattn_problem_init().
+ *
+ * @param problem    Not null.
+ * @param operation  Any: clattn_problem_check() refuses what is none.
+ */
+CLATTN_API void clattn_problem_init_operation(clattn_problem *problem, clattn_operation operation);
 
 /**
  * Checks a problem against every rule of this header and of 64-bit indexing, for any device.
@@ -492,7 +566,7 @@ CLATTN_API clattn_status clattn_layout_packed(const char *order, const size_t si
 
 /**
  * Packs q, k, v and o, and in a backward problem their gradients, in memory order @p order; of a
- * projection x and y. As "layout=" of the text form does. Sizes come first: the strides follow from
+ * projection x and y, of a merge parts and o, of an append all six. As "layout=" of the text form does. Sizes come first: the strides follow from
  * those that the problem has now.
  *
  * @param problem  Not null; unchanged on failure.
@@ -557,28 +631,28 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     do=L dq=L dk=L dv=L    layouts, as q=L
  *     dbias dslopes dsinks
  *
- * A projection is "proj f32 b2 h12/1 q2048 d768/64 w=oi bias=f32": operation, dtype, b, h, q
- * and d, where heads need not be a multiple of kv_heads and k is not given (seq_kv is 1); then
+ * A projection is "proj f32 b2 h12/1 q2048 d768/64 w=oi bias=f32": operation, dtype, b, then as hN/M
+ * y_heads and x_heads, as q rows, as dN/M x_dim and y_dim; then
  *
- *     x=L y=L                layouts of x (the field q) and y (o), where not packed "bhsd"
- *     w=L                    of w (k), where not packed "io", which is (kv_heads, dim_qk, heads,
- *                            dim_v): "oi", its transpose (heads, dim_v, kv_heads, dim_qk), or four
- *                            strides along (kv_heads, dim_qk, heads, dim_v)
- *     bias=T                 packed (heads, dim_v) of dtype T
+ *     x=L y=L                layouts of x and y, where not packed "bhsd"
+ *     w=L                    of w, where not packed "io", which is (x_heads, x_dim, y_heads, y_dim):
+ *                            "oi", its transpose (y_heads, y_dim, x_heads, x_dim), or four strides
+ *                            along (x_heads, x_dim, y_heads, y_dim)
+ *     bias=T                 packed (y_heads, y_dim) of dtype T
  *     accumulate
  *
  * A merge is "merge f32 b2 h32 q1 d128 n4": operation, dtype, b, h, q, d and n, the states; then
  *
- *     parts=L o=L            layouts of parts (the field q) and o, where not packed "bhsd"
+ *     parts=L o=L            layouts of parts and o, where not packed "bhsd"
  *     sinks accumulate
  *
  * An append is "append f32 b4 h32/8 q1 k4096 d128 cache=f16 klen rope=halves:128:10000 queries": the
- * operation, dtype, b, h, q (new tokens), k (rows of the cache) and d; then
+ * operation, dtype, b, h, q (tokens), k (capacity) and d; then
  *
- *     q=L k=L v=L o=L        layouts of what is read and of q_out (the field o)
+ *     q=L k=L v=L o=L        layouts of what is read, and as o of q_out
  *     dk=L dv=L              layouts of k_cache and v_cache
  *     cache=T                cache_dtype, where it is not the dtype
- *     kcache=C vcache=C      q8_0 or q4_0, where k_cache or v_cache is quantized
+ *     kcache=C vcache=C      k_format and v_format: q8_0 or q4_0, where a cache is quantized
  *     klen pos slots         kv_lengths, positions and slots are given
  *     rope=R:N:X             pairs or halves, rotary_dim, rotary_base printed by %.9g
  *     rope=R:N:tables:M      ... with tables of M rows instead
@@ -620,8 +694,8 @@ CLATTN_API clattn_status clattn_problem_parse(const char *text, clattn_problem *
  * visible: 2 * (dim_qk + dim_v) per pair, backward 6 * dim_qk + 4 * dim_v; masks, biases and
  * lengths, which lie on the device, do not reduce it. With block lists it counts no more pairs than
  * max_blocks whole blocks have, of packed batches no more of the longest sequences than total_q and
- * total_kv rows hold. Of a projection: 2 * kv_heads * dim_qk per
- * element of y; of a merge 2 * seq_kv per element of o; of an append 6 per
+ * total_kv rows hold. Of a projection: 2 * x_heads * x_dim per
+ * element of y; of a merge 2 * states per element of o; of an append 6 per
  * rotated pair. 0 for a problem that fails clattn_problem_check().
  */
 CLATTN_API double clattn_problem_flops(const clattn_problem *problem);

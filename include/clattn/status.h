@@ -21,7 +21,7 @@ typedef enum clattn_status {
     CLATTN_NO_DEVICE = 5,
     /** The device has no OpenCL C compiler (CL_DEVICE_COMPILER_AVAILABLE is false). */
     CLATTN_NO_COMPILER = 6,
-    /** The device's compiler refused a kernel; its build log went to the log callback. */
+    /** The device's compiler refused a kernel; its build log went to the context's log. */
     CLATTN_BUILD_FAILED = 7,
     /** Host or device memory ran out. */
     CLATTN_OUT_OF_MEMORY = 8,

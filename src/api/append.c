@@ -14,19 +14,10 @@ clattn_status clattn_append(const clattn_plan *plan, cl_command_queue queue,
     if (status != CLATTN_SUCCESS)
         return status;
     const struct ca_tensors operands = {
-        .at = {[CA_Q] = t->q,
-               [CA_K] = t->k,
-               [CA_V] = t->v,
-               [CA_O] = t->q_out,
-               [CA_DK] = t->k_cache,
-               [CA_DV] = t->v_cache,
-               [CA_KV_LENGTHS] = t->kv_lengths,
-               [CA_Q_LENGTHS] = t->slots,
-               [CA_MASK] = t->positions,
-               [CA_PAGE_TABLE] = t->page_table,
-               [CA_SLOPES] = t->cos,
-               [CA_SINKS] = t->sin,
-               [CA_WORKSPACE] = t->workspace},
+#define OPERAND(ID, member, ...) .at[CA_APPEND_##ID] = t->member,
+        CA_APPEND_OPERANDS(OPERAND)
+#undef OPERAND
+            .at[CA_WORKSPACE] = t->workspace,
     };
     return ca_execute(plan, queue, &operands, num_wait, wait, done);
 }
@@ -43,18 +34,9 @@ clattn_status clattn_append_host(clattn_context *context, const clattn_problem *
     if (status != CLATTN_SUCCESS)
         return status;
     struct ca_transfer transfers[CA_WORKSPACE] = {
-        [CA_Q] = {.input = t->q},
-        [CA_K] = {.input = t->k},
-        [CA_V] = {.input = t->v},
-        [CA_O] = {.output = t->q_out},
-        [CA_DK] = {.output = t->k_cache},
-        [CA_DV] = {.output = t->v_cache},
-        [CA_KV_LENGTHS] = {.input = t->kv_lengths},
-        [CA_Q_LENGTHS] = {.input = t->slots},
-        [CA_MASK] = {.input = t->positions},
-        [CA_PAGE_TABLE] = {.input = t->page_table},
-        [CA_SLOPES] = {.input = t->cos},
-        [CA_SINKS] = {.input = t->sin},
+#define OPERAND(ID, member, LAYOUT, role, ...) [CA_APPEND_##ID] = {.role = t->member},
+        CA_APPEND_OPERANDS(OPERAND)
+#undef OPERAND
     };
     return ca_host_call(context, problem, options, CLATTN_APPEND, transfers,
                         &(struct ca_tensors){.seed = 0});

@@ -143,7 +143,7 @@ clattn_status clattn_dropout_mask(clattn_context *context, const clattn_problem 
     if (operand.span == 0)
         return ca_enqueue_marker(context, queue, num_wait, wait, done);
     clattn_problem_init(&any); /* the program is the same for all */
-    any = ca_problem_normal(&any);
+    any = ca_problem_own(&any).normal;
     status = ca_program_get(context, &candidate, &any, check_program, &program);
     if (status != CLATTN_SUCCESS)
         return status;

@@ -14,12 +14,10 @@ clattn_status clattn_merge(const clattn_plan *plan, cl_command_queue queue,
     if (status != CLATTN_SUCCESS)
         return status;
     const struct ca_tensors operands = {
-        .at = {[CA_Q] = t->parts,
-               [CA_LSE] = t->parts_lse,
-               [CA_SINKS] = t->sinks,
-               [CA_O] = t->o,
-               [CA_SCORES] = t->lse,
-               [CA_WORKSPACE] = t->workspace},
+#define OPERAND(ID, member, ...) .at[CA_MERGE_##ID] = t->member,
+        CA_MERGE_OPERANDS(OPERAND)
+#undef OPERAND
+            .at[CA_WORKSPACE] = t->workspace,
     };
     return ca_execute(plan, queue, &operands, num_wait, wait, done);
 }
@@ -36,9 +34,9 @@ clattn_status clattn_merge_host(clattn_context *context, const clattn_problem *p
     if (status != CLATTN_SUCCESS)
         return status;
     struct ca_transfer transfers[CA_WORKSPACE] = {
-        [CA_Q] = {.input = t->parts},     [CA_LSE] = {.input = t->parts_lse},
-        [CA_SINKS] = {.input = t->sinks}, [CA_O] = {.output = t->o},
-        [CA_SCORES] = {.output = t->lse},
+#define OPERAND(ID, member, LAYOUT, role, ...) [CA_MERGE_##ID] = {.role = t->member},
+        CA_MERGE_OPERANDS(OPERAND)
+#undef OPERAND
     };
     return ca_host_call(context, problem, options, CLATTN_MERGE, transfers,
                         &(struct ca_tensors){.seed = 0});

@@ -15,11 +15,10 @@ clattn_status clattn_project(const clattn_plan *plan, cl_command_queue queue,
     if (status != CLATTN_SUCCESS)
         return status;
     const struct ca_tensors operands = {
-        .at = {[CA_Q] = t->x,
-               [CA_K] = t->w,
-               [CA_O] = t->y,
-               [CA_BIAS] = t->bias,
-               [CA_WORKSPACE] = t->workspace},
+#define OPERAND(ID, member, ...) .at[CA_PROJECTION_##ID] = t->member,
+        CA_PROJECTION_OPERANDS(OPERAND)
+#undef OPERAND
+            .at[CA_WORKSPACE] = t->workspace,
     };
     return ca_execute(plan, queue, &operands, num_wait, wait, done);
 }
@@ -36,10 +35,9 @@ clattn_status clattn_project_host(clattn_context *context, const clattn_problem 
     if (status != CLATTN_SUCCESS)
         return status;
     struct ca_transfer transfers[CA_WORKSPACE] = {
-        [CA_Q] = {.input = t->x},
-        [CA_K] = {.input = t->w},
-        [CA_BIAS] = {.input = t->bias},
-        [CA_O] = {.output = t->y},
+#define OPERAND(ID, member, LAYOUT, role, ...) [CA_PROJECTION_##ID] = {.role = t->member},
+        CA_PROJECTION_OPERANDS(OPERAND)
+#undef OPERAND
     };
     return ca_host_call(context, problem, options, CLATTN_PROJECTION, transfers,
                         &(struct ca_tensors){.seed = 0});

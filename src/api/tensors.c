@@ -21,13 +21,7 @@ static const char *fixed_type(const char *type)
 
 static const char *type_of(const clattn_problem *p, unsigned argument, const struct ca_tensor *t)
 {
-    static const char *const kernels[CA_WORKSPACE] = {
-#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, name, type, ...)                 \
-    [CA_##ID] = #type,
-        CA_OPERANDS(OPERAND)
-#undef OPERAND
-    };
-    const char *fixed = fixed_type(t->type ? t->type : kernels[argument]);
+    const char *fixed = fixed_type(t->type);
     const clattn_cache cache = ca_problem_cache(p, argument);
 
     return fixed                         ? fixed
@@ -35,21 +29,10 @@ static const char *type_of(const clattn_problem *p, unsigned argument, const str
                                          : ca_dtype_names[ca_problem_dtype(p, argument)];
 }
 
-static const char *name_of(const clattn_problem *p, unsigned argument, const struct ca_tensor *t)
-{
-    static const char *const members[CA_WORKSPACE] = {
-#define OPERAND(ID, member, ...) [CA_##ID] = #member,
-        CA_OPERANDS(OPERAND)
-#undef OPERAND
-    };
-
-    return ca_is_attention(p) ? members[argument] : t->name;
-}
-
 /* The axis of all states' batches is two to callers. */
-static void split_states(const clattn_problem *p, size_t axis, clattn_tensor *tensor)
+static void split_states(const clattn_merge_problem *p, size_t axis, clattn_tensor *tensor)
 {
-    tensor->size[axis - 1] = p->seq_kv;
+    tensor->size[axis - 1] = p->states;
     tensor->size[axis] = p->batch;
     tensor->stride[axis - 1] = p->batch * tensor->stride[axis];
 }
@@ -66,7 +49,7 @@ static void drop_last_axis(clattn_tensor *tensor)
 static void describe(const clattn_problem *p, unsigned argument, const struct ca_tensor *t,
                      clattn_tensor *tensor)
 {
-    tensor->name = name_of(p, argument, t);
+    tensor->name = t->member;
     tensor->type = type_of(p, argument, t);
     tensor->written = t->written;
     tensor->broadcasts = ca_is_attention(p) && (argument == CA_BIAS || argument == CA_MASK);
@@ -75,11 +58,11 @@ static void describe(const clattn_problem *p, unsigned argument, const struct ca
         tensor->size[n] = t->sizes[n - 1];
         tensor->stride[n] = t->layout.stride[n - 1];
     }
-    if (p->operation == CLATTN_MERGE && argument == CA_Q)
-        split_states(p, 1, tensor);
-    if (p->operation == CLATTN_MERGE && argument == CA_LSE)
-        split_states(p, 2, tensor);
-    if (p->operation == CLATTN_MERGE && argument == CA_SCORES)
+    if (p->operation == CLATTN_MERGE && argument == CA_MERGE_PARTS)
+        split_states(&p->merge, 1, tensor);
+    if (p->operation == CLATTN_MERGE && argument == CA_MERGE_PARTS_LSE)
+        split_states(&p->merge, 2, tensor);
+    if (p->operation == CLATTN_MERGE && argument == CA_MERGE_LSE)
         drop_last_axis(tensor);
 }
 

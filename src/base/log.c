@@ -94,7 +94,11 @@ static void remember(uint64_t owner, const char *text)
         of = oldest;
     of->owner = owner;
     of->turn = ++turns;
-    snprintf(of->text, sizeof of->text, "%s", text);
+    size_t length = strlen(text);
+    if (length >= sizeof of->text)
+        length = sizeof of->text - 1;
+    memmove(of->text, text, length); /* which may be what is there */
+    of->text[length] = '\0';
 }
 
 const char *ca_last_error(uint64_t owner)

@@ -137,16 +137,15 @@ static void add_nearest(struct search *s)
     for (size_t d = 0; d < s->view.table->num_devices; d++) {
         const struct ca_device_table *table = &s->view.table->devices[d];
         for (size_t n = 0; n < table->num_classes; n++) {
-            clattn_problem other;
-            if (clattn_problem_parse(table->classes[n].text, &other, NULL, 0) != CLATTN_SUCCESS)
+            struct ca_problem other;
+            if (!ca_class_read(table->classes[n].text, &other))
                 continue;
-            other = ca_problem_representative(&other); /* foreign files may round otherwise */
-            const double distance = ca_class_distance(&s->representative, &other);
+            const double distance = ca_class_distance(&s->representative, &other.given);
             if (distance > 0.0 && distance <= CA_CLASS_NEAR &&
                 (distance < least || (distance == least && table == s->view.own))) {
                 least = distance;
                 nearest = &table->classes[n];
-                near = ca_problem_normal(&other);
+                near = other.normal;
             }
         }
     }
@@ -294,7 +293,7 @@ static clattn_status choose(const clattn_context *ctx, const clattn_problem *p, 
     return CLATTN_UNSUPPORTED;
 }
 
-clattn_status ca_choose(const clattn_context *ctx, const clattn_problem *problem,
+clattn_status ca_choose(const clattn_context *ctx, const struct ca_problem *problem,
                         const clattn_plan_options *options, struct ca_choices *choices,
                         char *reason, size_t reason_bytes)
 {
@@ -308,14 +307,11 @@ clattn_status ca_choose(const clattn_context *ctx, const clattn_problem *problem
     ca_reason(reason, reason_bytes, "%s", mistake ? mistake : "");
     if (mistake)
         return CLATTN_INVALID_ARGUMENT;
-    const clattn_status status = clattn_problem_check(problem, reason, reason_bytes);
-    if (status != CLATTN_SUCCESS)
-        return status;
-    const clattn_problem normal = ca_problem_normal(problem);
-    if (!ctx->skip_self_checks && ca_trust_refuses(&normal, reason, reason_bytes))
+    const clattn_problem *p = &problem->normal;
+    if (!ctx->skip_self_checks && ca_trust_refuses(p, reason, reason_bytes))
         return CLATTN_UNSUPPORTED;
     if (options && options->family)
-        return choose_forced(ctx, &normal, options, choices, reason, reason_bytes);
-    return choose(ctx, &normal, options ? options->flags : CLATTN_PLAN_DEFAULT, choices, reason,
+        return choose_forced(ctx, p, options, choices, reason, reason_bytes);
+    return choose(ctx, p, options ? options->flags : CLATTN_PLAN_DEFAULT, choices, reason,
                   reason_bytes);
 }

@@ -4,6 +4,7 @@
 
 #include "context/context.h"
 #include "families/candidate.h"
+#include "problem/problem.h"
 #include <clattn/plan.h>
 
 enum { CA_MAX_CHOICES = 32 };
@@ -31,12 +32,12 @@ struct ca_choices {
 };
 
 /*
- * The one check behind clattn_plan_supports() and clattn_plan_create(): arguments, problem, and the
+ * What clattn_plan_supports() and clattn_plan_create() share behind the check of the problem: options, and the
  * order of clattn/tuning.h. On success there is at least one choice; what does not fit or is
  * quarantined is not among them. With something forced it is the only one. On failure the list is
  * empty and reason says why.
  */
-clattn_status ca_choose(const clattn_context *ctx, const clattn_problem *problem,
+clattn_status ca_choose(const clattn_context *ctx, const struct ca_problem *problem,
                         const clattn_plan_options *options, struct ca_choices *choices,
                         char *reason, size_t reason_bytes);
 

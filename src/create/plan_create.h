@@ -7,6 +7,6 @@
 /* Makes the plan of the first choice that works. A broken compiler costs speed: after a choice that
  * does not build, is miscompiled or was never built where nothing can be, the next is tried. */
 clattn_status ca_plan_create(clattn_context *context, const struct ca_choices *choices,
-                             const clattn_problem *problem, clattn_plan **plan);
+                             const struct ca_problem *problem, clattn_plan **plan);
 
 #endif

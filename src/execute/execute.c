@@ -1,6 +1,7 @@
 #include "execute/execute.h"
 #include "execute/bare.h"
 #include "execute/buffers.h"
+#include "execute/launch.h"
 #include "problem/operations.def"
 
 #include <stddef.h>
@@ -15,35 +16,14 @@ static struct ca_tensors aligned(const clattn_plan *plan, const struct ca_tensor
     return to;
 }
 
-static struct attention_offsets offsets_of(const clattn_plan *plan,
-                                           const struct ca_tensors *tensors)
-{
-    const clattn_dropout_place *place = &tensors->place;
-    const clattn_buffer *at = tensors->at;
-    const cl_ulong heads = place->heads > 0 ? place->heads : plan->problem.heads;
-
-    return (struct attention_offsets){
-#define OPERAND(ID, member, ...) .member = (cl_long)at[CA_##ID].offset,
-        CA_OPERANDS(OPERAND)
-#undef OPERAND
-            .workspace = (cl_long)at[CA_WORKSPACE].offset,
-        .seed = tensors->seed,
-        .stream = tensors->stream,
-        .dropout_i = place->query,
-        .dropout_j4 = place->key / 4,
-        .dropout_bh = place->batch * heads + place->head,
-        .dropout_heads = heads,
-    };
-}
-
 /* Sets a stage's arguments but for the shape, which the plan has set. */
 static cl_int set_arguments(const clattn_plan *plan, size_t stage, cl_kernel kernel,
-                            const struct attention_offsets *offsets,
+                            const union ca_offsets *offsets, size_t offsets_bytes,
                             const struct ca_tensors *tensors)
 {
     const struct ca_stage *taking = &plan->candidate.family->stages[stage];
     cl_uint index = 1;
-    cl_int err = clSetKernelArg(kernel, index++, sizeof *offsets, offsets);
+    cl_int err = clSetKernelArg(kernel, index++, offsets_bytes, offsets);
 
     for (unsigned n = 0; err == CL_SUCCESS && n < CA_NUM_ARGUMENTS; n++) {
         if (n == CA_WORKSPACE ? !ca_stage_takes_workspace(taking, &plan->problem)
@@ -61,7 +41,8 @@ static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue qu
 {
     const struct ca_family *family = plan->candidate.family;
     const struct ca_tensors taken = aligned(plan, tensors);
-    const struct attention_offsets offsets = offsets_of(plan, &taken);
+    union ca_offsets offsets;
+    const size_t offsets_bytes = ca_offsets_of(&plan->problem, &taken, &offsets);
     struct ca_kernels *kernels = ca_kernels_take(plan);
     clattn_status status = CLATTN_SUCCESS;
     cl_event previous = NULL;
@@ -76,7 +57,7 @@ static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue qu
         cl_event *wanted = (s == last && done) || (s < last && !in_order) ? &event : NULL;
         if (!plan->runs[s])
             continue;
-        cl_int err = set_arguments(plan, s, kernels->stage[s], &offsets, &taken);
+        cl_int err = set_arguments(plan, s, kernels->stage[s], &offsets, offsets_bytes, &taken);
         if (err != CL_SUCCESS) {
             status = ca_fail_cl(&plan->context->log, err, "clSetKernelArg for %s", name);
             break;
@@ -184,11 +165,11 @@ clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
     return ca_enqueue(plan, queue, in_order, tensors, num_wait, wait, done);
 }
 
-clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation, const char *mistake,
-                            cl_event *done)
+clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation,
+                            const char *mistake, cl_event *done)
 {
     static const char *const names[] = {
-#define OPERATION(ID, word, noun, call, ...) [CLATTN_##ID] = call,
+#define OPERATION(ID, name, word, noun, call) [CLATTN_##ID] = call,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };

@@ -2,21 +2,14 @@
 #ifndef CA_EXECUTE_H
 #define CA_EXECUTE_H
 
+#include "execute/launch.h"
 #include "execute/plan.h"
 #include <clattn/attention.h>
 
-/* What an execution is given, in either direction. */
-struct ca_tensors {
-    clattn_buffer at[CA_NUM_ARGUMENTS];
-    cl_ulong seed;  /* of dropout, */
-    cl_uint stream; /* likewise */
-    clattn_dropout_place place;
-};
-
 /* What every execution begins with: *done is cleared, the plan is one of this operation, and nothing is
  * wrong with its struct of tensors: mistake is NULL (ca_struct_read()). */
-clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation, const char *mistake,
-                            cl_event *done);
+clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation,
+                            const char *mistake, cl_event *done);
 
 /* Checks everything and enqueues. The public functions are this with other structs. */
 clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,

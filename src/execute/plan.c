@@ -1,9 +1,8 @@
 #include "execute/plan.h"
 #include "base/structs.h"
+#include "execute/launch.h"
 #include "families/candidate.h"
 #include "problem/layout.h"
-#include "problem/philox.h"
-#include "problem/problem_append.h"
 #include "program/program.h"
 
 #include <stdlib.h>
@@ -26,63 +25,11 @@ void ca_kernels_give_back(struct ca_kernels *kernels)
     atomic_flag_clear_explicit(&kernels->taken, memory_order_release);
 }
 
-static void copy_strides(cl_long *to, const clattn_layout *layout)
-{
-    for (int n = 0; n < 4; n++)
-        to[n] = (cl_long)layout->stride[n];
-}
-
-static struct attention_shape shape_of(const clattn_problem *p)
-{
-    struct attention_shape a = {.batch = (cl_long)p->batch,
-                                .heads = (cl_long)p->heads,
-                                .seq_q = (cl_long)p->seq_q,
-                                .seq_kv = (cl_long)p->seq_kv,
-                                .kv_heads = (cl_long)p->kv_heads,
-                                .dim_qk = (cl_long)p->dim_qk,
-                                .dim_v = (cl_long)p->dim_v,
-                                .pages = (cl_long)p->pages,
-                                .longest_q = (cl_long)p->seq_q,
-                                .longest_kv = (cl_long)p->seq_kv,
-                                .group = (cl_long)(p->heads / p->kv_heads),
-                                .diagonal = ca_problem_diagonal(p),
-                                .window_left = p->window_left,
-                                .window_right = p->window_right,
-                                .max_blocks = (cl_long)p->max_blocks,
-                                .list_of_batch =
-                                    p->block_batches ? (p->block_heads ? (cl_long)p->heads : 1) : 0,
-                                .list_of_head = p->block_heads != 0,
-                                .scale = p->scale,
-                                .softcap = p->softcap,
-                                .keep = 1.0f / (1.0f - p->dropout),
-                                .drop_below = ca_drop_below(p),
-#define SIZE(ID, member, word, OF, difference) .member = (cl_long)p->member,
-                                CA_SIZES(SIZE)
-#undef SIZE
-    };
-
-    /* What they stand for there: src/families/append_tokens/append_tokens.cl. */
-    if (p->operation == CLATTN_APPEND)
-        ca_append_rotation(p, &a.scale, &a.softcap, &a.window_right);
-#define STRIDES_STRIDED(member, layout) copy_strides(a.member##_stride, &p->layout);
-#define STRIDES_BROADCAST(member, layout) copy_strides(a.member##_stride, &p->layout);
-#define STRIDES_OF_BIAS(member, layout)
-#define STRIDES_PACKED(member, layout)
-#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, ...)                             \
-    STRIDES_##LAYOUT(member, layout)
-    CA_OPERANDS(OPERAND)
-#undef OPERAND
-    if (p->total_q) /* sequences are rows of one batch, which kernels add themselves */
-        a.q_stride[0] = a.o_stride[0] = a.d_o_stride[0] = a.dq_stride[0] = 0;
-    if (p->total_kv)
-        a.k_stride[0] = a.v_stride[0] = a.dk_stride[0] = a.dv_stride[0] = 0;
-    return a;
-}
-
 static clattn_status create_kernels(clattn_plan *plan, cl_program program)
 {
     const struct ca_family *family = plan->candidate.family;
-    const struct attention_shape shape = shape_of(&plan->problem);
+    union ca_shape shape;
+    const size_t shape_bytes = ca_shape_of(&plan->problem, &shape);
     const struct ca_log *log = &plan->context->log;
     cl_int err;
 
@@ -102,7 +49,7 @@ static clattn_status create_kernels(clattn_plan *plan, cl_program program)
                 *kernel = NULL;
                 return ca_fail_cl(log, err, "clCreateKernel(%s)", family->stages[s].kernel);
             }
-            err = clSetKernelArg(*kernel, 0, sizeof shape, &shape);
+            err = clSetKernelArg(*kernel, 0, shape_bytes, &shape);
             if (err != CL_SUCCESS)
                 return ca_fail_cl(log, err, "clSetKernelArg(%s, shape)", family->stages[s].kernel);
         }
@@ -174,7 +121,7 @@ static clattn_status print_texts(clattn_plan *plan, const clattn_problem *proble
 }
 
 clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *candidate,
-                           const char *why, const clattn_problem *problem, cl_program program,
+                           const char *why, const struct ca_problem *problem, cl_program program,
                            int keep, clattn_plan **plan)
 {
     clattn_plan *made = calloc(1, sizeof *made);
@@ -188,10 +135,10 @@ clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *c
     made->context = context;
     made->candidate = *candidate;
     made->program = keep ? program : NULL;
-    made->problem = ca_problem_normal(problem);
+    made->problem = problem->normal;
     size_stages(made);
     describe_operands(made);
-    clattn_status status = print_texts(made, problem, why);
+    clattn_status status = print_texts(made, &problem->given, why);
     if (status == CLATTN_SUCCESS)
         status = create_kernels(made, program);
     if (status != CLATTN_SUCCESS) {

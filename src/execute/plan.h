@@ -2,7 +2,6 @@
 #ifndef CA_PLAN_H
 #define CA_PLAN_H
 
-#include "cl/common/arguments.h"
 #include "context/context.h"
 #include "families/candidate.h"
 #include "families/family.h"
@@ -52,7 +51,7 @@ struct clattn_plan {
  * for a device. why: a sentence, which is copied. keep: the program is of ca_program_get(), and the plan puts it back, also
  * if it cannot be made; else it must outlive the plan. */
 clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *candidate,
-                           const char *why, const clattn_problem *problem, cl_program program,
+                           const char *why, const struct ca_problem *problem, cl_program program,
                            int keep, clattn_plan **plan);
 
 /* One copy of the plan's kernels for the calling thread, without a lock; waits while all are

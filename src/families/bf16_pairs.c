@@ -4,7 +4,7 @@
 
 const char *ca_bf16_pairs_refusal(const clattn_problem *p)
 {
-    if (p->dtype != CLATTN_BF16)
+    if (ca_problem_own_dtype(p) != CLATTN_BF16)
         return "the instruction multiplies pairs of bf16 alone";
     if (p->strict)
         return "weights become bf16 on their way, which a strict problem does not allow";

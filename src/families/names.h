@@ -16,10 +16,11 @@ const size_t DIM_QK = p->dim_qk, DIM_V = p->dim_v, PAGE_SIZE = p->page_size;
 const size_t K_CACHE = (size_t)ca_problem_cache(p, CA_K),
              V_CACHE = (size_t)ca_problem_cache(p, CA_V);
 const size_t BLOCK_VALUES = CA_BLOCK;
-const int DTYPE = (int)p->dtype, DTYPE_F16 = CLATTN_F16, DTYPE_F32 = CLATTN_F32;
+const int DTYPE = (int)(p->operation == CLATTN_PROJECTION ? p->projection.dtype : p->dtype), DTYPE_F16 = CLATTN_F16, DTYPE_F32 = CLATTN_F32;
 const int HAS_DROPOUT = p->dropout > 0.0f, HAS_BLOCKS = p->block_q != 0;
 const int HAS_MASK = p->mask != 0, HAS_BIAS = p->bias != 0;
-const int UNIT_W_COLUMN = p->k.stride[3] == 1; /* of projections */
+const int IS_PROJECTION = p->operation == CLATTN_PROJECTION;
+const int UNIT_W_COLUMN = IS_PROJECTION && p->projection.w.stride[3] == 1;
 const int HAS_WINDOW_LEFT = p->window_left != CLATTN_UNLIMITED;
 (void)DIM_QK, (void)DIM_V, (void)PAGE_SIZE, (void)K_CACHE, (void)V_CACHE;
 (void)BLOCK_VALUES, (void)DTYPE, (void)DTYPE_F16, (void)DTYPE_F32, (void)HAS_DROPOUT,

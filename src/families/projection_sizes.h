@@ -9,23 +9,24 @@
 
 /* Arguments of the two stages: the product, and the sum of its parts. */
 #define CA_PROJECTION_ARGUMENTS                                                                    \
-    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_O) | CA_BIT(CA_BIAS) | CA_BIT(CA_WORKSPACE))
+    (CA_BIT(CA_PROJECTION_X) | CA_BIT(CA_PROJECTION_W) | CA_BIT(CA_PROJECTION_BIAS) |              \
+     CA_BIT(CA_PROJECTION_Y) | CA_BIT(CA_WORKSPACE))
 #define CA_PROJECTION_SUM_ARGUMENTS                                                                \
-    (CA_BIT(CA_O) | CA_BIT(CA_BIAS) | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY)
+    (CA_BIT(CA_PROJECTION_BIAS) | CA_BIT(CA_PROJECTION_Y) | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY)
 
 static inline size_t ca_projection_rows(const clattn_problem *p)
 {
-    return p->batch * p->seq_q;
+    return p->projection.batch * p->projection.rows;
 }
 
 static inline size_t ca_projection_columns(const clattn_problem *p)
 {
-    return p->heads * p->dim_v;
+    return p->projection.y_heads * p->projection.y_dim;
 }
 
 static inline size_t ca_projection_depth(const clattn_problem *p)
 {
-    return p->kv_heads * p->dim_qk;
+    return p->projection.x_heads * p->projection.x_dim;
 }
 
 /* Of the workspace; none without splits. */

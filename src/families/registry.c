@@ -147,7 +147,7 @@ const char *ca_family_refusal(const struct ca_family *family, const clattn_probl
                               size_t reason_bytes)
 {
     static const char *const only[] = {
-#define OPERATION(ID, word, noun, ...) [CLATTN_##ID] = "it computes " noun " only",
+#define OPERATION(ID, name, word, noun, ...) [CLATTN_##ID] = "it computes " noun " only",
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };

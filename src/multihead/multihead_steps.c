@@ -49,25 +49,24 @@ static struct ca_step *add_product(struct ca_steps *steps, const clattn_multihea
 {
     const struct ca_located zero = {CA_AT_CONSTANTS, 1};
     struct ca_step *step = &steps->list[steps->count++];
-    clattn_problem *p = &step->problem;
+    clattn_projection_problem *p = &step->problem.projection;
 
-    *step = (struct ca_step){.at = {[CA_O] = y.at}};
+    *step = (struct ca_step){.at = {[CA_PROJECTION_Y] = y.at}};
     if (depth == 0) {
         depth = 1;
         x = (struct matrix){zero, 0, 1};
         w = (struct matrix){zero, 1, 0};
     }
-    step->at[CA_Q] = x.at;
-    step->at[CA_K] = w.at;
-    clattn_problem_init(p);
-    p->operation = CLATTN_PROJECTION;
+    step->at[CA_PROJECTION_X] = x.at;
+    step->at[CA_PROJECTION_W] = w.at;
+    clattn_problem_init_operation(&step->problem, CLATTN_PROJECTION);
     p->dtype = layer->attention.dtype;
-    p->seq_q = rows;
-    p->dim_qk = depth;
-    p->dim_v = columns;
-    p->q = layout_of(&x, 2, (size_t[]){1, 1, rows, depth});
-    p->k = layout_of(&w, 1, (size_t[]){1, depth, 1, columns});
-    p->o = layout_of(&y, 2, (size_t[]){1, 1, rows, columns});
+    p->rows = rows;
+    p->x_dim = depth;
+    p->y_dim = columns;
+    p->x = layout_of(&x, 2, (size_t[]){1, 1, rows, depth});
+    p->w = layout_of(&w, 1, (size_t[]){1, depth, 1, columns});
+    p->y = layout_of(&y, 2, (size_t[]){1, 1, rows, columns});
     return step;
 }
 
@@ -99,9 +98,9 @@ static void add_forward(struct ca_steps *steps, const clattn_multihead *layer,
 
     snprintf(step->name, sizeof step->name, "%s", l->result_name);
     if (l->b != CA_NOWHERE) {
-        step->problem.bias = 1;
-        step->problem.bias_dtype = layer->attention.dtype;
-        step->at[CA_BIAS] = (struct ca_located){l->b, l->first};
+        step->problem.projection.bias = 1;
+        step->problem.projection.bias_dtype = layer->attention.dtype;
+        step->at[CA_PROJECTION_BIAS] = (struct ca_located){l->b, l->first};
     }
 }
 
@@ -143,7 +142,7 @@ static void add_source_gradient(struct ca_steps *steps, const clattn_multihead *
         add_product(steps, layer, l->rows, l->columns, l->inputs, packed(l->dresult, l->columns),
                     transposed(weight(layer, l, l->w)), packed(l->dsource, l->inputs));
 
-    step->problem.accumulate = l->accumulate;
+    step->problem.projection.accumulate = l->accumulate;
     if (l->accumulate)
         snprintf(step->name, sizeof step->name, "d%s += %s", l->source_name, l->name);
     else
@@ -290,17 +289,17 @@ static void add_mean(struct ca_steps *steps, const clattn_multihead *layer)
 {
     const clattn_problem *a = &layer->attention;
     struct ca_step *step = &steps->list[steps->count++];
-    clattn_problem *p = &step->problem;
+    clattn_projection_problem *p = &step->problem.projection;
 
-    *step = (struct ca_step){.name = "mean of weights",
-                             .at = {[CA_Q] = {CA_AT_SCORES, 0},
-                                    [CA_K] = {CA_AT_CONSTANTS, CA_MEAN_BYTES / sizeof(cl_float)},
-                                    [CA_O] = {CA_AT_WEIGHTS, 0}}};
-    clattn_problem_init(p);
-    p->operation = CLATTN_PROJECTION;
+    *step = (struct ca_step){
+        .name = "mean of weights",
+        .at = {[CA_PROJECTION_X] = {CA_AT_SCORES, 0},
+               [CA_PROJECTION_W] = {CA_AT_CONSTANTS, CA_MEAN_BYTES / sizeof(cl_float)},
+               [CA_PROJECTION_Y] = {CA_AT_WEIGHTS, 0}}};
+    clattn_problem_init_operation(&step->problem, CLATTN_PROJECTION);
     p->batch = a->batch;
-    p->kv_heads = a->heads;
-    p->seq_q = a->seq_q * a->seq_kv;
+    p->x_heads = a->heads;
+    p->rows = a->seq_q * a->seq_kv;
 }
 
 /* ---- regions --------------------------------------------------------------------------------- */

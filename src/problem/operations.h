@@ -1,4 +1,4 @@
-/* What problem.c and problem_class.c ask each operation for, in functions of its own. */
+/* What problem.c, tensors.c and problem_class.c ask each operation for, in functions of its own. */
 #ifndef CA_OPERATIONS_H
 #define CA_OPERATIONS_H
 
@@ -6,17 +6,23 @@
 
 #include <clattn/problem.h>
 
+struct ca_tensor;
+
 /*
+ * tensors, layout, dtype  as ca_problem_tensors() and so on
  * normal          as ca_problem_normal()
- * check           sizes and options; what holds for every operation has been checked
+ * check           values and options of the operation's members
  * flops           of a problem that passed the check
  * representative  as ca_problem_representative(), of a normal problem
  */
-#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative, ...)  \
-    clattn_problem normal(const clattn_problem *p);                                                \
-    clattn_status check(const clattn_problem *p, char *reason, size_t reason_bytes);               \
-    double flops(const clattn_problem *p);                                                         \
-    clattn_problem representative(const clattn_problem *p);
+#define OPERATION(ID, name, ...)                                                                   \
+    void ca_##name##_tensors(const clattn_problem *p, struct ca_tensor *tensors);                  \
+    clattn_layout *ca_##name##_layout(clattn_problem *p, unsigned argument);                       \
+    clattn_dtype ca_##name##_dtype(const clattn_problem *p, unsigned argument);                    \
+    clattn_problem ca_##name##_normal(const clattn_problem *p);                                    \
+    clattn_status ca_##name##_check(const clattn_problem *p, char *reason, size_t reason_bytes);   \
+    double ca_##name##_flops(const clattn_problem *p);                                             \
+    clattn_problem ca_##name##_representative(const clattn_problem *p);
 CA_OPERATIONS(OPERATION)
 #undef OPERATION
 
@@ -35,9 +41,29 @@ static inline int ca_is_attention(const clattn_problem *p)
     return p->operation <= CLATTN_BACKWARD;
 }
 
-/* Refuses what operations beside attention have in common that they have not: call is whose options
- * these are, such as "a projection". A bias and accumulate are for each to judge. */
-clattn_status ca_refuse_options(const clattn_problem *p, const char *call, char *reason,
-                                size_t reason_bytes);
+/* The first rule that is broken makes the sentence. */
+struct ca_rule {
+    const char *sentence;
+    int broken;
+};
+clattn_status ca_keep_rules(const struct ca_rule *rules, size_t count, char *reason, size_t bytes);
+
+/* A size, from least to CA_MAX_SIZE. */
+struct ca_size {
+    const char *name;
+    size_t value, least;
+};
+clattn_status ca_check_sizes(const struct ca_size *sizes, size_t count, char *reason, size_t bytes);
+
+/* The value of an enum, from 0 to last. */
+struct ca_choice {
+    const char *name;
+    int value, last;
+};
+clattn_status ca_check_choices(const struct ca_choice *choices, size_t count, char *reason,
+                               size_t bytes);
+
+/* Pages of a pool, by the size of each. */
+clattn_status ca_check_pages(size_t pages, size_t page_size, char *reason, size_t bytes);
 
 #endif

@@ -5,6 +5,7 @@
 #include "problem/tensors.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 void clattn_problem_init(clattn_problem *problem)
@@ -15,6 +16,33 @@ void clattn_problem_init(clattn_problem *problem)
     problem->seq_q = problem->seq_kv = problem->dim_qk = problem->dim_v = 1;
     problem->scale = NAN;
     problem->window_left = problem->window_right = CLATTN_UNLIMITED;
+}
+
+void clattn_problem_init_operation(clattn_problem *problem, clattn_operation operation)
+{
+    clattn_problem_init(problem);
+    problem->operation = operation;
+    switch (operation) {
+    case CLATTN_PROJECTION:
+        problem->projection = (clattn_projection_problem){
+            .batch = 1, .x_heads = 1, .y_heads = 1, .rows = 1, .x_dim = 1, .y_dim = 1};
+        break;
+    case CLATTN_MERGE:
+        problem->merge =
+            (clattn_merge_problem){.states = 1, .batch = 1, .heads = 1, .seq_q = 1, .dim = 1};
+        break;
+    case CLATTN_APPEND:
+        problem->append = (clattn_append_problem){.batch = 1,
+                                                  .heads = 1,
+                                                  .kv_heads = 1,
+                                                  .tokens = 1,
+                                                  .capacity = 1,
+                                                  .dim_qk = 1,
+                                                  .dim_v = 1};
+        break;
+    default:
+        break;
+    }
 }
 
 int64_t ca_problem_diagonal(const clattn_problem *p)
@@ -29,6 +57,12 @@ int64_t ca_problem_diagonal(const clattn_problem *p)
     }
 }
 
+int ca_problem_accumulates(const clattn_problem *p)
+{
+    return (p->operation == CLATTN_PROJECTION && p->projection.accumulate) ||
+           (p->operation == CLATTN_MERGE && p->merge.accumulate);
+}
+
 void ca_problem_simplify(clattn_problem *p)
 {
     p->k_cache = ca_cache_normal(p->k_cache, p->dtype);
@@ -40,7 +74,7 @@ void ca_problem_simplify(clattn_problem *p)
 clattn_problem ca_problem_normal(const clattn_problem *p)
 {
     static clattn_problem (*const of[])(const clattn_problem *) = {
-#define OPERATION(ID, word, noun, call, laid, tensors, normal, ...) [CLATTN_##ID] = normal,
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_normal,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };
@@ -69,12 +103,56 @@ clattn_problem ca_attention_normal(const clattn_problem *p)
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
+clattn_status ca_keep_rules(const struct ca_rule *rules, size_t count, char *reason, size_t bytes)
+{
+    for (size_t n = 0; n < count; n++) {
+        if (rules[n].broken) {
+            ca_reason(reason, bytes, "%s", rules[n].sentence);
+            return CLATTN_INVALID_PROBLEM;
+        }
+    }
+    return CLATTN_SUCCESS;
+}
+
+clattn_status ca_check_sizes(const struct ca_size *sizes, size_t count, char *reason, size_t bytes)
+{
+    for (size_t n = 0; n < count; n++) {
+        if (sizes[n].value < sizes[n].least || sizes[n].value > CA_MAX_SIZE) {
+            ca_reason(reason, bytes, "%s is %zu but must be from %zu to %zu", sizes[n].name,
+                      sizes[n].value, sizes[n].least, CA_MAX_SIZE);
+            return CLATTN_INVALID_PROBLEM;
+        }
+    }
+    return CLATTN_SUCCESS;
+}
+
+clattn_status ca_check_choices(const struct ca_choice *choices, size_t count, char *reason,
+                               size_t bytes)
+{
+    for (size_t n = 0; n < count; n++) {
+        if (choices[n].value < 0 || choices[n].value > choices[n].last) {
+            ca_reason(reason, bytes, "%s is %d but must be from 0 to %d", choices[n].name,
+                      choices[n].value, choices[n].last);
+            return CLATTN_INVALID_PROBLEM;
+        }
+    }
+    return CLATTN_SUCCESS;
+}
+
+clattn_status ca_check_pages(size_t pages, size_t page_size, char *reason, size_t bytes)
+{
+    const size_t least = page_size != 0, most = page_size ? INT32_MAX : 0;
+
+    if (pages >= least && pages <= most)
+        return CLATTN_SUCCESS;
+    ca_reason(reason, bytes, "pages is %zu but must be from %zu to %zu with a page_size of %zu",
+              pages, least, most, page_size);
+    return CLATTN_INVALID_PROBLEM;
+}
+
 static clattn_status check_sizes(const clattn_problem *p, char *reason, size_t bytes)
 {
-    const struct {
-        const char *name;
-        size_t value, least;
-    } sizes[] = {
+    const struct ca_size sizes[] = {
         {"batch", p->batch, 0}, {"heads", p->heads, 1},         {"kv_heads", p->kv_heads, 1},
         {"seq_q", p->seq_q, 0}, {"seq_kv", p->seq_kv, 0},       {"dim_qk", p->dim_qk, 1},
         {"dim_v", p->dim_v, 1}, {"page_size", p->page_size, 0},
@@ -82,49 +160,22 @@ static clattn_status check_sizes(const clattn_problem *p, char *reason, size_t b
         CA_SIZES(SIZE)
 #undef SIZE
     };
-    const size_t least = p->page_size != 0, most = p->page_size ? INT32_MAX : 0;
 
-    for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
-        if (sizes[n].value < sizes[n].least || sizes[n].value > CA_MAX_SIZE) {
-            ca_reason(reason, bytes, "%s is %zu but must be from %zu to %zu", sizes[n].name,
-                      sizes[n].value, sizes[n].least, CA_MAX_SIZE);
-            return CLATTN_INVALID_PROBLEM;
-        }
-    }
-    if (p->pages < least || p->pages > most) {
-        ca_reason(reason, bytes, "pages is %zu but must be from %zu to %zu with a page_size of %zu",
-                  p->pages, least, most, p->page_size);
-        return CLATTN_INVALID_PROBLEM;
-    }
-    return CLATTN_SUCCESS;
+    return ca_check_sizes(sizes, sizeof sizes / sizeof *sizes, reason, bytes);
 }
 
-static clattn_status check_enums(const clattn_problem *p, char *reason, size_t bytes)
+static clattn_status check_choices(const clattn_problem *p, char *reason, size_t bytes)
 {
-    const struct {
-        const char *name;
-        int value, last;
-    } enums[] = {
-        {"operation", (int)p->operation, CA_NUM_OPERATIONS - 1},
+    const struct ca_choice choices[] = {
         {"dtype", (int)p->dtype, CA_NUM_DTYPES - 1},
         {"bias_dtype", p->bias ? (int)p->bias_dtype : 0, CA_NUM_DTYPES - 1},
         {"diagonal", (int)p->diagonal, CLATTN_OFFSET},
         {"scores", (int)p->scores, CLATTN_SCORES_WEIGHTS},
         {"k_cache", (int)p->k_cache, CA_NUM_CACHES - 1},
         {"v_cache", (int)p->v_cache, CA_NUM_CACHES - 1},
-        {"cache_dtype", (int)p->cache_dtype, CA_NUM_DTYPES - 1},
-        {"rotary", (int)p->rotary, CLATTN_ROTARY_HALVES},
-        {"queries", (int)p->queries, CLATTN_QUERIES_IN_PLACE},
     };
 
-    for (size_t n = 0; n < sizeof enums / sizeof *enums; n++) {
-        if (enums[n].value < 0 || enums[n].value > enums[n].last) {
-            ca_reason(reason, bytes, "%s is %d but must be from 0 to %d", enums[n].name,
-                      enums[n].value, enums[n].last);
-            return CLATTN_INVALID_PROBLEM;
-        }
-    }
-    return CLATTN_SUCCESS;
+    return ca_check_choices(choices, sizeof choices / sizeof *choices, reason, bytes);
 }
 
 static clattn_status check_values(const clattn_problem *p, char *reason, size_t bytes)
@@ -198,49 +249,21 @@ static clattn_status check_blocks(const clattn_problem *p, char *reason, size_t 
     return CLATTN_SUCCESS;
 }
 
-/* The first sentence of a rule that is broken. */
-struct rule {
-    const char *sentence;
-    int broken;
-};
-
-static clattn_status keep_rules(const struct rule *rules, size_t count, char *reason, size_t bytes)
-{
-    for (size_t n = 0; n < count; n++) {
-        if (rules[n].broken) {
-            ca_reason(reason, bytes, "%s", rules[n].sentence);
-            return CLATTN_INVALID_PROBLEM;
-        }
-    }
-    return CLATTN_SUCCESS;
-}
-
-/* Options that need another, or an operation. */
+/* Options that need another, or a direction. */
 static clattn_status check_options(const clattn_problem *p, char *reason, size_t bytes)
 {
-    const struct rule rules[] = {
+    const int backward = p->operation == CLATTN_BACKWARD;
+    const struct ca_rule rules[] = {
         {"dbias, dslopes and dsinks are outputs of backward only",
-         p->operation != CLATTN_BACKWARD && (p->dbias || p->dslopes || p->dsinks)},
-        {"accumulate is an option of projections and merges only",
-         ca_is_attention(p) && p->accumulate},
-        {"k_cache and v_cache are options of forward and appends only",
-         (ca_cache_normal(p->k_cache, p->dtype) || ca_cache_normal(p->v_cache, p->dtype)) &&
-             p->operation != CLATTN_FORWARD && p->operation != CLATTN_APPEND},
-        {"k_cache and v_cache say how an append quantizes: cache_dtype is the dtype",
-         p->operation == CLATTN_APPEND &&
-             (ca_format_of(p->k_cache)->is_dtype || ca_format_of(p->v_cache)->is_dtype)},
-        {"cache_dtype, rotary, queries, positions and slots are options of appends only",
-         p->operation != CLATTN_APPEND &&
-             (p->cache_dtype || p->rotary || p->rotary_dim || p->rotary_base != 0.0f ||
-              p->rotary_length || p->queries || p->positions || p->slots)},
+         !backward && (p->dbias || p->dslopes || p->dsinks)},
+        {"k_cache and v_cache are options of forward only",
+         backward &&
+             (ca_cache_normal(p->k_cache, p->dtype) || ca_cache_normal(p->v_cache, p->dtype))},
         {"mask_keys is given, but there is no mask", p->mask_keys && !p->mask},
         {"mask_keys exceeds seq_kv", p->mask_keys > p->seq_kv},
         {"dropout and page_size exclude each other: keys in pages have no gradients",
-         p->page_size && p->dropout > 0.0f && p->operation == CLATTN_FORWARD},
-        {"page_size is an option of forward and appends only",
-         p->page_size && p->operation != CLATTN_FORWARD && p->operation != CLATTN_APPEND},
-        {"total_q and total_kv are options of forward and backward only",
-         (p->total_q || p->total_kv) && !ca_is_attention(p)},
+         p->page_size && p->dropout > 0.0f && !backward},
+        {"page_size is an option of forward only", p->page_size && backward},
         {"dbias excludes total_q and total_kv: it is a sum over batches that are padded",
          p->dbias && (p->total_q || p->total_kv)},
         {"total_q exceeds 2^31 - 1, the most that q_starts can say", p->total_q > INT32_MAX},
@@ -256,13 +279,13 @@ static clattn_status check_options(const clattn_problem *p, char *reason, size_t
          p->scores != CLATTN_SCORES_NONE && (p->total_q || p->total_kv)},
     };
 
-    return keep_rules(rules, sizeof rules / sizeof *rules, reason, bytes);
+    return ca_keep_rules(rules, sizeof rules / sizeof *rules, reason, bytes);
 }
 
-clattn_status ca_attention_check(const clattn_problem *p, char *reason, size_t bytes)
+static clattn_status check_outputs(const clattn_problem *p, char *reason, size_t bytes)
 {
     const int backward = p->operation == CLATTN_BACKWARD;
-    const struct rule rules[] = {
+    const struct ca_rule rules[] = {
         {"scores are an output of forward only", backward && p->scores != CLATTN_SCORES_NONE},
         {"dbias is wanted, but there is no bias", p->dbias && !p->bias},
         {"dslopes is wanted, but there is no alibi", p->dslopes && !p->alibi},
@@ -275,38 +298,101 @@ clattn_status ca_attention_check(const clattn_problem *p, char *reason, size_t b
                   p->kv_heads);
         return CLATTN_INVALID_PROBLEM;
     }
-    return keep_rules(rules, sizeof rules / sizeof *rules, reason, bytes);
+    return ca_keep_rules(rules, sizeof rules / sizeof *rules, reason, bytes);
 }
 
-clattn_status ca_refuse_options(const clattn_problem *p, const char *call, char *reason,
-                                size_t reason_bytes)
+clattn_status ca_attention_check(const clattn_problem *p, char *reason, size_t bytes)
 {
-    const struct {
-        const char *name;
-        int given;
-    } options[] = {
-        {"scale", !isnan(p->scale)},
-        {"softcap", p->softcap != 0.0f},
-        {"causal", p->causal},
-        {"diagonal", p->diagonal != CLATTN_TOP_LEFT},
-        {"window", p->window_left != CLATTN_UNLIMITED || p->window_right != CLATTN_UNLIMITED},
-        {"mask", p->mask},
-        {"block lists", p->block_q != 0},
-        {"scores", p->scores != CLATTN_SCORES_NONE},
-        {"dropout", p->dropout != 0.0f},
-#define FLAG(ID, member, word, OF, difference) CA_IF_ATTENTION(OF, {#member, p->member}, )
-        CA_FLAGS(FLAG)
-#undef FLAG
-    };
+    clattn_status status;
 
-    for (size_t n = 0; n < sizeof options / sizeof *options; n++) {
-        if (options[n].given) {
-            ca_reason(reason, reason_bytes, "%s has no %s", call, options[n].name);
+    if ((status = check_choices(p, reason, bytes)) != CLATTN_SUCCESS ||
+        (status = check_sizes(p, reason, bytes)) != CLATTN_SUCCESS ||
+        (status = ca_check_pages(p->pages, p->page_size, reason, bytes)) != CLATTN_SUCCESS ||
+        (status = check_values(p, reason, bytes)) != CLATTN_SUCCESS ||
+        (status = check_options(p, reason, bytes)) != CLATTN_SUCCESS ||
+        (status = check_blocks(p, reason, bytes)) != CLATTN_SUCCESS)
+        return status;
+    return check_outputs(p, reason, bytes);
+}
+
+/* ---- members of other operations ------------------------------------------------------------- */
+
+/* The members of attention. */
+static const struct {
+    const char *name;
+    size_t at, bytes;
+} of_attention[] = {
+#define MEMBER(name)                                                                               \
+    {#name, offsetof(clattn_problem, name), sizeof(((const clattn_problem *)NULL)->name)},
+    MEMBER(dtype) MEMBER(batch) MEMBER(heads) MEMBER(kv_heads) MEMBER(seq_q) MEMBER(seq_kv)
+        MEMBER(dim_qk) MEMBER(dim_v) MEMBER(softcap) MEMBER(causal) MEMBER(diagonal)
+            MEMBER(diagonal_offset) MEMBER(window_left) MEMBER(window_right) MEMBER(bias)
+                MEMBER(bias_dtype) MEMBER(bias_layout) MEMBER(mask) MEMBER(mask_layout)
+                    MEMBER(scores) MEMBER(dropout) MEMBER(k_cache) MEMBER(v_cache) MEMBER(page_size)
+                        MEMBER(pages) MEMBER(block_q) MEMBER(block_kv) MEMBER(max_blocks)
+                            MEMBER(block_batches) MEMBER(block_heads)
+#define FLAG(ID, member, word, OF, difference) MEMBER(member)
+                                CA_FLAGS(FLAG) CA_SIZES(FLAG)
+#undef FLAG
+#define LAYOUT_STRIDED(member) MEMBER(member)
+#define LAYOUT_BROADCAST(member)
+#define LAYOUT_OF_BIAS(member)
+#define LAYOUT_PACKED(member)
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, ...) LAYOUT_##LAYOUT(layout)
+                                    CA_OPERANDS(OPERAND)
+#undef OPERAND
+#undef MEMBER
+};
+
+/* Refuses members of another operation that an initialiser would have left otherwise. */
+static clattn_status check_others(const clattn_problem *p, char *reason, size_t bytes)
+{
+    static const struct {
+        const char *call;
+        size_t bytes; /* of the operation's own struct */
+    } of[] = {
+#define BYTES_attention 0
+#define BYTES_projection sizeof(clattn_projection_problem)
+#define BYTES_merge sizeof(clattn_merge_problem)
+#define BYTES_append sizeof(clattn_append_problem)
+#define OPERATION(ID, name, word, noun, call) [CLATTN_##ID] = {call, BYTES_##name},
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
+    const unsigned char *all = (const unsigned char *)p;
+    const size_t count = ca_is_attention(p) ? 0 : sizeof of_attention / sizeof *of_attention;
+    clattn_problem first;
+
+    clattn_problem_init(&first);
+    for (size_t n = 0; n < count; n++) {
+        const size_t at = of_attention[n].at;
+        if (memcmp(all + at, (const unsigned char *)&first + at, of_attention[n].bytes) != 0) {
+            ca_reason(reason, bytes, "%s has no %s", of[p->operation].call, of_attention[n].name);
+            return CLATTN_INVALID_PROBLEM;
+        }
+    }
+    if (count > 0 && !isnan(p->scale)) {
+        ca_reason(reason, bytes, "%s has no scale", of[p->operation].call);
+        return CLATTN_INVALID_PROBLEM;
+    }
+    for (size_t n = of[p->operation].bytes; n < sizeof p->room; n++) {
+        if (((const unsigned char *)p->room)[n] != 0) {
+            ca_reason(reason, bytes,
+                      "%s has no members of projections, merges or appends but its own",
+                      of[p->operation].call);
             return CLATTN_INVALID_PROBLEM;
         }
     }
     return CLATTN_SUCCESS;
 }
+
+_Static_assert(sizeof(((const clattn_problem *)NULL)->append) <=
+                       sizeof(((const clattn_problem *)NULL)->room) &&
+                   sizeof(((const clattn_problem *)NULL)->projection) <=
+                       sizeof(((const clattn_problem *)NULL)->room) &&
+                   sizeof(((const clattn_problem *)NULL)->merge) <=
+                       sizeof(((const clattn_problem *)NULL)->room),
+               "operations grow within the room that is reserved, so that no later member moves");
 
 const char *ca_cache_refusal(const clattn_layout *layout, size_t dim)
 {
@@ -320,6 +406,21 @@ const char *ca_cache_refusal(const clattn_layout *layout, size_t dim)
     return NULL;
 }
 
+/* Whether the calls of backward have no member for an operand of attention. */
+static int is_forwards_own(unsigned argument)
+{
+    static const char own[CA_WORKSPACE] = {
+#define OWN_FORWARD 1
+#define OWN_BACKWARD 0
+#define OWN_BOTH 0
+#define OPERAND(ID, member, GIVEN, ...) [CA_##ID] = OWN_##GIVEN,
+        CA_OPERANDS(OPERAND)
+#undef OPERAND
+    };
+
+    return own[argument];
+}
+
 static clattn_status check_layouts(const clattn_problem *p, char *reason, size_t bytes)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
@@ -330,6 +431,10 @@ static clattn_status check_layouts(const clattn_problem *p, char *reason, size_t
         size_t span;
         if (!t->present)
             continue;
+        if (p->operation == CLATTN_BACKWARD && is_forwards_own((unsigned)n)) {
+            ca_reason(reason, bytes, "%s is an operand of forward only", t->name);
+            return CLATTN_INVALID_PROBLEM;
+        }
         if (!ca_layout_span(&t->layout, t->sizes, &span)) {
             ca_reason(reason, bytes, "%s reaches over more than 2^58 elements", t->name);
             return CLATTN_INVALID_PROBLEM;
@@ -353,7 +458,7 @@ static clattn_status check_layouts(const clattn_problem *p, char *reason, size_t
 static clattn_status check(const clattn_problem *problem, char *reason, size_t reason_bytes)
 {
     static clattn_status (*const of[])(const clattn_problem *, char *, size_t) = {
-#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, ...) [CLATTN_##ID] = check,
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_check,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };
@@ -373,11 +478,10 @@ static clattn_status check(const clattn_problem *problem, char *reason, size_t r
                   CLATTN_VERSION_STRING);
         return CLATTN_INVALID_ARGUMENT;
     }
-    if ((status = check_enums(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
-        (status = check_sizes(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
-        (status = check_values(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
-        (status = check_options(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
-        (status = check_blocks(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
+    const struct ca_choice operation = {"operation", (int)problem->operation,
+                                        CA_NUM_OPERATIONS - 1};
+    if ((status = ca_check_choices(&operation, 1, reason, reason_bytes)) != CLATTN_SUCCESS ||
+        (status = check_others(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
         (status = of[problem->operation](problem, reason, reason_bytes)) != CLATTN_SUCCESS)
         return status;
     return check_layouts(problem, reason, reason_bytes);
@@ -388,6 +492,26 @@ clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, 
     char why[CA_LOG_BYTES];
 
     return ca_give_reason(check(problem, why, sizeof why), why, reason, reason_bytes);
+}
+
+clattn_status ca_problem_make(const clattn_problem *given, struct ca_problem *made, char *reason,
+                              size_t reason_bytes)
+{
+    const clattn_status status = clattn_problem_check(given, reason, reason_bytes);
+
+    if (status == CLATTN_SUCCESS)
+        *made = ca_problem_own(given);
+    return status;
+}
+
+struct ca_problem ca_problem_own(const clattn_problem *sound)
+{
+    return (struct ca_problem){*sound, ca_problem_normal(sound)};
+}
+
+struct ca_problem ca_problem_of_normal(const clattn_problem *normal)
+{
+    return (struct ca_problem){*normal, *normal};
 }
 
 /* ---- operations --------------------------------------------------------------------------- */
@@ -404,8 +528,7 @@ static double clamped_sum(double queries, double first, double keys)
 double clattn_problem_flops(const clattn_problem *problem)
 {
     static double (*const of[])(const clattn_problem *) = {
-#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, ...)                  \
-    [CLATTN_##ID] = flops,
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_flops,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };

@@ -14,15 +14,35 @@ void ca_problem_order(clattn_problem *p, const char *order, unsigned arguments);
 /* Storage that says the dtype again becomes none, so that equal problems have one text and one class. */
 void ca_problem_simplify(clattn_problem *p);
 
-/* Simplified, with explicit layouts, scale and windows: causality becomes window_right = 0. */
+/* A problem that was checked: as its caller gave it, which its text says, and its normal form, which is what
+ * everything else asks for. */
+struct ca_problem {
+    clattn_problem given, normal;
+};
+
+/* The door: checks a caller's problem, with the reasons and statuses of clattn_problem_check(). */
+clattn_status ca_problem_make(const clattn_problem *given, struct ca_problem *made, char *reason,
+                              size_t reason_bytes);
+
+/* Of a problem that the library made, and that is sound. */
+struct ca_problem ca_problem_own(const clattn_problem *sound);
+
+/* Of a normal problem, whose text is its own. */
+struct ca_problem ca_problem_of_normal(const clattn_problem *normal);
+
+/* For the two doors: simplified, with explicit layouts, scale and windows: causality becomes
+ * window_right = 0. */
 clattn_problem ca_problem_normal(const clattn_problem *p);
+
+/* Whether each execution adds to what the results held before. */
+int ca_problem_accumulates(const clattn_problem *p);
 
 /* The diagonal that does not depend on lengths. */
 int64_t ca_problem_diagonal(const clattn_problem *p);
 
-/* Whether x of a projection in bf16 lies along dim_qk, and pairs of neighbours along the depth are words: no pair is of two
+/* Whether x of a projection in bf16 lies along x_dim, and pairs of neighbours along the depth are words: no pair is of two
  * heads, and all steps are even. */
-int ca_projection_x_in_pairs(const clattn_problem *p);
+int ca_projection_x_in_pairs(const clattn_projection_problem *p);
 
 /* NULL if a quantized tensor may have this explicit layout, else the rule that it breaks. */
 const char *ca_cache_refusal(const clattn_layout *layout, size_t dim);

@@ -1,6 +1,7 @@
 /* Problems of operation CLATTN_APPEND: what problem.c and problem_class.c ask for them. */
 #include "problem/problem_append.h"
 #include "base/log.h"
+#include "base/sizes.h"
 #include "problem/classes/class_size.h"
 #include "problem/layout.h"
 #include "problem/operations.h"
@@ -13,14 +14,71 @@ enum { MOST_ROTARY_DIM = 4096 };
 /* Tokens, heads, and rows of caches and tables in a representative. */
 enum { MOST_TOKENS = 4096, MOST_HEADS = 128, MOST_ROWS = 4096 };
 
-void ca_append_rotation(const clattn_problem *p, float *high, float *low, int64_t *length)
+/* ---- operands -------------------------------------------------------------------------------- */
+
+size_t ca_append_blocks(const clattn_append_problem *p)
+{
+    return p->page_size ? p->pages : p->batch;
+}
+
+size_t ca_append_rows(const clattn_append_problem *p)
+{
+    return p->page_size ? p->page_size : p->capacity;
+}
+
+size_t ca_append_table_pages(const clattn_append_problem *p)
+{
+    return p->page_size ? ca_divide_up(p->capacity, p->page_size) : 0;
+}
+
+void ca_append_tensors(const clattn_problem *problem, struct ca_tensor *tensors)
+{
+    const clattn_append_problem *p = &problem->append;
+
+#define OPERAND(ID, member, LAYOUT, role, type, present, written, bytes, s0, s1, s2, s3)           \
+    CA_TENSOR(CA_APPEND_##ID, member, LAYOUT, type, present, written, bytes, s0, s1, s2, s3)
+    CA_APPEND_OPERANDS(OPERAND)
+#undef OPERAND
+}
+
+clattn_layout *ca_append_layout(clattn_problem *problem, unsigned argument)
+{
+    clattn_append_problem *p = &problem->append;
+
+    switch (argument) {
+#define OPERAND(ID, member, LAYOUT, ...) CA_LAYOUT_CASE(CA_APPEND_##ID, member, LAYOUT)
+        CA_APPEND_OPERANDS(OPERAND)
+#undef OPERAND
+    default:
+        return NULL;
+    }
+}
+
+clattn_dtype ca_append_dtype(const clattn_problem *problem, unsigned argument)
+{
+    switch (argument) {
+    case CA_APPEND_Q:
+    case CA_APPEND_Q_OUT:
+    case CA_APPEND_K:
+    case CA_APPEND_V:
+        return problem->append.dtype;
+    case CA_APPEND_K_CACHE:
+    case CA_APPEND_V_CACHE:
+        return problem->append.cache_dtype;
+    default:
+        return CLATTN_F32;
+    }
+}
+
+/* ---- what launches derive -------------------------------------------------------------------- */
+
+void ca_append_rotation(const clattn_append_problem *p, float *high, float *low)
 {
     const double step =
         p->rotary_base > 0.0f ? pow((double)p->rotary_base, -2.0 / (double)p->rotary_dim) : 1.0;
 
     *high = (float)step;
     *low = (float)(step - (double)*high);
-    *length = (int64_t)p->rotary_length;
 }
 
 clattn_problem ca_append_normal(const clattn_problem *p)
@@ -37,13 +95,12 @@ clattn_problem ca_append_normal(const clattn_problem *p)
     return normal;
 }
 
-static clattn_status check_rotary(const clattn_problem *p, char *reason, size_t bytes)
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+static clattn_status check_rotary(const clattn_append_problem *p, char *reason, size_t bytes)
 {
     const int tables = p->rotary_length > 0;
-    const struct {
-        const char *sentence;
-        int broken;
-    } rules[] = {
+    const struct ca_rule rules[] = {
         {"queries are given, but there is no rotary that they need",
          !p->rotary && p->queries != CLATTN_QUERIES_NONE},
         {"rotary_dim, rotary_base and rotary_length are 0 without rotary",
@@ -56,48 +113,60 @@ static clattn_status check_rotary(const clattn_problem *p, char *reason, size_t 
          p->rotary && !tables && !(p->rotary_base >= 1.0f && isfinite(p->rotary_base))},
         {"rotary_base must be 0 where rotary_length says that there are tables",
          tables && p->rotary_base != 0.0f},
+        {"k_format and v_format say how an append quantizes: cache_dtype is the dtype",
+         ca_format_of(p->k_format)->is_dtype || ca_format_of(p->v_format)->is_dtype},
     };
 
-    for (size_t n = 0; n < sizeof rules / sizeof *rules; n++) {
-        if (rules[n].broken) {
-            ca_reason(reason, bytes, "%s", rules[n].sentence);
-            return CLATTN_INVALID_PROBLEM;
-        }
-    }
-    return CLATTN_SUCCESS;
+    return ca_keep_rules(rules, sizeof rules / sizeof *rules, reason, bytes);
 }
 
-clattn_status ca_append_check(const clattn_problem *p, char *reason, size_t reason_bytes)
+clattn_status ca_append_check(const clattn_problem *problem, char *reason, size_t bytes)
 {
-    clattn_problem rest = *p;
+    const clattn_append_problem *p = &problem->append;
+    const struct ca_choice choices[] = {
+        {"dtype", (int)p->dtype, CA_NUM_DTYPES - 1},
+        {"cache_dtype", (int)p->cache_dtype, CA_NUM_DTYPES - 1},
+        {"k_format", (int)p->k_format, CA_NUM_CACHES - 1},
+        {"v_format", (int)p->v_format, CA_NUM_CACHES - 1},
+        {"rotary", (int)p->rotary, CLATTN_ROTARY_HALVES},
+        {"queries", (int)p->queries, CLATTN_QUERIES_IN_PLACE},
+    };
+    const struct ca_size sizes[] = {
+        {"batch", p->batch, 0},
+        {"heads", p->heads, 1},
+        {"kv_heads", p->kv_heads, 1},
+        {"tokens", p->tokens, 0},
+        {"capacity", p->capacity, 0},
+        {"dim_qk", p->dim_qk, 1},
+        {"dim_v", p->dim_v, 1},
+        {"page_size", p->page_size, 0},
+        {"rotary_length", p->rotary_length, 0},
+    };
+    clattn_status status;
 
-    rest.kv_lengths = 0; /* which an append may have */
-    const clattn_status status = ca_refuse_options(&rest, "an append", reason, reason_bytes);
-    if (status != CLATTN_SUCCESS)
+    if ((status = ca_check_choices(choices, sizeof choices / sizeof *choices, reason, bytes)) !=
+            CLATTN_SUCCESS ||
+        (status = ca_check_sizes(sizes, sizeof sizes / sizeof *sizes, reason, bytes)) !=
+            CLATTN_SUCCESS ||
+        (status = ca_check_pages(p->pages, p->page_size, reason, bytes)) != CLATTN_SUCCESS)
         return status;
-    if (p->bias || p->accumulate) {
-        ca_reason(reason, reason_bytes, "an append has no %s", p->bias ? "bias" : "accumulate");
-        return CLATTN_INVALID_PROBLEM;
-    }
     if (p->heads % p->kv_heads != 0) {
-        ca_reason(reason, reason_bytes, "heads (%zu) must be a multiple of kv_heads (%zu)",
-                  p->heads, p->kv_heads);
+        ca_reason(reason, bytes, "heads (%zu) must be a multiple of kv_heads (%zu)", p->heads,
+                  p->kv_heads);
         return CLATTN_INVALID_PROBLEM;
     }
-    if (p->rotary_length > CA_MAX_SIZE) {
-        ca_reason(reason, reason_bytes, "rotary_length is %zu but must be at most %zu",
-                  p->rotary_length, CA_MAX_SIZE);
-        return CLATTN_INVALID_PROBLEM;
-    }
-    return check_rotary(p, reason, reason_bytes);
+    return check_rotary(p, reason, bytes);
 }
 
-double ca_append_flops(const clattn_problem *p)
+double ca_append_flops(const clattn_problem *problem)
 {
+    const clattn_append_problem *p = &problem->append;
     const size_t heads = p->kv_heads + (p->queries ? p->heads : 0);
 
-    return 3.0 * (double)p->batch * (double)p->seq_q * (double)heads * (double)p->rotary_dim;
+    return 3.0 * (double)p->batch * (double)p->tokens * (double)heads * (double)p->rotary_dim;
 }
+
+/* ---- classes --------------------------------------------------------------------------------- */
 
 /* Packed, (1, heads, rows, dim), or with a gap after each element. */
 static clattn_layout simple_layout(int unit, size_t heads, size_t rows, size_t dim)
@@ -117,46 +186,51 @@ static int is_unit(const clattn_problem *p, unsigned argument)
 
 int ca_append_reads_units(const clattn_problem *p)
 {
-    return is_unit(p, CA_Q) && is_unit(p, CA_K) && is_unit(p, CA_V);
+    return is_unit(p, CA_APPEND_Q) && is_unit(p, CA_APPEND_K) && is_unit(p, CA_APPEND_V);
 }
 
 int ca_append_writes_units(const clattn_problem *p)
 {
-    return is_unit(p, CA_O) && is_unit(p, CA_DK) && is_unit(p, CA_DV);
+    return is_unit(p, CA_APPEND_Q_OUT) && is_unit(p, CA_APPEND_K_CACHE) &&
+           is_unit(p, CA_APPEND_V_CACHE);
 }
 
-clattn_problem ca_append_representative(const clattn_problem *p)
+clattn_problem ca_append_representative(const clattn_problem *problem)
 {
-    const double tokens = (double)p->batch * (double)p->seq_q;
-    const int reads = ca_append_reads_units(p), writes = ca_append_writes_units(p);
-    clattn_problem r = *p;
+    const clattn_append_problem *p = &problem->append;
+    const double tokens = (double)p->batch * (double)p->tokens;
+    const int reads = ca_append_reads_units(problem), writes = ca_append_writes_units(problem);
+    clattn_problem made = *problem;
+    clattn_append_problem *r = &made.append;
 
-    r.batch = 1;
-    r.seq_q = ca_size_rounded(tokens < MOST_TOKENS ? (size_t)tokens : MOST_TOKENS, MOST_TOKENS);
-    r.heads = ca_size_rounded(p->heads, MOST_HEADS);
-    r.kv_heads = r.heads / ca_size_rounded(p->heads / p->kv_heads, r.heads);
-    r.seq_kv = ca_size_rounded(p->seq_kv, MOST_ROWS);
-    r.rotary_length = p->rotary_length ? ca_size_rounded(p->rotary_length, MOST_ROWS) : 0;
-    r.rotary_base = p->rotary_base != 0.0f ? 10000.0f : 0.0f;
-    r.kv_lengths = p->kv_lengths != 0;
-    r.positions = p->positions != 0;
-    r.slots = p->slots != 0;
-    r.page_size = p->page_size ? ca_size_rounded(p->page_size, MOST_ROWS) : 0;
+    r->batch = 1;
+    r->tokens = ca_size_rounded(tokens < MOST_TOKENS ? (size_t)tokens : MOST_TOKENS, MOST_TOKENS);
+    r->heads = ca_size_rounded(p->heads, MOST_HEADS);
+    r->kv_heads = r->heads / ca_size_rounded(p->heads / p->kv_heads, r->heads);
+    r->capacity = ca_size_rounded(p->capacity, MOST_ROWS);
+    r->rotary_length = p->rotary_length ? ca_size_rounded(p->rotary_length, MOST_ROWS) : 0;
+    r->rotary_base = p->rotary_base != 0.0f ? 10000.0f : 0.0f;
+    r->kv_lengths = p->kv_lengths != 0;
+    r->positions = p->positions != 0;
+    r->slots = p->slots != 0;
+    r->page_size = p->page_size ? ca_size_rounded(p->page_size, MOST_ROWS) : 0;
     for (;;) {
-        r.pages = r.page_size == 0 ? 0 : ca_table_pages(&r) ? ca_table_pages(&r) : 1;
-        r.k = simple_layout(reads, r.kv_heads, r.seq_q, r.dim_qk);
-        r.v = simple_layout(reads, r.kv_heads, r.seq_q, r.dim_v);
-        r.q = simple_layout(reads, r.heads, r.seq_q, r.dim_qk);
-        r.o = simple_layout(writes, r.heads, r.seq_q, r.dim_qk);
-        r.dk = simple_layout(writes || p->k_cache, r.kv_heads, ca_cache_rows(&r), r.dim_qk);
-        r.dv = simple_layout(writes || p->v_cache, r.kv_heads, ca_cache_rows(&r), r.dim_v);
+        const size_t pages = ca_append_table_pages(r);
+        r->pages = r->page_size == 0 ? 0 : pages ? pages : 1;
+        const size_t rows = ca_append_rows(r);
+        r->k = simple_layout(reads, r->kv_heads, r->tokens, r->dim_qk);
+        r->v = simple_layout(reads, r->kv_heads, r->tokens, r->dim_v);
+        r->q = simple_layout(reads, r->heads, r->tokens, r->dim_qk);
+        r->q_out = simple_layout(writes, r->heads, r->tokens, r->dim_qk);
+        r->k_cache = simple_layout(writes || p->k_format, r->kv_heads, rows, r->dim_qk);
+        r->v_cache = simple_layout(writes || p->v_format, r->kv_heads, rows, r->dim_v);
         /* As in the classes of attention: dims of huge problems. */
-        if ((r.seq_q == 1 && r.seq_kv == 1 && r.heads == 1) ||
-            clattn_problem_check(&r, NULL, 0) == CLATTN_SUCCESS)
-            return r;
-        size_t *largest = r.seq_q > r.seq_kv ? &r.seq_q : &r.seq_kv;
-        largest = *largest > r.heads ? largest : &r.heads;
+        if ((r->tokens == 1 && r->capacity == 1 && r->heads == 1) ||
+            clattn_problem_check(&made, NULL, 0) == CLATTN_SUCCESS)
+            return made;
+        size_t *largest = r->tokens > r->capacity ? &r->tokens : &r->capacity;
+        largest = *largest > r->heads ? largest : &r->heads;
         *largest /= 2;
-        r.kv_heads = r.kv_heads < r.heads ? r.kv_heads : r.heads;
+        r->kv_heads = r->kv_heads < r->heads ? r->kv_heads : r->heads;
     }
 }

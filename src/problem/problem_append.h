@@ -4,8 +4,8 @@
 
 #include <clattn/problem.h>
 
-/* rotary_base^(-2 / rotary_dim) as the sum of two floats, and the length of the tables. */
-void ca_append_rotation(const clattn_problem *p, float *high, float *low, int64_t *length);
+/* rotary_base^(-2 / rotary_dim) as the sum of two floats. */
+void ca_append_rotation(const clattn_append_problem *p, float *high, float *low);
 
 /* Whether all innermost strides of what is read, or written, are 1. */
 int ca_append_reads_units(const clattn_problem *p);

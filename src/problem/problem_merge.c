@@ -8,56 +8,70 @@
 /* Rows and states in a representative. */
 enum { MOST_ROWS = 1 << 20, MOST_STATES = 64 };
 
+void ca_merge_tensors(const clattn_problem *problem, struct ca_tensor *tensors)
+{
+    const clattn_merge_problem *p = &problem->merge;
+
+#define OPERAND(ID, member, LAYOUT, role, type, present, written, bytes, s0, s1, s2, s3)           \
+    CA_TENSOR(CA_MERGE_##ID, member, LAYOUT, type, present, written, bytes, s0, s1, s2, s3)
+    CA_MERGE_OPERANDS(OPERAND)
+#undef OPERAND
+}
+
+clattn_layout *ca_merge_layout(clattn_problem *problem, unsigned argument)
+{
+    clattn_merge_problem *p = &problem->merge;
+
+    switch (argument) {
+#define OPERAND(ID, member, LAYOUT, ...) CA_LAYOUT_CASE(CA_MERGE_##ID, member, LAYOUT)
+        CA_MERGE_OPERANDS(OPERAND)
+#undef OPERAND
+    default:
+        return NULL;
+    }
+}
+
+clattn_dtype ca_merge_dtype(const clattn_problem *p, unsigned argument)
+{
+    return argument == CA_MERGE_PARTS || argument == CA_MERGE_O ? p->merge.dtype : CLATTN_F32;
+}
+
 clattn_problem ca_merge_normal(const clattn_problem *p)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
     clattn_problem normal = *p;
 
     ca_problem_tensors(p, tensors);
-    normal.q = tensors[CA_Q].layout;
-    normal.o = tensors[CA_O].layout;
+    normal.merge.parts = tensors[CA_MERGE_PARTS].layout;
+    normal.merge.o = tensors[CA_MERGE_O].layout;
     return normal;
 }
 
-clattn_status ca_merge_check(const clattn_problem *p, char *reason, size_t reason_bytes)
+clattn_status ca_merge_check(const clattn_problem *problem, char *reason, size_t bytes)
 {
-    const struct {
-        const char *name;
-        size_t value, other;
-        const char *what;
-    } same[] = {
-        {"kv_heads", p->kv_heads, p->heads, "heads"},
-        {"dim_qk", p->dim_qk, p->dim_v, "dim_v"},
+    const clattn_merge_problem *p = &problem->merge;
+    const struct ca_choice dtype = {"dtype", (int)p->dtype, CA_NUM_DTYPES - 1};
+    const struct ca_size sizes[] = {
+        {"states", p->states, 0}, {"batch", p->batch, 0}, {"heads", p->heads, 1},
+        {"seq_q", p->seq_q, 0},   {"dim", p->dim, 1},
     };
-    clattn_problem others = *p;
+    clattn_status status = ca_check_choices(&dtype, 1, reason, bytes);
 
-    others.sinks = 0; /* a merge has them as well */
-    const clattn_status status = ca_refuse_options(&others, "a merge", reason, reason_bytes);
-    if (status != CLATTN_SUCCESS)
-        return status;
-    if (p->bias) {
-        ca_reason(reason, reason_bytes, "a merge has no bias");
+    if (status == CLATTN_SUCCESS)
+        status = ca_check_sizes(sizes, sizeof sizes / sizeof *sizes, reason, bytes);
+    if (status == CLATTN_SUCCESS && p->batch > 0 && p->states > CA_MAX_SIZE / p->batch) {
+        ca_reason(reason, bytes, "states * batch, all states' batches, is over %zu", CA_MAX_SIZE);
         return CLATTN_INVALID_PROBLEM;
     }
-    for (size_t n = 0; n < sizeof same / sizeof *same; n++) {
-        if (same[n].value != same[n].other) {
-            ca_reason(reason, reason_bytes, "%s is %zu but must be %s (%zu) in a merge",
-                      same[n].name, same[n].value, same[n].what, same[n].other);
-            return CLATTN_INVALID_PROBLEM;
-        }
-    }
-    if (p->batch > 0 && p->seq_kv > CA_MAX_SIZE / p->batch) {
-        ca_reason(reason, reason_bytes, "seq_kv * batch, all states' batches, is over %zu",
-                  CA_MAX_SIZE);
-        return CLATTN_INVALID_PROBLEM;
-    }
-    return CLATTN_SUCCESS;
+    return status;
 }
 
-double ca_merge_flops(const clattn_problem *p)
+double ca_merge_flops(const clattn_problem *problem)
 {
-    return 2.0 * (double)p->seq_kv * (double)p->batch * (double)p->heads * (double)p->seq_q *
-           (double)p->dim_v;
+    const clattn_merge_problem *p = &problem->merge;
+
+    return 2.0 * (double)p->states * (double)p->batch * (double)p->heads * (double)p->seq_q *
+           (double)p->dim;
 }
 
 /* Packed; if dim is not innermost, with a gap after each element. */
@@ -70,26 +84,27 @@ static clattn_layout simple_layout(const clattn_layout *given, size_t rows, size
     return layout;
 }
 
-clattn_problem ca_merge_representative(const clattn_problem *p)
+clattn_problem ca_merge_representative(const clattn_problem *problem)
 {
+    const clattn_merge_problem *p = &problem->merge;
     const double rows = (double)p->batch * (double)p->heads * (double)p->seq_q;
-    clattn_problem r;
+    clattn_problem made;
+    clattn_merge_problem *r = &made.merge;
 
-    clattn_problem_init(&r);
-    r.operation = CLATTN_MERGE;
-    r.dtype = p->dtype;
-    r.accumulate = p->accumulate != 0;
-    r.sinks = p->sinks != 0;
-    r.dim_qk = r.dim_v = p->dim_v;
-    r.seq_kv = ca_size_rounded(p->seq_kv, MOST_STATES);
-    r.seq_q = ca_size_rounded(rows < MOST_ROWS ? (size_t)rows : MOST_ROWS, MOST_ROWS);
+    clattn_problem_init_operation(&made, CLATTN_MERGE);
+    r->dtype = p->dtype;
+    r->accumulate = p->accumulate != 0;
+    r->sinks = p->sinks != 0;
+    r->dim = p->dim;
+    r->states = ca_size_rounded(p->states, MOST_STATES);
+    r->seq_q = ca_size_rounded(rows < MOST_ROWS ? (size_t)rows : MOST_ROWS, MOST_ROWS);
     for (;;) {
-        r.q = simple_layout(&p->q, r.seq_q, r.dim_v);
-        r.o = simple_layout(&p->o, r.seq_q, r.dim_v);
+        r->parts = simple_layout(&p->parts, r->seq_q, r->dim);
+        r->o = simple_layout(&p->o, r->seq_q, r->dim);
         /* Rounding up may take a huge dim past the limits of indexing. It ends: a single row of all
          * states is no longer than the problem's own. */
-        if (r.seq_q == 1 || clattn_problem_check(&r, NULL, 0) == CLATTN_SUCCESS)
-            return r;
-        r.seq_q /= 2;
+        if (r->seq_q == 1 || clattn_problem_check(&made, NULL, 0) == CLATTN_SUCCESS)
+            return made;
+        r->seq_q /= 2;
     }
 }

@@ -5,6 +5,36 @@
 #include "problem/problem.h"
 #include "problem/tensors.h"
 
+/* ---- operands -------------------------------------------------------------------------------- */
+
+void ca_projection_tensors(const clattn_problem *problem, struct ca_tensor *tensors)
+{
+    const clattn_projection_problem *p = &problem->projection;
+
+#define OPERAND(ID, member, LAYOUT, role, type, present, written, bytes, s0, s1, s2, s3)           \
+    CA_TENSOR(CA_PROJECTION_##ID, member, LAYOUT, type, present, written, bytes, s0, s1, s2, s3)
+    CA_PROJECTION_OPERANDS(OPERAND)
+#undef OPERAND
+}
+
+clattn_layout *ca_projection_layout(clattn_problem *problem, unsigned argument)
+{
+    clattn_projection_problem *p = &problem->projection;
+
+    switch (argument) {
+#define OPERAND(ID, member, LAYOUT, ...) CA_LAYOUT_CASE(CA_PROJECTION_##ID, member, LAYOUT)
+        CA_PROJECTION_OPERANDS(OPERAND)
+#undef OPERAND
+    default:
+        return NULL;
+    }
+}
+
+clattn_dtype ca_projection_dtype(const clattn_problem *p, unsigned argument)
+{
+    return argument == CA_PROJECTION_BIAS ? p->projection.bias_dtype : p->projection.dtype;
+}
+
 /* ---- the normal form ------------------------------------------------------------------------- */
 
 /* Whether an outer axis goes on where an inner one ends; then *step becomes that of both together. */
@@ -37,57 +67,61 @@ static void merge(size_t *outer, size_t *inner, size_t *const steps[2][2])
     }
 }
 
-/* Where strides go on evenly the batch becomes part of seq_q, kv_heads of dim_qk and heads of dim_v:
- * fewer, longer axes with the same elements in the same order. */
-clattn_problem ca_projection_normal(const clattn_problem *p)
+/* Where strides go on evenly the batch becomes part of rows, x_heads of x_dim and y_heads of y_dim: fewer,
+ * longer axes with the same elements in the same order. */
+clattn_problem ca_projection_normal(const clattn_problem *problem)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
-    clattn_problem normal = *p;
-    size_t *const x = normal.q.stride, *const w = normal.k.stride, *const y = normal.o.stride;
+    clattn_problem normal = *problem;
+    clattn_projection_problem *p = &normal.projection;
+    size_t *const x = p->x.stride, *const w = p->w.stride, *const y = p->y.stride;
 
-    ca_problem_tensors(p, tensors);
-    normal.q = tensors[CA_Q].layout;
-    normal.k = tensors[CA_K].layout;
-    normal.o = tensors[CA_O].layout;
-    if (ca_problem_empty(p))
+    ca_problem_tensors(problem, tensors);
+    p->x = tensors[CA_PROJECTION_X].layout;
+    p->w = tensors[CA_PROJECTION_W].layout;
+    p->y = tensors[CA_PROJECTION_Y].layout;
+    if (ca_problem_empty(problem))
         return normal;
-    merge(&normal.batch, &normal.seq_q, (size_t *const[2][2]){{&x[0], &x[2]}, {&y[0], &y[2]}});
-    merge(&normal.kv_heads, &normal.dim_qk, (size_t *const[2][2]){{&x[1], &x[3]}, {&w[0], &w[1]}});
-    merge(&normal.heads, &normal.dim_v, (size_t *const[2][2]){{&w[2], &w[3]}, {&y[1], &y[3]}});
+    merge(&p->batch, &p->rows, (size_t *const[2][2]){{&x[0], &x[2]}, {&y[0], &y[2]}});
+    merge(&p->x_heads, &p->x_dim, (size_t *const[2][2]){{&x[1], &x[3]}, {&w[0], &w[1]}});
+    merge(&p->y_heads, &p->y_dim, (size_t *const[2][2]){{&w[2], &w[3]}, {&y[1], &y[3]}});
     return normal;
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-clattn_status ca_projection_check(const clattn_problem *p, char *reason, size_t reason_bytes)
+clattn_status ca_projection_check(const clattn_problem *problem, char *reason, size_t bytes)
 {
-    const size_t *bias = p->bias_layout.stride;
-    const clattn_status status = ca_refuse_options(p, "a projection", reason, reason_bytes);
+    const clattn_projection_problem *p = &problem->projection;
+    const struct ca_choice choices[] = {
+        {"dtype", (int)p->dtype, CA_NUM_DTYPES - 1},
+        {"bias_dtype", p->bias ? (int)p->bias_dtype : 0, CA_NUM_DTYPES - 1},
+    };
+    const struct ca_size sizes[] = {
+        {"batch", p->batch, 0}, {"x_heads", p->x_heads, 1}, {"y_heads", p->y_heads, 1},
+        {"rows", p->rows, 0},   {"x_dim", p->x_dim, 1},     {"y_dim", p->y_dim, 1},
+    };
+    clattn_status status =
+        ca_check_choices(choices, sizeof choices / sizeof *choices, reason, bytes);
 
-    if (status != CLATTN_SUCCESS)
-        return status;
-    if (p->bias && (bias[0] | bias[1] | bias[2] | bias[3])) {
-        ca_reason(reason, reason_bytes, "a projection has no bias_layout, as its bias is packed");
+    if (status == CLATTN_SUCCESS)
+        status = ca_check_sizes(sizes, sizeof sizes / sizeof *sizes, reason, bytes);
+    if (status == CLATTN_SUCCESS && p->x_heads > CA_MAX_SIZE / p->x_dim) {
+        ca_reason(reason, bytes, "x_heads * x_dim is over %zu", CA_MAX_SIZE);
         return CLATTN_INVALID_PROBLEM;
     }
-    if (p->seq_kv != 1) {
-        ca_reason(reason, reason_bytes, "seq_kv is %zu but must be 1 for a projection", p->seq_kv);
-        return CLATTN_INVALID_PROBLEM;
-    }
-    if (p->kv_heads > CA_MAX_SIZE / p->dim_qk) {
-        ca_reason(reason, reason_bytes, "kv_heads * dim_qk is over %zu", CA_MAX_SIZE);
-        return CLATTN_INVALID_PROBLEM;
-    }
-    return CLATTN_SUCCESS;
+    return status;
 }
 
-double ca_projection_flops(const clattn_problem *p)
+double ca_projection_flops(const clattn_problem *problem)
 {
-    return 2.0 * (double)p->batch * (double)p->seq_q * (double)p->kv_heads * (double)p->dim_qk *
-           (double)p->heads * (double)p->dim_v;
+    const clattn_projection_problem *p = &problem->projection;
+
+    return 2.0 * (double)p->batch * (double)p->rows * (double)p->x_heads * (double)p->x_dim *
+           (double)p->y_heads * (double)p->y_dim;
 }
 
-int ca_projection_x_in_pairs(const clattn_problem *p)
+int ca_projection_x_in_pairs(const clattn_projection_problem *p)
 {
-    return p->dtype == CLATTN_BF16 && p->dim_qk % 2 == 0 && ca_layout_in_pieces(&p->q, 3, 2);
+    return p->dtype == CLATTN_BF16 && p->x_dim % 2 == 0 && ca_layout_in_pieces(&p->x, 3, 2);
 }

@@ -2,6 +2,8 @@
 #include "problem/layout.h"
 #include "problem/operations.h"
 
+#include <string.h>
+
 size_t ca_mask_keys(const clattn_problem *p)
 {
     return p->mask_keys ? p->mask_keys : p->seq_kv;
@@ -22,11 +24,13 @@ size_t ca_dtype_bytes(clattn_dtype dtype)
 /* As the problem says it. */
 static clattn_cache cache_of(const clattn_problem *p, unsigned argument)
 {
-    const int appends = p->operation == CLATTN_APPEND;
-
-    return argument == (appends ? CA_DK : CA_K)   ? p->k_cache
-           : argument == (appends ? CA_DV : CA_V) ? p->v_cache
-                                                  : CLATTN_CACHE_PLAIN;
+    if (p->operation == CLATTN_APPEND)
+        return argument == CA_APPEND_K_CACHE   ? p->append.k_format
+               : argument == CA_APPEND_V_CACHE ? p->append.v_format
+                                               : CLATTN_CACHE_PLAIN;
+    if (!ca_is_attention(p))
+        return CLATTN_CACHE_PLAIN;
+    return argument == CA_K ? p->k_cache : argument == CA_V ? p->v_cache : CLATTN_CACHE_PLAIN;
 }
 
 clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument)
@@ -43,7 +47,32 @@ clattn_cache ca_cache_normal(clattn_cache cache, clattn_dtype dtype)
     return format->is_dtype && format->dtype == dtype ? CLATTN_CACHE_PLAIN : cache;
 }
 
+clattn_dtype ca_problem_own_dtype(const clattn_problem *p)
+{
+    switch (p->operation) {
+    case CLATTN_PROJECTION:
+        return p->projection.dtype;
+    case CLATTN_MERGE:
+        return p->merge.dtype;
+    case CLATTN_APPEND:
+        return p->append.dtype;
+    default:
+        return p->dtype;
+    }
+}
+
 clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument)
+{
+    static clattn_dtype (*const of[])(const clattn_problem *, unsigned) = {
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_dtype,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
+
+    return of[ca_operation(p)](p, argument);
+}
+
+clattn_dtype ca_attention_dtype(const clattn_problem *p, unsigned argument)
 {
     const struct ca_format *format = ca_format_of(cache_of(p, argument));
 
@@ -59,10 +88,9 @@ clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument)
         return p->dtype;
     case CA_O:
     case CA_DQ:
-        return p->o_f32 ? CLATTN_F32 : p->dtype;
     case CA_DK:
     case CA_DV:
-        return p->operation == CLATTN_APPEND ? p->cache_dtype : p->o_f32 ? CLATTN_F32 : p->dtype;
+        return p->o_f32 ? CLATTN_F32 : p->dtype;
     default:
         return CLATTN_F32;
     }
@@ -133,7 +161,7 @@ static size_t unless_broadcast(const clattn_problem *p, int axis, size_t size)
     return p->bias_layout.stride[axis] == 0 ? 1 : size;
 }
 
-static void attention_tensors(const clattn_problem *p, struct ca_tensor *tensors)
+void ca_attention_tensors(const clattn_problem *p, struct ca_tensor *tensors)
 {
     const size_t value_bytes = ca_dtype_bytes(p->dtype), bias_bytes = ca_dtype_bytes(p->bias_dtype);
     const size_t k_bytes = ca_cache_bytes(ca_problem_cache(p, CA_K), ca_problem_dtype(p, CA_K));
@@ -157,9 +185,11 @@ static void attention_tensors(const clattn_problem *p, struct ca_tensor *tensors
 #define PACKS_BROADCAST 0
 #define PACKS_OF_BIAS 0
 #define PACKS_PACKED 1
-#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout_member, text, type, has, bytes,   \
-                s0, s1, s2, s3)                                                                    \
+#define OPERAND(ID, member_name, GIVEN, WRITER, LAYER, LAYOUT, layout_member, text, type_name,     \
+                has, bytes, s0, s1, s2, s3)                                                        \
     tensors[CA_##ID] = (struct ca_tensor){.name = text,                                            \
+                                          .member = #member_name,                                  \
+                                          .type = #type_name,                                      \
                                           .present = has,                                          \
                                           .written = WRITTEN_##WRITER,                             \
                                           .element_bytes = bytes,                                  \
@@ -172,176 +202,48 @@ static void attention_tensors(const clattn_problem *p, struct ca_tensor *tensors
 #undef OPERAND
 }
 
-/* None, for operations that put some of their own in the places of some. */
-static void no_tensors(struct ca_tensor *tensors)
+struct ca_tensor ca_tensor_of(const char *name, const char *type, int present, int written,
+                              size_t element_bytes, const clattn_layout *layout,
+                              const size_t sizes[4])
 {
-    for (size_t n = 0; n < CA_WORKSPACE; n++)
-        tensors[n] = (struct ca_tensor){.name = "a tensor of attention", .element_bytes = 1};
-}
+    struct ca_tensor tensor = {.name = name,
+                               .member = name,
+                               .type = type,
+                               .present = present != 0,
+                               .written = written,
+                               .element_bytes = element_bytes};
 
-static void place(struct ca_tensor *tensors, enum ca_argument argument, struct ca_tensor tensor)
-{
-    tensor.present = 1;
-    tensor.layout = ca_layout_explicit(&tensor.layout, tensor.sizes);
-    tensors[argument] = tensor;
-}
-
-/* x, w, y and the bias in the places of q, k, o and the bias. */
-static void projection_tensors(const clattn_problem *p, struct ca_tensor *tensors)
-{
-    const size_t bytes = ca_dtype_bytes(p->dtype);
-
-    no_tensors(tensors);
-    place(tensors, CA_Q,
-          (struct ca_tensor){.name = "x",
-                             .element_bytes = bytes,
-                             .sizes = {p->batch, p->kv_heads, p->seq_q, p->dim_qk},
-                             .layout = p->q});
-    place(tensors, CA_K,
-          (struct ca_tensor){.name = "w",
-                             .element_bytes = bytes,
-                             .sizes = {p->kv_heads, p->dim_qk, p->heads, p->dim_v},
-                             .layout = p->k});
-    place(tensors, CA_O,
-          (struct ca_tensor){.name = "y",
-                             .written = p->accumulate ? CA_UPDATED : 1,
-                             .element_bytes = bytes,
-                             .sizes = {p->batch, p->heads, p->seq_q, p->dim_v},
-                             .layout = p->o});
-    tensors[CA_BIAS].name = "bias";
-    if (p->bias)
-        place(tensors, CA_BIAS,
-              (struct ca_tensor){.name = "bias",
-                                 .element_bytes = ca_dtype_bytes(p->bias_dtype),
-                                 .sizes = {1, p->heads, 1, p->dim_v}});
-}
-
-/* The states in the places of q and lse, what they become in those of o and the scores. Where the states
- * are, "batch" counts all batches of the first, then those of the second. */
-static void merge_tensors(const clattn_problem *p, struct ca_tensor *tensors)
-{
-    const size_t states = p->seq_kv * p->batch;
-    const int written = p->accumulate ? CA_UPDATED : 1;
-
-    no_tensors(tensors);
-    place(tensors, CA_Q,
-          (struct ca_tensor){.name = "parts",
-                             .element_bytes = ca_dtype_bytes(p->dtype),
-                             .sizes = {states, p->heads, p->seq_q, p->dim_v},
-                             .layout = p->q});
-    place(tensors, CA_LSE,
-          (struct ca_tensor){.name = "parts_lse",
-                             .element_bytes = sizeof(float),
-                             .sizes = {1, states, p->heads, p->seq_q}});
-    tensors[CA_SINKS].name = "sinks";
-    if (p->sinks)
-        place(tensors, CA_SINKS,
-              (struct ca_tensor){
-                  .name = "sinks", .element_bytes = sizeof(float), .sizes = {1, 1, 1, p->heads}});
-    place(tensors, CA_O,
-          (struct ca_tensor){.name = "o",
-                             .written = written,
-                             .element_bytes = ca_dtype_bytes(p->dtype),
-                             .sizes = {p->batch, p->heads, p->seq_q, p->dim_v},
-                             .layout = p->o});
-    place(tensors, CA_SCORES,
-          (struct ca_tensor){.name = "lse",
-                             .written = written,
-                             .element_bytes = sizeof(float),
-                             .sizes = {p->batch, p->heads, p->seq_q, 1}});
-}
-
-/* Numbers of an append: whose place they are in, what they are called, their type and two sizes. */
-static void place_list(struct ca_tensor *tensors, enum ca_argument argument, const char *name,
-                       const char *type, int present, size_t rows, size_t columns)
-{
-    tensors[argument].name = name;
-    if (present)
-        place(tensors, argument,
-              (struct ca_tensor){
-                  .name = name, .type = type, .element_bytes = 4, .sizes = {1, 1, rows, columns}});
-}
-
-/* A cache in the place of a gradient: only some of its rows are written. */
-static void place_cache(struct ca_tensor *tensors, enum ca_argument argument, const char *name,
-                        const clattn_problem *p, size_t dim, const clattn_layout *layout)
-{
-    const clattn_cache cache = ca_problem_cache(p, argument);
-
-    place(tensors, argument,
-          (struct ca_tensor){.name = name,
-                             .type = "void",
-                             .written = CA_UPDATED,
-                             .element_bytes = ca_cache_bytes(cache, p->cache_dtype),
-                             .sizes = {ca_cache_batch(p), p->kv_heads, ca_cache_rows(p), dim},
-                             .layout = *layout});
-}
-
-/* The new keys and values where attention has its own, the caches where it has their gradients. */
-static void append_tensors(const clattn_problem *p, struct ca_tensor *tensors)
-{
-    const size_t bytes = ca_dtype_bytes(p->dtype);
-    const struct ca_tensor q = {.name = "q",
-                                .element_bytes = bytes,
-                                .sizes = {p->batch, p->heads, p->seq_q, p->dim_qk},
-                                .layout = p->q};
-    struct ca_tensor q_out = q;
-
-    no_tensors(tensors);
-    tensors[CA_Q].name = "q";
-    tensors[CA_O].name = q_out.name = "q_out";
-    q_out.written = p->queries == CLATTN_QUERIES_IN_PLACE ? CA_UPDATED : 1;
-    q_out.layout = p->o;
-    if (p->queries == CLATTN_QUERIES_ROTATED)
-        place(tensors, CA_Q, q);
-    if (p->queries != CLATTN_QUERIES_NONE)
-        place(tensors, CA_O, q_out);
-    place(tensors, CA_K,
-          (struct ca_tensor){.name = "k",
-                             .type = "storage",
-                             .element_bytes = bytes,
-                             .sizes = {p->batch, p->kv_heads, p->seq_q, p->dim_qk},
-                             .layout = p->k});
-    place(tensors, CA_V,
-          (struct ca_tensor){.name = "v",
-                             .type = "storage",
-                             .element_bytes = bytes,
-                             .sizes = {p->batch, p->kv_heads, p->seq_q, p->dim_v},
-                             .layout = p->v});
-    place_cache(tensors, CA_DK, "k_cache", p, p->dim_qk, &p->dk);
-    place_cache(tensors, CA_DV, "v_cache", p, p->dim_v, &p->dv);
-    place_list(tensors, CA_KV_LENGTHS, "kv_lengths", "int", p->kv_lengths, 1, p->batch);
-    place_list(tensors, CA_PAGE_TABLE, "page_table", "int", p->page_size && !p->slots, p->batch,
-               ca_table_pages(p));
-    place_list(tensors, CA_Q_LENGTHS, "slots", "int", p->slots, p->batch, p->seq_q);
-    place_list(tensors, CA_MASK, "positions", "int", p->positions, p->batch, p->seq_q);
-    place_list(tensors, CA_SLOPES, "cos", "float", p->rotary_length != 0, p->rotary_length,
-               p->rotary_dim / 2);
-    place_list(tensors, CA_SINKS, "sin", "float", p->rotary_length != 0, p->rotary_length,
-               p->rotary_dim / 2);
+    memcpy(tensor.sizes, sizes, sizeof tensor.sizes);
+    tensor.layout = ca_layout_explicit(layout ? layout : &tensor.layout, sizes);
+    return tensor;
 }
 
 void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors)
 {
     static void (*const of[])(const clattn_problem *, struct ca_tensor *) = {
-#define OPERATION(ID, word, noun, call, laid, tensors, ...) [CLATTN_##ID] = tensors,
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_tensors,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };
 
+    for (size_t n = 0; n < CA_WORKSPACE && !ca_is_attention(p); n++)
+        tensors[n] = (struct ca_tensor){.name = "none", .element_bytes = 1};
     of[ca_operation(p)](p, tensors);
 }
 
 clattn_layout *ca_problem_layout(clattn_problem *p, unsigned argument)
 {
-    static const unsigned laid_operands[] = {
-#define OPERATION(ID, word, noun, call, laid, ...) [CLATTN_##ID] = laid,
+    static clattn_layout *(*const of[])(clattn_problem *, unsigned) = {
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_layout,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };
 
-    if (!(laid_operands[ca_operation(p)] & CA_BIT(argument)))
-        return NULL;
+    return of[ca_operation(p)](p, argument);
+}
+
+clattn_layout *ca_attention_layout(clattn_problem *p, unsigned argument)
+{
     switch (argument) {
 #define HOLDS_STRIDED(ID, member)                                                                  \
     case CA_##ID:                                                                                  \

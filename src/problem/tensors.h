@@ -1,8 +1,12 @@
-/* The operands of a problem: what there is of them, and how they lie in memory. */
+/* The operands of a problem: what there is of them, and how they lie in memory. Each operation has operands of
+ * its own, numbered from 0. */
 #ifndef CA_TENSORS_H
 #define CA_TENSORS_H
 
+#include "problem/append_tensors.def"
 #include "problem/formats.h"
+#include "problem/merge_tensors.def"
+#include "problem/projection_tensors.def"
 #include "problem/tensors.def"
 
 #include <clattn/problem.h>
@@ -11,7 +15,8 @@
 #define CA_MAX_SIZE ((size_t)1 << 48)
 
 /* Buffers a kernel may take, in the order of its parameters (after shape and offsets). Those of
- * options that the problem has not are left out, on both sides. */
+ * options that the problem has not are left out, on both sides. These are attention's; the workspace is
+ * CA_WORKSPACE in every operation. */
 enum ca_argument {
 #define OPERAND(ID, ...) CA_##ID,
     CA_OPERANDS(OPERAND)
@@ -19,6 +24,18 @@ enum ca_argument {
         CA_WORKSPACE,
     CA_NUM_ARGUMENTS
 };
+#define OPERAND(ID, ...) CA_PROJECTION_##ID,
+enum ca_projection_argument { CA_PROJECTION_OPERANDS(OPERAND) CA_PROJECTION_COUNT };
+#undef OPERAND
+#define OPERAND(ID, ...) CA_MERGE_##ID,
+enum ca_merge_argument { CA_MERGE_OPERANDS(OPERAND) CA_MERGE_COUNT };
+#undef OPERAND
+#define OPERAND(ID, ...) CA_APPEND_##ID,
+enum ca_append_argument { CA_APPEND_OPERANDS(OPERAND) CA_APPEND_COUNT };
+#undef OPERAND
+_Static_assert((int)CA_PROJECTION_COUNT <= CA_WORKSPACE && (int)CA_MERGE_COUNT <= CA_WORKSPACE &&
+                   (int)CA_APPEND_COUNT <= CA_WORKSPACE,
+               "the workspace comes behind the operands of every operation");
 #define CA_BIT(argument) (1u << (argument))
 
 /* The rest of the arguments if the structs of forward's, or of backward's, calls have an operand that is
@@ -43,8 +60,9 @@ enum { CA_UPDATED = 2 };
 
 /* One tensor of a problem as it lies in memory. */
 struct ca_tensor {
-    const char *name;
-    const char *type; /* of an element, in kernels; NULL: that of src/problem/tensors.def */
+    const char *name;   /* in messages and problem strings */
+    const char *member; /* of the public structs of tensors; kernels' name for it */
+    const char *type;   /* of an element, in kernels */
     int present;
     int written;          /* 0, 1, or CA_UPDATED */
     size_t element_bytes; /* of a block, if quantized */
@@ -53,7 +71,8 @@ struct ca_tensor {
 };
 
 /* Fills tensors[CA_WORKSPACE], all but the workspace, for a problem that passed
- * clattn_problem_check(), or whose layouts are still to be checked. */
+ * clattn_problem_check(), or whose layouts are still to be checked. Numbers that the operation does not use
+ * are not present. */
 void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors);
 
 /* The layout of tensor number `argument` as the problem holds it; NULL if the problem holds none, or its
@@ -75,12 +94,21 @@ size_t ca_cache_rows(const clattn_problem *p);
 
 /* Pages that a batch has in the table of pages; 0 without. */
 size_t ca_table_pages(const clattn_problem *p);
+/* Of an append: how many blocks of rows its caches consist of, batches or pages, the rows of each, and the
+ * pages of a batch in the table of pages. */
+size_t ca_append_blocks(const clattn_append_problem *p);
+size_t ca_append_rows(const clattn_append_problem *p);
+size_t ca_append_table_pages(const clattn_append_problem *p);
+
 /* Rows and columns of blocks; 0 without block lists. */
 size_t ca_block_rows(const clattn_problem *p);
 size_t ca_block_columns(const clattn_problem *p);
 
 /* Bytes of an element. */
 size_t ca_dtype_bytes(clattn_dtype dtype);
+
+/* The dtype of the problem, by its operation. */
+clattn_dtype ca_problem_own_dtype(const clattn_problem *p);
 
 /* The dtype of tensor number `argument`, whose values are floating-point numbers; of a quantized one the
  * problem's. */
@@ -101,5 +129,23 @@ size_t ca_cache_bytes(clattn_cache cache, clattn_dtype dtype);
 
 /* Bytes of count elements of a tensor, whole blocks of a quantized one. */
 size_t ca_elements_bytes(size_t count, size_t element_bytes, clattn_cache cache);
+
+/* A tensor whose elements lie by its layout, packed where that is NULL or zeros. */
+struct ca_tensor ca_tensor_of(const char *name, const char *type, int present, int written,
+                              size_t element_bytes, const clattn_layout *layout,
+                              const size_t sizes[4]);
+
+/* The entries of ca_NAME_tensors() and ca_NAME_layout() from lists of operands as that of
+ * src/problem/append_tensors.def, for a problem p. */
+#define CA_TENSOR(number, member, LAYOUT, type, present, written, bytes, s0, s1, s2, s3)           \
+    tensors[number] = ca_tensor_of(#member, #type, present, written, bytes,                        \
+                                   CA_TENSOR_##LAYOUT(member), (const size_t[4]){s0, s1, s2, s3});
+#define CA_TENSOR_STRIDED(member) &p->member
+#define CA_TENSOR_PACKED(member) NULL
+#define CA_LAYOUT_CASE(number, member, LAYOUT) CA_LAYOUT_CASE_##LAYOUT(number, member)
+#define CA_LAYOUT_CASE_STRIDED(number, member)                                                     \
+    case number:                                                                                   \
+        return &p->member;
+#define CA_LAYOUT_CASE_PACKED(number, member)
 
 #endif

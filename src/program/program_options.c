@@ -27,51 +27,53 @@ static size_t print_defines(const struct define *defines, size_t count, char *te
 }
 
 /* The -D options of a projection (see cl/common/projection.h). */
-static size_t print_projection_options(const clattn_problem *p, char *text, size_t text_bytes,
+static size_t print_projection_options(const clattn_problem *problem, char *text, size_t text_bytes,
                                        size_t length)
 {
-    const int x_column = p->q.stride[3] == 1, w_column = p->k.stride[3] == 1;
+    const clattn_projection_problem *p = &problem->projection;
+    const int x_column = p->x.stride[3] == 1, w_column = p->w.stride[3] == 1;
     const struct define defines[] = {{"DTYPE", (size_t)p->dtype},
                                      {"BIAS_DTYPE", p->bias ? (size_t)p->bias_dtype : 0},
                                      {"HAS_BIAS", p->bias != 0},
                                      {"UNIT_X_COLUMN", x_column},
-                                     {"UNIT_X_ROW", !x_column && p->q.stride[2] == 1},
+                                     {"UNIT_X_ROW", !x_column && p->x.stride[2] == 1},
                                      {"X_HAS_PAIRS", (size_t)ca_projection_x_in_pairs(p)},
                                      {"UNIT_W_COLUMN", w_column},
-                                     {"UNIT_W_ROW", !w_column && p->k.stride[1] == 1},
-                                     {"UNIT_Y_COLUMN", p->o.stride[3] == 1},
-#define FLAG(ID, member, word, OF, difference) CA_IF_PROJECTION(OF, {"HAS_" #ID, p->member != 0}, )
-                                     CA_FLAGS(FLAG)
-#undef FLAG
-    };
+                                     {"UNIT_W_ROW", !w_column && p->w.stride[1] == 1},
+                                     {"UNIT_Y_COLUMN", p->y.stride[3] == 1},
+                                     {"HAS_ACCUMULATE", p->accumulate != 0}};
 
     return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
 }
 
 /* Those of a merge (see src/families/merge_rows/merge_rows.cl). */
-static size_t print_merge_options(const clattn_problem *p, char *text, size_t text_bytes,
+static size_t print_merge_options(const clattn_problem *problem, char *text, size_t text_bytes,
                                   size_t length)
 {
-    const struct define defines[] = {
-        {"DTYPE", (size_t)p->dtype},         {"BIAS_DTYPE", 0},
-        {"UNIT_PARTS", p->q.stride[3] == 1}, {"UNIT_O", p->o.stride[3] == 1},
-        {"HAS_SINKS", p->sinks != 0},        {"HAS_ACCUMULATE", p->accumulate != 0}};
+    const clattn_merge_problem *p = &problem->merge;
+    const struct define defines[] = {{"DTYPE", (size_t)p->dtype},
+                                     {"BIAS_DTYPE", 0},
+                                     {"UNIT_PARTS", p->parts.stride[3] == 1},
+                                     {"UNIT_O", p->o.stride[3] == 1},
+                                     {"HAS_SINKS", p->sinks != 0},
+                                     {"HAS_ACCUMULATE", p->accumulate != 0}};
 
     return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
 }
 
 /* Those of an append (see src/families/append_tokens/append_tokens.cl). */
-static size_t print_append_options(const clattn_problem *p, char *text, size_t text_bytes,
+static size_t print_append_options(const clattn_problem *problem, char *text, size_t text_bytes,
                                    size_t length)
 {
+    const clattn_append_problem *p = &problem->append;
     const struct define defines[] = {{"DTYPE", (size_t)p->dtype},
                                      {"BIAS_DTYPE", 0},
                                      {"CACHE_DTYPE", (size_t)p->cache_dtype},
                                      {"PAGE_SIZE", p->page_size},
-                                     {"TO_K", (size_t)p->k_cache},
-                                     {"TO_V", (size_t)p->v_cache},
-                                     {"UNIT_IN", (size_t)ca_append_reads_units(p)},
-                                     {"UNIT_OUT", (size_t)ca_append_writes_units(p)},
+                                     {"K_FORMAT", (size_t)p->k_format},
+                                     {"V_FORMAT", (size_t)p->v_format},
+                                     {"UNIT_IN", (size_t)ca_append_reads_units(problem)},
+                                     {"UNIT_OUT", (size_t)ca_append_writes_units(problem)},
                                      {"ROTARY", (size_t)p->rotary},
                                      {"ROTARY_DIM", p->rotary_dim},
                                      {"HAS_TABLES", p->rotary_length != 0},
@@ -139,9 +141,7 @@ static size_t print_attention_options(const clattn_problem *p, char *text, size_
 size_t ca_program_problem_options(const clattn_problem *p, char *text, size_t text_bytes)
 {
     static size_t (*const of[])(const clattn_problem *, char *, size_t, size_t) = {
-#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative,       \
-                  print, options, ...)                                                             \
-    [CLATTN_##ID] = options,
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = print_##name##_options,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };

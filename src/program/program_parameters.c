@@ -1,20 +1,9 @@
 #include "program/program_parameters.h"
 #include "problem/operations.h"
+#include "problem/tensors.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-
-struct parameter {
-    const char *name, *type;
-};
-
-static const struct parameter parameters[CA_NUM_ARGUMENTS] = {
-#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, text, type, ...)                 \
-    [CA_##ID] = {#member, #type},
-    CA_OPERANDS(OPERAND)
-#undef OPERAND
-        [CA_WORKSPACE] = {"workspace", "float"},
-};
 
 /* What is printed so far, cut off at bytes; length is what it would have. */
 struct text {
@@ -32,14 +21,14 @@ static void print(struct text *text, const char *format, ...)
     va_end(arguments);
 }
 
-static const char *name_of(const struct ca_tensor *tensors, const clattn_problem *p, unsigned n)
+static const char *name_of(const struct ca_tensor *tensors, unsigned n)
 {
-    return n != CA_WORKSPACE && !ca_is_attention(p) ? tensors[n].name : parameters[n].name;
+    return n == CA_WORKSPACE ? "workspace" : tensors[n].member;
 }
 
 static const char *type_of(const struct ca_tensor *tensors, unsigned n)
 {
-    return n != CA_WORKSPACE && tensors[n].type ? tensors[n].type : parameters[n].type;
+    return n == CA_WORKSPACE ? "float" : tensors[n].type;
 }
 
 static int is_taken(const struct ca_stage *stage, const clattn_problem *p,
@@ -52,42 +41,49 @@ static int is_taken(const struct ca_stage *stage, const clattn_problem *p,
 static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
                         const struct ca_tensor *tensors, struct text *text)
 {
+    static const char *const operations[] = {
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = #name,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
+    const char *operation = operations[p->operation];
+
     if (!ca_stage_exists(stage, p))
         return;
-    print(text,
-          "#define PARAMETERS_%s const struct attention_shape a, const struct attention_offsets at",
-          stage->kernel);
+    print(text, "#define PARAMETERS_%s const struct %s_shape a, const struct %s_offsets at",
+          stage->kernel, operation, operation);
     for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++) {
         const int written =
             n == CA_WORKSPACE ? !(stage->arguments & CA_READ_ONLY) : tensors[n].written;
         if (is_taken(stage, p, tensors, n))
             print(text, ", %s__global %s *restrict %s", written ? "" : "const ",
-                  type_of(tensors, n), name_of(tensors, p, n));
+                  type_of(tensors, n), name_of(tensors, n));
     }
-    print(text, "\n#define ARGUMENTS_%s {&a, &at", stage->kernel);
+    print(text, "\n");
+    if (!ca_is_attention(p))
+        return;
+    print(text, "#define ARGUMENTS_%s {&a, &at", stage->kernel);
     for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++) {
-        const char *name = name_of(tensors, p, n);
+        const char *name = name_of(tensors, n);
         if (!is_taken(stage, p, tensors, n))
             continue;
         if (n == CA_WORKSPACE) /* a stage that only reads it has it as const */
             print(text, ", .workspace = (__global float *)workspace + at.workspace");
         else if (ca_problem_cache(p, n) == CLATTN_CACHE_PLAIN)
-            print(text, ", .%s = %s + at.%s", name, name, parameters[n].name);
+            print(text, ", .%s = %s + at.%s", name, name, name);
         else
-            print(text, ", .%s = %c_PLACE(%s, at.%s)", name, n == CA_K ? 'K' : 'V', name,
-                  parameters[n].name);
+            print(text, ", .%s = %c_PLACE(%s, at.%s)", name, n == CA_K ? 'K' : 'V', name, name);
     }
     print(text, "}\n");
 }
 
-static void print_members(const clattn_problem *p, const struct ca_tensor *tensors,
-                          struct text *text)
+static void print_members(const struct ca_tensor *tensors, struct text *text)
 {
     print(text, "#define ARGUMENTS_MEMBERS");
     for (unsigned n = 0; n < CA_WORKSPACE; n++)
         if (tensors[n].present)
             print(text, " %s__global %s *%s;", tensors[n].written ? "" : "const ",
-                  type_of(tensors, n), name_of(tensors, p, n));
+                  type_of(tensors, n), name_of(tensors, n));
     print(text, " __global float *workspace;\n");
 }
 
@@ -101,6 +97,6 @@ int ca_program_parameters(const struct ca_family *family, const clattn_problem *
     ca_problem_tensors(p, tensors);
     for (size_t s = 0; s < family->num_stages; s++)
         print_stage(&family->stages[s], p, tensors, &all);
-    print_members(p, tensors, &all);
+    print_members(tensors, &all);
     return all.length < text_bytes;
 }

@@ -7,9 +7,8 @@
 /*
  * A macro PARAMETERS_<kernel> for each of the family's kernels: the shape, the offsets, then the stage's
  * operands that the normal problem has, in the order in which src/execute/execute.c sets them. What the
- * kernel does not write is const; what a problem lacks has no parameter. The names are the members of
- * src/problem/tensors.def, in operations beside attention those of src/problem/tensors.c; the workspace is
- * the last.
+ * kernel does not write is const; what a problem lacks has no parameter. The names are the members that the
+ * operation's list of operands has, such as src/problem/tensors.def; the workspace is the last.
  *
  * A macro ARGUMENTS_<kernel> for each: what the kernel sets its struct arguments (cl/common/common.h) to, with
  * each operand from its first element on. ARGUMENTS_MEMBERS declares the struct's pointers: the workspace and

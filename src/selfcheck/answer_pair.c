@@ -28,8 +28,8 @@ void ca_pair_row_close(struct ca_pair_row *row)
     free(row->other);
 }
 
-void ca_pair_load(const struct ca_trust_case *c, enum ca_argument argument,
-                  const clattn_layout *layout, size_t b, size_t h, size_t s, size_t dim, double *to)
+void ca_pair_load(const struct ca_trust_case *c, unsigned argument, const clattn_layout *layout,
+                  size_t b, size_t h, size_t s, size_t dim, double *to)
 {
     const int of_keys = argument == CA_K || argument == CA_V;
     size_t block, row;

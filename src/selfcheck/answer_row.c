@@ -29,14 +29,14 @@ void ca_trust_row_close(struct ca_trust_row *row)
     free(row->errors);
 }
 
-size_t ca_trust_guard(const clattn_problem *p, enum ca_argument argument)
+size_t ca_trust_guard(const clattn_problem *p, unsigned argument)
 {
     const clattn_cache cache = ca_problem_cache(p, argument);
 
     return CA_TRUST_GUARD - CA_TRUST_GUARD % ca_cache_bytes(cache, ca_problem_dtype(p, argument));
 }
 
-const unsigned char *ca_trust_elements(const struct ca_trust_case *c, enum ca_argument argument)
+const unsigned char *ca_trust_elements(const struct ca_trust_case *c, unsigned argument)
 {
     return c->bytes[argument] + ca_trust_guard(&c->problem, argument);
 }
@@ -48,8 +48,8 @@ size_t ca_trust_position(const clattn_layout *layout, size_t b, size_t h, size_t
 }
 
 /* Rows of sequence b of `total`, and the first of them. */
-static size_t sequence(const struct ca_trust_case *c, enum ca_argument starts, size_t b,
-                       size_t total, size_t longest, size_t *first)
+static size_t sequence(const struct ca_trust_case *c, unsigned starts, size_t b, size_t total,
+                       size_t longest, size_t *first)
 {
     const cl_int *edges = (const cl_int *)(const void *)ca_trust_elements(c, starts) + b;
     const int64_t most = (int64_t)total, begin = edges[0] < 0 ? 0 : edges[0];
@@ -155,8 +155,7 @@ double ca_trust_length_error(size_t n)
     return fmin((double)(n + 8), 16.0 * sqrt((double)n)) * u;
 }
 
-static size_t length_in_use(const struct ca_trust_case *c, enum ca_argument argument, size_t b,
-                            size_t most)
+static size_t length_in_use(const struct ca_trust_case *c, unsigned argument, size_t b, size_t most)
 {
     const cl_int *length;
 

@@ -26,7 +26,7 @@ int ca_trust_row_open(const clattn_problem *p, struct ca_trust_row *row);
 void ca_trust_row_close(struct ca_trust_row *row);
 
 /* The elements of a tensor. */
-const unsigned char *ca_trust_elements(const struct ca_trust_case *c, enum ca_argument argument);
+const unsigned char *ca_trust_elements(const struct ca_trust_case *c, unsigned argument);
 
 /* Queries and keys that batch b has: all, or those of its sequence in a packed batch. */
 size_t ca_trust_queries(const struct ca_trust_case *c, size_t b);
@@ -109,8 +109,7 @@ int ca_pair_look(const struct ca_trust_case *c, struct ca_pair_row *row, size_t 
 size_t ca_trust_seen(const struct ca_trust_case *c, const struct ca_trust_row *row);
 
 /* count numbers of a row of a tensor. */
-void ca_pair_load(const struct ca_trust_case *c, enum ca_argument argument,
-                  const clattn_layout *layout, size_t b, size_t h, size_t s, size_t count,
-                  double *to);
+void ca_pair_load(const struct ca_trust_case *c, unsigned argument, const clattn_layout *layout,
+                  size_t b, size_t h, size_t s, size_t count, double *to);
 
 #endif

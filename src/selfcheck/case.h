@@ -62,7 +62,7 @@ enum { CA_TRUST_SEED = 20240229, CA_TRUST_STREAM = 7 };
 
 /* Bytes before the elements of a tensor: of a quantized one whole blocks, so that it has an offset,
  * and some of its guard band lie behind it. (src/selfcheck/answer_row.c) */
-size_t ca_trust_guard(const clattn_problem *p, enum ca_argument argument);
+size_t ca_trust_guard(const clattn_problem *p, unsigned argument);
 
 /* Bytes of the blocks of a normal problem, each into sizes (0: no such tensor). */
 void ca_trust_case_sizes(const clattn_problem *p, size_t sizes[CA_WORKSPACE]);

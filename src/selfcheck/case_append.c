@@ -14,12 +14,12 @@
 
 /* A row of all: where it is read and written. */
 struct append_row {
-    enum ca_argument from, to;
+    unsigned from, to;
     size_t b, h, i, dim;
     int64_t first; /* its first element's place in what is written; -1: it is skipped */
 };
 
-static cl_int number_at(const struct ca_trust_case *c, enum ca_argument argument, size_t n)
+static cl_int number_at(const struct ca_trust_case *c, unsigned argument, size_t n)
 {
     cl_int number;
 
@@ -29,59 +29,60 @@ static cl_int number_at(const struct ca_trust_case *c, enum ca_argument argument
 
 static int64_t cached(const struct ca_trust_case *c, size_t b)
 {
-    return c->problem.kv_lengths ? number_at(c, CA_KV_LENGTHS, b) : 0;
+    return c->problem.append.kv_lengths ? number_at(c, CA_APPEND_KV_LENGTHS, b) : 0;
 }
 
-static const clattn_layout *layout_of(const clattn_problem *p, enum ca_argument argument)
+static const clattn_layout *layout_of(const clattn_append_problem *p, unsigned argument)
 {
-    return argument == CA_Q    ? &p->q
-           : argument == CA_K  ? &p->k
-           : argument == CA_V  ? &p->v
-           : argument == CA_O  ? &p->o
-           : argument == CA_DK ? &p->dk
-                               : &p->dv;
+    return argument == CA_APPEND_Q         ? &p->q
+           : argument == CA_APPEND_K       ? &p->k
+           : argument == CA_APPEND_V       ? &p->v
+           : argument == CA_APPEND_Q_OUT   ? &p->q_out
+           : argument == CA_APPEND_K_CACHE ? &p->k_cache
+                                           : &p->v_cache;
 }
 
 /* The row of all batches, or pages, that a token goes to; negative, or too large, if there is none. */
 static int64_t slot_of(const struct ca_trust_case *c, size_t b, size_t i)
 {
-    const clattn_problem *p = &c->problem;
-    const int64_t key = cached(c, b) + (int64_t)i, rows = (int64_t)ca_cache_rows(p);
+    const clattn_append_problem *p = &c->problem.append;
+    const int64_t key = cached(c, b) + (int64_t)i, rows = (int64_t)ca_append_rows(p);
 
     if (p->slots)
-        return number_at(c, CA_Q_LENGTHS, b * p->seq_q + i);
-    if (key < 0 || key >= (int64_t)p->seq_kv)
+        return number_at(c, CA_APPEND_SLOTS, b * p->tokens + i);
+    if (key < 0 || key >= (int64_t)p->capacity)
         return -1;
     if (!p->page_size)
         return (int64_t)b * rows + key;
-    const int64_t page = number_at(c, CA_PAGE_TABLE, b * ca_table_pages(p) + (size_t)(key / rows));
+    const int64_t page =
+        number_at(c, CA_APPEND_PAGE_TABLE, b * ca_append_table_pages(p) + (size_t)(key / rows));
     return page < 0 ? -1 : page * rows + key % rows;
 }
 
 static struct append_row locate(const struct ca_trust_case *c, size_t index)
 {
-    const clattn_problem *p = &c->problem;
-    const size_t kv_rows = p->batch * p->kv_heads * p->seq_q;
+    const clattn_append_problem *p = &c->problem.append;
+    const size_t kv_rows = p->batch * p->kv_heads * p->tokens;
     const int is_q = index >= 2 * kv_rows, is_v = !is_q && index >= kv_rows;
     const size_t heads = is_q ? p->heads : p->kv_heads, row = is_q   ? index - 2 * kv_rows
                                                               : is_v ? index - kv_rows
                                                                      : index;
     struct append_row r = {
-        .from = is_q   ? p->queries == CLATTN_QUERIES_IN_PLACE ? CA_O : CA_Q
-                : is_v ? CA_V
-                       : CA_K,
-        .to = is_q   ? CA_O
-              : is_v ? CA_DV
-                     : CA_DK,
-        .b = row / p->seq_q / heads,
-        .h = row / p->seq_q % heads,
-        .i = row % p->seq_q,
+        .from = is_q   ? p->queries == CLATTN_QUERIES_IN_PLACE ? CA_APPEND_Q_OUT : CA_APPEND_Q
+                : is_v ? CA_APPEND_V
+                       : CA_APPEND_K,
+        .to = is_q   ? CA_APPEND_Q_OUT
+              : is_v ? CA_APPEND_V_CACHE
+                     : CA_APPEND_K_CACHE,
+        .b = row / p->tokens / heads,
+        .h = row / p->tokens % heads,
+        .i = row % p->tokens,
         .dim = is_v ? p->dim_v : p->dim_qk,
     };
-    const int64_t rows = (int64_t)ca_cache_rows(p), slots = (int64_t)ca_cache_batch(p) * rows;
+    const int64_t rows = (int64_t)ca_append_rows(p), slots = (int64_t)ca_append_blocks(p) * rows;
     const int64_t slot = slot_of(c, r.b, r.i);
     if (is_q)
-        r.first = (int64_t)ca_trust_position(&p->o, r.b, r.h, r.i, 0);
+        r.first = (int64_t)ca_trust_position(&p->q_out, r.b, r.h, r.i, 0);
     else if (slot < 0 || slot >= slots)
         r.first = -1;
     else
@@ -94,33 +95,37 @@ static struct append_row locate(const struct ca_trust_case *c, size_t index)
 
 static double input(const struct ca_trust_case *c, const struct append_row *r, size_t d)
 {
-    return ca_value_load(ca_trust_elements(c, r->from), c->problem.dtype,
-                         ca_trust_position(layout_of(&c->problem, r->from), r->b, r->h, r->i, d));
+    return ca_value_load(
+        ca_trust_elements(c, r->from), c->problem.append.dtype,
+        ca_trust_position(layout_of(&c->problem.append, r->from), r->b, r->h, r->i, d));
 }
 
 /* Column d of a row, rotated if it is k's or q's, and the magnitudes that it is made of. */
 static double turned(const struct ca_trust_case *c, const struct append_row *r, size_t d,
                      double *magnitude)
 {
-    const clattn_problem *p = &c->problem;
+    const clattn_append_problem *p = &c->problem.append;
     const size_t half = p->rotary_dim / 2;
     const int pairs = p->rotary == CLATTN_ROTARY_PAIRS;
     const double x = input(c, r, d);
 
     *magnitude = 0.0;
-    if (r->to == CA_DV || d >= p->rotary_dim)
+    if (r->to == CA_APPEND_V_CACHE || d >= p->rotary_dim)
         return x;
     const size_t i = pairs ? d / 2 : d % half;
     const int second = pairs ? d % 2 != 0 : d >= half;
     const double y = input(c, r, pairs ? d ^ 1 : second ? d - half : d + half);
-    const int64_t position = p->positions ? number_at(c, CA_MASK, r->b * p->seq_q + r->i)
-                                          : cached(c, r->b) + (int64_t)r->i;
+    const int64_t position = p->positions
+                                 ? number_at(c, CA_APPEND_POSITIONS, r->b * p->tokens + r->i)
+                                 : cached(c, r->b) + (int64_t)r->i;
     double cosine, sine;
     if (p->rotary_length) {
         const int64_t last = (int64_t)p->rotary_length - 1;
         const int64_t row = position < 0 ? 0 : position > last ? last : position;
-        cosine = ca_value_load(ca_trust_elements(c, CA_SLOPES), CLATTN_F32, (size_t)row * half + i);
-        sine = ca_value_load(ca_trust_elements(c, CA_SINKS), CLATTN_F32, (size_t)row * half + i);
+        cosine =
+            ca_value_load(ca_trust_elements(c, CA_APPEND_COS), CLATTN_F32, (size_t)row * half + i);
+        sine =
+            ca_value_load(ca_trust_elements(c, CA_APPEND_SIN), CLATTN_F32, (size_t)row * half + i);
     } else {
         const double angle = fmax(fmin((double)position, 0x1p22), -0x1p22) *
                              pow((double)p->rotary_base, -2.0 * (double)i / (double)p->rotary_dim);
@@ -134,9 +139,9 @@ static double turned(const struct ca_trust_case *c, const struct append_row *r, 
 static void solve_row(const struct ca_trust_case *c, const struct append_row *r,
                       struct ca_bounded *to)
 {
-    const clattn_problem *p = &c->problem;
-    const clattn_cache cache = ca_problem_cache(p, r->to);
-    const clattn_dtype dtype = r->to == CA_O ? p->dtype : p->cache_dtype;
+    const clattn_append_problem *p = &c->problem.append;
+    const clattn_cache cache = ca_problem_cache(&c->problem, r->to);
+    const clattn_dtype dtype = r->to == CA_APPEND_Q_OUT ? p->dtype : p->cache_dtype;
 
     for (size_t d = 0; d < r->dim; d++) {
         double magnitude;
@@ -156,12 +161,12 @@ static void solve_row(const struct ca_trust_case *c, const struct append_row *r,
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-static size_t all_rows(const clattn_problem *p)
+static size_t all_rows(const clattn_append_problem *p)
 {
-    return p->batch * p->seq_q * (2 * p->kv_heads + (p->queries ? p->heads : 0));
+    return p->batch * p->tokens * (2 * p->kv_heads + (p->queries ? p->heads : 0));
 }
 
-static size_t longest(const clattn_problem *p)
+static size_t longest(const clattn_append_problem *p)
 {
     return p->dim_qk > p->dim_v ? p->dim_qk : p->dim_v;
 }
@@ -169,21 +174,22 @@ static size_t longest(const clattn_problem *p)
 /* Slots and positions for all tokens, and what is cached. Every place is one token's alone. */
 static void fill_lists(struct ca_trust_case *c, int hostile)
 {
-    const clattn_problem *p = &c->problem;
-    const size_t tokens = p->batch * p->seq_q, places = ca_cache_batch(p) * ca_cache_rows(p);
-    const size_t entries = p->page_size && !p->slots ? p->batch * ca_table_pages(p) : 0;
+    const clattn_append_problem *p = &c->problem.append;
+    const size_t tokens = p->batch * p->tokens, places = ca_append_blocks(p) * ca_append_rows(p);
+    const size_t entries = p->page_size && !p->slots ? p->batch * ca_append_table_pages(p) : 0;
 
     for (size_t b = 0; b < p->batch && p->kv_lengths; b++) {
-        const size_t room = p->seq_kv > p->seq_q ? p->seq_kv - p->seq_q : 0;
-        const cl_int length = hostile ? (cl_int[]){-2, (cl_int)p->seq_kv - 3}[b % 2] : (cl_int)room;
-        memcpy(c->bytes[CA_KV_LENGTHS] + CA_TRUST_GUARD + 4 * b, &length, sizeof length);
+        const size_t room = p->capacity > p->tokens ? p->capacity - p->tokens : 0;
+        const cl_int length =
+            hostile ? (cl_int[]){-2, (cl_int)p->capacity - 3}[b % 2] : (cl_int)room;
+        memcpy(c->bytes[CA_APPEND_KV_LENGTHS] + CA_TRUST_GUARD + 4 * b, &length, sizeof length);
     }
     for (size_t n = 0; n < entries;
          n++) { /* a page each, from the last on; those that remain have none */
         cl_int page = n < p->pages ? (cl_int)(p->pages - 1 - n) : -1;
         if (hostile && n % 3 == 2)
             page = (cl_int[]){-1, INT32_MIN, INT32_MAX, (cl_int)p->pages}[n / 3 % 4];
-        memcpy(c->bytes[CA_PAGE_TABLE] + CA_TRUST_GUARD + 4 * n, &page, sizeof page);
+        memcpy(c->bytes[CA_APPEND_PAGE_TABLE] + CA_TRUST_GUARD + 4 * n, &page, sizeof page);
     }
     for (size_t n = 0; n < tokens; n++) {
         const size_t from_behind = places > n ? places - 1 - n : places;
@@ -192,15 +198,16 @@ static void fill_lists(struct ca_trust_case *c, int hostile)
         if (hostile && n % 5 == 2)
             slot = (cl_int[]){-1, INT32_MIN, INT32_MAX, (cl_int)places}[n / 5 % 4];
         if (p->slots)
-            memcpy(c->bytes[CA_Q_LENGTHS] + CA_TRUST_GUARD + 4 * n, &slot, sizeof slot);
+            memcpy(c->bytes[CA_APPEND_SLOTS] + CA_TRUST_GUARD + 4 * n, &slot, sizeof slot);
         if (p->positions)
-            memcpy(c->bytes[CA_MASK] + CA_TRUST_GUARD + 4 * n, &position, sizeof position);
+            memcpy(c->bytes[CA_APPEND_POSITIONS] + CA_TRUST_GUARD + 4 * n, &position,
+                   sizeof position);
     }
 }
 
 static int make(struct ca_trust_case *c)
 {
-    const clattn_problem *p = &c->problem;
+    const clattn_append_problem *p = &c->problem.append;
     const size_t rows = all_rows(p), judged = ca_trust_to_judge(rows, longest(p) * 64);
     unsigned state = 20240229u;
 
@@ -212,11 +219,11 @@ static int make(struct ca_trust_case *c)
         return 0;
     ca_trust_spread(c->rows, judged, rows);
     for (unsigned n = 0; n < CA_WORKSPACE; n++)
-        if (n == CA_Q || n == CA_K || n == CA_V ||
-            (n == CA_O && p->queries == CLATTN_QUERIES_IN_PLACE))
-            ca_trust_fill_random(c, (enum ca_argument)n, p->dtype, -2.0f, 2.0f, &state);
-    ca_trust_fill_random(c, CA_SLOPES, CLATTN_F32, -1.0f, 1.0f, &state);
-    ca_trust_fill_random(c, CA_SINKS, CLATTN_F32, -1.0f, 1.0f, &state);
+        if (n == CA_APPEND_Q || n == CA_APPEND_K || n == CA_APPEND_V ||
+            (n == CA_APPEND_Q_OUT && p->queries == CLATTN_QUERIES_IN_PLACE))
+            ca_trust_fill_random(c, n, p->dtype, -2.0f, 2.0f, &state);
+    ca_trust_fill_random(c, CA_APPEND_COS, CLATTN_F32, -1.0f, 1.0f, &state);
+    ca_trust_fill_random(c, CA_APPEND_SIN, CLATTN_F32, -1.0f, 1.0f, &state);
     fill_lists(c, c->hostile);
     if (!ca_trust_keep_before(c))
         return 0;
@@ -252,33 +259,35 @@ int ca_append_case_make(struct ca_trust_case *c, const clattn_problem *real,
                         const struct ca_candidate *candidate, const clattn_device_info *dev)
 {
     enum { BATCH = 2, HEADS = 3, TOKENS = 11, KEYS = 13 };
-    const int quantized = real->k_cache || real->v_cache;
-    const size_t least = (real->rotary_dim + CA_BLOCK - 1) / CA_BLOCK * CA_BLOCK;
+    const clattn_append_problem *r = &real->append;
+    const int quantized = r->k_format || r->v_format;
+    const size_t least = (r->rotary_dim + CA_BLOCK - 1) / CA_BLOCK * CA_BLOCK;
 
     (void)candidate;
     (void)dev;
     memset(c, 0, sizeof *c);
     c->hostile = 1;
     c->problem = *real;
-    clattn_problem *p = &c->problem;
+    clattn_append_problem *p = &c->problem.append;
     p->batch = BATCH;
     p->kv_heads = HEADS;
     p->heads = 2 * HEADS;
-    p->seq_q = TOKENS;
-    p->seq_kv = KEYS;
+    p->tokens = TOKENS;
+    p->capacity = KEYS;
     p->dim_qk = least + (quantized ? CA_BLOCK : 37);
     p->dim_v = quantized ? 3 * CA_BLOCK : 41;
-    p->rotary_length = real->rotary_length ? 17 : 0;
-    p->q = keep_unit(real->q.stride[3] == 1, (size_t[]){BATCH, p->heads, TOKENS, p->dim_qk}, 0);
-    p->k = keep_unit(real->k.stride[3] == 1, (size_t[]){BATCH, HEADS, TOKENS, p->dim_qk}, 0);
-    p->v = keep_unit(real->v.stride[3] == 1, (size_t[]){BATCH, HEADS, TOKENS, p->dim_v}, 0);
-    p->o = keep_unit(real->o.stride[3] == 1, (size_t[]){BATCH, p->heads, TOKENS, p->dim_qk}, 0);
-    p->pages = p->page_size ? BATCH * ca_table_pages(p) : 0;
-    const size_t blocks = ca_cache_batch(p), rows = ca_cache_rows(p);
-    p->dk =
-        keep_unit(real->dk.stride[3] == 1, (size_t[]){blocks, HEADS, rows, p->dim_qk}, p->k_cache);
-    p->dv =
-        keep_unit(real->dv.stride[3] == 1, (size_t[]){blocks, HEADS, rows, p->dim_v}, p->v_cache);
+    p->rotary_length = r->rotary_length ? 17 : 0;
+    p->q = keep_unit(r->q.stride[3] == 1, (size_t[]){BATCH, p->heads, TOKENS, p->dim_qk}, 0);
+    p->k = keep_unit(r->k.stride[3] == 1, (size_t[]){BATCH, HEADS, TOKENS, p->dim_qk}, 0);
+    p->v = keep_unit(r->v.stride[3] == 1, (size_t[]){BATCH, HEADS, TOKENS, p->dim_v}, 0);
+    p->q_out =
+        keep_unit(r->q_out.stride[3] == 1, (size_t[]){BATCH, p->heads, TOKENS, p->dim_qk}, 0);
+    p->pages = p->page_size ? BATCH * ca_append_table_pages(p) : 0;
+    const size_t blocks = ca_append_blocks(p), rows = ca_append_rows(p);
+    p->k_cache = keep_unit(r->k_cache.stride[3] == 1, (size_t[]){blocks, HEADS, rows, p->dim_qk},
+                           p->k_format);
+    p->v_cache = keep_unit(r->v_cache.stride[3] == 1, (size_t[]){blocks, HEADS, rows, p->dim_v},
+                           p->v_format);
     return make_or_free(c);
 }
 
@@ -292,32 +301,36 @@ int ca_append_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *
 /* ---- judging -------------------------------------------------------------------------------- */
 
 /* Element `place` of an output. */
-static double result_at(const struct ca_trust_case *c, enum ca_argument to, size_t place)
+static double result_at(const struct ca_trust_case *c, unsigned to, size_t place)
 {
-    const clattn_problem *p = &c->problem;
-    const unsigned char *bytes = c->bytes[to] + ca_trust_guard(p, to);
-    const clattn_cache cache = ca_problem_cache(p, to);
+    const clattn_append_problem *p = &c->problem.append;
+    const unsigned char *bytes = c->bytes[to] + ca_trust_guard(&c->problem, to);
+    const clattn_cache cache = ca_problem_cache(&c->problem, to);
     double values[CA_BLOCK];
 
     if (cache == CLATTN_CACHE_PLAIN)
-        return ca_value_load(bytes, to == CA_O ? p->dtype : p->cache_dtype, place);
+        return ca_value_load(bytes, to == CA_APPEND_Q_OUT ? p->dtype : p->cache_dtype, place);
     ca_cache_load(bytes, cache, p->dtype, place / CA_BLOCK * CA_BLOCK, 1, CA_BLOCK, values);
     return values[place % CA_BLOCK];
 }
 
 /* Puts what was there before into the place of each row that was to be written; then nothing may differ. */
-static int others_intact(const struct ca_trust_case *c, enum ca_argument to)
+static int others_intact(const struct ca_trust_case *c, unsigned to)
 {
-    const clattn_problem *p = &c->problem;
-    const clattn_cache cache = ca_problem_cache(p, to);
+    const clattn_append_problem *p = &c->problem.append;
+    const clattn_cache cache = ca_problem_cache(&c->problem, to);
     const size_t step = layout_of(p, to)->stride[3], rows = all_rows(p);
     struct ca_tensor tensors[CA_WORKSPACE];
 
-    ca_problem_tensors(p, tensors);
-    const size_t bytes = tensors[to].element_bytes, guard = ca_trust_guard(p, to);
-    const size_t kv_rows = p->batch * p->kv_heads * p->seq_q;
-    const size_t begin = to == CA_DK ? 0 : to == CA_DV ? kv_rows : 2 * kv_rows;
-    const size_t end = to == CA_DK ? kv_rows : to == CA_DV ? 2 * kv_rows : rows;
+    ca_problem_tensors(&c->problem, tensors);
+    const size_t bytes = tensors[to].element_bytes, guard = ca_trust_guard(&c->problem, to);
+    const size_t kv_rows = p->batch * p->kv_heads * p->tokens;
+    const size_t begin = to == CA_APPEND_K_CACHE   ? 0
+                         : to == CA_APPEND_V_CACHE ? kv_rows
+                                                   : 2 * kv_rows;
+    const size_t end = to == CA_APPEND_K_CACHE   ? kv_rows
+                       : to == CA_APPEND_V_CACHE ? 2 * kv_rows
+                                                 : rows;
     const size_t units = tensors[to].sizes[3] / (cache == CLATTN_CACHE_PLAIN ? 1 : CA_BLOCK);
     unsigned char *rest = malloc(c->sizes[to]);
     if (!rest)
@@ -344,21 +357,23 @@ static int others_intact(const struct ca_trust_case *c, enum ca_argument to)
 const char *ca_append_case_judge(const struct ca_trust_case *c, double *error, char *text,
                                  size_t text_bytes)
 {
-    const clattn_problem *p = &c->problem;
-    const size_t kv_rows = p->batch * p->kv_heads * p->seq_q;
+    const clattn_append_problem *p = &c->problem.append;
+    const size_t kv_rows = p->batch * p->kv_heads * p->tokens;
     struct ca_tensor tensors[CA_WORKSPACE];
 
     *error = 0.0;
-    ca_problem_tensors(p, tensors);
+    ca_problem_tensors(&c->problem, tensors);
     for (unsigned n = 0; n < CA_WORKSPACE; n++)
-        if (tensors[n].present && tensors[n].written && !others_intact(c, (enum ca_argument)n)) {
+        if (tensors[n].present && tensors[n].written && !others_intact(c, n)) {
             ca_reason(text, text_bytes, "it writes to other rows of %s than the tokens'",
                       tensors[n].name);
             return text;
         }
     for (size_t n = 0; n < c->num_rows; n++) {
         const size_t index = c->rows[n];
-        const enum ca_argument to = index < kv_rows ? CA_DK : index < 2 * kv_rows ? CA_DV : CA_O;
+        const unsigned to = index < kv_rows       ? CA_APPEND_K_CACHE
+                            : index < 2 * kv_rows ? CA_APPEND_V_CACHE
+                                                  : CA_APPEND_Q_OUT;
         const size_t step = layout_of(p, to)->stride[3];
         for (size_t d = 0; d < tensors[to].sizes[3] && c->lse[index].value >= 0.0; d++) {
             const struct ca_bounded want = c->o[n * longest(p) + d];

@@ -28,7 +28,7 @@ clattn_status ca_trust_case_clear(const clattn_context *ctx, const struct ca_tru
     struct ca_tensor tensors[CA_WORKSPACE];
 
     ca_problem_tensors(&c->problem, tensors);
-    for (size_t out = 0; out < CA_WORKSPACE; out++) {
+    for (unsigned out = 0; out < CA_WORKSPACE; out++) {
         cl_int err = CL_SUCCESS;
         if (!buffers[out] || !tensors[out].written)
             continue;
@@ -50,7 +50,7 @@ clattn_status ca_trust_case_download(const clattn_context *ctx, struct ca_trust_
     struct ca_tensor tensors[CA_WORKSPACE];
 
     ca_problem_tensors(&c->problem, tensors);
-    for (size_t out = 0; out < CA_WORKSPACE; out++) {
+    for (unsigned out = 0; out < CA_WORKSPACE; out++) {
         const cl_int err = buffers[out] && tensors[out].written
                                ? clEnqueueReadBuffer(queue, buffers[out], CL_TRUE, 0, c->sizes[out],
                                                      c->bytes[out], 0, NULL, NULL)
@@ -70,7 +70,7 @@ struct ca_tensors ca_trust_case_tensors(const struct ca_trust_case *c,
     ca_problem_tensors(&c->problem, shapes);
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
         const int plain = ca_problem_cache(&c->problem, (unsigned)n) == CLATTN_CACHE_PLAIN;
-        const size_t guard = ca_trust_guard(&c->problem, (enum ca_argument)n);
+        const size_t guard = ca_trust_guard(&c->problem, n);
         if (buffers[n])
             tensors.at[n] =
                 (clattn_buffer){.buffer = buffers[n],

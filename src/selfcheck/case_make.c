@@ -30,7 +30,7 @@ void ca_trust_case_sizes(const clattn_problem *p, size_t sizes[CA_WORKSPACE])
 }
 
 /* The elements of a tensor; NULL if the problem has no such tensor. */
-static unsigned char *elements(const struct ca_trust_case *c, enum ca_argument argument)
+static unsigned char *elements(const struct ca_trust_case *c, unsigned argument)
 {
     return c->bytes[argument] ? c->bytes[argument] + ca_trust_guard(&c->problem, argument) : NULL;
 }
@@ -52,6 +52,14 @@ int ca_trust_allocate_blocks(struct ca_trust_case *c)
     return complete;
 }
 
+/* Elements of a row of what is judged. */
+static size_t columns_of(const clattn_problem *p)
+{
+    return p->operation == CLATTN_PROJECTION ? p->projection.y_dim
+           : p->operation == CLATTN_MERGE    ? p->merge.dim
+                                             : p->dim_v;
+}
+
 int ca_trust_allocate(struct ca_trust_case *c, size_t num_rows, size_t num_keys, int sums)
 {
     const clattn_problem *p = &c->problem;
@@ -63,7 +71,7 @@ int ca_trust_allocate(struct ca_trust_case *c, size_t num_rows, size_t num_keys,
         c->gradients = ca_gradients_allocate(p, num_rows, num_keys, sums);
         return complete && c->rows && c->gradients;
     }
-    c->o = calloc(num_rows * p->dim_v, sizeof *c->o);
+    c->o = calloc(num_rows * columns_of(p), sizeof *c->o);
     c->lse = calloc(num_rows, sizeof *c->lse);
     if (p->scores != CLATTN_SCORES_NONE)
         c->scores = calloc(num_rows * p->seq_kv + 1, sizeof *c->scores);
@@ -155,7 +163,7 @@ static size_t queries_in_use(const clattn_problem *p, size_t b)
 }
 
 /* A row's elements from `place` on. */
-static void fill_row(struct ca_trust_case *c, enum ca_argument argument, const struct ca_tensor *t,
+static void fill_row(struct ca_trust_case *c, unsigned argument, const struct ca_tensor *t,
                      size_t place, int hidden, size_t s, unsigned *state)
 {
     const clattn_cache cache = ca_problem_cache(&c->problem, argument);
@@ -173,7 +181,7 @@ static void fill_row(struct ca_trust_case *c, enum ca_argument argument, const s
     }
 }
 
-static void fill_rows(struct ca_trust_case *c, enum ca_argument argument, const struct ca_tensor *t,
+static void fill_rows(struct ca_trust_case *c, unsigned argument, const struct ca_tensor *t,
                       unsigned *state)
 {
     const clattn_problem *p = &c->problem;
@@ -221,7 +229,7 @@ static void fill_pages(struct ca_trust_case *c)
 }
 
 /* Rows of a pool: NaN and huge values where no batch has a key that it sees. */
-static void fill_pool(struct ca_trust_case *c, enum ca_argument argument, const struct ca_tensor *t,
+static void fill_pool(struct ca_trust_case *c, unsigned argument, const struct ca_tensor *t,
                       unsigned *state)
 {
     const clattn_problem *p = &c->problem;
@@ -249,7 +257,7 @@ static void fill_pool(struct ca_trust_case *c, enum ca_argument argument, const 
             }
 }
 
-static void fill_keys(struct ca_trust_case *c, enum ca_argument argument, const struct ca_tensor *t,
+static void fill_keys(struct ca_trust_case *c, unsigned argument, const struct ca_tensor *t,
                       unsigned *state)
 {
     if (c->problem.page_size)
@@ -260,8 +268,7 @@ static void fill_keys(struct ca_trust_case *c, enum ca_argument argument, const 
 
 /* Sequences of the longest length, the last one as the total leaves it. A hostile case says so by a
  * first start that is negative and a last that is beyond the end. */
-static void fill_starts(struct ca_trust_case *c, enum ca_argument argument, size_t longest,
-                        size_t total)
+static void fill_starts(struct ca_trust_case *c, unsigned argument, size_t longest, size_t total)
 {
     const size_t batch = c->problem.batch, all = batch * longest < total ? batch * longest : total;
     cl_int *starts = (cl_int *)(void *)elements(c, argument);
@@ -345,9 +352,7 @@ int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real,
 {
     static int (*const of[])(struct ca_trust_case *, const clattn_problem *,
                              const struct ca_candidate *, const clattn_device_info *) = {
-#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative,       \
-                  print, options, hostile, ...)                                                    \
-    [CLATTN_##ID] = hostile,
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_case_make,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };
@@ -446,8 +451,8 @@ static void repeat(unsigned char *bytes, size_t done, size_t count)
  * two rows are alike. */
 enum { PERIOD = 65521 };
 
-void ca_trust_fill_random(struct ca_trust_case *c, enum ca_argument argument, clattn_dtype dtype,
-                          float low, float high, unsigned *state)
+void ca_trust_fill_random(struct ca_trust_case *c, unsigned argument, clattn_dtype dtype, float low,
+                          float high, unsigned *state)
 {
     unsigned char *data = elements(c, argument);
     const size_t bytes = ca_dtype_bytes(dtype);
@@ -461,7 +466,7 @@ void ca_trust_fill_random(struct ca_trust_case *c, enum ca_argument argument, cl
 }
 
 /* k or v, values of up to 2. */
-static void fill_cache(struct ca_trust_case *c, enum ca_argument argument, unsigned *state)
+static void fill_cache(struct ca_trust_case *c, unsigned argument, unsigned *state)
 {
     const clattn_cache cache = ca_problem_cache(&c->problem, argument);
     unsigned char *data = elements(c, argument);
@@ -492,7 +497,7 @@ static void fill_mask(struct ca_trust_case *c, unsigned *state)
         repeat(data, drawn, count);
 }
 
-static void fill_lengths(struct ca_trust_case *c, enum ca_argument argument, size_t longest,
+static void fill_lengths(struct ca_trust_case *c, unsigned argument, size_t longest,
                          unsigned *state)
 {
     unsigned char *data = elements(c, argument);
@@ -507,9 +512,7 @@ static void fill_lengths(struct ca_trust_case *c, enum ca_argument argument, siz
 int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p)
 {
     static int (*const of[])(struct ca_trust_case *, const clattn_problem *) = {
-#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative,       \
-                  print, options, hostile, ordinary)                                               \
-    [CLATTN_##ID] = ordinary,
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_case_make_ordinary,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };

@@ -18,23 +18,24 @@ static const double tolerance = 64 * CA_TRUST_ROUNDOFF;
 /* State s of a row; the last is what the outputs held before. */
 static double lse_of(const struct ca_trust_case *c, size_t s, size_t row)
 {
-    const clattn_problem *p = &c->problem;
+    const clattn_merge_problem *p = &c->problem.merge;
     const size_t rows = p->batch * p->heads * p->seq_q;
 
-    return s < p->seq_kv ? ca_value_load(ca_trust_elements(c, CA_LSE), CLATTN_F32, s * rows + row)
-                         : ca_value_load(ca_trust_elements(c, CA_SCORES), CLATTN_F32, row);
+    return s < p->states
+               ? ca_value_load(ca_trust_elements(c, CA_MERGE_PARTS_LSE), CLATTN_F32, s * rows + row)
+               : ca_value_load(ca_trust_elements(c, CA_MERGE_LSE), CLATTN_F32, row);
 }
 
 static double value_of(const struct ca_trust_case *c, size_t s, size_t row, size_t d)
 {
-    const clattn_problem *p = &c->problem;
+    const clattn_merge_problem *p = &c->problem.merge;
     const size_t i = row % p->seq_q, h = row / p->seq_q % p->heads, b = row / p->seq_q / p->heads;
 
-    if (s == p->seq_kv)
-        return ca_value_load(ca_trust_elements(c, CA_O), p->dtype,
+    if (s == p->states)
+        return ca_value_load(ca_trust_elements(c, CA_MERGE_O), p->dtype,
                              ca_trust_position(&p->o, b, h, i, d));
-    return ca_value_load(ca_trust_elements(c, CA_Q), p->dtype,
-                         ca_trust_position(&p->q, s * p->batch + b, h, i, d));
+    return ca_value_load(ca_trust_elements(c, CA_MERGE_PARTS), p->dtype,
+                         ca_trust_position(&p->parts, s * p->batch + b, h, i, d));
 }
 
 /* The relative weight of a state beside the largest, which is not -infinity. */
@@ -51,15 +52,15 @@ static double larger(double x, double most)
 static void solve_row(const struct ca_trust_case *c, size_t row, struct ca_bounded *o,
                       struct ca_bounded *lse)
 {
-    const clattn_problem *p = &c->problem;
-    const size_t states = p->seq_kv + (p->accumulate != 0);
+    const clattn_merge_problem *p = &c->problem.merge;
+    const size_t states = p->states + (p->accumulate != 0);
     double most = -INFINITY, sum = 0.0;
 
     for (size_t s = 0; s < states; s++)
         most = larger(lse_of(c, s, row), most);
     if (p->sinks && most != -INFINITY) {
-        const double sink =
-            ca_value_load(ca_trust_elements(c, CA_SINKS), CLATTN_F32, row / p->seq_q % p->heads);
+        const double sink = ca_value_load(ca_trust_elements(c, CA_MERGE_SINKS), CLATTN_F32,
+                                          row / p->seq_q % p->heads);
         most = larger(sink, most);
         sum = weight(sink, most);
     }
@@ -67,7 +68,7 @@ static void solve_row(const struct ca_trust_case *c, size_t row, struct ca_bound
         sum += most == -INFINITY ? 0.0 : weight(lse_of(c, s, row), most);
     const double all = sum > 0.0 || isnan(sum) ? most + log(sum) : -INFINITY;
     *lse = (struct ca_bounded){all, tolerance * fmax(1.0, fabs(all))};
-    for (size_t d = 0; d < p->dim_v; d++) {
+    for (size_t d = 0; d < p->dim; d++) {
         double value = 0.0, magnitude = 0.0;
         for (size_t s = 0; s < states; s++) {
             const double x = lse_of(c, s, row);
@@ -88,7 +89,7 @@ static int solve_or_free(struct ca_trust_case *c)
         return 0;
     }
     for (size_t n = 0; n < c->num_rows; n++)
-        solve_row(c, c->rows[n], c->o + n * c->problem.dim_v, &c->lse[n]);
+        solve_row(c, c->rows[n], c->o + n * c->problem.merge.dim, &c->lse[n]);
     return 1;
 }
 
@@ -105,16 +106,17 @@ static clattn_layout keep_unit(const clattn_layout *real, const size_t sizes[4])
 
 static clattn_problem shrink(const clattn_problem *real)
 {
-    clattn_problem p = *real;
+    clattn_problem made = *real;
+    clattn_merge_problem *p = &made.merge;
 
-    p.batch = BATCH;
-    p.heads = p.kv_heads = HEADS;
-    p.seq_q = ROWS;
-    p.seq_kv = STATES;
-    p.dim_qk = p.dim_v = DIM;
-    p.q = keep_unit(&real->q, (size_t[]){STATES * BATCH, HEADS, ROWS, DIM});
-    p.o = keep_unit(&real->o, (size_t[]){BATCH, HEADS, ROWS, DIM});
-    return p;
+    p->batch = BATCH;
+    p->heads = HEADS;
+    p->seq_q = ROWS;
+    p->states = STATES;
+    p->dim = DIM;
+    p->parts = keep_unit(&real->merge.parts, (size_t[]){STATES * BATCH, HEADS, ROWS, DIM});
+    p->o = keep_unit(&real->merge.o, (size_t[]){BATCH, HEADS, ROWS, DIM});
+    return made;
 }
 
 /* By row: no state sees anything, one does, all do and are far apart, one is a NaN or infinite. */
@@ -139,14 +141,14 @@ static float hostile_lse(size_t s, size_t row, float usual)
 /* The rows of states that see nothing are NaN. */
 static void spoil(struct ca_trust_case *c, size_t s, size_t row)
 {
-    const clattn_problem *p = &c->problem;
+    const clattn_merge_problem *p = &c->problem.merge;
     const size_t i = row % p->seq_q, h = row / p->seq_q % p->heads, b = row / p->seq_q / p->heads;
-    const int before = s == p->seq_kv;
-    const clattn_layout *layout = before ? &p->o : &p->q;
+    const int before = s == p->states;
+    const clattn_layout *layout = before ? &p->o : &p->parts;
     const size_t first = ca_trust_position(layout, before ? b : s * p->batch + b, h, i, 0);
 
-    for (size_t d = 0; d < p->dim_v; d++)
-        ca_value_store(c->bytes[before ? CA_O : CA_Q] + CA_TRUST_GUARD, p->dtype,
+    for (size_t d = 0; d < p->dim; d++)
+        ca_value_store(c->bytes[before ? CA_MERGE_O : CA_MERGE_PARTS] + CA_TRUST_GUARD, p->dtype,
                        first + d * layout->stride[3], NAN);
 }
 
@@ -161,25 +163,25 @@ int ca_merge_case_make(struct ca_trust_case *c, const clattn_problem *real,
     memset(c, 0, sizeof *c);
     c->problem = shrink(real);
     c->hostile = 1;
-    const clattn_problem *p = &c->problem;
+    const clattn_merge_problem *p = &c->problem.merge;
     if (!ca_trust_allocate(c, rows, 0, 0)) {
         ca_trust_case_free(c);
         return 0;
     }
-    ca_trust_fill_elements(c, CA_Q, p->dtype, -1.0f, 1.0f, &state);
+    ca_trust_fill_elements(c, CA_MERGE_PARTS, p->dtype, -1.0f, 1.0f, &state);
     for (size_t h = 0; p->sinks && h < HEADS;
          h++) /* one counts little, one much, one for nothing */
-        ca_value_store(c->bytes[CA_SINKS] + CA_TRUST_GUARD, CLATTN_F32, h,
+        ca_value_store(c->bytes[CA_MERGE_SINKS] + CA_TRUST_GUARD, CLATTN_F32, h,
                        h == 2   ? -INFINITY
                        : h == 1 ? 3.0f
                                 : -2.0f);
     if (p->accumulate)
-        ca_trust_fill_elements(c, CA_O, p->dtype, -1.0f, 1.0f, &state);
+        ca_trust_fill_elements(c, CA_MERGE_O, p->dtype, -1.0f, 1.0f, &state);
     for (size_t n = 0; n < rows * (STATES + (p->accumulate != 0)); n++) {
         const size_t s = n / rows, row = n % rows;
         const float lse = hostile_lse(s, row, 4.0f * ca_value_next(&state));
-        ca_value_store(c->bytes[s < STATES ? CA_LSE : CA_SCORES] + CA_TRUST_GUARD, CLATTN_F32,
-                       s < STATES ? n : row, lse);
+        ca_value_store(c->bytes[s < STATES ? CA_MERGE_PARTS_LSE : CA_MERGE_LSE] + CA_TRUST_GUARD,
+                       CLATTN_F32, s < STATES ? n : row, lse);
         if (lse == -INFINITY)
             spoil(c, s, row);
     }
@@ -190,24 +192,25 @@ int ca_merge_case_make(struct ca_trust_case *c, const clattn_problem *real,
 
 /* ---- an ordinary case ----------------------------------------------------------------------- */
 
-int ca_merge_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p)
+int ca_merge_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *real)
 {
+    const clattn_merge_problem *p = &real->merge;
     const size_t rows = p->batch * p->heads * p->seq_q;
     unsigned state = 20240229u;
 
     memset(c, 0, sizeof *c);
-    c->problem = *p;
-    if (!ca_trust_allocate(c, ca_trust_to_judge(rows, p->seq_kv * p->dim_v), 0, 0)) {
+    c->problem = *real;
+    if (!ca_trust_allocate(c, ca_trust_to_judge(rows, p->states * p->dim), 0, 0)) {
         ca_trust_case_free(c);
         return 0;
     }
     ca_trust_spread(c->rows, c->num_rows, rows);
-    ca_trust_fill_random(c, CA_Q, p->dtype, -1.0f, 1.0f, &state);
-    ca_trust_fill_random(c, CA_LSE, CLATTN_F32, -4.0f, 4.0f, &state);
-    ca_trust_fill_random(c, CA_SINKS, CLATTN_F32, -4.0f, 4.0f, &state);
+    ca_trust_fill_random(c, CA_MERGE_PARTS, p->dtype, -1.0f, 1.0f, &state);
+    ca_trust_fill_random(c, CA_MERGE_PARTS_LSE, CLATTN_F32, -4.0f, 4.0f, &state);
+    ca_trust_fill_random(c, CA_MERGE_SINKS, CLATTN_F32, -4.0f, 4.0f, &state);
     if (p->accumulate) {
-        ca_trust_fill_random(c, CA_O, p->dtype, -1.0f, 1.0f, &state);
-        ca_trust_fill_random(c, CA_SCORES, CLATTN_F32, -4.0f, 4.0f, &state);
+        ca_trust_fill_random(c, CA_MERGE_O, p->dtype, -1.0f, 1.0f, &state);
+        ca_trust_fill_random(c, CA_MERGE_LSE, CLATTN_F32, -4.0f, 4.0f, &state);
     }
     return solve_or_free(c);
 }

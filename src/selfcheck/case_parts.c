@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void ca_trust_fill_elements(struct ca_trust_case *c, enum ca_argument argument, clattn_dtype dtype,
+void ca_trust_fill_elements(struct ca_trust_case *c, unsigned argument, clattn_dtype dtype,
                             float low, float high, unsigned *state)
 {
     struct ca_tensor tensors[CA_WORKSPACE];

@@ -29,14 +29,14 @@ size_t ca_trust_to_judge(size_t all, size_t products);
 void ca_trust_spread(size_t *places, size_t count, size_t all);
 
 /* Random numbers in the whole span, gaps between strides included. */
-void ca_trust_fill_random(struct ca_trust_case *c, enum ca_argument argument, clattn_dtype dtype,
-                          float low, float high, unsigned *state);
+void ca_trust_fill_random(struct ca_trust_case *c, unsigned argument, clattn_dtype dtype, float low,
+                          float high, unsigned *state);
 
 /* Block lists, if the problem has them. */
 void ca_trust_fill_lists(struct ca_trust_case *c);
 
 /* Random numbers in the elements alone, of the type that the tensor has. Nothing if there is none. */
-void ca_trust_fill_elements(struct ca_trust_case *c, enum ca_argument argument, clattn_dtype dtype,
+void ca_trust_fill_elements(struct ca_trust_case *c, unsigned argument, clattn_dtype dtype,
                             float low, float high, unsigned *state);
 
 /* Keeps the blocks of outputs that are read as well. 0 without memory. */
@@ -52,11 +52,11 @@ const char *ca_append_case_judge(const struct ca_trust_case *c, double *error, c
                                  size_t text_bytes);
 
 /* The cases of each operation, as those of trust_case.h, which call them. */
-#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative,       \
-                  print, options, hostile, ordinary)                                               \
-    int hostile(struct ca_trust_case *c, const clattn_problem *p,                                  \
-                const struct ca_candidate *candidate, const clattn_device_info *dev);              \
-    int ordinary(struct ca_trust_case *c, const clattn_problem *p);
+#define OPERATION(ID, name, ...)                                                                   \
+    int ca_##name##_case_make(struct ca_trust_case *c, const clattn_problem *p,                    \
+                              const struct ca_candidate *candidate,                                \
+                              const clattn_device_info *dev);                                      \
+    int ca_##name##_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p);
 CA_OPERATIONS(OPERATION)
 #undef OPERATION
 

@@ -42,7 +42,7 @@ static void compare(struct worst *worst, const struct worst *place, size_t last,
 }
 
 /* Elements (index, 0 .. count - 1) of a tensor whose rows are counted in that order. */
-static void compare_vector(const struct ca_trust_case *c, enum ca_argument argument, size_t index,
+static void compare_vector(const struct ca_trust_case *c, unsigned argument, size_t index,
                            const struct ca_bounded *want, size_t count, struct worst *worst)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
@@ -83,8 +83,7 @@ static void compare_scores(const struct ca_trust_case *c, size_t row, struct wor
 
 /* A row that is counted (batch, head, query or key) as it is counted in a tensor, which differs in packed
  * batches; 0 if its sequence is shorter. */
-static int packed_row(const struct ca_trust_case *c, enum ca_argument starts, size_t index,
-                      size_t *row)
+static int packed_row(const struct ca_trust_case *c, unsigned starts, size_t index, size_t *row)
 {
     const clattn_problem *p = &c->problem;
     const int queries = starts == CA_Q_STARTS;
@@ -102,22 +101,41 @@ static int packed_row(const struct ca_trust_case *c, enum ca_argument starts, si
     return 1;
 }
 
-static void compare_row(const struct ca_trust_case *c, size_t row, struct worst *worst)
+/* One of lse, of so many heads and rows. */
+static void compare_lse(const struct ca_trust_case *c, unsigned argument, size_t index,
+                        const size_t sizes[2], const struct ca_bounded *want, struct worst *worst)
+{
+    const struct worst place = {.name = "lse", .index = index, .heads = sizes[0], .seq = sizes[1]};
+
+    compare(worst, &place, 0, ca_value_load(c->bytes[argument] + CA_TRUST_GUARD, CLATTN_F32, index),
+            *want);
+}
+
+static void compare_projection(const struct ca_trust_case *c, size_t row, struct worst *worst)
+{
+    const size_t columns = c->problem.projection.y_dim;
+
+    compare_vector(c, CA_PROJECTION_Y, c->rows[row], c->o + row * columns, columns, worst);
+}
+
+static void compare_merge(const struct ca_trust_case *c, size_t row, struct worst *worst)
+{
+    const clattn_merge_problem *p = &c->problem.merge;
+
+    compare_vector(c, CA_MERGE_O, c->rows[row], c->o + row * p->dim, p->dim, worst);
+    compare_lse(c, CA_MERGE_LSE, c->rows[row], (size_t[]){p->heads, p->seq_q}, &c->lse[row], worst);
+}
+
+static void compare_attention(const struct ca_trust_case *c, size_t row, struct worst *worst)
 {
     const clattn_problem *p = &c->problem;
     size_t index;
 
     if (!packed_row(c, CA_Q_STARTS, c->rows[row], &index))
         return;
-    const struct worst lse = {
-        .name = "lse", .index = index, .heads = p->heads, .seq = ca_query_rows(p)};
-
-    const enum ca_argument lse_at = p->operation == CLATTN_MERGE ? CA_SCORES : CA_LSE;
-
     compare_vector(c, CA_O, index, c->o + row * p->dim_v, p->dim_v, worst);
-    if (p->lse || p->operation == CLATTN_MERGE)
-        compare(worst, &lse, 0, ca_value_load(c->bytes[lse_at] + CA_TRUST_GUARD, CLATTN_F32, index),
-                c->lse[row]);
+    if (p->lse)
+        compare_lse(c, CA_LSE, index, (size_t[]){p->heads, ca_query_rows(p)}, &c->lse[row], worst);
     if (c->scores)
         compare_scores(c, row, worst);
 }
@@ -171,8 +189,7 @@ static int guards_intact(const unsigned char *bytes, size_t size)
 }
 
 /* Whether something was written between the elements. */
-static int gaps_intact(const struct ca_trust_case *c, enum ca_argument argument,
-                       const struct ca_tensor *t)
+static int gaps_intact(const struct ca_trust_case *c, unsigned argument, const struct ca_tensor *t)
 {
     const unsigned char *bytes = c->bytes[argument] + CA_TRUST_GUARD;
     const size_t count = (c->sizes[argument] - 2 * CA_TRUST_GUARD) / t->element_bytes;
@@ -186,8 +203,8 @@ static int gaps_intact(const struct ca_trust_case *c, enum ca_argument argument,
 
 /* No result is a NaN, as no visible number is one; an element that was not written is. Scores that
  * show what is hidden are left out. */
-static int find_nan(const struct ca_trust_case *c, enum ca_argument argument,
-                    const struct ca_tensor *t, char *text, size_t text_bytes)
+static int find_nan(const struct ca_trust_case *c, unsigned argument, const struct ca_tensor *t,
+                    char *text, size_t text_bytes)
 {
     const clattn_dtype dtype = ca_problem_dtype(&c->problem, argument);
 
@@ -222,14 +239,20 @@ const char *ca_trust_case_judge(const struct ca_trust_case *c, double *error, ch
         return ca_append_case_judge(c, error, text, text_bytes);
     if (c->gradients)
         compare_gradients(c, &worst);
-    for (size_t row = 0; !c->gradients && row < c->num_rows; row++)
-        compare_row(c, row, &worst);
+    for (size_t row = 0; !c->gradients && row < c->num_rows; row++) {
+        if (c->problem.operation == CLATTN_PROJECTION)
+            compare_projection(c, row, &worst);
+        else if (c->problem.operation == CLATTN_MERGE)
+            compare_merge(c, row, &worst);
+        else
+            compare_attention(c, row, &worst);
+    }
     *error = worst.error;
     ca_problem_tensors(&c->problem, tensors);
-    for (size_t out = 0; out < CA_WORKSPACE; out++) {
+    for (unsigned out = 0; out < CA_WORKSPACE; out++) {
         if (tensors[out].written && c->bytes[out] &&
             (!guards_intact(c->bytes[out], c->sizes[out]) ||
-             (c->hostile && !gaps_intact(c, (enum ca_argument)out, &tensors[out])))) {
+             (c->hostile && !gaps_intact(c, out, &tensors[out])))) {
             ca_reason(text, text_bytes, "it writes outside of its output %s", tensors[out].name);
             return text;
         }
@@ -240,9 +263,9 @@ const char *ca_trust_case_judge(const struct ca_trust_case *c, double *error, ch
     }
     if (!ca_is_attention(&c->problem) && c->hostile)
         return NULL; /* every element was judged, and some are NaN */
-    for (size_t out = 0; out < CA_WORKSPACE; out++) {
+    for (unsigned out = 0; out < CA_WORKSPACE; out++) {
         if (tensors[out].written && c->bytes[out] && !(out == CA_SCORES && shows_hidden) &&
-            find_nan(c, (enum ca_argument)out, &tensors[out], text, text_bytes))
+            find_nan(c, out, &tensors[out], text, text_bytes))
             return text;
     }
     return NULL;

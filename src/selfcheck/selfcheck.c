@@ -42,16 +42,16 @@ static clattn_status judge(clattn_context *ctx, const struct ca_candidate *candi
 
     if (!made)
         return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a self-check");
-    clattn_status status =
-        ca_plan_make(ctx, candidate, "self-check", &c->problem, program, 0, &plan);
+    const struct ca_problem problem = ca_problem_own(&c->problem);
+    clattn_status status = ca_plan_make(ctx, candidate, "self-check", &problem, program, 0, &plan);
     if (status == CLATTN_SUCCESS) {
         status = run(ctx, plan, c, launch_seconds);
         clattn_plan_release(plan);
     }
     if (status == CLATTN_SUCCESS && ca_trust_case_judge(c, &error, wrong, sizeof wrong)) {
-        char problem[512];
-        clattn_problem_print(&c->problem, problem, sizeof problem, NULL);
-        ca_reason(why, CA_REASON_BYTES, "%s, in its self-check '%s'", wrong, problem);
+        char text[512];
+        clattn_problem_print(&c->problem, text, sizeof text, NULL);
+        ca_reason(why, CA_REASON_BYTES, "%s, in its self-check '%s'", wrong, text);
         status = CLATTN_MISCOMPILED;
     }
     ca_trust_case_free(c);

@@ -16,7 +16,7 @@
 struct neighbour {
     const struct ca_device_table *device;
     const struct ca_class *class;
-    clattn_problem representative; /* of the class */
+    struct ca_problem representative; /* of the class */
     double distance;
 };
 
@@ -33,12 +33,11 @@ static struct neighbour *list_neighbours(const struct ca_table *table,
     for (size_t d = 0; list && d < table->num_devices; d++) {
         const struct ca_device_table *device = &table->devices[d];
         for (size_t n = 0; n < device->num_classes; n++) {
-            clattn_problem other;
-            if (clattn_problem_parse(device->classes[n].text, &other, NULL, 0) != CLATTN_SUCCESS)
+            struct ca_problem other;
+            if (!ca_class_read(device->classes[n].text, &other))
                 continue;
-            other = ca_problem_representative(&other); /* a foreign file may round otherwise */
             list[(*count)++] = (struct neighbour){device, &device->classes[n], other,
-                                                  ca_class_distance(representative, &other)};
+                                                  ca_class_distance(representative, &other.given)};
         }
     }
     return list;
@@ -71,10 +70,10 @@ static int advice(const struct ca_entry *entry, const struct neighbour *neighbou
     if (!fitting(entry, p, dev, candidate))
         return 0;
     if (neighbour->distance > 0.0) {
-        const clattn_problem there = ca_problem_normal(&neighbour->representative);
-        if (!ca_candidate_was_compared(candidate, &there, p, dev))
+        const clattn_problem *there = &neighbour->representative.normal;
+        if (!ca_candidate_was_compared(candidate, there, p, dev))
             return 0;
-        *candidate = ca_candidate_carried(candidate, &there, p, dev);
+        *candidate = ca_candidate_carried(candidate, there, p, dev);
     }
     return 1;
 }

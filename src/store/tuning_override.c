@@ -12,14 +12,14 @@
 
 /* Checks the problem, logs what is wrong with it, and prints its class. */
 static clattn_status name_class(const clattn_context *context, const clattn_problem *problem,
-                                char problem_class[CA_CLASS_TEXT])
+                                struct ca_problem *made, char problem_class[CA_CLASS_TEXT])
 {
     char reason[CA_REASON_BYTES];
-    const clattn_status status = clattn_problem_check(problem, reason, sizeof reason);
+    const clattn_status status = ca_problem_make(problem, made, reason, sizeof reason);
 
     if (status != CLATTN_SUCCESS)
         return ca_fail(&context->log, status, "%s", reason);
-    ca_problem_class(problem, problem_class);
+    ca_problem_class(&made->normal, problem_class);
     return CLATTN_SUCCESS;
 }
 
@@ -27,23 +27,24 @@ clattn_status clattn_tuning_override_set(clattn_context *context, const clattn_p
                                          const char *family, const char *tunables)
 {
     char problem_class[CA_CLASS_TEXT], text[CA_CANDIDATE_TEXT], reason[CA_REASON_BYTES];
+    struct ca_problem made;
     struct ca_candidate candidate;
 
     if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
     if (!problem || !family)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "problem or family is null");
-    const clattn_status status = name_class(context, problem, problem_class);
+    const clattn_status status = name_class(context, problem, &made, problem_class);
     if (status != CLATTN_SUCCESS)
         return status;
-    const clattn_problem normal = ca_problem_normal(problem);
     if (!ca_family_exists(family, strlen(family)) && !ca_family_find(family)) {
-        ca_candidate_refuse_family(family, normal.operation, reason, sizeof reason);
+        ca_candidate_refuse_family(family, made.normal.operation, reason, sizeof reason);
         return ca_fail(&context->log, CLATTN_UNSUPPORTED, "%s", reason);
     }
     if (snprintf(text, sizeof text, "%s %s", family, tunables ? tunables : "") >= (int)sizeof text)
         return ca_fail(&context->log, CLATTN_UNSUPPORTED, "the tunables' text is too long");
-    if (!ca_candidate_parse(text, &normal, &context->device, &candidate, reason, sizeof reason))
+    if (!ca_candidate_parse(text, &made.normal, &context->device, &candidate, reason,
+                            sizeof reason))
         return ca_fail(&context->log, CLATTN_UNSUPPORTED, "%s", reason);
     if (!ca_overrides_set(context->overrides, problem_class, &candidate))
         return ca_fail(&context->log, CLATTN_OUT_OF_MEMORY, "no host memory for an override");
@@ -55,6 +56,7 @@ clattn_status clattn_tuning_override_get(const clattn_context *context,
                                          size_t text_bytes, size_t *needed)
 {
     char problem_class[CA_CLASS_TEXT], found[CA_CANDIDATE_TEXT] = "";
+    struct ca_problem made;
     struct ca_candidate candidate;
 
     if (needed)
@@ -65,7 +67,7 @@ clattn_status clattn_tuning_override_get(const clattn_context *context,
         return CLATTN_INVALID_ARGUMENT;
     if (!problem || (!text && text_bytes > 0))
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "problem or text is null");
-    const clattn_status status = name_class(context, problem, problem_class);
+    const clattn_status status = name_class(context, problem, &made, problem_class);
     if (status != CLATTN_SUCCESS)
         return status;
     if (ca_overrides_get(context->overrides, problem_class, &candidate))
@@ -81,11 +83,12 @@ clattn_status clattn_tuning_override_get(const clattn_context *context,
 clattn_status clattn_tuning_override_clear(clattn_context *context, const clattn_problem *problem)
 {
     char problem_class[CA_CLASS_TEXT];
+    struct ca_problem made;
 
     if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
     if (problem) {
-        const clattn_status status = name_class(context, problem, problem_class);
+        const clattn_status status = name_class(context, problem, &made, problem_class);
         if (status != CLATTN_SUCCESS)
             return status;
     }

@@ -32,19 +32,20 @@ clattn_status clattn_tuning_path(const clattn_context *context, char *text, size
     return bytes <= text_bytes ? CLATTN_SUCCESS : CLATTN_BUFFER_TOO_SMALL;
 }
 
-/* The class's text, or NULL for no problem at all. */
+/* The problem, and its class's text, or NULL for no problem at all. */
 static clattn_status class_of(const clattn_context *ctx, const clattn_problem *problem,
-                              char text[CA_CLASS_TEXT], const char **problem_class)
+                              struct ca_problem *made, char text[CA_CLASS_TEXT],
+                              const char **problem_class)
 {
     char reason[CA_REASON_BYTES];
 
     *problem_class = NULL;
     if (!problem)
         return CLATTN_SUCCESS;
-    const clattn_status status = clattn_problem_check(problem, reason, sizeof reason);
+    const clattn_status status = ca_problem_make(problem, made, reason, sizeof reason);
     if (status != CLATTN_SUCCESS)
         return ca_fail(&ctx->log, status, "the problem is not sound: %s", reason);
-    ca_problem_class(problem, text);
+    ca_problem_class(&made->normal, text);
     *problem_class = text;
     return CLATTN_SUCCESS;
 }
@@ -184,6 +185,7 @@ clattn_status clattn_tuning_list(const clattn_context *context, const clattn_pro
 {
     char text[CA_CLASS_TEXT];
     const char *problem_class;
+    struct ca_problem made;
     struct ca_table table;
     size_t own, count = 0;
 
@@ -191,7 +193,7 @@ clattn_status clattn_tuning_list(const clattn_context *context, const clattn_pro
         return CLATTN_INVALID_ARGUMENT;
     if (!visitor)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "the visitor must not be null");
-    clattn_status status = class_of(context, problem, text, &problem_class);
+    clattn_status status = class_of(context, problem, &made, text, &problem_class);
     if (status != CLATTN_SUCCESS)
         return status;
     status = copy_view(context, &table, &own);
@@ -366,20 +368,19 @@ clattn_status clattn_tuning_forget(clattn_context *context, const clattn_problem
 {
     char text[CA_CLASS_TEXT];
     const char *problem_class;
+    struct ca_problem made;
     size_t count = 0;
 
     if (removed)
         *removed = 0;
     if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
-    clattn_status status = class_of(context, problem, text, &problem_class);
+    clattn_status status = class_of(context, problem, &made, text, &problem_class);
     if (status != CLATTN_SUCCESS)
         return status;
     status = ca_store_forget(context->store, problem_class, &count);
-    if (status == CLATTN_SUCCESS) {
-        const clattn_problem normal = problem ? ca_problem_normal(problem) : (clattn_problem){0};
-        count += ca_programs_forget_verdicts(context, problem ? &normal : NULL);
-    }
+    if (status == CLATTN_SUCCESS)
+        count += ca_programs_forget_verdicts(context, problem ? &made.normal : NULL);
     if (removed)
         *removed = count;
     return status;

@@ -115,15 +115,15 @@ static struct ca_ready *find(struct ca_measuring *m, size_t problem,
 clattn_status ca_ready_open(struct ca_measuring *m, size_t problem,
                             const struct ca_candidate *candidate, struct ca_ready **ready)
 {
-    const clattn_problem *p = &m->works[problem].data.problem;
+    const struct ca_problem made = ca_problem_of_normal(&m->works[problem].data.problem);
     clattn_status status = CLATTN_SUCCESS;
     cl_program program;
 
     *ready = find(m, problem, candidate);
     if (!(*ready)->plan) {
-        status = ca_program_get(m->ctx, candidate, p, ca_trust_check, &program);
+        status = ca_program_get(m->ctx, candidate, &made.normal, ca_trust_check, &program);
         if (status == CLATTN_SUCCESS)
-            status = ca_plan_make(m->ctx, candidate, "It is being measured.", p, program, 1,
+            status = ca_plan_make(m->ctx, candidate, "It is being measured.", &made, program, 1,
                                   &(*ready)->plan);
     }
     if (status != CLATTN_SUCCESS)

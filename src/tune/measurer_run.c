@@ -159,8 +159,9 @@ static void check_and_time(struct ca_measuring *m, struct ca_work *work, struct 
         ready->seconds = reading->times[reading->num_times - 1];
         /* Once more: a race between work-items may err now and then. What was added to anew with
          * each execution starts again. */
-        status = work->data.problem.accumulate ? check(m, work, ready, tensors, reading)
-                                               : judge(m, work, reading);
+        status = ca_problem_accumulates(&work->data.problem)
+                     ? check(m, work, ready, tensors, reading)
+                     : judge(m, work, reading);
     }
     reading->measure_seconds = timed - checked;
     reading->check_seconds = ca_stopwatch_now() - begin - reading->measure_seconds;
@@ -254,7 +255,7 @@ static clattn_status add_problem(struct ca_measuring *m, const clattn_problem *p
     size_t sizes[CA_WORKSPACE];
     char text[256];
 
-    work->data.problem = ca_problem_normal(problem);
+    work->data.problem = ca_problem_own(problem).normal;
     clattn_problem_print(problem, text, sizeof text, NULL);
     if (ca_problem_empty(problem))
         return ca_fail(log, CLATTN_INVALID_PROBLEM, "'%s' has nothing to measure", text);

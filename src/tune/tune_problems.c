@@ -16,7 +16,7 @@
 #define RENEWAL_SECONDS 2.0
 
 static clattn_status check(const clattn_context *ctx, const clattn_problem *problems, size_t count,
-                           const clattn_tuning_options *o)
+                           const clattn_tuning_options *o, struct ca_problem *made)
 {
     const char *mistake = NULL;
     char reason[8 * CA_REASON_BYTES];
@@ -31,8 +31,9 @@ static clattn_status check(const clattn_context *ctx, const clattn_problem *prob
         return ca_fail(&ctx->log, CLATTN_INVALID_ARGUMENT, "%s", mistake);
     for (size_t n = 0; n < count; n++) {
         struct ca_choices choices;
-        const clattn_status status =
-            ca_choose(ctx, &problems[n], NULL, &choices, reason, sizeof reason);
+        clattn_status status = ca_problem_make(&problems[n], &made[n], reason, sizeof reason);
+        if (status == CLATTN_SUCCESS)
+            status = ca_choose(ctx, &made[n], NULL, &choices, reason, sizeof reason);
         if (status != CLATTN_SUCCESS)
             return ca_fail(&ctx->log, status, "problem %zu: %s", n, reason);
     }
@@ -45,7 +46,7 @@ static clattn_status check(const clattn_context *ctx, const clattn_problem *prob
 enum state { KNOWN, RENEWAL, SEARCH };
 
 /* A class with fresh entries is known; one with none but stale entries is to be renewed. */
-static enum state state_of(const clattn_context *ctx, const clattn_problem *problem)
+static enum state state_of(const clattn_context *ctx, const struct ca_problem *problem)
 {
     struct ca_choices choices;
     char reason[CA_REASON_BYTES];
@@ -64,9 +65,9 @@ static enum state state_of(const clattn_context *ctx, const clattn_problem *prob
 /* The group that a problem joins: programs alike, results got in the same way. A new one at the
  * end if there is none. NULL if a problem of its class is in a group already. */
 static struct ca_group *group_for(struct ca_group *groups, size_t *num_groups,
-                                  const clattn_problem *problem, int renewal)
+                                  const clattn_problem *normal, int renewal)
 {
-    const clattn_problem mine = ca_problem_representative(problem);
+    const clattn_problem mine = ca_problem_representative(normal);
     struct ca_group *found = NULL;
 
     for (size_t g = 0; g < *num_groups; g++) {
@@ -89,7 +90,7 @@ static struct ca_group *group_for(struct ca_group *groups, size_t *num_groups,
 
 /* Fills at most count groups; problems whose class is known, or that another one stands for, are
  * marked as known. Returns how many. */
-static size_t make_groups(const struct ca_tuning *tuning, const clattn_problem *problems,
+static size_t make_groups(const struct ca_tuning *tuning, const struct ca_problem *problems,
                           struct ca_group *groups)
 {
     size_t num_groups = 0;
@@ -98,12 +99,13 @@ static size_t make_groups(const struct ca_tuning *tuning, const clattn_problem *
         const enum state state =
             tuning->options->again ? SEARCH : state_of(tuning->ctx, &problems[n]);
         struct ca_group *group =
-            state == KNOWN ? NULL : group_for(groups, &num_groups, &problems[n], state == RENEWAL);
+            state == KNOWN ? NULL
+                           : group_for(groups, &num_groups, &problems[n].normal, state == RENEWAL);
         tuning->results[n].known = !group;
         if (!group)
             continue;
         group->index[group->count] = n;
-        group->problems[group->count++] = ca_problem_normal(&problems[n]);
+        group->problems[group->count++] = problems[n].normal;
     }
     return num_groups;
 }
@@ -162,15 +164,20 @@ clattn_status ca_tune(clattn_context *ctx, const clattn_problem *problems, size_
 
     if (!options)
         options = &defaults;
-    clattn_status status = check(ctx, problems, count, options);
+    struct ca_problem *made = calloc(count ? count : 1, sizeof *made);
+    if (!made)
+        return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a tuning");
+    clattn_status status = check(ctx, problems, count, options, made);
     if (status == CLATTN_SUCCESS)
         status = ca_context_need_device(ctx);
     if (status == CLATTN_SUCCESS && !ctx->device.compiler_available)
         status = ca_fail(&ctx->log, CLATTN_NO_COMPILER,
                          "device '%s' has no OpenCL C compiler, so nothing can be tuned",
                          ctx->device.name);
-    if (status != CLATTN_SUCCESS)
+    if (status != CLATTN_SUCCESS) {
+        free(made);
         return status;
+    }
     const double seconds = options->seconds > 0.0 ? options->seconds
                            : options->evaluations ? INFINITY
                                                   : DEFAULT_SECONDS;
@@ -184,10 +191,11 @@ clattn_status ca_tune(clattn_context *ctx, const clattn_problem *problems, size_
                                .end = begin + seconds};
     struct ca_group *groups = calloc(count, sizeof *groups);
     if (groups)
-        status = tune_groups(&tuning, groups, make_groups(&tuning, problems, groups));
+        status = tune_groups(&tuning, groups, make_groups(&tuning, made, groups));
     else
         status = ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a tuning");
     free(groups);
+    free(made);
     return status;
 }
 

@@ -168,7 +168,8 @@ void ca_run_seeds(const struct ca_run *run, size_t problem, const struct ca_cand
 
     if (incumbent->family)
         add_seed(run, incumbent, 0, seeds);
-    ca_choose(ctx, p, NULL, &choices, reason, sizeof reason);
+    const struct ca_problem made = ca_problem_of_normal(p);
+    ca_choose(ctx, &made, NULL, &choices, reason, sizeof reason);
     for (size_t n = 0; n < choices.count; n++) {
         const struct ca_choice *choice = &choices.list[n];
         const int is_stored = choice->origin == CA_EXACT || choice->origin == CA_EXACT_STALE;
@@ -195,8 +196,9 @@ unsigned ca_run_incumbent(const struct ca_run *run, size_t problem, struct ca_ca
     char reason[8 * CA_REASON_BYTES];
 
     memset(incumbent, 0, sizeof *incumbent);
-    if (ca_choose(run->tuning->ctx, &run->group->problems[problem], &untuned, &choices, reason,
-                  sizeof reason) != CLATTN_SUCCESS)
+    const struct ca_problem made = ca_problem_of_normal(&run->group->problems[problem]);
+    if (ca_choose(run->tuning->ctx, &made, &untuned, &choices, reason, sizeof reason) !=
+        CLATTN_SUCCESS)
         return 0;
     *incumbent = choices.list[0].candidate;
     return ca_family_bit(incumbent->family);
@@ -208,8 +210,8 @@ unsigned ca_run_known_families(const struct ca_run *run, size_t problem)
     char reason[8 * CA_REASON_BYTES];
     unsigned families = 0;
 
-    ca_choose(run->tuning->ctx, &run->group->problems[problem], NULL, &choices, reason,
-              sizeof reason);
+    const struct ca_problem made = ca_problem_of_normal(&run->group->problems[problem]);
+    ca_choose(run->tuning->ctx, &made, NULL, &choices, reason, sizeof reason);
     for (size_t n = 0; n < choices.count; n++)
         if (choices.list[n].origin == CA_EXACT || choices.list[n].origin == CA_EXACT_STALE)
             families |= ca_family_bit(choices.list[n].candidate.family);

@@ -59,29 +59,28 @@ Test(append_problem, words_that_are_refused) {
     }
 }
 
-Test(append_problem, options_that_are_refused) {
-    clattn_problem p = fixture_problem("fwd f32 q1 k8 d8");
-    char reason[256];
+#define REFUSED(change, words) PROBLEM_REFUSED("append f32 q1 k8 d8", change, words)
 
-    p.slots = 1;
-    cr_expect(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM);
-    cr_expect(strstr(reason, "are options of appends only") != NULL, "%s", reason);
-    p = fixture_problem("append f32 q1 k8 d8");
-    p.sinks = 1;
-    cr_expect(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM);
-    cr_expect(strstr(reason, "an append has no sinks") != NULL, "%s", reason);
-    p.sinks = 0;
-    p.cache_dtype = (clattn_dtype)3;
-    cr_expect(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM);
-    cr_expect(strstr(reason, "cache_dtype is 3") != NULL, "%s", reason);
-    p = fixture_problem("append f32 q1 k8 d8");
-    p.accumulate = 1;
-    cr_expect(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM);
-    cr_expect(strstr(reason, "an append has no accumulate") != NULL, "%s", reason);
-    p = fixture_problem("append f32 q1 k8 d8 rope=pairs:8:tables:90");
-    p.rotary_length = CA_MAX_SIZE + 1;
-    cr_expect(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM);
-    cr_expect(strstr(reason, "rotary_length is") != NULL, "%s", reason);
+Test(append_problem, members_that_are_refused) {
+    REFUSED(p.sinks = 1, "an append has no sinks");
+    REFUSED(p.kv_lengths = 1, "an append has no kv_lengths");
+    REFUSED(p.heads = 2, "an append has no heads");
+    REFUSED(p.append.cache_dtype = (clattn_dtype)3, "cache_dtype is 3");
+    REFUSED(p.append.v_format = (clattn_cache)9, "v_format is 9");
+    REFUSED(p.append.tokens = CA_MAX_SIZE + 1, "tokens is");
+    REFUSED(p.append.capacity = CA_MAX_SIZE + 1, "capacity is");
+    REFUSED(p.append.kv_heads = 0, "kv_heads is 0");
+    REFUSED(p.append.pages = 1, "pages is 1 but must be from 0 to 0");
+    REFUSED(p.append.rotary_length = CA_MAX_SIZE + 1, "rotary_length is");
+    REFUSED(p.room[63] = 1, "members of projections, merges or appends but its own");
+}
+
+/* An operation's members are refused in problems of every other one. */
+Test(append_problem, members_of_other_operations) {
+    PROBLEM_REFUSED("fwd f32 q1 k8 d8", p.append.slots = 1, "attention has no members of");
+    PROBLEM_REFUSED("bwd f32 q1 k8 d8", p.merge.sinks = 1, "gradients has no members of");
+    PROBLEM_REFUSED("merge f32 q1 n2 d8", p.append.slots = 1, "a merge has no members of");
+    PROBLEM_REFUSED("proj f32 q1 d8", p.append.slots = 1, "a projection has no members of");
 }
 
 Test(append_problem, operations_and_classes) {
@@ -103,10 +102,10 @@ Test(append_problem, operations_and_classes) {
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         const clattn_problem of = fixture_problem(cases[n].text);
         char class[CA_CLASS_TEXT], again[CA_CLASS_TEXT];
-        ca_problem_class(&of, class);
+        clattn_problem_class(&of, class, CA_CLASS_TEXT, NULL);
         cr_expect_str_eq(class, cases[n].class);
         const clattn_problem r = fixture_problem(class);
-        ca_problem_class(&r, again);
+        clattn_problem_class(&r, again, CA_CLASS_TEXT, NULL);
         cr_expect_str_eq(again, class);
     }
 }

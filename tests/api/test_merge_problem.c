@@ -20,7 +20,7 @@ Test(merge_problem, what_is_printed) {
     }
     const clattn_problem p = fixture_problem("n3 merge layout=bshd d8 f16 h2 q3");
     cr_expect_str_eq(problem_printed(&p), "merge f16 b1 h2 q3 d8 n3 parts=bshd o=bshd");
-    cr_expect(p.seq_kv == 3 && p.kv_heads == 2 && p.operation == CLATTN_MERGE);
+    cr_expect(p.merge.states == 3 && p.merge.heads == 2 && p.operation == CLATTN_MERGE);
 }
 
 Test(merge_problem, words_that_are_refused) {
@@ -38,8 +38,8 @@ Test(merge_problem, words_that_are_refused) {
         {"bwd f32 q1 d8 parts=bshd", "'parts=' is not a word of backward"},
         {"proj f32 q1 d8 n2", "'n' is not a word of projections"},
         {"merge fwd f32 q1 d8 n2", "two operations are given"},
-        {"merge f32 h4/2 q1 d8 n2", "kv_heads is 2 but must be heads (4) in a merge"},
-        {"merge f32 q1 d8/4 n2", "dim_qk is 8 but must be dim_v (4) in a merge"},
+        {"merge f32 h4/2 q1 d8 n2", "'h4/2' has a value that cannot be read"},
+        {"merge f32 q1 d8/4 n2", "'d8/4' has a value that cannot be read"},
         {"merge f32 q2 d8 n2 o=16.8.0.1 h2", "elements of o share places"},
         {"merge f32 b9999999999999 q1 d8 n9999999999999", "all states' batches, is over"},
     };
@@ -72,9 +72,11 @@ Test(merge_problem, options_that_are_refused) {
     REFUSED(causal = 1, "a merge has no causal");
     REFUSED(scores = CLATTN_SCORES_RAW, "a merge has no scores");
     REFUSED(dropout = 0.5f, "a merge has no dropout");
-    REFUSED(k_cache = CLATTN_CACHE_Q8_0,
-            "k_cache and v_cache are options of forward and appends only");
-    REFUSED(dsinks = 1, "outputs of backward only");
+    REFUSED(k_cache = CLATTN_CACHE_Q8_0, "a merge has no k_cache");
+    REFUSED(dsinks = 1, "a merge has no dsinks");
+    REFUSED(seq_q = 2, "a merge has no seq_q");
+    REFUSED(q.stride[3] = 1, "a merge has no q");
+    REFUSED(merge.dim = 0, "dim is 0");
 #undef REFUSED
 }
 
@@ -100,10 +102,10 @@ Test(merge_problem, classes) {
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         const clattn_problem p = fixture_problem(cases[n].text);
         char class[CA_CLASS_TEXT], again[CA_CLASS_TEXT];
-        ca_problem_class(&p, class);
+        clattn_problem_class(&p, class, CA_CLASS_TEXT, NULL);
         cr_expect_str_eq(class, cases[n].class);
         const clattn_problem r = fixture_problem(class);
-        ca_problem_class(&r, again);
+        clattn_problem_class(&r, again, CA_CLASS_TEXT, NULL);
         cr_expect_str_eq(again, class);
     }
     const clattn_problem a = fixture_problem("merge f32 h1 q64 d64 n4");

@@ -144,9 +144,9 @@ Test(problem, caches) {
         }
         p.k = (clattn_layout){{0}};
         p.operation = CLATTN_BACKWARD;
-        problem_refused(&p, "k_cache and v_cache are options of forward and appends only");
+        problem_refused(&p, "k_cache and v_cache are options of forward only");
         p.operation = CLATTN_PROJECTION;
-        problem_refused(&p, "forward and appends only");
+        problem_refused(&p, "a projection has no");
     }
     for (int dtype = 0; dtype < CA_NUM_DTYPES; dtype++) {
         p = good;
@@ -158,7 +158,7 @@ Test(problem, caches) {
         if (dtype == CLATTN_F32) /* the dtype's other name */
             cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS);
         else
-            problem_refused(&p, "k_cache and v_cache are options of forward and appends only");
+            problem_refused(&p, "k_cache and v_cache are options of forward only");
     }
 }
 

@@ -35,44 +35,37 @@ static clattn_problem extreme_problem(struct rng *r)
 }
 
 /* What a program is built for, counted here anew: the conditions in the kernels' sources. */
-enum { NUM_DEFINES = 32 };
+enum { NUM_DEFINES = 40 };
 static void defines_of(const clattn_problem *problem, size_t defines[NUM_DEFINES])
 {
     const clattn_problem p = ca_problem_normal(problem);
     const int lengths = p.q_lengths || p.kv_lengths, backward = p.operation == CLATTN_BACKWARD;
-    const size_t all[NUM_DEFINES] = {
-        (size_t)p.dtype,
-        p.bias ? (size_t)p.bias_dtype : 0,
-        (size_t)p.k_cache,
-        (size_t)p.v_cache,
-        p.dim_qk,
-        p.dim_v,
-        p.q.stride[3] == 1 || p.dim_qk == 1,
-        p.k.stride[3] == 1 || p.dim_qk == 1,
-        p.v.stride[3] == 1 || p.dim_v == 1,
-        p.o.stride[3] == 1 || p.dim_v == 1,
-        p.softcap > 0.0f,
-        p.bias != 0,
-        p.mask != 0,
-        p.alibi != 0,
-        p.alibi_symmetric != 0,
-        p.sinks != 0,
-        p.window_left != CLATTN_UNLIMITED,
-        p.window_right != CLATTN_UNLIMITED,
-        p.q_lengths != 0,
-        p.kv_lengths != 0,
-        lengths && p.diagonal == CLATTN_BOTTOM_RIGHT,
-        p.lse != 0,
-        (size_t)p.scores,
-        p.dropout > 0.0f,
-        (size_t)p.operation,
-        backward && (p.d_o.stride[3] == 1 || p.dim_v == 1),
-        backward && (p.dq.stride[3] == 1 || p.dim_qk == 1),
-        backward && (p.dk.stride[3] == 1 || p.dim_qk == 1),
-        backward && (p.dv.stride[3] == 1 || p.dim_v == 1),
-        p.dbias != 0,
-        p.dslopes != 0,
-        p.dsinks != 0,
+    const size_t all[NUM_DEFINES] = {(size_t)p.dtype,
+                                     p.bias ? (size_t)p.bias_dtype : 0,
+                                     (size_t)p.k_cache,
+                                     (size_t)p.v_cache,
+                                     p.dim_qk,
+                                     p.dim_v,
+                                     p.q.stride[3] == 1 || p.dim_qk == 1,
+                                     p.k.stride[3] == 1 || p.dim_qk == 1,
+                                     p.v.stride[3] == 1 || p.dim_v == 1,
+                                     p.o.stride[3] == 1 || p.dim_v == 1,
+                                     p.softcap > 0.0f,
+                                     p.bias != 0,
+                                     p.mask != 0,
+                                     p.window_left != CLATTN_UNLIMITED,
+                                     p.window_right != CLATTN_UNLIMITED,
+                                     lengths && p.diagonal == CLATTN_BOTTOM_RIGHT,
+                                     (size_t)p.scores,
+                                     p.dropout > 0.0f,
+                                     (size_t)p.operation,
+                                     backward && (p.d_o.stride[3] == 1 || p.dim_v == 1),
+                                     backward && (p.dq.stride[3] == 1 || p.dim_qk == 1),
+                                     backward && (p.dk.stride[3] == 1 || p.dim_qk == 1),
+                                     backward && (p.dv.stride[3] == 1 || p.dim_v == 1),
+#define FLAG(ID, member, word, OF, difference) p.member != 0,
+                                     CA_FLAGS(FLAG)
+#undef FLAG
     };
 
     memcpy(defines, all, sizeof all);
@@ -229,7 +222,7 @@ Test(problem_class, alike_and_distant) {
         all[n] = p;
     }
     for (size_t n = 0; n < MANY; n++)
-        all[n] = ca_problem_representative(&all[n]);
+        all[n] = problem_representative(&all[n]);
     for (size_t a = 0; a < MANY; a++) {
         for (size_t b = 0; b < MANY; b++) {
             char text_a[CA_CLASS_TEXT], text_b[CA_CLASS_TEXT];

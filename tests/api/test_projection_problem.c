@@ -30,20 +30,23 @@ Test(projection_problem, layouts_of_w) {
     const clattn_problem io = fixture_problem("proj f32 h2/3 q1 d5/7 w=io");
     const clattn_problem oi = fixture_problem("proj f32 h2/3 q1 d5/7 w=oi");
 
-    cr_expect(memcmp(io.k.stride, (size_t[]){70, 14, 7, 1}, sizeof io.k.stride) == 0);
-    cr_expect(memcmp(oi.k.stride, (size_t[]){5, 1, 105, 15}, sizeof oi.k.stride) == 0);
+    cr_expect(memcmp(io.projection.w.stride, (size_t[]){70, 14, 7, 1},
+                     sizeof io.projection.w.stride) == 0);
+    cr_expect(memcmp(oi.projection.w.stride, (size_t[]){5, 1, 105, 15},
+                     sizeof oi.projection.w.stride) == 0);
 }
 
-static int same(const clattn_problem *a, const clattn_problem *b)
+static int same(const clattn_problem *one, const clattn_problem *other)
 {
+    const clattn_projection_problem *a = &one->projection, *b = &other->projection;
     const struct projection_strides x = reference_projection_strides(a);
     const struct projection_strides y = reference_projection_strides(b);
 
-    return a->operation == b->operation && a->dtype == b->dtype && a->batch == b->batch &&
-           a->heads == b->heads && a->kv_heads == b->kv_heads && a->seq_q == b->seq_q &&
-           a->seq_kv == b->seq_kv && a->dim_qk == b->dim_qk && a->dim_v == b->dim_v &&
-           memcmp(&x, &y, sizeof x) == 0 && a->bias == b->bias &&
-           (!a->bias || a->bias_dtype == b->bias_dtype) && a->accumulate == b->accumulate;
+    return one->operation == other->operation && a->dtype == b->dtype && a->batch == b->batch &&
+           a->y_heads == b->y_heads && a->x_heads == b->x_heads && a->rows == b->rows &&
+           a->x_dim == b->x_dim && a->y_dim == b->y_dim && memcmp(&x, &y, sizeof x) == 0 &&
+           a->bias == b->bias && (!a->bias || a->bias_dtype == b->bias_dtype) &&
+           a->accumulate == b->accumulate;
 }
 
 static clattn_problem random_projection(struct rng *r)
@@ -52,11 +55,11 @@ static clattn_problem random_projection(struct rng *r)
     clattn_problem p = random_projection_shape(r, &kind);
 
     if (rng_one_in(r, 4))
-        p.q = (clattn_layout){{0}};
+        p.projection.x = (clattn_layout){{0}};
     if (rng_one_in(r, 4))
-        p.k = (clattn_layout){{0}};
+        p.projection.w = (clattn_layout){{0}};
     if (rng_one_in(r, 4))
-        p.o = (clattn_layout){{0}};
+        p.projection.y = (clattn_layout){{0}};
     return p;
 }
 
@@ -122,17 +125,19 @@ Test(projection_problem, fields_that_are_refused) {
     REFUSED(p.dbias = 1, "dbias");
     REFUSED(p.bias_layout.stride[3] = 1, "bias_layout");
     REFUSED(p.seq_kv = 2, "seq_kv");
-    REFUSED(p.seq_kv = 0, "seq_kv");
-    REFUSED(p.dim_qk = 0, "dim_qk");
-    REFUSED(p.kv_heads = 0, "kv_heads");
-    REFUSED(p.o.stride[3] = 1, "y");
-    REFUSED((p.q.stride[0] = p.q.stride[3] = 1, p.k.stride[3] = 1, p.dim_qk = (size_t)1 << 48),
-            "kv_heads * dim_qk");
-    REFUSED(p.q.stride[0] = (size_t)1 << 60, "x");
-    REFUSED(p.k.stride[0] = (size_t)1 << 60, "w");
+    REFUSED(p.heads = 3, "heads");
+    REFUSED(p.q.stride[3] = 1, "q");
+    REFUSED(p.projection.x_dim = 0, "x_dim");
+    REFUSED(p.projection.x_heads = 0, "x_heads");
+    REFUSED(p.projection.bias_dtype = (clattn_dtype)3, "bias_dtype is 3");
+    REFUSED(p.projection.y.stride[3] = 1, "y");
+    REFUSED((p.projection.x.stride[0] = p.projection.x.stride[3] = 1, p.projection.w.stride[3] = 1,
+             p.projection.x_dim = (size_t)1 << 48),
+            "x_heads * x_dim");
+    REFUSED(p.projection.x.stride[0] = (size_t)1 << 60, "x");
+    REFUSED(p.projection.w.stride[0] = (size_t)1 << 60, "w");
     REFUSED(p.operation = (clattn_operation)99, "operation");
-    REFUSED((p.operation = CLATTN_FORWARD, p.heads = 4, p.accumulate = 1, p.bias = 0),
-            "accumulate");
+    REFUSED(p.operation = CLATTN_FORWARD, "attention has no members of projections");
 }
 
 Test(projection_problem, operations) {
@@ -150,9 +155,12 @@ static void expect_merged(const char *text, const char *wanted)
     const clattn_problem p = fixture_problem(text), normal = ca_problem_normal(&p);
     const clattn_problem want = fixture_problem(wanted);
 
-    cr_expect(normal.batch == want.batch && normal.heads == want.heads &&
-                  normal.kv_heads == want.kv_heads && normal.seq_q == want.seq_q &&
-                  normal.dim_qk == want.dim_qk && normal.dim_v == want.dim_v,
+    cr_expect(normal.projection.batch == want.projection.batch &&
+                  normal.projection.y_heads == want.projection.y_heads &&
+                  normal.projection.x_heads == want.projection.x_heads &&
+                  normal.projection.rows == want.projection.rows &&
+                  normal.projection.x_dim == want.projection.x_dim &&
+                  normal.projection.y_dim == want.projection.y_dim,
               "'%s' became '%s'", text, problem_printed(&normal));
 }
 
@@ -206,13 +214,13 @@ enum { NUM_DEFINES = 9 };
 
 static void defines_of(const clattn_problem *problem, int defines[NUM_DEFINES])
 {
-    const clattn_problem p = ca_problem_normal(problem);
+    const clattn_projection_problem p = ca_problem_normal(problem).projection;
     const int all[NUM_DEFINES] = {
         (int)p.dtype,       p.bias ? (int)p.bias_dtype : 0,
         p.bias != 0,        p.accumulate != 0,
-        p.q.stride[3] == 1, p.q.stride[3] != 1 && p.q.stride[2] == 1,
-        p.k.stride[3] == 1, p.k.stride[3] != 1 && p.k.stride[1] == 1,
-        p.o.stride[3] == 1,
+        p.x.stride[3] == 1, p.x.stride[3] != 1 && p.x.stride[2] == 1,
+        p.w.stride[3] == 1, p.w.stride[3] != 1 && p.w.stride[1] == 1,
+        p.y.stride[3] == 1,
     };
 
     memcpy(defines, all, sizeof all);
@@ -230,19 +238,23 @@ static int same_defines(const clattn_problem *a, const clattn_problem *b)
 /* Sizes over all magnitudes, which pass the check. */
 static clattn_problem extreme_projection(struct rng *r)
 {
-    clattn_problem p;
+    clattn_problem made;
+    clattn_projection_problem *p = &made.projection;
 
     do {
-        size_t *const sizes[] = {&p.batch, &p.heads, &p.kv_heads, &p.seq_q, &p.dim_qk, &p.dim_v};
-        p = random_projection_kind(r, NULL, NULL).base;
+        size_t *const sizes[] = {&p->batch, &p->y_heads, &p->x_heads,
+                                 &p->rows,  &p->x_dim,   &p->y_dim};
+        made = random_projection_kind(r, NULL, NULL).base;
         for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
             *sizes[n] = (size_t)exp2(rng_uniform(r, 0, rng_one_in(r, 4) ? 48 : 9));
         if (rng_one_in(r, 2))
-            clattn_layout_packed("bhds", (size_t[]){p.batch, p.kv_heads, p.seq_q, p.dim_qk}, &p.q);
+            clattn_layout_packed("bhds", (size_t[]){p->batch, p->x_heads, p->rows, p->x_dim},
+                                 &p->x);
         if (rng_one_in(r, 2))
-            clattn_layout_packed("bshd", (size_t[]){p.batch, p.heads, p.seq_q, p.dim_v}, &p.o);
-    } while (clattn_problem_check(&p, NULL, 0) != CLATTN_SUCCESS);
-    return p;
+            clattn_layout_packed("bshd", (size_t[]){p->batch, p->y_heads, p->rows, p->y_dim},
+                                 &p->y);
+    } while (clattn_problem_check(&made, NULL, 0) != CLATTN_SUCCESS);
+    return made;
 }
 
 Test(projection_problem, classes_of_random_problems) {
@@ -250,7 +262,7 @@ Test(projection_problem, classes_of_random_problems) {
 
     for (int n = 0; n < 3000; n++) {
         const clattn_problem p = random_projection(&r), q = random_projection(&r);
-        const clattn_problem a = ca_problem_representative(&p), b = ca_problem_representative(&q);
+        const clattn_problem a = problem_representative(&p), b = problem_representative(&q);
         const clattn_problem extreme = extreme_projection(&r);
         problem_class_check(&p, same_defines);
         problem_class_check(&extreme, same_defines);

@@ -195,6 +195,7 @@ const char *bf16_choice(struct fixture *f, const char *problem, const char *arch
     const clattn_plan_options untuned = {.struct_size = sizeof untuned,
                                          .flags = CLATTN_PLAN_UNTUNED};
     const clattn_problem p = fixture_problem(problem);
+    const struct ca_problem made = ca_problem_own(&p);
     clattn_device_info *dev = &f->context->device;
     const clattn_device_info before = *dev;
     static struct ca_choices choices;
@@ -204,7 +205,7 @@ const char *bf16_choice(struct fixture *f, const char *problem, const char *arch
     dev->vector_width_float = 16;
     snprintf(dev->architecture, sizeof dev->architecture, "%s", architecture);
     const clattn_status status =
-        ca_choose(f->context, &p, &untuned, &choices, reason, sizeof reason);
+        ca_choose(f->context, &made, &untuned, &choices, reason, sizeof reason);
     *dev = before;
     cr_assert(status == CLATTN_SUCCESS, "%s", reason);
     return choices.list[0].candidate.family->full_name;

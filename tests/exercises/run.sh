@@ -1,45 +1,82 @@
 #!/bin/sh
-# sh tests/exercises/run.sh [NAME...]: how many files some additions take. Each tests/exercises/NAME.patch, by default all, is
-# applied to a copy of the last commit; its files are counted, the copy is built, and the test that its head names is run.
-#   Files: N      it may change this many files
-#   Test: LINE    a command, run in the copy, in whose folder build clattn_tests is built
-# Fails if a patch does not apply, changes more files, does not build or does not pass.
-set -u
-cd "$(dirname "$0")/../.." || exit 1
-[ $# -gt 0 ] || set -- $(basename -s .patch tests/exercises/*.patch)
-folder=$(mktemp -d) || exit 1
-trap 'rm -rf "$folder"' EXIT
+# sh tests/exercises/run.sh [--count] [PATCH...]: applies each patch of this folder, or those named, to a clean copy
+# of the last commit, and says how many files it takes of the library, of judge and benchmark, and of the tests.
+# Without --count it builds the targets and runs the programs that the head of the patch names. Fails where a patch
+# does not apply, takes more files than its head allows, does not build or does not pass.
+#
+# The head of a patch, before its first diff, has these lines:
+#     files: library 8, judge and benchmark 2, tests 2
+#     build: targets
+#     run: a program below build/tests with its arguments        (any number of such lines)
+#     compute: FAMILY PROBLEM         (any number) the family's result is compared with the judge's
+set -eu
+cd "$(dirname "$0")/../.."
+count=0
+[ "${1:-}" = --count ] && count=1 && shift
+[ $# -gt 0 ] || set -- tests/exercises/*.patch
+copy=$(mktemp -d "${TMPDIR:-/tmp}/clattn-exercise.XXXXXX")
+trap 'rm -rf "$copy"' EXIT
+trap 'exit 1' INT TERM
 failed=0
 
-# exercise NAME: says what is wrong, if anything is.
-exercise() {
-    patch=$PWD/tests/exercises/$1.patch
-    copy=$folder/$1
-    most=$(sed -n 's/^Files: //p' "$patch")
-    files=$(grep -c '^diff --git ' "$patch")
-    test=$(sed -n 's/^Test: //p' "$patch")
-    if [ -z "$most" ] || [ -z "$test" ]; then
-        echo "its head names no number of files or no test"
-        return
-    fi
-    [ "$files" -le "$most" ] || echo "it changes $files files, more than $most"
-    mkdir -p "$copy" && git archive HEAD | tar -x -C "$copy" || return
-    (
-        cd "$copy" && git init -q . && git apply "$patch" || { echo "it does not apply"; exit; }
-        { cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release && ninja -C build clattn_tests; } > build.log 2>&1 ||
-            { echo "it does not build:"; tail -n 20 build.log; exit; }
-        sh -c "$test" > test.log 2>&1 || { echo "its test fails:"; tail -n 20 test.log; }
-    )
+of() { # of PATCH FOLDER...: files of these folders that the patch changes or adds
+    patch=$1
+    shift
+    sed -n 's|^diff --git a/\([^ ]*\) .*|\1|p' "$patch" | grep -cE "^($(echo "$*" | tr ' ' '|'))/" || true
 }
 
-for name; do
-    wrong=$(exercise "$name")
-    count=$(grep -c '^diff --git ' "tests/exercises/$name.patch")
-    if [ -n "$wrong" ]; then
+allowed() { # allowed PATCH WORDS: the number behind these words of the head
+    sed -n "/^diff --git/q; s/^files:.*$2 \([0-9]*\).*/\1/p" "$1"
+}
+
+for patch in "$@"; do
+    name=$(basename "$patch" .patch)
+    library=$(of "$patch" include src cl) bench=$(of "$patch" bench) tests=$(of "$patch" tests)
+    echo "$name: library $library, judge and benchmark $bench, tests $tests"
+    if [ "$library" -gt "$(allowed "$patch" library)" ] || [ "$bench" -gt "$(allowed "$patch" benchmark)" ] ||
+        [ "$tests" -gt "$(allowed "$patch" tests)" ]; then
+        echo "$name takes more files than: $(sed -n 's/^files: //p' "$patch")" >&2
         failed=1
-        echo "FAIL $name, $count files: $wrong"
-    else
-        echo "ok   $name: $count files"
     fi
+    rm -rf "$copy/tree"
+    mkdir "$copy/tree"
+    git archive HEAD | tar -x -C "$copy/tree"
+    if ! (cd "$copy/tree" && patch -s -p1) <"$patch"; then
+        echo "$name does not apply" >&2
+        failed=1
+        continue
+    fi
+    [ $count = 1 ] && continue
+    targets=$(sed -n '/^diff --git/q; s/^build: //p' "$patch")
+    cmake -S "$copy/tree" -B "$copy/tree/build" -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
+    # shellcheck disable=SC2086
+    if ! ninja -C "$copy/tree/build" $targets >"$copy/log" 2>&1; then
+        tail -n 30 "$copy/log" >&2
+        echo "$name does not build" >&2
+        failed=1
+        continue
+    fi
+    sed -n '/^diff --git/q; s/^run: //p; s|^compute: \([^ ]*\) \(.*\)|clattn_tests --filter sweep/one -j1 \1 \2|p' "$patch" \
+        >"$copy/runs"
+    while read -r program arguments; do
+        case $arguments in
+        *"sweep/one -j1 "*) # a family and a problem, which the test reads in the environment
+            words=${arguments#*-j1 }
+            CLATTN_TEST_FAMILY=${words%% *} CLATTN_TEST_PROBLEM=${words#* }
+            export CLATTN_TEST_FAMILY CLATTN_TEST_PROBLEM
+            arguments=${arguments%% "$CLATTN_TEST_FAMILY"*}
+            ;;
+        *) unset CLATTN_TEST_FAMILY CLATTN_TEST_PROBLEM ;;
+        esac
+        # The arguments are words of a filter, not files.
+        set -f
+        # shellcheck disable=SC2086
+        if ! "$copy/tree/build/tests/$program" $arguments >"$copy/log" 2>&1 </dev/null; then
+            tail -n 30 "$copy/log" >&2
+            echo "$name: $program $arguments fails" >&2
+            failed=1
+        fi
+        set +f
+    done <"$copy/runs"
 done
-exit "$failed"
+exit $failed

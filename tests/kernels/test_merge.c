@@ -89,7 +89,7 @@ DeviceTest(merge, items_that_share_a_row)
 static void set_lse(struct merge_trial *t, size_t s, float lse)
 {
     for (size_t row = 0; row < t->rows; row++)
-        *(s == t->problem.seq_kv ? &t->lse[row] : &t->parts_lse[s * t->rows + row]) = lse;
+        *(s == t->problem.merge.states ? &t->lse[row] : &t->parts_lse[s * t->rows + row]) = lse;
 }
 
 /* The only state that is not empty, or beside which the others vanish, is handed out to the bit, and

@@ -236,7 +236,7 @@ Test(pages, mistakes_are_named) {
         {"fwd f32 q1 k9 d8 pages=3", "pages is 3 but must be from 0 to 0"},
         {"fwd f32 q1 k9 d8 page=0", "page=0"},
         {"fwd f32 q1 k9 d8 page=4 pages=2147483648", "pages is 2147483648"},
-        {"bwd f32 q1 k9 d8 page=4", "page_size is an option of forward and appends only"},
+        {"bwd f32 q1 k9 d8 page=4", "page_size is an option of forward only"},
         {"fwd f32 q1 k9 d8 page=4 dropout=0.5", "dropout and page_size exclude each other"},
     };
 

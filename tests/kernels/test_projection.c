@@ -316,18 +316,19 @@ static double dy_of(const struct layer *l, size_t b, size_t t, size_t out)
  * x, columns of a head its rows. */
 Test(projection, gradient_of_weights) {
     struct layer l;
-    clattn_problem p = fixture_problem("proj f32 q1 d1");
+    clattn_problem problem = fixture_problem("proj f32 q1 d1");
+    clattn_projection_problem *p = &problem.projection;
 
     open_layer(&l);
-    p.batch = HEADS;
-    p.kv_heads = BATCH;
-    p.seq_q = DIM;
-    p.dim_qk = TOKENS;
-    p.dim_v = INPUTS;
-    p.q = (clattn_layout){{TOKENS * DIM, HEADS * TOKENS * DIM, 1, DIM}};
-    p.k = (clattn_layout){{TOKENS * INPUTS, INPUTS, 0, 1}};
-    p.o = (clattn_layout){{DIM * INPUTS, 0, INPUTS, 1}};
-    project(&l, &p, l.dy, l.x);
+    p->batch = HEADS;
+    p->x_heads = BATCH;
+    p->rows = DIM;
+    p->x_dim = TOKENS;
+    p->y_dim = INPUTS;
+    p->x = (clattn_layout){{TOKENS * DIM, HEADS * TOKENS * DIM, 1, DIM}};
+    p->w = (clattn_layout){{TOKENS * INPUTS, INPUTS, 0, 1}};
+    p->y = (clattn_layout){{DIM * INPUTS, 0, INPUTS, 1}};
+    project(&l, &problem, l.dy, l.x);
     for (size_t out = 0; out < OUTPUTS; out++)
         for (size_t in = 0; in < INPUTS; in++) {
             double want = 0.0;
@@ -343,16 +344,17 @@ Test(projection, gradient_of_weights) {
 Test(projection, gradient_of_bias) {
     static const float one = 1.0f;
     struct layer l;
-    clattn_problem p = fixture_problem("proj f32 q1 d1");
+    clattn_problem problem = fixture_problem("proj f32 q1 d1");
+    clattn_projection_problem *p = &problem.projection;
 
     open_layer(&l);
-    p.heads = HEADS;
-    p.kv_heads = BATCH;
-    p.dim_qk = TOKENS;
-    p.dim_v = DIM;
-    p.q = (clattn_layout){{1, 0, 0, 0}}; /* all zeros would be the packed layout */
-    p.k = (clattn_layout){{HEADS * TOKENS * DIM, DIM, TOKENS * DIM, 1}};
-    project(&l, &p, &one, l.dy);
+    p->y_heads = HEADS;
+    p->x_heads = BATCH;
+    p->x_dim = TOKENS;
+    p->y_dim = DIM;
+    p->x = (clattn_layout){{1, 0, 0, 0}}; /* all zeros would be the packed layout */
+    p->w = (clattn_layout){{HEADS * TOKENS * DIM, DIM, TOKENS * DIM, 1}};
+    project(&l, &problem, &one, l.dy);
     for (size_t out = 0; out < OUTPUTS; out++) {
         double want = 0.0;
         for (size_t t = 0; t < BATCH * TOKENS; t++)
@@ -366,15 +368,16 @@ Test(projection, gradient_of_bias) {
 Test(projection, mean_over_heads) {
     static const float share = 1.0f / HEADS;
     struct layer l;
-    clattn_problem p = fixture_problem("proj f32 q1 d1");
+    clattn_problem problem = fixture_problem("proj f32 q1 d1");
+    clattn_projection_problem *p = &problem.projection;
 
     open_layer(&l);
-    p.batch = BATCH;
-    p.kv_heads = HEADS;
-    p.seq_q = TOKENS * DIM;
-    p.q = (clattn_layout){{HEADS * TOKENS * DIM, TOKENS * DIM, 1, 0}};
-    p.k = (clattn_layout){{0, 1, 0, 0}};
-    project(&l, &p, l.dy, &share);
+    p->batch = BATCH;
+    p->x_heads = HEADS;
+    p->rows = TOKENS * DIM;
+    p->x = (clattn_layout){{HEADS * TOKENS * DIM, TOKENS * DIM, 1, 0}};
+    p->w = (clattn_layout){{0, 1, 0, 0}};
+    project(&l, &problem, l.dy, &share);
     for (size_t n = 0; n < BATCH * TOKENS * DIM; n++) {
         double want = 0.0;
         for (size_t h = 0; h < HEADS; h++)

@@ -24,44 +24,45 @@ static const char *const texts[] = {
 /* An element of y, from 0 on, as it is counted in (batch, heads, rows, dim). */
 static size_t place_of(const struct ca_trust_case *c, size_t n)
 {
-    const clattn_problem *p = &c->problem;
-    const size_t *s = p->o.stride;
+    const clattn_projection_problem *p = &c->problem.projection;
+    const size_t *s = p->y.stride;
 
-    return n / p->dim_v / p->seq_q / p->heads * s[0] + n / p->dim_v / p->seq_q % p->heads * s[1] +
-           n / p->dim_v % p->seq_q * s[2] + n % p->dim_v * s[3];
+    return n / p->y_dim / p->rows / p->y_heads * s[0] + n / p->y_dim / p->rows % p->y_heads * s[1] +
+           n / p->y_dim % p->rows * s[2] + n % p->y_dim * s[3];
 }
 
 static size_t count_of(const struct ca_trust_case *c)
 {
-    return c->problem.batch * c->problem.heads * c->problem.seq_q * c->problem.dim_v;
+    return c->problem.projection.batch * c->problem.projection.y_heads *
+           c->problem.projection.rows * c->problem.projection.y_dim;
 }
 
 static unsigned char *y_of(const struct ca_trust_case *c)
 {
-    return c->bytes[CA_O] + CA_TRUST_GUARD;
+    return c->bytes[CA_PROJECTION_Y] + CA_TRUST_GUARD;
 }
 
 static struct bounded right(const struct ca_trust_case *c, const unsigned char *before, size_t n)
 {
-    const clattn_problem *p = &c->problem;
+    const clattn_projection_problem *p = &c->problem.projection;
     const struct projection_view view = {
-        c->bytes[CA_Q] + CA_TRUST_GUARD, c->bytes[CA_K] + CA_TRUST_GUARD,
-        p->bias ? c->bytes[CA_BIAS] + CA_TRUST_GUARD : NULL, before + CA_TRUST_GUARD};
+        c->bytes[CA_PROJECTION_X] + CA_TRUST_GUARD, c->bytes[CA_PROJECTION_W] + CA_TRUST_GUARD,
+        p->bias ? c->bytes[CA_PROJECTION_BIAS] + CA_TRUST_GUARD : NULL, before + CA_TRUST_GUARD};
 
-    return reference_projection(p, &view, PRECISION_SINGLE, n / p->dim_v / p->seq_q / p->heads,
-                                n / p->dim_v / p->seq_q % p->heads, n / p->dim_v % p->seq_q,
-                                n % p->dim_v);
+    return reference_projection(p, &view, PRECISION_SINGLE, n / p->y_dim / p->rows / p->y_heads,
+                                n / p->y_dim / p->rows % p->y_heads, n / p->y_dim % p->rows,
+                                n % p->y_dim);
 }
 
 /* Writes the right results where a kernel would. */
 static void compute(struct ca_trust_case *c)
 {
-    unsigned char *before = malloc(c->sizes[CA_O]);
+    unsigned char *before = malloc(c->sizes[CA_PROJECTION_Y]);
 
     cr_assert(before != NULL);
-    memcpy(before, c->bytes[CA_O], c->sizes[CA_O]);
+    memcpy(before, c->bytes[CA_PROJECTION_Y], c->sizes[CA_PROJECTION_Y]);
     for (size_t n = 0; n < count_of(c); n++)
-        value_set(c->problem.dtype, y_of(c), place_of(c, n), right(c, before, n).value);
+        value_set(c->problem.projection.dtype, y_of(c), place_of(c, n), right(c, before, n).value);
     free(before);
 }
 
@@ -69,14 +70,16 @@ static void compute(struct ca_trust_case *c)
 Test(projection_trust, answers) {
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
         struct ca_trust_case c = judged_case(texts[t], 0);
-        const size_t dim = c.problem.dim_v;
+        const size_t dim = c.problem.projection.y_dim;
         for (size_t n = 0; n < c.num_rows * dim; n++) {
-            const struct bounded want = right(&c, c.bytes[CA_O], c.rows[n / dim] * dim + n % dim);
+            const struct bounded want =
+                right(&c, c.bytes[CA_PROJECTION_Y], c.rows[n / dim] * dim + n % dim);
             cr_assert(fabs(c.o[n].value - want.value) <= 1e-12 * (1.0 + fabs(want.value)));
             cr_assert(c.o[n].bound <= 2.0 * want.bound && c.o[n].bound >= 0.2 * want.bound,
                       "judged with %g, should be %g", c.o[n].bound, want.bound);
         }
-        cr_assert(c.num_rows == c.problem.batch * c.problem.heads * c.problem.seq_q);
+        cr_assert(c.num_rows == c.problem.projection.batch * c.problem.projection.y_heads *
+                                    c.problem.projection.rows);
         compute(&c);
         judged_right(&c, texts[t]);
         ca_trust_case_free(&c);
@@ -86,15 +89,16 @@ Test(projection_trust, answers) {
 /* The hostile case has a program's kind, and keeps all axes apart. */
 Test(projection_trust, hostile_cases_are_of_the_same_kind) {
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
-        const clattn_problem parsed = fixture_problem(texts[t]), p = ca_problem_normal(&parsed);
+        const clattn_problem parsed = fixture_problem(texts[t]), whole = ca_problem_normal(&parsed);
+        const clattn_projection_problem p = whole.projection;
         struct ca_trust_case c = judged_case(texts[t], 1);
-        const clattn_problem normal = ca_problem_normal(&c.problem);
-        cr_expect(normal.batch > 1 && normal.heads > 1 && normal.kv_heads > 1);
-        cr_expect((normal.q.stride[3] == 1) == (p.q.stride[3] == 1));
-        cr_expect((normal.q.stride[2] == 1) == (p.q.stride[3] != 1 && p.q.stride[2] == 1));
-        cr_expect((normal.k.stride[3] == 1) == (p.k.stride[3] == 1));
-        cr_expect((normal.k.stride[1] == 1) == (p.k.stride[3] != 1 && p.k.stride[1] == 1));
-        cr_expect((normal.o.stride[3] == 1) == (p.o.stride[3] == 1));
+        const clattn_projection_problem normal = ca_problem_normal(&c.problem).projection;
+        cr_expect(normal.batch > 1 && normal.y_heads > 1 && normal.x_heads > 1);
+        cr_expect((normal.x.stride[3] == 1) == (p.x.stride[3] == 1));
+        cr_expect((normal.x.stride[2] == 1) == (p.x.stride[3] != 1 && p.x.stride[2] == 1));
+        cr_expect((normal.w.stride[3] == 1) == (p.w.stride[3] == 1));
+        cr_expect((normal.w.stride[1] == 1) == (p.w.stride[3] != 1 && p.w.stride[1] == 1));
+        cr_expect((normal.y.stride[3] == 1) == (p.y.stride[3] == 1));
         cr_expect(normal.bias == p.bias && normal.accumulate == p.accumulate);
         cr_expect(ca_projection_x_in_pairs(&normal) == ca_projection_x_in_pairs(&p), "%s",
                   texts[t]);
@@ -125,8 +129,9 @@ Test(projection_trust, cases_in_pieces) {
         cr_assert(ca_trust_case_make_in_pieces(&c, &p));
         const clattn_problem normal = ca_problem_normal(&c.problem);
         cr_expect(ca_trust_has_pieces(&normal), "%s", cases[t].problem);
-        cr_expect((normal.k.stride[3] == 1) == (p.k.stride[3] == 1));
-        cr_expect(normal.bias == p.bias && normal.accumulate == p.accumulate);
+        cr_expect((normal.projection.w.stride[3] == 1) == (p.projection.w.stride[3] == 1));
+        cr_expect(normal.projection.bias == p.projection.bias &&
+                  normal.projection.accumulate == p.projection.accumulate);
         compute(&c);
         judged_right(&c, cases[t].problem);
         ca_trust_case_free(&c);
@@ -137,7 +142,7 @@ Test(projection_trust, cases_in_pieces) {
 Test(projection_trust, what_is_found) {
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
         struct ca_trust_case c = judged_case(texts[t], 1);
-        const clattn_dtype dtype = c.problem.dtype;
+        const clattn_dtype dtype = c.problem.projection.dtype;
         const size_t bytes = value_bytes(dtype), some = place_of(&c, 4321), all = count_of(&c);
         size_t poisoned = 0, gap = 0;
         compute(&c);
@@ -159,9 +164,10 @@ Test(projection_trust, what_is_found) {
         judged_wrong(&c, texts[t], "should be");
         value_set(dtype, y_of(&c), poisoned, NAN);
 
-        while (gap < c.sizes[CA_O] && memcmp(y_of(&c) + gap, "\xff\xff\xff\xff", bytes) != 0)
+        while (gap < c.sizes[CA_PROJECTION_Y] &&
+               memcmp(y_of(&c) + gap, "\xff\xff\xff\xff", bytes) != 0)
             gap += bytes;
-        cr_assert(gap < c.sizes[CA_O] - 2 * CA_TRUST_GUARD);
+        cr_assert(gap < c.sizes[CA_PROJECTION_Y] - 2 * CA_TRUST_GUARD);
         y_of(&c)[gap] = 0;
         judged_wrong(&c, texts[t], "outside");
         y_of(&c)[gap] = CA_TRUST_FILL;
@@ -180,7 +186,8 @@ Test(projection_trust, poison_stays_where_it_belongs) {
 
     compute(&c);
     for (size_t n = 0; n < count_of(&c); n++)
-        bad += !isfinite(value_get(c.problem.dtype, y_of(&c), place_of(&c, n)));
-    cr_expect(bad == c.problem.heads * c.problem.dim_v + c.problem.batch * c.problem.seq_q - 1);
+        bad += !isfinite(value_get(c.problem.projection.dtype, y_of(&c), place_of(&c, n)));
+    cr_expect(bad == c.problem.projection.y_heads * c.problem.projection.y_dim +
+                         c.problem.projection.batch * c.problem.projection.rows - 1);
     ca_trust_case_free(&c);
 }

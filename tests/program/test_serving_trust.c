@@ -26,14 +26,14 @@ static const char *const merges[] = {
     "merge f32 b2 h3 q5 d20 n3 sinks accumulate",
 };
 
-static unsigned char *first(const struct ca_trust_case *c, enum ca_argument argument)
+static unsigned char *first(const struct ca_trust_case *c, unsigned argument)
 {
     return c->bytes[argument] ? c->bytes[argument] + CA_TRUST_GUARD : NULL;
 }
 
 /* What is wrong with one element of a result, and beside all of them. */
-static void expect_faults_found(struct ca_trust_case *c, enum ca_argument output,
-                                clattn_dtype dtype, size_t place, const char *text)
+static void expect_faults_found(struct ca_trust_case *c, unsigned output, clattn_dtype dtype,
+                                size_t place, const char *text)
 {
     unsigned char *y = first(c, output);
     const double value = value_get(dtype, y, place);
@@ -55,25 +55,26 @@ static void expect_faults_found(struct ca_trust_case *c, enum ca_argument output
 
 /* ---- appends ---------------------------------------------------------------------------------- */
 
-static const enum ca_argument written[APPEND_KINDS] = {CA_DK, CA_DV, CA_O};
+static const unsigned written[APPEND_KINDS] = {CA_APPEND_K_CACHE, CA_APPEND_V_CACHE,
+                                               CA_APPEND_Q_OUT};
 
-static clattn_dtype dtype_of(const clattn_problem *p, enum append_kind kind)
+static clattn_dtype dtype_of(const clattn_append_problem *p, enum append_kind kind)
 {
     return kind == APPEND_Q ? p->dtype : p->cache_dtype;
 }
 
 static struct append_view append_view(const struct ca_trust_case *c)
 {
-    const int in_place = c->problem.queries == CLATTN_QUERIES_IN_PLACE;
+    const int in_place = c->problem.append.queries == CLATTN_QUERIES_IN_PLACE;
 
-    return (struct append_view){
-        .from = {first(c, CA_K), first(c, CA_V), first(c, in_place ? CA_O : CA_Q)},
-        .kv_lengths = (const void *)first(c, CA_KV_LENGTHS),
-        .positions = (const void *)first(c, CA_MASK),
-        .slots = (const void *)first(c, CA_Q_LENGTHS),
-        .page_table = (const void *)first(c, CA_PAGE_TABLE),
-        .cos = (const void *)first(c, CA_SLOPES),
-        .sin = (const void *)first(c, CA_SINKS)};
+    return (struct append_view){.from = {first(c, CA_APPEND_K), first(c, CA_APPEND_V),
+                                         first(c, in_place ? CA_APPEND_Q_OUT : CA_APPEND_Q)},
+                                .kv_lengths = (const void *)first(c, CA_APPEND_KV_LENGTHS),
+                                .positions = (const void *)first(c, CA_APPEND_POSITIONS),
+                                .slots = (const void *)first(c, CA_APPEND_SLOTS),
+                                .page_table = (const void *)first(c, CA_APPEND_PAGE_TABLE),
+                                .cos = (const void *)first(c, CA_APPEND_COS),
+                                .sin = (const void *)first(c, CA_APPEND_SIN)};
 }
 
 static size_t at(const size_t strides[4], size_t b, size_t h, size_t i, size_t d)
@@ -84,7 +85,8 @@ static size_t at(const size_t strides[4], size_t b, size_t h, size_t i, size_t d
 /* Whether a row is among those that are judged, which are counted kind by kind. */
 static int is_judged(const struct ca_trust_case *c, enum append_kind kind, size_t row)
 {
-    const size_t index = row + kind * c->problem.batch * c->problem.kv_heads * c->problem.seq_q;
+    const size_t index = row + kind * c->problem.append.batch * c->problem.append.kv_heads *
+                                   c->problem.append.tokens;
 
     for (size_t n = 0; n < c->num_rows; n++)
         if (c->rows[n] == index)
@@ -97,17 +99,17 @@ static int is_judged(const struct ca_trust_case *c, enum append_kind kind, size_
 static void append_row(struct ca_trust_case *c, const struct append_view *view,
                        enum append_kind kind, size_t b, size_t h, size_t i, size_t *place)
 {
-    const struct append_strides s = reference_append_strides(&c->problem, kind);
+    const struct append_strides s = reference_append_strides(&c->problem.append, kind);
     const int64_t slot = kind == APPEND_Q ? (int64_t)(b * s.rows + i)
-                                          : reference_append_place(&c->problem, view, b, i);
+                                          : reference_append_place(&c->problem.append, view, b, i);
     struct bounded row[256];
 
     cr_assert(s.dim <= sizeof row / sizeof *row);
-    reference_append(&c->problem, view, kind, b, h, i, row);
+    reference_append(&c->problem.append, view, kind, b, h, i, row);
     for (size_t d = 0; d < s.dim && slot >= 0; d++) {
         const size_t to = at(s.to, (size_t)slot / s.rows, h, (size_t)slot % s.rows, d);
-        value_set(dtype_of(&c->problem, kind), first(c, written[kind]), to, row[d].value);
-        if (d == 1 && is_judged(c, kind, (b * s.heads + h) * c->problem.seq_q + i))
+        value_set(dtype_of(&c->problem.append, kind), first(c, written[kind]), to, row[d].value);
+        if (d == 1 && is_judged(c, kind, (b * s.heads + h) * c->problem.append.tokens + i))
             *place = to;
     }
 }
@@ -115,8 +117,8 @@ static void append_row(struct ca_trust_case *c, const struct append_view *view,
 /* What is read in place is read from a copy. */
 static size_t append_all(struct ca_trust_case *c, enum append_kind kind)
 {
-    const clattn_problem *p = &c->problem;
-    const size_t bytes = kind == APPEND_Q ? c->sizes[CA_O] : 0;
+    const clattn_append_problem *p = &c->problem.append;
+    const size_t bytes = kind == APPEND_Q ? c->sizes[CA_APPEND_Q_OUT] : 0;
     unsigned char *before = malloc(bytes + 1);
     struct append_view view = append_view(c);
     size_t place = 0;
@@ -124,10 +126,10 @@ static size_t append_all(struct ca_trust_case *c, enum append_kind kind)
     cr_assert(before != NULL);
     if (bytes > 0 && p->queries == CLATTN_QUERIES_IN_PLACE)
         view.from[APPEND_Q] =
-            (unsigned char *)memcpy(before, c->bytes[CA_O], bytes) + CA_TRUST_GUARD;
+            (unsigned char *)memcpy(before, c->bytes[CA_APPEND_Q_OUT], bytes) + CA_TRUST_GUARD;
     for (size_t b = 0; b < p->batch; b++)
         for (size_t h = 0; h < (kind == APPEND_Q ? p->heads : p->kv_heads); h++)
-            for (size_t i = 0; i < p->seq_q; i++)
+            for (size_t i = 0; i < p->tokens; i++)
                 append_row(c, &view, kind, b, h, i, &place);
     free(before);
     return place;
@@ -144,8 +146,9 @@ static void expect_appends(const char *text, int hostile)
     judged_right(&c, text);
     for (int kind = 0; kind < APPEND_KINDS; kind++)
         if (c.bytes[written[kind]])
-            expect_faults_found(&c, written[kind], dtype_of(&c.problem, (enum append_kind)kind),
-                                places[kind], text);
+            expect_faults_found(&c, written[kind],
+                                dtype_of(&c.problem.append, (enum append_kind)kind), places[kind],
+                                text);
     ca_trust_case_free(&c);
 }
 
@@ -161,32 +164,33 @@ Test(serving_trust, appends) {
 static void expect_merges(const char *text, int hostile)
 {
     struct ca_trust_case c = judged_case(text, hostile);
-    const clattn_problem *p = &c.problem;
+    const clattn_merge_problem *p = &c.problem.merge;
     const struct merge_strides s = reference_merge_strides(p);
-    unsigned char *o = malloc(c.sizes[CA_O]), *lse = malloc(c.sizes[CA_SCORES]);
+    unsigned char *o = malloc(c.sizes[CA_MERGE_O]), *lse = malloc(c.sizes[CA_MERGE_LSE]);
     struct bounded row[1024], lse_row;
     size_t finite = 0;
 
-    cr_assert(o && lse && p->dim_v <= sizeof row / sizeof *row);
-    memcpy(o, c.bytes[CA_O], c.sizes[CA_O]);
-    memcpy(lse, c.bytes[CA_SCORES], c.sizes[CA_SCORES]);
-    const struct merge_view view = {.parts = first(&c, CA_Q),
-                                    .parts_lse = (const void *)first(&c, CA_LSE),
-                                    .sinks = p->sinks ? (const void *)first(&c, CA_SINKS) : NULL,
+    cr_assert(o && lse && p->dim <= sizeof row / sizeof *row);
+    memcpy(o, c.bytes[CA_MERGE_O], c.sizes[CA_MERGE_O]);
+    memcpy(lse, c.bytes[CA_MERGE_LSE], c.sizes[CA_MERGE_LSE]);
+    const struct merge_view view = {.parts = first(&c, CA_MERGE_PARTS),
+                                    .parts_lse = (const void *)first(&c, CA_MERGE_PARTS_LSE),
+                                    .sinks =
+                                        p->sinks ? (const void *)first(&c, CA_MERGE_SINKS) : NULL,
                                     .o = o + CA_TRUST_GUARD,
                                     .lse = (const void *)(lse + CA_TRUST_GUARD)};
     for (size_t n = 0; n < p->batch * p->heads * p->seq_q; n++) {
         const size_t i = n % p->seq_q, h = n / p->seq_q % p->heads, b = n / p->seq_q / p->heads;
         reference_merge(p, &view, b, h, i, row, &lse_row);
-        for (size_t d = 0; d < p->dim_v; d++)
-            value_set(p->dtype, first(&c, CA_O), at(s.o, b, h, i, d), row[d].value);
-        value_set(CLATTN_F32, first(&c, CA_SCORES), n, lse_row.value);
+        for (size_t d = 0; d < p->dim; d++)
+            value_set(p->dtype, first(&c, CA_MERGE_O), at(s.o, b, h, i, d), row[d].value);
+        value_set(CLATTN_F32, first(&c, CA_MERGE_LSE), n, lse_row.value);
         if (isfinite(lse_row.value) && n > 0) /* of a row that is judged, in either case */
             finite = at(s.o, b, h, i, 1);
     }
     judged_right(&c, text);
-    expect_faults_found(&c, CA_O, p->dtype, finite, text);
-    expect_faults_found(&c, CA_SCORES, CLATTN_F32, 0, text);
+    expect_faults_found(&c, CA_MERGE_O, p->dtype, finite, text);
+    expect_faults_found(&c, CA_MERGE_LSE, CLATTN_F32, 0, text);
     free(lse);
     free(o);
     ca_trust_case_free(&c);

@@ -28,14 +28,15 @@ static void *random_numbers(struct rng *r, clattn_dtype dtype, size_t count)
 }
 
 /* How many elements of y are out of bounds. */
-static size_t compare(const clattn_problem *p, const struct projection_view *view, const void *y,
-                      const size_t strides[4])
+static size_t compare(const clattn_projection_problem *p, const struct projection_view *view,
+                      const void *y, const size_t strides[4])
 {
     size_t wrong = 0;
 
-    for (size_t n = 0; n < p->batch * p->heads * p->seq_q * p->dim_v; n++) {
-        const size_t e = n % p->dim_v, i = n / p->dim_v % p->seq_q;
-        const size_t g = n / p->dim_v / p->seq_q % p->heads, b = n / p->dim_v / p->seq_q / p->heads;
+    for (size_t n = 0; n < p->batch * p->y_heads * p->rows * p->y_dim; n++) {
+        const size_t e = n % p->y_dim, i = n / p->y_dim % p->rows;
+        const size_t g = n / p->y_dim / p->rows % p->y_heads,
+                     b = n / p->y_dim / p->rows / p->y_heads;
         const struct bounded want = reference_projection(p, view, PRECISION_SINGLE, b, g, i, e);
         const double got = value_get(
             p->dtype, y, b * strides[0] + g * strides[1] + i * strides[2] + e * strides[3]);
@@ -46,14 +47,15 @@ static size_t compare(const clattn_problem *p, const struct projection_view *vie
     return wrong;
 }
 
-int race_projection(clattn_context *context, const clattn_problem *p,
+int race_projection(clattn_context *context, const clattn_problem *problem,
                     const clattn_plan_options *options)
 {
+    const clattn_projection_problem *p = &problem->projection;
     const struct projection_strides s = reference_projection_strides(p);
-    const size_t counts[NUM] = {extent((size_t[]){p->batch, p->kv_heads, p->seq_q, p->dim_qk}, s.x),
-                                extent((size_t[]){p->kv_heads, p->dim_qk, p->heads, p->dim_v}, s.w),
-                                p->heads * p->dim_v,
-                                extent((size_t[]){p->batch, p->heads, p->seq_q, p->dim_v}, s.y)};
+    const size_t counts[NUM] = {extent((size_t[]){p->batch, p->x_heads, p->rows, p->x_dim}, s.x),
+                                extent((size_t[]){p->x_heads, p->x_dim, p->y_heads, p->y_dim}, s.w),
+                                p->y_heads * p->y_dim,
+                                extent((size_t[]){p->batch, p->y_heads, p->rows, p->y_dim}, s.y)};
     struct rng r = rng_seed(1);
     void *bytes[NUM];
     int ok = 1;
@@ -72,7 +74,7 @@ int race_projection(clattn_context *context, const clattn_problem *p,
                                                         .y = bytes[Y]};
         const struct projection_view view = {bytes[X], bytes[W], bytes[BIAS], before};
         memcpy(before, bytes[Y], counts[Y] * value_bytes(p->dtype));
-        ok = clattn_project_host(context, p, options, &tensors) == CLATTN_SUCCESS &&
+        ok = clattn_project_host(context, problem, options, &tensors) == CLATTN_SUCCESS &&
              compare(p, &view, bytes[Y], s.y) == 0;
     }
     for (int n = 0; n < NUM; n++)

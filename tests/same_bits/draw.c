@@ -39,9 +39,9 @@ static struct drawn draw(struct rng *r, const struct ca_family *family,
     } else if (family->operation == CLATTN_MERGE) {
         clattn_problem base;
         clattn_problem_parse("merge f32 q1 d8 n2", &base, NULL, 0);
-        base.dtype = (clattn_dtype)rng_below(r, 3);
-        base.accumulate = rng_one_in(r, 2);
-        base.sinks = rng_one_in(r, 2);
+        base.merge.dtype = (clattn_dtype)rng_below(r, 3);
+        base.merge.accumulate = rng_one_in(r, 2);
+        base.merge.sinks = rng_one_in(r, 2);
         drawn.problem = merge_trial_draw(r, &base);
         drawn.tunables[0] = '\0';
     } else {
@@ -60,7 +60,7 @@ static int is_of_use(const clattn_context *context, const struct ca_family *fami
                                          .family = family->full_name,
                                          .tunables = drawn->tunables[0] ? drawn->tunables : NULL};
 
-    return drawn->problem.batch && drawn->problem.seq_q &&
+    return !ca_problem_empty(&drawn->problem) &&
            clattn_plan_supports(context, &drawn->problem, &options) == CLATTN_SUCCESS;
 }
 

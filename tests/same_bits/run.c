@@ -73,22 +73,24 @@ static unsigned char *fill(const clattn_dtype dtype, const size_t sizes[4], cons
 }
 
 static clattn_status run_projection(clattn_context *context, const clattn_plan_options *options,
-                                    const clattn_problem *p, const uint64_t seed)
+                                    const clattn_problem *problem, const uint64_t seed)
 {
+    const clattn_projection_problem *p = &problem->projection;
     const struct projection_strides s = reference_projection_strides(p);
     struct rng r = rng_seed(seed);
     size_t bytes[NUM_PROJECTED];
-    unsigned char *const x = fill(p->dtype, (size_t[]){p->batch, p->kv_heads, p->seq_q, p->dim_qk},
-                                  s.x, 1, &r, &bytes[0]);
-    unsigned char *const w = fill(p->dtype, (size_t[]){p->kv_heads, p->dim_qk, p->heads, p->dim_v},
+    unsigned char *const x =
+        fill(p->dtype, (size_t[]){p->batch, p->x_heads, p->rows, p->x_dim}, s.x, 1, &r, &bytes[0]);
+    unsigned char *const w = fill(p->dtype, (size_t[]){p->x_heads, p->x_dim, p->y_heads, p->y_dim},
                                   s.w, 1, &r, &bytes[1]);
-    unsigned char *const bias = p->bias ? fill(p->bias_dtype, (size_t[]){1, 1, p->heads, p->dim_v},
-                                               (size_t[]){0, 0, p->dim_v, 1}, 1, &r, &bytes[2])
-                                        : NULL;
-    unsigned char *const y = fill(p->dtype, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v}, s.y,
-                                  p->accumulate, &r, &bytes[3]);
+    unsigned char *const bias = p->bias
+                                    ? fill(p->bias_dtype, (size_t[]){1, 1, p->y_heads, p->y_dim},
+                                           (size_t[]){0, 0, p->y_dim, 1}, 1, &r, &bytes[2])
+                                    : NULL;
+    unsigned char *const y = fill(p->dtype, (size_t[]){p->batch, p->y_heads, p->rows, p->y_dim},
+                                  s.y, p->accumulate, &r, &bytes[3]);
     const clattn_host_projection_tensors tensors = {sizeof tensors, x, w, bias, y};
-    const clattn_status status = clattn_project_host(context, p, options, &tensors);
+    const clattn_status status = clattn_project_host(context, problem, options, &tensors);
 
     if (status == CLATTN_SUCCESS)
         printf(" y=%016" PRIx64, hash_of(y, bytes[3]));
@@ -112,7 +114,7 @@ static clattn_status run_merge(clattn_context *context, const clattn_plan_option
     const clattn_status status = merge_trial_run(&t, context, options);
     if (status == CLATTN_SUCCESS)
         printf(" o=%016" PRIx64 " lse=%016" PRIx64,
-               hash_of(t.o, t.o_extent * value_bytes(p->dtype)),
+               hash_of(t.o, t.o_extent * value_bytes(p->merge.dtype)),
                hash_of((const unsigned char *)t.lse, t.rows * sizeof *t.lse));
     merge_trial_free(&t);
     return status;

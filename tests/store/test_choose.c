@@ -37,7 +37,7 @@ static void put(struct fixture *f, const char *problem, const struct tuned *t)
     const clattn_problem p = fixture_problem(problem);
     char text[CA_CLASS_TEXT];
 
-    ca_problem_class(&p, text);
+    clattn_problem_class(&p, text, CA_CLASS_TEXT, NULL);
     cr_assert(ca_store_put(f->context->store, text, &t->entry, 1) == CLATTN_SUCCESS);
 }
 
@@ -79,7 +79,7 @@ static void fill_table(struct small_table *t, struct fixture *f, const char *pro
     t->info = f->context->device;
     snprintf(t->info.driver_version, sizeof t->info.driver_version, "%s", driver);
     t->device = tuned_device(&t->info);
-    ca_problem_class(&p, t->text);
+    clattn_problem_class(&p, t->text, CA_CLASS_TEXT, NULL);
     tuned_entry(&t->tuned, c, 1.0);
     t->class = (struct ca_class){t->text, &t->tuned.entry, 1};
     t->device.classes = &t->class;
@@ -124,7 +124,7 @@ static void override(struct fixture *f, const char *problem, size_t group_x)
 
 static void ban(struct fixture *f, const char *problem, const struct ca_candidate *c)
 {
-    const clattn_problem p = fixture_problem(problem);
+    const clattn_problem given = fixture_problem(problem), p = ca_problem_normal(&given);
 
     ca_store_ban_candidate(f->context->store, c, &p, CA_QUARANTINE_WRONG, "");
 }
@@ -140,8 +140,9 @@ static clattn_status choose(const struct fixture *f, const char *problem, unsign
                                              flags & CLATTN_PLAN_MEASURE ? 1.0 : 0.0};
     const clattn_problem p = fixture_problem(problem);
     char reason[512] = "?";
+    const struct ca_problem made = ca_problem_own(&p);
     const clattn_status status =
-        ca_choose(f->context, &p, &options, choices, reason, sizeof reason);
+        ca_choose(f->context, &made, &options, choices, reason, sizeof reason);
 
     cr_assert((status == CLATTN_SUCCESS) == (choices->count > 0));
     cr_assert((status == CLATTN_SUCCESS) == (reason[0] == '\0'), "'%s'", reason);

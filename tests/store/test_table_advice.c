@@ -57,12 +57,12 @@ static struct world *world_open(void)
 static void add(struct world *w, size_t d, const char *problem, const char *candidate,
                 double seconds)
 {
-    const clattn_problem p = fixture_problem(problem);
+    const clattn_problem given = fixture_problem(problem), p = ca_problem_normal(&given);
     struct ca_device_table *device = &w->devices[d];
     char text[CA_CLASS_TEXT];
     size_t c = 0;
 
-    ca_problem_class(&p, text);
+    clattn_problem_class(&p, text, CA_CLASS_TEXT, NULL);
     while (c < device->num_classes && strcmp(device->classes[c].text, text) != 0)
         c++;
     cr_assert(c < MOST_CLASSES);
@@ -384,9 +384,10 @@ Test(table_advice, what_is_shipped) {
         const struct ca_device_table *device = &table.devices[d];
         for (size_t c = 0; c < device->num_classes; c++) {
             const struct ca_class *class = &device->classes[c];
-            const clattn_problem p = fixture_problem(class->text);
+            const clattn_problem given = fixture_problem(class->text),
+                                 p = ca_problem_normal(&given);
             char text[CA_CLASS_TEXT];
-            ca_problem_class(&p, text);
+            clattn_problem_class(&p, text, CA_CLASS_TEXT, NULL);
             cr_expect_str_eq(text, class->text, "classes are rounded otherwise today");
             size_t alive = 0;
             for (size_t e = 0; e < class->num_entries; e++) {

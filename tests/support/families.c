@@ -14,10 +14,14 @@ static int takes_dtype(const struct ca_family *family, const clattn_dtype dtype)
     const clattn_device_info dev = cpu_described(0);
     clattn_problem p;
 
-    clattn_problem_init(&p);
-    p.operation = family->operation;
-    p.dtype = dtype;
-    p.dim_qk = p.dim_v = 16;
+    clattn_problem_init_operation(&p, family->operation);
+    if (family->operation == CLATTN_PROJECTION) {
+        p.projection.dtype = dtype;
+        p.projection.x_dim = p.projection.y_dim = 16;
+    } else if (family->operation <= CLATTN_BACKWARD) {
+        p.dtype = dtype;
+        p.dim_qk = p.dim_v = 16;
+    }
     return family->unsupported(&p, &dev) == NULL;
 }
 

@@ -34,6 +34,9 @@ void problem_refused(const clattn_problem *p, const char *words);
 
 /* ---- classes ------------------------------------------------------------------------------- */
 
+/* The representative of a problem's class. */
+clattn_problem problem_representative(const clattn_problem *p);
+
 /* The text of its class, which must be whole. Returns text. */
 const char *problem_class_of(const clattn_problem *p, char text[CA_CLASS_TEXT]);
 

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static clattn_cache cache_of(const clattn_problem *p, enum append_kind kind)
+static clattn_cache cache_of(const clattn_append_problem *p, enum append_kind kind)
 {
-    return kind == APPEND_K ? p->k_cache : kind == APPEND_V ? p->v_cache : CLATTN_CACHE_PLAIN;
+    return kind == APPEND_K ? p->k_format : kind == APPEND_V ? p->v_format : CLATTN_CACHE_PLAIN;
 }
 
-static clattn_dtype dtype_of(const clattn_problem *p, enum append_kind kind)
+static clattn_dtype dtype_of(const clattn_append_problem *p, enum append_kind kind)
 {
     return kind == APPEND_Q ? p->dtype : p->cache_dtype;
 }
@@ -29,20 +29,20 @@ static size_t extent_of(const size_t sizes[4], const size_t strides[4])
 
 static void measure(struct append_trial *t, enum append_kind kind)
 {
-    const clattn_problem *p = &t->problem;
+    const clattn_append_problem *p = &t->problem.append;
     const struct append_strides s = reference_append_strides(p, kind);
     const size_t to = extent_of((size_t[]){s.blocks, s.heads, s.rows, s.dim}, s.to);
     const clattn_cache cache = cache_of(p, kind);
 
     t->bytes[kind][0] =
-        extent_of((size_t[]){p->batch, s.heads, p->seq_q, s.dim}, s.from) * value_bytes(p->dtype);
+        extent_of((size_t[]){p->batch, s.heads, p->tokens, s.dim}, s.from) * value_bytes(p->dtype);
     t->bytes[kind][1] = cache == CLATTN_CACHE_PLAIN ? to * value_bytes(dtype_of(p, kind))
                                                     : to / VALUE_BLOCK * value_block_bytes(cache);
 }
 
 static int fill_kind(struct append_trial *t, enum append_kind kind, struct rng *r)
 {
-    const clattn_problem *p = &t->problem;
+    const clattn_append_problem *p = &t->problem.append;
     const size_t count = (measure(t, kind), t->bytes[kind][0] / value_bytes(p->dtype));
     const int in_place = kind == APPEND_Q && p->queries == CLATTN_QUERIES_IN_PLACE;
 
@@ -59,24 +59,24 @@ static int fill_kind(struct append_trial *t, enum append_kind kind, struct rng *
     return 1;
 }
 
-static size_t table_entries(const clattn_problem *p)
+static size_t table_entries(const clattn_append_problem *p)
 {
-    return p->page_size ? p->batch * ((p->seq_kv + p->page_size - 1) / p->page_size) : 0;
+    return p->page_size ? p->batch * ((p->capacity + p->page_size - 1) / p->page_size) : 0;
 }
 
 /* Each slot once, from a random one on; every third outside of the cache if hostile. */
 static void fill_lists(struct append_trial *t, struct rng *r, int hostile)
 {
     static const cl_int strange[] = {-1, INT_MIN, INT_MAX, -1000000};
-    const clattn_problem *p = &t->problem;
+    const clattn_append_problem *p = &t->problem.append;
     const struct append_strides s = reference_append_strides(p, APPEND_K);
-    const size_t tokens = p->batch * p->seq_q, places = s.blocks * s.rows;
+    const size_t tokens = p->batch * p->tokens, places = s.blocks * s.rows;
     const size_t entries = table_entries(p);
-    const size_t room = p->seq_kv > p->seq_q ? p->seq_kv - p->seq_q : 0;
+    const size_t room = p->capacity > p->tokens ? p->capacity - p->tokens : 0;
     const size_t first = places ? rng_below(r, places) : 0;
 
     for (size_t b = 0; b < p->batch; b++) {
-        const cl_int edges[] = {-2, (cl_int)p->seq_kv - 1, INT_MAX, INT_MIN};
+        const cl_int edges[] = {-2, (cl_int)p->capacity - 1, INT_MAX, INT_MIN};
         t->kv_lengths[b] = hostile ? edges[rng_below(r, 4)] : (cl_int)rng_below(r, room + 1);
     }
     for (size_t n = 0; n < tokens; n++) {
@@ -100,17 +100,18 @@ static void fill_lists(struct append_trial *t, struct rng *r, int hostile)
 int append_trial_fill(struct append_trial *t, const clattn_problem *problem, struct rng *r,
                       int hostile)
 {
-    const size_t tokens = problem->batch * problem->seq_q;
-    const size_t table = problem->rotary_length * (problem->rotary_dim / 2);
+    const clattn_append_problem *p = &problem->append;
+    const size_t tokens = p->batch * p->tokens;
+    const size_t table = p->rotary_length * (p->rotary_dim / 2);
 
     *t = (struct append_trial){.problem = *problem};
     for (int kind = 0; kind < APPEND_KINDS; kind++)
-        if ((kind != APPEND_Q || problem->queries) && !fill_kind(t, (enum append_kind)kind, r))
+        if ((kind != APPEND_Q || p->queries) && !fill_kind(t, (enum append_kind)kind, r))
             return 0;
-    t->kv_lengths = malloc((problem->batch + 1) * sizeof(cl_int));
+    t->kv_lengths = malloc((p->batch + 1) * sizeof(cl_int));
     t->positions = malloc((tokens + 1) * sizeof(cl_int));
     t->slots = malloc((tokens + 1) * sizeof(cl_int));
-    t->page_table = malloc((table_entries(problem) + 1) * sizeof(cl_int));
+    t->page_table = malloc((table_entries(p) + 1) * sizeof(cl_int));
     t->cos = malloc((table + 1) * sizeof(float));
     t->sin = malloc((table + 1) * sizeof(float));
     if (!t->kv_lengths || !t->positions || !t->slots || !t->page_table || !t->cos || !t->sin)
@@ -137,7 +138,7 @@ void append_trial_free(struct append_trial *t)
 clattn_status append_trial_run(struct append_trial *t, clattn_context *context,
                                const clattn_plan_options *options)
 {
-    const clattn_problem *p = &t->problem;
+    const clattn_append_problem *p = &t->problem.append;
     const int rotates = p->queries == CLATTN_QUERIES_ROTATED;
     const clattn_host_append_tensors tensors = {
         .struct_size = sizeof tensors,
@@ -158,10 +159,11 @@ clattn_status append_trial_run(struct append_trial *t, clattn_context *context,
     for (int kind = 0; kind < APPEND_KINDS; kind++)
         if (t->to[kind])
             memcpy(t->before[kind], t->to[kind], t->bytes[kind][1]);
-    return clattn_append_host(context, p, options, &tensors);
+    return clattn_append_host(context, &t->problem, options, &tensors);
 }
 
-static double value_at(const clattn_problem *p, enum append_kind kind, const void *data, size_t n)
+static double value_at(const clattn_append_problem *p, enum append_kind kind, const void *data,
+                       size_t n)
 {
     const clattn_cache cache = cache_of(p, kind);
 
@@ -174,11 +176,11 @@ static size_t compare_row(const struct append_trial *t, const struct append_view
                           enum append_kind kind, size_t b, size_t h, size_t i, struct bounded *want,
                           unsigned char *marks)
 {
-    const clattn_problem *p = &t->problem;
+    const clattn_append_problem *p = &t->problem.append;
     const struct append_strides s = reference_append_strides(p, kind);
     const clattn_cache cache = cache_of(p, kind);
     const int64_t place =
-        kind == APPEND_Q ? (int64_t)(b * p->seq_q + i) : reference_append_place(p, view, b, i);
+        kind == APPEND_Q ? (int64_t)(b * p->tokens + i) : reference_append_place(p, view, b, i);
     size_t wrong = 0;
 
     if (place < 0)
@@ -198,7 +200,7 @@ static size_t compare_row(const struct append_trial *t, const struct append_view
 
 static size_t compare_kind(const struct append_trial *t, enum append_kind kind)
 {
-    const clattn_problem *p = &t->problem;
+    const clattn_append_problem *p = &t->problem.append;
     const struct append_strides s = reference_append_strides(p, kind);
     const struct append_view view = {
         .from = {t->from[APPEND_K], t->from[APPEND_V], t->from[APPEND_Q]},
@@ -212,9 +214,9 @@ static size_t compare_kind(const struct append_trial *t, enum append_kind kind)
     unsigned char *marks = calloc(t->bytes[kind][1] + 1, 1);
     size_t wrong = want && marks ? 0 : 1;
 
-    for (size_t n = 0; wrong == 0 && n < p->batch * s.heads * p->seq_q; n++)
-        wrong += compare_row(t, &view, kind, n / p->seq_q / s.heads, n / p->seq_q % s.heads,
-                             n % p->seq_q, want, marks);
+    for (size_t n = 0; wrong == 0 && n < p->batch * s.heads * p->tokens; n++)
+        wrong += compare_row(t, &view, kind, n / p->tokens / s.heads, n / p->tokens % s.heads,
+                             n % p->tokens, want, marks);
     for (size_t n = 0; marks && n < t->bytes[kind][1]; n++)
         wrong += !marks[n] && t->to[kind][n] != t->before[kind][n];
     free(want);
@@ -258,28 +260,29 @@ static clattn_layout draw_layout(struct rng *r, const size_t sizes[4], int quant
 
 clattn_problem append_trial_draw(struct rng *r, const clattn_problem *base)
 {
-    const size_t least = base->rotary_dim ? base->rotary_dim : 1;
-    clattn_problem p = *base;
+    const size_t least = base->append.rotary_dim ? base->append.rotary_dim : 1;
+    clattn_problem made = *base;
+    clattn_append_problem *p = &made.append;
 
-    p.batch = RNG_PICK(r, 1, 1, 2, 3);
-    p.kv_heads = RNG_PICK(r, 1, 2, 3);
-    p.heads = p.kv_heads * RNG_PICK(r, 1, 2, 4);
-    p.seq_q = RNG_PICK(r, 0, 1, 1, 2, 5, 9);
-    p.seq_kv = RNG_PICK(r, 0, 1, 5, 9, 17, 33);
-    p.dim_qk = least + RNG_PICK(r, 0, 0, 1, 7, 32, 65);
-    p.dim_v = RNG_PICK(r, 1, 8, 31, 32, 64, 100, 128);
-    if (p.k_cache)
-        p.dim_qk = (p.dim_qk + VALUE_BLOCK - 1) / VALUE_BLOCK * VALUE_BLOCK;
-    if (p.v_cache)
-        p.dim_v = (p.dim_v + VALUE_BLOCK - 1) / VALUE_BLOCK * VALUE_BLOCK;
-    p.q = draw_layout(r, (size_t[]){p.batch, p.heads, p.seq_q, p.dim_qk}, 0);
-    p.k = draw_layout(r, (size_t[]){p.batch, p.kv_heads, p.seq_q, p.dim_qk}, 0);
-    p.v = draw_layout(r, (size_t[]){p.batch, p.kv_heads, p.seq_q, p.dim_v}, 0);
-    p.o = draw_layout(r, (size_t[]){p.batch, p.heads, p.seq_q, p.dim_qk}, 0);
-    p.pages = p.page_size ? 1 + rng_below(r, table_entries(&p) + 3) : 0;
-    const size_t blocks = p.page_size ? p.pages : p.batch;
-    const size_t rows = p.page_size ? p.page_size : p.seq_kv;
-    p.dk = draw_layout(r, (size_t[]){blocks, p.kv_heads, rows, p.dim_qk}, p.k_cache != 0);
-    p.dv = draw_layout(r, (size_t[]){blocks, p.kv_heads, rows, p.dim_v}, p.v_cache != 0);
-    return p;
+    p->batch = RNG_PICK(r, 1, 1, 2, 3);
+    p->kv_heads = RNG_PICK(r, 1, 2, 3);
+    p->heads = p->kv_heads * RNG_PICK(r, 1, 2, 4);
+    p->tokens = RNG_PICK(r, 0, 1, 1, 2, 5, 9);
+    p->capacity = RNG_PICK(r, 0, 1, 5, 9, 17, 33);
+    p->dim_qk = least + RNG_PICK(r, 0, 0, 1, 7, 32, 65);
+    p->dim_v = RNG_PICK(r, 1, 8, 31, 32, 64, 100, 128);
+    if (p->k_format)
+        p->dim_qk = (p->dim_qk + VALUE_BLOCK - 1) / VALUE_BLOCK * VALUE_BLOCK;
+    if (p->v_format)
+        p->dim_v = (p->dim_v + VALUE_BLOCK - 1) / VALUE_BLOCK * VALUE_BLOCK;
+    p->q = draw_layout(r, (size_t[]){p->batch, p->heads, p->tokens, p->dim_qk}, 0);
+    p->k = draw_layout(r, (size_t[]){p->batch, p->kv_heads, p->tokens, p->dim_qk}, 0);
+    p->v = draw_layout(r, (size_t[]){p->batch, p->kv_heads, p->tokens, p->dim_v}, 0);
+    p->q_out = draw_layout(r, (size_t[]){p->batch, p->heads, p->tokens, p->dim_qk}, 0);
+    p->pages = p->page_size ? 1 + rng_below(r, table_entries(p) + 3) : 0;
+    const size_t blocks = p->page_size ? p->pages : p->batch;
+    const size_t rows = p->page_size ? p->page_size : p->capacity;
+    p->k_cache = draw_layout(r, (size_t[]){blocks, p->kv_heads, rows, p->dim_qk}, p->k_format != 0);
+    p->v_cache = draw_layout(r, (size_t[]){blocks, p->kv_heads, rows, p->dim_v}, p->v_format != 0);
+    return made;
 }

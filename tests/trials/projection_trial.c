@@ -19,28 +19,28 @@ static void *must(void *memory)
 
 /* ---- tensors ------------------------------------------------------------------------------- */
 
-static struct projected shape_of(const clattn_problem *p, enum projection_tensor id)
+static struct projected shape_of(const clattn_projection_problem *p, enum projection_tensor id)
 {
     const struct projection_strides s = reference_projection_strides(p);
     const struct projected all[NUM_PROJECTED] = {
         [PROJECTION_X] = {.name = "x",
                           .dtype = p->dtype,
-                          .size = {p->batch, p->kv_heads, p->seq_q, p->dim_qk},
+                          .size = {p->batch, p->x_heads, p->rows, p->x_dim},
                           .stride = {s.x[0], s.x[1], s.x[2], s.x[3]},
                           .extent = 1},
         [PROJECTION_W] = {.name = "w",
                           .dtype = p->dtype,
-                          .size = {p->kv_heads, p->dim_qk, p->heads, p->dim_v},
+                          .size = {p->x_heads, p->x_dim, p->y_heads, p->y_dim},
                           .stride = {s.w[0], s.w[1], s.w[2], s.w[3]},
                           .extent = 1},
         [PROJECTION_BIAS] = {.name = "bias",
                              .dtype = p->bias_dtype,
-                             .size = {1, p->heads, 1, p->dim_v},
-                             .stride = {0, p->dim_v, 0, 1},
+                             .size = {1, p->y_heads, 1, p->y_dim},
+                             .stride = {0, p->y_dim, 0, 1},
                              .extent = p->bias != 0},
         [PROJECTION_Y] = {.name = "y",
                           .dtype = p->dtype,
-                          .size = {p->batch, p->heads, p->seq_q, p->dim_v},
+                          .size = {p->batch, p->y_heads, p->rows, p->y_dim},
                           .stride = {s.y[0], s.y[1], s.y[2], s.y[3]},
                           .extent = 1},
     };
@@ -91,7 +91,7 @@ void projection_fill(struct projection_trial *t)
 
     for (int id = 0; id < NUM_PROJECTED; id++) {
         struct projected *x = &t->tensor[id];
-        *x = shape_of(&t->problem, (enum projection_tensor)id);
+        *x = shape_of(&t->problem.projection, (enum projection_tensor)id);
         x->offset = GUARD + rng_below(&r, 33);
         if (t->aligned)
             x->offset = (x->offset + 7) / 8 * 8;
@@ -100,7 +100,7 @@ void projection_fill(struct projection_trial *t)
         x->num_bytes = (x->offset + x->extent + GUARD) * value_bytes(x->dtype);
         x->bytes = must(malloc(x->num_bytes));
         memset(x->bytes, 0xff, x->num_bytes);
-        if (id != PROJECTION_Y || t->problem.accumulate)
+        if (id != PROJECTION_Y || t->problem.projection.accumulate)
             fill_elements(x, &r);
     }
     if (t->poisoned) {
@@ -252,7 +252,7 @@ static void check_elements(const struct projection_trial *t)
         const size_t g = n / y->size[3] / y->size[2] % y->size[1];
         const size_t b = n / y->size[3] / y->size[2] / y->size[1];
         const struct bounded want =
-            reference_projection(&t->problem, &view, PRECISION_SINGLE, b, g, i, e);
+            reference_projection(&t->problem.projection, &view, PRECISION_SINGLE, b, g, i, e);
         const double got = value_get(y->dtype, first_of(y, y->got), index_of(y, n));
         cr_assert(within(got, want), "y[%zu, %zu, %zu, %zu]: got %.9g, want %.9g +- %.3g%s", b, g,
                   i, e, got, want.value, want.bound, again(t));

@@ -12,8 +12,8 @@ static void draw_tunables(struct rng *r, struct projection_kind *k,
     clattn_problem sample = k->base; /* long enough for every way of sharing the work */
     size_t suggested[CA_MAX_TUNABLES];
 
-    sample.seq_q = sample.dim_v = 512;
-    sample.dim_qk = 4096;
+    sample.projection.rows = sample.projection.y_dim = 512;
+    sample.projection.x_dim = 4096;
     ca_family_suggest(family, &sample, device, suggested);
     for (int attempt = 0; attempt < 100; attempt++) {
         size_t values[CA_MAX_TUNABLES];
@@ -38,17 +38,17 @@ struct projection_kind random_projection_kind(struct rng *r, const struct ca_fam
                      y_axes[] = {3, 3, 3, -1};
     struct projection_kind k = {.family = family};
 
-    clattn_problem_init(&k.base);
-    k.base.operation = CLATTN_PROJECTION;
-    k.base.dtype = (clattn_dtype)rng_below(r, 3);
-    k.base.bias = rng_one_in(r, 2);
-    k.base.bias_dtype = k.base.bias ? (clattn_dtype)rng_below(r, 3) : CLATTN_F32;
-    k.base.accumulate = rng_one_in(r, 3);
+    clattn_projection_problem *const p = &k.base.projection;
+    clattn_problem_init_operation(&k.base, CLATTN_PROJECTION);
+    p->dtype = (clattn_dtype)rng_below(r, 3);
+    p->bias = rng_one_in(r, 2);
+    p->bias_dtype = p->bias ? (clattn_dtype)rng_below(r, 3) : CLATTN_F32;
+    p->accumulate = rng_one_in(r, 3);
     k.x_axis = x_axes[rng_below(r, 4)];
     k.w_axis = w_axes[rng_below(r, 5)];
     k.y_axis = y_axes[rng_below(r, 4)];
     while (family && family->unsupported(&k.base, device))
-        k.base.dtype = (clattn_dtype)rng_below(r, 3);
+        p->dtype = (clattn_dtype)rng_below(r, 3);
     if (family)
         draw_tunables(r, &k, device);
     return k;
@@ -91,20 +91,21 @@ static size_t draw_size(struct rng *r)
 
 clattn_problem random_projection_shape(struct rng *r, const struct projection_kind *k)
 {
-    clattn_problem p = k->base;
+    clattn_problem made = k->base;
+    clattn_projection_problem *p = &made.projection;
 
     do {
-        p.batch = RNG_PICK(r, 1, 1, 1, 2, 3);
-        p.heads = RNG_PICK(r, 1, 1, 2, 3, 5);
-        p.kv_heads = RNG_PICK(r, 1, 1, 2, 3, 4);
-        p.seq_q = draw_size(r);
-        p.dim_qk = rng_one_in(r, 12) ? 1030 : draw_size(r);
-        p.dim_v = draw_size(r);
-    } while (clattn_problem_flops(&p) > 3e6);
+        p->batch = RNG_PICK(r, 1, 1, 1, 2, 3);
+        p->y_heads = RNG_PICK(r, 1, 1, 2, 3, 5);
+        p->x_heads = RNG_PICK(r, 1, 1, 2, 3, 4);
+        p->rows = draw_size(r);
+        p->x_dim = rng_one_in(r, 12) ? 1030 : draw_size(r);
+        p->y_dim = draw_size(r);
+    } while (clattn_problem_flops(&made) > 3e6);
     if (rng_one_in(r, 20))
-        p.seq_q = 0;
-    p.q = draw_layout(r, (size_t[]){p.batch, p.kv_heads, p.seq_q, p.dim_qk}, k->x_axis, 1);
-    p.k = draw_layout(r, (size_t[]){p.kv_heads, p.dim_qk, p.heads, p.dim_v}, k->w_axis, 1);
-    p.o = draw_layout(r, (size_t[]){p.batch, p.heads, p.seq_q, p.dim_v}, k->y_axis, 0);
-    return p;
+        p->rows = 0;
+    p->x = draw_layout(r, (size_t[]){p->batch, p->x_heads, p->rows, p->x_dim}, k->x_axis, 1);
+    p->w = draw_layout(r, (size_t[]){p->x_heads, p->x_dim, p->y_heads, p->y_dim}, k->w_axis, 1);
+    p->y = draw_layout(r, (size_t[]){p->batch, p->y_heads, p->rows, p->y_dim}, k->y_axis, 0);
+    return made;
 }

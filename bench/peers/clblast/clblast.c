@@ -53,7 +53,7 @@ enum peer_status clblast_open(struct clblast *c, const struct problem_data *data
                                                struct message *why),
                               struct message *why)
 {
-    const char *refused = refuse(c, data->problem.dtype);
+    const char *refused = refuse(c, ca_problem_own_dtype(&data->problem));
     bool ok = true;
 
     c->data = data;

@@ -29,7 +29,8 @@ static bool make_bias(struct clblast *c, struct message *why)
     if (rows == NULL)
         return message_set(why, "no memory for the biases");
     for (size_t n = 0; n < p.rows * p.columns; n++)
-        value_set(c->data->problem.dtype, rows, n, c->data->projection_bias[n % p.columns]);
+        value_set(c->data->problem.projection.dtype, rows, n,
+                  c->data->projection_bias[n % p.columns]);
     c->bias = clblast_buffer(c, c->data->o_bytes, rows, why);
     free(rows);
     return c->bias != NULL;
@@ -49,7 +50,7 @@ static CLBlastStatusCode multiply(struct clblast *c, const struct clblast_set *s
     const float beta = c->bias != NULL ? 1.0f : 0.0f;
     cl_half half_one, half_beta;
 
-    if (c->data->problem.dtype == CLATTN_F32)
+    if (c->data->problem.projection.dtype == CLATTN_F32)
         return CLBlastSgemm(CLBlastLayoutRowMajor, CLBlastTransposeNo, CLBlastTransposeNo, p.rows,
                             p.columns, p.inner, 1.0f, set->q, 0, p.inner, set->k, 0, p.columns,
                             beta, set->o, 0, p.columns, &c->target.queue, end);

@@ -18,7 +18,7 @@ static enum peer_status build(void *self, struct message *why)
 {
     struct onednn *c = self;
     const struct product p = product_of(&c->data->problem);
-    const dnnl_data_type_t type = onednn_type(c->data->problem.dtype);
+    const dnnl_data_type_t type = onednn_type(c->data->problem.projection.dtype);
     const size_t M = p.rows, K = p.inner, N = p.columns;
     const struct dnn_tensor x = dnn_tensor(type, 1, M, K, M * K, K, 1);
     const struct dnn_tensor w = dnn_tensor(type, 1, K, N, K * N, N, 1);

@@ -62,7 +62,7 @@ static enum peer_status open_problem(void *self, const struct problem_data *data
     const struct product p = product_of(&data->problem);
 
     c->data = data;
-    if (data->problem.dtype != CLATTN_F32) {
+    if (data->problem.projection.dtype != CLATTN_F32) {
         message_set(why, "its products are of f32 alone");
         return PEER_UNSUPPORTED;
     }

@@ -28,7 +28,10 @@ def test_structs_and_constants_agree_with_a_compiler(tmp_path):
         name = struct.__name__
         body += f'printf("%zu\\n", sizeof({name}));\n'
         want.append(ctypes.sizeof(struct))
-        for field, _ in struct._fields_:
+        fields = [name for name, _ in struct._fields_ if name not in getattr(struct, "_anonymous_", ())]
+        for union in getattr(struct, "_anonymous_", ()):
+            fields += [name for name, _ in dict(struct._fields_)[union]._fields_]
+        for field in fields:
             body += f'printf("%zu\\n%zu\\n", offsetof({name}, {field}), sizeof((({name} *)0)->{field}));\n'
             want += [getattr(struct, field).offset, getattr(struct, field).size]
     for name, value in vars(declared).items():

@@ -12,14 +12,15 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 extern const char *const ca_source_append_tokens[];
 
 #define TOKEN_ARGUMENTS                                                                            \
-    (CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_SINKS) | CA_BIT(CA_KV_LENGTHS))
+    (CA_BIT(CA_APPEND_POSITIONS) | CA_BIT(CA_APPEND_COS) | CA_BIT(CA_APPEND_SIN) |                 \
+     CA_BIT(CA_APPEND_KV_LENGTHS))
 
 /* Follows the arrays in src/families/append_tokens/append_tokens.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t turned = p->rotary == CLATTN_ROTARY_NONE ? 0
-                          : values[WHOLE_ROWS_INDEX]      ? ca_round_up(p->rotary_dim, CA_BLOCK)
-                                                          : CA_BLOCK;
+    const size_t turned = p->append.rotary == CLATTN_ROTARY_NONE ? 0
+                          : values[WHOLE_ROWS_INDEX] ? ca_round_up(p->append.rotary_dim, CA_BLOCK)
+                                                     : CA_BLOCK;
 
     return values[TOKENS_INDEX] * (2 * turned + 10) * sizeof(cl_float) +
            2 * turned * sizeof(cl_float);
@@ -28,8 +29,8 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 /* Items, of which each has a share of the tokens' rows. */
 static size_t shares(const clattn_problem *p, const size_t *values, size_t dim)
 {
-    return ca_divide_up(p->batch * p->seq_q, values[TOKENS_INDEX]) * values[HEAD_GROUPS_INDEX] *
-           (values[WHOLE_ROWS_INDEX] ? 1 : ca_divide_up(dim, CA_BLOCK));
+    return ca_divide_up(p->append.batch * p->append.tokens, values[TOKENS_INDEX]) *
+           values[HEAD_GROUPS_INDEX] * (values[WHOLE_ROWS_INDEX] ? 1 : ca_divide_up(dim, CA_BLOCK));
 }
 
 static struct ca_ndrange items(const clattn_problem *p, const size_t *values, size_t dim)
@@ -43,22 +44,22 @@ static void tokens_ndrange(const clattn_problem *p, const size_t *values,
                            const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)dev;
-    *range = items(p, values, ca_larger(p->dim_qk, p->dim_v));
+    *range = items(p, values, ca_larger(p->append.dim_qk, p->append.dim_v));
 }
 
 static void queries_ndrange(const clattn_problem *p, const size_t *values,
                             const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)dev;
-    *range = items(p, values, p->dim_qk);
-    if (p->queries == CLATTN_QUERIES_NONE)
+    *range = items(p, values, p->append.dim_qk);
+    if (p->append.queries == CLATTN_QUERIES_NONE)
         range->global[0] = 0;
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
     (void)dev;
-    return p->dim_qk > CL_INT_MAX / 4 || p->dim_v > CL_INT_MAX / 4
+    return p->append.dim_qk > CL_INT_MAX / 4 || p->append.dim_v > CL_INT_MAX / 4
                ? "a row has more than 2^29 elements"
                : NULL;
 }
@@ -68,15 +69,16 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 static void adapt_to_cpu(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most = (size_t)96 << 10; /* of cosines and sines: a share of L2 */
-    const size_t widest =
-        p->rotary == CLATTN_ROTARY_PAIRS ? 8 : 16; /* whose neighbours change places at once */
+    const size_t widest = p->append.rotary == CLATTN_ROTARY_PAIRS
+                              ? 8
+                              : 16; /* whose neighbours change places at once */
 
     values[SIMD_WIDTH_INDEX] =
         dev->vector_width_float >= 8 ? ca_smaller(dev->vector_width_float, widest) : 4;
     values[WHOLE_ROWS_INDEX] = 1;
     values[TOKENS_INDEX] = 64;
     while (values[TOKENS_INDEX] > 1 &&
-           (shares(p, values, p->dim_qk) < (size_t)4 * dev->compute_units ||
+           (shares(p, values, p->append.dim_qk) < (size_t)4 * dev->compute_units ||
             private_bytes(p, values) > most))
         values[TOKENS_INDEX] /= 2;
     values[WHOLE_ROWS_INDEX] = private_bytes(p, values) <= most;
@@ -93,8 +95,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
     values[SIMD_WIDTH_INDEX] = 4;
     values[GROUP_ITEMS_INDEX] = dev->max_work_group_size >= 64 ? 64 : 1;
-    while (values[HEAD_GROUPS_INDEX] < 32 && values[HEAD_GROUPS_INDEX] < p->kv_heads &&
-           shares(p, values, p->dim_qk) < ENOUGH * (size_t)dev->compute_units)
+    while (values[HEAD_GROUPS_INDEX] < 32 && values[HEAD_GROUPS_INDEX] < p->append.kv_heads &&
+           shares(p, values, p->append.dim_qk) < ENOUGH * (size_t)dev->compute_units)
         values[HEAD_GROUPS_INDEX] *= 2;
 }
 
@@ -120,10 +122,12 @@ static const struct ca_family family = {
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
     .stages = {{"append_tokens",
-                TOKEN_ARGUMENTS | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_PAGE_TABLE) | CA_BIT(CA_K) |
-                    CA_BIT(CA_V) | CA_BIT(CA_DK) | CA_BIT(CA_DV),
+                TOKEN_ARGUMENTS | CA_BIT(CA_APPEND_SLOTS) | CA_BIT(CA_APPEND_PAGE_TABLE) |
+                    CA_BIT(CA_APPEND_K) | CA_BIT(CA_APPEND_V) | CA_BIT(CA_APPEND_K_CACHE) |
+                    CA_BIT(CA_APPEND_V_CACHE),
                 tokens_ndrange},
-               {"rotate_queries", TOKEN_ARGUMENTS | CA_BIT(CA_Q) | CA_BIT(CA_O), queries_ndrange}},
+               {"rotate_queries", TOKEN_ARGUMENTS | CA_BIT(CA_APPEND_Q) | CA_BIT(CA_APPEND_Q_OUT),
+                queries_ndrange}},
     .num_stages = 2,
     .unsupported = unsupported,
     .adapt = adapt,

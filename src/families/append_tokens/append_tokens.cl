@@ -18,19 +18,18 @@
  *   DTYPE                     of k, v and q (cl/common/storage.h)
  *   PAGE_SIZE                 rows of a page, or 0
  *   CACHE_DTYPE               of a cache that is not quantized
- *   TO_K, TO_V                formats of the caches, as K_CACHE elsewhere (src/problem/formats.def)
+ *   K_FORMAT, V_FORMAT        of the caches, as K_CACHE elsewhere (src/problem/formats.def)
  *   UNIT_IN, UNIT_OUT         1: all innermost strides of what is read, of what is written, are 1
  *   ROTARY                    0 none, 1 pairs, 2 halves
  *   ROTARY_DIM, HAS_TABLES
- *   QUERIES                   0 untouched, 1 rotated to o, 2 in place
+ *   QUERIES                   0 untouched, 1 rotated to q_out, 2 in place
  *   HAS_SLOTS, HAS_POSITIONS, HAS_KV_LENGTHS
  *
- * In struct attention_shape: k and v (batch, kv_heads, seq_q, dim) by k_stride and v_stride, the caches
- * (batch, kv_heads, seq_kv, dim) by dk_stride and dv_stride, q and what it becomes by q_stride and o_stride;
- * window_right is the length of the tables; scale + softcap is base^(-2 / ROTARY_DIM). */
+ * Sizes and strides: struct append_shape (cl/elementwise/append_arguments.h). */
 #include "common/builtins.h"
 #include "cpu/prefetch.h"
 #include "cpu/simd_storage.h"
+#include "elementwise/append_arguments.h"
 
 #define CHUNK 32 /* columns that are loaded at a time: a block */
 #define VECTORS (CHUNK / SIMD_WIDTH)
@@ -162,14 +161,14 @@ struct share {
 };
 
 /* The rows are of so many columns. */
-INLINE struct share share_of_item(const struct attention_shape a, const long columns)
+INLINE struct share share_of_item(const struct append_shape a, const long columns)
 {
     const int row_items = WHOLE_ROWS ? 1 : (int)((columns + CHUNK - 1) / CHUNK);
     const long n = get_global_id(0), block = n / (row_items * HEAD_GROUPS);
     const int rest = (int)(n - block * (row_items * HEAD_GROUPS));
     const struct share share = {
         block * TOKENS, rest / row_items,
-        (int)clamp(a.batch * a.seq_q - block * TOKENS, 0L, (long)TOKENS), rest % row_items * CHUNK};
+        (int)clamp(a.batch * a.tokens - block * TOKENS, 0L, (long)TOKENS), rest % row_items * CHUNK};
 
     return share;
 }
@@ -186,21 +185,21 @@ INLINE int end_of(const struct share share, const long columns)
 #define CACHED(b) 0
 #endif
 #if HAS_POSITIONS
-#define POSITION(token, number) positions[at.mask + (number)]
+#define POSITION(token, number) positions[at.positions + (number)]
 #else
 #define POSITION(token, number) (CACHED((token).b) + (token).i)
 #endif
 #if HAS_TABLES
-#define TABLES , cos + at.slopes, sin + at.sinks
+#define TABLES , cos + at.cos, sin + at.sin
 #else
 #define TABLES
 #endif
 
 /* Token `number` of all batches, without its place in the caches. */
-INLINE struct token token_of(const struct attention_shape a, const long number)
+INLINE struct token token_of(const struct append_shape a, const long number)
 {
-    const long b = number / a.seq_q;
-    const struct token token = {b, number - b * a.seq_q, 0, 0, false};
+    const long b = number / a.tokens;
+    const struct token token = {b, number - b * a.tokens, 0, 0, false};
 
     return token;
 }
@@ -373,21 +372,21 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1)))
 void append_tokens(PARAMETERS_append_tokens)
 {
     const struct share share = share_of_item(a, max(a.dim_qk, a.dim_v));
-    const long rows = PAGE_SIZE ? PAGE_SIZE : a.seq_kv; /* of a page, or of a batch */
+    const long rows = PAGE_SIZE ? PAGE_SIZE : a.capacity; /* of a page, or of a batch */
     struct token tokens[TOKENS];
     struct turn turns[TOKENS];
 
     for (int t = 0; t < TOKENS && t < share.count; t++) {
         struct token token = token_of(a, share.first + t);
 #if HAS_SLOTS
-        const long slot = slots[at.q_lengths + share.first + t];
+        const long slot = slots[at.slots + share.first + t];
         token.lies = slot >= 0 && slot < (PAGE_SIZE ? a.pages : a.batch) * rows;
         token.to = token.lies ? slot / rows : 0;
         token.row = token.lies ? slot - token.to * rows : 0;
 #elif PAGE_SIZE
         const long key = CACHED(token.b) + token.i;
-        const long pages = (a.seq_kv + PAGE_SIZE - 1) / PAGE_SIZE; /* of a batch */
-        const bool is_key = key >= 0 && key < a.seq_kv;
+        const long pages = (a.capacity + PAGE_SIZE - 1) / PAGE_SIZE; /* of a batch */
+        const bool is_key = key >= 0 && key < a.capacity;
         token.to = is_key ? page_table[at.page_table + token.b * pages + key / PAGE_SIZE] : -1;
         token.row = key % rows;
         token.lies = token.to >= 0 && token.to < a.pages;
@@ -402,11 +401,11 @@ void append_tokens(PARAMETERS_append_tokens)
     for (long h = share.first_head; h < a.kv_heads; h += HEAD_GROUPS) {
         const long soon = min(h + HEAD_GROUPS, a.kv_heads - 1);
         append_head(share, tokens, turns, h, true, k + at.k, a.k_stride, a.dim_qk,
-                    v + at.v + h * a.v_stride[1], a.v_stride, a.dim_v, TO_K, k_cache, at.dk,
-                    a.dk_stride);
+                    v + at.v + h * a.v_stride[1], a.v_stride, a.dim_v, K_FORMAT, k_cache,
+                    at.k_cache, a.k_cache_stride);
         append_head(share, tokens, turns, h, false, v + at.v, a.v_stride, a.dim_v,
-                    k + at.k + soon * a.k_stride[1], a.k_stride, a.dim_qk, TO_V, v_cache, at.dv,
-                    a.dv_stride);
+                    k + at.k + soon * a.k_stride[1], a.k_stride, a.dim_qk, V_FORMAT, v_cache,
+                    at.v_cache, a.v_cache_stride);
     }
 }
 
@@ -475,9 +474,9 @@ void rotate_queries(PARAMETERS_rotate_queries)
     for (long h = share.first_head; h < a.heads; h += HEAD_GROUPS) {
         for (int t = 0; t < TOKENS && t < share.count; t++) {
             const struct token token = token_of(a, share.first + t);
-            const long to_step = OUT_STEP(a.o_stride[3]);
-            __global storage *to = q_out + at.o + token.b * a.o_stride[0] + h * a.o_stride[1] +
-                                   token.i * a.o_stride[2];
+            const long to_step = OUT_STEP(a.q_out_stride[3]);
+            __global storage *to = q_out + at.q_out + token.b * a.q_out_stride[0] + h * a.q_out_stride[1] +
+                                   token.i * a.q_out_stride[2];
 #if QUERIES == IN_PLACE
             const __global storage *row = to;
             const long step = to_step;

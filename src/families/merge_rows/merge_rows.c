@@ -9,7 +9,7 @@ extern const char *const ca_source_merge_rows[];
 
 static size_t rows_of(const clattn_problem *p)
 {
-    return p->batch * p->heads * p->seq_q;
+    return p->merge.batch * p->merge.heads * p->merge.seq_q;
 }
 
 static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
@@ -26,7 +26,7 @@ static void ndrange(const clattn_problem *p, const size_t *values, const clattn_
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
     (void)dev;
-    return p->dim_v > CL_INT_MAX / 2 ? "a row has more than 2^30 elements" : NULL;
+    return p->merge.dim > CL_INT_MAX / 2 ? "a row has more than 2^30 elements" : NULL;
 }
 
 /* On CPUs an item has whole rows, and enough of them for a work-group to be worth starting, but not so
@@ -49,7 +49,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[ITEM_VECTORS_INDEX] = 1;
     values[ITEM_ROWS_INDEX] = 1;
     values[ROW_ITEMS_INDEX] = 8;
-    while (values[ROW_ITEMS_INDEX] < 64 && values[ROW_ITEMS_INDEX] * 4 < p->dim_v)
+    while (values[ROW_ITEMS_INDEX] < 64 && values[ROW_ITEMS_INDEX] * 4 < p->merge.dim)
         values[ROW_ITEMS_INDEX] *= 2;
     if (values[ROW_ITEMS_INDEX] > ca_smaller(most, dev->max_work_item_sizes[0]))
         values[ROW_ITEMS_INDEX] = 1;
@@ -80,7 +80,8 @@ static const struct ca_family family = {
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
     .stages = {{"merge_rows",
-                CA_BIT(CA_Q) | CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_O) | CA_BIT(CA_SCORES),
+                CA_BIT(CA_MERGE_PARTS) | CA_BIT(CA_MERGE_PARTS_LSE) | CA_BIT(CA_MERGE_SINKS) |
+                    CA_BIT(CA_MERGE_O) | CA_BIT(CA_MERGE_LSE),
                 ndrange}},
     .num_stages = 1,
     .unsupported = unsupported,

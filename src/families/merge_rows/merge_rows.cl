@@ -21,17 +21,18 @@
  *   HAS_SINKS            1: each head has a sink
  *   HAS_ACCUMULATE       1: o and lse hold one more state before
  *
- * In struct attention_shape: the states (n * batch, heads, seq_q, dim_v) by q_stride, all batches of the
- * first before those of the second, the result by o_stride; n is seq_kv. parts_lse is packed (n, batch,
- * heads, seq_q), lse (batch, heads, seq_q). */
+ * Sizes and strides: struct merge_shape (cl/elementwise/merge_arguments.h). parts is (states * batch, heads, seq_q, dim),
+ * all batches of the first state before those of the second; parts_lse is packed (states, batch, heads, seq_q), lse
+ * (batch, heads, seq_q). */
 #include "common/builtins.h"
 #include "cpu/simd_math.h"
 #include "cpu/simd_storage.h"
+#include "elementwise/merge_arguments.h"
 
 #if UNIT_PARTS
 #define PARTS_STEP 1
 #else
-#define PARTS_STEP a.q_stride[3]
+#define PARTS_STEP a.parts_stride[3]
 #endif
 #if UNIT_O
 #define RESULT_STEP 1
@@ -148,20 +149,20 @@ INLINE long quotient(const long n, const long by)
 #endif
 
 /* Writes a row of o and returns its lse, which is to be stored when no item reads what was there. */
-INLINE float merge_row(SHAPE_PARAMS, const __global storage *parts, const __global float *parts_lse,
+INLINE float merge_row(const struct merge_shape a, const struct merge_offsets at, const __global storage *parts, const __global float *parts_lse,
                        __global storage *o, const float held, const long row,
                        const long rows SINKS_PARAM)
 {
     const long bh = quotient(row, a.seq_q), b = quotient(bh, a.heads);
     const long i = row - bh * a.seq_q, h = bh - b * a.heads;
-    const long state_step = a.batch * a.q_stride[0];
-    const bool aligned = is_aligned(at.q, a.q_stride);
-    const int dim = (int)a.dim_v;
+    const long state_step = a.batch * a.parts_stride[0];
+    const bool aligned = is_aligned(at.parts, a.parts_stride);
+    const int dim = (int)a.dim;
     struct row r = {
-        parts_lse + at.lse + row, rows, held, SINK(h), a.seq_kv, 0.0f, 0.0f, 0.0f, 0.0f};
+        parts_lse + at.parts_lse + row, rows, held, SINK(h), a.states, 0.0f, 0.0f, 0.0f, 0.0f};
     const float merged = weigh_row(&r);
 
-    parts += at.q + b * a.q_stride[0] + h * a.q_stride[1] + i * a.q_stride[2];
+    parts += at.parts + b * a.parts_stride[0] + h * a.parts_stride[1] + i * a.parts_stride[2];
     o += at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
     for (int c = (int)get_local_id(0) * SIMD_WIDTH; c < dim; c += BLOCK_COLUMNS) {
         const bool whole = dim - c >= (ITEM_VECTORS - 1) * VECTOR_STEP + SIMD_WIDTH;
@@ -169,18 +170,18 @@ INLINE float merge_row(SHAPE_PARAMS, const __global storage *parts, const __glob
         UNROLL
         for (int v = 0; v < ITEM_VECTORS; v++)
             x[v] = (lanes)(0.0f);
-        for (long s = 0; s <= a.seq_kv && merged != -INFINITY; s += SIMD_WIDTH) {
+        for (long s = 0; s <= a.states && merged != -INFINITY; s += SIMD_WIDTH) {
             float lse[SIMD_WIDTH], weight[SIMD_WIDTH];
             const lanes some = s == 0 ? r.lse0 : load_lse(&r, s);
             VECTOR(vstore)(some, 0, lse);
             VECTOR(vstore)(s == 0 ? r.weight0 : weigh(some, r.most) * r.share, 0, weight);
-            for (int n = 0; n < SIMD_WIDTH && s + n < a.seq_kv; n++)
+            for (int n = 0; n < SIMD_WIDTH && s + n < a.states; n++)
                 if (lse[n] != -INFINITY)
                     add_columns(weight[n], parts + (s + n) * state_step + c * PARTS_STEP,
                                 PARTS_STEP, dim - c, aligned, whole && PARTS_STEP == 1, x);
 #if HAS_ACCUMULATE
-            if (s + SIMD_WIDTH > a.seq_kv && held != -INFINITY)
-                add_columns(weight[a.seq_kv - s], o + c * RESULT_STEP, RESULT_STEP, dim - c, false,
+            if (s + SIMD_WIDTH > a.states && held != -INFINITY)
+                add_columns(weight[a.states - s], o + c * RESULT_STEP, RESULT_STEP, dim - c, false,
                             whole && RESULT_STEP == 1, x);
 #endif
         }
@@ -193,7 +194,7 @@ INLINE float merge_row(SHAPE_PARAMS, const __global storage *parts, const __glob
 }
 
 #if HAS_ACCUMULATE
-#define HELD(row) lse[at.scores + (row)]
+#define HELD(row) lse[at.lse + (row)]
 #else
 #define HELD(row) -INFINITY
 #endif
@@ -213,6 +214,6 @@ void merge_rows(PARAMETERS_merge_rows)
         barrier(CLK_GLOBAL_MEM_FENCE); /* all items of the row have read what lse was */
 #endif
         if (row < rows && get_local_id(0) == 0)
-            lse[at.scores + row] = merged;
+            lse[at.lse + row] = merged;
     }
 }

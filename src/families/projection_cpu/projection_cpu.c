@@ -54,7 +54,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 static void block_registers(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const int wide = dev->vector_width_float >= 16;
-    const size_t rows = p->q.stride[3] == 1 ? ca_projection_rows(p) : 6;
+    const size_t rows = p->projection.x.stride[3] == 1 ? ca_projection_rows(p) : 6;
 
     values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
     values[REGISTER_VECTORS_INDEX] = wide ? 4 : 2;
@@ -90,7 +90,7 @@ static void block_groups(const clattn_problem *p, const clattn_device_info *dev,
     static const size_t all_columns[] = {256, 384, 192, 128, 64};
     /* Strips of an x that lies the other way are packed, best into the L1 cache. What is less
      * than 512 never saves work; it is for devices with less private memory than CPUs have. */
-    const size_t num_depths = p->q.stride[3] == 1 ? 5 : 3;
+    const size_t num_depths = p->projection.x.stride[3] == 1 ? 5 : 3;
     size_t best[NUM_TUNABLES];
     double least = HUGE_VAL;
 
@@ -153,7 +153,7 @@ static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_de
 /* Groups of neighbouring columns have the same rows, of which more than these would come from L3 at such a rate: measured. */
 static void adapt_pairs(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const size_t most = ca_projection_x_in_pairs(p) ? 1024 : 512;
+    const size_t most = ca_projection_x_in_pairs(&p->projection) ? 1024 : 512;
 
     adapt(p, dev, values);
     while (column_blocks(p, values) > 1 && values[BLOCK_M_INDEX] > most)

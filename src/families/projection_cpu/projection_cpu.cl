@@ -1,7 +1,7 @@
 /* projection_cpu: y = x w with heads in its addressing, for CPUs. Formula: clattn/problem.h.
  *
- * Matrices   A row of y is (batch, row), a column (head of y, dim_v); the depth that is summed over
- *            is (head of x, dim_qk). Each is a pair of indices with a stride for each.
+ * Matrices   A row of y is (batch, row), a column (head of y, y_dim); the depth that is summed over
+ *            is (head of x, x_dim). Each is a pair of indices with a stride for each.
  * Stages     projection_cpu   local (1, 1, 1), global (groups of columns, groups of rows,
  *                               SPLIT_K): one work-item has a block of y and one of SPLIT_K parts
  *                               of the depth
@@ -223,8 +223,8 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
 #endif
 
     __global result *const results = find_block(group, a, at, x, w, y BIAS_ARG, workspace, &b);
-    const struct index_pair depths_of_x = {a.dim_qk, a.q_stride[1], X_COLUMN_STEP};
-    const struct index_pair depths_of_w = {a.dim_qk, a.k_stride[0], W_ROW_STEP};
+    const struct index_pair depths_of_x = {a.x_dim, a.x_stride[1], X_COLUMN_STEP};
+    const struct index_pair depths_of_w = {a.x_dim, a.w_stride[0], W_ROW_STEP};
     const long begin = b.begin, end = b.end;
     /* Equal parts of whole vectors. */
     const long parts = (end - begin + BLOCK_K - 1) / BLOCK_K;
@@ -236,12 +236,12 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
         const bool load = !(zero || (keep && k > begin)), store = !(keep && k + depth < end);
         list_offsets(depths_of_x, k, depth, x_depths);
         list_offsets(depths_of_w, k, depth, w_depths);
-        pack_panels(w + at.k, b.w_columns, b.columns, w_depths, depth, panels);
+        pack_panels(w + at.w, b.w_columns, b.columns, w_depths, depth, panels);
 #if IN_PLACE
-        const int run = min(a.dim_qk, (long)depth);
-        const int first = min(a.dim_qk - k % a.dim_qk, (long)depth);
+        const int run = min(a.x_dim, (long)depth);
+        const int first = min(a.x_dim - k % a.x_dim, (long)depth);
         const struct runs runs = {OPERANDS(depth), OPERANDS(first), OPERANDS(run),
-                                  (a.q_stride[1] - a.dim_qk) / VALUES_IN_OPERAND};
+                                  (a.x_stride[1] - a.x_dim) / VALUES_IN_OPERAND};
 #else
         const struct runs runs = {OPERANDS(depth), OPERANDS(depth), OPERANDS(depth), 0};
 #endif
@@ -250,13 +250,13 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
 #if IN_PLACE
             const __global stored_operand *strip[REGISTER_ROWS];
             for (int n = 0; n < rows_here; n++)
-                strip[n] = (const __global stored_operand *)(x + at.q + b.x_rows[r + n] + x_depths[0]);
+                strip[n] = (const __global stored_operand *)(x + at.x + b.x_rows[r + n] + x_depths[0]);
             if ((long)b.rows * depth * (int)sizeof(storage) > X_IN_CACHE)
-                prefetch_rows(x + at.q + x_depths[0], b.x_rows + r + REGISTER_ROWS,
+                prefetch_rows(x + at.x + x_depths[0], b.x_rows + r + REGISTER_ROWS,
                               min(REGISTER_ROWS, b.rows - r - REGISTER_ROWS));
 #else
             if (r % (SLAB * REGISTER_ROWS) == 0)
-                pack_strips(x + at.q, b.x_rows + r, min(SLAB * REGISTER_ROWS, b.rows - r), x_depths,
+                pack_strips(x + at.x, b.x_rows + r, min(SLAB * REGISTER_ROWS, b.rows - r), x_depths,
                             depth, strips);
             const operand *strip = strips + r / REGISTER_ROWS % SLAB * STRIP;
 #endif

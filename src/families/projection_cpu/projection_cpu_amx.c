@@ -69,7 +69,7 @@ static double busiest(const clattn_problem *p, const clattn_device_info *dev, co
     if (columns * bytes > L2_BYTES)
         return HUGE_VAL;
     return (double)ca_divide_up(row_groups * column_groups, units) * (double)depth *
-           (double)(columns + (p->q.stride[3] == 1 ? PACKING_X : TRANSPOSING_X)) *
+           (double)(columns + (p->projection.x.stride[3] == 1 ? PACKING_X : TRANSPOSING_X)) *
            (double)(rows + times * PACKING_W);
 }
 

@@ -154,8 +154,8 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
     struct block b;
 
     __global result *const results = find_block(group, a, at, x, w, y BIAS_ARG, workspace, &b);
-    const struct index_pair depths_of_x = {a.dim_qk, a.q_stride[1], X_COLUMN_STEP};
-    const struct index_pair depths_of_w = {a.dim_qk, a.k_stride[0], W_ROW_STEP};
+    const struct index_pair depths_of_x = {a.x_dim, a.x_stride[1], X_COLUMN_STEP};
+    const struct index_pair depths_of_w = {a.x_dim, a.w_stride[0], W_ROW_STEP};
     const int most = equal_part(b.end - b.begin, BLOCK_K);
     const bool whole = most >= b.end - b.begin;
     const int slab = whole ? b.rows : SUMS_M;
@@ -165,10 +165,10 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
             const int depth = min((long)most, b.end - k);
             list_offsets(depths_of_x, k, depth, x_depths);
             list_offsets(depths_of_w, k, depth, w_depths);
-            pack_panels(w + at.k, b.w_columns, b.columns, w_depths, depth, panels);
+            pack_panels(w + at.w, b.w_columns, b.columns, w_depths, depth, panels);
             pad_panels(b.columns, depth, panels);
             for (int r = 0; r < min(slab, b.rows - first); r += REGISTER_ROWS)
-                compute_strip(&b, first + r, k == b.begin, k + depth == b.end, x + at.q, x_depths,
+                compute_strip(&b, first + r, k == b.begin, k + depth == b.end, x + at.x, x_depths,
                               depth, panels, results,
                               sums + (whole ? 0 : r * MOST_COLUMNS / SIMD_WIDTH));
         }

@@ -98,7 +98,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         *columns *= 2;
     while (*rows < 64 && work_items(values) < 16)
         *rows *= 2;
-    if (p->dtype == CLATTN_F32 && ca_copies_in_background(dev))
+    if (p->projection.dtype == CLATTN_F32 && ca_copies_in_background(dev))
         copy_stages(p, dev, values);
     values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
     if (reject(p, dev, values)) /* more items, which load less each */

@@ -1,7 +1,7 @@
 /* projection_gpu_item: y = x w with heads in its addressing, for GPUs. Formula: clattn/problem.h.
  *
- * Words      a row of y is (batch, row), a column (head of y, dim_v), the depth that is summed over
- *            (head of x, dim_qk). Each is a pair of indices with a step for each.
+ * Words      a row of y is (batch, row), a column (head of y, y_dim), the depth that is summed over
+ *            (head of x, x_dim). Each is a pair of indices with a step for each.
  * Stages     projection_gpu_item   a work-group owns BLOCK_M x BLOCK_N of y, and one of SPLIT_K
  *                               parts of the depth, which it walks through BLOCK_K at a time
  *            projection_sum     with SPLIT_K > 1: y from the parts, an element for each thread
@@ -179,7 +179,7 @@ INLINE void copy_stage(const struct walk walk, const int block, const bool depth
 }
 
 /* Those of x and w, from depth k on. */
-INLINE void copy_stages(const struct attention_shape a, const struct task *t, const struct walk x,
+INLINE void copy_stages(const struct projection_shape a, const struct task *t, const struct walk x,
                         const struct walk w, const int rows, const int columns, const long inner, const long k,
                         __local float4 *x_tile, __local float4 *w_tile)
 {
@@ -229,7 +229,7 @@ INLINE void multiply(const __local float4 *x_tile, const __local float4 *w_tile,
 
 #if SPLIT_K > 1
 /* The thread's sums, to the workspace. */
-INLINE void store_part(SHAPE_PARAMS, const struct task *t,
+INLINE void store_part(PROJECTION_SHAPE_PARAMS, const struct task *t,
                        float4 sums[THREAD_M][THREAD_N / 4], __global float *workspace)
 {
     const int thread_m = THIS_THREAD / THREADS_N, thread_n = THIS_THREAD % THREADS_N;
@@ -254,12 +254,12 @@ INLINE void store_part(SHAPE_PARAMS, const struct task *t,
 }
 #else
 /* The thread's elements of y. */
-INLINE void store_tile(SHAPE_PARAMS, const struct task *t,
+INLINE void store_tile(PROJECTION_SHAPE_PARAMS, const struct task *t,
                        float4 sums[THREAD_M][THREAD_N / 4], __global storage *y BIAS_PARAM)
 {
     const int thread_m = THIS_THREAD / THREADS_N, thread_n = THIS_THREAD % THREADS_N;
-    const bool y_quads = UNIT_Y_COLUMN && a.dim_v % 4 == 0;
-    const struct pair columns_of_y = {a.dim_v, a.o_stride[1], Y_COLUMN_STEP};
+    const bool y_quads = UNIT_Y_COLUMN && a.y_dim % 4 == 0;
+    const struct pair columns_of_y = {a.y_dim, a.y_stride[1], Y_COLUMN_STEP};
     long places[THREAD_N]; /* of the thread's columns, whose pairs may cost divisions */
 
     UNROLL_ALL
@@ -271,7 +271,7 @@ INLINE void store_tile(SHAPE_PARAMS, const struct task *t,
         if (i >= t->rows)
             continue;
         __global storage *const to =
-            y + at.o + place((struct pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, i);
+            y + at.y + place((struct pair){a.rows, a.y_stride[0], a.y_stride[2]}, i);
         UNROLL_ALL
         for (int c = 0; c < THREAD_N / 4; c++) {
             const long j = t->column + COLUMN(c);
@@ -311,8 +311,8 @@ void projection_gpu_item(PARAMETERS_projection_gpu_item)
 #endif
     int now = 0; /* which of two stages */
 
-    x += at.q;
-    w += at.k;
+    x += at.x;
+    w += at.w;
     UNROLL_ALL
     for (int r = 0; r < THREAD_M; r++) {
         UNROLL_ALL
@@ -323,7 +323,7 @@ void projection_gpu_item(PARAMETERS_projection_gpu_item)
     const int rows = (int)min(t.rows - t.row, (long)BLOCK_M), columns = (int)min(t.columns - t.column, (long)BLOCK_N);
     struct walk along_x = walk_from(x, ROWS_OF_X, t.depths_of_x, t.row, rows, t.begin);
     struct walk along_w = walk_from(w, COLUMNS_OF_W, t.depths_of_w, t.column, columns, t.begin);
-    long inner = t.begin % a.dim_qk; /* of the depth that was copied last */
+    long inner = t.begin % a.x_dim; /* of the depth that was copied last */
     if (t.begin < t.end)
         copy_stages(a, &t, along_x, along_w, rows, columns, inner, t.begin, x_tile[0], w_tile[0]);
 #else

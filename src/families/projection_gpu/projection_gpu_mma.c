@@ -64,10 +64,11 @@ static int lies_in_pieces(const clattn_problem *p, size_t stage)
 {
     enum { PIECE = 8 };
 
-    return p->dim_qk % PIECE == 0 && (p->kv_heads == 1 || p->dim_qk % stage == 0) &&
-           ca_layout_in_pieces(&p->q, 3, PIECE) &&
-           ((ca_layout_in_pieces(&p->k, 3, PIECE) && p->dim_v % PIECE == 0) ||
-            ca_layout_in_pieces(&p->k, 1, PIECE));
+    return p->projection.x_dim % PIECE == 0 &&
+           (p->projection.x_heads == 1 || p->projection.x_dim % stage == 0) &&
+           ca_layout_in_pieces(&p->projection.x, 3, PIECE) &&
+           ((ca_layout_in_pieces(&p->projection.w, 3, PIECE) && p->projection.y_dim % PIECE == 0) ||
+            ca_layout_in_pieces(&p->projection.w, 1, PIECE));
 }
 
 static size_t local_bytes(const clattn_problem *p, const size_t *values)

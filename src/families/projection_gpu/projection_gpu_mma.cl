@@ -1,7 +1,7 @@
 /* projection_gpu_mma: y = x w with heads in its addressing, by matrix instructions. Formula: clattn/problem.h.
  *
- * Words      a row of y is (batch, row), a column (head of y, dim_v), the depth that is summed over
- *            (head of x, dim_qk). Each is a pair of indices with a step for each.
+ * Words      a row of y is (batch, row), a column (head of y, y_dim), the depth that is summed over
+ *            (head of x, x_dim). Each is a pair of indices with a step for each.
  * Stages     projection_gpu_mma     a work-group owns BLOCK_M x BLOCK_N of y, and one of SPLIT_K parts of the
  *                               depth, which it walks through BLOCK_K at a time
  *            projection_sum     with SPLIT_K > 1: y from the parts, an element for each thread
@@ -179,7 +179,7 @@ INLINE void multiply(const __local ushort *x_rows, const __local ushort *w_colum
 
 #if SPLIT_K > 1
 /* The lane's sums, to the workspace. */
-INLINE void store_part(SHAPE_PARAMS, const struct task *t, const int first_row,
+INLINE void store_part(PROJECTION_SHAPE_PARAMS, const struct task *t, const int first_row,
                        const int first_column, const int lane, float sums[M_FRAGMENTS][SUMS],
                        __global float *workspace)
 {
@@ -198,19 +198,19 @@ INLINE void store_part(SHAPE_PARAMS, const struct task *t, const int first_row,
 }
 #else
 /* Where the tile's rows and columns lie in y. */
-INLINE void find_results(const struct attention_shape a, const struct task *t,
+INLINE void find_results(const struct projection_shape a, const struct task *t,
                          __local long *y_rows, __local long *y_columns)
 {
     for (int n = get_local_id(0); n < BLOCK_M; n += THREADS)
-        y_rows[n] = place((struct pair){a.seq_q, a.o_stride[0], a.o_stride[2]},
+        y_rows[n] = place((struct pair){a.rows, a.y_stride[0], a.y_stride[2]},
                           clamped(t->row + n, t->rows));
     for (int n = get_local_id(0); n < BLOCK_N; n += THREADS)
-        y_columns[n] = place((struct pair){a.dim_v, a.o_stride[1], Y_COLUMN_STEP},
+        y_columns[n] = place((struct pair){a.y_dim, a.y_stride[1], Y_COLUMN_STEP},
                              clamped(t->column + n, t->columns));
 }
 
 /* The lane's elements of y. */
-INLINE void store_tile(SHAPE_PARAMS, const struct task *t, const int first_row,
+INLINE void store_tile(PROJECTION_SHAPE_PARAMS, const struct task *t, const int first_row,
                        const int first_column, const int lane, float sums[M_FRAGMENTS][SUMS],
                        const __local long *y_rows, const __local long *y_columns,
                        __global storage *y BIAS_PARAM)
@@ -222,7 +222,7 @@ INLINE void store_tile(SHAPE_PARAMS, const struct task *t, const int first_row,
             const int row = ROW(first_row + f * FRAGMENT_QUERIES, x);
             const int column = COLUMN(first_column, x);
             if (t->row + row < t->rows && t->column + column < t->columns)
-                STORE_Y(sums[f][x], y + at.o + y_rows[row], y_columns[column], 0,
+                STORE_Y(sums[f][x], y + at.y + y_rows[row], y_columns[column], 0,
                         t->column + column);
         }
 }
@@ -271,13 +271,13 @@ void projection_gpu_mma(PARAMETERS_projection_gpu_mma)
     const int first_row = sub / SUB_GROUPS_N * (BLOCK_M / SUB_GROUPS_M);
     const int first_column = sub % SUB_GROUPS_N * (BLOCK_N / SUB_GROUPS_N);
     const struct task t = find_task(a, at, x, w);
-    const bool pieces = has_pieces(a, x + at.q, w + at.k);
+    const bool pieces = has_pieces(a, x + at.x, w + at.w);
     struct stage ahead = first_stage(a, &t);
     float sums[M_FRAGMENTS][SUMS];
     int now = 0; /* which of the stages */
 
-    x += at.q;
-    w += at.k;
+    x += at.x;
+    w += at.w;
     find_rows_and_columns(a, &t, x_rows, w_columns);
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
@@ -322,8 +322,8 @@ void projection_gpu_mma(PARAMETERS_projection_gpu_mma)
     float sums[M_FRAGMENTS][SUMS];
     int now = 0; /* which of two stages */
 
-    x += at.q;
-    w += at.k;
+    x += at.x;
+    w += at.w;
     find_places(a, &t, x_rows, w_columns, x_depths[0], w_depths[0], inner);
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)

@@ -94,12 +94,12 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         return why;
     if (ca_instruction_of(dev) != 0 && !ca_has_wgmma(dev))
         return "the device has another matrix instruction";
-    if (p->dim_qk % PIECE || (p->kv_heads > 1 && p->dim_qk % STAGE))
+    if (p->projection.x_dim % PIECE || (p->projection.x_heads > 1 && p->projection.x_dim % STAGE))
         return "heads of x are no whole stages of 64, which are copied in pieces of 8 elements";
-    if (!ca_layout_in_pieces(&p->q, 3, PIECE))
+    if (!ca_layout_in_pieces(&p->projection.x, 3, PIECE))
         return "x does not lie in pieces of 8 elements along the depth";
-    if (!(ca_layout_in_pieces(&p->k, 3, PIECE) && p->dim_v % PIECE == 0) &&
-        !ca_layout_in_pieces(&p->k, 1, PIECE))
+    if (!(ca_layout_in_pieces(&p->projection.w, 3, PIECE) && p->projection.y_dim % PIECE == 0) &&
+        !ca_layout_in_pieces(&p->projection.w, 1, PIECE))
         return "w does not lie in pieces of 8 elements along its columns or the depth";
     ca_tunables_default(tunables, NUM_TUNABLES, values);
     adapt(p, dev, values);

@@ -20,21 +20,21 @@
 
 /* Whether x and w can be copied in pieces, a stage's from places that are so far from its first one's as in local
  * memory. */
-INLINE bool has_pieces(const struct attention_shape a, const __global storage *x,
+INLINE bool has_pieces(const struct projection_shape a, const __global storage *x,
                        const __global storage *w)
 {
 #if !UNIT_X_COLUMN || !(UNIT_W_COLUMN || UNIT_W_ROW)
     return false;
 #else
-    const long x_steps = a.q_stride[0] | a.q_stride[1] | a.q_stride[2];
+    const long x_steps = a.x_stride[0] | a.x_stride[1] | a.x_stride[2];
 #if UNIT_W_COLUMN
-    const long w_steps = a.k_stride[0] | a.k_stride[1] | a.k_stride[2] | a.dim_v;
+    const long w_steps = a.w_stride[0] | a.w_stride[1] | a.w_stride[2] | a.y_dim;
 #else
-    const long w_steps = a.k_stride[0] | a.k_stride[2] | a.k_stride[3];
+    const long w_steps = a.w_stride[0] | a.w_stride[2] | a.w_stride[3];
 #endif
 
-    return ((x_steps | w_steps | a.dim_qk) & 7) == 0 &&
-           (a.kv_heads == 1 || a.dim_qk % BLOCK_K == 0) && (((size_t)x | (size_t)w) & 15) == 0;
+    return ((x_steps | w_steps | a.x_dim) & 7) == 0 &&
+           (a.x_heads == 1 || a.x_dim % BLOCK_K == 0) && (((size_t)x | (size_t)w) & 15) == 0;
 #endif
 }
 
@@ -43,25 +43,25 @@ struct stage {
     long k, inner, x, w;
 };
 
-INLINE struct stage first_stage(const struct attention_shape a, const struct task *t)
+INLINE struct stage first_stage(const struct projection_shape a, const struct task *t)
 {
-    const struct stage s = {t->begin, t->begin % a.dim_qk, place(t->depths_of_x, t->begin),
+    const struct stage s = {t->begin, t->begin % a.x_dim, place(t->depths_of_x, t->begin),
                             place(t->depths_of_w, t->begin)};
 
     return s;
 }
 
-INLINE struct stage next_stage(const struct attention_shape a, const struct task *t,
+INLINE struct stage next_stage(const struct projection_shape a, const struct task *t,
                                struct stage s)
 {
     s.k += BLOCK_K;
     s.inner += BLOCK_K;
     s.x += BLOCK_K * t->depths_of_x.inner_step;
     s.w += BLOCK_K * t->depths_of_w.inner_step;
-    if (s.inner >= a.dim_qk) { /* the next head of x */
-        s.inner -= a.dim_qk;
-        s.x += t->depths_of_x.outer_step - a.dim_qk * t->depths_of_x.inner_step;
-        s.w += t->depths_of_w.outer_step - a.dim_qk * t->depths_of_w.inner_step;
+    if (s.inner >= a.x_dim) { /* the next head of x */
+        s.inner -= a.x_dim;
+        s.x += t->depths_of_x.outer_step - a.x_dim * t->depths_of_x.inner_step;
+        s.w += t->depths_of_w.outer_step - a.x_dim * t->depths_of_w.inner_step;
     }
     return s;
 }
@@ -94,7 +94,7 @@ INLINE void find_lines(const __global storage **lines, const int count,
                        THIS_THREAD % (BLOCK_K / 8) * 8;
 }
 
-INLINE void find_pieces(const struct attention_shape a, const struct task *t,
+INLINE void find_pieces(const struct projection_shape a, const struct task *t,
                         const __global storage *x, const __global storage *w,
                         const __local long *x_rows, const __local long *w_columns,
                         struct pieces *from)
@@ -212,13 +212,13 @@ INLINE void load_across(const __global storage *matrix, const __local long *plac
     (SPLIT_K == 1 && UNIT_Y_COLUMN && !HAS_ACCUMULATE && BLOCK_M * Y_STRIDE <= STAGES * STAGE_ELEMENTS)
 
 #if STORES_ROWS
-INLINE bool y_has_pieces(const struct attention_shape a, const __global storage *y)
+INLINE bool y_has_pieces(const struct projection_shape a, const __global storage *y)
 {
-    return ((a.o_stride[0] | a.o_stride[1] | a.o_stride[2] | a.dim_v) & 7) == 0 &&
+    return ((a.y_stride[0] | a.y_stride[1] | a.y_stride[2] | a.y_dim) & 7) == 0 &&
            ((size_t)y & 15) == 0;
 }
 
-INLINE void store_through(SHAPE_PARAMS, const struct task *t, const int first_row, const int lane,
+INLINE void store_through(PROJECTION_SHAPE_PARAMS, const struct task *t, const int first_row, const int lane,
                           const float sums[SUMS], const __local long *y_rows,
                           const __local long *y_columns, __local ushort *tile,
                           __global storage *y BIAS_PARAM)
@@ -240,7 +240,7 @@ INLINE void store_through(SHAPE_PARAMS, const struct task *t, const int first_ro
     for (int n = THIS_THREAD; n < BLOCK_M * (BLOCK_N / 8); n += THREADS) {
         const int row = n / (BLOCK_N / 8), column = n % (BLOCK_N / 8) * 8;
         if (t->row + row < t->rows && t->column + column < t->columns)
-            *(__global uint4 *)(y + at.o + y_rows[row] + y_columns[column]) =
+            *(__global uint4 *)(y + at.y + y_rows[row] + y_columns[column]) =
                 *(const __local uint4 *)(tile + row * Y_STRIDE + column);
     }
 }
@@ -260,7 +260,7 @@ void projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
     const int lane = THIS_THREAD % FRAGMENT_LANES;
     const int first_row = THIS_THREAD / FRAGMENT_LANES * FRAGMENT_QUERIES;
     const struct task t = find_task(a, at, x, w);
-    const bool pieces = has_pieces(a, x + at.q, w + at.k);
+    const bool pieces = has_pieces(a, x + at.x, w + at.w);
     struct stage ahead = first_stage(a, &t);
     struct pieces from;
     float sums[M_FRAGMENTS][SUMS];
@@ -268,8 +268,8 @@ void projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
     int now = 0; /* which of the stages */
 
     REGISTERS_FOR_GROUPS();
-    x += at.q;
-    w += at.k;
+    x += at.x;
+    w += at.w;
     find_rows_and_columns(a, &t, x_rows, w_columns);
     UNROLL
     for (int n = 0; n < SUMS; n++)
@@ -306,7 +306,7 @@ void projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
     PRODUCTS_WAIT(0);
     SUMS_HERE(sums[0], SUMS);
 #if STORES_ROWS
-    if (y_has_pieces(a, y + at.o)) {
+    if (y_has_pieces(a, y + at.y)) {
         LOCAL_BARRIER(); /* places of x and w and the stages are read no more */
         find_results(a, &t, x_rows, w_columns);
         LOCAL_BARRIER(); /* those of y are complete */

@@ -1,5 +1,6 @@
 /* Likeness of problem classes. */
 #include "problem/classes/problem_class.h"
+#include "problem/operations.h"
 #include "problem/problem.h"
 #include "problem/tensors.h"
 
@@ -49,7 +50,8 @@ enum fact {
     SEQ_KV,
     HEADS,
     RATIO,
-    X_AXIS, /* this and what follows: projections */
+    ACCUMULATE, /* projections and merges */
+    X_AXIS,     /* this and what follows to Y_HEADS: projections */
     W_AXIS,
     ROWS,
     TERMS,
@@ -107,6 +109,7 @@ static const struct {
     [SEQ_KV] = {0, 0, 0.5},           /* only the length of a loop, and what the cache holds */
     [HEADS] = {0, 0, 1},              /* how many groups: too few leave units idle */
     [RATIO] = {0, 0, 0.25},           /* how often the cache has K and V already */
+    [ACCUMULATE] = {1, 0.25, 0},      /* one load per result */
     [X_AXIS] = {1, 1, 0},             /* how tiles are loaded, or packed */
     [W_AXIS] = {1, 1, 0},             /* likewise */
     [ROWS] = {0, 0, 1},               /* how many groups, how full */
@@ -142,91 +145,143 @@ static size_t contiguous(const clattn_layout *layout, int first)
     return layout->stride[3] == 1 ? 2 : layout->stride[first] == 1;
 }
 
-static void examine_projection(const clattn_problem *p, size_t facts[NUM_FACTS])
+/* Of which rows there are, and how many are few. */
+static void examine_rows(size_t rows, size_t facts[NUM_FACTS])
 {
-    const clattn_problem normal = ca_problem_normal(p); /* with strides */
+    facts[SEQ_Q] = rows;
+    facts[FEW_QUERIES] = rows < MANY_QUERIES ? rows : MANY_QUERIES;
+}
 
-    for (size_t n = 0; n < NUM_FACTS; n++)
-        facts[n] = 1;
-    facts[OPERATION] = CLATTN_PROJECTION;
-    facts[DTYPE] = (size_t)p->dtype;
-    facts[ELEMENT_BYTES] = ca_dtype_bytes(p->dtype);
-    facts[UNIT_O] = normal.o.stride[3] == 1;
+static void examine_dtype(const clattn_problem *p, size_t facts[NUM_FACTS])
+{
+    facts[OPERATION] = (size_t)p->operation;
+    facts[DTYPE] = (size_t)ca_problem_own_dtype(p);
+    facts[ELEMENT_BYTES] = ca_dtype_bytes(ca_problem_own_dtype(p));
+}
+
+static void examine_projection(const clattn_problem *problem, size_t facts[NUM_FACTS])
+{
+    const clattn_projection_problem *p = &problem->projection;
+    struct ca_tensor tensors[CA_WORKSPACE]; /* with strides */
+
+    ca_problem_tensors(problem, tensors);
+    facts[UNIT_O] = tensors[CA_PROJECTION_Y].layout.stride[3] == 1;
     facts[BIAS] = p->bias != 0;
     facts[BIAS_DTYPE] = (size_t)p->bias_dtype;
-#define FLAG(ID, member, word, OF, difference) facts[ID] = p->member != 0;
-    CA_FLAGS(FLAG)
-    CA_SIZES(FLAG)
+    facts[ACCUMULATE] = p->accumulate != 0;
+    facts[X_AXIS] = contiguous(&tensors[CA_PROJECTION_X].layout, 2);
+    facts[W_AXIS] = contiguous(&tensors[CA_PROJECTION_W].layout, 1);
+    facts[ROWS] = p->rows;
+    facts[TERMS] = p->x_heads * p->x_dim;
+    facts[COLUMNS] = p->y_heads * p->y_dim;
+    facts[X_HEADS] = p->x_heads;
+    facts[Y_HEADS] = p->y_heads;
+}
+
+static void examine_merge(const clattn_problem *problem, size_t facts[NUM_FACTS])
+{
+    const clattn_merge_problem *p = &problem->merge;
+
+    facts[DIM_QK] = facts[DIM_V] = p->dim;
+    facts[UNIT_Q] = p->parts.stride[3] <= 1; /* 0 in a packed layout */
+    facts[UNIT_O] = p->o.stride[3] <= 1;
+    facts[SEQ_KV] = p->states;
+    facts[HEADS] = p->heads;
+    facts[SINKS] = p->sinks != 0;
+    facts[ACCUMULATE] = p->accumulate != 0;
+    examine_rows(p->seq_q, facts);
+}
+
+static void examine_append(const clattn_problem *problem, size_t facts[NUM_FACTS])
+{
+    const clattn_append_problem *p = &problem->append;
+
+    facts[K_CACHE] = (size_t)p->k_format;
+    facts[V_CACHE] = (size_t)p->v_format;
+    facts[PAGED] = p->page_size != 0;
+    facts[PAGE_SIZE] = p->page_size ? p->page_size : 1;
+    facts[DIM_QK] = p->dim_qk;
+    facts[DIM_V] = p->dim_v;
+    facts[UNIT_Q] = p->q.stride[3] <= 1;
+    facts[UNIT_K] = p->k.stride[3] <= 1;
+    facts[UNIT_V] = p->v.stride[3] <= 1;
+    facts[UNIT_O] = p->q_out.stride[3] <= 1;
+    facts[UNIT_DK] = p->k_cache.stride[3] <= 1;
+    facts[UNIT_DV] = p->v_cache.stride[3] <= 1;
+    facts[SEQ_KV] = p->capacity;
+    facts[HEADS] = p->heads;
+    facts[RATIO] = p->heads / p->kv_heads;
+    facts[KV_LENGTHS] = p->kv_lengths != 0;
+    examine_rows(p->tokens, facts);
+}
+
+static void examine_attention(const clattn_problem *p, size_t facts[NUM_FACTS])
+{
+    const int lengths = p->q_lengths || p->kv_lengths;
+    const size_t all[NUM_FACTS] = {[SCORES_WANTED] = p->scores != CLATTN_SCORES_NONE,
+                                   [SCORES] = (size_t)p->scores,
+                                   [K_CACHE] = (size_t)p->k_cache,
+                                   [V_CACHE] = (size_t)p->v_cache,
+                                   [PAGED] = p->page_size != 0,
+                                   [PAGE_SIZE] = p->page_size ? p->page_size : 1,
+                                   [DIM_QK] = p->dim_qk,
+                                   [DIM_V] = p->dim_v,
+                                   [UNIT_Q] = p->q.stride[3] <= 1, /* 0 in a packed layout */
+                                   [UNIT_K] = p->k.stride[3] <= 1,
+                                   [UNIT_V] = p->v.stride[3] <= 1,
+                                   [UNIT_O] = p->o.stride[3] <= 1,
+                                   [UNIT_DO] = p->d_o.stride[3] <= 1,
+                                   [UNIT_DQ] = p->dq.stride[3] <= 1,
+                                   [UNIT_DK] = p->dk.stride[3] <= 1,
+                                   [UNIT_DV] = p->dv.stride[3] <= 1,
+                                   [SOFTCAP] = p->softcap > 0.0f,
+                                   [BIAS] = p->bias != 0,
+                                   [BIAS_DTYPE] = (size_t)p->bias_dtype,
+                                   [MASK] = p->mask != 0,
+                                   [BLOCK_Q] = p->block_q + 1,
+                                   [BLOCK_KV] = p->block_kv + 1,
+                                   [BLOCKS] = blocks_share(p),
+                                   [FOLLOWS_LENGTHS] =
+                                       lengths && p->diagonal == CLATTN_BOTTOM_RIGHT,
+                                   [DROPOUT] = p->dropout > 0.0f,
+                                   [LIMIT_LEFT] = p->window_left != CLATTN_UNLIMITED,
+                                   [LIMIT_RIGHT] = p->causal || p->window_right != CLATTN_UNLIMITED,
+                                   [CAUSAL] = p->causal != 0,
+                                   [WINDOW_LEFT] = window_share(p->window_left, p->seq_kv),
+                                   [WINDOW_RIGHT] = window_share(p->window_right, p->seq_kv),
+                                   [SEQ_KV] = p->seq_kv,
+                                   [HEADS] = p->heads,
+                                   [RATIO] = p->heads / p->kv_heads,
+                                   [ACCUMULATE] = 0,
+                                   [X_AXIS] = 0,
+                                   [W_AXIS] = 0,
+                                   [ROWS] = 1,
+                                   [TERMS] = 1,
+                                   [COLUMNS] = 1,
+                                   [X_HEADS] = 1,
+                                   [Y_HEADS] = 1,
+#define FLAG(ID, member, word, OF, difference) [ID] = p->member != 0,
+                                   CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
-    facts[X_AXIS] = contiguous(&normal.q, 2);
-    facts[W_AXIS] = contiguous(&normal.k, 1);
-    facts[ROWS] = p->seq_q;
-    facts[TERMS] = p->kv_heads * p->dim_qk;
-    facts[COLUMNS] = p->heads * p->dim_v;
-    facts[X_HEADS] = p->kv_heads;
-    facts[Y_HEADS] = p->heads;
+    };
+
+    memcpy(facts, all, sizeof all);
+    examine_rows(p->seq_q, facts);
 }
 
 /* The facts of a representative. None is 0 where doublings count. */
 static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
 {
-    if (p->operation == CLATTN_PROJECTION) {
-        examine_projection(p, facts);
-        return;
-    }
-    const int lengths = p->q_lengths || p->kv_lengths;
-    const size_t all[NUM_FACTS] = {
-        [OPERATION] = (size_t)p->operation,
-        [SCORES_WANTED] = p->scores != CLATTN_SCORES_NONE,
-        [SCORES] = (size_t)p->scores,
-        [DTYPE] = (size_t)p->dtype,
-        [ELEMENT_BYTES] = ca_dtype_bytes(p->dtype),
-        [K_CACHE] = (size_t)p->k_cache,
-        [V_CACHE] = (size_t)p->v_cache,
-        [PAGED] = p->page_size != 0,
-        [PAGE_SIZE] = p->page_size ? p->page_size : 1,
-        [DIM_QK] = p->dim_qk,
-        [DIM_V] = p->dim_v,
-        [UNIT_Q] = p->q.stride[3] <= 1, /* 0 in a packed layout */
-        [UNIT_K] = p->k.stride[3] <= 1,
-        [UNIT_V] = p->v.stride[3] <= 1,
-        [UNIT_O] = p->o.stride[3] <= 1,
-        [UNIT_DO] = p->d_o.stride[3] <= 1,
-        [UNIT_DQ] = p->dq.stride[3] <= 1,
-        [UNIT_DK] = p->dk.stride[3] <= 1,
-        [UNIT_DV] = p->dv.stride[3] <= 1,
-        [SOFTCAP] = p->softcap > 0.0f,
-        [BIAS] = p->bias != 0,
-        [BIAS_DTYPE] = (size_t)p->bias_dtype,
-        [MASK] = p->mask != 0,
-        [BLOCK_Q] = p->block_q + 1,
-        [BLOCK_KV] = p->block_kv + 1,
-        [BLOCKS] = blocks_share(p),
-        [FOLLOWS_LENGTHS] = lengths && p->diagonal == CLATTN_BOTTOM_RIGHT,
-        [DROPOUT] = p->dropout > 0.0f,
-        [LIMIT_LEFT] = p->window_left != CLATTN_UNLIMITED,
-        [LIMIT_RIGHT] = p->causal || p->window_right != CLATTN_UNLIMITED,
-        [CAUSAL] = p->causal != 0,
-        [WINDOW_LEFT] = window_share(p->window_left, p->seq_kv),
-        [WINDOW_RIGHT] = window_share(p->window_right, p->seq_kv),
-        [SEQ_Q] = p->seq_q,
-        [FEW_QUERIES] = p->seq_q < MANY_QUERIES ? p->seq_q : MANY_QUERIES,
-        [SEQ_KV] = p->seq_kv,
-        [HEADS] = p->heads,
-        [RATIO] = p->heads / p->kv_heads,
-        [X_AXIS] = 0,
-        [W_AXIS] = 0,
-        [ROWS] = 1,
-        [TERMS] = 1,
-        [COLUMNS] = 1,
-        [X_HEADS] = 1,
-        [Y_HEADS] = 1,
-#define FLAG(ID, member, word, OF, difference) [ID] = p->member != 0,
-        CA_FLAGS(FLAG) CA_SIZES(FLAG)
-#undef FLAG
+    static void (*const of[])(const clattn_problem *, size_t[NUM_FACTS]) = {
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = examine_##name,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
     };
 
-    memcpy(facts, all, sizeof all);
+    for (size_t n = 0; n < NUM_FACTS; n++)
+        facts[n] = 1;
+    of[p->operation](p, facts);
+    examine_dtype(p, facts);
 }
 
 int ca_classes_alike(const clattn_problem *a, const clattn_problem *b)

@@ -47,28 +47,29 @@ static clattn_layout simple_layout(const clattn_layout *given, int other, const 
     return layout;
 }
 
-clattn_problem ca_projection_representative(const clattn_problem *p)
+clattn_problem ca_projection_representative(const clattn_problem *problem)
 {
-    const int x_turned = p->q.stride[3] != 1 && p->q.stride[2] == 1;
-    clattn_problem r;
+    const clattn_projection_problem *p = &problem->projection;
+    const int x_turned = p->x.stride[3] != 1 && p->x.stride[2] == 1;
+    clattn_problem made;
+    clattn_projection_problem *r = &made.projection;
 
-    clattn_problem_init(&r);
-    r.operation = CLATTN_PROJECTION;
-    r.dtype = p->dtype;
-    r.bias = p->bias != 0;
-    r.bias_dtype = p->bias ? p->bias_dtype : CLATTN_F32;
-    r.accumulate = p->accumulate != 0;
-    r.seq_q = p->batch > MOST_LENGTH ? MOST_LENGTH : p->batch;
-    r.seq_q =
-        ca_size_rounded(r.seq_q * (p->seq_q < MOST_LENGTH ? p->seq_q : MOST_LENGTH), MOST_LENGTH);
-    r.heads = p->heads;
-    r.dim_v = p->dim_v;
-    r.kv_heads = p->kv_heads;
-    r.dim_qk = p->dim_qk;
-    round_pair(&r.kv_heads, &r.dim_qk, r.seq_q == 1 || x_turned);
-    round_pair(&r.heads, &r.dim_v, r.seq_q == 1);
-    r.q = simple_layout(&p->q, 2, (size_t[]){1, r.kv_heads, r.seq_q, r.dim_qk});
-    r.k = simple_layout(&p->k, 1, (size_t[]){r.kv_heads, r.dim_qk, r.heads, r.dim_v});
-    r.o = simple_layout(&p->o, 3, (size_t[]){1, r.heads, r.seq_q, r.dim_v});
-    return r;
+    clattn_problem_init_operation(&made, CLATTN_PROJECTION);
+    r->dtype = p->dtype;
+    r->bias = p->bias != 0;
+    r->bias_dtype = p->bias ? p->bias_dtype : CLATTN_F32;
+    r->accumulate = p->accumulate != 0;
+    r->rows = p->batch > MOST_LENGTH ? MOST_LENGTH : p->batch;
+    r->rows =
+        ca_size_rounded(r->rows * (p->rows < MOST_LENGTH ? p->rows : MOST_LENGTH), MOST_LENGTH);
+    r->y_heads = p->y_heads;
+    r->y_dim = p->y_dim;
+    r->x_heads = p->x_heads;
+    r->x_dim = p->x_dim;
+    round_pair(&r->x_heads, &r->x_dim, r->rows == 1 || x_turned);
+    round_pair(&r->y_heads, &r->y_dim, r->rows == 1);
+    r->x = simple_layout(&p->x, 2, (size_t[]){1, r->x_heads, r->rows, r->x_dim});
+    r->w = simple_layout(&p->w, 1, (size_t[]){r->x_heads, r->x_dim, r->y_heads, r->y_dim});
+    r->y = simple_layout(&p->y, 3, (size_t[]){1, r->y_heads, r->rows, r->y_dim});
+    return made;
 }

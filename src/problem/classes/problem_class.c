@@ -115,17 +115,15 @@ static void set_layouts(clattn_problem *r, const clattn_problem *p)
         r->max_blocks = rounded_blocks(r, p);
 }
 
-clattn_problem ca_problem_representative(const clattn_problem *p)
+clattn_problem ca_problem_representative(const clattn_problem *normal)
 {
     static clattn_problem (*const of[])(const clattn_problem *) = {
-#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative, ...)  \
-    [CLATTN_##ID] = representative,
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_representative,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };
-    const clattn_problem normal = ca_problem_normal(p);
 
-    return of[p->operation](&normal);
+    return of[normal->operation](normal);
 }
 
 clattn_problem ca_attention_representative(const clattn_problem *p)
@@ -182,16 +180,29 @@ clattn_status clattn_problem_class(const clattn_problem *problem, char *text, si
     if (!text && text_bytes > 0)
         return ca_refuse(CLATTN_INVALID_ARGUMENT, "text is null, but text_bytes is %zu",
                          text_bytes);
-    const clattn_status status = clattn_problem_check(problem, NULL, 0);
+    struct ca_problem made;
+    const clattn_status status = ca_problem_make(problem, &made, NULL, 0);
     if (status != CLATTN_SUCCESS)
         return status;
-    const clattn_problem r = ca_problem_representative(problem);
+    const clattn_problem r = ca_problem_representative(&made.normal);
     return clattn_problem_print(&r, text, text_bytes, needed);
 }
 
-void ca_problem_class(const clattn_problem *p, char text[CA_CLASS_TEXT])
+int ca_class_read(const char *text, struct ca_problem *representative)
 {
-    const clattn_problem r = ca_problem_representative(p);
+    clattn_problem read;
+
+    if (clattn_problem_parse(text, &read, NULL, 0) != CLATTN_SUCCESS)
+        return 0;
+    const struct ca_problem given = ca_problem_own(&read);
+    const clattn_problem rounded = ca_problem_representative(&given.normal);
+    *representative = ca_problem_own(&rounded);
+    return 1;
+}
+
+void ca_problem_class(const clattn_problem *normal, char text[CA_CLASS_TEXT])
+{
+    const clattn_problem r = ca_problem_representative(normal);
 
     clattn_problem_print(&r, text, CA_CLASS_TEXT, NULL);
 }

@@ -3,16 +3,20 @@
 #ifndef CA_PROBLEM_CLASS_H
 #define CA_PROBLEM_CLASS_H
 
-#include <clattn/problem.h>
+#include "problem/problem.h"
 
 enum { CA_CLASS_TEXT = 256 };
 
-/* The representative of a problem's class: a problem that passes clattn_problem_check() and is its
- * own representative. p has passed the check. */
-clattn_problem ca_problem_representative(const clattn_problem *p);
+/* The representative of the class of a normal problem: a problem that passes clattn_problem_check() and is its
+ * own representative. */
+clattn_problem ca_problem_representative(const clattn_problem *normal);
 
-/* The class's text. */
-void ca_problem_class(const clattn_problem *p, char text[CA_CLASS_TEXT]);
+/* The class's text, of a normal problem. */
+void ca_problem_class(const clattn_problem *normal, char text[CA_CLASS_TEXT]);
+
+/* The representative that a class's text stands for, also where another version rounded otherwise. 0 if it is
+ * no problem's text. */
+int ca_class_read(const char *text, struct ca_problem *representative);
 
 /* True if programs for the two differ in nothing but tunables: all that is exact is equal. Both are
  * representatives. */

@@ -14,13 +14,15 @@ int ca_parse_pair(const char *text, size_t *first, size_t *second)
 {
     if (!ca_parse_size(&text, first))
         return 0;
-    *second = *first;
+    size_t other = *first;
     if (*text == '/') {
         text++;
-        if (!ca_parse_size(&text, second))
+        if (!ca_parse_size(&text, &other))
             return 0;
     }
-    return *text == '\0';
+    if (second)
+        *second = other;
+    return *text == '\0' && (second || other == *first);
 }
 
 int ca_parse_float(const char *text, float *value)
@@ -69,13 +71,13 @@ int ca_parse_layout(const char *text, const size_t sizes[4], clattn_layout *layo
     return 1;
 }
 
-int ca_parse_weights(const char *value, clattn_problem *p)
+int ca_parse_weights(const char *value, clattn_projection_problem *p)
 {
-    const size_t sizes[4] = {p->kv_heads, p->dim_qk, p->heads, p->dim_v};
+    const size_t sizes[4] = {p->x_heads, p->x_dim, p->y_heads, p->y_dim};
 
     if (strcmp(value, "io") != 0 && strcmp(value, "oi") != 0)
-        return ca_parse_strides(value, &p->k);
-    ca_layout_pack(*value == 'i' ? "bhsd" : CA_OUT_IN, sizes, &p->k);
+        return ca_parse_strides(value, &p->w);
+    ca_layout_pack(*value == 'i' ? "bhsd" : CA_OUT_IN, sizes, &p->w);
     return 1;
 }
 
@@ -145,7 +147,7 @@ int ca_parse_cache(const char *text, clattn_cache *cache)
     return 1;
 }
 
-int ca_parse_rope(const char *text, clattn_problem *p)
+int ca_parse_rope(const char *text, clattn_append_problem *p)
 {
     static const char tables[] = "tables:";
     const char *colon = strchr(text, ':');

@@ -5,7 +5,8 @@
 
 #include <clattn/problem.h>
 
-/* "8", or "8/2": without the second number it is the first. */
+/* "8", or "8/2": without the second number it is the first. Where second is NULL the two
+ * are equal. */
 int ca_parse_pair(const char *text, size_t *first, size_t *second);
 
 /* Digits with a point or an exponent, as "%.9g" prints a finite number; what else strtof() would read
@@ -24,8 +25,8 @@ int ca_parse_strides(const char *text, clattn_layout *layout);
  * refuse, in its words. */
 int ca_parse_layout(const char *text, const size_t sizes[4], clattn_layout *layout);
 
-/* "io", "oi" or strides: the layout of w, p->k. */
-int ca_parse_weights(const char *text, clattn_problem *p);
+/* "io", "oi" or strides: the layout of w. */
+int ca_parse_weights(const char *text, clattn_projection_problem *p);
 
 /* The axes that a bias or mask of so many columns spans, such as "hqk", or strides. */
 int ca_parse_spanning(const char *text, const clattn_problem *p, size_t columns,
@@ -38,7 +39,7 @@ int ca_parse_step(const char **text, int64_t *step);
 int ca_parse_diagonal(const char *text, clattn_problem *p);
 
 /* "pairs:N:X" or "halves:N:tables:M". */
-int ca_parse_rope(const char *text, clattn_problem *p);
+int ca_parse_rope(const char *text, clattn_append_problem *p);
 
 /* "64x32:100" or "64x32:100:bh". */
 int ca_parse_blocks(const char *text, clattn_problem *p);

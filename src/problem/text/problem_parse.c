@@ -8,6 +8,8 @@
 #include <ctype.h>
 #include <string.h>
 
+static const char blanks[] = " \t\r\n";
+
 /* The words. A key that ends in '=' is followed by a value, one that ends in a letter and is
  * marked as a number by digits; others stand alone. Layouts need all the sizes: a second pass. */
 enum word {
@@ -38,6 +40,7 @@ enum word {
     W_K_CACHE,
     W_V_CACHE,
     W_CACHE_DTYPE,
+    W_ACCUMULATE,
     W_POSITIONS,
     W_SLOTS,
     W_ROPE,
@@ -93,6 +96,7 @@ static const char *const keys[W_COUNT] = {[W_OPERATION] = "an operation",
                                           [W_SEQ_KV] = "k",
                                           [W_DIM] = "d",
                                           [W_CACHE_DTYPE] = "cache=",
+                                          [W_ACCUMULATE] = "accumulate",
                                           [W_POSITIONS] = "pos",
                                           [W_SLOTS] = "slots",
                                           [W_ROPE] = "rope=",
@@ -106,7 +110,7 @@ _Static_assert(W_COUNT <= 64, "a set of words is 64 bits");
 #define WORD(word) (UINT64_C(1) << (word))
 #define FLAG(ID, member, word, OF, difference) | WORD(W_##ID)
 static const uint64_t FLAG_WORDS =
-    WORD(W_POSITIONS) | WORD(W_SLOTS) | WORD(W_QUERIES) CA_FLAGS(FLAG);
+    WORD(W_ACCUMULATE) | WORD(W_POSITIONS) | WORD(W_SLOTS) | WORD(W_QUERIES) CA_FLAGS(FLAG);
 #undef FLAG
 #define LAYOUT_WORDS                                                                               \
     (WORD(W_Q_LAYOUT) | WORD(W_K_LAYOUT) | WORD(W_V_LAYOUT) | WORD(W_O_LAYOUT) |                   \
@@ -163,32 +167,35 @@ static enum word recognise(const char *text, const char **value)
     return W_COUNT;
 }
 
-static int parse_word(enum word word, const char *value, clattn_problem *p)
+static int parse_whole_size(const char *value, size_t *size)
 {
-    int number;
+    return ca_parse_size(&value, size) && *value == '\0';
+}
 
+static int parse_merge_word(enum word word, clattn_merge_problem *p)
+{
+    if (word == W_SINKS)
+        p->sinks = 1;
+    if (word == W_ACCUMULATE)
+        p->accumulate = 1;
+    return 1;
+}
+
+static int parse_append_word(enum word word, const char *value, clattn_append_problem *p)
+{
     switch (word) {
-    case W_OPERATION:
-        if (!ca_parse_name(value, ca_operation_names, CA_NUM_OPERATIONS, &number))
-            return 0;
-        p->operation = (clattn_operation)number;
-        return 1;
     case W_K_CACHE:
-        return ca_parse_cache(value, &p->k_cache);
+        return ca_parse_cache(value, &p->k_format);
     case W_V_CACHE:
-        return ca_parse_cache(value, &p->v_cache);
-    case W_BLOCKS:
-        return ca_parse_blocks(value, p);
+        return ca_parse_cache(value, &p->v_format);
     case W_PAGE_SIZE:
-        return ca_parse_size(&value, &p->page_size) && *value == '\0' && p->page_size > 0;
+        return parse_whole_size(value, &p->page_size) && p->page_size > 0;
     case W_PAGES:
-        return ca_parse_size(&value, &p->pages) && *value == '\0';
-    case W_DROPOUT:
-        return ca_parse_float(value, &p->dropout);
-    case W_DTYPE:
-        return ca_parse_dtype(value, &p->dtype);
+        return parse_whole_size(value, &p->pages);
     case W_CACHE_DTYPE:
         return ca_parse_dtype(value, &p->cache_dtype);
+    case W_KV_LENGTHS:
+        return p->kv_lengths = 1;
     case W_POSITIONS:
         return p->positions = 1;
     case W_SLOTS:
@@ -201,17 +208,28 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
     case W_QUERIES_AS:
         p->queries = CLATTN_QUERIES_IN_PLACE;
         return strcmp(value, "inplace") == 0;
-    case W_BATCH:
-        return ca_parse_size(&value, &p->batch) && *value == '\0';
-    case W_HEADS:
-        return ca_parse_pair(value, &p->heads, &p->kv_heads);
-    case W_SEQ_Q:
-        return ca_parse_size(&value, &p->seq_q) && *value == '\0';
-    case W_SEQ_KV:
-    case W_STATES:
-        return ca_parse_size(&value, &p->seq_kv) && *value == '\0';
-    case W_DIM:
-        return ca_parse_pair(value, &p->dim_qk, &p->dim_v);
+    default:
+        return 1;
+    }
+}
+
+static int parse_attention_word(enum word word, const char *value, clattn_problem *p)
+{
+    int number;
+
+    switch (word) {
+    case W_K_CACHE:
+        return ca_parse_cache(value, &p->k_cache);
+    case W_V_CACHE:
+        return ca_parse_cache(value, &p->v_cache);
+    case W_BLOCKS:
+        return ca_parse_blocks(value, p);
+    case W_PAGE_SIZE:
+        return parse_whole_size(value, &p->page_size) && p->page_size > 0;
+    case W_PAGES:
+        return parse_whole_size(value, &p->pages);
+    case W_DROPOUT:
+        return ca_parse_float(value, &p->dropout);
     case W_SCALE:
         return ca_parse_float(value, &p->scale);
     case W_SOFTCAP:
@@ -236,29 +254,83 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
 #undef FLAG
 #define SIZE(ID, member, word, OF, difference)                                                     \
     case W_##ID:                                                                                   \
-        return ca_parse_size(&value, &p->member) && *value == '\0';
+        return parse_whole_size(value, &p->member);
         CA_SIZES(SIZE)
 #undef SIZE
     default:
-        return 1; /* a layout: for the second pass */
+        return 1;
     }
 }
 
-/* The tensor whose layout a word gives; CA_WORKSPACE if it gives none. */
-static enum ca_argument laid_by(enum word word)
+/* A word of the problem's operation, which is set. Layouts are for the second pass, and words of other
+ * operations for check_operation(). */
+static int parse_word(enum word word, const char *value, clattn_problem *p)
+{
+    const struct ca_size_words words = ca_size_words(p);
+
+    if (!(words_of[p->operation] & WORD(word)))
+        return 1;
+    switch (word) {
+    case W_OPERATION:
+        return 1;
+    case W_DTYPE:
+        return ca_parse_dtype(value, words.dtype);
+    case W_BATCH:
+        return parse_whole_size(value, words.b);
+    case W_HEADS:
+        return ca_parse_pair(value, words.h, words.second_h);
+    case W_SEQ_Q:
+        return parse_whole_size(value, words.q);
+    case W_SEQ_KV:
+        return parse_whole_size(value, words.k);
+    case W_STATES:
+        return parse_whole_size(value, words.n);
+    case W_DIM:
+        return ca_parse_pair(value, words.d, words.second_d);
+    default:
+        break;
+    }
+    switch (p->operation) {
+    case CLATTN_PROJECTION:
+        p->projection.accumulate |= word == W_ACCUMULATE;
+        return 1;
+    case CLATTN_MERGE:
+        return parse_merge_word(word, &p->merge);
+    case CLATTN_APPEND:
+        return parse_append_word(word, value, &p->append);
+    default:
+        return parse_attention_word(word, value, p);
+    }
+}
+
+/* The tensor of the operation whose layout a word gives; CA_WORKSPACE if it gives none. */
+static unsigned laid_by(clattn_operation operation, enum word word)
 {
     static const struct {
         enum word word;
-        enum ca_argument argument;
+        int attention, projection, merge, append; /* -1: none */
     } words[] = {
-        {W_Q_LAYOUT, CA_Q},   {W_K_LAYOUT, CA_K},   {W_V_LAYOUT, CA_V},     {W_O_LAYOUT, CA_O},
-        {W_DO_LAYOUT, CA_DO}, {W_DQ_LAYOUT, CA_DQ}, {W_DK_LAYOUT, CA_DK},   {W_DV_LAYOUT, CA_DV},
-        {W_X_LAYOUT, CA_Q},   {W_Y_LAYOUT, CA_O},   {W_PARTS_LAYOUT, CA_Q},
+        {W_Q_LAYOUT, CA_Q, -1, -1, CA_APPEND_Q},
+        {W_K_LAYOUT, CA_K, -1, -1, CA_APPEND_K},
+        {W_V_LAYOUT, CA_V, -1, -1, CA_APPEND_V},
+        {W_O_LAYOUT, CA_O, -1, CA_MERGE_O, CA_APPEND_Q_OUT},
+        {W_DO_LAYOUT, CA_DO, -1, -1, -1},
+        {W_DQ_LAYOUT, CA_DQ, -1, -1, -1},
+        {W_DK_LAYOUT, CA_DK, -1, -1, CA_APPEND_K_CACHE},
+        {W_DV_LAYOUT, CA_DV, -1, -1, CA_APPEND_V_CACHE},
+        {W_X_LAYOUT, -1, CA_PROJECTION_X, -1, -1},
+        {W_Y_LAYOUT, -1, CA_PROJECTION_Y, -1, -1},
+        {W_PARTS_LAYOUT, -1, -1, CA_MERGE_PARTS, -1},
     };
 
-    for (size_t n = 0; n < sizeof words / sizeof *words; n++)
-        if (words[n].word == word)
-            return words[n].argument;
+    for (size_t n = 0; n < sizeof words / sizeof *words; n++) {
+        const int argument = operation == CLATTN_PROJECTION ? words[n].projection
+                             : operation == CLATTN_MERGE    ? words[n].merge
+                             : operation == CLATTN_APPEND   ? words[n].append
+                                                            : words[n].attention;
+        if (words[n].word == word && argument >= 0)
+            return (unsigned)argument;
+    }
     return CA_WORKSPACE;
 }
 
@@ -271,14 +343,14 @@ static int parse_order(const char *value, uint64_t seen, clattn_problem *p)
         return 0;
     for (unsigned w = 0; w < W_COUNT; w++)
         if (seen & WORD(w))
-            own |= CA_BIT(laid_by((enum word)w));
+            own |= CA_BIT(laid_by(p->operation, (enum word)w));
     ca_problem_order(p, value, ~own);
     return 1;
 }
 
 static int parse_layout_word(enum word word, const char *value, uint64_t seen, clattn_problem *p)
 {
-    const enum ca_argument argument = laid_by(word);
+    const unsigned argument = laid_by(p->operation, word);
     const char *colon = strchr(value, ':');
     struct ca_tensor tensors[CA_WORKSPACE];
     char dtype[8] = "";
@@ -291,14 +363,14 @@ static int parse_layout_word(enum word word, const char *value, uint64_t seen, c
     case W_LAYOUT:
         return parse_order(value, seen, p);
     case W_W_LAYOUT:
-        return ca_parse_weights(value, p);
+        return ca_parse_weights(value, &p->projection);
     case W_MASK:
         p->mask = 1;
         return ca_parse_spanning(value, p, ca_mask_keys(p), &p->mask_layout);
     case W_BIAS:
-        p->bias = 1;
         if (p->operation == CLATTN_PROJECTION)
-            return ca_parse_dtype(value, &p->bias_dtype);
+            return p->projection.bias = ca_parse_dtype(value, &p->projection.bias_dtype);
+        p->bias = 1;
         if (!colon || colon - value >= (int)sizeof dtype)
             return 0;
         memcpy(dtype, value, (size_t)(colon - value));
@@ -313,8 +385,6 @@ static int parse_layout_word(enum word word, const char *value, uint64_t seen, c
 static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p, uint64_t *seen,
                                 char *reason, size_t reason_bytes)
 {
-    static const char blanks[] = " \t\r\n";
-
     for (text += strspn(text, blanks); *text; text += strspn(text, blanks)) {
         const size_t length = strcspn(text, blanks);
         char copy[128] = "";
@@ -351,7 +421,7 @@ static clattn_status check_operation(uint64_t seen, clattn_operation operation, 
                                      size_t reason_bytes)
 {
     static const char *const nouns[] = {
-#define OPERATION(ID, word, noun, ...) [CLATTN_##ID] = noun,
+#define OPERATION(ID, name, word, noun, ...) [CLATTN_##ID] = noun,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };
@@ -402,13 +472,46 @@ static clattn_status check_words(uint64_t seen, clattn_operation operation, char
 }
 
 /* Pages for all keys of all batches, at least one: clattn_problem_check() says where that is too many. */
-static size_t enough_pages(const clattn_problem *p)
+static size_t enough_pages(size_t batch, size_t table_pages)
 {
     size_t pages;
 
-    if (!ca_multiply(p->batch, ca_table_pages(p), &pages))
+    if (!ca_multiply(batch, table_pages, &pages))
         return SIZE_MAX;
     return pages ? pages : 1;
+}
+
+/* What is not given, but follows from what is. */
+static void complete(clattn_problem *p, uint64_t seen)
+{
+    clattn_append_problem *a = &p->append;
+
+    if (ca_is_attention(p)) {
+        if (!(seen & WORD(W_SEQ_KV)))
+            p->seq_kv = p->seq_q;
+        if (p->page_size && !(seen & WORD(W_PAGES)))
+            p->pages = enough_pages(p->batch, ca_table_pages(p));
+    }
+    if (p->operation == CLATTN_APPEND) {
+        if (!(seen & WORD(W_CACHE_DTYPE)))
+            a->cache_dtype = a->dtype;
+        if (a->page_size && !(seen & WORD(W_PAGES)))
+            a->pages = enough_pages(a->batch, ca_append_table_pages(a));
+    }
+}
+
+/* The first operation among the words; forward if there is none. */
+static clattn_operation find_operation(const char *text)
+{
+    for (text += strspn(text, blanks); *text; text += strspn(text, blanks)) {
+        const size_t length = strcspn(text, blanks);
+        for (int n = 0; n < CA_NUM_OPERATIONS; n++)
+            if (strlen(ca_operation_names[n]) == length &&
+                memcmp(text, ca_operation_names[n], length) == 0)
+                return (clattn_operation)n;
+        text += length;
+    }
+    return CLATTN_FORWARD;
 }
 
 static clattn_status parse(const char *text, clattn_problem *problem, char *reason,
@@ -424,16 +527,12 @@ static clattn_status parse(const char *text, clattn_problem *problem, char *reas
         ca_reason(reason, reason_bytes, "text or problem is null");
         return CLATTN_INVALID_ARGUMENT;
     }
+    clattn_problem_init_operation(problem, find_operation(text));
     status = parse_pass(text, 0, problem, &seen, reason, reason_bytes);
     if (status == CLATTN_SUCCESS)
         status = check_words(seen, problem->operation, reason, reason_bytes);
-    if (status == CLATTN_SUCCESS && ca_is_attention(problem) && !(seen & WORD(W_SEQ_KV)))
-        problem->seq_kv = problem->seq_q;
-    if (status == CLATTN_SUCCESS && problem->operation == CLATTN_APPEND &&
-        !(seen & WORD(W_CACHE_DTYPE)))
-        problem->cache_dtype = problem->dtype;
-    if (status == CLATTN_SUCCESS && problem->page_size && !(seen & WORD(W_PAGES)))
-        problem->pages = enough_pages(problem);
+    if (status == CLATTN_SUCCESS)
+        complete(problem, seen);
     if (status == CLATTN_SUCCESS && seen & LAYOUT_WORDS)
         status = parse_pass(text, 1, problem, &seen, reason, reason_bytes);
     if (status == CLATTN_SUCCESS)

@@ -134,63 +134,66 @@ static void put_cache(struct writer *w, const char *name, clattn_cache cache)
         put(w, " %s=%s", name, name_at(ca_cache_names, CA_NUM_CACHES, (int)cache));
 }
 
-static void put_caches(struct writer *w, const clattn_problem *p)
+static void put_caches(struct writer *w, clattn_cache k, clattn_cache v)
 {
-    put_cache(w, "kcache", p->k_cache);
-    put_cache(w, "vcache", p->v_cache);
+    put_cache(w, "kcache", k);
+    put_cache(w, "vcache", v);
+}
+
+static void put_pages(struct writer *w, size_t page_size, size_t pages)
+{
+    if (page_size)
+        put(w, " page=%zu pages=%zu", page_size, pages);
 }
 
 /* What comes after the sizes of a projection; a layout "oi" is the packed one of another order. */
-static void print_projection(struct writer *w, const clattn_problem *p)
+static void print_projection(struct writer *w, const clattn_problem *problem)
 {
-    const size_t sizes[4] = {p->kv_heads, p->dim_qk, p->heads, p->dim_v};
+    const clattn_projection_problem *p = &problem->projection;
+    const size_t sizes[4] = {p->x_heads, p->x_dim, p->y_heads, p->y_dim};
     clattn_layout io, oi;
 
-    put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_O));
+    put_layouts(w, problem, CA_BIT(CA_PROJECTION_X) | CA_BIT(CA_PROJECTION_Y));
     ca_layout_pack("bhsd", sizes, &io);
     ca_layout_pack(CA_OUT_IN, sizes, &oi);
-    if (memcmp(&p->k, &zero_layout, sizeof io) != 0 && memcmp(&p->k, &io, sizeof io) != 0) {
+    if (memcmp(&p->w, &zero_layout, sizeof io) != 0 && memcmp(&p->w, &io, sizeof io) != 0) {
         put(w, " w=");
-        if (memcmp(&p->k, &oi, sizeof oi) == 0)
+        if (memcmp(&p->w, &oi, sizeof oi) == 0)
             put(w, "oi");
         else
-            put_strides(w, &p->k);
+            put_strides(w, &p->w);
     }
     if (p->bias)
         put(w, " bias=%s", name_at(ca_dtype_names, CA_NUM_DTYPES, (int)p->bias_dtype));
-#define FLAG(ID, member, word, OF, difference)                                                     \
-    CA_IF_PROJECTION(OF, put(w, "%s", p->member ? " " word : "");)
-    CA_FLAGS(FLAG)
-#undef FLAG
+    put(w, "%s", p->accumulate ? " accumulate" : "");
 }
 
 static void print_merge(struct writer *w, const clattn_problem *p)
 {
-    put(w, " n%zu", p->seq_kv);
-    put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_O));
-    put(w, "%s%s", p->sinks ? " sinks" : "", p->accumulate ? " accumulate" : "");
+    put_layouts(w, p, CA_BIT(CA_MERGE_PARTS) | CA_BIT(CA_MERGE_O));
+    put(w, "%s%s", p->merge.sinks ? " sinks" : "", p->merge.accumulate ? " accumulate" : "");
 }
 
-static void put_pages(struct writer *w, const clattn_problem *p)
-{
-    if (p->page_size)
-        put(w, " page=%zu pages=%zu", p->page_size, p->pages);
-}
-
-static void print_append(struct writer *w, const clattn_problem *p)
+static void print_append(struct writer *w, const clattn_problem *problem)
 {
     static const char *const queries[] = {"", " queries", " queries=inplace"};
+    static const struct {
+        unsigned argument;
+        const char *word;
+    } layouts[] = {{CA_APPEND_Q, "q"},     {CA_APPEND_K, "k"},        {CA_APPEND_V, "v"},
+                   {CA_APPEND_Q_OUT, "o"}, {CA_APPEND_K_CACHE, "dk"}, {CA_APPEND_V_CACHE, "dv"}};
+    const clattn_append_problem *p = &problem->append;
+    struct ca_tensor tensors[CA_WORKSPACE];
+    clattn_problem copy = *problem;
 
-    put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V));
-    put_layout(w, "o", &p->o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_qk});
-    put_layout(w, "dk", &p->dk,
-               (size_t[]){ca_cache_batch(p), p->kv_heads, ca_cache_rows(p), p->dim_qk});
-    put_layout(w, "dv", &p->dv,
-               (size_t[]){ca_cache_batch(p), p->kv_heads, ca_cache_rows(p), p->dim_v});
+    ca_problem_tensors(problem, tensors);
+    for (size_t n = 0; n < sizeof layouts / sizeof *layouts; n++)
+        put_layout(w, layouts[n].word, ca_problem_layout(&copy, layouts[n].argument),
+                   tensors[layouts[n].argument].sizes);
     if (p->cache_dtype != p->dtype)
         put(w, " cache=%s", name_at(ca_dtype_names, CA_NUM_DTYPES, (int)p->cache_dtype));
-    put_caches(w, p);
-    put_pages(w, p);
+    put_caches(w, p->k_format, p->v_format);
+    put_pages(w, p->page_size, p->pages);
     put(w, "%s%s%s", p->kv_lengths ? " klen" : "", p->positions ? " pos" : "",
         p->slots ? " slots" : "");
     if (p->rotary != CLATTN_ROTARY_NONE) {
@@ -209,8 +212,8 @@ static void print_append(struct writer *w, const clattn_problem *p)
 static void print_attention(struct writer *w, const clattn_problem *p)
 {
     put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O));
-    put_caches(w, p);
-    put_pages(w, p);
+    put_caches(w, p->k_cache, p->v_cache);
+    put_pages(w, p->page_size, p->pages);
     if (!isnan(p->scale))
         put_float(w, "scale", p->scale);
     if (p->softcap != 0.0f)
@@ -252,26 +255,32 @@ static void print_attention(struct writer *w, const clattn_problem *p)
 #undef FLAG
 }
 
-static void print(struct writer *w, const clattn_problem *p)
+/* The value of a word and, behind a slash, the second one where there is one that differs. */
+static void put_pair(struct writer *w, const char *word, const size_t *first, const size_t *second)
+{
+    put(w, " %s%zu", word, *first);
+    if (second && *second != *first)
+        put(w, "/%zu", *second);
+}
+
+static void print(struct writer *w, clattn_problem *p)
 {
     static void (*const of[])(struct writer *, const clattn_problem *) = {
-#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative,       \
-                  print_rest, ...)                                                                 \
-    [CLATTN_##ID] = print_rest,
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = print_##name,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };
+    const struct ca_size_words words = ca_size_words(p);
 
-    put(w, "%s %s b%zu h%zu", name_at(ca_operation_names, CA_NUM_OPERATIONS, (int)p->operation),
-        name_at(ca_dtype_names, CA_NUM_DTYPES, (int)p->dtype), p->batch, p->heads);
-    if (p->kv_heads != p->heads)
-        put(w, "/%zu", p->kv_heads);
-    put(w, " q%zu", p->seq_q);
-    if (ca_is_attention(p) || p->operation == CLATTN_APPEND)
-        put(w, " k%zu", p->seq_kv);
-    put(w, " d%zu", p->dim_qk);
-    if (p->dim_v != p->dim_qk)
-        put(w, "/%zu", p->dim_v);
+    put(w, "%s %s b%zu", name_at(ca_operation_names, CA_NUM_OPERATIONS, (int)p->operation),
+        name_at(ca_dtype_names, CA_NUM_DTYPES, (int)*words.dtype), *words.b);
+    put_pair(w, "h", words.h, words.second_h);
+    put(w, " q%zu", *words.q);
+    if (words.k)
+        put(w, " k%zu", *words.k);
+    put_pair(w, "d", words.d, words.second_d);
+    if (words.n)
+        put(w, " n%zu", *words.n);
     of[ca_operation(p)](w, p);
 }
 

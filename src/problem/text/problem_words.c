@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 const char *const ca_operation_names[CA_NUM_OPERATIONS] = {
-#define OPERATION(ID, word, ...) [CLATTN_##ID] = word,
+#define OPERATION(ID, name, word, ...) [CLATTN_##ID] = word,
     CA_OPERATIONS(OPERATION)
 #undef OPERATION
 };
@@ -25,6 +25,49 @@ const char *const ca_cache_names[CA_NUM_CACHES] = {[CLATTN_CACHE_PLAIN] = "plain
 #undef DTYPE
 };
 const char *const ca_rotary_names[CA_ROTARY_NAMES] = {"none", "pairs", "halves"};
+
+struct ca_size_words ca_size_words(clattn_problem *p)
+{
+    clattn_projection_problem *y = &p->projection;
+    clattn_merge_problem *m = &p->merge;
+    clattn_append_problem *a = &p->append;
+
+    switch (p->operation) {
+    case CLATTN_PROJECTION:
+        return (struct ca_size_words){.dtype = &y->dtype,
+                                      .b = &y->batch,
+                                      .h = &y->y_heads,
+                                      .second_h = &y->x_heads,
+                                      .q = &y->rows,
+                                      .d = &y->x_dim,
+                                      .second_d = &y->y_dim};
+    case CLATTN_MERGE:
+        return (struct ca_size_words){.dtype = &m->dtype,
+                                      .b = &m->batch,
+                                      .h = &m->heads,
+                                      .q = &m->seq_q,
+                                      .d = &m->dim,
+                                      .n = &m->states};
+    case CLATTN_APPEND:
+        return (struct ca_size_words){.dtype = &a->dtype,
+                                      .b = &a->batch,
+                                      .h = &a->heads,
+                                      .second_h = &a->kv_heads,
+                                      .q = &a->tokens,
+                                      .k = &a->capacity,
+                                      .d = &a->dim_qk,
+                                      .second_d = &a->dim_v};
+    default:
+        return (struct ca_size_words){.dtype = &p->dtype,
+                                      .b = &p->batch,
+                                      .h = &p->heads,
+                                      .second_h = &p->kv_heads,
+                                      .q = &p->seq_q,
+                                      .k = &p->seq_kv,
+                                      .d = &p->dim_qk,
+                                      .second_d = &p->dim_v};
+    }
+}
 
 void ca_spanning_layout(const clattn_problem *p, size_t columns, unsigned axes, char letters[5],
                         clattn_layout *layout)

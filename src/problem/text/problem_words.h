@@ -8,7 +8,7 @@
 #include <clattn/problem.h>
 
 enum { CA_SCORES_NAMES = 5, CA_ROTARY_NAMES = 3 };
-/* The order of w's axes (kv_heads, dim_qk, heads, dim_v), by the letters of clattn_layout_packed(),
+/* The order of w's axes (x_heads, x_dim, y_heads, y_dim), by the letters of clattn_layout_packed(),
  * where it is transposed: "oi". */
 #define CA_OUT_IN "sdbh"
 
@@ -17,6 +17,14 @@ extern const char *const ca_dtype_names[CA_NUM_DTYPES];         /* by clattn_dty
 extern const char *const ca_scores_names[CA_SCORES_NAMES];      /* by clattn_scores */
 extern const char *const ca_cache_names[CA_NUM_CACHES];         /* by clattn_cache */
 extern const char *const ca_rotary_names[CA_ROTARY_NAMES];      /* by clattn_rotary */
+
+/* The members of a problem that the words of all operations stand for, by these words: "f16 b2 h8/2 q1 k9 d64/32
+ * n4". NULL where the operation has none: then h and d are one number each. */
+struct ca_size_words {
+    clattn_dtype *dtype;
+    size_t *b, *h, *second_h, *q, *k, *d, *second_d, *n;
+};
+struct ca_size_words ca_size_words(clattn_problem *p);
 
 /* The layout of a bias or mask that spans the axes (bit n: the n-th of batch, heads, seq_q,
  * the columns) and broadcasts along the others, and the letters of those axes, such as "bk". A bias has

@@ -1,0 +1,40 @@
+/* The two arguments that every kernel starts with: the shape, which a plan fixes, and the offsets of an
+ * execution. Each operation has structs of its own. */
+#ifndef CA_LAUNCH_H
+#define CA_LAUNCH_H
+
+#include "cl/common/arguments.h"
+#include "cl/common/projection_arguments.h"
+#include "cl/elementwise/append_arguments.h"
+#include "cl/elementwise/merge_arguments.h"
+#include "problem/problem.h"
+#include <clattn/attention.h>
+
+/* What an execution is given, to any operation. */
+struct ca_tensors {
+    clattn_buffer at[CA_NUM_ARGUMENTS];
+    cl_ulong seed;  /* of dropout, */
+    cl_uint stream; /* likewise */
+    clattn_dropout_place place;
+};
+
+union ca_shape {
+    struct attention_shape attention;
+    struct projection_shape projection;
+    struct merge_shape merge;
+    struct append_shape append;
+};
+
+union ca_offsets {
+    struct attention_offsets attention;
+    struct projection_offsets projection;
+    struct merge_offsets merge;
+    struct append_offsets append;
+};
+
+/* Fill in the struct of a normal problem's operation, and return its size. */
+size_t ca_shape_of(const clattn_problem *p, union ca_shape *shape);
+size_t ca_offsets_of(const clattn_problem *p, const struct ca_tensors *tensors,
+                     union ca_offsets *offsets);
+
+#endif
