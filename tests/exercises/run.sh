@@ -8,7 +8,7 @@
 #     files: library 8, judge and benchmark 2, tests 2
 #     build: targets
 #     run: a program below build/tests with its arguments        (any number of such lines)
-#     compute: FAMILY PROBLEM         (any number) the family's result is compared with the judge's
+#     compute: FAMILY[,UNIT=x] PROBLEM         (any number) the family's result is compared with the judge's
 set -eu
 cd "$(dirname "$0")/../.."
 count=0
@@ -62,9 +62,10 @@ for patch in "$@"; do
         case $arguments in
         *"sweep/one -j1 "*) # a family and a problem, which the test reads in the environment
             words=${arguments#*-j1 }
-            CLATTN_TEST_FAMILY=${words%% *} CLATTN_TEST_PROBLEM=${words#* }
+            family=${words%% *}
+            CLATTN_TEST_FAMILY=$(echo "$family" | tr , ' ') CLATTN_TEST_PROBLEM=${words#* }
             export CLATTN_TEST_FAMILY CLATTN_TEST_PROBLEM
-            arguments=${arguments%% "$CLATTN_TEST_FAMILY"*}
+            arguments=${arguments%% "$family"*}
             ;;
         *) unset CLATTN_TEST_FAMILY CLATTN_TEST_PROBLEM ;;
         esac
