@@ -147,7 +147,7 @@ row "uses of macros that only carry arguments, in cl" "$(sources cl | xargs cat 
     grep -oE '\b[A-Z_]+_(PARAMS?|ARGS?|ARGUMENTS?)\b' | wc -l)"
 row "names of functions in several files of cl" "$(awk '{ print $2, $3 }' "$work/functions" | sort -u |
     cut -d ' ' -f 1 | uniq -d | wc -l)"
-row "macros that fused_mma sees" "$(expanded fused_mma | sed -n 's/^# *define *\([A-Za-z_0-9]*\).*/\1/p' | sort -u | wc -l)"
-row "lines #if that fused_mma sees" "$(expanded fused_mma | grep -c '^# *if')"
+row "macros that fused_gpu UNIT=mma sees" "$(expanded fused_gpu UNIT=mma | sed -n 's/^# *define *\([A-Za-z_0-9]*\).*/\1/p' | sort -u | wc -l)"
+row "lines #if that fused_gpu UNIT=mma sees" "$(expanded fused_gpu UNIT=mma | grep -c '^# *if')"
 row "lines of src + cl + tuner + bench" "$(lines src cl tuner bench)"
 row "lines of tests" "$(lines tests)"

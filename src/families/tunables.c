@@ -125,7 +125,7 @@ int ca_tunables_parse(const struct ca_tunable *tunables, size_t count, const cha
             refuse_name(tunables, count, text, (int)length, reason, reason_bytes);
             return 0;
         }
-        if (seen & 1u << n) {
+        if (seen & 1u << n && !tunables[n].words) { /* a family's full name says UNIT as well */
             ca_reason(reason, reason_bytes, "tunable %s is given twice", tunables[n].name);
             return 0;
         }

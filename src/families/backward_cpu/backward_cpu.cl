@@ -58,13 +58,7 @@
 #include "score/key_lanes.h"
 #include "common/backward.h"
 
-<<<<<<< HEAD:src/families/backward_cpu/backward_cpu.cl
-#define SUM_ROWS(a) (LONGEST_Q(a) + ROWS_AFTER)
-=======
-/* After each head's sums of dq are rows that no query has, since register tiles of DQ_ROWS rows are read and
- * written; tiles of a matrix unit are added up elsewhere first. */
-#define SUM_ROWS(args) (LONGEST_Q(args) + (OPERAND_TILES ? 0 : DQ_ROWS))
->>>>>>> main:src/families/backward_cpu/backward_cpu.cl
+#define SUM_ROWS(args) (LONGEST_Q(args) + ROWS_AFTER)
 
 /* Among the sums of dq of one work-item: the first row of head h. */
 INLINE long sum_row(const struct arguments *args, const long b, const long h)

@@ -135,11 +135,7 @@ NOINLINE void finish_block(const struct arguments *restrict args, const struct q
         const ints sees_none =
             row_sum[m] == 0.0f | COUNT_UP + (float)(m * SIMD_WIDTH) >= (float)block.queries;
 #if HAS_SINKS
-<<<<<<< HEAD:src/families/fused_cpu/fused_cpu.cl
-        const lanes sink = sinks[at.sinks + block.h] * SCORE_UNIT;
-=======
         const lanes sink = args->sinks[block.h] * SCORE_UNIT;
->>>>>>> main:src/families/fused_cpu/fused_cpu.cl
         const lanes new_max = sink > row_max[m] ? sink : row_max[m];
         const lanes rescale = EXPONENTIAL(row_max[m] - new_max);
         row_sum[m] = fma(row_sum[m], rescale, EXPONENTIAL(sink - new_max));

@@ -243,11 +243,7 @@ NOINLINE void combine_parts(const struct arguments *restrict args, const long b,
     float row_max = -INFINITY, seen = 0.0f, row_sum = 0.0f, factor[SPLIT_K];
 
 #if HAS_SINKS
-<<<<<<< HEAD:src/families/split_cpu/split_cpu.cl
-    const float sink = sinks[at.sinks + h] * SCORE_UNIT;
-=======
     const float sink = args->sinks[h] * SCORE_UNIT;
->>>>>>> main:src/families/split_cpu/split_cpu.cl
     row_max = sink > row_max ? sink : row_max;
 #endif
     for (int n = 0; n < SPLIT_K; n++)

@@ -214,14 +214,9 @@ static inline __attribute__((always_inline)) void multiply_local_tiles(lanes sum
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void scores(PARAMETERS_scores)
 {
-<<<<<<< HEAD:src/families/unfused/unfused.cl
+    const struct arguments arguments = ARGUMENTS_scores, *const args = &arguments;
     __local lanes k_tile[X_TILE_FLOATS / VECTOR_WIDTH]; /* [d][key] */
     __local float4 q_tile[Y_TILE_FLOATS / 4];     /* [d][query] */
-=======
-    const struct arguments arguments = ARGUMENTS_scores, *const args = &arguments;
-    __local lanes k_tile[BLOCK_K * BLOCK_N / VECTOR_WIDTH]; /* [d][key] */
-    __local float4 q_tile[BLOCK_K * BLOCK_M / 4];     /* [d][query] */
->>>>>>> main:src/families/unfused/unfused.cl
 #if PAGE_SIZE
     __local long places[BLOCK_N]; /* of the keys, from the pool's first on */
 #else
@@ -420,14 +415,9 @@ void softmax(PARAMETERS_softmax)
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void values(PARAMETERS_values)
 {
-<<<<<<< HEAD:src/families/unfused/unfused.cl
+    const struct arguments arguments = ARGUMENTS_values, *const args = &arguments;
     __local lanes v_tile[X_TILE_FLOATS / VECTOR_WIDTH]; /* [key][column] */
     __local float4 p_tile[Y_TILE_FLOATS / 4];     /* [key][query] */
-=======
-    const struct arguments arguments = ARGUMENTS_values, *const args = &arguments;
-    __local lanes v_tile[BLOCK_K * BLOCK_N / VECTOR_WIDTH]; /* [key][column] */
-    __local float4 p_tile[BLOCK_K * BLOCK_M / 4];     /* [key][query] */
->>>>>>> main:src/families/unfused/unfused.cl
     const int x = THIS_THREAD % THREADS_N, y = THIS_THREAD / THREADS_N;
     const long column_tiles = (DIM_V + BLOCK_N - 1) / BLOCK_N;
     const long query_tiles = (args->shape->seq_q + BLOCK_M - 1) / BLOCK_M;

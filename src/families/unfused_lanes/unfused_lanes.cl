@@ -537,15 +537,9 @@ NOINLINE void compute_values(const struct arguments *restrict args, const struct
     const long end = i0 < used_end ? end_key(args, e, used_end - 1) : 0;
     const __global float *p = SCORE_MATRIX + bh * args->shape->seq_q * args->shape->seq_kv;
 
-<<<<<<< HEAD:src/families/unfused_lanes/unfused_lanes.cl
-    v = V_PLACE(v, at.v + CACHE_BATCH(b) * a.v_stride[0] + h / a.group * a.v_stride[1]);
-    o += at.o + b * a.o_stride[0] + h * a.o_stride[1];
-    for (int n = 0; n < SUM_VECTORS; n++)
-=======
     const __global v_storage *const v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] + h / args->shape->group * args->shape->v_stride[1]);
     __global o_storage *o = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1];
-    for (int n = 0; n < STRIPS * STRIP_SUMS; n++)
->>>>>>> main:src/families/unfused_lanes/unfused_lanes.cl
+    for (int n = 0; n < SUM_VECTORS; n++)
         sums[n] = 0.0f;
     for (long j0 = begin; j0 < end; j0 += BLOCK_N) {
         const long j1 = min(j0 + BLOCK_N, end);
