@@ -51,7 +51,9 @@ NOINLINE void copy_pairs(const int dim, const __global ushort *p, const long row
                 *(lanes *)row_to = x;
                 continue;
             }
-            if (d / 2 + SIMD_WIDTH <= OPERANDS(ROW_OF(dim))) { /* the array below would be loaded before its stores have left the store buffer */
+            if (d / 2 + SIMD_WIDTH <=
+                OPERANDS(ROW_OF(
+                    dim))) { /* the array below would be loaded before its stores have left the store buffer */
                 store_words(VECTOR(as_uint)(x), row_to);
                 continue;
             }

@@ -55,7 +55,7 @@ INLINE void multiply_all_tiles(const int rows, const int columns, const bool zer
     for (; v + vectors <= columns; v += vectors) {                                                 \
         NO_UNROLL                                                                                  \
         for (int r = 0; r < rows * TILE; r += tile_rows)                                           \
-            multiply_##tile_rows##_rows(zero, steps * TILE, a + r * a_words, a_words, b + v,       \
+            multiply_##tile_rows##_rows(zero, steps *TILE, a + r * a_words, a_words, b + v,        \
                                         b_lanes, c + r * c_lanes + v, c_lanes);                    \
     }
     MULTIPLY_COLUMNS(4, 4)

@@ -8,8 +8,8 @@
 #include "bf16/stage_pairs.h"
 
 /* Values of keys j + n0 .. of count keys, at most KEYS_TOGETHER, transposed. */
-NOINLINE void stage_values(const struct arguments *restrict args, const long b, const long j, const int n0, const int count,
-                           const __global ushort *v, uint *v_staged)
+NOINLINE void stage_values(const struct arguments *restrict args, const long b, const long j,
+                           const int n0, const int count, const __global ushort *v, uint *v_staged)
 {
     const __global ushort *row[KEYS_TOGETHER];
 
@@ -38,7 +38,8 @@ INLINE void stage_tile(const struct arguments *args, const long b, const long j,
 {
     for (int n = 0; n < WHOLE_STEPS(count); n++)
         stage_whole_pairs(k_staged + n * KEY_OPERANDS,
-                          n < count ? k + KEY_ROW(b, j + n, args->shape->k_stride) : 0, K_STEP, DIM_QK);
+                          n < count ? k + KEY_ROW(b, j + n, args->shape->k_stride) : 0, K_STEP,
+                          DIM_QK);
     for (int n0 = 0; n0 < count; n0 += KEYS_TOGETHER)
         stage_values(args, b, j, n0, count, v, v_staged);
 }

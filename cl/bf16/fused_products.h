@@ -70,9 +70,9 @@ INLINE void finish_step(const struct score_tile *tile, const lanes *products, co
 
 /* s[n] = the score of key n, from k[n] . q, for count keys, without its deferred scale. row_max becomes
  * their maximum if that is larger. s may lie where the tile's biases are. */
-NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source k,
-                            const long k_row, const long k_column, const int count,
-                            struct prefetch_streams *streams, lanes *s, lanes *row_max)
+NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source k, const long k_row,
+                          const long k_column, const int count, struct prefetch_streams *streams,
+                          lanes *s, lanes *row_max)
 {
     lanes most[BLOCK_VECTORS];
 #if HAS_BIAS /* which lie where scores will */
@@ -102,7 +102,7 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
 
 /* o = o * factor + sum_n p[n] v[n]; the weights of keys that round count up to whole tiles become 0. */
 NOINLINE void multiply_pv(const struct score_tile *tile, const lanes *factor, lanes *p, source v,
-                         const long v_row, const long v_column, const int count, lanes *o)
+                          const long v_row, const long v_column, const int count, lanes *o)
 {
     const int pairs = PAIRS_OF(count), steps = TILES(pairs);
     ints rescales = 0;

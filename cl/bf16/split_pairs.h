@@ -21,18 +21,15 @@ NOINLINE void pack_queries(const struct arguments *restrict args, struct row_blo
                            lanes *packed)
 {
     for (int r = 0; r < BLOCK_M; r++)
-        block->scale[r] =
-            r < block->rows
-                ? score_scale(args, block->head[r]) * SCALE_UNIT
-                : 0.0f;
+        block->scale[r] = r < block->rows ? score_scale(args, block->head[r]) * SCALE_UNIT : 0.0f;
     for (int r0 = 0; r0 < BLOCK_M; r0 += TILE) {
         for (int n = 0; n < KEY_OPERANDS; n += TILE) {
             lanes x[TILE];
             UNROLL
             for (int r = 0; r < TILE; r++) {
-                const __global ushort *row =
-                    args->q + block->b * args->shape->q_stride[0] + block->head[r0 + r] * args->shape->q_stride[1] +
-                    block->query[r0 + r] * args->shape->q_stride[2];
+                const __global ushort *row = args->q + block->b * args->shape->q_stride[0] +
+                                             block->head[r0 + r] * args->shape->q_stride[1] +
+                                             block->query[r0 + r] * args->shape->q_stride[2];
                 x[r] = r0 + r < block->rows
                            ? load_pairs_of_row(row + 2 * n * Q_STEP, Q_STEP, DIM_QK - 2 * n)
                            : (lanes)(0.0f);
@@ -56,8 +53,8 @@ NOINLINE void stage_keys(const struct arguments *restrict args, const struct key
 
 /* s[r * BLOCK_N + n] = q[r] . k[n], scaled, for count keys; those after them are of zeros. */
 NOINLINE void multiply_qk(const struct arguments *restrict args, const struct key_range keys,
-                            const int count, const struct row_block *block, const lanes *staged,
-                            const lanes *q, float *s)
+                          const int count, const struct row_block *block, const lanes *staged,
+                          const lanes *q, float *s)
 {
     const long row = ROW_BYTES_OF(BLOCK_M);
 
@@ -88,8 +85,8 @@ NOINLINE void multiply_qk(const struct arguments *restrict args, const struct ke
 }
 
 /* Pairs of neighbouring keys' values, with columns in SIMD lanes. */
-INLINE void stage_values(const struct arguments *args, const struct key_range keys,
-                         const int count, lanes *staged)
+INLINE void stage_values(const struct arguments *args, const struct key_range keys, const int count,
+                         lanes *staged)
 {
     int n = 0;
 
@@ -116,14 +113,14 @@ INLINE void stage_weight_pairs(const int count, const float *p, ushort *staged)
 {
     for (int r = 0; r < BLOCK_M; r++)
         for (int n = 0; n < WHOLE_STEPS(count); n += SIMD_WIDTH)
-            VECTOR(vstore)(round_any(VECTOR(vload)(0, p + r * BLOCK_N + n)), 0,
-                           staged + r * BLOCK_N + n);
+            VECTOR(vstore)
+            (round_any(VECTOR(vload)(0, p + r * BLOCK_N + n)), 0, staged + r * BLOCK_N + n);
 }
 
 /* o = o * factor + sum_n p[n] v[n] of all rows and columns. */
 NOINLINE void multiply_pv(const struct arguments *restrict args, const struct key_range keys,
-                         const int count, const int rows, const float *factor, const float *p,
-                         lanes *scaled, lanes *o)
+                          const int count, const int rows, const float *factor, const float *p,
+                          lanes *scaled, lanes *o)
 {
     lanes weights[PAIR_WEIGHTS], values[PAIR_VALUES];
     const long row = ROW_BYTES_OF(SIMD_WIDTH * VECTORS(DIM_V));

@@ -203,9 +203,9 @@ INLINE void multiply_tiles_of(const int rows, const int columns, const bool zero
 }
 
 /* The same with tiles of b and of c side by side. */
-INLINE void multiply_operand_tiles(const int rows, const int columns, const bool zero, const int steps,
-                           const uint *a, const long a_row, const lanes *b, const long b_row,
-                           lanes *c, const long c_row)
+INLINE void multiply_operand_tiles(const int rows, const int columns, const bool zero,
+                                   const int steps, const uint *a, const long a_row, const lanes *b,
+                                   const long b_row, lanes *c, const long c_row)
 {
     const long next = TILE * sizeof(float);
 
@@ -223,15 +223,19 @@ INLINE void multiply_all_tiles(const int rows, const int columns, const bool zer
         int v = 0;
         for (; v + 2 <= columns; v += 2) {
             if (r + 2 <= rows)
-                multiply_operand_tiles(2, 2, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v, c_row);
+                multiply_operand_tiles(2, 2, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v,
+                                       c_row);
             else
-                multiply_operand_tiles(1, 2, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v, c_row);
+                multiply_operand_tiles(1, 2, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v,
+                                       c_row);
         }
         if (v < columns) {
             if (r + 2 <= rows)
-                multiply_operand_tiles(2, 1, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v, c_row);
+                multiply_operand_tiles(2, 1, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v,
+                                       c_row);
             else
-                multiply_operand_tiles(1, 1, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v, c_row);
+                multiply_operand_tiles(1, 1, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v,
+                                       c_row);
         }
     }
 }

@@ -73,12 +73,15 @@ static inline float missing_power(const float minus_lse, const float sum)
 }
 
 /* dot(do[i], o[i]), in four sums: a sum waits for its last product. */
-static inline float row_delta(const struct arguments *args, const long b, const long h, const long i)
+static inline float row_delta(const struct arguments *args, const long b, const long h,
+                              const long i)
 {
     float4 sums = 0.0f;
 
-    const __global o_storage *o = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
-    const __global storage *d_o = args->d_o + b * args->shape->d_o_stride[0] + h * args->shape->d_o_stride[1] + i * args->shape->d_o_stride[2];
+    const __global o_storage *o = args->o + b * args->shape->o_stride[0] +
+                                  h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
+    const __global storage *d_o = args->d_o + b * args->shape->d_o_stride[0] +
+                                  h * args->shape->d_o_stride[1] + i * args->shape->d_o_stride[2];
     for (int d = 0; d < DIM_V / 4 * 4; d += 4) {
         const float4 x = (float4)(LOAD_O(o, d * O_STEP), LOAD_O(o, (d + 1) * O_STEP),
                                   LOAD_O(o, (d + 2) * O_STEP), LOAD_O(o, (d + 3) * O_STEP));
@@ -93,19 +96,19 @@ static inline float row_delta(const struct arguments *args, const long b, const 
 
 /* Writes the statistics of row i, as if its weights summed to 1 by themselves; returns -lse. delta: dot(do[i], o[i]).
  * Where all that a row sees has a score of -inf its weights are 0. */
-static inline float write_statistics(const struct arguments *args, const long b, const long h, const long i, const float delta)
+static inline float write_statistics(const struct arguments *args, const long b, const long h,
+                                     const long i, const float delta)
 {
     const float base = args->lse[lse_of(args, b, h, i)] * SCORE_UNIT;
     const float minus_lse = base == -INFINITY ? base : -base;
 
-    vstore4((float4)(minus_lse, -delta, 0.0f, 1.0f),
-            row_of(args, b, h, i), args->workspace);
+    vstore4((float4)(minus_lse, -delta, 0.0f, 1.0f), row_of(args, b, h, i), args->workspace);
     return minus_lse;
 }
 
 /* sum: of the row's weights exp(s - lse), of which backward_rows writes what they lack. */
-static inline void write_missing(const struct arguments *args, const long b, const long h, const long i,
-                                 const float sum)
+static inline void write_missing(const struct arguments *args, const long b, const long h,
+                                 const long i, const float sum)
 {
     __global float *statistics = args->workspace + ROW_STATISTICS * row_of(args, b, h, i);
     const float power = missing_power(statistics[MINUS_LSE], sum);
@@ -116,11 +119,11 @@ static inline void write_missing(const struct arguments *args, const long b, con
 
 /* A row's part in the gradient of its head's sink. One that sees nothing has no weights, the sink's
  * neither. */
-static inline float sink_term(const float sink, const float lse,
-                              const __global float *statistics)
+static inline float sink_term(const float sink, const float lse, const __global float *statistics)
 {
-    return lse == -INFINITY ? 0.0f
-                            : exp(sink - lse) * statistics[MISSING_FACTOR] * statistics[MINUS_DELTA];
+    return lse == -INFINITY
+               ? 0.0f
+               : exp(sink - lse) * statistics[MISSING_FACTOR] * statistics[MINUS_DELTA];
 }
 
 /* ---- steps over queries ------------------------------------------------------------------------ */

@@ -16,11 +16,10 @@
 #define READER OVERLOADED __attribute__((pure))
 
 /* m(width, ...) of vectors; m(type, signed and unsigned integer of its size). */
-#define EACH_WIDTH(m, ...)                                                                         \
-    m(2, __VA_ARGS__) m(4, __VA_ARGS__) m(8, __VA_ARGS__) m(16, __VA_ARGS__)
+#define EACH_WIDTH(m, ...) m(2, __VA_ARGS__) m(4, __VA_ARGS__) m(8, __VA_ARGS__) m(16, __VA_ARGS__)
 #define EACH_INTEGER(m)                                                                            \
     m(char, char, uchar) m(uchar, char, uchar) m(short, short, ushort) m(ushort, short, ushort)    \
-    m(int, int, uint) m(uint, int, uint) m(long, long, ulong) m(ulong, long, ulong)
+        m(int, int, uint) m(uint, int, uint) m(long, long, ulong) m(ulong, long, ulong)
 #define EACH_TYPE(m) EACH_INTEGER(m) m(float, int, uint)
 /* Likewise, those of vectors: of numbers, and of what lies in memory. */
 #define EACH_VECTOR(m) m(int, int, uint) m(uint, int, uint) m(float, int, uint)
@@ -85,8 +84,7 @@ EACH_VECTOR(ORDERS)
 #define CLZ(type, signed_type, unsigned_type) type FUNCTION clz(type);
 EACH_INTEGER(CLZ)
 
-#define MUL_HI(type, signed_type, unsigned_type)                                                   \
-    type FUNCTION mul_hi(type, type);
+#define MUL_HI(type, signed_type, unsigned_type) type FUNCTION mul_hi(type, type);
 EACH_INTEGER(MUL_HI)
 #define MUL_HI_OF(n, type) type##n FUNCTION mul_hi(type##n, type##n);
 EACH_WIDTH(MUL_HI_OF, uint)

@@ -69,8 +69,8 @@ INLINE long rows_together(const struct arguments *args, const long b, const long
 /* Moves *j, which counts from begin, past keys before end that the table hides, and returns the end of
  * the run that starts there: that of its tile (tiles of `tile` keys count from begin), or where keys are
  * hidden again. *j is end if no key is left. */
-INLINE long next_run(const struct arguments *args, const long b, const long begin, const long end, const int tile,
-                     long *j)
+INLINE long next_run(const struct arguments *args, const long b, const long begin, const long end,
+                     const int tile, long *j)
 {
 #if PAGE_SIZE
     while (*j < end && page_of(args, b, *j) < 0)

@@ -12,11 +12,11 @@ typedef float16 factors;
 #define AS_WORDS as_uint16
 #define AS_PRODUCTS as_ulong8
 #define EVENS(a, b)                                                                                \
-    (uint16)(a.s0, b.s0, a.s2, b.s2, a.s4, b.s4, a.s6, b.s6,                                       \
-             a.s8, b.s8, a.sa, b.sa, a.sc, b.sc, a.se, b.se)
+    (uint16)(a.s0, b.s0, a.s2, b.s2, a.s4, b.s4, a.s6, b.s6, a.s8, b.s8, a.sa, b.sa, a.sc, b.sc,   \
+             a.se, b.se)
 #define ODDS(a, b)                                                                                 \
-    (uint16)(a.s1, b.s1, a.s3, b.s3, a.s5, b.s5, a.s7, b.s7,                                       \
-             a.s9, b.s9, a.sb, b.sb, a.sd, b.sd, a.sf, b.sf)
+    (uint16)(a.s1, b.s1, a.s3, b.s3, a.s5, b.s5, a.s7, b.s7, a.s9, b.s9, a.sb, b.sb, a.sd, b.sd,   \
+             a.sf, b.sf)
 #elif RANDOM_LANES == 8
 typedef uint8 words;
 typedef ulong4 products;

@@ -32,8 +32,8 @@
 
 /* Of x, w and y, in this order. */
 #define PROJECTION_PARAMS                                                                          \
-    PROJECTION_SHAPE_PARAMS, const __global storage *restrict x, const __global storage *restrict w,          \
-        __global storage *restrict y BIAS_PARAM
+    PROJECTION_SHAPE_PARAMS, const __global storage *restrict x,                                   \
+        const __global storage *restrict w, __global storage *restrict y BIAS_PARAM
 
 #if UNIT_X_COLUMN
 #define X_COLUMN_STEP 1
@@ -68,7 +68,7 @@
 #define BEFORE(y, n) 0.0f
 #endif
 #if HAS_BIAS
-#define BIAS_OF(g, e) LOAD_BIAS(bias, at.bias + (g) * a.y_dim + (e))
+#define BIAS_OF(g, e) LOAD_BIAS(bias, at.bias + (g)*a.y_dim + (e))
 #else
 #define BIAS_OF(g, e) 0.0f
 #endif

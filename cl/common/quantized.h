@@ -36,7 +36,7 @@ static inline float block_scale(const int cache, const __global uchar *block)
 
 /* The block of value d of a row. */
 static inline const __global uchar *format_block(const int cache, const __global uchar *row,
-                                             const long d)
+                                                 const long d)
 {
     return row + (d >> 5) * BLOCK_BYTES(cache);
 }
@@ -47,7 +47,8 @@ static inline float quantized1(const int cache, const __global uchar *row, const
     const __global uchar *block = format_block(cache, row, d);
     const int n = d & 31;
 
-    return block_scale(cache, block) * number_of_code(cache, block[CODES_AT(cache) + CODE_BYTE(cache, n)],
+    return block_scale(cache, block) * number_of_code(cache,
+                                                      block[CODES_AT(cache) + CODE_BYTE(cache, n)],
                                                       CODE_SHIFT(cache, n));
 }
 

@@ -26,7 +26,10 @@
  * may hold a load of a scalar for apart from stores of scalars of other types (C99 6.5), one of halves
  * for apart from that of the word that they are in; of vectors LLVM assumes nothing. */
 
-static inline float bf16_load(const ushort x) { return as_float((uint)x << 16); }
+static inline float bf16_load(const ushort x)
+{
+    return as_float((uint)x << 16);
+}
 
 /* Rounds to nearest even; a NaN stays a NaN. */
 static inline ushort bf16_round(const float x)
@@ -57,7 +60,8 @@ static inline ushort bf16_round(const float x)
 #define STORE4_OF_1(x, p) vstore_half4_rte(x, 0, p)
 #define STORE4_OF_2(value, p)                                                                      \
     vstore4((ushort4)(bf16_round((value).x), bf16_round((value).y), bf16_round((value).z),         \
-                      bf16_round((value).w)), 0, p)
+                      bf16_round((value).w)),                                                      \
+            0, p)
 
 /* ---- an element of a tensor ------------------------------------------------------------------ */
 

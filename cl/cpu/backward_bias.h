@@ -36,8 +36,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_bias(PARAM
 #endif
             for (long j = own_j; j < (over_j ? args->shape->seq_kv : own_j + 1); j += BLOCK_N) {
                 load_key_block(args, head, j, &block);
-                const long end =
-                    min(end_query(args, head.e, j, block.keys), over_i ? args->shape->seq_q : own_i + BLOCK_M);
+                const long end = min(end_query(args, head.e, j, block.keys),
+                                     over_i ? args->shape->seq_q : own_i + BLOCK_M);
                 const long begin = first_query(args, head.e, j);
                 for (long i = own_i; i < end; i += BLOCK_M) {
                     const int count = (int)min(end - i, (long)BLOCK_M);
@@ -54,15 +54,18 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_bias(PARAM
             }
         }
     }
-    __global bias_storage *to = args->dbias + own_b * args->shape->bias_stride[0] + own_h * args->shape->bias_stride[1] +
-             own_i * args->shape->bias_stride[2] + own_j * args->shape->bias_stride[3];
+    __global bias_storage *to =
+        args->dbias + own_b * args->shape->bias_stride[0] + own_h * args->shape->bias_stride[1] +
+        own_i * args->shape->bias_stride[2] + own_j * args->shape->bias_stride[3];
     for (int n = 0; n < (over_i ? 1 : (int)min(args->shape->seq_q - own_i, (long)BLOCK_M)); n++) {
         const float *columns = (const float *)(sum + n * BLOCK_VECTORS);
         float total = 0.0f;
-        for (int j = 0; j < (over_j ? BLOCK_N : (int)min(args->shape->seq_kv - own_j, (long)BLOCK_N)); j++) {
+        for (int j = 0;
+             j < (over_j ? BLOCK_N : (int)min(args->shape->seq_kv - own_j, (long)BLOCK_N)); j++) {
             total += columns[j];
             if (!over_j)
-                STORE_BIAS(columns[j], to, n * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
+                STORE_BIAS(columns[j], to,
+                           n * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
         }
         if (over_j)
             STORE_BIAS(total, to, n * args->shape->bias_stride[2]);

@@ -67,8 +67,8 @@ struct row_range {
 
 /* A processor's own prefetching ends with a page, 4 KiB: of rows that lie apart each is waited for, and its page's
  * address as well. What copies `count` rows of dim elements, `row` apart, asks for one of the next beside row n. */
-INLINE void prefetch_rows_apart(const __global storage *p, const long row, const int dim, const int n,
-                                const int count)
+INLINE void prefetch_rows_apart(const __global storage *p, const long row, const int dim,
+                                const int n, const int count)
 {
     const int ahead = n + 4;
 
@@ -141,17 +141,19 @@ INLINE void load_key_block(const struct arguments *args, const struct head head,
 
     block->j = j;
     block->keys = (int)clamp(head.e.keys - j, 0L, (long)BLOCK_N);
-    const __global k_storage *k = args->k + head.b * args->shape->k_stride[0] + kv_head * args->shape->k_stride[1] + j * args->shape->k_stride[2];
-    const __global v_storage *v = args->v + head.b * args->shape->v_stride[0] + kv_head * args->shape->v_stride[1] + j * args->shape->v_stride[2];
+    const __global k_storage *k = args->k + head.b * args->shape->k_stride[0] +
+                                  kv_head * args->shape->k_stride[1] + j * args->shape->k_stride[2];
+    const __global v_storage *v = args->v + head.b * args->shape->v_stride[0] +
+                                  kv_head * args->shape->v_stride[1] + j * args->shape->v_stride[2];
 #if OPERAND_PAIRS
-    block->nonfinite = pack_row_pairs(DIM_QK, k, args->shape->k_stride[2], K_STEP, block->keys, BLOCK_N,
-                                      KEYS_APART, (uint *)block->k_rows);
+    block->nonfinite = pack_row_pairs(DIM_QK, k, args->shape->k_stride[2], K_STEP, block->keys,
+                                      BLOCK_N, KEYS_APART, (uint *)block->k_rows);
     pack_columns(DIM_QK, k, args->shape->k_stride[2], K_STEP, block->keys, block->k);
     pack_columns(DIM_V, v, args->shape->v_stride[2], V_STEP, block->keys, block->v);
 #else
-    block->nonfinite =
-        pack_rows(DIM_QK, k, args->shape->k_stride[2], K_STEP, block->keys,
-                  HAS_SOFTCAP ? args->shape->scale : args->shape->scale * SCORE_UNIT, block->k, (float *)block->k_rows);
+    block->nonfinite = pack_rows(DIM_QK, k, args->shape->k_stride[2], K_STEP, block->keys,
+                                 HAS_SOFTCAP ? args->shape->scale : args->shape->scale * SCORE_UNIT,
+                                 block->k, (float *)block->k_rows);
     pack_rows(DIM_V, v, args->shape->v_stride[2], V_STEP, block->keys, 1.0f, block->v, 0);
 #endif
 }
@@ -163,17 +165,20 @@ INLINE void store_key_gradients(const struct arguments *args, const struct head 
     const long kv_head = head.h / args->shape->group, j = block->j;
     const int count = (int)clamp(KEYS_END(head) - j, 0L, (long)BLOCK_N);
 
-    __global o_storage *dk = args->dk + head.b * args->shape->dk_stride[0] + kv_head * args->shape->dk_stride[1] + j * args->shape->dk_stride[2];
-    __global o_storage *dv = args->dv + head.b * args->shape->dv_stride[0] + kv_head * args->shape->dv_stride[1] + j * args->shape->dv_stride[2];
-    unpack_rows(DIM_QK, block->dk, args->shape->scale, count, dk, args->shape->dk_stride[2], DK_STEP);
+    __global o_storage *dk = args->dk + head.b * args->shape->dk_stride[0] +
+                             kv_head * args->shape->dk_stride[1] + j * args->shape->dk_stride[2];
+    __global o_storage *dv = args->dv + head.b * args->shape->dv_stride[0] +
+                             kv_head * args->shape->dv_stride[1] + j * args->shape->dv_stride[2];
+    unpack_rows(DIM_QK, block->dk, args->shape->scale, count, dk, args->shape->dk_stride[2],
+                DK_STEP);
     unpack_rows(DIM_V, block->dv, 1.0f, count, dv, args->shape->dv_stride[2], DV_STEP);
 }
 
 #if !OPERAND_PAIRS
 /* Copies BLOCK_M rows of a tensor, count of them in use, as f32. Returns whether a value is
  * infinite or NaN. */
-NOINLINE int copy_rows_as_floats(const int dim, const __global storage *p, const long row, const long column,
-                       const int count, float *to)
+NOINLINE int copy_rows_as_floats(const int dim, const __global storage *p, const long row,
+                                 const long column, const int count, float *to)
 {
     lanes zero = 0.0f;
 
@@ -201,13 +206,16 @@ INLINE float without_payload(const float x)
 }
 
 /* Loads count queries from i on. rows: the statistics of all. */
-INLINE void load_query_tile(const struct arguments *args, const struct head head, const long i, const int count,
-                            const __global float *rows, struct query_tile *tile)
+INLINE void load_query_tile(const struct arguments *args, const struct head head, const long i,
+                            const int count, const __global float *rows, struct query_tile *tile)
 {
     tile->i = i;
     tile->count = count;
-    const __global storage *q = args->q + head.b * args->shape->q_stride[0] + head.h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
-    const __global storage *d_o = args->d_o + head.b * args->shape->d_o_stride[0] + head.h * args->shape->d_o_stride[1] + i * args->shape->d_o_stride[2];
+    const __global storage *q = args->q + head.b * args->shape->q_stride[0] +
+                                head.h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
+    const __global storage *d_o = args->d_o + head.b * args->shape->d_o_stride[0] +
+                                  head.h * args->shape->d_o_stride[1] +
+                                  i * args->shape->d_o_stride[2];
     rows += ROW_STATISTICS * (row_of(args, head.b, head.h, 0) + i);
 #if OPERAND_TILES
     const int copied = (count + ROWS_OF_STEP - 1) / ROWS_OF_STEP * ROWS_OF_STEP;
@@ -221,13 +229,15 @@ INLINE void load_query_tile(const struct arguments *args, const struct head head
 #elif OPERAND_PAIRS
     copy_pairs(DIM_QK, q, args->shape->q_stride[2], Q_STEP, count, BLOCK_M, (uint *)tile->q);
     copy_pairs(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count, BLOCK_M, (uint *)tile->d_o);
-    tile->nonfinite =
-        pack_row_pairs(DIM_QK, q, args->shape->q_stride[2], Q_STEP, count, BLOCK_M, 1, (uint *)tile->q_rows) |
-        pack_row_pairs(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count, BLOCK_M, 1,
-                       (uint *)tile->d_o_rows);
+    tile->nonfinite = pack_row_pairs(DIM_QK, q, args->shape->q_stride[2], Q_STEP, count, BLOCK_M, 1,
+                                     (uint *)tile->q_rows) |
+                      pack_row_pairs(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count,
+                                     BLOCK_M, 1, (uint *)tile->d_o_rows);
 #else
-    tile->nonfinite = copy_rows_as_floats(DIM_QK, q, args->shape->q_stride[2], Q_STEP, count, (float *)tile->q) |
-                      copy_rows_as_floats(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count, (float *)tile->d_o);
+    tile->nonfinite =
+        copy_rows_as_floats(DIM_QK, q, args->shape->q_stride[2], Q_STEP, count, (float *)tile->q) |
+        copy_rows_as_floats(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count,
+                            (float *)tile->d_o);
 #endif
     tile->lacks = 0;
     for (int n = 0; n < BLOCK_M; n++, rows += ROW_STATISTICS) {
@@ -253,7 +263,8 @@ INLINE struct row_range unmarked_rows(const struct arguments *args, const struct
 {
     while (rows.begin < rows.end && (mark_of_row(args, head, block, tile, rows.begin) & MARK_EMPTY))
         rows.begin += MARK_M - (int)((tile->i + rows.begin) % MARK_M);
-    while (rows.begin < rows.end && (mark_of_row(args, head, block, tile, rows.end - 1) & MARK_EMPTY))
+    while (rows.begin < rows.end &&
+           (mark_of_row(args, head, block, tile, rows.end - 1) & MARK_EMPTY))
         rows.end -= 1 + (int)((tile->i + rows.end - 1) % MARK_M);
     return rows;
 }
@@ -305,9 +316,8 @@ INLINE int is_listed(const struct head head, const struct key_block *block,
 #if HAS_BLOCKS
     const long end = (block->j + block->keys - 1) / BLOCK_KV + 1;
 
-    return block->keys > 0 &&
-           next_column(head.bits, block_rows_of(tile->i, tile->count), 0, 0, block->j / BLOCK_KV,
-                       end) < end;
+    return block->keys > 0 && next_column(head.bits, block_rows_of(tile->i, tile->count), 0, 0,
+                                          block->j / BLOCK_KV, end) < end;
 #else
     return 1;
 #endif
@@ -317,7 +327,7 @@ INLINE int is_listed(const struct head head, const struct key_block *block,
  * the last are no register tile of dq; in backward_cpu UNIT=amx any may, since the sums of their dq are dropped), or
  * may not see some key. */
 INLINE int is_partial_tile(const struct arguments *args, const struct head head,
-                      const struct key_block *block, const struct query_tile *tile)
+                           const struct key_block *block, const struct query_tile *tile)
 {
     const struct extent e = head.e;
 #if HAS_BLOCKS
@@ -326,8 +336,8 @@ INLINE int is_partial_tile(const struct arguments *args, const struct head head,
     const bool is_ragged = !OPERAND_TILES && tile->count % DQ_ROWS != 0;
     const int hides = HAS_BIAS || (HAS_MASK ? !listed.all_full : !listed.all) || is_ragged;
 #elif HAS_MARKS
-    const int mark =
-        mark_of_pairs(args, head.marks, head.b, head.h, tile->i, tile->count, block->j, block->keys);
+    const int mark = mark_of_pairs(args, head.marks, head.b, head.h, tile->i, tile->count, block->j,
+                                   block->keys);
     const bool is_ragged = !OPERAND_TILES && tile->count < BLOCK_M;
     const int hides = HAS_BIAS || !(mark & MARK_FULL) || is_ragged;
 #else

@@ -35,7 +35,7 @@ enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
 #else
 /* One step of multiply_rows() along the depth. */
 INLINE void multiply_step(const operand *x, const int row, const lanes *column,
-                            lanes sum[QK_ROWS][BLOCK_VECTORS])
+                          lanes sum[QK_ROWS][BLOCK_VECTORS])
 {
     lanes y[BLOCK_VECTORS];
 
@@ -95,7 +95,7 @@ INLINE void multiply_rows(const int become, const float scale, const int depth, 
 
 /* One step of add_operand_columns() along the rows. */
 INLINE void add_operand_row(const int columns, const lanes *w, const operand *row,
-                    lanes sum[DKV_COLUMNS][BLOCK_VECTORS])
+                            lanes sum[DKV_COLUMNS][BLOCK_VECTORS])
 {
     lanes x[BLOCK_VECTORS];
 
@@ -114,8 +114,8 @@ INLINE void add_operand_row(const int columns, const lanes *w, const operand *ro
 }
 
 /* sums[d] += sum_n w[n] rows[n][d] for `columns` (constant, at most DKV_COLUMNS) columns d. */
-INLINE void add_operand_columns(const int columns, const lanes *w, const operand *rows, const int row,
-                        const int count, lanes *sums)
+INLINE void add_operand_columns(const int columns, const lanes *w, const operand *rows,
+                                const int row, const int count, lanes *sums)
 {
     lanes sum[DKV_COLUMNS][BLOCK_VECTORS];
 
@@ -150,8 +150,8 @@ INLINE void add_rows(const int dim, const lanes *w, const operand *rows, const i
     for (int d = 0; d + DKV_COLUMNS <= dim; d += DKV_COLUMNS)
         add_operand_columns(DKV_COLUMNS, w, rows + d, row, end - begin, sums + d * BLOCK_VECTORS);
     if (dim % DKV_COLUMNS)
-        add_operand_columns(dim % DKV_COLUMNS, w, rows + dim / DKV_COLUMNS * DKV_COLUMNS, row, end - begin,
-                    sums + dim / DKV_COLUMNS * DKV_COLUMNS * BLOCK_VECTORS);
+        add_operand_columns(dim % DKV_COLUMNS, w, rows + dim / DKV_COLUMNS * DKV_COLUMNS, row,
+                            end - begin, sums + dim / DKV_COLUMNS * DKV_COLUMNS * BLOCK_VECTORS);
 }
 
 /* One step of add_query_columns() along the keys. */

@@ -6,9 +6,9 @@
 #include "score/backward_weights.h"
 
 /* Adds the weights exp(s - lse) of some rows of a tile and a block to the rows' sums; partial: as elsewhere. */
-INLINE void add_weights_of_rows(const int partial, const struct arguments *args, const struct head head,
-                        const struct key_block *block, const struct row_range rows,
-                        struct query_tile *tile, float *sums)
+INLINE void add_weights_of_rows(const int partial, const struct arguments *args,
+                                const struct head head, const struct key_block *block,
+                                const struct row_range rows, struct query_tile *tile, float *sums)
 {
     multiply_scores(args->shape->scale, block, rows, tile);
     for (int n = rows.begin; n < rows.end; n++) {
@@ -16,9 +16,8 @@ INLINE void add_weights_of_rows(const int partial, const struct arguments *args,
         lanes sum = 0.0f;
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             const lanes left = tile->p[n * BLOCK_VECTORS + m];
-            const struct score_vector s =
-                finish_scores(partial, args, row, m * SIMD_WIDTH, block->keys - m * SIMD_WIDTH,
-                              left);
+            const struct score_vector s = finish_scores(partial, args, row, m * SIMD_WIDTH,
+                                                        block->keys - m * SIMD_WIDTH, left);
             const lanes weight = weights_of_lanes(left, s, tile->minus_lse[n]);
             sum += partial && s.hidden ? (lanes)(0.0f) : weight;
         }
@@ -27,7 +26,8 @@ INLINE void add_weights_of_rows(const int partial, const struct arguments *args,
 }
 
 /* What the weights of `count` queries from i on lack, all of a head. */
-NOINLINE void find_missing(const struct arguments *restrict args, const struct head head, const long i, const int count, float *sums)
+NOINLINE void find_missing(const struct arguments *restrict args, const struct head head,
+                           const long i, const int count, float *sums)
 {
     const long end = end_key(args, head.e, min(i + count, head.e.queries) - 1);
     struct key_block block;
@@ -38,8 +38,8 @@ NOINLINE void find_missing(const struct arguments *restrict args, const struct h
         load_key_block(args, head, j, &block);
         const struct row_range rows = visible_rows(args, head, &block, &tile);
         if (rows.begin < rows.end && is_listed(head, &block, &tile))
-            add_weights_of_rows(is_partial_tile(args, head, &block, &tile), args, head, &block, rows, &tile,
-                        sums);
+            add_weights_of_rows(is_partial_tile(args, head, &block, &tile), args, head, &block,
+                                rows, &tile, sums);
     }
     for (int n = 0; n < count; n++)
         if (is_large_lse(tile.minus_lse[n]))
@@ -60,8 +60,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_rows(PARAM
     head.b = get_global_id(2);
     head.h = get_global_id(1);
     for (int n = 0; n < count; n++) {
-        some |= is_large_lse(write_statistics(args, head.b, head.h, i + n,
-                                              row_delta(args, head.b, head.h, i + n)));
+        some |= is_large_lse(
+            write_statistics(args, head.b, head.h, i + n, row_delta(args, head.b, head.h, i + n)));
         sums[n] = 0.0f;
 #if HAS_SINKS
         sums[n] = exp(args->sinks[head.h] - args->lse[lse_of(args, head.b, head.h, i + n)]);

@@ -46,11 +46,12 @@ INLINE void stage_tile(const struct arguments *args, const long b, const long j,
                        uint *v_staged)
 {
     for (int n = 0; n < count; n++)
-        stage_pairs(k_staged + n * OPERANDS(DIM_QK), k + KEY_ROW(b, j + n, args->shape->k_stride), K_STEP,
-                    DIM_QK);
+        stage_pairs(k_staged + n * OPERANDS(DIM_QK), k + KEY_ROW(b, j + n, args->shape->k_stride),
+                    K_STEP, DIM_QK);
     for (int n = 0; n < count; n += 2)
         stage_value_pairs(v_staged + n / 2 * DIM_V, v + KEY_ROW(b, j + n, args->shape->v_stride),
-                          n + 1 < count ? v + KEY_ROW(b, j + n + 1, args->shape->v_stride) : 0, V_STEP);
+                          n + 1 < count ? v + KEY_ROW(b, j + n + 1, args->shape->v_stride) : 0,
+                          V_STEP);
 }
 #endif
 
@@ -69,8 +70,10 @@ INLINE void stage_tile(const struct arguments *args, const long b, const long j,
                        float *v_staged)
 {
     for (int n = 0; n < count; n++) {
-        stage_key(k_staged + n * DIM_QK, K_PLACE(k, KEY_ROW(b, j + n, args->shape->k_stride)), K_STEP);
-        stage_value(v_staged + n * DIM_V, V_PLACE(v, KEY_ROW(b, j + n, args->shape->v_stride)), V_STEP);
+        stage_key(k_staged + n * DIM_QK, K_PLACE(k, KEY_ROW(b, j + n, args->shape->k_stride)),
+                  K_STEP);
+        stage_value(v_staged + n * DIM_V, V_PLACE(v, KEY_ROW(b, j + n, args->shape->v_stride)),
+                    V_STEP);
     }
 }
 #endif

@@ -10,8 +10,9 @@
 
 #if OPERAND_PAIRS
 /* packed[n] = pair n of the block's queries, with queries in SIMD lanes. */
-NOINLINE void pack_block_queries(const struct arguments *restrict args, const struct query_block block,
-                           const __global storage *q, lanes *packed)
+NOINLINE void pack_block_queries(const struct arguments *restrict args,
+                                 const struct query_block block, const __global storage *q,
+                                 lanes *packed)
 {
     for (int m = 0; m < BLOCK_VECTORS; m++) {
         for (int n = 0; n < OPERANDS(DIM_QK); n += SIMD_WIDTH) {
@@ -19,8 +20,8 @@ NOINLINE void pack_block_queries(const struct arguments *restrict args, const st
             UNROLL
             for (int r = 0; r < SIMD_WIDTH; r++) {
                 const long row = min(m * SIMD_WIDTH + r, block.queries - 1);
-                x[r] = load_pairs_of_row(q + row * args->shape->q_stride[2] + 2 * n * Q_STEP, Q_STEP,
-                                         DIM_QK - 2 * n);
+                x[r] = load_pairs_of_row(q + row * args->shape->q_stride[2] + 2 * n * Q_STEP,
+                                         Q_STEP, DIM_QK - 2 * n);
             }
             transpose(x);
             UNROLL
@@ -31,8 +32,9 @@ NOINLINE void pack_block_queries(const struct arguments *restrict args, const st
 }
 #else
 /* packed[d] = the block's queries, scaled, with queries in SIMD lanes. */
-NOINLINE void pack_block_queries(const struct arguments *restrict args, const struct query_block block,
-                           const __global storage *q, lanes *packed)
+NOINLINE void pack_block_queries(const struct arguments *restrict args,
+                                 const struct query_block block, const __global storage *q,
+                                 lanes *packed)
 {
     const float scale = score_scale(args, block.h) * SCALE_UNIT;
 
@@ -42,7 +44,8 @@ NOINLINE void pack_block_queries(const struct arguments *restrict args, const st
             UNROLL
             for (int r = 0; r < SIMD_WIDTH; r++) {
                 const long row = min(m * SIMD_WIDTH + r, block.queries - 1);
-                x[r] = load_row(q + row * args->shape->q_stride[2] + d * Q_STEP, Q_STEP, DIM_QK - d);
+                x[r] =
+                    load_row(q + row * args->shape->q_stride[2] + d * Q_STEP, Q_STEP, DIM_QK - d);
             }
             transpose(x);
             UNROLL
@@ -71,16 +74,18 @@ NOINLINE void unpack_outputs(const struct arguments *restrict args, const struct
             UNROLL
             for (int r = 0; r < SIMD_WIDTH; r++)
                 if (m * SIMD_WIDTH + r < rows)
-                    store_row(x[r], o + (m * SIMD_WIDTH + r) * args->shape->o_stride[2] + d * O_STEP, O_STEP,
-                              DIM_V - d);
+                    store_row(x[r],
+                              o + (m * SIMD_WIDTH + r) * args->shape->o_stride[2] + d * O_STEP,
+                              O_STEP, DIM_V - d);
         }
     }
 }
 
 /* What block n of a chunk is to prefetch beside the tile of keys before j, where end is the end of
  * the chunk's keys. */
-INLINE struct prefetch_streams streams_of_tile(const struct arguments *args, const struct query_block chunk,
-                                               const int n, const long j, const long end,
+INLINE struct prefetch_streams streams_of_tile(const struct arguments *args,
+                                               const struct query_block chunk, const int n,
+                                               const long j, const long end,
                                                const __global k_storage *k,
                                                const __global v_storage *v)
 {
@@ -88,16 +93,18 @@ INLINE struct prefetch_streams streams_of_tile(const struct arguments *args, con
     /* The keys that the next chunk's sliding window sees go on from this one's. */
     const long more = HAS_WINDOW_LEFT && HAS_WINDOW_RIGHT ? BLOCK_M * BLOCKS_PER_TILE : 0;
     const long row = j + n * (BLOCK_N / BLOCKS_PER_TILE);
-    const long rows = rows_together(
-        args, chunk.b, row,
-        min(min(end + more, chunk.e.keys) - row, (long)BLOCK_N / BLOCKS_PER_TILE));
+    const long rows =
+        rows_together(args, chunk.b, row,
+                      min(min(end + more, chunk.e.keys) - row, (long)BLOCK_N / BLOCKS_PER_TILE));
     const long k_row = rows > 0 ? KEY_ROW(chunk.b, row, args->shape->k_stride) : 0;
     const long v_row = rows > 0 ? KEY_ROW(chunk.b, row, args->shape->v_stride) : 0;
     const long queries = j == end ? (long)BLOCK_M : 0;
     const __global uchar *of_k = (const __global uchar *)K_PLACE(k, k_row);
     const __global uchar *of_v = (const __global uchar *)V_PLACE(v, v_row);
-    const __global uchar *after_k = (const __global uchar *)K_PLACE(k, k_row + args->shape->k_stride[2]);
-    const __global uchar *after_v = (const __global uchar *)V_PLACE(v, v_row + args->shape->v_stride[2]);
+    const __global uchar *after_k =
+        (const __global uchar *)K_PLACE(k, k_row + args->shape->k_stride[2]);
+    const __global uchar *after_v =
+        (const __global uchar *)V_PLACE(v, v_row + args->shape->v_stride[2]);
     struct prefetch_streams streams;
 
     streams.stream[STREAM_K] = stream_of(of_k, after_k - of_k, UNIT_K, rows, STREAM_ROWS,
@@ -105,12 +112,13 @@ INLINE struct prefetch_streams streams_of_tile(const struct arguments *args, con
     streams.stream[STREAM_V] = stream_of(of_v, after_v - of_v, UNIT_V, rows, STREAM_ROWS,
                                          ROW_BYTES(V_CACHE, v_storage, DIM_V));
     streams.stream[STREAM_Q] =
-        stream_of(args->q + chunk.b * args->shape->q_stride[0] + chunk.h * args->shape->q_stride[1] +
-                      next * args->shape->q_stride[2],
+        stream_of(args->q + chunk.b * args->shape->q_stride[0] +
+                      chunk.h * args->shape->q_stride[1] + next * args->shape->q_stride[2],
                   args->shape->q_stride[2] * (long)sizeof(storage), UNIT_Q,
                   min(chunk.e.queries - next, queries), BLOCK_M, ROW_BYTES(0, storage, DIM_QK));
     streams.stream[STREAM_O] =
-        stream_of(args->o + chunk.b * args->shape->o_stride[0] + chunk.h * args->shape->o_stride[1] + i * args->shape->o_stride[2],
+        stream_of(args->o + chunk.b * args->shape->o_stride[0] +
+                      chunk.h * args->shape->o_stride[1] + i * args->shape->o_stride[2],
                   args->shape->o_stride[2] * (long)sizeof(o_storage), UNIT_O,
                   min(chunk.e.queries - i, queries), BLOCK_M, DIM_V * (int)sizeof(o_storage));
     return streams;

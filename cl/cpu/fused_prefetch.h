@@ -9,11 +9,10 @@
 #include "cpu/prefetch.h"
 #include "cpu/quantized_simd.h"
 
-
 /* Rows of a tensor that are still to be fetched. */
 struct stream {
     const __global uchar *row;
-    long step;        /* from row to row, in bytes */
+    long step; /* from row to row, in bytes */
     int left;
     int share, lines; /* rows in a step, cache lines of each */
 };

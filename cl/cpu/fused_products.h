@@ -50,7 +50,8 @@ INLINE void multiply_columns(const int first, const int end, const lanes *q, con
                              lanes (*sum)[BLOCK_VECTORS])
 {
     for (int d0 = 0; d0 < OPERANDS(DIM_QK); d0 += PREFETCH_DEPTH) {
-        const int d_end = d0 + PREFETCH_DEPTH < OPERANDS(DIM_QK) ? d0 + PREFETCH_DEPTH : OPERANDS(DIM_QK);
+        const int d_end =
+            d0 + PREFETCH_DEPTH < OPERANDS(DIM_QK) ? d0 + PREFETCH_DEPTH : OPERANDS(DIM_QK);
         int d = d0;
         if (PREFETCH_OFTEN)
             prefetch_step(streams);
@@ -65,9 +66,9 @@ INLINE void multiply_columns(const int first, const int end, const lanes *q, con
 
 /* s[n] = the score of key n, from k[n] . q, for count keys; those after them are ignored. row_max
  * becomes their maximum if that is larger. s may lie where the tile's biases are. */
-NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source k,
-                            const long k_row, const long k_column, const int count,
-                            struct prefetch_streams *streams, lanes *s, lanes *row_max)
+NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source k, const long k_row,
+                          const long k_column, const int count, struct prefetch_streams *streams,
+                          lanes *s, lanes *row_max)
 {
     lanes most[BLOCK_VECTORS];
 
@@ -117,8 +118,7 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
  * from which on only the upper half does: whole operands, which then are of the whole block. */
 INLINE int both_begin(const struct score_tile *tile, const int count)
 {
-    return tile->lower_end >= count ? count
-                                    : tile->lower_end / KEYS_TOGETHER * KEYS_TOGETHER;
+    return tile->lower_end >= count ? count : tile->lower_end / KEYS_TOGETHER * KEYS_TOGETHER;
 }
 
 INLINE int both_end(const struct score_tile *tile, const int count)
@@ -139,8 +139,9 @@ INLINE int both_end(const struct score_tile *tile, const int count)
 
 /* Scores of keys n .. last - 1, times scale, become weights exp(score - base), which are added to sum.
  * With mark_hidden the weight of a hidden pair is -0. */
-INLINE void weights_of_keys(const int first, const int end, const int mark_hidden, const float scale,
-                            const lanes *base, int n, const int last, lanes *s, lanes *sum)
+INLINE void weights_of_keys(const int first, const int end, const int mark_hidden,
+                            const float scale, const lanes *base, int n, const int last, lanes *s,
+                            lanes *sum)
 {
     for (; n < last; n++) {
         UNROLL
@@ -207,7 +208,7 @@ NOINLINE void pair_block_weights(const int count, lanes *p)
 /* The weights of count keys, and their sum. Scores of a half that sees no key stay -INFINITY, but
  * with mark_hidden. With mark_hidden or dropout pairs of weights stay apart. */
 NOINLINE void weigh_keys_of_block(const struct score_tile *tile, const int mark_hidden,
-                              const lanes *base, const int count, lanes *s, lanes *sum)
+                                  const lanes *base, const int count, lanes *s, lanes *sum)
 {
     lanes from[BLOCK_VECTORS], row_sum[BLOCK_VECTORS];
     const float scale = DEFERRED_SCALE(tile);
@@ -237,8 +238,8 @@ NOINLINE void weigh_keys_of_block(const struct score_tile *tile, const int mark_
 /* ---- P V ------------------------------------------------------------------------------------ */
 
 /* sum += p v for `columns` (constant, at most PV_COLUMNS) values of a row, or of a row of pairs. */
-INLINE void add_value_row(const int first, const int end, const int columns, const lanes *p, source v,
-                    const long v_column, lanes (*sum)[BLOCK_VECTORS])
+INLINE void add_value_row(const int first, const int end, const int columns, const lanes *p,
+                          source v, const long v_column, lanes (*sum)[BLOCK_VECTORS])
 {
     lanes x[BLOCK_VECTORS];
 
@@ -274,17 +275,17 @@ INLINE void add_first_of_row(const int first, const int end, const int columns, 
 #endif
 
 /* sum += p[n] v[n] for keys key .. end_key - 1, of which the first begins an operand. */
-INLINE void add_value_rows(const int first, const int end, const int columns, const lanes *p, source v,
-                     const long v_row, const long v_column, const int key, const int end_key,
-                     lanes (*sum)[BLOCK_VECTORS])
+INLINE void add_value_rows(const int first, const int end, const int columns, const lanes *p,
+                           source v, const long v_row, const long v_column, const int key,
+                           const int end_key, lanes (*sum)[BLOCK_VECTORS])
 {
     const int last = OPERANDS_BEFORE(end_key);
     int n = OPERANDS_BEFORE(key);
 
     for (; n + 2 <= last; n += 2) {
         add_value_row(first, end, columns, p + n * BLOCK_VECTORS, v + n * v_row, v_column, sum);
-        add_value_row(first, end, columns, p + (n + 1) * BLOCK_VECTORS, v + (n + 1) * v_row, v_column,
-                sum);
+        add_value_row(first, end, columns, p + (n + 1) * BLOCK_VECTORS, v + (n + 1) * v_row,
+                      v_column, sum);
     }
     if (n < last)
         add_value_row(first, end, columns, p + n * BLOCK_VECTORS, v + n * v_row, v_column, sum);
@@ -298,8 +299,8 @@ INLINE void add_value_rows(const int first, const int end, const int columns, co
 /* o[d] = o[d] * factor + sum_n p[n] v[n][d] for `columns` (constant, at most PV_COLUMNS) columns d.
  * The old o, which is not in L1, is needed only after the sums. */
 INLINE void add_value_columns(const struct score_tile *tile, const int columns, const lanes *factor,
-                        const lanes *p, source v, const long v_row, const long v_column,
-                        const int count, lanes *o)
+                              const lanes *p, source v, const long v_row, const long v_column,
+                              const int count, lanes *o)
 {
     lanes sum[PV_COLUMNS][BLOCK_VECTORS];
 
@@ -329,15 +330,16 @@ INLINE void add_value_columns(const struct score_tile *tile, const int columns, 
 
 /* o = o * factor + sum_n p[n] v[n]. */
 NOINLINE void multiply_pv(const struct score_tile *tile, const lanes *factor, const lanes *p,
-                         source v, const long v_row, const long v_column, const int count, lanes *o)
+                          source v, const long v_row, const long v_column, const int count,
+                          lanes *o)
 {
     for (int d = 0; d + PV_COLUMNS <= DIM_V; d += PV_COLUMNS)
         add_value_columns(tile, PV_COLUMNS, factor, p, v + d * v_column, v_row, v_column, count,
-                    o + d * BLOCK_VECTORS);
+                          o + d * BLOCK_VECTORS);
     if (DIM_V % PV_COLUMNS)
         add_value_columns(tile, DIM_V % PV_COLUMNS, factor, p,
-                    v + DIM_V / PV_COLUMNS * PV_COLUMNS * v_column, v_row, v_column, count,
-                    o + DIM_V / PV_COLUMNS * PV_COLUMNS * BLOCK_VECTORS);
+                          v + DIM_V / PV_COLUMNS * PV_COLUMNS * v_column, v_row, v_column, count,
+                          o + DIM_V / PV_COLUMNS * PV_COLUMNS * BLOCK_VECTORS);
 }
 #endif
 

@@ -173,7 +173,8 @@ INLINE __global result *find_block(const struct group group, PROJECTION_PARAMS,
     b->rows = min(rows_end, all_rows) - row;
     b->columns = min(columns_end, all_columns) - column;
     b->begin = part(OPERANDS(all_depth), group.split, SPLIT_K) * VALUES_IN_OPERAND;
-    b->end = min(part(OPERANDS(all_depth), group.split + 1, SPLIT_K) * VALUES_IN_OPERAND, all_depth);
+    b->end =
+        min(part(OPERANDS(all_depth), group.split + 1, SPLIT_K) * VALUES_IN_OPERAND, all_depth);
     list_offsets((struct index_pair){a.rows, a.x_stride[0], X_ROW_STEP}, row, b->rows, b->x_rows);
     list_offsets((struct index_pair){a.y_dim, a.w_stride[2], W_COLUMN_STEP}, column, b->columns,
                  b->w_columns);

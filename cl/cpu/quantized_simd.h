@@ -18,9 +18,8 @@ INLINE lanes quantized_lanes(const int cache, const __global uchar *row, const i
     const __global uchar *block = row + d / BLOCK_VALUES * BLOCK_BYTES(cache);
     const int n = d % BLOCK_VALUES;
 
-    return numbers_of_vector(
-        cache, VECTOR(vload)(0, block + CODES_AT(cache) + CODE_BYTE(cache, n)),
-        CODE_SHIFT(cache, n));
+    return numbers_of_vector(cache, VECTOR(vload)(0, block + CODES_AT(cache) + CODE_BYTE(cache, n)),
+                             CODE_SHIFT(cache, n));
 }
 
 #if STAGED
@@ -60,14 +59,15 @@ INLINE void stage_value(float *to, const __global v_storage *row, const long ste
  * CPUs, and the vectors are made of words, since what compilers make of single halves that become
  * vectors is slow too. listed: 0, or the rows one by one. */
 INLINE void load_scales(const int cache, const __global uchar *rows, const long row_step,
-                        const __global uchar *const *listed, const int count, const int blocks, const int room, float *scales)
+                        const __global uchar *const *listed, const int count, const int blocks,
+                        const int room, float *scales)
 {
     for (int n0 = 0; n0 < count; n0 += SIMD_WIDTH) {
         const __global uchar *row[SIMD_WIDTH];
         UNROLL
         for (int n = 0; n < SIMD_WIDTH; n++)
-            row[n] = listed ? listed[min(n0 + n, count - 1)]
-                            : rows + min(n0 + n, count - 1) * row_step;
+            row[n] =
+                listed ? listed[min(n0 + n, count - 1)] : rows + min(n0 + n, count - 1) * row_step;
         UNROLL
         for (int c = 0; c < blocks; c++) {
             VECTOR(ushort) halves; /* of vectors: see the top of common.cl's storage */
@@ -79,8 +79,7 @@ INLINE void load_scales(const int cache, const __global uchar *rows, const long 
                 fours[n / 4] =
                     as_ushort4((n % 4 ? as_ulong(fours[n / 4]) : 0) | half_bits << n % 4 * 16);
             }
-            VECTOR(vstore)(VECTOR(vload_half)(0, (const half *)&halves), 0,
-                           scales + c * room + n0);
+            VECTOR(vstore)(VECTOR(vload_half)(0, (const half *)&halves), 0, scales + c * room + n0);
         }
     }
 }

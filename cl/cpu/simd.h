@@ -11,7 +11,7 @@
  * vectors by value depends on the processor's instructions. */
 #define NOINLINE static __attribute__((noinline))
 #define UNROLL _Pragma("unroll")
-#define NO_UNROLL _Pragma("unroll 1") /* where speed is not worth compiling more copies */
+#define NO_UNROLL _Pragma("unroll 1")   /* where speed is not worth compiling more copies */
 #define UNROLL_BY_8 _Pragma("unroll 8") /* where a loop unrolled in full is no faster */
 
 /* Whether clang has this intrinsic of the processor that it compiles for. */

@@ -36,7 +36,8 @@
 
 #if PAGE_SIZE
 struct row_list {
-    const __global k_storage *k[LISTED_ROWS], *k_soon[LISTED_ROWS]; /* soon: to be prefetched, of the first head */
+    const __global k_storage *k[LISTED_ROWS],
+        *k_soon[LISTED_ROWS]; /* soon: to be prefetched, of the first head */
     const __global v_storage *v[LISTED_ROWS], *v_soon[LISTED_ROWS];
 };
 #endif
@@ -186,7 +187,8 @@ INLINE void load_value_scales(const struct key_range keys, const int count)
  * all heads, in the order of memory if a key's follow each other. */
 INLINE const __global uchar *row_ahead(const __global uchar *rows, const long row,
                                        const __global void *const *listed, const long head_row,
-                                       const int head, const long left, const uint n, const int tiles)
+                                       const int head, const long left, const uint n,
+                                       const int tiles)
 {
     const uint of_all = (uint)head * BLOCK_N + n;
     const long key = min((long)(of_all / KV_HEADS + tiles * BLOCK_N), left - 1);
@@ -244,7 +246,8 @@ INLINE void prefetch_values(const struct arguments *args, const struct key_range
 
 #if ROW_LISTS
     prefetch_share(V_CACHE, 0, 0, (const __global void *const *)keys.list->v_soon,
-                   HEAD_STEPS(keys.v_head, v_storage), V_STEP, keys.count, step_index, steps, 0, bytes);
+                   HEAD_STEPS(keys.v_head, v_storage), V_STEP, keys.count, step_index, steps, 0,
+                   bytes);
 #elif PAGE_SIZE
     prefetch_share(V_CACHE, keys.v_soon, row, 0, HEAD_STEPS(keys.v_head, v_storage), V_STEP,
                    BLOCK_N, step_index, steps, 0, bytes);
@@ -263,7 +266,8 @@ INLINE void prefetch_keys(const struct arguments *args, const struct key_range k
 
 #if ROW_LISTS
     prefetch_share(K_CACHE, 0, 0, (const __global void *const *)keys.list->k_soon,
-                   HEAD_STEPS(keys.k_head, k_storage), K_STEP, keys.count, step_index, steps, 0, bytes);
+                   HEAD_STEPS(keys.k_head, k_storage), K_STEP, keys.count, step_index, steps, 0,
+                   bytes);
 #elif PAGE_SIZE
     prefetch_share(K_CACHE, keys.k_soon, row, 0, HEAD_STEPS(keys.k_head, k_storage), K_STEP,
                    BLOCK_N, step_index, steps, 0, bytes);

@@ -42,8 +42,8 @@ INLINE bool is_key(const struct arguments *args, const struct paged_keys keys, c
 #define ROWS_IN_PAGE(row, type) max(1L, MEMORY_PAGE / max(1L, (row) * (long)sizeof(type)))
 
 /* For the tiles from key `begin` on, which have the strides of `tile`. */
-INLINE void prefetch_tlb(const struct arguments *args, const struct paged_keys keys, const struct key_range tile,
-                            const long begin)
+INLINE void prefetch_tlb(const struct arguments *args, const struct paged_keys keys,
+                         const struct key_range tile, const long begin)
 {
     const long end = min(keys.end, begin + TLB_TILES * BLOCK_N);
     const long k_step = min((long)BLOCK_N, ROWS_IN_PAGE(tile.k_row, k_storage));
@@ -61,16 +61,16 @@ INLINE void prefetch_tlb(const struct arguments *args, const struct paged_keys k
 
 /* The tile's rows, and those to be prefetched, which repeat its own where there are no more: as many at a time as
  * lie in one page each, for which tables are read once. */
-INLINE void list_rows(const struct arguments *args, const struct paged_keys keys, const struct key_range tile,
-                      struct row_list *list)
+INLINE void list_rows(const struct arguments *args, const struct paged_keys keys,
+                      const struct key_range tile, struct row_list *list)
 {
     const long k_ahead = K_TILES_AHEAD * BLOCK_N, v_ahead = V_TILES_AHEAD * BLOCK_N;
     int together;
 
     for (int n = 0; n < tile.count; n += together) {
         const long j = tile.j + n;
-        together =
-            (int)rows_in_page(rows_in_page(rows_in_page(tile.count - n, j), j + k_ahead), j + v_ahead);
+        together = (int)rows_in_page(rows_in_page(rows_in_page(tile.count - n, j), j + k_ahead),
+                                     j + v_ahead);
         const __global k_storage *k = PLACE_K(keys, j), *k_soon = k;
         const __global v_storage *v = PLACE_V(keys, j), *v_soon = v;
         if (is_key(args, keys, j + k_ahead))
@@ -93,8 +93,8 @@ INLINE void list_rows(const struct arguments *args, const struct paged_keys keys
 }
 
 /* The next tile from key j on; one without keys after the last. */
-INLINE struct key_range tile_of_pages(const struct arguments *args, const struct paged_keys keys, long j,
-                                      float *v_scales, struct row_list *list)
+INLINE struct key_range tile_of_pages(const struct arguments *args, const struct paged_keys keys,
+                                      long j, float *v_scales, struct row_list *list)
 {
     struct key_range tile;
 

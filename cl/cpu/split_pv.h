@@ -10,11 +10,10 @@
 #include "bf16/split_pairs.h"
 #else
 /* Register tiles in a tile of values. */
-#define PV_TILES                                                                                \
-    (BLOCK_M / PV_ROWS * ((VECTORS(DIM_V) + PV_VECTORS - 1) / PV_VECTORS))
+#define PV_TILES (BLOCK_M / PV_ROWS * ((VECTORS(DIM_V) + PV_VECTORS - 1) / PV_VECTORS))
 /* Where the weights of row r are that vector c0 + c of the values is multiplied with: if v is
  * quantized, there is a copy for each block, times its scale. */
-#define WEIGHTS_OF(r, c0, c) (((r) * WEIGHT_BLOCKS + BLOCK_OF(c0, c)) * BLOCK_N)
+#define WEIGHTS_OF(r, c0, c) (((r)*WEIGHT_BLOCKS + BLOCK_OF(c0, c)) * BLOCK_N)
 /* The block of vector c0 + c, such that compilers see that it is the block of c0 plus a
  * constant. */
 #if PV_VECTORS * SIMD_WIDTH % BLOCK_VALUES
@@ -61,9 +60,9 @@ INLINE void add_key(const int first, const int vectors, const struct arguments *
  * vectors of columns from c0 on, the index'th of PV_TILES register tiles. first (constant): these
  * rows are the first to read these columns. */
 INLINE void add_tile_columns(const int first, const int index, const int vectors,
-                        const struct arguments *args, const struct key_range keys,
-                        const int count, const int c0, const float *factor, const float *p,
-                        lanes *staged, lanes *o)
+                             const struct arguments *args, const struct key_range keys,
+                             const int count, const int c0, const float *factor, const float *p,
+                             lanes *staged, lanes *o)
 {
     lanes sum[PV_ROWS][PV_VECTORS];
 
@@ -77,9 +76,9 @@ INLINE void add_tile_columns(const int first, const int index, const int vectors
     for (int pair = 0; pair < count / 2; pair++) {
         const int n = 2 * pair;
         if (n % PV_PREFETCH_KEYS == 0)
-            prefetch_keys(args, keys, index * PV_PREFETCHES + n / PV_PREFETCH_KEYS, PV_TILES * PV_PREFETCHES);
-        add_key(first, vectors, args, V_ROW(keys, n), c0, p + n, staged + n * PV_VECTORS,
-                sum);
+            prefetch_keys(args, keys, index * PV_PREFETCHES + n / PV_PREFETCH_KEYS,
+                          PV_TILES * PV_PREFETCHES);
+        add_key(first, vectors, args, V_ROW(keys, n), c0, p + n, staged + n * PV_VECTORS, sum);
         add_key(first, vectors, args, V_ROW(keys, n + 1), c0, p + n + 1,
                 staged + (n + 1) * PV_VECTORS, sum);
     }
@@ -109,7 +108,7 @@ INLINE void add_columns_of_rows(const int vectors, const struct arguments *args,
 #endif
     for (; r < rows; r += PV_ROWS)
         add_tile_columns(0, index + r / PV_ROWS, vectors, args, keys, count, c0, factor + r,
-                    p + WEIGHTS_OF(r, 0, 0), staged, o + r * VECTORS(DIM_V));
+                         p + WEIGHTS_OF(r, 0, 0), staged, o + r * VECTORS(DIM_V));
 }
 
 #if V_CACHE
@@ -127,8 +126,8 @@ INLINE void scale_weights(const int count, const lanes *p, const lanes *scales, 
 
 /* o = o * factor + sum_n p[n] v[n] of all rows and columns; scaled has room for WEIGHTS_OF(). */
 NOINLINE void multiply_pv(const struct arguments *restrict args, const struct key_range keys,
-                         const int count, const int rows, const float *factor, const float *p,
-                         lanes *scaled, lanes *o)
+                          const int count, const int rows, const float *factor, const float *p,
+                          lanes *scaled, lanes *o)
 {
     const int rest = VECTORS(DIM_V) % PV_VECTORS, whole = VECTORS(DIM_V) - rest;
 
@@ -147,7 +146,7 @@ NOINLINE void multiply_pv(const struct arguments *restrict args, const struct ke
 
 /* Whether a value is infinite or NaN: its product with a weight of 0 would be NaN. */
 NOINLINE int holds_nonfinite(const struct arguments *restrict args, const struct key_range keys,
-                           const int count)
+                             const int count)
 {
     ints most = 0;
 
@@ -165,8 +164,8 @@ NOINLINE int holds_nonfinite(const struct arguments *restrict args, const struct
 /* As multiply_pv(), but without the pairs that a weight of -0 says are hidden: for tiles of partial
  * visibility with non-finite values. */
 NOINLINE void add_visible_values(const struct arguments *restrict args, const struct key_range keys,
-                          const int count, const int rows, const float *factor, const float *p,
-                          lanes *o)
+                                 const int count, const int rows, const float *factor,
+                                 const float *p, lanes *o)
 {
     NO_UNROLL
     for (int r = 0; r < rows; r++) {

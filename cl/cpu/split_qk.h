@@ -43,8 +43,7 @@ INLINE int packed_index(const int r, const int d)
 {
     const int in_vector = SIMD_WIDTH / QK_DEPTH;
 
-    return ((d / QK_DEPTH * QK_VECTORS + r / in_vector) * in_vector + r % in_vector) *
-               QK_DEPTH +
+    return ((d / QK_DEPTH * QK_VECTORS + r / in_vector) * in_vector + r % in_vector) * QK_DEPTH +
            d % QK_DEPTH;
 }
 
@@ -87,8 +86,8 @@ INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
         UNROLL
         for (int m = 0; m < QK_VECTORS; m++) {
             float *to = s + m * (SIMD_WIDTH / QK_DEPTH) * BLOCK_N + n;
-            const lanes even = LOW_IN_FOURS(sum[n][m], sum[n + 2][m]) +
-                               HIGH_IN_FOURS(sum[n][m], sum[n + 2][m]);
+            const lanes even =
+                LOW_IN_FOURS(sum[n][m], sum[n + 2][m]) + HIGH_IN_FOURS(sum[n][m], sum[n + 2][m]);
             const lanes odd = LOW_IN_FOURS(sum[n + 1][m], sum[n + 3][m]) +
                               HIGH_IN_FOURS(sum[n + 1][m], sum[n + 3][m]);
             const lanes x = LOW_IN_FOURS(even, odd) + HIGH_IN_FOURS(even, odd);
@@ -132,7 +131,8 @@ NOINLINE void stage_keys(const struct arguments *restrict args, const struct key
 #else
     lanes *scales = staged;
 #endif
-    load_scales(K_CACHE, keys.k, keys.k_row, K_LIST(keys), count, BLOCKS(DIM_QK), BLOCK_N, (float *)scales);
+    load_scales(K_CACHE, keys.k, keys.k_row, K_LIST(keys), count, BLOCKS(DIM_QK), BLOCK_N,
+                (float *)scales);
 #endif
 #if STAGES_K
     for (int n = 0; n < (count + QK_KEYS - 1) / QK_KEYS * QK_KEYS; n++) {
@@ -169,8 +169,8 @@ INLINE lanes key_columns(const struct arguments *args, const __global k_storage 
 
 /* sum[n] += q . key n over vector d of both; x: that of each key, if staged, or else the tile's scales. */
 INLINE void multiply_depth_vector(const struct arguments *args, const struct key_range keys,
-                            const int *key, const int d, const lanes *x, const lanes *q,
-                            lanes sum[QK_KEYS][QK_VECTORS])
+                                  const int *key, const int d, const lanes *x, const lanes *q,
+                                  lanes sum[QK_KEYS][QK_VECTORS])
 {
     UNROLL
     for (int c = 0; c < SIMD_WIDTH; c += QK_DEPTH) {
@@ -184,8 +184,7 @@ INLINE void multiply_depth_vector(const struct arguments *args, const struct key
 #elif QK_DEPTH == SIMD_WIDTH
             const lanes z = key_columns(args, K_ROW(keys, key[n]), key[n], d, (const float *)x);
 #else
-            const lanes z =
-                repeat_fours(vload4(0, K_ROW(keys, key[n]) + d * SIMD_WIDTH + c));
+            const lanes z = repeat_fours(vload4(0, K_ROW(keys, key[n]) + d * SIMD_WIDTH + c));
 #endif
             UNROLL
             for (int m = 0; m < QK_VECTORS; m++)
@@ -233,8 +232,8 @@ INLINE void multiply_register_tile(const int index, const struct arguments *args
 /* s[r * BLOCK_N + n] = q[r] . k[n] for count keys, staged if STAGES_K; the scores after them repeat
  * the last. */
 NOINLINE void multiply_qk(const struct arguments *restrict args, const struct key_range keys,
-                            const int count, const struct row_block *block, const lanes *staged,
-                            const lanes *q, float *s)
+                          const int count, const struct row_block *block, const lanes *staged,
+                          const lanes *q, float *s)
 {
     for (int n = 0; n < count; n += QK_KEYS) {
         for (int r = 0; r < block->rows; r += QK_ROWS)
@@ -249,15 +248,13 @@ NOINLINE void pack_queries(const struct arguments *restrict args, struct row_blo
                            lanes *packed)
 {
     for (int r = 0; r < BLOCK_M; r++) {
-        const float scale =
-            score_scale(args, block->head[r]) * SCALE_UNIT;
+        const float scale = score_scale(args, block->head[r]) * SCALE_UNIT;
         const __global storage *row = args->q + block->b * args->shape->q_stride[0] +
                                       block->head[r] * args->shape->q_stride[1] +
                                       block->query[r] * args->shape->q_stride[2];
         float *to = (float *)(packed + r / QK_ROWS * QUERY_VECTORS);
         for (int d = 0; d < VECTORS(DIM_QK); d++) {
-            const lanes x =
-                new_columns(load_columns(row, Q_STEP, DIM_QK, d), DIM_QK, d) * scale;
+            const lanes x = new_columns(load_columns(row, Q_STEP, DIM_QK, d), DIM_QK, d) * scale;
             float each[SIMD_WIDTH];
             VECTOR(vstore)(r < block->rows ? x : (lanes)(0.0f), 0, each);
             for (int c = 0; c < SIMD_WIDTH; c++)

@@ -46,7 +46,8 @@ INLINE void find_rows(const struct arguments *args, const long index, struct row
 }
 
 /* Of the keys that some row may see, the part'th of SPLIT_K ranges. */
-INLINE void find_part_of_keys(const struct row_block *block, const long part, long *begin, long *end)
+INLINE void find_part_of_keys(const struct row_block *block, const long part, long *begin,
+                              long *end)
 {
     long first = LONG_MAX, last = 0;
 

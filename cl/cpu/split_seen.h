@@ -12,23 +12,25 @@
 #if MARKS_TILES
 /* Whether mask and bias may let row r see one of count keys from key j on, none of which is cut off by the
  * beginning of a mask of the last keys. */
-INLINE bool may_see(const struct arguments *args, const struct row_block *block, const int r, const long j,
-                    const int count)
+INLINE bool may_see(const struct arguments *args, const struct row_block *block, const int r,
+                    const long j, const int count)
 {
     bool sees = true;
 
 #if HAS_MASK
     const __global uchar *p = args->mask + block->b * args->shape->mask_stride[0] +
-                              block->head[r] * args->shape->mask_stride[1] + block->query[r] * args->shape->mask_stride[2] +
+                              block->head[r] * args->shape->mask_stride[1] +
+                              block->query[r] * args->shape->mask_stride[2] +
                               (j - MASK_BEGIN(block->e)) * args->shape->mask_stride[3];
     sees = false;
     for (int n = 0; n < count && !sees; n++)
         sees = p[n * args->shape->mask_stride[3]] != 0;
 #endif
 #if HAS_BIAS
-    const __global bias_storage *biases =
-        args->bias + block->b * args->shape->bias_stride[0] + block->head[r] * args->shape->bias_stride[1] +
-        block->query[r] * args->shape->bias_stride[2] + j * args->shape->bias_stride[3];
+    const __global bias_storage *biases = args->bias + block->b * args->shape->bias_stride[0] +
+                                          block->head[r] * args->shape->bias_stride[1] +
+                                          block->query[r] * args->shape->bias_stride[2] +
+                                          j * args->shape->bias_stride[3];
     bool finds = false;
     for (int n = 0; n < count && sees && !finds; n++)
         finds = LOAD_BIAS(biases, n * args->shape->bias_stride[3]) != -INFINITY;
@@ -45,10 +47,12 @@ INLINE bool looks_alike(const struct arguments *args, const struct row_block *bl
     bool alike = true;
 
 #if HAS_MASK
-    alike = alike && heads * args->shape->mask_stride[1] + queries * args->shape->mask_stride[2] == 0;
+    alike =
+        alike && heads * args->shape->mask_stride[1] + queries * args->shape->mask_stride[2] == 0;
 #endif
 #if HAS_BIAS
-    alike = alike && heads * args->shape->bias_stride[1] + queries * args->shape->bias_stride[2] == 0;
+    alike =
+        alike && heads * args->shape->bias_stride[1] + queries * args->shape->bias_stride[2] == 0;
 #endif
     return alike;
 }
@@ -82,8 +86,8 @@ INLINE bool is_seen(const struct arguments *args, const struct row_block *block,
 
 /* The tile from key j on, or the first after it that some row may see; end if there is none. Tiles count
  * from begin. */
-INLINE long next_seen_tile(const struct arguments *args, const struct row_block *block, const long begin, long j,
-                           const long end)
+INLINE long next_seen_tile(const struct arguments *args, const struct row_block *block,
+                           const long begin, long j, const long end)
 {
 #if HAS_BLOCKS
     return next_tile_of_rows(args, block->bits, block->b, block->kv_head, block->row, block->rows,
@@ -101,8 +105,8 @@ INLINE long next_seen_tile(const struct arguments *args, const struct row_block 
 
 /* Likewise of the rows of several kv heads, for which a tile that one head sees counts. Where all have the same mask
  * and bias the first head's are enough. */
-INLINE long next_tile_of_heads(const struct arguments *args, const struct row_block *blocks, const int heads,
-                               const long begin, const long j, const long end)
+INLINE long next_tile_of_heads(const struct arguments *args, const struct row_block *blocks,
+                               const int heads, const long begin, const long j, const long end)
 {
     long next = next_seen_tile(args, blocks, begin, j, end);
 

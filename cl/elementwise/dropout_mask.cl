@@ -10,9 +10,9 @@
 
 #define KEYS (4 * RANDOM_LANES)
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void dropout_mask(const ulong seed, const uint stream, const uint drop_below, const long seq_kv,
-                  const long first, __global uchar *mask)
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+dropout_mask(const ulong seed, const uint stream, const uint drop_below, const long seq_kv,
+             const long first, __global uchar *mask)
 {
     const long j = get_global_id(0) * KEYS, i = get_global_id(1), bh = get_global_id(2);
     const words lane = (words)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);

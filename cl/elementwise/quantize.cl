@@ -31,8 +31,8 @@ __kernel void quantize(const long4 size, const long4 from_stride, const long4 to
     const long n = get_global_id(0), row = n / per_row, bh = row / size.z;
     const long d = (n - row * per_row) * VALUES, s = row - bh * size.z;
     const long b = bh / size.y, h = bh - b * size.y;
-    const long first = from + b * from_stride.x + h * from_stride.y + s * from_stride.z +
-                       d * from_stride.w;
+    const long first =
+        from + b * from_stride.x + h * from_stride.y + s * from_stride.z + d * from_stride.w;
     const long place = to + b * to_stride.x + h * to_stride.y + s * to_stride.z + d;
     __global uchar *const block = blocks + (place >> 5) * BLOCK_BYTES(format);
     __global uchar *const codes = block + CODES_AT(format);
@@ -63,6 +63,6 @@ __kernel void quantize(const long4 size, const long4 from_stride, const long4 to
         return;
     }
     for (int c = 0; c < VALUES / 2; c++)
-        codes[c] = (uchar)(code_of_value(format, x[c]) |
-                           code_of_value(format, x[c + VALUES / 2]) << 4);
+        codes[c] =
+            (uchar)(code_of_value(format, x[c]) | code_of_value(format, x[c + VALUES / 2]) << 4);
 }

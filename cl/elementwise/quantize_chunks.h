@@ -92,7 +92,8 @@ INLINE void store_block(const int format, lanes *x, __global uchar *block)
     }
     UNROLL
     for (int v = 0; v < VECTORS / 2; v++)
-        store_bytes(codes_of_values(format, x[v]) | codes_of_values(format, x[v + VECTORS / 2]) << 4,
+        store_bytes(codes_of_values(format, x[v]) | codes_of_values(format, x[v + VECTORS / 2])
+                                                        << 4,
                     codes + v * SIMD_WIDTH);
 }
 

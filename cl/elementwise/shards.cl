@@ -26,25 +26,26 @@ static inline ulong row_at(const ulong4 size, const ulong4 x)
 }
 
 /* A kernel that does `element` with x[d] and y[d] in every row of two pairs of tensors. */
-#define MOVE_KERNEL(name, source, target, element)                                                                      \
-    static inline void name##_row(const ulong4 size, const __global source *from, const ulong4 from_at,                \
-                                  __global target *to, const ulong4 to_at)                                             \
-    {                                                                                                                  \
-        if (!HAS_ROW(size))                                                                                            \
-            return;                                                                                                    \
-        const __global source *x = from + row_at(size, from_at);                                                       \
-        __global target *y = to + row_at(size, to_at);                                                                 \
-        for (ulong d = get_local_id(0); d < size.w; d += COLUMNS)                                                      \
-            element;                                                                                                   \
-    }                                                                                                                  \
-    SHARD_KERNEL name(const ulong4 size, const __global source *from, const ulong4 from_at, __global target *to,       \
-                      const ulong4 to_at, const ulong4 size_2, const __global source *from_2, const ulong4 from_2_at,  \
-                      __global target *to_2, const ulong4 to_2_at)                                                     \
-    {                                                                                                                  \
-        if (get_global_id(2) == 0)                                                                                     \
-            name##_row(size, from, from_at, to, to_at);                                                                \
-        else                                                                                                           \
-            name##_row(size_2, from_2, from_2_at, to_2, to_2_at);                                                      \
+#define MOVE_KERNEL(name, source, target, element)                                                 \
+    static inline void name##_row(const ulong4 size, const __global source *from,                  \
+                                  const ulong4 from_at, __global target *to, const ulong4 to_at)   \
+    {                                                                                              \
+        if (!HAS_ROW(size))                                                                        \
+            return;                                                                                \
+        const __global source *x = from + row_at(size, from_at);                                   \
+        __global target *y = to + row_at(size, to_at);                                             \
+        for (ulong d = get_local_id(0); d < size.w; d += COLUMNS)                                  \
+            element;                                                                               \
+    }                                                                                              \
+    SHARD_KERNEL name(const ulong4 size, const __global source *from, const ulong4 from_at,        \
+                      __global target *to, const ulong4 to_at, const ulong4 size_2,                \
+                      const __global source *from_2, const ulong4 from_2_at,                       \
+                      __global target *to_2, const ulong4 to_2_at)                                 \
+    {                                                                                              \
+        if (get_global_id(2) == 0)                                                                 \
+            name##_row(size, from, from_at, to, to_at);                                            \
+        else                                                                                       \
+            name##_row(size_2, from_2, from_2_at, to_2, to_2_at);                                  \
     }
 
 /* to = from, in the dtype; the same of floats; to += from, of floats; to = from, rounded to the dtype, and from

@@ -23,13 +23,13 @@
 
 /* What the table says of a format; 0 of plain values. */
 #define TRAIT_BITS(ID, number, name, bits, scale, codes, bytes, largest, error, format)            \
-    (format) == number ? bits :
+    (format) == number ? bits:
 #define TRAIT_SCALE(ID, number, name, bits, scale, codes, bytes, largest, error, format)           \
-    (format) == number ? scale :
+    (format) == number ? scale:
 #define TRAIT_CODES(ID, number, name, bits, scale, codes, bytes, largest, error, format)           \
-    (format) == number ? codes :
+    (format) == number ? codes:
 #define TRAIT_BYTES(ID, number, name, bits, scale, codes, bytes, largest, error, format)           \
-    (format) == number ? bytes :
+    (format) == number ? bytes:
 #define BITS_OF_CODES(format) (CA_BLOCK_FORMATS(TRAIT_BITS, format) 0)
 #define SCALE_AT(format) (CA_BLOCK_FORMATS(TRAIT_SCALE, format) 0)
 #define CODES_AT(format) (CA_BLOCK_FORMATS(TRAIT_CODES, format) 0)

@@ -47,7 +47,7 @@ DEFINE_DIVIDE(divide_four, float4)
 
 /* Whether the format's blocks may be made several at a time, from their largest magnitudes and of whole bytes. */
 #define TRAIT_OF_PEAK(ID, number, name, bits, scale, codes, bytes, largest, error, format)         \
-    (format) == number ? ID##_OF_PEAK :
+    (format) == number ? ID##_OF_PEAK:
 #define OF_PEAK(format) (CA_BLOCK_FORMATS(TRAIT_OF_PEAK, format) 0)
 #define MADE_TOGETHER(format) (BITS_OF_CODES(format) == 8 && !OF_PEAK(format))
 

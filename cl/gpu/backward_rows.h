@@ -13,17 +13,17 @@
 #define GROUP_ROWS (THREADS / ROW_LANES)
 /* Elements that a work-item loads at once, of o and of do, whose dtypes may differ. */
 #define PIECE                                                                                      \
-    (O_DTYPE == DTYPE ? WIDTH(UNIT_O && UNIT_DO, DIM_V)                                            \
-                      : UNIT_O && UNIT_DO && DIM_V % 4 == 0 ? 4 : 1)
+    (O_DTYPE == DTYPE                      ? WIDTH(UNIT_O && UNIT_DO, DIM_V)                       \
+     : UNIT_O && UNIT_DO && DIM_V % 4 == 0 ? 4                                                     \
+                                           : 1)
 #define ROWS_AT_ONCE 4
 
 /* exp(s - lse) of query i and key j, whose product is known, in the steps of pair_gradient_of(); 0 if it is
  * hidden. */
-INLINE float weight_of_pair(const struct arguments *args, const struct tile t, const long i, const long j,
-                            const float product, const float minus_lse)
+INLINE float weight_of_pair(const struct arguments *args, const struct tile t, const long i,
+                            const long j, const float product, const float minus_lse)
 {
-    struct score_tile pair =
-        score_tile_at(args, t.e, t.b, t.h, i, j, 1, 1, 1L);
+    struct score_tile pair = score_tile_at(args, t.e, t.b, t.h, i, j, 1, 1, 1L);
 
 #if HAS_BLOCKS
     find_blocks(t.bits, i, j, &pair);
@@ -33,31 +33,39 @@ INLINE float weight_of_pair(const struct arguments *args, const struct tile t, c
 }
 
 /* Adds the weights of ROWS_AT_ONCE queries, counted from i0, and key j. */
-INLINE void add_weights(const struct arguments *args, const struct tile t, const int *rows, const long j,
-                        const float *minus_lse, float *sums)
+INLINE void add_weights(const struct arguments *args, const struct tile t, const int *rows,
+                        const long j, const float *minus_lse, float *sums)
 {
-    const __global storage *q_head = args->q + t.b * args->shape->q_stride[0] + t.h * args->shape->q_stride[1] + t.i0 * args->shape->q_stride[2];
-    const __global storage *key = args->k + t.b * args->shape->k_stride[0] + t.h / args->shape->group * args->shape->k_stride[1] + j * args->shape->k_stride[2];
+    const __global storage *q_head = args->q + t.b * args->shape->q_stride[0] +
+                                     t.h * args->shape->q_stride[1] +
+                                     t.i0 * args->shape->q_stride[2];
+    const __global storage *key = args->k + t.b * args->shape->k_stride[0] +
+                                  t.h / args->shape->group * args->shape->k_stride[1] +
+                                  j * args->shape->k_stride[2];
     float products[ROWS_AT_ONCE] = {0.0f, 0.0f, 0.0f, 0.0f};
 
     for (int d = 0; d < DIM_QK; d++) {
         const float y = LOAD(key, d * K_STEP);
         for (int n = 0; n < ROWS_AT_ONCE; n++)
-            products[n] = MULTIPLY_ADD(LOAD(q_head, rows[n] * args->shape->q_stride[2] + d * Q_STEP), y, products[n]);
+            products[n] = MULTIPLY_ADD(
+                LOAD(q_head, rows[n] * args->shape->q_stride[2] + d * Q_STEP), y, products[n]);
     }
     for (int n = 0; n < ROWS_AT_ONCE; n++)
-        sums[n] += weight_of_pair(args, t, t.i0 + rows[n], j, products[n],
-                                  minus_lse[n]);
+        sums[n] += weight_of_pair(args, t, t.i0 + rows[n], j, products[n], minus_lse[n]);
 }
 
 /* This work-item's part of dot(do[i], o[i]): neighbours in a row read neighbouring pieces. */
-INLINE float part_of_delta(const struct arguments *args, const long b, const long h, const long i, const int lane)
+INLINE float part_of_delta(const struct arguments *args, const long b, const long h, const long i,
+                           const int lane)
 {
-    const __global o_storage *const o_row =
-        args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
-    const __global storage *const d_o_row =
-        args->d_o + b * args->shape->d_o_stride[0] + h * args->shape->d_o_stride[1] + i * args->shape->d_o_stride[2];
-    const bool aligned = rows_aligned_of(O_DTYPE, o_row, 0, PIECE) && rows_aligned(d_o_row, 0, PIECE);
+    const __global o_storage *const o_row = args->o + b * args->shape->o_stride[0] +
+                                            h * args->shape->o_stride[1] +
+                                            i * args->shape->o_stride[2];
+    const __global storage *const d_o_row = args->d_o + b * args->shape->d_o_stride[0] +
+                                            h * args->shape->d_o_stride[1] +
+                                            i * args->shape->d_o_stride[2];
+    const bool aligned =
+        rows_aligned_of(O_DTYPE, o_row, 0, PIECE) && rows_aligned(d_o_row, 0, PIECE);
     float4 sums = 0.0f;
 
     for (int d = lane * PIECE; d < DIM_V; d += ROW_LANES * PIECE) {
@@ -70,8 +78,8 @@ INLINE float part_of_delta(const struct arguments *args, const long b, const lon
 }
 
 /* Groups of GROUP_ROWS rows, heads, batches. */
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
-void backward_rows(PARAMETERS_backward_rows)
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
+backward_rows(PARAMETERS_backward_rows)
 {
     struct arguments arguments = ARGUMENTS_backward_rows;
     const struct arguments *const args = enter_sequence(&arguments, get_group_id(2));
@@ -111,7 +119,8 @@ void backward_rows(PARAMETERS_backward_rows)
             minus_lse[n] = statistic_of(args, t.b, t.h, t.i0 + rows[n]).s0;
             sums[n] = 0.0f;
         }
-        for (long j = first_key(args, t.e, t.i0) + item; j < end_key_of_queries(args, t); j += THREADS)
+        for (long j = first_key(args, t.e, t.i0) + item; j < end_key_of_queries(args, t);
+             j += THREADS)
             add_weights(args, t, rows, j, minus_lse, sums);
         LOCAL_BARRIER(); /* what was there may be overwritten */
         for (int n = 0; n < ROWS_AT_ONCE; n++)

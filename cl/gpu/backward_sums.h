@@ -70,11 +70,13 @@ INLINE struct box box_of_bias(const struct arguments *args, const long n)
 {
     const bool over_b = args->shape->bias_stride[0] == 0, over_h = args->shape->bias_stride[1] == 0;
     const bool over_i = args->shape->bias_stride[2] == 0, over_j = args->shape->bias_stride[3] == 0;
-    const long seq = over_j ? args->shape->seq_q : args->shape->seq_kv, places = over_i && over_j ? 1 : seq;
+    const long seq = over_j ? args->shape->seq_q : args->shape->seq_kv,
+               places = over_i && over_j ? 1 : seq;
     const long heads = over_h ? 1 : args->shape->heads;
-    const struct box box = {{n / places / heads, n / places % heads, n % places},
-                            {over_b ? args->shape->batch : 1, over_h ? args->shape->heads : 1, seq / places},
-                            seq};
+    const struct box box = {
+        {n / places / heads, n / places % heads, n % places},
+        {over_b ? args->shape->batch : 1, over_h ? args->shape->heads : 1, seq / places},
+        seq};
 
     return box;
 }
@@ -82,8 +84,8 @@ INLINE struct box box_of_bias(const struct arguments *args, const long n)
 
 /* A group for each head's sum for dslopes, then one for each head's for dsinks, if it has these, then
  * one for each element of dbias. */
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
-void backward_sums(PARAMETERS_backward_sums)
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
+backward_sums(PARAMETERS_backward_sums)
 {
     const struct arguments arguments = ARGUMENTS_backward_sums, *const args = &arguments;
     __local float partial[THREADS];
@@ -92,10 +94,10 @@ void backward_sums(PARAMETERS_backward_sums)
     float part = 0.0f;
 
 #if HAS_DSLOPES
-    const struct box head = {{0, group, 0}, {args->shape->batch, 1, args->shape->seq_q}, args->shape->seq_q};
+    const struct box head = {
+        {0, group, 0}, {args->shape->batch, 1, args->shape->seq_q}, args->shape->seq_q};
     if (group < slopes_end)
-        part = sum_of_box(args, head,
-                          args->workspace + slope_sums_begin(args));
+        part = sum_of_box(args, head, args->workspace + slope_sums_begin(args));
 #endif
 #if HAS_DSINKS
     const long h = group - slopes_end;
@@ -121,9 +123,10 @@ void backward_sums(PARAMETERS_backward_sums)
 #if HAS_DBIAS
     if (group >= sinks_end) {
         const struct box box = box_of_bias(args, group - sinks_end);
-        STORE_BIAS(sum, args->dbias, box.first[0] * args->shape->bias_stride[0] +
-                                   box.first[1] * args->shape->bias_stride[1] +
-                                   box.first[2] * (args->shape->bias_stride[2] + args->shape->bias_stride[3]));
+        STORE_BIAS(sum, args->dbias,
+                   box.first[0] * args->shape->bias_stride[0] +
+                       box.first[1] * args->shape->bias_stride[1] +
+                       box.first[2] * (args->shape->bias_stride[2] + args->shape->bias_stride[3]));
     }
 #endif
 }

@@ -16,7 +16,8 @@
 /* What stands in the workspace before sums of dbias over keys or queries, and after these, in floats. */
 INLINE long bias_sums_begin(const struct arguments *args)
 {
-    return (ROW_STATISTICS + HAS_DSLOPES) * args->shape->batch * args->shape->heads * LONGEST_Q(args);
+    return (ROW_STATISTICS + HAS_DSLOPES) * args->shape->batch * args->shape->heads *
+           LONGEST_Q(args);
 }
 
 INLINE long bias_sums_end(const struct arguments *args)
@@ -39,14 +40,13 @@ INLINE long slope_sums_begin(const struct arguments *args)
 }
 
 /* The statistics of row i of a head, the last one's if there is no such row. */
-INLINE const __global float *place_of_statistic(const struct arguments *args,
-                                                const long b, const long h, const long i)
+INLINE const __global float *place_of_statistic(const struct arguments *args, const long b,
+                                                const long h, const long i)
 {
     return args->workspace + ROW_STATISTICS * row_of(args, b, h, min(i, args->shape->seq_q - 1));
 }
 
-INLINE float4 statistic_of(const struct arguments *args, const long b, const long h,
-                           const long i)
+INLINE float4 statistic_of(const struct arguments *args, const long b, const long h, const long i)
 {
     return vload4(0, place_of_statistic(args, b, h, i));
 }
@@ -61,31 +61,35 @@ INLINE float4 statistic_of(const struct arguments *args, const long b, const lon
 /* ---- matrices ------------------------------------------------------------------------------- */
 
 /* `rows` rows of one head from position i or j on. */
-INLINE struct matrix q_rows(const struct arguments *args, const long b, const long h,
-                            const long i, const int rows)
+INLINE struct matrix q_rows(const struct arguments *args, const long b, const long h, const long i,
+                            const int rows)
 {
-    return matrix_of(args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + i * args->shape->q_stride[2],
+    return matrix_of(args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] +
+                         i * args->shape->q_stride[2],
                      args->shape->q_stride[2], Q_STEP, DIM_QK, rows, WIDTH(UNIT_Q, DIM_QK));
 }
 
-INLINE struct matrix do_rows(const struct arguments *args, const long b, const long h,
-                             const long i, const int rows)
+INLINE struct matrix do_rows(const struct arguments *args, const long b, const long h, const long i,
+                             const int rows)
 {
-    return matrix_of(args->d_o + b * args->shape->d_o_stride[0] + h * args->shape->d_o_stride[1] + i * args->shape->d_o_stride[2],
+    return matrix_of(args->d_o + b * args->shape->d_o_stride[0] + h * args->shape->d_o_stride[1] +
+                         i * args->shape->d_o_stride[2],
                      args->shape->d_o_stride[2], DO_STEP, DIM_V, rows, WIDTH(UNIT_DO, DIM_V));
 }
 
-INLINE struct matrix k_rows(const struct arguments *args, const long b,
-                            const long kv_head, const long j, const int rows)
+INLINE struct matrix k_rows(const struct arguments *args, const long b, const long kv_head,
+                            const long j, const int rows)
 {
-    return matrix_of(args->k + b * args->shape->k_stride[0] + kv_head * args->shape->k_stride[1] + j * args->shape->k_stride[2],
+    return matrix_of(args->k + b * args->shape->k_stride[0] + kv_head * args->shape->k_stride[1] +
+                         j * args->shape->k_stride[2],
                      args->shape->k_stride[2], K_STEP, DIM_QK, rows, WIDTH(UNIT_K, DIM_QK));
 }
 
-INLINE struct matrix v_rows(const struct arguments *args, const long b,
-                            const long kv_head, const long j, const int rows)
+INLINE struct matrix v_rows(const struct arguments *args, const long b, const long kv_head,
+                            const long j, const int rows)
 {
-    return matrix_of(args->v + b * args->shape->v_stride[0] + kv_head * args->shape->v_stride[1] + j * args->shape->v_stride[2],
+    return matrix_of(args->v + b * args->shape->v_stride[0] + kv_head * args->shape->v_stride[1] +
+                         j * args->shape->v_stride[2],
                      args->shape->v_stride[2], V_STEP, DIM_V, rows, WIDTH(UNIT_V, DIM_V));
 }
 
@@ -109,8 +113,9 @@ INLINE bool is_partial(const struct arguments *args, const struct tile t)
 #if HAS_BLOCKS
     const bool hides = HAS_BIAS || hides_listed(t.bits, t.i0, t.queries, t.j0, t.keys);
 #elif HAS_MARKS
-    const bool hides = HAS_BIAS || !(mark_of_pairs(args, t.marks, t.b, t.h, t.i0, t.queries, t.j0,
-                                                   t.keys) & MARK_FULL);
+    const bool hides =
+        HAS_BIAS ||
+        !(mark_of_pairs(args, t.marks, t.b, t.h, t.i0, t.queries, t.j0, t.keys) & MARK_FULL);
 #else
     const bool hides = HIDES_ANYWHERE;
 #endif
@@ -135,7 +140,8 @@ INLINE void find_head(const struct arguments *args, struct tile *t)
  * the first keys are seen by the most queries, and go first. */
 INLINE struct tile owned_keys(const struct arguments *args)
 {
-    const long blocks = BLOCKS_OF(LONGEST_KV(args)), kv_heads = args->shape->heads / args->shape->group;
+    const long blocks = BLOCKS_OF(LONGEST_KV(args)),
+               kv_heads = args->shape->heads / args->shape->group;
     struct tile t;
 
     t.b = get_group_id(0) / blocks / kv_heads;
@@ -188,16 +194,17 @@ INLINE long next_queries(const struct arguments *args, const struct tile t, cons
                     : end;
 #else
 #if HAS_MARKS
-    while (i0 < end && mark_of_pairs(args, t.marks, t.b, t.h, i0, min(end - i0, (long)BLOCK_STREAMED),
-                                     t.j0, t.keys) & MARK_EMPTY)
+    while (i0 < end && mark_of_pairs(args, t.marks, t.b, t.h, i0,
+                                     min(end - i0, (long)BLOCK_STREAMED), t.j0, t.keys) &
+                           MARK_EMPTY)
         i0 += BLOCK_STREAMED;
 #endif
     return i0;
 #endif
 }
 
-INLINE long next_keys(const struct arguments *args, const struct tile t, const long begin,
-                      long j0, const long end)
+INLINE long next_keys(const struct arguments *args, const struct tile t, const long begin, long j0,
+                      const long end)
 {
 #if HAS_BLOCKS
     return j0 < end ? next_tile_of_keys(t.bits, block_rows_of(t.i0, t.queries), begin, j0, end,
@@ -206,7 +213,8 @@ INLINE long next_keys(const struct arguments *args, const struct tile t, const l
 #else
 #if HAS_MARKS
     while (j0 < end && mark_of_pairs(args, t.marks, t.b, t.h, t.i0, t.queries, j0,
-                                     min(end - j0, (long)BLOCK_STREAMED)) & MARK_EMPTY)
+                                     min(end - j0, (long)BLOCK_STREAMED)) &
+                           MARK_EMPTY)
         j0 += BLOCK_STREAMED;
 #endif
     return j0;
@@ -226,7 +234,8 @@ INLINE struct bias_tile find_bias_tile(const struct arguments *args)
     const bool over_b = args->shape->bias_stride[0] == 0, over_h = args->shape->bias_stride[1] == 0;
     const long across = (args->shape->seq_kv + BLOCK_STREAMED - 1) / BLOCK_STREAMED;
     const long down = (args->shape->seq_q + BLOCK_OWNED - 1) / BLOCK_OWNED;
-    const long bias_heads = over_h ? 1 : args->shape->heads, place = get_group_id(0) / across / down;
+    const long bias_heads = over_h ? 1 : args->shape->heads,
+               place = get_group_id(0) / across / down;
     struct bias_tile tile;
 
     tile.i0 = get_group_id(0) / across % down * BLOCK_OWNED;

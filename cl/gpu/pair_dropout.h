@@ -7,8 +7,8 @@
 #endif
 
 /* What the weight of a pair is multiplied by. */
-static inline float dropout_factor(const struct arguments *args, const long b, const long h, const long i,
-                                   const long j)
+static inline float dropout_factor(const struct arguments *args, const long b, const long h,
+                                   const long i, const long j)
 {
 #if HAS_DROPOUT
     float x[4];

@@ -34,8 +34,7 @@ INLINE long clamped(const long n, const long count)
 INLINE bool has_quads(const __global storage *p, const long size, const long step, const long step2,
                       const long step3)
 {
-    return ((size | step | step2 | step3) & 3) == 0 &&
-           ((size_t)p & (4 * STORAGE_BYTES - 1)) == 0;
+    return ((size | step | step2 | step3) & 3) == 0 && ((size_t)p & (4 * STORAGE_BYTES - 1)) == 0;
 }
 
 /* Which tile a group has: GROUP_M rows of tiles column by column, then the next ones. */
@@ -57,7 +56,8 @@ struct task {
     bool x_quads, w_quads;
 };
 
-INLINE struct task find_task(PROJECTION_SHAPE_PARAMS, const __global storage *x, const __global storage *w)
+INLINE struct task find_task(PROJECTION_SHAPE_PARAMS, const __global storage *x,
+                             const __global storage *w)
 {
     const long split = get_group_id(1);
     struct task t;
@@ -70,14 +70,14 @@ INLINE struct task find_task(PROJECTION_SHAPE_PARAMS, const __global storage *x,
     t.end = min(stages * (split + 1) / SPLIT_K * BLOCK_K, t.depth);
     t.depths_of_x = (struct pair){a.x_dim, a.x_stride[1], X_COLUMN_STEP};
     t.depths_of_w = (struct pair){a.x_dim, a.w_stride[0], W_ROW_STEP};
-    t.x_quads =
-        UNIT_X_COLUMN ? has_quads(x + at.x, a.x_dim, a.x_stride[0], a.x_stride[1], a.x_stride[2])
-                      : UNIT_X_ROW && has_quads(x + at.x, a.rows, a.x_stride[0], a.x_stride[1],
-                                                a.x_stride[3]);
-    t.w_quads =
-        UNIT_W_COLUMN ? has_quads(w + at.w, a.y_dim, a.w_stride[0], a.w_stride[1], a.w_stride[2])
-                      : UNIT_W_ROW && has_quads(w + at.w, a.x_dim, a.w_stride[0], a.w_stride[2],
-                                                a.w_stride[3]);
+    t.x_quads = UNIT_X_COLUMN
+                    ? has_quads(x + at.x, a.x_dim, a.x_stride[0], a.x_stride[1], a.x_stride[2])
+                    : UNIT_X_ROW &&
+                          has_quads(x + at.x, a.rows, a.x_stride[0], a.x_stride[1], a.x_stride[3]);
+    t.w_quads = UNIT_W_COLUMN
+                    ? has_quads(w + at.w, a.y_dim, a.w_stride[0], a.w_stride[1], a.w_stride[2])
+                    : UNIT_W_ROW &&
+                          has_quads(w + at.w, a.x_dim, a.w_stride[0], a.w_stride[2], a.w_stride[3]);
     find_tile((t.rows + BLOCK_M - 1) / BLOCK_M, (t.columns + BLOCK_N - 1) / BLOCK_N,
               get_group_id(0), &t.row, &t.column);
     t.row *= BLOCK_M;
@@ -99,9 +99,9 @@ INLINE void find_rows_and_columns(const struct projection_shape a, const struct 
 }
 
 /* ... and of the first stage's depth. */
-INLINE void find_places(const struct projection_shape a, const struct task *t,
-                        __local long *x_rows, __local long *w_columns, __local long *x_depths,
-                        __local long *w_depths, __local long *inner)
+INLINE void find_places(const struct projection_shape a, const struct task *t, __local long *x_rows,
+                        __local long *w_columns, __local long *x_depths, __local long *w_depths,
+                        __local long *inner)
 {
     find_rows_and_columns(a, t, x_rows, w_columns);
     for (int n = get_local_id(0); n < BLOCK_K; n += THREADS) {
@@ -145,9 +145,9 @@ __kernel void projection_sum(PARAMETERS_projection_sum)
     for (int part = 0; part < SPLIT_K; part++)
         sum += workspace[at.workspace + part * count + n];
     const long i = n / columns, j = n % columns;
-    __global storage *const to =
-        y + at.y + place((struct pair){a.rows, a.y_stride[0], a.y_stride[2]}, i) +
-        place((struct pair){a.y_dim, a.y_stride[1], Y_COLUMN_STEP}, j);
+    __global storage *const to = y + at.y +
+                                 place((struct pair){a.rows, a.y_stride[0], a.y_stride[2]}, i) +
+                                 place((struct pair){a.y_dim, a.y_stride[1], Y_COLUMN_STEP}, j);
     STORE_Y(sum, to, 0, 0, j);
 }
 #endif

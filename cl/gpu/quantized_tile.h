@@ -8,9 +8,10 @@
  * no step, width or alignment. */
 __attribute__((always_inline)) static inline int
 load_cache_tile(const int cache, __local float4 *tile, const int stride, const int tile_rows,
-                const int columns, const int dtype, const __global void *matrix, const long row_step,
-                const __local long *places, const long step, const int rows, const int first,
-                const int dim, const int width, const bool aligned, const bool finite)
+                const int columns, const int dtype, const __global void *matrix,
+                const long row_step, const __local long *places, const long step, const int rows,
+                const int first, const int dim, const int width, const bool aligned,
+                const bool finite)
 {
     int nonfinite = 0;
 

@@ -26,8 +26,8 @@
 struct query_block {
     long bh, b, h, i0; /* batch * heads + head, and these; the first query */
     struct extent e;
-    int queries;       /* that there are, of BLOCK_M */
-    long begin, end;   /* the keys that some row sees are among these */
+    int queries;     /* that there are, of BLOCK_M */
+    long begin, end; /* the keys that some row sees are among these */
     long seen_by_all_from, seen_by_all_to;
 #if HAS_BLOCKS
     struct block_bits bits; /* of the head's list */
@@ -91,7 +91,7 @@ INLINE long next_listed_tile(const struct query_block block, const long j0)
 }
 
 #define HIDES_IN_TILE(block, j0, count)                                                            \
-    (HAS_BIAS || TRACKS_SEEN || \
+    (HAS_BIAS || TRACKS_SEEN ||                                                                    \
      hides_listed(block.bits, block.i0, max(block.queries, 1), j0, count))
 #elif HAS_MARKS
 /* What is marked of the tile from key j0 on. */
@@ -118,8 +118,7 @@ INLINE struct keys find_keys(const struct arguments *args, const struct query_bl
         j0 += BLOCK_N;
 #endif
 #if PAGE_SIZE
-    const long j1 =
-        next_run(args, block.b, block.begin, block.end, BLOCK_N, &j0);
+    const long j1 = next_run(args, block.b, block.begin, block.end, BLOCK_N, &j0);
     keys.count = (int)(j1 - j0);
 #else
     keys.count = min(block.end - j0, (long)BLOCK_N);
@@ -135,9 +134,8 @@ INLINE struct keys find_keys(const struct arguments *args, const struct query_bl
 INLINE struct score_tile score_tile_of(const struct arguments *args, const struct query_block block,
                                        const struct keys keys)
 {
-    struct score_tile tile =
-        score_tile_at(args, block.e, block.b, block.h, block.i0, keys.j0, block.queries,
-                      keys.count, MAX(BLOCK_M, BLOCK_N));
+    struct score_tile tile = score_tile_at(args, block.e, block.b, block.h, block.i0, keys.j0,
+                                           block.queries, keys.count, MAX(BLOCK_M, BLOCK_N));
 
 #if HAS_BLOCKS
     find_blocks(block.bits, block.i0, keys.j0, &tile);
@@ -159,8 +157,8 @@ struct row_end {
 
 /* Of weights that were taken relative to maximum. A total of 0 is a row of hidden keys or of -inf
  * scores alone; NaN goes on to o. */
-static inline struct row_end finish_row(const struct arguments *args, const long h, const bool sees_any,
-                                     const float maximum, const float sum)
+static inline struct row_end finish_row(const struct arguments *args, const long h,
+                                        const bool sees_any, const float maximum, const float sum)
 {
     struct row_end row = {1.0f, maximum, sum, false};
 

@@ -21,11 +21,13 @@ INLINE float highest_of(const __local float *row_maxima, const int count)
     return highest;
 }
 
-__kernel __attribute__((reqd_work_group_size(COMBINE_THREADS, 1, 1)))
-void combine(PARAMETERS_combine)
+__kernel __attribute__((reqd_work_group_size(COMBINE_THREADS, 1, 1))) void
+combine(PARAMETERS_combine)
 {
     struct arguments arguments = ARGUMENTS_combine;
-    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / COMBINE_TILES / LONGEST_Q(&arguments) / arguments.shape->heads);
+    const struct arguments *const args =
+        enter_sequence(&arguments, get_group_id(0) / COMBINE_TILES / LONGEST_Q(&arguments) /
+                                       arguments.shape->heads);
     __local float row_maxima[SPLIT_K], row_sums[SPLIT_K], factors[SPLIT_K], sums[COMBINE_THREADS];
     const int thread = get_local_id(0), tiles = COMBINE_TILES;
     const long row = get_group_id(0) / tiles, i = row % LONGEST_Q(args);
@@ -33,7 +35,8 @@ void combine(PARAMETERS_combine)
     const int d = (int)(get_group_id(0) % tiles) * COMBINED_COLUMNS + thread % COMBINED_COLUMNS;
     const __global float *const results = args->workspace;
     const __global float *const statistics =
-        results + (args->shape->batch * args->shape->heads * LONGEST_Q(args) * DIM_V + 2 * row) * SPLIT_K;
+        results +
+        (args->shape->batch * args->shape->heads * LONGEST_Q(args) * DIM_V + 2 * row) * SPLIT_K;
     const __global float *const column = results + row * SPLIT_K * DIM_V + min(d, DIM_V - 1);
     float x = 0.0f;
 
@@ -73,7 +76,9 @@ void combine(PARAMETERS_combine)
         for (int n = 1; n < COMBINE_PARTS; n++)
             x += sums[n * COMBINED_COLUMNS + thread];
         STORE_O(zero ? 0.0f : x / row_sum,
-                args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2], d * O_STEP);
+                args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] +
+                    i * args->shape->o_stride[2],
+                d * O_STEP);
     }
     END_KERNEL();
 }

@@ -12,14 +12,15 @@
 #include "common/key_rows.h"
 #include "common/sequence.h"
 #include "score/score.h"
-#define BLOCK_BITS_BEGIN(args) ((args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * SPLIT_K * (DIM_V + 2))
+#define BLOCK_BITS_BEGIN(args)                                                                     \
+    ((args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * SPLIT_K * (DIM_V + 2))
 #include "score/mark_blocks.h"
 
 /* What a work-group computes. */
 struct task {
     long b, kv_head, part;
-    long row;    /* its first, of those that share the kv head */
-    int rows;    /* in use, 1 .. BLOCK_M */
+    long row; /* its first, of those that share the kv head */
+    int rows; /* in use, 1 .. BLOCK_M */
     struct extent e;
     long begin, end;         /* keys of its range */
     long all_begin, all_end; /* those that all its rows may see */
@@ -30,7 +31,7 @@ struct task {
 
 /* The head and the query of row r, the last one's for those after it. */
 INLINE void find_row(const struct arguments *args, const struct task *task, const int r, long *h,
-                   long *i)
+                     long *i)
 {
     const uint row = (uint)task->row + min(r, task->rows - 1); /* the host limits them */
 
@@ -44,7 +45,8 @@ INLINE void find_range(const struct arguments *args, struct task *task)
 {
     const long first = task->row % args->shape->seq_q;
     const bool wraps = first + task->rows > args->shape->seq_q;
-    const long low = wraps ? 0 : first, high = wraps ? args->shape->seq_q - 1 : first + task->rows - 1;
+    const long low = wraps ? 0 : first,
+               high = wraps ? args->shape->seq_q - 1 : first + task->rows - 1;
     /* Dropout's random numbers are for four keys, of which a thread group has all. */
     const long begin = first_key(args, task->e, low) & ~3L;
     const long end = end_key(args, task->e, min(high, max(task->e.queries - 1, low)));
@@ -120,7 +122,7 @@ INLINE void mark_tiles(const struct arguments *args, const struct task *task,
 
 /* The tile from key j on, or the first after it that some row may see; the range's end if there is none. */
 INLINE long next_tile_of_task(const struct arguments *args, const struct task *task, long j,
-                           const volatile __local uint *seen)
+                              const volatile __local uint *seen)
 {
 #if HAS_BLOCKS
     return next_tile_of_rows(args, task->bits, task->b, task->kv_head, task->row, task->rows,
@@ -148,6 +150,7 @@ INLINE long result_of(const struct arguments *args, const struct task *task, con
 }
 
 /* Of all partial results, in the workspace: row_max and row_sum. */
-#define STATISTICS(args, results) ((results) + (args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * SPLIT_K * DIM_V)
+#define STATISTICS(args, results)                                                                  \
+    ((results) + (args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * SPLIT_K * DIM_V)
 
 #endif

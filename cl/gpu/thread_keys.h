@@ -23,7 +23,7 @@ struct cached {
     const __global void *p; /* paged: of the head's first row in page 0 */
     long row_step, step;
     int thread_n, thread_d;
-    bool aligned;          /* wide loads are possible */
+    bool aligned;     /* wide loads are possible */
     int cache, dtype; /* how they are stored */
     int dim, width;   /* width: elements that one load takes */
 #if PAGE_SIZE
@@ -53,7 +53,7 @@ INLINE const __global void *row_of_key(const struct cached m, const int n, const
 
 /* LOAD_WIDTH columns of the row at p, for those beyond the last others of it. */
 INLINE void load_cached_columns(const struct cached m, const bool aligned, const __global void *p,
-                         const int column, float4 x[PIECES])
+                                const int column, float4 x[PIECES])
 {
     const int last = m.dim - 1;
 
@@ -83,7 +83,7 @@ INLINE void load_cached_columns(const struct cached m, const bool aligned, const
 /* A chunk of the thread group's keys of a tile, of which count are there; the last one again for those
  * after it. Loads without branches between them can be in flight together. */
 INLINE void load_cached_keys(const struct cached m, const int chunk, const int count,
-                      float4 x[THREAD_N][PIECES])
+                             float4 x[THREAD_N][PIECES])
 {
     const int column = column_of_thread(m.thread_d, chunk);
 
@@ -100,14 +100,13 @@ INLINE void load_cached_keys(const struct cached m, const int chunk, const int c
 
 #if PAGE_SIZE
 /* To the tile of count keys from key j0 of batch b on. */
-INLINE void go_to_tile(const struct arguments *args, struct cached *m, const long b, const long j0, const int count,
-                       const long page_step)
+INLINE void go_to_tile(const struct arguments *args, struct cached *m, const long b, const long j0,
+                       const int count, const long page_step)
 {
 #pragma unroll
     for (int n = 0; n < THREAD_N; n += KEYS_TOGETHER)
         m->place[n / KEYS_TOGETHER] =
-            key_row(args, b, j0 + min(KEY_OF(m->thread_n, n), count - 1), page_step,
-                    m->row_step);
+            key_row(args, b, j0 + min(KEY_OF(m->thread_n, n), count - 1), page_step, m->row_step);
 }
 #endif
 

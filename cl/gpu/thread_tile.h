@@ -44,17 +44,17 @@ INLINE void clear_sums(float4 sums[THREAD_M][MAX_DIMS4])
 /* `upper` += a * b and `lower` += next * b: on AMD's CDNA 2 and 3 one instruction, which LLVM left to
  * itself makes of two columns, with more values to move together. */
 #if defined(__gfx90a__) || defined(__gfx942__)
-#define MULTIPLY_ADD_ROWS(upper, lower, a, next, b)                                                    \
-    do {                                                                                               \
-        const float2 both = MULTIPLY_ADD((float2)(a, next), (float2)(b), (float2)(upper, lower));      \
-        (upper) = both.x;                                                                              \
-        (lower) = both.y;                                                                              \
+#define MULTIPLY_ADD_ROWS(upper, lower, a, next, b)                                                \
+    do {                                                                                           \
+        const float2 both = MULTIPLY_ADD((float2)(a, next), (float2)(b), (float2)(upper, lower));  \
+        (upper) = both.x;                                                                          \
+        (lower) = both.y;                                                                          \
     } while (0)
 #else
-#define MULTIPLY_ADD_ROWS(upper, lower, a, next, b)                                                    \
-    do {                                                                                               \
-        (upper) = MULTIPLY_ADD(a, b, upper);                                                           \
-        (lower) = MULTIPLY_ADD(next, b, lower);                                                        \
+#define MULTIPLY_ADD_ROWS(upper, lower, a, next, b)                                                \
+    do {                                                                                           \
+        (upper) = MULTIPLY_ADD(a, b, upper);                                                       \
+        (lower) = MULTIPLY_ADD(next, b, lower);                                                    \
     } while (0)
 #endif
 
@@ -96,13 +96,13 @@ INLINE void multiply_tiles(const __local float4 *owned, const int owned_stride,
  * pointers to the weights instead of weights, which then are in memory. */
 #define STORE_WEIGHTS(first, weight, weights)                                                      \
     do {                                                                                           \
-        _Pragma("unroll") for (int c = 0; c < THREAD_N; c++)                                       \
-            if (c / (WEIGHT_ROWS / THREADS_N) == (first) / WEIGHT_ROWS)                            \
-                _Pragma("unroll") for (int g = 0; g < QUADS; g++)                                  \
-                    (weights)[(thread_n + THREADS_N * (c % (WEIGHT_ROWS / THREADS_N))) *           \
-                                  ROW_STRIDE + g * THREADS_M + thread_m] =                         \
-                        (float4)(weight[4 * g][c], weight[4 * g + 1][c], weight[4 * g + 2][c],     \
-                                 weight[4 * g + 3][c]);                                            \
+        _Pragma("unroll") for (int c = 0; c < THREAD_N;                                            \
+                               c++) if (c / (WEIGHT_ROWS / THREADS_N) == (first) / WEIGHT_ROWS)    \
+            _Pragma("unroll") for (int g = 0; g < QUADS; g++)(                                     \
+                weights)[(thread_n + THREADS_N * (c % (WEIGHT_ROWS / THREADS_N))) * ROW_STRIDE +   \
+                         g * THREADS_M + thread_m] =                                               \
+                (float4)(weight[4 * g][c], weight[4 * g + 1][c], weight[4 * g + 2][c],             \
+                         weight[4 * g + 3][c]);                                                    \
     } while (0)
 
 /* sums[r][n] += weight of owned row r times dims 4 * (thread_n + THREADS_N * n).. of one streamed row,

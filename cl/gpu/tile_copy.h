@@ -67,7 +67,8 @@ INLINE void copy1(__local float *to, const __global float *from, const bool insi
 #define PIECES_OF(all) (((all) + THREADS - 1) / THREADS)
 #define IN_ONE_COLUMN(in_row) (THREADS % (in_row) == 0)
 #define PIECE_ROW(n, in_row)                                                                       \
-    (IN_ONE_COLUMN(in_row) ? THIS_THREAD / (in_row) + (n) * (THREADS / (in_row)) : (THIS_THREAD + (n)*THREADS) / (in_row))
+    (IN_ONE_COLUMN(in_row) ? THIS_THREAD / (in_row) + (n) * (THREADS / (in_row))                   \
+                           : (THIS_THREAD + (n)*THREADS) / (in_row))
 #define PIECE_COLUMN(n, in_row)                                                                    \
     (IN_ONE_COLUMN(in_row) ? THIS_THREAD % (in_row) : (THIS_THREAD + (n)*THREADS) % (in_row))
 #define PIECE_IS_THERE(n, all) ((all) % THREADS == 0 || THIS_THREAD + (n)*THREADS < (all))
@@ -75,29 +76,34 @@ INLINE void copy1(__local float *to, const __global float *from, const bool insi
 /* Fills tile_rows x columns of a tile (stride in float4) with columns [first, first + columns) of a matrix of
  * rows x dim floats, and with 0 outside of it. aligned: rows are, to 16 bytes, and their elements follow each
  * other. Rows and columns of the tile and dim's multiples are constants once inlined. */
-INLINE void copy_tile(__local float4 *tile, const int stride, const int tile_rows, const int columns,
-                      const __global float *matrix, long row_step, const long step, const int rows,
-                      const int first, const int dim, const bool aligned)
+INLINE void copy_tile(__local float4 *tile, const int stride, const int tile_rows,
+                      const int columns, const __global float *matrix, long row_step,
+                      const long step, const int rows, const int first, const int dim,
+                      const bool aligned)
 {
     const int quads = columns / 4, all = tile_rows * quads;
 
     COMPUTE_HERE(row_step);
     if (aligned && rows >= tile_rows && first + columns <= dim) {
-        const __global float *from = matrix + first + PIECE_ROW(0, quads) * row_step + 4 * PIECE_COLUMN(0, quads);
+        const __global float *from =
+            matrix + first + PIECE_ROW(0, quads) * row_step + 4 * PIECE_COLUMN(0, quads);
         const long next = IN_ONE_COLUMN(quads) ? THREADS / quads * row_step : 0;
 #pragma unroll
         for (int n = 0; n < PIECES_OF(all); n++, from += next) {
             if (!IN_ONE_COLUMN(quads))
                 from = matrix + first + PIECE_ROW(n, quads) * row_step + 4 * PIECE_COLUMN(n, quads);
             if (PIECE_IS_THERE(n, all))
-                copy4_inside((__local float *)(tile + PIECE_ROW(n, quads) * stride + PIECE_COLUMN(n, quads)), from);
+                copy4_inside(
+                    (__local float *)(tile + PIECE_ROW(n, quads) * stride + PIECE_COLUMN(n, quads)),
+                    from);
         }
     } else if (aligned) {
 #pragma unroll 1
         for (int n = 0; n < PIECES_OF(all); n++) {
             const int row = PIECE_ROW(n, quads), column = PIECE_COLUMN(n, quads);
             if (PIECE_IS_THERE(n, all))
-                copy4((__local float *)(tile + row * stride + column), matrix + row * row_step + first + 4 * column,
+                copy4((__local float *)(tile + row * stride + column),
+                      matrix + row * row_step + first + 4 * column,
                       row < rows && first + 4 * column < dim);
         }
     } else {
@@ -105,7 +111,8 @@ INLINE void copy_tile(__local float4 *tile, const int stride, const int tile_row
         for (int n = 0; n < PIECES_OF(4 * all); n++) {
             const int row = PIECE_ROW(n, columns), column = PIECE_COLUMN(n, columns);
             if (PIECE_IS_THERE(n, 4 * all))
-                copy1((__local float *)(tile + row * stride) + column, matrix + row * row_step + (first + column) * step,
+                copy1((__local float *)(tile + row * stride) + column,
+                      matrix + row * row_step + (first + column) * step,
                       row < rows && first + column < dim);
         }
     }
@@ -115,15 +122,17 @@ INLINE void copy_tile(__local float4 *tile, const int stride, const int tile_row
  * way: column c of the tile is row c of the matrix, of rows x depth floats, of which the tile has tile_rows; with 0
  * outside of it. Neighbouring threads copy eight depths of a row, which go to as many banks as there are where the
  * stride is odd. */
-INLINE void copy_turned(__local float4 *tile, const int stride, const int tile_rows, const int depths,
-                        const __global float *matrix, long row_step, const int rows, const int depth)
+INLINE void copy_turned(__local float4 *tile, const int stride, const int tile_rows,
+                        const int depths, const __global float *matrix, long row_step,
+                        const int rows, const int depth)
 {
     const int all = tile_rows * 8;
 
     COMPUTE_HERE(row_step);
     if (rows >= tile_rows && depth >= depths) {
         const __global float *from = matrix + PIECE_ROW(0, 8) * row_step + PIECE_COLUMN(0, 8);
-        __local float *const to = (__local float *)(tile + PIECE_COLUMN(0, 8) * stride) + PIECE_ROW(0, 8);
+        __local float *const to =
+            (__local float *)(tile + PIECE_COLUMN(0, 8) * stride) + PIECE_ROW(0, 8);
 #pragma unroll
         for (int n = 0; n < PIECES_OF(all); n++, from += THREADS / 8 * row_step)
             if (PIECE_IS_THERE(n, all))
@@ -137,19 +146,21 @@ INLINE void copy_turned(__local float4 *tile, const int stride, const int tile_r
 #pragma unroll 1
                 for (int d = PIECE_COLUMN(n, 8); d < depths; d += 8)
                     copy1((__local float *)(tile + d * stride) + PIECE_ROW(n, 8),
-                          matrix + PIECE_ROW(n, 8) * row_step + d, PIECE_ROW(n, 8) < rows && d < depth);
+                          matrix + PIECE_ROW(n, 8) * row_step + d,
+                          PIECE_ROW(n, 8) < rows && d < depth);
     }
 }
 
 /* Makes 0 of every Inf and NaN of a tile, which is whole rows that the thread's copies have filled, quads alone: what
  * other threads copied may not have arrived. Tells whether there was one. */
-INLINE int make_finite(__local float4 *tile, const int stride, const int tile_rows, const int columns,
-                       const bool aligned)
+INLINE int make_finite(__local float4 *tile, const int stride, const int tile_rows,
+                       const int columns, const bool aligned)
 {
     int nonfinite = 0;
 
     for (int n = 0; n < PIECES_OF(tile_rows * (columns / 4)) && aligned; n++) {
-        __local float4 *const x = tile + PIECE_ROW(n, columns / 4) * stride + PIECE_COLUMN(n, columns / 4);
+        __local float4 *const x =
+            tile + PIECE_ROW(n, columns / 4) * stride + PIECE_COLUMN(n, columns / 4);
         if (PIECE_IS_THERE(n, tile_rows * (columns / 4)))
             *x = finite_or_0(*x, &nonfinite);
     }

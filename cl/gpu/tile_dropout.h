@@ -12,11 +12,11 @@
 #define RANDOM_LANES 1
 #include "common/dropout.h"
 
-
 /* Bit n of kept[four * KEPT_ROWS + row] tells whether the row's weight for key 4 * four + n of the
  * tile stays. Here one of four threads has each row; queries and keys from i0 and j0 on. */
-__attribute__((always_inline)) static inline void draw_kept(const struct arguments *args, const uint bh,
-                                                            const long i0, const long j0, __local uchar *kept)
+__attribute__((always_inline)) static inline void draw_kept(const struct arguments *args,
+                                                            const uint bh, const long i0,
+                                                            const long j0, __local uchar *kept)
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
 
@@ -26,14 +26,14 @@ __attribute__((always_inline)) static inline void draw_kept(const struct argumen
             float x[4];
 
             dropout_factors(args, bh, (uint)(i0 + row), (uint)(j0 / 4 + four), x);
-            kept[four * KEPT_ROWS + row] = (x[0] > 0.0f) | (x[1] > 0.0f) << 1 |
-                                           (x[2] > 0.0f) << 2 | (x[3] > 0.0f) << 3;
+            kept[four * KEPT_ROWS + row] =
+                (x[0] > 0.0f) | (x[1] > 0.0f) << 1 | (x[2] > 0.0f) << 2 | (x[3] > 0.0f) << 3;
         }
 }
 
 /* What the weight of a row and of the thread's key c is multiplied by. */
-static inline float kept_factor(const struct arguments *args, const int row,
-                                const int c, __local uchar *kept)
+static inline float kept_factor(const struct arguments *args, const int row, const int c,
+                                __local uchar *kept)
 {
     const int thread_n = THIS_THREAD % THREADS_N;
     const uchar bits = kept[(c * (THREADS_N / 4) + thread_n / 4) * KEPT_ROWS + row];

@@ -23,7 +23,8 @@
 static inline float polynomial_exp2(const float x)
 {
     const float least = x < -127.0f ? -127.0f : x;
-    const float shifted = least + 12583039.0f; /* 1.5 * 2^23 + 127: the last bit is 1, the last eight an exponent */
+    const float shifted =
+        least + 12583039.0f; /* 1.5 * 2^23 + 127: the last bit is 1, the last eight an exponent */
     const float f = least - (shifted - 12583039.0f); /* -0.5 .. 0.5 */
     float y = 1.5403530e-4f;
     y = MULTIPLY_ADD(y, f, 1.3333558e-3f);

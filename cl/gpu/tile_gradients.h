@@ -9,8 +9,8 @@
 #if HAS_DROPOUT
 /* x[n][c]: what the weights of owned row r + n of a thread, of a quad, and of its streamed row c are
  * multiplied by. */
-INLINE void quad_factors(const bool owns_keys, const struct arguments *args, const struct tile t, const int r,
-                         float x[4][THREAD_N], __local uchar *kept)
+INLINE void quad_factors(const bool owns_keys, const struct arguments *args, const struct tile t,
+                         const int r, float x[4][THREAD_N], __local uchar *kept)
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
     const uint bh = dropout_head(args, t.b, t.h);
@@ -33,15 +33,15 @@ INLINE void quad_factors(const bool owns_keys, const struct arguments *args, con
  * or is none. statistics: of the thread's queries. *nonfinite is set where a hidden
  * pair's product is not finite. slope_sums and bias_sums, of owned rows, collect ds times the distance,
  * and ds. */
-INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial, const struct arguments *args,
-                  const struct tile t, const float4 *statistics, float p[THREAD_M][THREAD_N],
-                  float ds[THREAD_M][THREAD_N], volatile __local int *nonfinite, float *slope_sums,
-                  float *bias_sums, __local uchar *kept)
+INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial,
+                  const struct arguments *args, const struct tile t, const float4 *statistics,
+                  float p[THREAD_M][THREAD_N], float ds[THREAD_M][THREAD_N],
+                  volatile __local int *nonfinite, float *slope_sums, float *bias_sums,
+                  __local uchar *kept)
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
-    struct score_tile tile =
-        score_tile_at(args, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
-                      MAX(BLOCK_OWNED, BLOCK_STREAMED));
+    struct score_tile tile = score_tile_at(args, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
+                                           MAX(BLOCK_OWNED, BLOCK_STREAMED));
     bool finds_nonfinite = false;
 
 #if HAS_BLOCKS
@@ -93,13 +93,14 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
 
 /* p and ds of a tile, as weigh() leaves them. Owned rows are keys and values if owns_keys, else queries
  * and do, and the others are streamed. next: what comes behind it. */
-INLINE void weigh_gradient_tile(const bool owns_keys, const bool ds_is_raw, const bool partial, const struct arguments *args,
-                       const struct tile t, const struct matrix owned_qk, const struct matrix owned_v,
-                       const struct matrix streamed_qk, const struct matrix streamed_v, const struct next next,
-                       const float4 *statistics, __local float4 *tiles, int *stage,
-                       volatile __local int *nonfinite, float p[THREAD_M][THREAD_N],
-                       float ds[THREAD_M][THREAD_N], float *slope_sums,
-                       float *bias_sums, __local uchar *kept)
+INLINE void weigh_gradient_tile(const bool owns_keys, const bool ds_is_raw, const bool partial,
+                                const struct arguments *args, const struct tile t,
+                                const struct matrix owned_qk, const struct matrix owned_v,
+                                const struct matrix streamed_qk, const struct matrix streamed_v,
+                                const struct next next, const float4 *statistics,
+                                __local float4 *tiles, int *stage, volatile __local int *nonfinite,
+                                float p[THREAD_M][THREAD_N], float ds[THREAD_M][THREAD_N],
+                                float *slope_sums, float *bias_sums, __local uchar *kept)
 {
     const struct next of_v = {PRODUCT_NEXT, owned_v, streamed_v};
 
@@ -110,14 +111,15 @@ INLINE void weigh_gradient_tile(const bool owns_keys, const bool ds_is_raw, cons
         draw_kept(args, dropout_head(args, t.b, t.h), t.i0, t.j0, kept);
 #endif
     multiply(owned_v, streamed_v, next, tiles, OWNED_V_AT, stage, ds);
-#if STAGES > 1 /* two ways, not a branch at each pair; with one stage, which AMD's have, registers were spilled */
+#if STAGES >                                                                                       \
+    1 /* two ways, not a branch at each pair; with one stage, which AMD's have, registers were spilled */
     if (!partial) {
         weigh(owns_keys, ds_is_raw, false, args, t, statistics, p, ds, nonfinite, slope_sums,
               bias_sums, kept);
         return;
     }
-    weigh(owns_keys, ds_is_raw, true, args, t, statistics, p, ds, nonfinite, slope_sums,
-          bias_sums, kept);
+    weigh(owns_keys, ds_is_raw, true, args, t, statistics, p, ds, nonfinite, slope_sums, bias_sums,
+          kept);
 #else
     weigh(owns_keys, ds_is_raw, partial, args, t, statistics, p, ds, nonfinite, slope_sums,
           bias_sums, kept);

@@ -29,11 +29,11 @@ static inline bool rows_aligned(const __global storage *rows, const long row_ste
 /* Whether wide loads can read K or V, of which page or batch and row steps are these: rows of all
  * pages are aligned then. */
 #if PAGE_SIZE
-#define CACHE_ALIGNED(dtype, p, page_step, row_step, width)                                       \
-    (rows_aligned_of((dtype), (p), (row_step), (width)) &&                                        \
+#define CACHE_ALIGNED(dtype, p, page_step, row_step, width)                                        \
+    (rows_aligned_of((dtype), (p), (row_step), (width)) &&                                         \
      rows_aligned_of((dtype), (p), (page_step), (width)))
 #else
-#define CACHE_ALIGNED(dtype, p, page_step, row_step, width)                                       \
+#define CACHE_ALIGNED(dtype, p, page_step, row_step, width)                                        \
     rows_aligned_of((dtype), (p), (row_step), (width))
 #endif
 
@@ -65,7 +65,7 @@ static inline float4 finite_or_0(const float4 x, int *nonfinite)
 /* Where row number `row` of `rows` is, the last one for those after it: row_step from the one before, or
  * where `places` says. */
 #define ROW_PLACE(places, row, rows, row_step)                                                     \
-    ((places) ? (places)[min((row), (rows) - 1)] : min((row), (rows) - 1) * (row_step))
+    ((places) ? (places)[min((row), (rows)-1)] : min((row), (rows)-1) * (row_step))
 
 /* The pieces of a tile, of `all`, that a thread asks for before it waits for the first. On NVIDIA, where few groups
  * of so many registers are resident, a wait for each was most of the time (doc/gpus.md); elsewhere more registers were spilled.
@@ -109,8 +109,8 @@ INLINE struct piece load_piece(const int dtype, const __global void *p, const in
 __attribute__((always_inline)) static inline int
 load_tile(__local float4 *tile, const int stride, const int tile_rows, const int columns,
           const int dtype, const __global void *matrix, const long row_step,
-          const __local long *places, const long step, const int rows, const int first, const int dim,
-          const int width, const bool aligned, const bool finite)
+          const __local long *places, const long step, const int rows, const int first,
+          const int dim, const int width, const bool aligned, const bool finite)
 {
     const int chunks = columns / width, all = tile_rows * chunks, at_once = AT_ONCE(all);
     int nonfinite = 0;
@@ -142,7 +142,9 @@ load_tile(__local float4 *tile, const int stride, const int tile_rows, const int
             const bool inside = row < rows && first + column < dim;
             float4 low = inside ? x[n].low : 0.0f, high = inside ? x[n].high : 0.0f;
             __local float4 *const to = tile + row * stride + column / 4;
-            if (n < at_once && here < all) { /* without a break: a loop that is not unrolled has its array in memory */
+            if (n < at_once &&
+                here <
+                    all) { /* without a break: a loop that is not unrolled has its array in memory */
                 if (finite) {
                     low = finite_or_0(low, &nonfinite);
                     high = finite_or_0(high, &nonfinite);
@@ -162,9 +164,9 @@ load_tile(__local float4 *tile, const int stride, const int tile_rows, const int
 
 /* Stores x to columns d.. of a row of dim, those that exist; dim and width (as in load_tile) are
  * constants once inlined. */
-__attribute__((always_inline)) static inline void
-store4(const float4 x, __global o_storage *row, const long step, const int d, const int dim,
-       const int width)
+__attribute__((always_inline)) static inline void store4(const float4 x, __global o_storage *row,
+                                                         const long step, const int d,
+                                                         const int dim, const int width)
 {
     if (width != 1) {
         if (d < dim)

@@ -25,14 +25,14 @@
 /* ---- products ------------------------------------------------------------------------------- */
 
 INLINE void load_stage_columns(__local float4 *tile, const int stride, const int tile_rows,
-                         const int first, const int columns, const struct matrix m)
+                               const int first, const int columns, const struct matrix m)
 {
 #if STAGES > 1
     copy_tile(tile, stride, tile_rows, columns, m.p, m.row_step, m.step, m.rows, first, m.dim,
               m.width == 4 && m.aligned);
 #else
-    load_tile(tile, stride, tile_rows, columns, DTYPE, m.p, m.row_step, 0, m.step, m.rows,
-              first, m.dim, m.width, m.aligned, false);
+    load_tile(tile, stride, tile_rows, columns, DTYPE, m.p, m.row_step, 0, m.step, m.rows, first,
+              m.dim, m.width, m.aligned, false);
 #endif
 }
 
@@ -40,21 +40,22 @@ INLINE void load_stage_columns(__local float4 *tile, const int stride, const int
 INLINE void load_rows(__local float4 *rows, const int first, const struct matrix m)
 {
     const int stride = THREADS_N * DIMS4(m.dim);
-    const struct matrix rest = {m.p + first * m.row_step, m.row_step, m.step, m.dim, m.rows - first, m.width,
-                                m.aligned};
+    const struct matrix rest = {m.p + first * m.row_step, m.row_step, m.step,   m.dim,
+                                m.rows - first,           m.width,    m.aligned};
 
     load_stage_columns(rows, stride, STAGE_N, 0, 4 * stride, rest);
 }
 
 /* What a stage of a product reads: columns from `first` on. */
-INLINE void load_product_stage(const struct matrix owned, const struct matrix streamed, const int first,
-                               const int stage, __local float4 *tiles)
+INLINE void load_product_stage(const struct matrix owned, const struct matrix streamed,
+                               const int first, const int stage, __local float4 *tiles)
 {
     const int dim = streamed.dim;
 
     if (!OWNED_RESIDENT)
         load_stage_columns(tiles + stage, OWNED_STRIDE(dim), BLOCK_OWNED, first, STAGE(dim), owned);
-    load_stage_columns(tiles + stage + STREAMED_AT, STREAMED_STRIDE(dim), BLOCK_STREAMED, first, STAGE(dim), streamed);
+    load_stage_columns(tiles + stage + STREAMED_AT, STREAMED_STRIDE(dim), BLOCK_STREAMED, first,
+                       STAGE(dim), streamed);
 }
 
 /* What comes behind a product or a sum, whose first stage is copied during the last of that. */
@@ -74,8 +75,9 @@ INLINE void load_next(const struct next next, const int stage, __local float4 *t
 
 /* products[r][c] = owned row ROW(r) . streamed row thread_n + THREADS_N * c. If OWNED_RESIDENT all of the owned rows
  * are at owned_at. *stage is where the first stage is, and then that of what is next. */
-INLINE void multiply(const struct matrix owned, const struct matrix streamed, const struct next next,
-                     __local float4 *tiles, const int owned_at, int *stage, float products[THREAD_M][THREAD_N])
+INLINE void multiply(const struct matrix owned, const struct matrix streamed,
+                     const struct next next, __local float4 *tiles, const int owned_at, int *stage,
+                     float products[THREAD_M][THREAD_N])
 {
     const int dim = streamed.dim;
 
@@ -112,9 +114,11 @@ INLINE void add_stage(const bool leaves_out, const int dims4, const __local floa
 /* sums += weights^T . streamed rows, with weights as multiply() leaves products, and stages as there. partial: some
  * pair may be hidden. *nonfinite, set before the last barrier: a streamed row of such a pair may hold an Inf or a
  * NaN. */
-INLINE void add_streamed_rows(const bool partial, const struct matrix streamed, const struct next next,
-                     float weight[THREAD_M][THREAD_N], __local float4 *tiles, int *stage,
-                     const volatile __local int *nonfinite, float4 sums[THREAD_M][MAX_DIMS4])
+INLINE void add_streamed_rows(const bool partial, const struct matrix streamed,
+                              const struct next next, float weight[THREAD_M][THREAD_N],
+                              __local float4 *tiles, int *stage,
+                              const volatile __local int *nonfinite,
+                              float4 sums[THREAD_M][MAX_DIMS4])
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
     const int dims4 = DIMS4(streamed.dim);

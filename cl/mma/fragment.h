@@ -132,7 +132,8 @@ static inline uint pack_pair(const float x, const float y)
 #if EMULATE
 
 /* The matrices are put together from all lanes' operands; with replicas from each half's. */
-static inline void multiply_add(float *sum, const uint *query, const uint *other, const int lane, __local float *exchange)
+static inline void multiply_add(float *sum, const uint *query, const uint *other, const int lane,
+                                __local float *exchange)
 {
     __local float *const queries =
         exchange + lane / (FRAGMENT_LANES / REPLICAS) * (EXCHANGE_QUERY + EXCHANGE_OTHER);
@@ -154,8 +155,8 @@ static inline void multiply_add(float *sum, const uint *query, const uint *other
     LOCAL_BARRIER(); /* they may be overwritten */
 }
 
-static inline void words_xor(uint *theirs, const uint *mine, const int count,
-                             const int bit, const int lane, __local float *exchange)
+static inline void words_xor(uint *theirs, const uint *mine, const int count, const int bit,
+                             const int lane, __local float *exchange)
 {
     for (int n = 0; n < count; n++)
         exchange[lane * count + n] = as_float(mine[n]);
@@ -165,8 +166,8 @@ static inline void words_xor(uint *theirs, const uint *mine, const int count,
     LOCAL_BARRIER(); /* they may be overwritten */
 }
 #else
-static inline void words_xor(uint *theirs, const uint *mine, const int count,
-                             const int bit, const int lane, __local float *exchange)
+static inline void words_xor(uint *theirs, const uint *mine, const int count, const int bit,
+                             const int lane, __local float *exchange)
 {
     UNROLL
     for (int n = 0; n < count; n++)
@@ -175,7 +176,8 @@ static inline void words_xor(uint *theirs, const uint *mine, const int count,
 #endif
 
 /* What the lane whose number differs in bit has in the place of mine. */
-static inline void queries_xor(float *theirs, const float *mine, const int bit, const int lane, __local float *exchange)
+static inline void queries_xor(float *theirs, const float *mine, const int bit, const int lane,
+                               __local float *exchange)
 {
     uint words[LANE_QUERIES], received[LANE_QUERIES];
 
@@ -236,7 +238,8 @@ static inline uint take_pair(float *x, float *y)
 
 /* The operand of queries made of weights slab FRAGMENT_DEPTH keys .. + FRAGMENT_DEPTH: all sums of
  * these keys, rounded; in their place stays what rounding took off (take_pair()), for the next part of strict weights. */
-static inline void take_weights(uint *words, float *sums, const int slab, const int lane, __local float *exchange)
+static inline void take_weights(uint *words, float *sums, const int slab, const int lane,
+                                __local float *exchange)
 {
 #if WEIGHTS_ARE_EXCHANGED
     const bool odd = lane >= FRAGMENT_LANES / 2;
@@ -244,8 +247,8 @@ static inline void take_weights(uint *words, float *sums, const int slab, const 
 
     UNROLL
     for (int n = 0; n < FRAGMENT_SUMS / 2; n++)
-        mine[n] = take_pair(&sums[slab * FRAGMENT_SUMS + 2 * n],
-                            &sums[slab * FRAGMENT_SUMS + 2 * n + 1]);
+        mine[n] =
+            take_pair(&sums[slab * FRAGMENT_SUMS + 2 * n], &sums[slab * FRAGMENT_SUMS + 2 * n + 1]);
     words_xor(theirs, mine, FRAGMENT_SUMS / 2, FRAGMENT_LANES / 2, lane, exchange);
     UNROLL
     for (int n = 0; n < FRAGMENT_SUMS / 2; n++) {
@@ -256,8 +259,8 @@ static inline void take_weights(uint *words, float *sums, const int slab, const 
 #else
     UNROLL
     for (int w = 0; w < QUERY_WORDS; w++)
-        words[w] = take_pair(&sums[WEIGHT_SOURCE(slab, 2 * w)],
-                             &sums[WEIGHT_SOURCE(slab, 2 * w + 1)]);
+        words[w] =
+            take_pair(&sums[WEIGHT_SOURCE(slab, 2 * w)], &sums[WEIGHT_SOURCE(slab, 2 * w + 1)]);
 #endif
 }
 

@@ -82,7 +82,9 @@ INLINE float weight_scale_of(const float weight_exponent)
 #endif
 
 #if !HAS_COPIES
-static inline void copies_wait(void) {}
+static inline void copies_wait(void)
+{
+}
 #endif
 #if HAS_TILE_PRODUCTS
 #include "mma/warpgroup_tile.h"
@@ -148,8 +150,8 @@ INLINE void clear_products(float s[M_FRAGMENTS][KEY_SUMS])
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
         UNROLL
-        for (int x = 0; x < KEY_SUMS; x++)
-            s[f][x] = 0.0f;
+    for (int x = 0; x < KEY_SUMS; x++)
+        s[f][x] = 0.0f;
 }
 
 /* The sub-group's fragments of queries at step d of the depth; q_tile: from its first row on. */
@@ -194,10 +196,10 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
                 UNROLL
                 for (int m = 0; m < OTHERS_AT_ONCE; m++)
                     UNROLL
-                    for (int f = 0; f < M_FRAGMENTS; f++)
-                        multiply_add(KEY_PRODUCTS(f) + m * FRAGMENT_SUMS,
-                                     q_words[Q_RESIDENT ? d + step : step][f],
-                                     k_words + m * OTHER_WORDS, lane, exchange);
+                for (int f = 0; f < M_FRAGMENTS; f++)
+                    multiply_add(KEY_PRODUCTS(f) + m * FRAGMENT_SUMS,
+                                 q_words[Q_RESIDENT ? d + step : step][f],
+                                 k_words + m * OTHER_WORDS, lane, exchange);
             }
 #if K_CACHE
             UNROLL
@@ -222,9 +224,9 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
  * be hidden. */
 INLINE void finish_scores(const struct arguments *args, const struct score_tile *tiles,
                           const bool partial, const int see_from[LANE_QUERIES],
-                          const int see_to[LANE_QUERIES], const int fragment_row,
-                          float s[KEY_SUMS], float highest[LANE_QUERIES],
-                          float seen[LANE_QUERIES], const int lane, __local float *exchange)
+                          const int see_to[LANE_QUERIES], const int fragment_row, float s[KEY_SUMS],
+                          float highest[LANE_QUERIES], float seen[LANE_QUERIES], const int lane,
+                          __local float *exchange)
 {
     bool waits = true;
 
@@ -301,9 +303,9 @@ INLINE void rescale_sums(const bool rescales, const float rescale[LANE_QUERIES],
 /* Scores of a fragment become weights, and what was summed before is scaled to them; with OVERLAP behind the products
  * that are under way to it. */
 INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE_QUERIES],
-                  float s[KEY_SUMS], const float highest[LANE_QUERIES],
-                  float row_max[LANE_QUERIES], float row_sum[LANE_QUERIES],
-                  float out[DIM_SUMS], const float weight_exponent, const __local uchar *kept)
+                  float s[KEY_SUMS], const float highest[LANE_QUERIES], float row_max[LANE_QUERIES],
+                  float row_sum[LANE_QUERIES], float out[DIM_SUMS], const float weight_exponent,
+                  const __local uchar *kept)
 {
     float reference[LANE_QUERIES], rescale[LANE_QUERIES];
     bool rescales = false;
@@ -364,20 +366,20 @@ INLINE void store_weights(const int fragment_row, const int lane, float p[KEY_SU
     UNROLL
     for (int part = 0; part < WEIGHT_PARTS; part++)
         UNROLL
-        for (int x = 0; x < KEY_SUMS; x += MAX(KEYS_OF_SUMS, 2)) {
-            const uint word = take_pair(&p[x], &p[x + 1]);
-            __local ushort *const rows = p_tile + part * TILE_ROWS * P_STRIDE;
-            __local ushort *const to = rows + ROW(SUM_QUERY(x % FRAGMENT_SUMS)) * P_STRIDE + KEY(x);
+    for (int x = 0; x < KEY_SUMS; x += MAX(KEYS_OF_SUMS, 2)) {
+        const uint word = take_pair(&p[x], &p[x + 1]);
+        __local ushort *const rows = p_tile + part * TILE_ROWS * P_STRIDE;
+        __local ushort *const to = rows + ROW(SUM_QUERY(x % FRAGMENT_SUMS)) * P_STRIDE + KEY(x);
 #if KEYS_OF_SUMS == 4
-            *(__local uint2 *)to = (uint2)(word, take_pair(&p[x + 2], &p[x + 3]));
+        *(__local uint2 *)to = (uint2)(word, take_pair(&p[x + 2], &p[x + 3]));
 #elif KEYS_OF_SUMS == 2
-            *(__local uint *)to = word;
+        *(__local uint *)to = word;
 #else
-            *to = (ushort)word;
-            rows[ROW(SUM_QUERY((x + 1) % FRAGMENT_SUMS)) * P_STRIDE + KEY(x + 1)] =
-                (ushort)(word >> 16);
+        *to = (ushort)word;
+        rows[ROW(SUM_QUERY((x + 1) % FRAGMENT_SUMS)) * P_STRIDE + KEY(x + 1)] =
+            (ushort)(word >> 16);
 #endif
-        }
+    }
 }
 #endif
 
@@ -392,7 +394,8 @@ typedef float (*weights_of_tile)[KEY_SUMS];
 /* The operands of queries of fragment f, in parts, made of weights slab FRAGMENT_DEPTH keys .. +
  * FRAGMENT_DEPTH; of quantized values times their factors of a block of dims. */
 INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], weights_of_tile p, const int f,
-                        const int slab, const __local float *v_factors, const int lane, __local float *exchange)
+                        const int slab, const __local float *v_factors, const int lane,
+                        __local float *exchange)
 {
 #if WEIGHTS_IN_MEMORY && V_CACHE
     const __local float *rows = p + f * FRAGMENT_QUERIES * P_STRIDE + slab * FRAGMENT_DEPTH;
@@ -405,14 +408,13 @@ INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], weights_of_tile p
     UNROLL
     for (int part = 0; part < WEIGHT_PARTS; part++)
         UNROLL
-        for (int w = 0; w < QUERY_WORDS; w++)
-            words[part][w] = take_pair(&scaled[2 * w], &scaled[2 * w + 1]);
+    for (int w = 0; w < QUERY_WORDS; w++)
+        words[part][w] = take_pair(&scaled[2 * w], &scaled[2 * w + 1]);
 #elif WEIGHTS_IN_MEMORY
     UNROLL
     for (int part = 0; part < WEIGHT_PARTS; part++)
         load_query(words[part],
-                   p + (part * TILE_ROWS + f * FRAGMENT_QUERIES) * P_STRIDE +
-                       slab * FRAGMENT_DEPTH,
+                   p + (part * TILE_ROWS + f * FRAGMENT_QUERIES) * P_STRIDE + slab * FRAGMENT_DEPTH,
                    P_STRIDE, lane);
 #else
 #if V_CACHE
@@ -434,8 +436,8 @@ INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], weights_of_tile p
 #include "mma/warpgroup_products.h"
 #else
 /* sums += a part of weights times values. */
-INLINE void add_part(const int part, float *sums, const uint *weights,
-                     const uint *values, const int lane, __local float *exchange)
+INLINE void add_part(const int part, float *sums, const uint *weights, const uint *values,
+                     const int lane, __local float *exchange)
 {
     if (SCALES_PARTS && part > 0) {
         float products[FRAGMENT_SUMS] = {0.0f};
@@ -450,8 +452,9 @@ INLINE void add_part(const int part, float *sums, const uint *weights,
 
 /* out += p v, for a part of the tile's keys, from whose first key on v_tile, its factors and weights in
  * memory are. */
-INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors, weights_of_tile p,
-                        float out[M_FRAGMENTS][DIM_SUMS], const int lane, __local float *exchange)
+INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors,
+                        weights_of_tile p, float out[M_FRAGMENTS][DIM_SUMS], const int lane,
+                        __local float *exchange)
 {
     UNROLL
     for (int slab = 0; slab < PART_SLABS; slab++) {
@@ -461,7 +464,8 @@ INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_fac
             UNROLL
             for (int f = 0; f < M_FRAGMENTS && n * FRAGMENT_OTHERS % SCALED_DIMS == 0; f++)
                 get_weights(weights[f], p, f, slab,
-                            v_factors + (FIRST_DIM + n * FRAGMENT_OTHERS) / 32 * PART_KEYS, lane, exchange);
+                            v_factors + (FIRST_DIM + n * FRAGMENT_OTHERS) / 32 * PART_KEYS, lane,
+                            exchange);
             uint v_words[OTHERS_AT_ONCE * OTHER_WORDS];
 #if PACKED_VALUES
             UNROLL
@@ -479,11 +483,11 @@ INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_fac
             UNROLL
             for (int m = 0; m < OTHERS_AT_ONCE; m++)
                 UNROLL
-                for (int part = 0; part < WEIGHT_PARTS; part++)
-                    UNROLL
-                    for (int f = 0; f < M_FRAGMENTS; f++)
-                        add_part(part, out[f] + (n + m) * FRAGMENT_SUMS, weights[f][part],
-                                 v_words + m * OTHER_WORDS, lane, exchange);
+            for (int part = 0; part < WEIGHT_PARTS; part++)
+                UNROLL
+            for (int f = 0; f < M_FRAGMENTS; f++)
+                add_part(part, out[f] + (n + m) * FRAGMENT_SUMS, weights[f][part],
+                         v_words + m * OTHER_WORDS, lane, exchange);
         }
         IN_ORDER();
     }
@@ -498,8 +502,8 @@ INLINE bool all_finite(float out[M_FRAGMENTS][DIM_SUMS])
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
         UNROLL
-        for (int x = 0; x < DIM_SUMS; x++)
-            check = fma(out[f][x], 0.0f, check);
+    for (int x = 0; x < DIM_SUMS; x++)
+        check = fma(out[f][x], 0.0f, check);
     return check == 0.0f;
 }
 

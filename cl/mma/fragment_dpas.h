@@ -31,8 +31,14 @@
 #define KEYS_OF_SUMS 1
 
 #define SUM_QUERY(e) (e)
-static inline int lane_query(const int lane, const int n) { return n; }
-static inline int sum_other(const int lane, const int e) { return lane; }
+static inline int lane_query(const int lane, const int n)
+{
+    return n;
+}
+static inline int sum_other(const int lane, const int e)
+{
+    return lane;
+}
 static inline int query_row(const int lane, const int e)
 {
     return e * FRAGMENT_LANES / FRAGMENT_DEPTH;
@@ -41,16 +47,22 @@ static inline int query_depth(const int lane, const int e)
 {
     return FRAGMENT_LANES == 8 ? 2 * lane + e % 2 : lane;
 }
-static inline int other_column(const int lane) { return lane; }
-static inline int other_depth(const int lane, const int e) { return e; }
+static inline int other_column(const int lane)
+{
+    return lane;
+}
+static inline int other_depth(const int lane, const int e)
+{
+    return e;
+}
 
 /* In sub-groups of 8 a lane's two scores of a row, 8 keys apart, take the places of neighbours, unless
  * they pass through local memory; values are packed in that order too. */
 #if INSTRUCTION == INSTRUCTION_DPAS_8 && !WEIGHTS_IN_MEMORY
-#define WEIGHT_SOURCE(slab, e) (((slab) * 2 + (e) % 2) * 8 + (e) / 2)
+#define WEIGHT_SOURCE(slab, e) (((slab)*2 + (e) % 2) * 8 + (e) / 2)
 #define VALUE_KEY(depth) ((depth) % 2 * 8 + (depth) / 2)
 #else
-#define WEIGHT_SOURCE(slab, e) ((slab) * 8 + (e))
+#define WEIGHT_SOURCE(slab, e) ((slab)*8 + (e))
 #define VALUE_KEY(depth) (depth)
 #endif
 
@@ -67,8 +79,7 @@ static inline int other_depth(const int lane, const int e) { return e; }
 #define MATRIX_MAD intel_sub_group_bf16_bf16_matrix_mad_k16
 #endif
 
-static inline void multiply_add(float *sum, const uint *query, const uint *other,
-                                const int lane,
+static inline void multiply_add(float *sum, const uint *query, const uint *other, const int lane,
                                 __local float *exchange)
 {
     vstore8(MATRIX_MAD(QUERY_VECTOR(query), as_int8(vload8(0, other)), vload8(0, sum)), 0, sum);

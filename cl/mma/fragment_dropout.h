@@ -10,10 +10,10 @@
 #define RANDOM_LANES 1
 #include "common/dropout.h"
 
-
 /* Bit n of kept[four * queries + row] tells whether the row's weight for key 4 * four + n stays. */
-static inline void draw_kept_pairs(const struct arguments *args, const uint bh, const long i0, const long j0,
-                             const int queries, const int keys, __local uchar *kept)
+static inline void draw_kept_pairs(const struct arguments *args, const uint bh, const long i0,
+                                   const long j0, const int queries, const int keys,
+                                   __local uchar *kept)
 {
     for (int t = get_local_id(0); t < queries * (keys / 4); t += THREADS) {
         float x[4];

@@ -18,8 +18,7 @@
 /* The n-th owned row of a lane, in the block, of a sub-group that has them from first_row on; the streamed
  * row of sum x, in the tile, by a constant step from the lane's first. */
 #define OWNED_ROW(n) (first_row + lane_query(lane, n))
-#define STREAMED_STEP(x)                                                                           \
-    ((x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, (x) % FRAGMENT_SUMS))
+#define STREAMED_STEP(x) ((x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, (x) % FRAGMENT_SUMS))
 #define STREAMED_ROW(x) (STREAMED_STEP(x) + sum_other(lane, 0))
 
 /* What a lane has of the sums of rows of dim elements. */
@@ -51,7 +50,9 @@
 #endif
 
 #if !HAS_COPIES
-static inline void copies_wait(void) {}
+static inline void copies_wait(void)
+{
+}
 #endif
 
 /* ---- load ------------------------------------------------------------------------------------ */
@@ -82,9 +83,9 @@ INLINE void stage_values(const struct matrix m, const bool finite, __local ushor
     const int found = fill_packed(tile, BLOCK_STREAMED, DIMS(m.dim), m.p, m.row_step, 0, m.step,
                                   m.rows, m.dim, m.width, m.aligned, finite);
 #else
-    const int found = fill_rows(tile, STREAMED_STRIDE(m.dim), BLOCK_STREAMED,
-                                STREAMED_COLUMNS(m.dim), m.p, m.row_step, 0, m.step, m.rows, m.dim,
-                                m.width, m.aligned, finite);
+    const int found =
+        fill_rows(tile, STREAMED_STRIDE(m.dim), BLOCK_STREAMED, STREAMED_COLUMNS(m.dim), m.p,
+                  m.row_step, 0, m.step, m.rows, m.dim, m.width, m.aligned, finite);
 #endif
     if (found)
         atomic_or(nonfinite, 1);
@@ -105,7 +106,8 @@ INLINE void stage_values(const struct matrix m, const bool finite, __local ushor
 #else
 /* The products of the sub-group's owned rows, from `owned` on, with streamed ones, of dim elements each. */
 INLINE void multiply_fragment_rows(const __local ushort *owned, const __local ushort *streamed,
-                          const int dim, float products[STREAMED_SUMS], const int lane, __local float *exchange)
+                                   const int dim, float products[STREAMED_SUMS], const int lane,
+                                   __local float *exchange)
 {
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++)
@@ -176,15 +178,14 @@ INLINE void find_visible(const bool owns_keys, const struct score_tile tile, con
  * partial: some pair of the tile may be hidden, or is none. The statistics of queries: owned ones in
  * `owned`, else in `streamed`. slope_sums and bias_sums, of the lane's owned rows, collect ds times the
  * distance, and ds. */
-INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial, const struct arguments *args,
-                  const struct tile t, const int first_row, const float4 *owned,
-                  const __local float4 *streamed, float p[STREAMED_SUMS], float ds[STREAMED_SUMS],
-                  float *slope_sums, float *bias_sums,
-                  const int lane, const __local uchar *kept)
+INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial,
+                  const struct arguments *args, const struct tile t, const int first_row,
+                  const float4 *owned, const __local float4 *streamed, float p[STREAMED_SUMS],
+                  float ds[STREAMED_SUMS], float *slope_sums, float *bias_sums, const int lane,
+                  const __local uchar *kept)
 {
-    struct score_tile tile =
-        score_tile_at(args, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
-                      MAX(BLOCK_OWNED, BLOCK_STREAMED));
+    struct score_tile tile = score_tile_at(args, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
+                                           MAX(BLOCK_OWNED, BLOCK_STREAMED));
     int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
 
 #if HAS_BLOCKS
@@ -202,8 +203,9 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
         if (!HIDES_AT_END && partial)
             sees = SEES(x, n, row, key, &s);
 #if HAS_DROPOUT
-        const float factor =
-            is_kept(kept, owns_keys ? BLOCK_STREAMED : BLOCK_OWNED, row, key) ? args->shape->keep : 0.0f;
+        const float factor = is_kept(kept, owns_keys ? BLOCK_STREAMED : BLOCK_OWNED, row, key)
+                                 ? args->shape->keep
+                                 : 0.0f;
 #else
         const float factor = 1.0f;
 #endif
@@ -223,8 +225,7 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
         for (int x = 0; x < STREAMED_SUMS; x++) {
             const int n = SUM_QUERY(x % FRAGMENT_SUMS), own = OWNED_ROW(n), other = STREAMED_ROW(x);
             struct score unused;
-            const bool sees =
-                SEES(x, n, owns_keys ? other : own, owns_keys ? own : other, &unused);
+            const bool sees = SEES(x, n, owns_keys ? other : own, owns_keys ? own : other, &unused);
             p[x] = sees ? p[x] : 0.0f;
             ds[x] = sees ? ds[x] : 0.0f;
         }
@@ -239,12 +240,10 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
  * ones. */
 INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct arguments *args,
                          const struct tile t, const int first_row, const float4 *owned,
-                         const __local float4 *streamed, float p[STREAMED_SUMS],
-                         const int lane)
+                         const __local float4 *streamed, float p[STREAMED_SUMS], const int lane)
 {
-    struct score_tile tile =
-        score_tile_at(args, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
-                      MAX(BLOCK_OWNED, BLOCK_STREAMED));
+    struct score_tile tile = score_tile_at(args, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
+                                           MAX(BLOCK_OWNED, BLOCK_STREAMED));
     int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
 
 #if HAS_BLOCKS
@@ -298,7 +297,8 @@ INLINE void weigh_gradients(const bool owns_keys, const bool partial, const floa
 /* sums += weights times a slab of streamed rows of dim elements, in one or, of OTHERS_AT_ONCE, two tiles of
  * dims from d on. */
 INLINE void add_tiles(const __local ushort *tile, const int dim, const int slab, const int d,
-                      const uint weight_words[QUERY_WORDS], float *sums, const int lane, __local float *exchange)
+                      const uint weight_words[QUERY_WORDS], float *sums, const int lane,
+                      __local float *exchange)
 {
     uint words[OTHERS_AT_ONCE * OTHER_WORDS];
 
@@ -306,7 +306,8 @@ INLINE void add_tiles(const __local ushort *tile, const int dim, const int slab,
     UNROLL
     for (int w = 0; w < OTHER_WORDS; w += PACKED_RUN / 2)
         load_run(words + w,
-                 tile + packed_at(DIMS(dim), slab, d + other_column(lane), other_depth(lane, 2 * w)),
+                 tile +
+                     packed_at(DIMS(dim), slab, d + other_column(lane), other_depth(lane, 2 * w)),
                  PACKED_RUN / 2);
 #else
     load_values(words, tile + slab * FRAGMENT_DEPTH * STREAMED_STRIDE(dim) + d,
@@ -314,13 +315,14 @@ INLINE void add_tiles(const __local ushort *tile, const int dim, const int slab,
 #endif
     UNROLL
     for (int m = 0; m < OTHERS_AT_ONCE; m++)
-        multiply_add(sums + m * FRAGMENT_SUMS, weight_words, words + m * OTHER_WORDS, lane, exchange);
+        multiply_add(sums + m * FRAGMENT_SUMS, weight_words, words + m * OTHER_WORDS, lane,
+                     exchange);
 }
 
 #if HAS_TILE_PRODUCTS
 /* Weights, or their gradients, as operands. */
-INLINE void round_rows(const float weights[STREAMED_SUMS],
-                       uint words[STREAMED_SLABS][QUERY_WORDS], const int lane, __local float *exchange)
+INLINE void round_rows(const float weights[STREAMED_SUMS], uint words[STREAMED_SLABS][QUERY_WORDS],
+                       const int lane, __local float *exchange)
 {
     float rest[STREAMED_SUMS]; /* the caller may need the weights again */
 
@@ -336,7 +338,8 @@ INLINE void round_rows(const float weights[STREAMED_SUMS],
 /* sums += weights, rounded to elements, times streamed rows of dim elements, in this sub-group's dims; complete behind
  * SUMS_COMPLETE(). */
 INLINE void add_fragment_rows(const __local ushort *tile, const int dim, const int dim_group,
-                     float weights[STREAMED_SUMS], float *sums, const int lane, __local float *exchange)
+                              float weights[STREAMED_SUMS], float *sums, const int lane,
+                              __local float *exchange)
 {
 #if HAS_TILE_PRODUCTS
     uint words[STREAMED_SLABS][QUERY_WORDS];
@@ -387,9 +390,9 @@ INLINE bool all_sums_finite(const float *sums, const int dim)
 /* The lane's sums times factor, 0 for owned rows from `used` on, to `rows` rows of dim elements; unit: whether these are
  * neighbours (constant). Where rows allow it two of a lane are stored at once. */
 INLINE void store_gradients(const float *sums, const int dim, const bool unit, const float factor,
-                       const int used, const int rows, const int first_row, const int dim_group,
-                       const int lane, __global o_storage *to, const long row_step,
-                       const long step)
+                            const int used, const int rows, const int first_row,
+                            const int dim_group, const int lane, __global o_storage *to,
+                            const long row_step, const long step)
 {
 #if KEYS_OF_SUMS % 2 == 0 && O_DTYPE == DTYPE
     if (unit && dim % 2 == 0 && rows_aligned(to, row_step, 2)) {
@@ -420,7 +423,8 @@ INLINE void store_gradients(const float *sums, const int dim, const bool unit, c
 /* What lanes hold of sums over each owned row, added up, to `rows` rows; 0 for those from `used` on. The
  * first sub-group of those that share the rows has all of them. */
 INLINE void store_fragment_sums(float sums[LANE_QUERIES], const int used, const int rows,
-                       const int first_row, const int dim_group, __global float *to, const int lane, __local float *exchange)
+                                const int first_row, const int dim_group, __global float *to,
+                                const int lane, __local float *exchange)
 {
     query_sum(sums, lane, exchange);
     UNROLL

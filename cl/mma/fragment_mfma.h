@@ -32,24 +32,33 @@
 #define KEYS_OF_SUMS 4
 
 #define SUM_QUERY(e) 0
-static inline int lane_query(const int lane, const int n) { return lane % FRAGMENT_QUERIES; }
+static inline int lane_query(const int lane, const int n)
+{
+    return lane % FRAGMENT_QUERIES;
+}
 static inline int sum_other(const int lane, const int e)
 {
     return e / 4 * FRAGMENT_DEPTH + lane / FRAGMENT_QUERIES * 4 + e % 4;
 }
-static inline int query_row(const int lane, const int e) { return lane % FRAGMENT_QUERIES; }
+static inline int query_row(const int lane, const int e)
+{
+    return lane % FRAGMENT_QUERIES;
+}
 static inline int query_depth(const int lane, const int e)
 {
     return lane / FRAGMENT_QUERIES * 4 + e;
 }
-static inline int other_column(const int lane) { return lane % FRAGMENT_OTHERS; }
+static inline int other_column(const int lane)
+{
+    return lane % FRAGMENT_OTHERS;
+}
 static inline int other_depth(const int lane, const int e)
 {
     return lane / FRAGMENT_OTHERS * 4 + e;
 }
 
 /* Four scores are the weights of a multiplication as they lie. */
-#define WEIGHT_SOURCE(slab, e) ((slab) * 4 + (e))
+#define WEIGHT_SOURCE(slab, e) ((slab)*4 + (e))
 #define VALUE_KEY(depth) (depth)
 
 #if !EMULATE
@@ -70,8 +79,7 @@ static inline int other_depth(const int lane, const int e)
 #define MFMA_BF16 __builtin_amdgcn_mfma_f32_16x16x16bf16_1k
 #endif
 
-static inline void multiply_add(float *sum, const uint *query, const uint *other,
-                                const int lane,
+static inline void multiply_add(float *sum, const uint *query, const uint *other, const int lane,
                                 __local float *exchange)
 {
     const uint2 b = vload2(0, query), a = vload2(0, other);

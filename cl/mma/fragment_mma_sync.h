@@ -24,21 +24,33 @@
 #define HAS_COPIES 1
 
 #define SUM_QUERY(e) ((e) / 2)
-static inline int lane_query(const int lane, const int n) { return lane / 4 + 8 * n; }
-static inline int sum_other(const int lane, const int e) { return lane % 4 * 2 + e % 2; }
-static inline int query_row(const int lane, const int e) { return lane / 4 + e / 2 % 2 * 8; }
+static inline int lane_query(const int lane, const int n)
+{
+    return lane / 4 + 8 * n;
+}
+static inline int sum_other(const int lane, const int e)
+{
+    return lane % 4 * 2 + e % 2;
+}
+static inline int query_row(const int lane, const int e)
+{
+    return lane / 4 + e / 2 % 2 * 8;
+}
 static inline int query_depth(const int lane, const int e)
 {
     return lane % 4 * 2 + e % 2 + e / 4 * 8;
 }
-static inline int other_column(const int lane) { return lane / 4; }
+static inline int other_column(const int lane)
+{
+    return lane / 4;
+}
 static inline int other_depth(const int lane, const int e)
 {
     return lane % 4 * 2 + e % 2 + e / 2 * 8;
 }
 
 /* Two neighbouring tiles of scores are a tile of weights as they lie. */
-#define WEIGHT_SOURCE(slab, e) ((slab) * 8 + (e))
+#define WEIGHT_SOURCE(slab, e) ((slab)*8 + (e))
 #define VALUE_KEY(depth) (depth)
 
 #if !EMULATE
@@ -50,8 +62,7 @@ static inline int other_depth(const int lane, const int e)
 
 /* Volatile, and sums that are read and written at one place: unrolled loops would otherwise be free
  * to add to a stale copy. */
-static inline void multiply_add(float *sum, const uint *query, const uint *other,
-                                const int lane,
+static inline void multiply_add(float *sum, const uint *query, const uint *other, const int lane,
                                 __local float *exchange)
 {
     __asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." MMA_SYNC_TYPE "." MMA_SYNC_TYPE
@@ -65,9 +76,7 @@ static inline uint word_xor(const uint x, const int bit, const int lane)
 {
     uint y;
 
-    __asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;"
-                   : "=r"(y)
-                   : "r"(x), "r"(bit));
+    __asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(y) : "r"(x), "r"(bit));
     return y;
 }
 
@@ -103,7 +112,10 @@ static inline float approximate_exp2(const float x)
 }
 #define NATIVE_EXP2 approximate_exp2
 
-static inline uint shared_address(const __local void *p) { return (uint)(size_t)p; }
+static inline uint shared_address(const __local void *p)
+{
+    return (uint)(size_t)p;
+}
 
 /* Four matrices of 8 x 8; lane n gives the address of row n % 8 of matrix n / 8. */
 static inline void load_matrices(uint *words, const __local ushort *row)
@@ -156,11 +168,12 @@ static inline void copy_chunk(__local ushort *to, const __global void *from, con
 /* ... three floats, of which each has an address of its own. */
 static inline void copy_three(__local float *to, const __global float *from)
 {
-    __asm volatile("cp.async.ca.shared.global [%0], [%1], 4; cp.async.ca.shared.global [%0 + 4], [%1 + 4], 4;"
-                   "cp.async.ca.shared.global [%0 + 8], [%1 + 8], 4;"
-                   :
-                   : "r"(shared_address(to)), "l"(from)
-                   : "memory");
+    __asm volatile(
+        "cp.async.ca.shared.global [%0], [%1], 4; cp.async.ca.shared.global [%0 + 4], [%1 + 4], 4;"
+        "cp.async.ca.shared.global [%0 + 8], [%1 + 8], 4;"
+        :
+        : "r"(shared_address(to)), "l"(from)
+        : "memory");
 }
 
 /* ... a piece of 4, 8 or 16 bytes, of which `size` are read, and the others 0. */
@@ -184,10 +197,16 @@ INLINE void copy_piece(__local uchar *to, const __global uchar *from, const int 
                        : "memory");
 }
 
-static inline void copies_wait(void) { __asm volatile("cp.async.wait_all;" : : : "memory"); }
+static inline void copies_wait(void)
+{
+    __asm volatile("cp.async.wait_all;" : : : "memory");
+}
 
 /* Copies that were asked for since the last time are a set; then those of all sets but the last n are waited for. */
-static inline void copies_end_set(void) { __asm volatile("cp.async.commit_group;" : : : "memory"); }
+static inline void copies_end_set(void)
+{
+    __asm volatile("cp.async.commit_group;" : : : "memory");
+}
 #define COPIES_WAIT_BUT_SETS(n) __asm volatile("cp.async.wait_group %0;" : : "n"(n) : "memory")
 
 /* Four bytes of eight, those of y after those of x, by a digit of the order for each. */
@@ -227,8 +246,12 @@ INLINE void copy_piece(__local uchar *to, const __global uchar *from, const int 
         to[n] = n < size ? from[n] : (uchar)0;
 }
 
-static inline void copies_wait(void) {}
-static inline void copies_end_set(void) {}
+static inline void copies_wait(void)
+{
+}
+static inline void copies_end_set(void)
+{
+}
 #define COPIES_WAIT_BUT_SETS(n)
 
 static inline uint permute_bytes(const uint x, const uint y, const uint order)
@@ -246,8 +269,8 @@ static inline ushort element_round(const float x);
 static inline float element_value(const ushort x);
 static inline uint fma_pair(const uint x, const uint y, const uint z)
 {
-    const float low = fma(element_value((ushort)x), element_value((ushort)y),
-                          element_value((ushort)z));
+    const float low =
+        fma(element_value((ushort)x), element_value((ushort)y), element_value((ushort)z));
     const float high = fma(element_value((ushort)(x >> 16)), element_value((ushort)(y >> 16)),
                            element_value((ushort)(z >> 16)));
 

@@ -54,11 +54,11 @@ static inline void load_keys(uint *words, const __local ushort *tile, const int 
     UNROLL
     for (int m = 0; m < OTHERS_AT_ONCE; m++)
         UNROLL
-        for (int w = 0; w < OTHER_WORDS; w += KEY_RUN)
-            load_run(words + m * OTHER_WORDS + w,
-                     tile + (m * FRAGMENT_OTHERS + other_column(lane)) * stride +
-                         other_depth(lane, 2 * w),
-                     KEY_RUN);
+    for (int w = 0; w < OTHER_WORDS; w += KEY_RUN)
+        load_run(words + m * OTHER_WORDS + w,
+                 tile + (m * FRAGMENT_OTHERS + other_column(lane)) * stride +
+                     other_depth(lane, 2 * w),
+                 KEY_RUN);
 }
 
 #if !PACKED_VALUES
@@ -68,12 +68,11 @@ static inline void load_values(uint *words, const __local ushort *tile, const in
     UNROLL
     for (int m = 0; m < OTHERS_AT_ONCE; m++)
         UNROLL
-        for (int w = 0; w < OTHER_WORDS; w++) {
-            const int dim = m * FRAGMENT_OTHERS + other_column(lane);
-            words[m * OTHER_WORDS + w] =
-                tile[other_depth(lane, 2 * w) * stride + dim] |
-                (uint)tile[other_depth(lane, 2 * w + 1) * stride + dim] << 16;
-        }
+    for (int w = 0; w < OTHER_WORDS; w++) {
+        const int dim = m * FRAGMENT_OTHERS + other_column(lane);
+        words[m * OTHER_WORDS + w] = tile[other_depth(lane, 2 * w) * stride + dim] |
+                                     (uint)tile[other_depth(lane, 2 * w + 1) * stride + dim] << 16;
+    }
 }
 #endif
 #endif
@@ -135,9 +134,9 @@ static inline ushort4 load_elements(const __global storage *p, const bool aligne
  * one before, and these are few; constant. In a swizzled tile pieces of rows that are multiples of eight apart lie
  * alike. */
 #define COPIES_BY_COLUMN(stride, tile_rows, columns)                                               \
-    ((columns) % 8 == 0 && FILL_THREADS % COLUMN_THREADS(columns) == 0 &&                               \
-     (tile_rows) % (FILL_THREADS / COLUMN_THREADS(columns)) == 0 &&                                     \
-     (tile_rows) / (FILL_THREADS / COLUMN_THREADS(columns)) <= MOST_COPIES &&                                     \
+    ((columns) % 8 == 0 && FILL_THREADS % COLUMN_THREADS(columns) == 0 &&                          \
+     (tile_rows) % (FILL_THREADS / COLUMN_THREADS(columns)) == 0 &&                                \
+     (tile_rows) / (FILL_THREADS / COLUMN_THREADS(columns)) <= MOST_COPIES &&                      \
      (!SWIZZLED(stride) || FILL_THREADS / COLUMN_THREADS(columns) % 8 == 0))
 /* The threads of a row: of 72 columns 16, of which 7 have nothing to copy. */
 #define COLUMN_THREADS(columns)                                                                    \
@@ -211,7 +210,8 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
             if (finite)
                 x = finite_element(x, &nonfinite);
             *to = x;
-        } else if (wide == 4 || HAS_COPIES) { /* of 8 what was not copied: more would take registers */
+        } else if (wide == 4 ||
+                   HAS_COPIES) { /* of 8 what was not copied: more would take registers */
             for (int n = 0; n < wide; n += 4) {
                 const ushort4 x = inside ? load_elements(p + n, aligned) : (ushort4)0;
                 *(__local ushort4 *)(to + n) = finite ? finite_elements(x, &nonfinite) : x;
@@ -240,7 +240,7 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
 #if K_CACHE || V_CACHE
 #define MOST_POWER 0x1p5f
 #define TRAIT_LEAST_POWER(ID, number, name, bits, scale, codes, bytes, largest, error, format)     \
-    (format) == number ? ID##_LEAST_POWER :
+    (format) == number ? ID##_LEAST_POWER:
 #define LEAST_POWER(format) (CA_BLOCK_FORMATS(TRAIT_LEAST_POWER, format) 1.0f)
 
 /* Two numbers of codes times a power of two as elements, which hold them exactly. */

@@ -39,7 +39,9 @@ static inline void copies_begin(void)
         __asm volatile(SM_90A "fence.proxy.async.shared::cta;" : : : "memory");                    \
     } while (0)
 #else
-static inline void copies_begin(void) {}
+static inline void copies_begin(void)
+{
+}
 #define COPIES_WAIT_BUT(latest)
 #endif
 

@@ -25,12 +25,30 @@
 #define KEYS_OF_SUMS 1
 
 #define SUM_QUERY(e) 0
-static inline int lane_query(const int lane, const int n) { return lane % 16; }
-static inline int sum_other(const int lane, const int e) { return 2 * e + lane / 16; }
-static inline int query_row(const int lane, const int e) { return lane % 16; }
-static inline int query_depth(const int lane, const int e) { return e; }
-static inline int other_column(const int lane) { return lane % 16; }
-static inline int other_depth(const int lane, const int e) { return e; }
+static inline int lane_query(const int lane, const int n)
+{
+    return lane % 16;
+}
+static inline int sum_other(const int lane, const int e)
+{
+    return 2 * e + lane / 16;
+}
+static inline int query_row(const int lane, const int e)
+{
+    return lane % 16;
+}
+static inline int query_depth(const int lane, const int e)
+{
+    return e;
+}
+static inline int other_column(const int lane)
+{
+    return lane % 16;
+}
+static inline int other_depth(const int lane, const int e)
+{
+    return e;
+}
 
 /* A lane's scores are those of every second key, the other half's lane has the rest: the weights of
  * slab are exchanged in pairs. */
@@ -42,8 +60,7 @@ static inline int other_depth(const int lane, const int e) { return e; }
 #define SUM_HERE(x) __asm volatile("" : "+v"(x))
 #define INDEX_HERE(x) __asm volatile("" : "+v"(x))
 
-static inline void multiply_add(float *sum, const uint *query, const uint *other,
-                                const int lane,
+static inline void multiply_add(float *sum, const uint *query, const uint *other, const int lane,
                                 __local float *exchange)
 {
     const uint8 b = vload8(0, query), a = vload8(0, other);

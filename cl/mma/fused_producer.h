@@ -39,8 +39,8 @@ INLINE void give_turn(const int warpgroup)
 
 #if !EMULATE
 /* All that the producer does: both times around, if there are two. */
-INLINE void produce(const struct arguments *args, const struct query_block block, const struct task t,
-                    __local ushort *q_tile, volatile __local int *not_finite,
+INLINE void produce(const struct arguments *args, const struct query_block block,
+                    const struct task t, __local ushort *q_tile, volatile __local int *not_finite,
                     volatile __local int *v_nonfinite, __local ulong *barriers)
 {
     struct use u = {0, 0};
@@ -72,9 +72,9 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
     const int first = first_row / 64 * 64;
 
     if (THIS_THREAD < COMPUTING && t->block.begin < t->block.end)
-        fill_rows(own_q, ROW_STRIDE, 64, COLUMNS, t->q + first * args->shape->q_stride[2], args->shape->q_stride[2], 0,
-                  Q_STEP, t->block.queries - first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned,
-                  false);
+        fill_rows(own_q, ROW_STRIDE, 64, COLUMNS, t->q + first * args->shape->q_stride[2],
+                  args->shape->q_stride[2], 0, Q_STEP, t->block.queries - first, DIM_QK,
+                  WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
     copies_wait();
 #if Q_RESIDENT
     LOCAL_BARRIER(); /* q is complete */
@@ -105,7 +105,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
         LOCAL_BARRIER(); /* the mbarriers are there */                                             \
     if (THIS_THREAD >= COMPUTING) {                                                                \
         FEWER_REGISTERS();                                                                         \
-        produce(args, block, t, q_tile, &not_finite, &v_nonfinite, barriers);                     \
+        produce(args, block, t, q_tile, &not_finite, &v_nonfinite, barriers);                      \
         return;                                                                                    \
     }                                                                                              \
     MORE_REGISTERS();                                                                              \
@@ -115,13 +115,13 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
 #endif
 
 /* Leaves the use that follows the last one. */
-INLINE void attend(const struct arguments *args, const struct query_block block, const struct task t,
-                   const int first_row, __local ushort *q_tile,
+INLINE void attend(const struct arguments *args, const struct query_block block,
+                   const struct task t, const int first_row, __local ushort *q_tile,
                    uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool finite,
                    volatile __local int *v_nonfinite, float row_max[M_FRAGMENTS][LANE_QUERIES],
-                   float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                   float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
-                   struct stream *stream, const int lane, __local float *exchange)
+                   float row_sum[M_FRAGMENTS][LANE_QUERIES], float seen[M_FRAGMENTS][LANE_QUERIES],
+                   float out[M_FRAGMENTS][DIM_SUMS], struct stream *stream, const int lane,
+                   __local float *exchange)
 {
     const __local ushort *const own_q = OWN_Q;
     __local ulong *const barriers = stream->barriers;
@@ -138,8 +138,8 @@ INLINE void attend(const struct arguments *args, const struct query_block block,
     begin_own_qk(own_q, K_TILE(now.place), q_words, s, lane, exchange);
     FINISH_QK(q_words, s, 0);
     HALF_READ(now, 0);
-    weigh_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen,
-               out, weight_exponent_of(false), 0, lane, exchange);
+    weigh_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen, out,
+               weight_exponent_of(false), 0, lane, exchange);
     round_weights(weights, 0, s, lane, exchange);
     for (;;) {
         const struct keys after = find_keys(args, block, after_keys(keys));
@@ -150,21 +150,21 @@ INLINE void attend(const struct arguments *args, const struct query_block block,
         KEYS_HERE(after, then);
         begin_own_qk(own_q, K_TILE(then.place), q_words, s, lane, exchange);
         VALUES_HERE(keys, now);
-        begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS,
-                           out[0], lane, exchange);
+        begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS, out[0], lane,
+                           exchange);
         GIVE_TURN();
         FINISH_QK(q_words, s, 1);
         HALF_READ(then, 0);
-        weigh_tile(args, &block, &after, first_row, s, row_max, row_sum, seen,
-                   out, weight_exponent_of(false), 0, lane, exchange);
+        weigh_tile(args, &block, &after, first_row, s, row_max, row_sum, seen, out,
+                   weight_exponent_of(false), 0, lane, exchange);
         HALF_READ(now, 1);
         round_weights(weights, 0, s, lane, exchange);
         keys = after;
         now = then;
     }
     VALUES_HERE(keys, now);
-    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS,
-                     out[0], lane, exchange);
+    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS, out[0], lane,
+                     exchange);
     HALF_READ(now, 1);
     stream->next = next_use(now);
 }

@@ -26,7 +26,7 @@ struct stream { /* of what no producer copies nothing is kept */
     } while (0)
 
 /* To the next tile, and the other place of streamed rows, where it was staged. */
-#define ADVANCE(next)                                                                                 \
+#define ADVANCE(next)                                                                              \
     do {                                                                                           \
         t = next;                                                                                  \
         if (STAGES > 1) {                                                                          \
@@ -38,8 +38,9 @@ struct stream { /* of what no producer copies nothing is kept */
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 /* Queries of a tile, with that; the barrier after it completes them. */
-INLINE void stage_queries(const struct arguments *args, const struct tile t, const struct matrix streamed_q,
-                          const struct matrix streamed_do, const struct place here, __local float4 *statistics)
+INLINE void stage_queries(const struct arguments *args, const struct tile t,
+                          const struct matrix streamed_q, const struct matrix streamed_do,
+                          const struct place here, __local float4 *statistics)
 {
     STAGE_STREAMED(streamed_q, here.qk, DIM_QK, UNIT_Q);
     STAGE_STREAMED(streamed_do, here.v, DIM_V, UNIT_DO);
@@ -47,15 +48,14 @@ INLINE void stage_queries(const struct arguments *args, const struct tile t, con
 }
 
 #define STAGE_QUERIES(t, there, number)                                                            \
-    stage_queries(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), there,                  \
-                  statistics[number])
+    stage_queries(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), there, statistics[number])
 /* The sums of dk and dv, of which `again` says whether it is the second time; rows: of owned keys. */
-INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here, const long begin,
-                             const long end, const int rows,
-                             __local uint4 *tiles, __local float4 (*statistics)[BLOCK_STREAMED],
-                             const bool again, volatile __local int *nonfinite,
-                             float sums_k[DIM_SUMS(DIM_QK)],
-                             float sums_v[DIM_SUMS(DIM_V)], struct stream *stream, __local uchar *kept, const int lane, __local float *exchange)
+INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here,
+                             const long begin, const long end, const int rows, __local uint4 *tiles,
+                             __local float4 (*statistics)[BLOCK_STREAMED], const bool again,
+                             volatile __local int *nonfinite, float sums_k[DIM_SUMS(DIM_QK)],
+                             float sums_v[DIM_SUMS(DIM_V)], struct stream *stream,
+                             __local uchar *kept, const int lane, __local float *exchange)
 {
     const long first_head = t.h;
     int number = 0; /* of the stage */
@@ -90,8 +90,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
             const bool partial = hides_some(args, t, BLOCK_STREAMED, BLOCK_OWNED);
 #if WEIGHTS_FIRST
             FINISH(p, 1);
-            weigh_scores(true, partial, args, t, here.first_row, 0, statistics[number], p,
-                         lane);
+            weigh_scores(true, partial, args, t, here.first_row, 0, statistics[number], p, lane);
             if (again)
                 PRODUCTS_WAIT(0);
 #else
@@ -117,10 +116,13 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
             ADVANCE(next);
         }
 #if HAS_DBIAS
-        store_fragment_sums(bias_sums, t.keys, args->shape->bias_stride[2] == 0 && args->shape->bias_stride[3] != 0 ? rows : 0,
-                   here.first_row, here.dim_group,
-                   args->workspace + bias_sums_begin(args) +
-                       (t.b * args->shape->heads + t.h) * args->shape->seq_kv + t.j0, lane, exchange);
+        store_fragment_sums(
+            bias_sums, t.keys,
+            args->shape->bias_stride[2] == 0 && args->shape->bias_stride[3] != 0 ? rows : 0,
+            here.first_row, here.dim_group,
+            args->workspace + bias_sums_begin(args) +
+                (t.b * args->shape->heads + t.h) * args->shape->seq_kv + t.j0,
+            lane, exchange);
 #endif
     }
 }
@@ -130,17 +132,17 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
 #define STAGE_BOTH_STREAMED(t, there)                                                              \
     do {                                                                                           \
         const struct place at_tile = there;                                                        \
-        STAGE_STREAMED(TILE_KEYS(t), at_tile.qk, DIM_QK, UNIT_K);                                                  \
-        STAGE_STREAMED(TILE_VALUES(t), at_tile.v, DIM_V, UNIT_V);                                                 \
+        STAGE_STREAMED(TILE_KEYS(t), at_tile.qk, DIM_QK, UNIT_K);                                  \
+        STAGE_STREAMED(TILE_VALUES(t), at_tile.v, DIM_V, UNIT_V);                                  \
     } while (0)
 
 /* The sums of dq; likewise. */
-INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct place here, const long begin,
-                          const long end,
-                          const float4 *statistics, __local uint4 *tiles, const bool again,
-                          volatile __local int *nonfinite, float slope_sums[LANE_QUERIES],
-                          float bias_sums[LANE_QUERIES],
-                          float sums_q[DIM_SUMS(DIM_QK)], struct stream *stream, __local uchar *kept, const int lane, __local float *exchange)
+INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct place here,
+                          const long begin, const long end, const float4 *statistics,
+                          __local uint4 *tiles, const bool again, volatile __local int *nonfinite,
+                          float slope_sums[LANE_QUERIES], float bias_sums[LANE_QUERIES],
+                          float sums_q[DIM_SUMS(DIM_QK)], struct stream *stream,
+                          __local uchar *kept, const int lane, __local float *exchange)
 {
     int number = 0; /* of the stage */
 
@@ -168,8 +170,7 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
         const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);
 #if WEIGHTS_FIRST
         FINISH(p, 1);
-        weigh_scores(false, partial, args, t, here.first_row, statistics, 0, p,
-                     lane);
+        weigh_scores(false, partial, args, t, here.first_row, statistics, 0, p, lane);
         WEIGHTS_HERE(p + STREAMED_SUMS - 2);
         FINISH(ds, 0);
         weigh_gradients(false, partial, statistics, 0, p, ds, lane);

@@ -15,7 +15,8 @@
 #endif
 
 /* 0 for Infs and NaNs of a streamed tile, by all that compute. */
-INLINE void make_streamed_finite(__local ushort *tile, const int elements, volatile __local int *nonfinite)
+INLINE void make_streamed_finite(__local ushort *tile, const int elements,
+                                 volatile __local int *nonfinite)
 {
     int found = 0;
 
@@ -33,7 +34,7 @@ INLINE void make_streamed_finite(__local ushort *tile, const int elements, volat
         if (EMULATE || again)                                                                      \
             COMPUTING_BARRIER(); /* nobody multiplies with it any more */                          \
         if (again) {                                                                               \
-            make_streamed_finite(tile, elements, nonfinite);                                                \
+            make_streamed_finite(tile, elements, nonfinite);                                       \
             copies_wait();                                                                         \
         }                                                                                          \
         if (EMULATE || again)                                                                      \
@@ -49,7 +50,8 @@ INLINE void make_streamed_finite(__local ushort *tile, const int elements, volat
 
 #if !EMULATE
 /* All that the producer does for owned keys. */
-INLINE void produce_queries(const struct arguments *args, struct tile t, const long begin, const long end, __local uint4 *tiles,
+INLINE void produce_queries(const struct arguments *args, struct tile t, const long begin,
+                            const long end, __local uint4 *tiles,
                             __local float4 (*statistics)[BLOCK_STREAMED],
                             volatile __local int *not_finite, __local ulong *barriers)
 {
@@ -62,7 +64,8 @@ INLINE void produce_queries(const struct arguments *args, struct tile t, const l
         for (t.h = first_head; t.h < first_head + args->shape->group; t.h++) {
             find_head(args, &t);
             for (t = queries_from(t, next_queries(args, t, begin, begin, end), end); t.i0 < end;
-                 t = queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end)) {
+                 t = queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end),
+                                  end)) {
                 const struct place there = USE_PLACE(u);
                 const struct matrix streamed_q = TILE_QUERIES(t), streamed_do = TILE_GRADIENTS(t);
                 PLACE_FREE(u, 0);
@@ -82,12 +85,12 @@ INLINE void produce_queries(const struct arguments *args, struct tile t, const l
 #endif
 
 /* The sums of dk and dv, of which `again` says whether it is the second time. Leaves the use that follows the last one. */
-INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here, const long begin,
-                             const long end, const int rows,
-                             __local uint4 *tiles, __local float4 (*statistics)[BLOCK_STREAMED],
-                             const bool again, volatile __local int *nonfinite,
-                             float sums_k[DIM_SUMS(DIM_QK)], float sums_v[DIM_SUMS(DIM_V)],
-                             struct stream *stream, const __local uchar *kept, const int lane, __local float *exchange)
+INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here,
+                             const long begin, const long end, const int rows, __local uint4 *tiles,
+                             __local float4 (*statistics)[BLOCK_STREAMED], const bool again,
+                             volatile __local int *nonfinite, float sums_k[DIM_SUMS(DIM_QK)],
+                             float sums_v[DIM_SUMS(DIM_V)], struct stream *stream,
+                             const __local uchar *kept, const int lane, __local float *exchange)
 {
     const long first_head = t.h;
     __local ulong *const barriers = stream->barriers;
@@ -110,12 +113,11 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
             HALF_HERE(u, 1, STAGE_STREAMED(TILE_GRADIENTS(t), here.v, DIM_V, UNIT_DO));
             begin_second(&here, ds, lane, exchange);
             FINISH(p, 1);
-            weigh_scores(true, partial, args, t, here.first_row, 0, statistics[u.place], p,
-                         lane);
+            weigh_scores(true, partial, args, t, here.first_row, 0, statistics[u.place], p, lane);
             WEIGHTS_HERE(p + STREAMED_SUMS - 2);
             FINISH(ds, 0);
-            MAKE_FINITE(here.qk, BLOCK_STREAMED *DIM_QK);
-            MAKE_FINITE(here.v, BLOCK_STREAMED *DIM_V);
+            MAKE_FINITE(here.qk, BLOCK_STREAMED * DIM_QK);
+            MAKE_FINITE(here.v, BLOCK_STREAMED * DIM_V);
             weigh_gradients(true, partial, 0, statistics[u.place], p, ds, lane);
             add_fragment_rows(here.v, DIM_V, 0, p, sums_v, lane, exchange);
             add_fragment_rows(here.qk, DIM_QK, 0, ds, sums_k, lane, exchange);
@@ -133,8 +135,9 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
 
 #if !EMULATE
 /* All that the producer does for owned queries. */
-INLINE void produce_keys(const struct arguments *args, struct tile t, const long begin, const long end, __local uint4 *tiles,
-                         volatile __local int *not_finite, __local ulong *barriers)
+INLINE void produce_keys(const struct arguments *args, struct tile t, const long begin,
+                         const long end, __local uint4 *tiles, volatile __local int *not_finite,
+                         __local ulong *barriers)
 {
     const struct place here = find_place(tiles);
     struct use u = {0, 0};
@@ -162,9 +165,8 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
 /* ds of a tile, rounded, from its products, of which the second are followed by `more` other ones. */
 #define WEIGH_KEYS(t, at_place, more)                                                              \
     do {                                                                                           \
-        const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);                        \
-        weigh_scores(false, partial, args, t, here.first_row, statistics, 0, p,                   \
-                     lane);                                                     \
+        const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);                     \
+        weigh_scores(false, partial, args, t, here.first_row, statistics, 0, p, lane);             \
         WEIGHTS_HERE(p + STREAMED_SUMS - 2);                                                       \
         FINISH(ds, more);                                                                          \
         HALF_READ(at_place, 1);                                                                    \
@@ -172,12 +174,12 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
     } while (0)
 
 /* The sums of dq; likewise. A tile's products for dq are under way together with the next one's first ones. */
-INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct place here, const long begin,
-                          const long end,
-                          const float4 *statistics, __local uint4 *tiles, const bool again,
-                          volatile __local int *nonfinite, float slope_sums[LANE_QUERIES],
-                          float bias_sums[LANE_QUERIES], float sums_q[DIM_SUMS(DIM_QK)],
-                          struct stream *stream, const __local uchar *kept, const int lane, __local float *exchange)
+INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct place here,
+                          const long begin, const long end, const float4 *statistics,
+                          __local uint4 *tiles, const bool again, volatile __local int *nonfinite,
+                          float slope_sums[LANE_QUERIES], float bias_sums[LANE_QUERIES],
+                          float sums_q[DIM_SUMS(DIM_QK)], struct stream *stream,
+                          const __local uchar *kept, const int lane, __local float *exchange)
 {
     __local ulong *const barriers = stream->barriers;
     struct use u = stream->next;
@@ -196,7 +198,7 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
     begin_second(&here, ds, lane, exchange);
     FINISH(p, 1);
     WEIGH_KEYS(t, u, 0);
-    MAKE_FINITE(here.qk, BLOCK_STREAMED *DIM_QK);
+    MAKE_FINITE(here.qk, BLOCK_STREAMED * DIM_QK);
     round_rows(ds, words, lane, exchange);
     for (;;) {
         const struct use then = next_use(u);
@@ -214,7 +216,7 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
         WEIGHTS_HERE(ds + STREAMED_SUMS - 2);
         SUMS_COMPLETE(sums_q, DIM_QK);
         HALF_READ(u, 0);
-        MAKE_FINITE(there.qk, BLOCK_STREAMED *DIM_QK);
+        MAKE_FINITE(there.qk, BLOCK_STREAMED * DIM_QK);
         round_rows(ds, words, lane, exchange);
         here = there;
         u = then;

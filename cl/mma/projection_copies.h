@@ -13,8 +13,8 @@
 /* Pieces of a line, and how many lines the work-items copy at once. */
 #define X_PIECES (BLOCK_K / 8)
 #define W_PIECES (UNIT_W_COLUMN ? BLOCK_N / 8 : BLOCK_K / 8)
-#define X_COPIES DIVIDE_UP(BLOCK_M * X_PIECES, THREADS)
-#define W_COPIES DIVIDE_UP(W_LINES * W_PIECES, THREADS)
+#define X_COPIES DIVIDE_UP(BLOCK_M *X_PIECES, THREADS)
+#define W_COPIES DIVIDE_UP(W_LINES *W_PIECES, THREADS)
 
 /* Whether x and w can be copied in pieces. */
 INLINE bool has_pieces(const struct projection_shape a, const __global storage *x,
@@ -30,8 +30,8 @@ INLINE bool has_pieces(const struct projection_shape a, const __global storage *
     const long w_steps = a.w_stride[0] | a.w_stride[2] | a.w_stride[3];
 #endif
 
-    return ((x_steps | w_steps | a.x_dim) & 7) == 0 &&
-           (a.x_heads == 1 || a.x_dim % BLOCK_K == 0) && (((size_t)x | (size_t)w) & 15) == 0;
+    return ((x_steps | w_steps | a.x_dim) & 7) == 0 && (a.x_heads == 1 || a.x_dim % BLOCK_K == 0) &&
+           (((size_t)x | (size_t)w) & 15) == 0;
 #endif
 }
 
@@ -96,9 +96,9 @@ INLINE struct stage next_stage(const struct projection_shape a, const struct tas
 
 /* Asks for a stage. */
 INLINE void copy_stage(const struct projection_shape a, const struct task *t, const struct stage s,
-                       const struct copies *c, const __global storage *x,
-                       const __global storage *w, const __local long *x_rows,
-                       const __local long *w_columns, const bool pieces, __local ushort *x_tile)
+                       const struct copies *c, const __global storage *x, const __global storage *w,
+                       const __local long *x_rows, const __local long *w_columns, const bool pieces,
+                       __local ushort *x_tile)
 {
     __local ushort *const w_tile = x_tile + BLOCK_M * STRIDE;
     const int left = (int)min(t->end - s.k, (long)BLOCK_K);
@@ -149,7 +149,8 @@ INLINE void load_columns(uint *words, const __local ushort *w_tile, const int co
 
 /* sums += the products of a stage; operands are loaded a step before they are multiplied. */
 INLINE void multiply_stage(const __local ushort *x_tile, const int first_row,
-                           const int first_column, float sums[M_FRAGMENTS][SUMS], const int lane, __local float *exchange)
+                           const int first_column, float sums[M_FRAGMENTS][SUMS], const int lane,
+                           __local float *exchange)
 {
     const int steps = N_FRAGMENTS / OTHERS_AT_ONCE, all = BLOCK_K / FRAGMENT_DEPTH * steps;
     const __local ushort *const x_rows = x_tile + first_row * STRIDE;
@@ -176,9 +177,9 @@ INLINE void multiply_stage(const __local ushort *x_tile, const int first_row,
         UNROLL
         for (int m = 0; m < OTHERS_AT_ONCE; m++)
             UNROLL
-            for (int f = 0; f < M_FRAGMENTS; f++)
-                multiply_add(sums[f] + (n + m) * FRAGMENT_SUMS, x_words[step % 2][f],
-                             w_words[t % 2] + m * OTHER_WORDS, lane, exchange);
+        for (int f = 0; f < M_FRAGMENTS; f++)
+            multiply_add(sums[f] + (n + m) * FRAGMENT_SUMS, x_words[step % 2][f],
+                         w_words[t % 2] + m * OTHER_WORDS, lane, exchange);
     }
 }
 

@@ -111,8 +111,7 @@ static inline uint pair_of_codes(const int format, const uint x, const uint powe
 INLINE uint elements_of_bytes(const int cache, const uint word, const int n, const uint power,
                               const uint less)
 {
-    return pair_of_codes(cache,
-                         permute_bytes(word, fill_of_codes(cache), n == 0 ? 0x4140 : 0x4342),
+    return pair_of_codes(cache, permute_bytes(word, fill_of_codes(cache), n == 0 ? 0x4140 : 0x4342),
                          power, less);
 }
 
@@ -130,7 +129,8 @@ INLINE uint4 elements8_of_bytes(const int cache, const uint *x, const int at, co
  * the others `apart` elements behind them. moved: 1 if the block's values begin in the middle of a word, 0 if not; constants, or 2
  * if only `block` tells. */
 INLINE void convert_half(const int cache, __local ushort *to, const __local uchar *block,
-                         const int at, const int side, const int moved, const uint power, const uint less)
+                         const int at, const int side, const int moved, const uint power,
+                         const uint less)
 {
     const int words = BITS_OF_CODES(cache) / 2, from = at + CODES_AT(cache) + side * words * 4;
     const int shift = moved < 2 ? moved * 2 : from & 2;
@@ -190,38 +190,37 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
     UNROLL
     for (int b = 0; b < each; b++)
         UNROLL
-        for (int r = 0; r < tile_rows; r += at_once) {
-            const int block = group * each + b, row = row0 + r;
-            if (each * groups > blocks && block >= blocks)
-                break;
-            const int stored = columns > dim ? min(block, dim / BLOCK_VALUES - 1) : block;
-            const int at = row * row_bytes + stored * BLOCK_BYTES(cache);
-            const bool inside = row < rows && block * BLOCK_VALUES < dim;
-            const float scale = vload_half(0, (const __local half *)(bytes + at + SCALE_AT(cache)));
-            float factor = inside ? scale : 0.0f;
-            uint power = power_of_elements(cache), less = less_of_elements(cache);
-            if (DTYPE == DTYPE_F16 && scaled) {
-                const float x = clamp(as_float(as_uint(scale) & 0x7f800000u), LEAST_POWER(cache),
-                                      MOST_POWER);
-                factor *= as_float((254u << 23) - as_uint(x));
-                power = pack_pair(x * unit_of_elements(cache), x * unit_of_elements(cache));
-                less = fma_pair(power, less, 0);
-            }
-            if (finite && (as_uint(scale) & 0x7f800000u) == 0x7f800000u && inside) {
-                factor = 0.0f;
-                nonfinite = 1;
-            }
-            if (side == 0)
-                factors[block * tile_rows + row] = factor;
-            convert_half(cache,
-                         tile + row * stride + block * BLOCK_VALUES +
-                             side * (BITS_OF_CODES(cache) == 8 ? 16 : 8),
-                         bytes, at, side,
-                         steady && columns <= dim
-                             ? (CODES_AT(cache) + b * BLOCK_BYTES(cache)) % 4 / 2
-                             : 2,
-                         power, less);
+    for (int r = 0; r < tile_rows; r += at_once) {
+        const int block = group * each + b, row = row0 + r;
+        if (each * groups > blocks && block >= blocks)
+            break;
+        const int stored = columns > dim ? min(block, dim / BLOCK_VALUES - 1) : block;
+        const int at = row * row_bytes + stored * BLOCK_BYTES(cache);
+        const bool inside = row < rows && block * BLOCK_VALUES < dim;
+        const float scale = vload_half(0, (const __local half *)(bytes + at + SCALE_AT(cache)));
+        float factor = inside ? scale : 0.0f;
+        uint power = power_of_elements(cache), less = less_of_elements(cache);
+        if (DTYPE == DTYPE_F16 && scaled) {
+            const float x =
+                clamp(as_float(as_uint(scale) & 0x7f800000u), LEAST_POWER(cache), MOST_POWER);
+            factor *= as_float((254u << 23) - as_uint(x));
+            power = pack_pair(x * unit_of_elements(cache), x * unit_of_elements(cache));
+            less = fma_pair(power, less, 0);
         }
+        if (finite && (as_uint(scale) & 0x7f800000u) == 0x7f800000u && inside) {
+            factor = 0.0f;
+            nonfinite = 1;
+        }
+        if (side == 0)
+            factors[block * tile_rows + row] = factor;
+        convert_half(cache,
+                     tile + row * stride + block * BLOCK_VALUES +
+                         side * (BITS_OF_CODES(cache) == 8 ? 16 : 8),
+                     bytes, at, side,
+                     steady && columns <= dim ? (CODES_AT(cache) + b * BLOCK_BYTES(cache)) % 4 / 2
+                                              : 2,
+                     power, less);
+    }
     return nonfinite;
 }
 
@@ -234,19 +233,21 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
 #define V_ROW_BYTES BYTES_OF_ROW(V_CACHE, DIM_V)
 /* Local memory of a tile's keys and values. */
 #define DECLARE_BYTES()                                                                            \
-    __local uint4 k_pieces[K_PIECES];                                                            \
-    __local uint4 v_pieces[V_PIECES];                                                            \
+    __local uint4 k_pieces[K_PIECES];                                                              \
+    __local uint4 v_pieces[V_PIECES];                                                              \
     __local uchar *const k_bytes = (__local uchar *)k_pieces;                                      \
     __local uchar *const v_bytes = (__local uchar *)v_pieces
 
 /* m: where K and V begin, with the marks below; number: whether the tile is an even or odd one. */
 #define COPY_KEYS(m, keys, number)                                                                 \
-    copy_bytes(K_CACHE, k_bytes, BLOCK_N, K_PLACE((m).k, FROM_KEY((keys).j0, args->shape->k_stride)),         \
-               args->shape->k_stride[2], KV_PLACES(places, number, 0), (keys).count, K_ROW_BYTES,             \
+    copy_bytes(K_CACHE, k_bytes, BLOCK_N,                                                          \
+               K_PLACE((m).k, FROM_KEY((keys).j0, args->shape->k_stride)),                         \
+               args->shape->k_stride[2], KV_PLACES(places, number, 0), (keys).count, K_ROW_BYTES,  \
                (m).k_aligned)
 #define COPY_VALUES(m, keys, number)                                                               \
-    copy_bytes(V_CACHE, v_bytes, BLOCK_N, V_PLACE((m).v, FROM_KEY((keys).j0, args->shape->v_stride)),         \
-               args->shape->v_stride[2], KV_PLACES(places, number, 1), (keys).count, V_ROW_BYTES,             \
+    copy_bytes(V_CACHE, v_bytes, BLOCK_N,                                                          \
+               V_PLACE((m).v, FROM_KEY((keys).j0, args->shape->v_stride)),                         \
+               args->shape->v_stride[2], KV_PLACES(places, number, 1), (keys).count, V_ROW_BYTES,  \
                (m).v_aligned)
 #define CONVERT_KEYS(tile, factors, keys)                                                          \
     convert_rows(K_CACHE, tile, K_STRIDE, BLOCK_N, PART_COLUMNS, factors, k_bytes, (keys).count,   \
@@ -258,10 +259,10 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
 /* Marks whether pieces of rows can be copied. */
 #define MARK_ALIGNED(m)                                                                            \
     do {                                                                                           \
-        (m).k_aligned = PIECES_ALIGNED(K_CACHE, (m).k, PAGE_SIZE ? args->shape->k_stride[0] : 0,              \
-                                       args->shape->k_stride[2], PIECE_OF(K_ROW_BYTES));                      \
-        (m).v_aligned = PIECES_ALIGNED(V_CACHE, (m).v, PAGE_SIZE ? args->shape->v_stride[0] : 0,              \
-                                       args->shape->v_stride[2], PIECE_OF(V_ROW_BYTES));                      \
+        (m).k_aligned = PIECES_ALIGNED(K_CACHE, (m).k, PAGE_SIZE ? args->shape->k_stride[0] : 0,   \
+                                       args->shape->k_stride[2], PIECE_OF(K_ROW_BYTES));           \
+        (m).v_aligned = PIECES_ALIGNED(V_CACHE, (m).v, PAGE_SIZE ? args->shape->v_stride[0] : 0,   \
+                                       args->shape->v_stride[2], PIECE_OF(V_ROW_BYTES));           \
     } while (0)
 
 #endif

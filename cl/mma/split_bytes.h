@@ -6,16 +6,16 @@
 #define CLATTN_SPLIT_BYTES_H
 
 /* From the range's first tile on. */
-INLINE void attend_tiles(const struct arguments *args, const struct task task, const struct matrices m,
-                         const struct shared l, struct keys keys,
+INLINE void attend_tiles(const struct arguments *args, const struct task task,
+                         const struct matrices m, const struct shared l, struct keys keys,
                          const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
                          const volatile __local uint *seen_tiles, __local long *places,
                          const bool again, volatile __local int *v_nonfinite,
                          uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
                          float row_max[M_FRAGMENTS][LANE_QUERIES],
                          float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                         float seen[M_FRAGMENTS][LANE_QUERIES],
-                         float out[M_FRAGMENTS][DIM_SUMS], const float weight_exponent, const int lane, __local float *exchange)
+                         float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
+                         const float weight_exponent, const int lane, __local float *exchange)
 {
     __local uchar *const k_bytes = l.k_bytes, *const v_bytes = l.v_bytes;
     struct keys next;
@@ -41,8 +41,7 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task, c
         /* scores */
         clear_products(s);
         multiply_qk(l.q_tile, l.k_tile, l.k_factors, q_words, s, lane, exchange);
-        find_scores(args, &task, &keys, rows, row_max, seen, s,
-                    &l, lane, exchange);
+        find_scores(args, &task, &keys, rows, row_max, seen, s, &l, lane, exchange);
         COPIES_WAIT_BUT_SETS(1);
         LOCAL_BARRIER(); /* maxima and the values' bytes are complete, K may be overwritten */
         CONVERT_VALUES(l.v_tile, l.v_factors, keys, again, v_nonfinite);

@@ -47,11 +47,15 @@ INLINE struct use next_use(struct use u)
 /* 128 * (40 + 2 * 232) and 128 * (32 + 3 * 160) registers are all of a multiprocessor, or fewer. The host counts with it
  * (ca_wgmma_computing_registers()). */
 #if SUB_GROUPS == 12
-#define FEWER_REGISTERS() __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 32;" : : : "memory")
-#define MORE_REGISTERS() __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 160;" : : : "memory")
+#define FEWER_REGISTERS()                                                                          \
+    __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 32;" : : : "memory")
+#define MORE_REGISTERS()                                                                           \
+    __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 160;" : : : "memory")
 #else
-#define FEWER_REGISTERS() __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 40;" : : : "memory")
-#define MORE_REGISTERS() __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 232;" : : : "memory")
+#define FEWER_REGISTERS()                                                                          \
+    __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 40;" : : : "memory")
+#define MORE_REGISTERS()                                                                           \
+    __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 232;" : : : "memory")
 #endif
 #define GROUP_BARRIER() __asm volatile("bar.sync 0, %0;" : : "n"(THREADS) : "memory")
 #define COMPUTING_BARRIER() __asm volatile("bar.sync 1, %0;" : : "n"(COMPUTING) : "memory")

@@ -17,8 +17,8 @@ INLINE void begin_qk(const __local ushort *q_tile, const int first_row,
 #if Q_RESIDENT
     begin_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, false, s[0], lane, exchange);
 #else
-    begin_tile_products(q_tile, warpgroup_rows(first_row), BLOCK_M, PART_COLUMNS, k_tile, BLOCK_N, false,
-                        s[0], lane, exchange);
+    begin_tile_products(q_tile, warpgroup_rows(first_row), BLOCK_M, PART_COLUMNS, k_tile, BLOCK_N,
+                        false, s[0], lane, exchange);
 #endif
 }
 
@@ -51,8 +51,8 @@ INLINE void begin_own_qk(const __local ushort *own_q, const __local ushort *k_ti
 
 /* All weights of a tile, rounded. */
 #define TILE_WEIGHTS(weights) uint weights[PART_SLABS * WEIGHT_PARTS][QUERY_WORDS]
-INLINE void round_weights(TILE_WEIGHTS(weights), const __local float *v_factors,
-                          weights_of_tile p, const int lane, __local float *exchange)
+INLINE void round_weights(TILE_WEIGHTS(weights), const __local float *v_factors, weights_of_tile p,
+                          const int lane, __local float *exchange)
 {
     UNROLL
     for (int slab = 0; slab < PART_SLABS; slab++)
@@ -60,8 +60,9 @@ INLINE void round_weights(TILE_WEIGHTS(weights), const __local float *v_factors,
 }
 
 /* out += p v */
-INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors, weights_of_tile p,
-                        float out[M_FRAGMENTS][DIM_SUMS], const int lane, __local float *exchange)
+INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors,
+                        weights_of_tile p, float out[M_FRAGMENTS][DIM_SUMS], const int lane,
+                        __local float *exchange)
 {
     TILE_WEIGHTS(weights);
 

@@ -58,18 +58,19 @@ INLINE int warpgroup_rows(const int first_row)
         UNROLL                                                                                     \
         for (int n = 0; n < (count); n++)                                                          \
             __asm volatile(""                                                                      \
-                           : "+r"((operands)[n][0]), "+r"((operands)[n][1]), "+r"((operands)[n][2]), \
-                             "+r"((operands)[n][3])                                                \
+                           : "+r"((operands)[n][0]), "+r"((operands)[n][1]),                       \
+                             "+r"((operands)[n][2]), "+r"((operands)[n][3])                        \
                            :                                                                       \
                            : "memory");                                                            \
     } while (0)
 /* What two sums are made of is computed before products are waited for, which ptxas 13.0 would otherwise do first: it moves
  * the wait past arithmetic, but not past a store. */
 #define WEIGHTS_HERE(sums)                                                                         \
-    __asm volatile("{.shared .align 8 .b8 before[8]; st.volatile.shared.v2.f32 [before], {%0, %1};}" \
-                   :                                                                               \
-                   : "f"((sums)[0]), "f"((sums)[1])                                                \
-                   : "memory")
+    __asm volatile(                                                                                \
+        "{.shared .align 8 .b8 before[8]; st.volatile.shared.v2.f32 [before], {%0, %1};}"          \
+        :                                                                                          \
+        : "f"((sums)[0]), "f"((sums)[1])                                                           \
+        : "memory")
 #define PRODUCTS_BEGIN() __asm volatile(SM_90A "wgmma.fence.sync.aligned;" : : : "memory")
 #define PRODUCTS_UNDER_WAY()                                                                       \
     __asm volatile(SM_90A "wgmma.commit_group.sync.aligned;" : : : "memory")
@@ -114,7 +115,8 @@ static inline uint descriptor_byte(const ulong descriptor, const bool rows_are_t
 /* sums of a sub-group's 16 queries and `others` keys or dims. */
 INLINE void multiply_tile(float *sums, const int others, const uint *query,
                           const __local ushort *tile, const ulong descriptor,
-                          const bool rows_are_terms, const bool accumulate, const int lane, __local float *exchange)
+                          const bool rows_are_terms, const bool accumulate, const int lane,
+                          __local float *exchange)
 {
     for (int e = 0; e < QUERY_ELEMENTS; e++)
         exchange[query_row(lane, e) * FRAGMENT_DEPTH + query_depth(lane, e)] =
@@ -127,7 +129,8 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
         float sum = accumulate ? sums[x] : 0.0f;
         for (int k = 0; k < FRAGMENT_DEPTH; k++)
             sum = fma(terms[k],
-                      element_value(tile[descriptor_byte(descriptor, rows_are_terms, k, n) / 2]), sum);
+                      element_value(tile[descriptor_byte(descriptor, rows_are_terms, k, n) / 2]),
+                      sum);
         sums[x] = sum;
     }
     LOCAL_BARRIER(); /* they may be overwritten */
@@ -135,9 +138,9 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
 
 /* ... with the rows' operands in local memory, along the columns of a tile. */
 INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __local ushort *rows,
-                           const ulong row_descriptor, const __local ushort *tile,
-                           const ulong descriptor, const bool rows_are_terms,
-                           const bool accumulate, const int lane, __local float *exchange)
+                                     const ulong row_descriptor, const __local ushort *tile,
+                                     const ulong descriptor, const bool rows_are_terms,
+                                     const bool accumulate, const int lane, __local float *exchange)
 {
     for (int x = 0; x < others / 2; x++) {
         float sum = accumulate ? sums[x] : 0.0f;
@@ -164,7 +167,7 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
 #define NAMES_6                                                                                    \
     ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
 #define NAMES_7                                                                                    \
-    ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, "  \
+    ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, " \
     "%127"
 #define NAMES_OF_128 NAMES_0 NAMES_1 NAMES_2 NAMES_3
 
@@ -172,9 +175,9 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
  * where rows of the tile are terms. */
 #define WGMMA(others, names, q0, q1, q2, q3, operand, accumulates, rows_are_terms, sums_of)        \
     __asm volatile(SM_90A "{.reg .pred adds; setp.ne.b32 adds, " accumulates                       \
-                          ", 0; wgmma.mma_async.sync.aligned.m64n" #others "k16.f32." MMA_SYNC_TYPE \
-                          "." MMA_SYNC_TYPE " {" names "}, {" q0 ", " q1 ", " q2 ", " q3 "}, "      \
-                          operand ", adds, 1, 1, " rows_are_terms ";}"                             \
+                          ", 0; wgmma.mma_async.sync.aligned.m64n" #others                         \
+                          "k16.f32." MMA_SYNC_TYPE "." MMA_SYNC_TYPE " {" names "}, {" q0 ", " q1  \
+                          ", " q2 ", " q3 "}, " operand ", adds, 1, 1, " rows_are_terms ";}"       \
                    : sums_of                                                                       \
                    : "r"(query[0]), "r"(query[1]), "r"(query[2]), "r"(query[3]), "l"(descriptor),  \
                      "r"((int)accumulate)                                                          \
@@ -182,9 +185,9 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
 /* ... rows of one tile times another's. */
 #define WGMMA_TILES(others, names, row_operand, operand, accumulates, rows_are_terms, sums_of)     \
     __asm volatile(SM_90A "{.reg .pred adds; setp.ne.b32 adds, " accumulates                       \
-                          ", 0; wgmma.mma_async.sync.aligned.m64n" #others "k16.f32." MMA_SYNC_TYPE \
-                          "." MMA_SYNC_TYPE " {" names "}, " row_operand ", " operand              \
-                          ", adds, 1, 1, 0, " rows_are_terms ";}"                                  \
+                          ", 0; wgmma.mma_async.sync.aligned.m64n" #others                         \
+                          "k16.f32." MMA_SYNC_TYPE "." MMA_SYNC_TYPE " {" names "}, " row_operand  \
+                          ", " operand ", adds, 1, 1, 0, " rows_are_terms ";}"                     \
                    : sums_of                                                                       \
                    : "l"(row_descriptor), "l"(descriptor), "r"((int)accumulate)                    \
                    : "memory")
@@ -192,8 +195,7 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
 #define SUMS_32 SIXTEEN(sums, 0)
 #define SUMS_64 SUMS_32, SIXTEEN(sums, 16)
 #define SUMS_128 SUMS_64, SIXTEEN(sums, 32), SIXTEEN(sums, 48)
-#define WGMMA_32(terms)                                                                            \
-    WGMMA(32, NAMES_0, "%16", "%17", "%18", "%19", "%20", "%21", terms, SUMS_32)
+#define WGMMA_32(terms) WGMMA(32, NAMES_0, "%16", "%17", "%18", "%19", "%20", "%21", terms, SUMS_32)
 #define WGMMA_64(terms)                                                                            \
     WGMMA(64, NAMES_0 NAMES_1, "%32", "%33", "%34", "%35", "%36", "%37", terms, SUMS_64)
 #define WGMMA_128(terms)                                                                           \
@@ -202,8 +204,7 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
     SUMS_128, SIXTEEN(sums, 64), SIXTEEN(sums, 80), SIXTEEN(sums, 96), SIXTEEN(sums, 112)
 #define WGMMA_TILES_32(terms) WGMMA_TILES(32, NAMES_0, "%16", "%17", "%18", terms, SUMS_32)
 #define WGMMA_TILES_64(terms) WGMMA_TILES(64, NAMES_0 NAMES_1, "%32", "%33", "%34", terms, SUMS_64)
-#define WGMMA_TILES_128(terms)                                                                     \
-    WGMMA_TILES(128, NAMES_OF_128, "%64", "%65", "%66", terms, SUMS_128)
+#define WGMMA_TILES_128(terms) WGMMA_TILES(128, NAMES_OF_128, "%64", "%65", "%66", terms, SUMS_128)
 #define WGMMA_TILES_256(terms)                                                                     \
     WGMMA_TILES(256, NAMES_OF_128 NAMES_4 NAMES_5 NAMES_6 NAMES_7, "%128", "%129", "%130", terms,  \
                 SUMS_256)
@@ -225,9 +226,9 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
 
 /* sums (+)= products of the warpgroup's 64 rows and `others` rows or columns, 32, 64, 128 or 256, of another tile. */
 INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __local ushort *rows,
-                           const ulong row_descriptor, const __local ushort *tile,
-                           const ulong descriptor, const bool rows_are_terms,
-                           const bool accumulate, const int lane, __local float *exchange)
+                                     const ulong row_descriptor, const __local ushort *tile,
+                                     const ulong descriptor, const bool rows_are_terms,
+                                     const bool accumulate, const int lane, __local float *exchange)
 {
     if (others == 256 && rows_are_terms)
         WGMMA_TILES_256("1");
@@ -240,7 +241,8 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
 /* sums of the warpgroup's 64 queries and `others` keys or dims: 32, 64 or 128. */
 INLINE void multiply_tile(float *sums, const int others, const uint *query,
                           const __local ushort *tile, const ulong descriptor,
-                          const bool rows_are_terms, const bool accumulate, const int lane, __local float *exchange)
+                          const bool rows_are_terms, const bool accumulate, const int lane,
+                          __local float *exchange)
 {
     OF_SIZE(WGMMA);
 }
@@ -265,8 +267,8 @@ INLINE void begin_rows_of_tile(uint operands[][QUERY_WORDS], const int columns,
 
 /* sums += operands of `parts` parts times so many rows of a tile of tile_rows x dims. Under way until PRODUCTS_WAIT(). */
 INLINE void begin_sums_of_tile(uint operands[][QUERY_WORDS], const int parts, const int tile_rows,
-                               const __local ushort *tile, const int dims,
-                               float *sums, const int lane, __local float *exchange)
+                               const __local ushort *tile, const int dims, float *sums,
+                               const int lane, __local float *exchange)
 {
     SUMS_HERE(sums, dims / 2);
     OPERANDS_HERE(operands, tile_rows / FRAGMENT_DEPTH * parts);
@@ -274,19 +276,21 @@ INLINE void begin_sums_of_tile(uint operands[][QUERY_WORDS], const int parts, co
     UNROLL
     for (int n = 0; n < tile_rows / FRAGMENT_DEPTH * parts; n++) {
         UNROLL
-        for (int d = 0; d < dims; d += dims - d < 128 ? 64 : 128) /* of at most 128 dims at a time */
-            multiply_tile(sums + d / FRAGMENT_OTHERS * FRAGMENT_SUMS, dims - d < 128 ? 64 : 128,
-                          operands[n], tile,
-                          tile_descriptor(tile, tile_rows,
-                                          d / 64 * tile_rows * 128 +
-                                              n / parts * FRAGMENT_DEPTH * 128),
-                          true, true, lane, exchange);
+        for (int d = 0; d < dims;
+             d += dims - d < 128 ? 64 : 128) /* of at most 128 dims at a time */
+            multiply_tile(
+                sums + d / FRAGMENT_OTHERS * FRAGMENT_SUMS, dims - d < 128 ? 64 : 128, operands[n],
+                tile,
+                tile_descriptor(tile, tile_rows,
+                                d / 64 * tile_rows * 128 + n / parts * FRAGMENT_DEPTH * 128),
+                true, true, lane, exchange);
     }
     PRODUCTS_UNDER_WAY();
 }
 
 INLINE void add_rows_of_tile(uint operands[][QUERY_WORDS], const int parts, const int tile_rows,
-                             const __local ushort *tile, const int dims, float *sums, const int lane, __local float *exchange)
+                             const __local ushort *tile, const int dims, float *sums,
+                             const int lane, __local float *exchange)
 {
     begin_sums_of_tile(operands, parts, tile_rows, tile, dims, sums, lane, exchange);
     PRODUCTS_WAIT(0);
@@ -297,18 +301,19 @@ INLINE void add_rows_of_tile(uint operands[][QUERY_WORDS], const int parts, cons
  * `adds`. Under way until PRODUCTS_WAIT(). */
 INLINE void begin_tile_products(const __local ushort *rows, const int first, const int all_rows,
                                 const int columns, const __local ushort *tile, const int others,
-                                const bool adds, float *sums, const int lane, __local float *exchange)
+                                const bool adds, float *sums, const int lane,
+                                __local float *exchange)
 {
     SUMS_HERE(sums, others / 2);
     PRODUCTS_BEGIN();
     UNROLL
     for (int column = 0; column < columns; column += FRAGMENT_DEPTH)
-        multiply_warpgroup_tiles(sums, others, rows,
-                       tile_descriptor(rows, all_rows,
-                                       (column / 64 * all_rows + first) * 128 + column % 64 * 2),
-                       tile,
-                       tile_descriptor(tile, others, column / 64 * others * 128 + column % 64 * 2),
-                       false, adds || column > 0, lane, exchange);
+        multiply_warpgroup_tiles(
+            sums, others, rows,
+            tile_descriptor(rows, all_rows,
+                            (column / 64 * all_rows + first) * 128 + column % 64 * 2),
+            tile, tile_descriptor(tile, others, column / 64 * others * 128 + column % 64 * 2),
+            false, adds || column > 0, lane, exchange);
     PRODUCTS_UNDER_WAY();
 }
 
@@ -321,10 +326,10 @@ INLINE void begin_tile_sums(const __local ushort *rows, const int first, const i
     PRODUCTS_BEGIN();
     UNROLL
     for (int row = 0; row < tile_rows; row += FRAGMENT_DEPTH)
-        multiply_warpgroup_tiles(sums, columns, rows,
-                       tile_descriptor(rows, all_rows,
-                                       (row / 64 * all_rows + first) * 128 + row % 64 * 2),
-                       tile, tile_descriptor(tile, tile_rows, row * 128), true, true, lane, exchange);
+        multiply_warpgroup_tiles(
+            sums, columns, rows,
+            tile_descriptor(rows, all_rows, (row / 64 * all_rows + first) * 128 + row % 64 * 2),
+            tile, tile_descriptor(tile, tile_rows, row * 128), true, true, lane, exchange);
     PRODUCTS_UNDER_WAY();
 }
 

@@ -29,8 +29,8 @@
 /* x[n][m]: what the weights of query i + n and the keys of vector m are multiplied with. Four
  * queries at once, since four neighbouring keys share a counter's random words. The first of such
  * keys is a multiple of four, from which on they are drawn. */
-INLINE void dropout_of_four_rows(const struct arguments *args, const struct head head, const long j, const long i,
-                                 lanes x[4][BLOCK_VECTORS])
+INLINE void dropout_of_four_rows(const struct arguments *args, const struct head head, const long j,
+                                 const long i, lanes x[4][BLOCK_VECTORS])
 {
     const words lane = VECTOR(convert_uint)(COUNT_UP);
     const long first = j - j % 4;
@@ -48,7 +48,7 @@ INLINE void dropout_of_four_rows(const struct arguments *args, const struct head
     for (int n = 0; n < 4; n++)
         for (int m = 0; m < BLOCK_VECTORS; m++)
             x[n][m] = BEGINS_BETWEEN_FOURS ? VECTOR(vload)(m, (const float *)drawn[n] + j % 4)
-                                         : drawn[n][m];
+                                           : drawn[n][m];
 }
 #endif
 
@@ -69,9 +69,10 @@ NOINLINE void multiply_scores(const float scale, const struct key_block *block,
 {
     const float zeros[BLOCK_M] = {0.0f};
 
-    multiply_rows(WEIGHTS_IN_REGISTERS ? EXPONENTIALS : PRODUCTS, scale * SCALE_UNIT, OPERANDS(DIM_QK), (const operand *)tile->q, OPERANDS(ROW_QK), block->k,
-                  WEIGHTS_IN_REGISTERS ? tile->minus_lse : zeros, rows.begin, rows.end,
-                  tile->p, tile->p);
+    multiply_rows(WEIGHTS_IN_REGISTERS ? EXPONENTIALS : PRODUCTS, scale * SCALE_UNIT,
+                  OPERANDS(DIM_QK), (const operand *)tile->q, OPERANDS(ROW_QK), block->k,
+                  WEIGHTS_IN_REGISTERS ? tile->minus_lse : zeros, rows.begin, rows.end, tile->p,
+                  tile->p);
     (void)scale; /* of floats k has it */
 }
 
@@ -110,10 +111,10 @@ NOINLINE void add_missing(const struct row_range rows, struct query_tile *tile)
  * dS; returns whether there is one. partial: whether there may be. slope_sums: dS times the
  * distance is added to it. of_bias (constant): dS without softcap's derivative, which is the
  * gradient of a bias. */
-NOINLINE int compute_weights(const int partial, const int of_bias, const struct arguments *restrict args,
-                             const struct head head, const struct key_block *block,
-                             const struct row_range rows, struct query_tile *tile,
-                             lanes *slope_sums)
+NOINLINE int compute_weights(const int partial, const int of_bias,
+                             const struct arguments *restrict args, const struct head head,
+                             const struct key_block *block, const struct row_range rows,
+                             struct query_tile *tile, lanes *slope_sums)
 {
     const float zeros[BLOCK_M] = {0.0f};
     lanes *p = tile->p, *ds = tile->ds;
@@ -121,8 +122,8 @@ NOINLINE int compute_weights(const int partial, const int of_bias, const struct 
 
     multiply_scores(args->shape->scale, block, rows, tile);
     multiply_rows(WEIGHTS_IN_REGISTERS ? MULTIPLES : PRODUCTS, 1.0f, OPERANDS(DIM_V),
-                  (const operand *)tile->d_o, OPERANDS(ROW_V), block->v, HAS_DROPOUT ? zeros : tile->minus_delta, rows.begin, rows.end,
-                  p, ds);
+                  (const operand *)tile->d_o, OPERANDS(ROW_V), block->v,
+                  HAS_DROPOUT ? zeros : tile->minus_delta, rows.begin, rows.end, p, ds);
     if (WEIGHTS_IN_REGISTERS && tile->lacks)
         add_missing(rows, tile);
     if (WEIGHTS_IN_REGISTERS && !partial)
@@ -139,9 +140,8 @@ NOINLINE int compute_weights(const int partial, const int of_bias, const struct 
         const struct score_row row = row_of_tile(args, head, block, tile, n);
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             lanes *weights = p + n * BLOCK_VECTORS + m, *gradients = ds + n * BLOCK_VECTORS + m;
-            const struct score_vector s =
-                finish_scores(partial, args, row, m * SIMD_WIDTH, block->keys - m * SIMD_WIDTH,
-                              *weights);
+            const struct score_vector s = finish_scores(partial, args, row, m * SIMD_WIDTH,
+                                                        block->keys - m * SIMD_WIDTH, *weights);
             lanes weight = weights_of_lanes(*weights, s, tile->minus_lse[n]), gradient = *gradients;
             if (!WEIGHTS_IN_REGISTERS)
                 weight *= tile->missing[n];

@@ -41,10 +41,10 @@ struct block_range {
     long list, begin, end;
 };
 
-INLINE struct block_range listed_in_row(const struct arguments *args, const long list, const long row)
+INLINE struct block_range listed_in_row(const struct arguments *args, const long list,
+                                        const long row)
 {
-    const __global int *offsets =
-        args->block_offsets + list * (block_rows(args) + 1) + row;
+    const __global int *offsets = args->block_offsets + list * (block_rows(args) + 1) + row;
     const struct block_range range = {list, clamp((long)offsets[0], 0L, args->shape->max_blocks),
                                       clamp((long)offsets[1], 0L, args->shape->max_blocks)};
 
@@ -60,10 +60,11 @@ INLINE long listed_column(const struct arguments *args, const int entry)
 }
 
 /* What is said of the block of query i and key j: 0 if it is not listed. */
-static inline int find_listed_block(const struct arguments *args, const long b, const long h, const long i,
-                             const long j)
+static inline int find_listed_block(const struct arguments *args, const long b, const long h,
+                                    const long i, const long j)
 {
-    const struct block_range range = listed_in_row(        args, b * args->shape->list_of_batch + h * args->shape->list_of_head, i / BLOCK_Q);
+    const struct block_range range = listed_in_row(
+        args, b * args->shape->list_of_batch + h * args->shape->list_of_head, i / BLOCK_Q);
     const __global int *entries = args->block_entries + range.list * args->shape->max_blocks;
     int found = 0;
 
@@ -113,8 +114,8 @@ INLINE struct block_rows block_rows_of(const long i, const long queries)
 
 /* The first column from c on whose bit is 1 in some of the rows, or, with inverted, 0 in all; end if it
  * is not before end. plane: 0 whether it is listed, 1 whether it is full. */
-static inline long next_column(const struct block_bits bits, const struct block_rows rows, const int plane,
-                        const int inverted, long c, const long end)
+static inline long next_column(const struct block_bits bits, const struct block_rows rows,
+                               const int plane, const int inverted, long c, const long end)
 {
     while (c < end) {
         uint word = 0;
@@ -129,8 +130,8 @@ static inline long next_column(const struct block_bits bits, const struct block_
 }
 
 /* Whether all of the rows have a bit of 1 in all columns from c to before end. */
-static inline bool have_all(const struct block_bits bits, const struct block_rows rows, const int plane,
-                     const long c, const long end)
+static inline bool have_all(const struct block_bits bits, const struct block_rows rows,
+                            const int plane, const long c, const long end)
 {
     bool all = true;
 
@@ -221,7 +222,7 @@ struct listed_tile {
 
 /* Of `queries` queries from i on and `keys` keys from j on. */
 static inline struct listed_tile listed_tile_at(const struct block_bits bits, const long i,
-                                         const long queries, const long j, const long keys)
+                                                const long queries, const long j, const long keys)
 {
     const struct block_rows rows = block_rows_of(i, queries);
     const long c = j / BLOCK_KV, end = (j + keys - 1) / BLOCK_KV + 1;
@@ -267,7 +268,8 @@ INLINE long next_tile_of_rows(const struct arguments *args, const __global float
                               const long b, const long kv_head, const long row, const int rows,
                               const long begin, const long j, const long end, const int tile)
 {
-    long seen = end, list = -1, block_row = -1; /* the list and the row of blocks that were looked at */
+    long seen = end, list = -1,
+         block_row = -1; /* the list and the row of blocks that were looked at */
 
     for (int r = 0; r < rows && seen > j; r++) {
         const long h = kv_head * args->shape->group + (row + r) / args->shape->seq_q;

@@ -13,7 +13,7 @@
 #endif
 
 /* Where four keys of a row and a thread group are: their products of one thread, their weights. */
-#define QUAD_AT(row, quad, thread_n) (((row) * QUADS + (quad)) * THREADS_N + (thread_n))
+#define QUAD_AT(row, quad, thread_n) (((row)*QUADS + (quad)) * THREADS_N + (thread_n))
 /* A row of a work-group, which is a query of a head, and the keys [first, end) of the group that it
  * may see by lengths, window and causality. */
 struct row_window {
@@ -35,17 +35,16 @@ INLINE float score_of_key(const struct arguments *args, const struct row_window 
         return -INFINITY;
     return biased(args, row.e, row.b, row.h, row.i, j, s);
 #else
-    return biased_score(args, row.e, row.first, row.end, row.b, row.h, row.i, j,
-                        s);
+    return biased_score(args, row.e, row.first, row.end, row.b, row.h, row.i, j, s);
 #endif
 }
 
 /* The weights of row r and thread group thread_n for the tile from key j0 on, from the sum of all its
  * threads' products; those of hidden keys are -0. *row_max and *row_sum are of the group's keys so far;
  * returns what scales earlier weights. */
-INLINE float weigh_keys(const struct arguments *args, const struct row_window row, const int r, const int thread_n,
-                        const long j0, const __local float4 *products, __local float4 *weights,
-                        float *row_max, float *row_sum)
+INLINE float weigh_keys(const struct arguments *args, const struct row_window row, const int r,
+                        const int thread_n, const long j0, const __local float4 *products,
+                        __local float4 *weights, float *row_max, float *row_sum)
 {
     const float old = *row_max, scale = score_scale(args, row.h);
     float s[THREAD_N], new = old, sum = 0.0f;

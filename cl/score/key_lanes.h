@@ -38,22 +38,28 @@ INLINE struct score_row score_row_at(const struct arguments *args, const struct 
 
 #if HAS_MASK
 /* The mask's bytes of the row and keys n .. of the tile, not 0 for those that have no column in it. */
-INLINE lanes load_mask_of_keys(const struct arguments *args, const struct score_row row, const int n, const int left)
+INLINE lanes load_mask_of_keys(const struct arguments *args, const struct score_row row,
+                               const int n, const int left)
 {
-    const __global uchar *p =
-        args->mask + row.b * args->shape->mask_stride[0] + row.h * args->shape->mask_stride[1] + row.i * args->shape->mask_stride[2];
+    const __global uchar *p = args->mask + row.b * args->shape->mask_stride[0] +
+                              row.h * args->shape->mask_stride[1] +
+                              row.i * args->shape->mask_stride[2];
 #if HAS_MASK_KEYS
     const long column = n - row.mask_begin;
     const int end = (int)clamp(args->shape->mask_keys - column, 0L, (long)left);
     float x[SIMD_WIDTH];
 
     if (column >= 0)
-        return load_mask(p + column * args->shape->mask_stride[3], args->shape->mask_stride[3], end);
+        return load_mask(p + column * args->shape->mask_stride[3], args->shape->mask_stride[3],
+                         end);
     for (int c = 0; c < SIMD_WIDTH; c++)
-        x[c] = column + c < 0 ? 1.0f : c < end ? p[(column + c) * args->shape->mask_stride[3]] : 0.0f;
+        x[c] = column + c < 0 ? 1.0f
+               : c < end      ? p[(column + c) * args->shape->mask_stride[3]]
+                              : 0.0f;
     return VECTOR(vload)(0, x);
 #else
-    return load_mask(p + (row.j + n) * args->shape->mask_stride[3], args->shape->mask_stride[3], left);
+    return load_mask(p + (row.j + n) * args->shape->mask_stride[3], args->shape->mask_stride[3],
+                     left);
 #endif
 }
 #endif
@@ -85,8 +91,8 @@ INLINE ints listed_keys(const struct arguments *args, const struct score_row row
 /* products: of the row's query and the tile's keys n .., scaled, and in SCORE_UNIT but with a softcap.
  * hides (constant): whether lengths, windows or a mask of the last keys may hide a key. Keys from `left` on have any
  * score. */
-INLINE struct score_vector finish_scores(const int hides, const struct arguments *args, const struct score_row row,
-                                         const int n, const int left,
+INLINE struct score_vector finish_scores(const int hides, const struct arguments *args,
+                                         const struct score_row row, const int n, const int left,
                                          const lanes products)
 {
     const lanes key = COUNT_UP + (float)n;
@@ -101,10 +107,10 @@ INLINE struct score_vector finish_scores(const int hides, const struct arguments
 #endif
     s.softcapped = s.scores;
 #if HAS_BIAS
-    const lanes biases =
-        load_biases(args->bias + row.b * args->shape->bias_stride[0] + row.h * args->shape->bias_stride[1] +
-                        row.i * args->shape->bias_stride[2] + (row.j + n) * args->shape->bias_stride[3],
-                    args->shape->bias_stride[3], left);
+    const lanes biases = load_biases(
+        args->bias + row.b * args->shape->bias_stride[0] + row.h * args->shape->bias_stride[1] +
+            row.i * args->shape->bias_stride[2] + (row.j + n) * args->shape->bias_stride[3],
+        args->shape->bias_stride[3], left);
     s.hidden |= biases == -INFINITY;
     s.scores += biases;
 #endif
@@ -117,9 +123,8 @@ INLINE struct score_vector finish_scores(const int hides, const struct arguments
     s.hidden |= listed == 0;
 #endif
 #if HAS_MASK
-    const ints masked = HAS_MASK_KEYS && !hides
-                            ? (ints)(0)
-                            : load_mask_of_keys(args, row, n, left) == 0.0f;
+    const ints masked =
+        HAS_MASK_KEYS && !hides ? (ints)(0) : load_mask_of_keys(args, row, n, left) == 0.0f;
 #if HAS_BLOCKS
     s.hidden |= masked & (listed != BLOCK_FULL);
 #else

@@ -48,8 +48,10 @@ INLINE bool are_marked(const struct arguments *args)
 #if HAS_BIAS
     pairs = pairs || (args->shape->bias_stride[2] != 0 && args->shape->bias_stride[3] != 0);
 #endif
-    return pairs && args->shape->seq_q >= LEAST_MARKED_QUERIES && args->shape->seq_kv >= LEAST_MARKED_KEYS &&
-           (args->shape->heads * args->shape->batch >= MARK_SHARERS * mark_maps(args, 0) * mark_maps(args, 1) ||
+    return pairs && args->shape->seq_q >= LEAST_MARKED_QUERIES &&
+           args->shape->seq_kv >= LEAST_MARKED_KEYS &&
+           (args->shape->heads * args->shape->batch >=
+                MARK_SHARERS * mark_maps(args, 0) * mark_maps(args, 1) ||
             args->shape->seq_q * args->shape->seq_kv <= FEW_MARKED_PAIRS);
 }
 
@@ -131,8 +133,8 @@ INLINE int mark_of_mask(const __global uchar *p, const long row, const long step
 
 #if HAS_BIAS
 /* ... of the bias: whether it is -inf throughout. */
-INLINE int mark_of_bias(const __global bias_storage *p, const long row, const long step, const int rows,
-                        const int keys)
+INLINE int mark_of_bias(const __global bias_storage *p, const long row, const long step,
+                        const int rows, const int keys)
 {
     for (int r = 0; r < rows; r++)
         for (int n = 0; n < keys; n++)
@@ -143,20 +145,22 @@ INLINE int mark_of_bias(const __global bias_storage *p, const long row, const lo
 #endif
 
 /* The mark of some rows of a tile, of which the first begins with query i and key j. */
-INLINE int mark_of_rows(const struct arguments *args, const long b, const long h, const long i, const long j,
-                        const int rows, const int keys)
+INLINE int mark_of_rows(const struct arguments *args, const long b, const long h, const long i,
+                        const long j, const int rows, const int keys)
 {
     int mark = 0;
 
 #if HAS_MASK
-    mark = mark_of_mask(args->mask + b * args->shape->mask_stride[0] + h * args->shape->mask_stride[1] +
-                            i * args->shape->mask_stride[2] + j * args->shape->mask_stride[3],
+    mark = mark_of_mask(args->mask + b * args->shape->mask_stride[0] +
+                            h * args->shape->mask_stride[1] + i * args->shape->mask_stride[2] +
+                            j * args->shape->mask_stride[3],
                         args->shape->mask_stride[2], args->shape->mask_stride[3], rows, keys);
 #endif
 #if HAS_BIAS
     if (mark != MARK_EMPTY)
-        mark |= mark_of_bias(args->bias + b * args->shape->bias_stride[0] + h * args->shape->bias_stride[1] +
-                                 i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3],
+        mark |= mark_of_bias(args->bias + b * args->shape->bias_stride[0] +
+                                 h * args->shape->bias_stride[1] + i * args->shape->bias_stride[2] +
+                                 j * args->shape->bias_stride[3],
                              args->shape->bias_stride[2], args->shape->bias_stride[3], rows, keys);
 #endif
     return mark;
@@ -165,8 +169,7 @@ INLINE int mark_of_rows(const struct arguments *args, const long b, const long h
 /* Batches and heads are 1 where they share their marks. */
 #if MARK_ITEMS == 1
 /* Global (blocks of queries, heads, batches). */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void mark_pairs(PARAMETERS_mark_pairs)
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void mark_pairs(PARAMETERS_mark_pairs)
 {
     const struct arguments arguments = ARGUMENTS_mark_pairs, *const args = &arguments;
     const long i = get_global_id(0) * MARK_M, h = get_global_id(1), b = get_global_id(2);
@@ -182,8 +185,8 @@ void mark_pairs(PARAMETERS_mark_pairs)
 }
 #else
 /* Groups (blocks of queries * tiles of keys, heads, batches), whose items take a row of the tile each. */
-__kernel __attribute__((reqd_work_group_size(MARK_ITEMS, 1, 1)))
-void mark_pairs(PARAMETERS_mark_pairs)
+__kernel __attribute__((reqd_work_group_size(MARK_ITEMS, 1, 1))) void
+mark_pairs(PARAMETERS_mark_pairs)
 {
     const struct arguments arguments = ARGUMENTS_mark_pairs, *const args = &arguments;
     __local int not_of_all; /* marks that some row does not have */

@@ -61,10 +61,10 @@ struct query_block {
 /* A block of queries and a tile of keys, which are counted from the tile's first. */
 struct score_tile {
     ints begin[BLOCK_VECTORS], last[BLOCK_VECTORS]; /* keys in the window of each query */
-    int all_begin, all_end;        /* keys in the window of every query */
+    int all_begin, all_end;                         /* keys in the window of every query */
     int lower_end,
         upper_begin; /* only the lower half sees keys before, only the upper from there on */
-    int hides;                     /* whether bias, mask or block lists may hide a pair */
+    int hides;       /* whether bias, mask or block lists may hide a pair */
     lanes distance[BLOCK_VECTORS]; /* with ALiBi: from the queries to key 0, along the diagonal */
     float slope;
     float softcap, inverse_softcap;
@@ -85,8 +85,8 @@ struct score_tile {
 #define HAS_HALVES (LOWER > 0 && !OPERAND_TILES)
 
 /* Of the tile of keys from j on, but for biases and masks: load_biases_and_masks(). */
-INLINE struct score_tile score_tile_of_block(const struct arguments *args, const struct query_block block,
-                                       const long j)
+INLINE struct score_tile score_tile_of_block(const struct arguments *args,
+                                             const struct query_block block, const long j)
 {
     struct score_tile tile;
 
@@ -129,10 +129,12 @@ INLINE struct score_tile score_tile_of_block(const struct arguments *args, const
             block.i + m * SIMD_WIDTH + block.e.diagonal - j; /* the first lane's diagonal */
         (void)now;
 #if HAS_WINDOW_LEFT
-        tile.begin[m] = (int)clamp(now - args->shape->window_left, -(long)BLOCK_N, (long)BLOCK_N) + lane;
+        tile.begin[m] =
+            (int)clamp(now - args->shape->window_left, -(long)BLOCK_N, (long)BLOCK_N) + lane;
 #endif
 #if HAS_WINDOW_RIGHT
-        tile.last[m] = (int)clamp(now + args->shape->window_right, -(long)BLOCK_M, (long)BLOCK_N) + lane;
+        tile.last[m] =
+            (int)clamp(now + args->shape->window_right, -(long)BLOCK_M, (long)BLOCK_N) + lane;
 #endif
 #if HAS_ALIBI
         tile.distance[m] = (float)-now - COUNT_UP;
@@ -176,7 +178,8 @@ NOINLINE enum visibility load_bias_tile(const struct arguments *restrict args,
                                         const struct query_block block, const long j,
                                         const int count, const __global bias_storage *p, lanes *to)
 {
-    const long row = args->shape->bias_stride[2], step = args->shape->bias_stride[3], rest = args->shape->seq_kv - j;
+    const long row = args->shape->bias_stride[2], step = args->shape->bias_stride[3],
+               rest = args->shape->seq_kv - j;
     const int square = step == 1 && rest >= SIMD_WIDTH;
     lanes least = 0.0f;
     ints some = 0;
@@ -206,7 +209,8 @@ NOINLINE enum visibility load_bias_tile(const struct arguments *restrict args,
 
 #define MASK_KEYS (4 * SIMD_WIDTH) /* keys whose bytes of a mask fill a vector */
 #define MASK_VECTORS                                                                               \
-    (HAS_MASK || HAS_BLOCKS ? (BLOCK_N + MASK_KEYS - 1) / MASK_KEYS * SIMD_WIDTH * BLOCK_VECTORS : 1)
+    (HAS_MASK || HAS_BLOCKS ? (BLOCK_N + MASK_KEYS - 1) / MASK_KEYS * SIMD_WIDTH * BLOCK_VECTORS   \
+                            : 1)
 #if HAS_MASK
 
 /* count bytes from p on, at most MASK_KEYS, as memory holds them; zeros after them. */
@@ -255,7 +259,8 @@ NOINLINE enum visibility load_mask_tile(const struct arguments *restrict args,
     ints some = 0, gaps = 0;
 
     for (int n0 = 0; n0 < count; n0 += MASK_KEYS) {
-        const int left = (int)min((HAS_MASK_KEYS ? block.e.keys : args->shape->seq_kv) - j - n0, (long)MASK_KEYS);
+        const int left = (int)min((HAS_MASK_KEYS ? block.e.keys : args->shape->seq_kv) - j - n0,
+                                  (long)MASK_KEYS);
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             ints *vectors = to + n0 / 4 * BLOCK_VECTORS + m;
             lanes x[SIMD_WIDTH];
@@ -316,12 +321,11 @@ INLINE ints mask_of(const struct score_tile *tile, const int n, const int m)
 #if HAS_BLOCKS
 /* What block lists and mask say of keys j .. j + count - 1; as load_biases_and_masks(). A mask is looked at in blocks
  * that are not full. */
-INLINE int load_listed_mask(const struct arguments *args, const struct query_block block, const long j,
-                            const int count, struct score_tile *tile,
+INLINE int load_listed_mask(const struct arguments *args, const struct query_block block,
+                            const long j, const int count, struct score_tile *tile,
                             struct prefetch_streams *streams, ints *masks)
 {
-    const struct listed_tile listed =
-        listed_tile_at(block.bits, block.i, block.queries, j, count);
+    const struct listed_tile listed = listed_tile_at(block.bits, block.i, block.queries, j, count);
     enum visibility masked = FULL;
     int loaded = 0;
 
@@ -329,9 +333,11 @@ INLINE int load_listed_mask(const struct arguments *args, const struct query_blo
         return 0;
 #if HAS_MASK
     const __global uchar *p = args->mask + block.b * args->shape->mask_stride[0] +
-                              block.h * args->shape->mask_stride[1] + block.i * args->shape->mask_stride[2] +
+                              block.h * args->shape->mask_stride[1] +
+                              block.i * args->shape->mask_stride[2] +
                               (j - MASK_BEGIN(block.e)) * args->shape->mask_stride[3];
-    streams->stream[STREAM_MASK] = stream_of(p, 0, 0, 0, 0, 0); /* which keys are next is not known */
+    streams->stream[STREAM_MASK] =
+        stream_of(p, 0, 0, 0, 0, 0); /* which keys are next is not known */
     loaded = !listed.all_full && j >= MASK_BEGIN(block.e);
     if (loaded)
         masked = load_mask_tile(args, block, j, count, p, masks);
@@ -348,9 +354,9 @@ INLINE int load_listed_mask(const struct arguments *args, const struct query_blo
 
 /* Loads the biases and masks of keys j .. j + count - 1, and has those of the next tile prefetched.
  * Returns 0 if the tile is empty: no query of the block sees any of its keys. */
-INLINE int load_biases_and_masks(const struct arguments *args, const struct query_block block, const long j, const int count,
-                        struct score_tile *tile, struct prefetch_streams *streams, lanes *biases,
-                        ints *masks)
+INLINE int load_biases_and_masks(const struct arguments *args, const struct query_block block,
+                                 const long j, const int count, struct score_tile *tile,
+                                 struct prefetch_streams *streams, lanes *biases, ints *masks)
 {
     const int more = j + BLOCK_N < args->shape->seq_kv;
 
@@ -359,22 +365,23 @@ INLINE int load_biases_and_masks(const struct arguments *args, const struct quer
         return 0;
 #endif
 #if HAS_BIAS
-    const __global bias_storage *b = args->bias + block.b * args->shape->bias_stride[0] +
-                                     block.h * args->shape->bias_stride[1] + block.i * args->shape->bias_stride[2] +
-                                     j * args->shape->bias_stride[3];
+    const __global bias_storage *b =
+        args->bias + block.b * args->shape->bias_stride[0] + block.h * args->shape->bias_stride[1] +
+        block.i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3];
     const enum visibility biased = load_bias_tile(args, block, j, count, b, biases);
     if (biased == EMPTY)
         return 0;
     tile->bias = biases;
-    streams->stream[STREAM_BIAS] =
-        stream_of(b + BLOCK_N, args->shape->bias_stride[2] * (long)sizeof(bias_storage),
-                  more && args->shape->bias_stride[3] == 1, args->shape->bias_stride[2] ? block.queries : 1, BLOCK_M,
-                  BLOCK_N * (int)sizeof(bias_storage));
+    streams->stream[STREAM_BIAS] = stream_of(
+        b + BLOCK_N, args->shape->bias_stride[2] * (long)sizeof(bias_storage),
+        more && args->shape->bias_stride[3] == 1, args->shape->bias_stride[2] ? block.queries : 1,
+        BLOCK_M, BLOCK_N * (int)sizeof(bias_storage));
     tile->hides |= biased == PARTIAL;
 #endif
 #if HAS_MASK && !HAS_BLOCKS
     const __global uchar *p = args->mask + block.b * args->shape->mask_stride[0] +
-                              block.h * args->shape->mask_stride[1] + block.i * args->shape->mask_stride[2] +
+                              block.h * args->shape->mask_stride[1] +
+                              block.i * args->shape->mask_stride[2] +
                               (j - MASK_BEGIN(block.e)) * args->shape->mask_stride[3];
 #if HAS_MASK_KEYS
     const int has_columns = j >= block.e.mask_begin;
@@ -396,7 +403,8 @@ INLINE int load_biases_and_masks(const struct arguments *args, const struct quer
         return 0;
     tile->mask = masks;
     streams->stream[STREAM_MASK] =
-        stream_of(p + BLOCK_N, args->shape->mask_stride[2], has_columns && more && args->shape->mask_stride[3] == 1,
+        stream_of(p + BLOCK_N, args->shape->mask_stride[2],
+                  has_columns && more && args->shape->mask_stride[3] == 1,
                   args->shape->mask_stride[2] ? block.queries : 1, BLOCK_M, BLOCK_N);
     tile->hides |= masked == PARTIAL;
 #endif
@@ -513,8 +521,9 @@ INLINE void finish_scores(const struct score_tile *tile, const int n0, const int
 
 #if HAS_DROPOUT
 /* The weights of keys j .. j + count - 1 after dropout; -0 stays -0. */
-NOINLINE void drop_block_weights(const struct arguments *restrict args, const struct query_block block, const long j,
-                           const int count, lanes *p)
+NOINLINE void drop_block_weights(const struct arguments *restrict args,
+                                 const struct query_block block, const long j, const int count,
+                                 lanes *p)
 {
     /* Read once: what is written to p might be what args leads to. */
     const struct attention_shape shape = *args->shape;

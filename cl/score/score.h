@@ -28,28 +28,30 @@
 
 /* Whether mask and bias let query i see key j, of a block of which the lists, if there are any, say
  * `listed`. */
-static inline bool unmasked(const struct arguments *args, const struct extent e, const int listed, const long b,
-                            const long h, const long i, const long j)
+static inline bool unmasked(const struct arguments *args, const struct extent e, const int listed,
+                            const long b, const long h, const long i, const long j)
 {
     if (!listed)
         return false;
 #if HAS_MASK
     if (listed != BLOCK_FULL && j >= MASK_BEGIN(e) &&
-        !args->mask[b * args->shape->mask_stride[0] + h * args->shape->mask_stride[1] + i * args->shape->mask_stride[2] +
-              (j - MASK_BEGIN(e)) * args->shape->mask_stride[3]])
+        !args->mask[b * args->shape->mask_stride[0] + h * args->shape->mask_stride[1] +
+                    i * args->shape->mask_stride[2] +
+                    (j - MASK_BEGIN(e)) * args->shape->mask_stride[3]])
         return false;
 #endif
 #if HAS_BIAS
     if (LOAD_BIAS(args->bias, b * args->shape->bias_stride[0] + h * args->shape->bias_stride[1] +
-                            i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]) == -INFINITY)
+                                  i * args->shape->bias_stride[2] +
+                                  j * args->shape->bias_stride[3]) == -INFINITY)
         return false;
 #endif
     return true;
 }
 
 /* Whether query i sees key j, where first = first_key() and end = end_key() of query i. */
-static inline bool visible(const struct arguments *args, const struct extent e, const long first, const long end, const long b,
-                           const long h, const long i, const long j)
+static inline bool visible(const struct arguments *args, const struct extent e, const long first,
+                           const long end, const long b, const long h, const long i, const long j)
 {
     if (j < first || j >= end)
         return false;
@@ -58,12 +60,13 @@ static inline bool visible(const struct arguments *args, const struct extent e, 
 
 /* The final score of query i and key j, which it sees, from s = scale * dot after softcap. Reads nothing
  * beyond the batch's lengths. */
-static inline float biased(const struct arguments *args, const struct extent e, const long b, const long h,
-                           const long i, const long j, float s)
+static inline float biased(const struct arguments *args, const struct extent e, const long b,
+                           const long h, const long i, const long j, float s)
 {
 #if HAS_BIAS
     s += LOAD_BIAS(args->bias, b * args->shape->bias_stride[0] + h * args->shape->bias_stride[1] +
-                             i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
+                                   i * args->shape->bias_stride[2] +
+                                   j * args->shape->bias_stride[3]);
 #endif
 #if HAS_ALIBI
     s += args->slopes[h] * ALIBI_DISTANCE((float)(j - i - e.diagonal));
@@ -72,9 +75,9 @@ static inline float biased(const struct arguments *args, const struct extent e, 
 }
 
 /* Likewise of any pair; -INFINITY if it is hidden, whatever s is. first and end as for visible(). */
-static inline float biased_score(const struct arguments *args, const struct extent e, const long first,
-                                 const long end, const long b, const long h, const long i,
-                                 const long j, const float s)
+static inline float biased_score(const struct arguments *args, const struct extent e,
+                                 const long first, const long end, const long b, const long h,
+                                 const long i, const long j, const float s)
 {
     if (!visible(args, e, first, end, b, h, i, j))
         return -INFINITY;
@@ -87,18 +90,19 @@ static inline float biased_score(const struct arguments *args, const struct exte
  * registers than 64 for each row. */
 struct score_tile {
     int rows, keys; /* that there are */
-    int window_begin, window_end; /* row r may see keys from window_begin + r on, before window_end + r */
-    long distance;                /* from row 0 to key 0, along the diagonal */
+    int window_begin,
+        window_end; /* row r may see keys from window_begin + r on, before window_end + r */
+    long distance;  /* from row 0 to key 0, along the diagonal */
     float scale, slope;
     const __global uchar *mask; /* of row 0 and key 0, as the next */
 #if HAS_MASK_KEYS
     int mask_begin; /* the first key that has a column in the mask */
 #endif
     const __global bias_storage *bias;
-#if HAS_BLOCKS /* set by find_blocks() */
-    struct block_bits blocks;          /* of the tile's first row of blocks on */
+#if HAS_BLOCKS                       /* set by find_blocks() */
+    struct block_bits blocks;        /* of the tile's first row of blocks on */
     uint row_in_block, key_in_block; /* of row 0 and key 0 */
-    long column;                       /* of blocks, that of key 0 */
+    long column;                     /* of blocks, that of key 0 */
 #endif
 };
 
@@ -109,9 +113,9 @@ struct score_tile {
 #endif
 
 /* The tile of queries from i0 on and keys from j0 on. most: no tile has more rows or keys. */
-INLINE struct score_tile score_tile_at(const struct arguments *args, const struct extent e, const long b,
-                                       const long h, const long i0, const long j0, const int rows,
-                                       const int keys, const long most)
+INLINE struct score_tile score_tile_at(const struct arguments *args, const struct extent e,
+                                       const long b, const long h, const long i0, const long j0,
+                                       const int rows, const int keys, const long most)
 {
     struct score_tile t;
 
@@ -177,8 +181,8 @@ struct score {
 };
 
 /* The score of a visible pair from its product, but for a bias. */
-INLINE struct score score_of(const struct arguments *args, const struct score_tile t,
-                             const int row, const int key, const float product)
+INLINE struct score score_of(const struct arguments *args, const struct score_tile t, const int row,
+                             const int key, const float product)
 {
     struct score s = {t.scale * product, 1.0f, 0.0f};
 
@@ -196,8 +200,8 @@ INLINE struct score score_of(const struct arguments *args, const struct score_ti
 
 /* Whether a pair is visible, of which in_window() is known; adds the bias to its score. Beyond the last
  * row and key these are read again. */
-INLINE bool hide(const struct arguments *args, const struct score_tile t, bool sees,
-                 const int row, const int key, struct score *s)
+INLINE bool hide(const struct arguments *args, const struct score_tile t, bool sees, const int row,
+                 const int key, struct score *s)
 {
 #if HAS_BLOCKS
     const int listed =
@@ -215,8 +219,9 @@ INLINE bool hide(const struct arguments *args, const struct score_tile t, bool s
                                        min(key, t.keys - 1) * args->shape->mask_stride[3]]);
 #endif
 #if HAS_BIAS
-    const float bias_here = LOAD_BIAS(t.bias, min(row, t.rows - 1) * args->shape->bias_stride[2] +
-                                                  min(key, t.keys - 1) * args->shape->bias_stride[3]);
+    const float bias_here =
+        LOAD_BIAS(t.bias, min(row, t.rows - 1) * args->shape->bias_stride[2] +
+                              min(key, t.keys - 1) * args->shape->bias_stride[3]);
     sees = sees && bias_here != -INFINITY;
     s->value += bias_here;
 #endif

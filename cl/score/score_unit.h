@@ -11,7 +11,7 @@
 #if HAS_BIAS || defined(NATURAL_SCORES)
 #define SCORE_UNIT 1.0f
 #define SCORE_TO_LOG 1.0f
-#define EXPONENTIAL(x) exponential2((x) * LOG2E)
+#define EXPONENTIAL(x) exponential2((x)*LOG2E)
 #else
 #define SCORE_UNIT LOG2E
 #define SCORE_TO_LOG LN2

@@ -16,8 +16,8 @@
 
 #if HAS_DROPOUT
 /* The weights of row r and keys j .. j + count - 1 after dropout; -0 stays -0. */
-INLINE void drop_weights(const struct arguments *args, const struct row_block *block, const int r, const long j,
-                         const int count, float *p)
+INLINE void drop_weights(const struct arguments *args, const struct row_block *block, const int r,
+                         const long j, const int count, float *p)
 {
     for (int n0 = 0; n0 < count; n0 += 4 * SIMD_WIDTH) {
         lanes x[4];
@@ -41,9 +41,9 @@ INLINE void drop_weights(const struct arguments *args, const struct row_block *b
 
 /* The products s of row r and keys j .. j + count - 1 become scores; returns the largest of each
  * lane. hides (constant): some keys may be hidden, whose scores become -inf. */
-INLINE lanes scores_of_row(const int hides, const struct arguments *args, const struct row_block *block,
-                           const int r, const long j, const int count,
-                           float *s)
+INLINE lanes scores_of_row(const int hides, const struct arguments *args,
+                           const struct row_block *block, const int r, const long j,
+                           const int count, float *s)
 {
     struct score_row row;
     lanes maxima = -INFINITY;
@@ -56,8 +56,7 @@ INLINE lanes scores_of_row(const int hides, const struct arguments *args, const 
     for (int n = 0; n < count; n += SIMD_WIDTH) {
         lanes x = VECTOR(vload)(0, s + n);
         if (hides || CHANGES_SCORES) {
-            x = visible_scores(
-                finish_scores(hides, args, row, n, count - n, x));
+            x = visible_scores(finish_scores(hides, args, row, n, count - n, x));
             VECTOR(vstore)(x, 0, s + n);
         }
         maxima = x > maxima ? x : maxima;
@@ -112,9 +111,9 @@ INLINE lanes exponentials_of_row(const int hides, const float base, const int co
 /* The products s of all rows and keys j .. j + count - 1 become weights. Updates row_max and
  * row_sum; factor: what sums of earlier weights are to be multiplied with. Returns whether a pair
  * is hidden, which has the weight -0. */
-NOINLINE int softmax_of_rows(const int hides, const struct arguments *restrict args, const struct row_block *block,
-                             const long j, const int count, float *s, lanes *row_max,
-                             lanes *row_sum, lanes *factor)
+NOINLINE int softmax_of_rows(const int hides, const struct arguments *restrict args,
+                             const struct row_block *block, const long j, const int count, float *s,
+                             lanes *row_max, lanes *row_sum, lanes *factor)
 {
     ints hidden = 0;
 #if HAS_DROPOUT
@@ -132,8 +131,7 @@ NOINLINE int softmax_of_rows(const int hides, const struct arguments *restrict a
         for (int r = 0; r < MAX_ROWS; r++)
             maxima[r] = -INFINITY;
         for (int r = 0; r < rows; r++)
-            maxima[r] = scores_of_row(hides, args, block, r0 + r, j, count,
-                                      s + (r0 + r) * BLOCK_N);
+            maxima[r] = scores_of_row(hides, args, block, r0 + r, j, count, s + (r0 + r) * BLOCK_N);
         const lanes old_max = row_max[r0 / SIMD_WIDTH], tile_max = maxima_of_rows(maxima);
         const lanes new_max = tile_max > old_max ? tile_max : old_max;
         const lanes bases = new_max == -INFINITY ? (lanes)(0.0f) : new_max;

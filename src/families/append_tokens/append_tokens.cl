@@ -72,8 +72,8 @@ INLINE lanes load_partners(const __global storage *row, const long step, const i
     float y[SIMD_WIDTH];
 
 #if ROTARY == HALVES
-    if (step == 1 && (d + SIMD_WIDTH <= ROTARY_DIM / 2 ||
-                      (d >= ROTARY_DIM / 2 && d + SIMD_WIDTH <= ROTARY_DIM)))
+    if (step == 1 &&
+        (d + SIMD_WIDTH <= ROTARY_DIM / 2 || (d >= ROTARY_DIM / 2 && d + SIMD_WIDTH <= ROTARY_DIM)))
         return LOAD_VECTOR(row + partner_of(d));
 #elif ROTARY == PAIRS && SIMD_WIDTH == 8
     if (d + SIMD_WIDTH <= ROTARY_DIM)
@@ -115,7 +115,7 @@ INLINE void load_chunk(const __global storage *row, const long step, const int d
 
 /* Where the block of column d is, in a row of a cache that starts at position `first`. */
 INLINE __global uchar *block_of_column(const int format, __global void *cache, const long first,
-                                const int d)
+                                       const int d)
 {
     return (__global uchar *)cache + ((first + d) >> 5) * BLOCK_BYTES(format);
 }
@@ -166,9 +166,9 @@ INLINE struct share share_of_item(const struct append_shape a, const long column
     const int row_items = WHOLE_ROWS ? 1 : (int)((columns + CHUNK - 1) / CHUNK);
     const long n = get_global_id(0), block = n / (row_items * HEAD_GROUPS);
     const int rest = (int)(n - block * (row_items * HEAD_GROUPS));
-    const struct share share = {
-        block * TOKENS, rest / row_items,
-        (int)clamp(a.batch * a.tokens - block * TOKENS, 0L, (long)TOKENS), rest % row_items * CHUNK};
+    const struct share share = {block * TOKENS, rest / row_items,
+                                (int)clamp(a.batch * a.tokens - block * TOKENS, 0L, (long)TOKENS),
+                                rest % row_items * CHUNK};
 
     return share;
 }
@@ -287,10 +287,9 @@ INLINE void append_chunk(const struct share share, const __global storage *row, 
 
 #if WHOLE_ROWS
 /* Columns c .. c + TOGETHER * CHUNK - 1 likewise, to blocks that are made together. */
-INLINE void append_together(const struct share share, const __global storage *row,
-                            const long step, const int c, const bool rotates,
-                            const struct turn *turn, const int format, __global void *cache,
-                            const long first)
+INLINE void append_together(const struct share share, const __global storage *row, const long step,
+                            const int c, const bool rotates, const struct turn *turn,
+                            const int format, __global void *cache, const long first)
 {
     const int bytes = BLOCK_BYTES(format);
     __global uchar *const begin = block_of_column(format, cache, first, c);
@@ -303,7 +302,8 @@ INLINE void append_together(const struct share share, const __global storage *ro
         const int d = c + n * CHUNK;
 #if ROTARY
         const int v = (d - share.column) / SIMD_WIDTH;
-        load_chunk(row, step, d, d + CHUNK, rotates, turn->cosine + v, turn->sine + v, x + n * VECTORS);
+        load_chunk(row, step, d, d + CHUNK, rotates, turn->cosine + v, turn->sine + v,
+                   x + n * VECTORS);
 #else
         load_chunk(row, step, d, d + CHUNK, false, 0, 0, x + n * VECTORS);
 #endif
@@ -326,8 +326,7 @@ NOINLINE void append_rest(const struct share share, const __global storage *row,
 /* Columns from share.column on of a row, to a row of a cache that starts at position `first`. */
 INLINE void append_row(const struct share share, const __global storage *row, const long step,
                        const long columns, const bool rotates, const struct turn *turn,
-                       const int format, __global void *cache, const long first,
-                       const long to_step)
+                       const int format, __global void *cache, const long first, const long to_step)
 {
     const int end = end_of(share, columns);
     int c = share.column;
@@ -350,26 +349,26 @@ INLINE void append_row(const struct share share, const __global storage *row, co
 
 /* The rows of kv head h, of an item's tokens: of k (rotates) or of v, to its cache from element `at` on;
  * soon: of the head's rows that come after these. */
-INLINE void append_head(const struct share share, const struct token *tokens, const struct turn *turns,
-                        const long h, const bool rotates, const __global storage *rows,
-                        const long *stride, const long columns, const __global storage *soon,
-                        const long *soon_stride, const long soon_columns, const int format,
-                        __global void *cache, const long at, const long *to_stride)
+INLINE void append_head(const struct share share, const struct token *tokens,
+                        const struct turn *turns, const long h, const bool rotates,
+                        const __global storage *rows, const long *stride, const long columns,
+                        const __global storage *soon, const long *soon_stride,
+                        const long soon_columns, const int format, __global void *cache,
+                        const long at, const long *to_stride)
 {
     for (int t = 0; t < TOKENS && t < share.count; t++) {
         const struct token token = tokens[t];
         fetch_row(soon + token.b * soon_stride[0] + token.i * soon_stride[2], soon_columns);
         if (token.lies)
-            append_row(share,
-                       rows + token.b * stride[0] + h * stride[1] + token.i * stride[2],
+            append_row(share, rows + token.b * stride[0] + h * stride[1] + token.i * stride[2],
                        IN_STEP(stride[3]), columns, rotates, turns + t, format, cache,
                        at + token.to * to_stride[0] + h * to_stride[1] + token.row * to_stride[2],
                        OUT_STEP(to_stride[3]));
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1)))
-void append_tokens(PARAMETERS_append_tokens)
+__kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void
+append_tokens(PARAMETERS_append_tokens)
 {
     const struct share share = share_of_item(a, max(a.dim_qk, a.dim_v));
     const long rows = PAGE_SIZE ? PAGE_SIZE : a.capacity; /* of a page, or of a batch */
@@ -464,8 +463,8 @@ INLINE void rotate_row(const struct share share, const __global storage *row, co
 }
 
 /* Likewise of q: every column pair is one item's. */
-__kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1)))
-void rotate_queries(PARAMETERS_rotate_queries)
+__kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void
+rotate_queries(PARAMETERS_rotate_queries)
 {
     const struct share share = share_of_item(a, a.dim_qk);
     struct turn turns[TOKENS];
@@ -475,15 +474,15 @@ void rotate_queries(PARAMETERS_rotate_queries)
         for (int t = 0; t < TOKENS && t < share.count; t++) {
             const struct token token = token_of(a, share.first + t);
             const long to_step = OUT_STEP(a.q_out_stride[3]);
-            __global storage *to = q_out + at.q_out + token.b * a.q_out_stride[0] + h * a.q_out_stride[1] +
-                                   token.i * a.q_out_stride[2];
+            __global storage *to = q_out + at.q_out + token.b * a.q_out_stride[0] +
+                                   h * a.q_out_stride[1] + token.i * a.q_out_stride[2];
 #if QUERIES == IN_PLACE
             const __global storage *row = to;
             const long step = to_step;
 #else
             const long step = IN_STEP(a.q_stride[3]);
-            const __global storage *row = q + at.q + token.b * a.q_stride[0] + h * a.q_stride[1] +
-                                          token.i * a.q_stride[2];
+            const __global storage *row =
+                q + at.q + token.b * a.q_stride[0] + h * a.q_stride[1] + token.i * a.q_stride[2];
 #endif
             rotate_row(share, row, step, a.dim_qk, turns + t, to, to_step);
         }

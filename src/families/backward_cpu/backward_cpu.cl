@@ -70,13 +70,15 @@ INLINE long sum_row(const struct arguments *args, const long b, const long h)
  * of dslopes begin where work-item SPLIT_K's would. */
 INLINE long sums_begin(const struct arguments *args, const long split)
 {
-    const long row_stats = (ROW_STATISTICS * args->shape->batch * args->shape->heads * LONGEST_Q(args) + 15) / 16 * 16;
+    const long row_stats =
+        (ROW_STATISTICS * args->shape->batch * args->shape->heads * LONGEST_Q(args) + 15) / 16 * 16;
 
     return row_stats + split * args->shape->batch * args->shape->heads * SUM_ROWS(args) * ROW_QK;
 }
 
 /* The bits of block lists, or the marks of masks and biases, come last in the workspace. */
-#define BLOCK_BITS_BEGIN(args) (sums_begin(args, SPLIT_K) + SPLIT_K * (args)->shape->batch * (args)->shape->heads)
+#define BLOCK_BITS_BEGIN(args)                                                                     \
+    (sums_begin(args, SPLIT_K) + SPLIT_K * (args)->shape->batch * (args)->shape->heads)
 #define MARKS_BEGIN(args) BLOCK_BITS_BEGIN(args)
 #define MARK_M BACKWARD_MARK_QUERIES
 #define MARK_N (SIMD_WIDTH * BLOCK_VECTORS)
@@ -112,9 +114,10 @@ NOINLINE void add_key_gradients(const struct query_tile *tile, const struct row_
 #endif
 
 /* Adds what some rows of a tile, all of one of full visibility, contribute to dk, dv and dq. */
-INLINE void add_gradients_of_tile(const int partial, const struct arguments *args, const struct head head,
-                     struct key_block *block, const struct row_range rows, struct query_tile *tile,
-                     __global float *dq, lanes *slope_sums)
+INLINE void add_gradients_of_tile(const int partial, const struct arguments *args,
+                                  const struct head head, struct key_block *block,
+                                  const struct row_range rows, struct query_tile *tile,
+                                  __global float *dq, lanes *slope_sums)
 {
     const operand *q = (const operand *)tile->q, *d_o = (const operand *)tile->d_o;
     /* A step at an end may have a row that is hidden from the block. */
@@ -124,15 +127,15 @@ INLINE void add_gradients_of_tile(const int partial, const struct arguments *arg
     if (WEIGHTS_IN_REGISTERS && !partial && !cut && !tile->lacks) {
         compute_pairs(args->shape->scale * SCALE_UNIT, block, rows, tile);
         add_key_gradients(tile, rows, block);
-        add_query_gradients((const operand *)tile->ds_keys, block->k_rows, block->keys, rows.begin, rows.end,
-                            SUMS_OF(tile, dq));
+        add_query_gradients((const operand *)tile->ds_keys, block->k_rows, block->keys, rows.begin,
+                            rows.end, SUMS_OF(tile, dq));
         return;
     }
 #endif
-    const int hidden = compute_weights(partial, 0, args, head, block, rows, tile,
-                                       slope_sums);
+    const int hidden = compute_weights(partial, 0, args, head, block, rows, tile, slope_sums);
     const int rows_apart = ((partial && hidden) || cut) && tile->nonfinite;
-    const int keys_apart = partial && block->nonfinite; /* a weight of 0 would not keep it from other rows */
+    const int keys_apart =
+        partial && block->nonfinite; /* a weight of 0 would not keep it from other rows */
 
     if (rows_apart) {
         add_visible_rows(DIM_V, tile->p, tile->p, d_o, OPERANDS(ROW_V), rows.begin, rows.end,
@@ -153,12 +156,13 @@ INLINE void add_gradients_of_tile(const int partial, const struct arguments *arg
     if (!rows_apart)
         add_key_gradients(tile, rows, block);
     if (!keys_apart)
-        add_query_gradients(ds, block->k_rows, block->keys, rows.begin, rows.end, SUMS_OF(tile, dq));
+        add_query_gradients(ds, block->k_rows, block->keys, rows.begin, rows.end,
+                            SUMS_OF(tile, dq));
 }
 
 /* Loads `count` blocks of keys from key j on, without gradients so far. */
-INLINE void load_key_blocks(const struct arguments *args, const struct head head, const long j, const int count,
-                       struct key_block *blocks)
+INLINE void load_key_blocks(const struct arguments *args, const struct head head, const long j,
+                            const int count, struct key_block *blocks)
 {
     for (int n = 0; n < count; n++) {
         struct key_block *block = blocks + n;
@@ -213,8 +217,8 @@ INLINE int find_chunk(const struct arguments *args, const long n, const long key
 }
 
 /* One of SPLIT_K work-items of a kv head. */
-NOINLINE void compute_split(const struct arguments *restrict args, const long split, const long kv_head,
-                            struct head head)
+NOINLINE void compute_split(const struct arguments *restrict args, const long split,
+                            const long kv_head, struct head head)
 {
     const long chunks = count_key_chunks(args);
     struct key_block blocks[BLOCKS_PER_TILE];
@@ -223,8 +227,10 @@ NOINLINE void compute_split(const struct arguments *restrict args, const long sp
     const __global float *row_stats = args->workspace;
     __global float *sums = args->workspace + sums_begin(args, split);
     __global float *slope_sums_of_heads =
-        args->workspace + sums_begin(args, SPLIT_K) + (split * args->shape->batch + head.b) * args->shape->heads;
-    const long first_head = kv_head * args->shape->group, end_head = first_head + args->shape->group;
+        args->workspace + sums_begin(args, SPLIT_K) +
+        (split * args->shape->batch + head.b) * args->shape->heads;
+    const long first_head = kv_head * args->shape->group,
+               end_head = first_head + args->shape->group;
     const long keys_of_batch = head.e.keys;
     for (long n = sum_row(args, head.b, first_head) * ROW_QK;
          n < sum_row(args, head.b, end_head) * ROW_QK; n++)
@@ -269,8 +275,8 @@ NOINLINE void compute_split(const struct arguments *restrict args, const long sp
                     struct key_block *block = blocks + n;
                     const struct row_range rows = visible_rows(args, head, block, &tile);
                     if (rows.begin < rows.end && is_listed(head, block, &tile))
-                        add_gradients_of_tile(is_partial_tile(args, head, block, &tile), args, head, block, rows,
-                                 &tile, dq, &slope_sums);
+                        add_gradients_of_tile(is_partial_tile(args, head, block, &tile), args, head,
+                                              block, rows, &tile, dq, &slope_sums);
                 }
 #if OPERAND_TILES
                 add_query_sums(&tile, dq);
@@ -287,8 +293,7 @@ NOINLINE void compute_split(const struct arguments *restrict args, const long sp
     (void)slope_sums_of_heads;
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void backward_cpu(PARAMETERS_backward_cpu)
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_cpu(PARAMETERS_backward_cpu)
 {
     struct arguments arguments = ARGUMENTS_backward_cpu;
     const struct arguments *const args = enter_sequence(&arguments, get_global_id(2));
@@ -319,7 +324,8 @@ __kernel void backward_sum(PARAMETERS_backward_sum)
     LEAVE_IF_BEYOND(i, args->shape->seq_q);
     const __global float *sums = args->workspace + (sum_row(args, b, h) + i) * ROW_QK;
 
-    __global o_storage *row = args->dq + b * args->shape->dq_stride[0] + h * args->shape->dq_stride[1] + i * args->shape->dq_stride[2];
+    __global o_storage *row = args->dq + b * args->shape->dq_stride[0] +
+                              h * args->shape->dq_stride[1] + i * args->shape->dq_stride[2];
     for (int d = 0; d < DIM_QK; d += SIMD_WIDTH) {
         lanes sum = VECTOR(vload)(0, sums + sums_begin(args, 0) + d);
         for (long split = 1; split < SPLIT_K; split++)

@@ -44,7 +44,8 @@
 
 #if !defined(BLOCK_OWNED) || !defined(BLOCK_STREAMED) || !defined(THREADS_N) ||                    \
     !defined(THREAD_M) || !defined(BLOCK_K) || !defined(STAGE_N) || !defined(STAGES) ||            \
-    !defined(OWNED_RESIDENT) || !defined(PADDING) || !defined(LOAD_WIDTH) || !defined(UNROLL) || !defined(EXP)
+    !defined(OWNED_RESIDENT) || !defined(PADDING) || !defined(LOAD_WIDTH) || !defined(UNROLL) ||   \
+    !defined(EXP)
 #error "backward_gpu_item.cl must be built with all of its tunables defined"
 #endif
 
@@ -67,15 +68,15 @@ INLINE void load_owned(const struct matrix owned_qk, const struct matrix owned_v
 {
     load_stage_columns(tiles, OWNED_STRIDE(DIM_QK), BLOCK_OWNED, 0, STAGED_DIM(DIM_QK), owned_qk);
     load_stage_columns(tiles + OWNED_V_AT, OWNED_STRIDE(DIM_V), BLOCK_OWNED, 0, STAGED_DIM(DIM_V),
-                 owned_v);
+                       owned_v);
 }
 
 /* ---- results -------------------------------------------------------------------------------- */
 
 /* The owned rows' sums times factor, 0 for those not in use, to `rows` rows of a tensor. */
 INLINE void store_gradients(float4 sums[THREAD_M][MAX_DIMS4], const float factor, const int used,
-                       const int rows, __global o_storage *to, const long row_step,
-                       const long step, const int dim, const int width)
+                            const int rows, __global o_storage *to, const long row_step,
+                            const long step, const int dim, const int width)
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
 
@@ -84,13 +85,13 @@ INLINE void store_gradients(float4 sums[THREAD_M][MAX_DIMS4], const float factor
         if (ROW(r) < rows)
 #pragma unroll
             for (int n = 0; n < MAX_DIMS4; n++)
-                store4(ROW(r) < used ? sums[r][n] * factor : 0.0f,
-                       to + ROW(r) * row_step, step, 4 * (thread_n + THREADS_N * n), dim, width);
+                store4(ROW(r) < used ? sums[r][n] * factor : 0.0f, to + ROW(r) * row_step, step,
+                       4 * (thread_n + THREADS_N * n), dim, width);
 }
 
 /* What the threads hold of owned rows' sums, added up; likewise. */
-INLINE void store_row_sums(const float *sums, const int used, const int rows, __local float4 *partial,
-                       __global float *to)
+INLINE void store_row_sums(const float *sums, const int used, const int rows,
+                           __local float4 *partial, __global float *to)
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
 
@@ -109,14 +110,16 @@ INLINE void store_row_sums(const float *sums, const int used, const int rows, __
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
-void backward_keys(PARAMETERS_backward_keys)
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
+backward_keys(PARAMETERS_backward_keys)
 {
     struct arguments arguments = ARGUMENTS_backward_keys;
-    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_KV(&arguments)) / (arguments.shape->heads / arguments.shape->group));
+    const struct arguments *const args =
+        enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_KV(&arguments)) /
+                                       (arguments.shape->heads / arguments.shape->group));
     __local float4 tiles[LOCAL_FLOAT4S];
-    __local int nonfinite; /* not 0 once a hidden pair had a product that is not finite */
-    int stage = 0;         /* where it is that is read next */
+    __local int nonfinite;         /* not 0 once a hidden pair had a product that is not finite */
+    int stage = 0;                 /* where it is that is read next */
     __local uchar *const kept = 0; /* for keys that are streamed */
     const int thread_n = THIS_THREAD % THREADS_N;
     float4 sums_k[THREAD_M][MAX_DIMS4], sums_v[THREAD_M][MAX_DIMS4];
@@ -144,7 +147,8 @@ void backward_keys(PARAMETERS_backward_keys)
         if (HAS_DBIAS)
             LOCAL_BARRIER(); /* nobody reads the last head's sums any more */
         if (t.i0 < end)
-            load_product_stage(owned_k, q_rows(args, t.b, t.h, t.i0, min(end - t.i0, (long)BLOCK_STREAMED)),
+            load_product_stage(owned_k,
+                               q_rows(args, t.b, t.h, t.i0, min(end - t.i0, (long)BLOCK_STREAMED)),
                                0, stage, tiles);
 #endif
         while (t.i0 < end) {
@@ -155,40 +159,46 @@ void backward_keys(PARAMETERS_backward_keys)
             const struct matrix streamed_q = q_rows(args, t.b, t.h, t.i0, t.queries);
             const struct matrix streamed_do = do_rows(args, t.b, t.h, t.i0, t.queries);
             const long after = next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end);
-            const struct next to_dv = {SUM_NEXT, owned_k, streamed_do}, to_dk = {SUM_NEXT, owned_k, streamed_q};
-            const struct next tile = {after < end ? PRODUCT_NEXT : NOTHING_NEXT, owned_k,
-                                      q_rows(args, t.b, t.h, after, min(end - after, (long)BLOCK_STREAMED))};
+            const struct next to_dv = {SUM_NEXT, owned_k, streamed_do},
+                              to_dk = {SUM_NEXT, owned_k, streamed_q};
+            const struct next tile = {
+                after < end ? PRODUCT_NEXT : NOTHING_NEXT, owned_k,
+                q_rows(args, t.b, t.h, after, min(end - after, (long)BLOCK_STREAMED))};
 #pragma unroll
             for (int c = 0; c < THREAD_N; c++)
-                statistics[c] =
-                    statistic_of(args, t.b, t.h, t.i0 + thread_n + THREADS_N * c);
-            weigh_gradient_tile(true, false, partial, args, t, owned_k, owned_v, streamed_q, streamed_do,
-                       to_dv, statistics, tiles, &stage, &nonfinite, p, ds, slope_sums, bias_sums, kept);
+                statistics[c] = statistic_of(args, t.b, t.h, t.i0 + thread_n + THREADS_N * c);
+            weigh_gradient_tile(true, false, partial, args, t, owned_k, owned_v, streamed_q,
+                                streamed_do, to_dv, statistics, tiles, &stage, &nonfinite, p, ds,
+                                slope_sums, bias_sums, kept);
             add_streamed_rows(partial, streamed_do, to_dk, p, tiles, &stage, &nonfinite, sums_v);
             add_streamed_rows(partial, streamed_q, tile, ds, tiles, &stage, &nonfinite, sums_k);
             t.i0 = after;
         }
 #if HAS_DBIAS
-        store_row_sums(bias_sums, t.keys, args->shape->bias_stride[2] == 0 && args->shape->bias_stride[3] != 0 ? rows : 0,
-                   tiles + WEIGHTS_AT,
-                   args->workspace + bias_sums_begin(args) + (t.b * args->shape->heads + t.h) * args->shape->seq_kv + t.j0);
+        store_row_sums(bias_sums, t.keys,
+                       args->shape->bias_stride[2] == 0 && args->shape->bias_stride[3] != 0 ? rows
+                                                                                            : 0,
+                       tiles + WEIGHTS_AT,
+                       args->workspace + bias_sums_begin(args) +
+                           (t.b * args->shape->heads + t.h) * args->shape->seq_kv + t.j0);
 #endif
     }
     store_gradients(sums_k, args->shape->scale, t.keys, rows,
-               args->dk + t.b * args->shape->dk_stride[0] + kv_head * args->shape->dk_stride[1] +
-                   t.j0 * args->shape->dk_stride[2],
-               args->shape->dk_stride[2], DK_STEP, DIM_QK, WIDTH(UNIT_DK, DIM_QK));
+                    args->dk + t.b * args->shape->dk_stride[0] +
+                        kv_head * args->shape->dk_stride[1] + t.j0 * args->shape->dk_stride[2],
+                    args->shape->dk_stride[2], DK_STEP, DIM_QK, WIDTH(UNIT_DK, DIM_QK));
     store_gradients(sums_v, 1.0f, t.keys, rows,
-               args->dv + t.b * args->shape->dv_stride[0] + kv_head * args->shape->dv_stride[1] +
-                   t.j0 * args->shape->dv_stride[2],
-               args->shape->dv_stride[2], DV_STEP, DIM_V, WIDTH(UNIT_DV, DIM_V));
+                    args->dv + t.b * args->shape->dv_stride[0] +
+                        kv_head * args->shape->dv_stride[1] + t.j0 * args->shape->dv_stride[2],
+                    args->shape->dv_stride[2], DV_STEP, DIM_V, WIDTH(UNIT_DV, DIM_V));
 }
 
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
-void backward_queries(PARAMETERS_backward_queries)
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
+backward_queries(PARAMETERS_backward_queries)
 {
     struct arguments arguments = ARGUMENTS_backward_queries;
-    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_Q(&arguments)) / arguments.shape->heads);
+    const struct arguments *const args = enter_sequence(
+        &arguments, get_group_id(0) / BLOCKS_OF(LONGEST_Q(&arguments)) / arguments.shape->heads);
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite; /* as in backward_keys, and the next */
     int stage = 0;
@@ -223,7 +233,9 @@ void backward_queries(PARAMETERS_backward_queries)
     t.j0 = next_keys(args, t, begin, begin, end);
 #if STAGES > 1
     if (t.j0 < end)
-        load_product_stage(owned_q, k_rows(args, t.b, t.h / args->shape->group, t.j0, min(end - t.j0, (long)BLOCK_STREAMED)),
+        load_product_stage(owned_q,
+                           k_rows(args, t.b, t.h / args->shape->group, t.j0,
+                                  min(end - t.j0, (long)BLOCK_STREAMED)),
                            0, stage, tiles);
 #endif
     while (t.j0 < end) {
@@ -234,33 +246,37 @@ void backward_queries(PARAMETERS_backward_queries)
         const struct matrix streamed_v = v_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys);
         const long after = next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end);
         const struct next to_dq = {SUM_NEXT, owned_q, streamed_k};
-        const struct next tile = {
-            after < end ? PRODUCT_NEXT : NOTHING_NEXT, owned_q,
-            k_rows(args, t.b, t.h / args->shape->group, after, min(end - after, (long)BLOCK_STREAMED))};
-        weigh_gradient_tile(false, false, partial, args, t, owned_q, owned_do, streamed_k, streamed_v, to_dq,
-                   statistics, tiles, &stage, &nonfinite, p, ds, slope_sums, bias_sums, kept);
+        const struct next tile = {after < end ? PRODUCT_NEXT : NOTHING_NEXT, owned_q,
+                                  k_rows(args, t.b, t.h / args->shape->group, after,
+                                         min(end - after, (long)BLOCK_STREAMED))};
+        weigh_gradient_tile(false, false, partial, args, t, owned_q, owned_do, streamed_k,
+                            streamed_v, to_dq, statistics, tiles, &stage, &nonfinite, p, ds,
+                            slope_sums, bias_sums, kept);
         add_streamed_rows(partial, streamed_k, tile, ds, tiles, &stage, &nonfinite, sums_q);
         t.j0 = after;
     }
 #if HAS_DSLOPES
     store_row_sums(slope_sums, t.queries, rows, tiles + WEIGHTS_AT,
-               args->workspace + slope_sums_begin(args) +
-                   (t.b * args->shape->heads + t.h) * LONGEST_Q(args) + t.i0);
+                   args->workspace + slope_sums_begin(args) +
+                       (t.b * args->shape->heads + t.h) * LONGEST_Q(args) + t.i0);
 #endif
 #if HAS_DBIAS
-    store_row_sums(bias_sums, t.queries, args->shape->bias_stride[3] == 0 ? rows : 0, tiles + WEIGHTS_AT,
-               args->workspace + bias_sums_begin(args) + (t.b * args->shape->heads + t.h) * args->shape->seq_q + t.i0);
+    store_row_sums(bias_sums, t.queries, args->shape->bias_stride[3] == 0 ? rows : 0,
+                   tiles + WEIGHTS_AT,
+                   args->workspace + bias_sums_begin(args) +
+                       (t.b * args->shape->heads + t.h) * args->shape->seq_q + t.i0);
 #endif
     store_gradients(sums_q, args->shape->scale, t.queries, rows,
-               args->dq + t.b * args->shape->dq_stride[0] + t.h * args->shape->dq_stride[1] + t.i0 * args->shape->dq_stride[2],
-               args->shape->dq_stride[2], DQ_STEP, DIM_QK, WIDTH(UNIT_DQ, DIM_QK));
+                    args->dq + t.b * args->shape->dq_stride[0] + t.h * args->shape->dq_stride[1] +
+                        t.i0 * args->shape->dq_stride[2],
+                    args->shape->dq_stride[2], DQ_STEP, DIM_QK, WIDTH(UNIT_DQ, DIM_QK));
     END_KERNEL();
 }
 
 #if HAS_DBIAS
 /* A group for each tile of the bias. */
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
-void backward_bias(PARAMETERS_backward_bias)
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
+backward_bias(PARAMETERS_backward_bias)
 {
     const struct arguments arguments = ARGUMENTS_backward_bias, *const args = &arguments;
     __local float4 tiles[LOCAL_FLOAT4S];
@@ -295,8 +311,10 @@ void backward_bias(PARAMETERS_backward_bias)
             find_head(args, &t);
             const struct matrix owned_q = q_rows(args, t.b, t.h, t.i0, t.queries);
             const struct matrix owned_do = do_rows(args, t.b, t.h, t.i0, t.queries);
-            const struct matrix streamed_k = k_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys);
-            const struct matrix streamed_v = v_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys);
+            const struct matrix streamed_k =
+                k_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys);
+            const struct matrix streamed_v =
+                v_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys);
 #pragma unroll
             for (int r = 0; r < THREAD_M; r++)
                 statistics[r] = statistic_of(args, t.b, t.h, t.i0 + ROW(r));
@@ -308,8 +326,9 @@ void backward_bias(PARAMETERS_backward_bias)
             load_product_stage(owned_q, streamed_k, 0, stage, tiles);
 #endif
             const struct next nothing = {NOTHING_NEXT, owned_q, streamed_k};
-            weigh_gradient_tile(false, true, true, args, t, owned_q, owned_do, streamed_k, streamed_v, nothing,
-                       statistics, tiles, &stage, &nonfinite, p, ds, unused, unused, kept);
+            weigh_gradient_tile(false, true, true, args, t, owned_q, owned_do, streamed_k,
+                                streamed_v, nothing, statistics, tiles, &stage, &nonfinite, p, ds,
+                                unused, unused, kept);
 #pragma unroll
             for (int r = 0; r < THREAD_M; r++)
 #pragma unroll
@@ -317,14 +336,16 @@ void backward_bias(PARAMETERS_backward_bias)
                     sums[r][c] += ds[r][c];
         }
     }
-    __global bias_storage *to = args->dbias + tile.b * args->shape->bias_stride[0] + tile.h * args->shape->bias_stride[1];
+    __global bias_storage *to =
+        args->dbias + tile.b * args->shape->bias_stride[0] + tile.h * args->shape->bias_stride[1];
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++)
 #pragma unroll
         for (int c = 0; c < THREAD_N; c++) {
             const long i = t.i0 + ROW(r), j = t.j0 + thread_n + THREADS_N * c;
             if (i < args->shape->seq_q && j < args->shape->seq_kv)
-                STORE_BIAS(sums[r][c], to, i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
+                STORE_BIAS(sums[r][c], to,
+                           i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
         }
 }
 #endif

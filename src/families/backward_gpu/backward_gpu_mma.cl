@@ -80,12 +80,15 @@ INLINE struct place find_place(__local uint4 *tiles)
 {
     __local ushort *const all = (__local ushort *)tiles;
     const int sub = THIS_THREAD / FRAGMENT_LANES;
-    const int own = PRODUCER ? sub / 4 * 64 : 0; /* rows of warpgroups before this one, in tiles of their own */
+    const int own =
+        PRODUCER ? sub / 4 * 64 : 0; /* rows of warpgroups before this one, in tiles of their own */
     const struct place here = {all + OWNED_QK_AT + own * OWNED_STRIDE(DIM_QK),
-                             all + OWNED_V_AT + own * OWNED_STRIDE(DIM_V),
-                             all + STREAMED_QK_AT, all + STREAMED_V_AT,
-                             THIS_THREAD % FRAGMENT_LANES, sub / DIM_GROUPS * FRAGMENT_QUERIES,
-                             sub % DIM_GROUPS};
+                               all + OWNED_V_AT + own * OWNED_STRIDE(DIM_V),
+                               all + STREAMED_QK_AT,
+                               all + STREAMED_V_AT,
+                               THIS_THREAD % FRAGMENT_LANES,
+                               sub / DIM_GROUPS * FRAGMENT_QUERIES,
+                               sub % DIM_GROUPS};
 
     return here;
 }
@@ -96,7 +99,7 @@ INLINE struct place find_place(__local uint4 *tiles)
         copies_wait();                                                                             \
         COMPUTING_BARRIER();                                                                       \
     } while (0)
-#define STAGE_OWN(owned, tile, dim, unit)                                                                     \
+#define STAGE_OWN(owned, tile, dim, unit)                                                          \
     do {                                                                                           \
         struct matrix m = owned;                                                                   \
         m.p += here.first_row / 64 * 64 * m.row_step;                                              \
@@ -109,7 +112,7 @@ INLINE struct place find_place(__local uint4 *tiles)
 #endif
 
 /* Stages a work-group's owned rows, which the next barrier completes, if there are any. */
-#define STAGE_BOTH_OWNED(rows_qk, unit_qk, rows_v, unit_v, any)                                                     \
+#define STAGE_BOTH_OWNED(rows_qk, unit_qk, rows_v, unit_v, any)                                    \
     do {                                                                                           \
         if (any) {                                                                                 \
             STAGE_OWN(rows_qk, here.owned_qk, DIM_QK, unit_qk);                                    \
@@ -122,13 +125,15 @@ INLINE struct place find_place(__local uint4 *tiles)
 #define FIRST_OWNED (PRODUCER ? 0 : warpgroup_rows(here->first_row))
 #define OWNED_TILE (PRODUCER ? 64 : BLOCK_OWNED)
 
-INLINE void begin_first(const struct place *here, float s[STREAMED_SUMS], const int lane, __local float *exchange)
+INLINE void begin_first(const struct place *here, float s[STREAMED_SUMS], const int lane,
+                        __local float *exchange)
 {
     begin_tile_products(here->owned_qk, FIRST_OWNED, OWNED_TILE, DIM_QK, here->qk, BLOCK_STREAMED,
                         false, s, lane, exchange);
 }
 
-INLINE void begin_second(const struct place *here, float dp[STREAMED_SUMS], const int lane, __local float *exchange)
+INLINE void begin_second(const struct place *here, float dp[STREAMED_SUMS], const int lane,
+                         __local float *exchange)
 {
     begin_tile_products(here->owned_v, FIRST_OWNED, OWNED_TILE, DIM_V, here->v, BLOCK_STREAMED,
                         false, dp, lane, exchange);
@@ -136,17 +141,17 @@ INLINE void begin_second(const struct place *here, float dp[STREAMED_SUMS], cons
 #endif
 
 /* The products of the sub-group's owned rows with the streamed ones; complete behind FINISH_BOTH(). */
-INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS],
-                       float dp[STREAMED_SUMS], const int lane, __local float *exchange)
+INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS], float dp[STREAMED_SUMS],
+                       const int lane, __local float *exchange)
 {
 #if HAS_TILE_PRODUCTS
     begin_first(here, s, lane, exchange);
     begin_second(here, dp, lane, exchange);
 #else
-    multiply_fragment_rows(here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), here->qk, DIM_QK,
-                  s, lane, exchange);
+    multiply_fragment_rows(here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), here->qk,
+                           DIM_QK, s, lane, exchange);
     multiply_fragment_rows(here->owned_v + here->first_row * OWNED_STRIDE(DIM_V), here->v, DIM_V,
-                  dp, lane, exchange);
+                           dp, lane, exchange);
 #endif
 }
 #if HAS_TILE_PRODUCTS
@@ -186,15 +191,15 @@ INLINE bool hides_some(const struct arguments *args, const struct tile t, const 
 INLINE bool counts(const struct arguments *args, const struct tile t, const long i, const long j)
 {
     return statistic_of(args, t.b, t.h, i).s0 != -INFINITY &&
-           visible(args, t.e, first_key(args, t.e, i), end_key(args, t.e, i), t.b, t.h, i,
-                   j);
+           visible(args, t.e, first_key(args, t.e, i), end_key(args, t.e, i), t.b, t.h, i, j);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 /* Adds to the gradients of owned keys the Infs and NaNs of queries from begin to end that were staged as
  * 0. One of q makes all of its row's scores such, so that nothing but NaN can come of it. */
-INLINE void add_nonfinite_queries(const struct arguments *args, struct tile t, const long begin, const long end)
+INLINE void add_nonfinite_queries(const struct arguments *args, struct tile t, const long begin,
+                                  const long end)
 {
     const long kv_head = t.h / args->shape->group;
 
@@ -207,20 +212,21 @@ INLINE void add_nonfinite_queries(const struct arguments *args, struct tile t, c
         for (t.h = kv_head * args->shape->group; t.h < (kv_head + 1) * args->shape->group; t.h++)
             for (long i = begin; i < end; i++) {
                 const float y =
-                    of_k ? LOAD(args->q, t.b * args->shape->q_stride[0] + t.h * args->shape->q_stride[1] +
-                                       i * args->shape->q_stride[2] + d * Q_STEP)
-                         : LOAD(args->d_o, t.b * args->shape->d_o_stride[0] + t.h * args->shape->d_o_stride[1] +
-                                         i * args->shape->d_o_stride[2] + d * DO_STEP);
+                    of_k ? LOAD(args->q, t.b * args->shape->q_stride[0] +
+                                             t.h * args->shape->q_stride[1] +
+                                             i * args->shape->q_stride[2] + d * Q_STEP)
+                         : LOAD(args->d_o, t.b * args->shape->d_o_stride[0] +
+                                               t.h * args->shape->d_o_stride[1] +
+                                               i * args->shape->d_o_stride[2] + d * DO_STEP);
                 if (y * 0.0f != 0.0f && counts(args, t, i, j))
                     extra += of_k ? NAN : y * dropout_factor(args, t.b, t.h, i, j);
             }
-        __global o_storage *const to = of_k
-                                         ? args->dk + t.b * args->shape->dk_stride[0] +
-                                               kv_head * args->shape->dk_stride[1] + j * args->shape->dk_stride[2] +
-                                               d * DK_STEP
-                                         : args->dv + t.b * args->shape->dv_stride[0] +
-                                               kv_head * args->shape->dv_stride[1] + j * args->shape->dv_stride[2] +
-                                               d * DV_STEP;
+        __global o_storage *const to =
+            of_k
+                ? args->dk + t.b * args->shape->dk_stride[0] + kv_head * args->shape->dk_stride[1] +
+                      j * args->shape->dk_stride[2] + d * DK_STEP
+                : args->dv + t.b * args->shape->dv_stride[0] + kv_head * args->shape->dv_stride[1] +
+                      j * args->shape->dv_stride[2] + d * DV_STEP;
         if (extra != 0.0f)
             store_result(LOAD_O(to, 0) + extra, to);
     }
@@ -261,8 +267,7 @@ INLINE void stage_statistics(const struct arguments *args, const struct tile t,
 {
     for (int r = FILL_THREAD; r < BLOCK_STREAMED; r += FILL_THREADS)
 #if HAS_COPIES
-        copy_three((__local float *)(statistics + r),
-                  place_of_statistic(args, t.b, t.h, t.i0 + r));
+        copy_three((__local float *)(statistics + r), place_of_statistic(args, t.b, t.h, t.i0 + r));
 #else
         statistics[r] = statistic_of(args, t.b, t.h, t.i0 + r);
 #endif
@@ -290,14 +295,16 @@ INLINE void stage_statistics(const struct arguments *args, const struct tile t,
 #define PRODUCE(call)
 #endif
 
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
-void backward_keys(PARAMETERS_backward_keys)
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
+backward_keys(PARAMETERS_backward_keys)
 {
     struct arguments arguments = ARGUMENTS_backward_keys;
-    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_KV(&arguments)) / (arguments.shape->heads / arguments.shape->group));
+    const struct arguments *const args =
+        enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_KV(&arguments)) /
+                                       (arguments.shape->heads / arguments.shape->group));
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float4 statistics[STAGES][BLOCK_STREAMED];
-    __local int not_finite;       /* not 0 once a result is Inf or NaN */
+    __local int not_finite;         /* not 0 once a result is Inf or NaN */
     __local int streamed_nonfinite; /* not 0 once an Inf or NaN of a streamed row became 0 */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES(BLOCK_STREAMED, BLOCK_OWNED)];
@@ -325,8 +332,7 @@ void backward_keys(PARAMETERS_backward_keys)
 #endif
     if (get_local_id(0) == 0)
         not_finite = streamed_nonfinite = 0;
-    PRODUCE(produce_queries(args, t, begin, end, tiles, statistics,
-                            &not_finite, barriers));
+    PRODUCE(produce_queries(args, t, begin, end, tiles, statistics, &not_finite, barriers));
     STAGE_BOTH_OWNED(k_rows(args, t.b, kv_head, t.j0, t.keys), UNIT_K,
                      v_rows(args, t.b, kv_head, t.j0, t.keys), UNIT_V, begin < end);
     OWNED_COMPLETE();
@@ -334,22 +340,23 @@ void backward_keys(PARAMETERS_backward_keys)
         CLEAR(sums_k);
         CLEAR(sums_v);
         t.h = first_head;
-        sum_over_queries(args, t, here, begin, end, rows, tiles, statistics,
-                         again, &streamed_nonfinite, sums_k,
-                         sums_v, &stream, kept, lane, exchange);
+        sum_over_queries(args, t, here, begin, end, rows, tiles, statistics, again,
+                         &streamed_nonfinite, sums_k, sums_v, &stream, kept, lane, exchange);
         if (!all_sums_finite(sums_k, DIM_QK) || !all_sums_finite(sums_v, DIM_V))
             atomic_or(&not_finite, 1);
         GROUP_BARRIER(); /* not_finite is final */
         again = !again && not_finite;
     } while (again);
-    store_gradients(sums_k, DIM_QK, UNIT_DK, args->shape->scale, t.keys, rows, here.first_row, here.dim_group, lane,
-               args->dk + t.b * args->shape->dk_stride[0] + kv_head * args->shape->dk_stride[1] +
-                   t.j0 * args->shape->dk_stride[2],
-               args->shape->dk_stride[2], DK_STEP);
-    store_gradients(sums_v, DIM_V, UNIT_DV, 1.0f, t.keys, rows, here.first_row, here.dim_group, lane,
-               args->dv + t.b * args->shape->dv_stride[0] + kv_head * args->shape->dv_stride[1] +
-                   t.j0 * args->shape->dv_stride[2],
-               args->shape->dv_stride[2], DV_STEP);
+    store_gradients(sums_k, DIM_QK, UNIT_DK, args->shape->scale, t.keys, rows, here.first_row,
+                    here.dim_group, lane,
+                    args->dk + t.b * args->shape->dk_stride[0] +
+                        kv_head * args->shape->dk_stride[1] + t.j0 * args->shape->dk_stride[2],
+                    args->shape->dk_stride[2], DK_STEP);
+    store_gradients(sums_v, DIM_V, UNIT_DV, 1.0f, t.keys, rows, here.first_row, here.dim_group,
+                    lane,
+                    args->dv + t.b * args->shape->dv_stride[0] +
+                        kv_head * args->shape->dv_stride[1] + t.j0 * args->shape->dv_stride[2],
+                    args->shape->dv_stride[2], DV_STEP);
     COMPUTING_BARRIER(); /* the results are complete */
     t.h = first_head;
     if (streamed_nonfinite)
@@ -360,29 +367,32 @@ void backward_keys(PARAMETERS_backward_keys)
 
 /* Makes NaN of the gradients of owned queries where a key that they see, from begin to end, has an Inf or
  * NaN that was staged as 0: all of its scores are such, so that nothing else can come of it. */
-INLINE void add_nonfinite_keys(const struct arguments *args, const struct tile t, const long begin, const long end)
+INLINE void add_nonfinite_keys(const struct arguments *args, const struct tile t, const long begin,
+                               const long end)
 {
     for (int x = get_local_id(0); x < t.queries * DIM_QK; x += COMPUTING) {
         const long i = t.i0 + x / DIM_QK;
         const int d = x % DIM_QK;
         bool found = false;
         for (long j = begin; j < end; j++) {
-            const float y = LOAD(args->k, t.b * args->shape->k_stride[0] + t.h / args->shape->group * args->shape->k_stride[1] +
-                                        j * args->shape->k_stride[2] + d * K_STEP);
-            found = found || (y * 0.0f != 0.0f &&
-                              counts(args, t, i, j));
+            const float y = LOAD(args->k, t.b * args->shape->k_stride[0] +
+                                              t.h / args->shape->group * args->shape->k_stride[1] +
+                                              j * args->shape->k_stride[2] + d * K_STEP);
+            found = found || (y * 0.0f != 0.0f && counts(args, t, i, j));
         }
         if (found)
-            store_result(NAN, args->dq + t.b * args->shape->dq_stride[0] + t.h * args->shape->dq_stride[1] +
-                                   i * args->shape->dq_stride[2] + d * DQ_STEP);
+            store_result(NAN, args->dq + t.b * args->shape->dq_stride[0] +
+                                  t.h * args->shape->dq_stride[1] + i * args->shape->dq_stride[2] +
+                                  d * DQ_STEP);
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
-void backward_queries(PARAMETERS_backward_queries)
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
+backward_queries(PARAMETERS_backward_queries)
 {
     struct arguments arguments = ARGUMENTS_backward_queries;
-    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_Q(&arguments)) / arguments.shape->heads);
+    const struct arguments *const args = enter_sequence(
+        &arguments, get_group_id(0) / BLOCKS_OF(LONGEST_Q(&arguments)) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local int not_finite, streamed_nonfinite; /* as in backward_keys */
 #if HAS_DROPOUT
@@ -424,9 +434,8 @@ void backward_queries(PARAMETERS_backward_queries)
         CLEAR(sums_q);
         CLEAR(slope_sums);
         CLEAR(bias_sums);
-        sum_over_keys(args, t, here, begin, end, statistics, tiles, again,
-                      &streamed_nonfinite, slope_sums, bias_sums,
-                      sums_q, &stream, kept, lane, exchange);
+        sum_over_keys(args, t, here, begin, end, statistics, tiles, again, &streamed_nonfinite,
+                      slope_sums, bias_sums, sums_q, &stream, kept, lane, exchange);
         if (!all_sums_finite(sums_q, DIM_QK))
             atomic_or(&not_finite, 1);
         GROUP_BARRIER(); /* not_finite is final */
@@ -434,17 +443,22 @@ void backward_queries(PARAMETERS_backward_queries)
     } while (again);
 #if HAS_DSLOPES
     store_fragment_sums(slope_sums, t.queries, rows, first_row, here.dim_group,
-               args->workspace + slope_sums_begin(args) +
-                   (t.b * args->shape->heads + t.h) * LONGEST_Q(args) + t.i0, lane, exchange);
+                        args->workspace + slope_sums_begin(args) +
+                            (t.b * args->shape->heads + t.h) * LONGEST_Q(args) + t.i0,
+                        lane, exchange);
 #endif
 #if HAS_DBIAS
-    store_fragment_sums(bias_sums, t.queries, args->shape->bias_stride[3] == 0 ? rows : 0, first_row, here.dim_group,
-               args->workspace + bias_sums_begin(args) + (t.b * args->shape->heads + t.h) * args->shape->seq_q +
-                   t.i0, lane, exchange);
+    store_fragment_sums(bias_sums, t.queries, args->shape->bias_stride[3] == 0 ? rows : 0,
+                        first_row, here.dim_group,
+                        args->workspace + bias_sums_begin(args) +
+                            (t.b * args->shape->heads + t.h) * args->shape->seq_q + t.i0,
+                        lane, exchange);
 #endif
-    store_gradients(sums_q, DIM_QK, UNIT_DQ, args->shape->scale, t.queries, rows, first_row, here.dim_group, lane,
-               args->dq + t.b * args->shape->dq_stride[0] + t.h * args->shape->dq_stride[1] + t.i0 * args->shape->dq_stride[2],
-               args->shape->dq_stride[2], DQ_STEP);
+    store_gradients(sums_q, DIM_QK, UNIT_DQ, args->shape->scale, t.queries, rows, first_row,
+                    here.dim_group, lane,
+                    args->dq + t.b * args->shape->dq_stride[0] + t.h * args->shape->dq_stride[1] +
+                        t.i0 * args->shape->dq_stride[2],
+                    args->shape->dq_stride[2], DQ_STEP);
     COMPUTING_BARRIER(); /* the results are complete */
     if (streamed_nonfinite)
         add_nonfinite_keys(args, t, begin, end);
@@ -453,8 +467,8 @@ void backward_queries(PARAMETERS_backward_queries)
 
 #if HAS_DBIAS
 /* A group for each tile of the bias. */
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
-void backward_bias(PARAMETERS_backward_bias)
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
+backward_bias(PARAMETERS_backward_bias)
 {
     const struct arguments arguments = ARGUMENTS_backward_bias, *const args = &arguments;
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
@@ -491,12 +505,10 @@ void backward_bias(PARAMETERS_backward_bias)
             for (int n = 0; n < LANE_QUERIES; n++)
                 statistics[n] = statistic_of(args, t.b, t.h, t.i0 + OWNED_ROW(n));
             LOCAL_BARRIER(); /* what was there may be overwritten */
-            STAGE_OWNED(q_rows(args, t.b, t.h, t.i0, t.queries), here.owned_qk, DIM_QK,
-                        UNIT_Q);
-            STAGE_OWNED(do_rows(args, t.b, t.h, t.i0, t.queries), here.owned_v, DIM_V,
-                        UNIT_DO);
-            STAGE_STREAMED(k_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys), here.qk, DIM_QK,
-                           UNIT_K);
+            STAGE_OWNED(q_rows(args, t.b, t.h, t.i0, t.queries), here.owned_qk, DIM_QK, UNIT_Q);
+            STAGE_OWNED(do_rows(args, t.b, t.h, t.i0, t.queries), here.owned_v, DIM_V, UNIT_DO);
+            STAGE_STREAMED(k_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys), here.qk,
+                           DIM_QK, UNIT_K);
             STAGE_STREAMED(v_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys), here.v, DIM_V,
                            UNIT_V);
             DRAW_KEPT(BLOCK_OWNED, BLOCK_STREAMED);
@@ -504,19 +516,21 @@ void backward_bias(PARAMETERS_backward_bias)
             LOCAL_BARRIER(); /* all rows are complete */
             begin_both(&here, p, ds, lane, exchange);
             FINISH_BOTH(p, ds);
-            weigh(false, true, true, args, t, first_row, statistics, 0, p, ds, unused, unused,
-                  lane, kept);
+            weigh(false, true, true, args, t, first_row, statistics, 0, p, ds, unused, unused, lane,
+                  kept);
             UNROLL
             for (int x = 0; x < STREAMED_SUMS; x++)
                 sums[x] += ds[x];
         }
     }
-    __global bias_storage *to = args->dbias + tile.b * args->shape->bias_stride[0] + tile.h * args->shape->bias_stride[1];
+    __global bias_storage *to =
+        args->dbias + tile.b * args->shape->bias_stride[0] + tile.h * args->shape->bias_stride[1];
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
         const long i = t.i0 + OWNED_ROW(SUM_QUERY(x % FRAGMENT_SUMS)), j = t.j0 + STREAMED_ROW(x);
         if (here.dim_group == 0 && i < args->shape->seq_q && j < args->shape->seq_kv)
-            STORE_BIAS(sums[x], to, i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
+            STORE_BIAS(sums[x], to,
+                       i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
     }
 }
 #endif

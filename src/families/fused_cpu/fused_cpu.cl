@@ -37,7 +37,8 @@
 #if !defined(EMULATE)
 #error "a kernel that multiplies pairs must be built with EMULATE defined"
 #endif
-#if DTYPE != DTYPE_BF16 || K_DTYPE != DTYPE_BF16 || V_DTYPE != DTYPE_BF16 || HAS_STRICT || HAS_MASK_KEYS
+#if DTYPE != DTYPE_BF16 || K_DTYPE != DTYPE_BF16 || V_DTYPE != DTYPE_BF16 || HAS_STRICT ||         \
+    HAS_MASK_KEYS
 #error "pairs are of q, k and v in bf16, of standard precision, without mask_keys"
 #endif
 #endif
@@ -71,11 +72,11 @@
 /* Keys j .. j + count - 1 of at most BLOCK_N, for one block. partial: some pairs may be hidden.
  * With check_values, *nonfinite says whether v holds a value there that is not finite; -1 if not
  * known yet. */
-INLINE void add_tile(const int partial, const struct arguments *args, const struct query_block block, const long j,
-                     const int count, const lanes *q, source k, const long k_row, source v,
-                     const long v_row, lanes *s, const int check_values,
-                     struct prefetch_streams *streams, int *nonfinite, lanes *row_max,
-                     lanes *row_sum, lanes *o)
+INLINE void add_tile(const int partial, const struct arguments *args,
+                     const struct query_block block, const long j, const int count, const lanes *q,
+                     source k, const long k_row, source v, const long v_row, lanes *s,
+                     const int check_values, struct prefetch_streams *streams, int *nonfinite,
+                     lanes *row_max, lanes *row_sum, lanes *o)
 {
     lanes old_max[BLOCK_VECTORS], new_max[BLOCK_VECTORS];
     lanes factor[BLOCK_VECTORS], base[BLOCK_VECTORS], sum[BLOCK_VECTORS];
@@ -100,7 +101,8 @@ INLINE void add_tile(const int partial, const struct arguments *args, const stru
         factor[m] = EXPONENTIAL(old_max[m] - base[m]);
         row_max[m] = new_max[m];
     }
-    if (HIDES && partial && check_values) { /* keys that round count up to whole steps are hidden too */
+    if (HIDES && partial &&
+        check_values) { /* keys that round count up to whole steps are hidden too */
         if (*nonfinite < 0)
             *nonfinite = has_nonfinite(v, v_row, V_COLUMN, WHOLE_STEPS(count));
         mark_hidden = *nonfinite;
@@ -125,8 +127,8 @@ INLINE void add_tile(const int partial, const struct arguments *args, const stru
 }
 
 /* Stores o and lse of a block. */
-NOINLINE void finish_block(const struct arguments *restrict args, const struct query_block block, const lanes *packed_o,
-                           lanes *row_max, lanes *row_sum)
+NOINLINE void finish_block(const struct arguments *restrict args, const struct query_block block,
+                           const lanes *packed_o, lanes *row_max, lanes *row_sum)
 {
     lanes factor[BLOCK_VECTORS];
 
@@ -149,14 +151,15 @@ NOINLINE void finish_block(const struct arguments *restrict args, const struct q
             sees_none ? (lanes)(-INFINITY) : row_max[m] * SCORE_TO_LOG + log(row_sum[m]);
         float rows[SIMD_WIDTH];
         VECTOR(vstore)(sums, 0, rows);
-        for (int r = 0; r < min((long)SIMD_WIDTH, QUERIES_END(block) - block.i - m * SIMD_WIDTH); r++)
+        for (int r = 0; r < min((long)SIMD_WIDTH, QUERIES_END(block) - block.i - m * SIMD_WIDTH);
+             r++)
             args->lse[LSE_HEAD(args, block.b * args->shape->heads + block.h, block.h) + block.i +
-                m * SIMD_WIDTH + r] = rows[r];
+                      m * SIMD_WIDTH + r] = rows[r];
 #endif
     }
     unpack_outputs(args, block, packed_o, factor,
-                   args->o + block.b * args->shape->o_stride[0] + block.h * args->shape->o_stride[1] +
-                       block.i * args->shape->o_stride[2]);
+                   args->o + block.b * args->shape->o_stride[0] +
+                       block.h * args->shape->o_stride[1] + block.i * args->shape->o_stride[2]);
 }
 
 /* Block n of the chunk that starts with chunk's first query. */
@@ -173,7 +176,8 @@ INLINE struct query_block block_of(const struct query_block chunk, const int n)
 /* What was marked of the block and the tile of keys from j on. */
 INLINE int mark_of_tile(const struct arguments *args, const struct query_block block, const long j)
 {
-    return block.marks ? block.marks[marks_of_block(args, block.b, block.h, block.i) + j / BLOCK_N] : 0;
+    return block.marks ? block.marks[marks_of_block(args, block.b, block.h, block.i) + j / BLOCK_N]
+                       : 0;
 }
 
 /* Whether no block of the chunk sees a key of the tile. */
@@ -242,12 +246,17 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
             packed_o[n][d] = 0.0f;
         if (block.queries > 0 && begin < end)
             pack_block_queries(args, block,
-                         args->q + block.b * args->shape->q_stride[0] + block.h * args->shape->q_stride[1] +
-                             block.i * args->shape->q_stride[2],
-                         packed_q[n]);
+                               args->q + block.b * args->shape->q_stride[0] +
+                                   block.h * args->shape->q_stride[1] +
+                                   block.i * args->shape->q_stride[2],
+                               packed_q[n]);
     }
-    const __global k_storage *const k = K_PLACE(args->k, CACHE_BATCH(chunk.b) * args->shape->k_stride[0] + chunk.h / args->shape->group * args->shape->k_stride[1]);
-    const __global v_storage *const v = V_PLACE(args->v, CACHE_BATCH(chunk.b) * args->shape->v_stride[0] + chunk.h / args->shape->group * args->shape->v_stride[1]);
+    const __global k_storage *const k =
+        K_PLACE(args->k, CACHE_BATCH(chunk.b) * args->shape->k_stride[0] +
+                             chunk.h / args->shape->group * args->shape->k_stride[1]);
+    const __global v_storage *const v =
+        V_PLACE(args->v, CACHE_BATCH(chunk.b) * args->shape->v_stride[0] +
+                             chunk.h / args->shape->group * args->shape->v_stride[1]);
 #if HAS_BLOCKS /* never with pages */
     const struct block_rows listing = block_rows_of(chunk.i, max(queries, 1L));
     for (long j0 = run_begin(chunk.bits, listing, begin, end), j1; j0 < end;
@@ -277,8 +286,7 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
             if (block.mark & MARK_EMPTY)
                 continue;
 #endif
-            struct prefetch_streams streams =
-                streams_of_tile(args, chunk, n, j1, end, k, v);
+            struct prefetch_streams streams = streams_of_tile(args, chunk, n, j1, end, k, v);
             if (HAS_WINDOW) /* each block has keys of its own */
                 nonfinite = -1;
             const long last = block.i + block.queries - 1;
@@ -329,7 +337,8 @@ INLINE void set_chunk(const struct arguments *args, const long n, struct query_b
 #if HAS_BLOCKS
     chunk->end = args->shape->seq_q;
     if (CHUNKS_FOLLOW_ROWS) {
-        const long of_row = (min((long)BLOCK_Q, args->shape->seq_q) + CHUNK - 1) / CHUNK, row = n / of_row;
+        const long of_row = (min((long)BLOCK_Q, args->shape->seq_q) + CHUNK - 1) / CHUNK,
+                   row = n / of_row;
         chunk->i = row * BLOCK_Q + n % of_row * CHUNK;
         chunk->end = min((row + 1) * BLOCK_Q, args->shape->seq_q);
         chunk->e.queries = min(chunk->e.queries, chunk->end);
@@ -337,8 +346,7 @@ INLINE void set_chunk(const struct arguments *args, const long n, struct query_b
 #endif
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void fused_cpu(PARAMETERS_fused_cpu)
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_cpu(PARAMETERS_fused_cpu)
 {
     struct arguments arguments = ARGUMENTS_fused_cpu;
     const struct arguments *const args = enter_sequence(&arguments, get_global_id(2));

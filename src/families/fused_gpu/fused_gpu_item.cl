@@ -23,7 +23,8 @@
 #include "score/score.h"
 #if !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(THREADS_N) || !defined(THREAD_M) ||         \
     !defined(BLOCK_K) || !defined(STAGE_N) || !defined(STAGES) || !defined(Q_RESIDENT) ||          \
-    !defined(SHARE_KV) || !defined(PADDING) || !defined(LOAD_WIDTH) || !defined(UNROLL) || !defined(EXP)
+    !defined(SHARE_KV) || !defined(PADDING) || !defined(LOAD_WIDTH) || !defined(UNROLL) ||         \
+    !defined(EXP)
 #error "fused_gpu_item.cl must be built with all of its tunables defined"
 #endif
 
@@ -61,8 +62,8 @@ struct task {
 /* Local memory. */
 struct shared {
     __local float4 *tiles;
-    __local float *row_max, *rescale;    /* so far; what a new one scales earlier weights by */
-    __local long *k_places, *v_places;   /* with LISTS_ROWS, of the tile's keys; else 0 */
+    __local float *row_max, *rescale;  /* so far; what a new one scales earlier weights by */
+    __local long *k_places, *v_places; /* with LISTS_ROWS, of the tile's keys; else 0 */
     volatile __local int *v_nonfinite; /* not 0 once an Inf or NaN of V was staged as 0 */
 };
 
@@ -72,14 +73,19 @@ INLINE struct task find_task(const struct arguments *args, const struct query_bl
     struct task t;
 
     t.block = block;
-    t.q = args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + block.i0 * args->shape->q_stride[2];
-    t.k = K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] + h / args->shape->group * args->shape->k_stride[1]);
-    t.v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] + h / args->shape->group * args->shape->v_stride[1]);
+    t.q = args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] +
+          block.i0 * args->shape->q_stride[2];
+    t.k = K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] +
+                               h / args->shape->group * args->shape->k_stride[1]);
+    t.v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] +
+                               h / args->shape->group * args->shape->v_stride[1]);
     t.q_aligned = rows_aligned(t.q, args->shape->q_stride[2], WIDTH(UNIT_Q, DIM_QK));
-    t.k_aligned = !K_CACHE && CACHE_ALIGNED(K_DTYPE, t.k, args->shape->k_stride[0], args->shape->k_stride[2],
-                                            WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK));
-    t.v_aligned = !V_CACHE && CACHE_ALIGNED(V_DTYPE, t.v, args->shape->v_stride[0], args->shape->v_stride[2],
-                                            WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
+    t.k_aligned =
+        !K_CACHE && CACHE_ALIGNED(K_DTYPE, t.k, args->shape->k_stride[0], args->shape->k_stride[2],
+                                  WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK));
+    t.v_aligned =
+        !V_CACHE && CACHE_ALIGNED(V_DTYPE, t.v, args->shape->v_stride[0], args->shape->v_stride[2],
+                                  WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
     t.thread_m = THIS_THREAD / THREADS_N;
     t.thread_n = THIS_THREAD % THREADS_N;
     return t;
@@ -95,14 +101,15 @@ INLINE struct task find_task(const struct arguments *args, const struct query_bl
 
 /* Columns [first, first + columns) of the queries. */
 INLINE void stage_queries(const struct arguments *args, const struct task *t,
-                          const struct shared *l, const int stage, const int first, const int columns)
+                          const struct shared *l, const int stage, const int first,
+                          const int columns)
 {
 #if STAGES > 1
     copy_tile(l->tiles + stage, Q_STRIDE, BLOCK_M, columns, t->q, args->shape->q_stride[2], Q_STEP,
               t->block.queries, first, DIM_QK, COPIES_QUADS(UNIT_Q, DIM_QK) && t->q_aligned);
 #else
-    load_tile(l->tiles, Q_STRIDE, BLOCK_M, columns, DTYPE, t->q, args->shape->q_stride[2], 0, Q_STEP,
-              t->block.queries, first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
+    load_tile(l->tiles, Q_STRIDE, BLOCK_M, columns, DTYPE, t->q, args->shape->q_stride[2], 0,
+              Q_STEP, t->block.queries, first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
 #endif
 }
 
@@ -117,8 +124,8 @@ INLINE void stage_queries(const struct arguments *args, const struct task *t,
 
 #if LISTS_ROWS
 /* Lists where the tile's rows are. */
-INLINE void list_tile_rows(const struct arguments *args, const struct task *t, const struct shared *l,
-                      const struct keys *keys)
+INLINE void list_tile_rows(const struct arguments *args, const struct task *t,
+                           const struct shared *l, const struct keys *keys)
 {
     for (int n = get_local_id(0); n < keys->count; n += THREADS) {
         l->k_places[n] = KEY_ROW(t->block.b, keys->j0 + n, args->shape->k_stride);
@@ -133,12 +140,14 @@ INLINE void stage_keys(const struct arguments *args, const struct task *t, const
                        const struct keys *keys, const int stage, const int first)
 {
 #if STAGES > 1
-    copy_tile(l->tiles + stage + K_AT, K_STRIDE, BLOCK_N, STAGE, K_PLACE(t->k, KEYS_PLACE(keys, 0, args->shape->k_stride)),
-              args->shape->k_stride[2], K_STEP, keys->count, first, DIM_QK, COPIES_QUADS(UNIT_K, DIM_QK) && t->k_aligned);
+    copy_tile(l->tiles + stage + K_AT, K_STRIDE, BLOCK_N, STAGE,
+              K_PLACE(t->k, KEYS_PLACE(keys, 0, args->shape->k_stride)), args->shape->k_stride[2],
+              K_STEP, keys->count, first, DIM_QK, COPIES_QUADS(UNIT_K, DIM_QK) && t->k_aligned);
 #else
     load_cache_tile(K_CACHE, l->tiles + K_AT, K_STRIDE, BLOCK_N, STAGE, K_DTYPE,
-                    K_PLACE(t->k, KEYS_PLACE(keys, 0, args->shape->k_stride)), args->shape->k_stride[2], l->k_places,
-                    K_STEP, keys->count, first, DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK), t->k_aligned, false);
+                    K_PLACE(t->k, KEYS_PLACE(keys, 0, args->shape->k_stride)),
+                    args->shape->k_stride[2], l->k_places, K_STEP, keys->count, first, DIM_QK,
+                    WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK), t->k_aligned, false);
 #endif
 }
 
@@ -168,12 +177,14 @@ INLINE void stage_values(const struct arguments *args, const struct task *t, con
 {
 #if STAGES > 1
     copy_tile(l->tiles + stage + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE,
-              V_PLACE(t->v, KEYS_PLACE(keys, first, args->shape->v_stride)), args->shape->v_stride[2], V_STEP,
-              keys->count - first, 0, DIM_V, COPIES_QUADS(UNIT_V, DIM_V) && t->v_aligned);
+              V_PLACE(t->v, KEYS_PLACE(keys, first, args->shape->v_stride)),
+              args->shape->v_stride[2], V_STEP, keys->count - first, 0, DIM_V,
+              COPIES_QUADS(UNIT_V, DIM_V) && t->v_aligned);
 #else
     if (load_cache_tile(V_CACHE, l->tiles + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE, V_DTYPE,
-                        V_PLACE(t->v, KEYS_PLACE(keys, first, args->shape->v_stride)), args->shape->v_stride[2],
-                        LISTS_ROWS ? l->v_places + first : 0, V_STEP, keys->count - first, 0, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V),
+                        V_PLACE(t->v, KEYS_PLACE(keys, first, args->shape->v_stride)),
+                        args->shape->v_stride[2], LISTS_ROWS ? l->v_places + first : 0, V_STEP,
+                        keys->count - first, 0, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V),
                         t->v_aligned, keys->partial))
         atomic_or(l->v_nonfinite, 1);
 #endif
@@ -201,8 +212,8 @@ INLINE void multiply_qk(const struct arguments *args, const struct task *t, cons
         else
             stage_qk(args, t, l, keys, *stage, first + STAGE);
 #endif
-        multiply_tiles(l->tiles + (Q_RESIDENT ? first / 4 : now), Q_STRIDE, l->tiles + now + K_AT, K_STRIDE,
-                       STAGE, s);
+        multiply_tiles(l->tiles + (Q_RESIDENT ? first / 4 : now), Q_STRIDE, l->tiles + now + K_AT,
+                       K_STRIDE, STAGE, s);
         if (STAGES == 1 && !last)
             LOCAL_BARRIER(); /* the stage may be overwritten */
     }
@@ -243,8 +254,8 @@ INLINE void update_row_max(const struct shared *l)
 
 /* Scores become weights; what was summed before is scaled to them. */
 INLINE void weigh(const struct arguments *args, const struct task *t, const struct shared *l,
-                  float s[THREAD_M][THREAD_N], float sum[THREAD_M],
-                  float4 out[THREAD_M][MAX_DIMS4], __local uchar *kept)
+                  float s[THREAD_M][THREAD_N], float sum[THREAD_M], float4 out[THREAD_M][MAX_DIMS4],
+                  __local uchar *kept)
 {
     const int thread_m = t->thread_m;
 
@@ -271,8 +282,8 @@ INLINE void weigh(const struct arguments *args, const struct task *t, const stru
 /* out += p v, for a tile of keys, of which the first stage of V is there unless SHARE_KV. With two stages
  * that of the next tile's q k^T follows the last one. *stage is where the first stage is, and then that one. */
 INLINE void multiply_pv(const struct arguments *args, const struct task *t, const struct shared *l,
-                       const struct keys *keys, const struct keys *next, int *stage,
-                       float p[THREAD_M][THREAD_N], float4 out[THREAD_M][MAX_DIMS4])
+                        const struct keys *keys, const struct keys *next, int *stage,
+                        float p[THREAD_M][THREAD_N], float4 out[THREAD_M][MAX_DIMS4])
 {
     const int thread_m = t->thread_m, thread_n = t->thread_n;
 
@@ -335,8 +346,8 @@ INLINE void add_nonfinite(const struct arguments *args, const struct task *t,
 #pragma unroll
                 for (int r = 0; r < THREAD_M; r++) {
                     const long i = block->i0 + ROW(r);
-                    if (visible(args, block->e, first_key(args, block->e, i), end_key(args, block->e, i),
-                                block->b, block->h, i, j))
+                    if (visible(args, block->e, first_key(args, block->e, i),
+                                end_key(args, block->e, i), block->b, block->h, i, j))
                         out[r][n] += (v4 - finite) * dropout_factor(args, block->b, block->h, i, j);
                 }
         }
@@ -366,7 +377,8 @@ INLINE void store_rows(const struct arguments *args, const struct task *t, const
         if (i >= args->shape->seq_q)
             continue;
         __global o_storage *const o_row = args->o + block->b * args->shape->o_stride[0] +
-                                          block->h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
+                                          block->h * args->shape->o_stride[1] +
+                                          i * args->shape->o_stride[2];
 #pragma unroll
         for (int n = 0; n < MAX_DIMS4; n++)
             store4(ended.zero ? 0.0f : out[r][n] * ended.factor, o_row, O_STEP,
@@ -381,11 +393,12 @@ INLINE void store_rows(const struct arguments *args, const struct task *t, const
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
-void fused_gpu_item(PARAMETERS_fused_gpu_item)
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
+fused_gpu_item(PARAMETERS_fused_gpu_item)
 {
     struct arguments arguments = ARGUMENTS_fused_gpu_item;
-    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
+    const struct arguments *const args = enter_sequence(
+        &arguments, get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int v_nonfinite;
     __local float4 row_max[BLOCK_M / 4], rescale[BLOCK_M / 4];
@@ -404,10 +417,10 @@ void fused_gpu_item(PARAMETERS_fused_gpu_item)
 #else
     __local long *const k_places = 0, *const v_places = 0;
 #endif
-    const struct shared l = {tiles,    (__local float *)row_max, (__local float *)rescale,
-                             k_places, v_places,                 &v_nonfinite};
-    const struct query_block block =
-        find_query_block(args);
+    const struct shared l = {
+        tiles,       (__local float *)row_max, (__local float *)rescale, k_places, v_places,
+        &v_nonfinite};
+    const struct query_block block = find_query_block(args);
     const struct task t = find_task(args, block);
     const int thread_m = t.thread_m;
     float4 out[THREAD_M][MAX_DIMS4];

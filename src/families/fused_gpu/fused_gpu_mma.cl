@@ -36,9 +36,8 @@
 #define INSTRUCTION 7
 #define M_FRAGMENTS 1
 #endif
-#if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(SUB_GROUPS) ||                          \
-    !defined(M_FRAGMENTS) || !defined(BLOCK_N) || !defined(Q_RESIDENT) || !defined(STAGES) ||      \
-    !defined(EXP)
+#if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(SUB_GROUPS) || !defined(M_FRAGMENTS) || \
+    !defined(BLOCK_N) || !defined(Q_RESIDENT) || !defined(STAGES) || !defined(EXP)
 #error "fused_gpu_mma.cl must be built with all of its tunables defined"
 #endif
 #if DTYPE == DTYPE_F32 || K_DTYPE != DTYPE || V_DTYPE != DTYPE || SCORES
@@ -100,8 +99,9 @@
 /* What a work-group computes and where its matrices begin. */
 struct task {
     struct query_block block;
-    const __global storage *q;   /* the row of the first query */
-    const __global k_storage *k; /* those of the kv head's first key; paged: of its first in page 0 */
+    const __global storage *q; /* the row of the first query */
+    const __global k_storage
+        *k; /* those of the kv head's first key; paged: of its first in page 0 */
     const __global v_storage *v;
     bool q_aligned, k_aligned, v_aligned;
 };
@@ -112,14 +112,17 @@ INLINE struct task find_task(const struct arguments *args, const struct query_bl
     struct task t;
 
     t.block = block;
-    t.q = args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + block.i0 * args->shape->q_stride[2];
-    t.k = K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] + h / args->shape->group * args->shape->k_stride[1]);
-    t.v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] + h / args->shape->group * args->shape->v_stride[1]);
+    t.q = args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] +
+          block.i0 * args->shape->q_stride[2];
+    t.k = K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] +
+                               h / args->shape->group * args->shape->k_stride[1]);
+    t.v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] +
+                               h / args->shape->group * args->shape->v_stride[1]);
     t.q_aligned = rows_aligned(t.q, args->shape->q_stride[2], WIDTH(UNIT_Q, DIM_QK));
-    t.k_aligned =
-        K_CACHE || CACHE_ALIGNED(DTYPE, t.k, args->shape->k_stride[0], args->shape->k_stride[2], WIDTH(UNIT_K, DIM_QK));
-    t.v_aligned =
-        V_CACHE || CACHE_ALIGNED(DTYPE, t.v, args->shape->v_stride[0], args->shape->v_stride[2], WIDTH(UNIT_V, DIM_V));
+    t.k_aligned = K_CACHE || CACHE_ALIGNED(DTYPE, t.k, args->shape->k_stride[0],
+                                           args->shape->k_stride[2], WIDTH(UNIT_K, DIM_QK));
+    t.v_aligned = V_CACHE || CACHE_ALIGNED(DTYPE, t.v, args->shape->v_stride[0],
+                                           args->shape->v_stride[2], WIDTH(UNIT_V, DIM_V));
 #if BYTES
     MARK_ALIGNED(t);
 #endif
@@ -131,8 +134,9 @@ INLINE struct task find_task(const struct arguments *args, const struct query_bl
 INLINE void stage_queries(const struct arguments *args, const struct task *t, const int first,
                           __local ushort *q_tile)
 {
-    fill_rows(q_tile, ROW_STRIDE, STAGED_ROWS, COLUMNS, t->q + first * args->shape->q_stride[2], args->shape->q_stride[2],
-              0, Q_STEP, t->block.queries - first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
+    fill_rows(q_tile, ROW_STRIDE, STAGED_ROWS, COLUMNS, t->q + first * args->shape->q_stride[2],
+              args->shape->q_stride[2], 0, Q_STEP, t->block.queries - first, DIM_QK,
+              WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
 }
 
 /* Q to local memory, with Q_RESIDENT on to registers. */
@@ -162,19 +166,21 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
 
 /* K and V of a tile of keys, of which number says where rows in pages are listed. */
 #define STAGE_KEYS(keys, number)                                                                   \
-    FILL_KEYS(K_TILE(number), k_factors, K_PLACE(t.k, FROM_KEY((keys).j0, args->shape->k_stride)), args->shape->k_stride[2],     \
-              KV_PLACES(places, number, 0), (keys).count, DIM_QK, t.k_aligned)
-#define STAGE_VALUES(keys, number, finite, nonfinite)                                                 \
-    if (FILL_VALUES(V_TILE(number), v_factors, V_PLACE(t.v, FROM_KEY((keys).j0, args->shape->v_stride)),              \
-                    args->shape->v_stride[2], KV_PLACES(places, number, 1), (keys).count, t.v_aligned,        \
-                    finite))                                                                       \
+    FILL_KEYS(K_TILE(number), k_factors, K_PLACE(t.k, FROM_KEY((keys).j0, args->shape->k_stride)), \
+              args->shape->k_stride[2], KV_PLACES(places, number, 0), (keys).count, DIM_QK,        \
+              t.k_aligned)
+#define STAGE_VALUES(keys, number, finite, nonfinite)                                              \
+    if (FILL_VALUES(V_TILE(number), v_factors,                                                     \
+                    V_PLACE(t.v, FROM_KEY((keys).j0, args->shape->v_stride)),                      \
+                    args->shape->v_stride[2], KV_PLACES(places, number, 1), (keys).count,          \
+                    t.v_aligned, finite))                                                          \
     atomic_or(nonfinite, 1)
 
 /* What is staged while the scores are computed: the next tile, or V; where nothing is copied in the background K and V, before. */
 #if STAGES > 1
 #define STAGE_BESIDE()                                                                             \
     do {                                                                                           \
-        next = find_keys(args, block, after_keys(keys));                                \
+        next = find_keys(args, block, after_keys(keys));                                           \
         if (next.j0 < block.end) {                                                                 \
             STAGE_KEYS(next, 1 - number);                                                          \
             STAGE_VALUES(next, 1 - number, again, &v_nonfinite);                                   \
@@ -211,12 +217,13 @@ INLINE void find_window(const struct score_tile *tile, const int fragment_row, c
 }
 
 /* Products of all of the sub-group's queries become scores, and these weights. */
-INLINE void weigh_tile(const struct arguments *args, const struct query_block *block, const struct keys *keys,
-                       const int first_row, float s[M_FRAGMENTS][KEY_SUMS],
+INLINE void weigh_tile(const struct arguments *args, const struct query_block *block,
+                       const struct keys *keys, const int first_row, float s[M_FRAGMENTS][KEY_SUMS],
                        float row_max[M_FRAGMENTS][LANE_QUERIES],
                        float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                       float seen[M_FRAGMENTS][LANE_QUERIES],
-                       float out[M_FRAGMENTS][DIM_SUMS], const float weight_exponent, const __local uchar *kept, const int lane, __local float *exchange)
+                       float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
+                       const float weight_exponent, const __local uchar *kept, const int lane,
+                       __local float *exchange)
 {
     const struct score_tile tile = score_tile_of(args, *block, *keys);
 
@@ -234,8 +241,8 @@ INLINE void weigh_tile(const struct arguments *args, const struct query_block *b
         find_window(&tile, fragment_row, lane, see_from, see_to);
         finish_scores(args, &tile, keys->partial, see_from, see_to, fragment_row, s[f], highest,
                       seen[f], lane, exchange);
-        weigh(fragment_row, lane, scale, s[f], highest, row_max[f], row_sum[f],
-              out[f], weight_exponent, kept);
+        weigh(fragment_row, lane, scale, s[f], highest, row_max[f], row_sum[f], out[f],
+              weight_exponent, kept);
     }
 }
 
@@ -245,10 +252,11 @@ INLINE void weigh_tile(const struct arguments *args, const struct query_block *b
 #define STORES_PAIRS (KEYS_OF_SUMS % 2 == 0 && UNIT_O && !HAS_O_F32 && DIM_V % 2 == 0)
 
 /* The rows of a fragment, from row_sum of all lanes that share them: o and lse. */
-INLINE void store_fragment(const struct arguments *args, const struct query_block block, const int fragment_row,
-                           const float row_max[LANE_QUERIES], const float row_sum[LANE_QUERIES],
-                           const float seen[LANE_QUERIES], const float out[DIM_SUMS],
-                           __local int *row_is_zero, const float weight_exponent, const int lane, __local float *exchange)
+INLINE void store_fragment(const struct arguments *args, const struct query_block block,
+                           const int fragment_row, const float row_max[LANE_QUERIES],
+                           const float row_sum[LANE_QUERIES], const float seen[LANE_QUERIES],
+                           const float out[DIM_SUMS], __local int *row_is_zero,
+                           const float weight_exponent, const int lane, __local float *exchange)
 {
     float factor[LANE_QUERIES];
 
@@ -260,8 +268,7 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
 
         if (TRACKS_SEEN)
             sees_any = sees_any && seen[n] > 0.0f;
-        const struct row_end ended =
-            finish_row(args, block.h, sees_any, row_max[n], row_sum[n]);
+        const struct row_end ended = finish_row(args, block.h, sees_any, row_max[n], row_sum[n]);
         factor[n] = ended.zero ? 0.0f : ended.factor * (1.0f / weight_scale_of(weight_exponent));
 #if HAS_DROPOUT
         factor[n] *= args->shape->keep;
@@ -276,7 +283,8 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
         }
     }
 #if STORES_PAIRS
-    __global o_storage *const rows = args->o + block.b * args->shape->o_stride[0] + block.h * args->shape->o_stride[1];
+    __global o_storage *const rows =
+        args->o + block.b * args->shape->o_stride[0] + block.h * args->shape->o_stride[1];
     if (rows_aligned(rows, args->shape->o_stride[2], 2)) {
         UNROLL
         for (int x = 0; x < DIM_SUMS; x += 2) {
@@ -297,18 +305,19 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
         const int d = DIM(x);
         if (i < args->shape->seq_q && d < DIM_V)
             STORE_O(factor[here] == 0.0f ? 0.0f : out[x] * factor[here],
-                    args->o + block.b * args->shape->o_stride[0] + block.h * args->shape->o_stride[1] +
-                        i * args->shape->o_stride[2],
+                    args->o + block.b * args->shape->o_stride[0] +
+                        block.h * args->shape->o_stride[1] + i * args->shape->o_stride[2],
                     d * O_STEP);
     }
 }
 
 /* All rows of the sub-group. */
-INLINE void store_rows(const struct arguments *args, const struct query_block block, const int first_row,
-                       float row_max[M_FRAGMENTS][LANE_QUERIES],
+INLINE void store_rows(const struct arguments *args, const struct query_block block,
+                       const int first_row, float row_max[M_FRAGMENTS][LANE_QUERIES],
                        float row_sum[M_FRAGMENTS][LANE_QUERIES],
                        float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
-                       __local int *row_is_zero, const float scale, const float weight_exponent, const int lane, __local float *exchange)
+                       __local int *row_is_zero, const float scale, const float weight_exponent,
+                       const int lane, __local float *exchange)
 {
     float scales[LANE_QUERIES];
 
@@ -327,22 +336,25 @@ INLINE void store_rows(const struct arguments *args, const struct query_block bl
 }
 
 /* Adds to o the Infs and NaNs of V that were staged as 0, in rows that see them. */
-INLINE void add_nonfinite(const struct arguments *args, const struct task *t, const __local int *row_is_zero)
+INLINE void add_nonfinite(const struct arguments *args, const struct task *t,
+                          const __local int *row_is_zero)
 {
     const struct query_block *block = &t->block;
 
     for (int x = get_local_id(0); x < block->queries * DIM_V; x += COMPUTING) {
         const long i = block->i0 + x / DIM_V;
         const int d = x % DIM_V;
-        const long at_o = block->b * args->shape->o_stride[0] + block->h * args->shape->o_stride[1] +
-                          i * args->shape->o_stride[2] + d * O_STEP;
+        const long at_o = block->b * args->shape->o_stride[0] +
+                          block->h * args->shape->o_stride[1] + i * args->shape->o_stride[2] +
+                          d * O_STEP;
         float extra = 0.0f;
         for (long j = block->begin; j < block->end; j++) {
 #if PAGE_SIZE
             if (page_of(args, block->b, j) < 0)
                 continue;
 #endif
-            const float here = load_v(t->v, KEY_ROW(block->b, j, args->shape->v_stride), d * V_STEP);
+            const float here =
+                load_v(t->v, KEY_ROW(block->b, j, args->shape->v_stride), d * V_STEP);
             if (here * 0.0f != 0.0f &&
                 visible(args, block->e, first_key(args, block->e, i), end_key(args, block->e, i),
                         block->b, block->h, i, j))
@@ -376,17 +388,19 @@ struct stream { /* of what no producer copies nothing is kept */
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
-void fused_gpu_mma(PARAMETERS_fused_gpu_mma)
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
+fused_gpu_mma(PARAMETERS_fused_gpu_mma)
 {
     struct arguments arguments = ARGUMENTS_fused_gpu_mma;
-    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
+    const struct arguments *const args = enter_sequence(
+        &arguments, get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
     DECLARE_BYTES();
     __local long places[PLACES];
     STREAM;
-    __local int row_is_zero[BLOCK_M], not_finite, v_nonfinite; /* not 0 once an output is Inf or NaN; once one of V became 0 */
+    __local int row_is_zero[BLOCK_M], not_finite,
+        v_nonfinite; /* not 0 once an output is Inf or NaN; once one of V became 0 */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES(BLOCK_M, BLOCK_N)];
 #else
@@ -398,7 +412,8 @@ void fused_gpu_mma(PARAMETERS_fused_gpu_mma)
 #else
     __local float *const exchange = 0;
 #endif
-    const int lane = THIS_THREAD % FRAGMENT_LANES, first_row = THIS_THREAD / FRAGMENT_LANES * TILE_ROWS;
+    const int lane = THIS_THREAD % FRAGMENT_LANES,
+              first_row = THIS_THREAD / FRAGMENT_LANES * TILE_ROWS;
     __local ushort *const q_tile = (__local ushort *)tiles;
     __local ushort *const q_rows = q_tile + first_row % STAGED_ROWS * ROW_STRIDE;
     const struct query_block block = find_query_block(args);
@@ -450,8 +465,8 @@ void fused_gpu_mma(PARAMETERS_fused_gpu_mma)
 #endif
 #if STAGES == 1
 #if HAS_DROPOUT
-            draw_kept_pairs(args, dropout_head(args, block.b, block.h), block.i0, keys.j0, BLOCK_M, BLOCK_N,
-                      kept);
+            draw_kept_pairs(args, dropout_head(args, block.b, block.h), block.i0, keys.j0, BLOCK_M,
+                            BLOCK_N, kept);
 #endif
             next = find_keys(args, block, after_keys(keys));
             LIST_PLACES(block.b, next, 1 - number);
@@ -463,8 +478,8 @@ void fused_gpu_mma(PARAMETERS_fused_gpu_mma)
                 STAGE_KEYS(next, 1 - number);
 #endif
             /* softmax */
-            weigh_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen,
-                       out, weight_exponent, kept, lane, exchange);
+            weigh_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen, out,
+                       weight_exponent, kept, lane, exchange);
             /* values */
             multiply_pv(V_TILE(number), v_factors, s, out, lane, exchange);
         }
@@ -480,6 +495,6 @@ void fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     store_rows(args, block, first_row, row_max, row_sum, seen, out, row_is_zero,
                score_scale(args, block.h), weight_exponent, lane, exchange);
     COMPUTING_BARRIER(); /* the outputs are complete */
-    if (v_nonfinite) /* here only what is not finite counts */
+    if (v_nonfinite)     /* here only what is not finite counts */
         add_nonfinite(args, &t, row_is_zero);
 }

@@ -77,7 +77,10 @@ INLINE lanes weigh(const lanes lse, const float most)
 }
 
 /* The larger of two; a NaN if one of them is. */
-INLINE float larger(const float x, const float y) { return x > y || x != x ? x : y; }
+INLINE float larger(const float x, const float y)
+{
+    return x > y || x != x ? x : y;
+}
 
 /* Sets most and share, and returns the union's lse. */
 INLINE float weigh_row(struct row *r)
@@ -149,7 +152,8 @@ INLINE long quotient(const long n, const long by)
 #endif
 
 /* Writes a row of o and returns its lse, which is to be stored when no item reads what was there. */
-INLINE float merge_row(const struct merge_shape a, const struct merge_offsets at, const __global storage *parts, const __global float *parts_lse,
+INLINE float merge_row(const struct merge_shape a, const struct merge_offsets at,
+                       const __global storage *parts, const __global float *parts_lse,
                        __global storage *o, const float held, const long row,
                        const long rows SINKS_PARAM)
 {
@@ -199,8 +203,8 @@ INLINE float merge_row(const struct merge_shape a, const struct merge_offsets at
 #define HELD(row) -INFINITY
 #endif
 
-__kernel __attribute__((reqd_work_group_size(ROW_ITEMS, GROUP_ROWS, 1)))
-void merge_rows(PARAMETERS_merge_rows)
+__kernel __attribute__((reqd_work_group_size(ROW_ITEMS, GROUP_ROWS, 1))) void
+merge_rows(PARAMETERS_merge_rows)
 {
     const long rows = a.batch * a.heads * a.seq_q;
     const long first = (long)get_group_id(1) * (GROUP_ROWS * ITEM_ROWS) + get_local_id(1);

@@ -27,7 +27,8 @@
 __kernel void naive(PARAMETERS_naive)
 {
     struct arguments arguments = ARGUMENTS_naive;
-    const struct arguments *const args = enter_sequence(&arguments, get_global_id(0) / LONGEST_Q(&arguments) / arguments.shape->heads);
+    const struct arguments *const args = enter_sequence(
+        &arguments, get_global_id(0) / LONGEST_Q(&arguments) / arguments.shape->heads);
     const long row = get_global_id(0), bh = row / LONGEST_Q(args), i = row % LONGEST_Q(args);
     const long b = bh / args->shape->heads, h = bh % args->shape->heads;
     float row_max = -INFINITY, row_sum = 0.0f, sums[DIM_V];
@@ -38,10 +39,14 @@ __kernel void naive(PARAMETERS_naive)
     const struct extent e = extent_of(args, b);
     const long first = first_key(args, e, i), end = end_key(args, e, i);
     const float scale = score_scale(args, h);
-    const long q_row = b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
-    const long k_head = CACHE_BATCH(b) * args->shape->k_stride[0] + h / args->shape->group * args->shape->k_stride[1];
-    const long v_head = CACHE_BATCH(b) * args->shape->v_stride[0] + h / args->shape->group * args->shape->v_stride[1];
-    const long o_row = b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
+    const long q_row =
+        b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
+    const long k_head = CACHE_BATCH(b) * args->shape->k_stride[0] +
+                        h / args->shape->group * args->shape->k_stride[1];
+    const long v_head = CACHE_BATCH(b) * args->shape->v_stride[0] +
+                        h / args->shape->group * args->shape->v_stride[1];
+    const long o_row =
+        b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
 
     for (int d = 0; d < DIM_V; d++)
         sums[d] = 0.0f;
@@ -56,10 +61,8 @@ __kernel void naive(PARAMETERS_naive)
         const long v_row = v_head + KEY_ROW(b, j, args->shape->v_stride);
         float dot = 0.0f;
         for (int d = 0; d < DIM_QK; d++)
-            dot = fma(LOAD(args->q, q_row + d * Q_STEP),
-                      load_k(args->k, k_row, d * K_STEP), dot);
-        const float s = biased_score(args, e, first, end, b, h, i, j,
-                                     SOFTCAPPED(scale * dot));
+            dot = fma(LOAD(args->q, q_row + d * Q_STEP), load_k(args->k, k_row, d * K_STEP), dot);
+        const float s = biased_score(args, e, first, end, b, h, i, j, SOFTCAPPED(scale * dot));
         const float new_max = fmax(row_max, s);
         const float base = new_max == -INFINITY ? 0.0f : new_max; /* -inf - -inf is no number */
         const float rescale = exp(row_max - base);
@@ -68,7 +71,8 @@ __kernel void naive(PARAMETERS_naive)
         row_sum = fma(row_sum, rescale, weight);
 #if HAS_DROPOUT
         float4 factor[4]; /* of four keys; lse is of the weights before */
-        dropout_factors(args, dropout_head(args, b, h), (uint4)(uint)i, (uint4)(uint)(j / 4), factor);
+        dropout_factors(args, dropout_head(args, b, h), (uint4)(uint)i, (uint4)(uint)(j / 4),
+                        factor);
         weight *= factor[j % 4].x;
 #endif
         for (int d = 0; d < DIM_V; d++)

@@ -250,7 +250,8 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
 #if IN_PLACE
             const __global stored_operand *strip[REGISTER_ROWS];
             for (int n = 0; n < rows_here; n++)
-                strip[n] = (const __global stored_operand *)(x + at.x + b.x_rows[r + n] + x_depths[0]);
+                strip[n] =
+                    (const __global stored_operand *)(x + at.x + b.x_rows[r + n] + x_depths[0]);
             if ((long)b.rows * depth * (int)sizeof(storage) > X_IN_CACHE)
                 prefetch_rows(x + at.x + x_depths[0], b.x_rows + r + REGISTER_ROWS,
                               min(REGISTER_ROWS, b.rows - r - REGISTER_ROWS));

@@ -22,8 +22,8 @@
 #include "common/builtins.h"
 #include "common/projection.h"
 
-#if !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(THREAD_M) ||                                \
-    !defined(THREAD_N) || !defined(BLOCK_K) || !defined(STAGES) || !defined(COPIES) || !defined(UNROLL) || \
+#if !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(THREAD_M) || !defined(THREAD_N) ||          \
+    !defined(BLOCK_K) || !defined(STAGES) || !defined(COPIES) || !defined(UNROLL) ||               \
     !defined(PADDING) || !defined(GROUP_M) || !defined(SPLIT_K)
 #error "projection_gpu_item.cl must be built with all of its tunables defined"
 #endif
@@ -40,8 +40,8 @@
 #define UNROLL_ALL _Pragma("unroll")
 
 /* Quad q of a thread, in the block. */
-#define ROW(q) (((q) * THREADS_M + thread_m) * 4)
-#define COLUMN(q) (((q) * THREADS_N + thread_n) * 4)
+#define ROW(q) (((q)*THREADS_M + thread_m) * 4)
+#define COLUMN(q) (((q)*THREADS_N + thread_n) * 4)
 
 /* Where load t of a tile of `block` goes: `across` counts its rows or columns, along the depth. */
 struct slot {
@@ -93,8 +93,8 @@ INLINE void load_stage(const __global storage *matrix, const int block, const bo
 
 /* From registers to a tile; 0 beyond the depth, of which `left` is left. Chosen here, not where it is loaded,
  * which would be a wait for it there. */
-INLINE void store_stage(const float4 *loaded, const int block, const bool depth_first, const long left,
-                        const int stride, __local float4 *tile)
+INLINE void store_stage(const float4 *loaded, const int block, const bool depth_first,
+                        const long left, const int stride, __local float4 *tile)
 {
     UNROLL_ALL
     for (int n = 0; n < LOADS(block); n++) {
@@ -123,12 +123,14 @@ struct walk {
     bool together;
 };
 
-INLINE struct walk walk_from(const __global float *matrix, const struct pair across, const struct pair depths,
-                             const long first, const int count, const long k)
+INLINE struct walk walk_from(const __global float *matrix, const struct pair across,
+                             const struct pair depths, const long first, const int count,
+                             const long k)
 {
     const long inner = first < across.size ? first : first % across.size;
 
-    return (struct walk){matrix + place(across, first) + place(depths, k), inner, inner + count <= across.size};
+    return (struct walk){matrix + place(across, first) + place(depths, k), inner,
+                         inner + count <= across.size};
 }
 
 /* Both on by a stage. *inner: of the depth where they are. */
@@ -156,23 +158,26 @@ INLINE long distance_of(const struct pair p, const long inner, const int n)
 
 /* A stage of a matrix to a tile; `across` counts its rows or columns, of which `count` are there; `left` is left of the
  * depth, of which the first one is number inner of its head. */
-INLINE void copy_stage(const struct walk walk, const int block, const bool depth_first, const struct pair across,
-                       const struct pair depths, const bool quads, const int count, const long inner,
-                       const int left, const int stride, __local float4 *tile)
+INLINE void copy_stage(const struct walk walk, const int block, const bool depth_first,
+                       const struct pair across, const struct pair depths, const bool quads,
+                       const int count, const long inner, const int left, const int stride,
+                       __local float4 *tile)
 {
     if (walk.together && inner + left <= depths.size) {
         if (depth_first)
             copy_turned(tile, stride, block, BLOCK_K, walk.from, across.inner_step, count, left);
         else
-            copy_tile(tile, stride, BLOCK_K, block, walk.from, depths.inner_step, across.inner_step, left, 0, count,
-                      quads);
+            copy_tile(tile, stride, BLOCK_K, block, walk.from, depths.inner_step, across.inner_step,
+                      left, 0, count, quads);
         return;
     }
     for (int t = get_local_id(0); t < block * BLOCK_K; t += THREADS) {
-        const int d = depth_first ? t % BLOCK_K : t / block, n = depth_first ? t / BLOCK_K : t % block;
+        const int d = depth_first ? t % BLOCK_K : t / block,
+                  n = depth_first ? t / BLOCK_K : t % block;
         if (n < count && d < left)
             copy1_inside((__local float *)(tile + d * stride) + n,
-                         walk.from + distance_of(across, walk.inner, n) + distance_of(depths, inner, d));
+                         walk.from + distance_of(across, walk.inner, n) +
+                             distance_of(depths, inner, d));
         else
             ((__local float *)(tile + d * stride))[n] = 0.0f;
     }
@@ -180,14 +185,15 @@ INLINE void copy_stage(const struct walk walk, const int block, const bool depth
 
 /* Those of x and w, from depth k on. */
 INLINE void copy_stages(const struct projection_shape a, const struct task *t, const struct walk x,
-                        const struct walk w, const int rows, const int columns, const long inner, const long k,
-                        __local float4 *x_tile, __local float4 *w_tile)
+                        const struct walk w, const int rows, const int columns, const long inner,
+                        const long k, __local float4 *x_tile, __local float4 *w_tile)
 {
     const int left = (int)min(t->end - k, (long)BLOCK_K);
 
-    copy_stage(x, BLOCK_M, UNIT_X_COLUMN, ROWS_OF_X, t->depths_of_x, t->x_quads, rows, inner, left, X_STRIDE, x_tile);
-    copy_stage(w, BLOCK_N, !UNIT_W_COLUMN && UNIT_W_ROW, COLUMNS_OF_W, t->depths_of_w, UNIT_W_COLUMN && t->w_quads,
-               columns, inner, left, W_STRIDE, w_tile);
+    copy_stage(x, BLOCK_M, UNIT_X_COLUMN, ROWS_OF_X, t->depths_of_x, t->x_quads, rows, inner, left,
+               X_STRIDE, x_tile);
+    copy_stage(w, BLOCK_N, !UNIT_W_COLUMN && UNIT_W_ROW, COLUMNS_OF_W, t->depths_of_w,
+               UNIT_W_COLUMN && t->w_quads, columns, inner, left, W_STRIDE, w_tile);
 }
 #endif
 
@@ -296,8 +302,8 @@ INLINE void store_tile(PROJECTION_SHAPE_PARAMS, const struct task *t,
 
 /* ---- the kernels ----------------------------------------------------------------------------- */
 
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
-void projection_gpu_item(PARAMETERS_projection_gpu_item)
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
+projection_gpu_item(PARAMETERS_projection_gpu_item)
 {
     __local float4 x_tile[STAGES][BLOCK_K * X_STRIDE], w_tile[STAGES][BLOCK_K * W_STRIDE];
 #if !COPIES
@@ -320,7 +326,8 @@ void projection_gpu_item(PARAMETERS_projection_gpu_item)
             sums[r][c] = (float4)(0.0f);
     }
 #if COPIES
-    const int rows = (int)min(t.rows - t.row, (long)BLOCK_M), columns = (int)min(t.columns - t.column, (long)BLOCK_N);
+    const int rows = (int)min(t.rows - t.row, (long)BLOCK_M),
+              columns = (int)min(t.columns - t.column, (long)BLOCK_N);
     struct walk along_x = walk_from(x, ROWS_OF_X, t.depths_of_x, t.row, rows, t.begin);
     struct walk along_w = walk_from(w, COLUMNS_OF_W, t.depths_of_w, t.column, columns, t.begin);
     long inner = t.begin % a.x_dim; /* of the depth that was copied last */
@@ -344,13 +351,14 @@ void projection_gpu_item(PARAMETERS_projection_gpu_item)
         LOCAL_BARRIER(); /* the stage is complete; nobody reads the one before */
         if (next < t.end) {
             step_walks(&t, &along_x, &along_w, &inner);
-            copy_stages(a, &t, along_x, along_w, rows, columns, inner, next, x_tile[now], w_tile[now]);
+            copy_stages(a, &t, along_x, along_w, rows, columns, inner, next, x_tile[now],
+                        w_tile[now]);
         }
 #else
         store_stage(x_loaded, BLOCK_M, UNIT_X_COLUMN, t.end - k, X_STRIDE, x_now);
         store_stage(w_loaded, BLOCK_N, !UNIT_W_COLUMN, t.end - k, W_STRIDE, w_now);
-        step_places(a, &t, next, x_depths[1 - now], w_depths[1 - now], x_depths[now],
-                    w_depths[now], inner);
+        step_places(a, &t, next, x_depths[1 - now], w_depths[1 - now], x_depths[now], w_depths[now],
+                    inner);
         LOCAL_BARRIER(); /* the stage and the next one's places are complete */
         if (next < t.end) {
             load_stage(x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[now], x_loaded);

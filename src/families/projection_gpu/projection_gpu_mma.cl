@@ -44,8 +44,8 @@
 #define N_FRAGMENTS (BLOCK_N / SUB_GROUPS_N / FRAGMENT_OTHERS)
 #define SUMS (N_FRAGMENTS * FRAGMENT_SUMS)
 /* Blocks of 4 x 4 that a thread loads of a tile of so many rows or columns. */
-#define LOADS(block) (((block) * BLOCK_K / 16 + THREADS - 1) / THREADS)
-#define IS_IN_STAGE(t, block) ((block) * BLOCK_K / 16 % THREADS == 0 || (t) < (block) * BLOCK_K / 16)
+#define LOADS(block) (((block)*BLOCK_K / 16 + THREADS - 1) / THREADS)
+#define IS_IN_STAGE(t, block) ((block)*BLOCK_K / 16 % THREADS == 0 || (t) < (block)*BLOCK_K / 16)
 /* Row and column, in the block, of sum x of a fragment of rows that begins at `row`. */
 #define ROW(row, x) ((row) + lane_query(lane, SUM_QUERY((x) % FRAGMENT_SUMS)))
 #define COLUMN(column, x)                                                                          \
@@ -125,8 +125,7 @@ INLINE void load_stage(const __global storage *matrix, const int block, const bo
 
 /* What was loaded i-th, in the order of the rows that the thread stores, and where it stores its i-th. */
 #define TURNED(i) (s.turn && !depth_first ? loaded[n][i].zwxy : loaded[n][i])
-#define STAGE_FOUR(i)                                                                              \
-    ((__local ushort4 *)(tile + (s.across + ((i) ^ s.turn)) * STRIDE + s.along))
+#define STAGE_FOUR(i) ((__local ushort4 *)(tile + (s.across + ((i) ^ s.turn)) * STRIDE + s.along))
 
 /* From registers to a tile, along the depth. */
 INLINE void store_stage(ushort4 loaded[][4], const int block, const bool depth_first,
@@ -165,9 +164,9 @@ INLINE void multiply(const __local ushort *x_rows, const __local ushort *w_colum
             UNROLL
             for (int m = 0; m < OTHERS_AT_ONCE; m++)
                 UNROLL
-                for (int f = 0; f < M_FRAGMENTS; f++)
-                    multiply_add(sums[f] + (n + m) * FRAGMENT_SUMS, x_words[f],
-                                 w_words + m * OTHER_WORDS, lane, exchange);
+            for (int f = 0; f < M_FRAGMENTS; f++)
+                multiply_add(sums[f] + (n + m) * FRAGMENT_SUMS, x_words[f],
+                             w_words + m * OTHER_WORDS, lane, exchange);
         }
         IN_ORDER();
     }
@@ -183,18 +182,17 @@ INLINE void store_part(PROJECTION_SHAPE_PARAMS, const struct task *t, const int 
                        const int first_column, const int lane, float sums[M_FRAGMENTS][SUMS],
                        __global float *workspace)
 {
-    __global float *const part =
-        workspace + at.workspace + get_group_id(1) * t->rows * t->columns;
+    __global float *const part = workspace + at.workspace + get_group_id(1) * t->rows * t->columns;
 
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
         UNROLL
-        for (int x = 0; x < SUMS; x++) {
-            const long i = t->row + ROW(first_row + f * FRAGMENT_QUERIES, x);
-            const long j = t->column + COLUMN(first_column, x);
-            if (i < t->rows && j < t->columns)
-                part[i * t->columns + j] = sums[f][x];
-        }
+    for (int x = 0; x < SUMS; x++) {
+        const long i = t->row + ROW(first_row + f * FRAGMENT_QUERIES, x);
+        const long j = t->column + COLUMN(first_column, x);
+        if (i < t->rows && j < t->columns)
+            part[i * t->columns + j] = sums[f][x];
+    }
 }
 #else
 /* Where the tile's rows and columns lie in y. */
@@ -218,13 +216,12 @@ INLINE void store_tile(PROJECTION_SHAPE_PARAMS, const struct task *t, const int 
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
         UNROLL
-        for (int x = 0; x < SUMS; x++) {
-            const int row = ROW(first_row + f * FRAGMENT_QUERIES, x);
-            const int column = COLUMN(first_column, x);
-            if (t->row + row < t->rows && t->column + column < t->columns)
-                STORE_Y(sums[f][x], y + at.y + y_rows[row], y_columns[column], 0,
-                        t->column + column);
-        }
+    for (int x = 0; x < SUMS; x++) {
+        const int row = ROW(first_row + f * FRAGMENT_QUERIES, x);
+        const int column = COLUMN(first_column, x);
+        if (t->row + row < t->rows && t->column + column < t->columns)
+            STORE_Y(sums[f][x], y + at.y + y_rows[row], y_columns[column], 0, t->column + column);
+    }
 }
 #endif
 
@@ -256,8 +253,8 @@ INLINE void store_tile(PROJECTION_SHAPE_PARAMS, const struct task *t, const int 
         copies_end_set();                                                                          \
     } while (0)
 
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
-void projection_gpu_mma(PARAMETERS_projection_gpu_mma)
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
+projection_gpu_mma(PARAMETERS_projection_gpu_mma)
 {
     __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8];
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
@@ -282,8 +279,8 @@ void projection_gpu_mma(PARAMETERS_projection_gpu_mma)
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
         UNROLL
-        for (int n = 0; n < SUMS; n++)
-            sums[f][n] = 0.0f;
+    for (int n = 0; n < SUMS; n++)
+        sums[f][n] = 0.0f;
     LOCAL_BARRIER(); /* the places are complete */
     const struct copies copies = find_copies(a, x_rows, w_columns);
     for (int n = 0; n < STAGES - 1; n++)
@@ -302,8 +299,8 @@ void projection_gpu_mma(PARAMETERS_projection_gpu_mma)
 #elif !HAS_TILE_PRODUCTS
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
-void projection_gpu_mma(PARAMETERS_projection_gpu_mma)
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
+projection_gpu_mma(PARAMETERS_projection_gpu_mma)
 {
     __local uint4 x_tile[STAGES][BLOCK_M * STRIDE / 8], w_tile[STAGES][W_ELEMENTS / 8];
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
@@ -328,8 +325,8 @@ void projection_gpu_mma(PARAMETERS_projection_gpu_mma)
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
         UNROLL
-        for (int n = 0; n < SUMS; n++)
-            sums[f][n] = 0.0f;
+    for (int n = 0; n < SUMS; n++)
+        sums[f][n] = 0.0f;
     LOCAL_BARRIER(); /* the places are complete */
     if (t.begin < t.end) {
         load_stage(x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[0], t.end - t.begin,
@@ -344,8 +341,8 @@ void projection_gpu_mma(PARAMETERS_projection_gpu_mma)
         now = 1 - now;
         store_stage(x_loaded, BLOCK_M, UNIT_X_COLUMN, x_now);
         store_stage(w_loaded, BLOCK_N, !UNIT_W_COLUMN, w_now);
-        step_places(a, &t, next, x_depths[1 - now], w_depths[1 - now], x_depths[now],
-                    w_depths[now], inner);
+        step_places(a, &t, next, x_depths[1 - now], w_depths[1 - now], x_depths[now], w_depths[now],
+                    inner);
         LOCAL_BARRIER(); /* the stage and the next one's places are complete */
         if (next < t.end) {
             load_stage(x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[now], t.end - next,

@@ -33,8 +33,8 @@ INLINE bool has_pieces(const struct projection_shape a, const __global storage *
     const long w_steps = a.w_stride[0] | a.w_stride[2] | a.w_stride[3];
 #endif
 
-    return ((x_steps | w_steps | a.x_dim) & 7) == 0 &&
-           (a.x_heads == 1 || a.x_dim % BLOCK_K == 0) && (((size_t)x | (size_t)w) & 15) == 0;
+    return ((x_steps | w_steps | a.x_dim) & 7) == 0 && (a.x_heads == 1 || a.x_dim % BLOCK_K == 0) &&
+           (((size_t)x | (size_t)w) & 15) == 0;
 #endif
 }
 
@@ -136,9 +136,8 @@ INLINE void copy_rows_across(const struct pieces *from, const long at, const lon
 
     UNROLL
     for (int n = 0; n < BLOCK_K; n += ROWS_AT_ONCE) {
-        copy_chunk(tile + (ROWS_AT_ONCE % 8 == 0
-                               ? row_at(BLOCK_N, BLOCK_K, row, column) + n * 64
-                               : row_at(BLOCK_N, BLOCK_K, n + row, column)),
+        copy_chunk(tile + (ROWS_AT_ONCE % 8 == 0 ? row_at(BLOCK_N, BLOCK_K, row, column) + n * 64
+                                                 : row_at(BLOCK_N, BLOCK_K, n + row, column)),
                    p, left >= BLOCK_K ? from->inside : n < rows);
         p += ROWS_AT_ONCE * row_step;
     }
@@ -151,8 +150,8 @@ INLINE void load_along(const __global storage *matrix, const __local long *place
                        const struct pair depths, const long k, const long left,
                        __local ushort *tile)
 {
-    _Pragma("unroll 1")
-    for (int x = THIS_THREAD; x < lines * BLOCK_K; x += THREADS) {
+    _Pragma("unroll 1") for (int x = THIS_THREAD; x < lines * BLOCK_K; x += THREADS)
+    {
         const int line = x / BLOCK_K, d = x % BLOCK_K;
         tile[row_at(BLOCK_K, lines, line, d)] =
             d < left ? load_element(matrix + places[line] + place(depths, k + d)) : (ushort)0;
@@ -164,8 +163,8 @@ INLINE void load_across(const __global storage *matrix, const __local long *plac
                         const struct pair depths, const long k, const long left,
                         __local ushort *tile)
 {
-    _Pragma("unroll 1")
-    for (int x = THIS_THREAD; x < BLOCK_K * BLOCK_N; x += THREADS) {
+    _Pragma("unroll 1") for (int x = THIS_THREAD; x < BLOCK_K * BLOCK_N; x += THREADS)
+    {
         const int row = x / BLOCK_N, n = x % BLOCK_N;
         tile[row_at(BLOCK_N, BLOCK_K, row, n)] =
             row < left ? load_element(matrix + places[n] + place(depths, k + row)) : (ushort)0;
@@ -209,7 +208,8 @@ INLINE void load_across(const __global storage *matrix, const __local long *plac
  * columns, of which a store to y would fill a quarter of each sector. */
 #define Y_STRIDE (BLOCK_N + 8)
 #define STORES_ROWS                                                                                \
-    (SPLIT_K == 1 && UNIT_Y_COLUMN && !HAS_ACCUMULATE && BLOCK_M * Y_STRIDE <= STAGES * STAGE_ELEMENTS)
+    (SPLIT_K == 1 && UNIT_Y_COLUMN && !HAS_ACCUMULATE &&                                           \
+     BLOCK_M * Y_STRIDE <= STAGES * STAGE_ELEMENTS)
 
 #if STORES_ROWS
 INLINE bool y_has_pieces(const struct projection_shape a, const __global storage *y)
@@ -218,8 +218,8 @@ INLINE bool y_has_pieces(const struct projection_shape a, const __global storage
            ((size_t)y & 15) == 0;
 }
 
-INLINE void store_through(PROJECTION_SHAPE_PARAMS, const struct task *t, const int first_row, const int lane,
-                          const float sums[SUMS], const __local long *y_rows,
+INLINE void store_through(PROJECTION_SHAPE_PARAMS, const struct task *t, const int first_row,
+                          const int lane, const float sums[SUMS], const __local long *y_rows,
                           const __local long *y_columns, __local ushort *tile,
                           __global storage *y BIAS_PARAM)
 {
@@ -246,8 +246,8 @@ INLINE void store_through(PROJECTION_SHAPE_PARAMS, const struct task *t, const i
 }
 #endif
 
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
-void projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
+projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
 {
     __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8] __attribute__((aligned(SWIZZLE_BYTES)));
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];

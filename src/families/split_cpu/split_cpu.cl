@@ -38,14 +38,15 @@
 #if !defined(EMULATE)
 #error "a kernel that multiplies pairs must be built with EMULATE defined"
 #endif
-#if DTYPE != DTYPE_BF16 || K_DTYPE != DTYPE_BF16 || V_DTYPE != DTYPE_BF16 || K_CACHE || V_CACHE || HAS_STRICT
+#if DTYPE != DTYPE_BF16 || K_DTYPE != DTYPE_BF16 || V_DTYPE != DTYPE_BF16 || K_CACHE || V_CACHE || \
+    HAS_STRICT
 #error "pairs are of q, k and v in bf16, of standard precision"
 #endif
 #define SIMD_WIDTH 16
 #define KV_HEADS 1
 #endif
 #if !defined(SIMD_WIDTH) || !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(PREFETCH_TILES) ||  \
-    !defined(SPLIT_K) || !defined(KV_HEADS) ||                                                                        \
+    !defined(SPLIT_K) || !defined(KV_HEADS) ||                                                     \
     (!OPERAND_PAIRS && (!defined(QK_ROWS) || !defined(QK_DEPTH) || !defined(STAGE_K) ||            \
                         !defined(PV_ROWS) || !defined(PV_VECTORS)))
 #error "split_cpu.cl must be built with all of its tunables defined"
@@ -59,7 +60,8 @@
 #include "cpu/split_seen.h"
 
 #define PART (ROUNDED(DIM_V) + 2)
-#define BLOCK_BITS_BEGIN(args) (SPLIT_K * (args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * PART)
+#define BLOCK_BITS_BEGIN(args)                                                                     \
+    (SPLIT_K * (args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * PART)
 #include "score/mark_blocks.h"
 /* Whether any tile may have hidden pairs: a mask of the last keys hides none before. */
 #define ALL_TILES_PARTIAL (HAS_BIAS || HAS_BLOCKS || (HAS_MASK && !HAS_MASK_KEYS))
@@ -67,15 +69,17 @@
 /* ---- split ---------------------------------------------------------------------------------- */
 
 /* Stores the partial results of a block's rows; o of a range without keys is never read. */
-INLINE void store_partial_rows(const struct arguments *args, const struct row_block *block, const long part,
-                       const int has_keys, const lanes *o, const lanes *row_max,
-                       const lanes *row_sum)
+INLINE void store_partial_rows(const struct arguments *args, const struct row_block *block,
+                               const long part, const int has_keys, const lanes *o,
+                               const lanes *row_max, const lanes *row_sum)
 {
     for (int r = 0; r < block->rows; r++) {
         __global float *to =
             args->workspace +
-            (((part * args->shape->batch + block->b) * args->shape->heads + block->head[r]) * LONGEST_Q(args) +
-             block->query[r]) * PART;
+            (((part * args->shape->batch + block->b) * args->shape->heads + block->head[r]) *
+                 LONGEST_Q(args) +
+             block->query[r]) *
+                PART;
         for (int c = 0; c < VECTORS(DIM_V) && has_keys; c++)
             VECTOR(vstore)(o[r * VECTORS(DIM_V) + c], c, to);
         to[PART - 2] = ((const float *)row_max)[r];
@@ -102,7 +106,7 @@ INLINE void start_rows(struct row_state *state)
 /* In what is kept of where keys lie: how far it is from a kv head to the next, and the first of those that take turns. */
 #if KV_HEADS > 1
 #define START_WITH_FIRST_HEAD(keys)                                                                \
-    ((keys).k_head = K_PLACE(args->k, args->shape->k_stride[1]) - args->k,                                                \
+    ((keys).k_head = K_PLACE(args->k, args->shape->k_stride[1]) - args->k,                         \
      (keys).v_head = V_PLACE(args->v, args->shape->v_stride[1]) - args->v, (keys).head = 0)
 #else
 #define START_WITH_FIRST_HEAD(keys) ((void)0)
@@ -111,10 +115,11 @@ INLINE void start_rows(struct row_state *state)
 /* Partial results of the index'th block of rows of KV_HEADS kv heads, from that of `block` on, and of the part'th
  * range of the keys that it sees: of each tile the heads have their turns, in the order in which keys lie in
  * memory where rows of all heads follow each other. */
-NOINLINE void compute_part(const struct arguments *restrict args, struct row_block block, const long index,
-                           const long part)
+NOINLINE void compute_part(const struct arguments *restrict args, struct row_block block,
+                           const long index, const long part)
 {
-    const int heads = (int)min((long)KV_HEADS, args->shape->heads / args->shape->group - block.kv_head);
+    const int heads =
+        (int)min((long)KV_HEADS, args->shape->heads / args->shape->group - block.kv_head);
     struct row_block blocks[KV_HEADS];
     struct row_state states[KV_HEADS];
     lanes factor[ROW_VECTORS], scores[SCORE_VECTORS];
@@ -142,19 +147,21 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
 #if PAGE_SIZE
     struct row_list lists[ROW_LISTS ? 2 : 1];
     struct paged_keys all = {K_PLACE(args->k, block.kv_head * args->shape->k_stride[1]),
-                             V_PLACE(args->v, block.kv_head * args->shape->v_stride[1]), block.b, begin, end};
+                             V_PLACE(args->v, block.kv_head * args->shape->v_stride[1]), block.b,
+                             begin, end};
     START_WITH_FIRST_HEAD(all);
-    struct key_range keys =
-        tile_of_pages(args, all, j, (float *)v_scales, lists);
+    struct key_range keys = tile_of_pages(args, all, j, (float *)v_scales, lists);
 #else
-    struct key_range keys = {
-        K_PLACE(args->k, block.b * args->shape->k_stride[0] + block.kv_head * args->shape->k_stride[1] +
-                       j * args->shape->k_stride[2]),
-        V_PLACE(args->v, block.b * args->shape->v_stride[0] + block.kv_head * args->shape->v_stride[1] +
-                       j * args->shape->v_stride[2]),
-        K_PLACE(args->k, args->shape->k_stride[2]) - args->k,
-        V_PLACE(args->v, args->shape->v_stride[2]) - args->v, end - j,
-        (float *)v_scales};
+    struct key_range keys = {K_PLACE(args->k, block.b * args->shape->k_stride[0] +
+                                                  block.kv_head * args->shape->k_stride[1] +
+                                                  j * args->shape->k_stride[2]),
+                             V_PLACE(args->v, block.b * args->shape->v_stride[0] +
+                                                  block.kv_head * args->shape->v_stride[1] +
+                                                  j * args->shape->v_stride[2]),
+                             K_PLACE(args->k, args->shape->k_stride[2]) - args->k,
+                             V_PLACE(args->v, args->shape->v_stride[2]) - args->v,
+                             end - j,
+                             (float *)v_scales};
     START_WITH_FIRST_HEAD(keys);
 #endif
     if (KEEPS_K && keys.left > 0)
@@ -169,11 +176,10 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
         load_value_scales(keys, count);
         if ((PAGE_SIZE && count < BLOCK_N) || ALL_TILES_PARTIAL || j < own->all_begin ||
             j + BLOCK_N > own->all_end)
-            hidden = softmax_of_rows(1, args, own, j, count, s, state->row_max, state->row_sum,
-                                     factor);
+            hidden =
+                softmax_of_rows(1, args, own, j, count, s, state->row_max, state->row_sum, factor);
         else
-            softmax_of_rows(0, args, own, j, count, s, state->row_max, state->row_sum,
-                            factor);
+            softmax_of_rows(0, args, own, j, count, s, state->row_max, state->row_sum, factor);
 #if KV_HEADS > 1
         h = h + 1 < heads ? h + 1 : 0;
 #endif
@@ -184,9 +190,8 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
 #if KV_HEADS > 1
         all.head = h;
 #endif
-        const struct key_range next =
-            tile_of_pages(args, all, soon, keys.v_scales,
-                          ROW_LISTS && keys.list == lists ? lists + 1 : lists);
+        const struct key_range next = tile_of_pages(
+            args, all, soon, keys.v_scales, ROW_LISTS && keys.list == lists ? lists + 1 : lists);
 #elif KV_HEADS > 1
         const struct key_range next =
             of_head(h ? keys : following(keys, SKIPS_TILES ? soon - j : BLOCK_N), h);
@@ -203,11 +208,10 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
     }
     for (h = 0; h < heads; h++)
         store_partial_rows(args, &blocks[h], part, begin < end, states[h].o, states[h].row_max,
-                   states[h].row_sum);
+                           states[h].row_sum);
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void split(PARAMETERS_split)
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split(PARAMETERS_split)
 {
     struct arguments arguments = ARGUMENTS_split;
     const struct arguments *const args = enter_sequence(&arguments, get_global_id(0));
@@ -234,12 +238,14 @@ void split(PARAMETERS_split)
 
 /* o and lse of query i. Partial results of ranges that it saw nothing of have a row_sum of 0, and
  * perhaps no o. */
-NOINLINE void combine_parts(const struct arguments *restrict args, const long b, const long h, const long i)
+NOINLINE void combine_parts(const struct arguments *restrict args, const long b, const long h,
+                            const long i)
 {
     const long row = (b * args->shape->heads + h) * LONGEST_Q(args) + i;
     const long step = args->shape->batch * args->shape->heads * LONGEST_Q(args) * PART;
     const __global float *parts = args->workspace + row * PART;
-    __global o_storage *to = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
+    __global o_storage *to = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] +
+                             i * args->shape->o_stride[2];
     float row_max = -INFINITY, seen = 0.0f, row_sum = 0.0f, factor[SPLIT_K];
 
 #if HAS_SINKS
@@ -270,12 +276,12 @@ NOINLINE void combine_parts(const struct arguments *restrict args, const long b,
         store_row(x * scale, to + d * O_STEP, O_STEP, DIM_V - d);
     }
 #if HAS_LSE
-    args->lse[LSE_HEAD(args, b * args->shape->heads + h, h) + i] = sees_none ? -INFINITY : fma(row_max, SCORE_TO_LOG, log(row_sum));
+    args->lse[LSE_HEAD(args, b * args->shape->heads + h, h) + i] =
+        sees_none ? -INFINITY : fma(row_max, SCORE_TO_LOG, log(row_sum));
 #endif
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void combine(PARAMETERS_combine)
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void combine(PARAMETERS_combine)
 {
     struct arguments arguments = ARGUMENTS_combine;
     const struct arguments *const args = enter_sequence(&arguments, get_global_id(2));

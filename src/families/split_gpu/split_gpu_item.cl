@@ -50,7 +50,7 @@
 /* The rows' queries: four columns of a thread, of a piece, of a chunk, of a row; 0 where there are
  * none. */
 INLINE void load_group_queries(const struct arguments *args, const struct task *task,
-                         __local float4 *q_tile)
+                               __local float4 *q_tile)
 {
     for (int t = get_local_id(0); t < Q_FLOAT4S; t += THREADS) {
         const int thread_d = t % THREADS_D, piece = t / THREADS_D % PIECES;
@@ -59,8 +59,8 @@ INLINE void load_group_queries(const struct arguments *args, const struct task *
         float x[4];
         long h, i;
         find_row(args, task, r, &h, &i);
-        const __global storage *row =
-            args->q + task->b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
+        const __global storage *row = args->q + task->b * args->shape->q_stride[0] +
+                                      h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
 #pragma unroll
         for (int n = 0; n < 4; n++)
             x[n] = LOAD(row, min(column + n, DIM_QK - 1) * Q_STEP);
@@ -72,7 +72,7 @@ INLINE void load_group_queries(const struct arguments *args, const struct task *
 
 /* Step 1: products of the thread's columns, of all rows and its thread group's keys. */
 INLINE void multiply_qk(const struct cached k, const int count, const __local float4 *q_tile,
-                          float products[BLOCK_M][THREAD_N])
+                        float products[BLOCK_M][THREAD_N])
 {
 #pragma unroll
     for (int r = 0; r < BLOCK_M; r++)
@@ -87,12 +87,13 @@ INLINE void multiply_qk(const struct cached k, const int count, const __local fl
         for (int piece = 0; piece < PIECES; piece++) {
 #pragma unroll
             for (int n = 0; n < THREAD_N; n++)
-                x[n][piece] =
-                    within_row(x[n][piece], column_of_thread(k.thread_d, chunk) + 4 * piece, DIM_QK);
+                x[n][piece] = within_row(x[n][piece],
+                                         column_of_thread(k.thread_d, chunk) + 4 * piece, DIM_QK);
 #pragma unroll
             for (int r = 0; r < BLOCK_M; r++) {
                 const float4 y =
-                    q_tile[((r * CHUNKS(DIM_QK) + chunk) * PIECES + piece) * THREADS_D + k.thread_d];
+                    q_tile[((r * CHUNKS(DIM_QK) + chunk) * PIECES + piece) * THREADS_D +
+                           k.thread_d];
 #pragma unroll
                 for (int n = 0; n < THREAD_N; n++) {
                     products[r][n] = MULTIPLY_ADD(y.x, x[n][piece].x, products[r][n]);
@@ -107,8 +108,8 @@ INLINE void multiply_qk(const struct cached k, const int count, const __local fl
 
 /* Step 3, for one chunk: sums[r] += weights times values; not those of -0 if `hides` (constant). */
 INLINE void multiply_pv(const bool hides, const int thread_n, const int chunk,
-                       const __local float4 *weights, float4 v[THREAD_N][PIECES],
-                       float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES])
+                        const __local float4 *weights, float4 v[THREAD_N][PIECES],
+                        float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES])
 {
 #pragma unroll
     for (int piece = 0; piece < PIECES; piece++)
@@ -172,13 +173,20 @@ INLINE struct cached find_cached_keys(const struct arguments *args, const struct
 {
     const int thread_n = THIS_THREAD / THREADS_D, thread_d = THIS_THREAD % THREADS_D;
     const __global k_storage *const rows =
-        K_PLACE(args->k, CACHE_BATCH(task->b) * args->shape->k_stride[0] + task->kv_head * args->shape->k_stride[1]);
-    const struct cached keys = {
-        K_PLACE(rows, FIRST_ROW(task, thread_n) * args->shape->k_stride[2]), args->shape->k_stride[2], K_STEP, thread_n,
-        thread_d,
-        K_CACHE || CACHE_ALIGNED(K_DTYPE, rows, args->shape->k_stride[0], args->shape->k_stride[2],
-                           WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK)),
-        K_CACHE, K_DTYPE, DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK)};
+        K_PLACE(args->k, CACHE_BATCH(task->b) * args->shape->k_stride[0] +
+                             task->kv_head * args->shape->k_stride[1]);
+    const struct cached keys = {K_PLACE(rows, FIRST_ROW(task, thread_n) * args->shape->k_stride[2]),
+                                args->shape->k_stride[2],
+                                K_STEP,
+                                thread_n,
+                                thread_d,
+                                K_CACHE || CACHE_ALIGNED(K_DTYPE, rows, args->shape->k_stride[0],
+                                                         args->shape->k_stride[2],
+                                                         WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK)),
+                                K_CACHE,
+                                K_DTYPE,
+                                DIM_QK,
+                                WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK)};
 
     return keys;
 }
@@ -187,13 +195,20 @@ INLINE struct cached find_values(const struct arguments *args, const struct task
 {
     const int thread_n = THIS_THREAD / THREADS_D, thread_d = THIS_THREAD % THREADS_D;
     const __global v_storage *const rows =
-        V_PLACE(args->v, CACHE_BATCH(task->b) * args->shape->v_stride[0] + task->kv_head * args->shape->v_stride[1]);
+        V_PLACE(args->v, CACHE_BATCH(task->b) * args->shape->v_stride[0] +
+                             task->kv_head * args->shape->v_stride[1]);
     const struct cached values = {
-        V_PLACE(rows, FIRST_ROW(task, thread_n) * args->shape->v_stride[2]), args->shape->v_stride[2], V_STEP, thread_n,
+        V_PLACE(rows, FIRST_ROW(task, thread_n) * args->shape->v_stride[2]),
+        args->shape->v_stride[2],
+        V_STEP,
+        thread_n,
         thread_d,
         V_CACHE || CACHE_ALIGNED(V_DTYPE, rows, args->shape->v_stride[0], args->shape->v_stride[2],
-                           WIDTH_OF(V_DTYPE, UNIT_V, DIM_V)),
-        V_CACHE, V_DTYPE, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V)};
+                                 WIDTH_OF(V_DTYPE, UNIT_V, DIM_V)),
+        V_CACHE,
+        V_DTYPE,
+        DIM_V,
+        WIDTH_OF(V_DTYPE, UNIT_V, DIM_V)};
 
     return values;
 }
@@ -212,8 +227,7 @@ INLINE void store_products(float products[BLOCK_M][THREAD_N], __local float4 *to
 }
 
 /* What was summed before, to the scale of the new weights. */
-INLINE void rescale_sums(const __local float *factors,
-                         float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES])
+INLINE void rescale_sums(const __local float *factors, float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES])
 {
     const int thread_n = THIS_THREAD / THREADS_D;
 
@@ -228,9 +242,9 @@ INLINE void rescale_sums(const __local float *factors,
 
 /* Joins the thread groups' maxima and sums, as ranges are, and hands them out; factors: what the groups'
  * sums of values are then multiplied with. */
-INLINE void merge_groups(const struct arguments *args, const struct task *task, const struct weigher *w,
-                         const struct shared *l, const float row_max, const float row_sum,
-                         __global float *statistics)
+INLINE void merge_groups(const struct arguments *args, const struct task *task,
+                         const struct weigher *w, const struct shared *l, const float row_max,
+                         const float row_sum, __global float *statistics)
 {
     const int thread = get_local_id(0);
 
@@ -253,8 +267,8 @@ INLINE void merge_groups(const struct arguments *args, const struct task *task, 
 
 /* The rows' sums of values, of all thread groups, one row after the other. */
 INLINE void store_group_sums(const struct arguments *args, const struct task *task,
-                       const struct shared *l, float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES],
-                       __global float *results)
+                             const struct shared *l, float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES],
+                             __global float *results)
 {
     const int thread_n = THIS_THREAD / THREADS_D, thread_d = THIS_THREAD % THREADS_D;
 
@@ -279,18 +293,19 @@ INLINE void store_group_sums(const struct arguments *args, const struct task *ta
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
-void split(PARAMETERS_split)
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void split(PARAMETERS_split)
 {
     struct arguments arguments = ARGUMENTS_split;
-    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / ROW_BLOCKS(&arguments) / SPLIT_K / arguments.shape->kv_heads);
+    const struct arguments *const args = enter_sequence(
+        &arguments, get_group_id(0) / ROW_BLOCKS(&arguments) / SPLIT_K / arguments.shape->kv_heads);
     __local float4 q_tile[Q_FLOAT4S], products_of_all[SHARED_FLOAT4S], weights[WEIGHT_FLOAT4S];
     __local float row_maxima[GROUP_STATES], row_sums[GROUP_STATES];
     __local float factors[GROUP_STATES];
     __local uint seen_tiles[SEEN_WORDS];
     const struct shared l = {products_of_all, weights, row_maxima, row_sums, factors};
     const int thread_n = THIS_THREAD / THREADS_D;
-    LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(args) * BLOCK_M, args->shape->group * args->shape->seq_q);
+    LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(args) * BLOCK_M,
+                    args->shape->group * args->shape->seq_q);
     const struct task task = find_task(args);
     const struct weigher w = find_weigher(args, &task);
     struct cached keys = find_cached_keys(args, &task), values = find_values(args, &task);
@@ -339,8 +354,7 @@ void split(PARAMETERS_split)
         /* softmax */
         if (w.weighs)
             factors[get_local_id(0)] =
-                weigh_keys(args, row, w.r, w.n, j0, l.products, weights, &row_max,
-                           &row_sum);
+                weigh_keys(args, row, w.r, w.n, j0, l.products, weights, &row_max, &row_sum);
         LOCAL_BARRIER(); /* weights are complete; nobody reads products any more */
         rescale_sums(factors, sums);
 

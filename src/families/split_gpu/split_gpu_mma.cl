@@ -30,9 +30,9 @@
 #include "common/key_rows.h"
 #include "score/score.h"
 #include "common/sequence.h"
-#if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(SUB_GROUPS) ||                          \
-    !defined(M_FRAGMENTS) || !defined(BLOCK_N) || !defined(Q_RESIDENT) || !defined(KV_PARTS) ||    \
-    !defined(SPLIT_K) || !defined(BYTES) || !defined(EXP)
+#if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(SUB_GROUPS) || !defined(M_FRAGMENTS) || \
+    !defined(BLOCK_N) || !defined(Q_RESIDENT) || !defined(KV_PARTS) || !defined(SPLIT_K) ||        \
+    !defined(BYTES) || !defined(EXP)
 #error "split_gpu_mma.cl must be built with all of its tunables defined"
 #endif
 #if DTYPE == DTYPE_F32 || K_DTYPE != DTYPE || V_DTYPE != DTYPE || SCORES || HAS_DROPOUT
@@ -78,8 +78,9 @@
 
 /* Where a work-group's matrices begin. */
 struct matrices {
-    const __global storage *q;   /* the batch's */
-    const __global k_storage *k; /* the rows of the kv head's first key; paged: of its first in page 0 */
+    const __global storage *q; /* the batch's */
+    const __global k_storage
+        *k; /* the rows of the kv head's first key; paged: of its first in page 0 */
     const __global v_storage *v;
     bool q_aligned, k_aligned, v_aligned;
 };
@@ -89,8 +90,8 @@ struct shared {
     __local ushort *q_tile, *k_tile, *v_tile;
     __local weight_storage *p_tile;
     __local float *k_factors, *v_factors; /* of quantized tiles */
-    __local float *statistics;   /* of each sub-group and row: its row_max, in the end its row_sum */
-    __local long *q_places;      /* of each row of Q */
+    __local float *statistics; /* of each sub-group and row: its row_max, in the end its row_sum */
+    __local long *q_places;    /* of each row of Q */
 #if BYTES
     __local uchar *k_bytes, *v_bytes;
 #endif
@@ -115,13 +116,16 @@ INLINE struct matrices find_matrices(const struct arguments *args, const struct 
     struct matrices m;
 
     m.q = args->q + task->b * args->shape->q_stride[0];
-    m.k = K_PLACE(args->k, CACHE_BATCH(task->b) * args->shape->k_stride[0] + task->kv_head * args->shape->k_stride[1]);
-    m.v = V_PLACE(args->v, CACHE_BATCH(task->b) * args->shape->v_stride[0] + task->kv_head * args->shape->v_stride[1]);
+    m.k = K_PLACE(args->k, CACHE_BATCH(task->b) * args->shape->k_stride[0] +
+                               task->kv_head * args->shape->k_stride[1]);
+    m.v = V_PLACE(args->v, CACHE_BATCH(task->b) * args->shape->v_stride[0] +
+                               task->kv_head * args->shape->v_stride[1]);
     m.q_aligned = rows_aligned(m.q, args->shape->q_stride[2], q_width) &&
                   rows_aligned(m.q, args->shape->q_stride[1], q_width);
-    m.k_aligned = K_CACHE || CACHE_ALIGNED(DTYPE, m.k, args->shape->k_stride[0], args->shape->k_stride[2], k_width);
-    m.v_aligned =
-        V_CACHE || CACHE_ALIGNED(DTYPE, m.v, args->shape->v_stride[0], args->shape->v_stride[2], WIDTH(UNIT_V, DIM_V));
+    m.k_aligned = K_CACHE || CACHE_ALIGNED(DTYPE, m.k, args->shape->k_stride[0],
+                                           args->shape->k_stride[2], k_width);
+    m.v_aligned = V_CACHE || CACHE_ALIGNED(DTYPE, m.v, args->shape->v_stride[0],
+                                           args->shape->v_stride[2], WIDTH(UNIT_V, DIM_V));
 #if BYTES
     MARK_ALIGNED(m);
 #endif
@@ -129,8 +133,8 @@ INLINE struct matrices find_matrices(const struct arguments *args, const struct 
 }
 
 /* The first tile of keys from key j0 on that some row may see and that no table of pages hides. */
-INLINE struct keys find_tile_of_keys(const struct arguments *args, const struct task *task, long j0, const int number,
-                             const volatile __local uint *seen_tiles)
+INLINE struct keys find_tile_of_keys(const struct arguments *args, const struct task *task, long j0,
+                                     const int number, const volatile __local uint *seen_tiles)
 {
     j0 = next_tile_of_task(args, task, j0, seen_tiles);
     const long j1 = next_run(args, task->b, task->begin, task->end, BLOCK_N, &j0);
@@ -145,29 +149,28 @@ INLINE struct keys find_tile_of_keys(const struct arguments *args, const struct 
 }
 
 INLINE void find_lane_rows(const struct arguments *args, const struct task *task,
-                      struct lane_row rows[M_FRAGMENTS][LANE_QUERIES], const int lane)
+                           struct lane_row rows[M_FRAGMENTS][LANE_QUERIES], const int lane)
 {
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
         UNROLL
-        for (int n = 0; n < LANE_QUERIES; n++) {
-            const int row = f * FRAGMENT_QUERIES + lane_query(lane, n);
-            long h, i;
-            find_row(args, task, row, &h, &i);
-            const long end = row < task->rows ? min(end_key(args, task->e, i), task->end) : 0;
-            rows[f][n].h = (int)h;
-            rows[f][n].i = (int)i;
-            rows[f][n].first = (int)max(first_key(args, task->e, i) - task->begin, 0L);
-            rows[f][n].end = (int)max(end - task->begin, 0L);
-        }
+    for (int n = 0; n < LANE_QUERIES; n++) {
+        const int row = f * FRAGMENT_QUERIES + lane_query(lane, n);
+        long h, i;
+        find_row(args, task, row, &h, &i);
+        const long end = row < task->rows ? min(end_key(args, task->e, i), task->end) : 0;
+        rows[f][n].h = (int)h;
+        rows[f][n].i = (int)i;
+        rows[f][n].first = (int)max(first_key(args, task->e, i) - task->begin, 0L);
+        rows[f][n].end = (int)max(end - task->begin, 0L);
+    }
 }
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
 /* Q, with Q_RESIDENT on to registers. */
-INLINE void load_q(const struct arguments *args, const struct task *task,
-                   const struct matrices *m, const struct shared *l,
-                   uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
+INLINE void load_q(const struct arguments *args, const struct task *task, const struct matrices *m,
+                   const struct shared *l, uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
                    const int lane)
 {
     for (int r = get_local_id(0); r < BLOCK_M; r += THREADS) {
@@ -189,14 +192,15 @@ INLINE void load_q(const struct arguments *args, const struct task *task,
 }
 
 #define STAGE_KEYS(keys, part)                                                                     \
-    FILL_KEYS(l.k_tile, l.k_factors,                                                               \
-              K_PLACE(m.k, FROM_KEY((keys).j0, args->shape->k_stride) + (part)*PART_COLUMNS * K_STEP),        \
-              args->shape->k_stride[2], KV_PLACES(places, (keys).number, 0), (keys).count,                    \
-              DIM_QK - (part)*PART_COLUMNS, m.k_aligned)
+    FILL_KEYS(                                                                                     \
+        l.k_tile, l.k_factors,                                                                     \
+        K_PLACE(m.k, FROM_KEY((keys).j0, args->shape->k_stride) + (part)*PART_COLUMNS * K_STEP),   \
+        args->shape->k_stride[2], KV_PLACES(places, (keys).number, 0), (keys).count,               \
+        DIM_QK - (part)*PART_COLUMNS, m.k_aligned)
 #define STAGE_VALUES(keys, part, finite)                                                           \
     if (FILL_VALUES(l.v_tile, l.v_factors,                                                         \
-                    V_PLACE(m.v, FROM_KEY((keys).j0 + (part)*PART_KEYS, args->shape->v_stride)),              \
-                    args->shape->v_stride[2],                                                                 \
+                    V_PLACE(m.v, FROM_KEY((keys).j0 + (part)*PART_KEYS, args->shape->v_stride)),   \
+                    args->shape->v_stride[2],                                                      \
                     PAGE_SIZE ? KV_PLACES(places, (keys).number, 1) + (part)*PART_KEYS : 0,        \
                     (keys).count - (part)*PART_KEYS, m.v_aligned, finite))                         \
     atomic_or(v_nonfinite, 1)
@@ -204,7 +208,8 @@ INLINE void load_q(const struct arguments *args, const struct task *task,
 /* ---- scores ---------------------------------------------------------------------------------- */
 
 /* Scores of the sub-group's keys from their products, and to local memory the highest of each row. */
-INLINE void find_scores(const struct arguments *args, const struct task *task, const struct keys *keys,
+INLINE void find_scores(const struct arguments *args, const struct task *task,
+                        const struct keys *keys,
                         const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
                         float row_max[M_FRAGMENTS][LANE_QUERIES],
                         float seen[M_FRAGMENTS][LANE_QUERIES], float s[M_FRAGMENTS][KEY_SUMS],
@@ -221,10 +226,11 @@ INLINE void find_scores(const struct arguments *args, const struct task *task, c
         UNROLL
         for (int n = 0; n < LANE_QUERIES; n++) {
             const struct lane_row row = rows[f][n];
-            tiles[n] = score_tile_at(args, task->e, task->b, row.h, row.i, keys->j0, 1,
-                                     keys->count, BLOCK_N);
+            tiles[n] = score_tile_at(args, task->e, task->b, row.h, row.i, keys->j0, 1, keys->count,
+                                     BLOCK_N);
 #if HAS_BLOCKS
-            find_blocks(block_bits_of(args, task->bits, task->b, row.h), row.i, keys->j0, &tiles[n]);
+            find_blocks(block_bits_of(args, task->bits, task->b, row.h), row.i, keys->j0,
+                        &tiles[n]);
 #endif
             see_from[n] = row.first - before - first;
             see_to[n] = min(row.end - before, keys->count) - first;
@@ -253,10 +259,9 @@ INLINE void find_scales(const struct arguments *args, const struct lane_row rows
 /* Scores become weights, relative to the highest that any sub-group found. */
 INLINE void weigh_tile(const struct arguments *args, const struct shared *l,
                        const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
-                       float s[M_FRAGMENTS][KEY_SUMS],
-                       float row_max[M_FRAGMENTS][LANE_QUERIES],
-                       float row_sum[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS], const float weight_exponent,
-                       const int lane)
+                       float s[M_FRAGMENTS][KEY_SUMS], float row_max[M_FRAGMENTS][LANE_QUERIES],
+                       float row_sum[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
+                       const float weight_exponent, const int lane)
 {
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
@@ -271,8 +276,8 @@ INLINE void weigh_tile(const struct arguments *args, const struct shared *l,
             for (int m = 0; m < SUB_GROUPS; m++)
                 highest[n] = fmax(highest[n], l->statistics[m * BLOCK_M + ROW(n)]);
         }
-        weigh(fragment_row, lane, scales, s[f], highest, row_max[f], row_sum[f], out[f], weight_exponent,
-              0);
+        weigh(fragment_row, lane, scales, s[f], highest, row_max[f], row_sum[f], out[f],
+              weight_exponent, 0);
         store_weights(fragment_row, lane, s[f], l->p_tile);
     }
 }
@@ -291,9 +296,10 @@ INLINE float total_of(const struct shared *l, const int row)
 
 /* The rows of a fragment: partial results. */
 INLINE void store_fragment_results(const struct arguments *args, const struct task *task,
-                           const struct shared *l, const int fragment_row,
-                           const float row_max[LANE_QUERIES], const float out[DIM_SUMS],
-                           __global float *results, const float weight_exponent, const int lane)
+                                   const struct shared *l, const int fragment_row,
+                                   const float row_max[LANE_QUERIES], const float out[DIM_SUMS],
+                                   __global float *results, const float weight_exponent,
+                                   const int lane)
 {
     __global float *to[LANE_QUERIES];
 
@@ -315,12 +321,13 @@ INLINE void store_fragment_results(const struct arguments *args, const struct ta
 }
 
 /* All rows, from the sums of weights of the lanes and sub-groups that share them. */
-INLINE void store_results(const struct arguments *args, const struct task *task, const struct shared *l,
+INLINE void store_results(const struct arguments *args, const struct task *task,
+                          const struct shared *l,
                           const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
                           float row_max[M_FRAGMENTS][LANE_QUERIES],
                           float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                          float out[M_FRAGMENTS][DIM_SUMS],
-                          __global float *results, const float weight_exponent, const int lane, __local float *exchange)
+                          float out[M_FRAGMENTS][DIM_SUMS], __global float *results,
+                          const float weight_exponent, const int lane, __local float *exchange)
 {
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
@@ -337,14 +344,13 @@ INLINE void store_results(const struct arguments *args, const struct task *task,
     LOCAL_BARRIER(); /* the sums are complete */
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
-        store_fragment_results(args, task, l, f * FRAGMENT_QUERIES, row_max[f], out[f], results, weight_exponent,
-                       lane);
+        store_fragment_results(args, task, l, f * FRAGMENT_QUERIES, row_max[f], out[f], results,
+                               weight_exponent, lane);
 }
 
 /* Adds to the range's sums the Infs and NaNs of V that were staged as 0, in rows that see them. */
-INLINE void add_nonfinite(const struct arguments *args, const struct task *task, const struct matrices *m,
-                          const struct shared *l,
-                          __global float *results)
+INLINE void add_nonfinite(const struct arguments *args, const struct task *task,
+                          const struct matrices *m, const struct shared *l, __global float *results)
 {
     for (int x = get_local_id(0); x < task->rows * DIM_V; x += THREADS) {
         const int d = x % DIM_V;
@@ -359,8 +365,7 @@ INLINE void add_nonfinite(const struct arguments *args, const struct task *task,
 #endif
             const float here = load_v(m->v, KEY_ROW(task->b, j, args->shape->v_stride), d * V_STEP);
             if (here * 0.0f != 0.0f && visible(args, task->e, first_key(args, task->e, i),
-                                               end_key(args, task->e, i), task->b, h, i,
-                                               j))
+                                               end_key(args, task->e, i), task->b, h, i, j))
                 extra += here;
         }
         if (extra != 0.0f && total_of(l, x / DIM_V) != 0.0f)
@@ -374,16 +379,16 @@ INLINE void add_nonfinite(const struct arguments *args, const struct task *task,
 #include "mma/split_bytes.h"
 #else
 /* From the range's first tile on. */
-INLINE void attend_tiles(const struct arguments *args, const struct task task, const struct matrices m,
-                         const struct shared l, struct keys keys,
+INLINE void attend_tiles(const struct arguments *args, const struct task task,
+                         const struct matrices m, const struct shared l, struct keys keys,
                          const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
                          const volatile __local uint *seen_tiles, __local long *places,
                          const bool again, volatile __local int *v_nonfinite,
                          uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
                          float row_max[M_FRAGMENTS][LANE_QUERIES],
                          float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                         float seen[M_FRAGMENTS][LANE_QUERIES],
-                         float out[M_FRAGMENTS][DIM_SUMS], const float weight_exponent, const int lane, __local float *exchange)
+                         float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
+                         const float weight_exponent, const int lane, __local float *exchange)
 {
     struct keys next;
 
@@ -406,13 +411,12 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task, c
             LOCAL_BARRIER(); /* K is complete, without COPIES_AHEAD V; with it V may be overwritten */
             if (COPIES_AHEAD)
                 STAGE_VALUES(keys, 0, again);
-            multiply_qk(l.q_tile + part * PART_COLUMNS, l.k_tile, l.k_factors, q_words,
-                        s, lane, exchange);
+            multiply_qk(l.q_tile + part * PART_COLUMNS, l.k_tile, l.k_factors, q_words, s, lane,
+                        exchange);
         }
         next = find_tile_of_keys(args, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles);
         LIST_PLACES(task.b, next, next.number);
-        find_scores(args, &task, &keys, rows, row_max, seen, s,
-                    &l, lane, exchange);
+        find_scores(args, &task, &keys, rows, row_max, seen, s, &l, lane, exchange);
         copies_wait();
         LOCAL_BARRIER(); /* maxima, V and the next places are complete, K may be overwritten */
         if (COPIES_AHEAD && next.j0 < task.end)
@@ -439,11 +443,12 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task, c
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
-void split(PARAMETERS_split)
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
+split(PARAMETERS_split)
 {
     struct arguments arguments = ARGUMENTS_split;
-    const struct arguments *const args = enter_sequence(&arguments, get_group_id(0) / ROW_BLOCKS(&arguments) / SPLIT_K / arguments.shape->kv_heads);
+    const struct arguments *const args = enter_sequence(
+        &arguments, get_group_id(0) / ROW_BLOCKS(&arguments) / SPLIT_K / arguments.shape->kv_heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8], weights[WEIGHT_ELEMENTS / 8];
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
     __local float statistics[SUB_GROUPS * BLOCK_M];
@@ -459,11 +464,12 @@ void split(PARAMETERS_split)
     __local float *const exchange = 0;
 #endif
     __local ushort *const q_tile = (__local ushort *)tiles;
-    const struct shared l = {q_tile, q_tile + K_AT, q_tile + V_AT,
-                             (__local weight_storage *)weights, k_factors, v_factors, statistics,
-                             q_places BYTES_OF_TILE};
+    const struct shared l = {
+        q_tile,    q_tile + K_AT, q_tile + V_AT, (__local weight_storage *)weights,
+        k_factors, v_factors,     statistics,    q_places BYTES_OF_TILE};
     const int lane = THIS_THREAD % FRAGMENT_LANES;
-    LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(args) * BLOCK_M, args->shape->group * args->shape->seq_q);
+    LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(args) * BLOCK_M,
+                    args->shape->group * args->shape->seq_q);
     const struct task task = find_task(args);
     const struct matrices m = find_matrices(args, &task);
     struct lane_row rows[M_FRAGMENTS][LANE_QUERIES];
@@ -485,8 +491,8 @@ void split(PARAMETERS_split)
         struct keys keys = find_tile_of_keys(args, &task, task.begin, 0, seen_tiles);
         clear_rows(row_max, row_sum, seen, out);
         LIST_FIRST_PLACES(task.b, keys, keys.number);
-        attend_tiles(args, task, m, l, keys, rows, seen_tiles, places, again, &v_nonfinite, q_words, row_max,
-               row_sum, seen, out, weight_exponent, lane, exchange);
+        attend_tiles(args, task, m, l, keys, rows, seen_tiles, places, again, &v_nonfinite, q_words,
+                     row_max, row_sum, seen, out, weight_exponent, lane, exchange);
         if (!all_finite(out))
             atomic_or(&not_finite, 1);
         LOCAL_BARRIER(); /* not_finite is final; nobody reads K, V and maxima any more */
@@ -495,8 +501,8 @@ void split(PARAMETERS_split)
 
     __global float *const results = args->workspace;
     const float weight_exponent = weight_exponent_of(not_finite);
-    store_results(args, &task, &l, rows, row_max, row_sum, out,
-                  results, weight_exponent, lane, exchange);
+    store_results(args, &task, &l, rows, row_max, row_sum, out, results, weight_exponent, lane,
+                  exchange);
     barrier(CLK_GLOBAL_MEM_FENCE); /* the partial results are complete */
     if (v_nonfinite)               /* here only what is not finite counts */
         add_nonfinite(args, &task, &m, &l, results);

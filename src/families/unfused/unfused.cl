@@ -119,8 +119,9 @@ static inline void stage_storage(__local float4 *tile, const int size, const int
 
 /* Likewise from the weights of BLOCK_M queries, i0 and on, and BLOCK_K keys, j0 and on, of which `keys`
  * are inside; after dropout of head bh, for which j0 is a multiple of 4. p points at the first weight. */
-static inline void stage_weights(__local float4 *tile, const struct arguments *args, const __global float *p,
-                                 const uint bh, const long i0, const long j0, const long keys)
+static inline void stage_weights(__local float4 *tile, const struct arguments *args,
+                                 const __global float *p, const uint bh, const long i0,
+                                 const long j0, const long keys)
 {
     const long rows = args->shape->seq_q - i0, stride = args->shape->seq_kv;
 
@@ -134,8 +135,8 @@ static inline void stage_weights(__local float4 *tile, const struct arguments *a
                          load_float(row + 3 * stride, r + 3 < rows ? keys - d : 0));
 #if HAS_DROPOUT
         float4 x[4]; /* of a key each, for the queries */
-        dropout_factors(args, bh, (uint)(i0 + r) + (uint4)(0, 1, 2, 3),
-                        (uint4)(uint)((j0 + d) / 4), x);
+        dropout_factors(args, bh, (uint)(i0 + r) + (uint4)(0, 1, 2, 3), (uint4)(uint)((j0 + d) / 4),
+                        x);
 #pragma unroll
         for (int c = 0; c < 4; c++)
             tile[(d + c) * (BLOCK_M / 4) + r / 4] *= x[c];
@@ -144,8 +145,8 @@ static inline void stage_weights(__local float4 *tile, const struct arguments *a
 }
 
 /* What a weight counts in o. */
-static inline float weight_after_dropout(const struct arguments *args, const float p, const uint bh, const long i,
-                                  const long j)
+static inline float weight_after_dropout(const struct arguments *args, const float p, const uint bh,
+                                         const long i, const long j)
 {
 #if HAS_DROPOUT
     float4 x[4];
@@ -186,13 +187,16 @@ static inline void store_lanes(const lanes x, __global float *p, const long left
 
 /* The first of the VECTOR_WIDTH columns that vector n of thread x holds. Neighbours in x are
  * neighbours in memory, so local memory is read without bank conflicts. */
-static inline int column_of(const int x, const int n) { return (n * THREADS_N + x) * VECTOR_WIDTH; }
+static inline int column_of(const int x, const int n)
+{
+    return (n * THREADS_N + x) * VECTOR_WIDTH;
+}
 
 /* sum[r][n] += over d: y_tile[d][row r of thread y] * x_tile[d][vector n of thread x]. */
 static inline __attribute__((always_inline)) void multiply_local_tiles(lanes sum[THREAD_M][VECTORS],
-                                                                 const __local float *y_tile,
-                                                                 const __local lanes *x_tile,
-                                                                 const int x, const int y)
+                                                                       const __local float *y_tile,
+                                                                       const __local lanes *x_tile,
+                                                                       const int x, const int y)
 {
     for (int d = 0; d < BLOCK_K; d++) {
         lanes right[VECTORS];
@@ -211,12 +215,11 @@ static inline __attribute__((always_inline)) void multiply_local_tiles(lanes sum
 /* ---- scores ------------------------------------------------------------------------------- */
 
 /* Groups: tiles of BLOCK_N keys, then of SWEEPS * BLOCK_M queries, then batch * heads. */
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
-void scores(PARAMETERS_scores)
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAMETERS_scores)
 {
     const struct arguments arguments = ARGUMENTS_scores, *const args = &arguments;
     __local lanes k_tile[X_TILE_FLOATS / VECTOR_WIDTH]; /* [d][key] */
-    __local float4 q_tile[Y_TILE_FLOATS / 4];     /* [d][query] */
+    __local float4 q_tile[Y_TILE_FLOATS / 4];           /* [d][query] */
 #if PAGE_SIZE
     __local long places[BLOCK_N]; /* of the keys, from the pool's first on */
 #else
@@ -231,13 +234,15 @@ void scores(PARAMETERS_scores)
     const struct extent e = extent_of(args, b);
     const long keys = EVERY_PAIR ? args->shape->seq_kv : e.keys;
     const __global k_storage *k_rows =
-        K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] + h / args->shape->group * args->shape->k_stride[1] +
-                       (PAGE_SIZE ? 0 : j0 * args->shape->k_stride[2]));
+        K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] +
+                             h / args->shape->group * args->shape->k_stride[1] +
+                             (PAGE_SIZE ? 0 : j0 * args->shape->k_stride[2]));
     bool k_complete = false; /* k_tile holds all of the keys' elements */
 
 #if PAGE_SIZE
     for (int n = get_local_id(0); n < BLOCK_N; n += THREADS)
-        places[n] = j0 + n < keys && HAS_ROW(b, j0 + n) ? KEY_ROW(b, j0 + n, args->shape->k_stride) : -1;
+        places[n] =
+            j0 + n < keys && HAS_ROW(b, j0 + n) ? KEY_ROW(b, j0 + n, args->shape->k_stride) : -1;
     LOCAL_BARRIER_OF(THREADS); /* the places are complete */
 #endif
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
@@ -245,8 +250,9 @@ void scores(PARAMETERS_scores)
         const long last = min(i0 + BLOCK_M, e.queries) - 1;
         const bool multiply = EVERY_PAIR || (i0 < e.queries && j0 < end_key(args, e, last) &&
                                              j0 + BLOCK_N > first_key(args, e, i0));
-        const __global storage *q_rows =
-            args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + i0 * args->shape->q_stride[2];
+        const __global storage *q_rows = args->q + b * args->shape->q_stride[0] +
+                                         h * args->shape->q_stride[1] +
+                                         i0 * args->shape->q_stride[2];
         lanes sum[THREAD_M][VECTORS];
 
         if (i0 >= args->shape->seq_q)
@@ -264,8 +270,8 @@ void scores(PARAMETERS_scores)
                 stage_storage((__local float4 *)k_tile, BLOCK_N, K_CACHE, K_DTYPE, k_rows,
                               args->shape->k_stride[2], places, K_STEP, keys - j0, d0, DIM_QK);
             k_complete = DIM_QK <= BLOCK_K;
-            stage_storage(q_tile, BLOCK_M, CACHE_PLAIN, DTYPE, q_rows, args->shape->q_stride[2], 0, Q_STEP,
-                          args->shape->seq_q - i0, d0, DIM_QK);
+            stage_storage(q_tile, BLOCK_M, CACHE_PLAIN, DTYPE, q_rows, args->shape->q_stride[2], 0,
+                          Q_STEP, args->shape->seq_q - i0, d0, DIM_QK);
             LOCAL_BARRIER_OF(THREADS); /* both tiles are complete */
             multiply_local_tiles(sum, (const __local float *)q_tile, k_tile, x, y);
         }
@@ -276,7 +282,9 @@ void scores(PARAMETERS_scores)
             const long row = (bh * args->shape->seq_q + i) * args->shape->seq_kv;
 
             /* All conditions here: PoCL 6.0 ends the process if the last is a break (doc/drivers.md). */
-            for (int n = 0; n < VECTORS && i < args->shape->seq_q && j0 + column_of(x, n) < args->shape->seq_kv; n++) {
+            for (int n = 0; n < VECTORS && i < args->shape->seq_q &&
+                            j0 + column_of(x, n) < args->shape->seq_kv;
+                 n++) {
                 const long j = j0 + column_of(x, n), left = args->shape->seq_kv - j;
                 lanes s = score_scale(args, h) * sum[r][n];
                 float each[VECTOR_WIDTH];
@@ -290,8 +298,7 @@ void scores(PARAMETERS_scores)
 #endif
                 LANES_STORE(s, each);
                 for (int c = 0; c < VECTOR_WIDTH; c++) {
-                    each[c] = biased_score(args, e, first, end, b, h, i, j + c,
-                                           each[c]);
+                    each[c] = biased_score(args, e, first, end, b, h, i, j + c, each[c]);
                     if (PAGE_SIZE > 0 && places[column_of(x, n) + c] < 0)
                         each[c] = -INFINITY;
                 }
@@ -308,7 +315,10 @@ void scores(PARAMETERS_scores)
 /* ---- softmax ------------------------------------------------------------------------------ */
 
 /* The larger; a NaN if one of them is. */
-static inline float larger(const float x, const float y) { return y > x || y != y ? y : x; }
+static inline float larger(const float x, const float y)
+{
+    return y > x || y != y ? y : x;
+}
 
 static inline lanes larger_scores(const lanes x, const lanes y)
 {
@@ -345,8 +355,8 @@ static inline void clear_scores(__global float *row, const long begin, const lon
 
 /* One group per row (b, h, i). A thread returns to the same elements in each pass, so only
  * `part`, through which maximum and sum are shared, needs barriers. */
-__kernel __attribute__((reqd_work_group_size(SOFTMAX_THREADS, 1, 1)))
-void softmax(PARAMETERS_softmax)
+__kernel __attribute__((reqd_work_group_size(SOFTMAX_THREADS, 1, 1))) void
+softmax(PARAMETERS_softmax)
 {
     const struct arguments arguments = ARGUMENTS_softmax, *const args = &arguments;
     __local float part[SOFTMAX_THREADS];
@@ -412,12 +422,11 @@ void softmax(PARAMETERS_softmax)
 /* ---- values ------------------------------------------------------------------------------- */
 
 /* Groups: tiles of BLOCK_N columns of v, then of BLOCK_M queries, then batch * heads. */
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
-void values(PARAMETERS_values)
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAMETERS_values)
 {
     const struct arguments arguments = ARGUMENTS_values, *const args = &arguments;
     __local lanes v_tile[X_TILE_FLOATS / VECTOR_WIDTH]; /* [key][column] */
-    __local float4 p_tile[Y_TILE_FLOATS / 4];     /* [key][query] */
+    __local float4 p_tile[Y_TILE_FLOATS / 4];           /* [key][query] */
     const int x = THIS_THREAD % THREADS_N, y = THIS_THREAD / THREADS_N;
     const long column_tiles = (DIM_V + BLOCK_N - 1) / BLOCK_N;
     const long query_tiles = (args->shape->seq_q + BLOCK_M - 1) / BLOCK_M;
@@ -430,7 +439,8 @@ void values(PARAMETERS_values)
     const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the weights before are 0 */
     const long end = i0 < e.queries ? end_key(args, e, min(i0 + BLOCK_M, e.queries) - 1) : 0;
     const __global v_storage *v_rows =
-        V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] + h / args->shape->group * args->shape->v_stride[1]);
+        V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] +
+                             h / args->shape->group * args->shape->v_stride[1]);
     const __global float *p_rows = PLACE + (bh * args->shape->seq_q + i0) * args->shape->seq_kv;
     lanes sum[THREAD_M][VECTORS];
 
@@ -454,7 +464,8 @@ void values(PARAMETERS_values)
         multiply_local_tiles(sum, (const __local float *)p_tile, v_tile, x, y);
     }
 
-    __global o_storage *const o_head = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1];
+    __global o_storage *const o_head =
+        args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1];
     bool some_nan = false;
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++) {
@@ -480,8 +491,7 @@ void values(PARAMETERS_values)
      * there have constant indices and stay in registers. */
     for (int n = 0; some_nan && n < THREAD_M * THREAD_N; n++) {
         const long i = i0 + y * THREAD_M + n / THREAD_N;
-        const long c =
-            c0 + column_of(x, n % THREAD_N / VECTOR_WIDTH) + n % THREAD_N % VECTOR_WIDTH;
+        const long c = c0 + column_of(x, n % THREAD_N / VECTOR_WIDTH) + n % THREAD_N % VECTOR_WIDTH;
         const long place = i * args->shape->o_stride[2] + c * O_STEP;
         const bool there = i < args->shape->seq_q && c < DIM_V;
         const long first = first_key(args, e, i), last = end_key(args, e, i);
@@ -492,9 +502,10 @@ void values(PARAMETERS_values)
         result = 0.0f;
         for (long j = first; j < last; j++)
             if (HAS_ROW(b, j) && visible(args, e, first, last, b, h, i, j))
-                result = fma(weight_after_dropout(args, p_rows[(i - i0) * args->shape->seq_kv + j],
-                                           dropout_head(args, b, h), i, j),
-                             load_v(v_rows, KEY_ROW(b, j, args->shape->v_stride), c * V_STEP), result);
+                result =
+                    fma(weight_after_dropout(args, p_rows[(i - i0) * args->shape->seq_kv + j],
+                                             dropout_head(args, b, h), i, j),
+                        load_v(v_rows, KEY_ROW(b, j, args->shape->v_stride), c * V_STEP), result);
         STORE_O(result, o_head, place);
     }
 }

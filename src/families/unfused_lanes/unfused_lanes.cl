@@ -55,7 +55,8 @@
 #define BLOCK_BITS_BEGIN(args) 0
 #else
 #define SCORE_MATRIX (args->workspace)
-#define BLOCK_BITS_BEGIN(args) ((args)->shape->batch * (args)->shape->heads * (args)->shape->seq_q * (args)->shape->seq_kv)
+#define BLOCK_BITS_BEGIN(args)                                                                     \
+    ((args)->shape->batch * (args)->shape->heads * (args)->shape->seq_q * (args)->shape->seq_kv)
 #endif
 #include "score/mark_blocks.h"
 #if HAS_BLOCKS
@@ -95,8 +96,7 @@ INLINE void store_floats(const lanes x, __global float *p, const long left)
 }
 
 /* Values d .. of a row of k or v, at most SIMD_WIDTH and `left`; zeros after them. */
-INLINE lanes load_quantized(const int cache, const __global uchar *row, const int d,
-                            const int left)
+INLINE lanes load_quantized(const int cache, const __global uchar *row, const int d, const int left)
 {
     float x[SIMD_WIDTH];
 
@@ -109,7 +109,7 @@ INLINE lanes load_quantized(const int cache, const __global uchar *row, const in
 #define PLACE_OF_KEY(b, j, stride) (HAS_ROW(b, j) ? KEY_ROW(b, j, stride) : -1L)
 
 INLINE lanes load_row_of_keys(const struct arguments *args, const __global k_storage *k,
-                       const long place, const int d)
+                              const long place, const int d)
 {
     const __global k_storage *row = K_PLACE(k, place);
 
@@ -126,7 +126,7 @@ INLINE lanes load_row_of_keys(const struct arguments *args, const __global k_sto
 }
 
 INLINE lanes load_row_of_values(const struct arguments *args, const __global v_storage *v,
-                         const long place, const int d)
+                                const long place, const int d)
 {
     const __global v_storage *row = V_PLACE(v, place);
 
@@ -145,8 +145,9 @@ INLINE lanes load_row_of_values(const struct arguments *args, const __global v_s
 /* ---- scores --------------------------------------------------------------------------------- */
 
 /* count keys as panels, at most BLOCK_N; what is beyond them in the last panel repeats the last. */
-NOINLINE void pack_keys(const struct arguments *restrict args, const long b, const __global k_storage *k, const long first,
-                        const int count, lanes *panels)
+NOINLINE void pack_keys(const struct arguments *restrict args, const long b,
+                        const __global k_storage *k, const long first, const int count,
+                        lanes *panels)
 {
     for (int n = 0; n < (count + PANEL - 1) / PANEL * PANEL; n += SIMD_WIDTH) {
         lanes *panel = panels + n / PANEL * DIM_QK * REGISTER_VECTORS + n % PANEL / SIMD_WIDTH;
@@ -170,7 +171,8 @@ NOINLINE void pack_keys(const struct arguments *restrict args, const long b, con
 
 #if PAGE_SIZE
 /* Of keys j .. of batch b, of which `left` are there: -1 for those that no page holds. */
-INLINE ints keys_in_no_page(const struct arguments *args, const long b, const long j, const long left)
+INLINE ints keys_in_no_page(const struct arguments *args, const long b, const long j,
+                            const long left)
 {
     int nowhere[SIMD_WIDTH];
 
@@ -186,11 +188,12 @@ INLINE void store_scores(const struct arguments *args, const struct score_row ro
                          const lanes products)
 {
     const long left = args->shape->seq_kv - row.j - n;
-    const long first = ((row.b * args->shape->heads + row.h) * args->shape->seq_q + row.i) * args->shape->seq_kv + row.j + n;
+    const long first =
+        ((row.b * args->shape->heads + row.h) * args->shape->seq_q + row.i) * args->shape->seq_kv +
+        row.j + n;
     const lanes scaled = products * score_scale(args, row.h);
-    struct score_vector s = finish_scores(HAS_RANGE, args, row, n,
-                                          (int)min(left, (long)SIMD_WIDTH),
-                                          scaled);
+    struct score_vector s =
+        finish_scores(HAS_RANGE, args, row, n, (int)min(left, (long)SIMD_WIDTH), scaled);
 
 #if PAGE_SIZE
     s.hidden |= keys_in_no_page(args, row.b, row.j + n, left);
@@ -208,7 +211,7 @@ INLINE void store_scores(const struct arguments *args, const struct score_row ro
 
 /* The products of a strip of queries and a panel of keys. */
 NOINLINE void multiply_score_panel(const int rows, const strip_rows strip, const lanes *panel,
-                             const struct runs *runs, lanes *products)
+                                   const struct runs *runs, lanes *products)
 {
     multiply_strip(rows, REGISTER_VECTORS, true, strip, panel, runs, products);
 }
@@ -227,37 +230,42 @@ INLINE void load_strip(const struct arguments *args, const __global storage *q, 
         strip[r] = q + r * args->shape->q_stride[2];
 #else
         for (int d = 0; d < DIM_QK; d += SIMD_WIDTH)
-            VECTOR(vstore)(load_row(q + r * args->shape->q_stride[2] + d * Q_STEP, Q_STEP, DIM_QK - d), 0,
-                           strip + r * STRIP_ROW + d);
+            VECTOR(vstore)
+            (load_row(q + r * args->shape->q_stride[2] + d * Q_STEP, Q_STEP, DIM_QK - d), 0,
+             strip + r * STRIP_ROW + d);
 #endif
     }
 }
 
 /* Stores -INFINITY for `rows` queries from i on and `vectors` vectors of keys from j on. */
-INLINE void store_hidden(const struct arguments *args, const long bh, const long i,
-                         const int rows, const long j, const int vectors, __global float *to)
+INLINE void store_hidden(const struct arguments *args, const long bh, const long i, const int rows,
+                         const long j, const int vectors, __global float *to)
 {
     for (int n = 0; n < rows * vectors; n++) {
         const long key = j + n % vectors * SIMD_WIDTH;
-        store_floats((lanes)(-INFINITY), to + (bh * args->shape->seq_q + i + n / vectors) * args->shape->seq_kv + key,
+        store_floats((lanes)(-INFINITY),
+                     to + (bh * args->shape->seq_q + i + n / vectors) * args->shape->seq_kv + key,
                      args->shape->seq_kv - key);
     }
 }
 
-NOINLINE void compute_scores(const struct arguments *restrict args, const struct extent e, const long bh, const long j0,
-                             const long i0)
+NOINLINE void compute_scores(const struct arguments *restrict args, const struct extent e,
+                             const long bh, const long j0, const long i0)
 {
     lanes panels[K_PANEL_VECTORS], products[REGISTER_ROWS * REGISTER_VECTORS];
     query_strip strip;
     const struct runs runs = {DIM_QK, DIM_QK, DIM_QK, 0};
     const long b = bh / args->shape->heads, h = bh - b * args->shape->heads;
-    const long j_end = min(j0 + BLOCK_N, args->shape->seq_kv), i_end = min(i0 + BLOCK_M, args->shape->seq_q);
+    const long j_end = min(j0 + BLOCK_N, args->shape->seq_kv),
+               i_end = min(i0 + BLOCK_M, args->shape->seq_q);
     const int keys = min(j_end, EVERY_PAIR ? args->shape->seq_kv : e.keys) - j0;
 
-    const __global storage *q = args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1];
+    const __global storage *q =
+        args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1];
     if (keys > 0)
         pack_keys(args, b,
-                  K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] + h / args->shape->group * args->shape->k_stride[1]),
+                  K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] +
+                                       h / args->shape->group * args->shape->k_stride[1]),
                   j0, keys, panels);
     for (long i = i0; i < i_end; i += REGISTER_ROWS) {
         const int rows = min((long)REGISTER_ROWS, i_end - i);
@@ -295,8 +303,7 @@ NOINLINE void compute_scores(const struct arguments *restrict args, const struct
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void scores(PARAMETERS_scores)
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void scores(PARAMETERS_scores)
 {
     const struct arguments arguments = ARGUMENTS_scores, *const args = &arguments;
     const long j0 = get_global_id(0) * BLOCK_N, i0 = get_global_id(1) * BLOCK_M;
@@ -314,7 +321,10 @@ INLINE lanes larger_lanes(const lanes x, const lanes y)
     return (y > x | y != y) ? y : x;
 }
 
-INLINE float larger(const float x, const float y) { return y > x || y != y ? y : x; }
+INLINE float larger(const float x, const float y)
+{
+    return y > x || y != y ? y : x;
+}
 
 INLINE float largest_lane(const lanes x)
 {
@@ -335,7 +345,7 @@ INLINE void clear(__global float *row, const long begin, const long end)
 /* Scores first .. end - 1 become exp(score - row_max); returns their sum. next: the next row, which
  * is prefetched. */
 INLINE float exponentials_of_scores(__global float *row, const long first, const long end,
-                                 const float row_max, const __global float *next)
+                                    const float row_max, const __global float *next)
 {
     lanes sums = 0.0f;
 
@@ -355,7 +365,8 @@ NOINLINE void softmax_of_matrix(const struct arguments *restrict args, const lon
     const long all_rows = args->shape->batch * args->shape->heads * args->shape->seq_q;
 
     for (long n = from; n < min(from + SOFTMAX_ROWS, all_rows); n++) {
-        const long bh = n / args->shape->seq_q, i = n - bh * args->shape->seq_q, b = bh / args->shape->heads;
+        const long bh = n / args->shape->seq_q, i = n - bh * args->shape->seq_q,
+                   b = bh / args->shape->heads;
         const struct extent e = extent_of(args, b);
         const long end = end_key(args, e, i), first = min(first_key(args, e, i), end);
         __global float *row = SCORE_MATRIX + n * args->shape->seq_kv;
@@ -373,7 +384,7 @@ NOINLINE void softmax_of_matrix(const struct arguments *restrict args, const lon
         row_max = row_max == INFINITY ? NAN : row_max; /* as inf - inf; hidden keys still weigh 0 */
         if (!sees_none)
             row_sum = exponentials_of_scores(row, first, end, row_max,
-                                          n + 1 < all_rows ? row + args->shape->seq_kv : row);
+                                             n + 1 < all_rows ? row + args->shape->seq_kv : row);
 #if HAS_SINKS
         row_sum += exp(sink - row_max);
 #endif
@@ -390,8 +401,7 @@ NOINLINE void softmax_of_matrix(const struct arguments *restrict args, const lon
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void softmax(PARAMETERS_softmax)
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void softmax(PARAMETERS_softmax)
 {
     const struct arguments arguments = ARGUMENTS_softmax, *const args = &arguments;
     const long from = get_global_id(0) * SOFTMAX_ROWS;
@@ -405,8 +415,9 @@ void softmax(PARAMETERS_softmax)
 #define REGISTER_TILE (REGISTER_ROWS * REGISTER_VECTORS)
 
 /* count keys' values as panels, at most BLOCK_N. */
-NOINLINE void pack_values(const struct arguments *restrict args, const long b, const __global v_storage *v,
-                          const long first, const int count, lanes *panels)
+NOINLINE void pack_values(const struct arguments *restrict args, const long b,
+                          const __global v_storage *v, const long first, const int count,
+                          lanes *panels)
 {
     for (int n = 0; n < count; n++) {
         const long place = PLACE_OF_KEY(b, first + n, args->shape->v_stride);
@@ -425,8 +436,8 @@ typedef float weight_strip[STRIP_FLOATS];
 
 #if HAS_DROPOUT
 /* One query's weights of count keys from j on, j % 4 = 0, after dropout. */
-INLINE void drop_row_weights(const struct arguments *args, const uint bh, const long i, const long j, const int count,
-                         float *weights)
+INLINE void drop_row_weights(const struct arguments *args, const uint bh, const long i,
+                             const long j, const int count, float *weights)
 {
     /* A counter has the random words of four keys; such counters that after a transpose of each
      * four
@@ -448,8 +459,9 @@ INLINE void drop_row_weights(const struct arguments *args, const uint bh, const 
 
 /* The weights of `rows` queries from i on and count keys from j on, after dropout. p: those of
  * query i and key j. */
-NOINLINE void load_weights(const struct arguments *restrict args, const __global float *p, const uint bh, const long i,
-                           const int rows, const long j, const int count, weight_strip strip)
+NOINLINE void load_weights(const struct arguments *restrict args, const __global float *p,
+                           const uint bh, const long i, const int rows, const long j,
+                           const int count, weight_strip strip)
 {
     for (int r = 0; r < rows; r++) {
         const __global float *row = p + r * args->shape->seq_kv;
@@ -467,7 +479,7 @@ NOINLINE void load_weights(const struct arguments *restrict args, const __global
 
 /* sums += strip . panels, for count keys. */
 NOINLINE void multiply_pv(const int rows, const int count, const strip_rows strip,
-                         const lanes *panels, lanes *sums)
+                          const lanes *panels, lanes *sums)
 {
     const struct runs runs = {count, count, count, 0};
 
@@ -479,7 +491,8 @@ NOINLINE void multiply_pv(const int rows, const int count, const strip_rows stri
 }
 
 /* A weight after dropout. */
-INLINE float after_dropout(const struct arguments *args, const float p, const uint bh, const long i, const long j)
+INLINE float after_dropout(const struct arguments *args, const float p, const uint bh, const long i,
+                           const long j)
 {
 #if HAS_DROPOUT
     lanes x[4];
@@ -493,9 +506,9 @@ INLINE float after_dropout(const struct arguments *args, const float p, const ui
 }
 
 /* Columns c .. of o of query i, from the keys that it sees alone. */
-INLINE lanes visible_values(const struct arguments *args, const struct extent e, const __global float *p,
-                            const __global v_storage *v, const long b, const long h, const long i,
-                            const int c)
+INLINE lanes visible_values(const struct arguments *args, const struct extent e,
+                            const __global float *p, const __global v_storage *v, const long b,
+                            const long h, const long i, const int c)
 {
     const long first = first_key(args, e, i), end = end_key(args, e, i);
     lanes sum = 0.0f;
@@ -509,22 +522,22 @@ INLINE lanes visible_values(const struct arguments *args, const struct extent e,
 }
 
 /* Stores o of query i; what a hidden value has made NaN is computed again. */
-INLINE void store_output(const struct arguments *args, const struct extent e, const __global float *p,
-                         const __global v_storage *v, const long b, const long h, const long i,
-                         const lanes *sums, __global o_storage *o)
+INLINE void store_output(const struct arguments *args, const struct extent e,
+                         const __global float *p, const __global v_storage *v, const long b,
+                         const long h, const long i, const lanes *sums, __global o_storage *o)
 {
     for (int c = 0; c < V_VECTORS; c++) {
         lanes x = sums[c / REGISTER_VECTORS * REGISTER_TILE + c % REGISTER_VECTORS];
         if (any_lane(x != x)) {
-            const lanes seen =
-                visible_values(args, e, p, v, b, h, i, c * SIMD_WIDTH);
+            const lanes seen = visible_values(args, e, p, v, b, h, i, c * SIMD_WIDTH);
             x = x != x ? seen : x;
         }
         store_row(x, o + c * SIMD_WIDTH * O_STEP, O_STEP, DIM_V - c * SIMD_WIDTH);
     }
 }
 
-NOINLINE void compute_values(const struct arguments *restrict args, const struct extent e, const long i0, const long bh)
+NOINLINE void compute_values(const struct arguments *restrict args, const struct extent e,
+                             const long i0, const long bh)
 {
     lanes panels[V_PANEL_VECTORS], sums[SUM_VECTORS];
     weight_strip strip;
@@ -537,7 +550,9 @@ NOINLINE void compute_values(const struct arguments *restrict args, const struct
     const long end = i0 < used_end ? end_key(args, e, used_end - 1) : 0;
     const __global float *p = SCORE_MATRIX + bh * args->shape->seq_q * args->shape->seq_kv;
 
-    const __global v_storage *const v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] + h / args->shape->group * args->shape->v_stride[1]);
+    const __global v_storage *const v =
+        V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] +
+                             h / args->shape->group * args->shape->v_stride[1]);
     __global o_storage *o = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1];
     for (int n = 0; n < SUM_VECTORS; n++)
         sums[n] = 0.0f;
@@ -553,10 +568,10 @@ NOINLINE void compute_values(const struct arguments *restrict args, const struct
             const int count = to - from;
             if (count <= 0 || LISTS_NONE(b, h, i, rows, from, to))
                 continue;
-            load_weights(args, p + i * args->shape->seq_kv + from, dropout_head(args, b, h), i, rows, from, count,
-                         strip);
+            load_weights(args, p + i * args->shape->seq_kv + from, dropout_head(args, b, h), i,
+                         rows, from, count, strip);
             multiply_pv(rows, count, strip, panels + (from - j0) * REGISTER_VECTORS,
-                       sums + (i - i0) / REGISTER_ROWS * STRIP_SUMS);
+                        sums + (i - i0) / REGISTER_ROWS * STRIP_SUMS);
         }
     }
     for (long i = i0; i < i_end; i++)
@@ -566,8 +581,7 @@ NOINLINE void compute_values(const struct arguments *restrict args, const struct
                      o + i * args->shape->o_stride[2]);
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void values(PARAMETERS_values)
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void values(PARAMETERS_values)
 {
     const struct arguments arguments = ARGUMENTS_values, *const args = &arguments;
     const long i0 = get_global_id(0) * BLOCK_M, bh = get_global_id(1);
