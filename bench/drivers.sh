@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh bench/drivers.sh FOLDER: every OpenCL implementation that needs no special hardware, side by side:
 # PoCL (devices pthread and basic) and Mesa's rusticl on llvmpipe by packages, Intel's CPU runtime by
 # PyPI into FOLDER. Writes FOLDER/env; in the shell that is to use them:

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh bench/first_second.sh [--build NAME=DIR]... FILE.json: what a first plan and its execution cost.
 # "A + B": problem A and then B in one process, as in a training step.
 # Runs each problem in a new process with empty caches, and in a second one that finds what the first

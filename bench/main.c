@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/commands/options.h"
 #include "bench/commands/start_mpi.h"
 #include "cli/message.h"

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh bench/measure.sh [OPTION...] DIR: everything there is to know about clattn on this machine, with
 # what the machine has: no root, no packages, no Criterion. Builds, compares all test data, tunes,
 # times beside the other libraries that are found, and leaves in DIR

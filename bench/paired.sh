@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh bench/paired.sh [OPTION]... OLD NEW [PROBLEM]...: whether another version is slower.
 # Times each problem with the clattn-bench of two builds in turns, as often as there are rounds, and
 # prints the median of the rounds' ratios of time, new over old, with the rounds' ratios. Each result is

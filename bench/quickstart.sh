@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh bench/quickstart.sh: installs what is missing, builds, and runs attention on the default
 # device over tensors of a real model, each result checked against the stored answer.
 # Options go to clattn-bench run, for example: sh bench/quickstart.sh --device 1

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Shows results of clattn-bench run as one page, or one chart. It needs matplotlib.
 
     report.py FILE.json... -o PAGE.html       sentences, charts and tables

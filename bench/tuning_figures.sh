@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh bench/tuning_figures.sh [OPTION]... FILE.json: how good the tuner is on the default device.
 # From an empty cache it measures, and collects in FILE.json,
 #   tunings    two tunings of the workload from scratch, with different seeds;

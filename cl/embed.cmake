@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Turns files into C.
 #   cmake -DINPUT=x.json -DOUTPUT=x.c -DNAME=x -P embed.cmake
 #       makes the text of a file the array char x[].

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh doc/man.sh PROGRAM PAGE: makes a manual page of what the program's --help says, and that of its
 # commands.
 set -eu

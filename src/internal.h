@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What clattn-tune and clattn-bench use of the library besides its public headers: the only header of
  * src/, beside those of src/cli/, that they include (tests/layers.sh). They link the static library, so
  * nothing here is of its interface. */

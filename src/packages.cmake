@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cpack -G DEB makes libclattn0.1, libclattn-dev, clattn-tools and, with an MPI, libclattn-mpi0.1 and
 # libclattn-mpi-dev of a build with the prefix /usr, and
 # cpack -G TGZ --config CPackSourceConfig.cmake the tarball of the sources.

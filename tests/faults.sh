@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh tests/faults.sh [--every] [--sample N] [BUILD] [PROGRAM...]: makes OpenCL's calls fail, one after
 # the other, in every program, and shows for each fault: an error in words and a status that is not
 # 0, or the right result; and the run after it, with the same caches, is as if nothing had happened.

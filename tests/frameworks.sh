@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh tests/frameworks.sh [FOLDER]: the Python package under PyTorch and Hugging Face's transformers. Makes a
 # virtual environment in FOLDER (build/frameworks), installs these from PyPI, some 5 GB, builds the wheel
 # and installs it, checks it by auditwheel, its annotations by mypy and its age by vermin, runs bindings/python/tests/frameworks and prints the tables of

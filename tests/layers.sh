@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh tests/layers.sh BUILD_DIR: whether the library's layers hold (src/CMakeLists.txt has their order).
 #
 # - An include names its folder and leads to the file's own folder or to a layer below it.

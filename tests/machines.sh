@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh tests/machines.sh [PART...]: clattn on machines that it was not built on. Makes fresh roots of
 # Debian and Ubuntu by debootstrap, copies a clone of HEAD into each and does there what a newcomer would, then
 # prints a table. All parts by default:

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh tests/manual.sh BUILD: whether each manual page names every command and every option that the
 # help of its program names, and is one that groff reads without a warning, where there is groff.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh tests/mpi.sh [RANKS...]: libclattn_mpi against double precision (tests/mpi/mpi_attention.c), what goes wrong
 # on one rank (mpi_faults.c), measured speeds (mpi_speed.c), clattn-bench --mpi and the cost model (mpi_cost.c), with each MPI that is installed, Open MPI and MPICH, on 1, 2, 3, 4 and 7 ranks of this machine unless others are named.
 # Builds what it needs in build/mpi-NAME.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh tests/mutations.sh [--table] [WORD...]: makes small wrong changes to the library, one at a time,
 # and shows whether the test that should notice does. By hand: it takes an hour or so.
 #

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh tests/offline.sh [--all] [BUILD [SAMPLES [SEED]]]: compiles the kernels of GPUs to machine code,
 # without a GPU, and prints what came of it (tests/offline/table.c says what); fails if a rule is
 # broken. Most problems are compiled for one GPU each, which SEED chooses, with --all for every one.

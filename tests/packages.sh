@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh tests/packages.sh TOPIC...: installs what is missing on Debian 12, Ubuntu 24.04 and later.
 #   build   compile the library and clattn-bench
 #   device  the CPU as an OpenCL device (PoCL), for machines without another

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh tests/paths.sh: whether the files that README.md, CONTRIBUTING.md, SECURITY.md and doc/ name are there. Checked are words in
 # backquotes that begin with a folder of the tree; words with a capital such as NAME stand for a name
 # of the reader's, and * for any. And whether the lines that tests/mutations.txt changes are there,
@@ -37,5 +38,6 @@ for name in $(grep -rhoE '(getenv\(|environ\.get\(|environ\[)"CLATTN_[A-Z_]+"' s
     grep -qF -e "\"$name\"" src/base/variables.def ||
         { echo "src/base/variables.def lacks $name"; bad=1; }
 done
+sh tests/spdx.sh --check || bad=1
 [ "$bad" = 0 ] && echo "all files that the pages name are there, and all lines of mutations"
 exit "$bad"

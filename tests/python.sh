@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh tests/python.sh BUILD: tests the Python package that a build with -DCLATTN_BUILD_PYTHON=ON has put
 # together, with the system's python3. Exits with 77 where that lacks NumPy or pytest, and says so.
 set -u

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh tests/run.sh: installs what is missing, builds with warnings as errors and runs every test.
 # Exits non-zero if one fails, crashes, hangs or leaks; what cannot be tested here is named with the
 # reason. A second run only does what has changed.

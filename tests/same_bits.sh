@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh tests/same_bits.sh OLD NEW [COUNT [SEED [FAMILY...]]]: whether two builds compute the same bits of o,
 # lse, scores, all gradients and projections, for COUNT (300) problems drawn from SEED (1) over FAMILY...
 # (all that both know), dtypes, options, layouts and tunables. Prints the first differences and fails if

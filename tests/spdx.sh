@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh tests/spdx.sh [--check]: puts the licence's line (SPDX) at the head of every source that lacks it; with --check it
 # only names these, and exits with 1 if there are any. Sources are tracked *.c *.h *.cl *.def *.inc *.py *.sh *.js *.css *.cmake
 # and CMakeLists.txt, but for data.
@@ -14,6 +15,7 @@ if [ "${1:-}" = --check ]; then
     [ -z "$lacking" ]
     exit
 fi
+{ # read whole by the shell before it changes this file
 for file in $lacking; do
     case $file in
     *.py | *.sh | *.cmake | *CMakeLists.txt | .ci/run) line='# SPDX-License-Identifier: Apache-2.0' ;;
@@ -28,3 +30,5 @@ for file in $lacking; do
         tail -n "+$((after + 1))" "$file"
     } > "$file.spdx" && cat "$file.spdx" > "$file" && rm "$file.spdx"
 done
+exit
+}

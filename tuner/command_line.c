@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tuner/command_line.h"
 #include "cli/terminal/table.h"
 #include "os/options.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the commands around the store have in common: options, and a context that says why. */
 #ifndef CA_COMMAND_LINE_H
 #define CA_COMMAND_LINE_H

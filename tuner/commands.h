@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The commands of clattn-tune: each gets its own name as argv[0] and returns the exit status. */
 #ifndef CA_COMMANDS_H
 #define CA_COMMANDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tuner/journal.h"
 #include "internal.h"
 #include "os/lock.h"

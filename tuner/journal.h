@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The journal of a tuning: every reading as it happens, so that a tuning that was interrupted or
  * killed goes on where it was. A file beside the store's, one JSON object a line:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-tune list, show and forget: what the store knows of a device. */
 #include "cli/interrupt.h"
 #include "cli/message.h"

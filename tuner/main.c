@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/message.h"
 #include "cli/standard_streams.h"
 #include "tuner/commands.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-tune export, import and merge: results that go from one machine to another. */
 #include "cli/message.h"
 #include "tuner/command_line.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-tune without a command: searches problems on a device, in a worker process. */
 #include "cli/interrupt.h"
 #include "cli/message.h"

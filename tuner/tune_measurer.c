@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tuner/tune_measurer.h"
 #include "cli/worker_process.h"
 #include "internal.h"

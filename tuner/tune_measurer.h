@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A measurer that keeps the journal: what an interrupted tuning measured is answered from it, all
  * else is measured by another measurer and entered. */
 #ifndef CA_TUNE_MEASURER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tuner/tune_options.h"
 #include "cli/message.h"
 #include "cli/problems/problem_file.h"

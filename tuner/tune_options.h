@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The command line of clattn-tune when no command is named. */
 #ifndef CA_TUNE_OPTIONS_H
 #define CA_TUNE_OPTIONS_H

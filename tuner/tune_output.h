@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the result of a tuning goes: the terminal, JSON, recordings. */
 #ifndef CA_TUNE_OUTPUT_H
 #define CA_TUNE_OUTPUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/cases/case.h"
 #include "bench/cases/case_layer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A problem with its data in host memory and, from a file, the answer. */
 #ifndef CLATTN_BENCH_CASE_H
 #define CLATTN_BENCH_CASE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/cases/case_file.h"
 #include "bench/cases/case_options.h"
 #include "bench/judge/values.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention cases in safetensors files. Tensors in the names of ONNX's operator Attention (Q K V
  * attn_mask past_key past_value nonpad_kv_seqlen in, Y present_key present_value qk_matmul_output
  * out), or with the answer named O, or in the names of tutorials (context, weights; K2, V2,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tensors of a multi-head layer. */
 #ifndef CLATTN_BENCH_CASE_LAYER_H
 #define CLATTN_BENCH_CASE_LAYER_H

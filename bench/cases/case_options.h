@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The attributes and the mask of a case in a file; see case_file.h. */
 #ifndef CLATTN_BENCH_CASE_OPTIONS_H
 #define CLATTN_BENCH_CASE_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads safetensors files: an 8-byte little-endian length, a JSON header of that length (name ->
  * dtype, shape, data_offsets) and the data. A file is accepted only if everything that the header
  * says is true of the data: each tensor as long as its shape says, one after the other, no holes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tensors of a job by name, and where their elements lie. */
 #ifndef CLATTN_BENCH_VIEW_H
 #define CLATTN_BENCH_VIEW_H

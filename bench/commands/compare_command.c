@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench compare: what changed from one run to others. */
 #include "bench/commands/options.h"
 #include "bench/records/comparison.h"

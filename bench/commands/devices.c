@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench devices: every OpenCL device with the facts that matter. */
 #include "bench/commands/options.h"
 #include "bench/records/results.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench duel: which of some configurations is the fastest, and how sure that is. */
 #include "bench/commands/duel.h"
 #include "bench/commands/options.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A race of configurations of one problem, and how it is shown. */
 #ifndef CLATTN_BENCH_DUEL_H
 #define CLATTN_BENCH_DUEL_H

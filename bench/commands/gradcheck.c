@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench gradcheck: are the gradients of problems right on this device? */
 #include "bench/commands/options.h"
 #include "bench/records/results.h"

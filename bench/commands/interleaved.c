@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/commands/interleaved.h"
 #include "cli/interrupt.h"
 

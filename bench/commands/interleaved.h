@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Implementations of one case, taking turns: what disturbs the machine disturbs all alike. */
 #ifndef CLATTN_BENCH_INTERLEAVED_H
 #define CLATTN_BENCH_INTERLEAVED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/commands/items.h"
 #include "bench/cases/case_file.h"
 #include "cli/problems/problem_file.h"

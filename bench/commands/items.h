@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a run is to time: the arguments of the command line, workloads and files taken apart. */
 #ifndef CLATTN_BENCH_ITEMS_H
 #define CLATTN_BENCH_ITEMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Command lines. Each command reads its own options; exit codes are the same for all. */
 #ifndef CLATTN_BENCH_OPTIONS_H
 #define CLATTN_BENCH_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench plan: how long a fresh process waits for its first result, step by step; or what a
  * device that is not at hand would run. */
 #include "bench/commands/options.h"

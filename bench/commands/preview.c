@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/commands/preview.h"
 #include "bench/profiles/profile.h"
 #include "bench/records/results.h"

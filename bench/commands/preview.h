@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a device that is not at hand would run, and why. */
 #ifndef CLATTN_BENCH_PREVIEW_H
 #define CLATTN_BENCH_PREVIEW_H

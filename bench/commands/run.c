@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench run: problems timed beside other libraries and the device's measured peaks. */
 #include "bench/commands/run_request.h"
 #include "bench/commands/run_watch.h"

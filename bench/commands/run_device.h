@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A run on one device. */
 #ifndef CLATTN_BENCH_RUN_DEVICE_H
 #define CLATTN_BENCH_RUN_DEVICE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/commands/run_list.h"
 #include "cli/problems/workloads.h"
 #include "cli/terminal/table.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench run --list: what there is to run, or what would run. */
 #ifndef CLATTN_BENCH_RUN_LIST_H
 #define CLATTN_BENCH_RUN_LIST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/commands/run_peers.h"
 #include "cli/interrupt.h"
 #include "os/processor.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The other libraries of a run: started once for a device, and anew when they have crashed. */
 #ifndef CLATTN_BENCH_RUN_PEERS_H
 #define CLATTN_BENCH_RUN_PEERS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/commands/run_problem.h"
 #include "bench/commands/interleaved.h"
 #include "bench/timing/cold_start.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One problem of a run: all its implementations, checked, timed in turns and checked again. */
 #ifndef CLATTN_BENCH_RUN_PROBLEM_H
 #define CLATTN_BENCH_RUN_PROBLEM_H

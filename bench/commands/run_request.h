@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The command line of `clattn-bench run`, for one device, a fleet, or ranks of MPI. */
 #ifndef CLATTN_BENCH_RUN_REQUEST_H
 #define CLATTN_BENCH_RUN_REQUEST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A run on one device while it goes on, and what it was asked for. */
 #ifndef CLATTN_BENCH_RUN_STATE_H
 #define CLATTN_BENCH_RUN_STATE_H

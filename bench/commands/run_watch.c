@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/commands/run_watch.h"
 #include "bench/commands/options.h"
 #include "bench/fleet/fleet_child.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A run in a process of its own, watched: a device that hangs holds up nobody for ever. */
 #ifndef CLATTN_BENCH_RUN_WATCH_H
 #define CLATTN_BENCH_RUN_WATCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands on ranks of MPI are another program's, so that this one runs where there is no MPI. */
 #ifndef CLATTN_BENCH_MPI_START_H
 #define CLATTN_BENCH_MPI_START_H

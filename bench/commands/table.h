@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of a run: 100 columns wide, or what a narrower terminal has, without the columns for
  * which it has no room. */
 #ifndef CLATTN_BENCH_TABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench verify: cases in files against what they expect. */
 #include "bench/cases/case_file.h"
 #include "bench/commands/options.h"

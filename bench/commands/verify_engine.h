@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who computes what `clattn-bench verify` compares: without an engine the device that was asked for. */
 #ifndef CLATTN_BENCH_VERIFY_ENGINE_H
 #define CLATTN_BENCH_VERIFY_ENGINE_H

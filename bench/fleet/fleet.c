@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/fleet/fleet.h"
 #include "bench/fleet/fleet_child.h"
 #include "bench/fleet/fleet_devices.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Several devices, each in a process of its own: a driver that crashes costs only its own rows. */
 #ifndef CLATTN_BENCH_FLEET_H
 #define CLATTN_BENCH_FLEET_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A child of a fleet: watched while it works, ended if it gives no sign of life. */
 #ifndef CLATTN_BENCH_FLEET_CHILD_H
 #define CLATTN_BENCH_FLEET_CHILD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/fleet/progress.h"
 #include "cli/message.h"
 #include "cli/terminal/status_line.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How far a run has come: on a terminal one line that is redrawn, with the time left; and a sign of
  * life for the program that started this one. */
 #ifndef CLATTN_BENCH_PROGRESS_H

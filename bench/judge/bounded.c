@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* u = 2^-24 is the error of one f32 operation, relative to its result.
  *
  * Product     (a + e)(b + f) is off by |a| f + |b| e + e f, and u of its own.

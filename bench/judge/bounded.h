@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Values with the largest error that they may have, and how errors grow from operation to operation:
  * what is allowed to a result is decided here and in the formulas that use it, for the tests and for
  * the benchmark alike. */

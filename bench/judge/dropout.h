@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which weights dropout keeps, written from <clattn/problem.h> and the published description of
  * Philox 4x32-10 (J. Salmon et al., 2011). */
 #ifndef CLATTN_REFERENCE_DROPOUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bounds, in the terms of score.c: u = 2^-24, first order, FLT_MIN for what may be flushed to 0 or
  * underflow; e_j the error of a score.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients in double precision by plain loops, written from the formulas under "Backward" in
  * <clattn/problem.h>, from o and lse as they are given. It shares no code with the library. Every
  * value comes with the largest error that the given arithmetic may leave on it; gradients.c derives

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every element that attention writes, or some of them, with what it must be: one walk for tests and
  * benchmark, each of which compares what it has. */
 #ifndef CLATTN_JUDGE_JUDGE_H

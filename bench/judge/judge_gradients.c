@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gradients of a backward problem, from the view's own o and lse. */
 #include "bench/judge/gradients.h"
 #include "bench/judge/judge.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of forward: those of o, lse and scores. */
 #include "bench/judge/judge.h"
 #include "bench/judge/row.h"

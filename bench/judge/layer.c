@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Errors are carried along from step to step (bounded.c). u = 2^-24.
  *
  * Score       as score.c derives it, from the errors that q and k have.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Multi-head layers and their gradients in double precision by plain loops, written from
  * <clattn/multihead.h> and the formulas of <clattn/problem.h>. It shares no code with the library.
  * Every value carries the largest error that f32 arithmetic and the storage between the steps may

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Results of a multi-head layer, or of a part of it, with bounds that are likely to hold instead of certain: for layers
  * so large that errors at their worst (layer.h), which go through several products, would excuse any result.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bound. u = 2^-24 is the error of one f32 operation, relative to its result. A difference of two lse
  * is off by u of itself, which its exponential multiplies; the functions and the quotient of OpenCL are
  * off by 6 u, sums of n by n u. A weight that f32 cannot hold may be 0. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bound. u = 2^-24 is the error of one f32 operation, relative to its result. A sum of n
  * products in any order, fused or not, with the bias and what was there before, is certainly off by at
  * most (n + 8) u of the sum of the magnitudes; likely by growth(n) of the products and 4 u of each of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Projections in double precision by plain loops, written from the formula in <clattn/problem.h>. It
  * shares no code with the library. */
 #ifndef CLATTN_REFERENCE_PROJECTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bounds, in the terms of score.c, e_j the error of a score.
  *
  * exp(s - m)  An error in m cancels in the quotient. The difference, its product with log2(e) and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention in double precision by plain loops, written from the formula in <clattn/problem.h>. It
  * shares no code with the library. Every value comes with the largest error that the given arithmetic
  * may leave on it; score.c and row.c derive the bounds. */

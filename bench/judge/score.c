@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bounds. u = 2^-24 is the error of one f32 operation, relative to its result; terms of order
  * u^2 are left out, the counts below have room for them. FLT_MIN terms allow for subnormal results
  * that a device flushes to 0. Certain is what any order of f32 operations keeps; likely is what sums

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The score of a query and a key on its way from their product to the softmax. */
 #ifndef CLATTN_REFERENCE_SCORE_H
 #define CLATTN_REFERENCE_SCORE_H

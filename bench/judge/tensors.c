@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/judge/tensors.h"
 #include "bench/judge/values.h"
 

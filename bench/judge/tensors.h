@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tensors of a problem, forward or backward, as the public headers describe them: shape, steps and
  * element size of each, and where they lie in host memory. */
 #ifndef CLATTN_REFERENCE_TENSORS_H

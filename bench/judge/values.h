@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Single values of tensors in host memory, whatever they are stored as. */
 #ifndef CLATTN_REFERENCE_VALUES_H
 #define CLATTN_REFERENCE_VALUES_H

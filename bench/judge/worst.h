@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The worst error of many results, each against its own bound. */
 #ifndef CLATTN_BENCH_WORST_H
 #define CLATTN_BENCH_WORST_H

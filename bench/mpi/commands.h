@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What clattn-bench-mpi does: commands of clattn-bench on ranks of MPI. All ranks return alike. */
 #ifndef CLATTN_BENCH_MPI_COMMANDS_H
 #define CLATTN_BENCH_MPI_COMMANDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/mpi/contest.h"
 #include "bench/timing/measure.h"
 #include "bench/timing/roof.h"

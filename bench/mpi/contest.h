@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One problem of a run on ranks: rank 0 alone and all ranks in each mode, checked, timed in turns and
  * checked again. */
 #ifndef CLATTN_BENCH_CONTEST_H

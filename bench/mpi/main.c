@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench-mpi: `clattn-bench run --mpi` and `verify --mpi`, which become this program. */
 #include "bench/commands/options.h"
 #include "bench/mpi/commands.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """medians.py WHAT FILE: a line for each problem and mode of a run of clattn-bench --mpi: the median, and where each rank's
 time went, in milliseconds."""
 import json

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The ranks that clattn-bench-mpi runs on, all of MPI_COMM_WORLD. Rank 0 has the data, the results, and
  * the word. */
 #ifndef CLATTN_BENCH_RANKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench run --mpi: problems by one rank alone and by all ranks, mode by mode, in turns. */
 #include "bench/commands/run_request.h"
 #include "bench/commands/table.h"

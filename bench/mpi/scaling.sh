@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh bench/mpi/scaling.sh BUILD [FILE]: attention over up to 1024 ranks of described clusters, simulated. Needs SimGrid
 # (Debian: libsimgrid-dev) and the folder that clattn was built in.
 # The communication is that of src/mpi, run by SMPI; devices take the time that their rates say (bench/mpi/simulate).

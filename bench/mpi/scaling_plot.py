@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """python3 bench/mpi/scaling_plot.py RESULTS.tsv OUT.svg: efficiency over ranks, of what bench/mpi/scaling.sh wrote.
 
 A panel for each cluster and direction of gpus-*, a line for each context of the mode that is fastest there; dots are simulated,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/mpi/sharded.h"
 #include "bench/timing/case_forward.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A case whose sequence is cut among ranks: a plan of libclattn_mpi and this rank's tensors. */
 #ifndef CLATTN_BENCH_SHARDED_H
 #define CLATTN_BENCH_SHARDED_H

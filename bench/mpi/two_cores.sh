@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh bench/mpi/two_cores.sh BUILD NAME [TOKENS]: what a machine of two cores spends on having two ranks. Attention of 4 heads of
 # dim 128, causal, f32, forward and backward, of 8192 tokens if none are named, in each mode:
 #   1rank-2cores  one rank on both cores

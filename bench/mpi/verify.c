@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench verify --mpi: cases in files, computed by all ranks. */
 #include "bench/commands/verify_engine.h"
 #include "bench/mpi/commands.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Other people's libraries, each in a process of its own that speaks JSON (peers/README.md). */
 #ifndef CLATTN_BENCH_PEER_H
 #define CLATTN_BENCH_PEER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What many libraries have not, so that each says which of it it takes (peers/README.md). */
 #ifndef CLATTN_BENCH_PEER_OPTIONS_H
 #define CLATTN_BENCH_PEER_OPTIONS_H

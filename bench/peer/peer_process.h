@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A peer's process: stopped but for the time that it has a request to answer, so that threads of
  * its own that spin for work do not disturb others, and ended for certain, even if this program is
  * killed: what is stopped would not notice that its requests have come to an end. Then this

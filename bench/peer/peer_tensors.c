@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/peer/peer_tensors.h"
 #include "bench/cases/case_layer.h"
 #include "bench/judge/values.h"

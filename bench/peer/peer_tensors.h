@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which tensors of a job peers are sent and asked for, and where they lie: packed for them, in the
  * job's layouts here, a layer's weights as (columns of the product, columns of what is
  * multiplied). */

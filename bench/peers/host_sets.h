@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sets of tensors in host memory, aligned to the lines of caches; those of a projection as
  * products.h has them. */
 #ifndef CLATTN_BENCH_PEER_HOST_SETS_H

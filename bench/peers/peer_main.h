@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loop of a peer program (README.md): requests in, answers out; a library fills in the rest. */
 #ifndef CLATTN_BENCH_PEER_MAIN_H
 #define CLATTN_BENCH_PEER_MAIN_H

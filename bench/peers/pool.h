@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that share out equal tasks among themselves. */
 #ifndef CLATTN_BENCH_PEER_POOL_H
 #define CLATTN_BENCH_PEER_POOL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/peers/problem_data.h"
 #include "bench/judge/values.h"
 #include "internal.h"

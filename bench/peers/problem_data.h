@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A problem and its tensors as the client hands them over, with what the libraries here want of
  * them: bias and mask as one addend, and which keys a query may see at all. */
 #ifndef CLATTN_BENCH_PROBLEM_DATA_H

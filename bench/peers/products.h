@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A projection as one matrix product: y (rows, columns) = x (rows, inner) w (inner, columns) +
  * bias. Layouts are not a peer's affair, so x and y lie as a user would have them for it: heads
  * side by side in a row. */

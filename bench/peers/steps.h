@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a problem is cut into pairs of batched matrix products: so that the scores of each fit where
  * they should, and so that what causality and windows hide is not multiplied at all where that can
  * be had by leaving out columns. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Profiles: devices that are not at hand, described by JSON (bench/profiles). */
 #ifndef CLATTN_BENCH_PROFILE_H
 #define CLATTN_BENCH_PROFILE_H

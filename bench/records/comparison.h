@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs side by side: what each file has of a problem on a device, and how that compares with the
  * first file's. */
 #ifndef CLATTN_BENCH_COMPARISON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How comparisons look on a terminal. */
 #ifndef CLATTN_BENCH_COMPARISON_LOOKS_H
 #define CLATTN_BENCH_COMPARISON_LOOKS_H

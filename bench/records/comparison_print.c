@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/records/comparison_looks.h"
 #include "cli/terminal/table.h"
 #include "cli/terminal/terminal.h"

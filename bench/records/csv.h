@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Results as comma-separated values (RFC 4180), one row for each implementation of each problem. */
 #ifndef CLATTN_BENCH_CSV_H
 #define CLATTN_BENCH_CSV_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/records/distributed.h"
 #include "bench/records/place.h"
 #include "cli/message.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How ranks of MPI shared the work of an outcome (clattn-bench run --mpi), in memory and in files. */
 #ifndef CLATTN_BENCH_DISTRIBUTED_H
 #define CLATTN_BENCH_DISTRIBUTED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What results have of their own in JSON: samples, and figures that follow from others. */
 #ifndef CLATTN_BENCH_PLACE_H
 #define CLATTN_BENCH_PLACE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/records/results.h"
 #include "os/clock.h"
 #include "os/host.h"

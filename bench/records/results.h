@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What runs came to, in memory and in files: results/README.md describes the JSON. Reading what was
  * written gives the same again, times to nine digits. */
 #ifndef CLATTN_BENCH_RESULTS_H

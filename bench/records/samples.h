@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What was measured of one thing, time after time. */
 #ifndef CLATTN_BENCH_SAMPLES_H
 #define CLATTN_BENCH_SAMPLES_H

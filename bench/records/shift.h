@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much longer one thing takes than another that was measured at another time. */
 #ifndef CLATTN_BENCH_SHIFT_H
 #define CLATTN_BENCH_SHIFT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/timing/case_forward.h"
 #include "bench/timing/measure.h"
 

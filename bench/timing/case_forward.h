@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What backward needs of forward. */
 #ifndef CLATTN_BENCH_CASE_FORWARD_H
 #define CLATTN_BENCH_CASE_FORWARD_H

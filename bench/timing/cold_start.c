@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/timing/cold_start.h"
 #include "cli/worker_process.h"
 #include "internal.h"

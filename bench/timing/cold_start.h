@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the first result costs in a new process: measured in processes of this program's own, the
  * first of which finds empty caches, the second what the first has left there. */
 #ifndef CLATTN_BENCH_COLD_START_H

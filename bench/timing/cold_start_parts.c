@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/timing/cold_start_parts.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a first call spends on compiling. */
 #ifndef CLATTN_BENCH_COLD_START_PARTS_H
 #define CLATTN_BENCH_COLD_START_PARTS_H

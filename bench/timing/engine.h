@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The library's answer to a job: a plan, or that of a layer. */
 #ifndef CLATTN_BENCH_ENGINE_H
 #define CLATTN_BENCH_ENGINE_H

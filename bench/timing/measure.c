@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/timing/measure.h"
 #include "bench/verify/compare.h"
 #include "internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One case on the device: its plan, its buffers, its results and how long it takes. */
 #ifndef CLATTN_BENCH_MEASURE_H
 #define CLATTN_BENCH_MEASURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels of peaks.cl in one of their forms. */
 #ifndef CLATTN_BENCH_PEAK_FORM_H
 #define CLATTN_BENCH_PEAK_FORM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a device can do at best: fused multiply-adds in registers, reading and copying memory.
  *
  * REAL, HALF    float and 0, or half and 1

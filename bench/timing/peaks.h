@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the device can do at best, measured in the same run as the problems: the clock of a shared
  * machine wanders, a share of the peak does not. */
 #ifndef CLATTN_BENCH_PEAKS_H

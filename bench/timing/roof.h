@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a problem costs at least on a device of given peaks. */
 #ifndef CLATTN_BENCH_ROOF_H
 #define CLATTN_BENCH_ROOF_H

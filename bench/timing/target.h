@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The device that is measured: a clattn context, a queue with timers, the last complaint. */
 #ifndef CLATTN_BENCH_TARGET_H
 #define CLATTN_BENCH_TARGET_H

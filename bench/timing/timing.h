@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How long one of many equal executions takes, all enqueued at once. */
 #ifndef CLATTN_BENCH_TIMING_H
 #define CLATTN_BENCH_TIMING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/verify/check.h"
 #include "bench/judge/judge.h"
 #include "bench/judge/values.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Comparing results with double precision, each element against a bound of its own. */
 #ifndef CLATTN_BENCH_CHECK_H
 #define CLATTN_BENCH_CHECK_H

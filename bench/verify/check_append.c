@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of an append, and rows that no token goes to. */
 #include "bench/judge/append.h"
 #include "bench/judge/judge.h"

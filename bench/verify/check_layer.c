@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The results of a layer: all of a small one, else a part (bench/judge/layer_likely.h). */
 #include "bench/cases/case_layer.h"
 #include "bench/judge/values.h"

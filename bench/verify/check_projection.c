@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a projection. */
 #include "bench/judge/judge.h"
 #include "bench/judge/projection.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Comparing results with the answers that a file holds. */
 #ifndef CLATTN_BENCH_COMPARE_H
 #define CLATTN_BENCH_COMPARE_H

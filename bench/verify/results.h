@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tensors that an execution has written. */
 #ifndef CLATTN_BENCH_VERIFY_RESULTS_H
 #define CLATTN_BENCH_VERIFY_RESULTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A case as the reference reads it, and which of its results are looked at. */
 #ifndef CLATTN_BENCH_SAMPLE_H
 #define CLATTN_BENCH_SAMPLE_H

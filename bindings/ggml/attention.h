@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One operation after another on a queue of its own: what a backend keeps from call to call. */
 #ifndef CLATTN_GGML_ATTENTION_H
 #define CLATTN_GGML_ATTENTION_H

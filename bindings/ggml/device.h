@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The OpenCL device that ggml gets: one, chosen as clattn_device_select() does, before others if it
  * shares memory with the host. Its context lives as long as a backend uses it. */
 #ifndef CLATTN_GGML_DEVICE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* RTLD_DEFAULT, dl_iterate_phdr() */
 #include "host.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The ggml that loaded the backend: its functions, found in the process, and whether it is one
  * that the backend was built for. Nothing of ggml is linked, so that no second copy of it comes
  * into the process, and an unsuitable one is refused with a sentence instead of by the dynamic

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GGML_OP_FLASH_ATTN_EXT in clattn's words: which problem it is, and where its tensors lie. */
 #ifndef CLATTN_GGML_OPERATION_H
 #define CLATTN_GGML_OPERATION_H

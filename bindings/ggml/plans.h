@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The plans of a backend, by shape; the one that was not used for longest makes room for a new
  * one. */
 #ifndef CLATTN_GGML_PLANS_H

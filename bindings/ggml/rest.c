@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "rest.h"
 
 typedef void (*set_threads_function)(ggml_backend_t backend, int threads);

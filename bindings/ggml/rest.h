@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What clattn does not compute, on ggml's CPU backend: nodes of programs that give one backend a
  * whole graph, and attention that ggml computes faster, or that fails when it is to be executed,
  * for want of memory for example. */

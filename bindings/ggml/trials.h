@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether clattn or ggml's CPU backend computes an operation: the one that takes less time, measured
  * on the operations themselves. Copies to a device that has memory of its own are in its times.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python3 declare.py INCLUDE_FOLDER OUTPUT: writes what the public headers declare as a module of ctypes.
 
 The headers are the one place that knows how structs lie in memory and what enums are worth; no line of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packs what CMake puts together (CMakeLists.txt beside this file) into a wheel for any Python 3.
 
 The wheel is named after the newest glibc that its files need (PEP 600), not after the machine that it was

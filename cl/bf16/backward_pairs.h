@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of keys and tiles of queries of backward_cpu UNIT=pairs as pairs (cpu/operands.h), and weights that become
  * pairs.
  *

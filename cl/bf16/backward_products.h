@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The products of backward_cpu UNIT=amx between a tile of queries and a block of keys, by tiles of a matrix unit
  * (bf16/tiles.h); each has one of the operands as pairs along the depth, and the other in vectors of pairs:
  *

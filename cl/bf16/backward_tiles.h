@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tiles of queries of backward_cpu UNIT=amx: operands transposed, and weights that become pairs.
  *
  * A part of cpu/backward_blocks.h, which includes it. */

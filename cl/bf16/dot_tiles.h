@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Products of tiles of pairs (bf16/pair_tiles.h) by the instruction for pairs (bf16/pairs.h): each word of a is
  * broadcast and multiplied with a few vectors of b, whose sums stay in registers over the whole depth. */
 #ifndef CLATTN_DOT_TILES_H

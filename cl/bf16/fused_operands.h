@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A tile of keys and values as operands of products of tiles (bf16/tiles.h): keys as they are, a row of pairs
  * of neighbours of the dim each; values transposed, for each column of v a row of pairs of neighbouring
  * keys. What rounds rows, columns and keys up to whole tiles is 0.

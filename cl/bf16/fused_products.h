@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two products of fused_cpu UNIT=amx between a block of queries and a tile of keys and values, by tiles of a
  * matrix unit (bf16/tiles.h). Columns of the products are queries, so that the softmax between them goes over
  * vectors of queries as in fused_cpu: Q K^T has keys as rows, and its tiles are stored as scores; O has

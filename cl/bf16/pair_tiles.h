@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tiles of pairs of bf16 values, and products of them: c += a b, where
  *
  *   a   16 rows of the one matrix; a row is 16 words, pairs of bf16 values that are neighbours along the

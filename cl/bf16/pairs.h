@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Products of bf16 pairs: two multiply-adds in each lane of an instruction. A pair is two values in a
  * word, the first in its lower half. A vector of pairs is kept as lanes, whose bits the pairs are.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packing of projection_cpu UNIT=pairs and projection_cpu_amx: as that of projection_cpu, with pairs of neighbours of the
  * depth (cpu/operands.h). The second value of the last pair of an odd depth is 0.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Strips of x for tiles (bf16/tiles.h): REGISTER_ROWS rows of STRIP_ROW words, pairs of neighbours of the
  * depth. What a tile holds beyond the last row or the depth is 0.
  *

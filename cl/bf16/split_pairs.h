@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two products of split_cpu UNIT=amx and split_cpu UNIT=pairs between a block of rows and a tile of keys and values, by tiles of
  * pairs (bf16/pair_tiles.h). Q K^T has keys as rows and the block's rows as columns, so that keys are multiplied as
  * they are staged, and is transposed; P V has the block's rows as rows, and values are multiplied as pairs of
@@ -114,7 +115,7 @@ INLINE void stage_weight_pairs(const int count, const float *p, ushort *staged)
     for (int r = 0; r < BLOCK_M; r++)
         for (int n = 0; n < WHOLE_STEPS(count); n += SIMD_WIDTH)
             VECTOR(vstore)
-            (round_any(VECTOR(vload)(0, p + r * BLOCK_N + n)), 0, staged + r * BLOCK_N + n);
+    (round_any(VECTOR(vload)(0, p + r * BLOCK_N + n)), 0, staged + r * BLOCK_N + n);
 }
 
 /* o = o * factor + sum_n p[n] v[n] of all rows and columns. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of keys as a in products of tiles (bf16/pair_tiles.h). */
 #ifndef CLATTN_STAGE_PAIRS_H
 #define CLATTN_STAGE_PAIRS_H

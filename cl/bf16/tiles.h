@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Products of tiles on a processor's matrix unit (Intel's AMX): c += a b, with tiles
  * as bf16/pair_tiles.h says.
  *

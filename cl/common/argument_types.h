@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Types of the by-value arguments that kernels start with. Structs of them are compiled by the host and by the
  * device, so they have 8-byte members first and 4-byte ones last: no padding, one layout. */
 #ifndef CLATTN_ARGUMENT_TYPES_H

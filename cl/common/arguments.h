@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two by-value arguments that every kernel of attention starts with (cl/common/argument_types.h). */
 #ifndef CLATTN_ARGUMENTS_H
 #define CLATTN_ARGUMENTS_H
@@ -35,7 +36,7 @@ struct attention_shape {
     CA_SIZES(SIZE)
 #undef SIZE
     CA_LONG
-        max_blocks; /* with HAS_BLOCKS: entries in a list; which list is that of batch b and head h: */
+    max_blocks; /* with HAS_BLOCKS: entries in a list; which list is that of batch b and head h: */
     CA_LONG list_of_batch, list_of_head; /* b * list_of_batch + h * list_of_head */
     CA_FLOAT scale;
     CA_FLOAT softcap;   /* with HAS_SOFTCAP */

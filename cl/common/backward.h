@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What kernels of the backward direction share: steps, and where things lie in the workspace. Defined by the host besides what common.cl lists:
  *   UNIT_DO UNIT_DQ UNIT_DK UNIT_DV    1: the innermost stride is 1
  *   HAS_DBIAS HAS_DSLOPES HAS_DSINKS   0 or 1

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The built-in functions that the kernels use, declared as in Clang's opencl-c.h, whose 18 000 lines
  * take PoCL longer to read than many a kernel.
  *

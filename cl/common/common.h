@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by every attention kernel: argument lists, steps, and which keys a query may see.
  *
  * Defined by the host for the problem (src/program/program.c), all of them always (projections: some of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What dropout multiplies weights with, of the kernel's problem. RANDOM_LANES as in philox.h. */
 #ifndef CLATTN_DROPOUT_H
 #define CLATTN_DROPOUT_H

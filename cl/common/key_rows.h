@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the keys and values of a batch lie: one after the other, or, with PAGE_SIZE, in pages of so
  * many that a table in device memory names, an entry each.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A multiply-add of kernels for GPUs: fused where that is the fast one. */
 #ifndef CLATTN_MULTIPLY_ADD_H
 #define CLATTN_MULTIPLY_ADD_H

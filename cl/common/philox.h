@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dropout's random numbers: Philox 4x32-10 (J. Salmon et al., 2011), as clattn/dropout.h says.
  *
  * RANDOM_LANES, 1, 4, 8 or 16, is defined by who includes this: the counters to be computed at a time,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What kernels of projections share: argument list, steps, and what is stored.
  *
  * Defined by the host (src/program/program.c), all of them always, and of what common.cl lists nothing

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two by-value arguments that every kernel of projections starts with (cl/common/argument_types.h). */
 #ifndef CLATTN_PROJECTION_ARGUMENTS_H
 #define CLATTN_PROJECTION_ARGUMENTS_H

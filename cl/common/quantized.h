@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Keys and values that may be quantized: how one of them is found and read.
  *
  * K_CACHE and V_CACHE say how k and v are stored: 0, or the number of a format of blocks

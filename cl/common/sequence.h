@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packed batches: with HAS_TOTAL_Q the queries of all sequences follow each other in one buffer, and so do
  * keys and values with HAS_TOTAL_KV.
  *

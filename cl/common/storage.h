@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How elements lie in memory: for each dtype its type, loads, stores and rounding, once, for all that take
  * one element, four or eight at a time. Vectors as wide as a CPU's registers have loads of their own
  * (cl/cpu), matrix instructions their operands (cl/mma), quantized keys and values their blocks

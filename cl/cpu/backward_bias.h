@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gradient of a bias on CPUs: the scores once more, and dS summed over what the bias broadcasts
  * over.
  *

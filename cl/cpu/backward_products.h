@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The five products of backward_cpu and backward_cpu UNIT=pairs between a tile of queries and a block of keys,
  * register-blocked (those of backward_cpu UNIT=amx: bf16/backward_products.h). Keys are in SIMD lanes, but in dq, whose lanes are columns.
  *

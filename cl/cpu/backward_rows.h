@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The first stage of gradients on CPUs: the statistics of rows (common/backward.h).
  *
  * Who includes this defines BLOCK_BITS_BEGIN with block lists. */

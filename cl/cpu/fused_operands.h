@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Keys and values as operands (cpu/operands.h) of the two products of fused_cpu and fused_cpu UNIT=pairs: pairs
  * are of neighbours of the dim in Q K^T, of neighbouring keys in P V.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of the tensors of fused_cpu: queries and outputs of a block, which are transposed so that
  * SIMD lanes are queries, and what is prefetched beside a tile.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The prefetch of fused_cpu: what is used soon is fetched between the products, a few rows at
  * each step. A core waits for some 16 lines at a time; while it asks for more it gets nothing else
  * done.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two products of fused_cpu between a block of BLOCK_VECTORS vectors of queries and a tile of
  * at most BLOCK_N keys and values, and the weights between them. An element of K or V is broadcast
  * to all lanes and multiplied with vectors; the accumulators are register tiles of QK_KEYS *

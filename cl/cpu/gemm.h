@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The micro-kernel of matrix products on CPUs, register-blocked as in BLIS: strips of one matrix
  * times panels of the other. projection_cpu, projection_cpu UNIT=pairs and both products of unfused_lanes use it.
  *

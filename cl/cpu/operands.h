@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What products on CPUs multiply: vectors of elements of one matrix (lanes) with elements of the other
  * (operand), which are broadcast to all lanes. With OPERAND_PAIRS an operand, and each lane of a vector,
  * is a pair of bf16 values (bf16/pairs.h) that are neighbours along the depth; else a float.

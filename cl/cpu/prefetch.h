@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prefetching a line of memory, taken to have 64 bytes, where that is known to compile to an
  * instruction or to nothing: where the compiler itself makes code for a processor, as PoCL's does,
  * and on Intel's runtime for CPUs, which its extension tells. (It compiles OpenCL's prefetch(),

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What projections on CPUs share (projection_cpu.cl, projection_cpu_amx.cl): the offsets of
  * rows, columns and the depth, blocks of y, tiles of sums, and the sum of the parts of a split depth.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of quantized keys and values as vectors, and staged as f32, on CPUs. common/quantized.h has single values and
  * groups of four. */
 #ifndef CLATTN_QUANTIZED_SIMD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SIMD vectors of SIMD_WIDTH (4, 8 or 16) floats, whose lanes are queries, keys or columns: what
  * the kernels for CPUs are written in. How they are loaded and stored: simd_storage.h. */
 #ifndef CLATTN_SIMD_H

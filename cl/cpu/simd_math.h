@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Exponentials and hyperbolic tangents of vectors. Next to matrix products, exponentials are most
  * of what the kernels for CPUs compute. They rely on IEEE addition: never build them with fast-math
  * options. */

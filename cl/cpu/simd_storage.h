@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors in memory: the table of dtypes for CPUs. Each has a load and a store of SIMD_WIDTH
  * neighbours, however they are aligned; common/storage.h has those of single elements. */
 #ifndef CLATTN_SIMD_STORAGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What split_cpu reads of keys and values: columns of a row as vectors, and the prefetch of later
  * tiles. Needs QK_DEPTH (unless products are of pairs), BLOCK_N and PREFETCH_TILES. */
 #ifndef CLATTN_SPLIT_KEYS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tiles of split_cpu where keys lie in pages: a tile is a run of keys (common/key_rows.h). Needs
  * BLOCK_N and PREFETCH_TILES.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The product P V of split_cpu, register-blocked. Needs BLOCK_M, PV_ROWS, PV_VECTORS, BLOCK_N and
  * PREFETCH_TILES. With OPERAND_PAIRS both products are in bf16/split_pairs.h. */
 #ifndef CLATTN_SPLIT_PV_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The product Q K^T of split_cpu, register-blocked. Needs BLOCK_M, QK_ROWS, QK_DEPTH, BLOCK_N and
  * PREFETCH_TILES.
  *

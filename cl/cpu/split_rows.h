@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which rows and keys a work-item of split_cpu has. Needs BLOCK_M, BLOCK_N and SPLIT_K. */
 #ifndef CLATTN_SPLIT_ROWS_H
 #define CLATTN_SPLIT_ROWS_H

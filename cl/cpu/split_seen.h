@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which tiles of keys split_cpu goes over: those that block lists, or else a mask and a bias, hide from all
  * rows of a block are left out. Of a mask or a bias that means to look at its pairs just before they are
  * needed; the first that is visible is enough. Needs BLOCK_N, split_rows.h, key_lanes.h. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dropout_mask: which weights dropout keeps, a byte of 1 or 0 each, packed (batch * heads, i, j).
  *
  * NDRange   local (1, 1, 1), global (blocks of 64 keys, seq_q, batch * heads): a work-item has 64

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two by-value arguments that every kernel of merges starts with (cl/common/argument_types.h). */
 #ifndef CLATTN_MERGE_ARGUMENTS_H
 #define CLATTN_MERGE_ARGUMENTS_H

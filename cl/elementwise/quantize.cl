@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* quantize: rows of f32, f16 or bf16 become blocks of 32 values (clattn/quantize.h says how,
  * src/problem/formats.def what they look like).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From chunks of a row, 32 columns in vectors, to blocks of quantized values, as clattn/quantize.h says.
  *
  * Who includes this defines VECTORS, those of a chunk; CHUNK. */

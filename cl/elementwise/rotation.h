@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What rotates columns (RoPE): the pairs they are in, and the sines and cosines of a position's angles.
  *
  * An angle is position * base^(-2 i / ROTARY_DIM), exact but for 2^-40 of it: base^(-2 / ROTARY_DIM), which the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shards: what libclattn_mpi does with the rows of shards beside attention itself: moving, adding, merging
  * and storing them.
  *

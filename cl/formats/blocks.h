@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of quantized values: their sizes, and the numbers of their codes, in the formats of
  * src/problem/formats.def, which says what a block consists of.
  *

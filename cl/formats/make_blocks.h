@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Making blocks of quantized values (clattn/quantize.h says how) in the formats of src/problem/formats.def. The bits
  * are the same on every device: no product and sum are contracted, and the two quotients, which devices may round as
  * they like, are corrected to the nearest.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of q4_0, as macros that cl/formats/blocks.h and cl/formats/make_blocks.h choose by the format: a code is a
  * number from -8 to 7 with 8 added, the scale is the value of the largest magnitude divided by -8. */
 #ifndef CLATTN_FORMAT_Q4_0_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of q8_0, as macros that cl/formats/blocks.h and cl/formats/make_blocks.h choose by the format: a code is a
  * signed byte, the scale is the largest magnitude divided by 127. */
 #ifndef CLATTN_FORMAT_Q8_0_H

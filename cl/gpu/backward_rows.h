@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The first stage of gradients for GPUs: the statistics of rows (common/backward.h). ROW_LANES work-items share a row,
  * so that a sub-group reads whole lines of a cache. Of rows whose lse is large the group then adds up the weights,
  * ROWS_AT_ONCE rows at a time, a key of all of them a work-item: there are few such rows, if any, so that no tile of

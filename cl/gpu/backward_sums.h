@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The last stage of gradients for GPUs: sums over rows that earlier stages have left in the workspace, for
  * dslopes and for a dbias that broadcasts over queries or keys, and dsinks.
  *

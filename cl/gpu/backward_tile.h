@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What kernels of gradients for GPUs share whose work-groups own BLOCK_OWNED rows, keys or queries, and
  * stream the others in tiles of BLOCK_STREAMED: where things lie in the workspace, the rows of a tile,
  * which tiles are left out, and what a pair of a query and a key adds.

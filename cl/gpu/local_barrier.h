@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The barrier of kernels whose threads share local memory, and a thread's number. */
 #ifndef CLATTN_LOCAL_BARRIER_H
 #define CLATTN_LOCAL_BARRIER_H

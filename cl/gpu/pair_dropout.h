@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dropout of single pairs, for what is seldom computed. */
 #ifndef CLATTN_PAIR_DROPOUT_H
 #define CLATTN_PAIR_DROPOUT_H

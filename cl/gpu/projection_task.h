@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What kernels of projections whose work-groups own a tile of y share: which tile and which part of the depth
  * a group has, where its rows, columns and depths lie, and the sum of the parts.
  *

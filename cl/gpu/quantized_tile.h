@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Filling tiles of local memory from keys and values, quantized or not. */
 #ifndef CLATTN_QUANTIZED_TILE_H
 #define CLATTN_QUANTIZED_TILE_H

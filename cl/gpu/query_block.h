@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What fused kernels for GPUs share whose work-groups own BLOCK_M queries of one (batch, head) and
  * walk over the keys that any of them may see: which these are, and how a row ends. Tiles of BLOCK_N keys
  * count from the first of them; those of which block lists list no pair, or of which a mask or a bias was

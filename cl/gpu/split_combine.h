@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The second kernel of split-K on GPUs: o and lse from the partial results of each row, in the order of the
  * ranges (gpu/split_task.h). A work-group of COMBINE_THREADS for each row and COMBINED_COLUMNS.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a work-group of split-K computes on GPUs: BLOCK_M of the rows that share a kv head, which are the
  * queries of all its query heads, and a range of the keys, one of SPLIT_K. It leaves partial results for
  * gpu/split_combine.h.

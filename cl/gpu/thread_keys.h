@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What threads of split_gpu_item read of keys and values: a thread of a thread group reads LOAD_WIDTH
  * neighbouring columns of each chunk of columns, of all THREAD_N keys of its thread group.
  *

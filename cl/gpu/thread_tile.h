@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Register blocking: what a thread (work-item) keeps in registers of a product of two tiles in local
  * memory, of which a work-group owns the one and streams the other.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Filling tiles of local memory with floats by copies in the background, where the device has such (ASYNC_COPIES,
  * defined by the host): they take no registers and nobody waits for them before COPIES_WAIT(), behind which a
  * thread sees its own copies, and behind the next barrier all. Elsewhere a copy is a load and a store. */

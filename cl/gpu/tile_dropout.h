@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dropout in tiles of queries, ROW(r) of a thread, and keys, of which neighbouring threads have
  * neighbours: thread_n + THREADS_N * c. Four threads share a counter of random numbers. Each of them
  * computes those of one row in four, and they exchange a bit for each weight through local memory.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The exponential of kernels for GPUs, chosen by the tunable EXP. */
 #ifndef CLATTN_TILE_EXP_H
 #define CLATTN_TILE_EXP_H

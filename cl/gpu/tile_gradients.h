@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The weights p and the gradients ds of scores, of a tile of BLOCK_OWNED owned and BLOCK_STREAMED streamed
  * rows: from products to what dq, dk, dv and the other gradients are sums of. Formulas: clattn/problem.h. */
 #ifndef CLATTN_TILE_GRADIENTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Filling tiles of local memory from a matrix in global memory, by the whole work-group, and
  * storing to one.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two products of tiles that gradients are made of. A work-group owns BLOCK_OWNED rows of two matrices
  * and streams BLOCK_STREAMED rows at a time of two others: products of owned and streamed rows, and sums
  * of streamed rows for each owned row, both in registers (gpu/thread_tile.h).

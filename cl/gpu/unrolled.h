@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A loop that is unrolled so many times; if the tunable UNROLL is 0 or not there, as the compiler likes. */
 #ifndef CLATTN_UNROLLED_H
 #define CLATTN_UNROLLED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fragments: tiles of matrices spread over the lanes of a sub-group the way an instruction wants
  * them, and the few operations that attention needs of them, alike for every instruction:
  *

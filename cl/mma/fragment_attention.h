@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a sub-group computes of a tile of keys, fragment by fragment: products with K, their scores, the
  * online softmax, products of the weights with V.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Intel's cl_intel_subgroup_matrix_multiply_accumulate: 8 x N x 16, where N is the size of a
  * sub-group, 8 (Arc A) or 16 (Xe2 and data centre GPUs).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients of tiles by matrix instructions: owned rows are the fragments' queries, whichever tensor they
  * are of, and streamed rows their others. Each sub-group has the products of FRAGMENT_QUERIES owned rows
  * with all streamed rows of a tile in registers, STREAMED_SUMS to a lane; what becomes of these are the

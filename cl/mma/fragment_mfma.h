@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* AMD's MFMA of CDNA 2 and 3 (gfx90a, gfx942), by compiler builtins: 32 x 32 x 8, or 16 x 16 x 16.
  *
  * Layout: "AMD Instinct MI200 Instruction Set Architecture" and AMD's matrix instruction calculator

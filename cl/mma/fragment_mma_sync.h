@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NVIDIA's mma.sync.m16n8k16, by inline PTX (sm_80 and newer).
  *
  * Layout: PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" (A, B, C and D) and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tiles of 16-bit elements in local memory: filled from matrices in global memory by the whole
  * work-group, and read as the operands of fragment.h.
  *

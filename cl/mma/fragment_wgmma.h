@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NVIDIA's wgmma.mma_async.m64nNk16, by inline PTX (sm_90a: Hopper alone).
  *
  * Four sub-groups, a warpgroup, multiply 64 queries with a whole tile that the tensor cores read from local memory

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* AMD's WMMA 16 x 16 x 16 of RDNA 3 (gfx11) in waves of 32, by compiler builtins.
  *
  * Layout: "RDNA3 Instruction Set Architecture" 7.9 and AMD's matrix instruction calculator

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loop over tiles of keys where softmax of a tile overlaps with products: of a tile, the scores of the next one and the
  * values are under way together; softmax waits for the scores alone. The way is FlashAttention-3's within a warpgroup
  * (arXiv 2407.08608, algorithm 2).

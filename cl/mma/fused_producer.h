@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loop over tiles of keys where a producer copies K and V (warpgroup_producer.h). Softmax of a tile overlaps with products
  * as in fused_overlap.h. The way is FlashAttention-3's (arXiv 2407.08608, section 3), but that copies are cp.async.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The passes over streamed tiles where all of the work-group copies them, and waits for each other: with two STAGES once a
  * tile, which arrives while the one before is multiplied.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The passes over streamed tiles where a producer copies them (warpgroup_producer.h).
  *
  * Local      halves of a place are streamed rows of q, or k, and those of do, or v. Each warpgroup has its owned rows in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the rows of tiles of K and V are that lie in pages, listed in local memory: of this tile and of the
  * next, since the next is on its way while this one is computed.
  *

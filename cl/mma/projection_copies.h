@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stages of a projection's x and w that are copied to local memory in the background, in pieces of 16 bytes, from places that
  * each work-item keeps: x in rows along the depth, w as it lies, its columns along the depth or the depth's rows across.
  *

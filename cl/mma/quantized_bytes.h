@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Quantized keys and values on their way: tiles of rows of bytes in local memory, copied there in the background as they
  * are stored, and made tiles of elements from there (fragment_tile.h) while the next ones arrive.
  *

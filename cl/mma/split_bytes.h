@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A range's tiles of quantized keys and values that arrive as bytes (quantized_bytes.h): the next ones' while those of a
  * tile are multiplied.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where elements of 16 bits lie in tiles of local memory. Plain C: tests/offline/bank_conflicts.c counts with
  * it which accesses meet in a bank.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A producer: one warpgroup that copies tiles to places of local memory, by cp.async, and others that compute with them, each
  * of which waits for the tile that it needs, not for the others. STAGES places take turns. A place has two halves, 0 and 1,
  * and each of these two mbarriers: one that its copies complete, one that each sub-group arrives at that has read it.

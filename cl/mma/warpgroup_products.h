@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention's products of a warpgroup's queries with a whole tile of K or V in local memory (warpgroup_tile.h).
  *
  * A part of fragment_attention.h, which includes it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Products of a warpgroup's rows, in registers or in a tile of local memory, with a whole tile there, by wgmma.
  *
  * Tiles lie in blocks of 64 columns, a row of which is 128 bytes; the eight pieces of 16 bytes of a row change

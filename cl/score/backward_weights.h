@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What gradients are made of: the products of a tile of queries and a block of keys become scores
  * (key_lanes.h) and weights P, and the gradients of weights become those of scores, dS. SIMD lanes
  * are keys. */

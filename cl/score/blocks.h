@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Block lists, as clattn/problem.h says: row i / BLOCK_Q of blocks lists the columns j / BLOCK_KV that
  * query i sees.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the products of split_gpu_item' threads to weights: one thread for each row and thread group.
  *
  * Who includes this defines BLOCK_M. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From products to scores where SIMD lanes are keys: softcap, bias, ALiBi, masks, windows and
  * lengths, as clattn/problem.h says. split_cpu, unfused_lanes and backward_cpu all go through
  * finish_scores(): an option that changes scores is a step of it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The first stage of families that look into the bits of block lists (score/blocks.h).
  *
  * Who includes this defines BLOCK_BITS_BEGIN(a), where the bits begin in the workspace, in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The first stage of a family whose blocks of queries look at tiles of keys in the mask and the bias: of each
  * block and tile a byte in the workspace says what they hide, once for all heads and batches that share
  * them. A tile that is hidden throughout is then left out, and a mask that hides nothing of one is not read.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Of which problems marks are made (score/mark_pairs.h, src/families/pair_marks.c): a mask or a bias
  * of pairs, of rows and keys that a pass of its own is worth, where so many heads and batches share a mark.
  * Making them reads each pair once more, which backward's products, more than twice as many, are worth even if

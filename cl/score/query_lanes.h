@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From products to scores where SIMD lanes are queries: softcap, bias, ALiBi, masks and windows, as
  * clattn/problem.h says; and dropout of weights. An option that changes scores is a step of
  * finish_scores(), which fused_cpu goes through; what it needs of a tile is put into struct score_tile

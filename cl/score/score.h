@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the product of a query and a key to their score, where a work-item has one score in a register:
  * scale, softcap, bias, ALiBi and masks, as clattn/problem.h says. An option that changes scores is
  * written here, for all kernels of this kind; what it reads is a member of struct arguments.

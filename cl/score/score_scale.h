@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the product of a query and a key is multiplied with, on CPUs and GPUs alike. */
 #ifndef CLATTN_SCORE_SCALE_H
 #define CLATTN_SCORE_SCALE_H

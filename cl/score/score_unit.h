@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The unit in which kernels for CPUs keep scores, and what a problem does to them. */
 #ifndef CLATTN_SCORE_UNIT_H
 #define CLATTN_SCORE_UNIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The online softmax of split_cpu: products of its rows and a tile's keys become scores
  * (key_lanes.h) and weights. SIMD lanes are keys; row_max is kept with rows in lanes. Needs BLOCK_M
  * and BLOCK_N. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file append.h  Executing an append: new keys and values to a cache, rotated and quantized on the way. */
 #ifndef CLATTN_APPEND_H
 #define CLATTN_APPEND_H

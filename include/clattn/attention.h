@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file attention.h  Executing a plan: on device buffers, or on host memory in one call. */
 #ifndef CLATTN_ATTENTION_H
 #define CLATTN_ATTENTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file blocks.h  Block lists for the patterns of sparse attention, made on the host.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file clattn.h  Attention for every OpenCL device. Includes every public header. */
 #ifndef CLATTN_CLATTN_H
 #define CLATTN_CLATTN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file dropout.h  Which weights dropout drops, and how to read that out.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file export.h  Visibility of public symbols, C linkage and the OpenCL headers. */
 #ifndef CLATTN_EXPORT_H
 #define CLATTN_EXPORT_H

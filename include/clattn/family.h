@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file family.h  The families of kernels that a plan chooses from. */
 #ifndef CLATTN_FAMILY_H
 #define CLATTN_FAMILY_H

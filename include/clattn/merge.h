@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file merge.h  Executing a merge: attention over parts of the keys becomes that over all of them. */
 #ifndef CLATTN_MERGE_H
 #define CLATTN_MERGE_H

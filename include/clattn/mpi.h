@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file mpi.h  Attention over the ranks of an MPI communicator. In a library of its own, libclattn_mpi.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file multihead.h  Multi-head attention layers, forward and backward.
  *

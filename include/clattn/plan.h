@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file plan.h  From a problem to kernels that are ready to be enqueued. */
 #ifndef CLATTN_PLAN_H
 #define CLATTN_PLAN_H

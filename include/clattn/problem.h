@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file problem.h  What is to be computed, and its one-line text form.
  *

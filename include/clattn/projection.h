@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** @file projection.h  Executing a projection: a tuned matrix product with heads in its addressing. */
 #ifndef CLATTN_PROJECTION_H
 #define CLATTN_PROJECTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file quantize.h  Quantized caches of keys and values: how they are made.
  *

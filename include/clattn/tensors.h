@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file tensors.h  The tensors of a problem: what an execution takes, of which type, and how each lies in memory.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file tuning.h  Finding the fastest kernels for a device, keeping what was found, and choosing
  * from it.

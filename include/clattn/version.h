@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file version.h  The version of the headers (macros) and of the linked library (functions), and how structs grow.
  *

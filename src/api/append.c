@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "api/host_call.h"
 #include "base/structs.h"
 #include "execute/execute.h"

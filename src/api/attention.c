@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention and its gradients, on buffers and on host memory. */
 #include "api/host_call.h"
 #include "base/structs.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Block lists of patterns, made on the host. */
 #include "base/log.h"
 #include "problem/problem.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is wrong in the integers that lie in device memory. */
 #include "base/log.h"
 #include "base/structs.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "api/host_call.h"
 #include "execute/buffers.h"
 #include "execute/execute.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Executions on host memory: every operation's public function is this with another struct. */
 #ifndef CA_HOST_CALL_H
 #define CA_HOST_CALL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans, as callers ask for them. */
 #include "base/log.h"
 #include "base/structs.h"

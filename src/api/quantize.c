@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "base/structs.h"
 #include "execute/buffers.h"
 #include "execute/execute.h"

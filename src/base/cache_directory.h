@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the cache lies, and how large it may become. */
 #ifndef CA_CACHE_DIRECTORY_H
 #define CA_CACHE_DIRECTORY_H

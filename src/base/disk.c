@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "base/disk.h"
 #include "base/text.h"
 #include "os/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files that are whole or not there; in the cache directory only those that nobody else could have written. */
 #ifndef CA_DISK_H
 #define CA_DISK_H

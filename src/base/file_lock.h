@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A lock that one of all processes and threads holds. */
 #ifndef CA_FILE_LOCK_H
 #define CA_FILE_LOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json_reader.h"
 #include "base/log.h"
 #include "base/text.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads JSON that somebody else wrote: the first thing that is wrong with it is said, the rest is
  * not looked at. */
 #ifndef CA_JSON_READER_H

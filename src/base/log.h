@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One sentence for a person, beside the status for the program. Names and words of others in it are made
  * printable (base/utf8.h). */
 #ifndef CA_LOG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arithmetic of sizes. */
 #ifndef CA_SIZES_H
 #define CA_SIZES_H

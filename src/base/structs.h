@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Structs of callers whose headers are of another version than this library: the rule stands in
  * clattn/version.h, and this is the one place that follows it. Nothing here is linked, so that libclattn_mpi
  * has it too. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Texts in memory of their own. */
 #ifndef CA_TEXT_H
 #define CA_TEXT_H

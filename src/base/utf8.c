@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "base/utf8.h"
 
 /* Bytes that a first byte announces; 0 if it is none. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Characters of texts that may be anything: those of files, drivers, environments and command lines. */
 #ifndef CA_UTF8_H
 #define CA_UTF8_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the environment says to clattn. */
 #ifndef CA_VARIABLES_H
 #define CA_VARIABLES_H

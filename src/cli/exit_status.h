@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Exit statuses of clattn-tune and clattn-bench besides EXIT_SUCCESS and EXIT_FAILURE. */
 #ifndef CA_EXIT_STATUS_H
 #define CA_EXIT_STATUS_H

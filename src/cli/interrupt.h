@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an interruption (os/interrupt.h) means to a context. */
 #ifndef CA_INTERRUPT_H
 #define CA_INTERRUPT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a line of the benchmark computes: a problem, or a layer of several. */
 #ifndef CLATTN_BENCH_JOB_H
 #define CLATTN_BENCH_JOB_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One sentence for a person about what went wrong. */
 #ifndef CLATTN_BENCH_MESSAGE_H
 #define CLATTN_BENCH_MESSAGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The program's standard streams, for both programs: what they were given is checked once at the
  * beginning (ca_standard_streams_begin()) and once at the end of main(), so that no printf() needs a check of its own. */
 #ifndef CA_STANDARD_STREAMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A child process that answers requests, one JSON object a line each way, and may die, hang or talk
  * nonsense at any moment. */
 #ifndef CA_WORKER_PROCESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "context/context.h"
 
 clattn_status ca_context_check(const clattn_context *context)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The context: one OpenCL context and device, its facts, and the programs built for it. */
 #ifndef CA_CONTEXT_H
 #define CA_CONTEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "context/first_run.h"
 #include "base/disk.h"
 #include "os/circumstances.h"

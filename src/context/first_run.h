@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Making a program for the first time, which may end the process: some compilers abort.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "create/choose.h"
 #include "base/log.h"
 #include "families/candidate.h"

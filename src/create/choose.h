@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which family computes a problem, with which tunables, and why. */
 #ifndef CA_CHOOSE_H
 #define CA_CHOOSE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cache_directory.h"
 #include "base/structs.h"
 #include "cl/common/arguments.h"

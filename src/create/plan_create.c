@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "create/plan_create.h"
 #include "execute/plan.h"
 #include "problem/problem.h"
 #include "program/program.h"
-#include "store/store.h"
 #include "selfcheck/selfcheck.h"
+#include "store/store.h"
 
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From choices to a plan. */
 #ifndef CA_PLAN_CREATE_H
 #define CA_PLAN_CREATE_H

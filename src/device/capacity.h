@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a device's facts say of how much fits on it. */
 #ifndef CA_CAPACITY_H
 #define CA_CAPACITY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The facts of a device, once they are there: what they must be, what they hold, narrowing them. */
 #ifndef CA_FACTS_H
 #define CA_FACTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that kernels use by its address: shared virtual memory of OpenCL 2.0 (SVM), and Intel's unified
  * shared memory (USM, the extension cl_intel_unified_shared_memory). The library is built against
  * OpenCL 1.2: newer calls are there where the loader that it meets has them. */

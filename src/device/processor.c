@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An instruction that a processor lacks ends the process, so that no probe can try it. Compilers in
  * drivers may take a processor for an older one, and tell less than there is. So the processor is asked
  * itself, by CPUID; __builtin_cpu_supports() also looks whether the operating system keeps the

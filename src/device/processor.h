@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The processor that the library itself runs on. */
 #ifndef CA_PROCESSOR_H
 #define CA_PROCESSOR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The JSON form of a profile (bench/profiles/README.md has it for people):
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks of what an execution is given: nothing is enqueued before all of them passed. */
 #ifndef CA_BUFFERS_H
 #define CA_BUFFERS_H

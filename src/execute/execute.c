@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "execute/execute.h"
 #include "execute/bare.h"
 #include "execute/buffers.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Executions of a plan: checked as a whole, then enqueued. */
 #ifndef CA_EXECUTE_H
 #define CA_EXECUTE_H

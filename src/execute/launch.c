@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "execute/launch.h"
 #include "problem/operations.h"
 #include "problem/philox.h"

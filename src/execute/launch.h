@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two arguments that every kernel starts with: the shape, which a plan fixes, and the offsets of an
  * execution. Each operation has structs of its own. */
 #ifndef CA_LAUNCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "execute/plan.h"
 #include "base/structs.h"
 #include "execute/launch.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The plan: everything about a computation that is known before its buffers are. */
 #ifndef CA_PLAN_H
 #define CA_PLAN_H

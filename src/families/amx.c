@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "families/amx.h"
 #include "device/capacity.h"
 #include "families/family.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What families with products by tiles of AMX (cl/bf16/tiles.h) have in common. */
 #ifndef CA_AMX_H
 #define CA_AMX_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "families/bf16_pairs.h"
 #include "device/capacity.h"
 #include "families/family.h"

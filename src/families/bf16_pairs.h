@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What families with products of bf16 pairs (cl/bf16/pairs.h) have in common. */
 #ifndef CA_BF16_PAIRS_H
 #define CA_BF16_PAIRS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "families/block_bits.h"
 
 static size_t lists(const clattn_problem *p)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bits that a family's first stage makes of the block lists (cl/score/blocks.h). */
 #ifndef CA_BLOCK_BITS_H
 #define CA_BLOCK_BITS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What forward kernels share whose work-groups own a block of queries of one (batch, head). */
 #ifndef CA_BLOCK_SIZES_H
 #define CA_BLOCK_SIZES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "families/candidate.h"
 #include "base/log.h"
 #include "families/registry.h"

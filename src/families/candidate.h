@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A way to compute a problem: a family with a value for each of its tunables. */
 #ifndef CA_CANDIDATE_H
 #define CA_CANDIDATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Expands the .def file named by TUNABLES_DEF into the including file's static tables:
  *
  *   tunables[], NUM_TUNABLES   the rows, for struct ca_family; the first is UNIT if TUNABLES_UNIT is defined, as which

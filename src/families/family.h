@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A family: one way to compute attention. Its .cl file holds the kernels, its .def file the
  * tunables, and its C file a struct ca_family for each unit that says when it applies and how it is launched.
  * Nothing here enqueues: src/execute/execute.c does that the same way for every family. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The units of families that have several, for the lists of these. */
 #ifndef CA_FAMILY_UNITS_H
 #define CA_FAMILY_UNITS_H

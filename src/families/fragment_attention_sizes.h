@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of forward attention by matrix instructions (cl/mma/fragment_attention.h), for kernels and the host.
  *
  * Before including this: SUB_GROUPS_N, the sub-groups that share rows, or 1; KV_PARTS; BLOCK_M, the rows of the work-group. */

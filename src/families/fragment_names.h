@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* As families/names.h, with what fragments of INSTRUCTION are, under the names of the headers of cl/mma/. */
 #include "families/names.h"
 const struct ca_fragment *const fragment = ca_fragment_of(INSTRUCTION);

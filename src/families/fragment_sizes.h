@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes that kernels of matrix instructions have in common, for them and, with the names of families/names.h and
  * families/fragment_names.h, for the host. */
 #ifndef CLATTN_FRAGMENT_SIZES_H

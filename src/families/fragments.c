@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "families/fragments.h"
 #include "families/block_sizes.h"
 #include "problem/operations.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix instructions of GPUs, and the fragments of matrices that the lanes of a sub-group hold of them:
  * what the headers of cl/mma/ say, for the host. */
 #ifndef CA_FRAGMENTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The stages of a family of fused forward attention, for the C file of one:
  *
  *   FUSED_STAGES(kernel), FUSED_NUM_STAGES   for struct ca_family

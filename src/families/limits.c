@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "families/limits.h"
 #include "base/log.h"
 #include "problem/layout.h"

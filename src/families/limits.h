@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What no kernel of any family can exceed on a device. */
 #ifndef CA_DEVICE_LIMITS_H
 #define CA_DEVICE_LIMITS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Declares, at the beginning of a function of the host that has p and values, what a program is told of them, under the
  * names that its source uses: tunables, dims and options. A family's _sizes.h, whose expressions its kernels declare
  * their arrays with, has the same values there.

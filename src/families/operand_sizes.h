@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of operands of products on CPUs (cl/cpu/operands.h), for kernels and, with the names of families/names.h, for the host.
  *
  * Before including this: UNIT, SIMD_WIDTH. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "families/pair_marks.h"
 #include "base/sizes.h"
 #include "cl/score/mark_sizes.h"

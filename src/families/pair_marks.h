@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The marks that a family's first stage makes of masks and biases (cl/score/mark_pairs.h). */
 #ifndef CA_PAIR_MARKS_H
 #define CA_PAIR_MARKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the families of projections share: the sizes of the product, and the sums of parts of the
  * depth that wait in the workspace when SPLIT_K groups share it. */
 #ifndef CA_PROJECTION_SIZES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The families there are, and what may be asked of any. */
 #ifndef CA_REGISTRY_H
 #define CA_REGISTRY_H

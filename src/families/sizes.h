@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the sizes of arrays are computed with, by kernels and by the host, where names of tunables and options are those of
  * families/names.h. */
 #ifndef CLATTN_SIZES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "families/split.h"
 #include "device/capacity.h"
 #include "families/split_gpu/split_gpu_sizes.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What families have in common that split the keys of a kv head over work-groups, each of which
  * takes rows: the queries of the query heads that share it. */
 #ifndef CA_SPLIT_H

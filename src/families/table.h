@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Expands the .def file named by TUNABLES_DEF into a static table of rows, TUNABLES_TABLE, of which the first is UNIT if
  * TUNABLES_UNIT says which. Families that differ in their unit alone have a table each. */
 #define TUNABLE(name, value, meaning, ...)                                                         \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of the register blocks of cl/gpu/thread_tile.h, for kernels and the host.
  *
  * Before including this: THREADS_N, THREAD_M, STAGE_N; MAX_DIM, the longest row's dims. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "families/tunables.h"
 #include "base/log.h"
 #include "families/units.h"

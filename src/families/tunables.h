@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tunables: compile-time parameters of a family, declared once in src/families/NAME/. */
 #ifndef CA_TUNABLES_H
 #define CA_TUNABLES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Units of multiplication: what the products of a kernel are computed with. A family has one of them or several, of which
  * each is a struct ca_family of that name; in texts it is the tunable UNIT. For kernels, which are built with -DUNIT, and the
  * host. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a rank does on its device: memory, parts of attention, and rows that move. Nothing here talks to
  * other ranks. All calls do nothing once the plan has a fault. */
 #ifndef MPI_DEVICE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An execution on this rank, without the checks. */
 #ifndef MPI_EXECUTE_H
 #define MPI_EXECUTE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* All-gather in rounds of consecutive keys: in each, every place has all keys of a range. */
 #include "mpi/partition/rounds.h"
 #include "mpi/shards.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/heads.h"
 
 /* Rows of a tensor of queries or of keys, of a member and of its place. */

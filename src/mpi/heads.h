@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* All-to-all among the members of a place: rows of all heads become all rows of some heads, and back. */
 #ifndef MPI_HEADS_H
 #define MPI_HEADS_H

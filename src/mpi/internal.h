@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A plan of libclattn_mpi, and what its files share. Of clattn they use the public headers alone, and how these
  * have structs grow. */
 #ifndef MPI_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/options.h"
 
 static bool layout_is_packed(const clattn_layout *layout)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which problems and options can be. Pure: no MPI, no OpenCL. */
 #ifndef MPI_OPTIONS_H
 #define MPI_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One part as clattn computes it: its problem, its plan, and the integers that say how long it is. */
 #ifndef MPI_PART_PLAN_H
 #define MPI_PART_PLAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/execute.h"
 #include "mpi/options.h"
 #include "mpi/rates/cost.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A ring: at step t place p has the keys of place p - t, and passes them on to place p + 1. */
 #include "mpi/shards.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/rows.h"
 #include "mpi/part_plan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A call of one of the kernels in cl/elementwise/shards.cl, argument by argument. */
 #ifndef MPI_ROWS_H
 #define MPI_ROWS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/shards.h"
 
 size_t whole_pages(const size_t bytes)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How keys come to this rank's queries: attention over the places of a ring, on tensors of this place. */
 #ifndef MPI_SHARDS_H
 #define MPI_SHARDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Split keys: every rank has all queries and a range of the keys, and all get the whole result. */
 #include "mpi/shards.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A multi-head layer as a list of steps, each a plan's problem and where its tensors lie.
  *
  * Between the steps q, k, v and o lie as rows of columns, head after head, in the order of x's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a layer must be, and how much work it is. */
 #include "base/structs.h"
 #include "multihead/multihead.h"

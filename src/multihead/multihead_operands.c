@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The caller's tensors of a layer. */
 #include "multihead/multihead.h"
 #include "problem/layout.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "multihead/multihead.h"
 #include "problem/layout.h"
 #include "problem/text/problem_words.h"

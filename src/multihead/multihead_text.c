@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A layer's one-line text form. */
 #include "base/log.h"
 #include "multihead/multihead.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The host's clocks. */
 #ifndef CA_CLOCK_H
 #define CA_CLOCK_H

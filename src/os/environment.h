@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What surrounds this process, besides getenv(). */
 #ifndef CA_ENVIRONMENT_H
 #define CA_ENVIRONMENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files and folders. Where a function fails, errno says why. */
 #ifndef CA_FILE_H
 #define CA_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether this process is another one than it was. */
 #ifndef CA_FORKS_H
 #define CA_FORKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The machine, as people and results of measurements call it. */
 #ifndef CA_HOST_H
 #define CA_HOST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ctrl-C and its like (on POSIX SIGINT, SIGTERM and SIGHUP): the first ends the work in an orderly way, the second
  * the process. */
 #ifndef CA_OS_INTERRUPT_H

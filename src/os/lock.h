@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file's lock, of which the system takes care: it is free again when its holder ends, however that happens. */
 #ifndef CA_LOCK_H
 #define CA_LOCK_H

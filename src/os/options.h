@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* getopt_long(), for the programs' command lines. */
 #ifndef CA_OS_OPTIONS_H
 #define CA_OS_OPTIONS_H

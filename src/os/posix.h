@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* To be included first by the files of this folder that are for POSIX: what they want of the system's headers. */
 #ifndef CA_POSIX_H
 #define CA_POSIX_H

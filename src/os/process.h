@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Child processes, pipes to them, and what a process knows of itself and its parent. Where a function fails, errno says
  * why. */
 #ifndef CA_OS_PROCESS_H

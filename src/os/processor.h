@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The processors, as far as the operating system gives them. */
 #ifndef CA_OS_PROCESSOR_H
 #define CA_OS_PROCESSOR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files and folders that are gone when the program ends. Where a function fails, errno says why. */
 #ifndef CA_TEMPORARY_H
 #define CA_TEMPORARY_H

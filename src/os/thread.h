@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads, and what they share: locks, conditions, a pause. */
 #ifndef CA_THREAD_H
 #define CA_THREAD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The formats that values are stored in, by clattn_cache: plain ones, of a dtype, and blocks of quantized values. */
 #ifndef CA_FORMATS_H
 #define CA_FORMATS_H

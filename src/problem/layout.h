@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Strides: how far a tensor reaches, and whether its elements have a place each. */
 #ifndef CA_LAYOUT_H
 #define CA_LAYOUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What problem.c, tensors.c and problem_class.c ask each operation for, in functions of its own. */
 #ifndef CA_OPERATIONS_H
 #define CA_OPERATIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two tensors share a byte if there are an element of each whose positions differ by less than one of
  * them is wide:
  *

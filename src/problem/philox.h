@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dropout's random numbers on the host: Philox 4x32-10, as clattn/dropout.h says. */
 #ifndef CA_PHILOX_H
 #define CA_PHILOX_H

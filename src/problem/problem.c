@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "problem/problem.h"
 #include "base/structs.h"
 #include "problem/layout.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the plan derives from a problem. */
 #ifndef CA_PROBLEM_H
 #define CA_PROBLEM_H

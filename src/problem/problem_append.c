@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Problems of operation CLATTN_APPEND: what problem.c and problem_class.c ask for them. */
 #include "problem/problem_append.h"
 #include "base/log.h"

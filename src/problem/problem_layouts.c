@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The layouts of a problem, all at once, and the backward problem of a forward one. */
 #include "base/log.h"
 #include "problem/layout.h"

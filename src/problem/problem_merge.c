@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Problems of operation CLATTN_MERGE: what problem.c and problem_class.c ask for them. */
 #include "base/log.h"
 #include "problem/classes/class_size.h"

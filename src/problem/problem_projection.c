@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Problems of operation CLATTN_PROJECTION: what problem.c asks for them. */
 #include "base/log.h"
 #include "problem/layout.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "problem/tensors.h"
 #include "problem/layout.h"
 #include "problem/operations.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The operands of a problem: what there is of them, and how they lie in memory. Each operation has operands of
  * its own, numbered from 0. */
 #ifndef CA_TENSORS_H

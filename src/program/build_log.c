@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "program/build_log.h"
 #include "base/log.h"
 

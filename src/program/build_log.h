@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a driver's compiler says of a program. */
 #ifndef CA_BUILD_LOG_H
 #define CA_BUILD_LOG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "program/program.h"
 #include "families/candidate.h"
 #include "os/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "program/program_build.h"
 #include "context/first_run.h"
 #include "device/facts.h"

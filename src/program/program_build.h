@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Making a program of a context, without the context's lock. */
 #ifndef CA_PROGRAM_BUILD_H
 #define CA_PROGRAM_BUILD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "program/program_cache.h"
 #include "base/disk.h"
 #include "device/facts.h"

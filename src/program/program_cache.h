@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Built programs on disk, so that the second process neither compiles nor checks.
  *

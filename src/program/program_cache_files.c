@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the cache of programs holds: forgetting what it has against programs, and keeping it small. */
 #include "base/disk.h"
 #include "base/text.h"

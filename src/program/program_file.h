@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The form of a file that holds a built program, without OpenCL.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One program of a context. */
 #ifndef CA_PROGRAM_MADE_H
 #define CA_PROGRAM_MADE_H

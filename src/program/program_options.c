@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The compiler's options of a program (see src/program/program.h). */
 #include "program/program_options.h"
 #include "families/candidate.h"

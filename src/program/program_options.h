@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The options that a compiler is given for a program. */
 #ifndef CA_PROGRAM_OPTIONS_H
 #define CA_PROGRAM_OPTIONS_H

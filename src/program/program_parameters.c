@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "program/program_parameters.h"
 #include "problem/operations.h"
 #include "problem/tensors.h"

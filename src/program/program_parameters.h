@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The lists of kernel parameters that stand before a program's source. */
 #ifndef CA_PROGRAM_PARAMETERS_H
 #define CA_PROGRAM_PARAMETERS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* PTX for one architecture alone.
  *
  * Instructions that only one architecture of NVIDIA's has, such as wgmma of sm_90a, are refused by the assembler under

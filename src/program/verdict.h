@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Verdicts on programs: what a driver makes of a source, now and in every later process. What may
  * pass, such as a lack of memory or a full disk, is no verdict. */
 #ifndef CA_VERDICT_H

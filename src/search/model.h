@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A Gaussian process over the configurations of a space: from some measured ones it predicts the
  * others, with an uncertainty.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What became of a configuration that was tried. */
 #ifndef CA_OUTCOME_H
 #define CA_OUTCOME_H

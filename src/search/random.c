@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "search/random.h"
 
 uint64_t ca_random_next(struct ca_random *random)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small pseudo-random generator (splitmix64): the same numbers on every machine. */
 #ifndef CA_RANDOM_H
 #define CA_RANDOM_H

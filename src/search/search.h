@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Searching a space for the fastest configuration, one evaluation at a time: the searcher suggests
  * a configuration, the caller measures it and reports. It knows neither kernels nor devices.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "search/statistics.h"
 #include "search/strategies/strategy.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tuning problems whose programs are alike, together: what is built for one is measured on all.
  *
  * First the seeds; then, in turns, a search for each problem; then the rest of each incumbent's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An interleaved race on one problem.
  *
  * All configurations are timed once per round, in a new order each time: what disturbs a round

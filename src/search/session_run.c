@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "search/model.h"
 #include "search/session_state.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of a session share: session_run.c leads through its phases, session_try.c builds and
  * measures, session_time.c keeps to the budget, session_race.c races, session_result.c decides. */
 #ifndef CA_SESSION_STATE_H

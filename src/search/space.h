@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A search space: named parameters with candidate values, and the configurations that are allowed.
  *
  * A configuration is known by its number, 0 to count - 1, in the order in which it was allowed. Its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Deciding between noisy timings. */
 #ifndef CA_STATISTICS_H
 #define CA_STATISTICS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Right answers in double precision, each with the error that f32 may leave on it.
  *
  * u = 2^-24 is the error of one f32 operation, relative to its result. A sum of n terms, in any
@@ -15,8 +16,8 @@
  */
 #include "problem/philox.h"
 #include "problem/problem.h"
-#include "selfcheck/case.h"
 #include "selfcheck/answer_row.h"
+#include "selfcheck/case.h"
 #include "selfcheck/values.h"
 
 #include <float.h>

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Right answers of the backward direction, each with the error that f32 may leave on it: the rules
  * of answer.c, carried through the formulas of clattn/problem.h. */
 #include "problem/philox.h"
 #include "problem/problem.h"
-#include "selfcheck/case.h"
 #include "selfcheck/answer_row.h"
+#include "selfcheck/case.h"
 #include "selfcheck/values.h"
 
 #include <float.h>

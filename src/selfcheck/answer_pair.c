@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pairs of a query and a key backward: p and ds, each with the error that f32 may leave on it. */
 #include "problem/philox.h"
 #include "problem/problem.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "selfcheck/answer_row.h"
 #include "problem/problem.h"
 #include "selfcheck/values.h"

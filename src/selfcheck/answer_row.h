@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A row of a case's score matrix in double precision: what is visible, scores and their errors. */
 #ifndef CA_TRUST_CASE_ROW_H
 #define CA_TRUST_CASE_ROW_H

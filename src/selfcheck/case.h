@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Data and right answers that a program's results are compared with: a small, hostile problem that
  * it must solve before it is trusted, or an ordinary one of real size. */
 #ifndef CA_TRUST_CASE_H

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cases of appends: which rows the tokens go to, what is written there, and that all else stays as it
  * was. A row is counted among those of k (b, kv_head, i), then those of v, then those of q. */
 #include "base/log.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
-#include "selfcheck/case_parts.h"
 #include "selfcheck/answer_row.h"
+#include "selfcheck/case_parts.h"
 #include "selfcheck/values.h"
 
 #include <float.h>

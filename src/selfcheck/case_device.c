@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A case's blocks on the device. */
 #include "execute/execute.h"
 #include "problem/problem.h"

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "families/candidate.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
+#include "selfcheck/answer_row.h"
 #include "selfcheck/case.h"
 #include "selfcheck/case_parts.h"
-#include "selfcheck/answer_row.h"
 #include "selfcheck/values.h"
 
 #include <math.h>

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cases of merges. An answer is a mean of the states' rows, weighted by exp(lse); what it may be off by
  * is a few roundings of their magnitudes. */
 #include "problem/layout.h"
 #include "problem/problem.h"
-#include "selfcheck/case_parts.h"
 #include "selfcheck/answer_row.h"
+#include "selfcheck/case_parts.h"
 #include "selfcheck/values.h"
 
 #include <float.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the cases of operations beside attention share. */
 #include "selfcheck/case_parts.h"
 #include "selfcheck/answer_row.h"

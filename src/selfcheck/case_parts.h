@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the cases of every operation are made of (src/selfcheck/case_make.c). */
 #ifndef CA_TRUST_CASE_PARTS_H
 #define CA_TRUST_CASE_PARTS_H

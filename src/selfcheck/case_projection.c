@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cases of projections. An answer is a sum of x_heads * x_dim products, the bias and what y held
  * before; what it may be off by, by the rules of answer.c. */
 #include "problem/layout.h"
 #include "problem/problem.h"
-#include "selfcheck/case_parts.h"
 #include "selfcheck/answer_row.h"
+#include "selfcheck/case_parts.h"
 #include "selfcheck/values.h"
 
 #include <float.h>

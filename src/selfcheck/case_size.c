@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How large the hostile case of attention is. A program knows its dims, so the case has them; rows,
  * keys, heads and batches shrink until data, answers and workspace, on the host and on the device,
  * fit into some memory, and the products into some time. */

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Comparing results with right answers. */
 #include "base/log.h"
 #include "problem/layout.h"
 #include "problem/operations.h"
 #include "problem/problem.h"
-#include "selfcheck/case_parts.h"
 #include "selfcheck/answer_row.h"
+#include "selfcheck/case_parts.h"
 #include "selfcheck/values.h"
 
 #include <math.h>

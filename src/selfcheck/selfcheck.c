@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "selfcheck/selfcheck.h"
 #include "execute/execute.h"
 #include "execute/plan.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers as tensors store them, and random ones: exact and the same on every machine. */
 #ifndef CA_TRUST_CASE_VALUES_H
 #define CA_TRUST_CASE_VALUES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "store/override.h"
 #include "base/text.h"
 #include "base/variables.h"
@@ -41,8 +42,8 @@ static int is_well_formed(const char *text, char *reason, size_t reason_bytes)
         if (strcmp(family->name, name) != 0)
             continue;
         ca_tunables_default(family->tunables, family->num_tunables, values);
-        if (ca_tunables_parse(family->tunables, family->num_tunables, begin + length,
-                              values, reason, reason_bytes))
+        if (ca_tunables_parse(family->tunables, family->num_tunables, begin + length, values,
+                              reason, reason_bytes))
             return 1;
     }
     if (strstr(begin, "UNIT=")) /* its reason, if there is no such unit, is the better one */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A context's overrides: what the user wants computed how, by class of problem. Safe to share
  * between threads. */
 #ifndef CA_OVERRIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "store/quarantine.h"
 #include "base/log.h"
 #include "program/verdict.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a configuration may be quarantined for: only what program and driver do again and again. */
 #ifndef CA_QUARANTINE_H
 #define CA_QUARANTINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "store/shipped.h"
 #include "families/candidate.h"
 #include "store/table_advice.h"

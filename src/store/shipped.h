@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of tuning results that is shipped with the library, src/store/shipped.json. */
 #ifndef CA_SHIPPED_H
 #define CA_SHIPPED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tuning results of one device and driver on disk, shared with other processes. */
 #ifndef CA_STORE_H
 #define CA_STORE_H

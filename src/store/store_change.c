@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Changes of the store: lock, read anew, change a copy, write it, take it over. */
 #include "base/file_lock.h"
 #include "families/candidate.h"

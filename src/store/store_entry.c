@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "store/store_entry.h"
 #include "base/log.h"
 #include "families/candidate.h"

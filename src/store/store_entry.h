@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Between candidates and what the store keeps of them. */
 #ifndef CA_STORE_ENTRY_H
 #define CA_STORE_ENTRY_H

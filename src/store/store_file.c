@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "store/store_file.h"
 #include "base/disk.h"
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files of tuning documents: their names, reading them when they have changed, and setting damaged ones
  * aside.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the store's readers (store.c) and writers (store_change.c) share. */
 #ifndef CA_STORE_STATE_H
 #define CA_STORE_STATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "store/table_advice.h"
 #include "families/candidate.h"
 #include "families/registry.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a table of tuning results advises for a problem on a device that it may not even hold. */
 #ifndef CA_TABLE_ADVICE_H
 #define CA_TABLE_ADVICE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Overrides as the user sees them. */
 #include "context/context.h"
 #include "families/candidate.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a document may hold. The parser and those who add to a store ask here, so that nothing is
  * written that would be refused when it is read. */
 #include "families/tunables.h"

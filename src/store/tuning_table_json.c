@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The JSON form of a tuning document, as written by tuning_table_print.c. All members are there, in
  * any order, and no others: what this version does not know it would drop when it writes the file.

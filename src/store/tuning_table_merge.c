@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The union of two documents. Entries and bans of one thing are told apart by a total order, so the
  * result depends neither on the order of the documents nor on how often one is merged. */
 #include "store/tuning_table.h"

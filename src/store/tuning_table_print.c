@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "store/tuning_table.h"
 
 #include <locale.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Measuring in this process. */
 #ifndef CA_MEASURER_H
 #define CA_MEASURER_H

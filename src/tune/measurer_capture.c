@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a failing candidate has to say, in one sentence. */
 #include "tune/measurer_data.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the measurer of this process keeps ready: data of problems, and plans. */
 #ifndef CA_MEASURER_DATA_H
 #define CA_MEASURER_DATA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tune/measurer_time.h"
 #include "execute/execute.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Timing executions: readings, warm-up, and how many readings a candidate gets. */
 #ifndef CA_MEASURER_TIME_H
 #define CA_MEASURER_TIME_H

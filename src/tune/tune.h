@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tuning problems on a context: what clattn_tune() does in this process and clattn-tune with a
  * worker. The one header of src/ that tuner/ may include, with measurer.h. */
 #ifndef CA_TUNE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tuning problems whose programs are alike, with one measurer and one search space. */
 #ifndef CA_TUNE_GROUP_H
 #define CA_TUNE_GROUP_H

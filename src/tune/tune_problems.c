@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "base/structs.h"
 #include "context/context.h"
 #include "create/choose.h"

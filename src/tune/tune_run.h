@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One group's tuning: what its parts share. */
 #ifndef CA_TUNE_RUN_H
 #define CA_TUNE_RUN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tune/tune_space.h"
 #include "families/candidate.h"
 #include "families/registry.h"

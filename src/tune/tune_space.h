@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The space that a tuning searches: the union of the tunables of several families. */
 #ifndef CA_TUNE_SPACE_H
 #define CA_TUNE_SPACE_H

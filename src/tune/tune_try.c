@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "context/context.h"
 #include "families/candidate.h"
 #include "os/clock.h"

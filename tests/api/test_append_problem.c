@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Problems of appends: their text form, what is refused, operations, classes. No device. */
 #include "problem/classes/problem_class.h"
 #include "tests/support/fixture.h"

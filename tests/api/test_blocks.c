@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Block lists of patterns: each block against its pairs. */
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts, devices and plans: every documented status, what is kept alive, what is built. */
 #define _XOPEN_SOURCE 700 /* setenv */
 #include "base/cache_directory.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The n-th allocation or OpenCL call fails, for every n: the right status, a sentence, nothing
  * leaked, and the same call works afterwards. */
 #include "families/family.h"

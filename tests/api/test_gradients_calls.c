@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls for gradients: the same bits on every run, host pointers, and every mistake in the arguments
  * of clattn_attention_backward(). */
 #include "families/family.h"

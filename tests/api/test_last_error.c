@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sentence of the last error, without a callback; and what CLATTN_LOG prints. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "tests/support/fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix instructions under every vendor's layout of fragments, emulated where the device has none, by both
  * families of attention that multiply by them: random problems, and the conformance cases in f16 and bf16.
  *

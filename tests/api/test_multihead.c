@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Layers through the public API against the reference. */
 #include "tests/faults/faults.h"
 #include "tests/support/rng.h"

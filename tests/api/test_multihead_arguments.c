@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every mistake in the arguments of a layer's calls: status, sentence, and that nothing was
  * enqueued. */
 #include "tests/faults/faults.h"

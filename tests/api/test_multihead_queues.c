@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Layers on queues of both kinds, from two threads, and when calls fail. */
 #include "tests/faults/faults.h"
 #include "tests/support/unoptimised.h"

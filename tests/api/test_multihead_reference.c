@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The layer's reference is itself checked: its gradients against central differences of its forward
  * direction. */
 #include "tests/trials/multihead_case.h"

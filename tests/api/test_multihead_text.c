@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Layers on paper: rules, text form, operations. */
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"

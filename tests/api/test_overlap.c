@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors that lie between each other's elements: which share a byte, against a count of the bytes;
  * and results in one buffer, on the device and on the host. */
 #include "problem/layout.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory by its address: the bits that buffers give, wherever pointers begin; every mistake is refused. The
  * sweep's trials give some of their tensors so. */
 #undef CL_TARGET_OPENCL_VERSION

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every rule of clattn_problem_check(), the layouts and the operation count. */
 #include "problem/layout.h"
 #include "tests/support/fixture.h"

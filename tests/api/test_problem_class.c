@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Classes of problems: what they keep, what they round, and how far apart they are. */
 #include "problem/problem.h"
 #include "tests/support/fixture.h"

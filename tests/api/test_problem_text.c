@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one-line text form: what it says, that it comes back equal, and every way to be refused. */
 #include "problem/problem.h"
 #include "tests/support/fixture.h"

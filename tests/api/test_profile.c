@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Profiles: what is read and what is refused, and contexts in which one stands in for a device:
  * every choice within its limits, every refusal with a reason, nothing executed. */
 #include "device/facts.h"
@@ -325,7 +326,8 @@ static int decide(clattn_context *context, const struct log *log, const clattn_p
     const int is_packed = problem->total_q || problem->total_kv;
     const int may_have_none = problem->block_q || problem->page_size ||
                               (problem->operation == CLATTN_BACKWARD && is_packed);
-    cr_expect(device->type & CL_DEVICE_TYPE_CPU || !(strstr(info.family, "_cpu") || strstr(info.family, "lanes")) || may_have_none,
+    cr_expect(device->type & CL_DEVICE_TYPE_CPU ||
+                  !(strstr(info.family, "_cpu") || strstr(info.family, "lanes")) || may_have_none,
               "'%s' on a GPU by %s", text, info.family);
     clattn_plan_release(plan);
     return 1;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Problems of projections: their text form, what is refused, operations, classes. No device. */
 #include "bench/judge/projection.h"
 #include "problem/problem.h"

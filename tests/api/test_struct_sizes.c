@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Programs whose headers are older or newer than the library: their structs are shorter, or longer. */
 #include "base/structs.h"
 #include "tests/support/fixture.h"

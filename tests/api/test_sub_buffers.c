@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention and its gradients where every tensor and the workspace lie in sub-buffers of one buffer,
  * at origins other than zero, and at offsets within them. */
 #include "families/family.h"

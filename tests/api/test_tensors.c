@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What clattn_problem_tensor() says of the tensors of each operation. */
 #include "tests/support/fixture.h"
 #include <criterion/criterion.h>

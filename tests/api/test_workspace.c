@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fused families need no memory that grows with seq_q * seq_kv, whatever the options are; but a byte for each
  * tile, of 64 pairs or more, of a mask or a bias (families/kernels/pair_marks.h). */
 #include "families/candidate.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/bench/bench_program.h"
 
 #include <criterion/criterion.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench as a person calls it, and what it wrote. */
 #ifndef TEST_BENCH_PROGRAM_H
 #define TEST_BENCH_PROGRAM_H

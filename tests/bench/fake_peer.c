@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A peer (bench/peers/README.md) that computes attention as the formula says, in double precision,
  * and misbehaves on request. Its argument, or the environment variable FAKE_PEER, is WHAT@REQUEST,
  * such as "crash@open"; `habits` and main() know the words. */

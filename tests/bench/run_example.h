@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs of clattn-bench that never took place. */
 #ifndef TEST_RUN_EXAMPLE_H
 #define TEST_RUN_EXAMPLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench as a person calls it: exit codes, complaints, output. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "tests/bench/bench_program.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Results of several devices as comma-separated values. */
 #define _POSIX_C_SOURCE 200809L /* mkstemp */
 #include "bench/records/csv.h"

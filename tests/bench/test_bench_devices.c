@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench where a driver fails: by an OpenCL layer that makes calls of the real one fail. */
 #define _XOPEN_SOURCE 700 /* setenv */
 #include "tests/bench/bench_program.h"

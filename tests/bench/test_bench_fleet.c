@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Devices in processes of their own. A shell script stands in for clattn-bench: it lists what the
  * test has written, and does on each device what the test says. */
 #define _XOPEN_SOURCE 700 /* setenv, strdup */

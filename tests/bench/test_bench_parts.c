@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of clattn-bench that decide whether a result is right. */
 #include "bench/cases/case.h"
 #include "bench/cases/case_file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Peers as processes: one of our own (fake_peer.c) that computes as the formula says, and
  * misbehaves in every way that is asked of it. */
 #define _POSIX_C_SOURCE 200809L /* kill, setenv, nanosleep, mkdtemp */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is sent to peers, in files; texts that come back. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "base/utf8.h"

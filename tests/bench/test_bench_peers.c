@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The peers in C (bench/peers): each that was built computes what double precision does, refuses
  * what it cannot do, and survives requests that are none. */
 #define _POSIX_C_SOURCE 200809L /* access, mkdtemp */

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The protocol of bench/peers/python/peers.py with a Python that has no packages: every request gets one
 # answer, whatever it is made of. Usage: test_bench_peers_py.sh PEERS.PY
 # What it computes with the packages is checked by peers/check_peers.py, by hand.

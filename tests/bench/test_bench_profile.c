@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench with profiles: what a device that is not at hand would run, and a device that claims
  * no more than one. */
 #include "bench/profiles/profile.h"
@@ -90,6 +91,5 @@ Test(bench_profile, verify) {
     cr_assert(clattn_device_select(NULL, &device) == CLATTN_SUCCESS);
     cr_assert(clattn_device_query(device, &info) == CLATTN_SUCCESS);
     expect("verify --profile minimum " TEST_DATA "/conformance/test_attention_3d.safetensors", 0,
-           (const char *[]){"ok ", info.max_work_group_size > 1 ? "fused_gpu" : "unfused",
-                            NULL});
+           (const char *[]){"ok ", info.max_work_group_size > 1 ? "fused_gpu" : "unfused", NULL});
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Progress as a terminal shows it, and as a parent hears it. */
 #define _XOPEN_SOURCE 700 /* posix_openpt, setenv, sigaction */
 #define _DEFAULT_SOURCE   /* struct winsize */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a problem costs at least, and what a device can do at best. */
 #include "bench/judge/values.h"
 #include "bench/timing/peaks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench run: what is shown and kept when all goes well, and when it does not. */
 #define _XOPEN_SOURCE 700 /* posix_spawn, setenv, strdup */
 #include "bench/commands/table.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What clattn-bench is given to do. */
 #include "bench/commands/items.h"
 #include "bench/timing/roof.h"

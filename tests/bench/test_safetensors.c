@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The safetensors reader against sound, truncated, lying and hostile files. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "bench/cases/safetensors.h"

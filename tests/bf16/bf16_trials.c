@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/bf16/bf16_trials.h"
 #include "create/choose.h"
 #include "device/capacity.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What tests of bf16 instructions share: each program is tried with the instruction, where the processor has
  * it, and with its emulation, and on values that no such instruction multiplies as IEEE does. */
 #ifndef CLATTN_TEST_BF16_TRIALS_H

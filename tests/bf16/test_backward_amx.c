@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients by tiles of AMX, backward_cpu UNIT=amx: by the processor's instruction where it has one, and emulated as on
  * one that lacks it, which both must give the same bits; and what is chosen where it is lacking. The sweeps draw
  * more (CLATTN_TEST_FAMILY=backward_cpu UNIT=amx). */

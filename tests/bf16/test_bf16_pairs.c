@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Products of bf16 pairs: fused_cpu UNIT=pairs, backward_cpu UNIT=pairs and projection_cpu UNIT=pairs, by the processor's instruction where it has one, and
  * emulated as on one that lacks it, which both must give the same bits; and what is chosen where it is
  * lacking. The sweeps draw more (CLATTN_TEST_FAMILY=fused_cpu UNIT=pairs and so on). */

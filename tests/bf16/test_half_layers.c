@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Layers in f16 and bf16, forward and backward, whose steps are all computed by the families of one kind of
  * instruction (emulated where the device has it not), and by those that the device gets of itself, against double
  * precision. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* projection_cpu UNIT=amx: products by tiles of AMX, by the processor's instruction where it has one, and emulated as on
  * one that lacks it, which both must give the same bits; and what is chosen. The sweep draws more
  * (CLATTN_TEST_FAMILY=projection_cpu UNIT=amx, projection/sweep). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* split_cpu UNIT=amx and split_cpu UNIT=pairs, which multiply pairs of bf16 by tiles of AMX and by the instruction for pairs: with
  * the processor's instruction where it has one, and emulated, which both must give the same bits. The sweeps draw
  * more (CLATTN_TEST_FAMILY=split_cpu UNIT=pairs and so on). */

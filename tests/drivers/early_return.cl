@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A group that returns before a barrier, and an `if` that ends where this return does, at the kernel's end:
  * PoCL 3.1 may take that `if` for one that all items take alike, or all groups for ones that return. */
 __kernel __attribute__((reqd_work_group_size(16, 1, 1))) void probe(__global int *right)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An instruction of inline assembler without operands. With POCL_WORK_GROUP_METHOD=loops, loopvec, cbs or
  * workitemloops PoCL 6.0 asks each call for its third operand, and ends the process if there is none. With -DTHREE
  * there are three, which are not used. */

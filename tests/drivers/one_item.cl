@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two barriers in a loop that all items of a group leave alike, by `break` and `continue`. With
  * -DITEMS=1, and 2, PoCL 6.0 takes what follows the second barrier for unreachable. */
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void probe(__global int *right)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A loop of at most one turn that divides and stores to an array. Where it makes code for AVX-512, Intel's
  * runtime for CPUs divides behind the loop, by the counter as it is there: the next number's quotient.
  * With -DBOUND the loop's condition has the bound as a constant. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* OpenCL's own prefetch(), or the compiler's with -DBUILTIN. */
 __kernel __attribute__((reqd_work_group_size(4, 1, 1))) void probe(__global int *right)
 {

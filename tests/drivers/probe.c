@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Builds one kernel, runs it, and tells whether it did what OpenCL promises:
  *   probe KERNEL.cl [OPTIONS]
  * The file's kernel `probe` writes 1 to right[] of each work-item that found what it should, in four groups

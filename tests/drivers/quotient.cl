@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Local memory at a quotient of the item's number, which is a size_t that becomes an int. Intel's runtime
  * for CPUs reads the next element for each next item, not for every fourth. -DUINT divides an uint instead. */
 #ifdef UINT

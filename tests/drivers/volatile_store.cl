@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A volatile store behind a barrier: with it PoCL 6.0 may take a value that is an item's own, here where
  * it reads sums[], for the first item's. */
 #ifdef WITHOUT

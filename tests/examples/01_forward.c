@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 01: attention in one call, on host memory. Keys are looked up, values come back. */
 #include <clattn/clattn.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 02: device buffers, and a plan that is made once and executed often.
  *
  * Making a plan chooses kernels and compiles them; executing it only enqueues. Here the output of

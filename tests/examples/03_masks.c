@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 03: who may see whom. Causal masks, windows, boolean masks, biases and lengths.
  *
  * Every query is zero, so all scores are equal and each output is the mean of the values that its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 04: generating text. Query heads share key and value heads, and keys stay in a cache.
  *
  * The cache has room for CAPACITY tokens and holds them as (batch, seq, heads, dim). Tokens come in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 05: one plan, four threads. A plan is immutable: each thread brings its queue and its buffers
  * (the workspace too), and no thread waits for another. */
 #include "example.h"

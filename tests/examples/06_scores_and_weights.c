@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 06: looking inside. Four tokens of two dimensions, with every number to check by hand.
  *
  * Scores are q k^T / sqrt(2), weights their softmax along each row, outputs the weighted sums of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 07: tuning. The fastest tile sizes differ from device to device and from problem to problem.
  * clattn measures them once, keeps what it found in a file, and uses it from then on: from the
  * command line with clattn-tune, or as here, when a plan is made. */

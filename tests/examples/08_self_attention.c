@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 08: self-attention from scratch. "Life is short, eat dessert first": six words, each a vector
  * of 16 numbers, and three matrices that make of each word a query, a key and a value. The
  * figures that a well-known tutorial prints for the second word come out. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 09: masked decoding. A model that writes must not look ahead: with a causal mask word i sees
  * words 0 to i. So what is computed for a word never changes when more words follow, and a text
  * can be decoded word by word, with keys and values in a cache, by one plan for all lengths. */

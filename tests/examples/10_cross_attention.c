@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 10: cross-attention. The six words ask, and the eight words of another text answer: queries
  * come from x, keys and values from a context of another length. A layer does all of it in one
  * call, projections included; the same by hand, step by step, must agree. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 11: watching attention. A layer hands out its weights, of each head or their mean, and a small
  * heat map shows who looks at whom. Each row is a distribution: it sums to one. */
 #include "../data/six_words.h"

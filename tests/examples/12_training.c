@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 12: training. A model of one layer learns to write a sequence backwards, which it can't
  * without attention: what stands at a place says nothing about what belongs there. Tokens and
  * places have vectors that are learnt, the layer mixes them, a matrix makes scores of tokens of

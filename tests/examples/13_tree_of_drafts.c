@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 13: a tree of drafts. Speculative decoding guesses several continuations of a text at once, as a
  * tree: two drafts that share their first word here. One call verifies them all: each drafted word sees
  * the cached text, and of the other drafts only those before it on its own branch, which a mask of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 14: packed batches. Prompts of different lengths follow each other without padding, and a list in
  * device memory says where each begins (cu_seqlens elsewhere). The plan is made for the longest; the
  * host looks at no length. What comes out is what each prompt would get by itself. */

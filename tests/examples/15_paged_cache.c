@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 15: a paged cache. Requests that grow take pages of a pool as they need them, and a table says which:
  * no request reserves room for its longest answer, and requests that begin alike share pages. The table
  * lies in device memory and changes from step to step; the plan stays. Here: two requests that share a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 16: merging states. Attention over some of the keys gives o and lse: a state. States of disjoint sets of
  * keys merge to that of all of them, exactly as if they had been seen together. So a prefix that requests
  * share is read once for all of them, keys on several devices are each seen where they lie, and a prompt

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 17: appending. A decoder keeps the keys and values of what it has read. Each new token's are appended
  * to the cache: rotated to their position, as Llama's models do it, rounded or quantized to the cache's
  * format, and written to the place behind those that are there, for all requests of a batch at once.

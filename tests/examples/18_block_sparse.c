@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 18: block-sparse attention. A window around each token and a few global ones, as in Longformer: the blocks
  * that some query sees are listed, nothing else is computed. The answer is that of a mask of these blocks. */
 #include "example.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 19: mixed storage. Engines such as ggml keep keys and values as halves beside queries and outputs in
  * f32, and hide pairs by an additive mask of halves: half of the memory and of what decoding reads, and
  * nothing to convert, since a plan reads each tensor as it lies. The rounding to halves is all that is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 20: latent attention (MLA). A cache of one kv head holds for each token a latent vector of 512 numbers and
  * 64 rotated ones behind it; queries of all heads, multiplied beforehand with the matrix that makes keys of
  * latents, are compared with all 576, and what they weigh are the 512. So v is the first columns of k: the

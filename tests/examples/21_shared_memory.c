@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 21: tensors by their address. A program that computes on the host between its calls allocates shared
  * virtual memory (OpenCL 2.0) and hands out pointers: on CPUs and integrated GPUs nothing is copied. */
 #undef CL_TARGET_OPENCL_VERSION

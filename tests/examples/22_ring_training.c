@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 22: training over MPI. The model of 12 and its task, writing a sequence backwards, with the sequence cut
  * among ranks: each embeds its own places, multiplies its own rows, and attention alone looks at all places
  * (clattn/mpi.h). Gradients of parameters are summed over ranks, so that all follow the same ones: the losses

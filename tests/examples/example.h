@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the examples from 03 on share: failing early and in words, and moving arrays to the device
  * and back. */
 #ifndef EXAMPLE_H

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh tests/exercises/run.sh [--count] [PATCH...]: applies each patch of this folder, or those named, to a clean copy
 # of the last commit, and says how many files it takes of the library, of judge and benchmark, and of the tests.
 # Without --count it builds the targets and runs the programs that the head of the patch names. Fails where a patch

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counts the OpenCL objects and the allocations of this program and makes calls fail on demand.
  *
  * The linker's --wrap puts the functions of faults_*.c in the place of malloc() and of the OpenCL

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Wrappers of the OpenCL calls, made from calls.def: see faults.h. */
 #include "tests/faults/faults.h"
 

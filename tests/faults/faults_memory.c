@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Wrappers of the allocation functions: see faults.h. */
 #include "tests/faults/faults.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An OpenCL layer (OPENCL_LAYERS=libclattn_fault_layer.so): calls that fail.
  *
  * FAULT=NAME:N fails the N-th call of that name, FAULT=NAME:N+ that one and all after it, either

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Preloaded before OpenCL's loader: a device that disappears. From the first kernel with LOST_HEADS
  * groups in the second dimension on, no kernel can be enqueued; or the environment's LOST_DEVICE
  * says what its driver does instead, `hang` or `crash`. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Linked into a clattn-tune of the tests: an OpenCL driver that misbehaves for some programs.
  *
  * TUNE_FAULTS lists kinds of faults, separated by commas: the nth program that is ever built, in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer target: whatever sizes, patterns and starts of documents are, block lists are refused, or list just the blocks
  * in which the pattern sees a pair, as full none in which it does not see all, and write nothing beside their arrays. */
 #include "problem/problem.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer target: whatever the bytes are, reading them as a case ends in a case or a sentence. */
 #include "bench/cases/case_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer target: whatever the bytes are, reading them as a device's profile ends in a sentence or
  * in facts within their limits, which narrow a device to what is whole again, and for which every
  * family finds tunables or a reason against them. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer target: whatever the bytes are, a file of a built program is taken only if it is the
  * one that would be written, bit for bit: what is damaged never reaches a driver. */
 #include "program/program_file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer target: whatever the bytes are, reading them as results of clattn-bench ends in a
  * sentence or in results that are written and read back. */
 #include "bench/records/results.h"

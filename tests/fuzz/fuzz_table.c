@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer target: whatever the bytes are, reading them as a tuning document ends in a sentence or
  * in a table that prints, reads back as itself and is its own union with itself. */
 #include "store/tuning_table.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contexts MODEL: threads that each make a context, read a prompt, generate and throw it away,
  * again and again, while others are at work. Every one must choose the tokens that a single one
  * chose before. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* embed MODEL FILE: the embeddings of the sentences in FILE, one a line, each a line of numbers. */
 #include "model.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* generate MODEL PROMPT TOKENS TYPE [FILE]: reads a prompt of PROMPT made-up tokens and goes on
  * greedily for TOKENS more, with keys and values of TYPE (f16, q8_0, q4_0). Prints times, and how
  * many programs clattn compiled, by the end of the prompt, of the third token, and in all. Logits

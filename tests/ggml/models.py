@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Models for tests/ggml.sh, as GGUF files.
 
     models.py minilm FOLDER             all-MiniLM-L6-v2's weights, FOLDER/minilm.gguf; sentences.txt,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* overhead KEYS...: what a call of the backend costs beyond clattn's own. One token's attention (8
  * heads over 2, so many keys of f16, dim 64), computed through ggml and by a plan on buffers that
  * stay, in turns with a kernel that does nothing and takes as many arguments; then by the plan with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Preloaded, it makes the OpenCL device one that has memory of its own: it says so, and has no buffers
  * over the host's memory. */
 #define CL_TARGET_OPENCL_VERSION 120

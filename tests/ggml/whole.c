@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* whole: a graph of several operations given to clattn's backend alone, as programs without a
  * scheduler do, beside the same on ggml's CPU backend: a product makes queries, keys and values in
  * one tensor, of which attention takes overlapping views, and its result is scaled. */

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Installs a build (sh tests/install/check.sh BUILD), moves the copy elsewhere, and uses it as a
 # stranger would: symbols, pkg-config, find_package.
 set -eu

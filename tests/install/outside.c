@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program outside the tree that knows only the installed headers and library. */
 #include <clattn/clattn.h>
 #include <math.h>

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh tests/install/packages.sh FOLDER: makes the source tarball of this tree, builds the Debian packages of it
 # without a network, looks through them with lintian, installs them, uses them as a stranger would, and
 # removes them again. As root, with what `sh tests/packages.sh build` installs, and lintian.

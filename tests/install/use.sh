@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Uses an installed copy as a stranger would: by pkg-config and by find_package. Sourced, with $here, the
 # folder of this file, $work, a folder to work in, and $prefix, where the copy is.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Appends: each element against double precision, the bits of the quantizer, lists that hold anything. */
 #include "tests/support/fixture.h"
 #include "tests/support/unoptimised.h"

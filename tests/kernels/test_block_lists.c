@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Block lists: lists that hold anything, and the bits of a mask that hides the same. The sweep draws
  * lists with every other option. */
 #include "tests/support/families.h"

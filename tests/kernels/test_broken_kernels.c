@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels that are wrong in each way that a compiler can make them so: none is taken for right. */
 #include "cl/common/arguments.h"
 #include "families/candidate.h"

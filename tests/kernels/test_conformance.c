@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cases that no one on this project wrote (tests/data/conformance), through the public API on the
  * family that the library chooses, and half of them, by the run's seed, on every family: against the
  * values in the files and against the reference. Where the library chooses, half are optimised. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dropout in every family: results against the reference, whose mask is an independent one; the same
  * bits again; other seeds; forward and backward; two devices. */
 #define _POSIX_C_SOURCE 200809L /* setenv */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dropout's random numbers and its mask: known answers, the device against the host and the host
  * against the reference, statistics, and everything that a caller can do wrong. */
 #include "bench/judge/dropout.h"

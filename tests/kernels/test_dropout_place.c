@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dropout in parts of a larger attention (clattn_dropout_place): they drop what the whole drops. That every
  * family counts places as the reference does, with every option, the sweep shows, whose trials draw places. */
 #include "context/context.h"

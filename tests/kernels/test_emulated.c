@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Emulated limits: the device of this machine claims what a profile allows. What is chosen then
  * stays within the limits, which is seen from the kernels that are enqueued, and computes the right
  * values.

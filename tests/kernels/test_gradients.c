@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What must hold of gradients on every family: exact zeros, the smallest sizes, sums and symmetries.
  * Random problems are the sweep's. */
 #include "tests/support/families.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Offsets beyond 32 bits: a few rows of one tensor after the other lie as far apart as the device
  * allocates. Nothing touches what lies between them, so that an allocation which the system
  * backs page by page costs little. */

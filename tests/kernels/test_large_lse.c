@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients of rows whose lse is so large that one float holds too little of it: weights sum to 1 all the same
  * (cl/common/backward.h). Every family, whose kernels add up a row's weights each in their own way. */
 #include "bench/judge/gradients.h"

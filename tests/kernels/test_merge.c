@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Merges: each element against double precision, what is exact to the bit, and the whole attention. */
 #include "tests/support/fixture.h"
 #include "tests/support/unoptimised.h"

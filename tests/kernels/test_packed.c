@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packed batches: the bits of each sequence alone, and starts that hold anything. The sweep draws packed
  * batches with every other option. */
 #include "tests/support/families.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Paged caches: the bits of a contiguous one, whatever order the pages are in, and tables that hold
  * anything. The sweep draws pages with every other option. */
 #include "device/facts.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Projections: a randomised sweep over layouts, options, families and tunables, the ends of every
  * size, and what layers use them for. CLATTN_TEST_SCALE=10 makes the sweep ten times as long,
  * CLATTN_TEST_SEED=2 another one. */

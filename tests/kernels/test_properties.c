@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What must hold whatever the numbers are, on every family, without the reference's help. */
 #include "tests/support/families.h"
 #include "tests/support/storage.h"

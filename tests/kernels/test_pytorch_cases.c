@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention and its gradients as PyTorch computed them in double precision (tests/data/pytorch), and
  * those of a layer of a real model (tests/data/minilm), through the public API on every family; the
  * former on the one that the library chooses as well.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Multi-head layers and their gradients as torch.nn.MultiheadAttention computed them in double
  * precision, from parameters in PyTorch's own layout (tests/data/pytorch), and those of a layer of a
  * real model (tests/data/minilm), through the public API.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Quantizing keys and values: blocks computed by hand, the host against formulas of ggml's, the
  * device against the host, caches that grow, and everything that a caller can do wrong. */
 #include "tests/faults/faults.h"

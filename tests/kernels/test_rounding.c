@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What lies in the middle between two numbers of bf16 becomes the even one, in what every family
  * stores: the reference's bounds allow both. All sums here are exact in f32. */
 #include "tests/support/families.h"

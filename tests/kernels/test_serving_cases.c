@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Serving as other libraries test it, rebuilt from their parameters on random data against double precision:
  *
  * - a cache that is appended to and attended to: test_flash_attn_kvcache of FlashAttention (tests/test_flash_attn.py), but

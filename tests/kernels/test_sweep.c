@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sweep: options x shapes x dtypes x layouts x families x tunables against the reference. A run
  * takes some rows of each family's covering array of options (option_pairs.h), drawn by a seed that
  * it prints; the runs of a few seeds in a row take every pair of options that the family has. The

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh tests/measure/check.sh BUILD_DIR: bench/measure.sh with the programs of a build leaves all that
 # it promises, and says what is wrong with its arguments.
 set -eu

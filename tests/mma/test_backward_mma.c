@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* backward_gpu UNIT=mma with every instruction's layout, emulated where the device has none: a program for each, of
  * many options, on several shapes. The sweep and test_layouts.c draw more (CLATTN_TEST_FAMILY=backward_gpu UNIT=mma);
  * which device has which instruction, test_fused_mma.c says. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* backward_gpu UNIT=warpgroup, emulated where the device has no wgmma. The sweep draws more (CLATTN_TEST_FAMILY=backward_gpu UNIT=warpgroup). */
 #include "families/fragments.h"
 #include "families/registry.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fused_gpu UNIT=mma with every instruction's layout, emulated where the device has none: a program for
  * each, of many options, on several shapes. The sweep draws more (CLATTN_TEST_FAMILY=fused_gpu UNIT=mma). */
 #include "families/family.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fused_gpu UNIT=warpgroup, emulated where the device has no wgmma. The sweep draws more (CLATTN_TEST_FAMILY=fused_gpu UNIT=warpgroup). */
 #include "families/fragments.h"
 #include "families/registry.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* projection_gpu UNIT=mma with every instruction's layout, emulated where the device has none: a program for each,
  * both dtypes, every way that x and w lie, with splits and without. The sweep of test_projection.c draws
  * more (CLATTN_TEST_FAMILY=projection_gpu UNIT=mma); which device has which instruction, test_fused_mma.c says.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* projection_gpu UNIT=warpgroup, emulated where the device has no wgmma: w both ways, with splits and without, heads that stages end
  * in, ragged rows, columns and depth. What its pieces do not fit, the self-check of every program computes. */
 #include "families/fragments.h"

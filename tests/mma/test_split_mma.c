@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* split_gpu UNIT=mma with every instruction's layout, emulated where the device has none: a program for each, of
  * many options, on several shapes: rows that fill no fragment, or many; ranges in which some or all rows
  * see no key. The sweep draws more (CLATTN_TEST_FAMILY=split_gpu UNIT=mma). */

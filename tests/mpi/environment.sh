@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # To be sourced: many ranks on few cores, as any user, and no rank bound to a core; large messages without a system call
 # that containers forbid. (Open MPI 5 takes the first two from PRRTE.)
 export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention over ranks against double precision: mpirun -n N mpi_attention [--own-memory] [CASE]
  *
  * Each case is a problem, forward and backward, computed in every mode that it has with N ranks, with equal

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The cost model of clattn/mpi.h against arithmetic by hand, and which mode it finds right where: mpi_cost
  *
  * Needs no ranks. Prints a line for each claim and ends with 1 if one is wrong. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What goes wrong on one rank is told to all: mpirun -n N mpi_faults
  *
  * The last rank makes a mistake, all ranks must get its status and its sentence, and the next call must be

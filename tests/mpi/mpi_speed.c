@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn_mpi_measure_speed() by a clock of the test's own, on which rank r's device takes r + 1 times as long, and the shards
  * that such speeds make: mpirun -n N mpi_speed
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading what compilers printed: kernels, their resources, their innermost loops. */
 #ifndef OFFLINE_ASSEMBLY_H
 #define OFFLINE_ASSEMBLY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counts the bank conflicts of local memory that the layouts of one matrix instruction make, for
  * bank_conflicts.sh, which compiles this with INSTRUCTION and the headers of cl/mma/.
  *

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh tests/offline/bank_conflicts.sh: counts the bank conflicts of local memory of each access of the kernels of
 # matrix instructions, from the layouts of fragments and tiles (bank_conflicts.c says how), and fails if there are
 # others than those that are known:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes what is to be compiled: offline_cases FOLDER PROFILES SAMPLES SEED all|some. The lines of
  * FOLDER/cases are those of cases.h, FOLDER/<family>.cl is a family's source, FOLDER/<number>.h what
  * stands before it in the program of a case. PROFILES is the folder of the devices' facts; SAMPLES says

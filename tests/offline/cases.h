@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The list of programs to compile: offline_cases writes it, offline_table reads it. */
 #ifndef OFFLINE_CASES_H
 #define OFFLINE_CASES_H

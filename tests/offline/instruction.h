@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one line of assembly does. */
 #ifndef OFFLINE_INSTRUCTION_H
 #define OFFLINE_INSTRUCTION_H

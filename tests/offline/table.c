@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads what compilers made of the programs that offline_cases listed:
  *
  *   offline_table FOLDER [OLD]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GPUs that kernels are compiled for without one being there. */
 #ifndef OFFLINE_TARGETS_H
 #define OFFLINE_TARGETS_H

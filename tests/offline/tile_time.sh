@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sh tests/offline/tile_time.sh [TABLE]: what a tile of the kernels of matrix instructions costs each resource of a GPU,
 # in clocks of one of its cores (multiprocessor, compute unit, Xe core), at published rates: nothing is measured. TABLE
 # is what tests/offline.sh prints, by default the newest of bench/results/; from it are the tunables, the groups that

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks the results of bench/peers/python/peers.py against NumPy in double precision.
 
     python3 tests/peers/check_peers.py [--every-way] [--seed N] [--count N] [--operations A,B]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Seeded problems for check_peers.py: fields and tensors as clattn-bench sends them."""
 import random
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The formulas of clattn/problem.h and clattn/multihead.h in NumPy, in double precision."""
 import numpy as np
 

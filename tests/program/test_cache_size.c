@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a long life leaves: programs on disk and in memory have a limit, and what was used longest ago goes. */
 #define _XOPEN_SOURCE 700 /* glob, setenv, utimensat */
 #include "base/cache_directory.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whom the cache directory is believed: not one that others could have written, and no link in it. What needs two users
  * runs as root alone. */
 #define _XOPEN_SOURCE 700 /* chown, glob, mkdtemp, setenv, symlink */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program that ends the process while it is made: once may be bad luck, twice is a verdict. The
  * processes that die are forked before this one has used OpenCL. */
 #define _XOPEN_SOURCE 700 /* fork, glob, kill, utimensat */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files of built programs: what is not whole is not taken, however many write at once. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "base/disk.h"

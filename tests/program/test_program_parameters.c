@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The lists of kernel parameters before a program's source. */
 #include "families/registry.h"
 #include "problem/problem.h"

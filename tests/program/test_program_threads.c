@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Programs are built outside the context's lock, each once. Nothing here depends on time: a build
  * waits in clBuildProgram() until it is told to go on. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is kept of a program: the verdict at once, its binary at the latest when the context goes,
  * and nothing of what may pass. */
 #define _POSIX_C_SOURCE 200809L /* glob */
@@ -7,11 +8,11 @@
 #include "families/registry.h"
 #include "problem/problem.h"
 #include "program/program.h"
+#include "selfcheck/selfcheck.h"
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
 #include "tests/support/programs/scratch.h"
 #include "tests/support/unoptimised.h"
-#include "selfcheck/selfcheck.h"
 #include <criterion/criterion.h>
 #include <glob.h>
 #include <stdio.h>

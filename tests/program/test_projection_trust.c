@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What candidates for projections are judged by: right answers, and seeing what is wrong. No
  * device. */
 #include "bench/judge/projection.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* PTX for one architecture alone: what the text becomes, and what the library does with a driver that hands it out. */
 #include "context/context.h"
 #include "families/candidate.h"
@@ -5,10 +6,10 @@
 #include "problem/problem.h"
 #include "program/program.h"
 #include "program/ptx.h"
+#include "selfcheck/selfcheck.h"
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
 #include "tests/support/unoptimised.h"
-#include "selfcheck/selfcheck.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sources that are built in: compilers must name a line as cl/ has it. */
 #include "families/registry.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program that computes wrong results is found before its first use, and passed over. */
 #define _POSIX_C_SOURCE 200809L /* glob, mkfifo */
 #include "context/context.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What candidates are judged by: right answers, and seeing what is wrong. No device. */
 #include "bench/judge/gradients.h"
 #include "bench/judge/row.h"

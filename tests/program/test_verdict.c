@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is held against a program or a configuration for good, and what is not: a failure that may
  * pass is tried again, by this process and the next. */
 #include "context/context.h"

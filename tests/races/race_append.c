@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "race_append.h"
 
 #include "tests/trials/append_trial.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An append as races.c runs attention. */
 #ifndef TEST_RACE_APPEND_H
 #define TEST_RACE_APPEND_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "race_calls.h"
 
 #include "tests/support/rng.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels that no plan has, as races.c runs those of plans. */
 #ifndef TEST_RACE_CALLS_H
 #define TEST_RACE_CALLS_H

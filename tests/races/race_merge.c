@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "race_merge.h"
 
 #include "tests/trials/merge_trial.h"

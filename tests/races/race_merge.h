@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A merge as races.c runs attention. */
 #ifndef TEST_RACE_MERGE_H
 #define TEST_RACE_MERGE_H

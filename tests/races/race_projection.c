@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "race_projection.h"
 
 #include "bench/judge/projection.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every kernel on small shapes, for Oclgrind to watch (run.sh): races on local and global memory,
  * values that were never written, accesses outside a buffer. PoCL adds barriers of its own and so
  * hides missing ones. Results are compared with the reference too, because Oclgrind interprets

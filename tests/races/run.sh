@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Runs the program races under Oclgrind: sh tests/races/run.sh BUILD/tests/races/races
 # Fails if a result is wrong or Oclgrind reports anything at all; ends with 77 without Oclgrind.
 set -eu

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The reference and the storage formats, against numbers worked out by hand and properties. */
 #include "bench/judge/row.h"
 #include "bench/judge/score.h"

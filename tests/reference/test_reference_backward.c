@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The reference of the gradients: against finite differences of the forward reference, numbers
  * worked out by hand, a naive f32 implementation, and the published vectors of Philox. */
 #include "bench/judge/dropout.h"

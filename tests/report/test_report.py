@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """test_report.py TREE: bench/report.py on results of this tree, on hostile ones, and on files that are none. 77: no matplotlib."""
 import copy
 import json

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* same_bits_draw COUNT SEED [FAMILY...]: problems for same_bits_run, one a line, with a family, tunables
  * that pass its checks on the device, and a seed for the data. The families take turns; without names
  * all do. The device is CLATTN_DEVICE's, or the default one. */

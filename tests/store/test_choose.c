@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The choice without measuring: the order of clattn/tuning.h, what is passed over at every door,
  * and the flags of a plan. Only the last tests build programs. */
 #define _POSIX_C_SOURCE 200809L /* setenv */

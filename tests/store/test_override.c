@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Overrides: set, read back and cleared, by class; and the environment's. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "context/context.h"

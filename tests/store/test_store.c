@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store: what it keeps, of which drivers, under which names, and how it does without a place to
  * write or without memory. */
 #define _POSIX_C_SOURCE 200809L /* access, unlink */

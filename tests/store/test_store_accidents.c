@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What may befall a store: many writers lose nothing, a killed one leaves a good file, and damaged
  * files are set aside and not lost. */
 #define _XOPEN_SOURCE 700 /* fork, kill, nanosleep, symlink */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a table of tuning results advises: the nearest entries, and a portfolio of seeds. */
 #include "families/candidate.h"
 #include "families/registry.h"

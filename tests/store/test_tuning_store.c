@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The public verbs of clattn/tuning.h on the store: every status that the header promises. */
 #define _POSIX_C_SOURCE 200809L /* mkfifo, umask */
 #include "context/context.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tuning document: it comes back as it was, merging obeys its laws, hostile text is refused. */
 #include "tests/faults/faults.h"
 #include "tests/support/tables.h"

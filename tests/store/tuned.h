@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tuning results that were never measured, for tests of what is made of them. */
 #ifndef TEST_TUNED_H
 #define TEST_TUNED_H

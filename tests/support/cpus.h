@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CPUs as OpenCL drivers describe them, whatever the CPU below: those of several vendors, each with
  * vectors of 4, 8 and 16 floats. */
 #ifndef TEST_CPUS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/families.h"
 #include "families/family_units.h"
 #include "families/registry.h"

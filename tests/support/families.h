@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What tests that go over all families ask of one. */
 #ifndef TEST_FAMILIES_H
 #define TEST_FAMILIES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a test on a device needs: a context with its sentences kept, a queue, and the count of
  * OpenCL objects that must be back at zero in the end. */
 #ifndef TEST_FIXTURE_H

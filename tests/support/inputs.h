@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What problems read, for programs that compare with the reference. */
 #ifndef TEST_INPUTS_H
 #define TEST_INPUTS_H

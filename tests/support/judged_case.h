@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cases that candidates are judged by (src/selfcheck/case.h), and what is expected of the judgement. No device. */
 #ifndef TEST_JUDGED_CASE_H
 #define TEST_JUDGED_CASE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Problems on paper: their texts, what is refused, their classes. */
 #ifndef TEST_PROBLEMS_H
 #define TEST_PROBLEMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The profiles of bench/profiles, as the tests read them. */
 #ifndef TEST_PROFILES_H
 #define TEST_PROFILES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/rng.h"
 
 struct rng rng_seed(const uint64_t seed)

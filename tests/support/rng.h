@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tests' random numbers: the same everywhere for the same seed. */
 #ifndef TEST_RNG_H
 #define TEST_RNG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #undef CL_TARGET_OPENCL_VERSION
 #define CL_TARGET_OPENCL_VERSION 200
 #include "tests/support/shared_memory.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shared virtual memory (OpenCL 2.0), which kernels use by its address. */
 #ifndef TEST_SHARED_MEMORY_H
 #define TEST_SHARED_MEMORY_H

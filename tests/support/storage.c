@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/storage.h"
 
 void storage_store_block(const clattn_cache cache, void *base, const size_t number,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How values are stored: bench/judge/values.h, and what tests want to know besides. */
 #ifndef TEST_STORAGE_H
 #define TEST_STORAGE_H

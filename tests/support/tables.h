@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Made-up tuning documents. */
 #ifndef TEST_TABLES_H
 #define TEST_TABLES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels for tests of something else than kernels, and what is spread over runs. */
 #ifndef TEST_UNOPTIMISED_H
 #define TEST_UNOPTIMISED_H

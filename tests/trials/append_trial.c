@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/trials/append_trial.h"
 
 #include "tests/support/storage.h"

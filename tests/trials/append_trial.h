@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One append run through the public API on host memory and compared with the reference: the tokens' rows,
  * and that nothing else changes. It needs no Criterion: tests/races runs it as well. */
 #ifndef TEST_APPEND_TRIAL_H

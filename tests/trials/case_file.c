@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/trials/case_file.h"
 
 #include <criterion/criterion.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files of cases that the tests trust, by clattn-bench's reader. */
 #ifndef TEST_CASE_FILE_H
 #define TEST_CASE_FILE_H

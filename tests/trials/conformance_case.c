@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cases that no one on this project wrote (tests/data/conformance), as trials. */
 #define _POSIX_C_SOURCE 200809L /* scandir */
 #include "tests/trials/conformance_case.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cases that no one on this project wrote (tests/data/conformance), through the public API. */
 #ifndef TEST_CONFORMANCE_CASE_H
 #define TEST_CONFORMANCE_CASE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One merge run through the public API on host memory and compared, element by element, with the
  * reference. It needs no Criterion: tests/races runs it as well. */
 #ifndef TEST_MERGE_TRIAL_H

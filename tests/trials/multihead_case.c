@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/trials/multihead_case.h"
 
 #include "tests/support/rng.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One layer run through the public API, forward and backward, and compared with the reference.
  *
  * Tensors lie at random places inside buffers in which every byte that is not theirs is 0xff, a NaN

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/trials/option_pairs.h"
 #include "families/registry.h"
 

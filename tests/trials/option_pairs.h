@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A covering array: rows of options such that every pair of options that a family takes together
  * stands in some row. All 2^20 combinations of 20 options would be too many programs; mistakes need
  * two options that meet, seldom three (D. M. Cohen et al., "The AETG System", 1997). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/trials/projection_trial.h"
 
 #include "tests/support/rng.h"

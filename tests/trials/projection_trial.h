@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One projection run through the public API and compared, element by element, with the reference;
  * as trial.h for attention. A failure is repeated by
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/trials/random_problem.h"
 
 #include <math.h>

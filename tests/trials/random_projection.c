@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/trials/random_projection.h"
 #include "families/registry.h"
 

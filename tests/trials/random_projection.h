@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random projections: first a kind, which is what a program is compiled for, then shapes for it. */
 #ifndef TEST_RANDOM_PROJECTION_H
 #define TEST_RANDOM_PROJECTION_H

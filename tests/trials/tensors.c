@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/trials/tensors.h"
 
 clattn_buffer *tensor_buffer(clattn_forward_tensors *tensors, const enum tensor_id id)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tensors of a problem as the arguments of calls. */
 #ifndef TEST_TENSORS_H
 #define TEST_TENSORS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/trials/trial.h"
 
 #include "bench/judge/judge.h"
@@ -33,10 +34,11 @@ static const char *again(const struct trial *t)
     char problem[LINE / 2] = "?";
 
     clattn_problem_print(&t->problem, problem, sizeof problem, NULL);
-    snprintf(line, sizeof line,
-             "\n  CLATTN_TEST_PROBLEM=\"%s\" CLATTN_TEST_SEED=%" PRIu64
-             " CLATTN_TEST_FAMILY=\"%s\" CLATTN_TEST_TUNABLES=\"%s\" clattn_tests --filter sweep/one",
-             problem, t->seed, t->family ? t->family : "", t->tunables);
+    snprintf(
+        line, sizeof line,
+        "\n  CLATTN_TEST_PROBLEM=\"%s\" CLATTN_TEST_SEED=%" PRIu64
+        " CLATTN_TEST_FAMILY=\"%s\" CLATTN_TEST_TUNABLES=\"%s\" clattn_tests --filter sweep/one",
+        problem, t->seed, t->family ? t->family : "", t->tunables);
     return line;
 }
 

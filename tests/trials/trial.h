@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One problem run through the public API and compared, element by element, with the reference.
  *
  * Tensors lie at random places inside buffers in which every byte that is not theirs is 0xff,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The data of a trial: ordinary numbers where some query looks, hostile ones elsewhere. */
 #include "tests/trials/trial_data.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TEST_TRIAL_DATA_H
 #define TEST_TRIAL_DATA_H
 

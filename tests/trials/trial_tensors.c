@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tensors of a trial in host memory. Nothing here needs a device or Criterion. */
 #include "tests/trials/trial.h"
 

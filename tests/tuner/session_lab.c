@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/tuner/session_lab.h"
 #include "families/candidate.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A made-up device for sessions: its clock, noise, drift and failures are simulated. */
 #ifndef SESSION_LAB_H
 #define SESSION_LAB_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Building, checking and timing candidates in this process, and every way in which they fail. */
 #include "context/context.h"
 #include "create/choose.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions on a made-up device: searching, budgets and failures. */
 #include "tests/tuner/session_lab.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions and searches that choose several configurations before the first is tried. */
 #include "tests/tuner/session_lab.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn_tune() and CLATTN_PLAN_MEASURE on the device: what is searched is kept and used. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "context/context.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processes that compile ahead; a shell script stands in for them. */
 #define _POSIX_C_SOURCE 200809L /* setenv, chmod */
 #include "families/candidate.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The command line of clattn-tune: exit codes and complaints, and the commands around the store. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "tests/tuner/tune_program.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-tune with a driver that misbehaves (tune_faults.c): a bad configuration costs itself and
  * nothing else, and is never chosen. */
 #define _POSIX_C_SOURCE 200809L /* setenv, kill */

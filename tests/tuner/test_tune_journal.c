@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The journal of a tuning: what it keeps, what it passes over, who may have it. */
 #define _POSIX_C_SOURCE 200809L /* fork, truncate */
 #include "families/candidate.h"

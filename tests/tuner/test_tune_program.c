@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-tune on a device: what it writes, how it ends when it is interrupted or killed, and how it
  * goes on. */
 #define _GNU_SOURCE /* posix_openpt and its like */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The space that a tuning searches, and what families suggest without one. */
 #include "device/capacity.h"
 #include "families/candidate.h"

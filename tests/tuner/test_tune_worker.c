@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A child process that answers, hangs, dies or talks nonsense; shells stand in for the worker. */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include "cli/worker_process.h"

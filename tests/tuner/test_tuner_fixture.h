@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Spaces and times that tests of the tuner make up. */
 #ifndef TEST_TUNER_FIXTURE_H
 #define TEST_TUNER_FIXTURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/tuner/test_tuner_fixture.h"
 
 #include <criterion/criterion.h>

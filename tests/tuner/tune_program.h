@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-tune as a person runs it. */
 #ifndef TEST_TUNE_PROGRAM_H
 #define TEST_TUNE_PROGRAM_H

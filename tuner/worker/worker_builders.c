@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tuner/worker/worker_builders.h"
 #include "internal.h"
 #include "os/environment.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processes that compile ahead, several at once, so that the driver's own cache of compiled kernels
  * holds a candidate by the time that the worker builds it. Nothing that they find out counts: what
  * fails, crashes or hangs here is left to the worker, which builds it again with the machine to

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Measuring in a worker process: a struct ca_measurer (src/tune/measurer.h) that survives whatever a
  * candidate does to the process that tries it.
  *

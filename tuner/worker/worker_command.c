@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-tune worker: the process that builds and measures, and may die of it. Started by
  * worker_client.c alone; not for people. */
 #include "tuner/worker/worker_command.h"

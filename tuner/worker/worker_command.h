@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The process that builds and measures candidates for clattn-tune, and may die of it. */
 #ifndef CA_WORKER_COMMAND_H
 #define CA_WORKER_COMMAND_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tuner/worker/worker_json.h"
 #include "cli/message.h"
 #include "internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Candidates and readings as JSON: between clattn-tune and its worker, and in the journal. What is
  * read is checked: a worker may have died while it wrote, or run wild. */
 #ifndef CA_WORKER_JSON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A device that computes nothing and takes its time: src/mpi/device.h for SimGrid's SMPI. Memory is counted, not
  * taken; the host's is shared by all ranks, and nobody looks at it. */
 #include "bench/mpi/simulate/device.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The device of the simulation: how fast it is, and what it counted. */
 #ifndef SIMULATE_DEVICE_H
 #define SIMULATE_DEVICE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Under smpirun: what an execution over ranks takes in each mode, with the communication of src/mpi and devices that
  * only take their time (device.c), and what the cost model predicts. See usage below. */
 #include "bench/mpi/simulate/device.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Included before all else that the simulation compiles: calls that SMPI would spend memory on.
  * The contents of messages are of no interest. */
 #ifndef SIMULATE_MESSAGES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-peer-clblast: products on an OpenCL device by CLBlast. */
 #include "bench/peers/clblast/clblast.h"
 #include "bench/judge/values.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of clattn-peer-clblast: attention and projections share a device, tensors and time. */
 #ifndef CLATTN_BENCH_PEER_CLBLAST_H
 #define CLATTN_BENCH_PEER_CLBLAST_H

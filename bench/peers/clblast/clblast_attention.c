@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention by GEMM, softmax, GEMM. */
 #include "bench/judge/values.h"
 #include "bench/peers/clblast/clblast.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Projections by one GEMM, which adds to rows of biases where there are any. */
 #include "bench/judge/values.h"
 #include "bench/peers/clblast/clblast.h"

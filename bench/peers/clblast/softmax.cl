@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The softmax between two matrix products, in the place of the scores: one work-group per row.
  *
  * scores (entries, rows, stride): q k^T scaled; entry and row say which head and query they are of.

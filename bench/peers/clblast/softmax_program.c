@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/peers/clblast/softmax_program.h"
 
 #include <stdarg.h>

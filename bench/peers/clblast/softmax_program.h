@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel of softmax.cl for one problem. */
 #ifndef CLATTN_BENCH_PEER_SOFTMAX_PROGRAM_H
 #define CLATTN_BENCH_PEER_SOFTMAX_PROGRAM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-peer-ggml: ggml_flash_attn_ext on the host's CPU, as llama.cpp calls it: q and o in f32, keys and
  * values in any format that a cache has, what hides keys in a mask of f16. */
 #include "bench/judge/values.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is added to the scores of each step for libraries that know of nothing but that: bias,
  * ALiBi, and -inf where masks, causality, windows and lengths hide a key. */
 #ifndef CLATTN_BENCH_PEER_ADDENDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/peers/onednn/dnn_graph.h"
 
 #if DNNL_VERSION_MAJOR >= 3

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention as one fused operation of oneDNN's graph interface, which version 3 brought. */
 #ifndef CLATTN_BENCH_PEER_DNN_GRAPH_H
 #define CLATTN_BENCH_PEER_DNN_GRAPH_H

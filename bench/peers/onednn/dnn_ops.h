@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products and softmaxes of three-dimensional tensors by oneDNN 2.6 or 3. */
 #ifndef CLATTN_BENCH_PEER_DNN_OPS_H
 #define CLATTN_BENCH_PEER_DNN_OPS_H

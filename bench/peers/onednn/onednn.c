@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-peer-onednn: matmul, softmax, matmul on the host's CPU by oneDNN's primitives. */
 #include "bench/peers/onednn/onednn.h"
 #include "bench/judge/values.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of clattn-peer-onednn: attention and projections share a state. */
 #ifndef CLATTN_BENCH_PEER_ONEDNN_H
 #define CLATTN_BENCH_PEER_ONEDNN_H

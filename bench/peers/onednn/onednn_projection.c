@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Projections by one matmul primitive. */
 #include "bench/peers/onednn/onednn.h"
 #include "bench/peers/products.h"

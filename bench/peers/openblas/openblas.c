@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-peer-openblas: GEMM, softmax, GEMM, and their gradients, on the host's CPU, the products
  * by OpenBLAS. */
 #include "bench/peers/openblas/openblas.h"

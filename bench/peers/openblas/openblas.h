@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of clattn-peer-openblas: forward and backward share the ways to share out the work. */
 #ifndef CLATTN_BENCH_PEER_OPENBLAS_H
 #define CLATTN_BENCH_PEER_OPENBLAS_H

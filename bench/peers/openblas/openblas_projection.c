@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Projections by one cblas_sgemm. */
 #include "bench/judge/values.h"
 #include "bench/peers/openblas/openblas.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/peers/openblas/softmax_rows.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The softmax of a row of scores on the host, in loops that compilers turn into vectors. */
 #ifndef CLATTN_BENCH_PEER_SOFTMAX_ROWS_H
 #define CLATTN_BENCH_PEER_SOFTMAX_ROWS_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Projections and multi-head layers with their tensors, as README.md describes them, in NumPy."""
 import functools
 

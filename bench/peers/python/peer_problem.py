@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A problem and its tensors, as README.md describes them, in NumPy."""
 import functools
 import json

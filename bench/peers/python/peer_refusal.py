@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Refusing in a sentence, and telling what a library cannot do from what went wrong."""
 import importlib
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packed batches and paged caches as sequences of their own, in NumPy."""
 import functools
 

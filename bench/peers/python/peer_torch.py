@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch as a peer: its device, its tensors and its clock."""
 import functools
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's attention, of tensors that lie anyhow."""
 import functools
 import tempfile

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's attention of packed batches and paged caches, by what its users have for them."""
 import functools
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the libraries share: a problem is computed in the fastest of the ways that are right."""
 import time
 

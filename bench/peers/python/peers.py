@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch and ONNX Runtime as peers of clattn-bench: the protocol is in README.md.
 
 Needs NumPy and the library itself, for ONNX Runtime also the package onnx, which makes its models.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """clattn: attention for every OpenCL device, on NumPy arrays, pyopencl arrays and PyTorch tensors.
 
     o = clattn.attention(q, k, v, causal="br")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python -m clattn doctor|bench|tune: what there is and what is missing; the programs of the package."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a caller's numbers, texts and objects must be: ctypes would cut, wrap or misread what is not, or end the process."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors that DLPack hands out, read from the capsule itself: NumPy's reader has no bfloat16 and no OpenCL, for whose
 buffers DLPack has a device type. The capsule owns the tensor and is kept for as long as a call needs it."""
 from __future__ import annotations

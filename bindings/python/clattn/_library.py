@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The shared library and OpenCL's loader, both loaded at the first use and not before.
 
 `import clattn` works where there is no OpenCL at all; the first call says what is missing. The loader is

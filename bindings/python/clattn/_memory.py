@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operands of a call: device buffers as they are, host memory through buffers that lie over it.
 
 Arrays that share memory (q, k and v of one packed array) get one buffer, since OpenCL leaves commands

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tensors of a problem, as the library describes them, and whether an array is one of them."""
 from __future__ import annotations
 

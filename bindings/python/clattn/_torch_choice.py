@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which of small problems PyTorch computes sooner, by what was measured on this machine.
 
 A call of clattn goes through OpenCL, which costs microseconds that short sentences and single tokens do not make up for. The

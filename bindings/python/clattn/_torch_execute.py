@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention of PyTorch's tensors on the CPU, executed where they lie, in a few microseconds beside the library's own.
 
 What depends on shapes, strides and options alone is made at the first call with them and kept: the problem, and what

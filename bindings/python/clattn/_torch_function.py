@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch.nn.functional.scaled_dot_product_attention by clattn's operators: which arguments they take, and how these are laid out."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The operators clattn::attention and clattn::attention_backward: what they compute on the CPU, the shapes of what they return,
 their gradients, and how many floating-point operations they count for."""
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many calls clattn computed and how many went to PyTorch's function, and why: what patch() shows and says once."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """clattn as an attention implementation of Hugging Face's transformers: what AttentionInterface hands over, taken or refused."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What type checkers see of the arguments: arrays of any kind, and the options of attention."""
 from __future__ import annotations
 

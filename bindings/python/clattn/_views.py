@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays as clattn sees them: where the elements lie, of which type, at which strides."""
 from __future__ import annotations
 

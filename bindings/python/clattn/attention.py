@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention in one call, forward and backward: arrays and options become a problem, a plan runs it."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Block lists of the patterns of sparse attention, made on the host."""
 from __future__ import annotations
 

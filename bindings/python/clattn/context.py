@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A device with the programs built for it, and the queues that calls on host memory go through."""
 from __future__ import annotations
 

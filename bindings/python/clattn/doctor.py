@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python -m clattn doctor: loaders, drivers, devices, caches and what was tuned, each with what to do about it."""
 from __future__ import annotations
 

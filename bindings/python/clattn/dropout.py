@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which weights dropout drops."""
 from __future__ import annotations
 

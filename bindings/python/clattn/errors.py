@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can go wrong: an exception for each status of clattn/status.h, with the library's sentence."""
 from __future__ import annotations
 

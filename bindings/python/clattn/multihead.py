@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Multi-head attention layers: projections and attention as one plan, forward and backward."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A problem that was chosen and built for: plans, and their execution on arrays of any kind."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantized caches of keys and values."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """clattn under PyTorch, on CPU tensors and without a copy.
 
     from clattn.torch import scaled_dot_product_attention      # PyTorch's signature and semantics

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finding the fastest kernels for problems on a device; the library keeps them for every later plan."""
 from __future__ import annotations
 

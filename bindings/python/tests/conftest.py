@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the package that the build has put together; PYTHONPATH leads to it (tests/python.sh)."""
 import numpy
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """clattn.attention() and attention_backward() on NumPy arrays."""
 import threading
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What declare.py reads in the headers is what a C compiler sees there."""
 import ctypes
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What DLPack hands out: host memory, bfloat16 without a NumPy that has it, OpenCL buffers."""
 import ctypes
 

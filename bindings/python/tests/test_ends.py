@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ends that come in the middle: exceptions between any two bytecodes, and the interpreter's end beside calls."""
 import os
 import subprocess

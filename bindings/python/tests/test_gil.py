@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A call gives up the GIL while the library waits: else nobody could set the event that it waits for."""
 import os
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Multi-head layers, caches that fill, tuning."""
 import clattn
 import numpy as np

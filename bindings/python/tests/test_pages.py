@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The blocks of Python of doc/python.md, one after the other."""
 import re
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Public reports of wrong attention, in whatever library they were made, tried on clattn: doc/reports.md lists them.
 
 Each test is one report: its inputs, as small as the fault allows, and what is right."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """pyopencl's arrays in and out, on the caller's queue."""
 import subprocess
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The package is for every Python from 3.9 on (pyproject.toml), whichever runs the tests."""
 import ast
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every array's shape, dtype and strides are compared with the problem's, for every operation and operand."""
 import clattn
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a type checker sees of calls: wrong arguments, and what comes back."""
 import sys
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What attention() has for packed batches, pages, block lists, masks of the last keys and quantized caches, and the
 functions that make what it takes, against double precision."""
 import clattn

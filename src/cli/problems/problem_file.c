@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/problems/problem_file.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file of problems and layers, one text form a line: a user's own workload.
  *
  *     # what my program does

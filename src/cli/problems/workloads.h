@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Named lists of problems: attention as known models do it. */
 #ifndef CLATTN_BENCH_WORKLOADS_H
 #define CLATTN_BENCH_WORKLOADS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/terminal/status_line.h"
 #include "cli/message.h"
 #include "internal.h"

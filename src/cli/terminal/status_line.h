@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The line at the bottom of a terminal that says how far a program has come, drawn again and again. */
 #ifndef CA_STATUS_LINE_H
 #define CA_STATUS_LINE_H

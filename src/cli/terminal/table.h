@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Texts and tables that fit a terminal: how all that clattn-tune and clattn-bench print is laid out. */
 #ifndef CA_TABLE_H
 #define CA_TABLE_H

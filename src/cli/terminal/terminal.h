@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a stream is, and how much room it has. */
 #ifndef CA_TERMINAL_H
 #define CA_TERMINAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Appends: on CPUs rows of several tokens at a time, on GPUs 32 columns of a token. How:
  * src/families/append_tokens/append_tokens.cl. */
 #include "base/sizes.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* append_tokens: new keys and values are written to their places in a cache, in its format, keys and
  * queries rotated on the way.
  *

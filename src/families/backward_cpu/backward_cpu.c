@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients on CPUs: SIMD lanes are keys. How it computes: src/families/backward_cpu/backward_cpu.cl. And backward_cpu UNIT=pairs,
  * the same with products of bf16 pairs. */
 #include "families/backward_cpu/backward_cpu.h"

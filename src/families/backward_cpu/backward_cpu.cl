@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* backward_cpu: dq, dk and dv in one pass over the pairs, for CPUs. Formulas: clattn/problem.h.
  *
  * Stages     backward_rows    delta = dot(do, o) of each row, and -lse, into the workspace; where lse is

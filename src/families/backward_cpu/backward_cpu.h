@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the families of backward_cpu.cl's kernels have in common: backward_cpu, backward_cpu UNIT=pairs and
  * backward_cpu UNIT=amx. */
 #ifndef CA_BACKWARD_LANES_H

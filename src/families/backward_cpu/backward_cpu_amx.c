@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients for CPUs by tiles of AMX. How they are computed: src/families/backward_cpu/backward_cpu.cl. */
 #include "base/sizes.h"
 #include "families/amx.h"

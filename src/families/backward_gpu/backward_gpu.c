@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "families/backward_gpu/backward_gpu.h"
 #include "base/sizes.h"
 #include "families/backward_gpu/backward_gpu_sizes.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What families of gradients for GPUs share: how many groups each stage has (backward_stages.h), and the
  * workspace. Groups own `owned` rows, of keys or of queries, stream the
  * others in tiles of `streamed`, and are of `items` work-items. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* backward_gpu_item: gradients for GPUs; see src/families/backward_gpu/backward_gpu_item.cl. */
 #include "device/capacity.h"
 #include "families/backward_gpu/backward_gpu.h"

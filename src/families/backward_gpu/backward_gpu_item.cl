@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* backward_gpu_item: dq, dk and dv for GPUs, in two passes over the pairs; see clattn/problem.h for the
  * formulas. Neither scores nor their gradients reach global memory.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of backward_gpu_item.cl's arrays, for the kernels and, with the names of families/names.h, for the host. */
 #define MAX_DIM MAX(DIM_QK, DIM_V)
 #include "families/thread_sizes.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* backward_gpu_mma: gradients by matrix instructions; see src/families/backward_gpu/backward_gpu_mma.cl. */
 #include "base/sizes.h"
 #include "families/backward_gpu/backward_gpu.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* backward_gpu_mma: dq, dk and dv by matrix instructions, in f16 and bf16, in two passes over the pairs; see
  * clattn/problem.h for the formulas. Neither scores nor their gradients reach memory.
  *

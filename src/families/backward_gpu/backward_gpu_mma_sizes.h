@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of backward_gpu_mma.cl's arrays, for the kernels and, with the names of families/names.h and families/fragment_names.h, for
  * the host. */
 #include "families/fragment_sizes.h"

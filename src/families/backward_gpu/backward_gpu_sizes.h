@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes that all units of backward_gpu have in common, for kernels and the host. */
 #ifndef CLATTN_BACKWARD_GPU_SIZES_H
 #define CLATTN_BACKWARD_GPU_SIZES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The stages of a family of gradients for GPUs (src/families/backward_gpu/backward_gpu_item.cl says which), for the C file of one:
  *
  *   BACKWARD_STAGES, BACKWARD_NUM_STAGES   for struct ca_family

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* backward_gpu UNIT=warpgroup: gradients by wgmma, of NVIDIA's Hopper; see src/families/backward_gpu/backward_gpu_mma.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The fused forward for CPUs: SIMD lanes are queries. How it computes: src/families/fused_cpu/fused_cpu.cl. And
  * fused_cpu UNIT=pairs, the same with products of bf16 pairs. */
 #include "base/sizes.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fused_cpu: o = softmax(scale q k^T, masked) v, and lse, in one pass over the keys, on CPUs.
  *
  * NDRange    local (1, 1, 1), global (chunks, heads, batch): one work-item has a chunk of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The fused forward for CPUs by tiles of AMX. How it computes: src/families/fused_cpu/fused_cpu.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"

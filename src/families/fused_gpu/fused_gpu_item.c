@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fused_gpu_item: forward attention for GPUs; see src/families/fused_gpu/fused_gpu_item.cl. */
 #include "device/capacity.h"
 #include "families/block_sizes.h"

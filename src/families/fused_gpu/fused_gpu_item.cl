@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fused_gpu_item: forward attention for GPUs; the scores never reach global memory.
  *
  * A work-group owns BLOCK_M queries of one (batch, head) and walks over the keys that any of them may

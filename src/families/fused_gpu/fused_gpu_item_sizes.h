@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of fused_gpu_item.cl's arrays, for the kernel and, with the names of families/names.h, for the host. */
 #define MAX_DIM DIM_V
 #include "families/thread_sizes.h"

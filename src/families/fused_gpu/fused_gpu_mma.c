@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fused_gpu_mma: forward attention by matrix instructions; see src/families/fused_gpu/fused_gpu_mma.cl. */
 #include "base/sizes.h"
 #include "families/block_sizes.h"

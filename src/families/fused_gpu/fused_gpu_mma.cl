@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fused_gpu_mma: forward attention by matrix instructions; the scores never reach global memory.
  *
  * A work-group of SUB_GROUPS sub-groups owns BLOCK_M query rows of one (batch, head), of which each

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of fused_gpu_mma.cl's arrays, for the kernel and, with the names of families/names.h and families/fragment_names.h, for the
  * host. */
 #define SUB_GROUPS_N 1

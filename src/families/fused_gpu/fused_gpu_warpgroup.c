@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fused_gpu UNIT=warpgroup: forward attention by wgmma, of NVIDIA's Hopper; see src/families/fused_gpu/fused_gpu_mma.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"

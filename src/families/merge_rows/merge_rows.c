@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Merges, on CPUs and GPUs: a row at a time. How it computes: src/families/merge_rows/merge_rows.cl. */
 #include "base/sizes.h"
 #include "families/registry.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge_rows: the results of attention over disjoint sets of keys become that over all of them.
  *
  * A state is a row o and its lse, the natural logarithm of the sum of exponentials that o was divided

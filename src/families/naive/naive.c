@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* naive: forward attention to read, not to use; see src/families/naive/naive.cl. */
 #include "base/sizes.h"
 #include "families/registry.h"

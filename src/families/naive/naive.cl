@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* naive: forward attention as the formula says it, the page to read first. One work-item has one query:
  * it walks over the keys once, with the online softmax, and keeps its row of o in private memory.
  *

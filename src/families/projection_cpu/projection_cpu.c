@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Projections on CPUs: SIMD lanes are columns. How it computes: src/families/projection_cpu/projection_cpu.cl. And
  * projection_cpu UNIT=pairs, the same with products of bf16 pairs. */
 #include "device/capacity.h"

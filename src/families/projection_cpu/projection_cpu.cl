@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* projection_cpu: y = x w with heads in its addressing, for CPUs. Formula: clattn/problem.h.
  *
  * Matrices   A row of y is (batch, row), a column (head of y, y_dim); the depth that is summed over

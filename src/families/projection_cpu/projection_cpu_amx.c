@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Projections on CPUs by tiles of AMX. How it computes: src/families/projection_cpu/projection_cpu_amx.cl. */
 #include "device/capacity.h"
 #include "families/amx.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* projection_cpu_amx: y = x w with heads in its addressing, in bf16 by tiles of a processor's matrix unit
  * (cl/bf16/tiles.h). Formula: clattn/problem.h; matrices, stages and their sizes: projection_cpu.cl.
  *

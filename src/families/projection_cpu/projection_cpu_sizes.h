@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of projection_cpu's arrays, for the kernels and, with the names of families/names.h, for the host.
  *
  * Before including this: REGISTER_ROWS and REGISTER_VECTORS, tunables or not. */

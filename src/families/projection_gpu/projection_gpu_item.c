@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* projection_gpu_item: matrix products for GPUs; see src/families/projection_gpu/projection_gpu_item.cl. */
 #include "device/capacity.h"
 #include "families/family_units.h"

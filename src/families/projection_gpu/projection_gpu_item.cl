@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* projection_gpu_item: y = x w with heads in its addressing, for GPUs. Formula: clattn/problem.h.
  *
  * Words      a row of y is (batch, row), a column (head of y, y_dim), the depth that is summed over

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* projection_gpu_mma: y = x w with heads in its addressing, by matrix instructions. Formula: clattn/problem.h.
  *
  * Words      a row of y is (batch, row), a column (head of y, y_dim), the depth that is summed over

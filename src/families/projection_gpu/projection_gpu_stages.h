@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The stages of a family of projections whose work-groups own tiles of y, for the C file of one:
  *
  *   PROJECTION_STAGES(kernel), PROJECTION_NUM_STAGES   for struct ca_family

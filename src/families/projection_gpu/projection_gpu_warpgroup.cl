@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* projection_gpu_warpgroup: y = x w as in projection_gpu_mma.cl, whose tiles, splits and stores it has, with products of warpgroups
  * (cl/mma/warpgroup_tile.h): NVIDIA's wgmma, of Hopper.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The forward for few queries and many keys, on CPUs: the keys of a kv head are split over groups.
  * How it computes: src/families/split_cpu/split_cpu.cl. */
 #include "base/sizes.h"

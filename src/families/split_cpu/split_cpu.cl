@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* split_cpu: o = softmax(scale q k^T, masked) v, and lse, for few queries and many keys, on CPUs:
  * split-K, also called Flash-Decoding.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The forward for few queries and many keys by pairs of bf16: the keys of a kv head are split over groups.
  * split_cpu UNIT=amx multiplies them by tiles of AMX, split_cpu UNIT=pairs by the instruction for pairs. How they compute:
  * src/families/split_cpu/split_cpu.cl. */

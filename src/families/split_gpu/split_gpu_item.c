@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The forward for few queries and many keys, on GPUs: the keys of a kv head are split over groups.
  * How it computes: src/families/split_gpu/split_gpu_item.cl. */
 #include "base/sizes.h"

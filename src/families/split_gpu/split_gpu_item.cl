@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* split_gpu_item: o = softmax(scale q k^T, masked) v, and lse, for few queries and many keys, on GPUs, by
  * split-K (Flash-Decoding).
  *

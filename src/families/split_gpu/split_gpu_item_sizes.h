@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of split_gpu_item.cl's arrays, for the kernels and, with the names of families/names.h, for the host. */
 #include "families/split_gpu/split_gpu_sizes.h"
 

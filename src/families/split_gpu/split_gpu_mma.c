@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* split_gpu_mma: forward attention for few queries and many keys by matrix instructions; see
  * src/families/split_gpu/split_gpu_mma.cl. */
 #include "base/sizes.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes that all units of split_gpu have in common, for kernels and, with the names of families/names.h, for the host. */
 #ifndef CLATTN_SPLIT_GPU_SIZES_H
 #define CLATTN_SPLIT_GPU_SIZES_H

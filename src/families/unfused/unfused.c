@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The family whose scores exist in memory, in three kernels: src/families/unfused/unfused.cl says how. It computes
  * every problem on every device and is the one that hands out scores. */
 #include "families/unfused/unfused.h"

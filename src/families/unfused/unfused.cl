@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* unfused: attention as three kernels, with the scores in memory between them.
  *
  *   scores   s = q k^T, finished: scale, softcap, bias, ALiBi, masks        (batch, heads, i, j)

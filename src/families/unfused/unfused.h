@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What families share whose scores exist in memory. */
 #ifndef CA_UNFUSED_H
 #define CA_UNFUSED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of unfused.cl's arrays, for the kernels and, with the names of families/names.h, for the host. */
 #include "families/sizes.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The family for CPUs whose scores exist in memory: src/families/unfused_lanes/unfused_lanes.cl says how. */
 #include "base/sizes.h"
 #include "device/capacity.h"

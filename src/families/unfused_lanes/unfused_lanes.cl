@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* unfused_lanes: attention as three kernels for CPUs, with the score matrix in memory between them.
  * What is there between them, and what each leaves unwritten: as in unfused.cl.
  *
@@ -231,8 +232,8 @@ INLINE void load_strip(const struct arguments *args, const __global storage *q, 
 #else
         for (int d = 0; d < DIM_QK; d += SIMD_WIDTH)
             VECTOR(vstore)
-            (load_row(q + r * args->shape->q_stride[2] + d * Q_STEP, Q_STEP, DIM_QK - d), 0,
-             strip + r * STRIP_ROW + d);
+        (load_row(q + r * args->shape->q_stride[2] + d * Q_STEP, Q_STEP, DIM_QK - d), 0,
+         strip + r * STRIP_ROW + d);
 #endif
     }
 }

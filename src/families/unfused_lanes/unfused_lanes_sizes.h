@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of unfused_lanes' arrays, for the kernels and, with the names of families/names.h, for the host. */
 #include "families/operand_sizes.h"
 

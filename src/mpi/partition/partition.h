@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which rows of the sequence each rank has. Pure: no MPI, no OpenCL. */
 #ifndef MPI_PARTITION_H
 #define MPI_PARTITION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/partition/parts.h"
 
 bool depends_on_places(const clattn_problem *whole)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of a pair of a range of queries and a range of keys: rectangles of which each is one execution.
  * Pure: no MPI, no OpenCL. */
 #ifndef MPI_PARTS_H

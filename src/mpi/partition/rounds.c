@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/partition/rounds.h"
 
 enum { GRAIN = 16, SHORT_HALF = 512, CACHE_LINE = 64, CROWDED_STEP = 1024 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How many keys a round of an all-gather has. Pure: no MPI, no OpenCL. */
 #ifndef MPI_ROUNDS_H
 #define MPI_ROUNDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/rates/cost.h"
 #include "mpi/options.h"
 #include "mpi/partition/rounds.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Seconds that an execution takes in a mode, by the rates of devices and network: what CLATTN_MPI_AUTO chooses
  * by. Pure: no MPI, no OpenCL. */
 #ifndef MPI_COST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How fast this rank's device computes and copies: short executions of attention as the whole has it. */
 #include "mpi/device.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/rates/measure.h"
 #include "mpi/device.h"
 #include "mpi/options.h"

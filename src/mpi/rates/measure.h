@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rates of devices and network, measured. */
 #ifndef MPI_MEASURE_H
 #define MPI_MEASURE_H

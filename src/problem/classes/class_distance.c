@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Likeness of problem classes. */
 #include "problem/classes/problem_class.h"
 #include "problem/operations.h"

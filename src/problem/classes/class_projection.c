@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Classes of projections: what is exact and what is rounded stands in clattn/tuning.h. */
 #include "problem/classes/class_size.h"
 #include "problem/layout.h"

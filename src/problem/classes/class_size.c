@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "problem/classes/class_size.h"
 
 size_t ca_size_rounded(size_t size, size_t most)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes in the representatives of classes. */
 #ifndef CA_CLASS_SIZE_H
 #define CA_CLASS_SIZE_H

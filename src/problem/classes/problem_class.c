@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "problem/classes/problem_class.h"
 #include "base/log.h"
 #include "base/sizes.h"

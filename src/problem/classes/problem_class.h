@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The class of problems that share tuning results; what is exact and what is rounded stands in
  * clattn/tuning.h. */
 #ifndef CA_PROBLEM_CLASS_H

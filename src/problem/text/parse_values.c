@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "problem/text/parse_values.h"
 #include "problem/layout.h"
 #include "problem/problem.h"

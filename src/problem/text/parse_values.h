@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The values of a text form's words: each reads what follows a word's key, up to the end of the text, and
  * returns 0 if it cannot. */
 #ifndef CA_PARSE_VALUES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 #include "problem/layout.h"
 #include "problem/problem.h"

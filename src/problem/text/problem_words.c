@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "problem/text/problem_words.h"
 #include "problem/layout.h"
 

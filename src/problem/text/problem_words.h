@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What printing and parsing of text forms share. */
 #ifndef CA_PROBLEM_WORDS_H
 #define CA_PROBLEM_WORDS_H

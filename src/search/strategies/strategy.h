@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What strategies see of a search, and what a search asks of a strategy. */
 #ifndef CA_STRATEGY_H
 #define CA_STRATEGY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The default. From seeds it descends to a local optimum, the most promising neighbour of the
  * incumbent first; without seeds it begins with a few random configurations. Then, in turn, such a
  * neighbour, and the configuration of the whole space with the largest expected improvement. At

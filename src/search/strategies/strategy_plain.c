@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* random and exhaustive: no memory but the search's own. */
 #include "search/strategies/strategy.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/bench/records/run_file.h"
 #include "tests/support/programs/scratch.h"
 

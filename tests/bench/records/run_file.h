@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Results of a run in a file, of a test that has a scratch folder. */
 #ifndef TEST_RUN_FILE_H
 #define TEST_RUN_FILE_H

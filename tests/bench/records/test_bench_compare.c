@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench compare: ratios of what was measured apart, devices and problems that belong
  * together, regressions. */
 #include "bench/records/comparison.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench compare as a program: its exit status, table, colours, JSON and CSV. */
 #define _XOPEN_SOURCE 700 /* posix_openpt */
 #include "bench/records/comparison.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Results of runs: written and read again. */
 #define _XOPEN_SOURCE 700 /* mkdir, symlink */
 #include "bench/records/results.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Results of runs that are not what they should be: what is wrong is said, with its place. */
 #include "bench/records/results.h"
 #include "tests/bench/records/run_file.h"

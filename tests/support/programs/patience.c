@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The limits of Criterion's suites are for tests that hang: a machine that is slow, busy or emulated
  * is no failure. So each is multiplied, by 10 if the environment variable CLATTN_TEST_PATIENCE does
  * not say otherwise. */

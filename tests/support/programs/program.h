@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Programs as people call them: their exit status, what they print, and the JSON that they write. */
 #ifndef TEST_PROGRAM_H
 #define TEST_PROGRAM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/programs/scratch.h"
 #include "os/file.h"
 #include "os/temporary.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A folder of a test's own, and the files in it. */
 #ifndef TEST_SCRATCH_H
 #define TEST_SCRATCH_H

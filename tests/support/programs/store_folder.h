@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stores, of tests whose scratch folder is the cache directory, and what is said about them. */
 #ifndef TEST_STORE_FOLDER_H
 #define TEST_STORE_FOLDER_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests that need PyTorch and transformers (tests/frameworks.sh)."""
 import clattn.torch
 import pytest

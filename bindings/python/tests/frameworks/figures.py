@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python figures.py [ROW...]: the tables of doc/pytorch.md, PyTorch's attention beside clattn's, in one process; all rows, or those
 that begin with a word given, "training" for the step of a model.
 

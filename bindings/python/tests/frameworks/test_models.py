@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models of Hugging Face's transformers with and without clattn: the same outputs, gradients and losses."""
 import contextlib
 import os

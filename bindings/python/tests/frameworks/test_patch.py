@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """patch(): a program computes what it did, and is told what clattn computed and what not."""
 import json
 import logging

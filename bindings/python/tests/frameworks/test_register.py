@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """register(): what transformers' attention interface hands over is taken, refused, or known to change nothing."""
 import os
 import re

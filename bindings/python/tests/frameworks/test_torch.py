@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """clattn.torch under PyTorch: the function's own expectations, gradients, compilation, patching."""
 import clattn.torch
 import pytest

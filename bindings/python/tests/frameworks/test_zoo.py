@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A zoo of architectures of Hugging Face's transformers, tiny and with random weights: by the name "clattn" and under patch() they
 compute what transformers' eager code does, with padding, in generation and in gradients."""
 import ast
