@@ -3,22 +3,39 @@
 # sh doc/figures.sh [TREE]: counts what doc/architecture.md says of the source's shape, of the tracked
 # files of TREE, a clone or a worktree of any commit (default: this one).
 # sh doc/figures.sh --table BEFORE [TREE]: the table of that page, with the goals.
-# sh doc/figures.sh --list sources|includes|circling|folders|functions [TREE]: what is counted.
+# sh doc/figures.sh --list sources|includes|circling|folders|carried|repeated|twice [TREE]: what is counted.
+#   CLATTN_LIBRARY=FILE   a built libclattn.so, whose size is counted
 #
-# Left out are data: tests/data, bench/results, and what fuzzers begin with (tests/fuzz/*/). Sources are
-# *.c, *.h, *.cl, *.def and *.inc; of the peers of clattn-bench, *.py as well.
+# The sources are the tracked *.c, *.h, *.cl, *.def, *.py, *.js, *.sh, *.css and *.html.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 list=
 if [ "${1:-}" = --table ]; then
     before=$(mktemp)
     now=$(mktemp)
-    sh "$here/figures.sh" "$2" > "$before"
+    CLATTN_LIBRARY=${CLATTN_LIBRARY_BEFORE:-} sh "$here/figures.sh" "$2" > "$before"
     sh "$here/figures.sh" "${3:-$here/..}" > "$now"
-    # The goals, row by row.
-    printf '%s\n' 16 3 6 6 3 0 0 0 20 150 110 54000 33000 | paste -d '\t' "$before" "$now" - |
-        awk -F '\t' 'BEGIN { print "| | before | now | at most |\n|---|--:|--:|--:|" }
-            { print "| " $1 " | " $2 " | " $4 " | " $5 " |" }'
+    # The goals, by the rows' names.
+    awk -F '\t' '
+        FILENAME == ARGV[1] { goal[$1] = $2; next }
+        FILENAME == ARGV[2] { before[$1] = $2; next }
+        FNR == 1 { print "| | before | now | goal |\n|---|--:|--:|--:|" }
+        { print "| " $1 " | " ($1 in before ? before[$1] : "-") " | " $2 " | " ($1 in goal ? goal[$1] : "") " |" }
+    ' - "$before" "$now" << END
+lines of all sources	112000
+size of libclattn.so, MB	1.6
+families	13
+macros that the largest kernel sees	150
+conditions (#if) that it sees	110
+uses of macros that only carry arguments	0
+functions that repeat the sizes of arrays	0
+names of functions in several files of cl	20
+files in circles of includes	0
+folders in circles of includes	0
+files of the exercise format	6
+files of the exercise option: library, benchmark, tests	8, 2, 2
+files of the exercise unit	3
+END
     rm -f "$before" "$now"
     exit
 elif [ "${1:-}" = --list ]; then
@@ -28,8 +45,8 @@ fi
 cd "${1:-$here/..}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-git ls-files | grep -v -e '^tests/data/' -e '^bench/results/' -e '^tests/fuzz/.*/' > "$work/files"
-grep -E '\.(c|h|cl|def|inc|py)$' "$work/files" > "$work/sources"
+git ls-files > "$work/files"
+grep -E '\.(c|h|cl|def|py|js|sh|css|html)$' "$work/files" > "$work/sources"
 
 row() {
     printf '%s\t%s\n' "$1" "$2"
@@ -40,31 +57,6 @@ sources() {
     for folder; do
         grep "^$folder/" "$work/sources" || true
     done
-}
-
-# touched WORDS FOLDER...: how many sources below the folders have one of the words, in any case.
-touched() {
-    words=$1
-    shift
-    sources "$@" | xargs grep -liE "$words" | wc -l
-}
-
-# A family's program, with each of its headers once.
-expanded() {
-    kernel=$(sources cl | grep "/$1\\.cl\$")
-    awk -v file="$kernel" '
-        function expand(path, line, part) {
-            if (path in seen) return
-            seen[path] = 1
-            while ((getline line < path) > 0)
-                if (split(line, part, "\"") == 3 && line ~ /^ *# *include/) {
-                    expand("cl/" part[2])
-                    if (!((getline _ < ("cl/" part[2])) >= 0)) expand("src/" part[2])
-                } else
-                    print line
-            close(path)
-        }
-        BEGIN { expand(file) }' < /dev/null
 }
 
 lines() {
@@ -122,33 +114,79 @@ sed -E 's#([^ ]+) ([^ ]+)#\1.unit \2.unit#' "$work/includes" |
     sed -E 's#(^| )([a-z]+/[^/ ]+)/[^ ]+#\1\2#g; s#(^| )([a-z]+)/[^/ ]+\.unit#\1\2#g' |
     awk '$1 != $2' | sort -u | circles > "$work/folders"
 
-# "LINES NAME" of each function of kernels' sources: from its opening brace to its closing one, both
-# in the first column.
-sources cl | xargs awk '
-    FNR == 1 { open = 0 }
-    /^[A-Za-z_].*[(]/ && !/;$/ { name = $0; sub(/[(].*/, "", name); sub(/.*[ *]/, "", name) }
-    /^\{/ { open = FNR }
-    /^\}/ { if (open) print FNR - open + 1, name, FILENAME; open = 0 }' |
-    sort -rn > "$work/functions"
+# Uses of macros that only carry arguments: what they are called is their rule.
+sources cl src/families | { grep -E '^cl/.*\.h$|\.cl$' || true; } |
+    xargs grep -noE '\b[A-Z_]+_(PARAMS?|ARGS?)\b' > "$work/carried" || true
+# Functions of the host that repeat the sizes of a kernel's arrays say so.
+grep -rnE 'Follows the (arrays|layout of local|local memory)' src > "$work/repeated" || true
+# Names of functions that several files of kernels define.
+sources cl src/families | { grep -E '^cl/.*\.h$|\.cl$|\.clh$' || true; } | xargs awk '
+    /^[A-Za-z_].*[(]/ && !/;$/ && !/^#/ && !/\\$/ { name = $0; sub(/[(].*/, "", name); sub(/.*[ *]/, "", name); said = name }
+    /^\{/ { if (said != "" && said != "__attribute__" && !((said, FILENAME) in seen)) { seen[said, FILENAME] = 1; files[said]++ } said = "" }
+    END { for (name in files) if (files[name] > 1) print files[name], name }' | sort -rn > "$work/twice"
+
+# seen KERNEL: "MACROS CONDITIONS" of the file and all that it includes.
+seen() {
+    awk -v start="$1" -v sources="$work/sources" '
+    function take(path, line, name, beside, file) {
+        if (path in taken) return
+        taken[path] = 1
+        while ((getline line < path) > 0) {
+            if (line ~ /^ *# *define/) { sub(/^ *# *define +/, "", line); sub(/[^A-Za-z0-9_].*/, "", line); macros[line] = 1 }
+            else if (line ~ /^ *# *if/) conditions++
+            else if (line ~ /^ *# *include "/) {
+                name = line; sub(/^[^"]*"/, "", name); sub(/".*/, "", name)
+                beside = path; sub(/[^\/]*$/, "", beside)
+                found = ""
+                while ((getline file < sources) > 0)
+                    if (file == "cl/" name || file == "src/" name || file == beside name) found = file
+                close(sources)
+                if (found != "") wanted[++count] = found
+            }
+        }
+        close(path)
+    }
+    BEGIN {
+        take(start)
+        for (n = 1; n <= count; n++) take(wanted[n])
+        for (name in macros) m++
+        print m + 0, conditions + 0
+    }'
+}
 
 if [ -n "$list" ]; then
     cat "$work/$list"
     exit
 fi
-option='alibi|slopes'
-dtype='bf16'
-row "files that an option of forward touches (ALiBi): library" "$(touched "$option" include src cl)"
-row "... bench" "$(touched "$option" bench)"
-row "... tests" "$(touched "$option" tests)"
-row "files that a dtype touches (bf16): library" "$(touched "$dtype" include src cl)"
-row "... bench" "$(touched "$dtype" bench)"
-row "files in circles of includes, in all trees" "$(wc -l < "$work/circling")"
+# What a patch of tests/exercises changes below the folders.
+exercise() {
+    patch=tests/exercises/$1.patch
+    shift
+    [ -e "$patch" ] || { echo -; return; }
+    for folder; do
+        sed -n "s#^+++ b/\($folder/.*\)#\1#p; s#^--- a/\($folder/.*\)#\1#p" "$patch"
+    done | sort -u | wc -l
+}
+
+row "lines of all sources" "$(xargs cat < "$work/sources" | wc -l)"
+for folder in include src cl tuner bench tests bindings; do
+    row "... $folder" "$(lines "$folder")"
+done
+row "size of libclattn.so, MB" "$([ -z "${CLATTN_LIBRARY:-}" ] && echo - || wc -c < "$CLATTN_LIBRARY" | awk '{ printf "%.2f\n", $1 / 1e6 }')"
+row "families" "$(grep -c '^FAMILY(' src/families/families.def)"
+largest="0 0" kernel=
+for file in $(grep '\.cl$' "$work/sources" | grep -v ^tests/); do
+    figures=$(seen "$file")
+    [ "${figures% *}" -le "${largest% *}" ] || { largest=$figures; kernel=${file##*/}; }
+done
+row "macros that the largest kernel sees" "${largest% *} ($kernel)"
+row "conditions (#if) that it sees" "${largest#* }"
+row "uses of macros that only carry arguments" "$(wc -l < "$work/carried")"
+row "functions that repeat the sizes of arrays" "$(wc -l < "$work/repeated")"
+row "names of functions in several files of cl" "$(wc -l < "$work/twice")"
+row "files in circles of includes" "$(wc -l < "$work/circling")"
 row "folders in circles of includes" "$(wc -l < "$work/folders")"
-row "uses of macros that only carry arguments, in cl" "$(sources cl | xargs cat |
-    grep -oE '\b[A-Z_]+_(PARAMS?|ARGS?|ARGUMENTS?)\b' | wc -l)"
-row "names of functions in several files of cl" "$(awk '{ print $2, $3 }' "$work/functions" | sort -u |
-    cut -d ' ' -f 1 | uniq -d | wc -l)"
-row "macros that fused_gpu UNIT=mma sees" "$(expanded fused_gpu UNIT=mma | sed -n 's/^# *define *\([A-Za-z_0-9]*\).*/\1/p' | sort -u | wc -l)"
-row "lines #if that fused_gpu UNIT=mma sees" "$(expanded fused_gpu UNIT=mma | grep -c '^# *if')"
-row "lines of src + cl + tuner + bench" "$(lines src cl tuner bench)"
-row "lines of tests" "$(lines tests)"
+row "files of the exercise format" "$(exercise format include src cl tuner bench tests bindings)"
+row "files of the exercise option: library, benchmark, tests" \
+    "$(exercise option include src cl), $(exercise option bench), $(exercise option tests)"
+row "files of the exercise unit" "$(exercise unit include src cl tuner bench tests bindings)"
