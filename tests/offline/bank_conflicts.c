@@ -53,6 +53,7 @@ typedef unsigned __int128 uint4;
 
 enum { BANKS = 32, BANK_BYTES = 4, MOST_LANES = 64, ELEMENT = 2 };
 static int packed_dims; /* of V */
+#define CLATTN_FRAGMENT_H /* its choice is made above */
 #include "mma/tile_layout.h"
 
 /* ---- phases ---------------------------------------------------------------------------------- */

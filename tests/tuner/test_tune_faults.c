@@ -52,7 +52,7 @@ static void read_tunables(size_t program, char *text, size_t text_bytes)
     cr_assert(word && strlen(line) < text_bytes, "%s", line);
     for (word = strtok(strchr(word, ' '), " \n"); word; word = strtok(NULL, " \n")) {
         strcat(text, text[0] ? " " : "");
-        strcat(text, word + strlen("-D"));
+        strcat(text, strcmp(word, "-DUNIT=1") == 0 ? "UNIT=vector" : word + strlen("-D"));
     }
 }
 

@@ -30,15 +30,15 @@ TestSuite(tune_journal, .init = open_folder, .fini = scratch_close);
 static const char class_a[] = "fwd f32 b1 h2 q64 k64 d32",
                   class_b[] = "fwd f32 b1 h2 q128 k128 d32";
 
-/* Candidate n of a family: its nth pair of values of the first two tunables. */
+/* Candidate n of a family: its nth pair of values of the first two tunables after UNIT. */
 static struct ca_candidate candidate(size_t n)
 {
     struct ca_candidate made = {.family = &ca_fused_cpu_vector};
     const struct ca_tunable *tunables = made.family->tunables;
 
     ca_tunables_default(tunables, made.family->num_tunables, made.values);
-    made.values[0] = tunables[0].candidates[n % tunables[0].num_candidates];
-    made.values[1] = tunables[1].candidates[n / tunables[0].num_candidates];
+    made.values[1] = tunables[1].candidates[n % tunables[1].num_candidates];
+    made.values[2] = tunables[2].candidates[n / tunables[1].num_candidates];
     return made;
 }
 

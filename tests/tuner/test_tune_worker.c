@@ -256,7 +256,7 @@ static void open_client(struct client *client, const char *cases, ca_patience *p
         client->candidates[n] = (struct ca_candidate){.family = &ca_fused_cpu_vector};
         ca_tunables_default(tunable, ca_fused_cpu_vector.num_tunables,
                             client->candidates[n].values);
-        client->candidates[n].values[0] = tunable->candidates[n];
+        client->candidates[n].values[1] = tunable[1].candidates[n]; /* after UNIT */
     }
 }
 
@@ -278,7 +278,7 @@ Test(tune_worker, a_race_goes_on_without_the_one_that_ends_the_worker) {
     struct client client;
     double seconds[3];
 
-    open_client(&client, "*round*'[8,'*) exit 5;;", for_ever);
+    open_client(&client, "*round*'[1,8,'*) exit 5;;", for_ever);
     for (size_t n = 0; n < 3; n++)
         cr_assert(eq(int, (int)build(&client, n).outcome, (int)CA_CORRECT));
     client.m.round(client.m.user, 0, client.candidates, 3, seconds);
@@ -307,11 +307,11 @@ Test(tune_worker, a_crash_or_a_hang_counts_if_it_comes_twice) {
     struct client client;
 
     open_client(&client,
-                "*build*'[4,'*) if mkdir $CLATTN_CACHE_DIR/crashed; then exit 1; fi\n"
+                "*build*'[1,4,'*) if mkdir $CLATTN_CACHE_DIR/crashed; then exit 1; fi\n"
                 "echo '{\"reading\":" GOOD "}';;\n"
-                "*build*'[8,'*) if mkdir $CLATTN_CACHE_DIR/hung; then sleep 60; fi\n"
+                "*build*'[1,8,'*) if mkdir $CLATTN_CACHE_DIR/hung; then sleep 60; fi\n"
                 "echo '{\"reading\":" GOOD "}';;\n"
-                "*build*'[16,'*) exit 1;;\n",
+                "*build*'[1,16,'*) exit 1;;\n",
                 for_ever);
     for (size_t n = 0; n < 2; n++)
         cr_expect(eq(int, (int)build(&client, n).outcome, (int)CA_CORRECT), "%zu", n);
@@ -335,7 +335,7 @@ Test(tune_worker, to_be_stopped_is_no_hang) {
 
     if (access("/proc/self/stat", R_OK) != 0)
         cr_skip_test("this system does not say what its processes do");
-    open_client(&client, "*build*'[4,'*) kill -STOP $$;;\n*build*) sleep 60;;", for_ever);
+    open_client(&client, "*build*'[1,4,'*) kill -STOP $$;;\n*build*) sleep 60;;", for_ever);
     for (size_t n = 0; n < 2; n++) {
         const struct ca_reading reading = build(&client, 0);
         cr_expect(eq(int, (int)reading.outcome, (int)CA_RUNTIME_FAILED), "%s", reading.reason);
@@ -416,7 +416,7 @@ Test(tune_worker, nothing_is_tried_where_something_has_failed) {
     struct client client;
 
     open_client(&client,
-                "*build*'[4,'*) echo '{\"reading\":" BAD "}'; bad=1;;\n"
+                "*build*'[1,4,'*) echo '{\"reading\":" BAD "}'; bad=1;;\n"
                 "*build*) if [ $bad ]; then exit 1; else echo '{\"reading\":" GOOD "}'; fi;;",
                 for_ever);
     const struct ca_reading reading = build(&client, 0);
@@ -434,7 +434,7 @@ Test(tune_worker, a_new_worker_builds_before_it_measures) {
 
     open_client(&client,
                 "*measure*) if [ $n = 0 ]; then exit 1; fi; echo '{\"reading\":" GOOD "}';;\n"
-                "*build*'[16,'*) exit 1;;",
+                "*build*'[1,16,'*) exit 1;;",
                 for_ever);
     cr_assert(eq(int, (int)build(&client, 0).outcome, (int)CA_CORRECT));
     cr_assert(eq(int, (int)build(&client, 2).outcome, (int)CA_CRASHED));
@@ -469,7 +469,7 @@ Test(tune_worker, what_is_interrupted_is_held_against_nobody) {
     struct client client;
     double seconds[2];
 
-    open_client(&client, "*build*'[4,'*) sleep 60;;", until_told);
+    open_client(&client, "*build*'[1,4,'*) sleep 60;;", until_told);
     impatient = true;
     cr_expect(build(&client, 0).outcome == CA_CONSTRAINT_FAILED);
     client.m.round(client.m.user, 0, client.candidates, 2, seconds);
