@@ -29,7 +29,7 @@ INLINE void make_streamed_finite(__local ushort *tile, const int elements,
         atomic_or(nonfinite, 1);
 }
 
-/* What a tile holds, the second time around, is without them when this is behind. PoCL 3.1 miscompiles a barrier in an `if`. */
+/* In the second pass, makes a tile finite for all. PoCL 3.1 miscompiles a barrier in an `if`. */
 #define MAKE_FINITE(tile, elements)                                                                \
     do {                                                                                           \
         if (EMULATE || again)                                                                      \
@@ -42,7 +42,7 @@ INLINE void make_streamed_finite(__local ushort *tile, const int elements,
             COMPUTING_BARRIER();                                                                   \
     } while (0)
 
-/* Streamed rows whose copies are all in the background. */
+/* 1 if all copies of these streamed rows run in the background. */
 #define IS_COPIED(m, dim, unit) (WIDTH(unit, dim) == 8 && (m).aligned)
 
 #define USE_PLACE(u) place_of_stage(here, tiles, (u).place)
@@ -85,7 +85,7 @@ INLINE void produce_queries(const struct arguments *args, struct tile t, const l
 }
 #endif
 
-/* The sums of dk and dv, of which `again` says whether it is the second time. Leaves the use that follows the last one. */
+/* The sums of dk and dv; `again` marks the second pass. Leaves the use after the last one. */
 INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here,
                              const long begin, const long end, const int rows, __local uint4 *tiles,
                              __local float4 (*statistics)[BLOCK_STREAMED], const bool again,
@@ -163,7 +163,7 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
 }
 #endif
 
-/* ds of a tile, rounded, from its products, of which the second are followed by `more` other ones. */
+/* Products of a tile become ds, rounded; `more` groups of products run after the second ones. */
 #define WEIGH_KEYS(t, at_place, more)                                                              \
     do {                                                                                           \
         const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);                     \
