@@ -90,13 +90,13 @@ INLINE void store_gradients(float4 sums[THREAD_M][MAX_DIMS4], const float factor
                        4 * (thread_n + THREADS_N * n), dim, width);
 }
 
-/* What the threads hold of owned rows' sums, added up; likewise. */
+/* Adds up the threads' sums of owned rows and stores them likewise. */
 INLINE void store_row_sums(const float *sums, const int used, const int rows,
                            __local float4 *partial, __global float *to)
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
 
-    LOCAL_BARRIER(); /* what was there may be overwritten */
+    LOCAL_BARRIER(); /* all have read the old contents */
     store_partial(sums, partial);
     LOCAL_BARRIER(); /* the threads' parts are complete */
 #pragma unroll
@@ -119,7 +119,7 @@ backward_keys(PARAMETERS_backward_keys)
         enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_KV(&arguments)) /
                                        (arguments.shape->heads / arguments.shape->group));
     __local float4 tiles[LOCAL_FLOAT4S];
-    __local int nonfinite;         /* not 0 once a hidden pair had a product that is not finite */
+    __local int nonfinite;         /* not 0 after a masked pair had a product that is not finite */
     int stage = 0;                 /* where it is that is read next */
     __local uchar *const kept = 0; /* for keys that are streamed */
     const int thread_n = THIS_THREAD % THREADS_N;
@@ -320,7 +320,7 @@ backward_bias(PARAMETERS_backward_bias)
             for (int r = 0; r < THREAD_M; r++)
                 statistics[r] = statistic_of(args, t.b, t.h, t.i0 + ROW(r));
             if (OWNED_RESIDENT) {
-                LOCAL_BARRIER(); /* what was there may be overwritten */
+                LOCAL_BARRIER(); /* all have read the old contents */
                 load_owned(owned_q, owned_do, tiles);
             }
 #if STAGES > 1

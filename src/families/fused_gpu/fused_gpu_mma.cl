@@ -57,7 +57,8 @@
 #if !HAS_TILE_PRODUCTS
 #define PRODUCER 0
 #endif
-/* Those that compute; with PRODUCER a warpgroup besides fills tiles, 128 threads as each other one fills its queries. */
+/* Threads that compute. With PRODUCER another warpgroup fills tiles; each warpgroup fills its own
+ * queries with 128 threads. */
 #define COMPUTING (FRAGMENT_LANES * SUB_GROUPS)
 #if PRODUCER
 #define FILL_THREADS 128
@@ -97,7 +98,7 @@
 
 /* ---- what the parts of the kernel share ------------------------------------------------------ */
 
-/* What a work-group computes and where its matrices begin. */
+/* The block of a work-group and the begins of its matrices. */
 struct task {
     struct query_block block;
     const __global storage *q; /* the row of the first query */
@@ -161,11 +162,11 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
     }
 }
 
-/* Where K and V of a tile are, of which number says whether it is an even or odd one. */
+/* The places of K and V of a tile; number: 0 for an even tile, 1 for an odd one. */
 #define K_TILE(number) (q_tile + K_AT + (STAGES > 1 ? (number)*STAGE_ELEMENTS : 0))
 #define V_TILE(number) (q_tile + V_AT + (STAGES > 1 ? (number)*STAGE_ELEMENTS : 0))
 
-/* K and V of a tile of keys, of which number says where rows in pages are listed. */
+/* K and V of a tile of keys; number selects the list of rows in pages. */
 #define STAGE_KEYS(keys, number)                                                                   \
     FILL_KEYS(K_TILE(number), k_factors, K_PLACE(t.k, FROM_KEY((keys).j0, args->shape->k_stride)), \
               args->shape->k_stride[2], KV_PLACES(places, number, 0), (keys).count, DIM_QK,        \
@@ -177,7 +178,8 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
                     t.v_aligned, finite))                                                          \
     atomic_or(nonfinite, 1)
 
-/* What is staged while the scores are computed: the next tile, or V; where nothing is copied in the background K and V, before. */
+/* Stages during the scores: the next tile, or V; K and V at once, and first, without background
+ * copies. */
 #if STAGES > 1
 #define STAGE_BESIDE()                                                                             \
     do {                                                                                           \
@@ -200,7 +202,7 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
-/* The keys that each of the lane's rows of a fragment sees (finish_scores()). */
+/* The keys that are visible to each of the lane's rows of a fragment (finish_scores()). */
 INLINE void find_window(const struct score_tile *tile, const int fragment_row, const int lane,
                         int see_from[LANE_QUERIES], int see_to[LANE_QUERIES])
 {
@@ -249,7 +251,7 @@ INLINE void weigh_tile(const struct arguments *args, const struct query_block *b
 
 /* ---- store ----------------------------------------------------------------------------------- */
 
-/* Whether two neighbouring sums of a lane are those of neighbours in o, which one store takes. */
+/* 1 if two neighbouring sums of a lane are neighbours in o, so that one store takes both. */
 #define STORES_PAIRS (KEYS_OF_SUMS % 2 == 0 && UNIT_O && !HAS_O_F32 && DIM_V % 2 == 0)
 
 /* The rows of a fragment, from row_sum of all lanes that share them: o and lse. */
@@ -452,8 +454,8 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
             float s[M_FRAGMENTS][KEY_SUMS];
 
             copies_wait();
-            LOCAL_BARRIER(); /* what was copied is complete, what was read may be overwritten */
-#if HAS_TILE_PRODUCTS /* which go on while copies are asked for */
+            LOCAL_BARRIER(); /* copies are complete, old tiles may be overwritten */
+#if HAS_TILE_PRODUCTS /* they overlap with the requests for copies */
             begin_qk(q_tile, first_row, K_TILE(number), q_words, s, lane, exchange);
 #endif
             STAGE_BESIDE();
@@ -473,7 +475,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
             LIST_PLACES(block.b, next, 1 - number);
 #if HAS_COPIES || HAS_DROPOUT
             copies_wait();
-            LOCAL_BARRIER(); /* V, what is kept and the next places are complete, K may be overwritten */
+            LOCAL_BARRIER(); /* V, dropout's bits, next places complete; K may be overwritten */
 #endif
             if (HAS_COPIES && next.j0 < block.end)
                 STAGE_KEYS(next, 1 - number);
@@ -496,6 +498,6 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     store_rows(args, block, first_row, row_max, row_sum, seen, out, row_is_zero,
                score_scale(args, block.h), weight_exponent, lane, exchange);
     COMPUTING_BARRIER(); /* the outputs are complete */
-    if (v_nonfinite)     /* here only what is not finite counts */
+    if (v_nonfinite)     /* only non-finite values count here */
         add_nonfinite(args, &t, row_is_zero);
 }

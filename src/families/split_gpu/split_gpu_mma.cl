@@ -72,12 +72,12 @@
 #define DECLARE_BYTES()
 #endif
 
-/* Whether the next tile is on its way while this one is computed. */
+/* 1 if the next tile is loaded while this one is computed. */
 #define COPIES_AHEAD (HAS_COPIES && !KV_PARTS)
 
 /* ---- what the parts of the kernel share ------------------------------------------------------ */
 
-/* Where a work-group's matrices begin. */
+/* The begins of a work-group's matrices. */
 struct matrices {
     const __global storage *q; /* the batch's */
     const __global k_storage
@@ -102,7 +102,7 @@ struct shared {
 struct keys {
     long j0;
     int count;
-    bool partial; /* some key may be hidden from some row */
+    bool partial; /* some key may be masked for some row */
     int number;   /* whether it is an even or odd one, 0 or 1 */
 };
 
@@ -285,7 +285,7 @@ INLINE void weigh_tile(const struct arguments *args, const struct shared *l,
 
 /* ---- store ----------------------------------------------------------------------------------- */
 
-/* The range's sum of weights of a row, which is complete. */
+/* The complete sum of the range's weights of a row. */
 INLINE float total_of(const struct shared *l, const int row)
 {
     float total = 0.0f;
@@ -379,7 +379,7 @@ INLINE void add_nonfinite(const struct arguments *args, const struct task *task,
 #if BYTES
 #include "mma/split_bytes.h"
 #else
-/* From the range's first tile on. */
+/* The tiles of a range from its first one on. */
 INLINE void attend_tiles(const struct arguments *args, const struct task task,
                          const struct matrices m, const struct shared l, struct keys keys,
                          const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
@@ -505,7 +505,7 @@ split(PARAMETERS_split)
     store_results(args, &task, &l, rows, row_max, row_sum, out, results, weight_exponent, lane,
                   exchange);
     barrier(CLK_GLOBAL_MEM_FENCE); /* the partial results are complete */
-    if (v_nonfinite)               /* here only what is not finite counts */
+    if (v_nonfinite)               /* only non-finite values count here */
         add_nonfinite(args, &task, &m, &l, results);
     END_KERNEL();
 }
