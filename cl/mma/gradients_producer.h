@@ -3,8 +3,8 @@
  *
  * Local      halves of a place are streamed rows of q, or k, and those of do, or v. Each warpgroup has its owned rows in
  *            tiles of its own.
- * Hidden     The second time around those that compute replace Infs and NaNs of streamed rows where they lie, once the
- *            first products are complete.
+ * Masked     In the second pass the computing warpgroups replace Infs and NaNs of streamed rows in local memory, after
+ *            the first products.
  *
  * A part of backward_gpu_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_GRADIENTS_PRODUCER_H

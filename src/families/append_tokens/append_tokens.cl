@@ -2,25 +2,25 @@
 /* append_tokens: new keys and values are written to their places in a cache, in its format, keys and
  * queries rotated on the way.
  *
- * NDRange   One dimension, GROUP_ITEMS items in a group. Item n takes TOKENS tokens, of their rows all
- *           columns, or, unless WHOLE_ROWS, 32, of every HEAD_GROUPS-th head: first of a head's rows of k and
- *           v, so that these follow each other in memory, then of the next one's. Items past the last have
+ * NDRange   One dimension, GROUP_ITEMS items in a group. Item n takes TOKENS tokens of every HEAD_GROUPS-th
+ *           head: with WHOLE_ROWS all columns of their rows, else 32. It writes the rows of one head of k
+ *           and v, which are adjacent in memory, before those of the next head. Items past the last have
  *           nothing to do.
  * Places    Token i of batch b goes to row kv_lengths[b] + i of its batch, or, with PAGE_SIZE, of the pages
  *           that page_table names, or to slot slots[b, i], which counts the rows of all batches, or pages,
- *           one after the other. What is outside of the cache is skipped.
+ *           one after the other. Tokens outside of the cache are skipped.
  * Rotation  Columns in pairs, (2 i, 2 i + 1) or (i, i + ROTARY_DIM / 2), become (x cos - y sin,
  *           x sin + y cos), for an angle of position * base^(-2 i / ROTARY_DIM), or of given tables. An
  *           item computes the powers of its columns once for all tokens, and cosines and sines of a token's
  *           once for all heads (cl/elementwise/rotation.h).
- * Exact     What is not rotated has the bits of a conversion, or of clattn/quantize.h.
+ * Exact     Columns without rotation have the bits of a conversion, or of clattn/quantize.h.
  *
  * Defined by the host, besides the tunables:
  *   DTYPE                     of k, v and q (cl/common/storage.h)
  *   PAGE_SIZE                 rows of a page, or 0
  *   CACHE_DTYPE               of a cache that is not quantized
  *   K_FORMAT, V_FORMAT        of the caches, as K_CACHE elsewhere (src/problem/formats.def)
- *   UNIT_IN, UNIT_OUT         1: all innermost strides of what is read, of what is written, are 1
+ *   UNIT_IN, UNIT_OUT         1: all innermost strides of inputs, of outputs, are 1
  *   ROTARY                    0 none, 1 pairs, 2 halves
  *   ROTARY_DIM, HAS_TABLES
  *   QUERIES                   0 untouched, 1 rotated to q_out, 2 in place

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backward_cpu: dq, dk and dv in one pass over the pairs, for CPUs. Formulas: clattn/problem.h.
  *
- * Stages     backward_rows    delta = dot(do, o) of each row, and -lse, into the workspace; where lse is
- *                             large, what the row's weights lack to sum to 1 (cpu/backward_rows.h)
+ * Stages     backward_rows    delta = dot(do, o) of each row, and -lse, into the workspace; if lse is
+ *                             large, the factor that makes the row's weights sum to 1 (cpu/backward_rows.h)
  *            backward_cpu   local (1, 1, 1), global (SPLIT_K, kv_heads, batch): one work-item has
  *                             every SPLIT_K-th chunk of BLOCKS_PER_TILE blocks of BLOCK_N keys of
  *                             one kv head, and all queries that see them, of all query heads of
  *                             that head. It owns dk and dv of its keys; its share of dq goes to
  *                             sums of its own in the workspace
- *            backward_bias    dbias: the scores once more, and dS summed over what the bias
+ *            backward_bias    dbias: the scores once more, and dS summed over the dims that the bias
  *                             broadcasts over
  *            backward_sum     dq from the sums of the SPLIT_K work-items
  *            backward_heads   dslopes, dsinks
@@ -20,13 +20,13 @@
  * Tiles      of at most BLOCK_M queries, copied once for all blocks of a chunk, since L2 does not
  *            hold all of a head: products, scores and weights, their gradients, then the sums of
  *            dv, dk and dq. Queries that see no key of the chunk are in no tile; those of a tile
- *            that see no key of a block are left out; in a tile of full visibility no mask is
- *            looked at. dq is added to in the workspace, DQ_ROWS rows at a time.
+ *            that see no key of a block are skipped; in a tile of full visibility no mask is
+ *            read. dq is added to in the workspace, DQ_ROWS rows at a time.
  * Ragged     Nothing outside the tensors is read: keys beyond the last are zeros.
- * Block lists with block lists tiles hold queries that list some column of the chunk, and what a block
- *            does not see of a tile is left out.
- * Marks      backward_cpu leaves out what a first stage found that a mask or a bias hides throughout
- *            (score/mark_pairs.h), and reads no mask where it hides nothing.
+ * Lists      With block lists tiles hold queries that list some column of the chunk; rows of a tile that
+ *            list none of a block's keys are skipped.
+ * Marks      A first stage marks tiles that a mask or a bias leaves empty or full (score/mark_pairs.h):
+ *            backward_cpu skips empty tiles, and reads no mask in full ones.
  * Workspace  [rows][4] statistics (common/backward.h); [SPLIT_K][batch][heads][SUM_ROWS][ROW_QK] sums of dq; [SPLIT_K][batch][heads] sums of dslopes; the bits of
  *            block lists, or the marks of masks and biases
  * Units      vector: floats. pairs: products of bf16 pairs (cl/bf16/pairs.h). amx: products by tiles of a matrix

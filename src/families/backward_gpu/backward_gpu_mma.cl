@@ -10,17 +10,17 @@
  *           and v, or of q and do, and streams BLOCK_STREAMED rows at a time of the other two:
  *             1. owned times streamed rows: s = q k^T and dp = do v^T, with all in local memory;
  *             2. p and ds in registers (cl/mma/fragment_gradients.h);
- *             3. sums += p or ds times streamed rows, with the weights as operands where they are.
+ *             3. sums += p or ds times streamed rows, with the weights as operands in the same registers.
  *           DIM_GROUPS sub-groups have the same owned rows: each does 1. and 2., and 3. for a part of the
  *           dims, where one could not hold all sums in registers.
  * Fragments cl/mma/fragment.h: the layouts of an instruction, which EMULATE replaces by local memory.
  * Sums      f32. p and ds are rounded to 16 bits once, as in FlashAttention: in f16 a ds over 65504 is
- *           infinite. What dbias and dslopes are sums of is not rounded.
+ *           infinite. The terms of dbias and dslopes are not rounded.
  * NDRange   local THREADS = FRAGMENT_LANES * SUB_GROUPS * DIM_GROUPS everywhere.
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
- * Hidden    A weight of 0 does not silence an Inf or NaN of a streamed row. Where some result comes to
- *           one, all of the block is computed again with 0 in its place in 3., and rows that see it get it
- *           at the end. Owned rows that see nothing, or that nobody sees, may hold anything: a row's sums
+ * Masked    A weight of 0 does not silence an Inf or NaN of a streamed row. If some result becomes
+ *           one, the whole block is computed again with 0 in its place in 3., and is added at the end to rows
+ *           that see it. Owned rows without a visible pair may contain anything: a row's sums
  *           are its own, and 0 is stored for it.
  * Barriers  Every thread reaches every barrier; only the instructions' own lockstep is relied on.
  * Units    mma: fragments of a sub-group. warpgroup: products of warpgroups (cl/mma/warpgroup_tile.h), NVIDIA's wgmma, of Hopper.

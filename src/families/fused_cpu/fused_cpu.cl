@@ -9,21 +9,21 @@
  *            multiplied with BLOCK_VECTORS vectors of queries (or weights), so that nothing is
  *            transposed but the block's q and o, and the softmax needs no step across lanes.
  * Tiles      of at most BLOCK_N keys: scores to private memory, online softmax, values. A tile that
- *            no query of the block sees is left out; in one of full visibility no mask is looked
- *            at; at the edges of a window half a block may sit out. The blocks of a chunk take
+ *            no query of the block sees is skipped; in one of full visibility no mask is
+ *            read; at the edges of a window half a block may be idle. The blocks of a chunk take
  *            turns at each tile while it is in L2.
- * Keys       and values in f32 are read where they are or, with STAGE_KV, from a copy of the tile, whose rows
- *            follow each other; f16, bf16 and quantized ones from a converted copy.
- * Prefetch   Between their products blocks fetch what comes next.
+ * Keys       and values in f32 are read in place or, with STAGE_KV, from a copy of the tile with adjacent
+ *            rows; f16, bf16 and quantized ones from a converted copy.
+ * Prefetch   Between their products blocks prefetch the rows that come next.
  * Dropout    comes after row_sum. Four keys at a time share a counter's words.
- * Hidden     The product of a weight of 0 and a value that is not finite is NaN. So a chunk whose
- *            sums are not finite is computed again, looking through the values of each tile of
- *            partial visibility and leaving out hidden pairs where one is not finite.
+ * Masked     The product of a weight of 0 and a value that is not finite is NaN. So a chunk with
+ *            sums that are not finite is computed again. This time the values of each tile of partial
+ *            visibility are tested, and masked pairs are skipped where one is not finite.
  * Ragged     Nothing outside the tensors is read: lanes beyond the last query repeat it, scores
  *            beyond the last key repeat its and are ignored. A block of few queries is computed
  *            with half of its vectors.
- * Speed      rint, fmax, any and the conversions of OpenCL are slow on CPUs; what stands here in
- *            their place relies on IEEE addition, so never build it with fast-math options.
+ * Speed      rint, fmax, any and the conversions of OpenCL are slow on CPUs; their replacements here
+ *            rely on IEEE addition, so never build them with fast-math options.
  * Units      vector: floats. pairs: products of bf16 pairs (cl/bf16/pairs.h), two multiply-adds in each lane of an
  *            instruction. amx: products by tiles of a matrix unit (cl/bf16/tiles.h). Both take q and k as they are
  *            stored, and weights rounded to bf16, which a problem of standard precision allows; the host also

@@ -13,12 +13,12 @@
  * NDRange   local THREADS; one group for each block of queries of each (batch, head).
  * Dropout   Four neighbouring threads share the random numbers of their keys: cl/gpu/tile_dropout.h.
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
- * Hidden    In a tile that is not visible in full V's Infs and NaNs are staged as 0: a weight of 0
- *           would not silence them. Rows that do see them get them at the end.
+ * Masked    In a tile of partial visibility V's Infs and NaNs are staged as 0: a weight of 0
+ *           would not silence them. They are added at the end to rows that see them.
  * Barriers  Every thread reaches every barrier; nothing relies on sub-group lockstep. A stage is filled
  *           between two barriers and read between the next two. With STAGES of two the next one is filled
  *           meanwhile, by copies in the background where the device has such: cl/gpu/tile_copy.h.
- * Pages     Where each row of a tile is in the pool is listed in local memory, unless tiles lie in one page.
+ * Pages     Local memory lists the place of each row of a tile in the pool, unless tiles lie in one page.
  * Tunables  src/families/fused_gpu/fused_gpu_item.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "score/score.h"

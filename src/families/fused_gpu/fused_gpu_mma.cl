@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fused_gpu_mma: forward attention by matrix instructions; the scores never reach global memory.
  *
- * A work-group of SUB_GROUPS sub-groups owns BLOCK_M query rows of one (batch, head), of which each
- * sub-group has M_FRAGMENTS fragments, and walks over the keys that any of them may see, BLOCK_N
+ * A work-group of SUB_GROUPS sub-groups owns BLOCK_M query rows of one (batch, head), M_FRAGMENTS
+ * fragments for each sub-group. It walks over the keys that any of them may see, BLOCK_N
  * at a time:
  *   1. s = q k^T, fragment by fragment, with K in local memory;
  *   2. online softmax in registers: a row's maximum over the lanes that share it, weights;
- *   3. o += p v, with the weights as operands where they are, and V in local memory.
+ *   3. o += p v, with the weights as operands in the same registers, and V in local memory.
  * Where the device copies to local memory in the background (HAS_COPIES), V arrives during 1. and
- * the next K during 2. and 3. With two STAGES local memory holds two tiles of keys, of which one arrives
- * while the other is computed: one barrier a tile, so that sub-groups may be at different steps of it. With BYTES quantized
- * keys and values arrive as bytes while the tile before is computed, and become elements together.
+ * the next K during 2. and 3. With two STAGES local memory holds two tiles of keys: one arrives
+ * while the other is computed. There is one barrier a tile, so that sub-groups may be at different steps of it. With BYTES
+ * quantized keys and values arrive as bytes while the tile before is computed, and are then decoded together.
  *
  * Fragments cl/mma/fragment.h: the layouts of an instruction, which EMULATE replaces by local memory.
  * Sums      f32. Weights are rounded to 16 bits once (f16: scaled by 2^15, so that small weights are
- *           not subnormal), as in FlashAttention. Strict: what that rounding takes off them is rounded
+ *           not subnormal), as in FlashAttention. Strict: the rounding error is rounded
  *           as well, and two parts of f16 or three of bf16 are multiplied one after the other, which
- *           leaves the accuracy of f32.
+ *           keeps the accuracy of f32.
  * NDRange   local THREADS = FRAGMENT_LANES * SUB_GROUPS; one group for each block of queries of each
  *           (batch, head).
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
- * Pages     Where the rows of a tile are in the pool is listed in local memory (mma/key_places.h).
- * Hidden    A weight of 0 does not silence an Inf or NaN of V. Where some output comes to one, all
- *           is computed again with 0 in the place of V's, and rows that see them get
- *           them at the end.
+ * Pages     Local memory lists the places of a tile's rows in the pool (mma/key_places.h).
+ * Masked    A weight of 0 does not silence an Inf or NaN of V. If some output becomes one, all
+ *           is computed again with 0 in the place of V's, and these are added at the end to
+ *           rows that see them.
  * Barriers  Every thread reaches every barrier; only the instructions' own lockstep is relied on.
  * Units     mma: fragments of a sub-group. warpgroup: products of warpgroups (cl/mma/warpgroup_products.h), NVIDIA's wgmma, of
  *           Hopper. Head dims are then whole blocks of 64 columns; queries are operands in registers (Q_RESIDENT), or lie in
- *           local memory, where the tensor cores read them; copies are asked for while products are under way, with OVERLAP
- *           so is softmax of the tile before (cl/mma/fused_overlap.h).
+ *           local memory, where the tensor cores read them. Copies are requested while products run; with OVERLAP
+ *           the softmax of the tile before runs then, too (cl/mma/fused_overlap.h).
  * Tunables  src/families/fused_gpu/fused_gpu_mma.def or fused_gpu_warpgroup.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "score/score.h"

@@ -7,14 +7,14 @@
  *     w_s = exp(lse_s - most) / sum_s exp(lse_s - most)
  *     o   = sum_s w_s o_s           lse = most + log(sum_s exp(lse_s - most))
  *
- * A state of lse -inf saw no keys: its row is not read. If all are so, o = 0 and lse = -inf. A sink is one
- * more state, whose o is 0, of rows that are not so. A weight of the only state, or of one beside which the
- * others vanish, is exactly 1. An lse of NaN makes the row NaN; one of +inf outweighs all that are finite.
+ * A state with lse -inf has no visible keys: its row is not read. If all states are so, o = 0 and lse = -inf.
+ * For other rows a sink is one more state with o = 0. A weight is exactly 1 if its state is the only one or
+ * the others vanish beside it. An lse of NaN makes the row NaN; +inf outweighs all finite ones.
  *
  * A work-group has ROW_ITEMS x GROUP_ROWS items: those side by side share a row, ITEM_VECTORS vectors of
  * SIMD_WIDTH columns each at a time; each row of items takes ITEM_ROWS rows, one after the other. Every
- * item reads the row's n numbers of lse itself, SIMD_WIDTH at a time, whose exponentials are one of a
- * vector: they are few beside the columns, and in the cache.
+ * item reads the row's n values of lse itself, SIMD_WIDTH at a time, for one exponential of a vector:
+ * they are few beside the columns, and in the cache.
  *
  * Defined by the host, besides the tunables:
  *   DTYPE                cl/common/storage.h

@@ -10,8 +10,7 @@
  *                               columns in a work-item
  *            The order in which an element is summed depends on the depth and the tunables alone.
  * SIMD lanes are columns. The product is register-blocked (cl/cpu/gemm.h), with strips of x, over
- * at most
- *            BLOCK_K of the depth.
+ *            at most BLOCK_K of the depth.
  * Packing    w, as deep as that and as wide as the block, is packed into panels of REGISTER_VECTORS
  *            vectors (transposed where w is contiguous along the depth), which are read one after
  *            the other.

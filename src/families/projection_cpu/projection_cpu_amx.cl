@@ -4,8 +4,8 @@
  *
  * Blocking   as in BLIS. A group packs w, as wide as its block and BLOCK_K deep, into panels of PANEL columns, which
  *            are to stay in L2: a row of a panel is pairs of neighbours of the depth. Then, for each strip of
- *            REGISTER_ROWS rows, x is multiplied with all panels, STRIP_K deep so that it stays in L1: where it
- *            lies, if its rows are as tiles take them (is_in_place()), else packed.
+ *            REGISTER_ROWS rows, x is multiplied with all panels, STRIP_K deep so that it stays in L1. x is read
+ *            in place if tiles can be loaded from its rows (is_in_place()), else packed.
  * Registers  2 x 2 tiles of sums.
  * Ragged     Columns beyond the last repeat the last, rows and the depth beyond the last are 0; none is
  *            stored.

@@ -3,12 +3,12 @@
  * (cl/mma/warpgroup_tile.h): NVIDIA's wgmma, of Hopper.
  *
  * Sub-groups SUB_GROUPS of them share the tile's rows, 16 for each, and have the sums of all its columns in registers.
- * Local      STAGES tiles of x, in rows, and of w as it lies, along the depth or across, which the tensor cores read. They
- *            are copied in the background, while those before are multiplied; with one stage only other work-groups
- *            of the multiprocessor make use of that.
- * Depth      where a stage is part of one head of x, and heads, rows and columns are whole pieces of 16 bytes, which
- *            is when the family takes a problem, pieces are copied; else, in problems that share the program, elements.
- * Ragged     Rows beyond the last repeat it, columns too or are 0, and are not stored; the depth ends with zeros.
+ * Local      The tensor cores read STAGES tiles of x, in rows, and of w in its own layout, along the depth or across.
+ *            Copies run in the background while earlier tiles are multiplied; with one stage only other work-groups
+ *            of the multiprocessor profit from that.
+ * Depth      The family takes a problem if a stage is part of one head of x, and heads, rows and columns are whole
+ *            pieces of 16 bytes: these are copied. Other problems that share the program copy elements.
+ * Ragged     Rows beyond the last repeat it, columns do so or are 0; none is stored. The depth ends with zeros.
  * Tunables   src/families/projection_gpu/projection_gpu_warpgroup.def, all defined by the host; no fallbacks here. */
 #define INSTRUCTION 7
 #define SUB_GROUPS_M SUB_GROUPS

@@ -10,17 +10,16 @@
  * NDRange    local (1, 1, 1); split: global (batch, kv_heads / KV_HEADS, SPLIT_K * blocks of BLOCK_M rows), so
  *            that neighbours are of batches of any length; combine: global (seq_q, heads, batch).
  * SIMD lanes of o and v are columns, of scores and weights keys, of row_max rows; of the
- * accumulators of
- *            Q K^T: cl/cpu/split_qk.h.
+ *            accumulators of Q K^T: cl/cpu/split_qk.h.
  * Tiles      of at most BLOCK_N keys: scores to private memory, online softmax, values. All rows
  *            take their turn at a few keys, or columns of the tile's values, while those are in L1.
- *            With STAGE_K keys that must be converted are staged as soon as the tile before has its
- *            weights, whose exponentials wait for one another, else converted as they are read: no more
- *            work where one register tile has all rows. Values are staged by the first rows that read them.
+ *            With STAGE_K keys that must be converted are staged right after the weights of the tile before,
+ *            so that this overlaps with the exponentials' latency. Else they are converted as they are read: no more work where
+ *            one register tile has all rows. Values are staged by the first rows that read them.
  * Prefetch   While scores are computed, the tile's values are fetched, and later keys while values
  *            are added, so that memory and arithmetic work at the same time.
- * Quantized  A tile's scales are converted before, as vectors: those of K multiply what is read,
- *            those of V the weights, of which there are fewer.
+ * Quantized  A tile's scales are converted first, as vectors: those of K multiply the elements that are
+ *            read, those of V the weights, which are fewer.
  * Workspace  (SPLIT_K, batch, heads, seq_q) results of PART floats: o, row_max, row_sum.
  * Dropout    comes after row_sum.
  * Ragged     Nothing outside the tensors is read: the last vector of columns overlaps the one

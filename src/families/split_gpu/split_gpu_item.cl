@@ -6,7 +6,7 @@
  *   combine  o and lse from the partial results of each row, in the order of the ranges
  *
  * Rows       are the queries of all query heads that share a kv head, so that K and V are read once
- *            for BLOCK_M of them. Neither passes through local memory: a thread keeps what it reads.
+ *            for BLOCK_M of them. Neither passes through local memory: a thread keeps its loads.
  * Threads    THREADS_N = THREADS / THREADS_D thread groups, each with THREAD_N keys of a streamed tile
  *            of BLOCK_N. A thread of a group has LOAD_WIDTH neighbouring columns of each chunk of
  *            THREADS_D * LOAD_WIDTH columns, of K and of V: neighbours read neighbouring memory.
@@ -19,8 +19,8 @@
  * NDRange    local THREADS; split: a work-group for each (batch, kv head, range, BLOCK_M rows);
  *            combine: one for each row and 32 columns.
  * Workspace  partial results: gpu/split_task.h
- * Hidden     A hidden pair's weight is -0, a visible one's never, but where its score is -inf. In
- *            tiles that are not visible in full what has a weight of -0 is left out, whatever v holds.
+ * Masked     A masked pair's weight is -0, a visible one's only if its score is -inf. In
+ *            tiles of partial visibility pairs with a weight of -0 are skipped, whatever v contains.
  * Dropout    comes after the sum of the weights.
  * Ragged     Nothing outside the tensors is read: keys beyond the last one of a tile repeat it and
  *            are hidden, columns of K beyond the last are 0.

@@ -13,9 +13,9 @@
  *      over the sub-groups; weights, rounded, to local memory;
  *   3. o += p v: each sub-group has all weights, and 1 / SUB_GROUPS of V's dims.
  * K and V lie side by side in local memory; where the device copies to it in the background, V arrives
- * during 1. and the next K during 2. and 3. With KV_PARTS they take turns in one place, in so many parts:
+ * during 1. and the next K during 2. and 3. With KV_PARTS they take turns in one place, in that many parts:
  * columns of K, keys of V. With BYTES quantized keys and values arrive as bytes, while the tile before is
- * computed, and become elements in that place (mma/quantized_bytes.h).
+ * computed, and are decoded in that place (mma/quantized_bytes.h).
  *
  * Fragments cl/mma/fragment.h: the layouts of an instruction, which EMULATE replaces by local memory.
  * Sums      f32. Weights are rounded as fused_gpu_mma's are; those of strict problems in two or three parts.
@@ -23,8 +23,8 @@
  *           range, BLOCK_M rows); combine: one for each row and 32 columns.
  * Workspace partial results: gpu/split_task.h
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
- * Hidden    A weight of 0 does not silence an Inf or NaN of V. Where some output comes to one, the range
- *           is computed again with 0 in the place of V's, and rows that see them get them at the end.
+ * Masked    A weight of 0 does not silence an Inf or NaN of V. If some output becomes one, the range is
+ *           computed again with 0 in the place of V's, and these are added at the end to rows that see them.
  * Barriers  Every thread reaches every barrier; only the instructions' own lockstep is relied on.
  * Tunables  src/families/split_gpu/split_gpu_mma.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"

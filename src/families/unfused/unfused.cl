@@ -12,8 +12,8 @@
  *           a time from local memory; a thread owns THREAD_M x THREAD_N of them in registers.
  * NDRange   One-dimensional groups, numbered with the column tiles fastest: no limit but the
  *           first dimension's matters. Local: THREADS_N * THREADS_M; softmax SOFTMAX_THREADS.
- * Pages     A key that no page holds is staged as zeros; its score is that of a hidden pair.
- * Ragged    What lies outside a matrix, or at keys that no query of a tile sees, is staged as 0
+ * Pages     A key that no page holds is staged as zeros; its score is that of a masked pair.
+ * Ragged    Elements outside a matrix, or at keys that no query of a tile sees, are staged as 0
  *           and never read: local memory is always defined. Stores are guarded.
  * Barriers  Every thread reaches every barrier; nothing relies on sub-group lockstep.
  * Tunables  src/families/unfused/unfused.def, all defined by the host; no fallbacks here. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unfused_lanes: attention as three kernels for CPUs, with the score matrix in memory between them.
- * What is there between them, and what each leaves unwritten: as in unfused.cl.
+ * The matrix between them, and the elements that each leaves unwritten, are as in unfused.cl.
  *
  *   scores   S = Q K^T, finished               BLOCK_M queries and BLOCK_N keys of one head
  *   softmax  P = exp(S - row_max) / row_sum    SOFTMAX_ROWS rows, in the place of S
@@ -13,11 +13,11 @@
  *            are packed once for all queries of a work-group.
  * Ragged     Queries beyond the last are not computed. Keys beyond the last that matters repeat it,
  *            columns beyond the last are 0; neither is stored.
- * Hidden     The product of a weight of 0 and a value that is not finite is NaN. So an output that
- *            is NaN is computed again from the keys that the query sees alone.
- * Blocks     Of tiles of which the lists list no pair the scores are -INFINITY without products, and weights
+ * Masked     The product of a weight of 0 and a value that is not finite is NaN. So an output that
+ *            is NaN is computed again from the query's visible keys alone.
+ * Blocks     In tiles without a listed pair scores are -INFINITY without products, and weights
  *            are not multiplied. The lists' bits are in the workspace, behind the scores if they are there.
- * Pages      A key that no page holds counts as zeros; its score is that of a hidden pair.
+ * Pages      A key that no page holds counts as zeros; its score is that of a masked pair.
  * Prefetch   While the exponentials of a row are computed, the next row's scores are fetched.
  * Tunables   src/families/unfused_lanes/unfused_lanes.def, all defined by the host; no fallbacks
  *            here. */
