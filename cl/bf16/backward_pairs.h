@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of keys and tiles of queries of backward_cpu UNIT=pairs as pairs (cpu/operands.h), and weights that become
- * pairs.
+/* Blocks of keys and tiles of queries of backward_cpu UNIT=pairs, stored as pairs (cpu/operands.h);
+ * weights become pairs.
  *
  * A part of cpu/backward_blocks.h, which includes it. */
 #ifndef CLATTN_BACKWARD_PAIRS_H
@@ -39,7 +39,8 @@ NOINLINE void pack_columns(const int dim, const __global ushort *p, const long r
     }
 }
 
-/* Copies rows of a tensor, count of `rows` in use, as pairs of neighbours; the rest are zeros. */
+/* Copies rows of a tensor as pairs of neighbours: count of `rows` are in use, the rest are
+ * zeros. */
 NOINLINE void copy_pairs(const int dim, const __global ushort *p, const long row, const long column,
                          const int count, const int rows, uint *to)
 {
@@ -65,8 +66,9 @@ NOINLINE void copy_pairs(const int dim, const __global ushort *p, const long row
     }
 }
 
-/* Rows of a tensor, count of `rows` in use, as pairs of rows: each 2 apart rows are `apart` pairs of a row n
- * and row n + apart; zeros after the last. Returns whether a value is infinite or NaN. */
+/* Copies rows of a tensor as pairs of rows: each group of 2 apart rows becomes `apart` pairs, of
+ * row n and row n + apart. count of `rows` are in use, then zeros. Returns whether a value is
+ * infinite or NaN. */
 NOINLINE int pack_row_pairs(const int dim, const __global ushort *p, const long row,
                             const long column, const int count, const int rows, const int apart,
                             uint *to)
@@ -98,8 +100,8 @@ NOINLINE int pack_row_pairs(const int dim, const __global ushort *p, const long 
 }
 
 #if !OPERAND_TILES
-/* P and dS of rows begin .. end - 1 become pairs of rows, in place: those of rows n and n + 1 to the place
- * of row n / 2, with zeros for rows outside; and dS pairs of keys, in ds_keys. */
+/* P and dS of rows begin .. end - 1 become pairs of rows in the same memory: rows n and n + 1 where
+ * row n / 2 was, with zeros for rows outside. dS also becomes pairs of keys, in ds_keys. */
 NOINLINE void pair_weights(const struct row_range rows, struct query_tile *tile)
 {
     const int begin = rows.begin - rows.begin % DQ_ROWS;

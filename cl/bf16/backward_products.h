@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The products of backward_cpu UNIT=amx between a tile of queries and a block of keys, by tiles of a matrix unit
- * (bf16/tiles.h); each has one of the operands as pairs along the depth, and the other in vectors of pairs:
+/* The products of backward_cpu UNIT=amx between a tile of queries and a block of keys, by tiles of
+ * a matrix unit (bf16/tiles.h). One operand is pairs along the depth, the other vectors of pairs:
  *
  *   Q K^T, dO V^T   pairs of the dim; queries by keys
  *   dV, dK          pairs of queries: dO and Q transposed, P and dS; columns by keys
  *   dQ              pairs of keys, of two vectors; queries by columns
  *
- * A step of the depth is 16 pairs: what rounds a range of rows up to whole steps is 0 in P and dS, what rounds
- * dims and keys up is 0 in both operands.
+ * A step of the depth is 16 pairs. Rows that fill up the last step are 0 in P and dS; dims and keys
+ * that do so are 0 in both operands.
  *
- * Included by cpu/backward_products.h, whose functions these are. */
+ * Included by cpu/backward_products.h, which declares what these functions do. */
 #ifndef CLATTN_AMX_BACKWARD_PRODUCTS_H
 #define CLATTN_AMX_BACKWARD_PRODUCTS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles of queries of backward_cpu UNIT=amx: operands transposed, and weights that become pairs.
+/* Tiles of queries of backward_cpu UNIT=amx: operands are transposed, and weights become pairs.
  *
  * A part of cpu/backward_blocks.h, which includes it. */
 #ifndef CLATTN_AMX_BACKWARD_TILES_H
@@ -15,8 +15,8 @@
 #error "a tile of queries and a block of keys must be whole register tiles"
 #endif
 
-/* From 32 rows of a vector of pairs of neighbours of the dim, `row` vectors apart: the first values of the pairs,
- * or the second ones, as a column of pairs of rows each, `column` vectors apart. */
+/* Transposes halves of 32 rows of pairs of neighbouring dims, `row` vectors apart: the first values
+ * of pairs, or the second ones, become columns of pairs of rows, `column` vectors apart. */
 INLINE void transpose_halves(const int second, const lanes *from, const int row, lanes *to,
                              const int column)
 {
@@ -58,8 +58,8 @@ INLINE lanes pack(const int any, const lanes a, const lanes b)
     return any ? pack_any_pairs(a, b) : pack_pairs(a, b);
 }
 
-/* P and dS of rows n and n + 1 and vectors m and m + 1 as pairs of rows, which lie where row n / 2 would, and dS
- * as pairs of keys. any (constant): a NaN may be of any kind. */
+/* Stores P and dS of rows n and n + 1 and vectors m and m + 1 as pairs of rows, in the place of row
+ * n / 2, and dS as pairs of keys. any (constant): a NaN may be of any kind. */
 INLINE void store_pairs(const int any, const int n, const int m, const lanes p[2][2],
                         const lanes ds[2][2], struct query_tile *tile)
 {
@@ -98,7 +98,7 @@ NOINLINE void pair_weights(const struct row_range rows, struct query_tile *tile)
     }
 }
 
-/* Products of a step, of rows from n0 and vectors from m on, become weights and gradients of scores, as pairs. */
+/* Products of a step, rows from n0 and vectors from m on, become weights and dS, as pairs. */
 INLINE void finish_pairs(const float scale, const int n0, const int m, const lanes *scores,
                          const lanes *gradients, struct query_tile *tile)
 {
@@ -119,9 +119,9 @@ INLINE void finish_pairs(const float scale, const int n0, const int m, const lan
     }
 }
 
-/* P and dS, as pairs, of rows of which all see all keys of the block, and which are whole steps but for rows
- * after the tile's last, whose q and do are 0. While the products of a step are formed those of the step before
- * become weights. */
+/* P and dS, as pairs, of rows that all see all keys of the block. Rows are whole steps; beyond the
+ * tile's last row q and do are 0. The products of a step overlap with the weights of the step
+ * before. */
 NOINLINE void compute_pairs(const float scale, const struct key_block *block,
                             const struct row_range rows, struct query_tile *tile)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of tiles of pairs (bf16/pair_tiles.h) by the instruction for pairs (bf16/pairs.h): each word of a is
- * broadcast and multiplied with a few vectors of b, whose sums stay in registers over the whole depth. */
+/* Products of tiles of pairs (bf16/pair_tiles.h) by the instruction for pairs (bf16/pairs.h): each
+ * word of a is broadcast and multiplied with a few vectors of b; sums stay in registers over the
+ * whole depth. */
 #ifndef CLATTN_DOT_TILES_H
 #define CLATTN_DOT_TILES_H
 #include "cpu/operands.h"
@@ -10,10 +11,10 @@
 #error "a row of a tile is a vector of 16"
 #endif
 
-/* c = (zero ? 0 : c) + a b for so many rows and vectors of columns, whose sums registers have room for beside the
- * vectors of b and a word of a, and which hide what a sum waits for; over `depth` words. The rows of a are so many
- * words apart, those of b and c so many vectors. The sizes are constants when loops are unrolled, since else sums
- * would lie in memory. */
+/* c = (zero ? 0 : c) + a b over `depth` words, for this many rows and vectors of columns. The sums
+ * and vectors of b fit the registers, and are enough to hide the latency of a sum. Rows of a are
+ * a_row words apart, those of b and c b_row and c_row vectors. The sizes must be constants when
+ * loops are unrolled: sums would be in memory otherwise. */
 #define DEFINE_REGISTER_TILE(rows, vectors)                                                        \
     INLINE void multiply_##rows##_rows(const bool zero, const int depth, const uint *a,            \
                                        const long a_row, const lanes *b, const long b_row,         \
@@ -42,8 +43,8 @@ DEFINE_REGISTER_TILE(4, 4)
 DEFINE_REGISTER_TILE(8, 2)
 DEFINE_REGISTER_TILE(16, 1)
 
-/* The same for `rows` tiles of rows and `columns` vectors of columns (constants), over `steps` tiles of the depth.
- * Rows are so many bytes apart. */
+/* The same for `rows` tiles of rows and `columns` vectors of columns (constants), over `steps`
+ * tiles of the depth. Steps between rows are in bytes. */
 INLINE void multiply_all_tiles(const int rows, const int columns, const bool zero, const int steps,
                                const uint *a, const long a_row, const lanes *b, const long b_row,
                                lanes *c, const long c_row)

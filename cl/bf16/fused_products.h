@@ -10,8 +10,8 @@
 
 #define BLOCK_ROW_BYTES ROW_BYTES_OF(BLOCK_M)
 
-/* Whether any of keys n0 .. n0 + QK_KEYS - 1 has a score that is not its product times a scale that is
- * left to the exponential (DEFERS_SCALE). */
+/* Returns whether any of keys n0 .. n0 + QK_KEYS - 1 needs more than its product times the deferred
+ * scale (DEFERS_SCALE). */
 INLINE bool changes_scores(const struct score_tile *tile, const int n0, const int count)
 {
     bool changes = !DEFERS_SCALE || tile->scale != 1.0f || n0 + QK_KEYS > count;
@@ -69,14 +69,14 @@ INLINE void finish_step(const struct score_tile *tile, const lanes *products, co
     }
 }
 
-/* s[n] = the score of key n, from k[n] . q, for count keys, without its deferred scale. row_max becomes
- * their maximum if that is larger. s may lie where the tile's biases are. */
+/* s[n] = the score of key n, from k[n] . q, for count keys, without its deferred scale. row_max
+ * becomes their maximum if that is larger. s may overlap the tile's biases. */
 NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source k, const long k_row,
                           const long k_column, const int count, struct prefetch_streams *streams,
                           lanes *s, lanes *row_max)
 {
     lanes most[BLOCK_VECTORS];
-#if HAS_BIAS /* which lie where scores will */
+#if HAS_BIAS /* they share memory with scores */
     lanes products[2][STEP_PRODUCTS / 2];
 #define PRODUCTS_OF(n0) products[(n0) / STEP_KEYS % 2]
 #else

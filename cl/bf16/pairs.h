@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of bf16 pairs: two multiply-adds in each lane of an instruction. A pair is two values in a
- * word, the first in its lower half. A vector of pairs is kept as lanes, whose bits the pairs are.
+/* Products of bf16 pairs: two multiply-adds in each lane of an instruction. A pair is two values in
+ * a word, the first in its lower half. A vector of pairs has the type lanes and holds their bits.
  *
  *   dot_pairs(x, y, sum)   sum + x.first * y.first + x.second * y.second in each lane
  *   pack_pairs(a, b)       the pairs of a and b, rounded to nearest, ties away from 0
@@ -41,8 +41,8 @@ INLINE float second_of_word(const uint x)
     return as_float(x & UPPER_HALF);
 }
 
-/* The lower half of each word of the one and the upper half of the other. LLVM would shift and choose by one
- * permutation of halves, which is three instructions inside of Intel's processors (those with tiles). */
+/* The lower half of each word of the one and the upper half of the other. LLVM would use one
+ * permutation of halves, which is three instructions inside of Intel's processors with tiles. */
 #if OPERAND_TILES && defined(__AVX512F__) && HAS_INTRINSIC(__builtin_ia32_pternlogd512_mask)
 INLINE lanes choose_halves(const pair_words lower, const pair_words upper)
 {
@@ -58,13 +58,13 @@ INLINE lanes choose_halves(const pair_words lower, const pair_words upper)
 }
 #endif
 
-/* Of values that are no NaN, or whose sum nobody looks at without a NaN of the same lane. */
+/* Packs values without NaN, or sums that are not used if their lane has a NaN. */
 INLINE lanes pack_pairs(const lanes a, const lanes b)
 {
     return choose_halves((VECTOR(as_uint)(a) + 0x8000u) >> 16, VECTOR(as_uint)(b) + 0x8000u);
 }
 
-/* Likewise of values that may be NaN, and one of them alone, in the lower half of a word. */
+/* Packs values that may be NaN; rounds one of them alone, in the lower half of a word. */
 INLINE pair_words rounded_word(const lanes x)
 {
     return VECTOR(as_uint)(x) + (x == x ? (pair_words)(0x8000u) : (pair_words)(0u));

@@ -8,7 +8,7 @@
 #define CLATTN_PROJECTION_PAIRS_H
 #include "cpu/projection_blocks.h"
 
-/* Elements k and k + 1 of the depth from p on, of which count are there. */
+/* Elements k and k + 1 of the depth from p on; count of them exist. */
 INLINE uint pair_at(const __global ushort *p, const long *depths, const int k, const int count)
 {
     return (uint)p[depths[k]] | (k + 1 < count ? (uint)p[depths[k + 1]] << 16 : 0);
@@ -92,7 +92,7 @@ INLINE void pack_row(const __global ushort *x, const long *depths, const int cou
 }
 
 #if !OPERAND_TILES && !IN_PLACE
-/* At most SLAB strips of x, num_rows rows. */
+/* Multiplies at most SLAB strips of x, num_rows rows. */
 NOINLINE void pack_strips(const __global ushort *x, const long *rows, const int num_rows,
                           const long *depths, const int count, uint *strips)
 {

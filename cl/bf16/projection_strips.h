@@ -36,7 +36,7 @@ INLINE void pack_strip_tile(const __global ushort *x, const long *depths, const 
         VECTOR(vstore)(VECTOR(as_uint)(t[r]), 0, rows + r * STRIP_ROW);
 }
 
-/* At most REGISTER_ROWS rows. */
+/* Multiplies at most REGISTER_ROWS rows. */
 NOINLINE void pack_strip(const __global ushort *x, const long *rows, const int num_rows,
                          const long *depths, const int count, uint *strip)
 {

@@ -94,7 +94,7 @@ NOINLINE void multiply_emulated(lanes *c, const lanes *a, const lanes *b)
 #define MULTIPLY_TILE(c, a, b)                                                                     \
     __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c : : UNUSED : "memory")
 
-/* What LDTILECFG reads: 8 tiles of 16 rows of 64 bytes. */
+/* The operand of LDTILECFG: 8 tiles of 16 rows of 64 bytes. */
 struct tile_configuration {
     uchar palette, start_row, reserved[14];
     ushort row_bytes[16];
@@ -140,7 +140,7 @@ INLINE void store_sums_pair(const lanes x, const lanes y, __global ushort *p)
 #define STORE_SUMS_PAIR(x, y, p) store_sums_pair((x), (y), (p))
 #endif
 
-/* Where clang itself compiles for the processor, as in PoCL, all of OpenCL's address spaces are one. */
+/* With clang as the processor's compiler, as in PoCL, all of OpenCL's address spaces are one. */
 #ifdef __x86_64__
 #define TILES_FROM_BUFFERS 1
 #define IN_BUFFER(p) ((const uint *)(size_t)(p))
@@ -203,7 +203,7 @@ INLINE void multiply_tiles_of(const int rows, const int columns, const bool zero
         STORE_TILE(3, c_tile + TILE * c_row + c_next, c_row);
 }
 
-/* The same with tiles of b and of c side by side. */
+/* The same with adjacent tiles of b and of c. */
 INLINE void multiply_operand_tiles(const int rows, const int columns, const bool zero,
                                    const int steps, const uint *a, const long a_row, const lanes *b,
                                    const long b_row, lanes *c, const long c_row)
@@ -213,7 +213,7 @@ INLINE void multiply_operand_tiles(const int rows, const int columns, const bool
     multiply_tiles_of(rows, columns, zero, steps, a, a_row, b, b_row, next, c, c_row, next);
 }
 
-/* The same for any number of tiles, so many vectors of columns. */
+/* The same for any number of tiles; columns counts vectors. */
 INLINE void multiply_all_tiles(const int rows, const int columns, const bool zero, const int steps,
                                const uint *a, const long a_row, const lanes *b, const long b_row,
                                lanes *c, const long c_row)

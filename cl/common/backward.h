@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels of the backward direction share: steps, and where things lie in the workspace. Defined by the host besides what common.cl lists:
+/* The common parts of backward kernels: steps, and the layout of the workspace. Besides the macros
+ * that common.h lists, the host defines:
  *   UNIT_DO UNIT_DQ UNIT_DK UNIT_DV    1: the innermost stride is 1
  *   HAS_DBIAS HAS_DSLOPES HAS_DSINKS   0 or 1
- * Who includes this defines SCORE_UNIT, what scores are multiplied with. */
+ * Who includes this defines SCORE_UNIT, the factor of scores. */
 #ifndef CLATTN_BACKWARD_H
 #define CLATTN_BACKWARD_H
 #include "common/common.h"
@@ -43,13 +44,13 @@ static inline long lse_of(const struct arguments *args, const long b, const long
 
 /* ---- statistics of rows ----------------------------------------------------------------------- */
 
-/* What backward_rows writes of each row, the first floats of the workspace: -lse, in the unit of the scores,
- * -delta, and what the weights exp(s - lse) are to be multiplied with, as a power of 2 (its exponent) and as
- * it is.
+/* The statistics that backward_rows writes for each row, at the begin of the workspace: -lse, in
+ * the unit of the scores, -delta, and the factor of the weights exp(s - lse), as an exponent of 2
+ * and as a number.
  *
- * lse is one float, and the larger it is, the more of it is lost: of log(n) of a row of n scores of -1e30 all.
- * Weights exp(s - lse) then share a factor, which the sum of them all tells. It is computed where |lse| is
- * LARGE_LSE or more, so that what the other rows lose is little beside other errors. */
+ * lse is one float, and a large one loses the low bits: of n scores of -1e30 it loses all of
+ * log(n). The weights exp(s - lse) then share an error, a factor, which their sum tells. It is
+ * computed where |lse| is LARGE_LSE or more; other rows lose little beside other errors. */
 enum { MINUS_LSE, MINUS_DELTA, MISSING_POWER, MISSING_FACTOR };
 
 #if DTYPE == DTYPE_F32 || HAS_STRICT
@@ -95,8 +96,8 @@ static inline float row_delta(const struct arguments *args, const long b, const 
     return (sums.x + sums.y) + (sums.z + sums.w);
 }
 
-/* Writes the statistics of row i, as if its weights summed to 1 by themselves; returns -lse. delta: dot(do[i], o[i]).
- * Where all that a row sees has a score of -inf its weights are 0. */
+/* Writes the statistics of row i with a factor of 1; returns -lse. delta: dot(do[i], o[i]). If all
+ * visible scores of a row are -inf its weights are 0. */
 static inline float write_statistics(const struct arguments *args, const long b, const long h,
                                      const long i, const float delta)
 {
@@ -107,7 +108,7 @@ static inline float write_statistics(const struct arguments *args, const long b,
     return minus_lse;
 }
 
-/* sum: of the row's weights exp(s - lse), of which backward_rows writes what they lack. */
+/* Writes the factor of a row's weights; sum: the sum of exp(s - lse) over the row. */
 static inline void write_missing(const struct arguments *args, const long b, const long h,
                                  const long i, const float sum)
 {
@@ -118,8 +119,8 @@ static inline void write_missing(const struct arguments *args, const long b, con
     statistics[MISSING_FACTOR] = exp2(power);
 }
 
-/* A row's part in the gradient of its head's sink. One that sees nothing has no weights, the sink's
- * neither. */
+/* A row's part of the gradient of its head's sink. A row without visible keys has no weights, and
+ * its sink has none. */
 static inline float sink_term(const float sink, const float lse, const __global float *statistics)
 {
     return lse == -INFINITY
@@ -129,8 +130,8 @@ static inline float sink_term(const float sink, const float lse, const __global 
 
 /* ---- steps over queries ------------------------------------------------------------------------ */
 
-/* Queries [first_query, end_query) hold all that may see one of the keys j .. j + keys - 1, which
- * are in use, by lengths, window and causality. */
+/* Queries [first_query, end_query) include all that may see one of the keys j .. j + keys - 1
+ * (which must be in use) by lengths, window and causality. */
 static inline long first_query(const struct arguments *args, const struct extent e, const long j)
 {
 #if HAS_WINDOW_RIGHT

@@ -2,12 +2,11 @@
 /* The built-in functions that the kernels use, declared as in Clang's opencl-c.h, whose 18 000 lines
  * take PoCL longer to read than many a kernel.
  *
- * Where the host defines CLATTN_DECLARES_BUILTINS it also defines _OPENCL_H_, the guard of that header,
- * so that it is skipped (src/program/program_build.c). Types and constants are
- * there before it, and PoCL has renamed functions. What is declared for one type is declared for all
- * scalars, since a call that is ambiguous elsewhere must not pass here. Vectors of one type never become
- * those of another, so that only such are here as the kernels have: reading them takes time as well.
- */
+ * Where the host defines CLATTN_DECLARES_BUILTINS it also defines _OPENCL_H_, that header's guard,
+ * so that it is skipped (src/program/program_build.c). Types and constants come before it, and PoCL
+ * has renamed functions. A function is declared for all scalar types: a call that is ambiguous
+ * elsewhere must not pass here. Vector types never convert to each other, so only those are
+ * declared that kernels use: reading declarations takes time as well. */
 #ifndef CLATTN_BUILTINS_H
 #define CLATTN_BUILTINS_H
 #ifdef CLATTN_DECLARES_BUILTINS
@@ -22,7 +21,7 @@
     m(char, char, uchar) m(uchar, char, uchar) m(short, short, ushort) m(ushort, short, ushort)    \
         m(int, int, uint) m(uint, int, uint) m(long, long, ulong) m(ulong, long, ulong)
 #define EACH_TYPE(m) EACH_INTEGER(m) m(float, int, uint)
-/* Likewise, those of vectors: of numbers, and of what lies in memory. */
+/* The same for vectors: of numbers, and of elements in memory. */
 #define EACH_VECTOR(m) m(int, int, uint) m(uint, int, uint) m(float, int, uint)
 #define EACH_STORED_VECTOR(m)                                                                      \
     EACH_VECTOR(m) m(char, char, uchar) m(uchar, char, uchar) m(ushort, short, ushort)

@@ -71,10 +71,10 @@ typedef STORAGE_OF(V_DTYPE) v_storage;
 
 /* ---- the arguments of a kernel --------------------------------------------------------------- */
 
-/* What a kernel reads and writes: its shape, and the tensors of this call that its program has, by their
- * names in src/problem/tensors.def, each from its first element on. The host lists them before the source
- * (src/program/program_parameters.h): as the parameters of a kernel, PARAMETERS_<kernel>, as members here,
- * and as what a kernel sets them to, ARGUMENTS_<kernel>. */
+/* The arguments of a kernel: its shape, and the tensors of this call that its program has, each
+ * from its first element on, under the names of src/problem/tensors.def. The host writes the lists
+ * before the source (src/program/program_parameters.h): parameters of a kernel,
+ * PARAMETERS_<kernel>, members here, and initial values, ARGUMENTS_<kernel>. */
 struct arguments {
     const struct attention_shape *shape;
     const struct attention_offsets *at;
@@ -86,7 +86,7 @@ struct arguments {
 
 /* ---- what a row may see --------------------------------------------------------------------- */
 
-/* Whether pairs may be hidden in any tile, not by windows and lengths alone. */
+/* 1 if pairs may be masked in any tile, not by windows and lengths alone. */
 #define HIDES_ANYWHERE (HAS_BIAS || HAS_MASK || HAS_BLOCKS)
 
 /* One batch's extent and diagonal. */
@@ -120,7 +120,7 @@ static inline struct extent extent_of(const struct arguments *args, const long b
     return e;
 }
 
-/* Which head of all batches' heads dropout counts a head of batch b as. */
+/* The number of head h of batch b among all batches' heads, for dropout. */
 INLINE uint dropout_head(const struct arguments *args, const long b, const long h)
 {
     return (uint)(args->at->dropout_bh + b * args->at->dropout_heads + h);

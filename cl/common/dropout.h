@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What dropout multiplies weights with, of the kernel's problem. RANDOM_LANES as in philox.h. */
+/* Dropout factors of weights, for the kernel's problem. RANDOM_LANES as in philox.h. */
 #ifndef CLATTN_DROPOUT_H
 #define CLATTN_DROPOUT_H
 #include "common/common.h"
@@ -24,7 +24,7 @@ INLINE void dropout_factors(const struct arguments *args, const uint bh, const w
     factors_of_words(args, counter, x);
 }
 
-/* As dropout_factors where lanes differ in i alone. */
+/* dropout_factors() where lanes differ in i alone. */
 INLINE void dropout_factors_of_key(const struct arguments *args, const uint bh, const words i,
                                    const uint j4, factors *x)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the keys and values of a batch lie: one after the other, or, with PAGE_SIZE, in pages of so
- * many that a table in device memory names, an entry each.
+/* Addresses of a batch's keys and values: contiguous, or, with PAGE_SIZE, in pages of that many
+ * keys; each entry of a table in device memory names a page.
  *
- * An entry may hold anything: one that is no page of the pool hides its keys. Kernels go over runs of
- * keys that do lie in pages and leave out what is between them, so that nothing is asked for each pair,
- * and what a table hides costs nothing. Where no key is hidden the runs are the tiles of a contiguous
- * cache: o is the same to the last bit. */
+ * An entry may hold anything: one that is no page of the pool masks its keys. Kernels go over runs
+ * of keys with pages and skip the keys between them, so that no pair is tested and masked pages
+ * cost nothing. Without masked keys the runs are the tiles of a contiguous cache: o is the same to
+ * the last bit. */
 #ifndef CLATTN_KEY_ROWS_H
 #define CLATTN_KEY_ROWS_H
 #include "common/common.h"
 
 #if PAGE_SIZE
-/* The batch whose heads and rows follow each other: pages are shared by all. */
+/* The batch index in K and V: 0 with pages, since all batches share these. */
 #define CACHE_BATCH(b) 0L
 #else
 #define CACHE_BATCH(b) (b)
@@ -27,15 +27,15 @@ INLINE long page_of(const struct arguments *args, const long b, const long j)
     return page >= 0 && page < args->shape->pages ? (long)page : -1L;
 }
 
-/* How many of `rows` keys from key j on are in its page. */
+/* The number of `rows` keys from key j on that are in key j's page. */
 INLINE long rows_in_page(const long rows, const long j)
 {
     return min(rows, PAGE_SIZE - j % PAGE_SIZE);
 }
 #endif
 
-/* Where key j of batch b is, which is not hidden, from the first row of its head on, for a tensor with
- * these steps from batch to batch (or page to page) and from row to row. */
+/* The offset of key j of batch b from the first row of its head, for a tensor with these steps
+ * between batches (or pages) and rows. The key must have a page. */
 INLINE long key_row(const struct arguments *args, const long b, const long j, const long batch_step,
                     const long row_step)
 {
@@ -48,14 +48,14 @@ INLINE long key_row(const struct arguments *args, const long b, const long j, co
 
 #define KEY_ROW(b, j, stride) key_row(args, b, j, (stride)[0], (stride)[2])
 
-/* Whether key j of batch b, below seq_kv, is in a page. */
+/* Returns whether key j of batch b, below seq_kv, is in a page. */
 #if PAGE_SIZE
 #define HAS_ROW(b, j) (page_of(args, b, j) >= 0)
 #else
 #define HAS_ROW(b, j) ((bool)true)
 #endif
 
-/* How many of `rows` keys from key j on follow each other in memory; 0 if the table hides key j. */
+/* The number of `rows` keys from key j on that are contiguous; 0 if the table masks key j. */
 INLINE long rows_together(const struct arguments *args, const long b, const long j, const long rows)
 {
 #if PAGE_SIZE
@@ -67,9 +67,9 @@ INLINE long rows_together(const struct arguments *args, const long b, const long
 #endif
 }
 
-/* Moves *j, which counts from begin, past keys before end that the table hides, and returns the end of
- * the run that starts there: that of its tile (tiles of `tile` keys count from begin), or where keys are
- * hidden again. *j is end if no key is left. */
+/* Moves *j past keys before end that the table masks, and returns the end of the run that starts
+ * there: the end of its tile (tiles of `tile` keys count from begin), or the next masked key. *j is
+ * end if no key is left. */
 INLINE long next_run(const struct arguments *args, const long b, const long begin, const long end,
                      const int tile, long *j)
 {

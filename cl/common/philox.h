@@ -41,7 +41,7 @@ typedef float factors;
 #error "RANDOM_LANES must be 1, 4, 8 or 16"
 #endif
 
-/* Lower and upper halves of 64 bits, which EVENS and ODDS take: of a's neighbours, of b's, .. */
+/* Lower and upper halves of 64 bits, inputs of EVENS and ODDS: a's neighbours, b's, .. */
 #ifdef __ENDIAN_LITTLE__
 #define LOWER_HALVES(a, b) EVENS(a, b)
 #define UPPER_HALVES(a, b) ODDS(a, b)
@@ -101,8 +101,8 @@ __attribute__((always_inline)) static inline void philox(words *counter, const u
     philox_rounds(0, counter, seed);
 }
 
-/* As philox of counters that differ in their second word alone: of the first three rounds' six
- * products two differ, and that of the second round not with the first word. */
+/* philox() of counters that differ in their second word alone: only two of the first three rounds'
+ * six products differ, and that of the second round does not depend on the first word. */
 __attribute__((always_inline)) static inline void philox_of_row(const uint x0, const words x1,
                                                                 const uint x2, const uint x3,
                                                                 const ulong seed, words *counter)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels of projections share: argument list, steps, and what is stored.
+/* The common parts of projection kernels: argument list, steps, and stores.
  *
  * Defined by the host (src/program/program.c), all of them always, and of what common.cl lists nothing
  * else:
@@ -12,9 +12,9 @@
  * and for the family every tunable of its .def file. Sizes come with the shape: one program serves
  * all.
  *
- * In struct projection_shape (cl/common/projection_arguments.h) the host has merged what can be: where strides go
- * on evenly, batch is 1 and part of rows, x_heads 1 and part of x_dim, y_heads 1 and part of y_dim
- * (ca_problem_normal()). A stride of 0 in x or w broadcasts. */
+ * The host has merged the dims of struct projection_shape (cl/common/projection_arguments.h) where
+ * strides allow it: batch is then 1 and part of rows, x_heads 1 and part of x_dim, y_heads 1 and
+ * part of y_dim (ca_problem_normal()). A stride of 0 in x or w broadcasts. */
 #ifndef CLATTN_PROJECTION_H
 #define CLATTN_PROJECTION_H
 #include "common/common.h"
@@ -22,7 +22,7 @@
 
 #define PROJECTION_SHAPE_PARAMS const struct projection_shape a, const struct projection_offsets at
 
-/* What functions pass on if the problem has it. */
+/* Parameters that functions pass on if the problem has them. */
 #if HAS_BIAS
 #define BIAS_PARAM , const __global bias_storage *bias
 #define BIAS_ARG , bias
@@ -31,7 +31,7 @@
 #define BIAS_ARG
 #endif
 
-/* Of x, w and y, in this order. */
+/* The tensors x, w and y, in this order. */
 #define PROJECTION_PARAMS                                                                          \
     PROJECTION_SHAPE_PARAMS, const __global storage *restrict x,                                   \
         const __global storage *restrict w, __global storage *restrict y BIAS_PARAM
@@ -62,7 +62,7 @@
 #define Y_COLUMN_STEP a.y_stride[3]
 #endif
 
-/* y[n], which is column e of head g, from a complete sum: rounded once. */
+/* Stores y[n], column e of head g, from a complete sum: rounded once. */
 #if HAS_ACCUMULATE
 #define BEFORE(y, n) LOAD(y, n)
 #else

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys and values that may be quantized: how one of them is found and read.
+/* Keys and values that may be quantized: addresses and loads of a row's values.
  *
- * K_CACHE and V_CACHE say how k and v are stored: 0, or the number of a format of blocks
- * (src/problem/formats.def). Positions are counted in values, as those of other tensors: rows start at
- * multiples of 32. Blocks are aligned to 2 bytes only. Values are exact in f32. */
+ * K_CACHE and V_CACHE are the storage of k and v: 0, or the number of a format of blocks
+ * (src/problem/formats.def). Positions count values, as in other tensors: rows start at multiples
+ * of 32. Blocks are aligned to 2 bytes only. Values are exact in f32. */
 #ifndef CLATTN_QUANTIZED_H
 #define CLATTN_QUANTIZED_H
 #include "common/common.h"
 #include "formats/blocks.h"
 
-/* Where position n of k lies, which in a quantized one is a multiple of 32. */
+/* The address of position n of k, which is a multiple of 32 if k is quantized. */
 #if K_CACHE
 #define K_PLACE(k, n) ((k) + ((n) >> 5) * BLOCK_BYTES(K_CACHE))
 #else
@@ -21,7 +21,7 @@
 #define V_PLACE(v, n) ((v) + (n))
 #endif
 
-/* Likewise of any tensor, where cache and dtype (constants) say how it is stored. */
+/* The address in any tensor, with its format of blocks and dtype (constants). */
 static inline const __global void *element_at(const int cache, const int dtype,
                                               const __global void *p, const long n)
 {
@@ -83,7 +83,7 @@ static inline float4 quantized4(const int cache, const __global uchar *row, cons
                            CODE_SHIFT(cache, n));
 }
 
-/* Where the codes of value d of a block and its next begin, for d a multiple of 4: two words for four values. */
+/* The address of the codes of value d of a block, d a multiple of 4: two words for four values. */
 static inline const __global ushort *words_at(const int cache, const __global uchar *block,
                                               const int d)
 {
@@ -96,7 +96,8 @@ INLINE float4 numbers4_of_words(const int cache, const ushort2 words, const int 
     return numbers_of_four(cache, as_uchar4(words), CODE_SHIFT(cache, d));
 }
 
-/* Values d .. d + 3 of a row with half as many loads as of bytes, which a compiler for GPUs may load one by one. */
+/* Values d .. d + 3 of a row: words need half the loads of bytes, which compilers for GPUs may not
+ * join. */
 INLINE float4 quantized4_by_words(const int cache, const __global uchar *row, const int d)
 {
     const __global uchar *block = row + (d >> 5) * BLOCK_BYTES(cache);

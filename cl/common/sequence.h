@@ -2,12 +2,12 @@
 /* Packed batches: with HAS_TOTAL_Q the queries of all sequences follow each other in one buffer, and so do
  * keys and values with HAS_TOTAL_KV.
  *
- * A kernel enters the sequence that it computes: its arguments are then those of a problem of one batch with
- * as many queries and keys as the sequence has, whose batch strides are 0. What is laid out for the longest
- * sequence, ranges of work-items and the workspace, is counted with LONGEST_Q and LONGEST_KV.
+ * A kernel enters the sequence that it computes: its arguments become those of a problem of one
+ * batch with the sequence's numbers of queries and keys, and batch strides of 0. Ranges of
+ * work-items and the workspace are sized for the longest sequence, with LONGEST_Q and LONGEST_KV.
  *
- * Starts may hold anything: they are clamped to the buffer's rows, a sequence that ends before it starts
- * is empty, and one that is longer than the longest ends early. */
+ * Starts may hold anything: they are clamped to the buffer's rows. A sequence that ends before it
+ * starts is empty; one longer than the longest ends early. */
 #ifndef CLATTN_SEQUENCE_H
 #define CLATTN_SEQUENCE_H
 #include "common/common.h"
@@ -15,7 +15,7 @@
 
 #if HAS_TOTAL_Q
 #define LONGEST_Q(args) ((args)->shape->longest_q)
-/* Where a head's part of lse begins. */
+/* The begin of a head's part of lse. */
 #define LSE_HEAD(args, bh, h) ((h) * (args)->shape->total_q)
 #else
 #define LONGEST_Q(args) ((args)->shape->seq_q)
@@ -38,7 +38,7 @@ INLINE void find_rows_of(const __global int *starts, const long b, const long to
 #endif
 
 #if HAS_TOTAL_Q
-/* How many queries sequence b has, to a kernel that is in none. */
+/* Queries of sequence b, for kernels that do not enter one. */
 INLINE long queries_of(const struct arguments *args, const long b)
 {
     long first, rows;
@@ -84,8 +84,8 @@ INLINE const struct arguments *enter_sequence(struct arguments *args, const long
     return args;
 }
 
-/* Leaves a kernel whose work is a sequence's rows from `row` on, of so many, if it has none there. One with
- * barriers ends with END_KERNEL() then (gpu/local_barrier.h). */
+/* Leaves a kernel that has no rows of its sequence from `row` on. A kernel with barriers needs
+ * END_KERNEL() at its end then (gpu/local_barrier.h). */
 #if HAS_TOTAL_Q
 #define LEAVE_IF_BEYOND(row, rows)                                                                 \
     if ((row) >= (rows))                                                                           \

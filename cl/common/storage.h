@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How elements lie in memory: for each dtype its type, loads, stores and rounding, once, for all that take
- * one element, four or eight at a time. Vectors as wide as a CPU's registers have loads of their own
+/* Elements in memory: types, loads, stores and rounding for each dtype, for code that takes one
+ * element, four or eight at a time. Vectors as wide as a CPU's registers have loads of their own
  * (cl/cpu), matrix instructions their operands (cl/mma), quantized keys and values their blocks
  * (common/quantized.h).
  *
@@ -23,9 +23,9 @@
 #define DTYPE_F16 1
 #define DTYPE_BF16 2
 
-/* What is written as one type and read as another passes through a vector or as_type(): compilers
- * may hold a load of a scalar for apart from stores of scalars of other types (C99 6.5), one of halves
- * for apart from that of the word that they are in; of vectors LLVM assumes nothing. */
+/* Values that are written as one type and read as another pass through a vector or as_type():
+ * compilers may take loads of one scalar type as independent of stores of others (C99 6.5), halves
+ * and words included; for vectors LLVM assumes nothing. */
 
 static inline float bf16_load(const ushort x)
 {
@@ -117,9 +117,8 @@ static inline float load1_of(const int dtype, const __global void *p, const long
     return LOAD_OF_2((const __global ushort *)p, n);
 }
 
-/* The two halves of a word. Wide loads are of words, since some compilers make those of halves one
- * by one, even by vloada_half8. Vectors are not put together from smaller ones, over which Oclgrind
- * 21.10 falls. */
+/* The two halves of a word. Wide loads are of words, since some compilers split loads of halves,
+ * even vloada_half8. Vectors are not built from smaller ones: Oclgrind 21.10 crashes on that. */
 static inline float2 halves(const uint word)
 {
     const ushort2 pair = as_ushort2(word); /* a vector: see above */
@@ -143,7 +142,7 @@ static inline float4 load4_of(const int dtype, const __global void *p, const boo
     return as_float4(convert_uint4(*(const __global ushort4 *)p) << 16);
 }
 
-/* Of any alignment. */
+/* Loads four neighbours of any alignment. */
 static inline float4 vload4_of(const int dtype, const __global void *p)
 {
     if (dtype == DTYPE_F32)

@@ -66,8 +66,9 @@ struct row_range {
     int begin, end;
 };
 
-/* A processor's own prefetching ends with a page, 4 KiB: of rows that lie apart each is waited for, and its page's
- * address as well. What copies `count` rows of dim elements, `row` apart, asks for one of the next beside row n. */
+/* Hardware prefetching stops at the end of a page of 4 KiB: each of rows that lie apart waits for
+ * memory and its address. A copy of `count` rows of dim elements, `row` apart, calls this with row
+ * n to prefetch a later one. */
 INLINE void prefetch_rows_apart(const __global storage *p, const long row, const int dim,
                                 const int n, const int count)
 {
@@ -84,8 +85,9 @@ INLINE void prefetch_rows_apart(const __global storage *p, const long row, const
 #include "bf16/backward_tiles.h"
 #endif
 #else
-/* Packs rows of a tensor with rows in SIMD lanes, columns[d][row] times factor, and, if rows is not
- * null, as they are; zeros after the last. Returns whether a value is infinite or NaN. */
+/* Packs rows of a tensor with rows in SIMD lanes, columns[d][row], times factor; also copies them
+ * to `rows` if that is not null. Zeros follow the last row. Returns whether a value is infinite or
+ * NaN. */
 NOINLINE int pack_rows(const int dim, const __global storage *p, const long row, const long column,
                        const int count, const float factor, lanes *columns, float *rows)
 {
@@ -202,7 +204,7 @@ NOINLINE int copy_rows_as_floats(const int dim, const __global storage *p, const
 /* A NaN that stays one when it is rounded to bf16. */
 INLINE float without_payload(const float x)
 {
-    /* By its bits: LLVM takes any NaN for x in x == x ? x : NAN. */
+    /* Tests bits: LLVM returns any NaN for x in x == x ? x : NAN. */
     return (as_uint(x) & 0x7fffffffu) > 0x7f800000u ? as_float(0x7fc00000u) : x;
 }
 
@@ -250,14 +252,14 @@ INLINE void load_query_tile(const struct arguments *args, const struct head head
 }
 
 #if HAS_MARKS
-/* What is marked of all rows of the tile that have a mark with row r. */
+/* The mark of row r and the block's keys; MARK_M neighbouring rows share it. */
 INLINE int mark_of_row(const struct arguments *args, const struct head head,
                        const struct key_block *block, const struct query_tile *tile, const int r)
 {
     return mark_of_pairs(args, head.marks, head.b, head.h, tile->i + r, 1, block->j, block->keys);
 }
 
-/* The range without those of its first and last rows that are marked as empty. */
+/* Shortens the range by its first and last rows with marks of empty tiles. */
 INLINE struct row_range unmarked_rows(const struct arguments *args, const struct head head,
                                       const struct key_block *block, const struct query_tile *tile,
                                       struct row_range rows)
@@ -288,8 +290,8 @@ INLINE struct row_range visible_rows(const struct arguments *args, const struct 
 }
 
 #if HAS_BLOCKS
-/* The tile of queries that comes next: the first query from i on, before end, that some key of `keys` from j
- * on is listed for. end if there is none. */
+/* The begin of the next tile of queries: the first query of [i, end) that lists one of `keys` keys
+ * from key j on; end if there is none. */
 INLINE long next_listed_query(const struct head head, const long j, const int keys, const long i,
                               const long end)
 {
@@ -299,7 +301,7 @@ INLINE long next_listed_query(const struct head head, const long j, const int ke
     return clamp(r * BLOCK_Q, i, max(i, end));
 }
 
-/* ... and its end, no later than end. */
+/* The end of the run of listed queries that begins with query i; at most `end`. */
 INLINE long end_listed_query(const struct head head, const long j, const int keys, const long i,
                              const long end)
 {
@@ -310,7 +312,7 @@ INLINE long end_listed_query(const struct head head, const long j, const int key
 }
 #endif
 
-/* Whether the block lists have some pair of a block of keys and a tile of queries. */
+/* Returns whether the lists have any pair of a block of keys and a tile of queries. */
 INLINE int is_listed(const struct head head, const struct key_block *block,
                      const struct query_tile *tile)
 {
@@ -324,9 +326,9 @@ INLINE int is_listed(const struct head head, const struct key_block *block,
 #endif
 }
 
-/* Whether the tile is only partially visible to the block: rows are missing (with block lists so many that
- * the last are no register tile of dq; in backward_cpu UNIT=amx any may, since the sums of their dq are dropped), or
- * may not see some key. */
+/* Returns whether the tile is only partially visible to the block: a key is masked for some row, or
+ * rows are missing. With block lists only an incomplete register tile of dq counts as missing rows;
+ * UNIT=amx ignores them, since their dq is dropped. */
 INLINE int is_partial_tile(const struct arguments *args, const struct head head,
                            const struct key_block *block, const struct query_tile *tile)
 {

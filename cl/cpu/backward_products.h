@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The five products of backward_cpu and backward_cpu UNIT=pairs between a tile of queries and a block of keys,
- * register-blocked (those of backward_cpu UNIT=amx: bf16/backward_products.h). Keys are in SIMD lanes, but in dq, whose lanes are columns.
+/* The five products of backward_cpu with UNIT=vector and UNIT=pairs between a tile of queries and a
+ * block of keys, register-blocked (UNIT=amx: bf16/backward_products.h). SIMD lanes are keys, but
+ * columns in dq.
  *
- * What is broadcast are operands (cpu/operands.h), floats or pairs: of neighbours of the dim in Q K^T and
- * dO V^T, of neighbouring rows in dk and dv, of neighbouring keys in dq. Products of pairs are scaled
- * when they are complete, those of floats since k is.
+ * Broadcast operands (cpu/operands.h) are floats or pairs: pairs of neighbouring dims in Q K^T and
+ * dO V^T, of rows in dk and dv, of keys in dq. Products of pairs are scaled at their end; products
+ * of floats use keys that are scaled already.
  *
  * A tile has BLOCK_M rows, `row` operands apart; a block BLOCK_N keys in BLOCK_VECTORS vectors.
  * Register tiles: QK_ROWS * BLOCK_VECTORS of Q K^T and dO V^T, DKV_COLUMNS * BLOCK_VECTORS of dk
@@ -23,12 +24,12 @@
 #define DQ_ROW OPERANDS(BLOCK_N)                              /* operands of keys in a row of dS */
 #define KEYS_APART                                                                                 \
     (OPERAND_TILES ? SIMD_WIDTH : 1) /* of those in a pair: neighbours, or of two vectors */
-#define HIDDEN_BITS INT_MIN /* of -0, as a hidden pair weighs; NaN weights may be negative too */
+#define HIDDEN_BITS INT_MIN /* of -0, the weight of a masked pair; a NaN may be negative too */
 
-/* What becomes of products while they are accumulators. */
+/* The last step on products while they are accumulators. */
 enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
-/* Whether what a sum starts with is added at its end: pairs are scaled before, and a score that started with
- * -lse would be rounded as numbers of that size are, at each step. */
+/* 1 if the start of a sum is added at its end: pairs are scaled before that, and a score that
+ * started with a large -lse would be rounded at that size in each step. */
 #define STARTS_LAST(become) (OPERAND_PAIRS || (become) == EXPONENTIALS)
 
 #if OPERAND_TILES
@@ -52,9 +53,9 @@ INLINE void multiply_step(const operand *x, const int row, const lanes *column,
     }
 }
 
-/* products[n] = start[n] + rows[n] . columns (times scale) for rows begin .. end - 1 and those that share a
- * register tile with them; or, as `become` (constant) says, the exponentials of that, or factors[n]
- * times it. */
+/* products[n] = start[n] + rows[n] . columns (times scale) for rows begin .. end - 1 and the rest
+ * of their register tiles. `become` (constant) may ask for the exponentials of that, or for
+ * factors[n] times it. */
 INLINE void multiply_rows(const int become, const float scale, const int depth, const operand *rows,
                           const int row, const lanes *columns, const float *start, const int begin,
                           const int end, const lanes *factors, lanes *products)
@@ -220,7 +221,7 @@ NOINLINE void add_query_gradients(const operand *w, const lanes *k, const int ke
 }
 #endif
 
-/* Value n of those that lie in operands `step` apart, of which each has values n and n + apart. */
+/* Value n of operands `step` apart; each of them holds values n and n + apart. */
 INLINE float value_along(const operand *p, const int step, const int apart, const int n)
 {
 #if OPERAND_PAIRS
@@ -231,7 +232,7 @@ INLINE float value_along(const operand *p, const int step, const int apart, cons
 #endif
 }
 
-/* add_rows() without the pairs that p says are hidden, by a weight of -0; rows are those of q or do. */
+/* add_rows() without the pairs that p masks by a weight of -0; rows are those of q or do. */
 NOINLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, const operand *rows,
                                const int row, const int begin, const int end, lanes *sums)
 {
@@ -248,7 +249,7 @@ NOINLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, co
     }
 }
 
-/* add_query_gradients() without the pairs that p says are hidden; changes no other row. */
+/* add_query_gradients() without the pairs that p masks; changes no other row. */
 NOINLINE void add_visible_query_gradients(const float *p, const float *w, const operand *k,
                                           const int keys, const int begin, const int end,
                                           __global float *to)

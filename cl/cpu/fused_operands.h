@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys and values as operands (cpu/operands.h) of the two products of fused_cpu and fused_cpu UNIT=pairs: pairs
- * are of neighbours of the dim in Q K^T, of neighbouring keys in P V.
+/* Keys and values as operands (cpu/operands.h) of the two products of fused_cpu with UNIT=vector
+ * and UNIT=pairs: a pair holds neighbouring dims in Q K^T, neighbouring keys in P V.
  *
  *   source                    operands of keys or values, where they are or staged
  *   stage_tile()              keys and values as operands
@@ -9,7 +9,7 @@
  *   KEYS_TOGETHER             keys whose values one step of P V multiplies
  *   OPERANDS_BEFORE(n)        how many operands there are, where n keys come before
  *
- * A tile begins with a whole step of P V; where it ends with one that is not, the rest of it is 0. */
+ * A tile begins with a whole step of P V; zeros fill up its last step. */
 #ifndef CLATTN_FUSED_OPERANDS_H
 #define CLATTN_FUSED_OPERANDS_H
 #include "common/key_rows.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of the tensors of fused_cpu: queries and outputs of a block, which are transposed so that
- * SIMD lanes are queries, and what is prefetched beside a tile.
+/* Loads and stores of fused_cpu: queries and outputs of a block are transposed so that SIMD lanes
+ * are queries, and the next rows are prefetched beside a tile.
  *
  * Who includes this defines SIMD_WIDTH, BLOCK_VECTORS, BLOCK_N and BLOCKS_PER_TILE. */
 #ifndef CLATTN_FUSED_PACK_H
@@ -82,8 +82,8 @@ NOINLINE void unpack_outputs(const struct arguments *restrict args, const struct
     }
 }
 
-/* What block n of a chunk is to prefetch beside the tile of keys before j, where end is the end of
- * the chunk's keys. */
+/* The prefetches of block n of a chunk beside the tile of keys before j; end is the end of the
+ * chunk's keys. */
 INLINE struct prefetch_streams streams_of_tile(const struct arguments *args,
                                                const struct query_block chunk, const int n,
                                                const long j, const long end,
@@ -91,7 +91,7 @@ INLINE struct prefetch_streams streams_of_tile(const struct arguments *args,
                                                const __global v_storage *v)
 {
     const long i = chunk.i + n * BLOCK_M, next = i + BLOCK_M * BLOCKS_PER_TILE;
-    /* The keys that the next chunk's sliding window sees go on from this one's. */
+    /* The next chunk's sliding window ends so many keys after this one's. */
     const long more = HAS_WINDOW_LEFT && HAS_WINDOW_RIGHT ? BLOCK_M * BLOCKS_PER_TILE : 0;
     const long row = j + n * (BLOCK_N / BLOCKS_PER_TILE);
     const long rows =

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The prefetch of fused_cpu: what is used soon is fetched between the products, a few rows at
- * each step. A core waits for some 16 lines at a time; while it asks for more it gets nothing else
- * done.
+/* The prefetch of fused_cpu: a few rows that are used soon are requested at each step between the
+ * products. A core has some 16 requests for lines in flight; with more it stalls.
  *
  * Who includes this defines BLOCK_VECTORS, QK_KEYS, BLOCK_N and BLOCKS_PER_TILE. */
 #ifndef CLATTN_FUSED_PREFETCH_H
@@ -32,8 +31,8 @@ struct prefetch_streams {
 #define PREFETCH_OFTEN (!OPERAND_TILES && QK_KEYS > BLOCKS_PER_TILE)
 #define PREFETCH_DEPTH (PREFETCH_OFTEN ? 32 : DIM_QK)
 #define PREFETCH_STEPS (BLOCK_N / QK_KEYS * ((DIM_QK + PREFETCH_DEPTH - 1) / PREFETCH_DEPTH))
-/* Rows of a tile that a block fetches. Those that a sliding window sees are in L2 already, but for
- * the last queries of the next chunk. */
+/* Rows of a tile that a block fetches. Most rows of a sliding window are in L2 already: only those
+ * of the next chunk's last queries are fetched. */
 #define STREAM_ROWS                                                                                \
     (HAS_WINDOW_LEFT && HAS_WINDOW_RIGHT ? min(BLOCK_M, BLOCK_N / BLOCKS_PER_TILE)                 \
                                          : BLOCK_N / BLOCKS_PER_TILE)

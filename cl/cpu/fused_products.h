@@ -6,12 +6,11 @@
  * compilers leave as they are, take two steps at a time, which is faster than one or four.
  *
  * With OPERAND_PAIRS both multiply pairs (cpu/fused_operands.h): scores are then scaled after their
- * product, and weights rounded to pairs of neighbouring keys, in place: those of keys n and n + 1 to
- * the place of key n / 2. The last weight of an odd number is multiplied by itself, so that the value
- * beside it, which may belong to a hidden key, is left alone.
+ * product. Weights of keys n and n + 1 are rounded to a pair, stored where the weight of key n / 2
+ * was. The last weight of an odd number is multiplied by itself: the value beside it may be masked.
  *
- * Vectors `first` .. `end` - 1 (constants) of the block take part: all of them but where a window
- * lets only half of the block see the keys, or the block has few queries.
+ * Vectors `first` .. `end` - 1 (constants) of the block take part: all of them, unless a window
+ * leaves the keys visible to half of the block only, or the block has few queries.
  *
  * Who includes this defines SIMD_WIDTH, BLOCK_VECTORS, QK_KEYS, PV_COLUMNS and BLOCK_N. */
 #ifndef CLATTN_FUSED_PRODUCTS_H
@@ -65,8 +64,8 @@ INLINE void multiply_columns(const int first, const int end, const lanes *q, con
     }
 }
 
-/* s[n] = the score of key n, from k[n] . q, for count keys; those after them are ignored. row_max
- * becomes their maximum if that is larger. s may lie where the tile's biases are. */
+/* s[n] = the score of key n, from k[n] . q, for count keys; the rest is ignored. row_max becomes
+ * their maximum if that is larger. s may overlap the tile's biases. */
 NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source k, const long k_row,
                           const long k_column, const int count, struct prefetch_streams *streams,
                           lanes *s, lanes *row_max)
@@ -115,8 +114,9 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
 
 /* ---- weights -------------------------------------------------------------------------------- */
 
-/* Of a tile of count keys, those before which only the lower half of the block sees keys, and those
- * from which on only the upper half does: whole operands, which then are of the whole block. */
+/* In a tile of count keys, only the lower half of the block sees keys before both_begin(), and only
+ * the upper half those from both_end() on. Both are rounded to whole operands for the whole
+ * block. */
 INLINE int both_begin(const struct score_tile *tile, const int count)
 {
     return tile->lower_end >= count ? count : tile->lower_end / KEYS_TOGETHER * KEYS_TOGETHER;
@@ -138,8 +138,8 @@ INLINE int both_end(const struct score_tile *tile, const int count)
 #define WEIGHT(scale, x, base) EXPONENTIAL((x) - (base))
 #endif
 
-/* Scores of keys n .. last - 1, times scale, become weights exp(score - base), which are added to sum.
- * With mark_hidden the weight of a hidden pair is -0. */
+/* Scores of keys n .. last - 1, times scale, become weights exp(score - base) and are added to sum.
+ * If mark_hidden, the weight of a masked pair is -0. */
 INLINE void weights_of_keys(const int first, const int end, const int mark_hidden,
                             const float scale, const lanes *base, int n, const int last, lanes *s,
                             lanes *sum)
@@ -160,7 +160,7 @@ INLINE void weights_of_keys(const int first, const int end, const int mark_hidde
 }
 
 #if OPERAND_PAIRS
-/* Likewise, without marks, from an even n on, and the weights become pairs. */
+/* weights_of_keys() without marks, from an even n on; the weights become pairs. */
 INLINE void pairs_of_keys(const int first, const int end, const float scale, const lanes *base,
                           int n, const int last, lanes *s, lanes *sum)
 {
@@ -206,8 +206,8 @@ NOINLINE void pair_block_weights(const int count, lanes *p)
     weights_of_keys(first, end, 0, scale, base, n, last, s, sum)
 #endif
 
-/* The weights of count keys, and their sum. Scores of a half that sees no key stay -INFINITY, but
- * with mark_hidden. With mark_hidden or dropout pairs of weights stay apart. */
+/* The weights of count keys, and their sum. Without mark_hidden, scores of a half without visible
+ * keys stay -INFINITY. With mark_hidden or dropout weights are not packed as pairs. */
 NOINLINE void weigh_keys_of_block(const struct score_tile *tile, const int mark_hidden,
                                   const lanes *base, const int count, lanes *s, lanes *sum)
 {
@@ -261,7 +261,7 @@ INLINE void add_value_row(const int first, const int end, const int columns, con
 }
 
 #if OPERAND_PAIRS
-/* Likewise, of the first of each pair alone. */
+/* add_value_row() for the first of each pair alone. */
 INLINE void add_first_of_row(const int first, const int end, const int columns, const lanes *p,
                              source v, const long v_column, lanes (*sum)[BLOCK_VECTORS])
 {
@@ -275,7 +275,7 @@ INLINE void add_first_of_row(const int first, const int end, const int columns, 
 }
 #endif
 
-/* sum += p[n] v[n] for keys key .. end_key - 1, of which the first begins an operand. */
+/* sum += p[n] v[n] for keys key .. end_key - 1; the first key begins an operand. */
 INLINE void add_value_rows(const int first, const int end, const int columns, const lanes *p,
                            source v, const long v_row, const long v_column, const int key,
                            const int end_key, lanes (*sum)[BLOCK_VECTORS])
@@ -344,8 +344,8 @@ NOINLINE void multiply_pv(const struct score_tile *tile, const lanes *factor, co
 }
 #endif
 
-/* Whether a value is infinite or NaN: its product with a weight of 0 would be NaN. Of pairs the value
- * after the last, if that begins one, may be taken for one of them. */
+/* Returns whether a value is infinite or NaN: its product with a weight of 0 would be NaN. The
+ * value after the last of an odd number may be tested too, as half of a pair. */
 #if OPERAND_PAIRS
 NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, const int count)
 {
@@ -386,8 +386,8 @@ NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, cons
 }
 #endif
 
-/* As multiply_pv(), but without the pairs that a weight of -0 says are hidden: for tiles of partial
- * visibility with non-finite values. */
+/* multiply_pv() without the pairs that a weight of -0 masks: for tiles of partial visibility with
+ * non-finite values. */
 NOINLINE void add_visible(const lanes *factor, const lanes *p, source v, const long v_row,
                           const long v_column, const int count, lanes *o)
 {

@@ -33,9 +33,9 @@ typedef const operand *strip_rows;
 #define FEW_ROWS 2 /* at a time in the last strip */
 
 /* The depth of a strip: runs of at most `run` steps lie side by side, `jump` from one's end to the
- * next; the first run may be shorter. It is passed by its address: compilers copy a struct that is
- * passed by value with one load of what several stores wrote, which no processor forwards to a load (store-to-load forwarding), so
- * that each product waited until all earlier stores, those of the tile before to y among them, had left the store buffer. */
+ * next; the first run may be shorter. It is passed by address: compilers copy a struct passed by
+ * value with one load of several stores' bytes, which no processor forwards (store-to-load
+ * forwarding). Each product then waited until all earlier stores had left the store buffer. */
 struct runs {
     int depth, first, run;
     long jump;
@@ -58,8 +58,8 @@ INLINE void multiply_step(const int rows, const int vectors, const strip_rows st
     }
 }
 
-/* sums[r][v] += strip[r] . panel[v], from zeros if `zero`. The loop over the depth takes two steps
- * at a time, as compilers do not. */
+/* sums[r][v] += strip[r] . panel[v], from zeros if `zero`. The loop over the depth is unrolled by
+ * two, since compilers do not unroll it. */
 INLINE void multiply(const int rows, const int vectors, const bool zero, const strip_rows strip,
                      const lanes *panel, const struct runs *runs, lanes *sums)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What products on CPUs multiply: vectors of elements of one matrix (lanes) with elements of the other
- * (operand), which are broadcast to all lanes. With OPERAND_PAIRS an operand, and each lane of a vector,
- * is a pair of bf16 values (bf16/pairs.h) that are neighbours along the depth; else a float.
+/* Operands of products on CPUs: vectors of elements of one matrix (lanes) are multiplied with
+ * broadcast elements of the other (operand). With OPERAND_PAIRS an operand, and each lane of a
+ * vector, is a pair of bf16 values (bf16/pairs.h) that are neighbours along the depth; else a
+ * float.
  *
  *   OPERANDS(n)               in which n values are
  *   spread, SPREAD(p)         *p as MULTIPLY() takes it
@@ -39,13 +40,13 @@ struct __attribute__((packed)) unaligned_pairs {
 #include "bf16/tiles.h"
 #endif
 
-/* Two neighbours along the depth of which `left` exist. */
+/* Two neighbours along the depth; `left` of them exist. */
 INLINE uint load_pair(const __global ushort *p, const long step, const int left)
 {
     return (left > 0 ? (uint)p[0] : 0) | (left > 1 ? (uint)p[step] << 16 : 0);
 }
 
-/* At most SIMD_WIDTH pairs of neighbours, of `left` values; zeros after them. */
+/* At most SIMD_WIDTH pairs of neighbours; `left` values exist, then zeros. */
 INLINE lanes load_pairs_of_row(const __global ushort *p, const long step, const int left)
 {
     uint x[SIMD_WIDTH];
@@ -57,7 +58,7 @@ INLINE lanes load_pairs_of_row(const __global ushort *p, const long step, const 
     return VECTOR(as_float)(VECTOR(vload)(0, x));
 }
 
-/* Pairs of a value of `first` and one of `second`, which may be 0, and their neighbours. */
+/* Pairs of neighbouring columns: a value of `first` and one of `second`, which may be 0. */
 INLINE pair_words interleave(const __global ushort *first, const __global ushort *second)
 {
     const pair_words x = VECTOR(convert_uint)(VECTOR(vload)(0, first));
@@ -83,8 +84,8 @@ INLINE void stage_pairs(uint *to, const __global ushort *p, const long step, con
         to[d / 2] = load_pair(p + d * step, step, dim - d);
 }
 
-/* Pairs of at most SIMD_WIDTH values of two rows, of which the second may be 0 and `left` columns exist;
- * zeros after them. */
+/* Pairs of at most SIMD_WIDTH values of two rows; `second` may be 0. `left` columns exist, then
+ * zeros. */
 INLINE lanes load_pairs_of_rows(const __global ushort *first, const __global ushort *second,
                                 const long step, const int left)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prefetching a line of memory, taken to have 64 bytes, where that is known to compile to an
- * instruction or to nothing: where the compiler itself makes code for a processor, as PoCL's does,
- * and on Intel's runtime for CPUs, which its extension tells. (It compiles OpenCL's prefetch(),
- * which does nothing in PoCL.) Elsewhere nothing is prefetched: Mesa 25's rusticl ends the process
- * over either (tests/drivers/prefetch.cl). */
+/* Prefetches a line of memory, taken to have 64 bytes, where that compiles to an instruction or to
+ * nothing. This is known where the compiler itself makes code for a processor (PoCL), and on
+ * Intel's runtime for CPUs, which its extension tells. (It compiles OpenCL's prefetch(), which does
+ * nothing in PoCL.) Elsewhere nothing is prefetched: Mesa 25's rusticl ends the process over either
+ * (tests/drivers/prefetch.cl). */
 #ifndef CLATTN_PREFETCH_H
 #define CLATTN_PREFETCH_H
 

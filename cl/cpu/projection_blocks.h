@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What projections on CPUs share (projection_cpu.cl, projection_cpu_amx.cl): the offsets of
- * rows, columns and the depth, blocks of y, tiles of sums, and the sum of the parts of a split depth.
+/* The common parts of projections on CPUs (projection_cpu.cl, projection_cpu_amx.cl): offsets of
+ * rows, columns and the depth, blocks of y, tiles of sums, and the sum of the parts of a split
+ * depth.
  *
  * Who includes this defines SPLIT_K, BLOCK_M and BLOCK_N, and what a tile of sums has:
  * REGISTER_ROWS and PANEL columns. */
@@ -66,8 +67,8 @@ INLINE void list_offsets(const struct index_pair p, const long n, const int coun
     }
 }
 
-/* Whether the first `count` of these offsets, of which there are `left`, are neighbours. unit: the
- * stride of inner indices is 1, without which the first and the last offset do not tell. */
+/* Returns whether the first `count` of these offsets are neighbours; `left` of them exist. unit:
+ * the stride of inner indices is 1; otherwise the first and last offset would not suffice. */
 INLINE bool contiguous(const bool unit, const long *offsets, const int count, const int left)
 {
     return unit && left >= count && offsets[count - 1] - offsets[0] == count - 1;
@@ -75,10 +76,10 @@ INLINE bool contiguous(const bool unit, const long *offsets, const int count, co
 
 /* ---- tiles of sums: REGISTER_ROWS x PANEL ---------------------------------------------------- */
 
-/* Whether the sums of the first part of the depth start with zeros. */
+/* 1 if the sums of the first part of the depth start with zeros. */
 #define START_WITH_ZEROS (SPLIT_K > 1 || (!HAS_BIAS && !HAS_ACCUMULATE))
 
-/* From y, or with `first` what the sums start with: the bias and what y held. */
+/* Loads a tile of y; if `first`, the starting values: the bias and the old y. */
 NOINLINE void load_tile(const int first, const __global result *y, const long *rows,
                         const int num_rows, const long *columns, const int num_columns,
                         const float *biases, float *tile)
@@ -148,7 +149,7 @@ INLINE struct group find_group(void)
                           get_group_id(2)};
 }
 
-/* Where the block lies: offsets of its rows in x and in the results, of its columns in w and in the
+/* The place of a block: offsets of its rows in x and in the results, of its columns in w and in the
  * results. */
 struct block {
     int rows, columns;

@@ -54,11 +54,11 @@ INLINE void stage_value(float *to, const __global v_storage *row, const long ste
 }
 #endif
 
-/* The scales of count rows, row_step bytes apart, of `blocks` (constant) blocks: that of block c of
- * row n is at c * room + n. room (constant) is a multiple of SIMD_WIDTH; rows that are not there
- * repeat the last. They are converted as vectors, since conversions of single halves are slow on
- * CPUs, and the vectors are made of words, since what compilers make of single halves that become
- * vectors is slow too. listed: 0, or the rows one by one. */
+/* Loads the scales of count rows, row_step bytes apart, of `blocks` (constant) blocks: the scale of
+ * block c of row n goes to c * room + n. room (constant) is a multiple of SIMD_WIDTH; the last row
+ * is repeated. Conversions of single halves are slow on CPUs, so vectors are converted; these are
+ * made of words, since compilers put vectors of halves together slowly. listed: 0, or the rows one
+ * by one. */
 INLINE void load_scales(const int cache, const __global uchar *rows, const long row_step,
                         const __global uchar *const *listed, const int count, const int blocks,
                         const int room, float *scales)

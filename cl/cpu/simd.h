@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIMD vectors of SIMD_WIDTH (4, 8 or 16) floats, whose lanes are queries, keys or columns: what
- * the kernels for CPUs are written in. How they are loaded and stored: simd_storage.h. */
+/* SIMD vectors of SIMD_WIDTH (4, 8 or 16) floats, with queries, keys or columns as lanes, for the
+ * kernels for CPUs. simd_storage.h loads and stores them. */
 #ifndef CLATTN_SIMD_H
 #define CLATTN_SIMD_H
 #include "common/common.h"
 
-/* For the steps of a kernel, which are called once a tile or more seldom. PoCL compiles what is
- * inlined in a kernel two or three times, once for each launcher that it makes of the kernel, and
- * LLVM's time grows faster than the size of a function. A NOINLINE function asks for no ids, since
- * PoCL would then inline it after all, and takes vectors by pointer, since how a compiler passes
- * vectors by value depends on the processor's instructions. */
+/* NOINLINE is for the steps of a kernel, which are called once a tile or more seldom. PoCL compiles
+ * inlined code two or three times, once for each launcher that it makes of the kernel, and LLVM's
+ * time grows faster than the size of a function. A NOINLINE function must ask for no ids, since
+ * PoCL would then inline it. It takes vectors by pointer, since passing them by value depends on
+ * the processor's instructions. */
 #define NOINLINE static __attribute__((noinline))
 #define UNROLL _Pragma("unroll")
 #define NO_UNROLL _Pragma("unroll 1")   /* where speed is not worth compiling more copies */
 #define UNROLL_BY_8 _Pragma("unroll 8") /* where a loop unrolled in full is no faster */
 
-/* Whether clang has this intrinsic of the processor that it compiles for. */
+/* 1 if clang has this intrinsic of the processor that it compiles for. */
 #if defined(__has_builtin) && !defined(__SPIR__)
 #define HAS_INTRINSIC(name) __has_builtin(name)
 #else
@@ -112,7 +112,7 @@ INLINE void transpose(lanes *x)
 
 /* ---- reductions ----------------------------------------------------------------------------- */
 
-/* Halves of a vector of 16, which are chosen by a shuffle as well. */
+/* Halves of a vector of 16, also chosen by a shuffle. */
 #ifdef NO_SHUFFLEVECTOR
 #define LOW_HALF(x) shuffle(x, (uint8)(0, 1, 2, 3, 4, 5, 6, 7))
 #define HIGH_HALF(x) shuffle(x, (uint8)(8, 9, 10, 11, 12, 13, 14, 15))

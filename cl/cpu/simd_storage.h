@@ -61,7 +61,7 @@ INLINE void store_ushorts(const VECTOR(ushort) x, __global ushort *p)
     ((__global struct unaligned_ushorts *)p)->x = x;
 }
 
-/* By way of an aligned variable: PoCL 3.1 takes p for aligned where it knows the value of x. */
+/* Uses an aligned variable: PoCL 3.1 takes p for aligned where it knows the value of x. */
 INLINE void store_halves(const lanes x, __global ushort *p)
 {
     VECTOR(ushort) y;
@@ -155,9 +155,9 @@ INLINE void store_row(const lanes x, __global o_storage *p, const long step, con
 
 /* ---- keys and values as f32 ------------------------------------------------------------------ */
 
-/* Products read keys and values where they are, or (f16, bf16, quantized, with STAGE_KV all) from copies as f32, or with
- * OPERAND_PAIRS as pairs (cpu/fused_operands.h, bf16/fused_operands.h). A kernel that defines STAGE_PAGES has those in pages
- * copied too, which gathers them. */
+/* Products read keys and values in memory or from copies. Copies are f32 (of f16, bf16, quantized,
+ * with STAGE_KV all), or pairs with OPERAND_PAIRS (cpu/fused_operands.h, bf16/fused_operands.h). A
+ * kernel that defines STAGE_PAGES also copies, and so gathers, those in pages. */
 #ifndef STAGE_KV /* a tunable of fused_cpu */
 #define STAGE_KV 0
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What split_cpu reads of keys and values: columns of a row as vectors, and the prefetch of later
+/* Loads of keys and values in split_cpu: columns of a row as vectors, and the prefetch of later
  * tiles. Needs QK_DEPTH (unless products are of pairs), BLOCK_N and PREFETCH_TILES. */
 #ifndef CLATTN_SPLIT_KEYS_H
 #define CLATTN_SPLIT_KEYS_H
@@ -11,8 +11,8 @@
 #define BYTES(cache, type, columns)                                                                \
     ((cache) ? ((columns) + 31) / 32 * BLOCK_BYTES(cache) : (columns) * (int)sizeof(type))
 
-/* Whether a tile's keys are staged as f32: those that must be converted, if STAGE_K says so, or that are read
- * a few columns at a time where these are no vector. */
+/* 1 if a tile's keys are staged as f32: keys that must be converted, if STAGE_K, and keys that are
+ * read a few columns at a time where these do not form a vector. */
 #if OPERAND_PAIRS
 #define STAGES_K 1
 #else
@@ -22,8 +22,8 @@
      (QK_DEPTH < SIMD_WIDTH && (CONVERTS_K || !UNIT_K || DIM_QK % SIMD_WIDTH)))
 #endif
 
-/* How many tiles ahead of those that are multiplied keys and values are prefetched: keys of those that are staged
- * by then, values of this one. Kv heads that take turns prefetch the next tiles of all. */
+/* Prefetch distance in tiles, for keys from the tiles staged by then, for values from this one.
+ * With KV_HEADS > 1 the next tiles of all heads are prefetched in turns. */
 #if KV_HEADS > 1
 #define K_TILES_AHEAD PREFETCH_TILES
 #define V_TILES_AHEAD PREFETCH_TILES
@@ -32,7 +32,7 @@
 #define V_TILES_AHEAD (PREFETCH_TILES > 1 ? PREFETCH_TILES - 1 : 0)
 #endif
 
-/* Whether the rows of a tile of paged keys are listed, since they may lie in several pages. */
+/* 1 if the rows of a tile of paged keys are listed, since they may lie in several pages. */
 #define ROW_LISTS (PAGE_SIZE && (PAGE_SIZE % BLOCK_N || HAS_WINDOW_LEFT))
 
 #if PAGE_SIZE
@@ -43,8 +43,8 @@ struct row_list {
 };
 #endif
 
-/* The keys that are left to a work-item, as they lie in memory, and the scales of a tile of them,
- * if quantized. */
+/* The remaining keys of a work-item, in memory, and the scales of a tile of them if they are
+ * quantized. */
 struct key_range {
     const __global k_storage *k;
     const __global v_storage *v;
@@ -96,7 +96,7 @@ INLINE struct key_range following(struct key_range keys, const long rows)
     return keys;
 }
 
-/* From the first of a work-item's kv heads to this one. */
+/* The offset of this kv head from the first of the work-item's. */
 #if KV_HEADS > 1
 #define K_HEAD(keys) ((keys).head * (keys).k_head)
 #define V_HEAD(keys) ((keys).head * (keys).v_head)
@@ -108,7 +108,7 @@ INLINE struct key_range following(struct key_range keys, const long rows)
 #endif
 
 #if KV_HEADS > 1
-/* The same keys of another of a work-item's kv heads. */
+/* The same keys in another kv head of the work-item. */
 INLINE struct key_range of_head(struct key_range keys, const int head)
 {
     keys.k += (head - keys.head) * keys.k_head;
@@ -118,8 +118,8 @@ INLINE struct key_range of_head(struct key_range keys, const int head)
 }
 #endif
 
-/* Where vector n of a row starts: the last one overlaps the one before. Without min(), which LLVM
- * sees through only after it has removed the code that constants make dead. */
+/* The first column of vector n of a row; the last vector overlaps the one before. min() is not
+ * used: LLVM simplifies it only after removing code that constants make dead. */
 INLINE int column_of(const int n, const int dim)
 {
     const int last = dim - SIMD_WIDTH;
@@ -183,9 +183,9 @@ INLINE void load_value_scales(const struct key_range keys, const int count)
 #endif
 }
 
-/* Row n of a work-item's share of the rows that it prefetches: of the tile `tiles` tiles after that which begins with
- * `rows`, or of a list, or the last row that is left. Kv heads that take turns have as many rows each of those of
- * all heads, in the order of memory if a key's follow each other. */
+/* Row n of a work-item's share of prefetched rows: `tiles` tiles after the tile at `rows`, or from
+ * a list, at most the last remaining row. With KV_HEADS > 1 each head prefetches an equal share of
+ * all heads' rows, in memory order if a key's heads are adjacent. */
 INLINE const __global uchar *row_ahead(const __global uchar *rows, const long row,
                                        const __global void *const *listed, const long head_row,
                                        const int head, const long left, const uint n,
@@ -198,12 +198,12 @@ INLINE const __global uchar *row_ahead(const __global uchar *rows, const long ro
            of_all % KV_HEADS * head_row;
 }
 
-/* Prefetches a share of the rows that lie `tiles` tiles further, or of the last row that is left,
- * in the order of memory, at one of `steps` (constant) steps of a tile's products: so requests to
- * memory are spread evenly over the arithmetic. A row has `bytes` bytes (constant), and `row` from
- * one to the next; cache (constant) says how rows are stored: quantized ones, which are few lines,
- * go to L1. Minima of constants are written without built-ins, which LLVM sees through only after
- * it has unrolled loops. listed, head_row and head: as of row_ahead(). */
+/* Prefetches a share of the rows `tiles` tiles ahead, at most the last remaining one, in memory
+ * order. This is one of `steps` (constant) steps of a tile's products, which spreads requests
+ * evenly over the arithmetic. A row has `bytes` bytes (constant) and a stride of `row`. cache
+ * (constant) is the format of rows: quantized rows, a few lines each, go to L1. Minima of constants
+ * avoid built-ins, which LLVM folds only after unrolling. listed, head_row and head: see
+ * row_ahead(). */
 INLINE void prefetch_share(const int cache, const __global void *rows, const long row,
                            const __global void *const *listed, const long head_row, const int head,
                            const long column, const long left, const uint step_index,

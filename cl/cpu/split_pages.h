@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tiles of split_cpu where keys lie in pages: a tile is a run of keys (common/key_rows.h). Needs
+/* The tiles of split_cpu with paged keys: a tile is a run of keys (common/key_rows.h). Needs
  * BLOCK_N and PREFETCH_TILES.
  *
- * Where a page is whole tiles and tiles start with a page, or in it a whole number of tiles on, the table
- * is read once a tile, and rows are as far apart as in a contiguous cache. Elsewhere each row of a tile is
- * looked up once and listed, and so are those that are prefetched. */
+ * If a page is whole tiles, and tiles begin at multiples of a tile within it, the table is read
+ * once a tile and rows are evenly spaced, as in a contiguous cache. Otherwise each row of a tile is
+ * looked up once and listed, and so are the rows to prefetch. */
 #ifndef CLATTN_SPLIT_PAGES_H
 #define CLATTN_SPLIT_PAGES_H
 #include "common/key_rows.h"
@@ -12,7 +12,8 @@
 
 #if PAGE_SIZE
 
-/* The pool, from the row of the work-item's first kv head in page 0 on, and the keys of the batch that are gone over. */
+/* The pool from page 0's row of the work-item's first kv head on, and the batch's keys to go
+ * over. */
 struct paged_keys {
     const __global k_storage *k;
     const __global v_storage *v;
@@ -36,13 +37,13 @@ INLINE bool is_key(const struct arguments *args, const struct paged_keys keys, c
  * walks overlap. */
 #define TLB_TILES 8
 #define MEMORY_PAGE 4096
-/* Of listed rows that of the first row of each page. Pages of one row, and quantized ones, took longer with it;
- * between 1 and 8 nothing was measured. */
+/* 1 if the first listed row of each page is prefetched. Pages of one row and quantized ones became
+ * slower; sizes between 1 and 8 were not measured. */
 #define LISTED_TLB (V_TILES_AHEAD > 0 && PAGE_SIZE >= 8 && !K_CACHE && !V_CACHE)
 /* Rows in a page of memory, at least one. */
 #define ROWS_IN_PAGE(row, type) max(1L, MEMORY_PAGE / max(1L, (row) * (long)sizeof(type)))
 
-/* For the tiles from key `begin` on, which have the strides of `tile`. */
+/* Prefetches for the tiles from key `begin` on, with the strides of `tile`. */
 INLINE void prefetch_tlb(const struct arguments *args, const struct paged_keys keys,
                          const struct key_range tile, const long begin)
 {
@@ -60,8 +61,8 @@ INLINE void prefetch_tlb(const struct arguments *args, const struct paged_keys k
     }
 }
 
-/* The tile's rows, and those to be prefetched, which repeat its own where there are no more: as many at a time as
- * lie in one page each, for which tables are read once. */
+/* Lists the tile's rows and the rows to prefetch, which are the tile's own if no more follow. Rows
+ * of one page are listed together, with one look-up in the tables. */
 INLINE void list_rows(const struct arguments *args, const struct paged_keys keys,
                       const struct key_range tile, struct row_list *list)
 {

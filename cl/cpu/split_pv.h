@@ -12,8 +12,8 @@
 #else
 /* Register tiles in a tile of values. */
 #define PV_TILES (BLOCK_M / PV_ROWS * ((VECTORS(DIM_V) + PV_VECTORS - 1) / PV_VECTORS))
-/* Where the weights of row r are that vector c0 + c of the values is multiplied with: if v is
- * quantized, there is a copy for each block, times its scale. */
+/* The index of the weights of row r for vector c0 + c of the values: if v is quantized, there is a
+ * copy for each block, times its scale. */
 #define WEIGHTS_OF(r, c0, c) (((r)*WEIGHT_BLOCKS + BLOCK_OF(c0, c)) * BLOCK_N)
 /* The block of vector c0 + c, such that compilers see that it is the block of c0 plus a
  * constant. */
@@ -26,7 +26,7 @@
 /* Later keys are prefetched once in so many keys of a register tile: as in split_qk.h. */
 #define PV_PREFETCH_KEYS (PV_ROWS * PV_VECTORS >= 16 ? 4 : PV_ROWS * PV_VECTORS >= 8 ? 8 : 16)
 #define PV_PREFETCHES (BLOCK_N / PV_PREFETCH_KEYS)
-/* Whether values are staged as f32 for the next rows. */
+/* 1 if values are staged as f32 for the next rows. */
 #define STAGE_V (STAGED && BLOCK_M > PV_ROWS)
 
 /* One key's step of add_tile_columns(). */
@@ -73,7 +73,7 @@ INLINE void add_tile_columns(const int first, const int index, const int vectors
         for (int c = 0; c < PV_VECTORS; c++)
             sum[r][c] = c < vectors ? o[r * VECTORS(DIM_V) + c0 + c] * factor[r] : (lanes)(0.0f);
     }
-    /* Two steps at a time: PoCL's LLVM unrolls no loop whose end it does not know. */
+    /* Unrolled by two: PoCL's LLVM unrolls no loop with an unknown end. */
     for (int pair = 0; pair < count / 2; pair++) {
         const int n = 2 * pair;
         if (n % PV_PREFETCH_KEYS == 0)
@@ -145,7 +145,7 @@ NOINLINE void multiply_pv(const struct arguments *restrict args, const struct ke
 }
 #endif
 
-/* Whether a value is infinite or NaN: its product with a weight of 0 would be NaN. */
+/* Returns whether a value is infinite or NaN: its product with a weight of 0 would be NaN. */
 NOINLINE int holds_nonfinite(const struct arguments *restrict args, const struct key_range keys,
                              const int count)
 {
@@ -162,8 +162,8 @@ NOINLINE int holds_nonfinite(const struct arguments *restrict args, const struct
     return any_lane(most >= 0x7f800000);
 }
 
-/* As multiply_pv(), but without the pairs that a weight of -0 says are hidden: for tiles of partial
- * visibility with non-finite values. */
+/* multiply_pv() without the pairs that a weight of -0 masks: for tiles of partial visibility with
+ * non-finite values. */
 NOINLINE void add_visible_values(const struct arguments *restrict args, const struct key_range keys,
                                  const int count, const int rows, const float *factor,
                                  const float *p, lanes *o)

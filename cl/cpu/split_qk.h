@@ -27,11 +27,11 @@
     (!STAGES_K && !K_CACHE && QK_ROWS == 1 && QK_DEPTH == SIMD_WIDTH && VECTORS(DIM_QK) <= 8)
 /* Vectors that QK_ROWS queries take. */
 #define QUERY_VECTORS (VECTORS(DIM_QK) * QK_ROWS)
-/* What is kept of a tile of keys before it is multiplied: the keys as f32, or the scales of quantized ones. */
+/* 1 if a tile keeps something of its keys before products: f32 copies, or scales if quantized. */
 #define KEEPS_K (STAGES_K || K_CACHE)
 
-/* Values are prefetched once in so many steps along the depth, which are 64 multiply-adds, and so often in a
- * register tile: where to is computed for each, beside the products. */
+/* Values are prefetched once in this many steps along the depth, which are 64 multiply-adds, and
+ * this often in a register tile: each prefetch also computes an address. */
 #define QK_PREFETCH_STEPS                                                                          \
     (64 * QK_DEPTH > SIMD_WIDTH * SIMD_WIDTH ? 64 * QK_DEPTH / (SIMD_WIDTH * SIMD_WIDTH) : 1)
 #define QK_PREFETCHES ((VECTORS(DIM_QK) + QK_PREFETCH_STEPS - 1) / QK_PREFETCH_STEPS)
@@ -39,7 +39,7 @@
 /* Register tiles in a tile of keys. */
 #define QK_TILES (BLOCK_N / QK_KEYS * (BLOCK_M / QK_ROWS))
 
-/* Where element d of row r (of QK_ROWS) is among the floats of the packed queries. */
+/* The index of element d of row r (of QK_ROWS) in the packed queries. */
 INLINE int packed_index(const int r, const int d)
 {
     const int in_vector = SIMD_WIDTH / QK_DEPTH;
@@ -79,7 +79,7 @@ INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
 #endif
 }
 #else
-/* The same of the four lanes that a row has in sum[n]. */
+/* Stores sums likewise if a row has four lanes in sum[n]. */
 INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
 {
     UNROLL
@@ -120,9 +120,9 @@ INLINE lanes repeat_fours(const float4 x)
 #endif
 
 /* Stages a tile of count keys as f32, in groups of QK_KEYS, the last key repeated: vector d of the
- * group's key n is at d * QK_KEYS + n. This happens some time before they are read: a load of a few
- * columns of what was stored as a vector waits until the store has reached L1. Of quantized keys that
- * are converted as they are read only the scales: that of block c of key n is float c * BLOCK_N + n. */
+ * group's key n is at d * QK_KEYS + n. Staging runs ahead of the loads: a load of a few columns of
+ * a stored vector waits until the store has reached L1. If quantized keys are converted on load,
+ * only their scales are staged: that of block c of key n is float c * BLOCK_N + n. */
 NOINLINE void stage_keys(const struct arguments *restrict args, const struct key_range keys,
                          const int count, lanes *staged)
 {
@@ -155,7 +155,7 @@ NOINLINE void stage_keys(const struct arguments *restrict args, const struct key
 }
 
 #if !STAGES_K && QK_DEPTH == SIMD_WIDTH
-/* Vector d of the tile's key n, which lies in `row`; scales: of the tile, if keys are quantized. */
+/* Vector d of the tile's key n, in `row`; scales: of the tile, if keys are quantized. */
 INLINE lanes key_columns(const struct arguments *args, const __global k_storage *row, const int n,
                          const int d, const float *scales)
 {

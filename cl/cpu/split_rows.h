@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rows and keys a work-item of split_cpu has. Needs BLOCK_M, BLOCK_N and SPLIT_K. */
+/* The rows and keys of a work-item of split_cpu. Needs BLOCK_M, BLOCK_N and SPLIT_K. */
 #ifndef CLATTN_SPLIT_ROWS_H
 #define CLATTN_SPLIT_ROWS_H
 #include "cpu/simd.h"
@@ -46,7 +46,7 @@ INLINE void find_rows(const struct arguments *args, const long index, struct row
 #endif
 }
 
-/* Of the keys that some row may see, the part'th of SPLIT_K ranges. */
+/* Divides the keys that some row may see into SPLIT_K ranges; returns range number `part`. */
 INLINE void find_part_of_keys(const struct row_block *block, const long part, long *begin,
                               long *end)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tiles of keys split_cpu goes over: those that block lists, or else a mask and a bias, hide from all
- * rows of a block are left out. Of a mask or a bias that means to look at its pairs just before they are
- * needed; the first that is visible is enough. Needs BLOCK_N, split_rows.h, key_lanes.h. */
+/* The tiles of keys that split_cpu visits: tiles that block lists, or else a mask and a bias, mask
+ * for all rows of a block are skipped. The pairs of a mask or a bias are read just before the tile,
+ * up to the first visible one. Needs BLOCK_N, split_rows.h, key_lanes.h. */
 #ifndef CLATTN_SPLIT_SEEN_H
 #define CLATTN_SPLIT_SEEN_H
 #include "cpu/split_rows.h"
@@ -11,8 +11,8 @@
 #define SKIPS_TILES (HAS_BLOCKS || MARKS_TILES)
 
 #if MARKS_TILES
-/* Whether mask and bias may let row r see one of count keys from key j on, none of which is cut off by the
- * beginning of a mask of the last keys. */
+/* Returns whether mask and bias leave one of count keys from key j on visible to row r. A mask of
+ * the last keys only must cover all of these. */
 INLINE bool may_see(const struct arguments *args, const struct row_block *block, const int r,
                     const long j, const int count)
 {
@@ -40,7 +40,7 @@ INLINE bool may_see(const struct arguments *args, const struct row_block *block,
     return sees;
 }
 
-/* Whether rows r - 1 and r have the same mask and bias. */
+/* Returns whether rows r - 1 and r have the same mask and bias. */
 INLINE bool looks_alike(const struct arguments *args, const struct row_block *block, const int r)
 {
     const long heads = block->head[r] - block->head[r - 1];
@@ -58,7 +58,7 @@ INLINE bool looks_alike(const struct arguments *args, const struct row_block *bl
     return alike;
 }
 
-/* Whether all heads have the same mask and bias. */
+/* Returns whether all heads have the same mask and bias. */
 INLINE bool shares_pairs(const struct arguments *args)
 {
     bool shares = true;
@@ -72,7 +72,7 @@ INLINE bool shares_pairs(const struct arguments *args)
     return shares;
 }
 
-/* Whether a row may see one of the keys from j to before end. */
+/* Returns whether a key of [j, end) is visible to a row. */
 INLINE bool is_seen(const struct arguments *args, const struct row_block *block, const long j,
                     const long end)
 {
@@ -104,8 +104,8 @@ INLINE long next_seen_tile(const struct arguments *args, const struct row_block 
     return j;
 }
 
-/* Likewise of the rows of several kv heads, for which a tile that one head sees counts. Where all have the same mask
- * and bias the first head's are enough. */
+/* next_seen_tile() for rows of several kv heads: a tile that one head sees counts. If all heads
+ * have the same mask and bias the first one suffices. */
 INLINE long next_tile_of_heads(const struct arguments *args, const struct row_block *blocks,
                                const int heads, const long begin, const long j, const long end)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dropout_mask: which weights dropout keeps, a byte of 1 or 0 each, packed (batch * heads, i, j).
+/* dropout_mask: a byte of 1 or 0 for each weight that dropout keeps or drops, packed (batch *
+ * heads, i, j).
  *
  * NDRange   local (1, 1, 1), global (blocks of 64 keys, seq_q, batch * heads): a work-item has 64
  *           keys of a row, which are 16 counters.

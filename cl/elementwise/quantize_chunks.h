@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From chunks of a row, 32 columns in vectors, to blocks of quantized values, as clattn/quantize.h says.
+/* Chunks of a row, 32 columns in vectors, become blocks of quantized values (clattn/quantize.h).
  *
- * Who includes this defines VECTORS, those of a chunk; CHUNK. */
+ * Who includes this defines VECTORS, the vectors of a chunk; CHUNK. */
 #ifndef CLATTN_QUANTIZE_CHUNKS_H
 #define CLATTN_QUANTIZE_CHUNKS_H
 #include "cpu/simd_storage.h"
 #include "formats/make_blocks.h"
 
-/* Rounded to the nearest integer, away from zero at ties; |x| is below 2^22: what is added is the greatest
- * float below a half, so that sums of other numbers round to less than the next integer. */
+/* Rounds to the nearest integer, away from zero at ties, for |x| below 2^22. The addend is the
+ * greatest float below a half, so that only ties and above reach the next integer. */
 INLINE ints round_away(const lanes x)
 {
     const ints sign = VECTOR(as_int)(x) & (int)0x80000000;

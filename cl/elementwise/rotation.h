@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What rotates columns (RoPE): the pairs they are in, and the sines and cosines of a position's angles.
+/* Rotary position embedding (RoPE) of columns: their pairs, and sines and cosines of a position's
+ * angles.
  *
- * An angle is position * base^(-2 i / ROTARY_DIM), exact but for 2^-40 of it: base^(-2 / ROTARY_DIM), which the
- * host gives as a sum of two floats, is raised to the i-th power by squaring such sums, and
- * multiples of pi / 2 are taken off before anything is rounded to one float. Or it is of given tables. */
+ * An angle is position * base^(-2 i / ROTARY_DIM), with a relative error of 2^-40. The host gives
+ * base^(-2 / ROTARY_DIM) as a sum of two floats. Its i-th power comes by squaring such sums, and
+ * multiples of pi / 2 are taken off before rounding to one float. Given tables replace it. */
 #ifndef CLATTN_ROTATION_H
 #define CLATTN_ROTATION_H
 
 #define PAIRS 1
 #define HALVES 2
 
-/* Numbers as sums of two floats, the second of which is below the last digit of the first. */
+/* A number as a sum of two floats; the second is below the last digit of the first. */
 struct twice {
     lanes high, low;
 };
@@ -26,7 +27,7 @@ INLINE struct twice product(const struct twice x, const struct twice y)
     return z;
 }
 
-/* Sine and cosine of angle.high + angle.low, of which multiples of pi / 2 are taken off: up to 2^22. */
+/* Sine and cosine of angle.high + angle.low, less multiples of pi / 2: up to 2^22. */
 #define FARTHEST 4194304L
 INLINE lanes sine_cosine(const struct twice angle, lanes *cosine)
 {
@@ -49,7 +50,7 @@ INLINE lanes sine_cosine(const struct twice angle, lanes *cosine)
     return (quadrant & 2) != 0 ? -sine : sine;
 }
 
-/* The number of the pair that a column is in, and what its partner's sine is multiplied with. */
+/* The number of a column's pair, whether it is the pair's first, and the pair's other column. */
 INLINE int pair_of(const int d)
 {
     return ROTARY == PAIRS ? d >> 1 : d < ROTARY_DIM / 2 ? d : d - ROTARY_DIM / 2;
@@ -78,8 +79,8 @@ INLINE int partner_of(const int d)
 #define TURNED_COLUMNS (WHOLE_ROWS ? (ROTARY_DIM + CHUNK - 1) / CHUNK * CHUNK : CHUNK)
 #define TURNED (TURNED_COLUMNS / SIMD_WIDTH)
 
-/* What columns are turned by at a position: a sine is negative for the first of a pair; 1 and 0 for columns
- * that are not rotated. */
+/* The rotation of columns at a position: a sine is negative for the first of a pair; columns that
+ * are not rotated have 1 and 0. */
 struct turn {
     lanes cosine[TURNED], sine[TURNED];
 };
@@ -90,7 +91,8 @@ INLINE int turned_vectors(const int d)
     return clamp((ROTARY_DIM - d + SIMD_WIDTH - 1) / SIMD_WIDTH, 0, TURNED);
 }
 
-/* Whether the columns are of whole vectors of pairs, in halves: the second half has the angles of the first. */
+/* 1 if columns are whole vectors of pairs, in halves: the second half has the angles of the
+ * first. */
 #define REPEATS_HALVES                                                                             \
     (ROTARY == HALVES && WHOLE_ROWS && ROTARY_DIM / 2 % SIMD_WIDTH == 0 && ROTARY_DIM % 2 == 0)
 

@@ -74,7 +74,7 @@ SHARD_KERNEL merge_state(const ulong4 size, const __global float *part, const ul
 #if COLUMNS > 1
     barrier(CLK_GLOBAL_MEM_FENCE);
 #endif
-    if (!has_row || theirs == -INFINITY) /* nothing was seen there */
+    if (!has_row || theirs == -INFINITY) /* no visible key there */
         return;
     const float highest = mine > theirs ? mine : theirs;
     const float a = exp(mine - highest), b = exp(theirs - highest), scale = 1.0f / (a + b);
@@ -86,8 +86,9 @@ SHARD_KERNEL merge_state(const ulong4 size, const __global float *part, const ul
         o_lse[row_at(size, o_lse_at)] = mine == -INFINITY ? theirs : highest + log(a + b);
 }
 
-/* The result of rows: o in the dtype, and lse where it is wanted, with the head's sink as one more key
- * whose value is 0. Rows that saw nothing have no sink either. In place, o is the sum, and has no sinks. */
+/* The result of rows: o in the dtype, and lse if requested, with the head's sink as one more key of
+ * value 0. Rows without visible keys have no sink either. In place, o is the sum, and has no
+ * sinks. */
 SHARD_KERNEL store_state(const ulong4 size, const __global float *sum, const ulong4 sum_at,
                          const __global float *sum_lse, const ulong4 sum_lse_at,
                          __global storage *o, const ulong4 o_at, __global float *lse,

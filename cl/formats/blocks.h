@@ -22,7 +22,7 @@
 #define BLOCK_VALUES CA_BLOCK_VALUES
 #define CACHE_PLAIN 0
 
-/* What the table says of a format; 0 of plain values. */
+/* A format's entry in the table; 0 for plain values. */
 #define TRAIT_BITS(ID, number, name, bits, scale, codes, bytes, largest, error, format)            \
     (format) == number ? bits:
 #define TRAIT_SCALE(ID, number, name, bits, scale, codes, bytes, largest, error, format)           \

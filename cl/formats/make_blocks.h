@@ -15,12 +15,13 @@
 
 #pragma OPENCL FP_CONTRACT OFF
 
-#define LEAST_SCALE 0x1p-100f /* below it remainders are subnormal, which devices may flush */
+#define LEAST_SCALE 0x1p-100f /* below it remainders are subnormal and may be flushed */
 
-/* 1 / x rounded to nearest, for a normal x whose reciprocal is normal too. Of the device's quotient, which may
- * be 2.5 units in the last place off, the first Newton step leaves one unit at most, and from there the second
- * is rounded right for all significands but the one of only ones (Markstein, "Computation of elementary
- * functions on the IBM RISC System/6000 processor", 1990), whose reciprocal is one unit above a power of two. */
+/* 1 / x rounded to nearest, for a normal x with a normal reciprocal. The device's quotient may be
+ * off by 2.5 units in the last place, and the first Newton step leaves at most one. The second step
+ * then rounds correctly for all significands but the one of only ones: its reciprocal is one unit
+ * above a power of two (Markstein, "Computation of elementary functions on the IBM RISC System/6000
+ * processor", 1990). */
 #define DEFINE_RECIPROCAL(name, type, as_type, as_ints)                                            \
     static inline type name(const type x)                                                          \
     {                                                                                              \
@@ -46,7 +47,8 @@ DEFINE_RECIPROCAL(reciprocals, float4, as_float4, as_int4)
 DEFINE_DIVIDE(divide, float)
 DEFINE_DIVIDE(divide_four, float4)
 
-/* Whether the format's blocks may be made several at a time, from their largest magnitudes and of whole bytes. */
+/* 1 if several blocks of the format may be made at once, from largest magnitudes and whole
+ * bytes. */
 #define TRAIT_OF_PEAK(ID, number, name, bits, scale, codes, bytes, largest, error, format)         \
     (format) == number ? ID##_OF_PEAK:
 #define OF_PEAK(format) (CA_BLOCK_FORMATS(TRAIT_OF_PEAK, format) 0)

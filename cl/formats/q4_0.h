@@ -6,7 +6,7 @@
 
 #define Q4_0_ONE(byte, shift) ((float)(((byte) >> (shift)&15) - 8))
 #define Q4_0_FOUR(bytes, shift) (convert_float4((bytes) >> (uchar4)(shift) & (uchar4)15) - 8.0f)
-/* Codes as the last bits of a float of 2^23 and more, which are integers. */
+/* Codes as the last bits of a float from 2^23 on, where floats are integers. */
 #define Q4_0_LANES(bytes, shift)                                                                   \
     (VECTOR(as_float)(                                                                             \
          ((shift) ? VECTOR(convert_int)(bytes) >> 4 : VECTOR(convert_int)(bytes) & 15) |           \

@@ -8,8 +8,8 @@
 #define Q8_0_FOUR(bytes, shift) convert_float4(as_char4(bytes))
 #define Q8_0_LANES(bytes, shift) VECTOR(convert_float)(VECTOR(as_char)(bytes))
 
-/* In the significands of 2^10 (f16) a byte has 128 added; of 2^7 (bf16) seven bits have a place, and the eighth, the
- * sign, says whether 128 or 256 is taken off. */
+/* In the significand of 2^10 (f16) a byte has 128 added. That of 2^7 (bf16) has room for seven
+ * bits; the eighth, the sign, decides whether 128 or 256 is subtracted. */
 #define Q8_0_WORD(word) (DTYPE == DTYPE_F16 ? (word) ^ 0x80808080u : (word))
 #define Q8_0_FILL (DTYPE == DTYPE_F16 ? 0x64646464u : 0x43434343u)
 #define Q8_0_PAIR(x, power, less)                                                                  \

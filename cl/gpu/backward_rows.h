@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first stage of gradients for GPUs: the statistics of rows (common/backward.h). ROW_LANES work-items share a row,
- * so that a sub-group reads whole lines of a cache. Of rows whose lse is large the group then adds up the weights,
- * ROWS_AT_ONCE rows at a time, a key of all of them a work-item: there are few such rows, if any, so that no tile of
- * them would be full.
+/* The first stage of gradients for GPUs: the statistics of rows (common/backward.h). ROW_LANES
+ * work-items share a row, so that a sub-group reads whole cache lines. For rows with a large lse
+ * the group then adds up the weights, ROWS_AT_ONCE rows at a time, one key a work-item. Such rows
+ * are too few to fill a tile.
  *
  * Who includes this defines THREADS. */
 #ifndef CLATTN_GPU_BACKWARD_ROWS_H
@@ -12,15 +12,15 @@
 #include "gpu/local_barrier.h"
 
 #define GROUP_ROWS (THREADS / ROW_LANES)
-/* Elements that a work-item loads at once, of o and of do, whose dtypes may differ. */
+/* Elements that a work-item loads at once, of o and of do, which may have different dtypes. */
 #define PIECE                                                                                      \
     (O_DTYPE == DTYPE                      ? WIDTH(UNIT_O && UNIT_DO, DIM_V)                       \
      : UNIT_O && UNIT_DO && DIM_V % 4 == 0 ? 4                                                     \
                                            : 1)
 #define ROWS_AT_ONCE 4
 
-/* exp(s - lse) of query i and key j, whose product is known, in the steps of pair_gradient_of(); 0 if it is
- * hidden. */
+/* exp(s - lse) of query i and key j from their product, with the steps of pair_gradient_of(); 0 if
+ * the pair is masked. */
 INLINE float weight_of_pair(const struct arguments *args, const struct tile t, const long i,
                             const long j, const float product, const float minus_lse)
 {
@@ -123,7 +123,7 @@ backward_rows(PARAMETERS_backward_rows)
         for (long j = first_key(args, t.e, t.i0) + item; j < end_key_of_queries(args, t);
              j += THREADS)
             add_weights(args, t, rows, j, minus_lse, sums);
-        LOCAL_BARRIER(); /* what was there may be overwritten */
+        LOCAL_BARRIER(); /* all have read the old contents */
         for (int n = 0; n < ROWS_AT_ONCE; n++)
             partial[item][n] = sums[n];
         LOCAL_BARRIER(); /* all parts are complete */

@@ -13,7 +13,7 @@ INLINE float sum_of_group(const float x, __local float *partial)
 {
     float total = 0.0f;
 
-    LOCAL_BARRIER(); /* what was there may be overwritten */
+    LOCAL_BARRIER(); /* all have read the old contents */
     partial[get_local_id(0)] = x;
     LOCAL_BARRIER(); /* the threads' parts are complete */
     for (int n = 0; n < THREADS; n++)
@@ -65,8 +65,8 @@ INLINE float sum_of_sinks(const struct arguments *args, const float sink, const 
 #endif
 
 #if HAS_DBIAS
-/* What element n of a dbias that broadcasts over queries or keys is summed over; the box begins at the
- * element's own position. */
+/* The box that element n of a dbias is summed over if it broadcasts over queries or keys; it begins
+ * at the element's own position. */
 INLINE struct box box_of_bias(const struct arguments *args, const long n)
 {
     const bool over_b = args->shape->bias_stride[0] == 0, over_h = args->shape->bias_stride[1] == 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels of gradients for GPUs share whose work-groups own BLOCK_OWNED rows, keys or queries, and
- * stream the others in tiles of BLOCK_STREAMED: where things lie in the workspace, the rows of a tile,
- * which tiles are left out, and what a pair of a query and a key adds.
+/* The common parts of gradient kernels for GPUs. Work-groups own BLOCK_OWNED rows, keys or queries,
+ * and stream the others in tiles of BLOCK_STREAMED. Here are the layout of the workspace, the rows
+ * of a tile, the choice of tiles, and the gradient terms of a pair.
  *
  * Who includes this defines BLOCK_OWNED, BLOCK_STREAMED, MIN, THREADS. */
 #ifndef CLATTN_BACKWARD_TILE_H
@@ -14,7 +14,7 @@
 
 /* ---- workspace ------------------------------------------------------------------------------ */
 
-/* What stands in the workspace before sums of dbias over keys or queries, and after these, in floats. */
+/* Floats in the workspace before the sums of dbias over keys or queries, and after them. */
 INLINE long bias_sums_begin(const struct arguments *args)
 {
     return (ROW_STATISTICS + HAS_DSLOPES) * args->shape->batch * args->shape->heads *
@@ -34,7 +34,7 @@ INLINE long bias_sums_end(const struct arguments *args)
     return bias_sums_begin(args) + count;
 }
 
-/* Where sums of dslopes over keys begin. */
+/* The begin of the sums of dslopes over keys. */
 INLINE long slope_sums_begin(const struct arguments *args)
 {
     return ROW_STATISTICS * args->shape->batch * args->shape->heads * LONGEST_Q(args);
@@ -108,7 +108,7 @@ struct tile {
 #endif
 };
 
-/* Whether some query of the tile may not see some key of it. */
+/* Returns whether some key of the tile is masked for some query of it. */
 INLINE bool is_partial(const struct arguments *args, const struct tile t)
 {
 #if HAS_BLOCKS
@@ -125,7 +125,7 @@ INLINE bool is_partial(const struct arguments *args, const struct tile t)
            end_key(args, t.e, t.i0) < t.j0 + t.keys;
 }
 
-/* What the first stage says of the tile's head. */
+/* The first stage's results for the tile's head. */
 INLINE void find_head(const struct arguments *args, struct tile *t)
 {
 #if HAS_BLOCKS
@@ -137,8 +137,8 @@ INLINE void find_head(const struct arguments *args, struct tile *t)
 
 #define BLOCKS_OF(rows) (((rows) + BLOCK_OWNED - 1) / BLOCK_OWNED) /* of owned rows */
 
-/* The keys that a group owns, of the first of the query heads that share them. With a limit to the right
- * the first keys are seen by the most queries, and go first. */
+/* The keys that a group owns, with the first of the query heads that share them. With a limit to
+ * the right the first keys are visible to the most queries, and go first. */
 INLINE struct tile owned_keys(const struct arguments *args)
 {
     const long blocks = BLOCKS_OF(LONGEST_KV(args)),
@@ -185,8 +185,8 @@ INLINE long end_key_of_queries(const struct arguments *args, const struct tile t
     return end_key(args, t.e, t.i0 + max(t.queries, 1) - 1);
 }
 
-/* The first tile of queries from i0 on, or of keys from j0 on, of which block lists have some pair, and
- * masks and biases are not marked as hiding all. */
+/* The first tile of queries from i0 on, or of keys from j0 on, with a listed pair and without the
+ * mark MARK_EMPTY. */
 INLINE long next_queries(const struct arguments *args, const struct tile t, const long begin,
                          long i0, const long end)
 {
@@ -248,7 +248,7 @@ INLINE struct bias_tile find_bias_tile(const struct arguments *args)
     return tile;
 }
 
-/* How much of a tile of pairs a batch uses; false if no pair is visible by windows and lengths. */
+/* The part of a tile of pairs that a batch uses; false if windows and lengths mask all pairs. */
 INLINE bool enter_bias_tile(const struct arguments *args, struct tile *t)
 {
     t->queries = clamp(t->e.queries - t->i0, 0L, (long)BLOCK_OWNED);

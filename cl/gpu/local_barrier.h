@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The barrier of kernels whose threads share local memory, and a thread's number. */
+/* The barrier of kernels with threads that share local memory, and a thread's number. */
 #ifndef CLATTN_LOCAL_BARRIER_H
 #define CLATTN_LOCAL_BARRIER_H
 
-/* PoCL 3.1 takes a branch right behind a barrier for one that all threads take alike, though it may be
- * a thread's own: the test whether this thread fills anything of a tile, say, which compilers move before
- * the barrier if it was made there already. All threads would then do what the branch leads to. A store
- * that nobody may remove keeps the two apart. Newer PoCLs get no groups that need a barrier on CPUs
- * (src/device/device.c). */
+/* PoCL 3.1 assumes that all threads agree at a branch right after a barrier. But compilers may move
+ * a thread's own test there, such as whether it fills part of a tile, if it was evaluated before
+ * the barrier. All threads would then take that branch. A store that cannot be removed keeps the
+ * two apart. Newer PoCLs get no groups that need a barrier on CPUs (src/device/device.c). */
 #ifdef POCL_DEVICE_ADDRESS_BITS
 #define STORE_APART()                                                                              \
     do {                                                                                           \
@@ -28,9 +27,9 @@
  * that is never reached (tests/drivers/early_return.cl): it is not to end there. */
 #define END_KERNEL() STORE_APART()
 
-/* That of a work-group of so many threads (constant), which may be one: a thread alone sees what it has
- * stored, and none must stand there, since PoCL 6.0 takes what is behind some of them for unreachable
- * and runs on into nowhere (tests/drivers/one_item.cl). */
+/* The barrier of a work-group of `threads` threads (constant). A single thread sees its own stores
+ * and must have no barrier: PoCL 6.0 takes code after some of them for unreachable and runs past
+ * its end (tests/drivers/one_item.cl). */
 #define LOCAL_BARRIER_OF(threads)                                                                  \
     do {                                                                                           \
         if ((threads) > 1)                                                                         \

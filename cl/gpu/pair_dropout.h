@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dropout of single pairs, for what is seldom computed. */
+/* Dropout of single pairs, for values that are seldom computed. */
 #ifndef CLATTN_PAIR_DROPOUT_H
 #define CLATTN_PAIR_DROPOUT_H
 #if HAS_DROPOUT
@@ -7,7 +7,7 @@
 #include "common/dropout.h"
 #endif
 
-/* What the weight of a pair is multiplied by. */
+/* The dropout factor of a pair's weight. */
 static inline float dropout_factor(const struct arguments *args, const long b, const long h,
                                    const long i, const long j)
 {

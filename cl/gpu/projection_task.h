@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels of projections whose work-groups own a tile of y share: which tile and which part of the depth
- * a group has, where its rows, columns and depths lie, and the sum of the parts.
+/* The common parts of projection kernels with work-groups that own a tile of y: a group's tile and
+ * part of the depth, the addresses of its rows, columns and depths, and the sum of the parts.
  *
  * Places     of rows, columns and of the first stage's depth are computed once, in local memory; those
  *            of a later stage from the last one's: pairs cost no division in the loop. Where a matrix
@@ -31,14 +31,14 @@ INLINE long clamped(const long n, const long count)
     return n < count ? n : max(count - 4 + n % 4, 0L);
 }
 
-/* Whether quads of neighbours lie whole in one inner dimension, and aligned for one load. */
+/* Returns whether quads of neighbours are within one inner dimension, and aligned for one load. */
 INLINE bool has_quads(const __global storage *p, const long size, const long step, const long step2,
                       const long step3)
 {
     return ((size | step | step2 | step3) & 3) == 0 && ((size_t)p & (4 * STORAGE_BYTES - 1)) == 0;
 }
 
-/* Which tile a group has: GROUP_M rows of tiles column by column, then the next ones. */
+/* The tile of a group: GROUP_M rows of tiles column by column, then the next GROUP_M rows. */
 INLINE void find_tile(const long row_tiles, const long column_tiles, const long n, long *row,
                       long *column)
 {
@@ -89,7 +89,7 @@ INLINE struct task find_task(PROJECTION_SHAPE_PARAMS, const __global storage *x,
 #define ROWS_OF_X ((struct pair){a.rows, a.x_stride[0], X_ROW_STEP})
 #define COLUMNS_OF_W ((struct pair){a.y_dim, a.w_stride[2], W_COLUMN_STEP})
 
-/* Of rows and of columns. */
+/* Lists the offsets of rows and columns. */
 INLINE void find_rows_and_columns(const struct projection_shape a, const struct task *t,
                                   __local long *x_rows, __local long *w_columns)
 {
@@ -112,7 +112,7 @@ INLINE void find_places(const struct projection_shape a, const struct task *t, _
     }
 }
 
-/* Those of the stage that begins at depth `next`, from the one before. */
+/* Offsets of the stage that begins at depth `next`, from those of the stage before. */
 INLINE void step_places(const struct projection_shape a, const struct task *t, const long next,
                         const __local long *x_before, const __local long *w_before,
                         __local long *x_depths, __local long *w_depths, __local long *inner)

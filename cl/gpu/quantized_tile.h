@@ -5,8 +5,8 @@
 #include "gpu/tile_load.h"
 #include "common/quantized.h"
 
-/* As load_tile(); cache and dtype (constants) say how the rows are stored, of which quantized ones need
- * no step, width or alignment. */
+/* load_tile() for any storage, given by cache and dtype (constants); quantized rows need no step,
+ * width or alignment. */
 __attribute__((always_inline)) static inline int
 load_cache_tile(const int cache, __local float4 *tile, const int stride, const int tile_rows,
                 const int columns, const int dtype, const __global void *matrix,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fused kernels for GPUs share whose work-groups own BLOCK_M queries of one (batch, head) and
- * walk over the keys that any of them may see: which these are, and how a row ends. Tiles of BLOCK_N keys
- * count from the first of them; those of which block lists list no pair, or of which a mask or a bias was
- * found to hide all (score/mark_pairs.h), are left out, and one of keys in pages ends where the table
- * hides keys (common/key_rows.h).
+/* The common parts of fused kernels for GPUs: work-groups own BLOCK_M queries of one (batch, head)
+ * and walk over the keys visible to any of them. Here are these keys and the end of a row. Tiles of
+ * BLOCK_N keys count from the first of them. Tiles without a listed pair, or marked as empty by a
+ * mask or a bias (score/mark_pairs.h), are skipped; a tile of paged keys ends where the table masks
+ * keys (common/key_rows.h).
  *
  * Who includes this defines BLOCK_M, BLOCK_N, MARK_ITEMS. */
 #ifndef CLATTN_QUERY_BLOCK_H
@@ -20,15 +20,15 @@
 #define MARK_SHARERS FORWARD_MARK_SHARERS
 #include "score/mark_pairs.h"
 
-/* Whether rows that see nothing have to be told from those far below a sink: masks, biases and tables of
- * pages hide what windows and lengths do not. */
+/* 1 if rows without a visible key must be told from those far below a sink: masks, biases and page
+ * tables mask more than windows and lengths do. */
 #define TRACKS_SEEN (HAS_SINKS && (HIDES_ANYWHERE || PAGE_SIZE))
 
 struct query_block {
     long bh, b, h, i0; /* batch * heads + head, and these; the first query */
     struct extent e;
     int queries;     /* that there are, of BLOCK_M */
-    long begin, end; /* the keys that some row sees are among these */
+    long begin, end; /* a range that includes all visible keys */
     long seen_by_all_from, seen_by_all_to;
 #if HAS_BLOCKS
     struct block_bits bits; /* of the head's list */
@@ -38,11 +38,11 @@ struct query_block {
 #endif
 };
 
-/* Of the longest sequence. */
+/* Blocks of the longest sequence. */
 #define QUERY_BLOCKS(args) ((LONGEST_Q(args) + BLOCK_M - 1) / BLOCK_M)
 
-/* Both limits grow with the query: no row sees keys outside, each sees those in between. With a limit
- * to the right later blocks see more keys: the longest go first. */
+/* Both limits grow with the query: keys outside are visible to no row, those in between to each.
+ * With a limit to the right later blocks see more keys: the longest go first. */
 __attribute__((always_inline)) static inline struct query_block
 find_query_block(const struct arguments *args)
 {
@@ -79,12 +79,12 @@ find_query_block(const struct arguments *args)
 struct keys {
     long j0; /* the first; the block's end if there is none */
     int count;
-    bool partial; /* some key may be hidden from some row */
+    bool partial; /* some key may be masked for some row */
 };
 
 #if HAS_BLOCKS
-/* The first tile from that of key j0 on of which some pair is listed; of that of j0 what is left, if a
- * run of pages has ended in it. */
+/* The first tile with a listed pair from key j0 on. If a run of pages ended within j0's tile, the
+ * rest of that tile comes first. */
 INLINE long next_listed_tile(const struct query_block block, const long j0)
 {
     return next_tile_of_keys(block.bits, block_rows_of(block.i0, max(block.queries, 1)),
@@ -95,7 +95,7 @@ INLINE long next_listed_tile(const struct query_block block, const long j0)
     (HAS_BIAS || TRACKS_SEEN ||                                                                    \
      hides_listed(block.bits, block.i0, max(block.queries, 1), j0, count))
 #elif HAS_MARKS
-/* What is marked of the tile from key j0 on. */
+/* The mark of the tile from key j0 on. */
 INLINE int mark_at(const struct query_block block, const long j0)
 {
     return block.marks ? block.marks[j0 / BLOCK_N] : 0;
@@ -131,7 +131,7 @@ INLINE struct keys find_keys(const struct arguments *args, const struct query_bl
     return keys;
 }
 
-/* What the scores of the block and the tile are made of. */
+/* The score parameters of the block and the tile. */
 INLINE struct score_tile score_tile_of(const struct arguments *args, const struct query_block block,
                                        const struct keys keys)
 {
@@ -144,20 +144,20 @@ INLINE struct score_tile score_tile_of(const struct arguments *args, const struc
     return tile;
 }
 
-/* Where the next tile begins, if nothing is left out. */
+/* The begin of the next tile, if no tile is skipped. */
 INLINE long after_keys(const struct keys keys)
 {
     return keys.j0 + (PAGE_SIZE ? keys.count : BLOCK_N);
 }
 
-/* A row's outputs are `factor` times what was summed, or zero; lse is highest + log(total). */
+/* A row's outputs are `factor` times its sums, or zero; lse is highest + log(total). */
 struct row_end {
     float factor, highest, total;
     bool zero;
 };
 
-/* Of weights that were taken relative to maximum. A total of 0 is a row of hidden keys or of -inf
- * scores alone; NaN goes on to o. */
+/* The end of a row with weights relative to maximum. A total of 0 means that all keys are masked or
+ * have -inf scores; a NaN is passed on to o. */
 static inline struct row_end finish_row(const struct arguments *args, const long h,
                                         const bool sees_any, const float maximum, const float sum)
 {

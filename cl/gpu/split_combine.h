@@ -63,8 +63,8 @@ combine(PARAMETERS_combine)
         row_sum = MULTIPLY_ADD(row_sums[n], factors[n], row_sum);
         seen += row_sums[n];
     }
-    /* 0 is a row of hidden keys or of -inf scores alone, not one of scores far below a sink; NaN
-     * goes on to o. */
+    /* 0 means that all keys are masked or have -inf scores, not that scores are far below a sink; a
+     * NaN is passed on to o. */
     const bool zero = seen == 0.0f;
 #if HAS_SINKS
     row_sum += EXP2((args->sinks[h] - FINITE(highest)) * LOG2E);

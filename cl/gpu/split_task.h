@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a work-group of split-K computes on GPUs: BLOCK_M of the rows that share a kv head, which are the
- * queries of all its query heads, and a range of the keys, one of SPLIT_K. It leaves partial results for
+/* The work of a work-group of split-K on GPUs: BLOCK_M of the rows that share a kv head (queries of
+ * all its query heads), and one of SPLIT_K ranges of keys. It leaves partial results for
  * gpu/split_combine.h.
  *
  * Workspace  [rows][SPLIT_K][DIM_V] o, then [rows][SPLIT_K][2] row_max and row_sum; rows are (batch,
@@ -17,7 +17,7 @@
     ((args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * SPLIT_K * (DIM_V + 2))
 #include "score/mark_blocks.h"
 
-/* What a work-group computes. */
+/* The rows and keys of a work-group. */
 struct task {
     long b, kv_head, part;
     long row; /* its first, of those that share the kv head */
@@ -48,7 +48,7 @@ INLINE void find_range(const struct arguments *args, struct task *task)
     const bool wraps = first + task->rows > args->shape->seq_q;
     const long low = wraps ? 0 : first,
                high = wraps ? args->shape->seq_q - 1 : first + task->rows - 1;
-    /* Dropout's random numbers are for four keys, of which a thread group has all. */
+    /* Four keys share dropout's random numbers: a thread group has all four. */
     const long begin = first_key(args, task->e, low) & ~3L;
     const long end = end_key(args, task->e, min(high, max(task->e.queries - 1, low)));
     const long blocks = (max(end - begin, 0L) + BLOCK_N - 1) / BLOCK_N;
@@ -59,7 +59,7 @@ INLINE void find_range(const struct arguments *args, struct task *task)
     task->all_end = min(end_key(args, task->e, low), end_key(args, task->e, high));
 }
 
-/* Of the longest sequence. */
+/* Blocks of the longest sequence. */
 #define ROW_BLOCKS(args) (((args)->shape->group * LONGEST_Q(args) + BLOCK_M - 1) / BLOCK_M)
 
 INLINE struct task find_task(const struct arguments *args)
@@ -83,9 +83,9 @@ INLINE struct task find_task(const struct arguments *args)
 
 /* ---- tiles of keys that some row sees -------------------------------------------------------- */
 
-/* Tiles that block lists, or else a mask and a bias, hide from all rows are left out. Lists have bits of
- * columns; of masks and biases each range has bits in local memory, as many as SEEN_WORDS hold, each of so
- * many tiles that these reach. */
+/* Tiles that block lists, or else a mask and a bias, mask for all rows are skipped. Lists have bits
+ * of columns. For masks and biases each range has bits in local memory, as many as SEEN_WORDS hold;
+ * each bit stands for enough tiles to cover the range. */
 #define SKIPS_TILES (HAS_BLOCKS || MARKS_TILES)
 
 /* Keys that a bit is of. */
@@ -96,7 +96,7 @@ INLINE uint keys_of_bit(const struct task *task)
     return (keys + 32 * SEEN_WORDS * BLOCK_N - 1) / (32 * SEEN_WORDS * BLOCK_N) * BLOCK_N;
 }
 
-/* Sets the range's bits; a row that sees a key is enough, and seldom is it the last. */
+/* Sets the range's bits; the search ends at the first row with a visible key. */
 INLINE void mark_tiles(const struct arguments *args, const struct task *task,
                        volatile __local uint *seen)
 {
@@ -143,14 +143,14 @@ INLINE long next_tile_of_task(const struct arguments *args, const struct task *t
 #endif
 }
 
-/* Which partial result is that of query i of head h. */
+/* The index of the partial result of query i of head h. */
 INLINE long result_of(const struct arguments *args, const struct task *task, const long h,
                       const long i)
 {
     return ((task->b * args->shape->heads + h) * LONGEST_Q(args) + i) * SPLIT_K + task->part;
 }
 
-/* Of all partial results, in the workspace: row_max and row_sum. */
+/* The row_max and row_sum of all partial results, in the workspace. */
 #define STATISTICS(args, results)                                                                  \
     ((results) + (args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * SPLIT_K * DIM_V)
 

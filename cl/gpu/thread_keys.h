@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What threads of split_gpu_item read of keys and values: a thread of a thread group reads LOAD_WIDTH
- * neighbouring columns of each chunk of columns, of all THREAD_N keys of its thread group.
+/* Loads of keys and values in split_gpu_item: a thread of a thread group reads LOAD_WIDTH
+ * neighbouring columns of each chunk of columns, for all THREAD_N keys of its thread group.
  *
- * Of keys in pages a thread looks up those of its own, four at a time where these are in one page.
+ * With paged keys a thread looks up its own keys, four at a time if they are in one page.
  *
  * Who includes this defines THREADS_D, THREADS_N, THREAD_N, BLOCK_N. */
 #ifndef CLATTN_THREAD_KEYS_H
@@ -18,8 +18,9 @@
 #define KEYS_TOGETHER (PAGE_SIZE % 4 ? 1 : 4)
 #endif
 
-/* Keys or values of one head, from the first key of a thread group in a tile on, and which columns of
- * them the thread reads. All but p, the steps, the thread and aligned are constants once inlined. */
+/* Keys or values of one head, from the first key of a thread group in a tile on, and the columns
+ * that the thread reads. All but p, the steps, the thread and aligned are constants once
+ * inlined. */
 struct cached {
     const __global void *p; /* paged: of the head's first row in page 0 */
     long row_step, step;
@@ -38,7 +39,7 @@ INLINE int column_of_thread(const int thread_d, const int chunk)
     return chunk * CHUNK + thread_d * LOAD_WIDTH;
 }
 
-/* Where key n of the thread group is, of a tile of count keys; the last one again for those after it. */
+/* The offset of key n of the thread group in a tile of count keys; the last key repeats. */
 INLINE const __global void *row_of_key(const struct cached m, const int n, const int count)
 {
     const int key = min(KEY_OF(m.thread_n, n), count - 1);
@@ -81,8 +82,8 @@ INLINE void load_cached_columns(const struct cached m, const bool aligned, const
     }
 }
 
-/* A chunk of the thread group's keys of a tile, of which count are there; the last one again for those
- * after it. Loads without branches between them can be in flight together. */
+/* Loads a chunk of the thread group's keys of a tile of count keys; the last key repeats. Loads
+ * without branches between them can be in flight together. */
 INLINE void load_cached_keys(const struct cached m, const int chunk, const int count,
                              float4 x[THREAD_N][PIECES])
 {
@@ -100,7 +101,7 @@ INLINE void load_cached_keys(const struct cached m, const int chunk, const int c
 }
 
 #if PAGE_SIZE
-/* To the tile of count keys from key j0 of batch b on. */
+/* Moves to the tile of count keys from key j0 of batch b on. */
 INLINE void go_to_tile(const struct arguments *args, struct cached *m, const long b, const long j0,
                        const int count, const long page_step)
 {
@@ -111,14 +112,14 @@ INLINE void go_to_tile(const struct arguments *args, struct cached *m, const lon
 }
 #endif
 
-/* So many rows on; those in pages are found by their numbers. */
+/* Steps `rows` rows on; keys in pages are looked up instead. */
 INLINE void step_on(struct cached *m, const long rows)
 {
     if (!PAGE_SIZE)
         m->p = element_at(m->cache, m->dtype, m->p, rows * m->row_step);
 }
 
-/* x with 0 in columns beyond the last, which may hold anything; column is its first. */
+/* x with 0 in columns beyond the last, which may contain anything; column is x's first one. */
 INLINE float4 within_row(const float4 x, const int column, const int dim)
 {
     if (dim % CHUNK == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Register blocking: what a thread (work-item) keeps in registers of a product of two tiles in local
- * memory, of which a work-group owns the one and streams the other.
+/* Register blocking: a thread (work-item) keeps its part of a product of two tiles in registers.
+ * Both tiles are in local memory; a work-group owns one and streams the other.
  *
  * Threads   THREADS = THREADS_N * THREADS_M: THREADS_N along streamed rows and dims, THREADS_M along
  *           owned rows. A thread has THREAD_M owned rows, ROW(r), and THREAD_N streamed ones, thread_n +
@@ -42,8 +42,8 @@ INLINE void clear_sums(float4 sums[THREAD_M][MAX_DIMS4])
             sums[r][n] = 0.0f;
 }
 
-/* `upper` += a * b and `lower` += next * b: on AMD's CDNA 2 and 3 one instruction, which LLVM left to
- * itself makes of two columns, with more values to move together. */
+/* `upper` += a * b and `lower` += next * b: one instruction on AMD's CDNA 2 and 3. LLVM alone would
+ * pair two columns instead, which moves more values. */
 #if defined(__gfx90a__) || defined(__gfx942__)
 #define MULTIPLY_ADD_ROWS(upper, lower, a, next, b)                                                \
     do {                                                                                           \
@@ -67,7 +67,7 @@ INLINE void multiply_tiles(const __local float4 *owned, const int owned_stride,
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
 
-    /* Constants away from one pointer each, which spares the loop its index arithmetic. */
+    /* Offsets from one pointer each are constants, which saves the loop its index arithmetic. */
     owned += ROW(0) * owned_stride;
     streamed += thread_n * streamed_stride;
     UNROLLED(UNROLL)
@@ -91,10 +91,10 @@ INLINE void multiply_tiles(const __local float4 *owned, const int owned_stride,
     }
 }
 
-/* Weights, as multiply_tiles() leaves products, to local memory: WEIGHT_ROWS streamed rows from `first`
- * on, a multiple of these, each with the weights of all owned rows; thread_m and thread_n are in scope.
- * A macro, since compilers simplify a function before it is inlined, and there they choose among
- * pointers to the weights instead of weights, which then are in memory. */
+/* Stores weights, in the order of multiply_tiles(), to local memory: WEIGHT_ROWS streamed rows from
+ * `first` on, a multiple of these, each with the weights of all owned rows; thread_m and thread_n
+ * are in scope. A macro: compilers simplify a function before inlining, and would choose among
+ * pointers to the weights, which then are in memory, instead of among weights. */
 #define STORE_WEIGHTS(first, weight, weights)                                                      \
     do {                                                                                           \
         _Pragma("unroll") for (int c = 0; c < THREAD_N;                                            \
@@ -135,7 +135,7 @@ INLINE void add_row(const bool leaves_out, const int dims4, const __local float4
     }
 }
 
-/* What the thread holds of its owned rows, to be joined with what the other threads of its rows do. */
+/* Stores the thread's value of each owned row, to be joined with those of other threads. */
 INLINE void store_partial(const float *x, __local float4 *partial)
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;

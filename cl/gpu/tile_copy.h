@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filling tiles of local memory with floats by copies in the background, where the device has such (ASYNC_COPIES,
- * defined by the host): they take no registers and nobody waits for them before COPIES_WAIT(), behind which a
- * thread sees its own copies, and behind the next barrier all. Elsewhere a copy is a load and a store. */
+/* Fills tiles of local memory with floats by background copies, if the device has them
+ * (ASYNC_COPIES, defined by the host): they take no registers. COPIES_WAIT() waits for a thread's
+ * own copies, and the next barrier for all. Elsewhere a copy is a load and a store. */
 #ifndef CLATTN_TILE_COPY_H
 #define CLATTN_TILE_COPY_H
 #include "gpu/tile_load.h"
@@ -10,8 +10,8 @@
  * stand in for one that has such copies. */
 #if ASYNC_COPIES && (defined(__NV_CL_C_VERSION) || defined(__NVPTX__))
 #define COPIES_WAIT() __asm volatile("cp.async.wait_all;" : : : "memory")
-/* A value that the compiler does not know any more: what is made of it is computed where it stands, since kept over
- * a loop of products it would take the registers that these need. */
+/* Hides a value from the compiler: results are then computed where they are used. Kept over a loop
+ * of products they would take the registers that it needs. */
 #define COMPUTE_HERE(x) __asm volatile("" : "+l"(x))
 
 INLINE void copy4(__local float *to, const __global float *from, const bool inside)
@@ -62,9 +62,9 @@ INLINE void copy1(__local float *to, const __global float *from, const bool insi
 #define copy1_inside(to, from) copy1(to, from, true)
 #endif
 
-/* How pieces of a tile are shared out: piece n of a thread is piece number thread + n * THREADS of rows of so many.
- * Where THREADS is a multiple of these, all pieces of a thread are in one column, in rows that are equally far
- * apart. all: of the tile. */
+/* The pieces of a thread: its piece n is piece number thread + n * THREADS of the tile, with in_row
+ * pieces in a row. If THREADS is a multiple of in_row, all pieces of a thread are in one column, in
+ * evenly spaced rows. all: the pieces of the tile. */
 #define PIECES_OF(all) (((all) + THREADS - 1) / THREADS)
 #define IN_ONE_COLUMN(in_row) (THREADS % (in_row) == 0)
 #define PIECE_ROW(n, in_row)                                                                       \
@@ -119,10 +119,10 @@ INLINE void copy_tile(__local float4 *tile, const int stride, const int tile_row
     }
 }
 
-/* Fills a tile of `depths` rows (stride in float4), a multiple of eight, with the matrix that is turned around on the
- * way: column c of the tile is row c of the matrix, of rows x depth floats, of which the tile has tile_rows; with 0
- * outside of it. Neighbouring threads copy eight depths of a row, which go to as many banks as there are where the
- * stride is odd. */
+/* Fills a tile of `depths` rows (stride in float4), a multiple of eight, with a transposed matrix:
+ * column c of the tile is row c of the matrix. The matrix has rows x depth floats, the tile
+ * tile_rows columns, with 0 outside the matrix. Neighbouring threads copy eight depths of a row;
+ * with an odd stride these go to different banks. */
 INLINE void copy_turned(__local float4 *tile, const int stride, const int tile_rows,
                         const int depths, const __global float *matrix, long row_step,
                         const int rows, const int depth)
@@ -152,8 +152,8 @@ INLINE void copy_turned(__local float4 *tile, const int stride, const int tile_r
     }
 }
 
-/* Makes 0 of every Inf and NaN of a tile, which is whole rows that the thread's copies have filled, quads alone: what
- * other threads copied may not have arrived. Tells whether there was one. */
+/* Replaces Infs and NaNs by 0 in quads of whole rows that this thread's copies filled; other
+ * threads' copies may not be complete. Returns whether there was one. */
 INLINE int make_finite(__local float4 *tile, const int stride, const int tile_rows,
                        const int columns, const bool aligned)
 {

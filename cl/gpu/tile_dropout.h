@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dropout in tiles of queries, ROW(r) of a thread, and keys, of which neighbouring threads have
- * neighbours: thread_n + THREADS_N * c. Four threads share a counter of random numbers. Each of them
+/* Dropout in tiles of queries, ROW(r) of a thread, and keys, thread_n + THREADS_N * c: neighbouring
+ * threads have neighbouring keys. Four threads share a counter of random numbers. Each of them
  * computes those of one row in four, and they exchange a bit for each weight through local memory.
  *
  * Who includes this defines THREADS_N, THREADS_M, QUADS, ROW(); KEPT_ROWS, the queries of a
@@ -32,7 +32,7 @@ __attribute__((always_inline)) static inline void draw_kept(const struct argumen
         }
 }
 
-/* What the weight of a row and of the thread's key c is multiplied by. */
+/* The dropout factor of the weight of a row and of the thread's key c. */
 static inline float kept_factor(const struct arguments *args, const int row, const int c,
                                 __local uchar *kept)
 {

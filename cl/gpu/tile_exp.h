@@ -5,7 +5,7 @@
 
 #include "common/multiply_add.h"
 
-/* While a row has seen nothing but -inf, any finite reference gives weights of 0. */
+/* Until a row has a score above -inf, any finite reference gives weights of 0. */
 #define FINITE(maximum) ((maximum) == -INFINITY ? 0.0f : (maximum))
 
 #define EXP_BUILTIN 0

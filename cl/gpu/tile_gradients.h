@@ -29,11 +29,11 @@ INLINE void quad_factors(const bool owns_keys, const struct arguments *args, con
 }
 #endif
 
-/* p and ds from their products, in place: p after dropout, for dv; ds with softcap's derivative,
- * without it if ds_is_raw. Owned rows are keys if owns_keys. partial (constant): some pair of the tile may be hidden,
- * or is none. statistics: of the thread's queries. *nonfinite is set where a hidden
- * pair's product is not finite. slope_sums and bias_sums, of owned rows, collect ds times the distance,
- * and ds. */
+/* Products become p and ds in the same registers: p after dropout, for dv; ds with softcap's
+ * derivative, without it if ds_is_raw. Owned rows are keys if owns_keys. partial (constant): some
+ * pair of the tile may be masked or missing. statistics: of the thread's queries. *nonfinite is set
+ * if a masked pair's product is not finite. slope_sums and bias_sums, of owned rows, add up ds
+ * times the distance, and ds. */
 INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial,
                   const struct arguments *args, const struct tile t, const float4 *statistics,
                   float p[THREAD_M][THREAD_N], float ds[THREAD_M][THREAD_N],
@@ -81,7 +81,7 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
 #if HAS_DBIAS
             bias_sums[r] += sees ? pair.ds : 0.0f;
 #endif
-            /* Adding 0 makes 0 of -0, which stands for a hidden pair. */
+            /* Adding 0 turns -0, the mark of a masked pair, into 0. */
             p[r][c] = sees ? pair.weight : -0.0f;
             ds[r][c] = sees ? (ds_is_raw ? pair.ds : pair.ds * s.derivative) + 0.0f : -0.0f;
         }
@@ -92,8 +92,8 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
     (void)bias_sums;
 }
 
-/* p and ds of a tile, as weigh() leaves them. Owned rows are keys and values if owns_keys, else queries
- * and do, and the others are streamed. next: what comes behind it. */
+/* p and ds of a tile, as weigh() returns them. Owned rows are keys and values if owns_keys, else
+ * queries and do; the others are streamed. next: the product or sum after this one. */
 INLINE void weigh_gradient_tile(const bool owns_keys, const bool ds_is_raw, const bool partial,
                                 const struct arguments *args, const struct tile t,
                                 const struct matrix owned_qk, const struct matrix owned_v,
@@ -112,8 +112,7 @@ INLINE void weigh_gradient_tile(const bool owns_keys, const bool ds_is_raw, cons
         draw_kept(args, dropout_head(args, t.b, t.h), t.i0, t.j0, kept);
 #endif
     multiply(owned_v, streamed_v, next, tiles, OWNED_V_AT, stage, ds);
-#if STAGES >                                                                                       \
-    1 /* two ways, not a branch at each pair; with one stage, which AMD's have, registers were spilled */
+#if STAGES > 1 /* two loops, no branch at each pair; with one stage, as on AMD, it spilled */
     if (!partial) {
         weigh(owns_keys, ds_is_raw, false, args, t, statistics, p, ds, nonfinite, slope_sums,
               bias_sums, kept);

@@ -14,7 +14,7 @@
     (!(unit) ? 1 : (dim) % MOST_OF(dtype) == 0 ? MOST_OF(dtype) : (dim) % 4 ? 1 : 4)
 #define MOST_OF(dtype) ((dtype) == DTYPE_F32 ? 4 : LOAD_WIDTH)
 
-/* Whether rows of a tensor are so aligned that one instruction can load width elements. */
+/* Returns whether one instruction can load width elements of each row of a tensor (alignment). */
 static inline bool rows_aligned_of(const int dtype, const __global void *rows, const long row_step,
                                    const int width)
 {
@@ -27,7 +27,7 @@ static inline bool rows_aligned(const __global storage *rows, const long row_ste
     return rows_aligned_of(DTYPE, rows, row_step, width);
 }
 
-/* Whether wide loads can read K or V, of which page or batch and row steps are these: rows of all
+/* Returns whether wide loads can read K or V with these page or batch and row steps: rows of all
  * pages are aligned then. */
 #if PAGE_SIZE
 #define CACHE_ALIGNED(dtype, p, page_step, row_step, width)                                        \
@@ -63,14 +63,14 @@ static inline float4 finite_or_0(const float4 x, int *nonfinite)
     return bad ? (float4)0.0f : x;
 }
 
-/* Where row number `row` of `rows` is, the last one for those after it: row_step from the one before, or
- * where `places` says. */
+/* The offset of row number `row` of `rows`, at most the last: a multiple of row_step, or an entry
+ * of `places`. */
 #define ROW_PLACE(places, row, rows, row_step)                                                     \
     ((places) ? (places)[min((row), (rows)-1)] : min((row), (rows)-1) * (row_step))
 
-/* The pieces of a tile, of `all`, that a thread asks for before it waits for the first. On NVIDIA, where few groups
- * of so many registers are resident, a wait for each was most of the time (doc/gpus.md); elsewhere more registers were spilled.
- * On CPUs, which are not what this is for, so that tests see it. */
+/* The pieces, of `all` in a tile, that a thread loads before it waits for the first. On NVIDIA,
+ * where few groups of many registers are resident, a wait for each took most of the time
+ * (doc/gpus.md); elsewhere more registers were spilled. CPUs use it only so that tests cover it. */
 #if defined(__NV_CL_C_VERSION) || defined(__NVPTX__) || defined(__x86_64__) || defined(__aarch64__)
 #define LOADS_AT_ONCE 4
 #else

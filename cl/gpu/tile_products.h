@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two products of tiles that gradients are made of. A work-group owns BLOCK_OWNED rows of two matrices
- * and streams BLOCK_STREAMED rows at a time of two others: products of owned and streamed rows, and sums
- * of streamed rows for each owned row, both in registers (gpu/thread_tile.h).
+/* The two products of tiles in gradient kernels. A work-group owns BLOCK_OWNED rows of two matrices
+ * and streams BLOCK_STREAMED rows at a time of two others: products of owned and streamed rows, and
+ * sums of streamed rows for each owned row, both in registers (gpu/thread_tile.h).
  *
  * Products  have owned and streamed rows staged by BLOCK_K columns; owned ones all at once if
  *           OWNED_RESIDENT.
@@ -20,7 +20,7 @@
 #include "gpu/tile_copy.h"
 #include "gpu/thread_tile.h"
 
-/* Where a stage is filled and read: with one 0, with two the other after each. */
+/* The stage to fill next: stage 0 if there is one, alternating if there are two. */
 #define OTHER(stage) (STAGE_FLOAT4S - (stage))
 
 /* ---- products ------------------------------------------------------------------------------- */
@@ -47,7 +47,7 @@ INLINE void load_rows(__local float4 *rows, const int first, const struct matrix
     load_stage_columns(rows, stride, STAGE_N, 0, 4 * stride, rest);
 }
 
-/* What a stage of a product reads: columns from `first` on. */
+/* Loads a stage of a product: columns from `first` on. */
 INLINE void load_product_stage(const struct matrix owned, const struct matrix streamed,
                                const int first, const int stage, __local float4 *tiles)
 {
@@ -59,7 +59,7 @@ INLINE void load_product_stage(const struct matrix owned, const struct matrix st
                        STAGE(dim), streamed);
 }
 
-/* What comes behind a product or a sum, whose first stage is copied during the last of that. */
+/* The product or sum that follows; its first stage is copied during the last stage of this one. */
 enum { NOTHING_NEXT, PRODUCT_NEXT, SUM_NEXT };
 struct next {
     int what; /* of these */
@@ -74,8 +74,9 @@ INLINE void load_next(const struct next next, const int stage, __local float4 *t
         load_rows(tiles + stage + ROWS_AT, 0, next.streamed);
 }
 
-/* products[r][c] = owned row ROW(r) . streamed row thread_n + THREADS_N * c. If OWNED_RESIDENT all of the owned rows
- * are at owned_at. *stage is where the first stage is, and then that of what is next. */
+/* products[r][c] = owned row ROW(r) . streamed row thread_n + THREADS_N * c. If OWNED_RESIDENT all
+ * of the owned rows are at owned_at. *stage: the place of the first stage, on return that of
+ * `next`. */
 INLINE void multiply(const struct matrix owned, const struct matrix streamed,
                      const struct next next, __local float4 *tiles, const int owned_at, int *stage,
                      float products[THREAD_M][THREAD_N])
@@ -86,7 +87,7 @@ INLINE void multiply(const struct matrix owned, const struct matrix streamed,
     for (int first = 0; first < dim; first += STAGE(dim)) {
         const int now = *stage;
 #if STAGES == 1
-        LOCAL_BARRIER(); /* what was there may be overwritten */
+        LOCAL_BARRIER(); /* all have read the old contents */
         load_product_stage(owned, streamed, first, now, tiles);
         LOCAL_BARRIER(); /* the stage is complete */
 #else
@@ -112,9 +113,9 @@ INLINE void add_stage(const bool leaves_out, const int dims4, const __local floa
         add_row(leaves_out, dims4, weights, rows, sums);
 }
 
-/* sums += weights^T . streamed rows, with weights as multiply() leaves products, and stages as there. partial: some
- * pair may be hidden. *nonfinite, set before the last barrier: a streamed row of such a pair may hold an Inf or a
- * NaN. */
+/* sums += weights^T . streamed rows, with weights in the order of multiply(), and its stages.
+ * partial: some pair may be masked. *nonfinite, set before the last barrier: a streamed row of such
+ * a pair may contain an Inf or a NaN. */
 INLINE void add_streamed_rows(const bool partial, const struct matrix streamed,
                               const struct next next, float weight[THREAD_M][THREAD_N],
                               __local float4 *tiles, int *stage,
@@ -128,7 +129,7 @@ INLINE void add_streamed_rows(const bool partial, const struct matrix streamed,
     do {
         const int now = *stage;
 #if STAGES == 1
-        LOCAL_BARRIER(); /* what was there may be overwritten */
+        LOCAL_BARRIER(); /* all have read the old contents */
 #endif
         if (first % WEIGHT_ROWS == 0)
             STORE_WEIGHTS(first, weight, tiles + now + WEIGHTS_AT);

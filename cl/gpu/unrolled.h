@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A loop that is unrolled so many times; if the tunable UNROLL is 0 or not there, as the compiler likes. */
+/* Unrolls a loop `times` times; if the tunable UNROLL is 0 or not defined, the compiler decides. */
 #ifndef CLATTN_UNROLLED_H
 #define CLATTN_UNROLLED_H
 

@@ -176,7 +176,7 @@ static inline void words_xor(uint *theirs, const uint *mine, const int count, co
 }
 #endif
 
-/* What the lane whose number differs in bit has in the place of mine. */
+/* The values of the lane with the number lane ^ bit, in the same order as mine. */
 static inline void queries_xor(float *theirs, const float *mine, const int bit, const int lane,
                                __local float *exchange)
 {
@@ -218,8 +218,9 @@ static inline void query_sum(float *x, const int lane, __local float *exchange)
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* How many times as large as it is what rounding takes off a weight enters as the next part of a strict one. In f16
- * it would often be subnormal, and lose what it is there for; a weight of up to 2^15 leaves up to 2^3. */
+/* The factor by which a strict weight's rounding error is scaled before it becomes the next part.
+ * In f16 the error itself would often be subnormal and lose its bits; a weight of up to 2^15 leaves
+ * up to 2^3. */
 #define SCALES_PARTS (DTYPE == DTYPE_F16 && !HAS_TILE_PRODUCTS)
 #if SCALES_PARTS
 #define PART_SCALE 4096.0f

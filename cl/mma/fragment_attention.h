@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a sub-group computes of a tile of keys, fragment by fragment: products with K, their scores, the
- * online softmax, products of the weights with V.
+/* The computation of a sub-group with a tile of keys, fragment by fragment: products with K, their
+ * scores, the online softmax, products of the weights with V.
  *
  *   fused_gpu_mma   sub-groups have rows of their own, which are queries of one head, and all keys of the tile;
  *               weights are operands where they are
@@ -8,8 +8,8 @@
  *               tile's keys each weighs its part, and the weights of all, which pass through local memory
  *               (WEIGHTS_IN_MEMORY), it multiplies with its part of V's dims
  *
- * Where K and V share a place in local memory (KV_PARTS), they come in so many parts one after the other:
- * columns of K, keys of V.
+ * Where K and V share a buffer in local memory (KV_PARTS), they arrive in that many parts one after
+ * the other: columns of K, keys of V.
  *
  * Who includes this defines M_FRAGMENTS, BLOCK_N, Q_RESIDENT, SUB_GROUPS_N (1, or the sub-groups
  * that share rows), KV_PARTS; BLOCK_M, the rows of the work-group; HAS_ROW_TILES, whether each
@@ -22,14 +22,14 @@
 #include "gpu/tile_load.h"
 
 #define TILE_ROWS (M_FRAGMENTS * FRAGMENT_QUERIES)
-#define HELD_DEPTHS (Q_RESIDENT ? PART_DEPTHS : SCALED_DEPTHS) /* whose queries are in registers */
+#define HELD_DEPTHS (Q_RESIDENT ? PART_DEPTHS : SCALED_DEPTHS) /* those with q in registers */
 #define KEY_TILES (BLOCK_N / SUB_GROUPS_N / FRAGMENT_OTHERS)
 #define PART_SLABS (PART_KEYS / FRAGMENT_DEPTH)
 #define DIM_TILES (DIMS / SUB_GROUPS_N / FRAGMENT_OTHERS)
 #define KEY_SUMS (KEY_TILES * FRAGMENT_SUMS)
 #define DIM_SUMS (DIM_TILES * FRAGMENT_SUMS)
-/* Dims of a sub-group whose products with a weight have one factor: those of a block, or of a tile where a
- * sub-group's dims may begin within a block. */
+/* The dims of a sub-group that share the factor of a weight: those of a format block, or of a tile
+ * where a sub-group's dims may begin within a block. */
 #define SUB_GROUP_DIMS (DIM_TILES * FRAGMENT_OTHERS)
 #define SCALED_DIMS                                                                                \
     (!V_CACHE ? SUB_GROUP_DIMS : SUB_GROUP_DIMS % 32 ? OTHERS_AT_ONCE * FRAGMENT_OTHERS : 32)
@@ -53,10 +53,11 @@ INLINE float weight_scale_of(const float weight_exponent)
                               : (weight_exponent < 14.0f ? 0x1p4f : 0x1p14f);
 }
 
-/* Whether a scale can wait until scores become weights: above 0 it keeps their order, and -inf of what is hidden. */
+/* 1 if scaling may wait until scores become weights: a positive scale keeps their order and
+ * -inf. */
 #define SCALE_WAITS(scale) (!HAS_SOFTCAP && !HAS_BIAS && !HAS_ALIBI && (scale) > 0x1p-100f)
 
-/* Which of those that share its rows the sub-group is. */
+/* The number of the sub-group among those that share its rows. */
 #if SUB_GROUPS_N > 1
 #define SUB_GROUP_N ((int)THIS_THREAD / FRAGMENT_LANES % SUB_GROUPS_N)
 #else
@@ -70,7 +71,7 @@ INLINE float weight_scale_of(const float weight_exponent)
 #define KEY(x) (FIRST_KEY + STEP(x) + sum_other(lane, 0))
 #define FIRST_DIM (SUB_GROUP_N * DIM_TILES * FRAGMENT_OTHERS)
 #define DIM(x) (FIRST_DIM + STEP(x) + sum_other(lane, 0))
-/* Of the lanes that share a query one. */
+/* True in one of the lanes that share a query. */
 #define FIRST_OF_QUERY(lane) (((lane) & (SHARING_BITS_END - FIRST_SHARING_BIT)) == 0)
 
 /* The score_tile of a lane's n-th query, and the query's row in it. */
@@ -95,9 +96,9 @@ static inline void copies_wait(void)
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
-/* A part's columns of a tile of K, of which dim are left, and a part's keys of V, with 0 for Infs and NaNs if
- * `finite`; matrix: the first of them. Macros: in functions the loops that fill the tiles would be unrolled
- * before they are inlined, and the addresses of all their loads would stay in registers. */
+/* Fill a tile of K with a part's columns (`dim` are left), or of V with a part's keys; if `finite`,
+ * Infs and NaNs become 0. matrix: the first of them. Macros: in functions the fill loops would be
+ * unrolled before inlining, and the addresses of all their loads would stay in registers. */
 #if K_CACHE
 #define FILL_KEYS(tile, factors, matrix, row_step, places, rows, dim, aligned)                     \
     fill_quantized_rows(K_CACHE, tile, K_STRIDE, BLOCK_N, PART_COLUMNS, factors, matrix, row_step, \
@@ -127,7 +128,7 @@ static inline void copies_wait(void)
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-/* The state of rows that have seen nothing. */
+/* The state of rows before their first key. */
 INLINE void clear_rows(float row_max[M_FRAGMENTS][LANE_QUERIES],
                        float row_sum[M_FRAGMENTS][LANE_QUERIES],
                        float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS])
@@ -218,11 +219,11 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
 }
 #endif
 
-/* Products of a fragment of queries become scores, but for a scale that waits, -inf where a key is hidden;
- * highest: of each row, of all lanes that share it, and of what it was before. seen becomes 1 for rows that see
- * one of the keys. The keys that window and lengths let a row see are steps from the lane's first one, see_from
- * to before see_to: compared with each key itself, these would take a register each. partial: some may
- * be hidden. */
+/* Products of a fragment of queries become scores, -inf for masked keys; only a scale that waits is
+ * not applied. highest: the maximum of each row over all lanes that share it and earlier tiles.
+ * seen becomes 1 for rows with a visible key. partial: some keys may be masked. Window and lengths
+ * are given as steps [see_from, see_to) from the lane's first key: a comparison with each key's own
+ * number would take a register each. */
 INLINE void finish_scores(const struct arguments *args, const struct score_tile *tiles,
                           const bool partial, const int see_from[LANE_QUERIES],
                           const int see_to[LANE_QUERIES], const int fragment_row, float s[KEY_SUMS],
@@ -254,7 +255,7 @@ INLINE void finish_scores(const struct arguments *args, const struct score_tile 
             s[x] = sees ? y.value : -INFINITY;
         }
     }
-    /* In two chains, of every other tile of keys, each half as long. */
+    /* Two chains, of even and odd tiles of keys, have half the length of one. */
     float odd[LANE_QUERIES];
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
@@ -290,7 +291,7 @@ INLINE void scale_rows(const float scale[LANE_QUERIES], float row_max[LANE_QUERI
     }
 }
 
-/* What was summed before, to what weights are relative to now: most tiles leave that as it is. */
+/* Rescales earlier sums to the new row_max; most tiles leave it as it is. */
 INLINE void rescale_sums(const bool rescales, const float rescale[LANE_QUERIES],
                          float out[DIM_SUMS])
 {
@@ -301,8 +302,8 @@ INLINE void rescale_sums(const bool rescales, const float rescale[LANE_QUERIES],
     }
 }
 
-/* Scores of a fragment become weights, and what was summed before is scaled to them; with OVERLAP behind the products
- * that are under way to it. */
+/* Scores of a fragment become weights, and earlier sums are rescaled to them; with OVERLAP this
+ * waits for the products that are still being added to these sums. */
 INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE_QUERIES],
                   float s[KEY_SUMS], const float highest[LANE_QUERIES], float row_max[LANE_QUERIES],
                   float row_sum[LANE_QUERIES], float out[DIM_SUMS], const float weight_exponent,
@@ -341,7 +342,7 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
 }
 
 #if WEIGHTS_IN_MEMORY && V_CACHE
-/* The sub-group's weights of a fragment for all of the work-group, which rounds them times values' factors. */
+/* Stores the sub-group's weights of a fragment for the work-group, which scales and rounds them. */
 typedef float weight_storage;
 INLINE void store_weights(const int fragment_row, const int lane, const float p[KEY_SUMS],
                           __local float *p_tile)
@@ -451,8 +452,8 @@ INLINE void add_part(const int part, float *sums, const uint *weights, const uin
     }
 }
 
-/* out += p v, for a part of the tile's keys, from whose first key on v_tile, its factors and weights in
- * memory are. */
+/* out += p v for a part of the tile's keys; v_tile, its factors and the weights in memory begin
+ * with the part's first key. */
 INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors,
                         weights_of_tile p, float out[M_FRAGMENTS][DIM_SUMS], const int lane,
                         __local float *exchange)
@@ -495,7 +496,7 @@ INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_fac
 }
 #endif
 
-/* Whether all outputs are finite: 0 times each of them. */
+/* Returns whether all outputs are finite: 0 times each of them is 0. */
 INLINE bool all_finite(float out[M_FRAGMENTS][DIM_SUMS])
 {
     float check = 0.0f;

@@ -57,7 +57,7 @@ static inline int other_depth(const int lane, const int e)
     return e;
 }
 
-/* In sub-groups of 8 a lane's two scores of a row, 8 keys apart, take the places of neighbours, unless
+/* In sub-groups of 8 a lane's two scores of a row, 8 keys apart, become neighbouring terms, unless
  * they pass through local memory; values are packed in that order too. */
 #if INSTRUCTION == INSTRUCTION_DPAS_8 && !WEIGHTS_IN_MEMORY
 #define WEIGHT_SOURCE(slab, e) (((slab)*2 + (e) % 2) * 8 + (e) / 2)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which weights of a tile of queries and keys dropout keeps, a bit each in local memory: four neighbouring
- * keys, the first of them a multiple of 4, share a counter of random numbers, which one thread computes.
+/* The weights of a tile that dropout keeps, one bit each in local memory: four neighbouring keys,
+ * the first of them a multiple of 4, share a counter of random numbers, which one thread computes.
  *
  * Who includes this defines THREADS. */
 #ifndef CLATTN_FRAGMENT_DROPOUT_H

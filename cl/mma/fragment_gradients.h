@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients of tiles by matrix instructions: owned rows are the fragments' queries, whichever tensor they
- * are of, and streamed rows their others. Each sub-group has the products of FRAGMENT_QUERIES owned rows
- * with all streamed rows of a tile in registers, STREAMED_SUMS to a lane; what becomes of these are the
- * operands of the second product as they lie.
+/* Gradients of tiles by matrix instructions: owned rows (of q or k) are the fragments' queries,
+ * streamed rows their keys. Each sub-group holds the products of FRAGMENT_QUERIES owned rows with
+ * all streamed rows of a tile in registers, STREAMED_SUMS in each lane; the weights made of them
+ * are operands of the second product without moving between registers.
  *
- * Dims of results are divided among DIM_GROUPS sub-groups, which all have the products.
+ * Dims of results are divided among DIM_GROUPS sub-groups, and each of these has all products.
  *
  * Who includes this defines MAX, ROUND_UP. */
 #ifndef CLATTN_FRAGMENT_GRADIENTS_H
@@ -22,10 +22,10 @@
 #define STREAMED_STEP(x) ((x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, (x) % FRAGMENT_SUMS))
 #define STREAMED_ROW(x) (STREAMED_STEP(x) + sum_other(lane, 0))
 
-/* What a lane has of the sums of rows of dim elements. */
+/* A lane's sums of rows of dim elements. */
 #define DIM_SUMS(dim) (DIM_TILES(dim) * FRAGMENT_SUMS)
-/* Of the longer rows. Loops over sums go to these: compilers may give up on unrolling others before a
- * function's dim has become a constant, and sums that are indexed are not in registers. */
+/* The larger counts of the two dims. Loops over sums go to these: compilers may give up unrolling
+ * loops before a function's dim is constant, and indexed sums cannot stay in registers. */
 #define MAX_DIM_TILES MAX(DIM_TILES(DIM_QK), DIM_TILES(DIM_V))
 #define MAX_DIM_SUMS (MAX_DIM_TILES * FRAGMENT_SUMS)
 
@@ -58,9 +58,9 @@ static inline void copies_wait(void)
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
-/* Macros: in a function the loop that fills the tile would be unrolled before it is inlined, and the
- * addresses of all its loads would stay in registers. dim and unit are constants, not what a matrix says of itself, by which
- * NVIDIA's compiler divides in each tile. */
+/* Macros: in a function the fill loop would be unrolled before inlining, and the addresses of all
+ * its loads would stay in registers. dim and unit are constants rather than members of the matrix:
+ * NVIDIA's compiler would divide by a member in each tile. */
 #define STAGE_ROWS(m, tile, stride, tile_rows, columns, dim, unit)                                 \
     fill_rows(tile, stride, tile_rows, columns, (m).p, (m).row_step, 0, (m).step, (m).rows, dim,   \
               WIDTH(unit, dim), (m).aligned, false)
@@ -94,7 +94,7 @@ INLINE void stage_values(const struct matrix m, const bool finite, __local ushor
 
 /* ---- first product --------------------------------------------------------------------------- */
 
-/* Of an array. */
+/* Zeros an array of sums. */
 #define CLEAR(sums)                                                                                \
     do {                                                                                           \
         UNROLL                                                                                     \
@@ -137,9 +137,9 @@ INLINE void multiply_fragment_rows(const __local ushort *owned, const __local us
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* The streamed rows that see a lane's owned rows, or are seen by them, as far as windows and the numbers
- * of rows go, as constant steps from the lane's first one: compared with each row itself, these would
- * take a register each. */
+/* The streamed rows that pair with a lane's owned rows by windows and row counts, as constant steps
+ * [see_from, see_to) from the lane's first one: a comparison with each row itself would take a
+ * register each. */
 INLINE void find_visible(const bool owns_keys, const struct score_tile tile, const int first_row,
                          const int lane, int see_from[LANE_QUERIES], int see_to[LANE_QUERIES])
 {
@@ -167,18 +167,18 @@ INLINE void find_visible(const bool owns_keys, const struct score_tile tile, con
     }
 }
 
-/* Whether hidden pairs are computed as others are, and then become 0, which most tiles need not go through: where
- * nothing else depends on them. */
+/* 1 if masked pairs are computed like others and zeroed at the end, in partial tiles only; nothing
+ * else may depend on them. */
 #define HIDES_AT_END (!HAS_BIAS && !HAS_DBIAS && !HAS_DSLOPES)
-/* Whether p is computed while the products with v are still under way, and multiplied while ds is: where nothing of a score
- * is needed again. */
+/* 1 if p is computed while the products with v are still running, and multiplied while ds is
+ * computed; nothing else of a score may be needed again. */
 #define WEIGHTS_FIRST (HAS_TILE_PRODUCTS && HIDES_AT_END && !HAS_SOFTCAP && !HAS_DROPOUT)
 
-/* p and ds of a sub-group's owned rows from their products, in place: p after dropout, for dv; ds with
- * softcap's derivative, without it if ds_is_raw; 0 of hidden pairs. Owned rows are keys if owns_keys.
- * partial: some pair of the tile may be hidden, or is none. The statistics of queries: owned ones in
- * `owned`, else in `streamed`. slope_sums and bias_sums, of the lane's owned rows, collect ds times the
- * distance, and ds. */
+/* Products of a sub-group's owned rows become p and ds in the same registers: p after dropout, for
+ * dv; ds with softcap's derivative, without it if ds_is_raw; 0 for masked pairs. Owned rows are
+ * keys if owns_keys. partial: some pair of the tile may be masked or missing. Statistics of queries
+ * are in `owned` if these are owned, else in `streamed`. slope_sums and bias_sums, of the lane's
+ * owned rows, add up ds times the distance, and ds. */
 INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial,
                   const struct arguments *args, const struct tile t, const int first_row,
                   const float4 *owned, const __local float4 *streamed, float p[STREAMED_SUMS],
@@ -237,8 +237,8 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
 }
 
 #if WEIGHTS_FIRST
-/* The same in two steps: p from its products, a hidden pair's -0, which no exponential is; then ds from p and the other
- * ones. */
+/* weigh() in two steps: p from its products, -0 for a masked pair, since no exponential is -0; then
+ * ds from p and the second products. */
 INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct arguments *args,
                          const struct tile t, const int first_row, const float4 *owned,
                          const __local float4 *streamed, float p[STREAMED_SUMS], const int lane)
@@ -321,7 +321,7 @@ INLINE void add_tiles(const __local ushort *tile, const int dim, const int slab,
 }
 
 #if HAS_TILE_PRODUCTS
-/* Weights, or their gradients, as operands. */
+/* Weights, or the gradients of scores, become rounded operands. */
 INLINE void round_rows(const float weights[STREAMED_SUMS], uint words[STREAMED_SLABS][QUERY_WORDS],
                        const int lane, __local float *exchange)
 {
@@ -376,7 +376,7 @@ INLINE void add_fragment_rows(const __local ushort *tile, const int dim, const i
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Whether a lane's sums in rows of dim elements are all finite: 0 times each. */
+/* Returns whether a lane's sums in rows of dim elements are all finite: 0 times each is 0. */
 INLINE bool all_sums_finite(const float *sums, const int dim)
 {
     float check = 0.0f;
@@ -421,8 +421,8 @@ INLINE void store_gradients(const float *sums, const int dim, const bool unit, c
     }
 }
 
-/* What lanes hold of sums over each owned row, added up, to `rows` rows; 0 for those from `used` on. The
- * first sub-group of those that share the rows has all of them. */
+/* Adds up the lanes' sums of each owned row and stores them to `rows` rows, 0 from row `used` on.
+ * The first of the sub-groups that share the rows does so. */
 INLINE void store_fragment_sums(float sums[LANE_QUERIES], const int used, const int rows,
                                 const int first_row, const int dim_group, __global float *to,
                                 const int lane, __local float *exchange)

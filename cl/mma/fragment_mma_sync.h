@@ -50,7 +50,7 @@ static inline int other_depth(const int lane, const int e)
     return lane % 4 * 2 + e % 2 + e / 2 * 8;
 }
 
-/* Two neighbouring tiles of scores are a tile of weights as they lie. */
+/* Two neighbouring tiles of scores form a tile of weights in the same order. */
 #define WEIGHT_SOURCE(slab, e) ((slab)*8 + (e))
 #define VALUE_KEY(depth) (depth)
 
@@ -103,7 +103,7 @@ static inline uint pack_pair(const float x, const float y)
 }
 #define HAS_PACK_PAIR 1
 
-/* What native_exp2 is there, to 2 ulp, by its own name. */
+/* The instruction behind native_exp2, to 2 ulp, by its own name. */
 static inline float approximate_exp2(const float x)
 {
     float y;
@@ -166,7 +166,7 @@ static inline void copy_chunk(__local ushort *to, const __global void *from, con
                    : "memory");
 }
 
-/* ... three floats, of which each has an address of its own. */
+/* ... three floats, each with an address of its own. */
 static inline void copy_three(__local float *to, const __global float *from)
 {
     __asm volatile(
@@ -177,7 +177,7 @@ static inline void copy_three(__local float *to, const __global float *from)
         : "memory");
 }
 
-/* ... a piece of 4, 8 or 16 bytes, of which `size` are read, and the others 0. */
+/* ... a piece of 4, 8 or 16 bytes: `size` bytes are read, the others become 0. */
 INLINE void copy_piece(__local uchar *to, const __global uchar *from, const int piece,
                        const int size)
 {

@@ -2,11 +2,12 @@
 /* Tiles of 16-bit elements in local memory: filled from matrices in global memory by the whole
  * work-group, and read as the operands of fragment.h.
  *
- * Quantized keys and values lie in a tile as the numbers of their codes times a power of two, which 16 bits hold
- * exactly: of bf16 1, of f16 that of the block's scale, so that what is left of the scale, a factor from 1 to
- * below 2, multiplies weights without taking them to where f16 ends. (Of scales from 64 on more is left, up to 2^11: with
- * more, integers come to where f16 ends, or, on the way, 1152 times as much does.) These factors are in f32, of all rows of a block of columns,
- * then of the next. Sums of products with K are multiplied with them, and the weights of V. */
+ * A tile holds quantized keys and values as their codes times a power of two, exact in 16 bits. For
+ * bf16 the power is 1; for f16 it is that of the block's scale. The rest of the scale, a factor in
+ * [1, 2), multiplies weights and cannot take them beyond f16. (Scales of 64 or more leave a factor
+ * of up to 2^11: with a larger power the integers, or 1152 times as much on the way, would exceed
+ * f16.) Factors are in f32, for all rows of a block of columns, then of the next. They multiply the
+ * sums of products with K, and the weights of V. */
 #ifndef CLATTN_FRAGMENT_TILE_H
 #define CLATTN_FRAGMENT_TILE_H
 #include "gpu/tile_load.h"
@@ -31,7 +32,7 @@ static inline void load_run(uint *words, const __local ushort *from, const int r
 }
 
 #if !HAS_FRAGMENT_LOADS
-/* From the tile's row 0 and column 0 on, as all of these. */
+/* These loads start at the tile's row 0 and column 0. */
 static inline void load_query(uint *words, const __local ushort *tile, const int stride,
                               const int lane)
 {
@@ -99,13 +100,13 @@ static inline ushort4 finite_elements(const ushort4 x, int *nonfinite)
     return bad ? (ushort4)0 : x;
 }
 
-/* Elements as they are stored. One at a time where rows are not aligned, as in load4(). */
+/* Loads elements as they are stored, one at a time where rows are not aligned, as load4() does. */
 static inline ushort load_element(const __global storage *p)
 {
     return *(const __global ushort *)p;
 }
 
-/* Of a gradient. */
+/* Stores an element of a gradient. */
 static inline void store_result(const float x, __global o_storage *p)
 {
 #if O_DTYPE == DTYPE
@@ -131,15 +132,15 @@ static inline ushort4 load_elements(const __global storage *p, const bool aligne
 #endif
 
 #if HAS_COPIES
-/* Whether a thread that copies pieces of 16 bytes has the same columns in all of its rows, each as many rows after the
- * one before, and these are few; constant. In a swizzled tile pieces of rows that are multiples of eight apart lie
- * alike. */
+/* 1 if a thread that copies pieces of 16 bytes has the same columns in all of its rows, these are
+ * evenly spaced, and there are few of them; constant. In a swizzled tile the spacing is a multiple
+ * of eight rows, which keeps the piece's place in a row. */
 #define COPIES_BY_COLUMN(stride, tile_rows, columns)                                               \
     ((columns) % 8 == 0 && FILL_THREADS % COLUMN_THREADS(columns) == 0 &&                          \
      (tile_rows) % (FILL_THREADS / COLUMN_THREADS(columns)) == 0 &&                                \
      (tile_rows) / (FILL_THREADS / COLUMN_THREADS(columns)) <= MOST_COPIES &&                      \
      (!SWIZZLED(stride) || FILL_THREADS / COLUMN_THREADS(columns) % 8 == 0))
-/* The threads of a row: of 72 columns 16, of which 7 have nothing to copy. */
+/* The threads of a row; 72 columns take 16 threads, and 7 of them have nothing to copy. */
 #define COLUMN_THREADS(columns)                                                                    \
     ((columns) > 512   ? (columns) / 8                                                             \
      : (columns) > 256 ? 64                                                                        \
@@ -148,7 +149,7 @@ static inline ushort4 load_elements(const __global storage *p, const bool aligne
      : (columns) > 32  ? 8                                                                         \
                        : (columns) / 8)
 
-/* As fill_rows(), by copies in the background, with few instructions for each. */
+/* fill_rows() by background copies, with few instructions for each. */
 INLINE void copy_rows(__local ushort *tile, const int stride, const int tile_rows,
                       const int columns, const __global storage *matrix, const long row_step,
                       const __local long *places, const int rows, const int dim)
@@ -174,9 +175,10 @@ INLINE void copy_rows(__local ushort *tile, const int stride, const int tile_row
 }
 #endif
 
-/* Fills tile_rows x columns of a tile in rows with a matrix of rows x dim, and with 0 outside of
- * it; rows >= 1. places: 0, or where each row is, as load_tile() takes it. With `finite` Infs and NaNs become 0 too, and the result tells whether this thread
- * met one. All but the pointers, steps, rows and flags are constants once inlined. */
+/* Fills a row-major tile of tile_rows x columns with a matrix of rows x dim, and with 0 outside of
+ * it; rows >= 1. places: 0, or the address of each row, as in load_tile(). If `finite`, Infs and
+ * NaNs become 0, and the result tells whether this thread met one. All arguments but pointers,
+ * steps, rows and flags are constants once inlined. */
 __attribute__((always_inline)) static inline int
 fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int columns,
           const __global storage *matrix, const long row_step, const __local long *places,
@@ -212,7 +214,7 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
                 x = finite_element(x, &nonfinite);
             *to = x;
         } else if (wide == 4 ||
-                   HAS_COPIES) { /* of 8 what was not copied: more would take registers */
+                   HAS_COPIES) { /* elements left by copies, 4 at a time: 8 take registers */
             for (int n = 0; n < wide; n += 4) {
                 const ushort4 x = inside ? load_elements(p + n, aligned) : (ushort4)0;
                 *(__local ushort4 *)(to + n) = finite ? finite_elements(x, &nonfinite) : x;
@@ -244,7 +246,7 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
     (format) == number ? ID##_LEAST_POWER:
 #define LEAST_POWER(format) (CA_BLOCK_FORMATS(TRAIT_LEAST_POWER, format) 1.0f)
 
-/* Two numbers of codes times a power of two as elements, which hold them exactly. */
+/* Two codes times a power of two become elements, without rounding. */
 static inline uint exact_pair(const float x, const float y)
 {
 #if DTYPE == DTYPE_F16
@@ -254,8 +256,8 @@ static inline uint exact_pair(const float x, const float y)
 #endif
 }
 
-/* Values d .. d + 3 of a block of this scale, for d a multiple of 4, as elements; *factor: what these are still to
- * be multiplied with, 0 of an Inf or NaN if `finite`. */
+/* Values d .. d + 3 of a block with this scale, d a multiple of 4, become elements. *factor: the
+ * rest of the scale, 0 for an Inf or NaN if `finite`. */
 INLINE ushort4 quantized_elements(const int cache, const float scale, const ushort2 words,
                                   const int d, const bool finite, float *factor, int *nonfinite)
 {
@@ -278,7 +280,8 @@ INLINE ushort4 quantized_elements(const int cache, const float scale, const usho
     return as_ushort4((uint2)(exact_pair(x.x, x.y), exact_pair(x.z, x.w)));
 }
 
-/* As fill_rows() of a quantized matrix, whose rows need no step, width or alignment, and `factors`. */
+/* fill_rows() for a quantized matrix, which needs no step, width or alignment; fills `factors`
+ * too. */
 INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int stride,
                                const int tile_rows, const int columns, __local float *factors,
                                const __global uchar *matrix, const long row_step,
@@ -294,7 +297,7 @@ INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int 
         float scales[LOADS_AT_ONCE];
         ushort words[LOADS_AT_ONCE][ROW_PADDING / 2];
         UNROLL
-        for (int n = 0; n < LOADS_AT_ONCE; n++) { /* what is not inside is not used */
+        for (int n = 0; n < LOADS_AT_ONCE; n++) { /* values outside are not used */
             if (n >= at_once)
                 break;
             const int here = min(t + n * THREADS, all - 1), row = here / chunks;
@@ -331,8 +334,8 @@ INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int 
 #endif
 
 #if PACKED_VALUES
-/* What the t-th item fills of packed values: four keys that are neighbours as terms from depth on of a slab,
- * and `wide` dims from d on; neighbours fill a piece. */
+/* The part of packed values that the t-th item fills: four keys that are neighbouring terms of a
+ * slab, from depth on, and `wide` dims from d on. Neighbouring items fill a piece. */
 struct packed_place {
     int slab, depth, d;
 };
@@ -353,7 +356,7 @@ static inline int packed_key(const struct packed_place place, const int n)
     return place.slab * FRAGMENT_DEPTH + VALUE_KEY(place.depth + n);
 }
 
-/* x: of each key its dims, of which there are one or four. */
+/* Stores one or four dims of each of four keys, x. */
 static inline void store_packed(__local ushort *tile, const int dims, const struct packed_place to,
                                 const int wide, const ushort4 x[4])
 {
@@ -402,7 +405,7 @@ fill_packed(__local ushort *tile, const int tile_rows, const int dims,
 }
 
 #if V_CACHE
-/* As fill_packed() of a quantized matrix, and `factors`. */
+/* fill_packed() for a quantized matrix; fills `factors` too. */
 INLINE int fill_quantized_packed(const int cache, __local ushort *tile, const int tile_rows,
                                  const int dims, __local float *factors,
                                  const __global uchar *matrix, const long row_step,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVIDIA's wgmma.mma_async.m64nNk16, by inline PTX (sm_90a: Hopper alone).
  *
- * Four sub-groups, a warpgroup, multiply 64 queries with a whole tile that the tensor cores read from local memory
- * themselves (warpgroup_products.h). Each sub-group has 16 of the queries; its sums and operands of them lie as those
- * of mma.sync.m16n8k16 do (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16"). */
+ * Four sub-groups, a warpgroup, multiply 64 queries with a whole tile that the tensor cores read
+ * from local memory (warpgroup_products.h). Each sub-group has 16 of the queries, with the register
+ * layout of mma.sync.m16n8k16 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16"). */
 #ifndef CLATTN_FRAGMENT_WGMMA_H
 #define CLATTN_FRAGMENT_WGMMA_H
 #include "mma/fragment_mma_sync.h"
@@ -14,14 +14,14 @@
 /* See src/program/ptx.h. */
 #define SM_90A "//sm_90a "
 #define SM_90A_ENTRY "//sm_90a.entry "
-/* So few registers that RESIDENT_GROUPS work-groups fit a multiprocessor. */
+/* Limits registers so that RESIDENT_GROUPS work-groups fit a multiprocessor. */
 #if RESIDENT_GROUPS > 1 || PRODUCER
 #define TEXT_OF(x) #x
 #define MINIMUM_GROUPS(n) ".minnctapersm " TEXT_OF(n)
 #define REGISTERS_FOR_GROUPS() __asm volatile(SM_90A_ENTRY MINIMUM_GROUPS(RESIDENT_GROUPS))
 #endif
 
-/* What this thread stored in local memory is visible to the tensor cores, behind the barrier that follows. */
+/* Makes this thread's stores to local memory visible to the tensor cores after the next barrier. */
 static inline void tiles_stored(void)
 {
     copies_wait();
@@ -29,7 +29,8 @@ static inline void tiles_stored(void)
 }
 #define copies_wait tiles_stored
 
-/* The copies asked for since the last call are one group, of which all but the latest ones are waited for. */
+/* Makes one group of the copies since the last call. COPIES_WAIT_BUT waits for all but the
+ * latest. */
 static inline void copies_begin(void)
 {
     __asm volatile("cp.async.commit_group;" : : : "memory");

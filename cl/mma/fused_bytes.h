@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop over tiles of quantized keys and values that arrive as bytes (quantized_bytes.h): the next ones' while those of a
- * tile, made of bytes together, are multiplied.
+/* The loop over tiles of quantized keys and values that arrive as bytes (quantized_bytes.h). The
+ * work-group decodes a tile together; the next tile's bytes arrive while it is multiplied.
  *
  * A part of fused_gpu_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_FUSED_BYTES_H

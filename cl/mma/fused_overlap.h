@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop over tiles of keys where softmax of a tile overlaps with products: of a tile, the scores of the next one and the
- * values are under way together; softmax waits for the scores alone. The way is FlashAttention-3's within a warpgroup
- * (arXiv 2407.08608, algorithm 2).
+/* The loop over tiles of keys with softmax overlapped by products, as in FlashAttention-3 within a
+ * warpgroup (arXiv 2407.08608, algorithm 2). The scores of the next tile and the product of this
+ * tile's weights with V run together; softmax waits for the scores alone.
  *
  * Local      two tiles of keys, of whose halves the scores need those of K a tile before V's: the next K but one and the
  *            next V arrive meanwhile.
@@ -20,7 +20,7 @@ INLINE void attend(const struct arguments *args, const struct query_block block,
                    __local float *exchange)
 {
     struct keys keys = find_keys(args, block, block.begin);
-    int number = 0; /* of the tile whose values are next, even or odd */
+    int number = 0; /* parity of the tile that V is read of next */
     float s[M_FRAGMENTS][KEY_SUMS];
     TILE_WEIGHTS(weights);
 

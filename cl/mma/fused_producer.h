@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop over tiles of keys where a producer copies K and V (warpgroup_producer.h). Softmax of a tile overlaps with products
- * as in fused_overlap.h. The way is FlashAttention-3's (arXiv 2407.08608, section 3), but that copies are cp.async.
+/* The loop over tiles of keys with a producer that copies K and V (warpgroup_producer.h). Softmax
+ * overlaps with products as in fused_overlap.h. This is FlashAttention-3's method (arXiv
+ * 2407.08608, section 3), with cp.async for copies.
  *
  * Local      halves of a place are K and V of a tile.
  * Turns      with PRODUCER 2 warpgroups ask for products one after the other, so that one's softmax overlaps with

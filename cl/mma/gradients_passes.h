@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The passes over streamed tiles where all of the work-group copies them, and waits for each other: with two STAGES once a
- * tile, which arrives while the one before is multiplied.
+/* The passes over streamed tiles that the whole work-group copies and waits for. With two STAGES it
+ * waits once a tile, and a tile arrives while the one before is multiplied.
  *
  * A part of backward_gpu_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_GRADIENTS_PASSES_H
@@ -17,8 +17,8 @@ struct stream { /* of what no producer copies nothing is kept */
         LOCAL_BARRIER();                                                                           \
     } while (0)
 
-/* Where the second product needs streamed rows otherwise than the first one: packed, or without Infs and
- * NaNs. PoCL 3.1 miscompiles a barrier in an `if` (src/families/backward_gpu/backward_gpu_item.cl). */
+/* 1 if the second product needs streamed rows in another form than the first: packed, or without
+ * Infs and NaNs. PoCL 3.1 miscompiles a barrier in an `if` (backward_gpu_item.cl). */
 #define RESTAGES(again) (PACKED_VALUES || (again))
 #define RESTAGE_BARRIER(again)                                                                     \
     do {                                                                                           \
@@ -26,7 +26,7 @@ struct stream { /* of what no producer copies nothing is kept */
             LOCAL_BARRIER();                                                                       \
     } while (0)
 
-/* To the next tile, and the other place of streamed rows, where it was staged. */
+/* Steps to the next tile, and to the other stage of streamed rows, which holds it. */
 #define ADVANCE(next)                                                                              \
     do {                                                                                           \
         t = next;                                                                                  \
@@ -38,7 +38,7 @@ struct stream { /* of what no producer copies nothing is kept */
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Queries of a tile, with that; the barrier after it completes them. */
+/* Stages a tile of queries and its statistics; the barrier after it completes them. */
 INLINE void stage_queries(const struct arguments *args, const struct tile t,
                           const struct matrix streamed_q, const struct matrix streamed_do,
                           const struct place here, __local float4 *statistics)
@@ -50,7 +50,7 @@ INLINE void stage_queries(const struct arguments *args, const struct tile t,
 
 #define STAGE_QUERIES(t, there, number)                                                            \
     stage_queries(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), there, statistics[number])
-/* The sums of dk and dv, of which `again` says whether it is the second time; rows: of owned keys. */
+/* The sums of dk and dv; `again` marks the second pass; rows: of owned keys. */
 INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here,
                              const long begin, const long end, const int rows, __local uint4 *tiles,
                              __local float4 (*statistics)[BLOCK_STREAMED], const bool again,
@@ -75,7 +75,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
         while (t.i0 < end) {
             float p[STREAMED_SUMS], ds[STREAMED_SUMS];
 #if STAGES == 1
-            LOCAL_BARRIER(); /* what was there may be overwritten */
+            LOCAL_BARRIER(); /* all have read the old contents */
             STAGE_QUERIES(t, here, 0);
             DRAW_KEPT(BLOCK_STREAMED, BLOCK_OWNED);
 #endif
@@ -155,7 +155,7 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
     while (t.j0 < end) {
         float p[STREAMED_SUMS], ds[STREAMED_SUMS];
 #if STAGES == 1
-        LOCAL_BARRIER(); /* what was there may be overwritten */
+        LOCAL_BARRIER(); /* all have read the old contents */
         STAGE_BOTH_STREAMED(t, here);
         DRAW_KEPT(BLOCK_OWNED, BLOCK_STREAMED);
 #endif

@@ -3,8 +3,8 @@
  *
  * Local      halves of a place are streamed rows of q, or k, and those of do, or v. Each warpgroup has its owned rows in
  *            tiles of its own.
- * Hidden     The second time around those that compute replace Infs and NaNs of streamed rows where they lie, once the
- *            first products are complete.
+ * Masked     In the second pass the computing warpgroups replace Infs and NaNs of streamed rows in local memory, after
+ *            the first products.
  *
  * A part of backward_gpu_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_GRADIENTS_PRODUCER_H
@@ -29,7 +29,7 @@ INLINE void make_streamed_finite(__local ushort *tile, const int elements,
         atomic_or(nonfinite, 1);
 }
 
-/* What a tile holds, the second time around, is without them when this is behind. PoCL 3.1 miscompiles a barrier in an `if`. */
+/* In the second pass, makes a tile finite for all. PoCL 3.1 miscompiles a barrier in an `if`. */
 #define MAKE_FINITE(tile, elements)                                                                \
     do {                                                                                           \
         if (EMULATE || again)                                                                      \
@@ -42,7 +42,7 @@ INLINE void make_streamed_finite(__local ushort *tile, const int elements,
             COMPUTING_BARRIER();                                                                   \
     } while (0)
 
-/* Streamed rows whose copies are all in the background. */
+/* 1 if all copies of these streamed rows run in the background. */
 #define IS_COPIED(m, dim, unit) (WIDTH(unit, dim) == 8 && (m).aligned)
 
 #define USE_PLACE(u) place_of_stage(here, tiles, (u).place)
@@ -85,7 +85,7 @@ INLINE void produce_queries(const struct arguments *args, struct tile t, const l
 }
 #endif
 
-/* The sums of dk and dv, of which `again` says whether it is the second time. Leaves the use that follows the last one. */
+/* The sums of dk and dv; `again` marks the second pass. Leaves the use after the last one. */
 INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here,
                              const long begin, const long end, const int rows, __local uint4 *tiles,
                              __local float4 (*statistics)[BLOCK_STREAMED], const bool again,
@@ -163,7 +163,7 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
 }
 #endif
 
-/* ds of a tile, rounded, from its products, of which the second are followed by `more` other ones. */
+/* Products of a tile become ds, rounded; `more` groups of products run after the second ones. */
 #define WEIGH_KEYS(t, at_place, more)                                                              \
     do {                                                                                           \
         const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);                     \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the rows of tiles of K and V are that lie in pages, listed in local memory: of this tile and of the
- * next, since the next is on its way while this one is computed.
+/* The addresses of rows of K and V in pages, listed in local memory for this tile and the next one,
+ * which is on its way while this one is computed.
  *
  * Who includes this defines BLOCK_N, THREADS, PLACES_IN_BYTES. Kernels have `__local long places[PLACES]`. */
 #ifndef CLATTN_KEY_PLACES_H
@@ -8,19 +8,20 @@
 #include "common/key_rows.h"
 #include "common/quantized.h"
 
-/* In elements, but in bytes where quantized ones arrive as such. */
+/* Addresses count elements, or bytes where quantized rows arrive as bytes. */
 #if PLACES_IN_BYTES
 #define LISTED_PLACE(cache, place) ((place) / BLOCK_VALUES * BLOCK_BYTES(cache))
 #else
 #define LISTED_PLACE(cache, place) (place)
 #endif
 #if PAGE_SIZE
-/* Those of a tile in K, or in V, of all; number: whether the tile is an even or odd one, 0 or 1. */
+/* The addresses of a tile in K or V, in the whole list; number: 0 for even tiles, 1 for odd
+ * ones. */
 #define KV_PLACES(all, number, is_v) ((all) + ((number)*2 + (is_v)) * BLOCK_N)
-/* Where key j is from the tensor's first row on, if it is not listed. */
+/* The offset of key j from the tensor's first row; 0 if rows are listed. */
 #define FROM_KEY(j, stride) 0
 
-/* Of count keys from key j0 of batch b on; read after the next barrier. */
+/* Lists count keys from key j0 of batch b on; read after the next barrier. */
 INLINE void list_places(const struct arguments *args, const long b, const long j0, const int count,
                         const int number, __local long *all)
 {
@@ -32,7 +33,7 @@ INLINE void list_places(const struct arguments *args, const long b, const long j
     }
 }
 #define LIST_PLACES(b, keys, number) list_places(args, b, (keys).j0, (keys).count, number, places)
-/* Those of the first tile, complete at once. */
+/* Lists the first tile, with the barrier. */
 #define LIST_FIRST_PLACES(b, keys, number)                                                         \
     LIST_PLACES(b, keys, number);                                                                  \
     LOCAL_BARRIER()

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stages of a projection's x and w that are copied to local memory in the background, in pieces of 16 bytes, from places that
- * each work-item keeps: x in rows along the depth, w as it lies, its columns along the depth or the depth's rows across.
+/* Stages of a projection's x and w are copied to local memory in the background, 16 bytes a piece;
+ * each work-item keeps its addresses. x is stored in rows along the depth, w in columns or in rows.
  *
- * Where a stage is part of one head of x, and heads, rows and columns are whole pieces, which is when the host takes this
- * way, pieces are copied; else, in problems that share the program, elements.
+ * Pieces are copied where a stage is part of one head of x, and heads, rows and columns are whole
+ * pieces: the host's condition for this way. Other problems of the program copy elements.
  *
  * Who includes this defines STRIDE. */
 #ifndef CLATTN_PROJECTION_COPIES_H
@@ -17,7 +17,7 @@
 #define X_COPIES DIVIDE_UP(BLOCK_M *X_PIECES, THREADS)
 #define W_COPIES DIVIDE_UP(W_LINES *W_PIECES, THREADS)
 
-/* Whether x and w can be copied in pieces. */
+/* Returns whether x and w can be copied in pieces. */
 INLINE bool has_pieces(const struct projection_shape a, const __global storage *x,
                        const __global storage *w)
 {
@@ -36,7 +36,7 @@ INLINE bool has_pieces(const struct projection_shape a, const __global storage *
 #endif
 }
 
-/* What a work-item copies of each stage: its first line and piece of a line, and where its lines are. */
+/* A work-item's copies of each stage: its first line, its piece of a line, its lines' addresses. */
 struct copies {
     int x_line, x_column, w_line, w_column;
     long x[X_COPIES], w[W_COPIES];
@@ -67,7 +67,7 @@ INLINE struct copies find_copies(const struct projection_shape a, const __local 
     return c;
 }
 
-/* Where a stage begins: its depth, in its head of x, and the places of that in x and w. */
+/* The begin of a stage: its depth, the depth within its head of x, and its offsets in x and w. */
 struct stage {
     long k, inner, x, w;
 };

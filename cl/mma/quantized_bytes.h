@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantized keys and values on their way: tiles of rows of bytes in local memory, copied there in the background as they
- * are stored, and made tiles of elements from there (fragment_tile.h) while the next ones arrive.
+/* Quantized keys and values arrive as bytes: tiles of rows as they are stored are copied to local
+ * memory in the background. Tiles of elements are decoded from them (fragment_tile.h) while the
+ * next bytes arrive.
  *
- * Two codes become elements by a permutation of bytes and, as a rule, a multiply-add (cl/formats/NAME.h): an integer is put
- * into the significand of a power of two, 2^10 of f16 and 2^7 of bf16, from which that power is taken off again. In f16 the
- * multiply-add multiplies with the power of two that the elements of values contain, besides; those of keys, whose products
- * are in f32, contain none.
+ * Two codes become elements by a permutation of bytes and usually a multiply-add
+ * (cl/formats/NAME.h). An integer is put into the significand of a power of two, 2^10 for f16 and
+ * 2^7 for bf16, and that power is subtracted again. In f16 the multiply-add also applies the power
+ * of two that elements of values contain; elements of keys contain none, since their products are
+ * in f32.
  *
  * Who includes this defines DIVIDE_UP, MAX. Kernels have DECLARE_BYTES(). */
 #ifndef CLATTN_QUANTIZED_BYTES_H
@@ -17,7 +19,8 @@
 #define BYTES_OF_ROW(cache, dim) ((dim) / BLOCK_VALUES * BLOCK_BYTES(cache))
 #define PIECE_OF(bytes) ((bytes) % 16 == 0 ? 16 : (bytes) % 8 == 0 ? 8 : (bytes) % 4 == 0 ? 4 : 2)
 
-/* Whether rows, of which page or batch and row steps are these, begin where pieces do, and are not too far apart. */
+/* Returns whether rows with these page or batch and row steps begin where pieces do and are near
+ * enough. */
 #define PIECES_ALIGNED(cache, p, page_step, row_step, piece)                                       \
     ((((size_t)(p) | (size_t)((page_step) / BLOCK_VALUES * BLOCK_BYTES(cache)) |                   \
        (size_t)((row_step) / BLOCK_VALUES * BLOCK_BYTES(cache))) &                                 \
@@ -126,9 +129,9 @@ INLINE uint4 elements8_of_bytes(const int cache, const uint *x, const int at, co
 #undef PAIR_OF_BYTES
 }
 
-/* 16 values, half of a block, of which `bytes` are those of the block's row: to local memory, 8 from column on, and
- * the others `apart` elements behind them. moved: 1 if the block's values begin in the middle of a word, 0 if not; constants, or 2
- * if only `block` tells. */
+/* Decodes one half of a block, number `side`, to local memory: 16 values from `to` on if codes have 8
+ * bits; else 8 values, and 8 more 16 elements behind `to`. moved: 1 if the codes begin in the middle
+ * of a word, 0 if not, as constants; 2 if that is known at run time only. */
 INLINE void convert_half(const int cache, __local ushort *to, const __local uchar *block,
                          const int at, const int side, const int moved, const uint power,
                          const uint less)
@@ -168,8 +171,8 @@ INLINE void convert_half(const int cache, __local ushort *to, const __local ucha
     }
 }
 
-/* As fill_quantized_rows(), from a tile of bytes; but elements of rows and columns after the last are any integers, which
- * have a factor of 0. `scaled`: the elements contain a power of two. */
+/* fill_quantized_rows() from a tile of bytes, but elements beyond the last row and column are any
+ * integers with a factor of 0. scaled: the elements contain a power of two. */
 INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
                         const int tile_rows, const int columns, __local float *factors,
                         const __local uchar *bytes, const int rows, const int dim,

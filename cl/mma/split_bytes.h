@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A range's tiles of quantized keys and values that arrive as bytes (quantized_bytes.h): the next ones' while those of a
- * tile are multiplied.
+/* A range's tiles of quantized keys and values that arrive as bytes (quantized_bytes.h): the next
+ * tile's bytes arrive while a tile is multiplied.
  *
  * A part of split_gpu_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_SPLIT_BYTES_H
 #define CLATTN_SPLIT_BYTES_H
 
-/* From the range's first tile on. */
+/* The tiles of a range from its first one on. */
 INLINE void attend_tiles(const struct arguments *args, const struct task task,
                          const struct matrices m, const struct shared l, struct keys keys,
                          const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],

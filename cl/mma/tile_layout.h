@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where elements of 16 bits lie in tiles of local memory. Plain C: tests/offline/bank_conflicts.c counts with
- * it which accesses meet in a bank.
+/* The layout of 16-bit elements in tiles of local memory. Plain C: tests/offline/bank_conflicts.c
+ * uses it to count bank conflicts.
  *
- * Rows are ROW_PADDING elements longer than needed, which spreads columns over the banks, and start at as
- * many bytes as a lane reads of them at once. Packed values are pieces of PACKED_RUN terms, which a lane
- * reads at once, of each of `dims` dims, then of the next terms: element (key, dim) is at packed_at().
+ * Rows are ROW_PADDING elements longer than needed, which spreads columns over the banks, and are
+ * aligned to a lane's load. Packed values are stored in pieces of PACKED_RUN terms, one load each:
+ * a piece for each of `dims` dims, then those of the next terms; element (key, dim) is at
+ * packed_at().
  *
- * Rows without padding, where the tensor cores read tiles themselves, are SWIZZLED: blocks of 64 columns of all rows follow
- * each other, in which the eight pieces of a row change places by its number. */
+ * Rows without padding, which the tensor cores read themselves, are SWIZZLED: blocks of 64 columns
+ * of all rows follow each other, and the row's number permutes the eight pieces of a row. */
 #ifndef CLATTN_TILE_LAYOUT_H
 #define CLATTN_TILE_LAYOUT_H
 #include "mma/fragment.h"
@@ -19,7 +20,7 @@
 #endif
 #define SWIZZLED(stride) (HAS_TILE_PRODUCTS && (stride) % 64 == 0)
 #define PACKED_RUN (OTHER_WORDS == 2 ? 4 : 8)
-#define PACKED_LINE (64 / PACKED_RUN) /* dims in 128 bytes, which are all banks */
+#define PACKED_LINE (64 / PACKED_RUN) /* dims in 128 bytes, the width of all banks */
 
 /* Dims change places within four, otherwise in each 128 bytes: lanes read neighbours of them, threads fill
  * every fourth, and both meet in no bank. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A producer: one warpgroup that copies tiles to places of local memory, by cp.async, and others that compute with them, each
- * of which waits for the tile that it needs, not for the others. STAGES places take turns. A place has two halves, 0 and 1,
- * and each of these two mbarriers: one that its copies complete, one that each sub-group arrives at that has read it.
+/* A producer warpgroup copies tiles to STAGES buffers ("places") of local memory by cp.async; other
+ * warpgroups compute. Each waits for the tile that it needs, not for the others. A place has two
+ * halves, 0 and 1, with two mbarriers each: one that copies complete, one at which each sub-group
+ * that has read it arrives.
  *
  *   PLACE_FREE(use, half)            the producer waits until the half may be overwritten
  *   COPIES_ASKED(use, half, all)     ... has asked for its copies; all: none was a plain store
@@ -20,13 +21,13 @@
 #define COPIES_COMPLETE(half) (2 * (half))
 #define COPIES_READ(half) (2 * (half) + 1)
 
-/* Where a tile lies, and the parity of that use of the place. */
+/* The place of a tile, and the parity of this use of the place. */
 struct use {
     int place;
     uint parity;
 };
 
-/* What kernels have, and pass on: the mbarriers, and the use that is next. */
+/* State that kernels declare and pass on: the mbarriers, and the next use. */
 struct stream {
     __local ulong *barriers;
     struct use next;
@@ -100,7 +101,7 @@ INLINE void arrive_with_copies(__local ulong *barrier, const bool all)
     }
 }
 
-/* By one thread; the next barrier of the group completes it. */
+/* Called by one thread; the next barrier of the group completes it. */
 INLINE void start_barriers(__local ulong *barriers)
 {
     for (int n = 0; n < STAGES * PLACE_BARRIERS; n += 2) {
@@ -109,7 +110,7 @@ INLINE void start_barriers(__local ulong *barriers)
     }
 }
 
-/* What the producer has copied is there for the tensor cores, too. */
+/* Waits for the producer's copies and makes them visible to the tensor cores. */
 INLINE void wait_for_copies(__local ulong *barrier, const uint parity)
 {
     wait_for(barrier, parity);
@@ -137,7 +138,7 @@ INLINE void wait_for_copies(__local ulong *barrier, const uint parity)
     } while (0)
 #define HALF_HERE(u, half, copies)                                                                 \
     do {                                                                                           \
-        LOCAL_BARRIER(); /* what was there may be overwritten */                                   \
+        LOCAL_BARRIER(); /* all have read the old contents */                                      \
         if (THIS_THREAD < FILL_THREADS) {                                                          \
             copies;                                                                                \
         }                                                                                          \

@@ -22,8 +22,9 @@
 #error "wgmma multiplies rows of four sub-groups"
 #endif
 
-/* The first of the warpgroup's rows, whichever of its sub-groups has 16 of them from first_row on: a word that the
- * compiler knows to be the same in all lanes, so that descriptors of rows are made once for the sub-group. */
+/* The warpgroup's first row, for any of its sub-groups (16 rows from first_row on): a word that the
+ * compiler knows to be the same in all lanes, so that descriptors of rows are made once a
+ * sub-group. */
 INLINE int warpgroup_rows(const int first_row)
 {
     int first = SUB_GROUPS == 4 ? 0 : first_row / 64 * 64;
@@ -64,8 +65,8 @@ INLINE int warpgroup_rows(const int first_row)
                            :                                                                       \
                            : "memory");                                                            \
     } while (0)
-/* What two sums are made of is computed before products are waited for, which ptxas 13.0 would otherwise do first: it moves
- * the wait past arithmetic, but not past a store. */
+/* Computes the inputs of two sums before the wait for products: ptxas 13.0 would do the wait first,
+ * since it moves the wait past arithmetic, but not past a store. */
 #define WEIGHTS_HERE(sums)                                                                         \
     __asm volatile(                                                                                \
         "{.shared .align 8 .b8 before[8]; st.volatile.shared.v2.f32 [before], {%0, %1};}"          \
@@ -78,8 +79,9 @@ INLINE int warpgroup_rows(const int first_row)
 /* For all but the latest ones. */
 #define PRODUCTS_WAIT(latest)                                                                      \
     __asm volatile(SM_90A "wgmma.wait_group.sync.aligned " #latest ";" : : : "memory")
-/* Operands that a loop does not change are lost otherwise: ptxas 13.0 takes their registers for free behind the first
- * products (doc/drivers.md). A word of each is changed by 0, which ptxas cannot know: the highest bit of a 64-bit clock. */
+/* Keeps operands that a loop does not change: ptxas 13.0 reuses their registers after the first
+ * products (doc/drivers.md). A word of each is changed by 0, which ptxas cannot know: the highest
+ * bit of a 64-bit clock. */
 #define KEEP_OPERANDS(operands, count)                                                             \
     do {                                                                                           \
         uint zero;                                                                                 \
@@ -100,7 +102,7 @@ static inline ulong tile_descriptor(const __local ushort *tile, const int rows, 
 }
 
 #if EMULATE
-/* The byte that term k of key or dim n begins at, of a tile at address 0 whose rows are terms or not. */
+/* The first byte of term k of key or dim n in a tile at address 0; rows are terms or not. */
 static inline uint descriptor_byte(const ulong descriptor, const bool rows_are_terms, const int k,
                                    const int n)
 {
@@ -249,8 +251,9 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
 }
 #endif
 
-/* sums = the rows' operands times a tile of `others` rows, along their columns; or += if `adds`. Under way until
- * PRODUCTS_WAIT(). A loop whose operands do not change says KEEP_OPERANDS() behind that. */
+/* sums = the rows' operands times a tile of `others` rows, along their columns; += if `adds`.
+ * Asynchronous until PRODUCTS_WAIT(). A loop with constant operands calls KEEP_OPERANDS() after
+ * that. */
 INLINE void begin_rows_of_tile(uint operands[][QUERY_WORDS], const int columns,
                                const __local ushort *tile, const int others, const bool adds,
                                float *sums, const int lane, __local float *exchange)

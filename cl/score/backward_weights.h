@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What gradients are made of: the products of a tile of queries and a block of keys become scores
- * (key_lanes.h) and weights P, and the gradients of weights become those of scores, dS. SIMD lanes
- * are keys. */
+/* The softmax weights P and the gradients of scores, dS, of a tile of queries and a block of keys:
+ * both start from products in registers; key_lanes.h makes scores of the first. SIMD lanes are
+ * keys. */
 #ifndef CLATTN_BACKWARD_WEIGHTS_H
 #define CLATTN_BACKWARD_WEIGHTS_H
 #include "cpu/backward_blocks.h"
@@ -10,9 +10,8 @@
 #include "common/dropout.h"
 #endif
 
-/* Whether weights, and the gradients of scores, follow from products while these are accumulators:
- * the accumulators then begin with -lse and -delta, and only hidden pairs remain to be dealt
- * with. */
+/* 1 if weights and the gradients of scores are computed while the products are accumulators: the
+ * accumulators then begin with -lse and -delta, and only masked pairs need more work. */
 #if CHANGES_SCORES || HAS_DROPOUT || HAS_DSLOPES
 #define WEIGHTS_IN_REGISTERS 0
 #else
@@ -20,16 +19,16 @@
 #endif
 
 #if HAS_DROPOUT
-/* Whether a block of keys may begin between two multiples of four, as columns of block lists do. */
+/* 1 if a block of keys may begin at no multiple of four, as columns of block lists do. */
 #if HAS_BLOCKS
 #define BEGINS_BETWEEN_FOURS (BLOCK_KV % 4 != 0)
 #else
 #define BEGINS_BETWEEN_FOURS 0
 #endif
 
-/* x[n][m]: what the weights of query i + n and the keys of vector m are multiplied with. Four
- * queries at once, since four neighbouring keys share a counter's random words. The first of such
- * keys is a multiple of four, from which on they are drawn. */
+/* x[n][m]: the dropout factors of query i + n and the keys of vector m. Four queries are drawn at
+ * once, since four neighbouring keys share a counter's random words. The keys are drawn from the
+ * last multiple of four on. */
 INLINE void dropout_of_four_rows(const struct arguments *args, const struct head head, const long j,
                                  const long i, lanes x[4][BLOCK_VECTORS])
 {
@@ -64,7 +63,7 @@ INLINE void clear_neighbours(const struct row_range rows, lanes *ds)
         ds[n] = 0.0f;
 }
 
-/* What becomes of a tile's rows and a block's keys before masks and the like: exponentials, or products. */
+/* Multiplies rows by a block's keys: tile->p becomes exponentials, or products if steps follow. */
 NOINLINE void multiply_scores(const float scale, const struct key_block *block,
                               const struct row_range rows, struct query_tile *tile)
 {
@@ -108,10 +107,10 @@ NOINLINE void add_missing(const struct row_range rows, struct query_tile *tile)
     }
 }
 
-/* P, after dropout, and dS of some rows of a tile and a block. A hidden pair has -0 in P and 0 in
- * dS; returns whether there is one. partial: whether there may be. slope_sums: dS times the
- * distance is added to it. of_bias (constant): dS without softcap's derivative, which is the
- * gradient of a bias. */
+/* Computes P, after dropout, and dS of some rows of a tile and a block. A masked pair has -0 in P
+ * and 0 in dS; the result is whether there is one. partial: there may be one. slope_sums += dS
+ * times the distance. of_bias (constant): dS is the gradient of a bias, without softcap's
+ * derivative. */
 NOINLINE int compute_weights(const int partial, const int of_bias,
                              const struct arguments *restrict args, const struct head head,
                              const struct key_block *block, const struct row_range rows,
@@ -162,7 +161,7 @@ NOINLINE int compute_weights(const int partial, const int of_bias,
             *slope_sums = fma(gradient, s.distance, *slope_sums);
 #endif
 #if HAS_SOFTCAP
-            if (!of_bias) /* where a pair is hidden the derivative may be NaN */
+            if (!of_bias) /* the derivative of a masked pair may be NaN */
                 gradient = partial && s.hidden ? gradient : gradient * s.softcap_derivative;
 #endif
             *weights = weight;

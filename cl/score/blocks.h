@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Block lists, as clattn/problem.h says: row i / BLOCK_Q of blocks lists the columns j / BLOCK_KV that
- * query i sees.
+/* Block lists (clattn/problem.h): row i / BLOCK_Q of blocks lists the columns j / BLOCK_KV that are
+ * visible to query i.
  *
- * Kernels that walk over tiles look into bits, which mark_blocks (score/mark_blocks.h), the first stage of their family, makes of
- * the lists in the workspace: of each list and row a bit for each column, whether it is listed, and with a
- * mask as many more, whether it is listed as full. So it does not matter in what order columns are
- * listed, how often, or whether they exist. What a row sees are then runs of keys, from one listed
- * column to before the next that is not, which a kernel takes in tiles of any length. Kernels to which
- * single pairs matter, few of them, look for the pair's column in the list itself: find_listed_block(). */
+ * Kernels that walk over tiles read bits, which the first stage of their family makes of the lists
+ * in the workspace (score/mark_blocks.h). Each row of each list has one bit a column for "listed",
+ * and with a mask a second one for "listed as full". So columns may be listed in any order, more
+ * than once, or may not exist. The visible keys of a row form runs, from a listed column to the
+ * next that is not; a kernel takes them in tiles of any length. The few kernels that test single
+ * pairs look for the column in the list itself: find_listed_block(). */
 #ifndef CLATTN_BLOCKS_H
 #define CLATTN_BLOCKS_H
 #include "common/common.h"
 
-/* What the lists say of a block: 0 if it is not listed. */
+/* Results of a look-up in the lists: 0 if the block is not listed. */
 #define BLOCK_LISTED 1
-#define BLOCK_FULL 2 /* and the mask is not looked at */
+#define BLOCK_FULL 2 /* listed as full: the mask is not read */
 
-/* ... of that of query i and key j. */
+/* Looks up the block of query i and key j. */
 #if HAS_BLOCKS
 #define LISTED(b, h, i, j) find_listed_block(args, b, h, i, j)
 #else
@@ -60,7 +60,7 @@ INLINE long listed_column(const struct arguments *args, const int entry)
     return entry < 0 || column >= block_columns(args) ? -1 : column;
 }
 
-/* What is said of the block of query i and key j: 0 if it is not listed. */
+/* Looks up the block of query i and key j: 0, BLOCK_LISTED or BLOCK_FULL. */
 static inline int find_listed_block(const struct arguments *args, const long b, const long h,
                                     const long i, const long j)
 {
@@ -105,7 +105,7 @@ struct block_rows {
     long first, last;
 };
 
-/* Those of `queries` queries from i on, at least one. */
+/* The rows of blocks of `queries` queries from i on; at least one query. */
 INLINE struct block_rows block_rows_of(const long i, const long queries)
 {
     const struct block_rows rows = {i / BLOCK_Q, (i + queries - 1) / BLOCK_Q};
@@ -113,8 +113,8 @@ INLINE struct block_rows block_rows_of(const long i, const long queries)
     return rows;
 }
 
-/* The first column from c on whose bit is 1 in some of the rows, or, with inverted, 0 in all; end if it
- * is not before end. plane: 0 whether it is listed, 1 whether it is full. */
+/* The first column of [c, end) that has a bit of 1 in some of the rows, or, if `inverted`, a bit of
+ * 0 in all of them; end if there is none. plane: 0 reads the bits "listed", 1 the bits "full". */
 static inline long next_column(const struct block_bits bits, const struct block_rows rows,
                                const int plane, const int inverted, long c, const long end)
 {
@@ -130,7 +130,7 @@ static inline long next_column(const struct block_bits bits, const struct block_
     return end;
 }
 
-/* Whether all of the rows have a bit of 1 in all columns from c to before end. */
+/* Returns whether each of the rows has a bit of 1 in all columns of [c, end). */
 static inline bool have_all(const struct block_bits bits, const struct block_rows rows,
                             const int plane, const long c, const long end)
 {
@@ -152,15 +152,15 @@ INLINE long run_begin(const struct block_bits bits, const struct block_rows rows
     return clamp(c * BLOCK_KV, j, max(j, end));
 }
 
-/* Whether one of `queries` queries from i on sees a key from j to before end. */
+/* Returns whether a key of [j, end) is visible to one of `queries` queries from i on. */
 INLINE bool lists_some(const struct block_bits bits, const long i, const long queries, const long j,
                        const long end)
 {
     return run_begin(bits, block_rows_of(i, queries), j, end) < end;
 }
 
-/* The end of the run of keys that begins with j, no later than end. In what one row sees it ends as well
- * where columns begin or cease to be full. */
+/* The end, at most `end`, of the run of visible keys that begins with j. For a single row with a
+ * mask the run also ends where columns start or stop being full. */
 INLINE long run_end(const struct block_bits bits, const struct block_rows rows, const long j,
                     const long end)
 {
@@ -176,8 +176,8 @@ INLINE long run_end(const struct block_bits bits, const struct block_rows rows, 
     return min(last * BLOCK_KV, end);
 }
 
-/* The first row from r on, before end, which lists (or, with inverted, does not list) some column from c to
- * before column_end; end if there is none. */
+/* The first row of [r, end) that lists some column of [c, column_end), or, if `inverted`, lists
+ * none of them; end if there is none. */
 static inline long next_row(const struct block_bits bits, const long c, const long column_end,
                             const int inverted, long r, const long end)
 {
@@ -189,14 +189,14 @@ static inline long next_row(const struct block_bits bits, const long c, const lo
     return end;
 }
 
-/* Of tiles of `tile` keys or queries that count from begin, where the one begins that holds x, but not
- * before `from`. */
+/* The begin of the tile that contains x; tiles of `tile` keys or queries count from begin. At least
+ * `from`. */
 INLINE long tile_of(const long begin, const long from, const long x, const int tile)
 {
     return max(begin + (x - begin) / tile * tile, from);
 }
 
-/* The first tile of keys from key j on of which some of the rows see one; end if there is none. */
+/* The first tile from key j on with a key that some of the rows see; end if there is none. */
 INLINE long next_tile_of_keys(const struct block_bits bits, const struct block_rows rows,
                               const long begin, const long j, const long end, const int tile)
 {
@@ -205,7 +205,7 @@ INLINE long next_tile_of_keys(const struct block_bits bits, const struct block_r
     return seen < end ? tile_of(begin, j, seen, tile) : end;
 }
 
-/* The first tile of queries from query i on of which one sees one of so many keys from key j on. */
+/* The first tile from query i on with a query that sees one of `keys` keys from key j on. */
 INLINE long next_tile_of_queries(const struct block_bits bits, const long j, const long keys,
                                  const long begin, const long i, const long end, const int tile)
 {
@@ -215,13 +215,13 @@ INLINE long next_tile_of_queries(const struct block_bits bits, const long j, con
     return row * BLOCK_Q < end ? tile_of(begin, i, max(row * BLOCK_Q, i), tile) : end;
 }
 
-/* What is listed of a tile. */
+/* The lists' entries for a tile, together. */
 struct listed_tile {
     bool some, all;           /* some pair; all of them */
     bool some_full, all_full; /* likewise as full */
 };
 
-/* Of `queries` queries from i on and `keys` keys from j on. */
+/* The entries for `queries` queries from i on and `keys` keys from j on. */
 static inline struct listed_tile listed_tile_at(const struct block_bits bits, const long i,
                                                 const long queries, const long j, const long keys)
 {
@@ -238,7 +238,7 @@ static inline struct listed_tile listed_tile_at(const struct block_bits bits, co
     return tile;
 }
 
-/* Whether a pair of the tile is hidden, or the mask may hide it. */
+/* Returns whether a pair of the tile is masked, or must be looked up in the mask. */
 INLINE bool hides_listed(const struct block_bits bits, const long i, const long queries,
                          const long j, const long keys)
 {
@@ -247,7 +247,7 @@ INLINE bool hides_listed(const struct block_bits bits, const long i, const long 
     return HAS_MASK ? !tile.all_full : !tile.all;
 }
 
-/* What is said of a block: 0 if it is not listed. */
+/* The entry of a block: 0 if it is not listed. */
 INLINE int block_at(const struct block_bits bits, const long row, const long column)
 {
     const __global uint *word = bits.at + row * BLOCK_PLANES * bits.words + column / 32;
@@ -262,9 +262,9 @@ INLINE int block_at(const struct block_bits bits, const long row, const long col
 
 /* ---- rows that share a kv head --------------------------------------------------------------- */
 
-/* The first tile of keys from key j on of which one of `rows` rows sees one; end if there is none. Rows are
- * the queries of all heads that share a kv head, one head after the other, from number `row` on. bits: where
- * those of all lists begin. */
+/* The first tile from key j on with a key that is visible to one of `rows` rows; end if there is
+ * none. Rows are queries of all heads that share a kv head, head after head, from number `row` on.
+ * bits: the begin of the bits of all lists. */
 INLINE long next_tile_of_rows(const struct arguments *args, const __global float *bits,
                               const long b, const long kv_head, const long row, const int rows,
                               const long begin, const long j, const long end, const int tile)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the products of split_gpu_item' threads to weights: one thread for each row and thread group.
+/* The softmax of split_gpu_item: one thread a row and thread group turns products into weights.
  *
  * Who includes this defines BLOCK_M. */
 #ifndef CLATTN_GROUP_SOFTMAX_H
@@ -13,10 +13,10 @@
 #include "common/dropout.h"
 #endif
 
-/* Where four keys of a row and a thread group are: their products of one thread, their weights. */
+/* The index of four keys of a row and a thread group, in one thread's products or in weights. */
 #define QUAD_AT(row, quad, thread_n) (((row)*QUADS + (quad)) * THREADS_N + (thread_n))
-/* A row of a work-group, which is a query of a head, and the keys [first, end) of the group that it
- * may see by lengths, window and causality. */
+/* A row of a work-group, which is a query of a head, and the group's keys [first, end) that
+ * lengths, window and causality leave visible to it. */
 struct row_window {
     long b, h, i, first, end;
     struct extent e;
@@ -25,7 +25,7 @@ struct row_window {
 #endif
 };
 
-/* The score of the row and key j, from s = scale * dot after softcap; -INFINITY if it is hidden. */
+/* The score of the row and key j, from s = scale * dot after softcap; -INFINITY if masked. */
 INLINE float score_of_key(const struct arguments *args, const struct row_window row, const long j,
                           const float s)
 {
@@ -40,9 +40,9 @@ INLINE float score_of_key(const struct arguments *args, const struct row_window 
 #endif
 }
 
-/* The weights of row r and thread group thread_n for the tile from key j0 on, from the sum of all its
- * threads' products; those of hidden keys are -0. *row_max and *row_sum are of the group's keys so far;
- * returns what scales earlier weights. */
+/* Computes the weights of row r and thread group thread_n for the tile from key j0 on from the sum
+ * of all its threads' products; masked keys get -0. *row_max and *row_sum cover the group's keys so
+ * far. Returns the factor that rescales earlier weights. */
 INLINE float weigh_keys(const struct arguments *args, const struct row_window row, const int r,
                         const int thread_n, const long j0, const __local float4 *products,
                         __local float4 *weights, float *row_max, float *row_sum)

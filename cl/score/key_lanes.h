@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From products to scores where SIMD lanes are keys: softcap, bias, ALiBi, masks, windows and
- * lengths, as clattn/problem.h says. split_cpu, unfused_lanes and backward_cpu all go through
- * finish_scores(): an option that changes scores is a step of it. */
+/* Products become scores where SIMD lanes are keys: softcap, bias, ALiBi, masks, windows and
+ * lengths (clattn/problem.h). split_cpu, unfused_lanes and backward_cpu all call finish_scores():
+ * an option that changes scores is a step of it. */
 #ifndef CLATTN_KEY_LANES_H
 #define CLATTN_KEY_LANES_H
 #include "cpu/simd_storage.h"
 #include "score/blocks.h"
 #include "score/score_unit.h"
 
-/* A query and a tile of keys, which are counted from the tile's first, key j. */
+/* A query and a tile of keys; keys are counted from the tile's first one, key j. */
 struct score_row {
     long b, h, i, j;
     float begin, end; /* the keys that the query may see by lengths, windows and causality */
@@ -65,9 +65,9 @@ INLINE lanes load_mask_of_keys(const struct arguments *args, const struct score_
 }
 #endif
 
-/* The scores of a query and SIMD_WIDTH keys, and what is known of them besides. */
+/* The scores of a query and SIMD_WIDTH keys, which keys are masked, and values for gradients. */
 struct score_vector {
-    lanes scores;             /* those of hidden keys mean nothing */
+    lanes scores;             /* undefined for masked keys */
     ints hidden;              /* -1 for keys that the query does not see */
     lanes softcapped;         /* after the softcap, before all else */
     lanes softcap_derivative; /* with softcap */
@@ -75,7 +75,7 @@ struct score_vector {
 };
 
 #if HAS_BLOCKS
-/* What the block lists say of the row and the tile's keys n .., 0 where they are not listed. */
+/* The block lists' entries of the row and the tile's keys from n on; 0 for unlisted keys. */
 INLINE ints listed_keys(const struct arguments *args, const struct score_row row, const int n)
 {
     const long j = row.j + n, r = row.i / BLOCK_Q, most = block_columns(args) - 1;
@@ -137,7 +137,7 @@ INLINE struct score_vector finish_scores(const int hides, const struct arguments
     return s;
 }
 
-/* -INFINITY for hidden keys. */
+/* The scores, with -INFINITY for masked keys. */
 INLINE lanes visible_scores(const struct score_vector s)
 {
     return s.hidden ? (lanes)(-INFINITY) : s.scores;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first stage of a family whose blocks of queries look at tiles of keys in the mask and the bias: of each
- * block and tile a byte in the workspace says what they hide, once for all heads and batches that share
- * them. A tile that is hidden throughout is then left out, and a mask that hides nothing of one is not read.
- * Windows and lengths are not looked at here: they can only hide more.
+/* The first stage of families that read a mask or bias by blocks of queries and tiles of keys. It
+ * writes one byte (a mark) for each block and tile to the workspace: is the tile empty, partial or
+ * full? All heads and batches that share the mask share the marks. Empty tiles are skipped; the
+ * mask is not read in full ones. Windows and lengths are not considered: they can only mask more.
  *
  * The stage is there where the host defines its parameters (src/families/pair_marks.h).
  * Who includes this defines MARK_M and MARK_N, queries and keys of what has a mark;
@@ -21,10 +21,10 @@
 #if HAS_MARKS
 #include "score/mark_sizes.h"
 
-#define MARK_EMPTY 1 /* nobody sees a key of the tile */
+#define MARK_EMPTY 1 /* no key of the tile is visible to any row */
 #define MARK_FULL 2  /* the mask hides nothing of it */
 
-/* How many batches, dimension 0, or heads, 1, have marks of their own; as pair_marks.c says. */
+/* The number of batches (dimension 0) or heads (1) with marks of their own, as in pair_marks.c. */
 INLINE long mark_maps(const struct arguments *args, const int dimension)
 {
     bool own = false;
@@ -38,7 +38,7 @@ INLINE long mark_maps(const struct arguments *args, const int dimension)
     return !own ? 1 : dimension ? args->shape->heads : args->shape->batch;
 }
 
-/* Whether the stage runs; as pair_marks.c says. */
+/* Returns whether the stage runs, as in pair_marks.c. */
 INLINE bool are_marked(const struct arguments *args)
 {
     bool pairs = false;
@@ -76,8 +76,8 @@ INLINE const __global uchar *all_marks(const struct arguments *args)
     return are_marked(args) ? (const __global uchar *)(args->workspace + MARKS_BEGIN(args)) : 0;
 }
 
-/* What is marked of all of `queries` queries from i on and `keys` keys from j on, which may begin anywhere
- * and be of several marks; of no pairs anything. */
+/* The marks of `queries` queries from i on and `keys` keys from j on; both may begin within a mark
+ * and span several (AND). Undefined if there are no pairs. */
 INLINE int mark_of_pairs(const struct arguments *args, const __global uchar *marks, const long b,
                          const long h, const long i, const long queries, const long j,
                          const long keys)
@@ -95,7 +95,7 @@ INLINE int mark_of_pairs(const struct arguments *args, const __global uchar *mar
 }
 
 #if HAS_MASK
-/* Whether some of a row's bytes are not 0, and whether some are, each as a number that is not 0. */
+/* Two flags of a row's bytes, each not 0 if set: some byte is not 0, some byte is 0. */
 INLINE void look_at_row(const __global uchar *p, const int keys, ulong *some, ulong *gaps)
 {
     const ulong ones = 0x0101010101010101UL, highest = 0x8080808080808080UL;
@@ -145,7 +145,7 @@ INLINE int mark_of_bias(const __global bias_storage *p, const long row, const lo
 }
 #endif
 
-/* The mark of some rows of a tile, of which the first begins with query i and key j. */
+/* The mark of some rows of a tile; query i and key j come first. */
 INLINE int mark_of_rows(const struct arguments *args, const long b, const long h, const long i,
                         const long j, const int rows, const int keys)
 {
@@ -185,7 +185,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void mark_pairs(PARAMETE
     }
 }
 #else
-/* Groups (blocks of queries * tiles of keys, heads, batches), whose items take a row of the tile each. */
+/* Work-groups (blocks of queries * tiles of keys, heads, batches); an item takes a row of the tile. */
 __kernel __attribute__((reqd_work_group_size(MARK_ITEMS, 1, 1))) void
 mark_pairs(PARAMETERS_mark_pairs)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From products to scores where SIMD lanes are queries: softcap, bias, ALiBi, masks and windows, as
- * clattn/problem.h says; and dropout of weights. An option that changes scores is a step of
- * finish_scores(), which fused_cpu goes through; what it needs of a tile is put into struct score_tile
- * once a tile.
+/* Products become scores where SIMD lanes are queries: softcap, bias, ALiBi, masks and windows
+ * (clattn/problem.h); weights get dropout. An option that changes scores is a step of
+ * finish_scores(), which fused_cpu calls; its values that depend on the tile alone are members of
+ * struct score_tile.
  *
- * A block has BLOCK_VECTORS vectors of queries, a tile at most BLOCK_N keys. Biases and masks lie
- * the other way round, a query's keys in a row, so they are read by rows and transposed before the
- * products, masks as ints of four keys' bytes. Products become scores while they are accumulators;
- * a tile that is hidden from all queries of a block needs none. Lanes beyond the last query repeat
+ * A block has BLOCK_VECTORS vectors of queries, a tile at most BLOCK_N keys. Biases and masks are
+ * stored with a query's keys in a row: they are read by rows and transposed before the products,
+ * masks as ints of four keys' bytes. Products become scores while they are accumulators; a tile
+ * without a visible key for any query of the block is skipped. Lanes beyond the last query repeat
  * it; nothing outside the tensors is read.
  *
  * Who includes this defines SIMD_WIDTH, BLOCK_VECTORS, QK_KEYS and BLOCK_N. */
@@ -56,15 +56,15 @@ struct query_block {
 #define QUERIES_END(block) args->shape->seq_q
 #endif
 
-/* Whether a scale above 0 can wait: it keeps the order of scores, and what is hidden hidden. */
+/* 1 if scaling may be deferred: a positive scale changes neither the order of scores nor -inf. */
 #define DEFERS_SCALE (OPERAND_TILES && !HAS_SOFTCAP && !HAS_BIAS && !HAS_ALIBI)
 
-/* A block of queries and a tile of keys, which are counted from the tile's first. */
+/* A block of queries and a tile of keys; keys are counted from the tile's first one. */
 struct score_tile {
     ints begin[BLOCK_VECTORS], last[BLOCK_VECTORS]; /* keys in the window of each query */
     int all_begin, all_end;                         /* keys in the window of every query */
     int lower_end,
-        upper_begin; /* only the lower half sees keys before, only the upper from there on */
+        upper_begin; /* before lower_end the lower half sees keys, from upper_begin on the upper */
     int hides;       /* whether bias, mask or block lists may hide a pair */
     lanes distance[BLOCK_VECTORS]; /* with ALiBi: from the queries to key 0, along the diagonal */
     float slope;
@@ -79,13 +79,13 @@ struct score_tile {
     const ints *mask;  /* four keys' bytes in an int: mask_of() */
 };
 
-/* A block has a lower half of so many vectors and an upper one. Where a window starts or ends, keys
- * are seen by one of them alone; a block of few queries has only the lower. Products of tiles are of
+/* The lower half of a block has this many vectors. Where a window starts or ends, keys are visible
+ * to one half alone; a block of few queries has only the lower half. Products of AMX tiles are of
  * whole blocks. */
 #define LOWER (BLOCK_VECTORS / 2)
 #define HAS_HALVES (LOWER > 0 && !OPERAND_TILES)
 
-/* Of the tile of keys from j on, but for biases and masks: load_biases_and_masks(). */
+/* The score_tile of keys from j on; load_biases_and_masks() adds biases and masks. */
 INLINE struct score_tile score_tile_of_block(const struct arguments *args,
                                              const struct query_block block, const long j)
 {
@@ -146,7 +146,7 @@ INLINE struct score_tile score_tile_of_block(const struct arguments *args,
 
 /* ---- biases and masks, transposed ----------------------------------------------------------- */
 
-/* The visibility of a tile for a block, as far as biases or masks say. */
+/* The visibility of a tile for a block by biases and masks alone. */
 enum visibility { EMPTY, FULL, PARTIAL };
 
 #if HAS_BIAS
@@ -208,13 +208,13 @@ NOINLINE enum visibility load_bias_tile(const struct arguments *restrict args,
 }
 #endif
 
-#define MASK_KEYS (4 * SIMD_WIDTH) /* keys whose bytes of a mask fill a vector */
+#define MASK_KEYS (4 * SIMD_WIDTH) /* keys with mask bytes that fill a vector */
 #define MASK_VECTORS                                                                               \
     (HAS_MASK || HAS_BLOCKS ? (BLOCK_N + MASK_KEYS - 1) / MASK_KEYS * SIMD_WIDTH * BLOCK_VECTORS   \
                             : 1)
 #if HAS_MASK
 
-/* count bytes from p on, at most MASK_KEYS, as memory holds them; zeros after them. */
+/* Loads count bytes from p on, at most MASK_KEYS, in the order of memory; the rest are zeros. */
 INLINE ints load_bytes(const __global uchar *p, const long step, const int count)
 {
     ints x = 0;
@@ -227,8 +227,8 @@ INLINE ints load_bytes(const __global uchar *p, const long step, const int count
     return x;
 }
 
-/* The bytes of SIMD_WIDTH queries and MASK_KEYS keys, of which count exist, with queries in SIMD
- * lanes. */
+/* Loads the mask bytes of SIMD_WIDTH queries and MASK_KEYS keys, with queries in SIMD lanes; count
+ * keys exist. */
 INLINE void load_mask_of_queries(const __global uchar *p, const long row, const long step,
                                  const int last, const int count, lanes *x)
 {
@@ -307,7 +307,7 @@ NOINLINE void mask_unlisted(const struct query_block block, const long j, const 
 #endif
 
 #if HAS_MASK || HAS_BLOCKS
-/* Not 0 where a query of vector m sees key n. */
+/* Not 0 in lanes of queries of vector m to which key n is visible. */
 INLINE ints mask_of(const struct score_tile *tile, const int n, const int m)
 {
 #ifdef __ENDIAN_LITTLE__
@@ -320,8 +320,8 @@ INLINE ints mask_of(const struct score_tile *tile, const int n, const int m)
 #endif
 
 #if HAS_BLOCKS
-/* What block lists and mask say of keys j .. j + count - 1; as load_biases_and_masks(). A mask is looked at in blocks
- * that are not full. */
+/* Applies block lists and mask to keys j .. j + count - 1, as load_biases_and_masks() does. The
+ * mask is read only in blocks that are not full. */
 INLINE int load_listed_mask(const struct arguments *args, const struct query_block block,
                             const long j, const int count, struct score_tile *tile,
                             struct prefetch_streams *streams, ints *masks)
@@ -337,8 +337,7 @@ INLINE int load_listed_mask(const struct arguments *args, const struct query_blo
                               block.h * args->shape->mask_stride[1] +
                               block.i * args->shape->mask_stride[2] +
                               (j - MASK_BEGIN(block.e)) * args->shape->mask_stride[3];
-    streams->stream[STREAM_MASK] =
-        stream_of(p, 0, 0, 0, 0, 0); /* which keys are next is not known */
+    streams->stream[STREAM_MASK] = stream_of(p, 0, 0, 0, 0, 0); /* the next keys are not known */
     loaded = !listed.all_full && j >= MASK_BEGIN(block.e);
     if (loaded)
         masked = load_mask_tile(args, block, j, count, p, masks);
@@ -353,8 +352,8 @@ INLINE int load_listed_mask(const struct arguments *args, const struct query_blo
 }
 #endif
 
-/* Loads the biases and masks of keys j .. j + count - 1, and has those of the next tile prefetched.
- * Returns 0 if the tile is empty: no query of the block sees any of its keys. */
+/* Loads the biases and masks of keys j .. j + count - 1 and prefetches those of the next tile.
+ * Returns 0 if the tile is empty: none of its keys is visible to a query of the block. */
 INLINE int load_biases_and_masks(const struct arguments *args, const struct query_block block,
                                  const long j, const int count, struct score_tile *tile,
                                  struct prefetch_streams *streams, lanes *biases, ints *masks)
@@ -392,7 +391,7 @@ INLINE int load_biases_and_masks(const struct arguments *args, const struct quer
     else
         for (int n = 0; n < MASK_VECTORS; n++)
             masks[n] = 0x01010101;
-#elif HAS_MARKS && !HAS_BIAS /* which may make use of the mask's bytes all the same */
+#elif HAS_MARKS && !HAS_BIAS /* it may still use the mask's bytes */
     const int has_columns = !(block.mark & MARK_FULL);
     const enum visibility masked =
         has_columns ? load_mask_tile(args, block, j, count, p, masks) : FULL;
@@ -415,7 +414,7 @@ INLINE int load_biases_and_masks(const struct arguments *args, const struct quer
 /* ---- the steps from products to scores ------------------------------------------------------ */
 
 #if HAS_SOFTCAP
-/* Scores within the cap, which are most, are spared the division. */
+/* Most scores are within the cap: they skip the division. */
 INLINE void softcap_scores(const struct score_tile *tile, lanes (*s)[BLOCK_VECTORS])
 {
     lanes most = 0.0f; /* of the squares */
@@ -493,8 +492,8 @@ INLINE lanes hide_outside(const struct score_tile *tile, const int n, const int 
             statement;                                                                             \
     }
 
-/* Products of keys n0 .. n0 + QK_KEYS - 1 become scores. Those from count on, which repeat the last or, of
- * tiles, are of no key, become -INFINITY where they might be looked at. */
+/* Products of keys n0 .. n0 + QK_KEYS - 1 become scores. Keys from count on repeat the last one or,
+ * in AMX tiles, do not exist; their scores become -INFINITY where they might be read. */
 INLINE void finish_scores(const struct score_tile *tile, const int n0, const int count,
                           lanes (*s)[BLOCK_VECTORS])
 {
@@ -526,7 +525,7 @@ NOINLINE void drop_block_weights(const struct arguments *restrict args,
                                  const struct query_block block, const long j, const int count,
                                  lanes *p)
 {
-    /* Read once: what is written to p might be what args leads to. */
+    /* Copied once: the compiler must assume that stores to p may change what args points to. */
     const struct attention_shape shape = *args->shape;
     const struct attention_offsets at = *args->at;
     const struct arguments own = {&shape, &at};

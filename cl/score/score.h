@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the product of a query and a key to their score, where a work-item has one score in a register:
- * scale, softcap, bias, ALiBi and masks, as clattn/problem.h says. An option that changes scores is
- * written here, for all kernels of this kind; what it reads is a member of struct arguments.
+/* The product of a query and a key becomes their score, with one score a work-item in a register:
+ * scale, softcap, bias, ALiBi and masks (clattn/problem.h). An option that changes scores is
+ * written here, for all kernels of this kind; its tensors are members of struct arguments.
  *
  *   naive, unfused, split_gpu_item   SOFTCAPPED(score_scale() * product), then biased_score(): keys and
  *                                 queries by their numbers, each pair with its own test whether it is
@@ -27,8 +27,8 @@
 
 /* ---- pairs by their numbers ----------------------------------------------------------------- */
 
-/* Whether mask and bias let query i see key j, of a block of which the lists, if there are any, say
- * `listed`. */
+/* Returns whether mask and bias leave key j visible to query i. listed: the block lists' entry of
+ * the pair (LISTED). */
 static inline bool unmasked(const struct arguments *args, const struct extent e, const int listed,
                             const long b, const long h, const long i, const long j)
 {
@@ -50,7 +50,7 @@ static inline bool unmasked(const struct arguments *args, const struct extent e,
     return true;
 }
 
-/* Whether query i sees key j, where first = first_key() and end = end_key() of query i. */
+/* Returns whether key j is visible to query i, with its first = first_key() and end = end_key(). */
 static inline bool visible(const struct arguments *args, const struct extent e, const long first,
                            const long end, const long b, const long h, const long i, const long j)
 {
@@ -59,8 +59,8 @@ static inline bool visible(const struct arguments *args, const struct extent e, 
     return unmasked(args, e, LISTED(b, h, i, j), b, h, i, j);
 }
 
-/* The final score of query i and key j, which it sees, from s = scale * dot after softcap. Reads nothing
- * beyond the batch's lengths. */
+/* The final score of query i and key j, which is visible to it, from s = scale * dot after softcap.
+ * Reads nothing beyond the batch's lengths. */
 static inline float biased(const struct arguments *args, const struct extent e, const long b,
                            const long h, const long i, const long j, float s)
 {
@@ -75,7 +75,7 @@ static inline float biased(const struct arguments *args, const struct extent e, 
     return s;
 }
 
-/* Likewise of any pair; -INFINITY if it is hidden, whatever s is. first and end as for visible(). */
+/* The final score of any pair: -INFINITY if it is masked. first and end are as in visible(). */
 static inline float biased_score(const struct arguments *args, const struct extent e,
                                  const long first, const long end, const long b, const long h,
                                  const long i, const long j, const float s)
@@ -87,15 +87,15 @@ static inline float biased_score(const struct arguments *args, const struct exte
 
 /* ---- pairs of a tile ------------------------------------------------------------------------ */
 
-/* Rows, which are queries, and keys of one head, counted from the tile's first on: 32 bits take fewer
- * registers than 64 for each row. */
+/* A tile of queries (rows) and keys of one head, counted from its first ones: 32-bit indices take
+ * fewer registers for each row than 64-bit ones. */
 struct score_tile {
     int rows, keys; /* that there are */
     int window_begin,
         window_end; /* row r may see keys from window_begin + r on, before window_end + r */
     long distance;  /* from row 0 to key 0, along the diagonal */
     float scale, slope;
-    const __global uchar *mask; /* of row 0 and key 0, as the next */
+    const __global uchar *mask; /* of row 0 and key 0, as is bias */
 #if HAS_MASK_KEYS
     int mask_begin; /* the first key that has a column in the mask */
 #endif
@@ -148,7 +148,7 @@ INLINE struct score_tile score_tile_at(const struct arguments *args, const struc
 }
 
 #if HAS_BLOCKS
-/* Which blocks the tile of queries from i0 on and keys from j0 on lies in; bits are those of its head. */
+/* Locates the blocks of the tile that begins with query i0 and key j0; bits: those of its head. */
 INLINE void find_blocks(const struct block_bits bits, const long i0, const long j0,
                         struct score_tile *t)
 {
@@ -160,7 +160,7 @@ INLINE void find_blocks(const struct block_bits bits, const long i0, const long 
 }
 #endif
 
-/* Whether the pair exists and is visible by window and causality. */
+/* Returns whether the pair exists and is visible by window and causality. */
 INLINE bool in_window(const struct score_tile t, const int row, const int key)
 {
     bool sees = row < t.rows && key < t.keys;
@@ -174,7 +174,7 @@ INLINE bool in_window(const struct score_tile t, const int row, const int key)
     return sees;
 }
 
-/* A score, and what its gradients need. */
+/* A score, and values that its gradients need. */
 struct score {
     float value;
     float derivative; /* of softcap */
@@ -199,8 +199,8 @@ INLINE struct score score_of(const struct arguments *args, const struct score_ti
     return s;
 }
 
-/* Whether a pair is visible, of which in_window() is known; adds the bias to its score. Beyond the last
- * row and key these are read again. */
+/* Returns whether a pair is visible, from sees = in_window() of it; adds the bias to its score.
+ * Beyond the last row and key the last ones are read again. */
 INLINE bool hide(const struct arguments *args, const struct score_tile t, bool sees, const int row,
                  const int key, struct score *s)
 {

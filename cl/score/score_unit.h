@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The unit in which kernels for CPUs keep scores, and what a problem does to them. */
+/* The unit in which kernels for CPUs keep scores, and the score options that a problem has. */
 #ifndef CLATTN_SCORE_UNIT_H
 #define CLATTN_SCORE_UNIT_H
 #include "families/operand_sizes.h"
@@ -18,14 +18,13 @@
 #define SCORE_TO_LOG LN2
 #define EXPONENTIAL(x) exponential2(x)
 #endif
-/* What score_scale() is multiplied with: a softcap wants natural units, and returns scores in
- * SCORE_UNIT. */
+/* The factor of score_scale(): a softcap needs natural units, and returns scores in SCORE_UNIT. */
 #define SCALE_UNIT (HAS_SOFTCAP ? 1.0f : SCORE_UNIT)
 
 #define HAS_WINDOW (HAS_WINDOW_LEFT || HAS_WINDOW_RIGHT)
-/* Whether pairs may be hidden at all. */
+/* 1 if any pair may be masked. */
 #define HIDES (HAS_WINDOW || HIDES_ANYWHERE)
-/* Whether scores differ from products even in a tile of full visibility. */
+/* 1 if scores differ from products even in a tile of full visibility. */
 #define CHANGES_SCORES (HAS_SOFTCAP || HAS_BIAS || HAS_MASK || HAS_ALIBI)
 
 #endif

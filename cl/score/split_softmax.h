@@ -11,8 +11,8 @@
 #include "common/dropout.h"
 #endif
 
-/* Rows whose row_max and factors are lanes of one vector; if there are fewer than SIMD_WIDTH, lane
- * n is row n % BLOCK_M. */
+/* The number of rows that have row_max and factors in one vector; if it is below SIMD_WIDTH, lane n
+ * is row n % BLOCK_M. */
 #define MAX_ROWS (BLOCK_M < SIMD_WIDTH ? BLOCK_M : SIMD_WIDTH)
 
 #if HAS_DROPOUT
@@ -41,7 +41,7 @@ INLINE void drop_weights(const struct arguments *args, const struct row_block *b
 #endif
 
 /* The products s of row r and keys j .. j + count - 1 become scores; returns the largest of each
- * lane. hides (constant): some keys may be hidden, whose scores become -inf. */
+ * lane. hides (constant): some keys may be masked; their scores become -inf. */
 INLINE lanes scores_of_row(const int hides, const struct arguments *args,
                            const struct row_block *block, const int r, const long j,
                            const int count, float *s)
@@ -88,8 +88,8 @@ INLINE lanes maxima_of_rows(const lanes *x)
     return y[0];
 }
 
-/* The scores s of a row become weights exp(score - base); returns their sum in each lane. With
- * hides, a hidden key has the weight -0 and sets its lane of *hidden. */
+/* The scores s of a row become weights exp(score - base); returns their sum in each lane. If
+ * `hides`, a masked key has the weight -0 and sets its lane of *hidden. */
 INLINE lanes exponentials_of_row(const int hides, const float base, const int count, float *s,
                                  ints *hidden)
 {
@@ -110,15 +110,15 @@ INLINE lanes exponentials_of_row(const int hides, const float base, const int co
 }
 
 /* The products s of all rows and keys j .. j + count - 1 become weights. Updates row_max and
- * row_sum; factor: what sums of earlier weights are to be multiplied with. Returns whether a pair
- * is hidden, which has the weight -0. */
+ * row_sum; factor: the factor of sums of earlier weights. Returns whether a pair is masked; such a
+ * pair has the weight -0. */
 NOINLINE int softmax_of_rows(const int hides, const struct arguments *restrict args,
                              const struct row_block *block, const long j, const int count, float *s,
                              lanes *row_max, lanes *row_sum, lanes *factor)
 {
     ints hidden = 0;
 #if HAS_DROPOUT
-    /* Read once: what is written to weights might be what args leads to. */
+    /* Copied once: stores to weights may alias what args points to. */
     const struct attention_shape shape = *args->shape;
     const struct attention_offsets at = *args->at;
     const struct arguments own = {&shape, &at};

@@ -2,25 +2,25 @@
 /* append_tokens: new keys and values are written to their places in a cache, in its format, keys and
  * queries rotated on the way.
  *
- * NDRange   One dimension, GROUP_ITEMS items in a group. Item n takes TOKENS tokens, of their rows all
- *           columns, or, unless WHOLE_ROWS, 32, of every HEAD_GROUPS-th head: first of a head's rows of k and
- *           v, so that these follow each other in memory, then of the next one's. Items past the last have
+ * NDRange   One dimension, GROUP_ITEMS items in a group. Item n takes TOKENS tokens of every HEAD_GROUPS-th
+ *           head: with WHOLE_ROWS all columns of their rows, else 32. It writes the rows of one head of k
+ *           and v, which are adjacent in memory, before those of the next head. Items past the last have
  *           nothing to do.
  * Places    Token i of batch b goes to row kv_lengths[b] + i of its batch, or, with PAGE_SIZE, of the pages
  *           that page_table names, or to slot slots[b, i], which counts the rows of all batches, or pages,
- *           one after the other. What is outside of the cache is skipped.
+ *           one after the other. Tokens outside of the cache are skipped.
  * Rotation  Columns in pairs, (2 i, 2 i + 1) or (i, i + ROTARY_DIM / 2), become (x cos - y sin,
  *           x sin + y cos), for an angle of position * base^(-2 i / ROTARY_DIM), or of given tables. An
  *           item computes the powers of its columns once for all tokens, and cosines and sines of a token's
  *           once for all heads (cl/elementwise/rotation.h).
- * Exact     What is not rotated has the bits of a conversion, or of clattn/quantize.h.
+ * Exact     Columns without rotation have the bits of a conversion, or of clattn/quantize.h.
  *
  * Defined by the host, besides the tunables:
  *   DTYPE                     of k, v and q (cl/common/storage.h)
  *   PAGE_SIZE                 rows of a page, or 0
  *   CACHE_DTYPE               of a cache that is not quantized
  *   K_FORMAT, V_FORMAT        of the caches, as K_CACHE elsewhere (src/problem/formats.def)
- *   UNIT_IN, UNIT_OUT         1: all innermost strides of what is read, of what is written, are 1
+ *   UNIT_IN, UNIT_OUT         1: all innermost strides of inputs, of outputs, are 1
  *   ROTARY                    0 none, 1 pairs, 2 halves
  *   ROTARY_DIM, HAS_TABLES
  *   QUERIES                   0 untouched, 1 rotated to q_out, 2 in place
@@ -114,7 +114,7 @@ INLINE void load_chunk(const __global storage *row, const long step, const int d
     }
 }
 
-/* Where the block of column d is, in a row of a cache that starts at position `first`. */
+/* The address of column d's block in a row of a cache that starts at position `first`. */
 INLINE __global uchar *block_of_column(const int format, __global void *cache, const long first,
                                        const int d)
 {
@@ -147,15 +147,16 @@ INLINE void store_chunk(const int format, lanes *x, __global void *cache, const 
 
 /* ---- tokens --------------------------------------------------------------------------------- */
 
-/* Token i of batch b, and its row of batch, or page, `to` of the caches; lies: whether there is such a row. */
+/* Token i of batch b, and its row of batch, or page, `to` of the caches; lies: such a row
+ * exists. */
 struct token {
     long b, i, to, row;
     bool lies;
 };
 
-/* The tokens of an item: `count` from token `first` of all batches on, and of which heads and columns.
- * Loops over them have TOKENS in their conditions as well: of one token there is no loop then, of which Intel's
- * runtime for CPUs takes a token too far (doc/drivers.md). */
+/* An item's share: `count` tokens from token `first` of all batches on, with its heads and columns.
+ * Loops over them also test TOKENS, so that one token needs no loop: Intel's runtime for CPUs would
+ * run it once too often (doc/drivers.md). */
 struct share {
     long first, first_head;
     int count, column;
@@ -174,7 +175,7 @@ INLINE struct share share_of_item(const struct append_shape a, const long column
     return share;
 }
 
-/* Where an item's columns of a row end. */
+/* The end of an item's columns of a row. */
 INLINE int end_of(const struct share share, const long columns)
 {
     return WHOLE_ROWS ? (int)columns : (int)min((long)share.column + CHUNK, columns);
@@ -206,7 +207,7 @@ INLINE struct token token_of(const struct append_shape a, const long number)
 }
 
 #if ROTARY
-/* What the tokens of an item are turned by. */
+/* Computes the rotations of an item's tokens. */
 #define FIND_TURNS(share, turns)                                                                   \
     do {                                                                                           \
         struct twice powers[TURNED];                                                               \
@@ -223,7 +224,7 @@ INLINE struct token token_of(const struct append_shape a, const long number)
 
 /* ---- the kernels ---------------------------------------------------------------------------- */
 
-/* Whether both halves of what is rotated are whole chunks of an item: each is then loaded once for both. */
+/* 1 if both rotated halves are whole chunks of an item: each is then loaded once for both. */
 #define WHOLE_HALVES (ROTARY == HALVES && WHOLE_ROWS && UNIT_IN && ROTARY_DIM / 2 % CHUNK == 0)
 #if WHOLE_HALVES
 /* The first ROTARY_DIM columns of a row, turned, to a row of a cache that starts at position `first`. */
@@ -312,7 +313,8 @@ INLINE void append_together(const struct share share, const __global storage *ro
     store_blocks_together(format, x, blocks);
 }
 
-/* The last columns of a row, which are no whole chunk: apart, so that others are moved without asking. */
+/* The last columns of a row, an incomplete chunk: apart, so that other chunks move without a
+ * test. */
 NOINLINE void append_rest(const struct share share, const __global storage *row, const long step,
                           const int c, const int end, const bool rotates, const struct turn *turn,
                           const int format, __global void *cache, const long first,
@@ -463,7 +465,7 @@ INLINE void rotate_row(const struct share share, const __global storage *row, co
     }
 }
 
-/* Likewise of q: every column pair is one item's. */
+/* Rotates q: one item has both columns of each pair. */
 __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void
 rotate_queries(PARAMETERS_rotate_queries)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backward_cpu: dq, dk and dv in one pass over the pairs, for CPUs. Formulas: clattn/problem.h.
  *
- * Stages     backward_rows    delta = dot(do, o) of each row, and -lse, into the workspace; where lse is
- *                             large, what the row's weights lack to sum to 1 (cpu/backward_rows.h)
+ * Stages     backward_rows    delta = dot(do, o) of each row, and -lse, into the workspace; if lse is
+ *                             large, the factor that makes the row's weights sum to 1 (cpu/backward_rows.h)
  *            backward_cpu   local (1, 1, 1), global (SPLIT_K, kv_heads, batch): one work-item has
  *                             every SPLIT_K-th chunk of BLOCKS_PER_TILE blocks of BLOCK_N keys of
  *                             one kv head, and all queries that see them, of all query heads of
  *                             that head. It owns dk and dv of its keys; its share of dq goes to
  *                             sums of its own in the workspace
- *            backward_bias    dbias: the scores once more, and dS summed over what the bias
+ *            backward_bias    dbias: the scores once more, and dS summed over the dims that the bias
  *                             broadcasts over
  *            backward_sum     dq from the sums of the SPLIT_K work-items
  *            backward_heads   dslopes, dsinks
@@ -20,13 +20,13 @@
  * Tiles      of at most BLOCK_M queries, copied once for all blocks of a chunk, since L2 does not
  *            hold all of a head: products, scores and weights, their gradients, then the sums of
  *            dv, dk and dq. Queries that see no key of the chunk are in no tile; those of a tile
- *            that see no key of a block are left out; in a tile of full visibility no mask is
- *            looked at. dq is added to in the workspace, DQ_ROWS rows at a time.
+ *            that see no key of a block are skipped; in a tile of full visibility no mask is
+ *            read. dq is added to in the workspace, DQ_ROWS rows at a time.
  * Ragged     Nothing outside the tensors is read: keys beyond the last are zeros.
- * Block lists with block lists tiles hold queries that list some column of the chunk, and what a block
- *            does not see of a tile is left out.
- * Marks      backward_cpu leaves out what a first stage found that a mask or a bias hides throughout
- *            (score/mark_pairs.h), and reads no mask where it hides nothing.
+ * Lists      With block lists tiles hold queries that list some column of the chunk; rows of a tile that
+ *            list none of a block's keys are skipped.
+ * Marks      A first stage marks tiles that a mask or a bias leaves empty or full (score/mark_pairs.h):
+ *            backward_cpu skips empty tiles, and reads no mask in full ones.
  * Workspace  [rows][4] statistics (common/backward.h); [SPLIT_K][batch][heads][SUM_ROWS][ROW_QK] sums of dq; [SPLIT_K][batch][heads] sums of dslopes; the bits of
  *            block lists, or the marks of masks and biases
  * Units      vector: floats. pairs: products of bf16 pairs (cl/bf16/pairs.h). amx: products by tiles of a matrix
@@ -45,7 +45,7 @@
 #if UNIT == UNIT_AMX
 #define SIMD_WIDTH 16 /* keys in a row of a tile */
 #define DQ_ROWS 32    /* rows of P and dS that are multiplied together */
-#define QK_ROWS 32    /* of no use here, as the next two */
+#define QK_ROWS 32    /* not used here, nor the next two */
 #define DKV_COLUMNS 16
 #define DQ_VECTORS 1
 #endif
@@ -67,8 +67,8 @@ INLINE long sum_row(const struct arguments *args, const long b, const long h)
     return (b * args->shape->heads + h) * SUM_ROWS(args);
 }
 
-/* Where the sums of dq of a work-item begin in the workspace, on a cache line if that does; those
- * of dslopes begin where work-item SPLIT_K's would. */
+/* The begin of a work-item's sums of dq in the workspace, on a cache line if the workspace is; the
+ * sums of dslopes begin where those of work-item SPLIT_K would. */
 INLINE long sums_begin(const struct arguments *args, const long split)
 {
     const long row_stats =
@@ -107,7 +107,7 @@ NOINLINE void add_key_gradients(const struct query_tile *tile, const struct row_
     add_rows(DIM_QK, tile->ds, q, OPERAND_TILES ? BLOCK_M / 2 : ROW_QK, begin, end, block->dk);
 }
 
-/* Where dq of a tile is added to. */
+/* The sums that a tile's dq is added to. */
 #if OPERAND_TILES
 #define SUMS_OF(tile, dq) (tile)->dq
 #else
@@ -121,7 +121,7 @@ INLINE void add_gradients_of_tile(const int partial, const struct arguments *arg
                                   __global float *dq, lanes *slope_sums)
 {
     const operand *q = (const operand *)tile->q, *d_o = (const operand *)tile->d_o;
-    /* A step at an end may have a row that is hidden from the block. */
+    /* The first or last step may include a row to which the block is masked. */
     const bool ends_within = OPERAND_TILES ? rows.end != tile->count : true;
     const int cut = rows.begin % ROWS_OF_STEP || (rows.end % ROWS_OF_STEP && ends_within);
 #if OPERAND_TILES
@@ -175,8 +175,8 @@ INLINE void load_key_blocks(const struct arguments *args, const struct head head
     }
 }
 
-/* Keys of a chunk. With block lists chunks begin where columns of blocks do, if these have as many keys: the
- * blocks of a chunk are then seen by the same queries. */
+/* Keys of a chunk. With block lists and columns of the same length chunks begin with a column: all
+ * blocks of a chunk are then visible to the same queries. */
 #define CHUNK (BLOCKS_PER_TILE * BLOCK_N)
 #if HAS_BLOCKS
 #define CHUNKS_FOLLOW_COLUMNS (BLOCK_KV >= CHUNK)
@@ -336,7 +336,7 @@ __kernel void backward_sum(PARAMETERS_backward_sum)
 }
 
 #if HAS_DSLOPES || HAS_DSINKS
-/* Global (heads): what is summed over batches and rows, in their order. */
+/* Global (heads): sums over batches and rows, in their order. */
 __kernel void backward_heads(PARAMETERS_backward_heads)
 {
     const struct arguments arguments = ARGUMENTS_backward_heads, *const args = &arguments;

@@ -2,8 +2,8 @@
 /* backward_gpu_item: dq, dk and dv for GPUs, in two passes over the pairs; see clattn/problem.h for the
  * formulas. Neither scores nor their gradients reach global memory.
  *
- * Stages    backward_rows      -lse and -delta of each row, into the workspace; where lse is large, what
- *                              the row's weights lack to sum to 1 (cl/gpu/backward_rows.h)
+ * Stages    backward_rows      -lse and -delta of each row, into the workspace; if lse is large, the
+ *                              factor that makes the row's weights sum to 1 (cl/gpu/backward_rows.h)
  *           backward_keys      a group owns BLOCK_OWNED keys of one kv head and streams the queries that
  *                              see them, of all query heads of that head, in tiles of BLOCK_STREAMED:
  *                              dk and dv, and sums of dbias over queries
@@ -12,8 +12,8 @@
  *                              over keys
  *           backward_bias      a group owns a tile of a bias that depends on query and key, and walks
  *                              over the batches and heads that share it
- *           backward_sums      a group for each sum over rows that is left
- *           Whatever is summed is summed by one group, in an order that depends on nothing but the
+ *           backward_sums      a group for each remaining sum over rows
+ *           One group forms each sum, in an order that depends on nothing but the
  *           problem and the tunables: the same inputs give the same bits.
  * Tiles     of BLOCK_OWNED owned rows (of k and v, or of q and do) and BLOCK_STREAMED streamed ones:
  *           scores and the weights' gradients are two products of them (cl/gpu/tile_products.h); from
@@ -21,24 +21,24 @@
  *           sums of streamed rows, with those as their weights.
  * NDRange   local THREADS = THREADS_N * THREADS_M everywhere.
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
- * Hidden    A hidden pair's weight and gradient are -0, a visible one's never. An Inf or a NaN in a
- *           streamed row makes all its products infinite or NaN: once a hidden pair has had such a
- *           product, sums in tiles that are not visible in full leave hidden pairs out, which takes
- *           longer. Owned rows that see nothing, or that nobody sees, may hold anything: a row's sums
+ * Masked    A masked pair's weight and gradient are -0, a visible one's never. An Inf or a NaN in a
+ *           streamed row makes all its products infinite or NaN: after a masked pair has had such a
+ *           product, sums in tiles of partial visibility skip masked pairs, which takes
+ *           longer. Owned rows without a visible pair may contain anything: a row's sums
  *           are its own, and 0 is stored for it.
  * Dropout   Owned keys have a counter for four of a thread's rows; streamed keys are those of four
  *           threads: cl/gpu/tile_dropout.h.
  * Barriers  Every thread reaches every barrier; nothing relies on sub-group lockstep. Local memory is
- *           filled between two barriers and read before the next one, which stands where it is filled
- *           again: PoCL 3.1 miscompiles a barrier at the end of a loop with such a place after it.
- *           Nor is a barrier in an `if`: past it, all threads would go the way that PoCL 3.1 finds for
- *           the first, in whatever `if` ends where this one does.
+ *           filled between two barriers and read before the next one, which stands right before it is
+ *           filled again: PoCL 3.1 miscompiles a barrier at the end of a loop with such a place after it.
+ *           No barrier is in an `if`: after it PoCL 3.1 would send all threads the first one's way, in
+ *           any `if` that ends at the same point.
  * Workspace [rows][4] statistics (cl/common/backward.h); with HAS_DSLOPES [rows] sums of dslopes over keys; with
  *           HAS_DBIAS [rows] likewise if the bias broadcasts over keys, else [batch][heads][seq_kv]
  *           sums over queries if it broadcasts over these
  *           then the bits of score/blocks.h, or the marks of score/mark_pairs.h
- * Lists     Tiles of which block lists list no pair, or which are marked as hidden by a mask or a bias,
- *           are left out, but by backward_bias.
+ * Lists     All kernels but backward_bias skip tiles without a listed pair, and tiles that a mask or a
+ *           bias leaves empty by their marks.
  * Tunables  src/families/backward_gpu/backward_gpu_item.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "score/score.h"
@@ -90,13 +90,13 @@ INLINE void store_gradients(float4 sums[THREAD_M][MAX_DIMS4], const float factor
                        4 * (thread_n + THREADS_N * n), dim, width);
 }
 
-/* What the threads hold of owned rows' sums, added up; likewise. */
+/* Adds up the threads' sums of owned rows and stores them likewise. */
 INLINE void store_row_sums(const float *sums, const int used, const int rows,
                            __local float4 *partial, __global float *to)
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
 
-    LOCAL_BARRIER(); /* what was there may be overwritten */
+    LOCAL_BARRIER(); /* all have read the old contents */
     store_partial(sums, partial);
     LOCAL_BARRIER(); /* the threads' parts are complete */
 #pragma unroll
@@ -119,7 +119,7 @@ backward_keys(PARAMETERS_backward_keys)
         enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_KV(&arguments)) /
                                        (arguments.shape->heads / arguments.shape->group));
     __local float4 tiles[LOCAL_FLOAT4S];
-    __local int nonfinite;         /* not 0 once a hidden pair had a product that is not finite */
+    __local int nonfinite;         /* not 0 after a masked pair had a product that is not finite */
     int stage = 0;                 /* where it is that is read next */
     __local uchar *const kept = 0; /* for keys that are streamed */
     const int thread_n = THIS_THREAD % THREADS_N;
@@ -320,7 +320,7 @@ backward_bias(PARAMETERS_backward_bias)
             for (int r = 0; r < THREAD_M; r++)
                 statistics[r] = statistic_of(args, t.b, t.h, t.i0 + ROW(r));
             if (OWNED_RESIDENT) {
-                LOCAL_BARRIER(); /* what was there may be overwritten */
+                LOCAL_BARRIER(); /* all have read the old contents */
                 load_owned(owned_q, owned_do, tiles);
             }
 #if STAGES > 1

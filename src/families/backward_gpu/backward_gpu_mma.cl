@@ -10,17 +10,17 @@
  *           and v, or of q and do, and streams BLOCK_STREAMED rows at a time of the other two:
  *             1. owned times streamed rows: s = q k^T and dp = do v^T, with all in local memory;
  *             2. p and ds in registers (cl/mma/fragment_gradients.h);
- *             3. sums += p or ds times streamed rows, with the weights as operands where they are.
+ *             3. sums += p or ds times streamed rows, with the weights as operands in the same registers.
  *           DIM_GROUPS sub-groups have the same owned rows: each does 1. and 2., and 3. for a part of the
  *           dims, where one could not hold all sums in registers.
  * Fragments cl/mma/fragment.h: the layouts of an instruction, which EMULATE replaces by local memory.
  * Sums      f32. p and ds are rounded to 16 bits once, as in FlashAttention: in f16 a ds over 65504 is
- *           infinite. What dbias and dslopes are sums of is not rounded.
+ *           infinite. The terms of dbias and dslopes are not rounded.
  * NDRange   local THREADS = FRAGMENT_LANES * SUB_GROUPS * DIM_GROUPS everywhere.
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
- * Hidden    A weight of 0 does not silence an Inf or NaN of a streamed row. Where some result comes to
- *           one, all of the block is computed again with 0 in its place in 3., and rows that see it get it
- *           at the end. Owned rows that see nothing, or that nobody sees, may hold anything: a row's sums
+ * Masked    A weight of 0 does not silence an Inf or NaN of a streamed row. If some result becomes
+ *           one, the whole block is computed again with 0 in its place in 3., and is added at the end to rows
+ *           that see it. Owned rows without a visible pair may contain anything: a row's sums
  *           are its own, and 0 is stored for it.
  * Barriers  Every thread reaches every barrier; only the instructions' own lockstep is relied on.
  * Units    mma: fragments of a sub-group. warpgroup: products of warpgroups (cl/mma/warpgroup_tile.h), NVIDIA's wgmma, of Hopper.
@@ -48,7 +48,8 @@
 #if !HAS_TILE_PRODUCTS
 #define PRODUCER 0
 #endif
-/* Those that compute; with PRODUCER a warpgroup besides fills tiles, 128 threads as each other one fills its owned rows. */
+/* Threads that compute. With PRODUCER another warpgroup fills tiles; each warpgroup fills its own
+ * owned rows with 128 threads. */
 #define COMPUTING (FRAGMENT_LANES * SUB_GROUPS * DIM_GROUPS)
 #if PRODUCER
 #define FILL_THREADS 128
@@ -71,7 +72,7 @@
 
 /* ---- what the kernels share ------------------------------------------------------------------ */
 
-/* Where a work-group's rows lie in local memory, and which are this sub-group's. */
+/* The places of a work-group's rows in local memory, and this sub-group's rows. */
 struct place {
     __local ushort *owned_qk, *owned_v, *qk, *v; /* qk, v: the streamed rows */
     int lane, first_row, dim_group;
@@ -94,7 +95,7 @@ INLINE struct place find_place(__local uint4 *tiles)
     return here;
 }
 
-#if PRODUCER /* a warpgroup's own, of which there may be none */
+#if PRODUCER /* a warpgroup's own rows, possibly none */
 #define OWNED_COMPLETE()                                                                           \
     do {                                                                                           \
         copies_wait();                                                                             \
@@ -112,7 +113,7 @@ INLINE struct place find_place(__local uint4 *tiles)
 #define STAGE_OWN(owned, tile, dim, unit) STAGE_OWNED(owned, tile, dim, unit)
 #endif
 
-/* Stages a work-group's owned rows, which the next barrier completes, if there are any. */
+/* Stages a work-group's owned rows, if any; the next barrier completes them. */
 #define STAGE_BOTH_OWNED(rows_qk, unit_qk, rows_v, unit_v, any)                                    \
     do {                                                                                           \
         if (any) {                                                                                 \
@@ -166,14 +167,14 @@ INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS], float d
 #define FINISH_BOTH(s, dp)
 #endif
 
-/* Behind begin_both(), where WEIGHTS_FIRST: its first products, and what was begun before the latest ones. */
+/* After begin_both() with WEIGHTS_FIRST: waits for all products but the latest groups. */
 #define FINISH(sums, latest)                                                                       \
     do {                                                                                           \
         PRODUCTS_WAIT(latest);                                                                     \
         SUMS_HERE(sums, STREAMED_SUMS);                                                            \
     } while (0)
 
-/* To the number-th place of streamed rows. */
+/* The place of streamed rows of stage `number`. */
 INLINE struct place place_of_stage(struct place here, __local uint4 *tiles, const int number)
 {
     here.qk = (__local ushort *)tiles + STREAMED_QK_AT + number * STAGE_ELEMENTS;
@@ -181,14 +182,14 @@ INLINE struct place place_of_stage(struct place here, __local uint4 *tiles, cons
     return here;
 }
 
-/* Whether some pair of a tile may be hidden, or is none. */
+/* Returns whether some pair of a tile may be masked or missing. */
 INLINE bool hides_some(const struct arguments *args, const struct tile t, const int most_queries,
                        const int most_keys)
 {
     return t.queries < most_queries || t.keys < most_keys || is_partial(args, t);
 }
 
-/* Whether query i, which sees something, sees key j. */
+/* Returns whether key j is visible to query i and the query has a finite lse. */
 INLINE bool counts(const struct arguments *args, const struct tile t, const long i, const long j)
 {
     return statistic_of(args, t.b, t.h, i).s0 != -INFINITY &&
@@ -262,7 +263,7 @@ INLINE struct tile keys_from(struct tile t, const long j0, const long end)
     return t;
 }
 
-/* What belongs to the queries of a tile. */
+/* Stages the statistics of a tile's queries. */
 INLINE void stage_statistics(const struct arguments *args, const struct tile t,
                              __local float4 *statistics)
 {
@@ -280,7 +281,7 @@ INLINE void stage_statistics(const struct arguments *args, const struct tile t,
 #include "mma/gradients_passes.h"
 #endif
 
-/* What begins a kernel with a producer: that does all that it has to do, `call`, and leaves. */
+/* Begins a kernel with a producer: the producer does all its work, `call`, and returns. */
 #if PRODUCER && !EMULATE
 #define PRODUCE(call)                                                                              \
     if (get_local_id(0) == 0)                                                                      \
@@ -505,7 +506,7 @@ backward_bias(PARAMETERS_backward_bias)
             UNROLL
             for (int n = 0; n < LANE_QUERIES; n++)
                 statistics[n] = statistic_of(args, t.b, t.h, t.i0 + OWNED_ROW(n));
-            LOCAL_BARRIER(); /* what was there may be overwritten */
+            LOCAL_BARRIER(); /* all have read the old contents */
             STAGE_OWNED(q_rows(args, t.b, t.h, t.i0, t.queries), here.owned_qk, DIM_QK, UNIT_Q);
             STAGE_OWNED(do_rows(args, t.b, t.h, t.i0, t.queries), here.owned_v, DIM_V, UNIT_DO);
             STAGE_STREAMED(k_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys), here.qk,

@@ -9,21 +9,21 @@
  *            multiplied with BLOCK_VECTORS vectors of queries (or weights), so that nothing is
  *            transposed but the block's q and o, and the softmax needs no step across lanes.
  * Tiles      of at most BLOCK_N keys: scores to private memory, online softmax, values. A tile that
- *            no query of the block sees is left out; in one of full visibility no mask is looked
- *            at; at the edges of a window half a block may sit out. The blocks of a chunk take
+ *            no query of the block sees is skipped; in one of full visibility no mask is
+ *            read; at the edges of a window half a block may be idle. The blocks of a chunk take
  *            turns at each tile while it is in L2.
- * Keys       and values in f32 are read where they are or, with STAGE_KV, from a copy of the tile, whose rows
- *            follow each other; f16, bf16 and quantized ones from a converted copy.
- * Prefetch   Between their products blocks fetch what comes next.
+ * Keys       and values in f32 are read in place or, with STAGE_KV, from a copy of the tile with adjacent
+ *            rows; f16, bf16 and quantized ones from a converted copy.
+ * Prefetch   Between their products blocks prefetch the rows that come next.
  * Dropout    comes after row_sum. Four keys at a time share a counter's words.
- * Hidden     The product of a weight of 0 and a value that is not finite is NaN. So a chunk whose
- *            sums are not finite is computed again, looking through the values of each tile of
- *            partial visibility and leaving out hidden pairs where one is not finite.
+ * Masked     The product of a weight of 0 and a value that is not finite is NaN. So a chunk with
+ *            sums that are not finite is computed again. This time the values of each tile of partial
+ *            visibility are tested, and masked pairs are skipped where one is not finite.
  * Ragged     Nothing outside the tensors is read: lanes beyond the last query repeat it, scores
  *            beyond the last key repeat its and are ignored. A block of few queries is computed
  *            with half of its vectors.
- * Speed      rint, fmax, any and the conversions of OpenCL are slow on CPUs; what stands here in
- *            their place relies on IEEE addition, so never build it with fast-math options.
+ * Speed      rint, fmax, any and the conversions of OpenCL are slow on CPUs; their replacements here
+ *            rely on IEEE addition, so never build them with fast-math options.
  * Units      vector: floats. pairs: products of bf16 pairs (cl/bf16/pairs.h), two multiply-adds in each lane of an
  *            instruction. amx: products by tiles of a matrix unit (cl/bf16/tiles.h). Both take q and k as they are
  *            stored, and weights rounded to bf16, which a problem of standard precision allows; the host also
@@ -45,7 +45,7 @@
 #endif
 #if UNIT == UNIT_AMX
 #define SIMD_WIDTH 16 /* queries in a row of a tile */
-#define QK_KEYS 8     /* whose products become scores at a time */
+#define QK_KEYS 8     /* keys whose products become scores at a time */
 #define PV_COLUMNS 8  /* of no use here */
 #define STAGE_KV 0    /* pairs are copied anyway */
 #endif
@@ -70,8 +70,8 @@
 #define CHUNKS_FOLLOW_ROWS (BLOCK_Q >= CHUNK)
 #endif
 
-/* Keys j .. j + count - 1 of at most BLOCK_N, for one block. partial: some pairs may be hidden.
- * With check_values, *nonfinite says whether v holds a value there that is not finite; -1 if not
+/* Adds keys j .. j + count - 1, at most BLOCK_N, to one block. partial: some pairs may be masked.
+ * With check_values, *nonfinite says whether v has a value there that is not finite; -1 if not
  * known yet. */
 INLINE void add_tile(const int partial, const struct arguments *args,
                      const struct query_block block, const long j, const int count, const lanes *q,
@@ -103,7 +103,7 @@ INLINE void add_tile(const int partial, const struct arguments *args,
         row_max[m] = new_max[m];
     }
     if (HIDES && partial &&
-        check_values) { /* keys that round count up to whole steps are hidden too */
+        check_values) { /* keys that round count up to whole steps are masked too */
         if (*nonfinite < 0)
             *nonfinite = has_nonfinite(v, v_row, V_COLUMN, WHOLE_STEPS(count));
         mark_hidden = *nonfinite;
@@ -174,14 +174,14 @@ INLINE struct query_block block_of(const struct query_block chunk, const int n)
 }
 
 #if HAS_MARKS
-/* What was marked of the block and the tile of keys from j on. */
+/* The mark of the block and the tile of keys from j on. */
 INLINE int mark_of_tile(const struct arguments *args, const struct query_block block, const long j)
 {
     return block.marks ? block.marks[marks_of_block(args, block.b, block.h, block.i) + j / BLOCK_N]
                        : 0;
 }
 
-/* Whether no block of the chunk sees a key of the tile. */
+/* Returns whether no key of the tile is visible to a block of the chunk. */
 INLINE bool is_empty_for_all(const struct arguments *args, const struct query_block chunk,
                              const long j)
 {
@@ -195,7 +195,7 @@ INLINE bool is_empty_for_all(const struct arguments *args, const struct query_bl
 }
 #endif
 
-/* Whether all sums of a chunk are finite. */
+/* Returns whether all sums of a chunk are finite. */
 NOINLINE int are_finite(lanes (*packed_o)[ROUNDED(DIM_V) * BLOCK_VECTORS])
 {
     lanes zero[4] = {0.0f, 0.0f, 0.0f, 0.0f};
@@ -210,8 +210,7 @@ NOINLINE int are_finite(lanes (*packed_o)[ROUNDED(DIM_V) * BLOCK_VECTORS])
     return !any_lane(zero[0] + zero[1] + (zero[2] + zero[3]) != 0.0f);
 }
 
-/* Key j, or the one before it whose value lies in the same operand of the tile that begins with key
- * j0. */
+/* The first key with a value in the same operand as key j, in the tile that begins with key j0. */
 INLINE long with_whole_operand(const long j0, const long j)
 {
     return j0 + (j - j0) / KEYS_TOGETHER * KEYS_TOGETHER;
@@ -321,7 +320,7 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
     return 1;
 }
 
-/* How many chunks a head has. */
+/* The number of chunks of a head. */
 INLINE long count_chunks(const struct arguments *args)
 {
 #if HAS_BLOCKS

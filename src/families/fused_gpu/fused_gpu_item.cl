@@ -13,12 +13,12 @@
  * NDRange   local THREADS; one group for each block of queries of each (batch, head).
  * Dropout   Four neighbouring threads share the random numbers of their keys: cl/gpu/tile_dropout.h.
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
- * Hidden    In a tile that is not visible in full V's Infs and NaNs are staged as 0: a weight of 0
- *           would not silence them. Rows that do see them get them at the end.
+ * Masked    In a tile of partial visibility V's Infs and NaNs are staged as 0: a weight of 0
+ *           would not silence them. They are added at the end to rows that see them.
  * Barriers  Every thread reaches every barrier; nothing relies on sub-group lockstep. A stage is filled
  *           between two barriers and read between the next two. With STAGES of two the next one is filled
  *           meanwhile, by copies in the background where the device has such: cl/gpu/tile_copy.h.
- * Pages     Where each row of a tile is in the pool is listed in local memory, unless tiles lie in one page.
+ * Pages     Local memory lists the place of each row of a tile in the pool, unless tiles lie in one page.
  * Tunables  src/families/fused_gpu/fused_gpu_item.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "score/score.h"
@@ -45,12 +45,12 @@
 #define BLOCK_BITS_BEGIN(args) 0
 #include "score/mark_blocks.h"
 
-/* Whether the rows of a tile of paged keys are listed, since they may lie in several pages. */
+/* 1 if the rows of a tile of paged keys are listed, since they may lie in several pages. */
 #define LISTS_ROWS (PAGE_SIZE && (PAGE_SIZE % BLOCK_N || HAS_WINDOW_LEFT))
 
 /* ---- what the parts of the kernel share ------------------------------------------------------ */
 
-/* What a work-group computes, where its matrices begin, and which of its threads this is. */
+/* The block of a work-group, the begins of its matrices, and this thread's numbers. */
 struct task {
     struct query_block block;
     const __global storage *q;   /* the row of the first query */
@@ -94,10 +94,10 @@ INLINE struct task find_task(const struct arguments *args, const struct query_bl
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
-/* Whether rows whose alignment allows it are copied by four. */
+/* 1 if rows are copied by four where their alignment allows it. */
 #define COPIES_QUADS(unit, dim) (WIDTH_OF(DTYPE_F32, unit, dim) == 4)
 
-/* Where a stage is filled and read: with one 0, with two the other after each. */
+/* The stage to fill next: stage 0 if there is one, alternating if there are two. */
 #define OTHER(stage) (STAGE_FLOAT4S - (stage))
 
 /* Columns [first, first + columns) of the queries. */
@@ -114,7 +114,7 @@ INLINE void stage_queries(const struct arguments *args, const struct task *t,
 #endif
 }
 
-/* Where row n of a tile is, from the head's first row of k or v on; of a tile whose rows are listed 0. */
+/* The offset of row n of a tile from the head's first row of k or v; 0 if rows are listed. */
 #if LISTS_ROWS
 #define KEYS_PLACE(keys, n, stride) 0
 #elif PAGE_SIZE
@@ -152,7 +152,7 @@ INLINE void stage_keys(const struct arguments *args, const struct task *t, const
 #endif
 }
 
-/* What a stage of q k^T reads. */
+/* Loads a stage of q k^T. */
 INLINE void stage_qk(const struct arguments *args, const struct task *t, const struct shared *l,
                      const struct keys *keys, const int stage, const int first)
 {
@@ -161,7 +161,7 @@ INLINE void stage_qk(const struct arguments *args, const struct task *t, const s
     stage_keys(args, t, l, keys, stage, first);
 }
 
-/* What is filled before the first tile. */
+/* Fills the stages before the first tile. */
 INLINE void stage_first(const struct arguments *args, const struct task *t, const struct shared *l,
                         const struct keys *keys)
 {
@@ -220,9 +220,9 @@ INLINE void multiply_qk(const struct arguments *args, const struct task *t, cons
     }
 }
 
-/* The score of a row and a key from their product, -inf where the key is hidden. Bit r of *seen is set if
- * the thread's row r sees it. Of one pair: as a function of all of them it would be simplified before it
- * is inlined, in an order of its own that takes more registers. */
+/* The score of a row and a key from their product, -inf if the key is masked. Sets bit r of *seen
+ * if the key is visible to the thread's row r. This takes one pair: a function of all pairs would
+ * be simplified before inlining, in an order that takes more registers. */
 INLINE float finish_score(const struct arguments *args, const struct score_tile tile,
                           const bool partial, const int row, const int key, const float product,
                           const int r, uint *seen)
@@ -253,7 +253,7 @@ INLINE void update_row_max(const struct shared *l)
     }
 }
 
-/* Scores become weights; what was summed before is scaled to them. */
+/* Scores become weights; earlier sums are rescaled to them. */
 INLINE void weigh(const struct arguments *args, const struct task *t, const struct shared *l,
                   float s[THREAD_M][THREAD_N], float sum[THREAD_M], float4 out[THREAD_M][MAX_DIMS4],
                   __local uchar *kept)
@@ -280,8 +280,9 @@ INLINE void weigh(const struct arguments *args, const struct task *t, const stru
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* out += p v, for a tile of keys, of which the first stage of V is there unless SHARE_KV. With two stages
- * that of the next tile's q k^T follows the last one. *stage is where the first stage is, and then that one. */
+/* out += p v, for a tile of keys; the first stage of V is loaded unless SHARE_KV. With two stages
+ * the next tile's q k^T is loaded after the last one. *stage: the place of the first stage, on
+ * return of the next. */
 INLINE void multiply_pv(const struct arguments *args, const struct task *t, const struct shared *l,
                         const struct keys *keys, const struct keys *next, int *stage,
                         float p[THREAD_M][THREAD_N], float4 out[THREAD_M][MAX_DIMS4])
@@ -485,7 +486,8 @@ fused_gpu_item(PARAMETERS_fused_gpu_item)
         multiply_pv(args, &t, &l, &keys, &next, &stage, s, out);
     }
 
-    /* v_nonfinite is final: a barrier stands behind what may set it. Here only what is not finite counts. */
+    /* v_nonfinite is final: a barrier follows its last update. Only non-finite values count
+     * here. */
     if (v_nonfinite)
         add_nonfinite(args, &t, out);
 

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fused_gpu_mma: forward attention by matrix instructions; the scores never reach global memory.
  *
- * A work-group of SUB_GROUPS sub-groups owns BLOCK_M query rows of one (batch, head), of which each
- * sub-group has M_FRAGMENTS fragments, and walks over the keys that any of them may see, BLOCK_N
+ * A work-group of SUB_GROUPS sub-groups owns BLOCK_M query rows of one (batch, head), M_FRAGMENTS
+ * fragments for each sub-group. It walks over the keys that any of them may see, BLOCK_N
  * at a time:
  *   1. s = q k^T, fragment by fragment, with K in local memory;
  *   2. online softmax in registers: a row's maximum over the lanes that share it, weights;
- *   3. o += p v, with the weights as operands where they are, and V in local memory.
+ *   3. o += p v, with the weights as operands in the same registers, and V in local memory.
  * Where the device copies to local memory in the background (HAS_COPIES), V arrives during 1. and
- * the next K during 2. and 3. With two STAGES local memory holds two tiles of keys, of which one arrives
- * while the other is computed: one barrier a tile, so that sub-groups may be at different steps of it. With BYTES quantized
- * keys and values arrive as bytes while the tile before is computed, and become elements together.
+ * the next K during 2. and 3. With two STAGES local memory holds two tiles of keys: one arrives
+ * while the other is computed. There is one barrier a tile, so that sub-groups may be at different steps of it. With BYTES
+ * quantized keys and values arrive as bytes while the tile before is computed, and are then decoded together.
  *
  * Fragments cl/mma/fragment.h: the layouts of an instruction, which EMULATE replaces by local memory.
  * Sums      f32. Weights are rounded to 16 bits once (f16: scaled by 2^15, so that small weights are
- *           not subnormal), as in FlashAttention. Strict: what that rounding takes off them is rounded
+ *           not subnormal), as in FlashAttention. Strict: the rounding error is rounded
  *           as well, and two parts of f16 or three of bf16 are multiplied one after the other, which
- *           leaves the accuracy of f32.
+ *           keeps the accuracy of f32.
  * NDRange   local THREADS = FRAGMENT_LANES * SUB_GROUPS; one group for each block of queries of each
  *           (batch, head).
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
- * Pages     Where the rows of a tile are in the pool is listed in local memory (mma/key_places.h).
- * Hidden    A weight of 0 does not silence an Inf or NaN of V. Where some output comes to one, all
- *           is computed again with 0 in the place of V's, and rows that see them get
- *           them at the end.
+ * Pages     Local memory lists the places of a tile's rows in the pool (mma/key_places.h).
+ * Masked    A weight of 0 does not silence an Inf or NaN of V. If some output becomes one, all
+ *           is computed again with 0 in the place of V's, and these are added at the end to
+ *           rows that see them.
  * Barriers  Every thread reaches every barrier; only the instructions' own lockstep is relied on.
  * Units     mma: fragments of a sub-group. warpgroup: products of warpgroups (cl/mma/warpgroup_products.h), NVIDIA's wgmma, of
  *           Hopper. Head dims are then whole blocks of 64 columns; queries are operands in registers (Q_RESIDENT), or lie in
- *           local memory, where the tensor cores read them; copies are asked for while products are under way, with OVERLAP
- *           so is softmax of the tile before (cl/mma/fused_overlap.h).
+ *           local memory, where the tensor cores read them. Copies are requested while products run; with OVERLAP
+ *           the softmax of the tile before runs then, too (cl/mma/fused_overlap.h).
  * Tunables  src/families/fused_gpu/fused_gpu_mma.def or fused_gpu_warpgroup.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "score/score.h"
@@ -57,7 +57,8 @@
 #if !HAS_TILE_PRODUCTS
 #define PRODUCER 0
 #endif
-/* Those that compute; with PRODUCER a warpgroup besides fills tiles, 128 threads as each other one fills its queries. */
+/* Threads that compute. With PRODUCER another warpgroup fills tiles; each warpgroup fills its own
+ * queries with 128 threads. */
 #define COMPUTING (FRAGMENT_LANES * SUB_GROUPS)
 #if PRODUCER
 #define FILL_THREADS 128
@@ -97,7 +98,7 @@
 
 /* ---- what the parts of the kernel share ------------------------------------------------------ */
 
-/* What a work-group computes and where its matrices begin. */
+/* The block of a work-group and the begins of its matrices. */
 struct task {
     struct query_block block;
     const __global storage *q; /* the row of the first query */
@@ -161,11 +162,11 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
     }
 }
 
-/* Where K and V of a tile are, of which number says whether it is an even or odd one. */
+/* The places of K and V of a tile; number: 0 for an even tile, 1 for an odd one. */
 #define K_TILE(number) (q_tile + K_AT + (STAGES > 1 ? (number)*STAGE_ELEMENTS : 0))
 #define V_TILE(number) (q_tile + V_AT + (STAGES > 1 ? (number)*STAGE_ELEMENTS : 0))
 
-/* K and V of a tile of keys, of which number says where rows in pages are listed. */
+/* K and V of a tile of keys; number selects the list of rows in pages. */
 #define STAGE_KEYS(keys, number)                                                                   \
     FILL_KEYS(K_TILE(number), k_factors, K_PLACE(t.k, FROM_KEY((keys).j0, args->shape->k_stride)), \
               args->shape->k_stride[2], KV_PLACES(places, number, 0), (keys).count, DIM_QK,        \
@@ -177,7 +178,8 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
                     t.v_aligned, finite))                                                          \
     atomic_or(nonfinite, 1)
 
-/* What is staged while the scores are computed: the next tile, or V; where nothing is copied in the background K and V, before. */
+/* Stages during the scores: the next tile, or V; K and V at once, and first, without background
+ * copies. */
 #if STAGES > 1
 #define STAGE_BESIDE()                                                                             \
     do {                                                                                           \
@@ -200,7 +202,7 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
-/* The keys that each of the lane's rows of a fragment sees (finish_scores()). */
+/* The keys that are visible to each of the lane's rows of a fragment (finish_scores()). */
 INLINE void find_window(const struct score_tile *tile, const int fragment_row, const int lane,
                         int see_from[LANE_QUERIES], int see_to[LANE_QUERIES])
 {
@@ -249,7 +251,7 @@ INLINE void weigh_tile(const struct arguments *args, const struct query_block *b
 
 /* ---- store ----------------------------------------------------------------------------------- */
 
-/* Whether two neighbouring sums of a lane are those of neighbours in o, which one store takes. */
+/* 1 if two neighbouring sums of a lane are neighbours in o, so that one store takes both. */
 #define STORES_PAIRS (KEYS_OF_SUMS % 2 == 0 && UNIT_O && !HAS_O_F32 && DIM_V % 2 == 0)
 
 /* The rows of a fragment, from row_sum of all lanes that share them: o and lse. */
@@ -452,8 +454,8 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
             float s[M_FRAGMENTS][KEY_SUMS];
 
             copies_wait();
-            LOCAL_BARRIER(); /* what was copied is complete, what was read may be overwritten */
-#if HAS_TILE_PRODUCTS /* which go on while copies are asked for */
+            LOCAL_BARRIER(); /* copies are complete, old tiles may be overwritten */
+#if HAS_TILE_PRODUCTS /* they overlap with the requests for copies */
             begin_qk(q_tile, first_row, K_TILE(number), q_words, s, lane, exchange);
 #endif
             STAGE_BESIDE();
@@ -473,7 +475,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
             LIST_PLACES(block.b, next, 1 - number);
 #if HAS_COPIES || HAS_DROPOUT
             copies_wait();
-            LOCAL_BARRIER(); /* V, what is kept and the next places are complete, K may be overwritten */
+            LOCAL_BARRIER(); /* V, dropout's bits, next places complete; K may be overwritten */
 #endif
             if (HAS_COPIES && next.j0 < block.end)
                 STAGE_KEYS(next, 1 - number);
@@ -496,6 +498,6 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     store_rows(args, block, first_row, row_max, row_sum, seen, out, row_is_zero,
                score_scale(args, block.h), weight_exponent, lane, exchange);
     COMPUTING_BARRIER(); /* the outputs are complete */
-    if (v_nonfinite)     /* here only what is not finite counts */
+    if (v_nonfinite)     /* only non-finite values count here */
         add_nonfinite(args, &t, row_is_zero);
 }

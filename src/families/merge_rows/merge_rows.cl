@@ -7,14 +7,14 @@
  *     w_s = exp(lse_s - most) / sum_s exp(lse_s - most)
  *     o   = sum_s w_s o_s           lse = most + log(sum_s exp(lse_s - most))
  *
- * A state of lse -inf saw no keys: its row is not read. If all are so, o = 0 and lse = -inf. A sink is one
- * more state, whose o is 0, of rows that are not so. A weight of the only state, or of one beside which the
- * others vanish, is exactly 1. An lse of NaN makes the row NaN; one of +inf outweighs all that are finite.
+ * A state with lse -inf has no visible keys: its row is not read. If all states are so, o = 0 and lse = -inf.
+ * For other rows a sink is one more state with o = 0. A weight is exactly 1 if its state is the only one or
+ * the others vanish beside it. An lse of NaN makes the row NaN; +inf outweighs all finite ones.
  *
  * A work-group has ROW_ITEMS x GROUP_ROWS items: those side by side share a row, ITEM_VECTORS vectors of
  * SIMD_WIDTH columns each at a time; each row of items takes ITEM_ROWS rows, one after the other. Every
- * item reads the row's n numbers of lse itself, SIMD_WIDTH at a time, whose exponentials are one of a
- * vector: they are few beside the columns, and in the cache.
+ * item reads the row's n values of lse itself, SIMD_WIDTH at a time, for one exponential of a vector:
+ * they are few beside the columns, and in the cache.
  *
  * Defined by the host, besides the tunables:
  *   DTYPE                cl/common/storage.h
@@ -51,13 +51,13 @@ struct row {
     float held, sink;          /* lse before, and the sink; -inf if none counts */
     long states;               /* these not counted */
     float most, share;         /* the largest lse; what weights are multiplied with */
-    lanes lse0, weight0;       /* of the first states, which often are all */
+    lanes lse0, weight0;       /* of the first states, often of all */
 };
 
 /* ---- weights -------------------------------------------------------------------------------- */
 
-/* lse of states s .. s + SIMD_WIDTH - 1, of which the last are the one that is held and the sink; -inf after
- * these. */
+/* The lse of states s .. s + SIMD_WIDTH - 1. The held state (accumulate) and the sink come last;
+ * then -inf. */
 INLINE lanes load_lse(const struct row *r, const long s)
 {
     float x[SIMD_WIDTH];
@@ -71,7 +71,7 @@ INLINE lanes load_lse(const struct row *r, const long s)
     return VECTOR(vload)(0, x);
 }
 
-/* How much each counts beside the largest, which is not -inf; NaN if that is one. */
+/* The weights of states relative to the largest lse, which is not -inf; NaN if it is NaN. */
 INLINE lanes weigh(const lanes lse, const float most)
 {
     return lse == (lanes)(most) ? (lanes)(1.0f) : exponential2((lse - most) * LOG2E);
@@ -107,15 +107,15 @@ INLINE float weigh_row(struct row *r)
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
-/* A vector of columns; aligned: to four elements, which GPUs have one load for. */
+/* Loads a vector of columns; aligned: to four elements, one load on GPUs. */
 #if SIMD_WIDTH == 4
 #define LOAD_WHOLE(p, aligned) load4(p, aligned)
 #else
 #define LOAD_WHOLE(p, aligned) LOAD_VECTOR(p)
 #endif
 
-/* Adds an item's columns of a row, the first of which has `left` columns from it on. whole: they all are
- * there, side by side. */
+/* Adds an item's columns of a row; the row has `left` columns from the item's first one on. whole:
+ * all of the columns exist, side by side. */
 INLINE void add_columns(const float weight, const __global storage *p, const long step,
                         const int left, const bool aligned, const bool whole, lanes *x)
 {
@@ -130,13 +130,13 @@ INLINE void add_columns(const float weight, const __global storage *p, const lon
             x[v] += weight * load_row(p + v * VECTOR_STEP * step, step, left - v * VECTOR_STEP);
 }
 
-/* Whether every row of a tensor starts at a multiple of four elements. */
+/* Returns whether every row of a tensor starts at a multiple of four elements. */
 INLINE bool is_aligned(const long first, const long *stride)
 {
     return ((first | stride[0] | stride[1] | stride[2]) & 3) == 0;
 }
 
-/* Division of what mostly fits 32 bits, which takes a GPU a quarter of the time. */
+/* Divides numbers that mostly fit 32 bits, which takes a GPU a quarter of the time. */
 INLINE long quotient(const long n, const long by)
 {
     return (n | by) >> 32 == 0 ? (long)((uint)n / (uint)by) : n / by;
@@ -152,7 +152,8 @@ INLINE long quotient(const long n, const long by)
 #define SINK(h) -INFINITY
 #endif
 
-/* Writes a row of o and returns its lse, which is to be stored when no item reads what was there. */
+/* Writes a row of o and returns its lse, which must be stored after all items have read the old
+ * one. */
 INLINE float merge_row(const struct merge_shape a, const struct merge_offsets at,
                        const __global storage *parts, const __global float *parts_lse,
                        __global storage *o, const float held, const long row,

@@ -3,17 +3,17 @@
  * it walks over the keys once, with the online softmax, and keeps its row of o in private memory.
  *
  *     s       = q . k, then scale, softcap, bias, ALiBi and masks        (cl/score/score.h)
- *     row_max = the largest s so far; what was summed before is scaled by exp(old - new)
+ *     row_max = the largest s so far; earlier sums are rescaled by exp(old - new)
  *     row_sum = sum of exp(s - row_max)
  *     o       = sum of exp(s - row_max) v / row_sum,   lse = row_max + log(row_sum)
  *
  * No data is read by more than one work-item, nothing is a vector, and local memory is not used: the
  * other families do the same sums with tiles in local memory (fused_gpu_item), in registers (fused_cpu)
- * and with matrix units (fused_gpu_mma). What a kernel of this library must heed stands here all the same:
+ * and with matrix units (fused_gpu_mma). The rules for all kernels of this library apply here, too:
  *
  * Parameters  PARAMETERS_naive: those of the operands that the problem has, made by the host.
  * NDRange     one-dimensional, a work-item for each (batch, head, query), rounded up.
- * Hidden      A key that is hidden is not read: a weight of 0 would not silence a NaN in its value.
+ * Masked      A masked key is not read: a weight of 0 would not silence a NaN in its value.
  * Tunables    none. */
 #include "common/builtins.h"
 #include "common/key_rows.h"

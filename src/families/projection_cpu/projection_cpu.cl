@@ -10,8 +10,7 @@
  *                               columns in a work-item
  *            The order in which an element is summed depends on the depth and the tunables alone.
  * SIMD lanes are columns. The product is register-blocked (cl/cpu/gemm.h), with strips of x, over
- * at most
- *            BLOCK_K of the depth.
+ *            at most BLOCK_K of the depth.
  * Packing    w, as deep as that and as wide as the block, is packed into panels of REGISTER_VECTORS
  *            vectors (transposed where w is contiguous along the depth), which are read one after
  *            the other.
@@ -110,7 +109,7 @@ NOINLINE void pack_panels(const __global storage *w, const long *columns, const 
 }
 
 #if !IN_PLACE
-/* At most SLAB strips of x, num_rows rows. */
+/* Packs at most SLAB strips of x, num_rows rows. */
 NOINLINE void pack_strips(const __global storage *x, const long *rows, const int num_rows,
                           const long *depths, const int count, float *strips)
 {
@@ -145,7 +144,7 @@ NOINLINE void pack_strips(const __global storage *x, const long *rows, const int
                 float *to = strips + r / REGISTER_ROWS * STRIP + k * STRIP_DEPTH;
                 UNROLL
                 for (int n = 0; n < PACK_DEPTH;
-                     n++) /* the next overwrites what is beyond REGISTER_ROWS */
+                     n++) /* the next overwrites lanes past REGISTER_ROWS */
                     VECTOR(vstore)(VECTOR(vload)(0, read[n] + r), 0, to + n * STRIP_DEPTH);
             }
         }
@@ -197,8 +196,8 @@ INLINE void compute_tile(const bool first, const bool zero, const bool load, con
 }
 
 #if IN_PLACE
-/* Rows of x that take more are not in L2 any more when the next group of columns reads them; of these the beginnings are fetched,
- * which no processor fetches ahead by itself. */
+/* A larger set of rows of x has left L2 when the next group of columns reads it. The first lines of
+ * its rows are then prefetched, since no processor does so itself. */
 #define X_IN_CACHE (1 << 20)
 #define FETCHED_LINES 4
 

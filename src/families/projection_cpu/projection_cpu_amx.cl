@@ -4,8 +4,8 @@
  *
  * Blocking   as in BLIS. A group packs w, as wide as its block and BLOCK_K deep, into panels of PANEL columns, which
  *            are to stay in L2: a row of a panel is pairs of neighbours of the depth. Then, for each strip of
- *            REGISTER_ROWS rows, x is multiplied with all panels, STRIP_K deep so that it stays in L1: where it
- *            lies, if its rows are as tiles take them (is_in_place()), else packed.
+ *            REGISTER_ROWS rows, x is multiplied with all panels, STRIP_K deep so that it stays in L1. x is read
+ *            in place if tiles can be loaded from its rows (is_in_place()), else packed.
  * Registers  2 x 2 tiles of sums.
  * Ragged     Columns beyond the last repeat the last, rows and the depth beyond the last are 0; none is
  *            stored.
@@ -37,7 +37,7 @@
 
 #define STEP (2 * TILE) /* of the depth, in a tile */
 
-/* So that parts of at most `most` are equal but for whole steps. */
+/* The length of equal parts of at most `most`, rounded up to whole steps. */
 INLINE int equal_part(const long depth, const int most)
 {
     const long parts = (depth + most - 1) / most;
@@ -45,7 +45,7 @@ INLINE int equal_part(const long depth, const int most)
     return ((depth + parts - 1) / parts + STEP - 1) / STEP * STEP;
 }
 
-/* What panels hold of the last step after the depth. */
+/* Zeros the panels' last step after the end of the depth. */
 INLINE void pad_panels(const int num_columns, const int count, lanes *panels)
 {
     for (int c = 0; c < num_columns; c += PANEL)
@@ -74,8 +74,8 @@ NOINLINE void multiply_panels(const int rows, const int columns, const bool zero
         multiply_tiles_of(1, 1, zero, steps, strip, strip_row, panels, row, 0, tiles, row, 0);
 }
 
-/* Whether tiles can be loaded from where the strip lies in x, `count` of the depth of it: whole, its rows evenly
- * spaced, and so that L1 can hold them (lines 2 KB apart share 1 of 32 sets or less). */
+/* Returns whether tiles can be loaded from the strip in x, `count` of its depth: whole, with evenly
+ * spaced rows that fit L1 together (lines 2 KB apart share 1 of 32 sets or less). */
 INLINE bool is_in_place(const long *rows, const int num_rows, const long *depths, const int count)
 {
     const long step = num_rows > 1 ? rows[1] - rows[0] : 0;
@@ -101,8 +101,8 @@ NOINLINE void store_tiles(const lanes *tiles, __global result *results, const lo
                    columns + p, min(PANEL, num_columns - p));
 }
 
-/* The strip from row r of the block on, times the panels, which have `depth` of the depth. first, last: of
- * the block's depth. */
+/* The strip from row r of the block on, times the panels, over `depth` of the depth. first, last:
+ * this part is the block's first, last one. */
 NOINLINE void compute_strip(const struct block *b, const int r, const bool first, const bool last,
                             const __global ushort *x, const long *depths, const int depth,
                             const lanes *panels, __global result *results, lanes *sums)

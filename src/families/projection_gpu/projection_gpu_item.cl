@@ -44,7 +44,7 @@
 #define ROW(q) (((q)*THREADS_M + thread_m) * 4)
 #define COLUMN(q) (((q)*THREADS_N + thread_n) * 4)
 
-/* Where load t of a tile of `block` goes: `across` counts its rows or columns, along the depth. */
+/* The place of load t of a tile of `block` rows or columns (across), along the depth. */
 struct slot {
     int across, along;
 };
@@ -92,8 +92,8 @@ INLINE void load_stage(const __global storage *matrix, const int block, const bo
     }
 }
 
-/* From registers to a tile; 0 beyond the depth, of which `left` is left. Chosen here, not where it is loaded,
- * which would be a wait for it there. */
+/* Stores registers to a tile, with 0 beyond the depth (`left` remain). Values are selected here: a
+ * selection at the load would wait for it there. */
 INLINE void store_stage(const float4 *loaded, const int block, const bool depth_first,
                         const long left, const int stride, __local float4 *tile)
 {
@@ -116,8 +116,8 @@ INLINE void store_stage(const float4 *loaded, const int block, const bool depth_
 }
 
 #if COPIES
-/* Where the tile's first row of x or column of w is at the depth that is copied next; the row's or column's index
- * within its head or batch, and whether the places of all of the tile's are one step apart. */
+/* The address of the tile's first row of x or column of w at the next depth to copy, its index
+ * within its head or batch, and whether all of the tile's rows or columns are one step apart. */
 struct walk {
     const __global float *from;
     long inner;
@@ -147,7 +147,7 @@ INLINE void step_walks(const struct task *t, struct walk *x, struct walk *w, lon
     }
 }
 
-/* How far index inner + n is from `inner`. */
+/* The distance from index `inner` to index inner + n. */
 INLINE long distance_of(const struct pair p, const long inner, const int n)
 {
     long distance = n * p.inner_step;
@@ -157,8 +157,8 @@ INLINE long distance_of(const struct pair p, const long inner, const int n)
     return distance;
 }
 
-/* A stage of a matrix to a tile; `across` counts its rows or columns, of which `count` are there; `left` is left of the
- * depth, of which the first one is number inner of its head. */
+/* Copies a stage of a matrix to a tile: `count` rows or columns (across) and `left` of the depth
+ * exist; the first depth is number `inner` of its head. */
 INLINE void copy_stage(const struct walk walk, const int block, const bool depth_first,
                        const struct pair across, const struct pair depths, const bool quads,
                        const int count, const long inner, const int left, const int stride,
@@ -184,7 +184,7 @@ INLINE void copy_stage(const struct walk walk, const int block, const bool depth
     }
 }
 
-/* Those of x and w, from depth k on. */
+/* Copies the stages of x and w from depth k on. */
 INLINE void copy_stages(const struct projection_shape a, const struct task *t, const struct walk x,
                         const struct walk w, const int rows, const int columns, const long inner,
                         const long k, __local float4 *x_tile, __local float4 *w_tile)
@@ -210,7 +210,7 @@ INLINE void multiply(const __local float4 *x_tile, const __local float4 *w_tile,
 {
     x_tile += thread_m;
     w_tile += thread_n;
-    UNROLLED(UNROLL) /* all at once, what is loaded ahead may take too many registers */
+    UNROLLED(UNROLL) /* all at once would load ahead into too many registers */
     for (int k = 0; k < BLOCK_K; k++, x_tile += X_STRIDE, w_tile += W_STRIDE) {
         float4 x4[THREAD_M / 4], w4[THREAD_N / 4];
         UNROLL_ALL
@@ -267,7 +267,7 @@ INLINE void store_tile(PROJECTION_SHAPE_PARAMS, const struct task *t,
     const int thread_m = THIS_THREAD / THREADS_N, thread_n = THIS_THREAD % THREADS_N;
     const bool y_quads = UNIT_Y_COLUMN && a.y_dim % 4 == 0;
     const struct pair columns_of_y = {a.y_dim, a.y_stride[1], Y_COLUMN_STEP};
-    long places[THREAD_N]; /* of the thread's columns, whose pairs may cost divisions */
+    long places[THREAD_N]; /* of the thread's columns, which may cost divisions */
 
     UNROLL_ALL
     for (int c = 0; c < THREAD_N; c++)
@@ -316,7 +316,7 @@ projection_gpu_item(PARAMETERS_projection_gpu_item)
 #if !COPIES
     float4 x_loaded[LOADS(BLOCK_M)], w_loaded[LOADS(BLOCK_N)];
 #endif
-    int now = 0; /* which of two stages */
+    int now = 0; /* number of the stage, of two */
 
     x += at.x;
     w += at.w;

@@ -57,16 +57,16 @@
 #elif !HAS_TILE_PRODUCTS
 /* ---- load ------------------------------------------------------------------------------------ */
 
-/* Where block t of a tile goes: `across` counts its rows or columns, along the depth. */
+/* The place of block t of a tile: its row or column (across), and its depth (along). */
 struct slot {
     int across, along;
     int turn; /* the thread's i-th of four rows or columns is i ^ turn */
 };
 
-/* Neighbouring threads have neighbours along the depth: a sub-group reads whole sectors of 32 bytes whichever
- * way the matrix lies. No two of their stores meet in a bank of local memory (tests/offline/bank_conflicts.sh):
- * rows of two threads beside each other across are eight apart where four would lie in the same banks, and
- * in rows of 48 bytes every second pair of threads stores its four from the third on. */
+/* Neighbouring threads have neighbours along the depth: a sub-group reads whole sectors of 32 bytes
+ * for either layout. Their stores have no bank conflicts (tests/offline/bank_conflicts.sh): rows of
+ * two adjacent threads are eight apart where four would share banks, and with rows of 48 bytes
+ * every second pair of threads stores its four from the third on. */
 INLINE struct slot slot_of(const int t)
 {
     const int four = t / (BLOCK_K / 4);
@@ -86,7 +86,7 @@ INLINE struct slot slot_of(const int t)
     return s;
 }
 
-/* Four neighbours from `from` on, of which the first `count` exist; 0 for the others. */
+/* Loads four neighbours from `from` on; the first `count` exist, the others are 0. */
 INLINE ushort4 load_four(const __global storage *from, const __local long *places, const long count,
                          const bool quads)
 {
@@ -124,11 +124,11 @@ INLINE void load_stage(const __global storage *matrix, const int block, const bo
     }
 }
 
-/* What was loaded i-th, in the order of the rows that the thread stores, and where it stores its i-th. */
+/* The i-th row that the thread stores, and the address of its i-th store. */
 #define TURNED(i) (s.turn && !depth_first ? loaded[n][i].zwxy : loaded[n][i])
 #define STAGE_FOUR(i) ((__local ushort4 *)(tile + (s.across + ((i) ^ s.turn)) * STRIDE + s.along))
 
-/* From registers to a tile, along the depth. */
+/* Stores registers to a tile, along the depth. */
 INLINE void store_stage(ushort4 loaded[][4], const int block, const bool depth_first,
                         __local ushort *tile)
 {
@@ -196,7 +196,7 @@ INLINE void store_part(PROJECTION_SHAPE_PARAMS, const struct task *t, const int 
     }
 }
 #else
-/* Where the tile's rows and columns lie in y. */
+/* The offsets of the tile's rows and columns in y. */
 INLINE void find_results(const struct projection_shape a, const struct task *t,
                          __local long *y_rows, __local long *y_columns)
 {
@@ -272,7 +272,7 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
     const bool pieces = has_pieces(a, x + at.x, w + at.w);
     struct stage ahead = first_stage(a, &t);
     float sums[M_FRAGMENTS][SUMS];
-    int now = 0; /* which of the stages */
+    int now = 0; /* number of the stage */
 
     x += at.x;
     w += at.w;
@@ -318,7 +318,7 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
     const struct task t = find_task(a, at, x, w);
     ushort4 x_loaded[LOADS(BLOCK_M)][4], w_loaded[LOADS(BLOCK_N)][4];
     float sums[M_FRAGMENTS][SUMS];
-    int now = 0; /* which of two stages */
+    int now = 0; /* number of the stage, of two */
 
     x += at.x;
     w += at.w;

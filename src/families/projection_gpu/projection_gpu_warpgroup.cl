@@ -3,12 +3,12 @@
  * (cl/mma/warpgroup_tile.h): NVIDIA's wgmma, of Hopper.
  *
  * Sub-groups SUB_GROUPS of them share the tile's rows, 16 for each, and have the sums of all its columns in registers.
- * Local      STAGES tiles of x, in rows, and of w as it lies, along the depth or across, which the tensor cores read. They
- *            are copied in the background, while those before are multiplied; with one stage only other work-groups
- *            of the multiprocessor make use of that.
- * Depth      where a stage is part of one head of x, and heads, rows and columns are whole pieces of 16 bytes, which
- *            is when the family takes a problem, pieces are copied; else, in problems that share the program, elements.
- * Ragged     Rows beyond the last repeat it, columns too or are 0, and are not stored; the depth ends with zeros.
+ * Local      The tensor cores read STAGES tiles of x, in rows, and of w in its own layout, along the depth or across.
+ *            Copies run in the background while earlier tiles are multiplied; with one stage only other work-groups
+ *            of the multiprocessor profit from that.
+ * Depth      The family takes a problem if a stage is part of one head of x, and heads, rows and columns are whole
+ *            pieces of 16 bytes: these are copied. Other problems that share the program copy elements.
+ * Ragged     Rows beyond the last repeat it, columns do so or are 0; none is stored. The depth ends with zeros.
  * Tunables   src/families/projection_gpu/projection_gpu_warpgroup.def, all defined by the host; no fallbacks here. */
 #define INSTRUCTION 7
 #define SUB_GROUPS_M SUB_GROUPS
@@ -19,7 +19,7 @@
 #include "families/projection_gpu/projection_gpu_mma.cl"
 #include "mma/warpgroup_tile.h"
 
-/* Whether x and w can be copied in pieces, a stage's from places that are so far from its first one's as in local
+/* Returns whether x and w can be copied in pieces, with a stage's rows as evenly spaced as in local
  * memory. */
 INLINE bool has_pieces(const struct projection_shape a, const __global storage *x,
                        const __global storage *w)
@@ -39,7 +39,7 @@ INLINE bool has_pieces(const struct projection_shape a, const __global storage *
 #endif
 }
 
-/* Where a stage begins: its depth, in its head of x, and the places of that in x and w. */
+/* The begin of a stage: its depth, the depth within its head of x, and its offsets in x and w. */
 struct stage {
     long k, inner, x, w;
 };
@@ -73,8 +73,9 @@ INLINE struct stage next_stage(const struct projection_shape a, const struct tas
 /* Loops over a thread's lines go to the more of x and w: see MAX_DIM_TILES in cl/mma/fragment_gradients.h. */
 #define MOST_LINES ((BLOCK_M > BLOCK_N ? BLOCK_M : BLOCK_N) / LINES_AT_ONCE)
 
-/* Where a thread reads its pieces of a stage at depth 0: of x and, where it lies along the depth, of w one for each line,
- * else of w the first row's. They stay in registers, since places that lie in local memory are waited for in each stage. */
+/* A thread's addresses of its pieces of a stage at depth 0: one for each line along the depth of x
+ * and w, or w's first row if w lies across. They stay in registers: with addresses in local memory
+ * each stage would wait for them. */
 struct pieces {
     const __global storage *x[BLOCK_M / LINES_AT_ONCE];
 #if UNIT_W_COLUMN
@@ -111,8 +112,8 @@ INLINE void find_pieces(const struct projection_shape a, const struct task *t,
 #endif
 }
 
-/* The thread's pieces of so many lines along the depth to rows of a tile; at: of the stage's first depth, of which there
- * is `left`. Rows that are multiples of eight apart lie alike. */
+/* Copies the thread's pieces of `count` lines along the depth to rows of a tile; at: the offset of
+ * the stage's first depth; `left` of the depth remain. Rows eight apart have the same swizzle. */
 INLINE void copy_lines(const __global storage **lines, const int count, const long at,
                        const long left, __local ushort *tile)
 {
@@ -205,8 +206,8 @@ INLINE void load_across(const __global storage *matrix, const __local long *plac
 
 /* ---- store ----------------------------------------------------------------------------------- */
 
-/* Whole rows of y pass through local memory, in which a row has a piece more than the tile: a lane's sums are pairs of
- * columns, of which a store to y would fill a quarter of each sector. */
+/* Whole rows of y pass through local memory, in rows with an extra piece: a lane's sums are pairs
+ * of columns, and a direct store would fill a quarter of each sector. */
 #define Y_STRIDE (BLOCK_N + 8)
 #define STORES_ROWS                                                                                \
     (SPLIT_K == 1 && UNIT_Y_COLUMN && !HAS_ACCUMULATE &&                                           \
@@ -266,7 +267,7 @@ projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
     struct pieces from;
     float sums[M_FRAGMENTS][SUMS];
     const int rows = warpgroup_rows(first_row);
-    int now = 0; /* which of the stages */
+    int now = 0; /* number of the stage */
 
     REGISTERS_FOR_GROUPS();
     x += at.x;
@@ -285,7 +286,7 @@ projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
     for (long k = t.begin; k < t.end; k += BLOCK_K) {
         __local ushort *const x_tile = (__local ushort *)tiles + now * STAGE_ELEMENTS;
         if (AHEAD == 0) {
-            LOCAL_BARRIER(); /* what was there may be overwritten */
+            LOCAL_BARRIER(); /* all have read the old contents */
             COPY_STAGE(0);
             copies_begin();
         }

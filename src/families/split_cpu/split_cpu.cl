@@ -10,17 +10,16 @@
  * NDRange    local (1, 1, 1); split: global (batch, kv_heads / KV_HEADS, SPLIT_K * blocks of BLOCK_M rows), so
  *            that neighbours are of batches of any length; combine: global (seq_q, heads, batch).
  * SIMD lanes of o and v are columns, of scores and weights keys, of row_max rows; of the
- * accumulators of
- *            Q K^T: cl/cpu/split_qk.h.
+ *            accumulators of Q K^T: cl/cpu/split_qk.h.
  * Tiles      of at most BLOCK_N keys: scores to private memory, online softmax, values. All rows
  *            take their turn at a few keys, or columns of the tile's values, while those are in L1.
- *            With STAGE_K keys that must be converted are staged as soon as the tile before has its
- *            weights, whose exponentials wait for one another, else converted as they are read: no more
- *            work where one register tile has all rows. Values are staged by the first rows that read them.
+ *            With STAGE_K keys that must be converted are staged right after the weights of the tile before,
+ *            so that this overlaps with the exponentials' latency. Else they are converted as they are read: no more work where
+ *            one register tile has all rows. Values are staged by the first rows that read them.
  * Prefetch   While scores are computed, the tile's values are fetched, and later keys while values
  *            are added, so that memory and arithmetic work at the same time.
- * Quantized  A tile's scales are converted before, as vectors: those of K multiply what is read,
- *            those of V the weights, of which there are fewer.
+ * Quantized  A tile's scales are converted first, as vectors: those of K multiply the elements that are
+ *            read, those of V the weights, which are fewer.
  * Workspace  (SPLIT_K, batch, heads, seq_q) results of PART floats: o, row_max, row_sum.
  * Dropout    comes after row_sum.
  * Ragged     Nothing outside the tensors is read: the last vector of columns overlaps the one
@@ -64,7 +63,7 @@
 #define BLOCK_BITS_BEGIN(args)                                                                     \
     (SPLIT_K * (args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * PART)
 #include "score/mark_blocks.h"
-/* Whether any tile may have hidden pairs: a mask of the last keys hides none before. */
+/* 1 if any tile may have masked pairs: a mask of the last keys masks none before these. */
 #define ALL_TILES_PARTIAL (HAS_BIAS || HAS_BLOCKS || (HAS_MASK && !HAS_MASK_KEYS))
 
 /* ---- split ---------------------------------------------------------------------------------- */
@@ -88,7 +87,7 @@ INLINE void store_partial_rows(const struct arguments *args, const struct row_bl
     }
 }
 
-/* What is kept of a kv head's block of rows from tile to tile. */
+/* The state of a kv head's block of rows between tiles. */
 struct row_state {
     lanes packed_q[PACKED_Q_VECTORS], o[O_VECTORS], row_sum[BLOCK_M];
     lanes row_max[ROW_VECTORS];
@@ -104,7 +103,7 @@ INLINE void start_rows(struct row_state *state)
         state->o[n] = 0.0f;
 }
 
-/* In what is kept of where keys lie: how far it is from a kv head to the next, and the first of those that take turns. */
+/* Sets the step from a kv head to the next in a key range, and its first head. */
 #if KV_HEADS > 1
 #define START_WITH_FIRST_HEAD(keys)                                                                \
     ((keys).k_head = K_PLACE(args->k, args->shape->k_stride[1]) - args->k,                         \
@@ -113,9 +112,9 @@ INLINE void start_rows(struct row_state *state)
 #define START_WITH_FIRST_HEAD(keys) ((void)0)
 #endif
 
-/* Partial results of the index'th block of rows of KV_HEADS kv heads, from that of `block` on, and of the part'th
- * range of the keys that it sees: of each tile the heads have their turns, in the order in which keys lie in
- * memory where rows of all heads follow each other. */
+/* Partial results of the index'th block of rows of KV_HEADS kv heads, from that of `block` on, and
+ * of the part'th range of their visible keys. The heads take turns at each tile, in memory order
+ * where rows of all heads are adjacent. */
 NOINLINE void compute_part(const struct arguments *restrict args, struct row_block block,
                            const long index, const long part)
 {
@@ -141,7 +140,7 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
     for (int r = 0; r < ROW_VECTORS; r++)
         factor[r] = 0.0f;
     for (int n = 0; n < BLOCK_M * BLOCK_N; n++)
-        s[n] = 0.0f; /* scores beyond the last key are looked at, though they are hidden */
+        s[n] = 0.0f; /* scores beyond the last key are read, though masked */
     for (h = 0; h < heads && j < end; h++)
         pack_queries(args, &blocks[h], states[h].packed_q);
     h = 0;

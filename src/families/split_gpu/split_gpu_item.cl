@@ -6,7 +6,7 @@
  *   combine  o and lse from the partial results of each row, in the order of the ranges
  *
  * Rows       are the queries of all query heads that share a kv head, so that K and V are read once
- *            for BLOCK_M of them. Neither passes through local memory: a thread keeps what it reads.
+ *            for BLOCK_M of them. Neither passes through local memory: a thread keeps its loads.
  * Threads    THREADS_N = THREADS / THREADS_D thread groups, each with THREAD_N keys of a streamed tile
  *            of BLOCK_N. A thread of a group has LOAD_WIDTH neighbouring columns of each chunk of
  *            THREADS_D * LOAD_WIDTH columns, of K and of V: neighbours read neighbouring memory.
@@ -19,8 +19,8 @@
  * NDRange    local THREADS; split: a work-group for each (batch, kv head, range, BLOCK_M rows);
  *            combine: one for each row and 32 columns.
  * Workspace  partial results: gpu/split_task.h
- * Hidden     A hidden pair's weight is -0, a visible one's never, but where its score is -inf. In
- *            tiles that are not visible in full what has a weight of -0 is left out, whatever v holds.
+ * Masked     A masked pair's weight is -0, a visible one's only if its score is -inf. In
+ *            tiles of partial visibility pairs with a weight of -0 are skipped, whatever v contains.
  * Dropout    comes after the sum of the weights.
  * Ragged     Nothing outside the tensors is read: keys beyond the last one of a tile repeat it and
  *            are hidden, columns of K beyond the last are 0.
@@ -130,7 +130,7 @@ INLINE void multiply_pv(const bool hides, const int thread_n, const int chunk,
 
 /* ---- split ---------------------------------------------------------------------------------- */
 
-/* What a thread weighs: in step 2 the first ones have a row and a thread group each. */
+/* A thread's task in step 2: the first threads have a row and a thread group each. */
 struct weigher {
     struct row_window row;
     int r, n; /* the row, in the block, and the thread group */
@@ -227,7 +227,7 @@ INLINE void store_products(float products[BLOCK_M][THREAD_N], __local float4 *to
                          products[r][4 * quad + 2], products[r][4 * quad + 3]);
 }
 
-/* What was summed before, to the scale of the new weights. */
+/* Rescales earlier sums to the new weights. */
 INLINE void rescale_sums(const __local float *factors, float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES])
 {
     const int thread_n = THIS_THREAD / THREADS_D;
@@ -241,8 +241,8 @@ INLINE void rescale_sums(const __local float *factors, float4 sums[BLOCK_M][CHUN
     }
 }
 
-/* Joins the thread groups' maxima and sums, as ranges are, and hands them out; factors: what the groups'
- * sums of values are then multiplied with. */
+/* Merges the thread groups' maxima and sums, as with ranges, and shares the results; factors: the
+ * factors of the groups' sums of values. */
 INLINE void merge_groups(const struct arguments *args, const struct task *task,
                          const struct weigher *w, const struct shared *l, const float row_max,
                          const float row_sum, __global float *statistics)
@@ -332,7 +332,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void split(PARAMET
         const long j1 = next_run(args, task.b, task.begin, task.end, BLOCK_N, &j0);
         const int count = (int)(j1 - j0);
         const bool partial = HIDES_ANYWHERE || count < BLOCK_N || j0 < task.all_begin ||
-                             j0 + BLOCK_N > task.all_end; /* some pair may be hidden */
+                             j0 + BLOCK_N > task.all_end; /* some pair may be masked */
         float4 v4[EARLY_V ? CHUNKS(DIM_V) : 1][THREAD_N][PIECES];
         float products[BLOCK_M][THREAD_N];
         struct row_window row = w.row;

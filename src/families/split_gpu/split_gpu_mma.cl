@@ -13,9 +13,9 @@
  *      over the sub-groups; weights, rounded, to local memory;
  *   3. o += p v: each sub-group has all weights, and 1 / SUB_GROUPS of V's dims.
  * K and V lie side by side in local memory; where the device copies to it in the background, V arrives
- * during 1. and the next K during 2. and 3. With KV_PARTS they take turns in one place, in so many parts:
+ * during 1. and the next K during 2. and 3. With KV_PARTS they take turns in one place, in that many parts:
  * columns of K, keys of V. With BYTES quantized keys and values arrive as bytes, while the tile before is
- * computed, and become elements in that place (mma/quantized_bytes.h).
+ * computed, and are decoded in that place (mma/quantized_bytes.h).
  *
  * Fragments cl/mma/fragment.h: the layouts of an instruction, which EMULATE replaces by local memory.
  * Sums      f32. Weights are rounded as fused_gpu_mma's are; those of strict problems in two or three parts.
@@ -23,8 +23,8 @@
  *           range, BLOCK_M rows); combine: one for each row and 32 columns.
  * Workspace partial results: gpu/split_task.h
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
- * Hidden    A weight of 0 does not silence an Inf or NaN of V. Where some output comes to one, the range
- *           is computed again with 0 in the place of V's, and rows that see them get them at the end.
+ * Masked    A weight of 0 does not silence an Inf or NaN of V. If some output becomes one, the range is
+ *           computed again with 0 in the place of V's, and these are added at the end to rows that see them.
  * Barriers  Every thread reaches every barrier; only the instructions' own lockstep is relied on.
  * Tunables  src/families/split_gpu/split_gpu_mma.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
@@ -72,12 +72,12 @@
 #define DECLARE_BYTES()
 #endif
 
-/* Whether the next tile is on its way while this one is computed. */
+/* 1 if the next tile is loaded while this one is computed. */
 #define COPIES_AHEAD (HAS_COPIES && !KV_PARTS)
 
 /* ---- what the parts of the kernel share ------------------------------------------------------ */
 
-/* Where a work-group's matrices begin. */
+/* The begins of a work-group's matrices. */
 struct matrices {
     const __global storage *q; /* the batch's */
     const __global k_storage
@@ -102,7 +102,7 @@ struct shared {
 struct keys {
     long j0;
     int count;
-    bool partial; /* some key may be hidden from some row */
+    bool partial; /* some key may be masked for some row */
     int number;   /* whether it is an even or odd one, 0 or 1 */
 };
 
@@ -285,7 +285,7 @@ INLINE void weigh_tile(const struct arguments *args, const struct shared *l,
 
 /* ---- store ----------------------------------------------------------------------------------- */
 
-/* The range's sum of weights of a row, which is complete. */
+/* The complete sum of the range's weights of a row. */
 INLINE float total_of(const struct shared *l, const int row)
 {
     float total = 0.0f;
@@ -379,7 +379,7 @@ INLINE void add_nonfinite(const struct arguments *args, const struct task *task,
 #if BYTES
 #include "mma/split_bytes.h"
 #else
-/* From the range's first tile on. */
+/* The tiles of a range from its first one on. */
 INLINE void attend_tiles(const struct arguments *args, const struct task task,
                          const struct matrices m, const struct shared l, struct keys keys,
                          const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
@@ -505,7 +505,7 @@ split(PARAMETERS_split)
     store_results(args, &task, &l, rows, row_max, row_sum, out, results, weight_exponent, lane,
                   exchange);
     barrier(CLK_GLOBAL_MEM_FENCE); /* the partial results are complete */
-    if (v_nonfinite)               /* here only what is not finite counts */
+    if (v_nonfinite)               /* only non-finite values count here */
         add_nonfinite(args, &task, &m, &l, results);
     END_KERNEL();
 }

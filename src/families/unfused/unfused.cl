@@ -12,8 +12,8 @@
  *           a time from local memory; a thread owns THREAD_M x THREAD_N of them in registers.
  * NDRange   One-dimensional groups, numbered with the column tiles fastest: no limit but the
  *           first dimension's matters. Local: THREADS_N * THREADS_M; softmax SOFTMAX_THREADS.
- * Pages     A key that no page holds is staged as zeros; its score is that of a hidden pair.
- * Ragged    What lies outside a matrix, or at keys that no query of a tile sees, is staged as 0
+ * Pages     A key that no page holds is staged as zeros; its score is that of a masked pair.
+ * Ragged    Elements outside a matrix, or at keys that no query of a tile sees, are staged as 0
  *           and never read: local memory is always defined. Stores are guarded.
  * Barriers  Every thread reaches every barrier; nothing relies on sub-group lockstep.
  * Tunables  src/families/unfused/unfused.def, all defined by the host; no fallbacks here. */
@@ -52,7 +52,7 @@ typedef float16 lanes;
 #error "VECTOR_WIDTH must be 4, 8 or 16"
 #endif
 
-/* Where the scores live between the kernels; the workspace is null where it is not needed. */
+/* The address of the scores between the kernels; the workspace is null if it is not needed. */
 #if SCORES == SCORES_WEIGHTS
 #define PLACE (args->scores)
 #else
@@ -62,8 +62,8 @@ typedef float16 lanes;
 
 /* ---- moving data -------------------------------------------------------------------------- */
 
-/* Elements d .. d + 3 of a row, step apart, of which `left` (it may be negative) lie inside; 0 for the
- * others. cache and dtype (constants) say how the row is stored. */
+/* Elements d .. d + 3 of a row, step apart; `left` of them exist (it may be negative), the others
+ * are 0. cache and dtype (constants) give the storage of the row. */
 static inline float4 load_row4(const int cache, const int dtype, const __global void *row,
                                const long d, const long step, const long left)
 {
@@ -118,8 +118,8 @@ static inline void stage_storage(__local float4 *tile, const int size, const int
     }
 }
 
-/* Likewise from the weights of BLOCK_M queries, i0 and on, and BLOCK_K keys, j0 and on, of which `keys`
- * are inside; after dropout of head bh, for which j0 is a multiple of 4. p points at the first weight. */
+/* Stages weights of BLOCK_M queries from i0 on and BLOCK_K keys from j0 on, after dropout of head
+ * bh; `keys` keys exist, and j0 is then a multiple of 4. p points at the first weight. */
 static inline void stage_weights(__local float4 *tile, const struct arguments *args,
                                  const __global float *p, const uint bh, const long i0,
                                  const long j0, const long keys)
@@ -145,21 +145,21 @@ static inline void stage_weights(__local float4 *tile, const struct arguments *a
     }
 }
 
-/* What a weight counts in o. */
+/* The weight after dropout. */
 static inline float weight_after_dropout(const struct arguments *args, const float p, const uint bh,
                                          const long i, const long j)
 {
 #if HAS_DROPOUT
     float4 x[4];
     dropout_factors(args, bh, (uint4)(uint)i, (uint4)(uint)(j / 4), x);
-    const int c = (int)(j % 4); /* not an index, for which compilers take local memory */
+    const int c = (int)(j % 4); /* not an index: compilers would use local memory */
     return p * (c < 2 ? (c == 0 ? x[0].x : x[1].x) : (c == 2 ? x[2].x : x[3].x));
 #else
     return p;
 #endif
 }
 
-/* VECTOR_WIDTH floats, of which `left` (at least 1) lie inside; `outside` for the others. */
+/* VECTOR_WIDTH floats; `left` (at least 1) exist, the others are `outside`. */
 static inline lanes load_lanes(const __global float *p, const long left, const float outside)
 {
     float each[VECTOR_WIDTH];
@@ -354,8 +354,8 @@ static inline void clear_scores(__global float *row, const long begin, const lon
         store_lanes(0.0f, row + j, end - j);
 }
 
-/* One group per row (b, h, i). A thread returns to the same elements in each pass, so only
- * `part`, through which maximum and sum are shared, needs barriers. */
+/* One group per row (b, h, i). A thread returns to the same elements in each pass, so only `part`,
+ * which shares maximum and sum, needs barriers. */
 __kernel __attribute__((reqd_work_group_size(SOFTMAX_THREADS, 1, 1))) void
 softmax(PARAMETERS_softmax)
 {
@@ -436,7 +436,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAME
     const long i0 = (tile - bh * query_tiles) * BLOCK_M;
     const long b = bh / args->shape->heads, h = bh - b * args->shape->heads;
     const struct extent e = extent_of(args, b);
-    const long seen_from = first_key(args, e, i0); /* the keys that some query of the tile sees */
+    const long seen_from = first_key(args, e, i0); /* the keys visible to some query of the tile */
     const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the weights before are 0 */
     const long end = i0 < e.queries ? end_key(args, e, min(i0 + BLOCK_M, e.queries) - 1) : 0;
     const __global v_storage *v_rows =
@@ -488,8 +488,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAME
             }
         }
     }
-    /* Perhaps 0 * NaN of a hidden key: those results without it. Apart from the loop above, so that the sums
-     * there have constant indices and stay in registers. */
+    /* Results that may be 0 * NaN of a masked key are computed without it. This is apart from the
+     * loop above: there the sums have constant indices and stay in registers. */
     for (int n = 0; some_nan && n < THREAD_M * THREAD_N; n++) {
         const long i = i0 + y * THREAD_M + n / THREAD_N;
         const long c = c0 + column_of(x, n % THREAD_N / VECTOR_WIDTH) + n % THREAD_N % VECTOR_WIDTH;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unfused_lanes: attention as three kernels for CPUs, with the score matrix in memory between them.
- * What is there between them, and what each leaves unwritten: as in unfused.cl.
+ * The matrix between them, and the elements that each leaves unwritten, are as in unfused.cl.
  *
  *   scores   S = Q K^T, finished               BLOCK_M queries and BLOCK_N keys of one head
  *   softmax  P = exp(S - row_max) / row_sum    SOFTMAX_ROWS rows, in the place of S
@@ -13,11 +13,11 @@
  *            are packed once for all queries of a work-group.
  * Ragged     Queries beyond the last are not computed. Keys beyond the last that matters repeat it,
  *            columns beyond the last are 0; neither is stored.
- * Hidden     The product of a weight of 0 and a value that is not finite is NaN. So an output that
- *            is NaN is computed again from the keys that the query sees alone.
- * Blocks     Of tiles of which the lists list no pair the scores are -INFINITY without products, and weights
+ * Masked     The product of a weight of 0 and a value that is not finite is NaN. So an output that
+ *            is NaN is computed again from the query's visible keys alone.
+ * Blocks     In tiles without a listed pair scores are -INFINITY without products, and weights
  *            are not multiplied. The lists' bits are in the workspace, behind the scores if they are there.
- * Pages      A key that no page holds counts as zeros; its score is that of a hidden pair.
+ * Pages      A key that no page holds counts as zeros; its score is that of a masked pair.
  * Prefetch   While the exponentials of a row are computed, the next row's scores are fetched.
  * Tunables   src/families/unfused_lanes/unfused_lanes.def, all defined by the host; no fallbacks
  *            here. */
@@ -49,8 +49,8 @@
 #define V_REST (V_VECTORS - (V_PANELS - 1) * REGISTER_VECTORS) /* vectors in the last panel */
 #define HAS_RANGE (HAS_WINDOW || HAS_Q_LENGTHS || HAS_KV_LENGTHS || HAS_BLOCKS)
 
-/* The score matrix between the kernels: the output if weights are wanted, which overwrite it, else
- * the workspace, which is null where it is not needed. */
+/* The score matrix between the kernels: the output if weights are requested, which overwrite it,
+ * else the workspace, which is null if it is not needed. */
 #if SCORES == SCORES_WEIGHTS
 #define SCORE_MATRIX (args->scores)
 #define BLOCK_BITS_BEGIN(args) 0
@@ -66,12 +66,12 @@
 #else
 #define LISTS_NONE(b, h, i, queries, j, end) ((bool)false)
 #endif
-/* Whether the scores of hidden pairs are handed out too. */
+/* 1 if the scores of masked pairs are output too. */
 #define EVERY_PAIR (SCORES == SCORES_RAW || SCORES == SCORES_SOFTCAP)
 
 /* ---- load and store ------------------------------------------------------------------------- */
 
-/* At most SIMD_WIDTH floats, of which there are left (at least 1); `outside` for the others. */
+/* At most SIMD_WIDTH floats; `left` (at least 1) exist, the others are `outside`. */
 INLINE lanes load_floats(const __global float *p, const long left, const float outside)
 {
     float x[SIMD_WIDTH];
@@ -106,7 +106,7 @@ INLINE lanes load_quantized(const int cache, const __global uchar *row, const in
     return VECTOR(vload)(0, x);
 }
 
-/* Where key j of batch b is; negative for one that no page holds. */
+/* The offset of key j of batch b; negative if no page holds it. */
 #define PLACE_OF_KEY(b, j, stride) (HAS_ROW(b, j) ? KEY_ROW(b, j, stride) : -1L)
 
 INLINE lanes load_row_of_keys(const struct arguments *args, const __global k_storage *k,
@@ -145,7 +145,7 @@ INLINE lanes load_row_of_values(const struct arguments *args, const __global v_s
 
 /* ---- scores --------------------------------------------------------------------------------- */
 
-/* count keys as panels, at most BLOCK_N; what is beyond them in the last panel repeats the last. */
+/* Packs count keys as panels, at most BLOCK_N; the last key repeats in the last panel. */
 NOINLINE void pack_keys(const struct arguments *restrict args, const long b,
                         const __global k_storage *k, const long first, const int count,
                         lanes *panels)
@@ -171,7 +171,7 @@ NOINLINE void pack_keys(const struct arguments *restrict args, const long b,
 }
 
 #if PAGE_SIZE
-/* Of keys j .. of batch b, of which `left` are there: -1 for those that no page holds. */
+/* Lanes of -1 for keys from j of batch b on that no page holds; `left` of the keys exist. */
 INLINE ints keys_in_no_page(const struct arguments *args, const long b, const long j,
                             const long left)
 {
@@ -343,8 +343,8 @@ INLINE void clear(__global float *row, const long begin, const long end)
         store_floats(0.0f, row + j, end - j);
 }
 
-/* Scores first .. end - 1 become exp(score - row_max); returns their sum. next: the next row, which
- * is prefetched. */
+/* Scores first .. end - 1 become exp(score - row_max); returns their sum. next: the next row, to be
+ * prefetched. */
 INLINE float exponentials_of_scores(__global float *row, const long first, const long end,
                                     const float row_max, const __global float *next)
 {
@@ -382,7 +382,7 @@ NOINLINE void softmax_of_matrix(const struct arguments *restrict args, const lon
         const float sink = args->sinks[bh - b * args->shape->heads];
         row_max = larger(row_max, sink);
 #endif
-        row_max = row_max == INFINITY ? NAN : row_max; /* as inf - inf; hidden keys still weigh 0 */
+        row_max = row_max == INFINITY ? NAN : row_max; /* as inf - inf; masked keys still weigh 0 */
         if (!sees_none)
             row_sum = exponentials_of_scores(row, first, end, row_max,
                                              n + 1 < all_rows ? row + args->shape->seq_kv : row);
@@ -506,7 +506,7 @@ INLINE float after_dropout(const struct arguments *args, const float p, const ui
 #endif
 }
 
-/* Columns c .. of o of query i, from the keys that it sees alone. */
+/* Columns c .. of o of query i, from its visible keys alone. */
 INLINE lanes visible_values(const struct arguments *args, const struct extent e,
                             const __global float *p, const __global v_storage *v, const long b,
                             const long h, const long i, const int c)
@@ -522,7 +522,7 @@ INLINE lanes visible_values(const struct arguments *args, const struct extent e,
     return sum;
 }
 
-/* Stores o of query i; what a hidden value has made NaN is computed again. */
+/* Stores o of query i; outputs that a masked value has made NaN are computed again. */
 INLINE void store_output(const struct arguments *args, const struct extent e,
                          const __global float *p, const __global v_storage *v, const long b,
                          const long h, const long i, const lanes *sums, __global o_storage *o)
@@ -544,9 +544,8 @@ NOINLINE void compute_values(const struct arguments *restrict args, const struct
     weight_strip strip;
     const long b = bh / args->shape->heads, h = bh - b * args->shape->heads;
     const long i_end = min(i0 + BLOCK_M, args->shape->seq_q), used_end = min(i_end, e.queries);
-    /* The keys that some query of the group sees; with dropout from a multiple of four on, since
-     * the
-     * weights before the first are 0. */
+    /* The keys visible to some query of the group; with dropout from a multiple of four on, since
+     * weights before the first visible key are 0. */
     const long first = first_key(args, e, i0), begin = HAS_DROPOUT ? first / 4 * 4 : first;
     const long end = i0 < used_end ? end_key(args, e, used_end - 1) : 0;
     const __global float *p = SCORE_MATRIX + bh * args->shape->seq_q * args->shape->seq_kv;
