@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The common parts of projection kernels: argument list, steps, and stores.
+/* What kernels of projections share: the struct of arguments, steps, and what is stored.
  *
  * Defined by the host (src/program/program.c), all of them always, and of what common.cl lists nothing
  * else:
@@ -20,46 +20,37 @@
 #include "common/common.h"
 #include "common/projection_arguments.h"
 
-#define PROJECTION_SHAPE_PARAMS const struct projection_shape a, const struct projection_offsets at
-
-/* Parameters that functions pass on if the problem has them. */
-#if HAS_BIAS
-#define BIAS_PARAM , const __global bias_storage *bias
-#define BIAS_ARG , bias
-#else
-#define BIAS_PARAM
-#define BIAS_ARG
-#endif
-
-/* The tensors x, w and y, in this order. */
-#define PROJECTION_PARAMS                                                                          \
-    PROJECTION_SHAPE_PARAMS, const __global storage *restrict x,                                   \
-        const __global storage *restrict w, __global storage *restrict y BIAS_PARAM
+/* What a kernel reads and writes, each operand from its first element on (src/program/program_parameters.h). */
+struct projection_arguments {
+    const struct projection_shape *shape;
+    const struct projection_offsets *at;
+    ARGUMENTS_MEMBERS
+};
 
 #if UNIT_X_COLUMN
 #define X_COLUMN_STEP 1
 #else
-#define X_COLUMN_STEP a.x_stride[3]
+#define X_COLUMN_STEP args->shape->x_stride[3]
 #endif
 #if UNIT_X_ROW
 #define X_ROW_STEP 1
 #else
-#define X_ROW_STEP a.x_stride[2]
+#define X_ROW_STEP args->shape->x_stride[2]
 #endif
 #if UNIT_W_COLUMN
 #define W_COLUMN_STEP 1
 #else
-#define W_COLUMN_STEP a.w_stride[3]
+#define W_COLUMN_STEP args->shape->w_stride[3]
 #endif
 #if UNIT_W_ROW
 #define W_ROW_STEP 1
 #else
-#define W_ROW_STEP a.w_stride[1]
+#define W_ROW_STEP args->shape->w_stride[1]
 #endif
 #if UNIT_Y_COLUMN
 #define Y_COLUMN_STEP 1
 #else
-#define Y_COLUMN_STEP a.y_stride[3]
+#define Y_COLUMN_STEP args->shape->y_stride[3]
 #endif
 
 /* Stores y[n], column e of head g, from a complete sum: rounded once. */
@@ -69,7 +60,7 @@
 #define BEFORE(y, n) 0.0f
 #endif
 #if HAS_BIAS
-#define BIAS_OF(g, e) LOAD_BIAS(bias, at.bias + (g)*a.y_dim + (e))
+#define BIAS_OF(g, e) LOAD_BIAS(args->bias, (g)*args->shape->y_dim + (e))
 #else
 #define BIAS_OF(g, e) 0.0f
 #endif

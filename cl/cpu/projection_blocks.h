@@ -160,11 +160,12 @@ struct block {
 };
 
 /* Fills in b and returns the results: y, or the part's of the workspace. */
-INLINE __global result *find_block(const struct group group, PROJECTION_PARAMS,
-                                   __global float *workspace, struct block *b)
+INLINE __global result *find_block(const struct projection_arguments *args,
+                                   const struct group group, struct block *b)
 {
-    const long all_rows = a.batch * a.rows, all_columns = a.y_heads * a.y_dim;
-    const long all_depth = a.x_heads * a.x_dim;
+    const long all_rows = args->shape->batch * args->shape->rows,
+               all_columns = args->shape->y_heads * args->shape->y_dim;
+    const long all_depth = args->shape->x_heads * args->shape->x_dim;
     const long num_strips = (all_rows + REGISTER_ROWS - 1) / REGISTER_ROWS;
     const long num_panels = (all_columns + PANEL - 1) / PANEL;
     const long row = part(num_strips, group.y, group.groups_y) * REGISTER_ROWS;
@@ -177,21 +178,23 @@ INLINE __global result *find_block(const struct group group, PROJECTION_PARAMS,
     b->begin = part(OPERANDS(all_depth), group.split, SPLIT_K) * VALUES_IN_OPERAND;
     b->end =
         min(part(OPERANDS(all_depth), group.split + 1, SPLIT_K) * VALUES_IN_OPERAND, all_depth);
-    list_offsets((struct index_pair){a.rows, a.x_stride[0], X_ROW_STEP}, row, b->rows, b->x_rows);
-    list_offsets((struct index_pair){a.y_dim, a.w_stride[2], W_COLUMN_STEP}, column, b->columns,
-                 b->w_columns);
+    list_offsets((struct index_pair){args->shape->rows, args->shape->x_stride[0], X_ROW_STEP}, row,
+                 b->rows, b->x_rows);
+    list_offsets((struct index_pair){args->shape->y_dim, args->shape->w_stride[2], W_COLUMN_STEP},
+                 column, b->columns, b->w_columns);
 #if SPLIT_K == 1
-    list_offsets((struct index_pair){a.rows, a.y_stride[0], a.y_stride[2]}, row, b->rows,
-                 b->result_rows);
-    list_offsets((struct index_pair){a.y_dim, a.y_stride[1], Y_COLUMN_STEP}, column, b->columns,
-                 b->result_columns);
+    list_offsets(
+        (struct index_pair){args->shape->rows, args->shape->y_stride[0], args->shape->y_stride[2]},
+        row, b->rows, b->result_rows);
+    list_offsets((struct index_pair){args->shape->y_dim, args->shape->y_stride[1], Y_COLUMN_STEP},
+                 column, b->columns, b->result_columns);
     for (int c = 0; c < b->columns; c++)
         b->biases[c] = BIAS_OF(0, column + c);
-    return y + at.y;
+    return args->y;
 #else
     list_offsets((struct index_pair){all_rows, 0, all_columns}, row, b->rows, b->result_rows);
     list_offsets((struct index_pair){all_columns, 0, 1}, column, b->columns, b->result_columns);
-    return workspace + at.workspace + group.split * all_rows * all_columns;
+    return args->workspace + group.split * all_rows * all_columns;
 #endif
 }
 
@@ -201,25 +204,30 @@ INLINE __global result *find_block(const struct group group, PROJECTION_PARAMS,
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 projection_sum(PARAMETERS_projection_sum)
 {
-    const long all_columns = a.y_heads * a.y_dim, count = a.batch * a.rows * all_columns;
+    const struct projection_arguments arguments = ARGUMENTS_projection_sum;
+    const struct projection_arguments *const args = &arguments;
+    const long all_columns = args->shape->y_heads * args->shape->y_dim,
+               count = args->shape->batch * args->shape->rows * all_columns;
     const long row = get_group_id(1), first = (long)get_group_id(0) * SUM_RUN;
     const int columns = min((long)SUM_RUN, all_columns - first);
     float sums[SUM_RUN];
     long offsets[SUM_RUN];
 
-    y += at.y + offset_of((struct index_pair){a.rows, a.y_stride[0], a.y_stride[2]}, row);
-    list_offsets((struct index_pair){a.y_dim, a.y_stride[1], Y_COLUMN_STEP}, first, columns,
-                 offsets);
+    __global storage *const to =
+        args->y + offset_of((struct index_pair){args->shape->rows, args->shape->y_stride[0],
+                                                args->shape->y_stride[2]},
+                            row);
+    list_offsets((struct index_pair){args->shape->y_dim, args->shape->y_stride[1], Y_COLUMN_STEP},
+                 first, columns, offsets);
     for (int c = 0; c < columns; c++)
         sums[c] = 0.0f;
     for (int n = 0; n < SPLIT_K; n++) {
-        const __global float *from =
-            workspace + at.workspace + n * count + row * all_columns + first;
+        const __global float *from = args->workspace + n * count + row * all_columns + first;
         for (int c = 0; c < columns; c++)
             sums[c] += from[c];
     }
     for (int c = 0; c < columns; c++)
-        STORE_Y(sums[c], y, offsets[c], 0, first + c);
+        STORE_Y(sums[c], to, offsets[c], 0, first + c);
 }
 #endif
 

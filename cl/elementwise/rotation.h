@@ -7,6 +7,8 @@
  * multiples of pi / 2 are taken off before rounding to one float. Given tables replace it. */
 #ifndef CLATTN_ROTATION_H
 #define CLATTN_ROTATION_H
+#include "elementwise/append.h"
+#include "families/append_tokens/append_tokens_sizes.h"
 
 #define PAIRS 1
 #define HALVES 2
@@ -67,20 +69,8 @@ INLINE int partner_of(const int d)
 }
 
 #if ROTARY
-#if HAS_TABLES
-#define TABLES_PARAM , const __global float *cos_table, const __global float *sin_table
-#define TABLES_ARG , cos_table, sin_table
-#else
-#define TABLES_PARAM
-#define TABLES_ARG
-#endif
-
-/* Columns that an item turns at most, in vectors. */
-#define TURNED_COLUMNS (WHOLE_ROWS ? (ROTARY_DIM + CHUNK - 1) / CHUNK * CHUNK : CHUNK)
-#define TURNED (TURNED_COLUMNS / SIMD_WIDTH)
-
-/* The rotation of columns at a position: a sine is negative for the first of a pair; columns that
- * are not rotated have 1 and 0. */
+/* What columns are turned by at a position: a sine is negative for the first of a pair; 1 and 0 for columns
+ * that are not rotated. */
 struct turn {
     lanes cosine[TURNED], sine[TURNED];
 };
@@ -98,9 +88,9 @@ INLINE int turned_vectors(const int d)
 
 #if !HAS_TABLES
 /* base^(-2 i / ROTARY_DIM) of the pairs i that columns d .. d + SIMD_WIDTH - 1 are in. */
-INLINE struct twice power_of(const struct append_shape a, const int d)
+INLINE struct twice power_of(const struct append_arguments *args, const int d)
 {
-    struct twice power = {1.0f, 0.0f}, square = {a.power_high, a.power_low};
+    struct twice power = {1.0f, 0.0f}, square = {args->shape->power_high, args->shape->power_low};
     int pairs[SIMD_WIDTH];
 
     for (int n = 0; n < SIMD_WIDTH; n++)
@@ -118,25 +108,25 @@ INLINE struct twice power_of(const struct append_shape a, const int d)
 #endif
 
 /* The powers of an item's columns, from column d on. */
-INLINE void find_powers(const struct append_shape a, const int d, struct twice *powers)
+INLINE void find_powers(const struct append_arguments *args, const int d, struct twice *powers)
 {
 #if !HAS_TABLES
     for (int v = 0; v < turned_vectors(d); v++)
-        powers[v] = power_of(a, d + v * SIMD_WIDTH);
+        powers[v] = power_of(args, d + v * SIMD_WIDTH);
 #endif
 }
 
 /* Cosines and sines of a vector of columns from column c on. */
-INLINE void turn_vector(const struct append_shape a, const long position, const int c,
-                        const struct twice *power, lanes *cosine, lanes *sine TABLES_PARAM)
+INLINE void turn_vector(const struct append_arguments *args, const long position, const int c,
+                        const struct twice *power, lanes *cosine, lanes *sine)
 {
     float x[SIMD_WIDTH], y[SIMD_WIDTH];
 
 #if HAS_TABLES
-    const long row = clamp(position, 0L, a.rotary_length - 1) * (ROTARY_DIM / 2);
+    const long row = clamp(position, 0L, args->shape->rotary_length - 1) * (ROTARY_DIM / 2);
     for (int n = 0; n < SIMD_WIDTH; n++) {
-        x[n] = c + n < ROTARY_DIM ? cos_table[row + pair_of(c + n)] : 1.0f;
-        y[n] = c + n < ROTARY_DIM ? sin_table[row + pair_of(c + n)] : 0.0f;
+        x[n] = c + n < ROTARY_DIM ? args->cos[row + pair_of(c + n)] : 1.0f;
+        y[n] = c + n < ROTARY_DIM ? args->sin[row + pair_of(c + n)] : 0.0f;
     }
 #else
     const struct twice whole = {(float)clamp(position, -FARTHEST, FARTHEST), 0.0f};
@@ -157,14 +147,14 @@ INLINE void turn_vector(const struct append_shape a, const long position, const 
 }
 
 /* ... of all of an item's columns, from column d on. */
-INLINE void find_turn(const struct append_shape a, const long position, const int d,
-                      const struct twice *powers, struct turn *turn TABLES_PARAM)
+INLINE void find_turn(const struct append_arguments *args, const long position, const int d,
+                      const struct twice *powers, struct turn *turn)
 {
     const int vectors = turned_vectors(d), angles = REPEATS_HALVES ? vectors / 2 : vectors;
 
     for (int v = 0; v < angles; v++)
-        turn_vector(a, position, d + v * SIMD_WIDTH, powers + v, &turn->cosine[v],
-                    &turn->sine[v] TABLES_ARG);
+        turn_vector(args, position, d + v * SIMD_WIDTH, powers + v, &turn->cosine[v],
+                    &turn->sine[v]);
     for (int v = angles; v < vectors; v++) {
         turn->cosine[v] = turn->cosine[v - angles];
         turn->sine[v] = -turn->sine[v - angles];

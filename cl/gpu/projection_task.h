@@ -57,28 +57,29 @@ struct task {
     bool x_quads, w_quads;
 };
 
-INLINE struct task find_task(PROJECTION_SHAPE_PARAMS, const __global storage *x,
-                             const __global storage *w)
+INLINE struct task find_task(const struct projection_arguments *args)
 {
     const long split = get_group_id(1);
     struct task t;
 
-    t.rows = a.batch * a.rows;
-    t.columns = a.y_heads * a.y_dim;
-    t.depth = a.x_heads * a.x_dim;
+    t.rows = args->shape->batch * args->shape->rows;
+    t.columns = args->shape->y_heads * args->shape->y_dim;
+    t.depth = args->shape->x_heads * args->shape->x_dim;
     const long stages = (t.depth + BLOCK_K - 1) / BLOCK_K;
     t.begin = stages * split / SPLIT_K * BLOCK_K;
     t.end = min(stages * (split + 1) / SPLIT_K * BLOCK_K, t.depth);
-    t.depths_of_x = (struct pair){a.x_dim, a.x_stride[1], X_COLUMN_STEP};
-    t.depths_of_w = (struct pair){a.x_dim, a.w_stride[0], W_ROW_STEP};
+    t.depths_of_x = (struct pair){args->shape->x_dim, args->shape->x_stride[1], X_COLUMN_STEP};
+    t.depths_of_w = (struct pair){args->shape->x_dim, args->shape->w_stride[0], W_ROW_STEP};
     t.x_quads = UNIT_X_COLUMN
-                    ? has_quads(x + at.x, a.x_dim, a.x_stride[0], a.x_stride[1], a.x_stride[2])
-                    : UNIT_X_ROW &&
-                          has_quads(x + at.x, a.rows, a.x_stride[0], a.x_stride[1], a.x_stride[3]);
+                    ? has_quads(args->x, args->shape->x_dim, args->shape->x_stride[0],
+                                args->shape->x_stride[1], args->shape->x_stride[2])
+                    : UNIT_X_ROW && has_quads(args->x, args->shape->rows, args->shape->x_stride[0],
+                                              args->shape->x_stride[1], args->shape->x_stride[3]);
     t.w_quads = UNIT_W_COLUMN
-                    ? has_quads(w + at.w, a.y_dim, a.w_stride[0], a.w_stride[1], a.w_stride[2])
-                    : UNIT_W_ROW &&
-                          has_quads(w + at.w, a.x_dim, a.w_stride[0], a.w_stride[2], a.w_stride[3]);
+                    ? has_quads(args->w, args->shape->y_dim, args->shape->w_stride[0],
+                                args->shape->w_stride[1], args->shape->w_stride[2])
+                    : UNIT_W_ROW && has_quads(args->w, args->shape->x_dim, args->shape->w_stride[0],
+                                              args->shape->w_stride[2], args->shape->w_stride[3]);
     find_tile((t.rows + BLOCK_M - 1) / BLOCK_M, (t.columns + BLOCK_N - 1) / BLOCK_N,
               get_group_id(0), &t.row, &t.column);
     t.row *= BLOCK_M;
@@ -86,11 +87,11 @@ INLINE struct task find_task(PROJECTION_SHAPE_PARAMS, const __global storage *x,
     return t;
 }
 
-#define ROWS_OF_X ((struct pair){a.rows, a.x_stride[0], X_ROW_STEP})
-#define COLUMNS_OF_W ((struct pair){a.y_dim, a.w_stride[2], W_COLUMN_STEP})
+#define ROWS_OF_X ((struct pair){args->shape->rows, args->shape->x_stride[0], X_ROW_STEP})
+#define COLUMNS_OF_W ((struct pair){args->shape->y_dim, args->shape->w_stride[2], W_COLUMN_STEP})
 
-/* Lists the offsets of rows and columns. */
-INLINE void find_rows_and_columns(const struct projection_shape a, const struct task *t,
+/* Of rows and of columns. */
+INLINE void find_rows_and_columns(const struct projection_arguments *args, const struct task *t,
                                   __local long *x_rows, __local long *w_columns)
 {
     for (int n = get_local_id(0); n < BLOCK_M; n += THREADS)
@@ -100,21 +101,21 @@ INLINE void find_rows_and_columns(const struct projection_shape a, const struct 
 }
 
 /* ... and of the first stage's depth. */
-INLINE void find_places(const struct projection_shape a, const struct task *t, __local long *x_rows,
-                        __local long *w_columns, __local long *x_depths, __local long *w_depths,
-                        __local long *inner)
+INLINE void find_places(const struct projection_arguments *args, const struct task *t,
+                        __local long *x_rows, __local long *w_columns, __local long *x_depths,
+                        __local long *w_depths, __local long *inner)
 {
-    find_rows_and_columns(a, t, x_rows, w_columns);
+    find_rows_and_columns(args, t, x_rows, w_columns);
     for (int n = get_local_id(0); n < BLOCK_K; n += THREADS) {
         x_depths[n] = place(t->depths_of_x, clamped(t->begin + n, t->depth));
         w_depths[n] = place(t->depths_of_w, clamped(t->begin + n, t->depth));
-        inner[n] = (t->begin + n) % a.x_dim;
+        inner[n] = (t->begin + n) % args->shape->x_dim;
     }
 }
 
-/* Offsets of the stage that begins at depth `next`, from those of the stage before. */
-INLINE void step_places(const struct projection_shape a, const struct task *t, const long next,
-                        const __local long *x_before, const __local long *w_before,
+/* Those of the stage that begins at depth `next`, from the one before. */
+INLINE void step_places(const struct projection_arguments *args, const struct task *t,
+                        const long next, const __local long *x_before, const __local long *w_before,
                         __local long *x_depths, __local long *w_depths, __local long *inner)
 {
     for (int n = get_local_id(0); n < BLOCK_K; n += THREADS) {
@@ -124,9 +125,9 @@ INLINE void step_places(const struct projection_shape a, const struct task *t, c
             x_place += BLOCK_K * t->depths_of_x.inner_step;
             w_place += BLOCK_K * t->depths_of_w.inner_step;
         }
-        for (; inside && at_inner >= a.x_dim; at_inner -= a.x_dim) {
-            x_place += t->depths_of_x.outer_step - a.x_dim * t->depths_of_x.inner_step;
-            w_place += t->depths_of_w.outer_step - a.x_dim * t->depths_of_w.inner_step;
+        for (; inside && at_inner >= args->shape->x_dim; at_inner -= args->shape->x_dim) {
+            x_place += t->depths_of_x.outer_step - args->shape->x_dim * t->depths_of_x.inner_step;
+            w_place += t->depths_of_w.outer_step - args->shape->x_dim * t->depths_of_w.inner_step;
         }
         x_depths[n] = x_place;
         w_depths[n] = w_place;
@@ -137,18 +138,23 @@ INLINE void step_places(const struct projection_shape a, const struct task *t, c
 #if SPLIT_K > 1
 __kernel void projection_sum(PARAMETERS_projection_sum)
 {
-    const long columns = a.y_heads * a.y_dim, count = a.batch * a.rows * columns;
+    const struct projection_arguments arguments = ARGUMENTS_projection_sum;
+    const struct projection_arguments *const args = &arguments;
+    const long columns = args->shape->y_heads * args->shape->y_dim,
+               count = args->shape->batch * args->shape->rows * columns;
     const long n = get_global_id(0);
     float sum = 0.0f;
 
     if (n >= count)
         return;
     for (int part = 0; part < SPLIT_K; part++)
-        sum += workspace[at.workspace + part * count + n];
+        sum += args->workspace[part * count + n];
     const long i = n / columns, j = n % columns;
-    __global storage *const to = y + at.y +
-                                 place((struct pair){a.rows, a.y_stride[0], a.y_stride[2]}, i) +
-                                 place((struct pair){a.y_dim, a.y_stride[1], Y_COLUMN_STEP}, j);
+    __global storage *const to =
+        args->y +
+        place((struct pair){args->shape->rows, args->shape->y_stride[0], args->shape->y_stride[2]},
+              i) +
+        place((struct pair){args->shape->y_dim, args->shape->y_stride[1], Y_COLUMN_STEP}, j);
     STORE_Y(sum, to, 0, 0, j);
 }
 #endif

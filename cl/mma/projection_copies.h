@@ -10,6 +10,7 @@
 #define CLATTN_PROJECTION_COPIES_H
 #include "gpu/projection_task.h"
 #include "mma/fragment_tile.h"
+#include "mma/projection_stages.h"
 
 /* Pieces of a line, and how many lines the work-items copy at once. */
 #define X_PIECES (BLOCK_K / 8)
@@ -17,33 +18,14 @@
 #define X_COPIES DIVIDE_UP(BLOCK_M *X_PIECES, THREADS)
 #define W_COPIES DIVIDE_UP(W_LINES *W_PIECES, THREADS)
 
-/* Returns whether x and w can be copied in pieces. */
-INLINE bool has_pieces(const struct projection_shape a, const __global storage *x,
-                       const __global storage *w)
-{
-#if !UNIT_X_COLUMN || !(UNIT_W_COLUMN || UNIT_W_ROW)
-    return false;
-#else
-    const long x_steps = a.x_stride[0] | a.x_stride[1] | a.x_stride[2];
-#if UNIT_W_COLUMN
-    const long w_steps = a.w_stride[0] | a.w_stride[1] | a.w_stride[2] | a.y_dim;
-#else
-    const long w_steps = a.w_stride[0] | a.w_stride[2] | a.w_stride[3];
-#endif
-
-    return ((x_steps | w_steps | a.x_dim) & 7) == 0 && (a.x_heads == 1 || a.x_dim % BLOCK_K == 0) &&
-           (((size_t)x | (size_t)w) & 15) == 0;
-#endif
-}
-
-/* A work-item's copies of each stage: its first line, its piece of a line, its lines' addresses. */
+/* What a work-item copies of each stage: its first line and piece of a line, and where its lines are. */
 struct copies {
     int x_line, x_column, w_line, w_column;
     long x[X_COPIES], w[W_COPIES];
 };
 
-INLINE struct copies find_copies(const struct projection_shape a, const __local long *x_rows,
-                                 const __local long *w_columns)
+INLINE struct copies find_copies(const struct projection_arguments *args,
+                                 const __local long *x_rows, const __local long *w_columns)
 {
     const uint thread = THIS_THREAD;
     struct copies c;
@@ -67,39 +49,10 @@ INLINE struct copies find_copies(const struct projection_shape a, const __local 
     return c;
 }
 
-/* The begin of a stage: its depth, the depth within its head of x, and its offsets in x and w. */
-struct stage {
-    long k, inner, x, w;
-};
-
-INLINE struct stage first_stage(const struct projection_shape a, const struct task *t)
-{
-    const struct stage s = {t->begin, t->begin % a.x_dim, place(t->depths_of_x, t->begin),
-                            place(t->depths_of_w, t->begin)};
-
-    return s;
-}
-
-INLINE struct stage next_stage(const struct projection_shape a, const struct task *t,
-                               struct stage s)
-{
-    s.k += BLOCK_K;
-    s.inner += BLOCK_K;
-    s.x += BLOCK_K * t->depths_of_x.inner_step;
-    s.w += BLOCK_K * t->depths_of_w.inner_step;
-    if (s.inner >= a.x_dim) { /* the next head of x */
-        s.inner -= a.x_dim;
-        s.x += t->depths_of_x.outer_step - a.x_dim * t->depths_of_x.inner_step;
-        s.w += t->depths_of_w.outer_step - a.x_dim * t->depths_of_w.inner_step;
-    }
-    return s;
-}
-
 /* Asks for a stage. */
-INLINE void copy_stage(const struct projection_shape a, const struct task *t, const struct stage s,
-                       const struct copies *c, const __global storage *x, const __global storage *w,
-                       const __local long *x_rows, const __local long *w_columns, const bool pieces,
-                       __local ushort *x_tile)
+INLINE void copy_stage(const struct projection_arguments *args, const struct task *t,
+                       const struct stage s, const struct copies *c, const __local long *x_rows,
+                       const __local long *w_columns, const bool pieces, __local ushort *x_tile)
 {
     __local ushort *const w_tile = x_tile + BLOCK_M * STRIDE;
     const int left = (int)min(t->end - s.k, (long)BLOCK_K);
@@ -109,14 +62,14 @@ INLINE void copy_stage(const struct projection_shape a, const struct task *t, co
         for (int n = 0; n < X_COPIES; n++) {
             const int line = c->x_line + n * (THREADS / X_PIECES);
             if (X_COPIES * THREADS == BLOCK_M * X_PIECES || line < BLOCK_M)
-                copy_chunk(x_tile + line * STRIDE + c->x_column, x + s.x + c->x[n],
+                copy_chunk(x_tile + line * STRIDE + c->x_column, args->x + s.x + c->x[n],
                            c->x_column < left);
         }
         UNROLL
         for (int n = 0; n < W_COPIES; n++) {
             const int line = c->w_line + n * (THREADS / W_PIECES);
             if (W_COPIES * THREADS == W_LINES * W_PIECES || line < W_LINES)
-                copy_chunk(w_tile + line * W_STRIDE + c->w_column, w + s.w + c->w[n],
+                copy_chunk(w_tile + line * W_STRIDE + c->w_column, args->w + s.w + c->w[n],
                            UNIT_W_COLUMN ? line < left && c->w_column < t->columns - t->column
                                          : c->w_column < left);
         }
@@ -126,13 +79,14 @@ INLINE void copy_stage(const struct projection_shape a, const struct task *t, co
     for (int n = THIS_THREAD; n < BLOCK_M * BLOCK_K; n += THREADS) {
         const int line = n / BLOCK_K, d = n % BLOCK_K;
         x_tile[line * STRIDE + d] =
-            d < left ? load_element(x + x_rows[line] + place(t->depths_of_x, s.k + d)) : (ushort)0;
+            d < left ? load_element(args->x + x_rows[line] + place(t->depths_of_x, s.k + d))
+                     : (ushort)0;
     }
 #pragma unroll 1
     for (int n = THIS_THREAD; n < BLOCK_N * BLOCK_K; n += THREADS) {
         const int column = n / BLOCK_K, d = n % BLOCK_K;
         w_tile[UNIT_W_COLUMN ? d * W_STRIDE + column : column * W_STRIDE + d] =
-            d < left ? load_element(w + w_columns[column] + place(t->depths_of_w, s.k + d))
+            d < left ? load_element(args->w + w_columns[column] + place(t->depths_of_w, s.k + d))
                      : (ushort)0;
     }
 }

@@ -5,6 +5,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 /* What is printed so far, cut off at bytes; length is what it would have. */
 struct text {
@@ -61,8 +62,6 @@ static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
                   type_of(tensors, n), name_of(tensors, n));
     }
     print(text, "\n");
-    if (!ca_is_attention(p))
-        return;
     print(text, "#define ARGUMENTS_%s {&a, &at", stage->kernel);
     for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++) {
         const char *name = name_of(tensors, n);
@@ -70,7 +69,9 @@ static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
             continue;
         if (n == CA_WORKSPACE) /* a stage that only reads it has it as const */
             print(text, ", .workspace = (__global float *)workspace + at.workspace");
-        else if (ca_problem_cache(p, n) == CLATTN_CACHE_PLAIN)
+        else if (strcmp(type_of(tensors, n), "void") == 0) /* whose elements the kernel knows */
+            print(text, ", .%s = %s", name, name);
+        else if (!ca_is_attention(p) || ca_problem_cache(p, n) == CLATTN_CACHE_PLAIN)
             print(text, ", .%s = %s + at.%s", name, name, name);
         else
             print(text, ", .%s = %c_PLACE(%s, at.%s)", name, n == CA_K ? 'K' : 'V', name, name);

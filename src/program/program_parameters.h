@@ -11,10 +11,11 @@
  * kernel does not write is const; what a problem lacks has no parameter. The names are the members that the
  * operation's list of operands has, such as src/problem/tensors.def; the workspace is the last.
  *
- * A macro ARGUMENTS_<kernel> for each: what the kernel sets its struct arguments (cl/common/common.h) to, with
- * each operand from its first element on. ARGUMENTS_MEMBERS declares the struct's pointers: the workspace and
- * all operands that the problem has, whichever kernel takes them. False if the text does not fit, which the number of
- * kernels rules out.
+ * A macro ARGUMENTS_<kernel> for each: what the kernel sets its struct of arguments to (cl/common/common.h,
+ * struct projection_arguments and others), with each operand from its first element on. An append's caches
+ * are of bytes, so that the kernel itself adds their offsets. ARGUMENTS_MEMBERS declares the struct's pointers:
+ * the workspace and all operands that the problem has, whichever kernel takes them. False if the text does
+ * not fit, which the number of kernels rules out.
  */
 enum { CA_PARAMETERS_TEXT = 9216 };
 int ca_program_parameters(const struct ca_family *family, const clattn_problem *p, char *text,

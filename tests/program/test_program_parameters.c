@@ -62,16 +62,21 @@ Test(program_parameters, of_quantized_caches) {
 
 /* Names of projections, and a workspace that one kernel writes and the other reads. */
 Test(program_parameters, of_projections) {
-    expect("projection_cpu UNIT=vector", "proj f32 q8 d8",
-           "#define PARAMETERS_projection_cpu const struct projection_shape a, "
-           "const struct projection_offsets at, const __global storage *restrict x, "
-           "const __global storage *restrict w, __global storage *restrict y, "
-           "__global float *restrict workspace\n"
-           "#define PARAMETERS_projection_sum const struct projection_shape a, "
-           "const struct projection_offsets at, __global storage *restrict y, "
-           "const __global float *restrict workspace\n"
-           "#define ARGUMENTS_MEMBERS const __global storage *x; const __global storage *w; "
-           "__global storage *y; __global float *workspace;\n");
+    expect(
+        "projection_cpu UNIT=vector", "proj f32 q8 d8",
+        "#define PARAMETERS_projection_cpu const struct projection_shape a, "
+        "const struct projection_offsets at, const __global storage *restrict x, "
+        "const __global storage *restrict w, __global storage *restrict y, "
+        "__global float *restrict workspace\n"
+        "#define ARGUMENTS_projection_cpu {&a, &at, .x = x + at.x, .w = w + at.w, .y = y + at.y, "
+        ".workspace = (__global float *)workspace + at.workspace}\n"
+        "#define PARAMETERS_projection_sum const struct projection_shape a, "
+        "const struct projection_offsets at, __global storage *restrict y, "
+        "const __global float *restrict workspace\n"
+        "#define ARGUMENTS_projection_sum {&a, &at, .y = y + at.y, "
+        ".workspace = (__global float *)workspace + at.workspace}\n"
+        "#define ARGUMENTS_MEMBERS const __global storage *x; const __global storage *w; "
+        "__global storage *y; __global float *workspace;\n");
 }
 
 /* An operation's structs and operands are its own. */
@@ -81,6 +86,8 @@ Test(program_parameters, of_merges_and_appends) {
         "#define PARAMETERS_merge_rows const struct merge_shape a, const struct merge_offsets at, "
         "const __global storage *restrict parts, const __global float *restrict parts_lse, "
         "__global storage *restrict o, __global float *restrict lse\n"
+        "#define ARGUMENTS_merge_rows {&a, &at, .parts = parts + at.parts, "
+        ".parts_lse = parts_lse + at.parts_lse, .o = o + at.o, .lse = lse + at.lse}\n"
         "#define ARGUMENTS_MEMBERS const __global storage *parts; "
         "const __global float *parts_lse; __global storage *o; __global float *lse; "
         "__global float *workspace;\n");
@@ -89,9 +96,13 @@ Test(program_parameters, of_merges_and_appends) {
            "const struct append_offsets at, const __global storage *restrict k, "
            "const __global storage *restrict v, __global void *restrict k_cache, "
            "__global void *restrict v_cache, const __global int *restrict kv_lengths\n"
+           "#define ARGUMENTS_append_tokens {&a, &at, .k = k + at.k, .v = v + at.v, "
+           ".k_cache = k_cache, .v_cache = v_cache, .kv_lengths = kv_lengths + at.kv_lengths}\n"
            "#define PARAMETERS_rotate_queries const struct append_shape a, "
            "const struct append_offsets at, const __global storage *restrict q, "
            "__global storage *restrict q_out, const __global int *restrict kv_lengths\n"
+           "#define ARGUMENTS_rotate_queries {&a, &at, .q = q + at.q, .q_out = q_out + at.q_out, "
+           ".kv_lengths = kv_lengths + at.kv_lengths}\n"
            "#define ARGUMENTS_MEMBERS const __global storage *q; __global storage *q_out; "
            "const __global storage *k; const __global storage *v; __global void *k_cache; "
            "__global void *v_cache; const __global int *kv_lengths; __global float *workspace;\n");
@@ -126,8 +137,6 @@ Test(program_parameters, are_as_many_as_arguments) {
                 got += *c == ',';
             cr_expect(eq(sz, got, want), "%s of %s", family->stages[s].kernel, family->full_name);
             line = strchr(line, '\n') + 1;
-            if (family->operation > CLATTN_BACKWARD) /* whose kernels have no struct of arguments */
-                continue;
             size_t set = 2; /* the shape, the offsets and each operand by its name */
             for (const char *c = line; *c != '\n'; c++)
                 set += c[0] == ' ' && c[1] == '.';

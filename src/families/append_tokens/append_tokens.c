@@ -3,6 +3,7 @@
  * src/families/append_tokens/append_tokens.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
+#include "families/append_tokens/append_tokens_sizes.h"
 #include "families/registry.h"
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
@@ -16,15 +17,10 @@ extern const char *const ca_source_append_tokens[];
     (CA_BIT(CA_APPEND_POSITIONS) | CA_BIT(CA_APPEND_COS) | CA_BIT(CA_APPEND_SIN) |                 \
      CA_BIT(CA_APPEND_KV_LENGTHS))
 
-/* Follows the arrays in src/families/append_tokens/append_tokens.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t turned = p->append.rotary == CLATTN_ROTARY_NONE ? 0
-                          : values[WHOLE_ROWS_INDEX] ? ca_round_up(p->append.rotary_dim, CA_BLOCK)
-                                                     : CA_BLOCK;
-
-    return values[TOKENS_INDEX] * (2 * turned + 10) * sizeof(cl_float) +
-           2 * turned * sizeof(cl_float);
+#include "families/names.h"
+    return PRIVATE_BYTES;
 }
 
 /* Items, of which each has a share of the tokens' rows. */

@@ -30,9 +30,9 @@
 #include "common/builtins.h"
 #include "cpu/prefetch.h"
 #include "cpu/simd_storage.h"
-#include "elementwise/append_arguments.h"
+#include "elementwise/append.h"
+#include "families/append_tokens/append_tokens_sizes.h"
 
-#define CHUNK 32 /* columns that are loaded at a time: a block */
 #define VECTORS (CHUNK / SIMD_WIDTH)
 #define IN_PLACE 2
 
@@ -163,14 +163,15 @@ struct share {
 };
 
 /* The rows are of so many columns. */
-INLINE struct share share_of_item(const struct append_shape a, const long columns)
+INLINE struct share share_of_item(const struct append_arguments *args, const long columns)
 {
     const int row_items = WHOLE_ROWS ? 1 : (int)((columns + CHUNK - 1) / CHUNK);
     const long n = get_global_id(0), block = n / (row_items * HEAD_GROUPS);
     const int rest = (int)(n - block * (row_items * HEAD_GROUPS));
-    const struct share share = {block * TOKENS, rest / row_items,
-                                (int)clamp(a.batch * a.tokens - block * TOKENS, 0L, (long)TOKENS),
-                                rest % row_items * CHUNK};
+    const struct share share = {
+        block * TOKENS, rest / row_items,
+        (int)clamp(args->shape->batch * args->shape->tokens - block * TOKENS, 0L, (long)TOKENS),
+        rest % row_items * CHUNK};
 
     return share;
 }
@@ -182,45 +183,39 @@ INLINE int end_of(const struct share share, const long columns)
 }
 
 #if HAS_KV_LENGTHS
-#define CACHED(b) kv_lengths[at.kv_lengths + (b)] /* tokens that the batch has */
+#define CACHED(b) args->kv_lengths[b] /* tokens that the batch has */
 #else
 #define CACHED(b) 0
 #endif
 #if HAS_POSITIONS
-#define POSITION(token, number) positions[at.positions + (number)]
+#define POSITION(token, number) args->positions[number]
 #else
 #define POSITION(token, number) (CACHED((token).b) + (token).i)
 #endif
-#if HAS_TABLES
-#define TABLES , cos + at.cos, sin + at.sin
-#else
-#define TABLES
-#endif
 
 /* Token `number` of all batches, without its place in the caches. */
-INLINE struct token token_of(const struct append_shape a, const long number)
+INLINE struct token token_of(const struct append_arguments *args, const long number)
 {
-    const long b = number / a.tokens;
-    const struct token token = {b, number - b * a.tokens, 0, 0, false};
+    const long b = number / args->shape->tokens;
+    const struct token token = {b, number - b * args->shape->tokens, 0, 0, false};
 
     return token;
 }
 
+/* What the tokens of an item are turned by. */
+INLINE void find_turns(const struct append_arguments *args, const struct share share,
+                       struct turn *turns)
+{
 #if ROTARY
-/* Computes the rotations of an item's tokens. */
-#define FIND_TURNS(share, turns)                                                                   \
-    do {                                                                                           \
-        struct twice powers[TURNED];                                                               \
-        find_powers(a, (share).column, powers);                                                    \
-        for (int t = 0; t < TOKENS && t < (share).count; t++) {                                    \
-            const struct token token = token_of(a, (share).first + t);                             \
-            find_turn(a, POSITION(token, (share).first + t), (share).column, powers,               \
-                      (turns) + t TABLES);                                                         \
-        }                                                                                          \
-    } while (0)
-#else
-#define FIND_TURNS(share, turns) ((void)(turns))
+    struct twice powers[TURNED];
+
+    find_powers(args, share.column, powers);
+    for (int t = 0; t < TOKENS && t < share.count; t++) {
+        const struct token token = token_of(args, share.first + t);
+        find_turn(args, POSITION(token, share.first + t), share.column, powers, turns + t);
+    }
 #endif
+}
 
 /* ---- the kernels ---------------------------------------------------------------------------- */
 
@@ -373,25 +368,27 @@ INLINE void append_head(const struct share share, const struct token *tokens,
 __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void
 append_tokens(PARAMETERS_append_tokens)
 {
-    const struct share share = share_of_item(a, max(a.dim_qk, a.dim_v));
-    const long rows = PAGE_SIZE ? PAGE_SIZE : a.capacity; /* of a page, or of a batch */
+    const struct append_arguments arguments = ARGUMENTS_append_tokens, *const args = &arguments;
+    const struct share share = share_of_item(args, max(args->shape->dim_qk, args->shape->dim_v));
+    const long rows = PAGE_SIZE ? PAGE_SIZE : args->shape->capacity; /* of a page, or of a batch */
     struct token tokens[TOKENS];
     struct turn turns[TOKENS];
 
     for (int t = 0; t < TOKENS && t < share.count; t++) {
-        struct token token = token_of(a, share.first + t);
+        struct token token = token_of(args, share.first + t);
 #if HAS_SLOTS
-        const long slot = slots[at.slots + share.first + t];
-        token.lies = slot >= 0 && slot < (PAGE_SIZE ? a.pages : a.batch) * rows;
+        const long slot = args->slots[share.first + t];
+        token.lies =
+            slot >= 0 && slot < (PAGE_SIZE ? args->shape->pages : args->shape->batch) * rows;
         token.to = token.lies ? slot / rows : 0;
         token.row = token.lies ? slot - token.to * rows : 0;
 #elif PAGE_SIZE
         const long key = CACHED(token.b) + token.i;
-        const long pages = (a.capacity + PAGE_SIZE - 1) / PAGE_SIZE; /* of a batch */
-        const bool is_key = key >= 0 && key < a.capacity;
-        token.to = is_key ? page_table[at.page_table + token.b * pages + key / PAGE_SIZE] : -1;
+        const long pages = (args->shape->capacity + PAGE_SIZE - 1) / PAGE_SIZE; /* of a batch */
+        const bool is_key = key >= 0 && key < args->shape->capacity;
+        token.to = is_key ? args->page_table[token.b * pages + key / PAGE_SIZE] : -1;
         token.row = key % rows;
-        token.lies = token.to >= 0 && token.to < a.pages;
+        token.lies = token.to >= 0 && token.to < args->shape->pages;
 #else
         token.to = token.b;
         token.row = CACHED(token.b) + token.i;
@@ -399,15 +396,17 @@ append_tokens(PARAMETERS_append_tokens)
 #endif
         tokens[t] = token;
     }
-    FIND_TURNS(share, turns);
-    for (long h = share.first_head; h < a.kv_heads; h += HEAD_GROUPS) {
-        const long soon = min(h + HEAD_GROUPS, a.kv_heads - 1);
-        append_head(share, tokens, turns, h, true, k + at.k, a.k_stride, a.dim_qk,
-                    v + at.v + h * a.v_stride[1], a.v_stride, a.dim_v, K_FORMAT, k_cache,
-                    at.k_cache, a.k_cache_stride);
-        append_head(share, tokens, turns, h, false, v + at.v, a.v_stride, a.dim_v,
-                    k + at.k + soon * a.k_stride[1], a.k_stride, a.dim_qk, V_FORMAT, v_cache,
-                    at.v_cache, a.v_cache_stride);
+    find_turns(args, share, turns);
+    for (long h = share.first_head; h < args->shape->kv_heads; h += HEAD_GROUPS) {
+        const long soon = min(h + HEAD_GROUPS, args->shape->kv_heads - 1);
+        append_head(share, tokens, turns, h, true, args->k, args->shape->k_stride,
+                    args->shape->dim_qk, args->v + h * args->shape->v_stride[1],
+                    args->shape->v_stride, args->shape->dim_v, K_FORMAT, args->k_cache,
+                    args->at->k_cache, args->shape->k_cache_stride);
+        append_head(share, tokens, turns, h, false, args->v, args->shape->v_stride,
+                    args->shape->dim_v, args->k + soon * args->shape->k_stride[1],
+                    args->shape->k_stride, args->shape->dim_qk, V_FORMAT, args->v_cache,
+                    args->at->v_cache, args->shape->v_cache_stride);
     }
 }
 
@@ -469,25 +468,28 @@ INLINE void rotate_row(const struct share share, const __global storage *row, co
 __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void
 rotate_queries(PARAMETERS_rotate_queries)
 {
-    const struct share share = share_of_item(a, a.dim_qk);
+    const struct append_arguments arguments = ARGUMENTS_rotate_queries, *const args = &arguments;
+    const struct share share = share_of_item(args, args->shape->dim_qk);
     struct turn turns[TOKENS];
 
-    FIND_TURNS(share, turns);
-    for (long h = share.first_head; h < a.heads; h += HEAD_GROUPS) {
+    find_turns(args, share, turns);
+    for (long h = share.first_head; h < args->shape->heads; h += HEAD_GROUPS) {
         for (int t = 0; t < TOKENS && t < share.count; t++) {
-            const struct token token = token_of(a, share.first + t);
-            const long to_step = OUT_STEP(a.q_out_stride[3]);
-            __global storage *to = q_out + at.q_out + token.b * a.q_out_stride[0] +
-                                   h * a.q_out_stride[1] + token.i * a.q_out_stride[2];
+            const struct token token = token_of(args, share.first + t);
+            const long to_step = OUT_STEP(args->shape->q_out_stride[3]);
+            __global storage *to = args->q_out + token.b * args->shape->q_out_stride[0] +
+                                   h * args->shape->q_out_stride[1] +
+                                   token.i * args->shape->q_out_stride[2];
 #if QUERIES == IN_PLACE
             const __global storage *row = to;
             const long step = to_step;
 #else
-            const long step = IN_STEP(a.q_stride[3]);
-            const __global storage *row =
-                q + at.q + token.b * a.q_stride[0] + h * a.q_stride[1] + token.i * a.q_stride[2];
+            const long step = IN_STEP(args->shape->q_stride[3]);
+            const __global storage *row = args->q + token.b * args->shape->q_stride[0] +
+                                          h * args->shape->q_stride[1] +
+                                          token.i * args->shape->q_stride[2];
 #endif
-            rotate_row(share, row, step, a.dim_qk, turns + t, to, to_step);
+            rotate_row(share, row, step, args->shape->dim_qk, turns + t, to, to_step);
         }
     }
 }

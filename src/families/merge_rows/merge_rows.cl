@@ -33,16 +33,23 @@
 #if UNIT_PARTS
 #define PARTS_STEP 1
 #else
-#define PARTS_STEP a.parts_stride[3]
+#define PARTS_STEP args->shape->parts_stride[3]
 #endif
 #if UNIT_O
 #define RESULT_STEP 1
 #else
-#define RESULT_STEP a.o_stride[3]
+#define RESULT_STEP args->shape->o_stride[3]
 #endif
 
 #define VECTOR_STEP (ROW_ITEMS * SIMD_WIDTH)       /* from one vector of an item to its next */
 #define BLOCK_COLUMNS (VECTOR_STEP * ITEM_VECTORS) /* that items side by side have at a time */
+
+/* What the kernel reads and writes (src/program/program_parameters.h). */
+struct merge_arguments {
+    const struct merge_shape *shape;
+    const struct merge_offsets *at;
+    ARGUMENTS_MEMBERS
+};
 
 /* A row of all states, and of the one that o and lse hold. */
 struct row {
@@ -143,52 +150,48 @@ INLINE long quotient(const long n, const long by)
 }
 
 #if HAS_SINKS
-#define SINKS_PARAM , const __global float *sinks
-#define SINKS_ARG , sinks
-#define SINK(h) sinks[at.sinks + (h)]
+#define SINK(h) args->sinks[h]
 #else
-#define SINKS_PARAM
-#define SINKS_ARG
 #define SINK(h) -INFINITY
 #endif
 
-/* Writes a row of o and returns its lse, which must be stored after all items have read the old
- * one. */
-INLINE float merge_row(const struct merge_shape a, const struct merge_offsets at,
-                       const __global storage *parts, const __global float *parts_lse,
-                       __global storage *o, const float held, const long row,
-                       const long rows SINKS_PARAM)
+/* Writes a row of o and returns its lse, which is to be stored when no item reads what was there. */
+INLINE float merge_row(const struct merge_arguments *args, const float held, const long row,
+                       const long rows)
 {
-    const long bh = quotient(row, a.seq_q), b = quotient(bh, a.heads);
-    const long i = row - bh * a.seq_q, h = bh - b * a.heads;
-    const long state_step = a.batch * a.parts_stride[0];
-    const bool aligned = is_aligned(at.parts, a.parts_stride);
-    const int dim = (int)a.dim;
+    const long bh = quotient(row, args->shape->seq_q), b = quotient(bh, args->shape->heads);
+    const long i = row - bh * args->shape->seq_q, h = bh - b * args->shape->heads;
+    const long state_step = args->shape->batch * args->shape->parts_stride[0];
+    const bool aligned = is_aligned(args->at->parts, args->shape->parts_stride);
+    const int dim = (int)args->shape->dim;
     struct row r = {
-        parts_lse + at.parts_lse + row, rows, held, SINK(h), a.states, 0.0f, 0.0f, 0.0f, 0.0f};
+        args->parts_lse + row, rows, held, SINK(h), args->shape->states, 0.0f, 0.0f, 0.0f, 0.0f};
     const float merged = weigh_row(&r);
 
-    parts += at.parts + b * a.parts_stride[0] + h * a.parts_stride[1] + i * a.parts_stride[2];
-    o += at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
+    const __global storage *parts = args->parts + b * args->shape->parts_stride[0] +
+                                    h * args->shape->parts_stride[1] +
+                                    i * args->shape->parts_stride[2];
+    __global storage *o = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] +
+                          i * args->shape->o_stride[2];
     for (int c = (int)get_local_id(0) * SIMD_WIDTH; c < dim; c += BLOCK_COLUMNS) {
         const bool whole = dim - c >= (ITEM_VECTORS - 1) * VECTOR_STEP + SIMD_WIDTH;
         lanes x[ITEM_VECTORS];
         UNROLL
         for (int v = 0; v < ITEM_VECTORS; v++)
             x[v] = (lanes)(0.0f);
-        for (long s = 0; s <= a.states && merged != -INFINITY; s += SIMD_WIDTH) {
+        for (long s = 0; s <= args->shape->states && merged != -INFINITY; s += SIMD_WIDTH) {
             float lse[SIMD_WIDTH], weight[SIMD_WIDTH];
             const lanes some = s == 0 ? r.lse0 : load_lse(&r, s);
             VECTOR(vstore)(some, 0, lse);
             VECTOR(vstore)(s == 0 ? r.weight0 : weigh(some, r.most) * r.share, 0, weight);
-            for (int n = 0; n < SIMD_WIDTH && s + n < a.states; n++)
+            for (int n = 0; n < SIMD_WIDTH && s + n < args->shape->states; n++)
                 if (lse[n] != -INFINITY)
                     add_columns(weight[n], parts + (s + n) * state_step + c * PARTS_STEP,
                                 PARTS_STEP, dim - c, aligned, whole && PARTS_STEP == 1, x);
 #if HAS_ACCUMULATE
-            if (s + SIMD_WIDTH > a.states && held != -INFINITY)
-                add_columns(weight[a.states - s], o + c * RESULT_STEP, RESULT_STEP, dim - c, false,
-                            whole && RESULT_STEP == 1, x);
+            if (s + SIMD_WIDTH > args->shape->states && held != -INFINITY)
+                add_columns(weight[args->shape->states - s], o + c * RESULT_STEP, RESULT_STEP,
+                            dim - c, false, whole && RESULT_STEP == 1, x);
 #endif
         }
         for (int v = 0; v < ITEM_VECTORS; v++)
@@ -200,7 +203,7 @@ INLINE float merge_row(const struct merge_shape a, const struct merge_offsets at
 }
 
 #if HAS_ACCUMULATE
-#define HELD(row) lse[at.lse + (row)]
+#define HELD(row) args->lse[row]
 #else
 #define HELD(row) -INFINITY
 #endif
@@ -208,18 +211,19 @@ INLINE float merge_row(const struct merge_shape a, const struct merge_offsets at
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, GROUP_ROWS, 1))) void
 merge_rows(PARAMETERS_merge_rows)
 {
-    const long rows = a.batch * a.heads * a.seq_q;
+    const struct merge_arguments arguments = ARGUMENTS_merge_rows, *const args = &arguments;
+    const long rows = args->shape->batch * args->shape->heads * args->shape->seq_q;
     const long first = (long)get_group_id(1) * (GROUP_ROWS * ITEM_ROWS) + get_local_id(1);
 
     for (int r = 0; r < ITEM_ROWS; r++) {
         const long row = first + r * GROUP_ROWS;
         float merged = 0.0f;
         if (row < rows)
-            merged = merge_row(a, at, parts, parts_lse, o, HELD(row), row, rows SINKS_ARG);
+            merged = merge_row(args, HELD(row), row, rows);
 #if HAS_ACCUMULATE && ROW_ITEMS > 1
         barrier(CLK_GLOBAL_MEM_FENCE); /* all items of the row have read what lse was */
 #endif
         if (row < rows && get_local_id(0) == 0)
-            lse[at.lse + row] = merged;
+            args->lse[row] = merged;
     }
 }

@@ -211,8 +211,8 @@ INLINE void prefetch_rows(const __global storage *x, const long *rows, const int
 }
 #endif
 
-NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
-                            __global float *restrict workspace)
+NOINLINE void compute_block(const struct projection_arguments *restrict args,
+                            const struct group group)
 {
     lanes panels[PANELS_VECTORS];
     lanes sums[SUM_VECTORS];
@@ -222,9 +222,11 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
     operand strips[SLAB * STRIP];
 #endif
 
-    __global result *const results = find_block(group, a, at, x, w, y BIAS_ARG, workspace, &b);
-    const struct index_pair depths_of_x = {a.x_dim, a.x_stride[1], X_COLUMN_STEP};
-    const struct index_pair depths_of_w = {a.x_dim, a.w_stride[0], W_ROW_STEP};
+    __global result *const results = find_block(args, group, &b);
+    const struct index_pair depths_of_x = {args->shape->x_dim, args->shape->x_stride[1],
+                                           X_COLUMN_STEP};
+    const struct index_pair depths_of_w = {args->shape->x_dim, args->shape->w_stride[0],
+                                           W_ROW_STEP};
     const long begin = b.begin, end = b.end;
     /* Equal parts of whole vectors. */
     const long parts = (end - begin + BLOCK_K - 1) / BLOCK_K;
@@ -236,12 +238,13 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
         const bool load = !(zero || (keep && k > begin)), store = !(keep && k + depth < end);
         list_offsets(depths_of_x, k, depth, x_depths);
         list_offsets(depths_of_w, k, depth, w_depths);
-        pack_panels(w + at.w, b.w_columns, b.columns, w_depths, depth, panels);
+        pack_panels(args->w, b.w_columns, b.columns, w_depths, depth, panels);
 #if IN_PLACE
-        const int run = min(a.x_dim, (long)depth);
-        const int first = min(a.x_dim - k % a.x_dim, (long)depth);
+        const int run = min(args->shape->x_dim, (long)depth);
+        const int first = min(args->shape->x_dim - k % args->shape->x_dim, (long)depth);
         const struct runs runs = {OPERANDS(depth), OPERANDS(first), OPERANDS(run),
-                                  (a.x_stride[1] - a.x_dim) / VALUES_IN_OPERAND};
+                                  (args->shape->x_stride[1] - args->shape->x_dim) /
+                                      VALUES_IN_OPERAND};
 #else
         const struct runs runs = {OPERANDS(depth), OPERANDS(depth), OPERANDS(depth), 0};
 #endif
@@ -251,13 +254,13 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
             const __global stored_operand *strip[REGISTER_ROWS];
             for (int n = 0; n < rows_here; n++)
                 strip[n] =
-                    (const __global stored_operand *)(x + at.x + b.x_rows[r + n] + x_depths[0]);
+                    (const __global stored_operand *)(args->x + b.x_rows[r + n] + x_depths[0]);
             if ((long)b.rows * depth * (int)sizeof(storage) > X_IN_CACHE)
-                prefetch_rows(x + at.x + x_depths[0], b.x_rows + r + REGISTER_ROWS,
+                prefetch_rows(args->x + x_depths[0], b.x_rows + r + REGISTER_ROWS,
                               min(REGISTER_ROWS, b.rows - r - REGISTER_ROWS));
 #else
             if (r % (SLAB * REGISTER_ROWS) == 0)
-                pack_strips(x + at.x, b.x_rows + r, min(SLAB * REGISTER_ROWS, b.rows - r), x_depths,
+                pack_strips(args->x, b.x_rows + r, min(SLAB * REGISTER_ROWS, b.rows - r), x_depths,
                             depth, strips);
             const operand *strip = strips + r / REGISTER_ROWS % SLAB * STRIP;
 #endif
@@ -276,5 +279,7 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 projection_cpu(PARAMETERS_projection_cpu)
 {
-    compute_block(find_group(), a, at, x, w, y BIAS_ARG, workspace);
+    const struct projection_arguments arguments = ARGUMENTS_projection_cpu;
+
+    compute_block(&arguments, find_group());
 }

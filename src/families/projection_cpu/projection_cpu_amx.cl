@@ -146,17 +146,19 @@ NOINLINE void compute_strip(const struct block *b, const int r, const bool first
     }
 }
 
-NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
-                            __global float *restrict workspace)
+NOINLINE void compute_block(const struct projection_arguments *restrict args,
+                            const struct group group)
 {
     lanes panels[PANELS_VECTORS];
     lanes sums[TILE_SUM_VECTORS];
     long x_depths[BLOCK_K], w_depths[BLOCK_K];
     struct block b;
 
-    __global result *const results = find_block(group, a, at, x, w, y BIAS_ARG, workspace, &b);
-    const struct index_pair depths_of_x = {a.x_dim, a.x_stride[1], X_COLUMN_STEP};
-    const struct index_pair depths_of_w = {a.x_dim, a.w_stride[0], W_ROW_STEP};
+    __global result *const results = find_block(args, group, &b);
+    const struct index_pair depths_of_x = {args->shape->x_dim, args->shape->x_stride[1],
+                                           X_COLUMN_STEP};
+    const struct index_pair depths_of_w = {args->shape->x_dim, args->shape->w_stride[0],
+                                           W_ROW_STEP};
     const int most = equal_part(b.end - b.begin, BLOCK_K);
     const bool whole = most >= b.end - b.begin;
     const int slab = whole ? b.rows : SUMS_M;
@@ -166,10 +168,10 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
             const int depth = min((long)most, b.end - k);
             list_offsets(depths_of_x, k, depth, x_depths);
             list_offsets(depths_of_w, k, depth, w_depths);
-            pack_panels(w + at.w, b.w_columns, b.columns, w_depths, depth, panels);
+            pack_panels(args->w, b.w_columns, b.columns, w_depths, depth, panels);
             pad_panels(b.columns, depth, panels);
             for (int r = 0; r < min(slab, b.rows - first); r += REGISTER_ROWS)
-                compute_strip(&b, first + r, k == b.begin, k + depth == b.end, x + at.x, x_depths,
+                compute_strip(&b, first + r, k == b.begin, k + depth == b.end, args->x, x_depths,
                               depth, panels, results,
                               sums + (whole ? 0 : r * MOST_COLUMNS / SIMD_WIDTH));
         }
@@ -180,5 +182,7 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 projection_cpu_amx(PARAMETERS_projection_cpu_amx)
 {
-    compute_block(find_group(), a, at, x, w, y BIAS_ARG, workspace);
+    const struct projection_arguments arguments = ARGUMENTS_projection_cpu_amx;
+
+    compute_block(&arguments, find_group());
 }

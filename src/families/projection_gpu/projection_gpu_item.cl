@@ -184,10 +184,11 @@ INLINE void copy_stage(const struct walk walk, const int block, const bool depth
     }
 }
 
-/* Copies the stages of x and w from depth k on. */
-INLINE void copy_stages(const struct projection_shape a, const struct task *t, const struct walk x,
-                        const struct walk w, const int rows, const int columns, const long inner,
-                        const long k, __local float4 *x_tile, __local float4 *w_tile)
+/* Those of x and w, from depth k on. */
+INLINE void copy_stages(const struct projection_arguments *args, const struct task *t,
+                        const struct walk x, const struct walk w, const int rows, const int columns,
+                        const long inner, const long k, __local float4 *x_tile,
+                        __local float4 *w_tile)
 {
     const int left = (int)min(t->end - k, (long)BLOCK_K);
 
@@ -236,8 +237,8 @@ INLINE void multiply(const __local float4 *x_tile, const __local float4 *w_tile,
 
 #if SPLIT_K > 1
 /* The thread's sums, to the workspace. */
-INLINE void store_part(PROJECTION_SHAPE_PARAMS, const struct task *t,
-                       float4 sums[THREAD_M][THREAD_N / 4], __global float *workspace)
+INLINE void store_part(const struct projection_arguments *args, const struct task *t,
+                       float4 sums[THREAD_M][THREAD_N / 4])
 {
     const int thread_m = THIS_THREAD / THREADS_N, thread_n = THIS_THREAD % THREADS_N;
 
@@ -246,8 +247,7 @@ INLINE void store_part(PROJECTION_SHAPE_PARAMS, const struct task *t,
         const long i = t->row + ROW(r / 4) + r % 4;
         if (i >= t->rows)
             continue;
-        __global float *const to =
-            workspace + at.workspace + (get_group_id(1) * t->rows + i) * t->columns;
+        __global float *const to = args->workspace + (get_group_id(1) * t->rows + i) * t->columns;
         UNROLL_ALL
         for (int c = 0; c < THREAD_N / 4; c++) {
             const long j = t->column + COLUMN(c);
@@ -261,13 +261,13 @@ INLINE void store_part(PROJECTION_SHAPE_PARAMS, const struct task *t,
 }
 #else
 /* The thread's elements of y. */
-INLINE void store_tile(PROJECTION_SHAPE_PARAMS, const struct task *t,
-                       float4 sums[THREAD_M][THREAD_N / 4], __global storage *y BIAS_PARAM)
+INLINE void store_tile(const struct projection_arguments *args, const struct task *t,
+                       float4 sums[THREAD_M][THREAD_N / 4])
 {
     const int thread_m = THIS_THREAD / THREADS_N, thread_n = THIS_THREAD % THREADS_N;
-    const bool y_quads = UNIT_Y_COLUMN && a.y_dim % 4 == 0;
-    const struct pair columns_of_y = {a.y_dim, a.y_stride[1], Y_COLUMN_STEP};
-    long places[THREAD_N]; /* of the thread's columns, which may cost divisions */
+    const bool y_quads = UNIT_Y_COLUMN && args->shape->y_dim % 4 == 0;
+    const struct pair columns_of_y = {args->shape->y_dim, args->shape->y_stride[1], Y_COLUMN_STEP};
+    long places[THREAD_N]; /* of the thread's columns, whose pairs may cost divisions */
 
     UNROLL_ALL
     for (int c = 0; c < THREAD_N; c++)
@@ -278,7 +278,9 @@ INLINE void store_tile(PROJECTION_SHAPE_PARAMS, const struct task *t,
         if (i >= t->rows)
             continue;
         __global storage *const to =
-            y + at.y + place((struct pair){a.rows, a.y_stride[0], a.y_stride[2]}, i);
+            args->y + place((struct pair){args->shape->rows, args->shape->y_stride[0],
+                                          args->shape->y_stride[2]},
+                            i);
         UNROLL_ALL
         for (int c = 0; c < THREAD_N / 4; c++) {
             const long j = t->column + COLUMN(c);
@@ -306,20 +308,20 @@ INLINE void store_tile(PROJECTION_SHAPE_PARAMS, const struct task *t,
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
 projection_gpu_item(PARAMETERS_projection_gpu_item)
 {
+    const struct projection_arguments arguments = ARGUMENTS_projection_gpu_item;
+    const struct projection_arguments *const args = &arguments;
     __local float4 x_tile[STAGES][BLOCK_K * X_STRIDE], w_tile[STAGES][BLOCK_K * W_STRIDE];
 #if !COPIES
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
     __local long x_depths[2][BLOCK_K], w_depths[2][BLOCK_K], inner[BLOCK_K];
 #endif
-    const struct task t = find_task(a, at, x, w);
+    const struct task t = find_task(args);
     float4 sums[THREAD_M][THREAD_N / 4];
 #if !COPIES
     float4 x_loaded[LOADS(BLOCK_M)], w_loaded[LOADS(BLOCK_N)];
 #endif
     int now = 0; /* number of the stage, of two */
 
-    x += at.x;
-    w += at.w;
     UNROLL_ALL
     for (int r = 0; r < THREAD_M; r++) {
         UNROLL_ALL
@@ -329,17 +331,19 @@ projection_gpu_item(PARAMETERS_projection_gpu_item)
 #if COPIES
     const int rows = (int)min(t.rows - t.row, (long)BLOCK_M),
               columns = (int)min(t.columns - t.column, (long)BLOCK_N);
-    struct walk along_x = walk_from(x, ROWS_OF_X, t.depths_of_x, t.row, rows, t.begin);
-    struct walk along_w = walk_from(w, COLUMNS_OF_W, t.depths_of_w, t.column, columns, t.begin);
-    long inner = t.begin % a.x_dim; /* of the depth that was copied last */
+    struct walk along_x = walk_from(args->x, ROWS_OF_X, t.depths_of_x, t.row, rows, t.begin);
+    struct walk along_w =
+        walk_from(args->w, COLUMNS_OF_W, t.depths_of_w, t.column, columns, t.begin);
+    long inner = t.begin % args->shape->x_dim; /* of the depth that was copied last */
     if (t.begin < t.end)
-        copy_stages(a, &t, along_x, along_w, rows, columns, inner, t.begin, x_tile[0], w_tile[0]);
+        copy_stages(args, &t, along_x, along_w, rows, columns, inner, t.begin, x_tile[0],
+                    w_tile[0]);
 #else
-    find_places(a, &t, x_rows, w_columns, x_depths[0], w_depths[0], inner);
+    find_places(args, &t, x_rows, w_columns, x_depths[0], w_depths[0], inner);
     LOCAL_BARRIER(); /* the places are complete */
     if (t.begin < t.end) {
-        load_stage(x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[0], x_loaded);
-        load_stage(w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[0], w_loaded);
+        load_stage(args->x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[0], x_loaded);
+        load_stage(args->w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[0], w_loaded);
     }
 #endif
     for (long k = t.begin; k < t.end; k += BLOCK_K) {
@@ -352,18 +356,19 @@ projection_gpu_item(PARAMETERS_projection_gpu_item)
         LOCAL_BARRIER(); /* the stage is complete; nobody reads the one before */
         if (next < t.end) {
             step_walks(&t, &along_x, &along_w, &inner);
-            copy_stages(a, &t, along_x, along_w, rows, columns, inner, next, x_tile[now],
+            copy_stages(args, &t, along_x, along_w, rows, columns, inner, next, x_tile[now],
                         w_tile[now]);
         }
 #else
         store_stage(x_loaded, BLOCK_M, UNIT_X_COLUMN, t.end - k, X_STRIDE, x_now);
         store_stage(w_loaded, BLOCK_N, !UNIT_W_COLUMN, t.end - k, W_STRIDE, w_now);
-        step_places(a, &t, next, x_depths[1 - now], w_depths[1 - now], x_depths[now], w_depths[now],
-                    inner);
+        step_places(args, &t, next, x_depths[1 - now], w_depths[1 - now], x_depths[now],
+                    w_depths[now], inner);
         LOCAL_BARRIER(); /* the stage and the next one's places are complete */
         if (next < t.end) {
-            load_stage(x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[now], x_loaded);
-            load_stage(w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[now], w_loaded);
+            load_stage(args->x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[now], x_loaded);
+            load_stage(args->w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[now],
+                       w_loaded);
         }
 #endif
         multiply(x_now, w_now, THIS_THREAD / THREADS_N, THIS_THREAD % THREADS_N, sums);
@@ -371,8 +376,8 @@ projection_gpu_item(PARAMETERS_projection_gpu_item)
             LOCAL_BARRIER(); /* the stage may be overwritten */
     }
 #if SPLIT_K > 1
-    store_part(a, at, &t, sums, workspace);
+    store_part(args, &t, sums);
 #else
-    store_tile(a, at, &t, sums, y BIAS_ARG);
+    store_tile(args, &t, sums);
 #endif
 }

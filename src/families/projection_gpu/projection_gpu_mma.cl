@@ -40,6 +40,7 @@
 #include "gpu/tile_load.h"
 #include "gpu/projection_task.h"
 #include "mma/fragment_tile.h"
+#include "mma/projection_stages.h"
 
 #define M_FRAGMENTS (BLOCK_M / SUB_GROUPS_M / FRAGMENT_QUERIES)
 #define N_FRAGMENTS (BLOCK_N / SUB_GROUPS_N / FRAGMENT_OTHERS)
@@ -179,11 +180,11 @@ INLINE void multiply(const __local ushort *x_rows, const __local ushort *w_colum
 
 #if SPLIT_K > 1
 /* The lane's sums, to the workspace. */
-INLINE void store_part(PROJECTION_SHAPE_PARAMS, const struct task *t, const int first_row,
-                       const int first_column, const int lane, float sums[M_FRAGMENTS][SUMS],
-                       __global float *workspace)
+INLINE void store_part(const struct projection_arguments *args, const struct task *t,
+                       const int first_row, const int first_column, const int lane,
+                       float sums[M_FRAGMENTS][SUMS])
 {
-    __global float *const part = workspace + at.workspace + get_group_id(1) * t->rows * t->columns;
+    __global float *const part = args->workspace + get_group_id(1) * t->rows * t->columns;
 
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
@@ -196,23 +197,25 @@ INLINE void store_part(PROJECTION_SHAPE_PARAMS, const struct task *t, const int 
     }
 }
 #else
-/* The offsets of the tile's rows and columns in y. */
-INLINE void find_results(const struct projection_shape a, const struct task *t,
+/* Where the tile's rows and columns lie in y. */
+INLINE void find_results(const struct projection_arguments *args, const struct task *t,
                          __local long *y_rows, __local long *y_columns)
 {
     for (int n = get_local_id(0); n < BLOCK_M; n += THREADS)
-        y_rows[n] = place((struct pair){a.rows, a.y_stride[0], a.y_stride[2]},
-                          clamped(t->row + n, t->rows));
+        y_rows[n] = place(
+            (struct pair){args->shape->rows, args->shape->y_stride[0], args->shape->y_stride[2]},
+            clamped(t->row + n, t->rows));
     for (int n = get_local_id(0); n < BLOCK_N; n += THREADS)
-        y_columns[n] = place((struct pair){a.y_dim, a.y_stride[1], Y_COLUMN_STEP},
-                             clamped(t->column + n, t->columns));
+        y_columns[n] =
+            place((struct pair){args->shape->y_dim, args->shape->y_stride[1], Y_COLUMN_STEP},
+                  clamped(t->column + n, t->columns));
 }
 
 /* The lane's elements of y. */
-INLINE void store_tile(PROJECTION_SHAPE_PARAMS, const struct task *t, const int first_row,
-                       const int first_column, const int lane, float sums[M_FRAGMENTS][SUMS],
-                       const __local long *y_rows, const __local long *y_columns,
-                       __global storage *y BIAS_PARAM)
+INLINE void store_tile(const struct projection_arguments *args, const struct task *t,
+                       const int first_row, const int first_column, const int lane,
+                       float sums[M_FRAGMENTS][SUMS], const __local long *y_rows,
+                       const __local long *y_columns)
 {
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
@@ -221,7 +224,7 @@ INLINE void store_tile(PROJECTION_SHAPE_PARAMS, const struct task *t, const int 
         const int row = ROW(first_row + f * FRAGMENT_QUERIES, x);
         const int column = COLUMN(first_column, x);
         if (t->row + row < t->rows && t->column + column < t->columns)
-            STORE_Y(sums[f][x], y + at.y + y_rows[row], y_columns[column], 0, t->column + column);
+            STORE_Y(sums[f][x], args->y + y_rows[row], y_columns[column], 0, t->column + column);
     }
 }
 #endif
@@ -229,14 +232,14 @@ INLINE void store_tile(PROJECTION_SHAPE_PARAMS, const struct task *t, const int 
 /* A kernel's end. */
 #if SPLIT_K > 1
 #define STORE_SUMS(first_row, first_column)                                                        \
-    store_part(a, at, &t, first_row, first_column, lane, sums, workspace)
+    store_part(args, &t, first_row, first_column, lane, sums)
 #else
 #define STORE_SUMS(first_row, first_column)                                                        \
     do {                                                                                           \
         LOCAL_BARRIER(); /* places of x and w are read no more */                                  \
-        find_results(a, &t, x_rows, w_columns);                                                    \
+        find_results(args, &t, x_rows, w_columns);                                                 \
         LOCAL_BARRIER(); /* those of y are complete */                                             \
-        store_tile(a, at, &t, first_row, first_column, lane, sums, x_rows, w_columns, y BIAS_ARG); \
+        store_tile(args, &t, first_row, first_column, lane, sums, x_rows, w_columns);              \
     } while (0)
 #endif
 
@@ -247,9 +250,9 @@ INLINE void store_tile(PROJECTION_SHAPE_PARAMS, const struct task *t, const int 
 #define COPY_STAGE(n)                                                                              \
     do {                                                                                           \
         if (ahead.k < t.end) {                                                                     \
-            copy_stage(a, &t, ahead, &copies, x, w, x_rows, w_columns, pieces,                     \
+            copy_stage(args, &t, ahead, &copies, x_rows, w_columns, pieces,                        \
                        (__local ushort *)tiles + (n)*STAGE_ELEMENTS);                              \
-            ahead = next_stage(a, &t, ahead);                                                      \
+            ahead = next_stage(args, &t, ahead);                                                   \
         }                                                                                          \
         copies_end_set();                                                                          \
     } while (0)
@@ -257,6 +260,8 @@ INLINE void store_tile(PROJECTION_SHAPE_PARAMS, const struct task *t, const int 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
 projection_gpu_mma(PARAMETERS_projection_gpu_mma)
 {
+    const struct projection_arguments arguments = ARGUMENTS_projection_gpu_mma;
+    const struct projection_arguments *const args = &arguments;
     __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8];
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
 #if EMULATE
@@ -268,22 +273,20 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
     const int lane = THIS_THREAD % FRAGMENT_LANES, sub = THIS_THREAD / FRAGMENT_LANES;
     const int first_row = sub / SUB_GROUPS_N * (BLOCK_M / SUB_GROUPS_M);
     const int first_column = sub % SUB_GROUPS_N * (BLOCK_N / SUB_GROUPS_N);
-    const struct task t = find_task(a, at, x, w);
-    const bool pieces = has_pieces(a, x + at.x, w + at.w);
-    struct stage ahead = first_stage(a, &t);
+    const struct task t = find_task(args);
+    const bool pieces = has_pieces(args);
+    struct stage ahead = first_stage(args, &t);
     float sums[M_FRAGMENTS][SUMS];
     int now = 0; /* number of the stage */
 
-    x += at.x;
-    w += at.w;
-    find_rows_and_columns(a, &t, x_rows, w_columns);
+    find_rows_and_columns(args, &t, x_rows, w_columns);
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
         UNROLL
     for (int n = 0; n < SUMS; n++)
         sums[f][n] = 0.0f;
     LOCAL_BARRIER(); /* the places are complete */
-    const struct copies copies = find_copies(a, x_rows, w_columns);
+    const struct copies copies = find_copies(args, x_rows, w_columns);
     for (int n = 0; n < STAGES - 1; n++)
         COPY_STAGE(n);
     for (long k = t.begin; k < t.end; k += BLOCK_K) {
@@ -303,6 +306,8 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
 projection_gpu_mma(PARAMETERS_projection_gpu_mma)
 {
+    const struct projection_arguments arguments = ARGUMENTS_projection_gpu_mma;
+    const struct projection_arguments *const args = &arguments;
     __local uint4 x_tile[STAGES][BLOCK_M * STRIDE / 8], w_tile[STAGES][W_ELEMENTS / 8];
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
     __local long x_depths[2][BLOCK_K], w_depths[2][BLOCK_K], inner[BLOCK_K];
@@ -315,14 +320,12 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
     const int lane = THIS_THREAD % FRAGMENT_LANES, sub = THIS_THREAD / FRAGMENT_LANES;
     const int first_row = sub / SUB_GROUPS_N * (BLOCK_M / SUB_GROUPS_M);
     const int first_column = sub % SUB_GROUPS_N * (BLOCK_N / SUB_GROUPS_N);
-    const struct task t = find_task(a, at, x, w);
+    const struct task t = find_task(args);
     ushort4 x_loaded[LOADS(BLOCK_M)][4], w_loaded[LOADS(BLOCK_N)][4];
     float sums[M_FRAGMENTS][SUMS];
     int now = 0; /* number of the stage, of two */
 
-    x += at.x;
-    w += at.w;
-    find_places(a, &t, x_rows, w_columns, x_depths[0], w_depths[0], inner);
+    find_places(args, &t, x_rows, w_columns, x_depths[0], w_depths[0], inner);
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
         UNROLL
@@ -330,10 +333,10 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
         sums[f][n] = 0.0f;
     LOCAL_BARRIER(); /* the places are complete */
     if (t.begin < t.end) {
-        load_stage(x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[0], t.end - t.begin,
+        load_stage(args->x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[0], t.end - t.begin,
                    x_loaded);
-        load_stage(w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[0], t.end - t.begin,
-                   w_loaded);
+        load_stage(args->w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[0],
+                   t.end - t.begin, w_loaded);
     }
     for (long k = t.begin; k < t.end; k += BLOCK_K) {
         __local ushort *const x_now = (__local ushort *)x_tile[STAGES == 1 ? 0 : now];
@@ -342,13 +345,13 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
         now = 1 - now;
         store_stage(x_loaded, BLOCK_M, UNIT_X_COLUMN, x_now);
         store_stage(w_loaded, BLOCK_N, !UNIT_W_COLUMN, w_now);
-        step_places(a, &t, next, x_depths[1 - now], w_depths[1 - now], x_depths[now], w_depths[now],
-                    inner);
+        step_places(args, &t, next, x_depths[1 - now], w_depths[1 - now], x_depths[now],
+                    w_depths[now], inner);
         LOCAL_BARRIER(); /* the stage and the next one's places are complete */
         if (next < t.end) {
-            load_stage(x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[now], t.end - next,
-                       x_loaded);
-            load_stage(w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[now],
+            load_stage(args->x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[now],
+                       t.end - next, x_loaded);
+            load_stage(args->w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[now],
                        t.end - next, w_loaded);
         }
         multiply(x_now + first_row * STRIDE, w_now + first_column * STRIDE, sums, lane, exchange);

@@ -17,55 +17,8 @@
 #define BLOCK_K 64
 #define COPIES 0
 #include "families/projection_gpu/projection_gpu_mma.cl"
+#include "mma/projection_stages.h"
 #include "mma/warpgroup_tile.h"
-
-/* Returns whether x and w can be copied in pieces, with a stage's rows as evenly spaced as in local
- * memory. */
-INLINE bool has_pieces(const struct projection_shape a, const __global storage *x,
-                       const __global storage *w)
-{
-#if !UNIT_X_COLUMN || !(UNIT_W_COLUMN || UNIT_W_ROW)
-    return false;
-#else
-    const long x_steps = a.x_stride[0] | a.x_stride[1] | a.x_stride[2];
-#if UNIT_W_COLUMN
-    const long w_steps = a.w_stride[0] | a.w_stride[1] | a.w_stride[2] | a.y_dim;
-#else
-    const long w_steps = a.w_stride[0] | a.w_stride[2] | a.w_stride[3];
-#endif
-
-    return ((x_steps | w_steps | a.x_dim) & 7) == 0 && (a.x_heads == 1 || a.x_dim % BLOCK_K == 0) &&
-           (((size_t)x | (size_t)w) & 15) == 0;
-#endif
-}
-
-/* The begin of a stage: its depth, the depth within its head of x, and its offsets in x and w. */
-struct stage {
-    long k, inner, x, w;
-};
-
-INLINE struct stage first_stage(const struct projection_shape a, const struct task *t)
-{
-    const struct stage s = {t->begin, t->begin % a.x_dim, place(t->depths_of_x, t->begin),
-                            place(t->depths_of_w, t->begin)};
-
-    return s;
-}
-
-INLINE struct stage next_stage(const struct projection_shape a, const struct task *t,
-                               struct stage s)
-{
-    s.k += BLOCK_K;
-    s.inner += BLOCK_K;
-    s.x += BLOCK_K * t->depths_of_x.inner_step;
-    s.w += BLOCK_K * t->depths_of_w.inner_step;
-    if (s.inner >= a.x_dim) { /* the next head of x */
-        s.inner -= a.x_dim;
-        s.x += t->depths_of_x.outer_step - a.x_dim * t->depths_of_x.inner_step;
-        s.w += t->depths_of_w.outer_step - a.x_dim * t->depths_of_w.inner_step;
-    }
-    return s;
-}
 
 /* Lines of a stage, along the depth or rows across it, that the work-group copies at once in pieces. */
 #define LINES_AT_ONCE (THREADS / (BLOCK_K / 8))
@@ -96,19 +49,18 @@ INLINE void find_lines(const __global storage **lines, const int count,
                        THIS_THREAD % (BLOCK_K / 8) * 8;
 }
 
-INLINE void find_pieces(const struct projection_shape a, const struct task *t,
-                        const __global storage *x, const __global storage *w,
+INLINE void find_pieces(const struct projection_arguments *args, const struct task *t,
                         const __local long *x_rows, const __local long *w_columns,
                         struct pieces *from)
 {
-    find_lines(from->x, BLOCK_M / LINES_AT_ONCE, x, x_rows);
+    find_lines(from->x, BLOCK_M / LINES_AT_ONCE, args->x, x_rows);
 #if UNIT_W_COLUMN
     const int column = THIS_THREAD % (BLOCK_N / 8) * 8;
 
-    from->w = w + w_columns[column] + THIS_THREAD / (BLOCK_N / 8) * W_ROW_STEP;
+    from->w = args->w + w_columns[column] + THIS_THREAD / (BLOCK_N / 8) * W_ROW_STEP;
     from->inside = t->column + column < t->columns;
 #else
-    find_lines(from->w, BLOCK_N / LINES_AT_ONCE, w, w_columns);
+    find_lines(from->w, BLOCK_N / LINES_AT_ONCE, args->w, w_columns);
 #endif
 }
 
@@ -191,17 +143,17 @@ INLINE void load_across(const __global storage *matrix, const __local long *plac
             copy_lines(from.x, BLOCK_M / LINES_AT_ONCE, ahead.x, left, to);                        \
             COPY_W(to + BLOCK_M * BLOCK_K);                                                        \
         } else {                                                                                   \
-            load_along(x, x_rows, BLOCK_M, t.depths_of_x, ahead.k, left, to);                      \
+            load_along(args->x, x_rows, BLOCK_M, t.depths_of_x, ahead.k, left, to);                \
             LOAD_W(to + BLOCK_M * BLOCK_K);                                                        \
         }                                                                                          \
-        ahead = next_stage(a, &t, ahead);                                                          \
+        ahead = next_stage(args, &t, ahead);                                                       \
     }
 #if UNIT_W_COLUMN
 #define COPY_W(to) copy_rows_across(&from, ahead.w, W_ROW_STEP, left, to)
-#define LOAD_W(to) load_across(w, w_columns, t.depths_of_w, ahead.k, left, to)
+#define LOAD_W(to) load_across(args->w, w_columns, t.depths_of_w, ahead.k, left, to)
 #else
 #define COPY_W(to) copy_lines(from.w, BLOCK_N / LINES_AT_ONCE, ahead.w, left, to)
-#define LOAD_W(to) load_along(w, w_columns, BLOCK_N, t.depths_of_w, ahead.k, left, to)
+#define LOAD_W(to) load_along(args->w, w_columns, BLOCK_N, t.depths_of_w, ahead.k, left, to)
 #endif
 
 /* ---- store ----------------------------------------------------------------------------------- */
@@ -214,16 +166,18 @@ INLINE void load_across(const __global storage *matrix, const __local long *plac
      BLOCK_M * Y_STRIDE <= STAGES * STAGE_ELEMENTS)
 
 #if STORES_ROWS
-INLINE bool y_has_pieces(const struct projection_shape a, const __global storage *y)
+INLINE bool y_has_pieces(const struct projection_arguments *args)
 {
-    return ((a.y_stride[0] | a.y_stride[1] | a.y_stride[2] | a.y_dim) & 7) == 0 &&
-           ((size_t)y & 15) == 0;
+    return ((args->shape->y_stride[0] | args->shape->y_stride[1] | args->shape->y_stride[2] |
+             args->shape->y_dim) &
+            7) == 0 &&
+           ((size_t)args->y & 15) == 0;
 }
 
-INLINE void store_through(PROJECTION_SHAPE_PARAMS, const struct task *t, const int first_row,
-                          const int lane, const float sums[SUMS], const __local long *y_rows,
-                          const __local long *y_columns, __local ushort *tile,
-                          __global storage *y BIAS_PARAM)
+INLINE void store_through(const struct projection_arguments *args, const struct task *t,
+                          const int first_row, const int lane, const float sums[SUMS],
+                          const __local long *y_rows, const __local long *y_columns,
+                          __local ushort *tile)
 {
     UNROLL
     for (int x = 0; x < SUMS; x += 2) {
@@ -242,7 +196,7 @@ INLINE void store_through(PROJECTION_SHAPE_PARAMS, const struct task *t, const i
     for (int n = THIS_THREAD; n < BLOCK_M * (BLOCK_N / 8); n += THREADS) {
         const int row = n / (BLOCK_N / 8), column = n % (BLOCK_N / 8) * 8;
         if (t->row + row < t->rows && t->column + column < t->columns)
-            *(__global uint4 *)(y + at.y + y_rows[row] + y_columns[column]) =
+            *(__global uint4 *)(args->y + y_rows[row] + y_columns[column]) =
                 *(const __local uint4 *)(tile + row * Y_STRIDE + column);
     }
 }
@@ -251,6 +205,8 @@ INLINE void store_through(PROJECTION_SHAPE_PARAMS, const struct task *t, const i
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
 projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
 {
+    const struct projection_arguments arguments = ARGUMENTS_projection_gpu_warpgroup;
+    const struct projection_arguments *const args = &arguments;
     __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8] __attribute__((aligned(SWIZZLE_BYTES)));
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
 #if EMULATE
@@ -261,23 +217,21 @@ projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
 #endif
     const int lane = THIS_THREAD % FRAGMENT_LANES;
     const int first_row = THIS_THREAD / FRAGMENT_LANES * FRAGMENT_QUERIES;
-    const struct task t = find_task(a, at, x, w);
-    const bool pieces = has_pieces(a, x + at.x, w + at.w);
-    struct stage ahead = first_stage(a, &t);
+    const struct task t = find_task(args);
+    const bool pieces = has_pieces(args);
+    struct stage ahead = first_stage(args, &t);
     struct pieces from;
     float sums[M_FRAGMENTS][SUMS];
     const int rows = warpgroup_rows(first_row);
     int now = 0; /* number of the stage */
 
     REGISTERS_FOR_GROUPS();
-    x += at.x;
-    w += at.w;
-    find_rows_and_columns(a, &t, x_rows, w_columns);
+    find_rows_and_columns(args, &t, x_rows, w_columns);
     UNROLL
     for (int n = 0; n < SUMS; n++)
         sums[0][n] = 0.0f;
     LOCAL_BARRIER(); /* the places are complete */
-    find_pieces(a, &t, x, w, x_rows, w_columns, &from);
+    find_pieces(args, &t, x_rows, w_columns, &from);
     UNROLL
     for (int n = 0; n < AHEAD; n++) {
         COPY_STAGE(n);
@@ -308,12 +262,12 @@ projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
     PRODUCTS_WAIT(0);
     SUMS_HERE(sums[0], SUMS);
 #if STORES_ROWS
-    if (y_has_pieces(a, y + at.y)) {
+    if (y_has_pieces(args)) {
         LOCAL_BARRIER(); /* places of x and w and the stages are read no more */
-        find_results(a, &t, x_rows, w_columns);
+        find_results(args, &t, x_rows, w_columns);
         LOCAL_BARRIER(); /* those of y are complete */
-        store_through(a, at, &t, first_row, lane, sums[0], x_rows, w_columns,
-                      (__local ushort *)tiles, y BIAS_ARG);
+        store_through(args, &t, first_row, lane, sums[0], x_rows, w_columns,
+                      (__local ushort *)tiles);
         return;
     }
 #endif
