@@ -5,7 +5,7 @@
 
 #include "families/family.h"
 
-/* What they take in the workspace; 0 without block lists. */
+/* The bytes of these bits in the workspace; 0 without block lists. */
 size_t ca_block_bits_bytes(const clattn_problem *p);
 
 /* One item a row of blocks and list; nothing without block lists. */

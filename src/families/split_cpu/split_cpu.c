@@ -18,7 +18,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char *const ca_source_split_cpu[];
 
-/* As if keys were converted. */
+/* The size is that with converted keys. */
 enum { STAGES_K = 1 };
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
@@ -64,10 +64,11 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return reject(p, dev, least);
 }
 
-/* Keys in a tile, wherever these lie: o has the same bits from pages. Vectors of eight and fewer are bound by
- * instructions, of which a tile has some for each row and each of its register tiles: long ones have fewer.
- * Vectors of 16 wait for memory: short tiles of few rows are asked for earlier; one row or two of f32, which are
- * read where they lie, wait the least with long ones: K and V then take turns less often. */
+/* Keys in a tile, the same for contiguous and paged ones: o then has the same bits. Vectors of
+ * eight and fewer are bound by instructions, some of them for each row and register tile of a tile:
+ * long tiles have fewer. Vectors of 16 wait for memory: short tiles of few rows are requested
+ * earlier. One row or two of f32 are read in place and wait the least with long tiles: K and V then
+ * alternate less often. */
 static size_t tile_keys(const clattn_problem *p, size_t width, size_t rows, int staged,
                         int quantized, int tall)
 {
@@ -123,7 +124,7 @@ static void block_registers(const clattn_problem *p, size_t *values)
                                                                         : 1;
 }
 
-enum { LEAST_PART = 512 }; /* keys of a work-item, whose first tiles are not prefetched */
+enum { LEAST_PART = 512 }; /* keys of a work-item; its first tiles are not prefetched */
 
 /* How many kv heads take turns at each tile. Where a key's rows of all heads follow each other, one head's are pieces
  * of a few hundred bytes, which memory reads at half its rate and which fall in few sets of a cache: all heads'
@@ -189,8 +190,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
 }
 
-/* So few queries that fused_cpu, which has them in a vector's lanes, would leave three of four idle; few keys
- * are faster here, too, if they fill a tile or two. */
+/* Returns whether queries are so few that fused_cpu, with queries in lanes, would leave three of
+ * four lanes idle. Few keys are faster here, too, if they fill a tile or two. */
 static int leaves_lanes_idle(const clattn_problem *p, const clattn_device_info *dev)
 {
     return 4 * p->seq_q <= dev->vector_width_float && p->seq_kv >= 32;

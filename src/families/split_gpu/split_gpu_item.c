@@ -20,7 +20,8 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char *const ca_source_split_gpu_item[];
 
-/* Whether keys or values take two bytes, so that eight are one load; queries are read once, singly. */
+/* Returns whether keys or values have two bytes, so that eight are one load; queries are read once,
+ * singly. */
 static int reads_halves(const clattn_problem *p)
 {
     return ca_problem_dtype(p, CA_K) != CLATTN_F32 || ca_problem_dtype(p, CA_V) != CLATTN_F32;
@@ -48,7 +49,7 @@ static size_t most_registers(const clattn_device_info *dev)
     return ca_has_many_registers(dev) ? 150 : SIZE_MAX;
 }
 
-/* Compilers align what lies beside the tiles. */
+/* Compilers align variables beside the tiles. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
 #include "families/names.h"
