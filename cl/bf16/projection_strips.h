@@ -58,7 +58,7 @@ NOINLINE void pack_strip(const __global ushort *x, const long *rows, const int n
     }
 }
 
-/* Part n of so many equal parts of a strip that is packed later. */
+/* Prefetches part n of `parts` equal parts of a strip that is packed later. */
 INLINE void prefetch_strip(const __global ushort *x, const long *rows, const int num_rows,
                            const long *depths, const int count, const int n, const int parts)
 {

@@ -14,7 +14,7 @@ static inline int ca_keeps_more(const clattn_problem *p)
     return p->mask || p->bias || p->dropout > 0.0f;
 }
 
-/* A work-group of so many items for each block of so many rows. */
+/* A work-group of `items` items for each block of `rows` queries. */
 static inline struct ca_ndrange ca_block_ndrange(const clattn_problem *p, size_t rows, size_t items)
 {
     const size_t blocks = ca_divide_up(p->seq_q, rows) * p->heads * p->batch;

@@ -54,8 +54,8 @@ int ca_has_instruction(const clattn_device_info *dev, size_t instruction)
 
 /* The register pressure, fitted to 60 programs of fused_gpu_mma and 80 of split_gpu_mma that
  * tests/offline.sh's compilers spilled or not. Scores count with their weights, and more with a
- * mask, bias, dropout or block lists; then outputs; queries, twice if two tiles are held; second
- * parts of strict f16 weights. */
+ * mask, bias, dropout or block lists; then outputs; queries, held twice while two tiles are multiplied;
+ * second parts of strict f16 weights. */
 int ca_fragment_spills(const struct ca_fragment *f, const clattn_problem *p, size_t scores,
                        size_t outputs, size_t queries)
 {

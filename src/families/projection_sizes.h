@@ -93,7 +93,8 @@ static inline size_t ca_projection_enough_tiles(const clattn_device_info *dev)
     return 2 * ca_device_cores(dev);
 }
 
-/* Parts of the depth, of at least 256, for a product of so many tiles: as many as keep the device busy. */
+/* Parts of the depth, of at least 256, for a product with `tiles` tiles: as many as keep the device
+ * busy. */
 static inline size_t ca_projection_splits(const clattn_problem *p, const clattn_device_info *dev,
                                           size_t tiles)
 {

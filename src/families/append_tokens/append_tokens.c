@@ -65,8 +65,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
                : NULL;
 }
 
-/* On CPUs an item has so many tokens that a head's rows are some KiB side by side, but there are some items
- * for each unit. */
+/* On CPUs an item has enough tokens for some adjacent KiB of a head's rows, but each unit has
+ * several items. */
 static void adapt_to_cpu(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most = (size_t)96 << 10; /* of cosines and sines: a share of L2 */

@@ -162,7 +162,7 @@ struct share {
     int count, column;
 };
 
-/* The rows are of so many columns. */
+/* The share of this item in rows of `columns` columns. */
 INLINE struct share share_of_item(const struct append_shape a, const long columns)
 {
     const int row_items = WHOLE_ROWS ? 1 : (int)((columns + CHUNK - 1) / CHUNK);
@@ -288,7 +288,7 @@ INLINE void append_chunk(const struct share share, const __global storage *row, 
 }
 
 #if WHOLE_ROWS
-/* Columns c .. c + TOGETHER * CHUNK - 1 likewise, to blocks that are made together. */
+/* The same for columns c .. c + TOGETHER * CHUNK - 1, with blocks that are made together. */
 INLINE void append_together(const struct share share, const __global storage *row, const long step,
                             const int c, const bool rotates, const struct turn *turn,
                             const int format, __global void *cache, const long first)
@@ -427,8 +427,8 @@ INLINE lanes swap_pairs(const lanes x)
 #endif
 }
 
-/* Turns columns c .. of a row, at most SIMD_WIDTH, and of halves their partners as well: nobody else reads
- * or writes them, so that `to` may be the row itself. */
+/* Rotates columns c .. of a row, at most SIMD_WIDTH, and, for halves, their partners. No other item
+ * reads or writes them, so that `to` may be the row itself. */
 INLINE void turn_columns(const __global storage *row, const long step, __global storage *to,
                          const long to_step, const int c, const lanes cosine, const lanes sine)
 {

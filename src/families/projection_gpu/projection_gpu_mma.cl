@@ -44,7 +44,7 @@
 #define M_FRAGMENTS (BLOCK_M / SUB_GROUPS_M / FRAGMENT_QUERIES)
 #define N_FRAGMENTS (BLOCK_N / SUB_GROUPS_N / FRAGMENT_OTHERS)
 #define SUMS (N_FRAGMENTS * FRAGMENT_SUMS)
-/* Blocks of 4 x 4 that a thread loads of a tile of so many rows or columns. */
+/* The number of 4 x 4 blocks that a thread loads of a tile of `block` rows or columns. */
 #define LOADS(block) (((block)*BLOCK_K / 16 + THREADS - 1) / THREADS)
 #define IS_IN_STAGE(t, block) ((block)*BLOCK_K / 16 % THREADS == 0 || (t) < (block)*BLOCK_K / 16)
 /* Row and column, in the block, of sum x of a fragment of rows that begins at `row`. */

@@ -95,7 +95,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return NULL;
 }
 
-/* Rows of a group: all, if registers allow. Lanes: so many that each has one load of a row. */
+/* Rows of a group: all, if registers allow. Lanes: enough for one load each in a row. */
 static void adapt_rows(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t rows = ca_split_rows_per_kv_head(p), dim = ca_larger(p->dim_qk, p->dim_v);
