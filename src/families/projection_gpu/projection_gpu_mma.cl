@@ -100,8 +100,9 @@ INLINE ushort4 load_four(const __global storage *from, const __local long *place
                      count > 3 ? load_element(from + places[3]) : (ushort)0);
 }
 
-/* This thread's share of a stage of a matrix, to registers. left: depth that there is, at least 1. What a
- * thread does not load is 0: left undefined, tiles of as many rows as columns come out wrong on PoCL 3.1. */
+/* Loads this thread's share of a stage of a matrix to registers. left: the remaining depth, at
+ * least 1. Registers without a load are 0: undefined ones gave wrong results on PoCL 3.1 if tiles
+ * have as many rows as columns. */
 INLINE void load_stage(const __global storage *matrix, const int block, const bool depth_first,
                        const bool quads, const __local long *across, const __local long *along,
                        const long left, ushort4 loaded[][4])
