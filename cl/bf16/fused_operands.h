@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tile of keys and values as operands of products of tiles (bf16/tiles.h): keys as they are, a row of pairs
- * of neighbours of the dim each; values transposed, for each column of v a row of pairs of neighbouring
- * keys. What rounds rows, columns and keys up to whole tiles is 0.
+/* A tile of keys and values as operands of products of tiles (bf16/tiles.h). Keys keep their rows,
+ * as pairs of neighbouring dims. Values are transposed: each column of v becomes a row of pairs of
+ * neighbouring keys. Zeros fill up rows, columns and keys to whole tiles.
  *
  * Included by cpu/fused_operands.h. */
 #ifndef CLATTN_AMX_FUSED_OPERANDS_H

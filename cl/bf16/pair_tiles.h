@@ -7,8 +7,8 @@
  *       a row of b is a vector of pairs (bf16/pairs.h) with columns in SIMD lanes
  *   c   16 rows of 16 floats
  *
- * Each lies in memory with any number of bytes from row to row. What is multiplied must be defined
- * throughout: neither a zero in a nor one in b keeps a NaN in the other out of c.
+ * Each has any stride between rows, in bytes. All elements must be defined: a zero in a or b does not
+ * keep a NaN in the other out of c.
  *
  * multiply_all_tiles() is in bf16/tiles.h, by a matrix unit, and in bf16/dot_tiles.h, by the instruction for pairs. */
 #ifndef CLATTN_PAIR_TILES_H

@@ -9,8 +9,8 @@
  * The instruction is AVX512-BF16's VDPBF16PS (Intel, Software Developer's Manual, volume 2; AMD,
  * Architecture Programmer's Manual, volume 6): the products are exact, that of the second values is
  * added first, then that of the first ones, each sum rounded to nearest even; subnormal operands and
- * results are 0. It is written as assembler, since clang's builtin wants a function to be compiled for
- * a processor that has it, and PoCL may take the processor for an older one. With EMULATE it is computed
+ * results are 0. It is written as assembler, since clang's builtin needs a function that is compiled for
+ * a processor with it, and PoCL may take the processor for an older one. With EMULATE it is computed
  * step by step, to the bit.
  *
  * Who includes this defines EMULATE, SIMD_WIDTH (16 unless emulated). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strips of x for tiles (bf16/tiles.h): REGISTER_ROWS rows of STRIP_ROW words, pairs of neighbours of the
- * depth. What a tile holds beyond the last row or the depth is 0.
+/* Strips of x for tiles (bf16/tiles.h): REGISTER_ROWS rows of STRIP_ROW words, pairs of neighbours
+ * of the depth. A tile contains 0 beyond the last row or the depth.
  *
  * Who includes this defines REGISTER_ROWS, STRIP_ROW. */
 #ifndef CLATTN_PROJECTION_STRIPS_H
@@ -58,7 +58,7 @@ NOINLINE void pack_strip(const __global ushort *x, const long *rows, const int n
     }
 }
 
-/* Part n of so many equal parts of a strip that is packed later. */
+/* Prefetches part n of `parts` equal parts of a strip that is packed later. */
 INLINE void prefetch_strip(const __global ushort *x, const long *rows, const int num_rows,
                            const long *depths, const int count, const int n, const int parts)
 {

@@ -108,8 +108,8 @@ INLINE void stage_values(const struct arguments *args, const struct key_range ke
         staged[n] = 0.0f;
 }
 
-/* Weights rounded to bf16, a row of pairs of keys for each of the block's rows. What stands after count keys is
- * multiplied with zeros. */
+/* Rounds weights to bf16, with a row of pairs of keys for each of the block's rows. Elements after
+ * count keys are multiplied with zeros. */
 INLINE void stage_weight_pairs(const int count, const float *p, ushort *staged)
 {
     for (int r = 0; r < BLOCK_M; r++)

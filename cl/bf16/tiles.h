@@ -5,17 +5,17 @@
  *   CONFIGURE_TILES(), RELEASE_TILES()   before the first product of a work-item, and after its last
  *   multiply_operand_tiles()                     a product of up to 2 x 2 tiles
  *   STORE_SUMS(x, p)                     rounds a row of c, in which no subnormals are, to bf16, nearest even
- *   STORE_SUMS_PAIR(x, y, p)             the same of two rows of which the second goes on where the first ends
- *   TILES_FROM_BUFFERS, IN_BUFFER(p)     whether tiles can be loaded from where a buffer lies; so its p
+ *   STORE_SUMS_PAIR(x, y, p)             the same for two rows; the second continues the first
+ *   TILES_FROM_BUFFERS, IN_BUFFER(p)     1: tiles can be loaded from a buffer; its address for that
  *
  * The instruction is TDPBF16PS (Intel, Software Developer's Manual, volume 2): the products of first and of
  * second values are summed up apart, each by fused multiply-adds, then both sums are added, and that to c;
  * all are rounded to nearest even, subnormal operands and results are 0. It is written as assembler, since
- * clang's builtins want a function to be compiled for a processor that has it, and PoCL may take the
+ * clang's builtins need a function that is compiled for a processor with it, and PoCL may take the
  * processor for an older one. No compiler uses the tile registers for itself. With EMULATE the instruction
  * is computed step by step, to the bit.
  *
- * Linux grants a process the registers when it asks for them, which the library does before such a kernel
+ * Linux grants a process the registers on request; the library requests them before such a kernel
  * runs (src/device/processor.c).
  *
  * Who includes this defines EMULATE, SIMD_WIDTH, which is 16. */
@@ -148,9 +148,9 @@ INLINE void store_sums_pair(const lanes x, const lanes y, __global ushort *p)
 #define TILES_FROM_BUFFERS 0
 #endif
 
-/* c = (zero ? 0 : c) + a b for `rows` times `columns` tiles (constants, 1 or 2), over `steps` tiles of the
- * depth. The rows of a, b and c are so many bytes apart, and the second tile of columns of b and of c from the
- * first. */
+/* c = (zero ? 0 : c) + a b for `rows` times `columns` tiles (constants, 1 or 2), over `steps` tiles
+ * of the depth. a_row, b_row and c_row are steps between rows in bytes; b_next and c_next lead to
+ * the second tile of columns. */
 INLINE void multiply_tiles_of(const int rows, const int columns, const bool zero, const int steps,
                               const uint *a, const long a_row, const lanes *b, const long b_row,
                               const long b_next, lanes *c, const long c_row, const long c_next)

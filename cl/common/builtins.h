@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The built-in functions that the kernels use, declared as in Clang's opencl-c.h, whose 18 000 lines
- * take PoCL longer to read than many a kernel.
+/* The built-in functions that the kernels use, declared as in Clang's opencl-c.h: PoCL takes
+ * longer to read its 18 000 lines than many a kernel.
  *
  * Where the host defines CLATTN_DECLARES_BUILTINS it also defines _OPENCL_H_, that header's guard,
  * so that it is skipped (src/program/program_build.c). Types and constants come before it, and PoCL

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by every attention kernel: argument lists, steps, and which keys a query may see.
  *
- * Defined by the host for the problem (src/program/program.c), all of them always (projections: some of
+ * Defined by the host for the problem (src/program/program_options.c), all of them always (projections: some of
  * them, cl/common/projection.h):
  *   DTYPE, BIAS_DTYPE       cl/common/storage.h
  *   K_CACHE, V_CACHE        0 of K_DTYPE, of V_DTYPE; 1 q8_0, 2 q4_0 (cl/common/quantized.h)
@@ -80,7 +80,7 @@ struct arguments {
     const struct attention_offsets *at;
     ARGUMENTS_MEMBERS
 #if HAS_TOTAL_Q || HAS_TOTAL_KV
-    struct attention_shape of_sequence; /* what shape leads to in a sequence: enter_sequence() */
+    struct attention_shape of_sequence; /* shape points here in a sequence: enter_sequence() */
 #endif
 };
 

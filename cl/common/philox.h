@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dropout's random numbers: Philox 4x32-10 (J. Salmon et al., 2011), as clattn/dropout.h says.
  *
- * RANDOM_LANES, 1, 4, 8 or 16, is defined by who includes this: the counters to be computed at a time,
+ * Who includes this defines RANDOM_LANES (1, 4, 8 or 16): the counters that are computed at a time,
  * one in each lane of a vector. */
 #ifndef CLATTN_PHILOX_H
 #define CLATTN_PHILOX_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What kernels of projections share: the struct of arguments, steps, and what is stored.
  *
- * Defined by the host (src/program/program.c), all of them always, and of what common.cl lists nothing
- * else:
+ * The host defines all of these (src/program/program_options.c), and no other macro of those that
+ * common.h lists:
  *   DTYPE, BIAS_DTYPE             0 f32, 1 f16, 2 bf16
  *   HAS_BIAS HAS_ACCUMULATE       0 or 1
  *   UNIT_X_COLUMN UNIT_X_ROW      x lies contiguous along x_dim, or else along the rows; or neither

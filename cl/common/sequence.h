@@ -28,7 +28,7 @@
 #endif
 
 #if HAS_TOTAL_Q || HAS_TOTAL_KV
-/* Sequence b's first row of so many, and how many it has. */
+/* The first row of sequence b, among `total` rows, and its number of rows. */
 INLINE void find_rows_of(const __global int *starts, const long b, const long total,
                          const long longest, long *first, long *rows)
 {

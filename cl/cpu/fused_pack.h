@@ -91,7 +91,7 @@ INLINE struct prefetch_streams streams_of_tile(const struct arguments *args,
                                                const __global v_storage *v)
 {
     const long i = chunk.i + n * BLOCK_M, next = i + BLOCK_M * BLOCKS_PER_TILE;
-    /* The next chunk's sliding window ends so many keys after this one's. */
+    /* The next chunk's sliding window ends this many keys after this one's. */
     const long more = HAS_WINDOW_LEFT && HAS_WINDOW_RIGHT ? BLOCK_M * BLOCKS_PER_TILE : 0;
     const long row = j + n * (BLOCK_N / BLOCKS_PER_TILE);
     const long rows =

@@ -132,13 +132,13 @@ NOINLINE void store_tile(const float *tile, __global result *y, const long *rows
 
 /* ---- blocks of y ------------------------------------------------------------------------------ */
 
-/* The first unit of part n of so many equal parts. */
+/* The first unit of part n of `parts` equal parts. */
 INLINE long part(const long units, const long n, const long parts)
 {
     return units * n / parts;
 }
 
-/* A work-item computes block (x, y) of so many of y, and part `split` of the depth. */
+/* A work-item computes block (x, y) of groups_x * groups_y of y, and part `split` of the depth. */
 struct group {
     long x, y, groups_x, groups_y, split;
 };

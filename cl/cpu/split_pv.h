@@ -23,7 +23,7 @@
 #define BLOCK_OF(c0, c)                                                                            \
     (V_CACHE ? (c0)*SIMD_WIDTH / BLOCK_VALUES + (c)*SIMD_WIDTH / BLOCK_VALUES : 0)
 #endif
-/* Later keys are prefetched once in so many keys of a register tile: as in split_qk.h. */
+/* Later keys are prefetched once in this many keys of a register tile: as in split_qk.h. */
 #define PV_PREFETCH_KEYS (PV_ROWS * PV_VECTORS >= 16 ? 4 : PV_ROWS * PV_VECTORS >= 8 ? 8 : 16)
 #define PV_PREFETCHES (BLOCK_N / PV_PREFETCH_KEYS)
 /* 1 if values are staged as f32 for the next rows. */

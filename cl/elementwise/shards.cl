@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shards: what libclattn_mpi does with the rows of shards beside attention itself: moving, adding, merging
+/* shards: libclattn_mpi's operations on rows of shards, besides attention itself: moving, adding, merging
  * and storing them.
  *
  * Tensors   (batch, heads, rows, dim) with dim innermost and steps of their own; `size` is batch, heads,

@@ -7,13 +7,13 @@
  *   ONE(byte, shift)      the number of a code as a float: `shift` is 4 for the high half of a byte, else 0
  *   FOUR(bytes, shift)    of four codes, of a uchar4, as a float4
  *   LANES(bytes, shift)   of a vector of uchars as lanes (cpu/simd.h)
- * What matrix units multiply (mma/quantized_bytes.h, mma/fragment_tile.h):
- *   WORD(word)            four codes, of a byte each, as PAIR wants them
+ * For the elements of matrix units (mma/quantized_bytes.h, mma/fragment_tile.h):
+ *   WORD(word)            four codes, of a byte each, in the form for PAIR
  *   FILL, PAIR(x, power, less)   the numbers of two codes as elements, times a power of two; x has a code in each
  *                         half, below a byte of FILL
  *   POWER, LESS           pairs of elements that PAIR takes for a power of 1; of others these times the power
  *   CODE_UNIT             the element of POWER as a float; 1 if LESS is not 0
- *   LEAST_POWER           the least power of two that all numbers can be multiplied with, exact in f16
+ *   LEAST_POWER           the least power of two by which all numbers stay exact in f16
  * How blocks are made: cl/formats/make_blocks.h. */
 #ifndef CLATTN_BLOCKS_OF_FORMATS_H
 #define CLATTN_BLOCKS_OF_FORMATS_H

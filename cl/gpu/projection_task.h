@@ -119,7 +119,7 @@ INLINE void step_places(const struct projection_arguments *args, const struct ta
                         __local long *x_depths, __local long *w_depths, __local long *inner)
 {
     for (int n = get_local_id(0); n < BLOCK_K; n += THREADS) {
-        const bool inside = next + n < t->depth; /* else the last place is as good */
+        const bool inside = next + n < t->depth; /* else the last place serves */
         long x_place = x_before[n], w_place = w_before[n], at_inner = inner[n] + BLOCK_K;
         if (inside) {
             x_place += BLOCK_K * t->depths_of_x.inner_step;

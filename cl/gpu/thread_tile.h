@@ -8,7 +8,7 @@
  *           of 16 bytes, and neighbouring threads read neighbouring banks.
  *
  * UNROLL times four columns of a product, and four times as many rows of a sum, are unrolled; if it is 0 or not
- * defined, as many as the compiler likes.
+ * defined, the compiler decides.
  *
  * Who includes this defines every name above, a tunable or made of some; ROW_STRIDE, the float4
  * of a row of weights in local memory; MAX_DIM, the longest row's dims. */
@@ -59,8 +59,8 @@ INLINE void clear_sums(float4 sums[THREAD_M][MAX_DIMS4])
     } while (0)
 #endif
 
-/* products[r][c] += owned row ROW(r) . streamed row thread_n + THREADS_N * c, over `depth` columns of
- * tiles whose rows are so many float4 apart. THREAD_M is even. */
+/* products[r][c] += owned row ROW(r) . streamed row thread_n + THREADS_N * c, over `depth` columns
+ * of tiles. Strides of their rows are in float4. THREAD_M is even. */
 INLINE void multiply_tiles(const __local float4 *owned, const int owned_stride,
                            const __local float4 *streamed, const int streamed_stride,
                            const int depth, float products[THREAD_M][THREAD_N])

@@ -6,9 +6,9 @@
  * Products  have owned and streamed rows staged by BLOCK_K columns; owned ones all at once if
  *           OWNED_RESIDENT.
  * Sums      have their weights and the streamed rows staged by STAGE_N of those rows. A weight of -0
- *           stands for a hidden pair, which a slower loop leaves out.
- * Stages    are filled between two barriers and read between the next two; with STAGES of two the next one, of
- *           whatever product or sum comes next, is copied meanwhile (gpu/tile_copy.h).
+ *           stands for a masked pair, which a slower loop skips.
+ * Stages    are filled between two barriers and read between the next two; with two STAGES the next stage, of
+ *           this or the next product or sum, is copied meanwhile (gpu/tile_copy.h).
  *
  * Who includes this defines every name above, a tunable, and those of gpu/thread_tile.h. */
 #ifndef CLATTN_TILE_PRODUCTS_H
@@ -92,7 +92,7 @@ INLINE void multiply(const struct matrix owned, const struct matrix streamed,
         LOCAL_BARRIER(); /* the stage is complete */
 #else
         COPIES_WAIT();
-        LOCAL_BARRIER(); /* the stage is complete; nobody reads the one before */
+        LOCAL_BARRIER(); /* the stage is complete; the one before is no longer read */
         *stage = OTHER(now);
         if (first + STAGE(dim) < dim)
             load_product_stage(owned, streamed, first + STAGE(dim), *stage, tiles);

@@ -9,34 +9,34 @@
  *
  * A product has FRAGMENT_QUERIES queries, FRAGMENT_OTHERS keys or dims and FRAGMENT_DEPTH terms; a
  * lane holds FRAGMENT_SUMS of its sums, QUERY_WORDS and OTHER_WORDS of its operands, two 16-bit
- * elements to a word. Which elements these are says the header of the instruction:
+ * elements to a word. The header of the instruction defines which elements these are:
  *
  *   lane_query(lane, n)       the n-th of LANE_QUERIES queries of a lane's sums
- *   SUM_QUERY(e)              which of them sum e belongs to
+ *   SUM_QUERY(e)              the number of sum e's query among them
  *   sum_other(lane, e)        the key or dim of sum e
  *   query_row, query_depth    (lane, e): query and term of element e of an operand of queries
- *   other_column, other_depth (lane), (lane, e): key or dim, and term, of the other operand's
+ *   other_column, other_depth (lane), (lane, e): key or dim, and term, in the other operand
  *   FIRST_SHARING_BIT         and those up to SHARING_BITS_END: lanes that differ in these alone
  *                             share queries
  *   REPLICAS                  2: each half of the lanes holds the operands whole
- *   QUERY_RUN, KEY_RUN        words that are neighbours along the terms; 0: not even elements are
+ *   QUERY_RUN, KEY_RUN        words that are neighbours along the terms; 0: a word's elements are not
  *   OTHERS_AT_ONCE            tiles of keys or dims that are loaded together
  *   WEIGHT_SOURCE(slab, e)    the sum that becomes element e of weights, slab by slab
- *   VALUE_KEY(depth)          the key of a slab that term depth of weights then is; with
- *                             WEIGHTS_IN_MEMORY, through which they pass in rows, term depth itself
- *   KEYS_OF_SUMS              so many sums that follow each other are of neighbouring keys or dims
+ *   VALUE_KEY(depth)          the key, in a slab, of term depth of weights; depth itself with
+ *                             WEIGHTS_IN_MEMORY, since weights then pass in rows
+ *   KEYS_OF_SUMS              the number of successive sums with neighbouring keys or dims
  *   HAS_TILE_PRODUCTS         1: operands of keys and dims are tiles in local memory, in warpgroup_tile.h
- *   PACKED_VALUES             1: values lie in local memory as lanes hold them, else in rows
+ *   PACKED_VALUES             1: values in local memory have the order of lanes, else rows
  *
- * IN_ORDER() ends a step: loads of the next are not moved before it, which would take registers.
- * SUM_HERE(x): a sum is not computed later, past a branch, with its operands in registers until there.
- * REGISTERS_FOR_GROUPS(): tells the assembler how many registers a work-item may have.
- * ANY_LANE(x): x, or whether it is true in any lane of the sub-group, where all branch alike.
- * INDEX_HERE(x): what follows from an index is not computed earlier, once before a loop, and kept.
+ * IN_ORDER() ends a step: loads of the next cannot move before it, which would take registers.
+ * SUM_HERE(x) completes a sum: it cannot move past a branch, with its operands in registers until then.
+ * REGISTERS_FOR_GROUPS() tells the assembler the number of registers that a work-item may have.
+ * ANY_LANE(x): x in any lane of the sub-group, if all lanes branch alike; else x itself.
+ * INDEX_HERE(x) hides an index: values that follow from it are not computed before a loop and kept.
  *
- * With EMULATE the lanes are consecutive work-items, in no lockstep, and what the hardware does
- * between lanes goes through local memory, `exchange`, and barriers: all items of the work-group call these
- * operations together. Else `exchange` is null. The layouts are the instruction's own. Else only the instruction differs. */
+ * With EMULATE the lanes are consecutive work-items without lockstep. They exchange data through local
+ * memory, `exchange`, and barriers: all items of the work-group call these operations together. The
+ * layouts are the instruction's own; only the instruction differs. Without EMULATE `exchange` is null. */
 #ifndef CLATTN_FRAGMENT_H
 #define CLATTN_FRAGMENT_H
 #include "common/common.h"
@@ -99,7 +99,7 @@
 static inline float element_value(const ushort x)
 {
 #if DTYPE == DTYPE_F16
-    const ushort2 pair = x; /* a vector: see the top of common.cl's storage */
+    const ushort2 pair = x; /* a vector: see common/storage.h */
     return vload_half(0, (const half *)&pair);
 #else
     return bf16_load(x);

@@ -38,9 +38,9 @@
 #include "mma/fragment_dropout.h"
 #include "mma/fragment_tile.h"
 
-/* Weights and their sums are 2^weight_exponent times as large as they should be until a row ends. Those of quantized
- * values are multiplied with a factor below 2 of scales below 64, else below 2^11: where that exceeds f16, outputs come to
- * Infs and NaNs, and all is computed the second time around with less. */
+/* Until a row ends, weights and their sums are 2^weight_exponent times too large. Weights of
+ * quantized values also have a factor, below 2 for scales below 64, else below 2^11. If a product
+ * exceeds f16, outputs become Infs and NaNs, and all is computed again with a smaller exponent. */
 INLINE float weight_exponent_of(const bool again)
 {
     return DTYPE != DTYPE_F16 ? 0.0f : !V_CACHE ? 15.0f : again ? 4.0f : 14.0f;

@@ -371,7 +371,7 @@ static inline void store_packed(__local ushort *tile, const int dims, const stru
     }
 }
 
-/* Fills packed values with tile_rows keys and `dims` dims likewise; width is 1, 4 or 8. */
+/* fill_rows() to packed values: tile_rows keys and `dims` dims; width is 1, 4 or 8. */
 __attribute__((always_inline)) static inline int
 fill_packed(__local ushort *tile, const int tile_rows, const int dims,
             const __global storage *matrix, const long row_step, const __local long *places,

@@ -3,9 +3,9 @@
  * warpgroup (arXiv 2407.08608, algorithm 2). The scores of the next tile and the product of this
  * tile's weights with V run together; softmax waits for the scores alone.
  *
- * Local      two tiles of keys, of whose halves the scores need those of K a tile before V's: the next K but one and the
- *            next V arrive meanwhile.
- * Registers  of a work-item: outputs and queries, scores of one tile, weights, rounded, of the one before.
+ * Local      two tiles of K and of V. Scores need a tile's K one step before its V: the K after the next one
+ *            and the next V arrive meanwhile.
+ * Registers  of a work-item: outputs and queries, scores of one tile, rounded weights of the one before.
  *
  * A part of fused_gpu_mma.cl, which includes it before its kernels. */
 #ifndef CLATTN_FUSED_OVERLAP_H

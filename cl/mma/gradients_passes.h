@@ -6,7 +6,7 @@
 #ifndef CLATTN_GRADIENTS_PASSES_H
 #define CLATTN_GRADIENTS_PASSES_H
 
-struct stream { /* of what no producer copies nothing is kept */
+struct stream { /* there is no producer to keep state for */
     int unused;
 };
 #define STREAM struct stream stream = {0}
@@ -68,7 +68,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
         find_head(args, &t);
         t = queries_from(t, next_queries(args, t, begin, begin, end), end);
 #if STAGES > 1
-        LOCAL_BARRIER(); /* what the head before had may be overwritten */
+        LOCAL_BARRIER(); /* the last head's tiles may be overwritten */
         if (t.i0 < end)
             STAGE_QUERIES(t, here, number);
 #endif
@@ -137,7 +137,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
         STAGE_STREAMED(TILE_VALUES(t), at_tile.v, DIM_V, UNIT_V);                                  \
     } while (0)
 
-/* The sums of dq; likewise. */
+/* The sums of dq, in the same way. */
 INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct place here,
                           const long begin, const long end, const float4 *statistics,
                           __local uint4 *tiles, const bool again, volatile __local int *nonfinite,

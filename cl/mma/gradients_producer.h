@@ -33,7 +33,7 @@ INLINE void make_streamed_finite(__local ushort *tile, const int elements,
 #define MAKE_FINITE(tile, elements)                                                                \
     do {                                                                                           \
         if (EMULATE || again)                                                                      \
-            COMPUTING_BARRIER(); /* nobody multiplies with it any more */                          \
+            COMPUTING_BARRIER(); /* all products with it are complete */                           \
         if (again) {                                                                               \
             make_streamed_finite(tile, elements, nonfinite);                                       \
             copies_wait();                                                                         \
@@ -174,7 +174,8 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
         weigh_gradients(false, partial, statistics, 0, p, ds, lane);                               \
     } while (0)
 
-/* The sums of dq; likewise. A tile's products for dq are under way together with the next one's first ones. */
+/* The sums of dq, in the same way. A tile's products for dq overlap with the next tile's first
+ * ones. */
 INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct place here,
                           const long begin, const long end, const float4 *statistics,
                           __local uint4 *tiles, const bool again, volatile __local int *nonfinite,

@@ -27,8 +27,9 @@
       ((piece)-1)) == 0 &&                                                                         \
      (row_step) < 1L << 30)
 
-/* Copies `rows` rows of so many bytes, in the background unless their pieces are of 2 bytes, and 0 for those after them, of
- * tile_rows. places: 0, or where rows are, in bytes. aligned: pieces are, and rows less than 2 GiB apart. */
+/* Copies `rows` rows of row_bytes bytes, in the background unless pieces have 2 bytes; rows up to
+ * tile_rows become 0. places: 0, or the offsets of rows in bytes. aligned: pieces are, and rows
+ * less than 2 GiB apart. */
 INLINE void copy_bytes(const int cache, __local uchar *to, const int tile_rows,
                        const __global uchar *matrix, const long row_step,
                        const __local long *places, const int rows, const int row_bytes,

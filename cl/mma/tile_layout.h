@@ -33,7 +33,7 @@ static inline int packed_at(const int dims, const int slab, const int dim, const
            depth % PACKED_RUN;
 }
 
-/* Element (row, column) of a tile of so many rows. */
+/* The index of element (row, column) in a tile of `rows` rows. */
 static inline int row_at(const int stride, const int rows, const int row, const int column)
 {
     if (!SWIZZLED(stride))

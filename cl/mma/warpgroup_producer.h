@@ -118,7 +118,7 @@ INLINE void wait_for_copies(__local ulong *barrier, const uint parity)
 }
 
 #define BARRIER(u, which) (barriers + (u).place * PLACE_BARRIERS + (which))
-/* A barrier that nobody has arrived at yet takes the parity before for complete. */
+/* A barrier without arrivals so far counts as complete for the parity before. */
 #define PLACE_FREE(u, half) wait_for(BARRIER(u, COPIES_READ(half)), (u).parity ^ 1)
 #define COPIES_ASKED(u, half, all) arrive_with_copies(BARRIER(u, COPIES_COMPLETE(half)), all)
 #define HALF_HERE(u, half, copies) wait_for_copies(BARRIER(u, COPIES_COMPLETE(half)), (u).parity)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products of a warpgroup's rows, in registers or in a tile of local memory, with a whole tile there, by wgmma.
  *
- * Tiles lie in blocks of 64 columns, a row of which is 128 bytes; the eight pieces of 16 bytes of a row change
- * places by the row's number (row_at() in tile_layout.h), so that eight rows' pieces of a column meet in no bank
- * (PTX ISA, "Shared Memory Matrix Layout", 128-byte swizzle). A descriptor says where in local memory the operand begins and
- * how far its next eight rows and 64 columns are ("Matrix Descriptor Format"). In first products rows of the tile are
- * the others, in second ones the terms.
+ * Tiles are stored in blocks of 64 columns, with rows of 128 bytes. The row's number permutes the
+ * eight pieces of 16 bytes in a row (row_at() in tile_layout.h), so that eight rows' pieces of a
+ * column have no bank conflicts (PTX ISA, "Shared Memory Matrix Layout", 128-byte swizzle). A
+ * descriptor gives the operand's address in local memory and the distance of its next eight rows
+ * and 64 columns ("Matrix Descriptor Format"). Rows of the tile are keys in first products, terms
+ * in second ones.
  *
- * NVIDIA's compiler of OpenCL C makes PTX for sm_90, whose assembler refuses wgmma. Its instructions therefore stand
- * in comments, with the registers that the compiler gave their operands, and the host makes instructions of them
- * (src/program/ptx.h).
+ * NVIDIA's compiler of OpenCL C makes PTX for sm_90, and the assembler for that target refuses
+ * wgmma. So these instructions are in comments, with the registers that the compiler gave their
+ * operands, and the host turns them into instructions (src/program/ptx.h).
  *
- * With EMULATE each sub-group computes its part, and reads the tile where the descriptor says.
+ * With EMULATE each sub-group computes its part, and reads the tile at the descriptor's addresses.
  *
  * Who includes this defines SUB_GROUPS. */
 #ifndef CLATTN_WARPGROUP_TILE_H
@@ -46,15 +47,15 @@ INLINE int warpgroup_rows(const int first_row)
 #define KEEP_OPERANDS(operands, count)
 #else
 #define TILE_ADDRESS(tile) shared_address(tile)
-/* Sums are not read or written elsewhere than here, where no product is under way. */
+/* Sums are read or written only here, while no product runs. */
 #define SUMS_HERE(sums, count)                                                                     \
     do {                                                                                           \
         UNROLL                                                                                     \
         for (int n = 0; n < (count); n++)                                                          \
             __asm volatile("" : "+f"((sums)[n]) : : "memory");                                     \
     } while (0)
-/* Operands are complete here, before products begin: of what a compiler moves behind that, into the midst of them, ptxas
- * has the products before it waited for (C7519, "warpgroup.arrive is injected"). */
+/* Completes operands before products begin. If a compiler computes one among the products, ptxas
+ * inserts a wait for the products before it (C7519, "warpgroup.arrive is injected"). */
 #define OPERANDS_HERE(operands, count)                                                             \
     do {                                                                                           \
         UNROLL                                                                                     \
@@ -92,8 +93,8 @@ INLINE int warpgroup_rows(const int first_row)
     } while (0)
 #endif
 
-/* The descriptor of what begins `bytes` bytes after the tile's first element, of so many rows. That is a constant more than
- * the tile's own, and local memory ends before it would carry. */
+/* The descriptor of the part that begins `bytes` bytes after the tile's first element, in a tile of
+ * `rows` rows. It is the tile's own plus a constant: local memory ends before a carry. */
 static inline ulong tile_descriptor(const __local ushort *tile, const int rows, const int bytes)
 {
     const uint of_tile = (TILE_ADDRESS(tile) / 16 & 0x3fff) | (uint)(rows * 128 / 16) << 16;
@@ -269,7 +270,8 @@ INLINE void begin_rows_of_tile(uint operands[][QUERY_WORDS], const int columns,
     PRODUCTS_UNDER_WAY();
 }
 
-/* sums += operands of `parts` parts times so many rows of a tile of tile_rows x dims. Under way until PRODUCTS_WAIT(). */
+/* sums += operands of `parts` parts times a tile of tile_rows x dims. Asynchronous until
+ * PRODUCTS_WAIT(). */
 INLINE void begin_sums_of_tile(uint operands[][QUERY_WORDS], const int parts, const int tile_rows,
                                const __local ushort *tile, const int dims, float *sums,
                                const int lane, __local float *exchange)
@@ -301,8 +303,8 @@ INLINE void add_rows_of_tile(uint operands[][QUERY_WORDS], const int parts, cons
     SUMS_HERE(sums, dims / 2);
 }
 
-/* sums = 64 rows of a tile of all_rows, from `first` on, times a tile of `others` rows, along the columns of both; or += if
- * `adds`. Under way until PRODUCTS_WAIT(). */
+/* sums = 64 rows of a tile of all_rows, from `first` on, times a tile of `others` rows, along the
+ * columns of both; += if `adds`. Asynchronous until PRODUCTS_WAIT(). */
 INLINE void begin_tile_products(const __local ushort *rows, const int first, const int all_rows,
                                 const int columns, const __local ushort *tile, const int others,
                                 const bool adds, float *sums, const int lane,
@@ -321,7 +323,8 @@ INLINE void begin_tile_products(const __local ushort *rows, const int first, con
     PRODUCTS_UNDER_WAY();
 }
 
-/* sums += 64 rows of a tile of all_rows x tile_rows, from `first` on, times a tile of tile_rows x columns. Under way likewise. */
+/* sums += 64 rows of a tile of all_rows x tile_rows, from `first` on, times a tile of tile_rows x
+ * columns. Asynchronous until PRODUCTS_WAIT(). */
 INLINE void begin_tile_sums(const __local ushort *rows, const int first, const int all_rows,
                             const int tile_rows, const __local ushort *tile, const int columns,
                             float *sums, const int lane, __local float *exchange)

@@ -73,7 +73,7 @@ NOINLINE void multiply_scores(const float scale, const struct key_block *block,
                   OPERANDS(DIM_QK), (const operand *)tile->q, OPERANDS(ROW_QK), block->k,
                   WEIGHTS_IN_REGISTERS ? tile->minus_lse : zeros, rows.begin, rows.end, tile->p,
                   tile->p);
-    (void)scale; /* of floats k has it */
+    (void)scale; /* with floats k is scaled already */
 }
 
 /* A row of the tile and a block of keys. */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What families with products by tiles of AMX (cl/bf16/tiles.h) have in common. */
+/* The common parts of families with products by tiles of AMX (cl/bf16/tiles.h). */
 #ifndef CA_AMX_H
 #define CA_AMX_H
 
 #include <clattn/device.h>
 #include <clattn/problem.h>
 
-/* As ca_family.options: EMULATE, which is no tunable, since the device decides. */
+/* Implements ca_family.options: EMULATE, which is no tunable, since the device decides. */
 const char *ca_amx_options(const size_t *values, const clattn_device_info *dev);
 
-/* As ca_family.refused_by_system: tiles are asked for where they are not emulated. */
+/* Implements ca_family.refused_by_system: asks for the tiles unless they are emulated. */
 const char *ca_amx_refused_by_system(const clattn_device_info *dev);
 
 /* The preference of a family that has `with` on a device with the instruction. Where it would be emulated

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What families with products of bf16 pairs (cl/bf16/pairs.h) have in common. */
+/* The common parts of families with products of bf16 pairs (cl/bf16/pairs.h). */
 #ifndef CA_BF16_PAIRS_H
 #define CA_BF16_PAIRS_H
 
@@ -9,7 +9,7 @@
 /* Why p has no such products; NULL if it has. */
 const char *ca_bf16_pairs_refusal(const clattn_problem *p);
 
-/* As ca_family.options: EMULATE, which is no tunable, since the device decides. */
+/* Implements ca_family.options: EMULATE, which is no tunable, since the device decides. */
 const char *ca_bf16_pairs_options(const size_t *values, const clattn_device_info *dev);
 
 /* The preference of a family that has `with` on a device with the instruction. Where it would be emulated

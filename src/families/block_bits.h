@@ -5,7 +5,7 @@
 
 #include "families/family.h"
 
-/* What they take in the workspace; 0 without block lists. */
+/* The bytes of these bits in the workspace; 0 without block lists. */
 size_t ca_block_bits_bytes(const clattn_problem *p);
 
 /* One item a row of blocks and list; nothing without block lists. */
@@ -22,8 +22,8 @@ void ca_block_bits_ndrange(const clattn_problem *p, const size_t *values,
     }
 #define CA_BLOCK_BITS (CA_BIT(CA_WORKSPACE) | CA_READ_ONLY | CA_OF_BLOCKS)
 
-/* Chunks of so many queries that a head has on CPUs: those of each row of blocks begin with it, where a row
- * has a whole chunk. */
+/* A head's chunks of queries on CPUs: if a row of blocks has a whole chunk, its chunks begin with
+ * it. */
 size_t ca_query_chunks(const clattn_problem *p, size_t chunk);
 
 #endif

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What forward kernels share whose work-groups own a block of queries of one (batch, head). */
+/* The common sizes of forward kernels with work-groups that own a block of queries of a (batch,
+ * head). */
 #ifndef CA_BLOCK_SIZES_H
 #define CA_BLOCK_SIZES_H
 
 #include "base/sizes.h"
 #include "families/family.h"
 
-/* Whether such kernels keep more for each row of an item than scores and sums: places in a mask or a
- * bias, or what dropout keeps. */
+/* Returns whether such kernels keep more for each row of an item than scores and sums: addresses in
+ * a mask or a bias, or dropout's bits. */
 static inline int ca_keeps_more(const clattn_problem *p)
 {
     return p->mask || p->bias || p->dropout > 0.0f;
 }
 
-/* A work-group of so many items for each block of so many rows. */
+/* A work-group of `items` items for each block of `rows` queries. */
 static inline struct ca_ndrange ca_block_ndrange(const clattn_problem *p, size_t rows, size_t items)
 {
     const size_t blocks = ca_divide_up(p->seq_q, rows) * p->heads * p->batch;

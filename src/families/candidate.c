@@ -87,7 +87,7 @@ struct ca_candidate ca_candidate_carried(const struct ca_candidate *found,
                                                                                        : carried;
 }
 
-/* Whether the family, as it is suggested, computes p. */
+/* Returns whether the family computes p with its suggested tunables. */
 static int computes(const struct ca_family *family, const clattn_problem *p,
                     const clattn_device_info *dev)
 {

@@ -21,19 +21,19 @@ void ca_candidate_print(const struct ca_candidate *candidate, char text[CA_CANDI
 int ca_candidate_parse(const char *text, const clattn_problem *p, const clattn_device_info *dev,
                        struct ca_candidate *candidate, char *reason, size_t reason_bytes);
 
-/* Why there is no family of that name: which there are for such an operation. */
+/* Writes the refusal of an unknown name: the families that the operation has. */
 void ca_candidate_refuse_family(const char *name, clattn_operation operation, char *reason,
                                 size_t reason_bytes);
 
-/* Whether what was found by tuning one problem may choose the family for another: not if a family that suits
- * this one better cannot compute that one (an instruction for bf16, of which f32 has no use), so that they
- * were never compared. Both problems are normal. */
+/* Returns whether tuning one problem may choose the family for another. It may not if the second
+ * has a better family that cannot compute the first (an instruction for bf16 is of no use to f32):
+ * they were never compared. Both problems are normal. */
 int ca_candidate_was_compared(const struct ca_candidate *found, const clattn_problem *there,
                               const clattn_problem *here, const clattn_device_info *dev);
 
-/* What was found by tuning one problem as advice for another that is near: tunables that were left
- * as the facts of problem and device suggest follow the facts here, too; the others keep what was
- * found. If these do not fit together, all that was found. Both problems are normal. */
+/* Applies the result of tuning one problem to a similar one: tunables that were left as the facts
+ * of problem and device suggest follow the facts here, too; the others keep the tuned values. If
+ * these do not fit together, all tuned values are kept. Both problems are normal. */
 struct ca_candidate ca_candidate_carried(const struct ca_candidate *found,
                                          const clattn_problem *there, const clattn_problem *here,
                                          const clattn_device_info *dev);

@@ -14,11 +14,11 @@
 
 enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
 
-/* What the scores of a forward or backward kernel are made of, besides q and k. */
+/* Operands of the scores of a forward or backward kernel, besides q and k. */
 #define CA_SCORE_OPERANDS                                                                          \
     (CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_BLOCK_OFFSETS) |            \
      CA_BIT(CA_BLOCK_ENTRIES))
-/* ... with what says which pairs there are, and what else a kernel that keeps its scores takes. */
+/* ... with the lengths, which tell the pairs that exist. */
 #define CA_SCORE_ARGUMENTS (CA_SCORE_OPERANDS | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS))
 /* ... where sequences begin in a packed batch. */
 #define CA_STARTS (CA_BIT(CA_Q_STARTS) | CA_BIT(CA_KV_STARTS))
@@ -32,7 +32,7 @@ enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
 #define CA_COMBINE_ARGUMENTS                                                                       \
     (CA_BIT(CA_O) | CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_STARTS | CA_BIT(CA_WORKSPACE) |         \
      CA_READ_ONLY)
-/* ... and three whose scores exist in memory. */
+/* ... and three kernels with scores in memory. */
 #define CA_UNFUSED_SCORES_ARGUMENTS                                                                \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) |                    \
      CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE))
@@ -42,20 +42,20 @@ enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
 #define CA_UNFUSED_VALUES_ARGUMENTS                                                                \
     (CA_BIT(CA_V) | CA_BIT(CA_O) | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) |                    \
      CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE))
-/* What gradients recompute the scores from. */
+/* Operands from which gradients recompute the scores. */
 #define CA_BACKWARD_ARGUMENTS                                                                      \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_DO) | CA_STARTS | \
      CA_BIT(CA_WORKSPACE))
-/* ... and what is known of a row before. */
+/* ... and the known results of rows. */
 #define CA_BACKWARD_ROWS_ARGUMENTS                                                                 \
     (CA_BACKWARD_ARGUMENTS | CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_SINKS))
 
 /* Beside the workspace's bit: the stage only reads it. */
 #define CA_READ_ONLY CA_BIT(CA_NUM_ARGUMENTS)
-/* In its place: the stage, or with CA_READ_ONLY its use of the workspace, is of problems with block lists
- * alone (src/families/block_bits.h). */
+/* Instead of it: only problems with block lists have the stage or, with CA_READ_ONLY, its use of
+ * the workspace (src/families/block_bits.h). */
 #define CA_OF_BLOCKS CA_BIT(CA_NUM_ARGUMENTS + 1)
-/* Likewise of problems of which marks are made (ca_has_pair_marks()). */
+/* The same for problems with marks (ca_has_pair_marks()). */
 #define CA_OF_MARKS CA_BIT(CA_NUM_ARGUMENTS + 2)
 
 /* Why a family that counts rows by batches is none for a packed batch. */
@@ -75,11 +75,11 @@ struct ca_stage {
                     struct ca_ndrange *range);
 };
 
-/* Whether programs can mark tiles of the mask and the bias in a first pass (src/families/pair_marks.c);
- * whether they do is a matter of sizes. */
+/* Returns whether programs can mark tiles of the mask and the bias in a first pass
+ * (src/families/pair_marks.c); sizes decide whether they do. */
 int ca_has_pair_marks(const clattn_problem *p);
 
-/* Whether the problem is one of those that the stage, or its use of the workspace, is for. */
+/* Returns whether the problem needs the stage, or its use of the workspace. */
 static inline int ca_stage_is_of(const struct ca_stage *stage, const clattn_problem *p)
 {
     return !(stage->arguments & (CA_OF_BLOCKS | CA_OF_MARKS)) ||
@@ -87,7 +87,7 @@ static inline int ca_stage_is_of(const struct ca_stage *stage, const clattn_prob
            ((stage->arguments & CA_OF_MARKS) && ca_has_pair_marks(p));
 }
 
-/* Whether the program has the stage at all. */
+/* Returns whether the program has the stage at all. */
 static inline int ca_stage_exists(const struct ca_stage *stage, const clattn_problem *p)
 {
     return (stage->arguments & CA_READ_ONLY) || ca_stage_is_of(stage, p);
@@ -98,13 +98,14 @@ static inline int ca_stage_takes_workspace(const struct ca_stage *stage, const c
     return (stage->arguments & CA_BIT(CA_WORKSPACE)) && ca_stage_is_of(stage, p);
 }
 
-/* A family, as one of its units of multiplication (families/units.h) computes it: those of one name are one family, and the
- * tunable UNIT tells them apart. */
+/* A family with one of its units of multiplication (families/units.h): structs of one name are one
+ * family, and the tunable UNIT tells them apart. */
 struct ca_family {
     const char *name;      /* "fused_cpu" */
     const char *full_name; /* "fused_cpu UNIT=amx"; the name where there is no such tunable */
     clattn_operation operation;
-    /* OpenCL C in pieces, which NULL ends: joined they are the .cl file and what it includes (cl/embed.cmake). */
+    /* OpenCL C in pieces, ended by NULL: joined they are the .cl file and its includes
+     * (cl/embed.cmake). */
     const char *const *source;
     const struct ca_tunable *tunables;
     size_t num_tunables;
@@ -121,21 +122,21 @@ struct ca_family {
                               const clattn_device_info *dev); /* NULL: none */
     /* Local memory of a work-group, at most; NULL: none. */
     size_t (*local_bytes)(const clattn_problem *p, const size_t *values);
-    /* What a work-item keeps in registers or private memory throughout; NULL: little. */
+    /* Bytes that a work-item keeps in registers or private memory throughout; NULL: little. */
     size_t (*private_bytes)(const clattn_problem *p, const size_t *values);
-    /* What the compiler is told besides, with a blank before each; NULL: nothing. */
+    /* Further options of the compiler, with a blank before each; NULL: none. */
     const char *(*options)(const size_t *values, const clattn_device_info *dev);
-    /* Of NVIDIA's architectures the one ("sm_90a") whose own instructions the kernels use (src/program/ptx.h); NULL,
-     * or a NULL: none. */
+    /* The NVIDIA architecture ("sm_90a") with instructions of its own that the kernels use
+     * (src/program/ptx.h); NULL, or a result of NULL: none. */
     const char *(*ptx_target)(const size_t *values);
-    /* Whether the kernels have a way of their own for problems in pieces (ca_trust_has_pieces()), which the self-check tries
-     * as well then. */
+    /* Whether the kernels have a separate path for problems in pieces (ca_trust_has_pieces()); the
+     * self-check then tries that, too. */
     int copies_pieces;
     /* Asks the operating system for what the process needs before a kernel runs: NULL if it is granted, else
      * why not. NULL: nothing is needed. */
     const char *(*refused_by_system)(const clattn_device_info *dev);
-    /* How well it suits, 0 (only when forced or nothing else can) to 100, from facts alone; or
-     * CA_ONLY_IF_FORCED, so that neither a choice nor a tuning takes it up. */
+    /* How well it suits, 0 (only if forced or nothing else can) to 100, from facts alone; or
+     * CA_ONLY_IF_FORCED: neither a choice nor a tuning considers it. */
     int (*preference)(const clattn_problem *p, const clattn_device_info *dev);
 };
 

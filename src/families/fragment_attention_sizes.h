@@ -7,7 +7,7 @@
 #include "families/fragment_sizes.h"
 
 #define PARTS MAX(KV_PARTS, 1)
-/* Steps of the depth whose products with a key one factor multiplies. */
+/* Steps of the depth with a common factor of their products with a key. */
 #define SCALED_DEPTHS (K_CACHE ? 32 / FRAGMENT_DEPTH : 1)
 #define PART_DEPTHS (DIVIDE_UP(DIM_QK, PARTS * SCALED_DEPTHS * FRAGMENT_DEPTH) * SCALED_DEPTHS)
 #define PART_COLUMNS (PART_DEPTHS * FRAGMENT_DEPTH)
@@ -21,10 +21,10 @@
 #define V_STRIDE (DIMS + (PACKED_VALUES || HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
 #define P_STRIDE (BLOCK_N + ROW_PADDING)
 
-/* Factors of a tile of quantized keys or values (cl/mma/fragment_tile.h), beside which those of a plain one are none. */
+/* Factors of a tile of quantized keys or values (cl/mma/fragment_tile.h); a plain tile has none. */
 #define K_FACTORS (K_CACHE ? PART_COLUMNS / 32 * BLOCK_N : 1)
 #define V_FACTORS (V_CACHE ? DIVIDE_UP(DIMS, 32) * PART_KEYS : 1)
-/* Where the rows of tiles of K and V are that lie in pages: of this tile and of the next. */
+/* Places of the rows of paged K and V: of this tile and of the next. */
 #define PLACES (PAGE_SIZE ? 4 * BLOCK_N : 1)
 /* Quantized keys and values as they arrive, in pieces of 16 bytes. */
 #define K_PIECES DIVIDE_UP(BLOCK_N *K_ROW_BYTES, 16)

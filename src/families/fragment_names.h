@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* As families/names.h, with what fragments of INSTRUCTION are, under the names of the headers of cl/mma/. */
+/* families/names.h, and the sizes of INSTRUCTION's fragments under the names of the headers of
+ * cl/mma/. */
 #include "families/names.h"
 const struct ca_fragment *const fragment = ca_fragment_of(INSTRUCTION);
 const size_t FRAGMENT_LANES = fragment->lanes, FRAGMENT_QUERIES = fragment->queries;

@@ -13,17 +13,18 @@
 #define INSTRUCTION_DPAS_16 6
 #define INSTRUCTION_WGMMA 7
 
-/* With EMULATE, what a sub-group passes between its lanes, in words. */
+/* With EMULATE, the words that a sub-group exchanges between its lanes. */
 #define EXCHANGE_QUERY (FRAGMENT_QUERIES * FRAGMENT_DEPTH)
 #define EXCHANGE_OTHER (FRAGMENT_OTHERS * FRAGMENT_DEPTH)
 #define EXCHANGE_WORDS (REPLICAS * (EXCHANGE_QUERY + EXCHANGE_OTHER))
 
-/* Where tensor cores read tiles themselves, the swizzle goes by addresses and repeats after so many bytes. */
+/* With tiles that tensor cores read themselves, the swizzle depends on addresses and repeats after
+ * this many bytes. */
 #define SWIZZLE_BYTES 1024
 /* A producer's mbarriers of a place (cl/mma/warpgroup_producer.h). */
 #define PLACE_BARRIERS 4
 
-/* What dropout keeps of a tile, a bit of a byte for each of four keys. */
+/* Dropout's bits of a tile, one bit of a byte for each of four keys. */
 #define KEPT_BYTES(queries, keys) ((queries) * ((keys) / 4))
 
 #endif

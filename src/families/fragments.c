@@ -26,7 +26,7 @@ const struct ca_fragment *ca_fragment_of(size_t instruction)
 size_t ca_instruction_of(const clattn_device_info *dev)
 {
     static const struct {
-        const char *architecture; /* what it begins with */
+        const char *architecture; /* the begin of its name */
         size_t sub_group_size, instruction;
     } known[] = {
         {"gfx11", 32, CA_WMMA},
@@ -52,9 +52,10 @@ int ca_has_instruction(const clattn_device_info *dev, size_t instruction)
     return own == instruction || (own == CA_MFMA_32 && instruction == CA_MFMA_16);
 }
 
-/* What weighs on the registers, by which of 60 programs of fused_gpu_mma and 80 of split_gpu_mma tests/offline.sh's
- * compilers spilled: scores, each with its weight, and more with a mask, a bias or dropout, with block lists besides; outputs;
- * queries, which two tiles hold twice while they are multiplied; products of the second part of strict weights in f16. */
+/* The register pressure, fitted to 60 programs of fused_gpu_mma and 80 of split_gpu_mma that
+ * tests/offline.sh's compilers spilled or not. Scores count with their weights, and more with a
+ * mask, bias, dropout or block lists; then outputs; queries, held twice while two tiles are multiplied;
+ * second parts of strict f16 weights. */
 int ca_fragment_spills(const struct ca_fragment *f, const clattn_problem *p, size_t scores,
                        size_t outputs, size_t queries)
 {

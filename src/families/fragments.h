@@ -11,7 +11,7 @@
 /* Tunable INSTRUCTION. */
 enum { CA_MMA_SYNC = 1, CA_WMMA, CA_MFMA_32, CA_MFMA_16, CA_DPAS_8, CA_DPAS_16, CA_WGMMA };
 
-/* As the headers of cl/mma/fragment.h say. */
+/* The members have the names of the macros in cl/mma/fragment.h. */
 struct ca_fragment {
     size_t lanes, queries, others, depth, others_at_once;
     int packed_values;
@@ -23,32 +23,32 @@ struct ca_fragment {
 
 const struct ca_fragment *ca_fragment_of(size_t instruction);
 
-/* The instruction that suits the device, as far as its facts tell; 0 if it is not known to have
- * any. Whether it works, building the program and its self-check decide. */
+/* The instruction that suits the device by its facts; 0 if none is known. Building the program and
+ * its self-check decide whether it works. */
 size_t ca_instruction_of(const clattn_device_info *dev);
 
-/* Whether the device has it, or another of the same unit. */
+/* Returns whether the device has it, or another of the same unit. */
 int ca_has_instruction(const clattn_device_info *dev, size_t instruction);
 
-/* Whether it has wgmma: one architecture alone, sm_90; those that came later have others. */
+/* Returns whether it has wgmma, which sm_90 alone has; later architectures have others. */
 int ca_has_wgmma(const clattn_device_info *dev);
 
-/* The registers of a work-item of which so many, in so many groups, are resident on one of its multiprocessors. */
+/* Registers of a work-item if `groups` groups of `work_items` are resident on a multiprocessor. */
 size_t ca_wgmma_registers(size_t work_items, size_t groups);
 
 /* ... of one that computes where a producer besides gives its own to so many sub-groups (setmaxnreg in
  * cl/mma/warpgroup_producer.h). */
 size_t ca_wgmma_computing_registers(size_t sub_groups);
 
-/* Whether its local memory holds so many groups of so many bytes each. */
+/* Returns whether its local memory holds `groups` groups of this many bytes each. */
 int ca_wgmma_holds(size_t local_bytes, size_t groups);
 
-/* Whether compilers were seen to spill registers of a work-item with so many scores, outputs and, where these
- * are held, words of queries. */
+/* Returns whether compilers were seen to spill registers of a work-item with this many scores,
+ * outputs and held words of queries. */
 int ca_fragment_spills(const struct ca_fragment *f, const clattn_problem *p, size_t scores,
                        size_t outputs, size_t queries);
 
-/* Whether keys and values are quantized. */
+/* Returns whether keys and values are quantized. */
 int ca_both_quantized(const clattn_problem *p);
 
 /* Why no attention by matrix instructions can compute the problem; NULL if one may. */
@@ -56,12 +56,12 @@ const char *ca_mma_refusal(const clattn_problem *p);
 /* ... of gradients. */
 const char *ca_mma_gradient_refusal(const clattn_problem *p);
 
-/* Whether what a tile of keys needs besides K and V, places of rows in pages, factors of quantized ones or what
- * dropout keeps, has room in local memory for one tile alone. */
+/* Returns whether local memory has room for one tile's extra data only: places of paged rows,
+ * factors of quantized ones, dropout's bits. */
 int ca_mma_one_stage(const clattn_problem *p);
 
-/* What compilers are told for these instructions, of which a work-item has so many registers, 0: any. Intel's: it gets half
- * as many unless asked. */
+/* Compiler options for these instructions if a work-item needs `registers` registers; 0: any
+ * number. Intel's compiler gives half as many unless asked. */
 const char *ca_fragment_options(size_t instruction, int emulate, size_t registers);
 
 #endif

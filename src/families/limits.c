@@ -4,7 +4,7 @@
 #include "problem/layout.h"
 #include "problem/problem.h"
 
-/* Whether a stage's work-groups and their number fit. */
+/* Returns whether a stage's work-groups and their number fit. */
 static int range_fits(const struct ca_ndrange *range, const clattn_device_info *dev)
 {
     const cl_ulong most = dev->address_bits < 64 ? CL_UINT_MAX : CL_ULONG_MAX;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What no kernel of any family can exceed on a device. */
+/* Limits of a device for the kernels of all families. */
 #ifndef CA_DEVICE_LIMITS_H
 #define CA_DEVICE_LIMITS_H
 

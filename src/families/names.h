@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Declares, at the beginning of a function of the host that has p and values, what a program is told of them, under the
- * names that its source uses: tunables, dims and options. A family's _sizes.h, whose expressions its kernels declare
- * their arrays with, has the same values there.
+/* Declares a program's tunables, dims and options under the names of its source, at the beginning
+ * of a host function that has p and values. The expressions in a family's _sizes.h, which declare
+ * its kernels' arrays, then have the same values there.
  *
  * Before including this: TUNABLES_DEF, as for families/tunables/expand.h. */
 #ifdef TUNABLES_UNIT

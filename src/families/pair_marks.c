@@ -3,7 +3,7 @@
 #include "base/sizes.h"
 #include "cl/score/mark_sizes.h"
 
-/* How many batches, dimension 0, or heads, 1, have marks of their own. */
+/* The number of batches (dimension 0) or heads (1) with marks of their own. */
 static size_t maps(const clattn_problem *p, int dimension)
 {
     const int own = (p->mask && p->mask_layout.stride[dimension]) ||
@@ -12,8 +12,8 @@ static size_t maps(const clattn_problem *p, int dimension)
     return !own ? 1 : dimension ? p->heads : p->batch;
 }
 
-/* Of all sizes and broadcasts, since a program serves all of them. Tiles begin at multiples of their length
- * in these. */
+/* True for all sizes and broadcasts, since a program serves all of them. In these problems tiles
+ * begin at multiples of their length. */
 int ca_has_pair_marks(const clattn_problem *p)
 {
     return (p->mask || p->bias) && !p->block_q && !p->page_size && !p->mask_keys && !p->total_q &&

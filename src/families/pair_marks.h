@@ -5,10 +5,11 @@
 
 #include "families/family.h"
 
-/* Whether they are made of the problem: its sizes, and who shares its mask and bias. */
+/* Returns whether the problem gets marks: its sizes, and the sharing of its mask and bias,
+ * decide. */
 int ca_marks_pairs(const clattn_problem *p);
 
-/* What they take in the workspace if each is of mark_m queries and mark_n keys; 0 without marks. */
+/* The bytes of marks of mark_m queries and mark_n keys in the workspace; 0 without marks. */
 size_t ca_pair_marks_bytes(const clattn_problem *p, size_t mark_m, size_t mark_n);
 
 /* One item for each mark_m queries and map of marks; nothing without marks. */
@@ -18,7 +19,7 @@ void ca_pair_marks_ndrange(const clattn_problem *p, size_t mark_m, struct ca_ndr
 void ca_pair_marks_group_ndrange(const clattn_problem *p, size_t mark_m, size_t mark_n,
                                  size_t items, struct ca_ndrange *range);
 
-/* The stage that makes them, for the list of a family, which passes its ndrange. */
+/* The stage that makes marks, for the list of a family, which gives its ndrange. */
 #define CA_MARK_PAIRS(ndrange)                                                                     \
     {                                                                                              \
         "mark_pairs", CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_BIT(CA_WORKSPACE) | CA_OF_MARKS,      \

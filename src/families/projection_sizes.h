@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the families of projections share: the sizes of the product, and the sums of parts of the
- * depth that wait in the workspace when SPLIT_K groups share it. */
+/* The common sizes of families of projections: the dims of the product, and the workspace for sums
+ * of parts of the depth when SPLIT_K groups share it. */
 #ifndef CA_PROJECTION_SIZES_H
 #define CA_PROJECTION_SIZES_H
 
@@ -30,7 +30,7 @@ static inline size_t ca_projection_depth(const clattn_problem *p)
     return p->projection.x_heads * p->projection.x_dim;
 }
 
-/* Of the workspace; none without splits. */
+/* Bytes of the workspace; none without splits. */
 static inline size_t ca_projection_split_bytes(const clattn_problem *p, size_t splits)
 {
     return splits > 1 ? splits * ca_projection_rows(p) * ca_projection_columns(p) * sizeof(cl_float)
@@ -47,7 +47,7 @@ static inline size_t ca_projection_blocks(size_t n, size_t unit, size_t block)
     return ca_divide_up(ca_divide_up(n, unit), ca_divide_up(block, unit));
 }
 
-/* Of the stage that adds the parts: nothing without splits. */
+/* The range of the stage that adds the parts: nothing without splits. */
 static inline struct ca_ndrange ca_projection_sum_runs_ndrange(const clattn_problem *p,
                                                                size_t splits)
 {
@@ -67,7 +67,7 @@ static inline size_t ca_projection_tile_count(const clattn_problem *p, size_t bl
            ca_divide_up(ca_projection_columns(p), block_n);
 }
 
-/* Of the stage that multiplies: a work-group of so many items for each tile and split. */
+/* The range of the stage that multiplies: a work-group of `items` items for each tile and split. */
 static inline struct ca_ndrange ca_projection_tiles_ndrange(const clattn_problem *p, size_t block_m,
                                                             size_t block_n, size_t splits,
                                                             size_t items)
@@ -76,7 +76,8 @@ static inline struct ca_ndrange ca_projection_tiles_ndrange(const clattn_problem
                                {items, 1, 1}};
 }
 
-/* Of the stage that adds the parts: a work-item for each element of y; nothing without splits. */
+/* The range of the stage that adds the parts: a work-item for each element of y; nothing without
+ * splits. */
 static inline struct ca_ndrange
 ca_projection_sum_ndrange(const clattn_problem *p, const clattn_device_info *dev, size_t splits)
 {
@@ -92,7 +93,8 @@ static inline size_t ca_projection_enough_tiles(const clattn_device_info *dev)
     return 2 * ca_device_cores(dev);
 }
 
-/* Parts of the depth, of at least 256, for a product of so many tiles: as many as keep the device busy. */
+/* Parts of the depth, of at least 256, for a product with `tiles` tiles: as many as keep the device
+ * busy. */
 static inline size_t ca_projection_splits(const clattn_problem *p, const clattn_device_info *dev,
                                           size_t tiles)
 {

@@ -11,14 +11,15 @@
 /* All families, a unit at a time; NULL past the last. */
 const struct ca_family *ca_family_at(size_t index);
 
-/* That of a full name, or of a name that one alone has. NULL if there is none. */
+/* Finds a family by its full name, or by a name that one alone has. NULL if there is none. */
 const struct ca_family *ca_family_find(const char *name);
 
-/* Whether some family is called by the first length characters of name. */
+/* Returns whether the first length characters of name are the name of a family. */
 int ca_family_exists(const char *name, size_t length);
 
-/* The one of that name, of whose text of tunables UNIT may be one. Where several have the name and no unit is given, the
- * one that suits p best, or NULL without p. NULL if there is none, with the reason. */
+/* Finds a family by name and by UNIT in its text of tunables. If several have the name and no unit
+ * is given, the result is the one that suits p best, or NULL without p. NULL if there is none, with
+ * the reason. */
 const struct ca_family *ca_family_of(const char *name, const char *tunables,
                                      const clattn_problem *p, const clattn_device_info *dev,
                                      char *reason, size_t reason_bytes);

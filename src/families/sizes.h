@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the sizes of arrays are computed with, by kernels and by the host, where names of tunables and options are those of
- * families/names.h. */
+/* The functions in expressions of arrays' sizes, for kernels and for the host, which takes the
+ * names of tunables and options from families/names.h. */
 #ifndef CLATTN_SIZES_H
 #define CLATTN_SIZES_H
 

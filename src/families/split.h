@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What families have in common that split the keys of a kv head over work-groups, each of which
- * takes rows: the queries of the query heads that share it. */
+/* The common parts of families that split the keys of a kv head over work-groups. Each takes rows:
+ * the queries of the query heads that share it. */
 #ifndef CA_SPLIT_H
 #define CA_SPLIT_H
 
@@ -19,17 +19,17 @@ size_t ca_split_rows(const clattn_problem *p);
 size_t ca_split_groups(const clattn_problem *p, size_t group_rows, size_t group_heads,
                        size_t splits);
 
-/* The two launches of families for CPUs, whose work-items are groups. */
+/* The two launches of families for CPUs, with one work-item a group. */
 void ca_split_lanes_ndrange(const clattn_problem *p, size_t group_rows, size_t group_heads,
                             size_t splits, struct ca_ndrange *range);
 void ca_combine_lanes_ndrange(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev, struct ca_ndrange *range);
 
-/* What their partial results take, rows of whole vectors. */
+/* The bytes of their partial results, as rows of whole vectors. */
 size_t ca_split_lanes_bytes(const clattn_problem *p, size_t splits, size_t width);
 
-/* Whether rows are few and keys many, for CPUs. Where queries fill SIMD lanes, few of a head leave most idle,
- * however many heads share keys. */
+/* Returns whether rows are few and keys many, for CPUs. If queries fill SIMD lanes, few queries of
+ * a head leave most idle, however many heads share keys. */
 int ca_is_for_split(const clattn_problem *p);
 
 /* ---- families for GPUs (cl/gpu/split_task.h, cl/gpu/split_combine.h) ---------------------------- */
@@ -41,8 +41,8 @@ struct ca_ndrange ca_split_ndrange(const clattn_problem *p, size_t group_rows, s
                                    size_t items);
 struct ca_ndrange ca_combine_ndrange(const clattn_problem *p, size_t items);
 
-/* Sets number split_k of values, which that tunable declares, to as many ranges as give the device work
- * and the family does not reject. */
+/* Sets SPLIT_K, which is tunable number split_k of values, to as many ranges as give the device
+ * work and the family does not reject. */
 void ca_split_suggest(const clattn_problem *p, const clattn_device_info *dev,
                       const struct ca_tunable *tunable, size_t group_rows, size_t items,
                       size_t *values, size_t split_k,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Expands the .def file named by TUNABLES_DEF into a static table of rows, TUNABLES_TABLE, of which the first is UNIT if
- * TUNABLES_UNIT says which. Families that differ in their unit alone have a table each. */
+/* Expands the .def file named by TUNABLES_DEF into a static table of rows, TUNABLES_TABLE; UNIT
+ * comes first if TUNABLES_UNIT is defined. Families that differ in their unit alone have a table
+ * each. */
 #define TUNABLE(name, value, meaning, ...)                                                         \
     {#name, value, meaning, {__VA_ARGS__}, sizeof((size_t[]){__VA_ARGS__}) / sizeof(size_t), NULL},
 #define REQUIRE(condition, reason)

@@ -29,7 +29,7 @@ static int is_candidate(const struct ca_tunable *tunable, size_t value)
     return 0;
 }
 
-/* Adds an item to a list with commas, as far as there is room. */
+/* Adds an item to a list with commas, if there is room. */
 static void list(char *text, size_t text_bytes, const char *item)
 {
     const size_t length = strlen(text);
@@ -97,7 +97,7 @@ static size_t find(const struct ca_tunable *tunables, size_t count, const char *
     return n;
 }
 
-/* The candidate whose word the first length characters are. */
+/* Finds the candidate with the word that the first length characters are. */
 static int find_word(const struct ca_tunable *tunable, const char *word, int length, size_t *value)
 {
     for (size_t n = 0; n < tunable->num_candidates; n++) {

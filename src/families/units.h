@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Units of multiplication: what the products of a kernel are computed with. A family has one of them or several, of which
- * each is a struct ca_family of that name; in texts it is the tunable UNIT. For kernels, which are built with -DUNIT, and the
- * host. */
+/* Units of multiplication, which compute the products of a kernel. A family has one or several;
+ * each is a struct ca_family of the family's name, and in texts it is the tunable UNIT. For
+ * kernels, which are built with -DUNIT, and the host. */
 #ifndef CLATTN_UNITS_H
 #define CLATTN_UNITS_H
 
@@ -12,7 +12,7 @@
 #define UNIT_MMA 5       /* sub-groups with matrix instructions (cl/mma/fragment.h) */
 #define UNIT_WARPGROUP 6 /* warpgroups of NVIDIA's Hopper (cl/mma/warpgroup_tile.h) */
 
-/* Their words in texts. */
+/* The units' words in texts. */
 #define CA_UNITS(UNIT)                                                                             \
     UNIT(VECTOR, "vector")                                                                         \
     UNIT(PAIRS, "pairs")                                                                           \
@@ -21,7 +21,7 @@
     UNIT(MMA, "mma")                                                                               \
     UNIT(WARPGROUP, "warpgroup")
 
-/* Whether operands of a processor's products are pairs of bf16, and whether a matrix unit multiplies tiles of them. */
+/* Two tests: a CPU's operands are pairs of bf16; a matrix unit multiplies tiles of them. */
 #define OPERAND_PAIRS (UNIT == UNIT_PAIRS || UNIT == UNIT_AMX)
 #define OPERAND_TILES (UNIT == UNIT_AMX)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* split_gpu UNIT=item on devices that would not choose it: all options and ways to load between a few
- * programs, on several shapes each. The sweep draws more (CLATTN_TEST_FAMILY=split_gpu UNIT=item), other
+ * programs, on several shapes each. The sweep draws more (CLATTN_TEST_FAMILY="split_gpu UNIT=item"), other
  * suites take the family with CLATTN_TEST_FAMILIES=all: a program takes PoCL over a second. */
 #include "families/family.h"
 #include "families/registry.h"

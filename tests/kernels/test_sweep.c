@@ -4,7 +4,7 @@
  * it prints; the runs of a few seeds in a row take every pair of options that the family has. The
  * seed is the day's number: what one day's runs have compiled the next one has at hand.
  * CLATTN_TEST_SEED=2 chooses one, CLATTN_TEST_SCALE=10 takes ten times as many rows,
- * CLATTN_TEST_FAMILY=backward_cpu UNIT=vector leaves the others out. */
+ * CLATTN_TEST_FAMILY="backward_cpu UNIT=vector" leaves the others out. */
 #include "families/registry.h"
 #include "problem/problem.h"
 #include "tests/support/families.h"

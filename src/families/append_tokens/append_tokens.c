@@ -23,7 +23,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
     return PRIVATE_BYTES;
 }
 
-/* Items, of which each has a share of the tokens' rows. */
+/* The number of items, each with a share of the tokens' rows. */
 static size_t shares(const clattn_problem *p, const size_t *values, size_t dim)
 {
     return ca_divide_up(p->append.batch * p->append.tokens, values[TOKENS_INDEX]) *
@@ -61,14 +61,14 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
                : NULL;
 }
 
-/* On CPUs an item has so many tokens that a head's rows are some KiB side by side, but there are some items
- * for each unit. */
+/* On CPUs an item has enough tokens for some adjacent KiB of a head's rows, but each unit has
+ * several items. */
 static void adapt_to_cpu(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most = (size_t)96 << 10; /* of cosines and sines: a share of L2 */
     const size_t widest = p->append.rotary == CLATTN_ROTARY_PAIRS
                               ? 8
-                              : 16; /* whose neighbours change places at once */
+                              : 16; /* 8: neighbours swap in one instruction */
 
     values[SIMD_WIDTH_INDEX] =
         dev->vector_width_float >= 8 ? ca_smaller(dev->vector_width_float, widest) : 4;

@@ -66,7 +66,7 @@ void ca_backward_lanes_bias_ndrange(const clattn_problem *p,
         return;
     }
     const size_t heads = stride[1] == 0 ? 1 : p->heads, batch = stride[0] == 0 ? 1 : p->batch;
-    /* What is summed over nothing is 0, and is written. */
+    /* A sum over nothing is 0, and is written. */
     set_range(range, stride[3] == 0 ? 1 : ca_divide_up(p->seq_kv, sizes->block_n),
               stride[2] == 0 ? 1 : ca_divide_up(p->seq_q, sizes->block_m), heads * batch);
 }
@@ -175,8 +175,8 @@ static void block_registers(const size_t mv, const int wide, size_t *values)
     values[DKV_COLUMNS_INDEX] = sums[wide][mv];
 }
 
-/* Vectors of keys with which the blocks of a column of the block lists cost the least: they begin with the
- * column, if it has a whole one, and the last may have few keys. */
+/* The vectors of keys with the least cost for the blocks of a column of the block lists. Blocks
+ * begin with the column, if it has a whole one, and the last may have few keys. */
 static size_t vectors_of_column(const clattn_problem *p, const size_t width, const int wide)
 {
     static const double speed[] = {0.0, 0.78, 0.94, 0.99, 1.0}; /* as of fused_cpu */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the families of backward_cpu.cl's kernels have in common: backward_cpu, backward_cpu UNIT=pairs and
- * backward_cpu UNIT=amx. */
+/* The common parts of backward_cpu with UNIT=vector, UNIT=pairs and UNIT=amx, which share
+ * backward_cpu.cl. */
 #ifndef CA_BACKWARD_LANES_H
 #define CA_BACKWARD_LANES_H
 
@@ -23,7 +23,7 @@ void ca_backward_lanes_rows_ndrange(const clattn_problem *p,
                                     const struct ca_backward_lanes_sizes *sizes,
                                     struct ca_ndrange *range);
 
-/* As ca_stage.ndrange. */
+/* These implement ca_stage.ndrange. */
 void ca_backward_lanes_sum_ndrange(const clattn_problem *p, const size_t *values,
                                    const clattn_device_info *dev, struct ca_ndrange *range);
 void ca_backward_lanes_heads_ndrange(const clattn_problem *p, const size_t *values,

@@ -87,7 +87,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return why ? why : reject(p, dev, least);
 }
 
-/* Where windows cut many tiles, these are smaller, and chunks of keys as large. */
+/* If windows cut many tiles, tiles are smaller, and chunks of keys as large. */
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     if (p->causal || p->window_left != CLATTN_UNLIMITED || p->window_right != CLATTN_UNLIMITED) {

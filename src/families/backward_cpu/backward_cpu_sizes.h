@@ -31,7 +31,7 @@
      (OPERAND_PAIRS ? TILE_PAIRS(ROW_QK) + TILE_PAIRS(ROW_V) + TILE_PAIR_KEYS : 0) +               \
      (OPERAND_TILES ? TILE_SUMS : 0))
 
-/* And three statistics of each query. */
+/* The vectors above, and three statistics of each query. */
 #define PRIVATE_BYTES                                                                              \
     ((BLOCKS_PER_TILE * KEY_BLOCK_VECTORS + QUERY_TILE_VECTORS) * SIMD_WIDTH * FLOAT_BYTES +       \
      3 * BLOCK_M * FLOAT_BYTES)

@@ -30,7 +30,7 @@ void ca_backward_queries_ndrange(const clattn_problem *p, struct ca_backward_blo
     *range = range_of(ca_divide_up(p->seq_q, blocks.owned) * p->heads * p->batch, blocks.items);
 }
 
-/* Which part of dbias's sums stays within rows of the pairs: see Workspace in the kernel. */
+/* The part of dbias's sums that stays within rows of the pairs: see Workspace in the kernel. */
 static int sums_keys(const clattn_problem *p)
 {
     return p->dbias && p->bias_layout.stride[3] == 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What families of gradients for GPUs share: how many groups each stage has (backward_stages.h), and the
- * workspace. Groups own `owned` rows, of keys or of queries, stream the
- * others in tiles of `streamed`, and are of `items` work-items. */
+/* The common parts of families of gradients for GPUs: the number of groups of each stage
+ * (backward_stages.h), and the workspace. Groups own `owned` rows, of keys or of queries, stream
+ * the others in tiles of `streamed`, and have `items` work-items. */
 #ifndef CA_BACKWARD_SIZES_H
 #define CA_BACKWARD_SIZES_H
 

@@ -33,13 +33,13 @@ static size_t most_registers(const clattn_device_info *dev)
     return ca_copies_in_background(dev) ? 232 : ca_has_many_registers(dev) ? 160 : SIZE_MAX;
 }
 
-/* Whether options keep more of each pair in registers. */
+/* Returns whether options keep more of each pair in registers. */
 static int keeps_more(const clattn_problem *p)
 {
     return ca_keeps_more(p) || p->block_q;
 }
 
-/* Those, the operands of a product, and what options take; not what addresses do. */
+/* These registers, the operands of a product, and those for options; addresses are not counted. */
 static size_t needed_registers(const clattn_problem *p, const size_t *values)
 {
     const size_t columns = values[BLOCK_STREAMED_INDEX] / values[THREADS_N_INDEX];
@@ -49,7 +49,7 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values)
            (p->softcap > 0.0f || p->alibi ? 32 : 0);
 }
 
-/* And a flag, which compilers align. */
+/* Adds a flag, which compilers align. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
 #include "families/names.h"
@@ -100,9 +100,9 @@ static void fit_local_memory(const clattn_problem *p, const clattn_device_info *
     values[STAGE_N_INDEX] = ca_smaller(values[STAGE_N_INDEX], values[BLOCK_STREAMED_INDEX]);
 }
 
-/* Where the device copies in the background: a second stage, the longer the better, and owned rows at once, as far as
- * that leaves as many groups resident; blocks of 128 owned rows where there are enough of them for all cores, and four
- * streamed rows of a thread (on an H200 each was the faster). */
+/* With background copies: a second stage, the longer the better, and all owned rows resident, if as
+ * many groups stay resident. Blocks have 128 owned rows if there are enough of them for all cores,
+ * and threads four streamed rows (on an H200 each was the faster). */
 static void add_stage(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const struct {

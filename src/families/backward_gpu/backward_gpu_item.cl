@@ -120,7 +120,7 @@ backward_keys(PARAMETERS_backward_keys)
                                        (arguments.shape->heads / arguments.shape->group));
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite;         /* not 0 after a masked pair had a product that is not finite */
-    int stage = 0;                 /* where it is that is read next */
+    int stage = 0;                 /* the place of the stage that is read next */
     __local uchar *const kept = 0; /* for keys that are streamed */
     const int thread_n = THIS_THREAD % THREADS_N;
     float4 sums_k[THREAD_M][MAX_DIMS4], sums_v[THREAD_M][MAX_DIMS4];
@@ -146,7 +146,7 @@ backward_keys(PARAMETERS_backward_keys)
         t.i0 = next_queries(args, t, begin, begin, end);
 #if STAGES > 1
         if (HAS_DBIAS)
-            LOCAL_BARRIER(); /* nobody reads the last head's sums any more */
+            LOCAL_BARRIER(); /* the last head's sums have been read */
         if (t.i0 < end)
             load_product_stage(owned_k,
                                q_rows(args, t.b, t.h, t.i0, min(end - t.i0, (long)BLOCK_STREAMED)),

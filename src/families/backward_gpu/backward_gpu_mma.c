@@ -54,7 +54,7 @@ static size_t padded_dim(size_t dim, const size_t *values)
     return ca_round_up(dim, values[DIM_GROUPS_INDEX] * f->others * f->others_at_once);
 }
 
-/* Of a work-item of backward_keys: two products, and two sums. */
+/* Words of a work-item of backward_keys: two products, and (below) two sums. */
 static size_t product_words(const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
@@ -70,7 +70,7 @@ static size_t sum_words(const clattn_problem *p, const size_t *values)
     return f->queries * (dims / values[DIM_GROUPS_INDEX]) / f->lanes;
 }
 
-/* What it keeps in registers. */
+/* A work-item's words in registers. */
 static size_t register_words(const clattn_problem *p, const size_t *values)
 {
     return product_words(values) + sum_words(p, values);
@@ -82,9 +82,9 @@ static size_t least_streamed(const size_t *values)
     return ca_larger(16, fragment_of(values)->others);
 }
 
-/* The registers that it needs, by which of 100 programs tests/offline.sh's compilers spilled: besides
- * those, addresses and operands, twice as many of WMMA's as it holds these twice; places in a mask and a
- * bias, one for each pair; and what other options keep. */
+/* The registers that it needs, fitted to 100 programs that tests/offline.sh's compilers spilled or
+ * not. Added are addresses and operands (WMMA holds these twice), an address in a mask and a bias
+ * for each pair, and values that other options keep. */
 static size_t needed_registers(const clattn_problem *p, const size_t *values)
 {
     const int twice = values[INSTRUCTION_INDEX] == CA_WMMA;
@@ -110,7 +110,7 @@ static int spills(const clattn_problem *p, const size_t *values)
            needed_registers(p, values) > 256;
 }
 
-/* Four ints more than there are: compilers align what lies beside the tiles. */
+/* Adds four spare ints: compilers align variables beside the tiles. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
 #include "families/fragment_names.h"

@@ -123,7 +123,7 @@ INLINE struct place find_place(__local uint4 *tiles)
     } while (0)
 
 #if HAS_TILE_PRODUCTS
-/* The warpgroup's owned rows, in a tile of so many. */
+/* The warpgroup's owned rows, and the number of rows of their tile. */
 #define FIRST_OWNED (PRODUCER ? 0 : warpgroup_rows(here->first_row))
 #define OWNED_TILE (PRODUCER ? 64 : BLOCK_OWNED)
 

@@ -5,13 +5,13 @@
 
 #define BLOCK_OWNED (SUB_GROUPS * FRAGMENT_QUERIES)
 
-/* Of rows of dim elements: tiles of dims that a sub-group sums, and the dims of all of them. */
+/* For rows of dim elements: a sub-group's tiles of dims, and the dims of all sub-groups. */
 #define DIM_TILES(dim)                                                                             \
     (ROUND_UP(dim, DIM_GROUPS * OTHERS_AT_ONCE * FRAGMENT_OTHERS) / DIM_GROUPS / FRAGMENT_OTHERS)
 #define DIMS(dim) (DIM_TILES(dim) * DIM_GROUPS * FRAGMENT_OTHERS)
 
-/* Local memory, counted in elements. Streamed rows lie there in rows for the first product; for the second
- * one, where values are packed, in their place as such. */
+/* Local memory, counted in elements. Streamed rows are stored row-major for the first product and,
+ * with PACKED_VALUES, repacked in the same memory for the second. */
 #define COLUMNS(dim) ROUND_UP(dim, FRAGMENT_DEPTH)
 #define OWNED_STRIDE(dim) (COLUMNS(dim) + (HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
 #define STREAMED_COLUMNS(dim) (PACKED_VALUES ? COLUMNS(dim) : MAX(COLUMNS(dim), DIMS(dim)))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stages of a family of gradients for GPUs (src/families/backward_gpu/backward_gpu_item.cl says which), for the C file of one:
+/* The stages of a family of gradients for GPUs (listed in
+ * src/families/backward_gpu/backward_gpu_item.cl), for its C file:
  *
  *   BACKWARD_STAGES, BACKWARD_NUM_STAGES   for struct ca_family
  *   workspace_bytes()                      likewise

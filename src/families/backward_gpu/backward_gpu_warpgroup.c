@@ -40,7 +40,7 @@ static size_t work_items(const size_t *values)
     return SUB_GROUP * (values[SUB_GROUPS_INDEX] + (has_producer(values) ? WARPGROUP : 0));
 }
 
-/* Those whose p is computed first: WEIGHTS_FIRST in cl/mma/fragment_gradients.h. */
+/* Problems with p computed first: WEIGHTS_FIRST in cl/mma/fragment_gradients.h. */
 static int has_plain_scores(const clattn_problem *p)
 {
     return p->softcap == 0.0f && p->dropout == 0.0f && !p->bias && !p->dslopes;
@@ -51,20 +51,21 @@ static size_t block_owned(const size_t *values)
     return ROWS * values[SUB_GROUPS_INDEX];
 }
 
-/* What a work-item keeps in registers: sums of so many dims, and two products. */
+/* A work-item's words in registers: sums of `dims` dims, and two products. */
 static size_t words(size_t dims, const size_t *values)
 {
     return ROWS * (dims + 2 * values[BLOCK_STREAMED_INDEX]) / SUB_GROUP;
 }
 
-/* Of backward_keys, which has the sums of dk and dv. */
+/* The words of backward_keys, which has the sums of dk and dv. */
 static size_t register_words(const clattn_problem *p, const size_t *values)
 {
     return words(p->dim_qk + p->dim_v, values);
 }
 
-/* By which programs ptxas spilled: besides those, addresses; places in a mask and a bias, one for each pair; and what
- * other options keep. Of backward_keys as many groups are resident as its registers let. */
+/* Fitted to programs that ptxas spilled. Added are addresses, an address in a mask and a bias for
+ * each pair, and values that other options keep. Registers alone limit the resident groups of
+ * backward_keys. */
 static int spills(const clattn_problem *p, const size_t *values)
 {
     const size_t product = ROWS * values[BLOCK_STREAMED_INDEX] / SUB_GROUP, addresses = 36;
@@ -73,7 +74,7 @@ static int spills(const clattn_problem *p, const size_t *values)
     const size_t places = (p->block_q > 0) + (p->total_q > 0 || p->total_kv > 0);
     const size_t more = pairs * (2 * product + 16) + scores * 16 + places * 32 + addresses;
 
-    if (has_producer(values)) /* which has most addresses */
+    if (has_producer(values)) /* its producer has most addresses */
         return register_words(p, values) + more - addresses + 28 >
                ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]);
     return register_words(p, values) + more > ca_wgmma_registers(work_items(values), 1) ||
@@ -81,7 +82,7 @@ static int spills(const clattn_problem *p, const size_t *values)
                ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
 }
 
-/* Four ints more than there are: compilers align what lies beside the tiles. */
+/* Adds four spare ints: compilers align variables beside the tiles. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
 #include "families/fragment_names.h"
@@ -95,7 +96,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 
 /* ---- the family ------------------------------------------------------------------------------ */
 
-/* Whether each multiprocessor has a group in both passes. */
+/* Returns whether each multiprocessor has a group in both passes. */
 static int fills(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
 {
     const size_t owned = block_owned(values), heads = ca_smaller(p->heads, p->kv_heads);

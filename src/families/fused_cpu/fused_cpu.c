@@ -31,13 +31,13 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
     return PRIVATE_BYTES;
 }
 
-/* Whether products can read keys and values where they are. */
+/* Returns whether products can read keys and values in place. */
 static int reads_in_place(const clattn_problem *p)
 {
     return !ca_problem_converts(p, CA_K) && !ca_problem_converts(p, CA_V) && !p->page_size;
 }
 
-/* Whether anything lies between the rows of keys or values. */
+/* Returns whether rows of keys or values have a gap between them. */
 static int has_rows_apart(const clattn_problem *p)
 {
     return p->k.stride[2] > p->dim_qk || p->v.stride[2] > p->dim_v;
@@ -84,7 +84,8 @@ static void block_registers(const size_t mv, const int wide, size_t *values)
     values[PV_COLUMNS_INDEX] = sums[wide][mv];
 }
 
-/* How many keys a query sees, roughly, and how many more a block of bm queries goes over. */
+/* The approximate number of keys that a query sees, and the further ones that a block of bm queries
+ * visits. */
 static void count_keys(const clattn_problem *p, const double bm, double *seen, double *more)
 {
     const double keys = (double)p->seq_kv;
@@ -98,8 +99,8 @@ static void count_keys(const clattn_problem *p, const double bm, double *seen, d
 
 static const double speed[] = {0.0, 0.78, 0.94, 0.99, 1.0}; /* of blocks of mv vectors: measured */
 
-/* What a head's blocks of mv vectors cost on average, the last of which may have few queries, in
- * units of a whole block. */
+/* The mean cost of a head's blocks of mv vectors, in units of a whole block; the last one may have
+ * few queries. */
 static double mean_block(const clattn_problem *p, const size_t width, const size_t mv)
 {
     const size_t bm = width * mv, blocks = ca_divide_up(p->seq_q, bm), lower = mv / 2;
@@ -112,8 +113,9 @@ static double mean_block(const clattn_problem *p, const size_t width, const size
            (double)blocks;
 }
 
-/* What a row of blocks of the block lists costs with blocks of mv vectors: where it has a whole one, they
- * begin with it and the last may have few queries; else they see what all their rows list. */
+/* The cost of a row of the block lists with blocks of mv vectors. If it has a whole block, blocks
+ * begin with the row and the last may have few queries; else they see the lists of all their
+ * rows. */
 static double listed_row_cost(const clattn_problem *p, const size_t width, const size_t mv)
 {
     const size_t bm = width * mv, row = p->block_q < p->seq_q ? p->block_q : p->seq_q;
@@ -123,7 +125,7 @@ static double listed_row_cost(const clattn_problem *p, const size_t width, const
            speed[mv];
 }
 
-/* What computing costs with blocks of mv vectors, in units of what must be computed at best. */
+/* The cost of blocks of mv vectors, relative to the least possible work. */
 static double cost(const clattn_problem *p, const clattn_device_info *dev, const size_t width,
                    const size_t mv)
 {
@@ -138,14 +140,14 @@ static double cost(const clattn_problem *p, const clattn_device_info *dev, const
            mean_block(p, width, mv);
 }
 
-/* Whether each query has biases or a mask of its own. */
+/* Returns whether each query has biases or a mask of its own. */
 static int has_rows_of_pairs(const clattn_problem *p)
 {
     return (p->bias && p->bias_layout.stride[2]) || (p->mask && p->mask_layout.stride[2]);
 }
 
-/* Whether short rows lie whole pages apart (as where all heads' rows of a token follow each other): they fall in
- * so few sets of a cache that a tile of them drives itself out of it. */
+/* Returns whether short rows lie whole pages apart (as where all heads' rows of a token are
+ * adjacent): they map to so few sets of a cache that a tile of them evicts itself. */
 static int rows_share_sets(const clattn_layout *rows, const size_t dim)
 {
     const size_t step = (size_t)rows->stride[2] * sizeof(cl_float);
@@ -175,14 +177,14 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[BLOCK_N_INDEX] = 192;
     if (ca_marks_pairs(p)) /* tiles of masks that people make are 64 keys wide, or a multiple */
         values[BLOCK_N_INDEX] = 64 % values[QK_KEYS_INDEX] ? 48 : 64;
-    if (band) { /* few tiles, and few keys beyond those that are seen */
+    if (band) { /* few tiles, and few keys that are not visible */
         values[BLOCK_N_INDEX] = 192;
         values[QK_KEYS_INDEX] = values[QK_KEYS_INDEX] > 8 ? 8 : values[QK_KEYS_INDEX];
     }
     values[BALANCE_CAUSAL_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;
-    /* A band's first tile starts with the first key that its blocks see, of one alone if there is nothing to
-     * share: where tiles are copied, for one block it takes an eighth of the time. Rows of pairs lie in as
-     * many pages. */
+    /* A band's first tile starts with the first key that its blocks see. One block alone shares no
+     * tiles; where tiles are copied, that takes an eighth of its time. Rows of pairs lie in as many
+     * pages. */
     values[BLOCKS_PER_TILE_INDEX] = band && !copies ? 1 : has_rows_of_pairs(p) ? 4 : 8;
     while (p->block_q && values[BLOCKS_PER_TILE_INDEX] > 1 && chunk(values) > p->block_q)
         values[BLOCKS_PER_TILE_INDEX] /= 2; /* the blocks of a chunk then see the same keys */

@@ -14,7 +14,7 @@
 /* Operands of a tile: keys and values, where they are copied. */
 #define STAGED_K (BLOCK_N * KEY_OPERANDS)
 #define STAGED_V (OPERANDS_BEFORE(BLOCK_N) * ROUNDED(DIM_V))
-/* With tiles, products on their way to scores. */
+/* With AMX tiles: products that are to become scores. */
 #define STEP_PRODUCTS (OPERAND_TILES ? 2 * STEP_KEYS * BLOCK_VECTORS : 0)
 
 #define PRIVATE_BYTES                                                                              \

@@ -21,14 +21,14 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char *const ca_source_fused_gpu_item[];
 
-/* Whether some elements take two bytes, so that eight are one load. */
+/* Returns whether some elements have two bytes, so that eight are one load. */
 static int reads_halves(const clattn_problem *p)
 {
     return p->dtype != CLATTN_F32 || ca_problem_dtype(p, CA_K) != CLATTN_F32 ||
            ca_problem_dtype(p, CA_V) != CLATTN_F32;
 }
 
-/* Whether what tiles hold is stored as they hold it, in rows that follow each other. */
+/* Returns whether rows can be copied to tiles as they are: floats, not in pages. */
 static int copies_floats(const clattn_problem *p)
 {
     return !reads_halves(p) && !p->page_size;
@@ -62,7 +62,7 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values)
            (ca_keeps_more(p) ? 8 * values[THREAD_M_INDEX] : 0) + (p->softcap > 0.0f ? 32 : 0);
 }
 
-/* Four ints more than there are: compilers align what lies beside the tiles. */
+/* Adds four spare ints: compilers align variables beside the tiles. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
 #include "families/names.h"
@@ -103,8 +103,8 @@ static size_t best_stage(size_t dim_qk, size_t most)
     return best;
 }
 
-/* Local memory of a work-item with which registers, not local memory, limit how many are resident:
- * GPUs have 64 KB of it or more for 256 items of 256 registers. */
+/* The local memory of a work-item up to which registers limit the resident groups: GPUs have 64 KB
+ * of it or more for 256 items of 256 registers. */
 enum { ITEM_LOCAL_BYTES = 256 };
 
 /* Stages of 16, where these make room for one more group. */
@@ -138,8 +138,8 @@ static void fit_local_memory(const clattn_problem *p, const clattn_device_info *
     values[STAGE_N_INDEX] = ca_smaller(values[STAGE_N_INDEX], values[BLOCK_N_INDEX]);
 }
 
-/* Where the device copies in the background: a second stage, the longer the better, and Q at once, as far as that leaves
- * as many groups resident (on an H200 each was the faster). */
+/* With background copies: a second stage, the longer the better, and all of Q resident, if as many
+ * groups stay resident (on an H200 each was the faster). */
 static void add_stage(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const struct {

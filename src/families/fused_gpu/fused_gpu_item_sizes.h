@@ -7,8 +7,8 @@
 #define THREADS (THREADS_N * THREADS_M)
 #define THREAD_N (BLOCK_N / THREADS_N)
 
-/* Local memory, counted in float4. Columns of q and k are padded with zeros to whole stages. With STAGES
- * two what is filled for a stage, of q k^T or of p v, is there twice, STAGE_FLOAT4S apart. */
+/* Local memory, counted in float4. Columns of q and k are padded with zeros to whole stages. With
+ * two STAGES each stage's buffer, of q k^T or of p v, exists twice, STAGE_FLOAT4S apart. */
 #define ROW_STRIDE ((BLOCK_M + PADDING) / 4)
 #define STAGE MIN(BLOCK_K, ROUND_UP(DIM_QK, 4))
 #define STAGED_DIM ROUND_UP(DIM_QK, STAGE)
@@ -31,10 +31,10 @@
 #define ROW_FLAGS BLOCK_M
 #define LISTED_ROWS BLOCK_N
 
-/* What the kernel has at most: options that leave some of it out are not looked at. */
+/* The most that the kernel needs: options that need less are not considered. */
 #define LOCAL_BYTES                                                                                \
     (LOCAL_FLOAT4S * FLOAT4_BYTES + 2 * BLOCK_M * FLOAT_BYTES + ROW_FLAGS * INT_BYTES +            \
      (PAGE_SIZE ? 2 * LISTED_ROWS * LONG_BYTES : 0) + (HAS_DROPOUT ? KEPT_BYTES : 0))
 
-/* What a thread keeps in registers throughout: its scores and its outputs. */
+/* Registers that a thread keeps throughout: its scores and its outputs. */
 #define REGISTER_FLOATS (THREAD_M * (THREAD_N + 4 * MAX_DIMS4))

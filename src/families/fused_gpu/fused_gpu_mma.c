@@ -43,7 +43,7 @@ static size_t padded_dim_v(const clattn_problem *p, const struct ca_fragment *f)
     return ca_round_up(p->dim_v, f->others * f->others_at_once);
 }
 
-/* What a work-item keeps in registers throughout: scores, outputs and queries. */
+/* Words that a work-item keeps in registers throughout: scores, outputs and queries. */
 static size_t register_words(const clattn_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
@@ -65,7 +65,7 @@ static int spills(const clattn_problem *p, const size_t *values)
     const int held = values[Q_RESIDENT_INDEX] || values[M_FRAGMENTS_INDEX] > 1;
     const int least = values[BLOCK_N_INDEX] <= 16 && !held;
 
-    /* Where operands are held twice, compilers were seen to keep places of rows in pages as well. */
+    /* If operands are held twice, compilers were seen to keep addresses of paged rows as well. */
     const size_t places = p->page_size && f->replicas > 1 ? PLACE_WORDS : 0;
 
     /* NVIDIA's compiler holds what LLVM's spills a few words of. */
@@ -77,7 +77,7 @@ static int spills(const clattn_problem *p, const size_t *values)
                               rows * padded_dim_v(p, f) / f->lanes, (held ? queries : 0) + places);
 }
 
-/* Four ints more than there are: compilers align what lies beside the tiles. */
+/* Adds four spare ints: compilers align variables beside the tiles. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
 #include "families/fragment_names.h"
@@ -97,8 +97,9 @@ static int is_quantized(const clattn_problem *p)
            ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
 }
 
-/* Whether the registers hold even the least block of the device's own instruction. Where operands are held
- * twice, compilers were seen to spill it if rows have both places in pages and factors. */
+/* Returns whether the registers hold the smallest block of the device's own instruction. If
+ * operands are held twice, compilers were seen to spill it for rows with both places in pages and
+ * factors. */
 static int has_registers(const clattn_problem *p, const clattn_device_info *dev)
 {
     const size_t own = ca_instruction_of(dev);
@@ -178,8 +179,9 @@ static void shrink(const clattn_problem *p, const clattn_device_info *dev, size_
             ;
 }
 
-/* Two fragments of queries for each sub-group of NVIDIA's, for which K and V are read from local memory once, while the
- * next tile arrives: what an H200 computes 1.27 times as fast, if there are so many queries and local memory has room. */
+/* Two fragments of queries for each of NVIDIA's sub-groups: K and V are read from local memory once
+ * for both, while the next tile arrives. An H200 is 1.27 times as fast with it, if there are enough
+ * queries and local memory. */
 static int take_more_rows(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     size_t more[NUM_TUNABLES];

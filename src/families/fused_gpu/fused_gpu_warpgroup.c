@@ -41,7 +41,8 @@ static size_t block_m(const size_t *values)
     return QUERIES * values[SUB_GROUPS_INDEX];
 }
 
-/* What a work-item keeps in registers throughout: scores, outputs and, if resident, queries. */
+/* Words that a work-item keeps in registers throughout: scores, outputs and, if resident,
+ * queries. */
 static size_t register_words(const clattn_problem *p, const size_t *values)
 {
     const size_t queries = values[Q_RESIDENT_INDEX] ? QUERIES * p->dim_qk / 2 : 0;
@@ -49,7 +50,7 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
     return (QUERIES * (values[BLOCK_N_INDEX] + p->dim_v) + queries) / SUB_GROUP;
 }
 
-/* Those of a work-item that computes. */
+/* The registers of a work-item that computes. */
 static size_t registers(const size_t *values)
 {
     if (has_producer(values))
@@ -57,8 +58,9 @@ static size_t registers(const size_t *values)
     return ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
 }
 
-/* What weighs on the registers, by which of 40 programs ptxas spilled: scores once more for what is read of each pair,
- * and once for block lists; parts of strict weights and places of packed batches and pages beside them; addresses. */
+/* Register pressure, fitted to 40 programs that ptxas spilled or not. Scores count again for values
+ * read of each pair, and again for block lists; parts of strict weights, places of packed batches
+ * and pages, and addresses add to that. */
 static int spills(const clattn_problem *p, const size_t *values)
 {
     const size_t scores = QUERIES * values[BLOCK_N_INDEX] / SUB_GROUP;
@@ -75,7 +77,7 @@ static int spills(const clattn_problem *p, const size_t *values)
            registers(values);
 }
 
-/* Four ints more than there are: compilers align what lies beside the tiles. */
+/* Adds four spare ints: compilers align variables beside the tiles. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
 #include "families/fragment_names.h"
@@ -115,9 +117,10 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return NULL;
 }
 
-/* For so many dims: what was fastest on an H200 (bench/results/h200-wgmma-2026-11-27.txt), then what takes less. Two warpgroups on
- * the same tiles, which a producer copies, whose softmax overlaps with products; three groups of 64 queries, of which softmax of
- * one overlaps with products of others; where sums leave registers for fewer, softmax that overlaps within a group. */
+/* For a number of dims: the fastest on an H200 (bench/results/h200-wgmma-2026-11-27.txt), then
+ * those that need less. First, two warpgroups share tiles that a producer copies, and softmax
+ * overlaps with products. Then three groups of 64 queries overlap one's softmax with the others'
+ * products. With fewer registers left, softmax overlaps within a group. */
 static const struct way {
     size_t dims, sub_groups, keys, q_resident, stages, overlap, producer, groups;
 } ways[] = {
@@ -128,7 +131,7 @@ static const struct way {
     {256, 4, 32, 1, 1, 0, 0, 1},  {256, 4, 32, 0, 1, 0, 0, 1},
 };
 
-/* Whether each multiprocessor has a group of so many queries, and its tiles are not mostly hidden. */
+/* Returns whether each multiprocessor has a group, and its tiles are not mostly masked. */
 static int fills(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
 {
     const size_t blocks = ca_divide_up(p->seq_q, block_m(values)) * p->heads * p->batch;
@@ -168,8 +171,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
 }
 
-/* Never of itself where it would be emulated: that is for tests. Before fused_gpu_mma, whose mma.sync reaches some 60 % of the
- * rate of wgmma there (doc/gpus.md). */
+/* Never chosen where it would be emulated: that is for tests. Preferred to fused_gpu_mma: its
+ * mma.sync reaches some 60 % of wgmma's rate there (doc/gpus.md). */
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     if (!ca_has_wgmma(dev))

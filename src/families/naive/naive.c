@@ -5,7 +5,7 @@
 
 extern const char *const ca_source_naive[];
 
-/* A row of o lies in private memory, of which devices need not have more. */
+/* A row of o is in private memory; devices need not have more of it. */
 enum { MOST_DIM_V = 4096, ITEMS = 64 };
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)

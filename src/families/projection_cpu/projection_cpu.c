@@ -49,9 +49,9 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return NULL;
 }
 
-/* Registers: 24 sums of 32 with vectors of 16, else 12 of 16; no more rows than there are, but where
- * strips of x are packed anyway: so a layer's gradients of biases, which are products with one row of
- * ones, have the program of those of its weights. */
+/* Registers: 24 sums of 32 with vectors of 16, else 12 of 16. There are no more rows than x has,
+ * unless strips of x are packed anyway: a layer's gradients of biases, products with one row of
+ * ones, then have the program of those of its weights. */
 static void block_registers(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const int wide = dev->vector_width_float >= 16;
@@ -62,10 +62,10 @@ static void block_registers(const clattn_problem *p, const clattn_device_info *d
     values[REGISTER_ROWS_INDEX] = rows > 4 ? 6 : rows > 2 ? 4 : rows > 1 ? 2 : 1;
 }
 
-/* What the busiest of the device's units has to do, in multiply-adds of one vector lane; more than
- * anything if the panels of a group leave no room in the L2 cache for what passes by. Packing
- * a column of w costs as much as multiplying it with PACKING rows, and storing the sums of a part of
- * the depth as much as STORING more of the depth. */
+/* The work of the busiest unit of the device, in multiply-adds of one vector lane; infinite if the
+ * panels of a group leave no room in the L2 cache for streamed data. Packing a column of w costs as
+ * much as multiplying it with PACKING rows, and storing the sums of a part of the depth as much as
+ * STORING more of the depth. */
 static double busiest(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
 {
     enum { PACKING = 80, STORING = 30, PANEL_BYTES = 3 << 18 };
@@ -89,8 +89,8 @@ static void block_groups(const clattn_problem *p, const clattn_device_info *dev,
     static const size_t all_depths[] = {512, 256, 128, 768, 1024};
     static const size_t all_rows[] = {2048, 1024, 512, 256, 128, 64};
     static const size_t all_columns[] = {256, 384, 192, 128, 64};
-    /* Strips of an x that lies the other way are packed, best into the L1 cache. What is less
-     * than 512 never saves work; it is for devices with less private memory than CPUs have. */
+    /* Strips of a transposed x are packed, best into the L1 cache. Depths below 512 never save
+     * work; they are for devices with less private memory than CPUs have. */
     const size_t num_depths = p->projection.x.stride[3] == 1 ? 5 : 3;
     size_t best[NUM_TUNABLES];
     double least = HUGE_VAL;
@@ -151,7 +151,8 @@ static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_de
     return ca_bf16_pairs_refusal(p);
 }
 
-/* Groups of neighbouring columns have the same rows, of which more than these would come from L3 at such a rate: measured. */
+/* Groups of neighbouring columns have the same rows; more rows than these would come from L3
+ * (measured). */
 static void adapt_pairs(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most = ca_projection_x_in_pairs(&p->projection) ? 1024 : 512;

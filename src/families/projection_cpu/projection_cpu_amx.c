@@ -48,9 +48,9 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return ca_bf16_pairs_refusal(p);
 }
 
-/* What the busiest of the device's units has to do, in multiply-adds of a tile's element; more than anything
- * if what waits in L2, panels and sums, leaves no room there. Packing a column of w costs as much as
- * multiplying it with PACKING_W rows, packing a row of x as much as multiplying it with so many columns. */
+/* The work of the busiest unit of the device, in multiply-adds of a tile's element; infinite if
+ * panels and sums leave no room in L2. Packing a column of w costs as much as multiplying it with
+ * PACKING_W rows, packing a row of x as much as multiplying it with PACKING_X columns. */
 static double busiest(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
 {
     enum { PACKING_W = 128, PACKING_X = 48, TRANSPOSING_X = 160, L2_BYTES = 3 << 19 };

@@ -15,13 +15,13 @@
 #define PLACES_BYTES                                                                               \
     (2 * (MOST_ROWS + MOST_COLUMNS + BLOCK_K) * LONG_BYTES + MOST_COLUMNS * FLOAT_BYTES)
 
-/* Of amx: sums of SUMS_M rows, and a strip of x. */
+/* UNIT=amx: sums of SUMS_M rows, and a strip of x. */
 #define TILE_SUM_VECTORS (SUMS_M * MOST_COLUMNS / SIMD_WIDTH)
 #define TILE_STRIP_ROW (STRIP_K / 2)
 #define TILE_STRIP (REGISTER_ROWS * TILE_STRIP_ROW)
 
-/* Of vector and pairs: sums, of the whole block where they wait for the next part of the depth; SLAB packed strips of x. No
- * power of two, so that rows lie in different sets of the cache. */
+/* UNIT=vector and pairs: sums, of the whole block if they wait for the next part of the depth; SLAB
+ * packed strips of x. No power of two: rows then lie in different sets of the cache. */
 #define KEEP_SUMS (SPLIT_K == 1 && DTYPE != DTYPE_F32)
 #define SUM_VECTORS ((KEEP_SUMS ? MOST_ROWS * MOST_COLUMNS : REGISTER_ROWS * PANEL) / SIMD_WIDTH)
 #define SLAB 8

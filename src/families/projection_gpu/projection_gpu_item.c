@@ -27,7 +27,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
     return LOCAL_BYTES;
 }
 
-/* The sums, and what is loaded of a stage. */
+/* The sums, and the elements loaded for a stage. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t across = values[BLOCK_M_INDEX] + values[BLOCK_N_INDEX];
@@ -45,7 +45,7 @@ static size_t block_m(const size_t *values)
 
 #include "families/projection_gpu/projection_gpu_stages.h"
 
-/* What fits wherever anything does. */
+/* The smallest configuration, which fits any suitable device. */
 static const size_t smallest[NUM_TUNABLES] = {
     [BLOCK_M_INDEX] = 16, [BLOCK_N_INDEX] = 16, [THREAD_M_INDEX] = 4,
     [THREAD_N_INDEX] = 4, [BLOCK_K_INDEX] = 8,  [STAGES_INDEX] = 1,
@@ -56,7 +56,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return reject(p, dev, smallest);
 }
 
-/* Halves what is larger than it needs to be: a tile of rows or columns that the matrix does not have. */
+/* Halves a block that is larger than the matrix needs, in its rows or columns. */
 static void shrink_to(size_t size, size_t least, size_t *block)
 {
     while (*block > least && *block / 2 >= size)
@@ -91,7 +91,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         *rows /= 2, *columns /= 2;
     shrink_to(ca_projection_rows(p), 8, rows); /* with fewer, loads outweigh the work-items */
     shrink_to(ca_projection_columns(p), 16, columns);
-    if (*rows < 64) { /* few rows, which read all of w: wide tiles in deep stages */
+    if (*rows < 64) { /* few rows read all of w: wide tiles in deep stages */
         values[THREAD_M_INDEX] = values[THREAD_N_INDEX] = 4;
         values[BLOCK_K_INDEX] = 32;
     }
@@ -102,7 +102,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     if (p->projection.dtype == CLATTN_F32 && ca_copies_in_background(dev))
         copy_stages(p, dev, values);
     values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
-    if (reject(p, dev, values)) /* more items, which load less each */
+    if (reject(p, dev, values)) /* more items that load less each */
         values[THREAD_M_INDEX] = values[THREAD_N_INDEX] = 4;
     while (reject(p, dev, values) && values[BLOCK_K_INDEX] > 8)
         values[BLOCK_K_INDEX] /= 2;

@@ -63,7 +63,8 @@ INLINE struct slot slot_of(const int t, const int block, const bool depth_first)
     return s;
 }
 
-/* This thread's share of a stage of a matrix, to registers. What is beyond the depth is some element. */
+/* Loads this thread's share of a stage of a matrix to registers; elements beyond the depth are
+ * arbitrary. */
 INLINE void load_stage(const __global storage *matrix, const int block, const bool depth_first,
                        const bool quads, const __local long *across, const __local long *along,
                        float4 *loaded)

@@ -6,7 +6,7 @@
 #define THREADS_N (BLOCK_N / THREAD_N)
 #define THREADS (THREADS_M * THREADS_N)
 
-/* Of a tile, in float4: a row of it is one of the stage's depth. */
+/* A tile's row in float4; each depth of the stage has one row. */
 #define X_STRIDE ((BLOCK_M + PADDING) / 4)
 #define W_STRIDE ((BLOCK_N + PADDING) / 4)
 #define LOCAL_BYTES (STAGES * BLOCK_K * (X_STRIDE + W_STRIDE) * FLOAT4_BYTES + PLACES_BYTES)

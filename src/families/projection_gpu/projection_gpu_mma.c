@@ -45,7 +45,7 @@ static int are_whole_fragments(const size_t *values)
            values[BLOCK_K_INDEX] % f->depth == 0;
 }
 
-/* Of a work-item: its sums, the operands of one step, and what it loads of the next stage. */
+/* Words of a work-item: its sums, the operands of one step, and its loads for the next stage. */
 static size_t register_words(const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
@@ -60,7 +60,7 @@ static size_t register_words(const size_t *values)
     return sums + operands + loads;
 }
 
-/* Whether x and w can be copied in pieces of so many elements, in stages of the depth. */
+/* Returns whether x and w can be copied in pieces of this many elements, in stages of the depth. */
 static int lies_in_pieces(const clattn_problem *p, size_t stage)
 {
     enum { PIECE = 8 };
@@ -165,7 +165,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
     if (own == CA_DPAS_8 || own == CA_DPAS_16) /* of few lanes */
         values[SUB_GROUPS_M_INDEX] = values[SUB_GROUPS_N_INDEX] = 4;
-    if (own == CA_MMA_SYNC || own == CA_WMMA) /* with more, what is loaded ahead would be spilled */
+    if (own == CA_MMA_SYNC || own == CA_WMMA) /* with more, loads ahead would be spilled */
         values[BLOCK_K_INDEX] = 16;
     values[COPIES_INDEX] = own == CA_MMA_SYNC && lies_in_pieces(p, 32);
     if (values[COPIES_INDEX]) {

@@ -45,7 +45,7 @@
 #define M_FRAGMENTS (BLOCK_M / SUB_GROUPS_M / FRAGMENT_QUERIES)
 #define N_FRAGMENTS (BLOCK_N / SUB_GROUPS_N / FRAGMENT_OTHERS)
 #define SUMS (N_FRAGMENTS * FRAGMENT_SUMS)
-/* Blocks of 4 x 4 that a thread loads of a tile of so many rows or columns. */
+/* The number of 4 x 4 blocks that a thread loads of a tile of `block` rows or columns. */
 #define LOADS(block) (((block)*BLOCK_K / 16 + THREADS - 1) / THREADS)
 #define IS_IN_STAGE(t, block) ((block)*BLOCK_K / 16 % THREADS == 0 || (t) < (block)*BLOCK_K / 16)
 /* Row and column, in the block, of sum x of a fragment of rows that begins at `row`. */
@@ -101,8 +101,9 @@ INLINE ushort4 load_four(const __global storage *from, const __local long *place
                      count > 3 ? load_element(from + places[3]) : (ushort)0);
 }
 
-/* This thread's share of a stage of a matrix, to registers. left: depth that there is, at least 1. What a
- * thread does not load is 0: left undefined, tiles of as many rows as columns come out wrong on PoCL 3.1. */
+/* Loads this thread's share of a stage of a matrix to registers. left: the remaining depth, at
+ * least 1. Registers without a load are 0: undefined ones gave wrong results on PoCL 3.1 if tiles
+ * have as many rows as columns. */
 INLINE void load_stage(const __global storage *matrix, const int block, const bool depth_first,
                        const bool quads, const __local long *across, const __local long *along,
                        const long left, ushort4 loaded[][4])

@@ -4,8 +4,8 @@
 #include "families/fragment_sizes.h"
 #include "families/projection_gpu/projection_gpu_sizes.h"
 
-/* Of a tile, in elements: a row or column of it, along the depth. Where w is copied as it lies, its lines may be the columns
- * of a depth. */
+/* A tile's row or column along the depth, in elements. If w is copied in its own layout, lines may
+ * be the columns of a depth. */
 #define STRIDE (BLOCK_K + (HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
 #define W_LINES (COPIES && UNIT_W_COLUMN ? BLOCK_K : BLOCK_N)
 #define W_STRIDE (COPIES && UNIT_W_COLUMN ? BLOCK_N + ROW_PADDING : STRIDE)

@@ -35,7 +35,7 @@ static size_t block_m(const size_t *values)
     return ROWS * values[SUB_GROUPS_INDEX];
 }
 
-/* Of a work-item: its sums. */
+/* Words of a work-item: its sums. */
 static size_t register_words(const size_t *values)
 {
     return ROWS * values[BLOCK_N_INDEX] / SUB_GROUP;
@@ -107,8 +107,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return reject(p, dev, values);
 }
 
-/* Never of itself where it would be emulated: that is for tests. Before projection_gpu_mma, but for few rows, of which a
- * warpgroup has 64. */
+/* Never chosen where it would be emulated: that is for tests. Preferred to projection_gpu_mma, but
+ * not for few rows, since a warpgroup has 64. */
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     if (!ca_has_wgmma(dev))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* projection_gpu_warpgroup: y = x w as in projection_gpu_mma.cl, whose tiles, splits and stores it has, with products of warpgroups
+/* projection_gpu_warpgroup: y = x w with the tiles, splits and stores of projection_gpu_mma.cl, and products of warpgroups
  * (cl/mma/warpgroup_tile.h): NVIDIA's wgmma, of Hopper.
  *
  * Sub-groups SUB_GROUPS of them share the tile's rows, 16 for each, and have the sums of all its columns in registers.

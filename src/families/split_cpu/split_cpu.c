@@ -18,7 +18,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char *const ca_source_split_cpu[];
 
-/* As if keys were converted. */
+/* The size is that with converted keys. */
 enum { STAGES_K = 1 };
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
@@ -64,10 +64,11 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return reject(p, dev, least);
 }
 
-/* Keys in a tile, wherever these lie: o has the same bits from pages. Vectors of eight and fewer are bound by
- * instructions, of which a tile has some for each row and each of its register tiles: long ones have fewer.
- * Vectors of 16 wait for memory: short tiles of few rows are asked for earlier; one row or two of f32, which are
- * read where they lie, wait the least with long ones: K and V then take turns less often. */
+/* Keys in a tile, the same for contiguous and paged ones: o then has the same bits. Vectors of
+ * eight and fewer are bound by instructions, some of them for each row and register tile of a tile:
+ * long tiles have fewer. Vectors of 16 wait for memory: short tiles of few rows are requested
+ * earlier. One row or two of f32 are read in place and wait the least with long tiles: K and V then
+ * alternate less often. */
 static size_t tile_keys(const clattn_problem *p, size_t width, size_t rows, int staged,
                         int quantized, int tall)
 {
@@ -87,14 +88,14 @@ static int is_quantized(const clattn_problem *p)
            ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
 }
 
-/* What is in registers, and a tile, for so many rows: many rows make a vector of sums of scores.
- * Keys that vectors of eight and fewer convert for one register tile are not kept as f32 (of vectors of 16 that was
- * not measured). Eight sums of values hide what a multiply-add waits for;
- * of as many rows as there are, so that fewer values are kept for the next, and of whole turns, since
- * code for the rest of the columns takes registers, and time to compile. Where memory is waited for,
- * small rows, which quantized ones and those of pages are, are prefetched from further ahead. One row of f32 by
- * vectors of eight and fewer is not prefetched: it reads in order and multiplies each element once, so that the
- * processor's own prefetching keeps up, and a prefetch is an instruction beside every two multiply-adds. */
+/* Register tiles for this many rows; many rows make a vector of sums of scores. Keys that vectors
+ * of eight and fewer convert for one register tile are not kept as f32 (not measured for vectors of
+ * 16). Eight sums of values hide the latency of a multiply-add. They cover as many rows as there
+ * are, so that fewer values are kept for the next rows, and whole turns: code for remaining columns
+ * takes registers, and time to compile. If memory is the limit, small rows (quantized or in pages)
+ * are prefetched from further ahead. One row of f32 by vectors of eight and fewer is not
+ * prefetched: the processor's own prefetching keeps up, and a prefetch is one more instruction
+ * beside every two multiply-adds. */
 static void block_registers(const clattn_problem *p, size_t *values)
 {
     const size_t width = values[SIMD_WIDTH_INDEX], rows = values[BLOCK_M_INDEX];
@@ -123,12 +124,12 @@ static void block_registers(const clattn_problem *p, size_t *values)
                                                                         : 1;
 }
 
-enum { LEAST_PART = 512 }; /* keys of a work-item, whose first tiles are not prefetched */
+enum { LEAST_PART = 512 }; /* keys of a work-item; its first tiles are not prefetched */
 
-/* How many kv heads take turns at each tile. Where a key's rows of all heads follow each other, one head's are pieces
- * of a few hundred bytes, which memory reads at half its rate and which fall in few sets of a cache: all heads'
- * together, or LEAST_BYTES of them, are read in order. Not where arithmetic is waited for, nor if units would be
- * idle. */
+/* The number of kv heads that take turns at each tile. If a key's rows of all heads are adjacent,
+ * one head has pieces of a few hundred bytes: memory reads them at half its rate, and they fall in
+ * few sets of a cache. So all heads, or LEAST_BYTES of them, are read in order; not if arithmetic
+ * is the limit or units would be idle. */
 static size_t heads_in_turn(const clattn_problem *p, const clattn_device_info *dev,
                             const size_t *values)
 {
@@ -189,15 +190,16 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
 }
 
-/* So few queries that fused_cpu, which has them in a vector's lanes, would leave three of four idle; few keys
- * are faster here, too, if they fill a tile or two. */
+/* Returns whether queries are so few that fused_cpu, with queries in lanes, would leave three of
+ * four lanes idle. Few keys are faster here, too, if they fill a tile or two. */
 static int leaves_lanes_idle(const clattn_problem *p, const clattn_device_info *dev)
 {
     return 4 * p->seq_q <= dev->vector_width_float && p->seq_kv >= 32;
 }
 
-/* Queries that fill the blocks of fused_cpu, three vectors of eight, in heads that fill the device. Of what is for
- * split_cpu, up to 32 rows a kv head, so many queries are those of heads that share no keys. */
+/* Returns whether queries fill fused_cpu's blocks of three vectors of eight, and heads fill the
+ * device. In split_cpu, for up to 32 rows a kv head, so many queries mean that heads share no
+ * keys. */
 static int fills_blocks(const clattn_problem *p, const clattn_device_info *dev)
 {
     return dev->vector_width_float <= 8 && p->seq_q > 20 &&

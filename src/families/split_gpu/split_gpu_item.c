@@ -20,7 +20,8 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char *const ca_source_split_gpu_item[];
 
-/* Whether keys or values take two bytes, so that eight are one load; queries are read once, singly. */
+/* Returns whether keys or values have two bytes, so that eight are one load; queries are read once,
+ * singly. */
 static int reads_halves(const clattn_problem *p)
 {
     return ca_problem_dtype(p, CA_K) != CLATTN_F32 || ca_problem_dtype(p, CA_V) != CLATTN_F32;
@@ -48,7 +49,7 @@ static size_t most_registers(const clattn_device_info *dev)
     return ca_has_many_registers(dev) ? 150 : SIZE_MAX;
 }
 
-/* Compilers align what lies beside the tiles. */
+/* Compilers align variables beside the tiles. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
 #include "families/names.h"
@@ -94,7 +95,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return NULL;
 }
 
-/* Rows of a group: all, if registers allow. Lanes: so many that each has one load of a row. */
+/* Rows of a group: all, if registers allow. Lanes: enough for one load each in a row. */
 static void adapt_rows(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t rows = ca_split_rows_per_kv_head(p), dim = ca_larger(p->dim_qk, p->dim_v);

@@ -23,7 +23,7 @@
  *            tiles of partial visibility pairs with a weight of -0 are skipped, whatever v contains.
  * Dropout    comes after the sum of the weights.
  * Ragged     Nothing outside the tensors is read: keys beyond the last one of a tile repeat it and
- *            are hidden, columns of K beyond the last are 0.
+ *            are masked, columns of K beyond the last are 0.
  * Barriers   Every thread reaches every barrier; nothing relies on sub-group lockstep.
  * Tunables   src/families/split_gpu/split_gpu_item.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"

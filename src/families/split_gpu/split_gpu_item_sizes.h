@@ -8,7 +8,7 @@
 #define CHUNK (THREADS_D * LOAD_WIDTH)
 #define CHUNKS(dim) DIVIDE_UP(dim, CHUNK)
 #define QUADS (THREAD_N / 4)
-/* Products of one thread of a thread group lie this far apart, so that threads meet in no bank. */
+/* Products of threads of a thread group are this far apart, which avoids bank conflicts. */
 #define THREAD_STRIDE (BLOCK_M * QUADS * THREADS_N + 1)
 
 /* Local memory, in float4. */
@@ -23,8 +23,9 @@
      3 * GROUP_STATES * FLOAT_BYTES + SEEN_WORDS * INT_BYTES)
 #define COMBINE_THREADS THREADS
 
-/* What a thread keeps in registers at most: the sums of its columns, and either the products of its keys or, of these and
- * the values, as much as is read at a time; places of paged keys and of values are two registers each. */
+/* The most that a thread keeps in registers: the sums of its columns, and the products of its keys
+ * or as many of these and of the values as are read at a time. Places of paged keys and of values
+ * are two registers each. */
 #define THREAD_COLUMNS (CHUNKS(DIM_V) * LOAD_WIDTH)
 #define REGISTER_FLOATS                                                                            \
     (BLOCK_M * (THREAD_COLUMNS + THREAD_N) + THREAD_N * LOAD_WIDTH +                               \

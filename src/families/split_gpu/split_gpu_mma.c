@@ -23,9 +23,9 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char *const ca_source_split_gpu_mma[];
 
-/* Of a kv head, from which on matrix instructions pay. Where tiles are copied in the background, which only this family
- * does when keys are split, always: an H200 reads a cache of 4 rows a kv head at 97 % of its bandwidth, one of 1 row at 92 %,
- * with split_gpu_item 49 and 85. */
+/* The least rows of a kv head for which matrix instructions pay. With background copies, which no
+ * other split family has, one row suffices: an H200 reads a cache of 4 rows a kv head at 97 % of
+ * its bandwidth, of 1 row at 92 %; with split_gpu_item it is 49 and 85. */
 static size_t least_rows(const clattn_device_info *dev)
 {
     return ca_instruction_of(dev) == CA_MMA_SYNC ? 1 : 8;
@@ -73,7 +73,7 @@ static size_t part_columns(const clattn_problem *p, const size_t *values)
     return PART_COLUMNS;
 }
 
-/* What a work-item keeps in registers of its rows: scores and outputs. */
+/* A work-item's words in registers for its rows: scores and outputs. */
 static size_t scores(const size_t *values)
 {
     return block_m(values) * values[BLOCK_N_INDEX] / work_items(values);
@@ -98,9 +98,9 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
            (values[Q_RESIDENT_INDEX] ? queries(p, values) : 0);
 }
 
-/* Where queries are held, what the rows of a fragment see weighs as much as five more words; with quantized
- * keys, products before they are scaled and the queries of two steps as much as twenty. Where operands are held
- * twice, compilers load those of 256 columns and more long before they are multiplied. */
+/* If queries are held, the visible ranges of a fragment's rows count as five more words. With
+ * quantized keys, unscaled products and the queries of two steps count as twenty. If operands are
+ * held twice, compilers load those of 256 columns and more long before they are multiplied. */
 static int spills(const clattn_problem *p, const size_t *values)
 {
     enum { MOST_COLUMNS = 192 };
@@ -114,7 +114,7 @@ static int spills(const clattn_problem *p, const size_t *values)
                               held ? queries(p, values) + more * fragments : 0);
 }
 
-/* Compilers align what lies beside the tiles. */
+/* Compilers align variables beside the tiles. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
 #include "families/fragment_names.h"
@@ -214,7 +214,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     const size_t most_items = ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]);
     const size_t own = ca_instruction_of(dev), rows = ca_split_rows_per_kv_head(p);
     const int is_dpas = own == CA_DPAS_8 || own == CA_DPAS_16;
-    /* What block lists need besides would not fit NVIDIA's 255 registers with four. */
+    /* With block lists four would not fit NVIDIA's 255 registers. */
     const size_t most_fragments = is_dpas || (own == CA_MMA_SYNC && p->block_q > 0) ? 2 : 4;
 
     values[EMULATE_INDEX] = own == 0;

@@ -18,7 +18,7 @@
 #define LOCAL_ELEMENTS MAX(KV_END, BLOCK_M *ROW_STRIDE)
 #define WEIGHT_ELEMENTS ((V_CACHE ? 2 : WEIGHT_PARTS) * BLOCK_M * P_STRIDE)
 
-/* Of each row and sub-group a statistic; the places of the rows; two flags. */
+/* A statistic of each row and sub-group; the places of the rows; two flags. */
 #define SPLIT_BYTES                                                                                \
     ((LOCAL_ELEMENTS + WEIGHT_ELEMENTS) * ELEMENT_BYTES + BESIDE_BYTES +                           \
      SUB_GROUPS * BLOCK_M * FLOAT_BYTES + BLOCK_M * LONG_BYTES + (SEEN_WORDS + 2) * INT_BYTES)

@@ -4,11 +4,12 @@
 #define CLATTN_SPLIT_GPU_SIZES_H
 #include "families/sizes.h"
 
-/* Tiles of keys that a mask and a bias hide from all rows are marked by bits in local memory. */
+/* Bits in local memory mark tiles of keys that a mask and a bias mask for all rows. */
 #define MARKS_TILES (!HAS_BLOCKS && (HAS_MASK || HAS_BIAS))
 #define SEEN_WORDS (MARKS_TILES ? 32 : 1)
 
-/* Of combine: maximum, sum and factor of each range, and a sum for each of COMBINE_THREADS. */
+/* The combine kernel: maximum, sum and factor of each range, and a sum for each of
+ * COMBINE_THREADS. */
 #define COMBINED_COLUMNS 32 /* of a work-group */
 #define COMBINE_BYTES ((3 * SPLIT_K + COMBINE_THREADS) * FLOAT_BYTES)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The family whose scores exist in memory, in three kernels: src/families/unfused/unfused.cl says how. It computes
- * every problem on every device and is the one that hands out scores. */
+/* The family with scores in memory, in three kernels (src/families/unfused/unfused.cl). It computes
+ * every problem on every device and is the one that outputs scores. */
 #include "families/unfused/unfused.h"
 #include "families/registry.h"
 #include "families/unfused/unfused_sizes.h"
@@ -102,7 +102,7 @@ size_t ca_unfused_workspace_bytes(const clattn_problem *p, const size_t *values,
     return p->scores == CLATTN_SCORES_WEIGHTS ? 0 : scores_bytes(p);
 }
 
-/* One work-item per group, whose vectors fill the device's registers: on CPUs barriers between
+/* One work-item per group, with vectors that fill the device's registers: on CPUs barriers between
  * work-items cost more than the arithmetic. K is transposed once for all queries of SWEEPS tiles,
  * if its tile takes whole rows. */
 static void adapt_cpu(const clattn_problem *p, const clattn_device_info *dev, size_t *values)

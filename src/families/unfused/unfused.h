@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What families share whose scores exist in memory. */
+/* The common parts of families with scores in memory. */
 #ifndef CA_UNFUSED_H
 #define CA_UNFUSED_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The family for CPUs whose scores exist in memory: src/families/unfused_lanes/unfused_lanes.cl says how. */
+/* The family for CPUs with scores in memory (src/families/unfused_lanes/unfused_lanes.cl). */
 #include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/block_bits.h"
@@ -65,7 +65,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return why ? why : reject(p, dev, least);
 }
 
-/* Sums that fill the registers, in panels of which few vectors lie beyond dim_v. */
+/* Sums that fill the registers, in panels with few vectors beyond dim_v. */
 static void block_registers(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const int wide = dev->vector_width_float >= 16;
@@ -85,7 +85,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     const size_t enough = (size_t)4 * dev->compute_units;
 
     block_registers(p, dev, values);
-    values[SOFTMAX_ROWS_INDEX] = 64; /* of which each has the next one fetched */
+    values[SOFTMAX_ROWS_INDEX] = 64; /* each of them prefetches the next */
     while (values[SOFTMAX_ROWS_INDEX] > 4 &&
            p->batch * p->heads * p->seq_q / values[SOFTMAX_ROWS_INDEX] < enough)
         values[SOFTMAX_ROWS_INDEX] /= 4;
