@@ -63,16 +63,19 @@ static int is_supported(const struct fixture *f, const clattn_problem *p, const 
 
 /* ---- random problems ------------------------------------------------------------------------- */
 
-/* A kind of problem whose program has the layout: INSTRUCTION is the family's first tunable. */
+/* A kind of problem whose program has the layout. */
 static struct problem_kind draw_kind(struct rng *r, const struct fixture *f,
                                      const struct layout *layout)
 {
     const struct ca_family *family = ca_family_find(layout->family);
     struct problem_kind kind;
+    size_t instruction = 0;
 
+    while (strcmp(family->tunables[instruction].name, "INSTRUCTION") != 0)
+        instruction++;
     do
         kind = random_kind(r, family, clattn_context_device(f->context));
-    while (kind.values[0] != layout->instruction);
+    while (kind.values[instruction] != layout->instruction);
     return kind;
 }
 

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LINE = 1024, MOST_FAMILIES = 32 };
+enum { MOST_TRIES = 20000, LINE = 1024, MOST_FAMILIES = 32 };
 
 struct drawn {
     clattn_problem problem;
@@ -71,8 +71,13 @@ static void print_one(const clattn_context *context, const struct ca_family *fam
     struct drawn drawn = draw(r, family, device);
     char problem[LINE];
 
-    while (!is_of_use(context, family, &drawn))
+    for (int tries = 1; !is_of_use(context, family, &drawn); tries++) {
+        if (tries == MOST_TRIES) {
+            fprintf(stderr, "%s takes none of %d problems here\n", family->full_name, tries);
+            exit(2);
+        }
         drawn = draw(r, family, device);
+    }
     if (clattn_problem_print(&drawn.problem, problem, sizeof problem, NULL) != CLATTN_SUCCESS)
         abort();
     printf("%s\t%s\t%s\t%" PRIu64 "\n", problem, family->full_name, drawn.tunables,
