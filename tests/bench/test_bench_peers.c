@@ -198,7 +198,8 @@ ParameterizedTest(struct name *name, peers_in_c, multiply_as_double_precision_do
         const clattn_problem problem = parse(texts[n]);
         why.text[0] = '\0';
         const enum peer_answer answer = compute(&peer, &problem, 1 + n % 2, &why);
-        cr_assert(answer == PEER_OK || (problem.dtype != CLATTN_F32 && answer == PEER_UNSUPPORTED),
+        cr_assert(answer == PEER_OK ||
+                      (problem.projection.dtype != CLATTN_F32 && answer == PEER_UNSUPPORTED),
                   "%s: %s", texts[n], why.text);
     }
     peer_end(&peer);
