@@ -10,10 +10,11 @@
 
 #include <clattn/clattn.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_TRIES = 20000, LINE = 1024, MOST_FAMILIES = 32 };
+enum { MOST_TRIES = 2000, LINE = 1024, MOST_FAMILIES = 32 };
 
 struct drawn {
     clattn_problem problem;
@@ -65,7 +66,8 @@ static int is_of_use(const clattn_context *context, const struct ca_family *fami
            clattn_plan_supports(context, &drawn->problem, &options) == CLATTN_SUCCESS;
 }
 
-static void print_one(const clattn_context *context, const struct ca_family *family, struct rng *r)
+/* False where the family takes none of many problems on this device. */
+static bool print_one(const clattn_context *context, const struct ca_family *family, struct rng *r)
 {
     const clattn_device_info *device = clattn_context_device(context);
     struct drawn drawn = draw(r, family, device);
@@ -73,8 +75,9 @@ static void print_one(const clattn_context *context, const struct ca_family *fam
 
     for (int tries = 1; !is_of_use(context, family, &drawn); tries++) {
         if (tries == MOST_TRIES) {
-            fprintf(stderr, "%s takes none of %d problems here\n", family->full_name, tries);
-            exit(2);
+            fprintf(stderr, "%s is left out: it takes none of %d problems on this device\n",
+                    family->full_name, tries);
+            return false;
         }
         drawn = draw(r, family, device);
     }
@@ -82,6 +85,7 @@ static void print_one(const clattn_context *context, const struct ca_family *fam
         abort();
     printf("%s\t%s\t%s\t%" PRIu64 "\n", problem, family->full_name, drawn.tunables,
            rng_next(r) >> 1);
+    return true;
 }
 
 int main(int argc, char **argv)
@@ -107,8 +111,14 @@ int main(int argc, char **argv)
         return 2;
     }
     struct rng r = rng_seed(strtoull(argv[2], NULL, 10));
-    for (size_t n = 0; n < strtoul(argv[1], NULL, 10); n++)
-        print_one(context, families[n % num_families], &r);
+    const size_t count = strtoul(argv[1], NULL, 10);
+    for (size_t n = 0; n < count && num_families > 0;) {
+        const size_t family = n % num_families;
+        if (print_one(context, families[family], &r))
+            n++;
+        else
+            families[family] = families[--num_families];
+    }
     clattn_context_release(context);
     return 0;
 }
