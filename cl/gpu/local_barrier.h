@@ -23,8 +23,8 @@
     } while (0)
 
 /* The last statement of a kernel that may return before its barriers (LEAVE_IF_BEYOND in common/sequence.h).
- * PoCL 3.1 takes an `if` that ends where such a return does for one that all threads take alike, or for one
- * that is never reached (tests/drivers/early_return.cl): it is not to end there. */
+ * PoCL 3.1 miscompiles an `if` that ends where such a return does: it supposes that all threads take the same
+ * branch, or that none does (tests/drivers/early_return.cl). So a statement follows the `if`. */
 #define END_KERNEL() STORE_APART()
 
 /* The barrier of a work-group of `threads` threads (constant). A single thread sees its own stores

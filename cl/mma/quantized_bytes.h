@@ -120,7 +120,7 @@ INLINE uint elements_of_bytes(const int cache, const uint word, const int n, con
                          power, less);
 }
 
-/* Eight elements from the byte on that is `at` 16-bit words behind the first of x. */
+/* Loads eight elements whose first byte lies `at` 16-bit words behind the start of x. */
 INLINE uint4 elements8_of_bytes(const int cache, const uint *x, const int at, const uint power,
                                 const uint less)
 {

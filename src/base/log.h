@@ -11,7 +11,7 @@
 struct ca_log {
     clattn_log_callback callback; /* NULL: to stderr, as far as `printed` says */
     void *user_data;
-    unsigned printed; /* how many levels are, from errors on: what CLATTN_LOG asks for */
+    unsigned printed; /* the number of levels that go to stderr, errors first, by CLATTN_LOG */
     uint64_t owner;   /* whose errors they are: a number that one context has; 0: of none */
 };
 

@@ -60,7 +60,7 @@ static unsigned version_number(const char *text)
     return (unsigned)major * 10 + (unsigned)(end[1] - '0');
 }
 
-/* The names, without the piece of one that was cut. */
+/* Lists the names of extensions, without a last name that was cut off. */
 static cl_int query_extensions(cl_device_id device, clattn_device_info *info)
 {
     const cl_int err =

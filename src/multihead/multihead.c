@@ -175,7 +175,7 @@ static void take_inputs(struct run *run, const clattn_multihead_inputs *in)
     run->stream = in->dropout_offset;
 }
 
-/* at: the place of the first of them. */
+/* Copies the parameters to consecutive buffers from `at` on. */
 static void take_parameters(clattn_buffer *at, const clattn_multihead_parameters *parameters)
 {
     at[CA_AT_W_Q - CA_AT_W_Q] = parameters->w_q;

@@ -149,7 +149,7 @@ static void try_seeds(struct ca_session *session)
     measure_noise(session); /* of problems whose incumbent failed, with what is best now */
 }
 
-/* Once what is left of the budget is needed for the incumbents' neighbours. */
+/* True once the remaining budget suffices only for the incumbents' neighbours. */
 static bool is_finish(struct ca_session *session)
 {
     const double left = ca_session_tries_left(session);

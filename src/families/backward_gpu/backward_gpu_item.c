@@ -79,7 +79,7 @@ static size_t most_floats(const clattn_device_info *dev)
     return ca_has_many_registers(dev) ? 160 : 96;
 }
 
-/* Halves tile sizes, the cheapest losses first, until two groups share the local memory of a GPU
+/* Halves tile sizes, first those whose reduction costs least speed, until two groups share the local memory of a GPU
  * that has 64 KB of it, or all of a smaller one is enough for one. */
 static void fit_local_memory(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {

@@ -118,7 +118,7 @@ static void shrink_stages(const clattn_problem *p, size_t *values)
             values[stages[n]] /= 2;
 }
 
-/* Halves tile sizes, the cheapest losses first, until two groups share the local memory of a GPU
+/* Halves tile sizes, first those whose reduction costs least speed, until two groups share the local memory of a GPU
  * that has 64 KB of it, or all of a smaller one is enough for one. */
 static void fit_local_memory(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {

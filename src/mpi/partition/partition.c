@@ -38,7 +38,7 @@ static size_t boundary(const size_t n, const double share, const size_t grain)
     return at < n ? at : n;
 }
 
-/* Rows that boundaries are multiples of. */
+/* Boundaries between pieces are multiples of this number of rows. */
 static size_t grain_of(const size_t rows, const int pieces)
 {
     const size_t each = rows / (size_t)pieces;

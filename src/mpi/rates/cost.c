@@ -181,8 +181,8 @@ static double most_keys(const struct cost *c)
     return most;
 }
 
-/* As ring.c: `computing` of each step; keys go on as long as a later step sees them, gradients from the first to the
- * last one that does, and home. */
+/* The cost of ring.c, given the seconds of computing of each step. Keys are passed on while a later step needs them,
+ * gradients from the first to the last step that adds to them, and then to their owner. */
 static void cost_of_ring(struct cost *c, const double *computing)
 {
     const int places = c->partition->places, stride = c->partition->heads_ranks;
