@@ -99,7 +99,8 @@ void device_move(clattn_mpi_plan *plan, enum kernel kernel, const size_t size[4]
 /* A block of keys: rows of k and v from key `keys.first` of the whole on. */
 struct block {
     struct tensor k, v;
-    const struct part *joined; /* the one part that holds all keys visible to the queries, or NULL (parts_of()) */
+    const struct part
+        *joined; /* the one part that holds all keys visible to the queries, or NULL (parts_of()) */
     struct span keys;
     struct tensor dk, dv; /* backward: f32 sums that are added to */
     bool begun; /* ... by a part; before that they are zero, or the first part writes all of them */
