@@ -113,15 +113,16 @@ ParameterizedTest(size_t *family, sub_buffers, every_family) {
     static const char *const of_dim_64[] = {"fwd f16 b2 h4/2 q70 k70 d64 causal=br lse",
                                             "bwd f16 b2 h4/2 q70 k70 d64 causal=br sinks dsinks"};
     const struct ca_family *of = ca_family_at(*family);
-    const char *const any = (family_takes_any_dims(of->name) ? texts : of_dim_64)[of->operation];
-    const char *text = family_text(of->name, any);
-    struct trial t = {.problem = fixture_problem(text), .family = of->name, .seed = 5};
+    const char *const any =
+        (family_takes_any_dims(of->full_name) ? texts : of_dim_64)[of->operation];
+    const char *text = family_text(of->full_name, any);
+    struct trial t = {.problem = fixture_problem(text), .family = of->full_name, .seed = 5};
     clattn_plan_info info = {.struct_size = sizeof info};
     struct fixture f;
     struct yard yard;
 
     fixture_open(&f);
-    clattn_plan *plan = fixture_plan(&f, text, of->name);
+    clattn_plan *plan = fixture_plan(&f, text, of->full_name);
     cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
     trial_fill(&t);
     plan_yard(&f, &t, info.workspace_bytes, &yard);

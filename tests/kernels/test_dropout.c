@@ -46,8 +46,9 @@ static struct trial make(const size_t family, const char *options, const double 
 
     snprintf(text, sizeof text, "%s %s dropout=%.9g",
              of->operation == CLATTN_BACKWARD ? "bwd" : "fwd", options, rate);
-    return (struct trial){
-        .problem = fixture_problem(family_text(of->name, text)), .family = of->name, .seed = 17};
+    return (struct trial){.problem = fixture_problem(family_text(of->full_name, text)),
+                          .family = of->full_name,
+                          .seed = 17};
 }
 
 /* ---- results --------------------------------------------------------------------------------- */

@@ -410,7 +410,7 @@ Test(measurer, executions_of_a_reading) {
 
 Test(measurer, sentences) {
     struct log log = {0};
-    struct ca_capture c = {.to = {log_message, &log}};
+    struct ca_capture c = {.to = {log_message, &log, 0, 0}};
 
     ca_capture_message(CLATTN_LOG_ERROR, "a call failed", &c);
     ca_capture_message(CLATTN_LOG_WARNING, "and so on", &c);
