@@ -12,6 +12,7 @@
 #     compute: FAMILY, PROBLEM        (any number) the family's result is compared with the judge's
 set -eu
 cd "$(dirname "$0")/../.."
+git rev-parse --is-inside-work-tree >/dev/null 2>&1 || { echo "skipped: this is no clone"; exit 77; }
 count=0
 [ "${1:-}" = --count ] && count=1 && shift
 [ $# -gt 0 ] || set -- tests/exercises/*.patch
@@ -42,7 +43,7 @@ for patch in "$@"; do
     rm -rf "$copy/tree"
     mkdir "$copy/tree"
     git archive HEAD | tar -x -C "$copy/tree"
-    if ! (cd "$copy/tree" && patch -s -p1) <"$patch"; then
+    if ! (cd "$copy/tree" && git apply -C1 -) <"$patch"; then
         echo "$name does not apply" >&2
         failed=1
         continue
