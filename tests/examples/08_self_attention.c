@@ -17,7 +17,8 @@ static void project(clattn_context *context, const float *w, size_t columns, flo
     check(clattn_problem_parse("proj f32 q6 d16 w=oi", &problem, NULL, 0) == CLATTN_SUCCESS,
           "parse");
     problem.projection.y_dim = columns;
-    problem.projection.w = (clattn_layout){{0, 1, 0, EMBEDDING}}; /* along (heads, 16, heads, columns) */
+    problem.projection.w =
+        (clattn_layout){{0, 1, 0, EMBEDDING}}; /* along (heads, 16, heads, columns) */
     check(clattn_project_host(context, &problem, NULL, &tensors) == CLATTN_SUCCESS, "projection");
 }
 

@@ -52,7 +52,7 @@ typedef unsigned __int128 uint4;
 #endif
 
 enum { BANKS = 32, BANK_BYTES = 4, MOST_LANES = 64, ELEMENT = 2 };
-static int packed_dims; /* of V */
+static int packed_dims;   /* of V */
 #define CLATTN_FRAGMENT_H /* its choice is made above */
 #include "mma/tile_layout.h"
 

@@ -176,8 +176,8 @@ static void check_decoding(struct totals *totals, const struct row *r)
 /* Spilled registers that a default may have: one, of fused_gpu UNIT=mma with 256 dims on gfx1100, its least block; where all
  * sums of dk and dv meet products of 64 streamed rows, as many as were spilled while an H100 took 0.80 of the time of 32;
  * a few of LLVM's code for NVIDIA with two fragments of queries, of which NVIDIA's own compiler spills none (an H200's
- * said so of dim 128), and where quantized keys arrive as bytes; of backward_gpu UNIT=item on NVIDIA's with two stages eight,
- * outside of the products, while an H200 took 0.82 of the time of one; of fused_gpu UNIT=item there five. */
+ * said so of dim 128), and where quantized keys arrive as bytes; of backward_gpu UNIT=item on NVIDIA's with two stages six,
+ * outside of the products, while an H200 took 0.82 of the time of one. */
 static long most_spills(const struct row *r)
 {
     const int nvidia = r->target->vendor == NVIDIA;
@@ -185,13 +185,11 @@ static long most_spills(const struct row *r)
     if (nvidia && (strstr(r->fields[CASE_TUNABLES], "M_FRAGMENTS=2 BLOCK_N=64 Q_RESIDENT=0") ||
                    strstr(r->fields[CASE_TUNABLES], "BYTES=1")))
         return 40;
-    if (nvidia && strcmp(r->kernel->name, "fused_gpu UNIT=item") == 0)
-        return 5;
     if (strcmp(r->kernel->name, "backward_keys") != 0)
         return 1;
-    if (strcmp(r->fields[CASE_FAMILY], "backward_gpu UNIT=warpgroup") == 0)
+    if (strcmp(r->fields[CASE_FAMILY], "backward_gpu.warpgroup") == 0)
         return 40;
-    return nvidia && strstr(r->fields[CASE_TUNABLES], " STAGES=2 ") ? 8 : 1;
+    return nvidia && strstr(r->fields[CASE_TUNABLES], " STAGES=2 ") ? 6 : 1;
 }
 
 static void check_row(struct totals *totals, const struct row *r)
