@@ -507,6 +507,7 @@ FOR_EACH_FAMILY(of_an_o_of_f32)
     size_t passed = 0;
 
     open(&f, *family);
+    fixture_need_groups_of(&f, clattn_family_name(CLATTN_BACKWARD, *family));
     for (size_t n = 0; n < 2 && !passed; n++) {
         struct trial t = make_plain(*family, problems[n]);
         const clattn_plan_options options = {.struct_size = sizeof options, .family = t.family};
