@@ -131,11 +131,6 @@ double peer_data_bytes(const struct job *job)
     return bytes;
 }
 
-static size_t view_bytes(const struct view *view)
-{
-    return view->size[0] * view->size[1] * view->size[2] * view->size[3] * view->element;
-}
-
 size_t peer_data_result_bytes(const struct job *job)
 {
     struct peer_result results[PEER_MOST_RESULTS];
@@ -143,7 +138,7 @@ size_t peer_data_result_bytes(const struct job *job)
     size_t bytes = 0;
 
     for (size_t n = 0; n < count; n++)
-        bytes += view_bytes(&results[n].view);
+        bytes += peer_result_bytes(&results[n]);
     return bytes;
 }
 

@@ -39,9 +39,6 @@ bool steps_make(struct steps *steps, const struct problem_data *data,
 void steps_free(struct steps *steps);
 
 /* Whose row of scores that is. */
-struct row_place {
-    size_t batch, head, i;
-};
 struct row_place step_row(const struct step *step, const clattn_problem *problem, size_t entry,
                           size_t row);
 

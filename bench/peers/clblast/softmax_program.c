@@ -66,36 +66,40 @@ static void define_shape(struct softmax_program *softmax, struct options *option
     define(options, " -DLANES=%d -DCACHED=%zu", cpu ? LANES_ON_CPU : 1, cached);
 }
 
-static bool copy_to_device(const struct target *target, const void *data, size_t bytes, size_t room,
-                           cl_mem *buffer, struct message *why)
+bool device_copy(const struct target *target, const void *data, size_t bytes, size_t room,
+                 cl_mem *buffer, struct message *why)
 {
-    cl_int err = CL_SUCCESS;
+    cl_int err;
 
-    if (data == NULL)
-        return true;
     *buffer = clCreateBuffer(clattn_context_opencl(target->context), CL_MEM_READ_WRITE,
                              bytes + room, NULL, &err);
-    if (err == CL_SUCCESS)
+    if (err == CL_SUCCESS && data != NULL)
         err = clEnqueueWriteBuffer(target->queue, *buffer, CL_TRUE, 0, bytes, data, 0, NULL, NULL);
     return err == CL_SUCCESS ||
-           message_set(why, "a buffer for the softmax of %zu bytes failed with %d", bytes, err);
+           message_set(why, "a buffer of %zu bytes failed with %d", bytes, err);
 }
 
 static bool copy_data(struct softmax_program *softmax, const struct target *target,
                       const struct problem_data *data, struct message *why)
 {
     const clattn_problem *p = &data->problem;
-    const size_t room = LANES_ON_CPU * sizeof(cl_float); /* Read, and not used, after the end. */
+    const struct {
+        const void *data;
+        size_t count, room;
+    } from[NUM_SOFTMAX_BUFFERS] = {
+        {data->addend, data->addend_count, LANES_ON_CPU}, /* Read, and not used, after the end. */
+        {data->slopes, p->heads, 0},
+        {data->sinks, p->heads, 0},
+        {data->q_lengths, p->batch, 0},
+        {data->kv_lengths, p->batch, 0},
+    };
+    bool ok = true;
 
-    return copy_to_device(target, data->addend, data->addend_count * sizeof(float), room,
-                          &softmax->addend, why) &&
-           copy_to_device(target, data->slopes, p->heads * sizeof(float), 0, &softmax->slopes,
-                          why) &&
-           copy_to_device(target, data->sinks, p->heads * sizeof(float), 0, &softmax->sinks, why) &&
-           copy_to_device(target, data->q_lengths, p->batch * sizeof(cl_int), 0,
-                          &softmax->q_lengths, why) &&
-           copy_to_device(target, data->kv_lengths, p->batch * sizeof(cl_int), 0,
-                          &softmax->kv_lengths, why);
+    for (size_t n = 0; ok && n < NUM_SOFTMAX_BUFFERS; n++)
+        ok = from[n].data == NULL ||
+             device_copy(target, from[n].data, from[n].count * sizeof(cl_float),
+                         from[n].room * sizeof(cl_float), &softmax->buffer[n], why);
+    return ok;
 }
 
 static bool build(struct softmax_program *softmax, const struct target *target, const char *options,
@@ -134,8 +138,6 @@ bool softmax_program_enqueue(const struct softmax_program *softmax, cl_command_q
     const cl_uint numbers[] = {
         (cl_uint)step->rows,       (cl_uint)step->keys, (cl_uint)step->stride, (cl_uint)step->slice,
         (cl_uint)step->same_slice, (cl_uint)step->row,  (cl_uint)step->key};
-    const cl_mem buffers[] = {softmax->addend, softmax->slopes, softmax->sinks, softmax->q_lengths,
-                              softmax->kv_lengths};
     const size_t local[3] = {softmax->width, 1, 1};
     const size_t global[3] = {softmax->width, step->rows, step->entries};
     cl_uint next = 0;
@@ -143,8 +145,8 @@ bool softmax_program_enqueue(const struct softmax_program *softmax, cl_command_q
 
     for (size_t n = 0; err == CL_SUCCESS && n < sizeof numbers / sizeof *numbers; n++)
         err = clSetKernelArg(softmax->kernel, next++, sizeof numbers[n], &numbers[n]);
-    for (size_t n = 0; err == CL_SUCCESS && n < sizeof buffers / sizeof *buffers; n++)
-        err = clSetKernelArg(softmax->kernel, next++, sizeof buffers[n], &buffers[n]);
+    for (size_t n = 0; err == CL_SUCCESS && n < NUM_SOFTMAX_BUFFERS; n++)
+        err = clSetKernelArg(softmax->kernel, next++, sizeof(cl_mem), &softmax->buffer[n]);
     if (err == CL_SUCCESS)
         err = clSetKernelArg(softmax->kernel, next, softmax->local_bytes, NULL);
     if (err == CL_SUCCESS)
@@ -154,12 +156,9 @@ bool softmax_program_enqueue(const struct softmax_program *softmax, cl_command_q
 
 void softmax_program_close(struct softmax_program *softmax)
 {
-    const cl_mem buffers[] = {softmax->addend, softmax->slopes, softmax->sinks, softmax->q_lengths,
-                              softmax->kv_lengths};
-
-    for (size_t n = 0; n < sizeof buffers / sizeof *buffers; n++)
-        if (buffers[n] != NULL)
-            clReleaseMemObject(buffers[n]);
+    for (size_t n = 0; n < NUM_SOFTMAX_BUFFERS; n++)
+        if (softmax->buffer[n] != NULL)
+            clReleaseMemObject(softmax->buffer[n]);
     if (softmax->kernel != NULL)
         clReleaseKernel(softmax->kernel);
     memset(softmax, 0, sizeof *softmax);

@@ -5,96 +5,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the addend of a row depends on, besides the query. */
-struct dependence {
-    bool head, batch;
-};
-
-static struct dependence dependence_of(const struct problem_data *data)
-{
-    return (struct dependence){.head = data->slopes != NULL || data->addend_stride[1] > 0,
-                               .batch = data->q_lengths != NULL || data->kv_lengths != NULL ||
-                                        data->addend_stride[0] > 0};
-}
-
-/* Keys [key, key + keys) of one query; whether it sees any, and whether all values are 0. */
-struct seen {
-    bool any, zeros;
-};
-
-static struct seen fill_row(const struct problem_data *data, struct row_place at, size_t key,
-                            size_t keys, float *values)
-{
-    const float *given = problem_data_addend(data, at.batch, at.head, at.i);
-    const float slope = data->slopes != NULL ? data->slopes[at.head] : 0.0f;
-    const double now = (double)at.i + (double)problem_data_diagonal(data, at.batch);
-    struct seen seen = {.any = false, .zeros = true};
-    size_t first, end;
-
-    problem_data_visible(data, at.batch, at.i, &first, &end);
-    for (size_t n = 0; n < keys; n++) {
-        const size_t j = key + n;
-        float x = given != NULL ? given[j] : 0.0f;
-        if (slope != 0.0f)
-            x += slope * (float)((double)j - now);
-        values[n] = j >= first && j < end ? x : -INFINITY;
-        seen.any = seen.any || values[n] != -INFINITY;
-        seen.zeros = seen.zeros && values[n] == 0.0f;
-    }
-    return seen;
-}
-
-/* An earlier step whose addend this one's is as well, or NULL. */
-static const struct addend *find_equal(const struct addends *addends, const struct steps *steps,
-                                       const struct problem_data *data,
-                                       struct dependence dependence, size_t step)
+/* An earlier step to whose scores the same is added, or the step itself. */
+static size_t find_equal(const struct steps *steps, const struct problem_data *data, size_t step)
 {
     const clattn_problem *p = &data->problem;
     const struct step *b = &steps->step[step];
+    const bool by_head = data->slopes != NULL || data->addend_stride[1] > 0;
+    const bool by_batch =
+        data->q_lengths != NULL || data->kv_lengths != NULL || data->addend_stride[0] > 0;
 
-    for (size_t n = 0; n < step && !dependence.head; n++) {
+    for (size_t n = 0; n < step && !by_head; n++) {
         const struct step *a = &steps->step[n];
-        const bool same_batch = a->slice / p->kv_heads == b->slice / p->kv_heads;
         if (a->row % p->seq_q == b->row % p->seq_q && a->rows == b->rows && a->key == b->key &&
-            a->keys == b->keys && addends->addend[n].entries == 1 &&
-            (same_batch || !dependence.batch))
-            return &addends->addend[n];
+            a->keys == b->keys && (!by_batch || a->slice / p->kv_heads == b->slice / p->kv_heads))
+            return n;
     }
-    return NULL;
+    return step;
 }
 
-static bool make_one(struct addends *addends, const struct problem_data *data,
-                     const struct steps *steps, size_t n, size_t spare, struct message *why)
+/* NULL where all are 0. */
+static bool fill(float **values, const struct problem_data *data, const struct step *step,
+                 size_t spare, struct message *why)
 {
-    const clattn_problem *p = &data->problem;
-    const struct step *step = &steps->step[n];
-    const struct dependence dependence = dependence_of(data);
-    struct addend *addend = &addends->addend[n];
-    const size_t last_slice = step->slice + (step->same_slice ? 0 : step->entries - 1);
-    const bool one_batch = step->slice / p->kv_heads == last_slice / p->kv_heads;
-    const struct addend *equal = find_equal(addends, steps, data, dependence, n);
+    const size_t stride = step->keys + spare;
     bool zeros = true;
 
-    addend->entries = dependence.head || (dependence.batch && !one_batch) ? step->entries : 1;
-    if (equal != NULL && addend->entries == 1) {
-        *addend = *equal;
-        addend->shared = true;
-        return true;
-    }
-    const size_t stride = step->keys + spare, count = addend->entries * step->rows * stride;
-    addend->values = count < SIZE_MAX / sizeof(float) ? calloc(count, sizeof(float)) : NULL;
-    if (addend->values == NULL)
-        return message_set(why, "no memory for %zu elements of masks", count);
-    for (size_t e = 0; e < addend->entries; e++) {
-        for (size_t r = 0; r < step->rows; r++) {
-            float *values = addend->values + (e * step->rows + r) * stride;
-            const struct row_place at = step_row(step, p, e, r);
-            zeros = fill_row(data, at, step->key, step->keys, values).zeros && zeros;
-        }
+    *values = step->rows < SIZE_MAX / sizeof(float) / stride
+                  ? calloc(step->rows * stride, sizeof **values)
+                  : NULL;
+    if (*values == NULL)
+        return message_set(why, "no memory for %zu rows of masks", step->rows);
+    for (size_t r = 0; r < step->rows; r++) {
+        float *row = *values + r * stride;
+        problem_data_addends(data, step_row(step, &data->problem, 0, r), step->key, step->keys,
+                             row);
+        for (size_t j = 0; zeros && j < step->keys; j++)
+            zeros = row[j] == 0.0f;
     }
     if (zeros) {
-        free(addend->values);
-        addend->values = NULL;
+        free(*values);
+        *values = NULL;
     }
     return true;
 }
@@ -114,41 +64,44 @@ static bool find_blind(struct addends *addends, const struct problem_data *data,
     for (size_t n = 0; n < rows; n++) {
         const struct row_place at = {
             .batch = n / p->seq_q / p->heads, .head = n / p->seq_q % p->heads, .i = n % p->seq_q};
-        if (!fill_row(data, at, 0, p->seq_kv, values).any)
+        if (!problem_data_addends(data, at, 0, p->seq_kv, values))
             addends->blind[addends->num_blind++] = n;
     }
     free(values);
     return true;
 }
 
-bool addends_needed(const struct problem_data *data)
-{
-    return data->addend != NULL || data->slopes != NULL || problem_data_limited(data);
-}
-
 bool addends_make(struct addends *addends, const struct problem_data *data,
                   const struct steps *steps, size_t spare, struct message *why)
 {
-    const bool needed = addends_needed(data);
     bool ok = true;
 
     memset(addends, 0, sizeof *addends);
-    addends->addend = calloc(steps->count, sizeof *addends->addend);
-    if (addends->addend == NULL)
+    if (!problem_data_ruled(data))
+        return true;
+    addends->values = calloc(steps->count, sizeof *addends->values);
+    addends->same = calloc(steps->count, sizeof *addends->same);
+    if (addends->values == NULL || addends->same == NULL)
         return message_set(why, "no memory for %zu masks", steps->count);
-    for (size_t n = 0; ok && needed && n < steps->count; n++) {
-        ok = make_one(addends, data, steps, n, spare, why);
-        addends->count = n + 1;
+    for (; ok && addends->count < steps->count; addends->count++) {
+        const size_t n = addends->count, equal = find_equal(steps, data, n);
+        addends->same[n] = equal;
+        ok = equal < n || fill(&addends->values[n], data, &steps->step[n], spare, why);
     }
-    return ok && (!needed || find_blind(addends, data, why));
+    return ok && find_blind(addends, data, why);
+}
+
+float *addends_of(const struct addends *addends, size_t step)
+{
+    return addends->count > 0 ? addends->values[addends->same[step]] : NULL;
 }
 
 void addends_free(struct addends *addends)
 {
     for (size_t n = 0; n < addends->count; n++)
-        if (!addends->addend[n].shared)
-            free(addends->addend[n].values);
-    free(addends->addend);
+        free(addends->values[n]);
+    free(addends->values);
+    free(addends->same);
     free(addends->blind);
     memset(addends, 0, sizeof *addends);
 }

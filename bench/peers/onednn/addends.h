@@ -6,25 +6,20 @@
 
 #include "bench/peers/steps.h"
 
-struct addend {
-    float *values;  /* (entries, rows, keys + spare); NULL if all are 0. */
-    size_t entries; /* 1 if they are the same for each. */
-    bool shared;    /* An earlier step owns them. */
-};
-
 struct addends {
-    struct addend *addend; /* Owned; one for each step. */
+    float **values; /* (rows, keys + spare) of each step; NULL: zeros, or an earlier step's. */
+    size_t *same;   /* The step that has them. */
     size_t count;
     size_t *blind; /* Owned; the rows of o, counted over all of it, that see no key. */
     size_t num_blind;
 };
 
-/* Whether there may be any. */
-bool addends_needed(const struct problem_data *data);
-
-/* Rows have `spare` columns after the keys', whose values mean nothing. */
+/* Of steps of one entry. Rows have `spare` columns after the keys', whose values mean nothing. */
 bool addends_make(struct addends *addends, const struct problem_data *data,
                   const struct steps *steps, size_t spare, struct message *why);
+
+/* What is added to a step, or NULL. */
+float *addends_of(const struct addends *addends, size_t step);
 
 /* Allowed on one that is all zeros. */
 void addends_free(struct addends *addends);

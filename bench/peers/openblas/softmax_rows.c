@@ -74,67 +74,63 @@ static float exponentials(float *s, size_t from, size_t to, float most)
     return sum;
 }
 
+/* What the rule adds, to the visible ones. */
+static void add(const struct row_rule *rule, float *s)
+{
+    if (rule->addend != NULL)
+        for (size_t j = rule->first; j < rule->end; j++)
+            s[j] += rule->addend[j];
+    if (rule->slope != 0.0f)
+        for (size_t j = rule->first; j < rule->end; j++)
+            s[j] += rule->slope * ((float)j + rule->distance);
+}
+
 float softmax_row(const struct softmax_row *row)
 {
+    const struct row_rule *rule = &row->rule;
     float *s = row->scores;
-    const size_t from = row->first / LANES * LANES;
-    const size_t to = (row->end + LANES - 1) / LANES * LANES;
+    const size_t from = rule->first / LANES * LANES;
+    const size_t to = (rule->end + LANES - 1) / LANES * LANES;
 
-    if (row->end <= row->first) {
+    if (rule->end <= rule->first) {
         memset(s, 0, row->keys * sizeof *s);
         return 0.0f;
     }
     if (row->softcap > 0.0f)
         cap(s, from, to, row->softcap);
-    if (row->addend != NULL)
-        for (size_t j = row->first; j < row->end; j++)
-            s[j] += row->addend[j];
-    if (row->slope != 0.0f)
-        for (size_t j = row->first; j < row->end; j++)
-            s[j] += row->slope * ((float)j + row->distance);
-    for (size_t j = from; j < row->first; j++)
+    add(rule, s);
+    for (size_t j = from; j < rule->first; j++)
         s[j] = -INFINITY;
-    for (size_t j = row->end; j < to; j++)
+    for (size_t j = rule->end; j < to; j++)
         s[j] = -INFINITY;
     float most = maximum(s, from, to);
     const bool nothing = most == -INFINITY;
-    most = row->has_sink && row->sink > most ? row->sink : most;
+    most = rule->has_sink && rule->sink > most ? rule->sink : most;
     float sum = exponentials(s, from, to, nothing ? 0.0f : most);
-    sum += row->has_sink ? exponential(larger(-88.0f, row->sink - most)) : 0.0f;
+    sum += rule->has_sink ? exponential(larger(-88.0f, rule->sink - most)) : 0.0f;
     memset(s, 0, from * sizeof *s);
     if (to < row->keys)
         memset(s + to, 0, (row->keys - to) * sizeof *s);
     return nothing ? 0.0f : 1.0f / sum;
 }
 
-/* ds *= 1 - tanh^2, from the capped scores. */
-static void derive_cap(const float *s, float *ds, size_t from, size_t to, float softcap)
-{
-    const float inverse = 1.0f / softcap;
-
-    for (size_t j = from; j < to; j++) {
-        const float t = s[j] * inverse;
-        ds[j] *= 1.0f - t * t;
-    }
-}
-
 void softmax_row_derive(const struct softmax_row *row, float lse, float delta, float *ds)
 {
+    const struct row_rule *rule = &row->rule;
+    const size_t from = rule->first, to = rule->end > rule->first ? rule->end : rule->first;
     float *s = row->scores;
-    const size_t from = row->first, to = row->end > row->first ? row->end : row->first;
 
     for (size_t j = from; j < to; j++)
         ds[j] -= delta;
     if (row->softcap > 0.0f) {
+        const float inverse = 1.0f / row->softcap;
         cap(s, from, to, row->softcap);
-        derive_cap(s, ds, from, to, row->softcap);
+        for (size_t j = from; j < to; j++) {
+            const float t = s[j] * inverse;
+            ds[j] *= 1.0f - t * t;
+        }
     }
-    if (row->addend != NULL)
-        for (size_t j = from; j < to; j++)
-            s[j] += row->addend[j];
-    if (row->slope != 0.0f)
-        for (size_t j = from; j < to; j++)
-            s[j] += row->slope * ((float)j + row->distance);
+    add(rule, s);
     for (size_t j = from; j < to; j++) {
         s[j] = s[j] > -88.0f + lse ? exponential(s[j] - lse) : 0.0f;
         ds[j] *= s[j];

@@ -3,8 +3,7 @@
 #ifndef CLATTN_BENCH_PEER_SOFTMAX_ROWS_H
 #define CLATTN_BENCH_PEER_SOFTMAX_ROWS_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "bench/peers/problem_data.h"
 
 /* More than compilers unroll: gcc makes vectors of loops only. */
 #define SOFTMAX_LANES 32
@@ -12,13 +11,8 @@
 struct softmax_row {
     float *scores; /* Room for a multiple of SOFTMAX_LANES. */
     size_t keys;
-    size_t first, end;   /* The visible ones; none if end is not larger. */
-    float softcap;       /* 0: none. */
-    const float *addend; /* One for each key, or NULL. */
-    float slope;         /* Added times (j + distance). */
-    float distance;
-    bool has_sink;
-    float sink;
+    float softcap; /* 0: none. */
+    struct row_rule rule;
 };
 
 /* Replaces the scores by weights that are still to be divided by their sum; returns what they are
