@@ -161,6 +161,31 @@ static enum peer_status open_library(struct peer_session *session, double *first
     return status;
 }
 
+/* NULL if the library takes all that the problem has. */
+static const char *refuse(const struct peer_library *library, const struct problem_data *data)
+{
+    const clattn_problem *p = &data->problem;
+    const bool attends = p->operation != CLATTN_PROJECTION;
+    const struct {
+        unsigned takes;
+        bool has;
+        const char *lacks;
+    } options[] = {
+        {PEER_TAKES_NOTHING, problem_data_is_empty(data),
+         "it has nothing to compute without batches, queries or keys"},
+        {PEER_TAKES_SOFTCAP, attends && p->softcap > 0.0f, "it takes no softcap"},
+        {PEER_TAKES_SINKS, attends && p->sinks, "it takes no sinks"},
+        {PEER_TAKES_ADDENDS, attends && (p->bias || p->mask || p->alibi),
+         "it takes no bias, mask or ALiBi"},
+        {PEER_TAKES_LENGTHS, attends && (p->q_lengths || p->kv_lengths), "it takes no lengths"},
+    };
+
+    for (size_t n = 0; n < sizeof options / sizeof *options; n++)
+        if (options[n].has && (library->takes & options[n].takes) == 0)
+            return options[n].lacks;
+    return NULL;
+}
+
 static enum peer_status open_work(struct peer_session *session, const char *problem,
                                   const char *path, size_t copies, struct message *why)
 {
@@ -169,13 +194,11 @@ static enum peer_status open_work(struct peer_session *session, const char *prob
     if (!problem_data_read(&work->data, problem, path, why))
         return PEER_FAILED;
     session->library = find_library(session, job_kind(&work->data.job));
-    if (session->library == NULL) {
-        message_set(why, "it does not compute this operation");
+    const char *refused = session->library == NULL ? "it does not compute this operation"
+                                                   : refuse(session->library, &work->data);
+    if (refused != NULL) {
+        message_set(why, "%s", refused);
         return PEER_UNSUPPORTED;
-    }
-    if (problem_data_is_empty(&work->data) && !session->library->empty) {
-        message_set(why, "a problem without batches, queries or keys leaves nothing to do");
-        return PEER_FAILED;
     }
     const size_t sets = session->library->copies ? 1 : copies;
     work->set = calloc(sets, sizeof *work->set);

@@ -14,6 +14,15 @@ struct peer_greeting {
     char method[128]; /* What is called, in one line. */
 };
 
+/* What is refused unless a library takes it. Causality and windows are always taken. */
+enum {
+    PEER_TAKES_SOFTCAP = 1,
+    PEER_TAKES_SINKS = 2,
+    PEER_TAKES_ADDENDS = 4, /* Biases, masks and ALiBi. */
+    PEER_TAKES_LENGTHS = 8,
+    PEER_TAKES_NOTHING = 16 /* Problems without batches, queries or keys. */
+};
+
 struct peer_sample {
     double seconds; /* Of one computation, the median. */
     size_t executions;
@@ -46,7 +55,7 @@ struct peer_library {
 
     unsigned operations; /* A bit for each job_kind that this one computes. */
     bool copies;         /* It makes its own copies of one set. */
-    bool empty;          /* It takes problems that leave nothing to compute, too. */
+    unsigned takes;      /* What many have not: bits of the enumeration below. */
 
     /* The work lives until close(), which follows in any case. */
     enum peer_status (*open)(void *self, struct peer_work *work, struct message *why);

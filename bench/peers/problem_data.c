@@ -23,76 +23,17 @@ static bool take_tensor(struct problem_data *data, const struct peer_tensor *wan
     return true;
 }
 
-static const void *values_of(const struct safetensor *tensor)
-{
-    return tensor != NULL ? tensor->data : NULL;
-}
-
-/* Where element (b, h, i, j) of a tensor lies whose sizes of 1 broadcast. */
-static size_t place(const struct safetensor *tensor, const size_t at[4])
-{
-    size_t index = 0;
-
-    for (int n = 0; n < 4; n++)
-        index = index * tensor->shape[n] + (tensor->shape[n] == 1 ? 0 : at[n]);
-    return index;
-}
-
-/* Only as large as the two tensors need it, but for the keys. */
-static bool allocate_addend(struct problem_data *data, const size_t size[4], const size_t whole[4],
-                            struct message *why)
-{
-    data->addend_count = size[3];
-    for (int n = 2; n >= 0; n--) {
-        data->addend_stride[n] = size[n] == whole[n] ? data->addend_count : 0;
-        data->addend_count *= size[n];
-    }
-    data->addend = data->addend_count < SIZE_MAX / sizeof(float)
-                       ? malloc((data->addend_count + 1) * sizeof(float))
-                       : NULL;
-    return data->addend != NULL || message_set(why, "no memory for the mask");
-}
-
-static bool join_bias_and_mask(struct problem_data *data, struct message *why)
-{
-    const clattn_problem *p = &data->problem;
-    const struct safetensor *bias = data->in[INPUT_BIAS], *mask = data->in[INPUT_MASK];
-    const size_t whole[4] = {p->batch, p->heads, p->seq_q, p->seq_kv};
-    size_t size[4], at[4];
-
-    if (bias == NULL && mask == NULL)
-        return true;
-    for (int n = 0; n < 4; n++) {
-        const bool varies =
-            (bias != NULL && bias->shape[n] > 1) || (mask != NULL && mask->shape[n] > 1);
-        size[n] = varies || n == 3 ? whole[n] : 1;
-    }
-    if (!allocate_addend(data, size, whole, why))
-        return false;
-    float *next = data->addend;
-    for (at[0] = 0; at[0] < size[0]; at[0]++)
-        for (at[1] = 0; at[1] < size[1]; at[1]++)
-            for (at[2] = 0; at[2] < size[2]; at[2]++)
-                for (at[3] = 0; at[3] < size[3]; at[3]++, next++) {
-                    *next = bias == NULL
-                                ? 0.0f
-                                : (float)value_get(p->bias_dtype, bias->data, place(bias, at));
-                    if (mask != NULL && mask->data[place(mask, at)] == 0)
-                        *next = -INFINITY;
-                }
-    return true;
-}
-
 static bool widen_projection_bias(struct problem_data *data, struct message *why)
 {
     const struct safetensor *bias = data->in[INPUT_PROJECTION_BIAS];
 
     if (bias == NULL)
         return true;
-    data->addend = malloc((bias->count + 1) * sizeof(float));
-    for (size_t n = 0; data->addend != NULL && n < bias->count; n++)
-        data->addend[n] = (float)value_get(data->problem.projection.bias_dtype, bias->data, n);
-    return data->addend != NULL || message_set(why, "no memory for the bias");
+    data->projection_bias = malloc((bias->count + 1) * sizeof(float));
+    for (size_t n = 0; data->projection_bias != NULL && n < bias->count; n++)
+        data->projection_bias[n] =
+            (float)value_get(data->problem.projection.bias_dtype, bias->data, n);
+    return data->projection_bias != NULL || message_set(why, "no memory for the bias");
 }
 
 static bool read_tensors(struct problem_data *data, const char *path, struct message *why)
@@ -105,11 +46,7 @@ static bool read_tensors(struct problem_data *data, const char *path, struct mes
     for (size_t n = 0; n < count; n++)
         if (!take_tensor(data, &tensors[n], why))
             return false;
-    data->slopes = values_of(data->in[INPUT_SLOPES]);
-    data->sinks = values_of(data->in[INPUT_SINKS]);
-    data->q_lengths = values_of(data->in[INPUT_Q_LENGTHS]);
-    data->kv_lengths = values_of(data->in[INPUT_KV_LENGTHS]);
-    return join_bias_and_mask(data, why) && widen_projection_bias(data, why);
+    return widen_projection_bias(data, why);
 }
 
 bool problem_data_is_empty(const struct problem_data *data)
@@ -142,122 +79,47 @@ bool problem_data_read(struct problem_data *data, const char *problem, const cha
 
 void problem_data_free(struct problem_data *data)
 {
-    free(data->addend);
+    free(data->projection_bias);
     safetensors_free(&data->file);
     memset(data, 0, sizeof *data);
 }
 
 /* ---- what is visible ------------------------------------------------------------------------- */
 
-static size_t in_use(const cl_int *lengths, size_t batch, size_t whole)
+int64_t problem_diagonal(const clattn_problem *p)
 {
-    if (lengths == NULL)
-        return whole;
-    if (lengths[batch] < 0)
-        return 0;
-    return (size_t)lengths[batch] < whole ? (size_t)lengths[batch] : whole;
+    return p->diagonal == CLATTN_OFFSET     ? p->diagonal_offset
+           : p->diagonal == CLATTN_TOP_LEFT ? 0
+                                            : (int64_t)p->seq_kv - (int64_t)p->seq_q;
 }
 
-size_t problem_data_queries(const struct problem_data *data, size_t batch)
-{
-    return in_use(data->q_lengths, batch, data->problem.seq_q);
-}
-
-size_t problem_data_keys(const struct problem_data *data, size_t batch)
-{
-    return in_use(data->kv_lengths, batch, data->problem.seq_kv);
-}
-
-int64_t problem_data_diagonal(const struct problem_data *data, size_t batch)
-{
-    const clattn_problem *p = &data->problem;
-
-    if (p->diagonal == CLATTN_OFFSET)
-        return p->diagonal_offset;
-    if (p->diagonal == CLATTN_TOP_LEFT)
-        return 0;
-    return (int64_t)problem_data_keys(data, batch) - (int64_t)problem_data_queries(data, batch);
-}
-
-int64_t problem_data_left(const clattn_problem *p)
+int64_t problem_left(const clattn_problem *p)
 {
     return p->window_left >= 0 ? p->window_left : PEER_UNLIMITED;
 }
 
-int64_t problem_data_right(const clattn_problem *p)
+int64_t problem_right(const clattn_problem *p)
 {
     return p->causal ? 0 : p->window_right >= 0 ? p->window_right : PEER_UNLIMITED;
 }
 
-void problem_data_visible(const struct problem_data *data, size_t batch, size_t i, size_t *first,
-                          size_t *end)
+struct key_range problem_visible(const clattn_problem *p, size_t i)
 {
-    const int64_t keys = (int64_t)problem_data_keys(data, batch);
-    const int64_t now = (int64_t)i + problem_data_diagonal(data, batch);
-    const int64_t left = now - problem_data_left(&data->problem);
-    const int64_t right = now + problem_data_right(&data->problem) + 1;
+    const int64_t keys = (int64_t)p->seq_kv, now = (int64_t)i + problem_diagonal(p);
+    const int64_t left = now - problem_left(p), right = now + problem_right(p) + 1;
     const int64_t low = left > 0 ? left : 0, high = right < keys ? right : keys;
-    const bool some = i < problem_data_queries(data, batch) && low < high;
 
-    *first = some ? (size_t)low : 0;
-    *end = some ? (size_t)high : 0;
+    return low < high ? (struct key_range){(size_t)low, (size_t)high} : (struct key_range){0, 0};
 }
 
-bool problem_data_limited(const struct problem_data *data)
+bool problem_limited(const clattn_problem *p)
 {
-    const clattn_problem *p = &data->problem;
-
-    for (size_t b = 0; b < p->batch; b++) {
-        for (size_t i = 0; i < p->seq_q; i++) {
-            size_t first, end;
-            problem_data_visible(data, b, i, &first, &end);
-            if (first > 0 || end < p->seq_kv)
-                return true;
-        }
+    for (size_t i = 0; i < p->seq_q; i++) {
+        const struct key_range range = problem_visible(p, i);
+        if (range.first > 0 || range.end < p->seq_kv)
+            return true;
     }
     return false;
-}
-
-/* ---- what becomes of scores ------------------------------------------------------------------ */
-
-struct row_rule problem_data_rule(const struct problem_data *data, struct row_place at, size_t key)
-{
-    const size_t *stride = data->addend_stride;
-    const double now = (double)at.i + (double)problem_data_diagonal(data, at.batch);
-    size_t first, end;
-
-    problem_data_visible(data, at.batch, at.i, &first, &end);
-    return (struct row_rule){.first = first > key ? first - key : 0,
-                             .end = end > key ? end - key : 0,
-                             .addend = data->addend == NULL
-                                           ? NULL
-                                           : data->addend + at.batch * stride[0] +
-                                                 at.head * stride[1] + at.i * stride[2] + key,
-                             .slope = data->slopes != NULL ? data->slopes[at.head] : 0.0f,
-                             .distance = (float)((double)key - now),
-                             .has_sink = data->sinks != NULL,
-                             .sink = data->sinks != NULL ? data->sinks[at.head] : 0.0f};
-}
-
-bool problem_data_ruled(const struct problem_data *data)
-{
-    return data->addend != NULL || data->slopes != NULL || problem_data_limited(data);
-}
-
-bool problem_data_addends(const struct problem_data *data, struct row_place at, size_t key,
-                          size_t keys, float *values)
-{
-    const struct row_rule rule = problem_data_rule(data, at, key);
-    bool any = false;
-
-    for (size_t j = 0; j < keys; j++) {
-        float x = rule.addend != NULL ? rule.addend[j] : 0.0f;
-        if (rule.slope != 0.0f)
-            x += rule.slope * ((float)j + rule.distance);
-        values[j] = j >= rule.first && j < rule.end ? x : -INFINITY;
-        any = any || values[j] != -INFINITY;
-    }
-    return any;
 }
 
 /* ---- sets of tensors ------------------------------------------------------------------------- */

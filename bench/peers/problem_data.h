@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A problem and its tensors as the client hands them over, with what the libraries here want of
- * them: bias and mask as one addend, which keys a query may see at all, and sets of tensors to
- * compute on. */
+ * them: which keys a query may see, and sets of tensors to compute on. */
 #ifndef CLATTN_BENCH_PROBLEM_DATA_H
 #define CLATTN_BENCH_PROBLEM_DATA_H
 
@@ -13,11 +12,7 @@ struct problem_data {
     clattn_problem problem; /* Its attention or projection. */
     float scale;
     const struct safetensor *in[INPUT_COUNT]; /* Packed and aligned; NULL: the job has none. */
-    const float *slopes, *sinks;              /* NULL if there are none, as all that follows. */
-    const cl_int *q_lengths, *kv_lengths;
-    float *addend; /* Owned: bias where visible, -inf where masked; or a projection's bias. */
-    size_t addend_count;
-    size_t addend_stride[3]; /* Along (batch, heads, seq_q); 0 broadcasts. Keys lie side by side. */
+    float *projection_bias;                   /* (heads, dim_v), owned; NULL if there is none. */
     struct peer_result result[PEER_MOST_RESULTS];
     size_t results, result_bytes; /* Bytes of all, one after the other. */
     struct safetensors file;
@@ -34,49 +29,23 @@ bool problem_data_is_empty(const struct problem_data *data);
 
 /* ---- what is visible ------------------------------------------------------------------------- */
 
-/* Queries and keys in use, and what the diagonal of a batch counts from. */
-size_t problem_data_queries(const struct problem_data *data, size_t batch);
-size_t problem_data_keys(const struct problem_data *data, size_t batch);
-int64_t problem_data_diagonal(const struct problem_data *data, size_t batch);
+/* What the diagonal counts from. */
+int64_t problem_diagonal(const clattn_problem *problem);
 
 /* Keys before and after the diagonal that causality and windows leave; as many as there are
  * numbers where they leave all. */
 #define PEER_UNLIMITED (INT64_C(1) << 52)
-int64_t problem_data_left(const clattn_problem *problem);
-int64_t problem_data_right(const clattn_problem *problem);
+int64_t problem_left(const clattn_problem *problem);
+int64_t problem_right(const clattn_problem *problem);
 
-/* The keys [*first, *end) that causality, windows and lengths leave to query i; none: both 0. */
-void problem_data_visible(const struct problem_data *data, size_t batch, size_t i, size_t *first,
-                          size_t *end);
+/* The keys [first, end) that these leave to query i; none: both 0. */
+struct key_range {
+    size_t first, end;
+};
+struct key_range problem_visible(const clattn_problem *problem, size_t i);
 
 /* Whether that is less than all keys for some query. */
-bool problem_data_limited(const struct problem_data *data);
-
-/* ---- what becomes of scores ------------------------------------------------------------------ */
-
-struct row_place {
-    size_t batch, head, i;
-};
-
-/* Of the scores of one query with the keys from `key` on, which count from 0 here. */
-struct row_rule {
-    size_t first, end;   /* The visible ones; none if end is not larger. */
-    const float *addend; /* One for each key, or NULL. */
-    float slope;         /* Added times (j + distance). */
-    float distance;
-    bool has_sink;
-    float sink;
-};
-
-struct row_rule problem_data_rule(const struct problem_data *data, struct row_place at, size_t key);
-
-/* Whether that is more than a softmax over all keys, sinks apart. */
-bool problem_data_ruled(const struct problem_data *data);
-
-/* The rule as what is added to the scores of `keys` keys, -inf where it hides one. False if it
- * hides all. */
-bool problem_data_addends(const struct problem_data *data, struct row_place at, size_t key,
-                          size_t keys, float *values);
+bool problem_limited(const clattn_problem *problem);
 
 /* ---- sets of tensors ------------------------------------------------------------------------- */
 

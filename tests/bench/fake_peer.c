@@ -273,7 +273,7 @@ int main(int argc, char **argv)
         .name = "Fake",
         .hello = greet,
         .operations = 1u << JOB_FORWARD,
-        .empty = true,
+        .takes = ~0u,
         .open = open_problem,
         .compute = compute,
         .describe = describe,

@@ -57,14 +57,28 @@ static bool succeeded(cl_int err, const char *call, struct message *why)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
+/* Filled with the data unless that is NULL; the buffer is the caller's on failure, too. */
+static bool make_buffer(const struct clblast *c, const void *data, size_t bytes, cl_mem *buffer,
+                        struct message *why)
+{
+    cl_int err;
+
+    *buffer = clCreateBuffer(clattn_context_opencl(c->target.context), CL_MEM_READ_WRITE, bytes,
+                             NULL, &err);
+    if (err == CL_SUCCESS && data != NULL)
+        err =
+            clEnqueueWriteBuffer(c->target.queue, *buffer, CL_TRUE, 0, bytes, data, 0, NULL, NULL);
+    return err == CL_SUCCESS ||
+           message_set(why, "a buffer of %zu bytes failed with %d", bytes, err);
+}
+
 /* None: no buffer. */
 static bool copy_operand(const struct clblast *c, enum input input, cl_mem *buffer,
                          struct message *why)
 {
     const struct safetensor *tensor = c->work->data.in[input];
 
-    return tensor == NULL ||
-           device_copy(&c->target, c->work->set[0].in[input], tensor->bytes, 0, buffer, why);
+    return tensor == NULL || make_buffer(c, c->work->set[0].in[input], tensor->bytes, buffer, why);
 }
 
 static bool make_copies(struct clblast *c, struct message *why)
@@ -81,7 +95,7 @@ static bool make_copies(struct clblast *c, struct message *why)
              copy_operand(c, INPUT_V, &copy->v, why) &&
              copy_operand(c, INPUT_PROJECTION_X, &copy->q, why) &&
              copy_operand(c, INPUT_PROJECTION_W, &copy->k, why) &&
-             device_copy(&c->target, NULL, work->data.result_bytes, 0, &copy->o, why);
+             make_buffer(c, NULL, work->data.result_bytes, &copy->o, why);
     }
     return ok;
 }
@@ -347,10 +361,10 @@ static bool make_steps(struct clblast *c, struct message *why)
                                        .entries = 65535,
                                        .scores = bytes / value_bytes(p->dtype)};
 
-    if (!steps_make(&c->steps, &c->work->data, &limits, why))
+    if (!steps_make(&c->steps, p, &limits, why))
         return false;
     const size_t score_bytes = c->steps.most_scores * value_bytes(p->dtype);
-    return device_copy(&c->target, NULL, score_bytes, 0, &c->scores, why) &&
+    return make_buffer(c, NULL, score_bytes, &c->scores, why) &&
            clear(c, c->scores, score_bytes, why);
 }
 
@@ -369,7 +383,7 @@ static enum peer_status build(void *self, struct message *why)
 {
     struct clblast *c = self;
 
-    return softmax_program_open(&c->softmax, &c->target, &c->work->data, &c->steps, why)
+    return softmax_program_open(&c->softmax, &c->target, &c->work->data.problem, &c->steps, why)
                ? PEER_DONE
                : PEER_FAILED;
 }
@@ -401,8 +415,9 @@ static bool make_bias(struct clblast *c, struct message *why)
     if (rows == NULL)
         return message_set(why, "no memory for the biases");
     for (size_t n = 0; n < p.rows * p.columns; n++)
-        value_set(data->problem.projection.dtype, rows, n, (double)data->addend[n % p.columns]);
-    const bool ok = device_copy(&c->target, rows, data->result_bytes, 0, &c->bias, why);
+        value_set(data->problem.projection.dtype, rows, n,
+                  (double)data->projection_bias[n % p.columns]);
+    const bool ok = make_buffer(c, rows, data->result_bytes, &c->bias, why);
     free(rows);
     return ok;
 }
@@ -437,7 +452,7 @@ static enum peer_status open_projection(void *self, struct peer_work *work, stru
     const enum peer_status status = open_any(c, work, why);
 
     c->enqueue = enqueue_projection;
-    if (status == PEER_DONE && work->data.addend != NULL && !make_bias(c, why))
+    if (status == PEER_DONE && work->data.projection_bias != NULL && !make_bias(c, why))
         return PEER_FAILED;
     return status;
 }

@@ -6,23 +6,14 @@
 #include "bench/peers/steps.h"
 #include "bench/timing/target.h"
 
-/* A buffer of the bytes and some room after them, filled with the data unless that is NULL. On
- * failure *buffer may hold one all the same. */
-bool device_copy(const struct target *target, const void *data, size_t bytes, size_t room,
-                 cl_mem *buffer, struct message *why);
-
-enum { NUM_SOFTMAX_BUFFERS = 5 };
-
 struct softmax_program {
     cl_kernel kernel;
-    cl_mem buffer[NUM_SOFTMAX_BUFFERS]; /* Addend, slopes, sinks and lengths; NULL: none. Owned. */
-    size_t width;                       /* Of a work-group. */
+    size_t width; /* Of a work-group. */
     size_t local_bytes;
 };
 
-/* On failure what was made is for softmax_program_close() to release. */
 bool softmax_program_open(struct softmax_program *softmax, const struct target *target,
-                          const struct problem_data *data, const struct steps *steps,
+                          const clattn_problem *problem, const struct steps *steps,
                           struct message *why);
 
 /* Over the scores of one step. */

@@ -68,12 +68,6 @@ static struct ggml_tensor *tensor_of(struct ggml_context *context, enum ggml_typ
     return tensor;
 }
 
-/* One, if all heads add and hide the same. */
-static size_t mask_heads(const struct problem_data *data)
-{
-    return data->problem.alibi || data->addend_stride[1] != 0 ? data->problem.heads : 1;
-}
-
 static bool make_graph(struct ggml_peer *c, size_t n)
 {
     const struct problem_data *data = &c->work->data;
@@ -95,14 +89,13 @@ static bool make_graph(struct ggml_peer *c, size_t n)
                                       p->batch, from->in[INPUT_V]);
     struct ggml_tensor *mask = NULL;
     if (c->mask != NULL)
-        mask = tensor_of(context, GGML_TYPE_F16, p->seq_kv, p->seq_q, mask_heads(data), p->batch,
-                         c->mask);
+        mask = tensor_of(context, GGML_TYPE_F16, p->seq_kv, p->seq_q, 1, 1, c->mask);
     struct ggml_tensor *o =
         ggml_flash_attn_ext(context, q, k, v, mask, data->scale, 0.0f, p->softcap);
     o->data = set->o;
     if (p->sinks)
         ggml_flash_attn_ext_add_sinks(o, tensor_of(context, GGML_TYPE_F32, p->heads, 1, 1, 1,
-                                                   (void *)(uintptr_t)data->sinks));
+                                                   (void *)(uintptr_t)data->in[INPUT_SINKS]->data));
     set->graph = ggml_new_graph_custom(context, 16, false);
     ggml_build_forward_expand(set->graph, o);
     return true;
@@ -110,28 +103,25 @@ static bool make_graph(struct ggml_peer *c, size_t n)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* (batch, heads or 1, seq_q, seq_kv); none where nothing is hidden or added. */
+/* (seq_q, seq_kv); none where nothing is hidden. */
 static bool make_mask(struct ggml_peer *c, struct message *why)
 {
-    const struct problem_data *data = &c->work->data;
-    const clattn_problem *p = &data->problem;
-    const size_t heads = mask_heads(data), rows = p->batch * heads * p->seq_q;
+    const clattn_problem *p = &c->work->data.problem;
 
-    if (!problem_data_ruled(data))
+    if (!problem_limited(p))
         return true;
-    float *values = malloc(p->seq_kv * sizeof *values);
-    c->mask = rows <= SIZE_MAX / sizeof *c->mask / p->seq_kv
-                  ? malloc(rows * p->seq_kv * sizeof *c->mask)
+    c->mask = p->seq_q <= SIZE_MAX / sizeof *c->mask / p->seq_kv
+                  ? malloc(p->seq_q * p->seq_kv * sizeof *c->mask)
                   : NULL;
-    for (size_t row = 0; values != NULL && c->mask != NULL && row < rows; row++) {
-        const struct row_place at = {
-            .batch = row / p->seq_q / heads, .head = row / p->seq_q % heads, .i = row % p->seq_q};
-        problem_data_addends(data, at, 0, p->seq_kv, values);
+    if (c->mask == NULL)
+        return message_set(why, "no memory for the mask");
+    for (size_t i = 0; i < p->seq_q; i++) {
+        const struct key_range range = problem_visible(p, i);
         for (size_t j = 0; j < p->seq_kv; j++)
-            c->mask[row * p->seq_kv + j] = ggml_fp32_to_fp16(values[j]);
+            c->mask[i * p->seq_kv + j] =
+                ggml_fp32_to_fp16(j >= range.first && j < range.end ? 0.0f : -INFINITY);
     }
-    free(values);
-    return (values != NULL && c->mask != NULL) || message_set(why, "no memory for the mask");
+    return true;
 }
 
 /* In f32, as nothing else will do. */
@@ -154,10 +144,6 @@ static enum peer_status open_problem(void *self, struct peer_work *work, struct 
     struct ggml_peer *c = self;
 
     c->work = work;
-    if (work->data.problem.q_lengths) {
-        message_set(why, "it has no queries that see no key");
-        return PEER_UNSUPPORTED;
-    }
     if (!make_mask(c, why))
         return PEER_FAILED;
     c->set = calloc(work->copies, sizeof *c->set);
@@ -255,6 +241,7 @@ int main(void)
         .options = options,
         .hello = hello,
         .operations = 1u << JOB_FORWARD,
+        .takes = PEER_TAKES_SOFTCAP | PEER_TAKES_SINKS,
         .open = open_problem,
         .build = build,
         .compute = compute,

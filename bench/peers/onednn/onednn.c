@@ -2,13 +2,14 @@
 /* clattn-peer-onednn: matmul, softmax, matmul, and projections, on the host's CPU by oneDNN's
  * primitives. */
 #include "bench/judge/values.h"
-#include "bench/peers/onednn/addends.h"
 #include "bench/peers/onednn/dnn_ops.h"
 #include "bench/peers/peer_main.h"
+#include "bench/peers/steps.h"
 #include "internal.h"
 #include "os/host.h"
 #include "os/process.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +19,11 @@ enum {
     ROWS_WHERE_HIDDEN = 256
 };
 
-/* The primitives of a step. */
+/* The primitives of a step, and what is added to its scores: (rows, keys, and room for a sink). */
 struct stage {
     struct dnn_op keys, softmax, values;
+    float *mask; /* NULL if it hides nothing. */
+    bool shares; /* An earlier step's mask. */
 };
 
 struct onednn {
@@ -30,7 +33,6 @@ struct onednn {
     struct peer_work *work;
     size_t element; /* Bytes. */
     struct steps steps;
-    struct addends addends;
     struct stage *stages; /* One for each step. */
     float *scores;
     void *weights; /* The scores' place, where they have the same type. */
@@ -107,12 +109,13 @@ static dnnl_data_type_t type_of(const struct onednn *c)
 
 static void put_sinks(const struct onednn *c, const struct step *step)
 {
-    const struct problem_data *data = &c->work->data;
+    const clattn_problem *p = &c->work->data.problem;
+    const float *sinks = (const float *)(const void *)c->work->data.in[INPUT_SINKS]->data;
     float *place = c->scores + step->keys;
 
     for (size_t e = 0; e < step->entries; e++)
         for (size_t r = 0; r < step->rows; r++, place += step->keys + 1)
-            *place = data->sinks[step_row(step, &data->problem, e, r).head];
+            *place = sinks[step_row(step, p, e, r).head % p->heads];
 }
 
 static dnnl_status_t run_step(const struct onednn *c, const struct host_set *set, size_t n)
@@ -125,10 +128,10 @@ static dnnl_status_t run_step(const struct onednn *c, const struct host_set *set
     char *k = (char *)set->in[INPUT_K] + key * p->dim_qk * c->element;
     char *v = (char *)set->in[INPUT_V] + key * p->dim_v * c->element;
     char *o = (char *)set->out[0] + row * p->dim_v * c->element;
-    dnnl_status_t status = dnn_op_run(&stage->keys, c->stream,
-                                      (void *[]){q, k, addends_of(&c->addends, n), c->scores});
+    dnnl_status_t status =
+        dnn_op_run(&stage->keys, c->stream, (void *[]){q, k, stage->mask, c->scores});
 
-    if (status == dnnl_success && c->work->data.sinks != NULL) {
+    if (status == dnnl_success && c->work->data.problem.sinks) {
         status = dnnl_stream_wait(c->stream);
         put_sinks(c, step);
     }
@@ -144,14 +147,16 @@ static bool compute(void *self, size_t copy, struct message *why)
 {
     struct onednn *c = self;
     const struct host_set *set = &c->work->set[copy];
-    const size_t row_bytes = c->work->data.problem.dim_v * c->element;
+    const clattn_problem *p = &c->work->data.problem;
+    const size_t row_bytes = p->dim_v * c->element;
     dnnl_status_t status = dnnl_success;
 
     for (size_t n = 0; status == dnnl_success && n < c->steps.count; n++)
         status = run_step(c, set, n);
     const bool ok = has_computed(c, status, why);
-    for (size_t n = 0; n < c->addends.num_blind; n++) /* A softmax over nothing but -inf is NaN. */
-        memset((char *)set->out[0] + c->addends.blind[n] * row_bytes, 0, row_bytes);
+    for (size_t i = 0; i < p->seq_q; i++) /* A softmax over nothing but -inf is NaN. */
+        for (size_t h = 0; problem_visible(p, i).end == 0 && h < p->batch * p->heads; h++)
+            memset((char *)set->out[0] + (h * p->seq_q + i) * row_bytes, 0, row_bytes);
     return ok;
 }
 
@@ -166,20 +171,57 @@ static bool make_buffers(struct onednn *c, struct message *why)
            message_set(why, "no memory for %zu scores", elements);
 }
 
+/* The mask of an earlier step that hides the same, or a new one. */
+static bool make_mask(struct onednn *c, size_t n, struct message *why)
+{
+    const clattn_problem *p = &c->work->data.problem;
+    const struct step *step = &c->steps.step[n];
+    const size_t stride = step->keys + p->sinks;
+
+    for (size_t m = 0; m < n; m++) {
+        const struct step *a = &c->steps.step[m];
+        if (a->row % p->seq_q == step->row % p->seq_q && a->rows == step->rows &&
+            a->key == step->key && a->keys == step->keys) {
+            c->stages[n].mask = c->stages[m].mask;
+            c->stages[n].shares = true;
+            return true;
+        }
+    }
+    float *mask = calloc(step->rows, stride * sizeof *mask);
+    if (mask == NULL)
+        return message_set(why, "no memory for %zu rows of masks", step->rows);
+    for (size_t r = 0; r < step->rows; r++) {
+        const struct key_range range = problem_visible(p, step_row(step, p, 0, r).i);
+        for (size_t j = 0; j < step->keys; j++)
+            if (step->key + j < range.first || step->key + j >= range.end)
+                mask[r * stride + j] = -INFINITY;
+    }
+    c->stages[n].mask = mask;
+    return true;
+}
+
+static bool make_masks(struct onednn *c, struct message *why)
+{
+    bool ok = true;
+
+    for (size_t n = 0; ok && problem_limited(&c->work->data.problem) && n < c->steps.count; n++)
+        ok = make_mask(c, n, why);
+    return ok;
+}
+
 static enum peer_status open_attention(void *self, struct peer_work *work, struct message *why)
 {
     struct onednn *c = self;
-    const struct problem_data *data = &work->data;
+    const clattn_problem *p = &work->data.problem;
     /* A mask for all entries alike would make the product one of the reference implementation. */
     const struct step_limits limits = {.rows = ROWS_WHERE_HIDDEN,
-                                       .entries = problem_data_ruled(data) ? 1 : SIZE_MAX,
+                                       .entries = problem_limited(p) ? 1 : SIZE_MAX,
                                        .scores = (size_t)c->threads * SCORES_PER_THREAD};
 
     c->work = work;
-    c->element = value_bytes(data->problem.dtype);
-    const bool ok = steps_make(&c->steps, data, &limits, why) &&
-                    addends_make(&c->addends, data, &c->steps, data->sinks != NULL, why) &&
-                    make_buffers(c, why);
+    c->element = value_bytes(p->dtype);
+    const bool ok =
+        steps_make(&c->steps, p, &limits, why) && make_buffers(c, why) && make_masks(c, why);
     return ok ? PEER_DONE : PEER_FAILED;
 }
 
@@ -203,8 +245,7 @@ static dnnl_status_t build_step(struct onednn *c, size_t n)
     const struct dnn_tensor all_scores = dnn_tensor(dnnl_f32, E, R, W, R * W, W, 1);
     const struct dnn_tensor all_weights = dnn_tensor(type, E, R, W, R * W, W, 1);
     const struct dnn_tensor weights = dnn_tensor(type, E, R, K, R * W, W, 1);
-    const struct dnn_tensor *const keys[] = {
-        &q, &k, addends_of(&c->addends, n) != NULL ? &scores : NULL, &scores};
+    const struct dnn_tensor *const keys[] = {&q, &k, stage->mask != NULL ? &scores : NULL, &scores};
     const struct dnn_tensor *const softmax[] = {&all_scores, NULL, NULL, &all_weights};
     const struct dnn_tensor *const values[] = {&weights, &v, NULL, &o};
     dnnl_status_t status =
@@ -245,13 +286,14 @@ static void close_problem(void *self)
         dnn_op_close(&c->stages[n].keys);
         dnn_op_close(&c->stages[n].softmax);
         dnn_op_close(&c->stages[n].values);
+        if (!c->stages[n].shares)
+            free(c->stages[n].mask);
     }
     free(c->stages);
     dnn_op_close(&c->projection);
     if (c->weights != c->scores)
         free(c->weights);
     free(c->scores);
-    addends_free(&c->addends);
     steps_free(&c->steps);
     *c = (struct onednn){.threads = c->threads, .engine = c->engine, .stream = c->stream};
 }
@@ -276,7 +318,8 @@ static enum peer_status build_projection(void *self, struct message *why)
     const struct dnn_tensor w = dnn_tensor(type_of(c), 1, K, N, K * N, N, 1);
     const struct dnn_tensor y = dnn_tensor(type_of(c), 1, M, N, M * N, N, 1);
     const struct dnn_tensor bias = dnn_tensor(dnnl_f32, 1, 1, N, N, N, 1);
-    const struct dnn_tensor *const tensors[] = {&x, &w, c->work->data.addend ? &bias : NULL, &y};
+    const struct dnn_tensor *const tensors[] = {
+        &x, &w, c->work->data.projection_bias != NULL ? &bias : NULL, &y};
 
     return has_built(c, dnn_product_open(&c->projection, c->engine, tensors, 1.0f, 0.0f), why);
 }
@@ -286,7 +329,7 @@ static bool compute_projection(void *self, size_t copy, struct message *why)
     struct onednn *c = self;
     const struct host_set *set = &c->work->set[copy];
     void *const memory[] = {set->in[INPUT_PROJECTION_X], set->in[INPUT_PROJECTION_W],
-                            c->work->data.addend, set->out[0]};
+                            c->work->data.projection_bias, set->out[0]};
 
     return has_computed(c, dnn_op_run(&c->projection, c->stream, memory), why);
 }
@@ -303,6 +346,7 @@ int main(void)
         .on = "cpu",
         .hello = hello,
         .operations = 1u << JOB_FORWARD,
+        .takes = PEER_TAKES_SOFTCAP | PEER_TAKES_SINKS,
         .open = open_attention,
         .build = build,
         .compute = compute,

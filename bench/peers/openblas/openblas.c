@@ -119,14 +119,15 @@ static struct matrices matrices_of(const struct openblas *c, const struct host_s
                              .dim_v = (int)p->dim_v};
 }
 
-static struct softmax_row row_of(const struct matrices *x, size_t r)
+/* Of the step's keys those that a row sees. */
+static struct key_range range_of(const struct matrices *x, size_t r)
 {
-    const struct row_place at = step_row(x->step, &x->data->problem, 0, r);
+    const clattn_problem *p = &x->data->problem;
+    const struct key_range range = problem_visible(p, step_row(x->step, p, 0, r).i);
+    const size_t key = x->step->key;
 
-    return (struct softmax_row){.scores = x->s + r * x->step->stride,
-                                .keys = x->step->keys,
-                                .softcap = x->data->problem.softcap,
-                                .rule = problem_data_rule(x->data, at, x->step->key)};
+    return (struct key_range){range.first > key ? range.first - key : 0,
+                              range.end > key ? range.end - key : 0};
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -180,8 +181,8 @@ static void attend(const struct openblas *c, const struct host_set *set, size_t 
 
     multiply_keys(&x);
     for (size_t r = 0; r < rows; r++) {
-        const struct softmax_row row = row_of(&x, r);
-        x.more[r] = softmax_row(&row);
+        const struct key_range range = range_of(&x, r);
+        x.more[r] = softmax_row(x.s + r * x.step->stride, x.step->keys, range.first, range.end);
     }
     multiply_values(&x);
     for (size_t n = 0; n < rows * dim; n++)
@@ -216,9 +217,11 @@ static void derive_rows(const struct matrices *x, size_t begin, size_t end)
     const size_t dim = (size_t)x->dim_v;
 
     for (size_t r = begin; r < end && r < x->step->rows; r++) {
-        const struct softmax_row row = row_of(x, r);
+        const struct key_range range = range_of(x, r);
         const float delta = cblas_sdot(x->dim_v, x->d_o + r * dim, 1, x->o + r * dim, 1);
-        softmax_row_derive(&row, x->lse[r], delta, x->more + r * x->step->stride);
+        const size_t at = r * x->step->stride;
+        softmax_row_derive(x->s + at, x->step->keys, range.first, range.end, x->lse[r], delta,
+                           x->more + at);
     }
 }
 
@@ -301,7 +304,7 @@ static bool add_way(struct openblas *c, struct way way, const struct step_limits
     struct way *added = &c->ways[c->work->ways];
 
     *added = way;
-    if (!steps_make(&added->steps, &c->work->data, limits, why))
+    if (!steps_make(&added->steps, &c->work->data.problem, limits, why))
         return false;
     c->work->ways++;
     c->scores = added->steps.most_scores > c->scores ? added->steps.most_scores : c->scores;
@@ -314,7 +317,7 @@ static bool make_ways(struct openblas *c, struct message *why)
     const size_t slice = p->heads / p->kv_heads * p->seq_q;
     const size_t all = p->batch * p->kv_heads * slice;
     const size_t share = (all + c->threads - 1) / c->threads; /* Of rows, so that each has some. */
-    const size_t wish = problem_data_limited(&c->work->data) ? ROWS_WHERE_HIDDEN : ROWS;
+    const size_t wish = problem_limited(p) ? ROWS_WHERE_HIDDEN : ROWS;
     const struct step_limits own = {
         .rows = least(wish, share), .entries = 1, .scores = SIZE_MAX, .always_by_rows = true};
     const struct step_limits shared = {
@@ -388,7 +391,7 @@ static size_t rows_each(const struct openblas *c)
 static void project(const struct openblas *c, const struct host_set *set, size_t row, size_t rows)
 {
     const struct product p = product_of(&c->work->data.problem);
-    const float *bias = c->work->data.addend;
+    const float *bias = c->work->data.projection_bias;
     float *y = from(set->out[0], row, p.columns);
 
     for (size_t r = 0; bias != NULL && r < rows; r++)
