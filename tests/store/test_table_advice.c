@@ -378,9 +378,9 @@ Test(table_advice, what_is_shipped) {
     struct ca_table table;
     char reason[256] = "";
 
-    cr_assert(
-        ca_table_parse(shipped->document, strlen(shipped->document), &table, reason, sizeof reason),
-        "%s", reason);
+    cr_assert(ca_table_read(shipped->document, strlen(shipped->document), &table, reason,
+                            sizeof reason) == CLATTN_SUCCESS,
+              "%s", reason);
     for (size_t d = 0; d < table.num_devices; d++) {
         const struct ca_device_table *device = &table.devices[d];
         for (size_t c = 0; c < device->num_classes; c++) {

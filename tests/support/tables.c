@@ -56,24 +56,6 @@ static char *pick(struct rng *rng, const char *const *texts, size_t count)
     return (char *)texts[rng_below(rng, count)]; /* only read */
 }
 
-static void add_entry(struct ca_class *class, const struct ca_entry *entry)
-{
-    void *entries = class->entries;
-
-    cr_assert(ca_array_grow(&entries, class->num_entries, sizeof *entry) != NULL);
-    class->entries = entries;
-    cr_assert(ca_entry_copy(&class->entries[class->num_entries++], entry));
-}
-
-static void add_banned(struct ca_device_table *table, const struct ca_banned *banned)
-{
-    void *all = table->banned;
-
-    cr_assert(ca_array_grow(&all, table->num_banned, sizeof *banned) != NULL);
-    table->banned = all;
-    cr_assert(ca_banned_copy(&table->banned[table->num_banned++], banned));
-}
-
 static void fill(struct ca_device_table *table, const char *class, struct rng *rng)
 {
     static const char *const reasons[] = {"computes wrong results",
@@ -92,9 +74,9 @@ static void fill(struct ca_device_table *table, const char *class, struct rng *r
                                          entry.source,  entry.declaration, pick(rng, reasons, 2),
                                          entry.when};
         if (rng_one_in(rng, 2))
-            add_entry(ca_device_table_make_class(table, class), &entry);
+            cr_assert(ca_class_put(ca_device_table_make_class(table, class), &entry));
         if (rng_one_in(rng, 3))
-            add_banned(table, &banned);
+            cr_assert(ca_device_table_ban(table, &banned));
     }
 }
 
@@ -111,11 +93,6 @@ struct ca_table table_random(struct rng *rng)
         for (size_t c = 0; c < sizeof classes / sizeof *classes; c++)
             if (rng_one_in(rng, 2))
                 fill(device, classes[c], rng);
-        for (size_t c = 0; c < device->num_classes; c++)
-            qsort(device->classes[c].entries, device->classes[c].num_entries,
-                  sizeof(struct ca_entry), ca_entry_order);
-        if (device->num_banned)
-            qsort(device->banned, device->num_banned, sizeof *device->banned, ca_banned_order);
     }
     return table;
 }
@@ -133,7 +110,7 @@ struct ca_table table_parse(const char *text)
     struct ca_table table;
     char reason[256];
 
-    cr_assert(ca_table_parse(text, strlen(text), &table, reason, sizeof reason), "%s: %s", reason,
-              text);
+    cr_assert(ca_table_read(text, strlen(text), &table, reason, sizeof reason) == CLATTN_SUCCESS,
+              "%s: %s", reason, text);
     return table;
 }
