@@ -14,8 +14,4 @@ int tune_command(int argc, char **argv);
  * is none of these. */
 bool store_command(int argc, char **argv, int *status);
 
-/* The process that builds and measures for clattn-tune, and may die of it: serves worker_client.c until its
- * requests end. Not for people. */
-int worker_command(int argc, char **argv);
-
 #endif

@@ -2,6 +2,7 @@
 #include "cli/message.h"
 #include "cli/standard_streams.h"
 #include "tuner/commands.h"
+#include "tuner/worker/worker_command.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/tuning_table.h"
 #include "base/text.h"
-#include "store/tuning_fields.h"
 
 #include <stdlib.h>
 #include <string.h>

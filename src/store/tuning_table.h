@@ -5,8 +5,8 @@
 #ifndef CA_TUNING_TABLE_H
 #define CA_TUNING_TABLE_H
 
+#include "base/json_reader.h"
 #include <clattn/device.h>
-#include <stddef.h>
 
 /* Most entries that a class keeps, and most samples that an entry keeps. */
 enum { CA_TABLE_TOP = 5, CA_TABLE_SAMPLES = 64 };
@@ -101,6 +101,33 @@ struct ca_banned *ca_device_table_banned(const struct ca_device_table *table,
 size_t ca_class_find(const struct ca_class *class, const struct ca_entry *entry);
 
 /* ---- its parts ------------------------------------------------------------------------------- */
+
+/* The members of its objects but for their lists, in the order in which they are printed: reading,
+ * printing, checking, copying, freeing and ordering all go by these. */
+struct ca_fields {
+    const struct ca_json_field *list; /* of kind CA_JSON_TEXT or CA_JSON_NUMBER */
+    size_t count;
+};
+
+extern const struct ca_fields ca_entry_fields, ca_class_fields, ca_banned_fields, ca_device_fields;
+
+/* An entry's samples stand behind so many of its members. */
+enum { CA_ENTRY_BEFORE_SAMPLES = 6 };
+
+/* The member of an object. */
+static inline char **ca_field_text(const struct ca_json_field *field, const void *object)
+{
+    const void *member = (const char *)object + field->offset;
+
+    return (char **)member;
+}
+
+static inline double ca_field_number(const struct ca_json_field *field, const void *object)
+{
+    const void *member = (const char *)object + field->offset;
+
+    return *(const double *)member;
+}
 
 /* A copy in which everything but printable ASCII is '?', cut to fit text_bytes: sentences and names
  * of drivers may hold anything. NULL without memory. */

@@ -3,7 +3,7 @@
  * written that would be refused when it is read. */
 #include "families/tunables.h"
 #include "problem/classes/problem_class.h"
-#include "store/tuning_fields.h"
+#include "store/tuning_table.h"
 
 #include <math.h>
 #include <string.h>

@@ -29,7 +29,7 @@
  * compares better than medians of different moments do; what the race found to be a tie, or what
  * its order puts behind an entry that is not slower, stands a millionth above that one.
  */
-#include "store/tuning_fields.h"
+#include "store/tuning_table.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store/tuning_fields.h"
+#include "store/tuning_table.h"
 
 #include <locale.h>
 #include <stdarg.h>

@@ -49,7 +49,7 @@ Test(store, stale_entries_are_cut_first) {
     struct ca_store *store = store_open(scratch, "1", &warnings);
     for (size_t n = 0; n < 5; n++) {
         const struct ca_entry *entry = table_entry(&made, n, 1e-9 * (double)(n + 1));
-        made.source[0] = made.source[0] == '0' ? '1' : '0';
+        table_stale(&made);
         cr_assert(ca_store_put(store, class, entry, 1) == CLATTN_SUCCESS);
     }
     store_put(store, class, 10, 1.0);
@@ -72,17 +72,15 @@ Test(store, banned_entries_are_cut_before_all_others) {
     struct ca_store *store = store_open(scratch, "1", &warnings);
     for (size_t n = 0; n < 5; n++) {
         const struct ca_entry *entry = table_entry(&made, n, 1e-9);
-        store_unfused_tunables(n, made.tunables, sizeof made.tunables);
-        const struct ca_banned banned = {(char *)class,      entry->family,
-                                         entry->tunables,    entry->source,
-                                         entry->declaration, (char *)"computes wrong results",
-                                         entry->when};
+        store_unfused_tunables(n, made.texts.tunables, sizeof made.texts.tunables);
+        const struct ca_banned banned = table_banned(entry, class, "computes wrong results");
         cr_assert(ca_store_put(store, class, entry, 1) == CLATTN_SUCCESS);
         if (n < 4)
             cr_assert(ca_store_ban(store, &banned) == CLATTN_SUCCESS);
     }
-    char sound[512];
-    snprintf(sound, sizeof sound, "%s, A=10 B=2, A=11 B=2, A=12 B=2, A=13 B=2", made.tunables);
+    char sound[sizeof made.texts.tunables + 64];
+    snprintf(sound, sizeof sound, "%s, A=10 B=2, A=11 B=2, A=12 B=2, A=13 B=2",
+             made.texts.tunables);
     for (size_t n = 10; n < 14; n++)
         store_put(store, class, n, 1e-3 * (double)n);
     store_order(store, class, text);
@@ -94,15 +92,13 @@ Test(store, a_ban_keeps_its_first_reason) {
     struct store_warnings warnings;
     struct made_entry made;
     const struct ca_entry *entry = table_entry(&made, 1, 1.0);
-    char first[] = "crashed twice\n\x1b[31m", second[] = "crashed twice",
-         when[] = "2020-01-01T00:00:00Z";
-    struct ca_banned banned = {(char *)class,      entry->family, entry->tunables, entry->source,
-                               entry->declaration, first,         entry->when};
+    char when[] = "2020-01-01T00:00:00Z";
+    struct ca_banned banned = table_banned(entry, class, "crashed twice\n\x1b[31m");
 
     struct ca_store *store = store_open(scratch, "1", &warnings);
     for (int n = 0; n < 2; n++) {
         cr_assert(ca_store_ban(store, &banned) == CLATTN_SUCCESS);
-        banned.reason = second;
+        banned = table_banned(entry, class, "crashed twice");
         banned.when = when;
     }
     const struct ca_view view = ca_store_lock(store);
@@ -131,8 +127,8 @@ Test(store, takes_nothing_that_it_could_not_read) {
         cr_expect(ca_store_put(store, n == 5 ? wrong : class, &entry, 1) ==
                   CLATTN_INVALID_ARGUMENT);
     }
-    const struct ca_banned banned = {(char *)class,    wrong,       good.tunables, good.source,
-                                     good.declaration, good.policy, good.when};
+    struct ca_banned banned = table_banned(&good, class, good.policy);
+    banned.family = wrong;
     cr_expect(ca_store_ban(store, &banned) == CLATTN_INVALID_ARGUMENT);
     cr_expect(warnings.errors == 7);
     cr_expect(access(ca_store_path(store), F_OK) != 0);
@@ -235,9 +231,7 @@ Test(store, unwritable_or_unwanted) {
         struct ca_store *store = store_open(folders[n], "1", &warnings);
         struct made_entry made;
         const struct ca_entry *entry = table_entry(&made, 9, 1.0);
-        const struct ca_banned banned = {(char *)class, entry->family,      entry->tunables,
-                                         entry->source, entry->declaration, (char *)"crashed twice",
-                                         entry->when};
+        const struct ca_banned banned = table_banned(entry, class, "crashed twice");
         size_t removed;
         store_put(store, class, 1, 2.0);
         store_put(store, class, 2, 1.0);
@@ -294,9 +288,7 @@ Test(store, allocations_that_fail) {
     for (int what = 0; what < 4; what++) {
         failed = "";
         for (size_t n = 0; failed; n++) {
-            const struct ca_banned banned = {
-                (char *)class,      entry->family,           entry->tunables, entry->source,
-                entry->declaration, (char *)"crashed twice", entry->when};
+            const struct ca_banned banned = table_banned(entry, class, "crashed twice");
             struct ca_table from = {NULL, 0};
             const long alive = faults_allocations_alive();
             size_t changed;

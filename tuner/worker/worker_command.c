@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-tune worker: the process that builds and measures, and may die of it. Started by
  * worker_client.c alone; not for people. */
+#include "tuner/worker/worker_command.h"
+#include "cli/exit_status.h"
 #include "cli/worker_process.h"
 #include "internal.h"
-#include "tuner/commands.h"
 #include "tuner/worker/worker_json.h"
 
 #include <stdio.h>
