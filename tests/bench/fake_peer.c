@@ -112,7 +112,7 @@ static bool get_results(void *self, struct message *why)
     void *o = fake->work->set[0].out[0];
 
     fake->o = tensor_shape_of(&p, TENSOR_O);
-    if (!judge_attention(&p, &view, PRECISION_SINGLE, INFINITY, take, fake))
+    if (!judge_attention(&p, &view, PRECISION_SINGLE, (double)INFINITY, take, fake))
         return message_set(why, "it has no memory");
     if (misbehaves("wrong", "result"))
         value_set(p.dtype, o, 0, value_get(p.dtype, o, 0) + 1.0);
