@@ -131,12 +131,6 @@ static bool compute(void *self, size_t copy, struct message *why)
     return true;
 }
 
-static void describe(const void *self, char configuration[256])
-{
-    (void)self;
-    configuration[0] = '\0';
-}
-
 /* A millisecond for each computation: what it took does not matter here. */
 static bool take_sample(void *self, double busy, struct peer_sample *sample, struct message *why)
 {
@@ -276,7 +270,6 @@ int main(int argc, char **argv)
         .takes = ~0u,
         .open = open_problem,
         .compute = compute,
-        .describe = describe,
         .sample = take_sample,
         .get_results = get_results,
     };
@@ -291,6 +284,6 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     library.on = misbehaves("host", "hello") ? "cpu" : "device";
     converse(&session, requests, answers);
-    peer_session_end(&session);
+    peer_session_close(&session);
     return EXIT_SUCCESS;
 }
