@@ -175,8 +175,6 @@ static void pass_attention(struct fixture *f, const struct unit *unit, size_t pr
 
 ParameterizedTest(struct part *part, units, programs) {
     const struct unit *unit = &units[part->unit];
-    const struct unit_program *program = &unit->programs[part->program];
-    const char *const *shapes = program->shapes[0] ? program->shapes : unit->shapes;
     const int projects = ca_family_find(unit->family)->operation == CLATTN_PROJECTION;
     struct fixture f;
 
@@ -186,8 +184,8 @@ ParameterizedTest(struct part *part, units, programs) {
     fixture_need_groups_of(&f, unit->family);
     if (unit->tunables && strstr(unit->tunables, "EMULATE=1"))
         unit_need_emulation(&f);
-    for (size_t n = 0; n < MOST_UNIT_SHAPES && shapes[n]; n++)
-        (projects ? pass_projection : pass_attention)(&f, unit, part->program, shapes[n]);
+    for (size_t n = 0; n < MOST_UNIT_SHAPES && unit->shapes[n]; n++)
+        (projects ? pass_projection : pass_attention)(&f, unit, part->program, unit->shapes[n]);
     if (!projects)
         pass_with_values(&f, unit, part->program);
     fixture_close(&f);

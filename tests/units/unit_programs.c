@@ -21,9 +21,6 @@ static const struct unit_program fused_mma[] = {
      "INSTRUCTION=6 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=48 Q_RESIDENT=1 EXP=2"},
     {"f16 d24/40 page=16 pages=40 klen causal=br sinks lse",
      "INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=1 EXP=2"},
-    {"bf16 d20/33 page=5 pages=60 window=9,* mask=qk maskkeys=3 blocks=16x8:20 lse",
-     "INSTRUCTION=4 SUB_GROUPS=1 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=0 EXP=2",
-     {"b2 h4/2 q70 k90", "h1 q1 k3", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
     {"f16 d64/96 kcache=q8_0 vcache=q8_0 causal=br klen lse odtype=f32",
      "INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=1 EXP=2"},
     {"bf16 d96/64 kcache=q8_0 vcache=q4_0 page=16 pages=60 klen lse odtype=f32",
@@ -40,6 +37,11 @@ static const struct unit_program fused_mma[] = {
      "INSTRUCTION=1 SUB_GROUPS=1 M_FRAGMENTS=2 BLOCK_N=16 Q_RESIDENT=0 BYTES=1 EXP=2"},
     {"f16 d64/16 kcache=q8_0 bias=f32:qk lse",
      "INSTRUCTION=6 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=48 Q_RESIDENT=1 EXP=2"},
+};
+
+static const struct unit_program fused_mma_masked[] = {
+    {"bf16 d20/33 page=5 pages=60 window=9,* mask=qk maskkeys=3 blocks=16x8:20 lse",
+     "INSTRUCTION=4 SUB_GROUPS=1 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=0 EXP=2"},
 };
 
 /* Each size of an instruction, of keys and of dims, both dtypes, both precisions, one to three warpgroups, what is
@@ -70,12 +72,8 @@ static const struct unit_program split_mma[] = {
      "INSTRUCTION=3 SUB_GROUPS=1 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=0 KV_PARTS=4 SPLIT_K=2 EXP=2"},
     {"bf16 d72/16 page=16 pages=40 klen causal=br",
      "INSTRUCTION=4 SUB_GROUPS=2 M_FRAGMENTS=4 BLOCK_N=64 Q_RESIDENT=0 KV_PARTS=2 SPLIT_K=2 EXP=2"},
-    {"bf16 d9/8 window=30,* mask=qk maskkeys=4 lse strict",
-     "INSTRUCTION=5 SUB_GROUPS=4 M_FRAGMENTS=2 BLOCK_N=32 Q_RESIDENT=0 KV_PARTS=0 SPLIT_K=4 EXP=2"},
     {"bf16 d64/128 bias=f32:qk lse q=bshd k=bshd v=bshd o=bshd",
      "INSTRUCTION=6 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=1 KV_PARTS=0 SPLIT_K=6 EXP=2"},
-    {"bf16 d16 causal=br totalq=70 totalkv=300 lse",
-     "INSTRUCTION=1 SUB_GROUPS=4 M_FRAGMENTS=2 BLOCK_N=64 Q_RESIDENT=0 KV_PARTS=1 SPLIT_K=3 EXP=2"},
     {"f16 d24/40 blocks=2x20:30:h mask=qk sinks lse",
      "INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=0 KV_PARTS=0 SPLIT_K=2 EXP=2"},
     {"bf16 d16 blocks=16x48:3 page=16 pages=60 klen lse",
@@ -104,6 +102,14 @@ static const struct unit_program split_mma[] = {
     {"bf16 d32/256 kcache=q8_0 vcache=q4_0 mask=qk k=bshd v=bshd lse strict odtype=f32",
      "INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=2 BLOCK_N=64 Q_RESIDENT=0 KV_PARTS=1 SPLIT_K=2 "
      "BYTES=1 EXP=2"},
+};
+
+/* These need some keys. */
+static const struct unit_program split_mma_keys[] = {
+    {"bf16 d16 causal=br totalq=70 totalkv=300 lse",
+     "INSTRUCTION=1 SUB_GROUPS=4 M_FRAGMENTS=2 BLOCK_N=64 Q_RESIDENT=0 KV_PARTS=1 SPLIT_K=3 EXP=2"},
+    {"bf16 d9/8 window=30,* mask=qk maskkeys=4 lse strict",
+     "INSTRUCTION=5 SUB_GROUPS=4 M_FRAGMENTS=2 BLOCK_N=32 Q_RESIDENT=0 KV_PARTS=0 SPLIT_K=4 EXP=2"},
 };
 
 /* All options between them, odd dims, and tiles that end, and windows that begin, within a pair of keys. */
@@ -230,44 +236,48 @@ static const struct unit_program backward_amx[] = {
 static const struct unit_program projection_mma[] = {
     {"f16 bias=f32", "INSTRUCTION=1 BLOCK_M=32 BLOCK_N=64 SUB_GROUPS_M=1 SUB_GROUPS_N=2 BLOCK_K=32 "
                      "STAGES=2 SPLIT_K=1"},
-    {"bf16 w=oi bias=bf16",
-     "INSTRUCTION=1 BLOCK_M=32 BLOCK_N=64 SUB_GROUPS_M=2 SUB_GROUPS_N=2 BLOCK_K=16 STAGES=3 "
-     "COPIES=1 SPLIT_K=2",
-     {"b2 h3/2 q33 d64/24", "q1 d136/3", "q70 d128/140", "b3 h1/5 q40 d32/64", "h2 q16 d208/32"}},
-    {"f16 accumulate",
-     "INSTRUCTION=1 BLOCK_M=64 BLOCK_N=32 SUB_GROUPS_M=1 SUB_GROUPS_N=2 BLOCK_K=32 STAGES=2 "
-     "COPIES=1 SPLIT_K=1",
-     {"b2 h3/2 q33 d32/24", "q1 d8/16", "q70 d72/136", "b3 h1/5 q40 d64", "h2 q16 d224/32"}},
     {"bf16 w=oi accumulate", "INSTRUCTION=2 BLOCK_M=64 BLOCK_N=16 SUB_GROUPS_M=4 SUB_GROUPS_N=1 "
                              "BLOCK_K=16 STAGES=1 SPLIT_K=1"},
-    {"f16 x=bhds bias=f16",
-     "INSTRUCTION=3 BLOCK_M=32 BLOCK_N=64 SUB_GROUPS_M=1 SUB_GROUPS_N=2 BLOCK_K=16 STAGES=2 "
-     "SPLIT_K=2",
-     {"b2 h3/4 q33 d40/24", "q1 d128/3", "q70 d164/140", "b3 h1/5 q40 d64", "h2 q16 d200/32"}},
     {"bf16 x=bhds w=oi y=bshd", "INSTRUCTION=4 BLOCK_M=16 BLOCK_N=64 SUB_GROUPS_M=1 SUB_GROUPS_N=4 "
                                 "BLOCK_K=64 STAGES=1 SPLIT_K=1"},
     {"f16 w=oi bias=f32", "INSTRUCTION=4 BLOCK_M=64 BLOCK_N=64 SUB_GROUPS_M=2 SUB_GROUPS_N=2 "
                           "BLOCK_K=32 STAGES=2 SPLIT_K=1"},
     {"f16 x=bshd y=bhds", "INSTRUCTION=5 BLOCK_M=32 BLOCK_N=32 SUB_GROUPS_M=4 SUB_GROUPS_N=4 "
                           "BLOCK_K=16 STAGES=2 SPLIT_K=1"},
+};
+
+static const struct unit_program projection_mma_copied[] = {
+    {"bf16 w=oi bias=bf16",
+     "INSTRUCTION=1 BLOCK_M=32 BLOCK_N=64 SUB_GROUPS_M=2 SUB_GROUPS_N=2 BLOCK_K=16 STAGES=3 "
+     "COPIES=1 SPLIT_K=2"},
+    {"f16 accumulate",
+     "INSTRUCTION=1 BLOCK_M=64 BLOCK_N=32 SUB_GROUPS_M=1 SUB_GROUPS_N=2 BLOCK_K=32 STAGES=2 "
+     "COPIES=1 SPLIT_K=1"},
+};
+
+static const struct unit_program projection_mma_split[] = {
+    {"f16 x=bhds bias=f16",
+     "INSTRUCTION=3 BLOCK_M=32 BLOCK_N=64 SUB_GROUPS_M=1 SUB_GROUPS_N=2 BLOCK_K=16 STAGES=2 "
+     "SPLIT_K=2"},
     {"bf16 bias=bf16 accumulate",
      "INSTRUCTION=6 BLOCK_M=64 BLOCK_N=32 SUB_GROUPS_M=4 SUB_GROUPS_N=2 BLOCK_K=32 STAGES=1 "
-     "SPLIT_K=4",
-     {"b2 h3/7 q33 d40/24", "q1 d300/3", "q70 d264/140", "b3 h1/5 q40 d52/64", "h2 q16 d256/32"}},
+     "SPLIT_K=4"},
 };
 
 /* w both ways, with splits and without, heads that stages end in, ragged rows, columns and depth. */
 static const struct unit_program projection_warpgroup[] = {
-    {"f16 bias=f32", "SUB_GROUPS=4 BLOCK_N=64 SPLIT_K=1", {"b2 h3/2 q33 d64/24", "q70 d200/136"}},
-    {"bf16 w=oi accumulate",
-     "SUB_GROUPS=8 BLOCK_N=128 SPLIT_K=1",
-     {"b2 h3/2 q33 d128/40", "q1 d72/8", "q150 d64/144"}},
-    {"bf16 x=bshd y=bshd", "SUB_GROUPS=4 BLOCK_N=128 SPLIT_K=2", {"h2 q33 d64/24", "q70 d264/136"}},
-    {"f16 w=oi bias=f16", "SUB_GROUPS=4 BLOCK_N=64 SPLIT_K=2", {"b2 h5 q33 d64"}},
+    {"f16 bias=f32", "SUB_GROUPS=4 BLOCK_N=64 SPLIT_K=1"},
+    {"bf16 w=oi accumulate", "SUB_GROUPS=8 BLOCK_N=128 SPLIT_K=1"},
+};
+
+static const struct unit_program projection_warpgroup_split[] = {
+    {"bf16 x=bshd y=bshd", "SUB_GROUPS=4 BLOCK_N=128 SPLIT_K=2"},
+    {"f16 w=oi bias=f16", "SUB_GROUPS=4 BLOCK_N=64 SPLIT_K=2"},
+};
+
+static const struct unit_program projection_warpgroup_rows[] = {
     /* y in whole rows of heads, and where it has no pieces */
-    {"bf16 w=oi bias=bf16 y=bshd",
-     "SUB_GROUPS=4 BLOCK_N=64 STAGES=3 SPLIT_K=1",
-     {"b2 h3/2 q70 d64/24", "q40 d72/12"}},
+    {"bf16 w=oi bias=bf16 y=bshd", "SUB_GROUPS=4 BLOCK_N=64 STAGES=3 SPLIT_K=1"},
 };
 
 /* Odd depths and parts of it, and all ways to pack; then x whose pairs are read where they lie, from heads that
@@ -327,12 +337,16 @@ const struct unit units[] = {
     {"fused_gpu UNIT=mma", PROGRAMS(fused_mma), .values = "h2 q40 k70",
      .shapes = {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3",
                 "h2/1 q32 k32"}},
+    {"fused_gpu UNIT=mma", PROGRAMS(fused_mma_masked), .values = "h2 q40 k70",
+     .shapes = {"b2 h4/2 q70 k90", "h1 q1 k3", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3"}},
     {"fused_gpu UNIT=warpgroup", PROGRAMS(fused_warpgroup), .tunables = "EMULATE=1",
      .values = "h2 q40 k70",
      .shapes = {"b2 h4/2 q70 k90", "h2/1 q200 k190", "q17 k20", "q64 k65", "q1 k300"}},
     {"split_gpu UNIT=mma", PROGRAMS(split_mma), .values = "h6/2 q5 k70",
      .shapes = {"b2 h16/2 q1 k170", "h1 q1 k5", "b3 h6/1 q3 k33", "h128/1 q1 k140",
                 "b2 h2/1 q19 k330", "h2/1 q4 k0"}},
+    {"split_gpu UNIT=mma", PROGRAMS(split_mma_keys), .values = "h6/2 q5 k70",
+     .shapes = {"b2 h8/2 q4 k90", "h1 q4 k5", "b3 h2/1 q5 k40", "h4/1 q7 k140", "b70 h8/1 q1 k7"}},
     {"fused_cpu UNIT=pairs", PROGRAMS(fused_pairs), .tunables = "SIMD_WIDTH=16",
      .shapes = FUSED_SHAPES},
     {"fused_cpu UNIT=amx", PROGRAMS(fused_amx), .shapes = FUSED_SHAPES},
@@ -350,7 +364,18 @@ const struct unit units[] = {
     {"projection_gpu UNIT=mma", PROGRAMS(projection_mma),
      .shapes = {"b2 h3/2 q33 d40/24", "q1 d7/3", "q70 d64/140", "b3 h1/5 q40 d17/64",
                 "h2 q16 d200/32"}},
-    {"projection_gpu UNIT=warpgroup", PROGRAMS(projection_warpgroup), .tunables = "EMULATE=1"},
+    {"projection_gpu UNIT=mma", PROGRAMS(projection_mma_copied),
+     .shapes = {"b2 h3/2 q33 d64/24", "q1 d136/16", "q70 d128/136", "b3 h1/5 q40 d32/64",
+                "h2 q16 d224/32"}},
+    {"projection_gpu UNIT=mma", PROGRAMS(projection_mma_split),
+     .shapes = {"b2 h3/7 q33 d40/24", "q1 d300/3", "q70 d264/140", "b3 h1/5 q40 d64",
+                "h2 q16 d256/32"}},
+    {"projection_gpu UNIT=warpgroup", PROGRAMS(projection_warpgroup), .tunables = "EMULATE=1",
+     .shapes = {"b2 h3/2 q33 d64/24", "q70 d200/136", "q1 d72/8", "q150 d64/144"}},
+    {"projection_gpu UNIT=warpgroup", PROGRAMS(projection_warpgroup_split), .tunables = "EMULATE=1",
+     .shapes = {"b2 h3/2 q33 d64/24", "q70 d264/136", "b2 h5 q33 d64"}},
+    {"projection_gpu UNIT=warpgroup", PROGRAMS(projection_warpgroup_rows), .tunables = "EMULATE=1",
+     .shapes = {"b2 h3/2 q70 d64/24", "q40 d72/12"}},
     {"projection_cpu UNIT=pairs", PROGRAMS(projection_pairs), .tunables = "SIMD_WIDTH=16",
      .shapes = {""}},
     {"projection_cpu UNIT=amx", PROGRAMS(projection_amx), .shapes = {""}},

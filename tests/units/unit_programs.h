@@ -10,9 +10,9 @@ enum { MOST_UNIT_SHAPES = 6 };
 
 struct unit_program {
     const char *options, *tunables;
-    const char *shapes[MOST_UNIT_SHAPES]; /* none: its unit's */
 };
 
+/* Programs of a family on the same shapes. */
 struct unit {
     const char *family;
     const struct unit_program *programs;
