@@ -58,8 +58,8 @@ int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *p,
                        const struct ca_candidate *candidate, const clattn_device_info *dev);
 
 /* Whether a problem is one that kernels may copy in pieces of 16 bytes, as the hostile case, which is ragged, is not: a
- * projection whose steps are whole pieces. And the hostile case in pieces, false without memory.
- * (src/selfcheck/case_projection.c) */
+ * projection whose steps are whole pieces (src/selfcheck/case_projection.c). And the hostile case in pieces, false without
+ * memory. */
 int ca_trust_has_pieces(const clattn_problem *p);
 int ca_trust_case_make_in_pieces(struct ca_trust_case *c, const clattn_problem *p);
 

@@ -244,14 +244,6 @@ static int make(struct ca_trust_case *c)
     return 1;
 }
 
-static int make_or_free(struct ca_trust_case *c)
-{
-    if (make(c))
-        return 1;
-    ca_trust_case_free(c);
-    return 0;
-}
-
 static clattn_layout keep_unit(int unit, const size_t sizes[4], clattn_cache cache)
 {
     clattn_layout layout =
@@ -273,8 +265,6 @@ int ca_append_case_make(struct ca_trust_case *c, const clattn_problem *real,
 
     (void)candidate;
     (void)dev;
-    memset(c, 0, sizeof *c);
-    c->hostile = 1;
     c->problem = *real;
     clattn_append_problem *p = &c->problem.append;
     p->batch = BATCH;
@@ -296,12 +286,10 @@ int ca_append_case_make(struct ca_trust_case *c, const clattn_problem *real,
                            p->k_format);
     p->v_cache = keep_unit(r->v_cache.stride[3] == 1, (size_t[]){blocks, HEADS, rows, p->dim_v},
                            p->v_format);
-    return make_or_free(c);
+    return make(c);
 }
 
-int ca_append_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p)
+int ca_append_case_make_ordinary(struct ca_trust_case *c)
 {
-    memset(c, 0, sizeof *c);
-    c->problem = *p;
-    return make_or_free(c);
+    return make(c);
 }

@@ -366,6 +366,13 @@ static void set_bounds(const struct ca_trust_case *c)
     }
 }
 
+static int made_or_freed(struct ca_trust_case *c, int made)
+{
+    if (!made)
+        ca_trust_case_free(c);
+    return made;
+}
+
 int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real,
                        const struct ca_candidate *candidate, const clattn_device_info *dev)
 {
@@ -376,7 +383,9 @@ int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real,
 #undef OPERATION
     };
 
-    return of[real->operation](c, real, candidate, dev);
+    memset(c, 0, sizeof *c);
+    c->hostile = 1;
+    return made_or_freed(c, of[real->operation](c, real, candidate, dev));
 }
 
 /* Room for the answers of so many rows, or rows and keys. */
@@ -394,13 +403,6 @@ static int allocate(struct ca_trust_case *c, const struct ca_sample *rows,
                                  keys->count * (p->dim_qk + p->dim_v) + 2 * p->heads);
 }
 
-static int made_or_freed(struct ca_trust_case *c, int made)
-{
-    if (!made)
-        ca_trust_case_free(c);
-    return made;
-}
-
 /* Every step-th of all. */
 static struct ca_sample sample_of(const clattn_problem *p, size_t all)
 {
@@ -413,14 +415,12 @@ int ca_attention_case_make(struct ca_trust_case *c, const clattn_problem *real,
     struct ca_tensor tensors[CA_WORKSPACE];
     unsigned state = 20240229u;
 
-    memset(c, 0, sizeof *c);
     c->problem = ca_trust_shrink(real, candidate, dev);
-    c->hostile = 1;
     const clattn_problem *p = &c->problem;
     const struct ca_sample rows = sample_of(p, p->batch * p->heads * p->seq_q);
     const struct ca_sample keys = sample_of(p, p->batch * p->kv_heads * p->seq_kv);
     if (!allocate(c, &rows, &keys))
-        return made_or_freed(c, 0);
+        return 0;
     ca_problem_tensors(p, tensors);
     fill_starts(c, CA_Q_STARTS, p->seq_q, p->total_q);
     fill_starts(c, CA_KV_STARTS, p->seq_kv, p->total_kv);
@@ -434,13 +434,19 @@ int ca_attention_case_make(struct ca_trust_case *c, const clattn_problem *real,
     if (p->operation == CLATTN_BACKWARD) {
         fill_rows(c, CA_O, &tensors[CA_O], &state);
         fill_rows(c, CA_DO, &tensors[CA_DO], &state);
-        return made_or_freed(c, ca_gradients_fill_lse(c, &state) &&
-                                    ca_gradients_solve(c, &rows, &keys, 1));
+        return ca_gradients_fill_lse(c, &state) && ca_gradients_solve(c, &rows, &keys, 1);
     }
     if (!ca_trust_solve(c, &rows))
-        return made_or_freed(c, 0);
+        return 0;
     set_bounds(c);
     return 1;
+}
+
+int ca_trust_case_make_in_pieces(struct ca_trust_case *c, const clattn_problem *p)
+{
+    memset(c, 0, sizeof *c);
+    c->hostile = 1;
+    return made_or_freed(c, ca_projection_case_make_in_pieces(c, p));
 }
 
 /* ---- an ordinary case ----------------------------------------------------------------------- */
@@ -544,29 +550,30 @@ static void fill_lengths(struct ca_trust_case *c, unsigned argument, size_t long
 
 int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p)
 {
-    static int (*const of[])(struct ca_trust_case *, const clattn_problem *) = {
+    static int (*const of[])(struct ca_trust_case *) = {
 #define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_case_make_ordinary,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };
 
-    return of[p->operation](c, p);
-}
-
-int ca_attention_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p)
-{
-    unsigned state = 20240229u;
-
     memset(c, 0, sizeof *c);
     c->problem = *p;
+    return made_or_freed(c, of[p->operation](c));
+}
+
+int ca_attention_case_make_ordinary(struct ca_trust_case *c)
+{
+    const clattn_problem *p = &c->problem;
+    unsigned state = 20240229u;
     const int backward = p->operation == CLATTN_BACKWARD;
     const size_t per_pair = p->dim_qk + p->dim_v, queries = p->seq_q * (p->heads / p->kv_heads);
     const struct ca_sample rows =
         ca_trust_spread(p->batch * p->heads * p->seq_q, p->seq_kv * per_pair);
     const struct ca_sample keys =
         ca_trust_spread(p->batch * p->kv_heads * p->seq_kv, queries * per_pair);
+
     if (!allocate(c, &rows, &keys))
-        return made_or_freed(c, 0);
+        return 0;
     ca_trust_fill_random(c, CA_Q, p->dtype, -2.0f, 2.0f, &state);
     fill_cache(c, CA_K, &state);
     fill_cache(c, CA_V, &state);
@@ -587,8 +594,7 @@ int ca_attention_case_make_ordinary(struct ca_trust_case *c, const clattn_proble
         const float low = logf((float)p->seq_kv) + 1.0f;
         ca_trust_fill_random(c, CA_LSE, CLATTN_F32, low, low + 0.5f, &state);
     }
-    return made_or_freed(c, backward ? ca_gradients_solve(c, &rows, &keys, 0)
-                                     : ca_trust_solve(c, &rows));
+    return backward ? ca_gradients_solve(c, &rows, &keys, 0) : ca_trust_solve(c, &rows);
 }
 
 void ca_trust_case_drop_inputs(struct ca_trust_case *c)

@@ -85,21 +85,16 @@ static void solve_row(const struct ca_trust_case *c, size_t row, struct ca_bound
 
 static int allocate(struct ca_trust_case *c, const struct ca_sample *rows)
 {
-    if (ca_trust_allocate(c, 2 * rows->count, rows->count * (c->problem.merge.dim + 1)))
-        return 1;
-    ca_trust_case_free(c);
-    return 0;
+    return ca_trust_allocate(c, 2 * rows->count, rows->count * (c->problem.merge.dim + 1));
 }
 
 /* Rows counted (b, h, i). */
-static int solve_or_free(struct ca_trust_case *c, const struct ca_sample *rows)
+static int solve(struct ca_trust_case *c, const struct ca_sample *rows)
 {
     const clattn_merge_problem *p = &c->problem.merge;
 
-    if (!ca_trust_keep_before(c)) {
-        ca_trust_case_free(c);
+    if (!ca_trust_keep_before(c))
         return 0;
-    }
     for (size_t n = 0; n < rows->count; n++) {
         const size_t row = ca_trust_place(rows, n), i = row % p->seq_q;
         const size_t b = row / p->seq_q / p->heads, h = row / p->seq_q % p->heads;
@@ -177,9 +172,7 @@ int ca_merge_case_make(struct ca_trust_case *c, const clattn_problem *real,
 
     (void)candidate;
     (void)dev;
-    memset(c, 0, sizeof *c);
     c->problem = shrink(real);
-    c->hostile = 1;
     const clattn_merge_problem *p = &c->problem.merge;
     if (!allocate(c, &all))
         return 0;
@@ -200,20 +193,18 @@ int ca_merge_case_make(struct ca_trust_case *c, const clattn_problem *real,
         if (lse == -INFINITY)
             spoil(c, s, row);
     }
-    return solve_or_free(c, &all);
+    return solve(c, &all);
 }
 
 /* ---- an ordinary case ----------------------------------------------------------------------- */
 
-int ca_merge_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *real)
+int ca_merge_case_make_ordinary(struct ca_trust_case *c)
 {
-    const clattn_merge_problem *p = &real->merge;
+    const clattn_merge_problem *p = &c->problem.merge;
     const struct ca_sample rows =
         ca_trust_spread(p->batch * p->heads * p->seq_q, p->states * p->dim);
     unsigned state = 20240229u;
 
-    memset(c, 0, sizeof *c);
-    c->problem = *real;
     if (!allocate(c, &rows))
         return 0;
     ca_trust_fill_random(c, CA_MERGE_PARTS, p->dtype, -1.0f, 1.0f, &state);
@@ -223,5 +214,5 @@ int ca_merge_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *r
         ca_trust_fill_random(c, CA_MERGE_O, p->dtype, -1.0f, 1.0f, &state);
         ca_trust_fill_random(c, CA_MERGE_LSE, CLATTN_F32, -4.0f, 4.0f, &state);
     }
-    return solve_or_free(c, &rows);
+    return solve(c, &rows);
 }

@@ -71,12 +71,12 @@ static void finish(const struct ca_trust_case *c, const struct ca_answer *answer
     }
 }
 
-static int solve(const struct ca_trust_case *c)
+static int solve(struct ca_trust_case *c)
 {
     const clattn_projection_problem *p = &c->problem.projection;
     double *x = malloc(c->num_answers * p->x_heads * p->x_dim * sizeof *x);
     double *w = malloc(p->y_heads * p->y_dim * sizeof *w);
-    const int complete = x && w;
+    const int complete = x && w && ca_trust_keep_before(c);
 
     if (complete) {
         load_rows(c, x);
@@ -96,24 +96,14 @@ static int allocate(struct ca_trust_case *c, struct ca_sample rows)
 {
     const clattn_projection_problem *p = &c->problem.projection;
 
-    if (!ca_trust_allocate(c, rows.count, rows.count * p->y_dim)) {
-        ca_trust_case_free(c);
+    if (!ca_trust_allocate(c, rows.count, rows.count * p->y_dim))
         return 0;
-    }
     for (size_t n = 0; n < rows.count; n++) {
         const size_t row = ca_trust_place(&rows, n);
         ca_trust_answer(c, CA_PROJECTION_Y, row / p->rows / p->y_heads, row / p->rows % p->y_heads,
                         row % p->rows, p->y_dim);
     }
     return 1;
-}
-
-static int solve_or_free(struct ca_trust_case *c)
-{
-    if (ca_trust_keep_before(c) && solve(c))
-        return 1;
-    ca_trust_case_free(c);
-    return 0;
 }
 
 /* ---- the hostile case ----------------------------------------------------------------------- */
@@ -183,9 +173,7 @@ static int make(struct ca_trust_case *c, const clattn_problem *real, int in_piec
 {
     unsigned state = 20240229u;
 
-    memset(c, 0, sizeof *c);
     c->problem = shrink(real, in_pieces);
-    c->hostile = 1;
     const clattn_projection_problem *p = &c->problem.projection;
     if (!allocate(c, ca_trust_each((size_t)BATCH * HEADS_Y * ROWS)))
         return 0;
@@ -198,7 +186,7 @@ static int make(struct ca_trust_case *c, const clattn_problem *real, int in_piec
                    ca_trust_position(&p->x, 1, 2, BAD_ROW, BAD_DEPTH), NAN);
     ca_value_store(c->bytes[CA_PROJECTION_W] + CA_TRUST_GUARD, p->dtype,
                    ca_trust_position(&p->w, 0, BAD_DEPTH, 1, BAD_COLUMN), INFINITY);
-    if (!solve_or_free(c))
+    if (!solve(c))
         return 0;
     set_bounds(c);
     return 1;
@@ -229,21 +217,19 @@ int ca_trust_has_pieces(const clattn_problem *problem)
            p->x_dim % PIECE == 0 && p->y_dim % PIECE == 0;
 }
 
-int ca_trust_case_make_in_pieces(struct ca_trust_case *c, const clattn_problem *p)
+int ca_projection_case_make_in_pieces(struct ca_trust_case *c, const clattn_problem *real)
 {
-    return make(c, p, 1);
+    return make(c, real, 1);
 }
 
 /* ---- an ordinary case ----------------------------------------------------------------------- */
 
-int ca_projection_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *real)
+int ca_projection_case_make_ordinary(struct ca_trust_case *c)
 {
-    const clattn_projection_problem *p = &real->projection;
+    const clattn_projection_problem *p = &c->problem.projection;
     const size_t rows = p->batch * p->y_heads * p->rows;
     unsigned state = 20240229u;
 
-    memset(c, 0, sizeof *c);
-    c->problem = *real;
     if (!allocate(c, ca_trust_spread(rows, p->x_heads * p->x_dim * p->y_dim)))
         return 0;
     ca_trust_fill_random(c, CA_PROJECTION_X, p->dtype, -1.0f, 1.0f, &state);
@@ -251,5 +237,5 @@ int ca_projection_case_make_ordinary(struct ca_trust_case *c, const clattn_probl
     ca_trust_fill_random(c, CA_PROJECTION_BIAS, p->bias_dtype, -1.0f, 1.0f, &state);
     if (p->accumulate)
         ca_trust_fill_random(c, CA_PROJECTION_Y, p->dtype, -1.0f, 1.0f, &state);
-    return solve_or_free(c);
+    return solve(c);
 }
