@@ -74,27 +74,20 @@ void ca_problem_simplify(clattn_problem *p)
 
 clattn_problem ca_problem_normal(const clattn_problem *p)
 {
-    static clattn_problem (*const of[])(const clattn_problem *) = {
-#define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_normal,
-        CA_OPERATIONS(OPERATION)
-#undef OPERATION
-    };
-
-    return of[p->operation](p);
-}
-
-clattn_problem ca_attention_normal(const clattn_problem *p)
-{
     struct ca_tensor tensors[CA_WORKSPACE];
     clattn_problem normal = *p;
 
-    ca_problem_simplify(&normal);
     ca_problem_tensors(p, tensors);
     for (unsigned n = 0; n < CA_WORKSPACE; n++) {
-        clattn_layout *layout = ca_problem_layout(&normal, n);
-        if (layout)
+        clattn_layout *layout = ca_tensor_layout(&normal, &tensors[n]);
+        if (layout && (tensors[n].present || ca_is_attention(p)))
             *layout = tensors[n].layout;
     }
+    if (p->operation == CLATTN_PROJECTION)
+        ca_projection_join_axes(&normal);
+    if (!ca_is_attention(p))
+        return normal;
+    ca_problem_simplify(&normal);
     if (isnan(p->scale))
         normal.scale = (float)(1.0 / sqrt((double)p->dim_qk));
     if (p->causal)

@@ -42,19 +42,6 @@ void ca_append_tensors(const clattn_problem *problem, struct ca_tensor *tensors)
 #undef OPERAND
 }
 
-clattn_layout *ca_append_layout(clattn_problem *problem, unsigned argument)
-{
-    clattn_append_problem *p = &problem->append;
-
-    switch (argument) {
-#define OPERAND(ID, member, LAYOUT, ...) CA_LAYOUT_CASE(CA_APPEND_##ID, member, LAYOUT)
-        CA_APPEND_OPERANDS(OPERAND)
-#undef OPERAND
-    default:
-        return NULL;
-    }
-}
-
 clattn_dtype ca_append_dtype(const clattn_problem *problem, unsigned argument)
 {
     switch (argument) {
@@ -80,20 +67,6 @@ void ca_append_rotation(const clattn_append_problem *p, float *high, float *low)
 
     *high = (float)step;
     *low = (float)(step - (double)*high);
-}
-
-clattn_problem ca_append_normal(const clattn_problem *p)
-{
-    struct ca_tensor tensors[CA_WORKSPACE];
-    clattn_problem normal = *p;
-
-    ca_problem_tensors(p, tensors);
-    for (unsigned n = 0; n < CA_WORKSPACE; n++) {
-        clattn_layout *layout = ca_problem_layout(&normal, n);
-        if (layout && tensors[n].present)
-            *layout = tensors[n].layout;
-    }
-    return normal;
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */

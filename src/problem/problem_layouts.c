@@ -11,7 +11,7 @@ void ca_problem_order(clattn_problem *p, const char *order, unsigned arguments)
 
     ca_problem_tensors(p, tensors);
     for (unsigned n = 0; n < CA_WORKSPACE; n++) {
-        clattn_layout *layout = ca_problem_layout(p, n);
+        clattn_layout *layout = ca_tensor_layout(p, &tensors[n]);
         const int is_w = p->operation == CLATTN_PROJECTION && n == CA_PROJECTION_W;
         if (layout && !is_w && tensors[n].present && arguments & CA_BIT(n))
             ca_layout_pack(order, tensors[n].sizes, layout);

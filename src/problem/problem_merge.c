@@ -19,33 +19,9 @@ void ca_merge_tensors(const clattn_problem *problem, struct ca_tensor *tensors)
 #undef OPERAND
 }
 
-clattn_layout *ca_merge_layout(clattn_problem *problem, unsigned argument)
-{
-    clattn_merge_problem *p = &problem->merge;
-
-    switch (argument) {
-#define OPERAND(ID, member, LAYOUT, ...) CA_LAYOUT_CASE(CA_MERGE_##ID, member, LAYOUT)
-        CA_MERGE_OPERANDS(OPERAND)
-#undef OPERAND
-    default:
-        return NULL;
-    }
-}
-
 clattn_dtype ca_merge_dtype(const clattn_problem *p, unsigned argument)
 {
     return argument == CA_MERGE_PARTS || argument == CA_MERGE_O ? p->merge.dtype : CLATTN_F32;
-}
-
-clattn_problem ca_merge_normal(const clattn_problem *p)
-{
-    struct ca_tensor tensors[CA_WORKSPACE];
-    clattn_problem normal = *p;
-
-    ca_problem_tensors(p, tensors);
-    normal.merge.parts = tensors[CA_MERGE_PARTS].layout;
-    normal.merge.o = tensors[CA_MERGE_O].layout;
-    return normal;
 }
 
 clattn_status ca_merge_check(const clattn_problem *problem, char *reason, size_t bytes)

@@ -148,7 +148,7 @@ size_t ca_program_problem_options(const clattn_problem *p, char *text, size_t te
     };
     const size_t length = (size_t)snprintf(text, text_bytes, "-cl-std=CL1.2");
 
-    return length + of[p->operation](p, text, text_bytes, length);
+    return p ? length + of[p->operation](p, text, text_bytes, length) : length;
 }
 
 int ca_program_options(const struct ca_candidate *candidate, const clattn_problem *p,

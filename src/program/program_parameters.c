@@ -96,6 +96,8 @@ int ca_program_parameters(const struct ca_family *family, const clattn_problem *
     struct text all = {text, text_bytes, 0};
 
     text[0] = '\0';
+    if (!p)
+        return 1;
     ca_problem_tensors(p, tensors);
     for (size_t s = 0; s < family->num_stages; s++)
         print_stage(&family->stages[s], p, tensors, &all);

@@ -349,26 +349,26 @@ static void set_bounds(const clattn_problem *p, struct ca_bounded *answers, size
 }
 
 int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real,
-                       const struct ca_candidate *candidate, const clattn_device_info *dev)
+                       const struct ca_candidate *candidate)
 {
     static int (*const of[])(struct ca_trust_case *, const clattn_problem *,
-                             const struct ca_candidate *, const clattn_device_info *) = {
+                             const struct ca_candidate *) = {
 #define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_case_make,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };
 
-    return of[real->operation](c, real, candidate, dev);
+    return of[real->operation](c, real, candidate);
 }
 
 int ca_attention_case_make(struct ca_trust_case *c, const clattn_problem *real,
-                           const struct ca_candidate *candidate, const clattn_device_info *dev)
+                           const struct ca_candidate *candidate)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
     unsigned state = 20240229u;
 
     memset(c, 0, sizeof *c);
-    c->problem = ca_trust_shrink(real, candidate, dev);
+    c->problem = ca_trust_shrink(real, candidate);
     c->hostile = 1;
     const clattn_problem *p = &c->problem;
     const int backward = p->operation == CLATTN_BACKWARD;

@@ -154,13 +154,12 @@ static void spoil(struct ca_trust_case *c, size_t s, size_t row)
 }
 
 int ca_merge_case_make(struct ca_trust_case *c, const clattn_problem *real,
-                       const struct ca_candidate *candidate, const clattn_device_info *dev)
+                       const struct ca_candidate *candidate)
 {
     const size_t rows = (size_t)BATCH * HEADS * ROWS;
     unsigned state = 20240229u;
 
     (void)candidate;
-    (void)dev;
     memset(c, 0, sizeof *c);
     c->problem = shrink(real);
     c->hostile = 1;

@@ -16,8 +16,7 @@ int ca_trust_allocate_blocks(struct ca_trust_case *c);
 
 /* The problem of the hostile case of attention for a normal one: with its dims and options. candidate:
  * whose workspace counts, NULL for none. (src/selfcheck/case_size.c) */
-clattn_problem ca_trust_shrink(const clattn_problem *real, const struct ca_candidate *candidate,
-                               const clattn_device_info *dev);
+clattn_problem ca_trust_shrink(const clattn_problem *real, const struct ca_candidate *candidate);
 
 /* How many of `all` rows (or keys) are judged in a hostile case of this problem. */
 size_t ca_trust_judged(const clattn_problem *p, size_t all);
@@ -55,8 +54,7 @@ const char *ca_append_case_judge(const struct ca_trust_case *c, double *error, c
 /* The cases of each operation, as those of trust_case.h, which call them. */
 #define OPERATION(ID, name, ...)                                                                   \
     int ca_##name##_case_make(struct ca_trust_case *c, const clattn_problem *p,                    \
-                              const struct ca_candidate *candidate,                                \
-                              const clattn_device_info *dev);                                      \
+                              const struct ca_candidate *candidate);                               \
     int ca_##name##_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p);
 CA_OPERATIONS(OPERATION)
 #undef OPERATION

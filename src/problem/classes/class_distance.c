@@ -59,6 +59,13 @@ enum fact {
     COLUMNS,
     X_HEADS,
     Y_HEADS,
+    CACHE_DTYPE, /* this and what follows to POSITIONS: appends */
+    ROTARY,
+    ROTARY_DIM,
+    ROTARY_TABLES,
+    QUERIES,
+    SLOTS,
+    POSITIONS,
 #define FLAG(ID, member, word, OF, difference) ID,
     CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
@@ -118,6 +125,13 @@ static const struct {
     [COLUMNS] = {0, 0, 1},            /* as rows */
     [X_HEADS] = {0, 0, 0.1},          /* seams between heads */
     [Y_HEADS] = {0, 0, 0.1},          /* likewise */
+    [CACHE_DTYPE] = {1, 1, 0},        /* conversions */
+    [ROTARY] = {1, 1, 0},             /* which columns are turned together */
+    [ROTARY_DIM] = {1, 0.5, 1},       /* how many of them */
+    [ROTARY_TABLES] = {1, 0.5, 0},    /* loads in place of powers */
+    [QUERIES] = {1, 1, 0},            /* a launch of its own */
+    [SLOTS] = {1, 0.5, 0},            /* where each token goes is read */
+    [POSITIONS] = {1, 0.25, 0},       /* likewise, by what it is turned */
 #define FLAG(ID, member, word, OF, difference) [ID] = {1, difference, 0},
     CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
@@ -213,6 +227,13 @@ static void examine_append(const clattn_problem *problem, size_t facts[NUM_FACTS
     facts[HEADS] = p->heads;
     facts[RATIO] = p->heads / p->kv_heads;
     facts[KV_LENGTHS] = p->kv_lengths != 0;
+    facts[CACHE_DTYPE] = (size_t)p->cache_dtype;
+    facts[ROTARY] = (size_t)p->rotary;
+    facts[ROTARY_DIM] = p->rotary ? p->rotary_dim : 1;
+    facts[ROTARY_TABLES] = p->rotary_length != 0;
+    facts[QUERIES] = (size_t)p->queries;
+    facts[SLOTS] = p->slots != 0;
+    facts[POSITIONS] = p->positions != 0;
     examine_rows(p->tokens, facts);
 }
 
@@ -253,14 +274,12 @@ static void examine_attention(const clattn_problem *p, size_t facts[NUM_FACTS])
                                    [SEQ_KV] = p->seq_kv,
                                    [HEADS] = p->heads,
                                    [RATIO] = p->heads / p->kv_heads,
-                                   [ACCUMULATE] = 0,
-                                   [X_AXIS] = 0,
-                                   [W_AXIS] = 0,
                                    [ROWS] = 1,
                                    [TERMS] = 1,
                                    [COLUMNS] = 1,
                                    [X_HEADS] = 1,
                                    [Y_HEADS] = 1,
+                                   [ROTARY_DIM] = 1,
 #define FLAG(ID, member, word, OF, difference) [ID] = p->member != 0,
                                    CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG

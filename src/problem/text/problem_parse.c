@@ -358,7 +358,8 @@ static int parse_layout_word(enum word word, const char *value, uint64_t seen, c
 
     if (argument != CA_WORKSPACE) {
         ca_problem_tensors(p, tensors);
-        return ca_parse_layout(value, tensors[argument].sizes, ca_problem_layout(p, argument));
+        return ca_parse_layout(value, tensors[argument].sizes,
+                               ca_tensor_layout(p, &tensors[argument]));
     }
     switch (word) {
     case W_LAYOUT:

@@ -87,7 +87,7 @@ static void put_layouts(struct writer *w, const clattn_problem *p, unsigned argu
     ca_problem_tensors(p, tensors);
     for (unsigned n = 0; n < CA_WORKSPACE; n++)
         if (arguments & CA_BIT(n))
-            put_layout(w, tensors[n].name, ca_problem_layout(&copy, n), tensors[n].sizes);
+            put_layout(w, tensors[n].name, ca_tensor_layout(&copy, &tensors[n]), tensors[n].sizes);
 }
 
 static void put_spanning(struct writer *w, const clattn_problem *p, size_t columns,
@@ -189,7 +189,7 @@ static void print_append(struct writer *w, const clattn_problem *problem)
 
     ca_problem_tensors(problem, tensors);
     for (size_t n = 0; n < sizeof layouts / sizeof *layouts; n++)
-        put_layout(w, layouts[n].word, ca_problem_layout(&copy, layouts[n].argument),
+        put_layout(w, layouts[n].word, ca_tensor_layout(&copy, &tensors[layouts[n].argument]),
                    tensors[layouts[n].argument].sizes);
     if (p->cache_dtype != p->dtype)
         put(w, " cache=%s", name_at(ca_dtype_names, CA_NUM_DTYPES, (int)p->cache_dtype));
