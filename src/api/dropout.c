@@ -210,6 +210,5 @@ static clattn_status check_program(clattn_context *ctx, const struct ca_candidat
     const clattn_status status = run(ctx, program, &p, seed, offset, got);
     if (status != CLATTN_SUCCESS || memcmp(got, want, sizeof got) == 0)
         return status;
-    ca_reason(why, CA_REASON_BYTES, "its mask is wrong");
-    return CLATTN_MISCOMPILED;
+    return ca_status_with(CLATTN_MISCOMPILED, why, CA_REASON_BYTES, "its mask is wrong");
 }

@@ -29,23 +29,21 @@ static clattn_status check_kinds(const clattn_quantization *q, char *reason)
 {
     static const char *const names[] = {"batch", "kv_heads", "seq", "dim"};
 
-    if ((int)q->from < 0 || (int)q->from >= CA_NUM_DTYPES) {
-        ca_reason(reason, CA_REASON_BYTES, "from is %d but must be from 0 to %d", (int)q->from,
-                  CA_NUM_DTYPES - 1);
-        return CLATTN_INVALID_PROBLEM;
-    }
+    if ((int)q->from < 0 || (int)q->from >= CA_NUM_DTYPES)
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, CA_REASON_BYTES,
+                              "from is %d but must be from 0 to %d", (int)q->from,
+                              CA_NUM_DTYPES - 1);
     if (!ca_format_of(q->to)->is_blocks) {
         char formats[CA_REASON_BYTES / 2];
         ca_block_formats_print(formats, sizeof formats);
-        ca_reason(reason, CA_REASON_BYTES, "to is %d but must be %s", (int)q->to, formats);
-        return CLATTN_INVALID_PROBLEM;
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, CA_REASON_BYTES,
+                              "to is %d but must be %s", (int)q->to, formats);
     }
     for (size_t n = 0; n < 4; n++) {
-        if (q->size[n] > CA_MAX_SIZE) {
-            ca_reason(reason, CA_REASON_BYTES, "%s is %zu but must be at most %zu", names[n],
-                      q->size[n], CA_MAX_SIZE);
-            return CLATTN_INVALID_PROBLEM;
-        }
+        if (q->size[n] > CA_MAX_SIZE)
+            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, CA_REASON_BYTES,
+                                  "%s is %zu but must be at most %zu", names[n], q->size[n],
+                                  CA_MAX_SIZE);
     }
     return CLATTN_SUCCESS;
 }
@@ -372,8 +370,7 @@ static clattn_status check_program(clattn_context *ctx, const struct ca_candidat
             return status;
         if (memcmp(got, want, sizeof got) == 0)
             continue;
-        ca_reason(why, CA_REASON_BYTES, "its blocks are wrong");
-        return CLATTN_MISCOMPILED;
+        return ca_status_with(CLATTN_MISCOMPILED, why, CA_REASON_BYTES, "its blocks are wrong");
     }
     return CLATTN_SUCCESS;
 }

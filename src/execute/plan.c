@@ -109,7 +109,7 @@ static clattn_status print_texts(clattn_plan *plan, const clattn_problem *proble
     const struct ca_family *family = plan->candidate.family;
     size_t bytes = 0;
 
-    ca_tunables_print(family->tunables, family->num_tunables, plan->candidate.values, "",
+    ca_tunables_print(family->tunables, family->num_tunables, plan->candidate.values,
                       plan->tunables_text, sizeof plan->tunables_text);
     clattn_problem_print(problem, NULL, 0, &bytes);
     plan->problem_text = malloc(bytes);

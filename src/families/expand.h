@@ -28,6 +28,8 @@ enum {
 #include TUNABLES_DEF
     NUM_TUNABLES
 };
+#undef TUNABLE
+#undef REQUIRE
 
 #ifdef CLATTN_FRAGMENT_SIZES_H
 #define SIZES_NAMES "families/fragment_names.h"
@@ -80,5 +82,7 @@ static const char *reject(const clattn_problem *p, const clattn_device_info *dev
     if (!(condition))                                                                              \
         return reason;
 #include TUNABLES_DEF
+#undef TUNABLE
+#undef REQUIRE
     return NULL;
 }

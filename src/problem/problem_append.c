@@ -124,11 +124,10 @@ clattn_status ca_append_check(const clattn_problem *problem, char *reason, size_
             CLATTN_SUCCESS ||
         (status = ca_check_pages(p->pages, p->page_size, reason, bytes)) != CLATTN_SUCCESS)
         return status;
-    if (p->heads % p->kv_heads != 0) {
-        ca_reason(reason, bytes, "heads (%zu) must be a multiple of kv_heads (%zu)", p->heads,
-                  p->kv_heads);
-        return CLATTN_INVALID_PROBLEM;
-    }
+    if (p->heads % p->kv_heads != 0)
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                              "heads (%zu) must be a multiple of kv_heads (%zu)", p->heads,
+                              p->kv_heads);
     return check_rotary(p, reason, bytes);
 }
 

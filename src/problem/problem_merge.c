@@ -36,10 +36,9 @@ clattn_status ca_merge_check(const clattn_problem *problem, char *reason, size_t
 
     if (status == CLATTN_SUCCESS)
         status = ca_check_sizes(sizes, sizeof sizes / sizeof *sizes, reason, bytes);
-    if (status == CLATTN_SUCCESS && p->batch > 0 && p->states > CA_MAX_SIZE / p->batch) {
-        ca_reason(reason, bytes, "states * batch, all states' batches, is over %zu", CA_MAX_SIZE);
-        return CLATTN_INVALID_PROBLEM;
-    }
+    if (status == CLATTN_SUCCESS && p->batch > 0 && p->states > CA_MAX_SIZE / p->batch)
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                              "states * batch, all states' batches, is over %zu", CA_MAX_SIZE);
     return status;
 }
 

@@ -85,10 +85,9 @@ clattn_status ca_projection_check(const clattn_problem *problem, char *reason, s
 
     if (status == CLATTN_SUCCESS)
         status = ca_check_sizes(sizes, sizeof sizes / sizeof *sizes, reason, bytes);
-    if (status == CLATTN_SUCCESS && p->x_heads > CA_MAX_SIZE / p->x_dim) {
-        ca_reason(reason, bytes, "x_heads * x_dim is over %zu", CA_MAX_SIZE);
-        return CLATTN_INVALID_PROBLEM;
-    }
+    if (status == CLATTN_SUCCESS && p->x_heads > CA_MAX_SIZE / p->x_dim)
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes, "x_heads * x_dim is over %zu",
+                              CA_MAX_SIZE);
     return status;
 }
 

@@ -60,7 +60,7 @@ int ca_banned_is(const struct ca_banned *banned, const struct ca_candidate *cand
     if (strcmp(banned->family, candidate->family->name) != 0)
         return 0;
     ca_tunables_print(candidate->family->tunables, candidate->family->num_tunables,
-                      candidate->values, "", text, sizeof text);
+                      candidate->values, text, sizeof text);
     return strcmp(banned->tunables, text) == 0 &&
            fresh_family(banned->family, banned->tunables, banned->source, banned->declaration) !=
                NULL &&
@@ -87,8 +87,8 @@ void ca_candidate_texts(const struct ca_candidate *candidate, struct ca_candidat
     const struct ca_family *family = candidate->family;
 
     ca_reason(texts->family, sizeof texts->family, "%s", family->name);
-    ca_tunables_print(family->tunables, family->num_tunables, candidate->values, "",
-                      texts->tunables, sizeof texts->tunables);
+    ca_tunables_print(family->tunables, family->num_tunables, candidate->values, texts->tunables,
+                      sizeof texts->tunables);
     ca_family_source_hash(family, texts->source);
     ca_family_declaration_hash(family, texts->declaration);
 }

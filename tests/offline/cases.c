@@ -165,7 +165,7 @@ static void write_case(struct output *out, const struct device *d, const struct 
     if (clattn_problem_print(p, problem, sizeof problem, NULL) != CLATTN_SUCCESS ||
         !ca_program_options(c, &normal, &d->info, options, sizeof options))
         exit(2);
-    ca_tunables_print(c->family->tunables, c->family->num_tunables, c->values, "", tunables,
+    ca_tunables_print(c->family->tunables, c->family->num_tunables, c->values, tunables,
                       sizeof tunables);
     write_parameters(out, out->count, c->family, &normal);
     fprintf(out->cases, "%zu\t%s\t%s\t%s\t%s\t%s\t%zu\t", out->count++, d->target->name,

@@ -4,13 +4,11 @@
 #include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/append_tokens/append_tokens_sizes.h"
+#include "families/family_units.h"
 #include "families/registry.h"
-#include "families/unit_members.h"
 
 #define TUNABLES_DEF "families/append_tokens/append_tokens.def"
 #include "families/expand.h"
-
-extern const char *const ca_source_append_tokens[];
 
 #define TOKEN_ARGUMENTS                                                                            \
     (CA_BIT(CA_APPEND_POSITIONS) | CA_BIT(CA_APPEND_COS) | CA_BIT(CA_APPEND_SIN) |                 \

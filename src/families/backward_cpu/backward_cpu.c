@@ -5,7 +5,6 @@
 #include "families/backward_cpu/backward_cpu_sizes.h"
 #include "families/family_units.h"
 #include "families/registry.h"
-#include "families/unit_members.h"
 
 #include <math.h>
 
@@ -16,8 +15,6 @@
 #define TUNABLES_UNIT UNIT_PAIRS
 #define TUNABLES_TABLE tunables_of_pairs
 #include "families/table.h"
-
-extern const char *const ca_source_backward_cpu[];
 
 #include "families/backward_cpu/backward_cpu_stages.h"
 

@@ -3,15 +3,12 @@
 #include "families/backward_cpu/backward_cpu_sizes.h"
 #include "families/family_units.h"
 #include "families/registry.h"
-#include "families/unit_members.h"
 
 enum { SIMD_WIDTH = 16, DQ_ROWS = 32 }; /* as the kernel defines them for tiles */
 
 #define TUNABLES_DEF "families/backward_cpu/backward_cpu_amx.def"
 #define TUNABLES_UNIT UNIT_AMX
 #include "families/expand.h"
-
-extern const char *const ca_source_backward_cpu[];
 
 static size_t block(const size_t *values)
 {

@@ -6,7 +6,6 @@
 #include "families/block_sizes.h"
 #include "families/family_units.h"
 #include "families/registry.h"
-#include "families/unit_members.h"
 
 #include <string.h>
 
@@ -16,8 +15,6 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/backward_gpu/backward_gpu_item.def"
 #define TUNABLES_UNIT UNIT_ITEM
 #include "families/expand.h"
-
-extern const char *const ca_source_backward_gpu_item[];
 
 /* needed_registers() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to spill
  * some: see tests/offline.sh. */

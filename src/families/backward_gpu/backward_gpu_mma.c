@@ -6,7 +6,6 @@
 #include "families/family_units.h"
 #include "families/fragments.h"
 #include "families/registry.h"
-#include "families/unit_members.h"
 #include <stdint.h>
 
 /* Work-items of an emulated group: unoptimised, one takes up to 40 KB of a thread's stack on PoCL. */
@@ -21,8 +20,6 @@ enum { PRODUCER = 0 };
 #define TUNABLES_DEF "families/backward_gpu/backward_gpu_mma.def"
 #define TUNABLES_UNIT UNIT_MMA
 #include "families/expand.h"
-
-extern const char *const ca_source_backward_gpu_mma[];
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 

@@ -23,8 +23,6 @@ enum { DIM_GROUPS = 1 };
 #define TUNABLES_UNIT UNIT_WARPGROUP
 #include "families/expand.h"
 
-extern const char *const ca_source_backward_gpu_mma[];
-
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 enum { SUB_GROUP = 32, ROWS = 16, WARPGROUP = 4, LEAST_STREAMED = 32 };

@@ -9,9 +9,7 @@
 #include "families/fused_cpu/fused_cpu_sizes.h"
 #include "families/pair_marks.h"
 #include "families/registry.h"
-#include "families/unit_members.h"
 
-static size_t private_bytes(const clattn_problem *p, const size_t *values);
 static int reads_in_place(const clattn_problem *p);
 static int has_rows_apart(const clattn_problem *p);
 
@@ -22,8 +20,6 @@ static int has_rows_apart(const clattn_problem *p);
 #define TUNABLES_UNIT UNIT_PAIRS
 #define TUNABLES_TABLE tunables_of_pairs
 #include "families/table.h"
-
-extern const char *const ca_source_fused_cpu[];
 
 /* Returns whether products can read keys and values in place. */
 static int reads_in_place(const clattn_problem *p)

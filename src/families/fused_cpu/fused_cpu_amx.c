@@ -8,15 +8,12 @@
 #include "families/fused_cpu/fused_cpu_sizes.h"
 #include "families/pair_marks.h"
 #include "families/registry.h"
-#include "families/unit_members.h"
 
 enum { SIMD_WIDTH = 16, L2_BYTES = 1 << 20 };
 
 #define TUNABLES_DEF "families/fused_cpu/fused_cpu_amx.def"
 #define TUNABLES_UNIT UNIT_AMX
 #include "families/expand.h"
-
-extern const char *const ca_source_fused_cpu[];
 
 static size_t block_m(const size_t *values)
 {

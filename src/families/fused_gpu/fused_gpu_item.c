@@ -5,7 +5,6 @@
 #include "families/family_units.h"
 #include "families/fused_gpu/fused_gpu_item_sizes.h"
 #include "families/registry.h"
-#include "families/unit_members.h"
 
 #include <string.h>
 
@@ -17,8 +16,6 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/fused_gpu/fused_gpu_item.def"
 #define TUNABLES_UNIT UNIT_ITEM
 #include "families/expand.h"
-
-extern const char *const ca_source_fused_gpu_item[];
 
 /* Returns whether some elements have two bytes, so that eight are one load. */
 static int reads_halves(const clattn_problem *p)

@@ -6,7 +6,6 @@
 #include "families/fragments.h"
 #include "families/fused_gpu/fused_gpu_mma_sizes.h"
 #include "families/registry.h"
-#include "families/unit_members.h"
 #include <string.h>
 
 static size_t work_items(const size_t *values);
@@ -18,8 +17,6 @@ enum { PRODUCER = 0 };
 #define TUNABLES_DEF "families/fused_gpu/fused_gpu_mma.def"
 #define TUNABLES_UNIT UNIT_MMA
 #include "families/expand.h"
-
-extern const char *const ca_source_fused_gpu_mma[];
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 

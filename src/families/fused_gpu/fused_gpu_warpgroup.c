@@ -19,8 +19,6 @@ enum { M_FRAGMENTS = 1, BYTES = 0 };
 #define TUNABLES_UNIT UNIT_WARPGROUP
 #include "families/expand.h"
 
-extern const char *const ca_source_fused_gpu_mma[];
-
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 enum { SUB_GROUP = 32, QUERIES = 16, WARPGROUP = 4, BLOCK_COLUMNS = 64, LEAST_KEYS = 32 };

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Merges, on CPUs and GPUs: a row at a time. How it computes: src/families/merge_rows/merge_rows.cl. */
 #include "base/sizes.h"
+#include "families/family_units.h"
 #include "families/registry.h"
-#include "families/unit_members.h"
 
 #define TUNABLES_DEF "families/merge_rows/merge_rows.def"
 #include "families/expand.h"
-
-extern const char *const ca_source_merge_rows[];
 
 static size_t rows_of(const clattn_problem *p)
 {

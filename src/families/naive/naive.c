@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* naive: forward attention to read, not to use; see src/families/naive/naive.cl. */
+#include "families/family_units.h"
 #include "families/registry.h"
-#include "families/unit_members.h"
-
-extern const char *const ca_source_naive[];
 
 /* A row of o is in private memory; devices need not have more of it. */
 enum { MOST_DIM_V = 4096 };

@@ -6,7 +6,6 @@
 #include "families/projection_cpu/projection_cpu_sizes.h"
 #include "families/projection_sizes.h"
 #include "families/registry.h"
-#include "families/unit_members.h"
 #include "problem/problem.h"
 
 #include <math.h>
@@ -19,8 +18,6 @@
 #define TUNABLES_UNIT UNIT_PAIRS
 #define TUNABLES_TABLE tunables_of_pairs
 #include "families/table.h"
-
-extern const char *const ca_source_projection_cpu[];
 
 static size_t panel(const size_t *values)
 {

@@ -5,7 +5,6 @@
 #include "families/projection_cpu/projection_cpu_sizes.h"
 #include "families/projection_sizes.h"
 #include "families/registry.h"
-#include "families/unit_members.h"
 #include "problem/problem.h"
 
 #include <math.h>
@@ -19,8 +18,6 @@ enum { SIMD_WIDTH = 16, REGISTER_VECTORS = 1, REGISTER_ROWS = 32 }; /* as in the
 #define TUNABLES_DEF "families/projection_cpu/projection_cpu_amx.def"
 #define TUNABLES_UNIT UNIT_AMX
 #include "families/expand.h"
-
-extern const char *const ca_source_projection_cpu_amx[];
 
 static size_t register_rows(const size_t *values)
 {

@@ -4,7 +4,6 @@
 #include "families/family_units.h"
 #include "families/projection_gpu/projection_gpu_item_sizes.h"
 #include "families/registry.h"
-#include "families/unit_members.h"
 #include <string.h>
 
 static size_t work_items(const size_t *values);
@@ -12,8 +11,6 @@ static size_t work_items(const size_t *values);
 #define TUNABLES_DEF "families/projection_gpu/projection_gpu_item.def"
 #define TUNABLES_UNIT UNIT_ITEM
 #include "families/expand.h"
-
-extern const char *const ca_source_projection_gpu_item[];
 
 static size_t work_items(const size_t *values)
 {

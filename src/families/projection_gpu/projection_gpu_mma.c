@@ -4,7 +4,6 @@
 #include "families/fragments.h"
 #include "families/projection_gpu/projection_gpu_mma_sizes.h"
 #include "families/registry.h"
-#include "families/unit_members.h"
 #include "problem/layout.h"
 
 static size_t work_items(const size_t *values);
@@ -15,8 +14,6 @@ static int lies_in_pieces(const clattn_problem *p, size_t stage);
 #define TUNABLES_DEF "families/projection_gpu/projection_gpu_mma.def"
 #define TUNABLES_UNIT UNIT_MMA
 #include "families/expand.h"
-
-extern const char *const ca_source_projection_gpu_mma[];
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 

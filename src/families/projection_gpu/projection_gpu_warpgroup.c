@@ -18,8 +18,6 @@ enum { BLOCK_K = 64, COPIES = 0, SUB_GROUPS_N = 1 };
 #define TUNABLES_UNIT UNIT_WARPGROUP
 #include "families/expand.h"
 
-extern const char *const ca_source_projection_gpu_warpgroup[];
-
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 enum { SUB_GROUP = 32, ROWS = 16, STAGE = 64, PIECE = 8 };

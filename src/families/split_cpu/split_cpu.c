@@ -16,8 +16,6 @@ enum { STAGES_K = 1 };
 #define TUNABLES_UNIT UNIT_VECTOR
 #include "families/expand.h"
 
-extern const char *const ca_source_split_cpu[];
-
 #include "families/split_cpu/split_cpu_stages.h"
 
 enum { TILE_BYTES = 32 << 10 }; /* of keys as f32, at most */

@@ -9,7 +9,6 @@
 #include "families/registry.h"
 #include "families/split.h"
 #include "families/split_cpu/split_cpu_sizes.h"
-#include "families/unit_members.h"
 
 enum { SIMD_WIDTH = 16, KV_HEADS = 1, STAGES_K = 1 };
 
@@ -20,8 +19,6 @@ enum { SIMD_WIDTH = 16, KV_HEADS = 1, STAGES_K = 1 };
 #define TUNABLES_UNIT UNIT_PAIRS
 #define TUNABLES_TABLE tunables_of_pairs
 #include "families/table.h"
-
-extern const char *const ca_source_split_cpu[];
 
 #include "families/split_cpu/split_cpu_stages.h"
 

@@ -15,8 +15,6 @@ static size_t most_registers(const clattn_device_info *dev);
 #define TUNABLES_UNIT UNIT_ITEM
 #include "families/expand.h"
 
-extern const char *const ca_source_split_gpu_item[];
-
 /* Returns whether keys or values have two bytes, so that eight are one load; queries are read once,
  * singly. */
 static int reads_halves(const clattn_problem *p)

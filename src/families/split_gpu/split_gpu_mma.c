@@ -19,8 +19,6 @@ static int spills(const clattn_problem *p, const size_t *values);
 #define TUNABLES_UNIT UNIT_MMA
 #include "families/expand.h"
 
-extern const char *const ca_source_split_gpu_mma[];
-
 /* The least rows of a kv head for which matrix instructions pay. With background copies, which no
  * other split family has, one row suffices: an H200 reads a cache of 4 rows a kv head at 97 % of
  * its bandwidth, of 1 row at 92 %; with split_gpu_item it is 49 and 85. */

@@ -2,13 +2,12 @@
 /* The family with scores in memory, in three kernels (src/families/unfused/unfused.cl). It computes
  * every problem on every device and is the one that outputs scores. */
 #include "families/unfused/unfused.h"
+#include "families/family_units.h"
 #include "families/registry.h"
 #include "families/unfused/unfused_sizes.h"
 
 #define TUNABLES_DEF "families/unfused/unfused.def"
 #include "families/expand.h"
-
-extern const char *const ca_source_unfused[];
 
 static size_t tiles(size_t size, size_t tile)
 {

@@ -3,14 +3,13 @@
 #include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/block_bits.h"
+#include "families/family_units.h"
 #include "families/registry.h"
 #include "families/unfused/unfused.h"
 #include "families/unfused_lanes/unfused_lanes_sizes.h"
 
 #define TUNABLES_DEF "families/unfused_lanes/unfused_lanes.def"
 #include "families/expand.h"
-
-extern const char *const ca_source_unfused_lanes[];
 
 static struct ca_ndrange scores_ndrange(const clattn_problem *p, const size_t *values)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "families/unit_members.h"
+#include "families/family_units.h"
 #include "device/capacity.h"
-#include "families/family.h"
 #include "families/fragments.h"
 #include "os/processor.h"
 
