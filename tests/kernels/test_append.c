@@ -177,38 +177,3 @@ DeviceTest(append, a_cache_that_grows)
     }
     cr_expect(memcmp(k, k_cache, sizeof k) == 0 && memcmp(v, v_cache, sizeof v) == 0);
 }
-
-/* ---- calls ---------------------------------------------------------------------------------- */
-
-DeviceTest(append, calls_that_are_refused)
-{
-    clattn_plan *forward = fixture_plan(f, "fwd f32 q2 d4", NULL);
-    clattn_plan *append = fixture_plan(f, "append f32 q1 k4 d4 klen", NULL);
-    cl_mem memory = fixture_buffer(f, 64 * sizeof(float), NULL);
-    clattn_append_tensors t = {.struct_size = sizeof t,
-                               .k = {.buffer = memory},
-                               .v = {.buffer = memory, .offset = 4},
-                               .k_cache = {.buffer = memory, .offset = 8},
-                               .v_cache = {.buffer = memory, .offset = 24},
-                               .kv_lengths = {.buffer = memory, .offset = 40}};
-
-    cr_expect(clattn_append(NULL, f->queue, &t, 0, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
-    fixture_refused(f, clattn_append(forward, f->queue, &t, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
-                    "not an append");
-    t.v_cache.offset = 20;
-    fixture_refused(f, clattn_append(append, f->queue, &t, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
-                    "k_cache, which is written, overlaps v_cache");
-    t.v_cache.offset = 49;
-    fixture_refused(f, clattn_append(append, f->queue, &t, 0, NULL, NULL), CLATTN_BUFFER_TOO_SMALL,
-                    "v_cache reaches over 16 elements");
-    t.v_cache.offset = 24;
-    t.slots = (clattn_buffer){.buffer = memory, .offset = 50};
-    fixture_refused(f, clattn_append(append, f->queue, &t, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
-                    "slots is given, but");
-    t.slots = t.kv_lengths = (clattn_buffer){.buffer = NULL};
-    fixture_refused(f, clattn_append(append, f->queue, &t, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
-                    "kv_lengths must not be null");
-    clReleaseMemObject(memory);
-    clattn_plan_release(forward);
-    clattn_plan_release(append);
-}
