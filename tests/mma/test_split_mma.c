@@ -121,7 +121,7 @@ static void pass_with_infinities(struct fixture *f, const size_t number)
 
 ParameterizedTestParameters(split_gpu_mma, layout) {
     static size_t numbers[NUM_CASES];
-    const size_t count = numbers_taken(NUM_CASES, 2, numbers); /* the others in the next run */
+    const size_t count = numbers_taken(NUM_CASES, 3, numbers); /* the others in the next two runs */
 
     return cr_make_param_array(size_t, numbers, count);
 }

@@ -28,7 +28,7 @@ enum { NUM_TARGETS = sizeof targets / sizeof *targets };
 static const char of_fused_wgmma_alone[] = "fwd bf16 b1 h16 q4096 k4096 d256 causal=tl";
 
 /* Runs, by the seed, that `some` spreads the problems over. */
-enum { RUNS_OF_SOME = 8 };
+enum { RUNS_OF_SOME = 16 };
 
 /* Problems whose programs are compiled with the family's own choice of tunables. */
 static const struct {

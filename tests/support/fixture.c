@@ -293,7 +293,7 @@ static void fail_each_of(struct fixture *f, fixture_attempt attempt, void *user,
 
     for (size_t n = 0; failed && n < MOST_CALLS; n++) {
         if (n >= 40 &&
-            !run_takes(n, 4)) /* a driver whose own allocations count here has hundreds */
+            !run_takes(n, 8)) /* a driver whose own allocations count here has hundreds */
             continue;
         const struct faults_alive before = faults_alive();
         const size_t builds = clattn_context_builds(f->context);
