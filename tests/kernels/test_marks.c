@@ -12,7 +12,7 @@
 
 TestSuite(marks, .timeout = 600);
 
-enum { BATCH = 2, HEADS = 2, QUERIES = 131, KEYS = 173, DIM = 16, PAIRS = QUERIES * KEYS };
+enum { BATCH = 2, HEADS = 2, QUERIES = 131, KEYS = 301, DIM = 16, PAIRS = QUERIES * KEYS };
 
 struct data {
     float q[BATCH * HEADS * QUERIES * DIM], k[BATCH * HEADS * KEYS * DIM];
@@ -33,17 +33,17 @@ static void fill(struct data *d)
     struct rng r = rng_seed(17);
     float *const inputs[] = {d->q, d->k, d->v};
     const size_t counts[] = {sizeof d->q, sizeof d->k, sizeof d->v};
-    int tiles[3][3];
+    int tiles[3][5];
 
     for (size_t t = 0; t < 3; t++)
         for (size_t n = 0; n < counts[t] / sizeof(float); n++)
             inputs[t][n] = (float)rng_uniform(&r, -2, 2);
-    for (size_t n = 0; n < 9; n++)
-        tiles[n / 3][n % 3] = (int)rng_below(&r, 4);
+    for (size_t n = 0; n < 15; n++)
+        tiles[n / 5][n % 5] = (int)rng_below(&r, 4);
     tiles[0][0] = 2; /* one of each at least */
     tiles[1][1] = 0;
     tiles[1][2] = 1;
-    tiles[0][1] = tiles[0][2] = tiles[1][0] = 3;
+    tiles[0][1] = tiles[0][3] = tiles[1][3] = 3;
     for (size_t n = 0; n < PAIRS; n++) {
         const size_t i = n / KEYS, j = n % KEYS;
         const int tile = tiles[i / 64][j / 64];
@@ -149,11 +149,11 @@ static size_t compute(struct fixture *f, size_t family, const char *text, const 
 static const struct {
     const char *text, *shared, *own, *window;
 } cases[] = {
-    {"fwd f32 b2 h2/1 q131 k173 d16 lse mask=", "qk", "bhqk", " window=999,*"},
-    {"fwd f32 b2 h2/1 q131 k173 d16 lse mask=", "bqk", "bhqk", " window=999,*"},
-    {"fwd f32 b2 h2 q131 k173 d16 lse mask=", "hqk", "bhqk", " window=999,*"},
-    {"fwd f32 b2 h2 q131 k173 d16 lse causal=br mask=", "qk", "bhqk", " window=999,0"},
-    {"fwd f32 b2 h2/1 q131 k173 d16 lse bias=f32:", "qk", "bhqk", " window=999,*"},
+    {"fwd f32 b2 h2/1 q131 k301 d16 lse mask=", "qk", "bhqk", " window=999,*"},
+    {"fwd f32 b2 h2/1 q131 k301 d16 lse mask=", "bqk", "bhqk", " window=999,*"},
+    {"fwd f32 b2 h2 q131 k301 d16 lse mask=", "hqk", "bhqk", " window=999,*"},
+    {"fwd f32 b2 h2 q131 k301 d16 lse causal=br mask=", "qk", "bhqk", " window=999,0"},
+    {"fwd f32 b2 h2/1 q131 k301 d16 lse bias=f32:", "qk", "bhqk", " window=999,*"},
 };
 enum { NUM_CASES = sizeof cases / sizeof *cases };
 
