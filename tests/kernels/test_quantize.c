@@ -367,38 +367,37 @@ static void misdescribed(struct fixture *f, const clattn_quantization *q,
     cr_assert(fixture_said(f, words) && faults_commands() == commands);
 }
 
-Test(quantize, descriptions) {
+DeviceTest(quantize, descriptions)
+{
     const clattn_quantization good = one_block(CLATTN_CACHE_Q8_0);
-    clattn_quantization q = good;
-    struct fixture f;
+    const clattn_buffer null = {.buffer = NULL};
+    unsigned char memory[256] = {0};
+#define MISDESCRIBED(change, words)                                                                \
+    do {                                                                                           \
+        clattn_quantization q = good;                                                              \
+        change;                                                                                    \
+        misdescribed(f, &q, CLATTN_INVALID_PROBLEM, words);                                        \
+    } while (0)
 
-    fixture_open(&f);
-    misdescribed(&f, NULL, CLATTN_INVALID_ARGUMENT, "what is null");
-    q.struct_size--;
-    misdescribed(&f, &q, CLATTN_INVALID_ARGUMENT, "struct_size");
-    q = good, q.from = (clattn_dtype)3;
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "from is 3");
-    q = good, q.from = (clattn_dtype)-1;
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "from is -1");
-    q = good, q.to = CLATTN_CACHE_PLAIN;
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "to is 0");
-    q = good, q.to = (clattn_cache)3;
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "to is 3");
-    q = good, q.size[3] = 48;
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "dim must be a multiple of 32");
-    q = good, q.size[2] = SIZE_MAX;
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "seq is");
-    q = good, q.cache = (clattn_layout){{0, 0, 64, 2}};
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "innermost stride");
-    q = good, q.cache = (clattn_layout){{0, 0, 33, 1}};
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "strides must be multiples of 32");
-    q = good, q.size[2] = 2, q.cache = (clattn_layout){{0, 0, 0, 1}};
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "share places");
-    q = good, q.size[2] = 2, q.values = (clattn_layout){{0, 0, (size_t)1 << 58, 1}};
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "2^58");
-    cr_assert(clattn_quantize_host(&good, NULL, &q) == CLATTN_INVALID_ARGUMENT);
-    cr_assert(clattn_quantize_host(&good, &q, NULL) == CLATTN_INVALID_ARGUMENT);
-    fixture_close(&f);
+    misdescribed(f, NULL, CLATTN_INVALID_ARGUMENT, "what is null");
+    misdescribed(f, &(clattn_quantization){.struct_size = sizeof good - 1}, CLATTN_INVALID_ARGUMENT,
+                 "struct_size");
+    MISDESCRIBED(q.from = (clattn_dtype)3, "from is 3");
+    MISDESCRIBED(q.from = (clattn_dtype)-1, "from is -1");
+    MISDESCRIBED(q.to = CLATTN_CACHE_PLAIN, "to is 0");
+    MISDESCRIBED(q.to = (clattn_cache)3, "to is 3");
+    MISDESCRIBED(q.size[3] = 48, "dim must be a multiple of 32");
+    MISDESCRIBED(q.size[2] = SIZE_MAX, "seq is");
+    MISDESCRIBED(q.cache = ((clattn_layout){{0, 0, 64, 2}}), "innermost stride");
+    MISDESCRIBED(q.cache = ((clattn_layout){{0, 0, 33, 1}}), "strides must be multiples of 32");
+    MISDESCRIBED((q.size[2] = 2, q.cache = (clattn_layout){{0, 0, 0, 1}}), "share places");
+    MISDESCRIBED((q.size[2] = 2, q.values = (clattn_layout){{0, 0, (size_t)1 << 58, 1}}), "2^58");
+    cr_assert(clattn_quantize_host(&good, NULL, memory) == CLATTN_INVALID_ARGUMENT);
+    cr_assert(clattn_quantize_host(&good, memory, NULL) == CLATTN_INVALID_ARGUMENT);
+    fixture_refused(f, clattn_quantize(f->context, &good, f->queue, NULL, &null, 0, NULL, NULL),
+                    CLATTN_INVALID_ARGUMENT, "values is null");
+    fixture_refused(f, clattn_quantize(f->context, &good, f->queue, &null, NULL, 0, NULL, NULL),
+                    CLATTN_INVALID_ARGUMENT, "cache is null");
 }
 
 static clattn_status write_cache(struct fixture *f, const clattn_buffer buffers[2], cl_event *done)
