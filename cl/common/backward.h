@@ -4,8 +4,7 @@
  *   UNIT_DO UNIT_DQ UNIT_DK UNIT_DV    1: the innermost stride is 1
  *   HAS_DBIAS HAS_DSLOPES HAS_DSINKS   0 or 1
  * Who includes this defines SCORE_UNIT, the factor of scores. */
-#ifndef CLATTN_BACKWARD_H
-#define CLATTN_BACKWARD_H
+#pragma once
 #include "common/common.h"
 #include "common/sequence.h"
 #include "families/sizes.h"
@@ -80,10 +79,8 @@ static inline float row_delta(const struct arguments *args, const long b, const 
 {
     float4 sums = 0.0f;
 
-    const __global o_storage *o = args->o + b * args->shape->o_stride[0] +
-                                  h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
-    const __global storage *d_o = args->d_o + b * args->shape->d_o_stride[0] +
-                                  h * args->shape->d_o_stride[1] + i * args->shape->d_o_stride[2];
+    const __global o_storage *o = args->o + row_offset(args->shape->o_stride, b, h, i);
+    const __global storage *d_o = args->d_o + row_offset(args->shape->d_o_stride, b, h, i);
     for (int d = 0; d < DIM_V / 4 * 4; d += 4) {
         const float4 x = (float4)(LOAD_O(o, d * O_STEP), LOAD_O(o, (d + 1) * O_STEP),
                                   LOAD_O(o, (d + 2) * O_STEP), LOAD_O(o, (d + 3) * O_STEP));
@@ -152,5 +149,3 @@ static inline long end_query(const struct arguments *args, const struct extent e
     return e.queries;
 #endif
 }
-
-#endif

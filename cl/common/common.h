@@ -18,8 +18,7 @@
  *   SCORES                  0 none, 1 raw, 2 after softcap, 3 after bias and masks, 4 weights
  * and for the family every tunable of its .def file.
  */
-#ifndef CLATTN_COMMON_CL
-#define CLATTN_COMMON_CL
+#pragma once
 #include "common/arguments.h"
 #include "common/storage.h"
 
@@ -32,6 +31,23 @@
 
 #define LOG2E 1.44269504088896340736f
 #define LN2 0.693147180559945309417f
+
+/* The offset of row i of head h of batch b in a tensor with these strides; of the head's first. */
+INLINE long row_offset(const long *stride, const long b, const long h, const long i)
+{
+    return b * stride[0] + h * stride[1] + i * stride[2];
+}
+
+INLINE long head_offset(const long *stride, const long b, const long h)
+{
+    return b * stride[0] + h * stride[1];
+}
+
+/* The larger; a NaN if one of them is. */
+static inline float larger(const float x, const float y)
+{
+    return y > x || y != y ? y : x;
+}
 
 /* ---- tensors ------------------------------------------------------------------------------ */
 
@@ -154,5 +170,3 @@ static inline long end_key(const struct arguments *args, const struct extent e, 
     return e.keys;
 #endif
 }
-
-#endif

@@ -15,8 +15,7 @@
  * The host has merged the dims of struct projection_shape (cl/common/projection_arguments.h) where
  * strides allow it: batch is then 1 and part of rows, x_heads 1 and part of x_dim, y_heads 1 and
  * part of y_dim (ca_problem_normal()). A stride of 0 in x or w broadcasts. */
-#ifndef CLATTN_PROJECTION_H
-#define CLATTN_PROJECTION_H
+#pragma once
 #include "common/common.h"
 #include "common/projection_arguments.h"
 
@@ -65,5 +64,3 @@ struct projection_arguments {
 #define BIAS_OF(g, e) 0.0f
 #endif
 #define STORE_Y(sum, y, n, g, e) STORE((sum) + BIAS_OF(g, e) + BEFORE(y, n), y, n)
-
-#endif

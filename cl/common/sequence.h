@@ -8,8 +8,7 @@
  *
  * Starts may hold anything: they are clamped to the buffer's rows. A sequence that ends before it
  * starts is empty; one longer than the longest ends early. */
-#ifndef CLATTN_SEQUENCE_H
-#define CLATTN_SEQUENCE_H
+#pragma once
 #include "common/common.h"
 #include "common/quantized.h"
 
@@ -92,6 +91,4 @@ INLINE const struct arguments *enter_sequence(struct arguments *args, const long
     return
 #else
 #define LEAVE_IF_BEYOND(row, rows)
-#endif
-
 #endif

@@ -3,8 +3,7 @@
  * products. A core has some 16 requests for lines in flight; with more it stalls.
  *
  * Who includes this defines BLOCK_VECTORS, QK_KEYS, BLOCK_N and BLOCKS_PER_TILE. */
-#ifndef CLATTN_FUSED_PREFETCH_H
-#define CLATTN_FUSED_PREFETCH_H
+#pragma once
 #include "common/common.h"
 #include "cpu/prefetch.h"
 #include "cpu/quantized_simd.h"
@@ -67,5 +66,3 @@ INLINE struct stream stream_of(const __global void *p, const long step, const in
 
     return stream;
 }
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Who includes this defines SPLIT_K, BLOCK_M and BLOCK_N, and what a tile of sums has:
  * REGISTER_ROWS and PANEL columns. */
-#ifndef CLATTN_PROJECTION_BLOCKS_H
-#define CLATTN_PROJECTION_BLOCKS_H
+#pragma once
 #include "common/projection.h"
 #include "cpu/operands.h"
 
@@ -80,9 +79,9 @@ INLINE bool contiguous(const bool unit, const long *offsets, const int count, co
 #define START_WITH_ZEROS (SPLIT_K > 1 || (!HAS_BIAS && !HAS_ACCUMULATE))
 
 /* Loads a tile of y; if `first`, the starting values: the bias and the old y. */
-NOINLINE void load_tile(const int first, const __global result *y, const long *rows,
-                        const int num_rows, const long *columns, const int num_columns,
-                        const float *biases, float *tile)
+NOINLINE void load_register_tile(const int first, const __global result *y, const long *rows,
+                                 const int num_rows, const long *columns, const int num_columns,
+                                 const float *biases, float *tile)
 {
     const bool held = HAS_ACCUMULATE || !first, biased = HAS_BIAS && first;
 
@@ -104,8 +103,8 @@ NOINLINE void load_tile(const int first, const __global result *y, const long *r
     }
 }
 
-NOINLINE void store_tile(const float *tile, __global result *y, const long *rows,
-                         const int num_rows, const long *columns, const int num_columns)
+NOINLINE void store_register_tile(const float *tile, __global result *y, const long *rows,
+                                  const int num_rows, const long *columns, const int num_columns)
 {
     if (contiguous(UNIT_RESULT, columns, PANEL, num_columns)) {
         for (int r = 0; r < num_rows; r++) {
@@ -229,6 +228,4 @@ projection_sum(PARAMETERS_projection_sum)
     for (int c = 0; c < columns; c++)
         STORE_Y(sums[c], to, offsets[c], 0, first + c);
 }
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rows and keys of a work-item of split_cpu. Needs BLOCK_M, BLOCK_N and SPLIT_K. */
-#ifndef CLATTN_SPLIT_ROWS_H
-#define CLATTN_SPLIT_ROWS_H
+#pragma once
 #include "cpu/simd.h"
 
 /* A block of rows: queries of the query heads that share a kv head. */
@@ -63,5 +62,3 @@ INLINE void find_part_of_keys(const struct row_block *block, const long part, lo
     *begin = min(first + part * share, last);
     *end = min(*begin + share, last);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * of a tile, the choice of tiles, and the gradient terms of a pair.
  *
  * Who includes this defines BLOCK_OWNED, BLOCK_STREAMED, MIN, THREADS. */
-#ifndef CLATTN_BACKWARD_TILE_H
-#define CLATTN_BACKWARD_TILE_H
+#pragma once
 #include "families/backward_gpu/backward_gpu_sizes.h"
 #include "score/score.h"
 #include "common/backward.h"
@@ -65,32 +64,28 @@ INLINE float4 statistic_of(const struct arguments *args, const long b, const lon
 INLINE struct matrix q_rows(const struct arguments *args, const long b, const long h, const long i,
                             const int rows)
 {
-    return matrix_of(args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] +
-                         i * args->shape->q_stride[2],
-                     args->shape->q_stride[2], Q_STEP, DIM_QK, rows, WIDTH(UNIT_Q, DIM_QK));
+    return matrix_of(args->q + row_offset(args->shape->q_stride, b, h, i), args->shape->q_stride[2],
+                     Q_STEP, DIM_QK, rows, WIDTH(UNIT_Q, DIM_QK));
 }
 
 INLINE struct matrix do_rows(const struct arguments *args, const long b, const long h, const long i,
                              const int rows)
 {
-    return matrix_of(args->d_o + b * args->shape->d_o_stride[0] + h * args->shape->d_o_stride[1] +
-                         i * args->shape->d_o_stride[2],
+    return matrix_of(args->d_o + row_offset(args->shape->d_o_stride, b, h, i),
                      args->shape->d_o_stride[2], DO_STEP, DIM_V, rows, WIDTH(UNIT_DO, DIM_V));
 }
 
 INLINE struct matrix k_rows(const struct arguments *args, const long b, const long kv_head,
                             const long j, const int rows)
 {
-    return matrix_of(args->k + b * args->shape->k_stride[0] + kv_head * args->shape->k_stride[1] +
-                         j * args->shape->k_stride[2],
+    return matrix_of(args->k + row_offset(args->shape->k_stride, b, kv_head, j),
                      args->shape->k_stride[2], K_STEP, DIM_QK, rows, WIDTH(UNIT_K, DIM_QK));
 }
 
 INLINE struct matrix v_rows(const struct arguments *args, const long b, const long kv_head,
                             const long j, const int rows)
 {
-    return matrix_of(args->v + b * args->shape->v_stride[0] + kv_head * args->shape->v_stride[1] +
-                         j * args->shape->v_stride[2],
+    return matrix_of(args->v + row_offset(args->shape->v_stride, b, kv_head, j),
                      args->shape->v_stride[2], V_STEP, DIM_V, rows, WIDTH(UNIT_V, DIM_V));
 }
 
@@ -286,5 +281,3 @@ INLINE struct pair_gradient pair_gradient_of(const struct score s, const float d
 #endif
     return pair;
 }
-
-#endif

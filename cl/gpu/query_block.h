@@ -6,8 +6,7 @@
  * keys (common/key_rows.h).
  *
  * Who includes this defines BLOCK_M, BLOCK_N, MARK_ITEMS. */
-#ifndef CLATTN_QUERY_BLOCK_H
-#define CLATTN_QUERY_BLOCK_H
+#pragma once
 #include "score/score.h"
 #include "gpu/tile_exp.h"
 #include "common/key_rows.h"
@@ -173,5 +172,3 @@ static inline struct row_end finish_row(const struct arguments *args, const long
     row.factor /= row.total;
     return row;
 }
-
-#endif

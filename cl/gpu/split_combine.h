@@ -3,8 +3,7 @@
  * ranges (gpu/split_task.h). A work-group of COMBINE_THREADS for each row and COMBINED_COLUMNS.
  *
  * Who includes this defines SPLIT_K, COMBINE_THREADS, a multiple of 32. */
-#ifndef CLATTN_SPLIT_COMBINE_H
-#define CLATTN_SPLIT_COMBINE_H
+#pragma once
 #include "common/sequence.h"
 #include "gpu/local_barrier.h"
 #include "gpu/tile_exp.h"
@@ -76,12 +75,8 @@ combine(PARAMETERS_combine)
     if (thread < COMBINED_COLUMNS && d < DIM_V) {
         for (int n = 1; n < COMBINE_PARTS; n++)
             x += sums[n * COMBINED_COLUMNS + thread];
-        STORE_O(zero ? 0.0f : x / row_sum,
-                args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] +
-                    i * args->shape->o_stride[2],
+        STORE_O(zero ? 0.0f : x / row_sum, args->o + row_offset(args->shape->o_stride, b, h, i),
                 d * O_STEP);
     }
     END_KERNEL();
 }
-
-#endif

@@ -8,8 +8,7 @@
  *            block lists.
  *
  * Who includes this defines BLOCK_M, BLOCK_N, SPLIT_K, THREADS. */
-#ifndef CLATTN_SPLIT_TASK_H
-#define CLATTN_SPLIT_TASK_H
+#pragma once
 #include "common/key_rows.h"
 #include "common/sequence.h"
 #include "score/score.h"
@@ -62,7 +61,7 @@ INLINE void find_range(const struct arguments *args, struct task *task)
 /* Blocks of the longest sequence. */
 #define ROW_BLOCKS(args) (((args)->shape->group * LONGEST_Q(args) + BLOCK_M - 1) / BLOCK_M)
 
-INLINE struct task find_task(const struct arguments *args)
+INLINE struct task find_range_task(const struct arguments *args)
 {
     const long blocks = ROW_BLOCKS(args);
     const long group = get_group_id(0) / blocks;
@@ -153,5 +152,3 @@ INLINE long result_of(const struct arguments *args, const struct task *task, con
 /* The row_max and row_sum of all partial results, in the workspace. */
 #define STATISTICS(args, results)                                                                  \
     ((results) + (args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * SPLIT_K * DIM_V)
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Who includes this defines THREADS, the work-group's size; LOAD_WIDTH, 4 or 8, the elements
  * that one load takes where a matrix allows it. */
-#ifndef CLATTN_TILE_LOAD_H
-#define CLATTN_TILE_LOAD_H
+#pragma once
 #include "common/common.h"
 
 /* Elements that one load takes: as many as LOAD_WIDTH says where rows are a multiple of them. */
@@ -183,5 +182,3 @@ __attribute__((always_inline)) static inline void store4(const float4 x, __globa
     if (d + 3 < dim)
         STORE_O(x.w, row, (d + 3) * step);
 }
-
-#endif

@@ -14,8 +14,7 @@
  * Who includes this defines M_FRAGMENTS, BLOCK_N, Q_RESIDENT, SUB_GROUPS_N (1, or the sub-groups
  * that share rows), KV_PARTS; BLOCK_M, the rows of the work-group; HAS_ROW_TILES, whether each
  * row has a score_tile of its own; TRACKS_SEEN; and includes the kernel's sizes. */
-#ifndef CLATTN_FRAGMENT_ATTENTION_H
-#define CLATTN_FRAGMENT_ATTENTION_H
+#pragma once
 #include "mma/fragment.h"
 #include "score/score.h"
 #include "gpu/tile_exp.h"
@@ -83,11 +82,6 @@ INLINE float weight_scale_of(const float weight_exponent)
 #define TILE_ROW(n) ROW(n)
 #endif
 
-#if !HAS_COPIES
-static inline void copies_wait(void)
-{
-}
-#endif
 #if HAS_TILE_PRODUCTS
 #include "mma/warpgroup_tile.h"
 #else
@@ -508,5 +502,3 @@ INLINE bool all_finite(float out[M_FRAGMENTS][DIM_SUMS])
         check = fma(out[f][x], 0.0f, check);
     return check == 0.0f;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * work-group decodes a tile together; the next tile's bytes arrive while it is multiplied.
  *
  * A part of fused_gpu_mma.cl, which includes it before its kernels. */
-#ifndef CLATTN_FUSED_BYTES_H
-#define CLATTN_FUSED_BYTES_H
+#pragma once
 
 INLINE void attend_bytes(const struct arguments *args, const struct query_block block,
                          const struct task t, const int first_row, const __local ushort *q_rows,
@@ -41,8 +40,8 @@ INLINE void attend_bytes(const struct arguments *args, const struct query_block 
         }
         clear_products(s);
         multiply_qk(q_rows, K_TILE(0), k_factors, q_words, s, lane, exchange);
-        weigh_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen, out, weight_exponent,
-                   0, lane, exchange);
+        softmax_of_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen, out,
+                        weight_exponent, 0, lane, exchange);
         multiply_pv(V_TILE(0), v_factors, s, out, lane, exchange);
     }
 }
@@ -51,5 +50,3 @@ INLINE void attend_bytes(const struct arguments *args, const struct query_block 
     attend_bytes(args, block, t, first_row, q_rows, q_words, again, &v_nonfinite, places, k_bytes, \
                  v_bytes, k_factors, v_factors, q_tile, row_max, row_sum, seen, out,               \
                  weight_exponent, lane, exchange)
-
-#endif

@@ -8,8 +8,7 @@
  *            another's products.
  *
  * A part of fused_gpu_mma.cl, which includes it before its kernels. */
-#ifndef CLATTN_FUSED_PRODUCER_H
-#define CLATTN_FUSED_PRODUCER_H
+#pragma once
 #include "mma/warpgroup_producer.h"
 
 #if PRODUCER == 2 && !EMULATE
@@ -94,7 +93,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
 #define OWN_Q (q_tile + first_row / 64 * 64 * ROW_STRIDE)
 #define LOAD_OWN_QUERIES() load_own_queries(args, &t, first_row, OWN_Q, q_words, lane)
 
-/* Queries to where attend() has them; the producer does all that it has to do, and leaves. */
+/* Queries to where attend_produced() has them; the producer does all that it has to do, and leaves. */
 #if EMULATE
 #define LOAD_QUERIES() LOAD_OWN_QUERIES()
 #else
@@ -117,13 +116,14 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
 #endif
 
 /* Leaves the use that follows the last one. */
-INLINE void attend(const struct arguments *args, const struct query_block block,
-                   const struct task t, const int first_row, __local ushort *q_tile,
-                   uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool finite,
-                   volatile __local int *v_nonfinite, float row_max[M_FRAGMENTS][LANE_QUERIES],
-                   float row_sum[M_FRAGMENTS][LANE_QUERIES], float seen[M_FRAGMENTS][LANE_QUERIES],
-                   float out[M_FRAGMENTS][DIM_SUMS], struct stream *stream, const int lane,
-                   __local float *exchange)
+INLINE void attend_produced(const struct arguments *args, const struct query_block block,
+                            const struct task t, const int first_row, __local ushort *q_tile,
+                            uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool finite,
+                            volatile __local int *v_nonfinite,
+                            float row_max[M_FRAGMENTS][LANE_QUERIES],
+                            float row_sum[M_FRAGMENTS][LANE_QUERIES],
+                            float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
+                            struct stream *stream, const int lane, __local float *exchange)
 {
     const __local ushort *const own_q = OWN_Q;
     __local ulong *const barriers = stream->barriers;
@@ -140,8 +140,8 @@ INLINE void attend(const struct arguments *args, const struct query_block block,
     begin_own_qk(own_q, K_TILE(now.place), q_words, s, lane, exchange);
     FINISH_QK(q_words, s, 0);
     HALF_READ(now, 0);
-    weigh_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen, out,
-               weight_exponent_of(false), 0, lane, exchange);
+    softmax_of_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen, out,
+                    weight_exponent_of(false), 0, lane, exchange);
     round_weights(weights, 0, s, lane, exchange);
     for (;;) {
         const struct keys after = find_keys(args, block, after_keys(keys));
@@ -157,8 +157,8 @@ INLINE void attend(const struct arguments *args, const struct query_block block,
         GIVE_TURN();
         FINISH_QK(q_words, s, 1);
         HALF_READ(then, 0);
-        weigh_tile(args, &block, &after, first_row, s, row_max, row_sum, seen, out,
-                   weight_exponent_of(false), 0, lane, exchange);
+        softmax_of_tile(args, &block, &after, first_row, s, row_max, row_sum, seen, out,
+                        weight_exponent_of(false), 0, lane, exchange);
         HALF_READ(now, 1);
         round_weights(weights, 0, s, lane, exchange);
         keys = after;
@@ -170,5 +170,3 @@ INLINE void attend(const struct arguments *args, const struct query_block block,
     HALF_READ(now, 1);
     stream->next = next_use(now);
 }
-
-#endif

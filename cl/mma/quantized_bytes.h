@@ -10,8 +10,7 @@
  * in f32.
  *
  * Who includes this defines DIVIDE_UP, MAX. Kernels have DECLARE_BYTES(). */
-#ifndef CLATTN_QUANTIZED_BYTES_H
-#define CLATTN_QUANTIZED_BYTES_H
+#pragma once
 #include "mma/fragment_tile.h"
 #include "mma/key_places.h"
 
@@ -269,5 +268,3 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
         (m).v_aligned = PIECES_ALIGNED(V_CACHE, (m).v, PAGE_SIZE ? args->shape->v_stride[0] : 0,   \
                                        args->shape->v_stride[2], PIECE_OF(V_ROW_BYTES));           \
     } while (0)
-
-#endif

@@ -3,20 +3,17 @@
  * tile's bytes arrive while a tile is multiplied.
  *
  * A part of split_gpu_mma.cl, which includes it before its kernels. */
-#ifndef CLATTN_SPLIT_BYTES_H
-#define CLATTN_SPLIT_BYTES_H
+#pragma once
 
 /* The tiles of a range from its first one on. */
-INLINE void attend_tiles(const struct arguments *args, const struct task task,
-                         const struct matrices m, const struct shared l, struct keys keys,
-                         const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
-                         const volatile __local uint *seen_tiles, __local long *places,
-                         const bool again, volatile __local int *v_nonfinite,
-                         uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
-                         float row_max[M_FRAGMENTS][LANE_QUERIES],
-                         float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                         float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
-                         const float weight_exponent, const int lane, __local float *exchange)
+INLINE void attend_tiles_of_bytes(
+    const struct arguments *args, const struct task task, const struct matrices m,
+    const struct shared l, struct keys keys, const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
+    const volatile __local uint *seen_tiles, __local long *places, const bool again,
+    volatile __local int *v_nonfinite, uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
+    float row_max[M_FRAGMENTS][LANE_QUERIES], float row_sum[M_FRAGMENTS][LANE_QUERIES],
+    float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
+    const float weight_exponent, const int lane, __local float *exchange)
 {
     __local uchar *const k_bytes = l.k_bytes, *const v_bytes = l.v_bytes;
     struct keys next;
@@ -56,5 +53,3 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task,
         multiply_pv(l.v_tile, l.v_factors, l.p_tile, out, lane, exchange);
     }
 }
-
-#endif

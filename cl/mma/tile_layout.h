@@ -9,9 +9,8 @@
  *
  * Rows without padding, which the tensor cores read themselves, are SWIZZLED: blocks of 64 columns
  * of all rows follow each other, and the row's number permutes the eight pieces of a row. */
-#ifndef CLATTN_TILE_LAYOUT_H
-#define CLATTN_TILE_LAYOUT_H
-#include "mma/fragment.h"
+#pragma once
+#include "mma/instruction.h"
 
 #if OTHER_WORDS == 2 && PACKED_VALUES /* lanes read 8 bytes of a row */
 #define ROW_PADDING 4
@@ -40,5 +39,3 @@ static inline int row_at(const int stride, const int rows, const int row, const 
         return row * stride + column;
     return (column / 64 * rows + row) * 64 + ((column / 8 ^ row) % 8) * 8 + column % 8;
 }
-
-#endif

@@ -14,8 +14,7 @@
  * Emulated   there is no producer: all wait for each other, and the first warpgroup copies what is needed next, `copies`.
  *
  * Who includes this defines SUB_GROUPS, STAGES; COMPUTING, those that compute, of THREADS. */
-#ifndef CLATTN_WARPGROUP_PRODUCER_H
-#define CLATTN_WARPGROUP_PRODUCER_H
+#pragma once
 #include "mma/warpgroup_tile.h"
 
 #define COPIES_COMPLETE(half) (2 * (half))
@@ -145,6 +144,4 @@ INLINE void wait_for_copies(__local ulong *barrier, const uint parity)
         LOCAL_BARRIER(); /* the copies are complete */                                             \
     } while (0)
 #define HALF_READ(u, half)
-#endif
-
 #endif

@@ -2,8 +2,7 @@
 /* Attention's products of a warpgroup's queries with a whole tile of K or V in local memory (warpgroup_tile.h).
  *
  * A part of fragment_attention.h, which includes it. */
-#ifndef CLATTN_WARPGROUP_PRODUCTS_H
-#define CLATTN_WARPGROUP_PRODUCTS_H
+#pragma once
 
 #if PART_COLUMNS % 64 || DIMS % 64 || BLOCK_N % 32 || KV_PARTS || K_CACHE || V_CACHE
 #error "wgmma multiplies with tiles of whole blocks of 64 columns"
@@ -70,5 +69,3 @@ INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_fac
     round_weights(weights, v_factors, p, lane, exchange);
     add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, v_tile, DIMS, out[0], lane, exchange);
 }
-
-#endif

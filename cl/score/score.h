@@ -8,8 +8,7 @@
  *                                 visible
  *   fused_gpu_item, fused_gpu_mma,       score_of(), and hide() in tiles that are not visible in full: by rows
  *   backward_gpu_item                and keys of a tile, without a branch */
-#ifndef CLATTN_SCORE_H
-#define CLATTN_SCORE_H
+#pragma once
 #include "common/common.h"
 #include "common/multiply_add.h"
 #include "score/blocks.h"
@@ -36,14 +35,12 @@ static inline bool unmasked(const struct arguments *args, const struct extent e,
         return false;
 #if HAS_MASK
     if (listed != BLOCK_FULL && j >= MASK_BEGIN(e) &&
-        !args->mask[b * args->shape->mask_stride[0] + h * args->shape->mask_stride[1] +
-                    i * args->shape->mask_stride[2] +
+        !args->mask[row_offset(args->shape->mask_stride, b, h, i) +
                     (j - MASK_BEGIN(e)) * args->shape->mask_stride[3]])
         return false;
 #endif
 #if HAS_BIAS
-    if (LOAD_BIAS(args->bias, b * args->shape->bias_stride[0] + h * args->shape->bias_stride[1] +
-                                  i * args->shape->bias_stride[2] +
+    if (LOAD_BIAS(args->bias, row_offset(args->shape->bias_stride, b, h, i) +
                                   j * args->shape->bias_stride[3]) == -INFINITY)
         return false;
 #endif
@@ -65,9 +62,8 @@ static inline float biased(const struct arguments *args, const struct extent e, 
                            const long h, const long i, const long j, float s)
 {
 #if HAS_BIAS
-    s += LOAD_BIAS(args->bias, b * args->shape->bias_stride[0] + h * args->shape->bias_stride[1] +
-                                   i * args->shape->bias_stride[2] +
-                                   j * args->shape->bias_stride[3]);
+    s += LOAD_BIAS(args->bias,
+                   row_offset(args->shape->bias_stride, b, h, i) + j * args->shape->bias_stride[3]);
 #endif
 #if HAS_ALIBI
     s += args->slopes[h] * ALIBI_DISTANCE((float)(j - i - e.diagonal));
@@ -134,15 +130,15 @@ INLINE struct score_tile score_tile_at(const struct arguments *args, const struc
     t.slope = args->slopes[h];
 #endif
 #if HAS_MASK
-    t.mask = args->mask + b * args->shape->mask_stride[0] + h * args->shape->mask_stride[1] +
-             i0 * args->shape->mask_stride[2] + (j0 - MASK_BEGIN(e)) * args->shape->mask_stride[3];
+    t.mask = args->mask + row_offset(args->shape->mask_stride, b, h, i0) +
+             (j0 - MASK_BEGIN(e)) * args->shape->mask_stride[3];
 #if HAS_MASK_KEYS
     t.mask_begin = (int)clamp(e.mask_begin - j0, 0L, most);
 #endif
 #endif
 #if HAS_BIAS
-    t.bias = args->bias + b * args->shape->bias_stride[0] + h * args->shape->bias_stride[1] +
-             i0 * args->shape->bias_stride[2] + j0 * args->shape->bias_stride[3];
+    t.bias = args->bias + row_offset(args->shape->bias_stride, b, h, i0) +
+             j0 * args->shape->bias_stride[3];
 #endif
     return t;
 }
@@ -228,5 +224,3 @@ INLINE bool hide(const struct arguments *args, const struct score_tile t, bool s
 #endif
     return sees;
 }
-
-#endif

@@ -40,7 +40,6 @@
  * Lists     All kernels but backward_bias skip tiles without a listed pair, and tiles that a mask or a
  *           bias leaves empty by their marks.
  * Tunables  src/families/backward_gpu/backward_gpu_item.def, all defined by the host; no fallbacks here. */
-#include "common/builtins.h"
 #include "score/score.h"
 
 #if !defined(BLOCK_OWNED) || !defined(BLOCK_STREAMED) || !defined(THREADS_N) ||                    \
@@ -75,9 +74,10 @@ INLINE void load_owned(const struct matrix owned_qk, const struct matrix owned_v
 /* ---- results -------------------------------------------------------------------------------- */
 
 /* The owned rows' sums times factor, 0 for those not in use, to `rows` rows of a tensor. */
-INLINE void store_gradients(float4 sums[THREAD_M][MAX_DIMS4], const float factor, const int used,
-                            const int rows, __global o_storage *to, const long row_step,
-                            const long step, const int dim, const int width)
+INLINE void store_thread_gradients(float4 sums[THREAD_M][MAX_DIMS4], const float factor,
+                                   const int used, const int rows, __global o_storage *to,
+                                   const long row_step, const long step, const int dim,
+                                   const int width)
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
 
@@ -184,14 +184,12 @@ backward_keys(PARAMETERS_backward_keys)
                            (t.b * args->shape->heads + t.h) * args->shape->seq_kv + t.j0);
 #endif
     }
-    store_gradients(sums_k, args->shape->scale, t.keys, rows,
-                    args->dk + t.b * args->shape->dk_stride[0] +
-                        kv_head * args->shape->dk_stride[1] + t.j0 * args->shape->dk_stride[2],
-                    args->shape->dk_stride[2], DK_STEP, DIM_QK, WIDTH(UNIT_DK, DIM_QK));
-    store_gradients(sums_v, 1.0f, t.keys, rows,
-                    args->dv + t.b * args->shape->dv_stride[0] +
-                        kv_head * args->shape->dv_stride[1] + t.j0 * args->shape->dv_stride[2],
-                    args->shape->dv_stride[2], DV_STEP, DIM_V, WIDTH(UNIT_DV, DIM_V));
+    store_thread_gradients(sums_k, args->shape->scale, t.keys, rows,
+                           args->dk + row_offset(args->shape->dk_stride, t.b, kv_head, t.j0),
+                           args->shape->dk_stride[2], DK_STEP, DIM_QK, WIDTH(UNIT_DK, DIM_QK));
+    store_thread_gradients(sums_v, 1.0f, t.keys, rows,
+                           args->dv + row_offset(args->shape->dv_stride, t.b, kv_head, t.j0),
+                           args->shape->dv_stride[2], DV_STEP, DIM_V, WIDTH(UNIT_DV, DIM_V));
 }
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
@@ -267,10 +265,9 @@ backward_queries(PARAMETERS_backward_queries)
                    args->workspace + bias_sums_begin(args) +
                        (t.b * args->shape->heads + t.h) * args->shape->seq_q + t.i0);
 #endif
-    store_gradients(sums_q, args->shape->scale, t.queries, rows,
-                    args->dq + t.b * args->shape->dq_stride[0] + t.h * args->shape->dq_stride[1] +
-                        t.i0 * args->shape->dq_stride[2],
-                    args->shape->dq_stride[2], DQ_STEP, DIM_QK, WIDTH(UNIT_DQ, DIM_QK));
+    store_thread_gradients(sums_q, args->shape->scale, t.queries, rows,
+                           args->dq + row_offset(args->shape->dq_stride, t.b, t.h, t.i0),
+                           args->shape->dq_stride[2], DQ_STEP, DIM_QK, WIDTH(UNIT_DQ, DIM_QK));
     END_KERNEL();
 }
 
@@ -337,8 +334,7 @@ backward_bias(PARAMETERS_backward_bias)
                     sums[r][c] += ds[r][c];
         }
     }
-    __global bias_storage *to =
-        args->dbias + tile.b * args->shape->bias_stride[0] + tile.h * args->shape->bias_stride[1];
+    __global bias_storage *to = args->dbias + head_offset(args->shape->bias_stride, tile.b, tile.h);
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++)
 #pragma unroll

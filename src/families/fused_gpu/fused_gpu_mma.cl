@@ -30,7 +30,6 @@
  *           local memory, where the tensor cores read them. Copies are requested while products run; with OVERLAP
  *           the softmax of the tile before runs then, too (cl/mma/fused_overlap.h).
  * Tunables  src/families/fused_gpu/fused_gpu_mma.def or fused_gpu_warpgroup.def, all defined by the host; no fallbacks here. */
-#include "common/builtins.h"
 #include "score/score.h"
 #include "families/units.h"
 #if UNIT == UNIT_WARPGROUP
@@ -75,6 +74,7 @@
 #include "gpu/tile_load.h"
 #define MARK_ITEMS THREADS
 #include "gpu/query_block.h"
+#include "gpu/fused_task.h"
 #define BLOCK_BITS_BEGIN(args) 0
 #include "score/mark_blocks.h"
 #include "common/quantized.h"
@@ -95,41 +95,6 @@
 #else
 #define TILES_ATTRIBUTE
 #endif
-
-/* ---- what the parts of the kernel share ------------------------------------------------------ */
-
-/* The block of a work-group and the begins of its matrices. */
-struct task {
-    struct query_block block;
-    const __global storage *q; /* the row of the first query */
-    const __global k_storage
-        *k; /* those of the kv head's first key; paged: of its first in page 0 */
-    const __global v_storage *v;
-    bool q_aligned, k_aligned, v_aligned;
-};
-
-INLINE struct task find_task(const struct arguments *args, const struct query_block block)
-{
-    const long b = block.b, h = block.h;
-    struct task t;
-
-    t.block = block;
-    t.q = args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] +
-          block.i0 * args->shape->q_stride[2];
-    t.k = K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] +
-                               h / args->shape->group * args->shape->k_stride[1]);
-    t.v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] +
-                               h / args->shape->group * args->shape->v_stride[1]);
-    t.q_aligned = rows_aligned(t.q, args->shape->q_stride[2], WIDTH(UNIT_Q, DIM_QK));
-    t.k_aligned = K_CACHE || CACHE_ALIGNED(DTYPE, t.k, args->shape->k_stride[0],
-                                           args->shape->k_stride[2], WIDTH(UNIT_K, DIM_QK));
-    t.v_aligned = V_CACHE || CACHE_ALIGNED(DTYPE, t.v, args->shape->v_stride[0],
-                                           args->shape->v_stride[2], WIDTH(UNIT_V, DIM_V));
-#if BYTES
-    MARK_ALIGNED(t);
-#endif
-    return t;
-}
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
@@ -220,13 +185,14 @@ INLINE void find_window(const struct score_tile *tile, const int fragment_row, c
 }
 
 /* Products of all of the sub-group's queries become scores, and these weights. */
-INLINE void weigh_tile(const struct arguments *args, const struct query_block *block,
-                       const struct keys *keys, const int first_row, float s[M_FRAGMENTS][KEY_SUMS],
-                       float row_max[M_FRAGMENTS][LANE_QUERIES],
-                       float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                       float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
-                       const float weight_exponent, const __local uchar *kept, const int lane,
-                       __local float *exchange)
+INLINE void softmax_of_tile(const struct arguments *args, const struct query_block *block,
+                            const struct keys *keys, const int first_row,
+                            float s[M_FRAGMENTS][KEY_SUMS],
+                            float row_max[M_FRAGMENTS][LANE_QUERIES],
+                            float row_sum[M_FRAGMENTS][LANE_QUERIES],
+                            float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
+                            const float weight_exponent, const __local uchar *kept, const int lane,
+                            __local float *exchange)
 {
     const struct score_tile tile = score_tile_of(args, *block, *keys);
 
@@ -286,8 +252,7 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
         }
     }
 #if STORES_PAIRS
-    __global o_storage *const rows =
-        args->o + block.b * args->shape->o_stride[0] + block.h * args->shape->o_stride[1];
+    __global o_storage *const rows = args->o + head_offset(args->shape->o_stride, block.b, block.h);
     if (rows_aligned(rows, args->shape->o_stride[2], 2)) {
         UNROLL
         for (int x = 0; x < DIM_SUMS; x += 2) {
@@ -308,19 +273,18 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
         const int d = DIM(x);
         if (i < args->shape->seq_q && d < DIM_V)
             STORE_O(factor[here] == 0.0f ? 0.0f : out[x] * factor[here],
-                    args->o + block.b * args->shape->o_stride[0] +
-                        block.h * args->shape->o_stride[1] + i * args->shape->o_stride[2],
-                    d * O_STEP);
+                    args->o + row_offset(args->shape->o_stride, block.b, block.h, i), d * O_STEP);
     }
 }
 
 /* All rows of the sub-group. */
-INLINE void store_rows(const struct arguments *args, const struct query_block block,
-                       const int first_row, float row_max[M_FRAGMENTS][LANE_QUERIES],
-                       float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                       float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
-                       __local int *row_is_zero, const float scale, const float weight_exponent,
-                       const int lane, __local float *exchange)
+INLINE void store_fragment_rows(const struct arguments *args, const struct query_block block,
+                                const int first_row, float row_max[M_FRAGMENTS][LANE_QUERIES],
+                                float row_sum[M_FRAGMENTS][LANE_QUERIES],
+                                float seen[M_FRAGMENTS][LANE_QUERIES],
+                                float out[M_FRAGMENTS][DIM_SUMS], __local int *row_is_zero,
+                                const float scale, const float weight_exponent, const int lane,
+                                __local float *exchange)
 {
     float scales[LANE_QUERIES];
 
@@ -339,17 +303,15 @@ INLINE void store_rows(const struct arguments *args, const struct query_block bl
 }
 
 /* Adds to o the Infs and NaNs of V that were staged as 0, in rows that see them. */
-INLINE void add_nonfinite(const struct arguments *args, const struct task *t,
-                          const __local int *row_is_zero)
+INLINE void add_nonfinite_to_o(const struct arguments *args, const struct task *t,
+                               const __local int *row_is_zero)
 {
     const struct query_block *block = &t->block;
 
     for (int x = get_local_id(0); x < block->queries * DIM_V; x += COMPUTING) {
         const long i = block->i0 + x / DIM_V;
         const int d = x % DIM_V;
-        const long at_o = block->b * args->shape->o_stride[0] +
-                          block->h * args->shape->o_stride[1] + i * args->shape->o_stride[2] +
-                          d * O_STEP;
+        const long at_o = row_offset(args->shape->o_stride, block->b, block->h, i) + d * O_STEP;
         float extra = 0.0f;
         for (long j = block->begin; j < block->end; j++) {
 #if PAGE_SIZE
@@ -371,10 +333,7 @@ INLINE void add_nonfinite(const struct arguments *args, const struct task *t,
 #if PRODUCER
 #include "mma/fused_producer.h"
 #else
-struct stream { /* of what no producer copies nothing is kept */
-    int unused;
-};
-#define STREAM struct stream stream = {0}
+#define STREAM ((void)0) /* of what no producer copies nothing is kept */
 #define LOAD_QUERIES() load_all_queries(args, &t, first_row, q_tile, q_words, lane)
 #define GROUP_BARRIER() LOCAL_BARRIER()
 #define COMPUTING_BARRIER()                                                                        \
@@ -420,7 +379,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     __local ushort *const q_tile = (__local ushort *)tiles;
     __local ushort *const q_rows = q_tile + first_row % STAGED_ROWS * ROW_STRIDE;
     const struct query_block block = find_query_block(args);
-    const struct task t = find_task(args, block);
+    struct task t = find_task(args, block);
     float out[M_FRAGMENTS][DIM_SUMS];
     float row_max[M_FRAGMENTS][LANE_QUERIES], row_sum[M_FRAGMENTS][LANE_QUERIES];
     float seen[M_FRAGMENTS][LANE_QUERIES]; /* 1 once the lane has met a visible key */
@@ -428,6 +387,9 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     bool again = false; /* the second time around */
 
     REGISTERS_FOR_GROUPS();
+#if BYTES
+    MARK_ALIGNED(t);
+#endif
     /* load */
     if (get_local_id(0) == 0)
         not_finite = v_nonfinite = 0;
@@ -435,9 +397,12 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     do {
         const float weight_exponent = weight_exponent_of(again);
         clear_rows(row_max, row_sum, seen, out);
-#if OVERLAP
-        attend(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, row_max, row_sum,
-               seen, out, &stream, lane, exchange);
+#if PRODUCER
+        attend_produced(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, row_max,
+                        row_sum, seen, out, &stream, lane, exchange);
+#elif OVERLAP
+        attend_overlapped(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, row_max,
+                          row_sum, seen, out, lane, exchange);
 #elif BYTES
         ATTEND_BYTES();
 #else
@@ -481,8 +446,8 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
                 STAGE_KEYS(next, 1 - number);
 #endif
             /* softmax */
-            weigh_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen, out,
-                       weight_exponent, kept, lane, exchange);
+            softmax_of_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen, out,
+                            weight_exponent, kept, lane, exchange);
             /* values */
             multiply_pv(V_TILE(number), v_factors, s, out, lane, exchange);
         }
@@ -495,9 +460,9 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
 
     /* store */
     const float weight_exponent = weight_exponent_of(not_finite);
-    store_rows(args, block, first_row, row_max, row_sum, seen, out, row_is_zero,
-               score_scale(args, block.h), weight_exponent, lane, exchange);
+    store_fragment_rows(args, block, first_row, row_max, row_sum, seen, out, row_is_zero,
+                        score_scale(args, block.h), weight_exponent, lane, exchange);
     COMPUTING_BARRIER(); /* the outputs are complete */
     if (v_nonfinite)     /* only non-finite values count here */
-        add_nonfinite(args, &t, row_is_zero);
+        add_nonfinite_to_o(args, &t, row_is_zero);
 }

@@ -15,7 +15,6 @@
  * NDRange     one-dimensional, a work-item for each (batch, head, query), rounded up.
  * Masked      A masked key is not read: a weight of 0 would not silence a NaN in its value.
  * Tunables    none. */
-#include "common/builtins.h"
 #include "common/key_rows.h"
 #include "common/sequence.h"
 #include "score/score.h"
@@ -40,14 +39,10 @@ __kernel void naive(PARAMETERS_naive)
     const struct extent e = extent_of(args, b);
     const long first = first_key(args, e, i), end = end_key(args, e, i);
     const float scale = score_scale(args, h);
-    const long q_row =
-        b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
-    const long k_head = CACHE_BATCH(b) * args->shape->k_stride[0] +
-                        h / args->shape->group * args->shape->k_stride[1];
-    const long v_head = CACHE_BATCH(b) * args->shape->v_stride[0] +
-                        h / args->shape->group * args->shape->v_stride[1];
-    const long o_row =
-        b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
+    const long q_row = row_offset(args->shape->q_stride, b, h, i);
+    const long k_head = head_offset(args->shape->k_stride, CACHE_BATCH(b), h / args->shape->group);
+    const long v_head = head_offset(args->shape->v_stride, CACHE_BATCH(b), h / args->shape->group);
+    const long o_row = row_offset(args->shape->o_stride, b, h, i);
 
     for (int d = 0; d < DIM_V; d++)
         sums[d] = 0.0f;

@@ -217,7 +217,7 @@ projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
 #endif
     const int lane = THIS_THREAD % FRAGMENT_LANES;
     const int first_row = THIS_THREAD / FRAGMENT_LANES * FRAGMENT_QUERIES;
-    const struct task t = find_task(args);
+    const struct task t = find_output_task(args);
     const bool pieces = has_pieces(args);
     struct stage ahead = first_stage(args, &t);
     struct pieces from;

@@ -26,7 +26,6 @@
  *            are masked, columns of K beyond the last are 0.
  * Barriers   Every thread reaches every barrier; nothing relies on sub-group lockstep.
  * Tunables   src/families/split_gpu/split_gpu_item.def, all defined by the host; no fallbacks here. */
-#include "common/builtins.h"
 #include "common/key_rows.h"
 #include "score/score.h"
 #include "common/sequence.h"
@@ -60,8 +59,7 @@ INLINE void load_group_queries(const struct arguments *args, const struct task *
         float x[4];
         long h, i;
         find_row(args, task, r, &h, &i);
-        const __global storage *row = args->q + task->b * args->shape->q_stride[0] +
-                                      h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
+        const __global storage *row = args->q + row_offset(args->shape->q_stride, task->b, h, i);
 #pragma unroll
         for (int n = 0; n < 4; n++)
             x[n] = LOAD(row, min(column + n, DIM_QK - 1) * Q_STEP);
@@ -174,8 +172,7 @@ INLINE struct cached find_cached_keys(const struct arguments *args, const struct
 {
     const int thread_n = THIS_THREAD / THREADS_D, thread_d = THIS_THREAD % THREADS_D;
     const __global k_storage *const rows =
-        K_PLACE(args->k, CACHE_BATCH(task->b) * args->shape->k_stride[0] +
-                             task->kv_head * args->shape->k_stride[1]);
+        K_PLACE(args->k, head_offset(args->shape->k_stride, CACHE_BATCH(task->b), task->kv_head));
     const struct cached keys = {K_PLACE(rows, FIRST_ROW(task, thread_n) * args->shape->k_stride[2]),
                                 args->shape->k_stride[2],
                                 K_STEP,
@@ -196,8 +193,7 @@ INLINE struct cached find_values(const struct arguments *args, const struct task
 {
     const int thread_n = THIS_THREAD / THREADS_D, thread_d = THIS_THREAD % THREADS_D;
     const __global v_storage *const rows =
-        V_PLACE(args->v, CACHE_BATCH(task->b) * args->shape->v_stride[0] +
-                             task->kv_head * args->shape->v_stride[1]);
+        V_PLACE(args->v, head_offset(args->shape->v_stride, CACHE_BATCH(task->b), task->kv_head));
     const struct cached values = {
         V_PLACE(rows, FIRST_ROW(task, thread_n) * args->shape->v_stride[2]),
         args->shape->v_stride[2],
@@ -307,7 +303,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void split(PARAMET
     const int thread_n = THIS_THREAD / THREADS_D;
     LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(args) * BLOCK_M,
                     args->shape->group * args->shape->seq_q);
-    const struct task task = find_task(args);
+    const struct task task = find_range_task(args);
     const struct weigher w = find_weigher(args, &task);
     struct cached keys = find_cached_keys(args, &task), values = find_values(args, &task);
     float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES];

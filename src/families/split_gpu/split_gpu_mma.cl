@@ -27,7 +27,6 @@
  *           computed again with 0 in the place of V's, and these are added at the end to rows that see them.
  * Barriers  Every thread reaches every barrier; only the instructions' own lockstep is relied on.
  * Tunables  src/families/split_gpu/split_gpu_mma.def, all defined by the host; no fallbacks here. */
-#include "common/builtins.h"
 #include "common/key_rows.h"
 #include "score/score.h"
 #include "common/sequence.h"
@@ -117,10 +116,8 @@ INLINE struct matrices find_matrices(const struct arguments *args, const struct 
     struct matrices m;
 
     m.q = args->q + task->b * args->shape->q_stride[0];
-    m.k = K_PLACE(args->k, CACHE_BATCH(task->b) * args->shape->k_stride[0] +
-                               task->kv_head * args->shape->k_stride[1]);
-    m.v = V_PLACE(args->v, CACHE_BATCH(task->b) * args->shape->v_stride[0] +
-                               task->kv_head * args->shape->v_stride[1]);
+    m.k = K_PLACE(args->k, head_offset(args->shape->k_stride, CACHE_BATCH(task->b), task->kv_head));
+    m.v = V_PLACE(args->v, head_offset(args->shape->v_stride, CACHE_BATCH(task->b), task->kv_head));
     m.q_aligned = rows_aligned(m.q, args->shape->q_stride[2], q_width) &&
                   rows_aligned(m.q, args->shape->q_stride[1], q_width);
     m.k_aligned = K_CACHE || CACHE_ALIGNED(DTYPE, m.k, args->shape->k_stride[0],
@@ -350,8 +347,9 @@ INLINE void store_results(const struct arguments *args, const struct task *task,
 }
 
 /* Adds to the range's sums the Infs and NaNs of V that were staged as 0, in rows that see them. */
-INLINE void add_nonfinite(const struct arguments *args, const struct task *task,
-                          const struct matrices *m, const struct shared *l, __global float *results)
+INLINE void add_nonfinite_to_results(const struct arguments *args, const struct task *task,
+                                     const struct matrices *m, const struct shared *l,
+                                     __global float *results)
 {
     for (int x = get_local_id(0); x < task->rows * DIM_V; x += THREADS) {
         const int d = x % DIM_V;
@@ -471,7 +469,7 @@ split(PARAMETERS_split)
     const int lane = THIS_THREAD % FRAGMENT_LANES;
     LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(args) * BLOCK_M,
                     args->shape->group * args->shape->seq_q);
-    const struct task task = find_task(args);
+    const struct task task = find_range_task(args);
     const struct matrices m = find_matrices(args, &task);
     struct lane_row rows[M_FRAGMENTS][LANE_QUERIES];
     float out[M_FRAGMENTS][DIM_SUMS];
@@ -492,8 +490,14 @@ split(PARAMETERS_split)
         struct keys keys = find_tile_of_keys(args, &task, task.begin, 0, seen_tiles);
         clear_rows(row_max, row_sum, seen, out);
         LIST_FIRST_PLACES(task.b, keys, keys.number);
+#if BYTES
+        attend_tiles_of_bytes(args, task, m, l, keys, rows, seen_tiles, places, again, &v_nonfinite,
+                              q_words, row_max, row_sum, seen, out, weight_exponent, lane,
+                              exchange);
+#else
         attend_tiles(args, task, m, l, keys, rows, seen_tiles, places, again, &v_nonfinite, q_words,
                      row_max, row_sum, seen, out, weight_exponent, lane, exchange);
+#endif
         if (!all_finite(out))
             atomic_or(&not_finite, 1);
         LOCAL_BARRIER(); /* not_finite is final; nobody reads K, V and maxima any more */
@@ -506,6 +510,6 @@ split(PARAMETERS_split)
                   exchange);
     barrier(CLK_GLOBAL_MEM_FENCE); /* the partial results are complete */
     if (v_nonfinite)               /* only non-finite values count here */
-        add_nonfinite(args, &task, &m, &l, results);
+        add_nonfinite_to_results(args, &task, &m, &l, results);
     END_KERNEL();
 }
