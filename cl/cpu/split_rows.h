@@ -41,7 +41,7 @@ INLINE void find_rows(const struct arguments *args, const long index, struct row
         block->all_end = min(block->all_end, block->end[r]);
     }
 #if HAS_MASK_KEYS
-    block->all_end = min(block->all_end, MASK_BEGIN(block->e));
+    block->all_end = min(block->all_end, block->e.mask_begin);
 #endif
 }
 

@@ -21,7 +21,7 @@ INLINE bool may_see(const struct arguments *args, const struct row_block *block,
     const __global uchar *p =
         args->mask +
         row_offset(args->shape->mask_stride, block->b, block->head[r], block->query[r]) +
-        (j - MASK_BEGIN(block->e)) * args->shape->mask_stride[3];
+        (j - block->e.mask_begin) * args->shape->mask_stride[3];
     sees = false;
     for (int n = 0; n < count && !sees; n++)
         sees = p[n * args->shape->mask_stride[3]] != 0;
@@ -75,7 +75,7 @@ INLINE bool shares_pairs(const struct arguments *args)
 INLINE bool is_seen(const struct arguments *args, const struct row_block *block, const long j,
                     const long end)
 {
-    bool sees = HAS_MASK_KEYS && j < MASK_BEGIN(block->e);
+    bool sees = HAS_MASK_KEYS && j < block->e.mask_begin;
 
     for (int r = 0; r < block->rows && !sees; r++)
         if (r == 0 || !looks_alike(args, block, r))

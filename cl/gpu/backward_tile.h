@@ -17,7 +17,7 @@
 INLINE long bias_sums_begin(const struct arguments *args)
 {
     return (ROW_STATISTICS + HAS_DSLOPES) * args->shape->batch * args->shape->heads *
-           LONGEST_Q(args);
+           longest_q(args);
 }
 
 INLINE long bias_sums_end(const struct arguments *args)
@@ -36,7 +36,7 @@ INLINE long bias_sums_end(const struct arguments *args)
 /* The begin of the sums of dslopes over keys. */
 INLINE long slope_sums_begin(const struct arguments *args)
 {
-    return ROW_STATISTICS * args->shape->batch * args->shape->heads * LONGEST_Q(args);
+    return ROW_STATISTICS * args->shape->batch * args->shape->heads * longest_q(args);
 }
 
 /* The statistics of row i of a head, the last one's if there is no such row. */
@@ -136,7 +136,7 @@ INLINE void find_head(const struct arguments *args, struct tile *t)
  * the right the first keys are visible to the most queries, and go first. */
 INLINE struct tile owned_keys(const struct arguments *args)
 {
-    const long blocks = BLOCKS_OF(LONGEST_KV(args)),
+    const long blocks = BLOCKS_OF(longest_kv(args)),
                kv_heads = args->shape->heads / args->shape->group;
     struct tile t;
 
@@ -152,16 +152,13 @@ INLINE struct tile owned_keys(const struct arguments *args)
  * first. */
 INLINE struct tile owned_queries(const struct arguments *args)
 {
-    const long blocks = BLOCKS_OF(LONGEST_Q(args)), bh = get_group_id(0) / blocks;
+    const long blocks = BLOCKS_OF(longest_q(args)), bh = get_group_id(0) / blocks;
     struct tile t;
 
     t.b = bh / args->shape->heads;
     t.h = bh % args->shape->heads;
-#if HAS_WINDOW_RIGHT
-    t.i0 = (blocks - 1 - get_group_id(0) % blocks) * BLOCK_OWNED;
-#else
-    t.i0 = get_group_id(0) % blocks * BLOCK_OWNED;
-#endif
+    const long n = get_group_id(0) % blocks;
+    t.i0 = (HAS_WINDOW_RIGHT ? blocks - 1 - n : n) * BLOCK_OWNED;
     t.e = extent_of(args, t.b);
     t.queries = clamp(t.e.queries - t.i0, 0L, (long)BLOCK_OWNED);
     return t;

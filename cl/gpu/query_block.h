@@ -38,7 +38,7 @@ struct query_block {
 };
 
 /* Blocks of the longest sequence. */
-#define QUERY_BLOCKS(args) ((LONGEST_Q(args) + BLOCK_M - 1) / BLOCK_M)
+#define QUERY_BLOCKS(args) ((longest_q(args) + BLOCK_M - 1) / BLOCK_M)
 
 /* Both limits grow with the query: keys outside are visible to no row, those in between to each.
  * With a limit to the right later blocks see more keys: the longest go first. */
@@ -51,11 +51,8 @@ find_query_block(const struct arguments *args)
     p.bh = get_group_id(0) / blocks;
     p.b = p.bh / args->shape->heads;
     p.h = p.bh % args->shape->heads;
-#if HAS_WINDOW_RIGHT
-    p.i0 = (blocks - 1 - get_group_id(0) % blocks) * BLOCK_M;
-#else
-    p.i0 = get_group_id(0) % blocks * BLOCK_M;
-#endif
+    const long n = get_group_id(0) % blocks;
+    p.i0 = (HAS_WINDOW_RIGHT ? blocks - 1 - n : n) * BLOCK_M;
     p.e = extent_of(args, p.b);
     p.queries = clamp(p.e.queries - p.i0, 0L, (long)BLOCK_M);
     const long last = p.i0 + max(p.queries, 1) - 1;

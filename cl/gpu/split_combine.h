@@ -26,17 +26,17 @@ combine(PARAMETERS_combine)
 {
     struct arguments arguments = ARGUMENTS_combine;
     const struct arguments *const args =
-        enter_sequence(&arguments, get_group_id(0) / COMBINE_TILES / LONGEST_Q(&arguments) /
+        enter_sequence(&arguments, get_group_id(0) / COMBINE_TILES / longest_q(&arguments) /
                                        arguments.shape->heads);
     __local float row_maxima[SPLIT_K], row_sums[SPLIT_K], factors[SPLIT_K], sums[COMBINE_THREADS];
     const int thread = get_local_id(0), tiles = COMBINE_TILES;
-    const long row = get_group_id(0) / tiles, i = row % LONGEST_Q(args);
-    const long bh = row / LONGEST_Q(args), b = bh / args->shape->heads, h = bh % args->shape->heads;
+    const long row = get_group_id(0) / tiles, i = row % longest_q(args);
+    const long bh = row / longest_q(args), b = bh / args->shape->heads, h = bh % args->shape->heads;
     const int d = (int)(get_group_id(0) % tiles) * COMBINED_COLUMNS + thread % COMBINED_COLUMNS;
     const __global float *const results = args->workspace;
     const __global float *const statistics =
         results +
-        (args->shape->batch * args->shape->heads * LONGEST_Q(args) * DIM_V + 2 * row) * SPLIT_K;
+        (args->shape->batch * args->shape->heads * longest_q(args) * DIM_V + 2 * row) * SPLIT_K;
     const __global float *const column = results + row * SPLIT_K * DIM_V + min(d, DIM_V - 1);
     float x = 0.0f;
 
@@ -70,7 +70,7 @@ combine(PARAMETERS_combine)
 #endif
 #if HAS_LSE
     if (thread == 0 && get_group_id(0) % tiles == 0)
-        args->lse[LSE_HEAD(args, bh, h) + i] = zero ? -INFINITY : highest + log(row_sum);
+        args->lse[lse_head(args, bh, h) + i] = zero ? -INFINITY : highest + log(row_sum);
 #endif
     if (thread < COMBINED_COLUMNS && d < DIM_V) {
         for (int n = 1; n < COMBINE_PARTS; n++)

@@ -13,7 +13,7 @@
 #include "common/sequence.h"
 #include "score/score.h"
 #define BLOCK_BITS_BEGIN(args)                                                                     \
-    ((args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * SPLIT_K * (DIM_V + 2))
+    ((args)->shape->batch * (args)->shape->heads * longest_q(args) * SPLIT_K * (DIM_V + 2))
 #include "score/mark_blocks.h"
 
 /* The rows and keys of a work-group. */
@@ -59,7 +59,7 @@ INLINE void find_range(const struct arguments *args, struct task *task)
 }
 
 /* Blocks of the longest sequence. */
-#define ROW_BLOCKS(args) (((args)->shape->group * LONGEST_Q(args) + BLOCK_M - 1) / BLOCK_M)
+#define ROW_BLOCKS(args) (((args)->shape->group * longest_q(args) + BLOCK_M - 1) / BLOCK_M)
 
 INLINE struct task find_range_task(const struct arguments *args)
 {
@@ -146,9 +146,9 @@ INLINE long next_tile_of_task(const struct arguments *args, const struct task *t
 INLINE long result_of(const struct arguments *args, const struct task *task, const long h,
                       const long i)
 {
-    return ((task->b * args->shape->heads + h) * LONGEST_Q(args) + i) * SPLIT_K + task->part;
+    return ((task->b * args->shape->heads + h) * longest_q(args) + i) * SPLIT_K + task->part;
 }
 
 /* The row_max and row_sum of all partial results, in the workspace. */
 #define STATISTICS(args, results)                                                                  \
-    ((results) + (args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * SPLIT_K * DIM_V)
+    ((results) + (args)->shape->batch * (args)->shape->heads * longest_q(args) * SPLIT_K * DIM_V)

@@ -91,6 +91,15 @@ static inline uint pack_pair(const float x, const float y)
 #endif
 }
 
+/* Declares `exchange` of a kernel with so many sub-groups. */
+#if EMULATE
+#define DECLARE_EXCHANGE(sub_groups)                                                               \
+    __local float exchanges[(sub_groups)*EXCHANGE_WORDS];                                          \
+    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS
+#else
+#define DECLARE_EXCHANGE(sub_groups) __local float *const exchange = 0
+#endif
+
 /* ---- between lanes --------------------------------------------------------------------------- */
 
 #if EMULATE

@@ -37,7 +37,6 @@
 #define STREAMED_V_AT STREAMED_ELEMENTS(DIM_QK)
 #define OWNED_QK_AT (STAGES * STAGE_ELEMENTS)
 #define OWNED_V_AT (OWNED_QK_AT + OWNED_ELEMENTS(DIM_QK))
-#define TILES_ATTRIBUTE __attribute__((aligned(SWIZZLE_BYTES)))
 #if DIM_QK % 64 || DIM_V % 64 || BLOCK_STREAMED % 32 || DIM_GROUPS > 1
 #error "wgmma multiplies with tiles of whole blocks of 64 columns"
 #endif
@@ -46,7 +45,6 @@
 #define OWNED_V_AT OWNED_ELEMENTS(DIM_QK)
 #define STREAMED_QK_AT (OWNED_V_AT + OWNED_ELEMENTS(DIM_V))
 #define STREAMED_V_AT (STREAMED_QK_AT + STREAMED_ELEMENTS(DIM_QK))
-#define TILES_ATTRIBUTE
 #endif
 
 /* ---- load ------------------------------------------------------------------------------------ */

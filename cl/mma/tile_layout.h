@@ -18,6 +18,8 @@
 #define ROW_PADDING 8
 #endif
 #define SWIZZLED(stride) (HAS_TILE_PRODUCTS && (stride) % 64 == 0)
+/* Tiles that the tensor cores read begin where the swizzle does, which goes by addresses. */
+#define TILES_ATTRIBUTE __attribute__((aligned(HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 16)))
 #define PACKED_RUN (OTHER_WORDS == 2 ? 4 : 8)
 #define PACKED_LINE (64 / PACKED_RUN) /* dims in 128 bytes, the width of all banks */
 

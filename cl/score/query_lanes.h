@@ -334,9 +334,9 @@ INLINE int load_listed_mask(const struct arguments *args, const struct query_blo
 #if HAS_MASK
     const __global uchar *p = args->mask +
                               row_offset(args->shape->mask_stride, block.b, block.h, block.i) +
-                              (j - MASK_BEGIN(block.e)) * args->shape->mask_stride[3];
+                              (j - block.e.mask_begin) * args->shape->mask_stride[3];
     streams->stream[STREAM_MASK] = stream_of(p, 0, 0, 0, 0, 0); /* the next keys are not known */
-    loaded = !listed.all_full && j >= MASK_BEGIN(block.e);
+    loaded = !listed.all_full && j >= block.e.mask_begin;
     if (loaded)
         masked = load_mask_tile(args, block, j, count, p, masks);
     if (masked == EMPTY && !listed.some_full)
@@ -379,7 +379,7 @@ INLINE int load_biases_and_masks(const struct arguments *args, const struct quer
 #if HAS_MASK && !HAS_BLOCKS
     const __global uchar *p = args->mask +
                               row_offset(args->shape->mask_stride, block.b, block.h, block.i) +
-                              (j - MASK_BEGIN(block.e)) * args->shape->mask_stride[3];
+                              (j - block.e.mask_begin) * args->shape->mask_stride[3];
 #if HAS_MASK_KEYS
     const int has_columns = j >= block.e.mask_begin;
     enum visibility masked = FULL;

@@ -38,16 +38,8 @@
 #include "elementwise/rotation.h"
 #include "elementwise/quantize_chunks.h"
 
-#if UNIT_IN
-#define IN_STEP(step) 1
-#else
-#define IN_STEP(step) (step)
-#endif
-#if UNIT_OUT
-#define OUT_STEP(step) 1
-#else
-#define OUT_STEP(step) (step)
-#endif
+#define IN_STEP(step) (UNIT_IN ? 1 : (step))
+#define OUT_STEP(step) (UNIT_OUT ? 1 : (step))
 
 #if CACHE_DTYPE == DTYPE_F32
 typedef float cache_storage;

@@ -58,7 +58,7 @@
 #include "score/key_lanes.h"
 #include "common/backward.h"
 
-#define SUM_ROWS(args) (LONGEST_Q(args) + ROWS_AFTER)
+#define SUM_ROWS(args) (longest_q(args) + ROWS_AFTER)
 
 /* Among the sums of dq of one work-item: the first row of head h. */
 INLINE long sum_row(const struct arguments *args, const long b, const long h)
@@ -71,7 +71,7 @@ INLINE long sum_row(const struct arguments *args, const long b, const long h)
 INLINE long sums_begin(const struct arguments *args, const long split)
 {
     const long row_stats =
-        (ROW_STATISTICS * args->shape->batch * args->shape->heads * LONGEST_Q(args) + 15) / 16 * 16;
+        (ROW_STATISTICS * args->shape->batch * args->shape->heads * longest_q(args) + 15) / 16 * 16;
 
     return row_stats + split * args->shape->batch * args->shape->heads * SUM_ROWS(args) * ROW_QK;
 }

@@ -116,7 +116,7 @@ backward_keys(PARAMETERS_backward_keys)
 {
     struct arguments arguments = ARGUMENTS_backward_keys;
     const struct arguments *const args =
-        enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_KV(&arguments)) /
+        enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(longest_kv(&arguments)) /
                                        (arguments.shape->heads / arguments.shape->group));
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite;         /* not 0 after a masked pair had a product that is not finite */
@@ -197,15 +197,11 @@ backward_queries(PARAMETERS_backward_queries)
 {
     struct arguments arguments = ARGUMENTS_backward_queries;
     const struct arguments *const args = enter_sequence(
-        &arguments, get_group_id(0) / BLOCKS_OF(LONGEST_Q(&arguments)) / arguments.shape->heads);
+        &arguments, get_group_id(0) / BLOCKS_OF(longest_q(&arguments)) / arguments.shape->heads);
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite; /* as in backward_keys, and the next */
     int stage = 0;
-#if HAS_DROPOUT
-    __local uchar kept[KEPT_BYTES];
-#else
-    __local uchar *const kept = 0;
-#endif
+    DECLARE_KEPT(KEPT_BYTES);
     const int thread_m = THIS_THREAD / THREADS_N;
     float4 sums_q[THREAD_M][MAX_DIMS4];
     float4 statistics[THREAD_M];
@@ -257,7 +253,7 @@ backward_queries(PARAMETERS_backward_queries)
 #if HAS_DSLOPES
     store_row_sums(slope_sums, t.queries, rows, tiles + WEIGHTS_AT,
                    args->workspace + slope_sums_begin(args) +
-                       (t.b * args->shape->heads + t.h) * LONGEST_Q(args) + t.i0);
+                       (t.b * args->shape->heads + t.h) * longest_q(args) + t.i0);
 #endif
 #if HAS_DBIAS
     store_row_sums(bias_sums, t.queries, args->shape->bias_stride[3] == 0 ? rows : 0,
@@ -280,11 +276,7 @@ backward_bias(PARAMETERS_backward_bias)
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite; /* written only */
     int stage = 0;
-#if HAS_DROPOUT
-    __local uchar kept[KEPT_BYTES];
-#else
-    __local uchar *const kept = 0;
-#endif
+    DECLARE_KEPT(KEPT_BYTES);
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
     const struct bias_tile tile = find_bias_tile(args);
     float sums[THREAD_M][THREAD_N], unused[THREAD_M];

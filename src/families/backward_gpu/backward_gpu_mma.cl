@@ -296,23 +296,14 @@ backward_keys(PARAMETERS_backward_keys)
 {
     struct arguments arguments = ARGUMENTS_backward_keys;
     const struct arguments *const args =
-        enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_KV(&arguments)) /
+        enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(longest_kv(&arguments)) /
                                        (arguments.shape->heads / arguments.shape->group));
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float4 statistics[STAGES][BLOCK_STREAMED];
     __local int not_finite;         /* not 0 once a result is Inf or NaN */
     __local int streamed_nonfinite; /* not 0 once an Inf or NaN of a streamed row became 0 */
-#if HAS_DROPOUT
-    __local uchar kept[KEPT_BYTES(BLOCK_STREAMED, BLOCK_OWNED)];
-#else
-    __local uchar *const kept = 0;
-#endif
-#if EMULATE
-    __local float exchanges[SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS];
-    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
-#else
-    __local float *const exchange = 0;
-#endif
+    DECLARE_KEPT(KEPT_BYTES(BLOCK_STREAMED, BLOCK_OWNED));
+    DECLARE_EXCHANGE(SUB_GROUPS * DIM_GROUPS);
     struct place here = find_place(tiles);
     const int lane = here.lane;
     struct tile t = owned_keys(args);
@@ -390,20 +381,11 @@ backward_queries(PARAMETERS_backward_queries)
 {
     struct arguments arguments = ARGUMENTS_backward_queries;
     const struct arguments *const args = enter_sequence(
-        &arguments, get_group_id(0) / BLOCKS_OF(LONGEST_Q(&arguments)) / arguments.shape->heads);
+        &arguments, get_group_id(0) / BLOCKS_OF(longest_q(&arguments)) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local int not_finite, streamed_nonfinite; /* as in backward_keys */
-#if HAS_DROPOUT
-    __local uchar kept[KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED)];
-#else
-    __local uchar *const kept = 0;
-#endif
-#if EMULATE
-    __local float exchanges[SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS];
-    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
-#else
-    __local float *const exchange = 0;
-#endif
+    DECLARE_KEPT(KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED));
+    DECLARE_EXCHANGE(SUB_GROUPS * DIM_GROUPS);
     struct place here = find_place(tiles);
     const int lane = here.lane, first_row = here.first_row;
     struct tile t = owned_queries(args);
@@ -447,7 +429,7 @@ backward_queries(PARAMETERS_backward_queries)
 #if HAS_DSLOPES
     store_fragment_sums(slope_sums, t.queries, rows, first_row, here.dim_group,
                         args->workspace + slope_sums_begin(args) +
-                            (t.b * args->shape->heads + t.h) * LONGEST_Q(args) + t.i0,
+                            (t.b * args->shape->heads + t.h) * longest_q(args) + t.i0,
                         lane, exchange);
 #endif
 #if HAS_DBIAS
@@ -474,17 +456,8 @@ backward_bias(PARAMETERS_backward_bias)
 {
     const struct arguments arguments = ARGUMENTS_backward_bias, *const args = &arguments;
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
-#if HAS_DROPOUT
-    __local uchar kept[KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED)];
-#else
-    __local uchar *const kept = 0;
-#endif
-#if EMULATE
-    __local float exchanges[SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS];
-    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
-#else
-    __local float *const exchange = 0;
-#endif
+    DECLARE_KEPT(KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED));
+    DECLARE_EXCHANGE(SUB_GROUPS * DIM_GROUPS);
     const struct place here = find_place(tiles);
     const int lane = here.lane, first_row = here.first_row;
     const struct bias_tile tile = find_bias_tile(args);

@@ -153,7 +153,7 @@ NOINLINE void finish_block(const struct arguments *restrict args, const struct q
         VECTOR(vstore)(sums, 0, rows);
         for (int r = 0; r < min((long)SIMD_WIDTH, QUERIES_END(block) - block.i - m * SIMD_WIDTH);
              r++)
-            args->lse[LSE_HEAD(args, block.b * args->shape->heads + block.h, block.h) + block.i +
+            args->lse[lse_head(args, block.b * args->shape->heads + block.h, block.h) + block.i +
                       m * SIMD_WIDTH + r] = rows[r];
 #endif
     }
@@ -247,12 +247,11 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
                 args, block, args->q + row_offset(args->shape->q_stride, block.b, block.h, block.i),
                 packed_q[n]);
     }
+    const long kv_head = chunk.h / args->shape->group;
     const __global k_storage *const k =
-        K_PLACE(args->k, head_offset(args->shape->k_stride, CACHE_BATCH(chunk.b),
-                                     chunk.h / args->shape->group));
+        K_PLACE(args->k, head_offset(args->shape->k_stride, CACHE_BATCH(chunk.b), kv_head));
     const __global v_storage *const v =
-        V_PLACE(args->v, head_offset(args->shape->v_stride, CACHE_BATCH(chunk.b),
-                                     chunk.h / args->shape->group));
+        V_PLACE(args->v, head_offset(args->shape->v_stride, CACHE_BATCH(chunk.b), kv_head));
 #if HAS_BLOCKS /* never with pages */
     const struct block_rows listing = block_rows_of(chunk.i, max(queries, 1L));
     for (long j0 = run_begin(chunk.bits, listing, begin, end), j1; j0 < end;

@@ -298,10 +298,8 @@ INLINE void add_nonfinite_to_sums(const struct arguments *args, const struct tas
 #pragma unroll
         for (int n = 0; n < MAX_DIMS4; n++) {
             const int d = 4 * (thread_n + THREADS_N * n);
-#if PAGE_SIZE
-            if (page_of(args, block->b, j) < 0)
+            if (!HAS_ROW(block->b, j))
                 continue;
-#endif
             const long row = KEY_ROW(block->b, j, args->shape->v_stride);
             const float4 v4 = (float4)(load_v(t->v, row, min(d, DIM_V - 1) * V_STEP),
                                        load_v(t->v, row, min(d + 1, DIM_V - 1) * V_STEP),
@@ -351,7 +349,7 @@ INLINE void store_rows(const struct arguments *args, const struct task *t, const
                    4 * (thread_n + THREADS_N * n), DIM_V, WIDTH(UNIT_O, DIM_V));
 #if HAS_LSE
         if (thread_n == 0)
-            args->lse[LSE_HEAD(args, block->bh, block->h) + i] =
+            args->lse[lse_head(args, block->bh, block->h) + i] =
                 ended.zero ? -INFINITY : ended.highest + log(ended.total);
 #endif
     }
@@ -368,11 +366,7 @@ fused_gpu_item(PARAMETERS_fused_gpu_item)
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int v_nonfinite;
     __local float4 row_max[BLOCK_M / 4], rescale[BLOCK_M / 4];
-#if HAS_DROPOUT
-    __local uchar kept[KEPT_BYTES];
-#else
-    __local uchar *const kept = 0;
-#endif
+    DECLARE_KEPT(KEPT_BYTES);
 #if TRACKS_SEEN
     __local int row_sees[ROW_FLAGS];
 #else

@@ -87,13 +87,8 @@
 #define DECLARE_BYTES()
 #endif
 
-#if HAS_TILE_PRODUCTS /* the swizzle goes by addresses, and repeats after 1024 bytes */
-#define TILES_ATTRIBUTE __attribute__((aligned(SWIZZLE_BYTES)))
-#if V_AT * 2 % SWIZZLE_BYTES || STAGE_ELEMENTS * 2 % SWIZZLE_BYTES
+#if HAS_TILE_PRODUCTS && (V_AT * 2 % SWIZZLE_BYTES || STAGE_ELEMENTS * 2 % SWIZZLE_BYTES)
 #error "a tile does not begin where the swizzle does"
-#endif
-#else
-#define TILES_ATTRIBUTE
 #endif
 
 /* ---- load ------------------------------------------------------------------------------------ */
@@ -173,14 +168,10 @@ INLINE void find_window(const struct score_tile *tile, const int fragment_row, c
 {
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        see_from[n] = -BLOCK_N;
+        see_from[n] = HAS_WINDOW_LEFT ? ROW(n) + tile->window_begin - sum_other(lane, 0) : -BLOCK_N;
         see_to[n] = ROW(n) < tile->rows ? tile->keys - sum_other(lane, 0) : -BLOCK_N;
-#if HAS_WINDOW_LEFT
-        see_from[n] = ROW(n) + tile->window_begin - sum_other(lane, 0);
-#endif
-#if HAS_WINDOW_RIGHT
-        see_to[n] = min(see_to[n], ROW(n) + tile->window_end - sum_other(lane, 0));
-#endif
+        if (HAS_WINDOW_RIGHT)
+            see_to[n] = min(see_to[n], ROW(n) + tile->window_end - sum_other(lane, 0));
     }
 }
 
@@ -239,14 +230,13 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
             sees_any = sees_any && seen[n] > 0.0f;
         const struct row_end ended = finish_row(args, block.h, sees_any, row_max[n], row_sum[n]);
         factor[n] = ended.zero ? 0.0f : ended.factor * (1.0f / weight_scale_of(weight_exponent));
-#if HAS_DROPOUT
-        factor[n] *= args->shape->keep;
-#endif
+        if (HAS_DROPOUT)
+            factor[n] *= args->shape->keep;
         if ((lane & (SHARING_BITS_END - FIRST_SHARING_BIT)) == 0) {
             row_is_zero[row] = ended.zero;
 #if HAS_LSE
             if (i < args->shape->seq_q)
-                args->lse[LSE_HEAD(args, block.bh, block.h) + i] =
+                args->lse[lse_head(args, block.bh, block.h) + i] =
                     ended.zero ? -INFINITY : ended.highest + log(ended.total);
 #endif
         }
@@ -314,10 +304,8 @@ INLINE void add_nonfinite_to_o(const struct arguments *args, const struct task *
         const long at_o = row_offset(args->shape->o_stride, block->b, block->h, i) + d * O_STEP;
         float extra = 0.0f;
         for (long j = block->begin; j < block->end; j++) {
-#if PAGE_SIZE
-            if (page_of(args, block->b, j) < 0)
+            if (!HAS_ROW(block->b, j))
                 continue;
-#endif
             const float here =
                 load_v(t->v, KEY_ROW(block->b, j, args->shape->v_stride), d * V_STEP);
             if (here * 0.0f != 0.0f &&
@@ -363,17 +351,8 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     STREAM;
     __local int row_is_zero[BLOCK_M], not_finite,
         v_nonfinite; /* not 0 once an output is Inf or NaN; once one of V became 0 */
-#if HAS_DROPOUT
-    __local uchar kept[KEPT_BYTES(BLOCK_M, BLOCK_N)];
-#else
-    __local uchar *const kept = 0;
-#endif
-#if EMULATE
-    __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
-    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
-#else
-    __local float *const exchange = 0;
-#endif
+    DECLARE_KEPT(KEPT_BYTES(BLOCK_M, BLOCK_N));
+    DECLARE_EXCHANGE(SUB_GROUPS);
     const int lane = THIS_THREAD % FRAGMENT_LANES,
               first_row = THIS_THREAD / FRAGMENT_LANES * TILE_ROWS;
     __local ushort *const q_tile = (__local ushort *)tiles;

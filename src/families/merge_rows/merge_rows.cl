@@ -29,16 +29,8 @@
 #include "cpu/simd_storage.h"
 #include "elementwise/merge_arguments.h"
 
-#if UNIT_PARTS
-#define PARTS_STEP 1
-#else
-#define PARTS_STEP args->shape->parts_stride[3]
-#endif
-#if UNIT_O
-#define RESULT_STEP 1
-#else
-#define RESULT_STEP args->shape->o_stride[3]
-#endif
+#define PARTS_STEP (UNIT_PARTS ? 1 : args->shape->parts_stride[3])
+#define RESULT_STEP (UNIT_O ? 1 : args->shape->o_stride[3])
 
 #define VECTOR_STEP (ROW_ITEMS * SIMD_WIDTH)       /* from one vector of an item to its next */
 #define BLOCK_COLUMNS (VECTOR_STEP * ITEM_VECTORS) /* that items side by side have at a time */

@@ -28,8 +28,8 @@ __kernel void naive(PARAMETERS_naive)
 {
     struct arguments arguments = ARGUMENTS_naive;
     const struct arguments *const args = enter_sequence(
-        &arguments, get_global_id(0) / LONGEST_Q(&arguments) / arguments.shape->heads);
-    const long row = get_global_id(0), bh = row / LONGEST_Q(args), i = row % LONGEST_Q(args);
+        &arguments, get_global_id(0) / longest_q(&arguments) / arguments.shape->heads);
+    const long row = get_global_id(0), bh = row / longest_q(args), i = row % longest_q(args);
     const long b = bh / args->shape->heads, h = bh % args->shape->heads;
     float row_max = -INFINITY, row_sum = 0.0f, sums[DIM_V];
 
@@ -49,10 +49,8 @@ __kernel void naive(PARAMETERS_naive)
     for (long j = first; j < end; j++) {
         if (!visible(args, e, first, end, b, h, i, j))
             continue;
-#if PAGE_SIZE
-        if (page_of(args, b, j) < 0)
+        if (!HAS_ROW(b, j))
             continue;
-#endif
         const long k_row = k_head + KEY_ROW(b, j, args->shape->k_stride);
         const long v_row = v_head + KEY_ROW(b, j, args->shape->v_stride);
         float dot = 0.0f;
@@ -86,6 +84,6 @@ __kernel void naive(PARAMETERS_naive)
     for (int d = 0; d < DIM_V; d++)
         STORE_O(sees_none ? 0.0f : sums[d] * factor / row_sum, args->o, o_row + d * O_STEP);
 #if HAS_LSE
-    args->lse[LSE_HEAD(args, bh, h) + i] = sees_none ? -INFINITY : row_max + log(row_sum);
+    args->lse[lse_head(args, bh, h) + i] = sees_none ? -INFINITY : row_max + log(row_sum);
 #endif
 }

@@ -264,12 +264,7 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
     const struct projection_arguments *const args = &arguments;
     __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8];
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
-#if EMULATE
-    __local float exchanges[SUB_GROUPS_M * SUB_GROUPS_N * EXCHANGE_WORDS];
-    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
-#else
-    __local float *const exchange = 0;
-#endif
+    DECLARE_EXCHANGE(SUB_GROUPS_M * SUB_GROUPS_N);
     const int lane = THIS_THREAD % FRAGMENT_LANES, sub = THIS_THREAD / FRAGMENT_LANES;
     const int first_row = sub / SUB_GROUPS_N * (BLOCK_M / SUB_GROUPS_M);
     const int first_column = sub % SUB_GROUPS_N * (BLOCK_N / SUB_GROUPS_N);
@@ -311,12 +306,7 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
     __local uint4 x_tile[STAGES][BLOCK_M * STRIDE / 8], w_tile[STAGES][W_ELEMENTS / 8];
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
     __local long x_depths[2][BLOCK_K], w_depths[2][BLOCK_K], inner[BLOCK_K];
-#if EMULATE
-    __local float exchanges[SUB_GROUPS_M * SUB_GROUPS_N * EXCHANGE_WORDS];
-    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
-#else
-    __local float *const exchange = 0;
-#endif
+    DECLARE_EXCHANGE(SUB_GROUPS_M * SUB_GROUPS_N);
     const int lane = THIS_THREAD % FRAGMENT_LANES, sub = THIS_THREAD / FRAGMENT_LANES;
     const int first_row = sub / SUB_GROUPS_N * (BLOCK_M / SUB_GROUPS_M);
     const int first_column = sub % SUB_GROUPS_N * (BLOCK_N / SUB_GROUPS_N);

@@ -207,14 +207,9 @@ projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
 {
     const struct projection_arguments arguments = ARGUMENTS_projection_gpu_warpgroup;
     const struct projection_arguments *const args = &arguments;
-    __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8] __attribute__((aligned(SWIZZLE_BYTES)));
+    __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
-#if EMULATE
-    __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
-    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
-#else
-    __local float *const exchange = 0;
-#endif
+    DECLARE_EXCHANGE(SUB_GROUPS);
     const int lane = THIS_THREAD % FRAGMENT_LANES;
     const int first_row = THIS_THREAD / FRAGMENT_LANES * FRAGMENT_QUERIES;
     const struct task t = find_output_task(args);

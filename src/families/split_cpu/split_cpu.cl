@@ -60,7 +60,7 @@
 
 #define PART (ROUNDED(DIM_V) + 2)
 #define BLOCK_BITS_BEGIN(args)                                                                     \
-    (SPLIT_K * (args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * PART)
+    (SPLIT_K * (args)->shape->batch * (args)->shape->heads * longest_q(args) * PART)
 #include "score/mark_blocks.h"
 /* 1 if any tile may have masked pairs: a mask of the last keys masks none before these. */
 #define ALL_TILES_PARTIAL (HAS_BIAS || HAS_BLOCKS || (HAS_MASK && !HAS_MASK_KEYS))
@@ -76,7 +76,7 @@ INLINE void store_partial_rows(const struct arguments *args, const struct row_bl
         __global float *to =
             args->workspace +
             (((part * args->shape->batch + block->b) * args->shape->heads + block->head[r]) *
-                 LONGEST_Q(args) +
+                 longest_q(args) +
              block->query[r]) *
                 PART;
         for (int c = 0; c < VECTORS(DIM_V) && has_keys; c++)
@@ -241,8 +241,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split(PARAMETERS_sp
 NOINLINE void combine_parts(const struct arguments *restrict args, const long b, const long h,
                             const long i)
 {
-    const long row = (b * args->shape->heads + h) * LONGEST_Q(args) + i;
-    const long step = args->shape->batch * args->shape->heads * LONGEST_Q(args) * PART;
+    const long row = (b * args->shape->heads + h) * longest_q(args) + i;
+    const long step = args->shape->batch * args->shape->heads * longest_q(args) * PART;
     const __global float *parts = args->workspace + row * PART;
     __global o_storage *to = args->o + row_offset(args->shape->o_stride, b, h, i);
     float row_max = -INFINITY, seen = 0.0f, row_sum = 0.0f, factor[SPLIT_K];
@@ -275,7 +275,7 @@ NOINLINE void combine_parts(const struct arguments *restrict args, const long b,
         store_row(x * scale, to + d * O_STEP, O_STEP, DIM_V - d);
     }
 #if HAS_LSE
-    args->lse[LSE_HEAD(args, b * args->shape->heads + h, h) + i] =
+    args->lse[lse_head(args, b * args->shape->heads + h, h) + i] =
         sees_none ? -INFINITY : fma(row_max, SCORE_TO_LOG, log(row_sum));
 #endif
 }

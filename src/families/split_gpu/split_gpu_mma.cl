@@ -358,10 +358,8 @@ INLINE void add_nonfinite_to_results(const struct arguments *args, const struct 
 
         find_row(args, task, x / DIM_V, &h, &i);
         for (long j = task->begin; j < task->end; j++) {
-#if PAGE_SIZE
-            if (page_of(args, task->b, j) < 0)
+            if (!HAS_ROW(task->b, j))
                 continue;
-#endif
             const float here = load_v(m->v, KEY_ROW(task->b, j, args->shape->v_stride), d * V_STEP);
             if (here * 0.0f != 0.0f && visible(args, task->e, first_key(args, task->e, i),
                                                end_key(args, task->e, i), task->b, h, i, j))
@@ -456,12 +454,7 @@ split(PARAMETERS_split)
     DECLARE_BYTES();
     __local int not_finite;  /* not 0 once an output is Inf or NaN */
     __local int v_nonfinite; /* not 0 once an Inf or NaN of V became 0 */
-#if EMULATE
-    __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
-    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
-#else
-    __local float *const exchange = 0;
-#endif
+    DECLARE_EXCHANGE(SUB_GROUPS);
     __local ushort *const q_tile = (__local ushort *)tiles;
     const struct shared l = {
         q_tile,    q_tile + K_AT, q_tile + V_AT, (__local weight_storage *)weights,
