@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The common parts of fused kernels for GPUs: work-groups own BLOCK_M queries of one (batch, head)
- * and walk over the keys visible to any of them. Here are these keys and the end of a row. Tiles of
+ * and walk over the keys visible to any of them. Tiles of
  * BLOCK_N keys count from the first of them. Tiles without a listed pair, or marked as empty by a
  * mask or a bias (score/mark_pairs.h), are skipped; a tile of paged keys ends where the table masks
  * keys (common/key_rows.h).
@@ -144,28 +144,4 @@ INLINE struct score_tile score_tile_of(const struct arguments *args, const struc
 INLINE long after_keys(const struct keys keys)
 {
     return keys.j0 + (PAGE_SIZE ? keys.count : BLOCK_N);
-}
-
-/* A row's outputs are `factor` times its sums, or zero; lse is highest + log(total). */
-struct row_end {
-    float factor, highest, total;
-    bool zero;
-};
-
-/* The end of a row with weights relative to maximum. A total of 0 means that all keys are masked or
- * have -inf scores; a NaN is passed on to o. */
-static inline struct row_end finish_row(const struct arguments *args, const long h,
-                                        const bool sees_any, const float maximum, const float sum)
-{
-    struct row_end row = {1.0f, maximum, sum, false};
-
-#if HAS_SINKS
-    const float sink = args->sinks[h];
-    row.highest = fmax(maximum, sink);
-    row.factor = EXP2((maximum - FINITE(row.highest)) * LOG2E);
-    row.total = sum * row.factor + EXP2((sink - FINITE(row.highest)) * LOG2E);
-#endif
-    row.zero = !sees_any || row.total == 0.0f;
-    row.factor /= row.total;
-    return row;
 }

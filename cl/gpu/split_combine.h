@@ -6,7 +6,7 @@
 #pragma once
 #include "common/sequence.h"
 #include "gpu/local_barrier.h"
-#include "gpu/tile_exp.h"
+#include "gpu/row_end.h"
 #include "common/multiply_add.h"
 
 #define COMBINE_PARTS (COMBINE_THREADS / COMBINED_COLUMNS)
@@ -62,21 +62,15 @@ combine(PARAMETERS_combine)
         row_sum = MULTIPLY_ADD(row_sums[n], factors[n], row_sum);
         seen += row_sums[n];
     }
-    /* 0 means that all keys are masked or have -inf scores, not that scores are far below a sink; a
-     * NaN is passed on to o. */
-    const bool zero = seen == 0.0f;
-#if HAS_SINKS
-    row_sum += EXP2((args->sinks[h] - FINITE(highest)) * LOG2E);
-#endif
-#if HAS_LSE
+    /* None is seen if all keys are masked or have -inf scores, not if scores are far below a sink. */
+    const struct row_end ended = finish_row(args, h, seen != 0.0f, highest, row_sum);
     if (thread == 0 && get_group_id(0) % tiles == 0)
-        args->lse[lse_head(args, bh, h) + i] = zero ? -INFINITY : highest + log(row_sum);
-#endif
+        store_lse(args, ended, bh, h, i);
     if (thread < COMBINED_COLUMNS && d < DIM_V) {
         for (int n = 1; n < COMBINE_PARTS; n++)
             x += sums[n * COMBINED_COLUMNS + thread];
-        STORE_O(zero ? 0.0f : x / row_sum, args->o + row_offset(args->shape->o_stride, b, h, i),
-                d * O_STEP);
+        STORE_O(ended.zero ? 0.0f : x / ended.total,
+                args->o + row_offset(args->shape->o_stride, b, h, i), d * O_STEP);
     }
     END_KERNEL();
 }

@@ -20,18 +20,21 @@
 #include "gpu/tile_exp.h"
 #include "gpu/tile_load.h"
 
-#define TILE_ROWS (M_FRAGMENTS * FRAGMENT_QUERIES)
-#define HELD_DEPTHS (Q_RESIDENT ? PART_DEPTHS : SCALED_DEPTHS) /* those with q in registers */
-#define KEY_TILES (BLOCK_N / SUB_GROUPS_N / FRAGMENT_OTHERS)
-#define PART_SLABS (PART_KEYS / FRAGMENT_DEPTH)
-#define DIM_TILES (DIMS / SUB_GROUPS_N / FRAGMENT_OTHERS)
-#define KEY_SUMS (KEY_TILES * FRAGMENT_SUMS)
-#define DIM_SUMS (DIM_TILES * FRAGMENT_SUMS)
-/* The dims of a sub-group that share the factor of a weight: those of a format block, or of a tile
- * where a sub-group's dims may begin within a block. */
-#define SUB_GROUP_DIMS (DIM_TILES * FRAGMENT_OTHERS)
-#define SCALED_DIMS                                                                                \
-    (!V_CACHE ? SUB_GROUP_DIMS : SUB_GROUP_DIMS % 32 ? OTHERS_AT_ONCE * FRAGMENT_OTHERS : 32)
+enum {
+    TILE_ROWS = M_FRAGMENTS * FRAGMENT_QUERIES,
+    HELD_DEPTHS = Q_RESIDENT ? PART_DEPTHS : SCALED_DEPTHS, /* those with q in registers */
+    KEY_TILES = BLOCK_N / SUB_GROUPS_N / FRAGMENT_OTHERS,
+    KEY_SUMS = KEY_TILES * FRAGMENT_SUMS,
+    PART_SLABS = PART_KEYS / FRAGMENT_DEPTH,
+    DIM_TILES = DIMS / SUB_GROUPS_N / FRAGMENT_OTHERS,
+    DIM_SUMS = DIM_TILES * FRAGMENT_SUMS,
+    SUB_GROUP_DIMS = DIM_TILES * FRAGMENT_OTHERS,
+    /* The dims of a sub-group that share the factor of a weight: those of a format block, or of a tile
+     * where a sub-group's dims may begin within a block. */
+    SCALED_DIMS = !V_CACHE              ? SUB_GROUP_DIMS
+                  : SUB_GROUP_DIMS % 32 ? OTHERS_AT_ONCE * FRAGMENT_OTHERS
+                                        : 32
+};
 
 #include "common/quantized.h"
 #include "mma/fragment_dropout.h"
@@ -303,13 +306,13 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
                   float row_sum[LANE_QUERIES], float out[DIM_SUMS], const float weight_exponent,
                   const __local uchar *kept)
 {
-    float reference[LANE_QUERIES], rescale[LANE_QUERIES];
+    float base[LANE_QUERIES], rescale[LANE_QUERIES];
     bool rescales = false;
 
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        reference[n] = exponent_of(FINITE(highest[n]), scale[n], -weight_exponent);
-        rescale[n] = EXP2(exponent_of(row_max[n], scale[n], -weight_exponent) - reference[n]);
+        base[n] = exponent_of(FINITE(highest[n]), scale[n], -weight_exponent);
+        rescale[n] = EXP2(exponent_of(row_max[n], scale[n], -weight_exponent) - base[n]);
         row_max[n] = highest[n];
         row_sum[n] *= rescale[n];
         rescales = rescales || rescale[n] != 1.0f;
@@ -320,7 +323,7 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-        s[x] = EXP2(exponent_of(s[x], scale[here], -reference[here]));
+        s[x] = EXP2(exponent_of(s[x], scale[here], -base[here]));
         row_sum[here] += s[x];
 #if HAS_DROPOUT
         if (!is_kept(kept, BLOCK_M, ROW(here), KEY(x)))

@@ -6,12 +6,6 @@
 #pragma once
 
 #define STREAM ((void)0) /* there is no producer to keep state for */
-#define GROUP_BARRIER() LOCAL_BARRIER()
-#define COMPUTING_BARRIER()                                                                        \
-    do {                                                                                           \
-        barrier(CLK_GLOBAL_MEM_FENCE);                                                             \
-        LOCAL_BARRIER();                                                                           \
-    } while (0)
 
 /* 1 if the second product needs streamed rows in another form than the first: packed, or without
  * Infs and NaNs. PoCL 3.1 miscompiles a barrier in an `if` (backward_gpu_item.cl). */

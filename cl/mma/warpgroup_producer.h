@@ -8,13 +8,13 @@
  *   COPIES_ASKED(use, half, all)     ... has asked for its copies; all: none was a plain store
  *   HALF_HERE(use, half, copies)     the others wait for them
  *   HALF_READ(use, half)             ... have read it
- *   GROUP_BARRIER()                  of both; COMPUTING_BARRIER(), of the others
  *   FEWER_REGISTERS() MORE_REGISTERS()   by the producer and the others: it gives them most of its own (setmaxnreg)
  *
  * Emulated   there is no producer: all wait for each other, and the first warpgroup copies what is needed next, `copies`.
  *
- * Who includes this defines SUB_GROUPS, STAGES; COMPUTING, those that compute, of THREADS. */
+
 #pragma once
+#include "mma/computing.h"
 #include "mma/warpgroup_tile.h"
 
 #define COPIES_COMPLETE(half) (2 * (half))
@@ -58,8 +58,6 @@ INLINE struct use next_use(struct use u)
 #define MORE_REGISTERS()                                                                           \
     __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 232;" : : : "memory")
 #endif
-#define GROUP_BARRIER() __asm volatile("bar.sync 0, %0;" : : "n"(THREADS) : "memory")
-#define COMPUTING_BARRIER() __asm volatile("bar.sync 1, %0;" : : "n"(COMPUTING) : "memory")
 
 INLINE void start_barrier(__local ulong *barrier, const uint arrivals)
 {
@@ -129,12 +127,6 @@ INLINE void wait_for_copies(__local ulong *barrier, const uint parity)
 #else
 #define FEWER_REGISTERS()
 #define MORE_REGISTERS()
-#define GROUP_BARRIER() LOCAL_BARRIER()
-#define COMPUTING_BARRIER()                                                                        \
-    do {                                                                                           \
-        barrier(CLK_GLOBAL_MEM_FENCE);                                                             \
-        LOCAL_BARRIER();                                                                           \
-    } while (0)
 #define HALF_HERE(u, half, copies)                                                                 \
     do {                                                                                           \
         LOCAL_BARRIER(); /* all have read the old contents */                                      \

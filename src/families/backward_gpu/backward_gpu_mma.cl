@@ -47,17 +47,8 @@
 #if !HAS_TILE_PRODUCTS
 #define PRODUCER 0
 #endif
-/* Threads that compute. With PRODUCER another warpgroup fills tiles; each warpgroup fills its own
- * owned rows with 128 threads. */
 #define COMPUTING (FRAGMENT_LANES * SUB_GROUPS * DIM_GROUPS)
-#if PRODUCER
-#define FILL_THREADS 128
-#define FILL_THREAD (THIS_THREAD % FILL_THREADS)
-#define MOST_COPIES 16
-#define THREADS (COMPUTING + (EMULATE ? 0 : FILL_THREADS))
-#else
-#define THREADS COMPUTING
-#endif
+#include "mma/computing.h"
 #define LOAD_WIDTH 8
 #include "families/backward_gpu/backward_gpu_mma_sizes.h"
 #define SCORE_UNIT 1.0f

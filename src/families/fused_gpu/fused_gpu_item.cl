@@ -42,6 +42,7 @@
 #define MARK_ITEMS THREADS
 #include "gpu/query_block.h"
 #include "gpu/fused_task.h"
+#include "gpu/row_end.h"
 #define BLOCK_BITS_BEGIN(args) 0
 #include "score/mark_blocks.h"
 
@@ -221,21 +222,21 @@ INLINE void update_row_max(const struct shared *l)
 
 /* Scores become weights; earlier sums are rescaled to them. */
 INLINE void weigh(const struct arguments *args, const struct shared *l, float s[THREAD_M][THREAD_N],
-                  float sum[THREAD_M], float4 out[THREAD_M][MAX_DIMS4], __local uchar *kept)
+                  float row_sum[THREAD_M], float4 out[THREAD_M][MAX_DIMS4], __local uchar *kept)
 {
     const int thread_m = THIS_THREAD / THREADS_N;
 
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++) {
-        const float reference = FINITE(l->row_max[ROW(r)]), rescale = l->rescale[ROW(r)];
-        sum[r] *= rescale;
+        const float base = FINITE(l->row_max[ROW(r)]), rescale = l->rescale[ROW(r)];
+        row_sum[r] *= rescale;
 #pragma unroll
         for (int n = 0; n < MAX_DIMS4; n++)
             out[r][n] *= rescale;
 #pragma unroll
         for (int c = 0; c < THREAD_N; c++) {
-            s[r][c] = EXP2((s[r][c] - reference) * LOG2E);
-            sum[r] += s[r][c];
+            s[r][c] = EXP2((s[r][c] - base) * LOG2E);
+            row_sum[r] += s[r][c];
 #if HAS_DROPOUT
             s[r][c] *= kept_factor(args, ROW(r), c, kept);
 #endif
@@ -347,11 +348,8 @@ INLINE void store_rows(const struct arguments *args, const struct task *t, const
         for (int n = 0; n < MAX_DIMS4; n++)
             store4(ended.zero ? 0.0f : out[r][n] * ended.factor, o_row, O_STEP,
                    4 * (thread_n + THREADS_N * n), DIM_V, WIDTH(UNIT_O, DIM_V));
-#if HAS_LSE
         if (thread_n == 0)
-            args->lse[lse_head(args, block->bh, block->h) + i] =
-                ended.zero ? -INFINITY : ended.highest + log(ended.total);
-#endif
+            store_lse(args, ended, block->bh, block->h, i);
     }
 }
 
@@ -384,15 +382,15 @@ fused_gpu_item(PARAMETERS_fused_gpu_item)
     const struct task t = find_task(args, block);
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
     float4 out[THREAD_M][MAX_DIMS4];
-    float sum[THREAD_M]; /* of weights, over this thread's keys only */
-    uint seen = 0;       /* bit r: some key is visible to row r */
-    int stage = 0;       /* where it is that is read next */
+    float row_sum[THREAD_M]; /* of weights, over this thread's keys only */
+    uint seen = 0;           /* bit r: some key is visible to row r */
+    int stage = 0;           /* where it is that is read next */
 
     /* load */
     clear_sums(out);
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++)
-        sum[r] = 0.0f;
+        row_sum[r] = 0.0f;
     for (int row = get_local_id(0); row < BLOCK_M; row += THREADS) {
         l.row_max[row] = -INFINITY;
 #if TRACKS_SEEN
@@ -438,7 +436,7 @@ fused_gpu_item(PARAMETERS_fused_gpu_item)
         LOCAL_BARRIER(); /* the maxima are complete; nobody reads q and k any more */
         update_row_max(&l);
         LOCAL_BARRIER(); /* the rows' state is complete */
-        weigh(args, &l, s, sum, out, kept);
+        weigh(args, &l, s, row_sum, out, kept);
 
         /* values */
         multiply_pv(args, &t, &l, &keys, &next, &stage, s, out);
@@ -450,7 +448,7 @@ fused_gpu_item(PARAMETERS_fused_gpu_item)
         add_nonfinite_to_sums(args, &t, out);
 
     /* store */
-    store_partial(sum, tiles + PARTIAL_AT);
+    store_partial(row_sum, tiles + PARTIAL_AT);
 #if TRACKS_SEEN
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++)

@@ -56,17 +56,8 @@
 #if !HAS_TILE_PRODUCTS
 #define PRODUCER 0
 #endif
-/* Threads that compute. With PRODUCER another warpgroup fills tiles; each warpgroup fills its own
- * queries with 128 threads. */
 #define COMPUTING (FRAGMENT_LANES * SUB_GROUPS)
-#if PRODUCER
-#define FILL_THREADS 128
-#define FILL_THREAD (THIS_THREAD % FILL_THREADS)
-#define MOST_COPIES 16
-#define THREADS (COMPUTING + (EMULATE ? 0 : FILL_THREADS))
-#else
-#define THREADS COMPUTING
-#endif
+#include "mma/computing.h"
 #define LOAD_WIDTH 8
 #define HAS_ROW_TILES 0
 #include "families/fused_gpu/fused_gpu_mma_sizes.h"
@@ -75,6 +66,7 @@
 #define MARK_ITEMS THREADS
 #include "gpu/query_block.h"
 #include "gpu/fused_task.h"
+#include "gpu/row_end.h"
 #define BLOCK_BITS_BEGIN(args) 0
 #include "score/mark_blocks.h"
 #include "common/quantized.h"
@@ -232,13 +224,10 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
         factor[n] = ended.zero ? 0.0f : ended.factor * (1.0f / weight_scale_of(weight_exponent));
         if (HAS_DROPOUT)
             factor[n] *= args->shape->keep;
-        if ((lane & (SHARING_BITS_END - FIRST_SHARING_BIT)) == 0) {
+        if (FIRST_OF_QUERY(lane)) {
             row_is_zero[row] = ended.zero;
-#if HAS_LSE
             if (i < args->shape->seq_q)
-                args->lse[lse_head(args, block.bh, block.h) + i] =
-                    ended.zero ? -INFINITY : ended.highest + log(ended.total);
-#endif
+                store_lse(args, ended, block.bh, block.h, i);
         }
     }
 #if STORES_PAIRS
@@ -323,12 +312,6 @@ INLINE void add_nonfinite_to_o(const struct arguments *args, const struct task *
 #else
 #define STREAM ((void)0) /* of what no producer copies nothing is kept */
 #define LOAD_QUERIES() load_all_queries(args, &t, first_row, q_tile, q_words, lane)
-#define GROUP_BARRIER() LOCAL_BARRIER()
-#define COMPUTING_BARRIER()                                                                        \
-    do {                                                                                           \
-        barrier(CLK_GLOBAL_MEM_FENCE);                                                             \
-        LOCAL_BARRIER();                                                                           \
-    } while (0)
 #endif
 #if OVERLAP && !PRODUCER
 #include "mma/fused_overlap.h"
