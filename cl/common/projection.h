@@ -16,7 +16,7 @@
  * strides allow it: batch is then 1 and part of rows, x_heads 1 and part of x_dim, y_heads 1 and
  * part of y_dim (ca_problem_normal()). A stride of 0 in x or w broadcasts. */
 #pragma once
-#include "common/common.h"
+#include "common/kernel.h"
 #include "common/projection_arguments.h"
 
 /* What a kernel reads and writes, each operand from its first element on (src/program/program_parameters.h). */

@@ -2,7 +2,7 @@
 /* SIMD vectors of SIMD_WIDTH (4, 8 or 16) floats, with queries, keys or columns as lanes, for the
  * kernels for CPUs. simd_storage.h loads and stores them. */
 #pragma once
-#include "common/common.h"
+#include "common/kernel.h"
 
 /* NOINLINE is for the steps of a kernel, which are called once a tile or more seldom. PoCL compiles
  * inlined code two or three times, once for each launcher that it makes of the kernel, and LLVM's

@@ -13,7 +13,7 @@
  * Who includes this defines every name above, a tunable or made of some; ROW_STRIDE, the float4
  * of a row of weights in local memory; MAX_DIM, the longest row's dims. */
 #pragma once
-#include "common/common.h"
+#include "common/kernel.h"
 #include "common/multiply_add.h"
 #include "gpu/local_barrier.h"
 #include "families/thread_sizes.h"

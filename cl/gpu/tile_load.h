@@ -5,7 +5,7 @@
  * Who includes this defines THREADS, the work-group's size; LOAD_WIDTH, 4 or 8, the elements
  * that one load takes where a matrix allows it. */
 #pragma once
-#include "common/common.h"
+#include "common/kernel.h"
 
 /* Elements that one load takes: as many as LOAD_WIDTH says where rows are a multiple of them. */
 #define WIDTH(unit, dim) WIDTH_OF(DTYPE, unit, dim)

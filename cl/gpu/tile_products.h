@@ -12,7 +12,7 @@
  *
  * Who includes this defines every name above, a tunable, and those of gpu/thread_tile.h. */
 #pragma once
-#include "common/common.h"
+#include "common/kernel.h"
 #include "gpu/local_barrier.h"
 #include "gpu/tile_exp.h"
 #include "gpu/tile_load.h"

@@ -38,7 +38,7 @@
  * memory, `exchange`, and barriers: all items of the work-group call these operations together. The
  * layouts are the instruction's own; only the instruction differs. Without EMULATE `exchange` is null. */
 #pragma once
-#include "common/common.h"
+#include "common/kernel.h"
 #include "families/fragment_sizes.h"
 #include "gpu/local_barrier.h"
 #include "mma/instruction.h"
