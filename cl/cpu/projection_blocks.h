@@ -153,6 +153,7 @@ INLINE struct group find_group(void)
 struct block {
     int rows, columns;
     long begin, end; /* of the depth */
+    struct index_pair depths_of_x, depths_of_w;
     long x_rows[MOST_ROWS], result_rows[MOST_ROWS];
     long w_columns[MOST_COLUMNS], result_columns[MOST_COLUMNS];
     float biases[MOST_COLUMNS];
@@ -177,6 +178,9 @@ INLINE __global result *find_block(const struct projection_arguments *args,
     b->begin = part(OPERANDS(all_depth), group.split, SPLIT_K) * VALUES_IN_OPERAND;
     b->end =
         min(part(OPERANDS(all_depth), group.split + 1, SPLIT_K) * VALUES_IN_OPERAND, all_depth);
+    b->depths_of_x =
+        (struct index_pair){args->shape->x_dim, args->shape->x_stride[1], X_COLUMN_STEP};
+    b->depths_of_w = (struct index_pair){args->shape->x_dim, args->shape->w_stride[0], W_ROW_STEP};
     list_offsets((struct index_pair){args->shape->rows, args->shape->x_stride[0], X_ROW_STEP}, row,
                  b->rows, b->x_rows);
     list_offsets((struct index_pair){args->shape->y_dim, args->shape->w_stride[2], W_COLUMN_STEP},

@@ -45,8 +45,3 @@ INLINE void attend_bytes(const struct arguments *args, const struct query_block 
         multiply_pv(V_TILE(0), v_factors, s, out, lane, exchange);
     }
 }
-
-#define ATTEND_BYTES()                                                                             \
-    attend_bytes(args, block, t, first_row, q_rows, q_words, again, &v_nonfinite, places, k_bytes, \
-                 v_bytes, k_factors, v_factors, q_tile, row_max, row_sum, seen, out,               \
-                 weight_exponent, lane, exchange)

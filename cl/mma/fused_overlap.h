@@ -32,7 +32,7 @@ attend_overlapped(const struct arguments *args, const struct query_block block, 
     STAGE_VALUES(keys, 0, finite, v_nonfinite);
     if (next.j0 < block.end)
         STAGE_KEYS(next, 1);
-    begin_qk(q_tile, first_row, K_TILE(0), q_words, s, lane, exchange);
+    begin_qk(q_tile, warpgroup_rows(first_row), BLOCK_M, K_TILE(0), q_words, s, lane, exchange);
     FINISH_QK(q_words, s, 0);
     softmax_of_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen, out,
                     weight_exponent_of(false), 0, lane, exchange);
@@ -40,7 +40,8 @@ attend_overlapped(const struct arguments *args, const struct query_block block, 
     for (; next.j0 < block.end; number = 1 - number) {
         copies_wait();
         LOCAL_BARRIER(); /* V and the next K are complete, those before may be overwritten */
-        begin_qk(q_tile, first_row, K_TILE(1 - number), q_words, s, lane, exchange);
+        begin_qk(q_tile, warpgroup_rows(first_row), BLOCK_M, K_TILE(1 - number), q_words, s, lane,
+                 exchange);
         begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(number), DIMS, out[0], lane,
                            exchange);
         const struct keys after = find_keys(args, block, after_keys(next));

@@ -11,29 +11,26 @@
 #pragma once
 #include "mma/warpgroup_producer.h"
 
-#if PRODUCER == 2 && !EMULATE
 INLINE void take_turn(const int warpgroup)
 {
+#if PRODUCER == 2 && !EMULATE
     __asm volatile("bar.sync %0, 256;" : : "r"(2 + warpgroup) : "memory");
+#endif
 }
 
 INLINE void give_turn(const int warpgroup)
 {
+#if PRODUCER == 2 && !EMULATE
     __asm volatile("bar.arrive %0, 256;" : : "r"(2 + warpgroup % (SUB_GROUPS / 4)) : "memory");
-}
-#define TAKE_TURN() take_turn(warpgroup)
-#define GIVE_TURN() give_turn(warpgroup + 1)
-/* The last one gives the first its first turn. */
-#define FIRST_TURN(warpgroup)                                                                      \
-    do {                                                                                           \
-        if ((warpgroup) + 1 == SUB_GROUPS / 4)                                                     \
-            give_turn(0);                                                                          \
-    } while (0)
-#else
-#define TAKE_TURN()
-#define GIVE_TURN()
-#define FIRST_TURN(warpgroup)
 #endif
+}
+
+/* The last warpgroup gives the first its first turn. */
+INLINE void give_first_turn(const int warpgroup)
+{
+    if (warpgroup + 1 == SUB_GROUPS / 4)
+        give_turn(0);
+}
 
 #define KEYS_HERE(keys, u) HALF_HERE(u, 0, STAGE_KEYS(keys, (u).place))
 #define VALUES_HERE(keys, u) HALF_HERE(u, 1, STAGE_VALUES(keys, (u).place, finite, v_nonfinite))
@@ -110,7 +107,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
         return;                                                                                    \
     }                                                                                              \
     MORE_REGISTERS();                                                                              \
-    FIRST_TURN(warpgroup_rows(first_row) / 64);                                                    \
+    give_first_turn(warpgroup_rows(first_row) / 64);                                               \
     if (!Q_RESIDENT)                                                                               \
     LOAD_OWN_QUERIES()
 #endif
@@ -133,11 +130,10 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
     float s[M_FRAGMENTS][KEY_SUMS];
     TILE_WEIGHTS(weights);
 
-    (void)warpgroup;
     if (keys.j0 >= block.end)
         return;
     KEYS_HERE(keys, now);
-    begin_own_qk(own_q, K_TILE(now.place), q_words, s, lane, exchange);
+    begin_qk(own_q, 0, 64, K_TILE(now.place), q_words, s, lane, exchange);
     FINISH_QK(q_words, s, 0);
     HALF_READ(now, 0);
     softmax_of_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen, out,
@@ -148,13 +144,13 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
         const struct use then = next_use(now);
         if (after.j0 >= block.end)
             break;
-        TAKE_TURN();
+        take_turn(warpgroup);
         KEYS_HERE(after, then);
-        begin_own_qk(own_q, K_TILE(then.place), q_words, s, lane, exchange);
+        begin_qk(own_q, 0, 64, K_TILE(then.place), q_words, s, lane, exchange);
         VALUES_HERE(keys, now);
         begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS, out[0], lane,
                            exchange);
-        GIVE_TURN();
+        give_turn(warpgroup + 1);
         FINISH_QK(q_words, s, 1);
         HALF_READ(then, 0);
         softmax_of_tile(args, &block, &after, first_row, s, row_max, row_sum, seen, out,

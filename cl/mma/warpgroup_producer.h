@@ -47,17 +47,16 @@ INLINE struct use next_use(struct use u)
 #if !EMULATE
 /* 128 * (40 + 2 * 232) and 128 * (32 + 3 * 160) registers are all of a multiprocessor, or fewer. The host counts with it
  * (ca_wgmma_computing_registers()). */
-#if SUB_GROUPS == 12
 #define FEWER_REGISTERS()                                                                          \
-    __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 32;" : : : "memory")
+    __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 %0;"                                    \
+                   :                                                                               \
+                   : "n"(SUB_GROUPS == 12 ? 32 : 40)                                               \
+                   : "memory")
 #define MORE_REGISTERS()                                                                           \
-    __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 160;" : : : "memory")
-#else
-#define FEWER_REGISTERS()                                                                          \
-    __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 40;" : : : "memory")
-#define MORE_REGISTERS()                                                                           \
-    __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 232;" : : : "memory")
-#endif
+    __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 %0;"                                    \
+                   :                                                                               \
+                   : "n"(SUB_GROUPS == 12 ? 160 : 232)                                             \
+                   : "memory")
 
 INLINE void start_barrier(__local ulong *barrier, const uint arrivals)
 {

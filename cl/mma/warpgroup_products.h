@@ -8,8 +8,9 @@
 #error "wgmma multiplies with tiles of whole blocks of 64 columns"
 #endif
 
-/* s = q k^T, with the sub-group's rows of Q in registers if Q_RESIDENT, else in q_tile: complete behind FINISH_QK(). */
-INLINE void begin_qk(const __local ushort *q_tile, const int first_row,
+/* s = q k^T, with the sub-group's rows of Q in registers if Q_RESIDENT, else those of its warpgroup from row `first` of
+ * q_tile on, a tile of all_rows: complete behind FINISH_QK(). */
+INLINE void begin_qk(const __local ushort *q_tile, const int first, const int all_rows,
                      const __local ushort *k_tile,
                      uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
                      float s[M_FRAGMENTS][KEY_SUMS], const int lane, __local float *exchange)
@@ -17,24 +18,10 @@ INLINE void begin_qk(const __local ushort *q_tile, const int first_row,
 #if Q_RESIDENT
     begin_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, false, s[0], lane, exchange);
 #else
-    begin_tile_products(q_tile, warpgroup_rows(first_row), BLOCK_M, PART_COLUMNS, k_tile, BLOCK_N,
-                        false, s[0], lane, exchange);
+    begin_tile_products(q_tile, first, all_rows, PART_COLUMNS, k_tile, BLOCK_N, false, s[0], lane,
+                        exchange);
 #endif
 }
-
-#if PRODUCER
-/* ... of Q in a tile of the warpgroup's own. */
-INLINE void begin_own_qk(const __local ushort *own_q, const __local ushort *k_tile,
-                         uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
-                         float s[M_FRAGMENTS][KEY_SUMS], const int lane, __local float *exchange)
-{
-#if Q_RESIDENT
-    begin_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, false, s[0], lane, exchange);
-#else
-    begin_tile_products(own_q, 0, 64, PART_COLUMNS, k_tile, BLOCK_N, false, s[0], lane, exchange);
-#endif
-}
-#endif
 
 /* latest: the products that were begun later, and need not be complete. */
 #if Q_RESIDENT

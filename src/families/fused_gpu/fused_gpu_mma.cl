@@ -366,7 +366,9 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
         attend_overlapped(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, row_max,
                           row_sum, seen, out, lane, exchange);
 #elif BYTES
-        ATTEND_BYTES();
+        attend_bytes(args, block, t, first_row, q_rows, q_words, again, &v_nonfinite, places,
+                     k_bytes, v_bytes, k_factors, v_factors, q_tile, row_max, row_sum, seen, out,
+                     weight_exponent, lane, exchange);
 #else
         struct keys keys = find_keys(args, block, block.begin), next;
         int number = 0; /* of the tile, even or odd */
@@ -383,7 +385,8 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
             copies_wait();
             LOCAL_BARRIER(); /* copies are complete, old tiles may be overwritten */
 #if HAS_TILE_PRODUCTS /* they overlap with the requests for copies */
-            begin_qk(q_tile, first_row, K_TILE(number), q_words, s, lane, exchange);
+            begin_qk(q_tile, warpgroup_rows(first_row), BLOCK_M, K_TILE(number), q_words, s, lane,
+                     exchange);
 #endif
             STAGE_BESIDE();
             /* scores */

@@ -172,10 +172,6 @@ NOINLINE void compute_block(const struct projection_arguments *restrict args,
 #endif
 
     __global result *const results = find_block(args, group, &b);
-    const struct index_pair depths_of_x = {args->shape->x_dim, args->shape->x_stride[1],
-                                           X_COLUMN_STEP};
-    const struct index_pair depths_of_w = {args->shape->x_dim, args->shape->w_stride[0],
-                                           W_ROW_STEP};
     const long begin = b.begin, end = b.end;
     /* Equal parts of whole vectors. */
     const long parts = (end - begin + BLOCK_K - 1) / BLOCK_K;
@@ -185,8 +181,8 @@ NOINLINE void compute_block(const struct projection_arguments *restrict args,
         const int depth = min((long)most, end - k);
         const bool zero = START_WITH_ZEROS && k == begin;
         const bool load = !(zero || (keep && k > begin)), store = !(keep && k + depth < end);
-        list_offsets(depths_of_x, k, depth, x_depths);
-        list_offsets(depths_of_w, k, depth, w_depths);
+        list_offsets(b.depths_of_x, k, depth, x_depths);
+        list_offsets(b.depths_of_w, k, depth, w_depths);
         pack_panels(args->w, b.w_columns, b.columns, w_depths, depth, panels);
 #if IN_PLACE
         const int run = min(args->shape->x_dim, (long)depth);

@@ -152,10 +152,6 @@ NOINLINE void compute_block_of_tiles(const struct projection_arguments *restrict
     struct block b;
 
     __global result *const results = find_block(args, group, &b);
-    const struct index_pair depths_of_x = {args->shape->x_dim, args->shape->x_stride[1],
-                                           X_COLUMN_STEP};
-    const struct index_pair depths_of_w = {args->shape->x_dim, args->shape->w_stride[0],
-                                           W_ROW_STEP};
     const int most = equal_part(b.end - b.begin, BLOCK_K);
     const bool whole = most >= b.end - b.begin;
     const int slab = whole ? b.rows : SUMS_M;
@@ -163,8 +159,8 @@ NOINLINE void compute_block_of_tiles(const struct projection_arguments *restrict
     for (int first = 0; first < b.rows; first += slab) {
         for (long k = b.begin; k < b.end; k += most) {
             const int depth = min((long)most, b.end - k);
-            list_offsets(depths_of_x, k, depth, x_depths);
-            list_offsets(depths_of_w, k, depth, w_depths);
+            list_offsets(b.depths_of_x, k, depth, x_depths);
+            list_offsets(b.depths_of_w, k, depth, w_depths);
             pack_panels(args->w, b.w_columns, b.columns, w_depths, depth, panels);
             pad_panels(b.columns, depth, panels);
             for (int r = 0; r < min(slab, b.rows - first); r += REGISTER_ROWS)

@@ -176,6 +176,15 @@ INLINE void multiply_blocks(const __local ushort *x_rows, const __local ushort *
 
 #endif
 
+INLINE void clear_block_sums(float sums[M_FRAGMENTS][SUMS])
+{
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        UNROLL
+    for (int n = 0; n < SUMS; n++)
+        sums[f][n] = 0.0f;
+}
+
 /* ---- store ----------------------------------------------------------------------------------- */
 
 #if SPLIT_K > 1
@@ -275,11 +284,7 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
     int now = 0; /* number of the stage */
 
     find_rows_and_columns(args, &t, x_rows, w_columns);
-    UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++)
-        UNROLL
-    for (int n = 0; n < SUMS; n++)
-        sums[f][n] = 0.0f;
+    clear_block_sums(sums);
     LOCAL_BARRIER(); /* the places are complete */
     const struct copies copies = find_copies(args, x_rows, w_columns);
     for (int n = 0; n < STAGES - 1; n++)
@@ -316,11 +321,7 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
     int now = 0; /* number of the stage, of two */
 
     find_places(args, &t, x_rows, w_columns, x_depths[0], w_depths[0], inner);
-    UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++)
-        UNROLL
-    for (int n = 0; n < SUMS; n++)
-        sums[f][n] = 0.0f;
+    clear_block_sums(sums);
     LOCAL_BARRIER(); /* the places are complete */
     if (t.begin < t.end) {
         load_blocks(args->x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[0],

@@ -222,9 +222,7 @@ projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
 
     REGISTERS_FOR_GROUPS();
     find_rows_and_columns(args, &t, x_rows, w_columns);
-    UNROLL
-    for (int n = 0; n < SUMS; n++)
-        sums[0][n] = 0.0f;
+    clear_block_sums(sums);
     LOCAL_BARRIER(); /* the places are complete */
     find_pieces(args, &t, x_rows, w_columns, &from);
     UNROLL
