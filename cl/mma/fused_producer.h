@@ -117,10 +117,8 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
                             const struct task t, const int first_row, __local ushort *q_tile,
                             uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool finite,
                             volatile __local int *v_nonfinite,
-                            float row_max[M_FRAGMENTS][LANE_QUERIES],
-                            float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                            float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
-                            struct stream *stream, const int lane, __local float *exchange)
+                            struct fragment_state state[M_FRAGMENTS], struct stream *stream,
+                            const int lane, __local float *exchange)
 {
     const __local ushort *const own_q = OWN_Q;
     __local ulong *const barriers = stream->barriers;
@@ -136,8 +134,8 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
     begin_qk(own_q, 0, 64, K_TILE(now.place), q_words, s, lane, exchange);
     FINISH_QK(q_words, s, 0);
     HALF_READ(now, 0);
-    softmax_of_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen, out,
-                    weight_exponent_of(false), 0, lane, exchange);
+    softmax_of_tile(args, &block, &keys, first_row, s, state, weight_exponent_of(false), 0, lane,
+                    exchange);
     round_weights(weights, 0, s, lane, exchange);
     for (;;) {
         const struct keys after = find_keys(args, block, after_keys(keys));
@@ -148,20 +146,20 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
         KEYS_HERE(after, then);
         begin_qk(own_q, 0, 64, K_TILE(then.place), q_words, s, lane, exchange);
         VALUES_HERE(keys, now);
-        begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS, out[0], lane,
-                           exchange);
+        begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS, state[0].out,
+                           lane, exchange);
         give_turn(warpgroup + 1);
         FINISH_QK(q_words, s, 1);
         HALF_READ(then, 0);
-        softmax_of_tile(args, &block, &after, first_row, s, row_max, row_sum, seen, out,
-                        weight_exponent_of(false), 0, lane, exchange);
+        softmax_of_tile(args, &block, &after, first_row, s, state, weight_exponent_of(false), 0,
+                        lane, exchange);
         HALF_READ(now, 1);
         round_weights(weights, 0, s, lane, exchange);
         keys = after;
         now = then;
     }
     VALUES_HERE(keys, now);
-    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS, out[0], lane,
+    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS, state[0].out, lane,
                      exchange);
     HALF_READ(now, 1);
     stream->next = next_use(now);

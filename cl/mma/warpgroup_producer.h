@@ -10,9 +10,7 @@
  *   HALF_READ(use, half)             ... have read it
  *   FEWER_REGISTERS() MORE_REGISTERS()   by the producer and the others: it gives them most of its own (setmaxnreg)
  *
- * Emulated   there is no producer: all wait for each other, and the first warpgroup copies what is needed next, `copies`.
- *
-
+ * Emulated   there is no producer: all wait for each other, and the first warpgroup copies what is needed next, `copies`. */
 #pragma once
 #include "mma/computing.h"
 #include "mma/warpgroup_tile.h"

@@ -48,11 +48,11 @@ INLINE void round_weights(TILE_WEIGHTS(weights), const __local float *v_factors,
 
 /* out += p v */
 INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors,
-                        weights_of_tile p, float out[M_FRAGMENTS][DIM_SUMS], const int lane,
+                        weights_of_tile p, struct fragment_state state[M_FRAGMENTS], const int lane,
                         __local float *exchange)
 {
     TILE_WEIGHTS(weights);
 
     round_weights(weights, v_factors, p, lane, exchange);
-    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, v_tile, DIMS, out[0], lane, exchange);
+    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, v_tile, DIMS, state[0].out, lane, exchange);
 }

@@ -171,11 +171,8 @@ INLINE void find_window(const struct score_tile *tile, const int fragment_row, c
 INLINE void softmax_of_tile(const struct arguments *args, const struct query_block *block,
                             const struct keys *keys, const int first_row,
                             float s[M_FRAGMENTS][KEY_SUMS],
-                            float row_max[M_FRAGMENTS][LANE_QUERIES],
-                            float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                            float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
-                            const float weight_exponent, const __local uchar *kept, const int lane,
-                            __local float *exchange)
+                            struct fragment_state state[M_FRAGMENTS], const float weight_exponent,
+                            const __local uchar *kept, const int lane, __local float *exchange)
 {
     const struct score_tile tile = score_tile_of(args, *block, *keys);
 
@@ -187,14 +184,13 @@ INLINE void softmax_of_tile(const struct arguments *args, const struct query_blo
 
         UNROLL
         for (int n = 0; n < LANE_QUERIES; n++) {
-            highest[n] = row_max[f][n];
+            highest[n] = state[f].row_max[n];
             scale[n] = tile.scale;
         }
         find_window(&tile, fragment_row, lane, see_from, see_to);
         finish_scores(args, &tile, keys->partial, see_from, see_to, fragment_row, s[f], highest,
-                      seen[f], lane, exchange);
-        weigh(fragment_row, lane, scale, s[f], highest, row_max[f], row_sum[f], out[f],
-              weight_exponent, kept);
+                      state[f].seen, lane, exchange);
+        weigh(fragment_row, lane, scale, s[f], highest, &state[f], weight_exponent, kept);
     }
 }
 
@@ -205,10 +201,9 @@ INLINE void softmax_of_tile(const struct arguments *args, const struct query_blo
 
 /* The rows of a fragment, from row_sum of all lanes that share them: o and lse. */
 INLINE void store_fragment(const struct arguments *args, const struct query_block block,
-                           const int fragment_row, const float row_max[LANE_QUERIES],
-                           const float row_sum[LANE_QUERIES], const float seen[LANE_QUERIES],
-                           const float out[DIM_SUMS], __local int *row_is_zero,
-                           const float weight_exponent, const int lane, __local float *exchange)
+                           const int fragment_row, const struct fragment_state *state,
+                           __local int *row_is_zero, const float weight_exponent, const int lane,
+                           __local float *exchange)
 {
     float factor[LANE_QUERIES];
 
@@ -219,8 +214,9 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
         bool sees_any = first_key(args, block.e, i) < end_key(args, block.e, i);
 
         if (TRACKS_SEEN)
-            sees_any = sees_any && seen[n] > 0.0f;
-        const struct row_end ended = finish_row(args, block.h, sees_any, row_max[n], row_sum[n]);
+            sees_any = sees_any && state->seen[n] > 0.0f;
+        const struct row_end ended =
+            finish_row(args, block.h, sees_any, state->row_max[n], state->row_sum[n]);
         factor[n] = ended.zero ? 0.0f : ended.factor * (1.0f / weight_scale_of(weight_exponent));
         if (HAS_DROPOUT)
             factor[n] *= args->shape->keep;
@@ -237,7 +233,8 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
         for (int x = 0; x < DIM_SUMS; x += 2) {
             const int here = SUM_QUERY(x % FRAGMENT_SUMS);
             const long i = block.i0 + ROW(here);
-            const uint word = pack_pair(out[x] * factor[here], out[x + 1] * factor[here]);
+            const uint word =
+                pack_pair(state->out[x] * factor[here], state->out[x + 1] * factor[here]);
             if (i < args->shape->seq_q && DIM(x) < DIM_V)
                 *(__global uint *)(rows + i * args->shape->o_stride[2] + DIM(x)) =
                     factor[here] == 0.0f ? 0 : word;
@@ -251,18 +248,16 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
         const long i = block.i0 + ROW(here);
         const int d = DIM(x);
         if (i < args->shape->seq_q && d < DIM_V)
-            STORE_O(factor[here] == 0.0f ? 0.0f : out[x] * factor[here],
+            STORE_O(factor[here] == 0.0f ? 0.0f : state->out[x] * factor[here],
                     args->o + row_offset(args->shape->o_stride, block.b, block.h, i), d * O_STEP);
     }
 }
 
 /* All rows of the sub-group. */
 INLINE void store_fragment_rows(const struct arguments *args, const struct query_block block,
-                                const int first_row, float row_max[M_FRAGMENTS][LANE_QUERIES],
-                                float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                                float seen[M_FRAGMENTS][LANE_QUERIES],
-                                float out[M_FRAGMENTS][DIM_SUMS], __local int *row_is_zero,
-                                const float scale, const float weight_exponent, const int lane,
+                                const int first_row, struct fragment_state state[M_FRAGMENTS],
+                                __local int *row_is_zero, const float scale,
+                                const float weight_exponent, const int lane,
                                 __local float *exchange)
 {
     float scales[LANE_QUERIES];
@@ -272,12 +267,12 @@ INLINE void store_fragment_rows(const struct arguments *args, const struct query
         scales[n] = scale;
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
-        query_sum(row_sum[f], lane, exchange);
-        scale_rows(scales, row_max[f], row_sum[f], weight_exponent);
+        query_sum(state[f].row_sum, lane, exchange);
+        scale_rows(scales, &state[f], weight_exponent);
         if (TRACKS_SEEN)
-            query_maximum(seen[f], lane, exchange);
-        store_fragment(args, block, first_row + f * FRAGMENT_QUERIES, row_max[f], row_sum[f],
-                       seen[f], out[f], row_is_zero, weight_exponent, lane, exchange);
+            query_maximum(state[f].seen, lane, exchange);
+        store_fragment(args, block, first_row + f * FRAGMENT_QUERIES, &state[f], row_is_zero,
+                       weight_exponent, lane, exchange);
     }
 }
 
@@ -342,9 +337,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     __local ushort *const q_rows = q_tile + first_row % STAGED_ROWS * ROW_STRIDE;
     const struct query_block block = find_query_block(args);
     struct task t = find_task(args, block);
-    float out[M_FRAGMENTS][DIM_SUMS];
-    float row_max[M_FRAGMENTS][LANE_QUERIES], row_sum[M_FRAGMENTS][LANE_QUERIES];
-    float seen[M_FRAGMENTS][LANE_QUERIES]; /* 1 once the lane has met a visible key */
+    struct fragment_state state[M_FRAGMENTS];
     uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS];
     bool again = false; /* the second time around */
 
@@ -358,17 +351,17 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     LOAD_QUERIES();
     do {
         const float weight_exponent = weight_exponent_of(again);
-        clear_rows(row_max, row_sum, seen, out);
+        clear_rows(state);
 #if PRODUCER
-        attend_produced(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, row_max,
-                        row_sum, seen, out, &stream, lane, exchange);
+        attend_produced(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, state,
+                        &stream, lane, exchange);
 #elif OVERLAP
-        attend_overlapped(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, row_max,
-                          row_sum, seen, out, lane, exchange);
+        attend_overlapped(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, state,
+                          lane, exchange);
 #elif BYTES
         attend_bytes(args, block, t, first_row, q_rows, q_words, again, &v_nonfinite, places,
-                     k_bytes, v_bytes, k_factors, v_factors, q_tile, row_max, row_sum, seen, out,
-                     weight_exponent, lane, exchange);
+                     k_bytes, v_bytes, k_factors, v_factors, q_tile, state, weight_exponent, lane,
+                     exchange);
 #else
         struct keys keys = find_keys(args, block, block.begin), next;
         int number = 0; /* of the tile, even or odd */
@@ -411,13 +404,13 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
                 STAGE_KEYS(next, 1 - number);
 #endif
             /* softmax */
-            softmax_of_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen, out,
-                            weight_exponent, kept, lane, exchange);
+            softmax_of_tile(args, &block, &keys, first_row, s, state, weight_exponent, kept, lane,
+                            exchange);
             /* values */
-            multiply_pv(V_TILE(number), v_factors, s, out, lane, exchange);
+            multiply_pv(V_TILE(number), v_factors, s, state, lane, exchange);
         }
 #endif
-        if (!all_finite(out))
+        if (!all_finite(state))
             atomic_or(&not_finite, 1);
         GROUP_BARRIER(); /* not_finite is final; nobody reads K and V any more */
         again = !again && not_finite;
@@ -425,8 +418,8 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
 
     /* store */
     const float weight_exponent = weight_exponent_of(not_finite);
-    store_fragment_rows(args, block, first_row, row_max, row_sum, seen, out, row_is_zero,
-                        score_scale(args, block.h), weight_exponent, lane, exchange);
+    store_fragment_rows(args, block, first_row, state, row_is_zero, score_scale(args, block.h),
+                        weight_exponent, lane, exchange);
     COMPUTING_BARRIER(); /* the outputs are complete */
     if (v_nonfinite)     /* only non-finite values count here */
         add_nonfinite_to_o(args, &t, row_is_zero);

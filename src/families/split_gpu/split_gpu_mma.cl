@@ -209,8 +209,7 @@ INLINE void load_q(const struct arguments *args, const struct task *task, const 
 INLINE void find_scores(const struct arguments *args, const struct task *task,
                         const struct keys *keys,
                         const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
-                        float row_max[M_FRAGMENTS][LANE_QUERIES],
-                        float seen[M_FRAGMENTS][LANE_QUERIES], float s[M_FRAGMENTS][KEY_SUMS],
+                        struct fragment_state state[M_FRAGMENTS], float s[M_FRAGMENTS][KEY_SUMS],
                         const struct shared *l, const int lane, __local float *exchange)
 {
     const int before = (int)(keys->j0 - task->begin), first = FIRST_KEY + sum_other(lane, 0);
@@ -232,10 +231,10 @@ INLINE void find_scores(const struct arguments *args, const struct task *task,
 #endif
             see_from[n] = row.first - before - first;
             see_to[n] = min(row.end - before, keys->count) - first;
-            highest[n] = row_max[f][n];
+            highest[n] = state[f].row_max[n];
         }
         finish_scores(args, tiles, keys->partial, see_from, see_to, f * FRAGMENT_QUERIES, s[f],
-                      highest, seen[f], lane, exchange);
+                      highest, state[f].seen, lane, exchange);
         UNROLL
         for (int n = 0; n < LANE_QUERIES && FIRST_OF_QUERY(lane); n++)
             l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
@@ -257,8 +256,7 @@ INLINE void find_scales(const struct arguments *args, const struct lane_row rows
 /* Scores become weights, relative to the highest that any sub-group found. */
 INLINE void weigh_tile(const struct arguments *args, const struct shared *l,
                        const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
-                       float s[M_FRAGMENTS][KEY_SUMS], float row_max[M_FRAGMENTS][LANE_QUERIES],
-                       float row_sum[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
+                       float s[M_FRAGMENTS][KEY_SUMS], struct fragment_state state[M_FRAGMENTS],
                        const float weight_exponent, const int lane)
 {
     UNROLL
@@ -274,8 +272,7 @@ INLINE void weigh_tile(const struct arguments *args, const struct shared *l,
             for (int m = 0; m < SUB_GROUPS; m++)
                 highest[n] = fmax(highest[n], l->statistics[m * BLOCK_M + ROW(n)]);
         }
-        weigh(fragment_row, lane, scales, s[f], highest, row_max[f], row_sum[f], out[f],
-              weight_exponent, 0);
+        weigh(fragment_row, lane, scales, s[f], highest, &state[f], weight_exponent, 0);
         store_weights(fragment_row, lane, s[f], l->p_tile);
     }
 }
@@ -295,9 +292,8 @@ INLINE float total_of(const struct shared *l, const int row)
 /* The rows of a fragment: partial results. */
 INLINE void store_fragment_results(const struct arguments *args, const struct task *task,
                                    const struct shared *l, const int fragment_row,
-                                   const float row_max[LANE_QUERIES], const float out[DIM_SUMS],
-                                   __global float *results, const float weight_exponent,
-                                   const int lane)
+                                   const struct fragment_state *state, __global float *results,
+                                   const float weight_exponent, const int lane)
 {
     __global float *to[LANE_QUERIES];
 
@@ -307,14 +303,14 @@ INLINE void store_fragment_results(const struct arguments *args, const struct ta
         find_row(args, task, ROW(n), &h, &i);
         to[n] = results + result_of(args, task, h, i) * DIM_V;
         if (SUB_GROUP_N == 0 && FIRST_OF_QUERY(lane) && ROW(n) < task->rows)
-            vstore2((float2)(row_max[n], total_of(l, ROW(n))), result_of(args, task, h, i),
+            vstore2((float2)(state->row_max[n], total_of(l, ROW(n))), result_of(args, task, h, i),
                     STATISTICS(args, results));
     }
     UNROLL
     for (int x = 0; x < DIM_SUMS; x++) {
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
         if (ROW(here) < task->rows && DIM(x) < DIM_V)
-            to[here][DIM(x)] = out[x] * (1.0f / weight_scale_of(weight_exponent));
+            to[here][DIM(x)] = state->out[x] * (1.0f / weight_scale_of(weight_exponent));
     }
 }
 
@@ -322,9 +318,7 @@ INLINE void store_fragment_results(const struct arguments *args, const struct ta
 INLINE void store_results(const struct arguments *args, const struct task *task,
                           const struct shared *l,
                           const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
-                          float row_max[M_FRAGMENTS][LANE_QUERIES],
-                          float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                          float out[M_FRAGMENTS][DIM_SUMS], __global float *results,
+                          struct fragment_state state[M_FRAGMENTS], __global float *results,
                           const float weight_exponent, const int lane, __local float *exchange)
 {
     UNROLL
@@ -332,17 +326,17 @@ INLINE void store_results(const struct arguments *args, const struct task *task,
         float scales[LANE_QUERIES];
 
         find_scales(args, rows[f], scales);
-        query_sum(row_sum[f], lane, exchange);
-        scale_rows(scales, row_max[f], row_sum[f], weight_exponent);
+        query_sum(state[f].row_sum, lane, exchange);
+        scale_rows(scales, &state[f], weight_exponent);
         UNROLL
         for (int n = 0; n < LANE_QUERIES && FIRST_OF_QUERY(lane); n++)
             l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
-                row_sum[f][n];
+                state[f].row_sum[n];
     }
     LOCAL_BARRIER(); /* the sums are complete */
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
-        store_fragment_results(args, task, l, f * FRAGMENT_QUERIES, row_max[f], out[f], results,
+        store_fragment_results(args, task, l, f * FRAGMENT_QUERIES, &state[f], results,
                                weight_exponent, lane);
 }
 
@@ -382,10 +376,8 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task,
                          const volatile __local uint *seen_tiles, __local long *places,
                          const bool again, volatile __local int *v_nonfinite,
                          uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
-                         float row_max[M_FRAGMENTS][LANE_QUERIES],
-                         float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                         float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
-                         const float weight_exponent, const int lane, __local float *exchange)
+                         struct fragment_state state[M_FRAGMENTS], const float weight_exponent,
+                         const int lane, __local float *exchange)
 {
     struct keys next;
 
@@ -413,7 +405,7 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task,
         }
         next = find_tile_of_keys(args, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles);
         LIST_PLACES(task.b, next, next.number);
-        find_scores(args, &task, &keys, rows, row_max, seen, s, &l, lane, exchange);
+        find_scores(args, &task, &keys, rows, state, s, &l, lane, exchange);
         copies_wait();
         LOCAL_BARRIER(); /* maxima, V and the next places are complete, K may be overwritten */
         if (COPIES_AHEAD && next.j0 < task.end)
@@ -421,7 +413,7 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task,
         if (KV_PARTS)
             STAGE_VALUES(keys, 0, again);
         /* softmax */
-        weigh_tile(args, &l, rows, s, row_max, row_sum, out, weight_exponent, lane);
+        weigh_tile(args, &l, rows, s, state, weight_exponent, lane);
         /* values */
 #pragma unroll 1
         for (int part = 0; part < PARTS && part * PART_KEYS < keys.count; part++) {
@@ -432,7 +424,7 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task,
             if (KV_PARTS)
                 copies_wait();
             LOCAL_BARRIER(); /* weights are complete, V's part as well */
-            multiply_pv(l.v_tile, l.v_factors, l.p_tile + part * PART_KEYS, out, lane, exchange);
+            multiply_pv(l.v_tile, l.v_factors, l.p_tile + part * PART_KEYS, state, lane, exchange);
         }
     }
 }
@@ -465,9 +457,7 @@ split(PARAMETERS_split)
     const struct task task = find_range_task(args);
     const struct matrices m = find_matrices(args, &task);
     struct lane_row rows[M_FRAGMENTS][LANE_QUERIES];
-    float out[M_FRAGMENTS][DIM_SUMS];
-    float row_max[M_FRAGMENTS][LANE_QUERIES], row_sum[M_FRAGMENTS][LANE_QUERIES];
-    float seen[M_FRAGMENTS][LANE_QUERIES];
+    struct fragment_state state[M_FRAGMENTS];
     uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS];
     bool again = false; /* the second time around */
 
@@ -481,17 +471,16 @@ split(PARAMETERS_split)
     do {
         const float weight_exponent = weight_exponent_of(again);
         struct keys keys = find_tile_of_keys(args, &task, task.begin, 0, seen_tiles);
-        clear_rows(row_max, row_sum, seen, out);
+        clear_rows(state);
         LIST_FIRST_PLACES(task.b, keys, keys.number);
 #if BYTES
         attend_tiles_of_bytes(args, task, m, l, keys, rows, seen_tiles, places, again, &v_nonfinite,
-                              q_words, row_max, row_sum, seen, out, weight_exponent, lane,
-                              exchange);
+                              q_words, state, weight_exponent, lane, exchange);
 #else
         attend_tiles(args, task, m, l, keys, rows, seen_tiles, places, again, &v_nonfinite, q_words,
-                     row_max, row_sum, seen, out, weight_exponent, lane, exchange);
+                     state, weight_exponent, lane, exchange);
 #endif
-        if (!all_finite(out))
+        if (!all_finite(state))
             atomic_or(&not_finite, 1);
         LOCAL_BARRIER(); /* not_finite is final; nobody reads K, V and maxima any more */
         again = !again && not_finite;
@@ -499,8 +488,7 @@ split(PARAMETERS_split)
 
     __global float *const results = args->workspace;
     const float weight_exponent = weight_exponent_of(not_finite);
-    store_results(args, &task, &l, rows, row_max, row_sum, out, results, weight_exponent, lane,
-                  exchange);
+    store_results(args, &task, &l, rows, state, results, weight_exponent, lane, exchange);
     barrier(CLK_GLOBAL_MEM_FENCE); /* the partial results are complete */
     if (v_nonfinite)               /* only non-finite values count here */
         add_nonfinite_to_results(args, &task, &m, &l, results);
