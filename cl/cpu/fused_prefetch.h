@@ -6,6 +6,7 @@
 #pragma once
 #include "common/common.h"
 #include "cpu/prefetch.h"
+#include "families/units.h"
 #include "cpu/quantized_simd.h"
 
 /* Rows of a tensor that are still to be fetched. */

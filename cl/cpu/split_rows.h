@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rows and keys of a work-item of split_cpu. Needs BLOCK_M, BLOCK_N and SPLIT_K. */
 #pragma once
+#include "common/common.h"
 #include "cpu/simd.h"
 
 /* A block of rows: queries of the query heads that share a kv head. */

@@ -7,6 +7,7 @@
  *
  * Who includes this defines BLOCK_M, BLOCK_N, MARK_ITEMS. */
 #pragma once
+#include "families/sizes.h"
 #include "score/score.h"
 #include "gpu/tile_exp.h"
 #include "common/key_rows.h"

@@ -7,6 +7,7 @@
  * tile; KEPT_COLUMNS, the keys of a thread. The first key of a tile is a multiple of 4. */
 #pragma once
 #include "common/common.h"
+#include "gpu/local_barrier.h"
 
 #if HAS_DROPOUT
 #define RANDOM_LANES 1

@@ -5,8 +5,7 @@
  * are operands of the second product without moving between registers.
  *
  * Dims of results are divided among DIM_GROUPS sub-groups, and each of these has all products.
- *
- * Who includes this defines MAX, ROUND_UP. */
+ */
 #pragma once
 #include "gpu/backward_tile.h"
 #include "mma/fragment_tile.h"

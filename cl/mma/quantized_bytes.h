@@ -9,8 +9,9 @@
  * of two that elements of values contain; elements of keys contain none, since their products are
  * in f32.
  *
- * Who includes this defines DIVIDE_UP, MAX. Kernels have DECLARE_BYTES(). */
+ * Kernels have DECLARE_BYTES(). */
 #pragma once
+#include "families/sizes.h"
 #include "mma/fragment_tile.h"
 #include "mma/key_places.h"
 
