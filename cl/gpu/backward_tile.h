@@ -60,8 +60,8 @@ INLINE float4 statistic_of(const struct arguments *args, const long b, const lon
 
 /* ---- matrices ------------------------------------------------------------------------------- */
 
-/* `rows` rows of one head from position i or j on. (In v_rows() a row_offset() would spill two registers on NVIDIA's
- * GPUs with two stages.) */
+/* `rows` rows of one head from position i or j on. (In do_rows() and v_rows() a row_offset() would spill registers on
+ * NVIDIA's GPUs.) */
 INLINE struct matrix q_rows(const struct arguments *args, const long b, const long h, const long i,
                             const int rows)
 {
@@ -72,7 +72,8 @@ INLINE struct matrix q_rows(const struct arguments *args, const long b, const lo
 INLINE struct matrix do_rows(const struct arguments *args, const long b, const long h, const long i,
                              const int rows)
 {
-    return matrix_of(args->d_o + row_offset(args->shape->d_o_stride, b, h, i),
+    return matrix_of(args->d_o + b * args->shape->d_o_stride[0] + h * args->shape->d_o_stride[1] +
+                         i * args->shape->d_o_stride[2],
                      args->shape->d_o_stride[2], DO_STEP, DIM_V, rows, WIDTH(UNIT_DO, DIM_V));
 }
 
