@@ -18,6 +18,8 @@
  * values. */
 #pragma once
 
+#include "problem/dtypes.def"
+
 #define DTYPE_F32 0
 #define DTYPE_F16 1
 #define DTYPE_BF16 2
@@ -48,12 +50,14 @@ static inline ushort bf16_round(const float x)
 #define STORAGE_OF_1 half
 #define STORAGE_OF_2 ushort
 /* Element n of a tensor of a dtype (constant), and how many bytes one takes. */
-#define BYTES_OF(dtype) ((dtype) == DTYPE_F32 ? 4 : 2)
+#define BYTES_IF_OF(ID, word, bytes) dtype == DTYPE_##ID ? bytes:
+static inline int bytes_of(const int dtype)
+{
+    return CA_DTYPES(BYTES_IF_OF) 0;
+}
 static inline const __global void *place_of(const int dtype, const __global void *p, const long n)
 {
-    if (dtype == DTYPE_F32)
-        return (const __global float *)p + n;
-    return (const __global ushort *)p + n;
+    return (const __global uchar *)p + n * bytes_of(dtype);
 }
 
 static inline float load1_of(const int dtype, const __global void *p, const long n)
@@ -113,7 +117,7 @@ typedef STORAGE_OF(BIAS_DTYPE) bias_storage;
 #define STORE_BIAS(x, p, n) store1_of(BIAS_DTYPE, x, p, n)
 #define STORE4(x, p) store4_of(DTYPE, x, p)
 #define STORE_O4(x, p) store4_of(O_DTYPE, x, p)
-#define STORAGE_BYTES BYTES_OF(DTYPE)
+#define STORAGE_BYTES bytes_of(DTYPE)
 
 /* ---- neighbours ----------------------------------------------------------------------------- */
 

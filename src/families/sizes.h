@@ -18,6 +18,9 @@ enum {
     FLOAT4_BYTES = 16
 };
 
+/* What compilers that align variables beside tiles in local memory may add. */
+#define SPARE_BYTES (4 * INT_BYTES)
+
 /* Floats of each row in the workspace of gradients (cl/common/backward.h). */
 #define ROW_STATISTICS 4
 
