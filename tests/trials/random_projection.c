@@ -48,9 +48,9 @@ struct projection_kind random_projection_kind(struct rng *r, const struct ca_fam
     k.x_axis = x_axes[rng_below(r, 4)];
     k.w_axis = w_axes[rng_below(r, 5)];
     k.y_axis = y_axes[rng_below(r, 4)];
-    while (family && family->unsupported(&k.base, device))
+    for (int n = 0; n < 100 && family && family->unsupported(&k.base, device); n++)
         p->dtype = (clattn_dtype)rng_below(r, 3);
-    if (family)
+    if (family && !family->unsupported(&k.base, device))
         draw_tunables(r, &k, device);
     return k;
 }
