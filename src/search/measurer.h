@@ -10,12 +10,12 @@
 #include <stdbool.h>
 
 struct ca_candidate; /* What a configuration stands for; sessions do not look into it. */
-struct ca_space;
 
-/* A result known from before: an interrupted session, or the store. */
-struct ca_known {
-    size_t problem, config;
-    struct ca_reading reading;
+/* What an interrupted session has measured. */
+struct ca_earlier {
+    size_t problem;
+    const struct ca_candidate *candidate;
+    const struct ca_reading *reading;
 };
 
 /* Problems are known by their index among those that a measurer was made with. All calls come from
@@ -39,9 +39,9 @@ struct ca_measurer {
                   double *seconds);
     /* After a round of one candidate that failed: how. NULL: as CA_RUNTIME_FAILED. */
     enum ca_outcome (*failure)(void *user);
-    /* What it knows from an interrupted session of configurations of such a space: how many, in an array that
-     * stays the measurer's until the next call. NULL: nothing. */
-    size_t (*known)(void *user, const struct ca_space *space, const struct ca_known **known);
+    /* How many results it has from an interrupted session, in an array that is the measurer's until the next call.
+     * NULL: none. */
+    size_t (*known)(void *user, const struct ca_earlier **known);
     /* Ends it, and what it passes calls on to. NULL: it is ended in another way. */
     void (*close)(void *user);
     /* How many it builds at once if they are announced: so many configurations of a search are chosen before the

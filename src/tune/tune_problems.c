@@ -6,8 +6,7 @@
 #include "problem/classes/problem_class.h"
 #include "problem/problem.h"
 #include "store/store.h"
-#include "tune/tune.h"
-#include "tune/tune_group.h"
+#include "tune/tune_run.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -48,20 +48,18 @@ static void list_families(const struct ca_run *run, struct ca_comparison *c)
 static size_t recall(const struct ca_run *run, struct ca_comparison *c)
 {
     const struct ca_measurer *m = &run->within;
-    struct ca_space *space = ca_tune_space_of(c->candidates, c->count);
-    const struct ca_known *known = NULL;
-    const size_t count = space && m->known ? m->known(m->user, space, &known) : 0;
+    const struct ca_earlier *known = NULL;
+    const size_t count = m->known ? m->known(m->user, &known) : 0;
     size_t recalled = 0;
 
     for (size_t n = 0; n < c->count; n++) {
         c->readings[n].outcome = CA_NUM_OUTCOMES;
         for (size_t k = 0; k < count; k++)
             if (known[k].problem == c->problem &&
-                known[k].config == ca_tune_config(space, &c->candidates[n]))
-                c->readings[n] = known[k].reading;
+                ca_candidates_equal(known[k].candidate, &c->candidates[n]))
+                c->readings[n] = *known[k].reading;
         recalled += c->readings[n].outcome != CA_NUM_OUTCOMES;
     }
-    ca_space_destroy(space);
     return recalled;
 }
 
