@@ -329,16 +329,16 @@ Test(table_advice, of_the_shipped_table) {
         for (int again = 0; again < 2; again++) {
             size_t count = 7;
             faults_arm(FAULT_MEMORY, 0, 0); /* a lack of memory passes */
-            cr_expect(ca_shipped_find(shipped, &p, &w->infos[0], candidates, 8, &count) ==
-                      CLATTN_OUT_OF_MEMORY);
+            cr_expect(ca_table_nearest(ca_shipped_table(shipped), &p, &w->infos[0], candidates, 8,
+                                       &count) == CLATTN_OUT_OF_MEMORY);
             faults_disarm();
             cr_expect(count == 0);
-            cr_expect(ca_shipped_find(shipped, &p, &w->infos[0], candidates, 8, &count) ==
-                      CLATTN_SUCCESS);
+            cr_expect(ca_table_nearest(ca_shipped_table(shipped), &p, &w->infos[0], candidates, 8,
+                                       &count) == CLATTN_SUCCESS);
             cr_expect_str_eq(said(candidates, count), damaged ? "" : "2");
-            cr_expect_str_eq(
-                said(candidates, ca_shipped_portfolio(shipped, &p, &w->infos[0], candidates, 8)),
-                damaged ? "" : "2 4");
+            cr_expect_str_eq(said(candidates, ca_table_portfolio(ca_shipped_table(shipped), &p,
+                                                                 &w->infos[0], candidates, 8)),
+                             damaged ? "" : "2 4");
         }
         ca_shipped_destroy(shipped);
     }
