@@ -16,17 +16,16 @@ static const struct {
     const char *name;
     double unit;
     bool optional;
-} spent_keys[] = {{"computing_milliseconds", 1e-3, false},
-                  {"waiting_milliseconds", 1e-3, false},
-                  {"transfer_milliseconds", 1e-3, false},
-                  {"host_milliseconds", 1e-3, true},
-                  {"queries", 1.0, true}};
-enum { SPENT_KEYS = sizeof spent_keys / sizeof *spent_keys };
+} spent_keys[SPENT_NUMBERS] = {{"computing_milliseconds", 1e-3, false},
+                               {"waiting_milliseconds", 1e-3, false},
+                               {"transfer_milliseconds", 1e-3, false},
+                               {"host_milliseconds", 1e-3, true},
+                               {"queries", 1.0, true}};
 
-static double *spent_of(struct spent *spent, size_t key)
+double *spent_number(struct spent *spent, size_t key)
 {
-    double *const of[SPENT_KEYS] = {&spent->computing, &spent->waiting, &spent->transfer,
-                                    &spent->host, &spent->queries};
+    double *const of[SPENT_NUMBERS] = {&spent->computing, &spent->waiting, &spent->transfer,
+                                       &spent->host, &spent->queries};
 
     return of[key];
 }
@@ -61,7 +60,8 @@ static json_t *numbers_of_ranks(const struct distributed *d, size_t key)
     json_t *list = json_array();
 
     for (size_t n = 0; n < d->ranks; n++)
-        json_array_append_new(list, json_real(*spent_of(&d->spent[n], key) / spent_keys[key].unit));
+        json_array_append_new(list,
+                              json_real(*spent_number(&d->spent[n], key) / spent_keys[key].unit));
     return list;
 }
 
@@ -75,7 +75,7 @@ json_t *distributed_json(const struct distributed *d)
         d->predicted > 0.0 ? json_real(1e3 * d->predicted) : json_null(), "bytes_sent",
         d->bytes_sent, "efficiency", compared ? place_interval_json(&d->efficiency) : json_null());
 
-    for (size_t key = 0; object != NULL && key < SPENT_KEYS; key++)
+    for (size_t key = 0; object != NULL && key < SPENT_NUMBERS; key++)
         json_object_set_new(object, spent_keys[key].name, numbers_of_ranks(d, key));
     return object;
 }
@@ -85,7 +85,7 @@ json_t *distributed_json(const struct distributed *d)
 /* As many ranks as the lists of times have numbers. */
 static bool get_spent(const struct ca_json_place *in, struct distributed *d)
 {
-    for (size_t key = 0; key < SPENT_KEYS; key++) {
+    for (size_t key = 0; key < SPENT_NUMBERS; key++) {
         const struct ca_json_place list = ca_place_child(in, spent_keys[key].name);
         if (list.value == NULL && spent_keys[key].optional)
             continue;
@@ -93,7 +93,7 @@ static bool get_spent(const struct ca_json_place *in, struct distributed *d)
             return false;
         for (size_t n = 0; n < d->ranks; n++) {
             const struct ca_json_place number = ca_place_element(&list, n);
-            double *value = spent_of(&d->spent[n], key);
+            double *value = spent_number(&d->spent[n], key);
             if (!ca_place_number_here(&number, 0.0, value))
                 return false;
             *value *= spent_keys[key].unit;
