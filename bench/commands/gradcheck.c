@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench gradcheck: are the gradients of problems right on this device? */
 #include "bench/commands/options.h"
+#include "bench/records/archive.h"
 #include "bench/records/results.h"
 #include "bench/timing/case_forward.h"
 #include "bench/timing/measure.h"
@@ -41,12 +42,6 @@ struct found {
     struct check_place place;
 };
 
-/* JSON has no infinities. */
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *found_json(const char *text, const struct found *found, bool right)
 {
     const struct check_place *place = &found->place;
@@ -58,9 +53,9 @@ static json_t *found_json(const char *text, const struct found *found, bool righ
                             json_pack("[I, I, I, I]", (json_int_t)place->at[0],
                                       (json_int_t)place->at[1], (json_int_t)place->at[2],
                                       (json_int_t)place->at[3]));
-        json_object_set_new(element, "value", number(place->got));
-        json_object_set_new(element, "expected", number(place->want));
-        json_object_set_new(element, "ratio", number(found->worst.ratio));
+        json_object_set_new(element, "value", number_json(place->got));
+        json_object_set_new(element, "expected", number_json(place->want));
+        json_object_set_new(element, "ratio", number_json(found->worst.ratio));
     }
     return json_pack("{s:s, s:s, s:b, s:o}", "problem", text, "configuration", found->configuration,
                      "right", right, "device", element);

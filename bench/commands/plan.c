@@ -171,11 +171,7 @@ static bool write_json(const char *path, const struct steps *steps, const struct
     json_object_set_new(object, "configuration", configuration);
     json_object_set_new(object, "origin", origin);
     json_object_set_new(object, "milliseconds", milliseconds);
-    json_t *compiling = json_object();
-    for (size_t n = 0; n < COLD_START_PARTS; n++)
-        json_object_set_new(compiling, cold_start_part_keys[n],
-                            json_real(steps->parts.seconds[n] * 1e3));
-    json_object_set_new(object, "compiling", compiling);
+    json_object_set_new(object, "compiling", results_compiling(&steps->parts));
     json_object_set_new(object, "programs_compiled", json_integer((json_int_t)steps->builds));
     return results_dump(path, object, why);
 }

@@ -5,6 +5,7 @@
 #include "bench/commands/start_mpi.h"
 #include "bench/commands/verify_engine.h"
 #include "bench/profiles/profile.h"
+#include "bench/records/archive.h"
 #include "bench/timing/target.h"
 #include "bench/verify/compare.h"
 #include "cli/interrupt.h"
@@ -176,11 +177,6 @@ done:
     return ok;
 }
 
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 /* `why` is NULL if the case is within its bounds. */
 static void report(const struct settings *settings, const char *path, const char *name,
                    const struct outcome *outcome, const struct message *why)
@@ -193,8 +189,8 @@ static void report(const struct settings *settings, const char *path, const char
             json_pack("{s:s, s:s, s:b, s:s, s:s, s:b, s:o, s:o, s:o, s:I, s:s}", "file", path,
                       "name", name, "ok", why == NULL, "problem", outcome->problem, "family",
                       outcome->family, "scores_skipped", outcome->scores_skipped, "worst",
-                      number(worst->error), "bound", number(worst->bound), "ratio",
-                      number(worst->ratio), "results", (json_int_t)worst->results, "message",
+                      number_json(worst->error), "bound", number_json(worst->bound), "ratio",
+                      number_json(worst->ratio), "results", (json_int_t)worst->results, "message",
                       why != NULL ? why->text : ""));
         return;
     }

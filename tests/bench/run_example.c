@@ -49,7 +49,7 @@ struct record *example_record(struct device_run *run, const char *name, const ch
     record->flops = 1e9;
     record->bytes = 1e6;
     record->copies = 1;
-    record->against = "reference";
+    record->overhead = NAN;
     record->roof = ROOF_FMA;
     return record;
 }
@@ -149,7 +149,7 @@ void example_full(struct run_results *results)
 
     struct record *record = example_record(run, "", "fwd f16 b1 h8 q1 k4096 d128");
     record->roof = ROOF_READ;
-    record->against = "file";
+    record->from_file = true;
     struct outcome *outcome = example_outcome(record, "clattn", 1e-3, 0.0, 0, &random);
     outcome_give_up(outcome, OUTCOME_WRONG, "a NaN");
     outcome->worst = (struct worst){.error = NAN, .bound = 1e-5, .ratio = INFINITY, .results = 9};
