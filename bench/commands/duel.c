@@ -56,7 +56,7 @@ struct duel {
 };
 
 struct settings {
-    struct common_options common;
+    const char *device, *json;
     double rounds, seconds;
 };
 
@@ -219,15 +219,15 @@ static bool run_duel(struct duel *duel, const struct settings *settings, const s
 {
     bool ok = false;
 
-    if (!target_open(&duel->target, settings->common.device, why))
+    if (!target_open(&duel->target, settings->device, why))
         return false;
     ca_interrupt_excuses(duel->target.context);
     if (case_random(&duel->attention, job, 1, why) &&
         case_forward(&duel->attention, &duel->target, why) && open_all(duel, why) &&
         race(duel, settings, why)) {
-        if (settings->common.json == NULL || strcmp(settings->common.json, "-") != 0)
+        if (!option_to_stdout(settings->json))
             print_duel(duel);
-        ok = settings->common.json == NULL || write_duel(settings->common.json, duel, why);
+        ok = settings->json == NULL || write_duel(settings->json, duel, why);
     }
     for (size_t n = 0; n < duel->opened; n++)
         measurement_close(&duel->duellist[n].measurement);
@@ -238,37 +238,24 @@ static bool run_duel(struct duel *duel, const struct settings *settings, const s
 }
 
 /* 0 to go on, 1 if help was printed, else EXIT_USAGE. */
-static int read_options(int argc, char **argv, struct settings *settings)
+static int read_options(int argc, char **argv, struct settings *s)
 {
-    static const struct option options[] = {{"rounds", required_argument, NULL, 'r'},
-                                            {"seconds", required_argument, NULL, 's'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    struct message why;
-    int option;
+    const struct command_option options[] = {
+        {.name = "device", .text = &s->device},
+        {.name = "rounds",
+         .number = &s->rounds,
+         .whole = true,
+         .low = FEWEST_ROUNDS,
+         .high = RECORD_MOST_SAMPLES},
+        {.name = "seconds", .number = &s->seconds, .high = 1e6},
+        {.name = "json", .text = &s->json},
+        {.name = NULL},
+    };
+    const int stop = command_line_read(argc, argv, help, options);
 
-    while ((option = option_next(argc, argv, options, OPTION_DEVICE | OPTION_JSON,
-                                 &settings->common)) != -1) {
-        switch (option) {
-        case 'r':
-            if (!option_whole("--rounds", optarg, FEWEST_ROUNDS, RECORD_MOST_SAMPLES,
-                              &settings->rounds, &why))
-                return option_usage("duel", why.text);
-            break;
-        case 's':
-            if (!option_number("--seconds", optarg, 0.0, 1e6, &settings->seconds, &why))
-                return option_usage("duel", why.text);
-            break;
-        case 'h':
-            fputs(help, stdout);
-            return 1;
-        default:
-            return option_usage("duel", "");
-        }
-    }
-    if (argc - optind < 3 || argc - optind > INTERLEAVED_MOST + 1)
+    if (stop == 0 && (argc - optind < 3 || argc - optind > INTERLEAVED_MOST + 1))
         return option_usage("duel", "takes a problem and 2 to 16 configurations");
-    return 0;
+    return stop;
 }
 
 int duel_command(int argc, char **argv)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/commands/run_device.h"
+#include "bench/commands/options.h"
 #include "bench/commands/run_problem.h"
 #include "bench/commands/table.h"
 #include "bench/timing/case_forward.h"
@@ -18,7 +19,7 @@ static bool save(struct run *run)
     struct message why;
 
     for (size_t n = 0; n < sizeof paths / sizeof *paths; n++)
-        if (paths[n] != NULL && strcmp(paths[n], "-") != 0 &&
+        if (paths[n] != NULL && !option_to_stdout(paths[n]) &&
             !results_write(paths[n], run->results, &why))
             return run_complain(run, why.text);
     return true;

@@ -8,7 +8,7 @@
 /* How the children are to be run. */
 struct fleet {
     const char *program;          /* This program's path. */
-    const char *const *arguments; /* For each child's `run`: all but --device, --json and --csv. */
+    const char *const *arguments; /* The command line, which each child reads anew. */
     size_t num_arguments;
     const char *devices; /* "all", or indices and parts of names, separated by commas. */
     const char *save;    /* A file for the results so far, written after each device; or NULL. */

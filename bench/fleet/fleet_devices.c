@@ -104,15 +104,20 @@ static bool read_devices(ca_file file, struct fleet_devices *devices, struct mes
 
 bool fleet_devices_list(const char *program, double silence, struct fleet_devices *devices)
 {
-    const char *const argv[] = {program, "devices", "--json", NULL};
+    const char *const arguments[] = {"devices", "--json"};
+    const ca_file file = ca_output_open();
+    const struct fleet_child child = {.program = program,
+                                      .arguments = arguments,
+                                      .num_arguments = 2,
+                                      .output = file,
+                                      .silence = silence};
     struct message why;
     struct fleet_end end;
-    const ca_file file = ca_output_open();
 
     *devices = (struct fleet_devices){NULL, 0, false};
     if (file == CA_NO_FILE)
         return fail("no temporary file for the list of devices");
-    bool ok = fleet_child_run(argv, false, file, silence, &end, &why) || fail(why.text);
+    bool ok = fleet_child_run(&child, &end, &why) || fail(why.text);
     if (ok && ca_interrupts() > 0) {
         ok = fail("interrupted");
     } else if (ok && !fleet_end_is(&end, EXIT_SUCCESS) && !fleet_end_is(&end, EXIT_FAILURE)) {
