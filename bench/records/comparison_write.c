@@ -19,7 +19,7 @@ static json_t *make_cell(const struct comparison_cell *cell)
     return json_pack("{s:s, s:o, s:o, s:o, s:s?}", "state", state_of(cell), "milliseconds",
                      number_json(cell->seconds * 1e3), "share", number_json(cell->share), "ratio",
                      cell->compared ? interval_json(&cell->ratio) : json_null(), "verdict",
-                     cell->verdict != VERDICT_NONE ? verdict_name(cell->verdict) : NULL);
+                     cell->verdict != VERDICT_NONE ? verdict_kinds[cell->verdict].name : NULL);
 }
 
 static json_t *make_row(const struct comparison *c, const struct comparison_row *row)
@@ -101,7 +101,7 @@ static void put_cell(FILE *to, const struct comparison *c, const struct comparis
     csv_number(&line, cell->compared ? cell->ratio.middle : NAN);
     csv_number(&line, cell->compared ? cell->ratio.low : NAN);
     csv_number(&line, cell->compared ? cell->ratio.high : NAN);
-    csv_text(&line, verdict_name(cell->verdict));
+    csv_text(&line, verdict_kinds[cell->verdict].name);
     csv_end(&line);
 }
 

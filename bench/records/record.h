@@ -6,7 +6,7 @@
 #include "bench/judge/worst.h"
 #include "bench/records/distributed.h"
 #include "bench/records/samples.h"
-#include "bench/timing/cold_start_parts.h"
+#include "bench/timing/cold_start.h"
 #include "cli/message.h"
 #include "internal.h"
 
