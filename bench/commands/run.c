@@ -3,7 +3,6 @@
 #include "bench/commands/run_request.h"
 #include "bench/commands/start_mpi.h"
 #include "bench/fleet/fleet.h"
-#include "bench/fleet/fleet_child.h"
 #include "bench/records/csv.h"
 #include "cli/interrupt.h"
 #include "os/temporary.h"
@@ -33,19 +32,26 @@ static bool write_json(const struct run_settings *settings, const struct run_res
            run_complain(NULL, why.text);
 }
 
+/* What reads the same command line anew. */
+static struct fleet_child child_of(const struct run_settings *settings, int argc, char **argv)
+{
+    return (struct fleet_child){.program = settings->program,
+                                .arguments = (const char *const *)argv,
+                                .num_arguments = (size_t)argc,
+                                .output = run_has_table(settings) ? CA_OWN_OUTPUT : CA_NO_FILE,
+                                .silence = settings->silence};
+}
+
 /* ---- in this process, or one for each device --------------------------------------------------- */
 
 static bool run_fleet(const struct run_settings *settings, int argc, char **argv,
                       struct run_results *results)
 {
     const struct fleet fleet = {
-        .program = settings->program,
-        .arguments = (const char *const *)argv,
-        .num_arguments = (size_t)argc,
+        .child = child_of(settings, argc, argv),
         .devices = settings->device,
         .save = option_to_stdout(settings->json) ? NULL : settings->json,
         .quiet = !run_has_table(settings),
-        .silence = settings->silence,
     };
 
     return fleet_run(&fleet, results);
@@ -109,15 +115,12 @@ static void salvage(const struct run_settings *settings, const char *path,
 static int watch(const struct run_settings *settings, int argc, char **argv)
 {
     char path[256];
-    struct fleet_child child = {.program = settings->program,
-                                .arguments = (const char *const *)argv,
-                                .num_arguments = (size_t)argc,
-                                .input = true,
-                                .output = CA_OWN_OUTPUT,
-                                .silence = settings->silence};
+    struct fleet_child child = child_of(settings, argc, argv);
     struct fleet_end end;
     struct message how;
 
+    child.input = true;
+    child.output = CA_OWN_OUTPUT;
     /* For what is measured; without it only results of a crash are lost. */
     if (ca_temporary_file(path, sizeof path, ca_temporary_place(), "clattn-bench-"))
         child.save = path;

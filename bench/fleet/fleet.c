@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/fleet/fleet.h"
-#include "bench/fleet/fleet_child.h"
 #include "bench/fleet/fleet_devices.h"
 #include "os/interrupt.h"
 #include "os/temporary.h"
@@ -48,14 +47,8 @@ static bool run_device(const struct fleet *fleet, const struct fleet_device *dev
                        const char *file, struct run_results *results)
 {
     struct device_run *run = results_add(results);
+    struct fleet_child child = fleet->child;
     char index[24];
-    const struct fleet_child child = {.program = fleet->program,
-                                      .arguments = fleet->arguments,
-                                      .num_arguments = fleet->num_arguments,
-                                      .device = index,
-                                      .save = file,
-                                      .output = fleet->quiet ? CA_NO_FILE : CA_OWN_OUTPUT,
-                                      .silence = fleet->silence};
     struct message failed, unread;
     struct fleet_end end;
     struct ca_file_facts facts;
@@ -69,6 +62,8 @@ static bool run_device(const struct fleet *fleet, const struct fleet_device *dev
         return false; /* the list has said it */
     }
     snprintf(index, sizeof index, "%zu", device->index);
+    child.device = index;
+    child.save = file;
     fflush(stdout);
     const bool started = fleet_child_run(&child, &end, &failed);
     const bool there = started && ca_file_follow(file, &facts);
@@ -82,7 +77,7 @@ static bool run_device(const struct fleet *fleet, const struct fleet_device *dev
     if (!started)
         run->failed = failed;
     else if (!good && !fleet_end_is(&end, EXIT_FAILURE))
-        fleet_end_describe(&end, fleet->silence, &run->failed);
+        fleet_end_describe(&end, child.silence, &run->failed);
     else if (there && !read)
         message_set(&run->failed, "its results cannot be read: %.400s", unread.text);
     else if (!there)
@@ -144,7 +139,7 @@ bool fleet_run(const struct fleet *fleet, struct run_results *results)
 
     results_begin(results);
     ca_interrupts_open();
-    if (fleet_devices_list(fleet->program, fleet->silence, &devices) &&
+    if (fleet_devices_list(&fleet->child, &devices) &&
         fleet_devices_choose(&devices, fleet->devices, fleet->quiet) &&
         make_folder(folder, sizeof folder)) {
         ok = run_devices(fleet, &devices, folder, results) && !devices.failed;

@@ -19,18 +19,6 @@ enum { HEART = 3 /* the child's number of it */, TICK_MILLISECONDS = 100 };
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* "NAME=VALUE" behind the others, if there is a value. */
-static void add_variable(const char **variables, char text[static 512], const char *name,
-                         const char *value)
-{
-    if (value == NULL)
-        return;
-    snprintf(text, 512, "%s=%s", name, value);
-    while (*variables != NULL)
-        variables++;
-    *variables = text;
-}
-
 /* 0 or an error number. */
 static int start(struct ca_child *started, const struct fleet_child *child, ca_file heart)
 {
@@ -42,18 +30,23 @@ static int start(struct ca_child *started, const struct fleet_child *child, ca_f
         .num_more = 1,
     };
     const char **argv = calloc(child->num_arguments + 2, sizeof *argv);
-    const char *variables[4] = {NULL};
-    char text[3][512], number[16];
+    char heartbeat[64], save[320], device[64];
+    const char *variables[4] = {heartbeat};
 
     if (argv == NULL)
         return ENOMEM;
     argv[0] = child->program;
     for (size_t n = 0; n < child->num_arguments; n++)
         argv[n + 1] = child->arguments[n];
-    snprintf(number, sizeof number, "%d", HEART);
-    add_variable(variables, text[0], PROGRESS_HEARTBEAT, number);
-    add_variable(variables, text[1], FLEET_DEVICE, child->device);
-    add_variable(variables, text[2], FLEET_SAVE, child->save);
+    snprintf(heartbeat, sizeof heartbeat, PROGRESS_HEARTBEAT "=%d", HEART);
+    if (child->save != NULL) {
+        snprintf(save, sizeof save, FLEET_SAVE "=%s", child->save);
+        variables[1] = save;
+    }
+    if (child->device != NULL) { /* which has a file, too */
+        snprintf(device, sizeof device, FLEET_DEVICE "=%s", child->device);
+        variables[2] = device;
+    }
     const int error = ca_child_start(started, argv, &files, variables);
     free((void *)argv);
     return error;

@@ -23,7 +23,7 @@ struct fleet_child {
     const char *program; /* Its path. */
     const char *const *arguments;
     size_t num_arguments;
-    const char *device, *save; /* For these; NULL: none. */
+    const char *device, *save; /* For these; a device has a file, and both may be NULL. */
     bool input;                /* It has this process's standard input. */
     ca_file output;            /* For its standard output. */
     double silence;            /* So many seconds without a sign of life end it. */

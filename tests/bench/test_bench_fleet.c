@@ -67,7 +67,9 @@ static void open_crew(void)
     setenv("TMPDIR", crew.temporary, 1);
     crew.list = json_array();
     crew.fleet =
-        (struct fleet){.program = crew.program, .devices = "all", .quiet = true, .silence = LONG};
+        (struct fleet){.child = {.program = crew.program, .output = CA_NO_FILE, .silence = LONG},
+                       .devices = "all",
+                       .quiet = true};
 }
 
 /* One more device, with results of `problems` problems, and what its child does. */
@@ -137,8 +139,8 @@ Test(fleet, takes_over_what_each_wrote) {
 
     add_device("pthread", 2, WORK);
     add_device("basic", 1, WORK "test -z \"$(cat)\" || exit 1");
-    crew.fleet.arguments = arguments;
-    crew.fleet.num_arguments = 4;
+    crew.fleet.child.arguments = arguments;
+    crew.fleet.child.num_arguments = 4;
     cr_assert(run_crew());
     cr_assert(eq(sz, crew.results.count, 2));
     check_device(0, "pthread", 2, "");
@@ -181,7 +183,7 @@ Test(fleet, silence_ends_a_child) {
                "trap 'echo told > $d/told; exit' TERM; sleep 50 & wait");
     add_device("clings", 1, "trap '' TERM; sleep 50 & while :; do sleep 1; done");
     add_device("good", 1, WORK);
-    crew.fleet.silence = SHORT;
+    crew.fleet.child.silence = SHORT;
     cr_assert(not(run_crew()));
     check_device(0, "hangs", 1, "gave no sign of life for 2 s while it did 'tiny: sample 3'");
     check_file("told", "told\n");
@@ -191,7 +193,7 @@ Test(fleet, silence_ends_a_child) {
 
 Test(fleet, signs_of_life_keep_it) {
     add_device("slow", 1, "for s in 1 2 3 4 5 6; do echo $s >&3; sleep 0.6; done; " WORK);
-    crew.fleet.silence = SHORT;
+    crew.fleet.child.silence = SHORT;
     cr_assert(run_crew());
     check_device(0, "slow", 1, "");
 }
@@ -327,7 +329,7 @@ Test(fleet, place_where_nothing_can_be_saved) {
 }
 
 Test(fleet, program_that_is_not_there) {
-    crew.fleet.program = "/nonexistent/bench";
+    crew.fleet.child.program = "/nonexistent/bench";
     cr_assert(not(run_crew()));
 }
 
