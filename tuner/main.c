@@ -8,13 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    const char *name;
-    int (*run)(int argc, char **argv);
-} commands[] = {{"list", list_command},     {"show", show_command},   {"export", export_command},
-                {"import", import_command}, {"merge", merge_command}, {"forget", forget_command},
-                {"worker", worker_command}};
-
 static int run(int argc, char **argv);
 
 /* `help`, `help COMMAND`: as --help and COMMAND --help. */
@@ -28,13 +21,16 @@ static int help(char **argv)
 
 static int run(int argc, char **argv)
 {
+    int status;
+
     if (argc < 2 || argv[1][0] == '-')
         return tune_command(argc, argv);
     if (strcmp(argv[1], "help") == 0)
         return help(argv);
-    for (size_t n = 0; n < sizeof commands / sizeof *commands; n++)
-        if (strcmp(argv[1], commands[n].name) == 0)
-            return commands[n].run(argc - 1, argv + 1);
+    if (strcmp(argv[1], "worker") == 0)
+        return worker_command(argc - 1, argv + 1);
+    if (store_command(argc - 1, argv + 1, &status))
+        return status;
     message_say(stderr, "clattn-tune: there is no command '%s'; --help shows all", argv[1]);
     return EXIT_USAGE;
 }

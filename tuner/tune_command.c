@@ -4,9 +4,9 @@
 #include "cli/message.h"
 #include "internal.h"
 #include "tuner/commands.h"
+#include "tuner/journal_measurer.h"
 #include "tuner/progress.h"
-#include "tuner/tune_measurer.h"
-#include "tuner/tune_output.h"
+#include "tuner/tune_report.h"
 #include "tuner/worker/worker_client.h"
 
 #include <math.h>
@@ -38,6 +38,16 @@ struct tuning {
     char complaint[512]; /* the library's last error */
 };
 
+/* Prints a sentence of a failure; returns false. */
+static bool fail(const char *format, const char *text)
+{
+    struct message what;
+
+    message_set(&what, format, text);
+    message_say(stderr, "clattn-tune: %s", what.text);
+    return false;
+}
+
 /* ---- hooks ----------------------------------------------------------------------------------- */
 
 static bool patience(void *user)
@@ -48,7 +58,7 @@ static bool patience(void *user)
     return ca_interrupt_age() < GRACE_SECONDS;
 }
 
-static void show_trying(void *user, const struct ca_candidate *candidate)
+static void show_building(void *user, const struct ca_candidate *candidate)
 {
     struct tuning *tuning = user;
 
@@ -78,32 +88,35 @@ static void say_result(struct tuning *tuning, const char *problem_class)
     }
 }
 
-/* The group's results are in the store by now. */
-static void close_group(void *user, const struct ca_tune_measurer *measurer)
+static void add_compiling(void *user, double compile_seconds)
 {
     struct tuning *tuning = user;
 
-    for (size_t n = 0; n < ca_tune_measurer_count(measurer); n++) {
-        const char *problem_class = ca_tune_measurer_class(measurer, n);
-        say_result(tuning, problem_class);
-        if (!ca_interrupted() && !ca_worker_broken(tuning->worker))
-            ca_journal_finish(tuning->journal, problem_class);
-    }
-    tuning->compile_seconds += ca_tune_measurer_compile_seconds(measurer);
+    tuning->compile_seconds += compile_seconds;
+}
+
+/* The results are in the store by now. */
+static void finish_class(void *user, const char *problem_class)
+{
+    struct tuning *tuning = user;
+
+    say_result(tuning, problem_class);
+    if (!ca_interrupted() && !ca_worker_broken(tuning->worker))
+        ca_journal_finish(tuning->journal, problem_class);
 }
 
 static clattn_status open_group(void *user, const clattn_problem *problems, size_t count,
                                 struct ca_measurer *measurer)
 {
     struct tuning *tuning = user;
-    const struct ca_tune_measurer_hooks hooks = {
-        .user = tuning, .trying = show_trying, .closing = close_group};
+    const struct ca_journal_hooks hooks = {
+        .user = tuning, .building = show_building, .built = add_compiling, .closing = finish_class};
     struct ca_measurer within;
     const clattn_status status = ca_worker_open(tuning->worker, problems, count, &within);
 
     if (status != CLATTN_SUCCESS)
         return status;
-    return ca_tune_measurer_make(&within, tuning->journal, problems, count, &hooks, measurer)
+    return ca_journal_measurer(&within, tuning->journal, problems, count, &hooks, measurer)
                ? CLATTN_SUCCESS
                : CLATTN_OUT_OF_MEMORY;
 }
@@ -125,7 +138,7 @@ static void enter(struct tuning *tuning, const struct ca_tune_event *event)
 static bool event(void *user, const struct ca_tune_event *event)
 {
     struct tuning *tuning = user;
-    const struct tune_problem *problem = &tuning->problems[tuning->asked[event->problem]];
+    const struct tune_problem *problem = &tuning->problems[tuning->asked[event->progress->problem]];
 
     if (event->reading)
         enter(tuning, event);
@@ -157,7 +170,7 @@ static bool list_problems(struct tuning *tuning)
     tuning->asked = calloc(options->num_problems, sizeof *tuning->asked);
     tuning->asked_problems = calloc(options->num_problems, sizeof *tuning->asked_problems);
     if (!tuning->problems || !tuning->asked || !tuning->asked_problems)
-        return tune_fail("%s", "there is no memory for the problems");
+        return fail("%s", "there is no memory for the problems");
     for (size_t n = 0; n < options->num_problems; n++) {
         struct tune_problem *problem = &tuning->problems[tuning->num_problems];
         char text[CA_JOURNAL_CLASS];
@@ -242,9 +255,9 @@ static bool open_journal(struct tuning *tuning, const char *store_path)
                         why.text);
         return true;
     case CA_JOURNAL_BUSY:
-        return tune_fail("another clattn-tune is at work on this device (it has locked %s)", path);
+        return fail("another clattn-tune is at work on this device (it has locked %s)", path);
     default:
-        return tune_fail("%s", "there is no memory for a journal");
+        return fail("%s", "there is no memory for a journal");
     }
 }
 
@@ -264,7 +277,7 @@ static bool search(struct tuning *tuning)
 
     tuning->results = calloc(tuning->num_asked, sizeof *tuning->results);
     if (!tuning->results)
-        return tune_fail("%s", "there is no memory for the results");
+        return fail("%s", "there is no memory for the results");
     const clattn_status status = ca_tune(tuning->context, tuning->asked_problems, tuning->num_asked,
                                          &how, &hooks, tuning->results);
     for (size_t n = 0; n < tuning->num_asked; n++) {
@@ -279,10 +292,9 @@ static bool search(struct tuning *tuning)
     }
     ca_progress_clear(&tuning->progress);
     if (ca_worker_broken(tuning->worker))
-        return tune_fail("%s", ca_worker_broken(tuning->worker));
+        return fail("%s", ca_worker_broken(tuning->worker));
     if (status != CLATTN_SUCCESS && !ca_interrupted())
-        return tune_fail("%s",
-                         tuning->complaint[0] ? tuning->complaint : clattn_status_string(status));
+        return fail("%s", tuning->complaint[0] ? tuning->complaint : clattn_status_string(status));
     return true;
 }
 
@@ -314,9 +326,8 @@ static bool tune(struct tuning *tuning, const char *store_path)
         .interrupted = ca_interrupted(),
         .kept = ca_tune_is_kept(tuning->context),
     };
-    good &= tune_output(&report);
-    return report.kept ? good
-                       : tune_fail("what was found is lost: %s cannot be written", store_path);
+    good &= tune_report_write(&report);
+    return report.kept ? good : fail("what was found is lost: %s cannot be written", store_path);
 }
 
 static int run(struct tuning *tuning, char *const *argv)
@@ -336,12 +347,12 @@ static int run(struct tuning *tuning, char *const *argv)
     ca_progress_open(&tuning->progress, stderr, tuning->options.quiet, tuning->options.seconds);
     if (clattn_context_create_default(tuning->options.device, &options, &tuning->context) !=
         CLATTN_SUCCESS) {
-        tune_fail("%s", tuning->complaint);
+        fail("%s", tuning->complaint);
         return EXIT_FAILURE;
     }
     tuning->worker = ca_worker_create(&worker);
     if (!tuning->worker) {
-        tune_fail("%s", "there is no memory for a worker");
+        fail("%s", "there is no memory for a worker");
         return EXIT_FAILURE;
     }
     clattn_tuning_path(tuning->context, store_path, sizeof store_path, NULL);

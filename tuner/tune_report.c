@@ -26,7 +26,8 @@ static size_t count_state(const struct tune_report *report, enum tune_state stat
     return count;
 }
 
-bool tune_report_covers(const struct tune_report *report, const struct ca_journal_entry *entry)
+/* Whether it is a reading of this run's problems. */
+static bool covers(const struct tune_report *report, const struct ca_journal_entry *entry)
 {
     for (size_t n = 0; n < report->num_problems; n++)
         if (strcmp(report->problems[n].problem_class, entry->problem_class) == 0)
@@ -147,11 +148,11 @@ static bool is_first_failure(const struct tune_report *report, size_t entry)
 {
     const struct ca_journal_entry *failure = ca_journal_at(report->journal, entry);
 
-    if (failure->reading.outcome == CA_CORRECT || !tune_report_covers(report, failure))
+    if (failure->reading.outcome == CA_CORRECT || !covers(report, failure))
         return false;
     for (size_t n = 0; n < entry; n++)
         if (same_failure(ca_journal_at(report->journal, n), failure) &&
-            tune_report_covers(report, ca_journal_at(report->journal, n)))
+            covers(report, ca_journal_at(report->journal, n)))
             return false;
     return true;
 }
@@ -200,7 +201,7 @@ static void print_noise(const struct tune_report *report, FILE *to)
         noisy, noisy > 1 ? "s" : "");
 }
 
-void tune_report_print(const struct tune_report *report, FILE *to)
+static void print_report(const struct tune_report *report, FILE *to)
 {
     const size_t tuned = count_state(report, TUNE_TUNED);
     char compiling[CA_TIME_TEXT], restarts[60] = "";
@@ -242,28 +243,25 @@ static json_t *tuned_json(const struct tune_problem *problem)
     const struct ca_session_result *result = &problem->result.result;
     const struct ca_finalist *winner = &result->top[0];
     char text[CA_CANDIDATE_TEXT];
-    json_t *object = json_object(), *samples = json_array();
+    json_t *samples = json_array();
 
-    ca_candidate_print(&problem->result.top[0], text);
-    json_object_set_new(object, "configuration", json_string(text));
-    if (problem->result.incumbent.family) {
-        ca_candidate_print(&problem->result.incumbent, text);
-        json_object_set_new(object, "untuned", json_string(text));
-    }
     for (size_t n = 0; n < winner->num_times; n++)
         json_array_append_new(samples, json_real(1e3 * winner->times[n]));
     json_t *time =
         interval_json(winner->seconds.low, winner->seconds.middle, winner->seconds.high, 1e3);
     json_object_set_new(time, "samples", samples);
-    json_object_set_new(object, "milliseconds", time);
-    json_object_set_new(object, "speedup",
-                        interval_json(1.0 / winner->ratio.high, 1.0 / winner->ratio.middle,
-                                      1.0 / winner->ratio.low, 1.0));
-    json_object_set_new(object, "compile_seconds", json_real(winner->compile_seconds));
-    json_object_set_new(object, "error", json_real(winner->error));
-    json_object_set_new(object, "noise", json_real(result->noise));
-    json_object_set_new(object, "raced", json_boolean(result->raced));
-    json_object_set_new(object, "evaluations", json_integer((json_int_t)result->evaluations));
+    json_t *speedup = interval_json(1.0 / winner->ratio.high, 1.0 / winner->ratio.middle,
+                                    1.0 / winner->ratio.low, 1.0);
+    ca_candidate_print(&problem->result.top[0], text);
+    json_t *object =
+        json_pack("{s:s, s:o, s:o, s:f, s:f, s:f, s:b, s:I}", "configuration", text, "milliseconds",
+                  time, "speedup", speedup, "compile_seconds", winner->compile_seconds, "error",
+                  winner->error, "noise", result->noise, "raced", (int)result->raced, "evaluations",
+                  (json_int_t)result->evaluations);
+    if (problem->result.incumbent.family) {
+        ca_candidate_print(&problem->result.incumbent, text);
+        json_object_set_new(object, "untuned", json_string(text));
+    }
     if (result->has_confidence) {
         json_object_set_new(object, "within_2_percent", json_real(result->confidence.within_2));
         json_object_set_new(object, "within_5_percent", json_real(result->confidence.within_5));
@@ -309,7 +307,8 @@ static json_t *failures_json(const struct tune_report *report)
     return failures;
 }
 
-json_t *tune_report_json(const struct tune_report *report)
+/* NULL without memory. */
+static json_t *report_json(const struct tune_report *report)
 {
     const clattn_device_info *device = report->device;
     json_t *problems = json_array();
@@ -328,4 +327,32 @@ json_t *tune_report_json(const struct tune_report *report)
         "interrupted", (int)report->interrupted, "store",
         ca_text_json(report->kept ? report->store_path : ""), "problems", problems, "failed",
         failures_json(report));
+}
+
+static bool write_json(const struct tune_report *report)
+{
+    const char *path = report->options->json_file;
+    json_t *object = report_json(report);
+    FILE *file = path ? fopen(path, "w") : stdout;
+    bool good = file && object &&
+                json_dumpf(object, file, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0 &&
+                fputc('\n', file) != EOF;
+
+    json_decref(object);
+    if (file && path)
+        good &= fclose(file) == 0;
+    if (!good)
+        message_say(stderr, "clattn-tune: the result cannot be written as JSON to %s",
+                    path ? path : "the output");
+    return good;
+}
+
+bool tune_report_write(const struct tune_report *report)
+{
+    const struct tune_options *options = report->options;
+    const bool good = !options->json || write_json(report);
+
+    if (!options->json || options->json_file)
+        print_report(report, stdout);
+    return good;
 }

@@ -6,10 +6,6 @@
 #include "tuner/journal.h"
 #include "tuner/tune_options.h"
 
-#include <jansson.h>
-
-#include <stdio.h>
-
 /* What became of a problem. */
 enum tune_state {
     TUNE_KNOWN,       /* it was tuned before */
@@ -41,13 +37,8 @@ struct tune_report {
     bool kept; /* all that was found is in the store */
 };
 
-/* Readings of this run's problems. */
-bool tune_report_covers(const struct tune_report *report, const struct ca_journal_entry *entry);
-
-/* Lines of at most 100 columns, less on a narrow terminal. */
-void tune_report_print(const struct tune_report *report, FILE *to);
-
-/* NULL without memory. */
-json_t *tune_report_json(const struct tune_report *report);
+/* Prints it or writes it as JSON, as its options say: lines of at most 100 columns, less on a narrow terminal.
+ * False, after a sentence, if something cannot be written. */
+bool tune_report_write(const struct tune_report *report);
 
 #endif

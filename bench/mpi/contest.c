@@ -439,40 +439,18 @@ static void forget_samples(struct contest *contest)
 
 /* ---- what it came to ------------------------------------------------------------------------- */
 
-/* The median over samples of one of the times that a rank spent. */
-static double median_spent(const struct competitor *c, size_t ranks, size_t rank,
-                           double (*of)(const struct spent *spent))
+/* The median over samples of what a rank spent, number by number. */
+static struct spent median_spent(const struct competitor *c, size_t ranks, size_t rank)
 {
+    struct spent medians = {.computing = 0.0};
     double values[RECORD_MOST_SAMPLES];
 
-    for (size_t n = 0; n < c->samples; n++)
-        values[n] = of(&c->spent[ranks * n + rank]);
-    return c->samples > 0 ? ca_median(values, c->samples).middle : 0.0;
-}
-
-static double computing(const struct spent *spent)
-{
-    return spent->computing;
-}
-
-static double waiting(const struct spent *spent)
-{
-    return spent->waiting;
-}
-
-static double transfer(const struct spent *spent)
-{
-    return spent->transfer;
-}
-
-static double host(const struct spent *spent)
-{
-    return spent->host;
-}
-
-static double queries(const struct spent *spent)
-{
-    return spent->queries;
+    for (size_t key = 0; c->samples > 0 && key < SPENT_NUMBERS; key++) {
+        for (size_t n = 0; n < c->samples; n++)
+            values[n] = *spent_number(&c->spent[ranks * n + rank], key);
+        *spent_number(&medians, key) = ca_median(values, c->samples).middle;
+    }
+    return medians;
 }
 
 /* Of strong scaling the time over one rank's alone; and the part of the ranks' rate that is left, were
@@ -484,10 +462,7 @@ static void compare(const struct record *record, struct competitor *c)
     struct distributed *d = outcome->distributed;
 
     for (size_t rank = 0; rank < d->ranks; rank++)
-        d->spent[rank] = (struct spent){
-            median_spent(c, d->ranks, rank, computing), median_spent(c, d->ranks, rank, waiting),
-            median_spent(c, d->ranks, rank, transfer), median_spent(c, d->ranks, rank, host),
-            median_spent(c, d->ranks, rank, queries)};
+        d->spent[rank] = median_spent(c, d->ranks, rank);
     if (alone->count == 0 || alone->count != outcome->seconds.count)
         return;
     const struct ca_interval ratio =

@@ -7,7 +7,7 @@
 #   2ranks        two ranks, a core each
 #   uneven        likewise, but the second one's core runs another program as well; shards by --speed measured
 #   step          64 tokens, on two ranks: what a step takes that computes next to nothing
-# Writes bench/results/mpi-{1rank-2cores,...}-NAME-DATE.json, and a table of the medians. The machine should do nothing else.
+# Writes bench/results/mpi-{1rank-2cores,...}-NAME-DATE.json, and prints clattn-bench's tables. The machine should do nothing else.
 # BENCH_ONLY="2ranks uneven" does these alone; REPEAT=n takes n samples, by default 9.
 set -eu
 build=$(cd "$1" && pwd)
@@ -28,6 +28,7 @@ measure() {
     shift 4
     file=$results/mpi-$what-$name-$(date -u +%F).json
     # shellcheck disable=SC2016 # the ranks' shell
+    echo "== $what"
     "$mpirun" -n "$ranks" sh -c '
         cores=$1 && shift
         if [ "$cores" = 2 ]; then
@@ -35,10 +36,9 @@ measure() {
             exec "$0" "$@"
         fi
         exec taskset -c "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" "$0" "$@"' "$build/bench/clattn-bench" "$cores" \
-        run --mpi --repeat "${REPEAT:-9}" --json "$file" --quiet "$@" \
+        run --mpi --repeat "${REPEAT:-9}" --json "$file" "$@" \
         "fwd f32 h4 q$length k$length d128 causal=tl" "bwd f32 h4 q$length k$length d128 causal=tl" ||
         { echo "$what failed" >&2; exit 1; }
-    python3 bench/mpi/medians.py "$what" "$file"
 }
 
 measure 1rank-2cores 1 2 "$tokens" --mode ring

@@ -4,7 +4,25 @@
 #include <stdlib.h>
 
 static const char *const scalings[] = {"strong", "weak", NULL};
-static const char first_list[] = "computing_milliseconds";
+
+/* In the order of struct spent; older files have the first ones alone. */
+static const struct {
+    const char *name;
+    double unit;
+    bool optional;
+} spent_keys[SPENT_NUMBERS] = {{"computing_milliseconds", 1e-3, false},
+                               {"waiting_milliseconds", 1e-3, false},
+                               {"transfer_milliseconds", 1e-3, false},
+                               {"host_milliseconds", 1e-3, true},
+                               {"queries", 1.0, true}};
+
+double *spent_number(struct spent *spent, size_t key)
+{
+    double *const of[SPENT_NUMBERS] = {&spent->computing, &spent->waiting, &spent->transfer,
+                                       &spent->host, &spent->queries};
+
+    return of[key];
+}
 
 struct distributed *distributed_new(size_t ranks)
 {
@@ -29,17 +47,21 @@ void distributed_free(struct distributed *distributed)
     free(distributed);
 }
 
-/* A number of struct spent, for each rank. */
-static bool describe_spent(struct archive *a, const char *key, double unit, double *first,
-                           size_t ranks)
+/* Lists with a number for each rank. */
+static bool describe_spent(struct archive *a, struct distributed *d)
 {
-    return archive_numbers(a, key, unit, first, sizeof(struct spent), ranks);
+    bool ok = true;
+
+    for (size_t key = 0; ok && key < SPENT_NUMBERS; key++)
+        ok = (spent_keys[key].optional && archive_lacks(a, spent_keys[key].name)) ||
+             archive_numbers(a, spent_keys[key].name, spent_keys[key].unit,
+                             spent_number(d->spent, key), sizeof *d->spent, d->ranks);
+    return ok;
 }
 
 static bool describe(struct archive *a, void *what)
 {
     struct distributed *d = what;
-    struct spent *spent = d->spent;
     size_t scaling = d->weak;
 
     if (!archive_chars(a, "mode", d->mode, sizeof d->mode) ||
@@ -52,19 +74,13 @@ static bool describe(struct archive *a, void *what)
         !archive_interval(a, "efficiency", &d->efficiency))
         return false;
     d->weak = scaling == 1;
-    return describe_spent(a, first_list, 1e-3, &spent->computing, d->ranks) &&
-           describe_spent(a, "waiting_milliseconds", 1e-3, &spent->waiting, d->ranks) &&
-           describe_spent(a, "transfer_milliseconds", 1e-3, &spent->transfer, d->ranks) &&
-           (archive_lacks(a, "host_milliseconds") ||
-            describe_spent(a, "host_milliseconds", 1e-3, &spent->host, d->ranks)) &&
-           (archive_lacks(a, "queries") ||
-            describe_spent(a, "queries", 1.0, &spent->queries, d->ranks));
+    return describe_spent(a, d);
 }
 
 /* As many ranks as the first list has numbers. */
 static bool make_room(const struct ca_json_place *object, struct distributed **distributed)
 {
-    const struct ca_json_place list = ca_place_child(object, first_list);
+    const struct ca_json_place list = ca_place_child(object, spent_keys[0].name);
 
     if (!ca_place_object(object) || !ca_place_array(&list, 1, DISTRIBUTED_MOST_RANKS))
         return false;

@@ -15,6 +15,11 @@ struct spent {
     double queries; /* Not a time: rows of its shard. */
 };
 
+enum { SPENT_NUMBERS = 5 };
+
+/* The numbers of it one by one, in their order. */
+double *spent_number(struct spent *spent, size_t key);
+
 struct distributed {
     char mode[16]; /* "ring": what --mode takes, but for "auto". */
     size_t heads_ranks;

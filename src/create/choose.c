@@ -68,12 +68,7 @@ struct search {
 static const struct ca_banned *find_ban(const struct search *s,
                                         const struct ca_candidate *candidate)
 {
-    const struct ca_device_table *own = s->view.own;
-
-    for (size_t n = 0; own && n < own->num_banned; n++)
-        if (ca_banned_is(&own->banned[n], candidate, &s->representative))
-            return &own->banned[n];
-    return NULL;
+    return s->view.own ? ca_candidate_ban(s->view.own, candidate, &s->representative) : NULL;
 }
 
 /* Adds a candidate that fits, is not banned and not there yet. */

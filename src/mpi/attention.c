@@ -93,12 +93,18 @@ static size_t key_batches(const struct piece *piece)
 /* Tensors of all of the place's queries are packed; of packed sequences of one batch. */
 static size_t place_batches(const clattn_mpi_plan *plan)
 {
-    return plan->whole.total_q ? 1 : plan->whole.batch;
+    return whole_batches(&plan->whole, false);
 }
 
 static size_t place_queries(const clattn_mpi_plan *plan)
 {
     return chunks_count(plan->partition.place[plan->place].q);
+}
+
+/* Of all heads that this rank computes. */
+static size_t place_rows(const clattn_mpi_plan *plan)
+{
+    return place_batches(plan) * plan->heads * place_queries(plan);
 }
 
 static struct tensor packed_in_pool(clattn_mpi_plan *plan, const enum pool_id id,
@@ -186,13 +192,11 @@ static bool begins_queries(clattn_mpi_plan *plan, const struct piece *piece)
 
 void forward_begin(clattn_mpi_plan *plan, const struct forward_task *task)
 {
-    const size_t rows = place_batches(plan) * plan->heads * place_queries(plan);
-
     plan->state_o = state_in_o(&plan->whole, plan->mode == CLATTN_MPI_SPLIT_KV)
                         ? task->o
                         : sums(plan, plan->whole.dim_v);
     memset(plan->begun, 0, sizeof plan->begun);
-    device_fill(plan, sums_lse(plan).buffer, rows, -HUGE_VALF);
+    device_fill(plan, sums_lse(plan).buffer, place_rows(plan), -HUGE_VALF);
 }
 
 static void forward_piece(clattn_mpi_plan *plan, const struct forward_task *task,
@@ -273,28 +277,23 @@ void forward_block(clattn_mpi_plan *plan, const struct forward_task *task, const
     }
 }
 
-static size_t state_rows(const clattn_mpi_plan *plan)
-{
-    return place_batches(plan) * plan->heads * place_queries(plan);
-}
-
 size_t state_bytes(const clattn_mpi_plan *plan)
 {
-    return state_rows(plan) * (plan->whole.dim_v + 1) * sizeof(float);
+    return place_rows(plan) * (plan->whole.dim_v + 1) * sizeof(float);
 }
 
 void state_read(clattn_mpi_plan *plan, void *state)
 {
-    const size_t of_o = state_rows(plan) * plan->whole.dim_v * sizeof(float);
+    const size_t of_o = place_rows(plan) * plan->whole.dim_v * sizeof(float);
 
     device_read(plan, sums(plan, plan->whole.dim_v).buffer, 0, state, of_o);
     device_read(plan, sums_lse(plan).buffer, 0, (unsigned char *)state + of_o,
-                state_rows(plan) * sizeof(float));
+                place_rows(plan) * sizeof(float));
 }
 
 void state_merge(clattn_mpi_plan *plan, const void *state, const bool first)
 {
-    const size_t rows = state_rows(plan), dim = plan->whole.dim_v;
+    const size_t rows = place_rows(plan), dim = plan->whole.dim_v;
     const size_t of_o = rows * dim * sizeof(float);
     const unsigned char *lse = (const unsigned char *)state + of_o;
     cl_mem o = first ? sums(plan, dim).buffer : pool_take(plan, POOL_PART_O, of_o);
@@ -372,10 +371,9 @@ void backward_begin(clattn_mpi_plan *plan, const struct backward_task *task)
 /* dq begins as zero, unless the first piece writes all of it. */
 static void begin_dq(clattn_mpi_plan *plan, const bool writes_all)
 {
-    const size_t rows = place_batches(plan) * plan->heads * place_queries(plan);
-
     if (!plan->has_dq && !writes_all)
-        device_fill(plan, sums(plan, plan->whole.dim_qk).buffer, rows * plan->whole.dim_qk, 0.0f);
+        device_fill(plan, sums(plan, plan->whole.dim_qk).buffer,
+                    place_rows(plan) * plan->whole.dim_qk, 0.0f);
     plan->has_dq = true;
 }
 

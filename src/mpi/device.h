@@ -11,17 +11,6 @@
 void device_open(clattn_mpi_plan *plan);
 void device_close(clattn_mpi_plan *plan);
 
-/* How fast this rank's device computes and copies, without a plan. */
-void device_rates(clattn_context *context, const clattn_problem *whole,
-                  const clattn_plan_options *options, struct fault *fault, clattn_mpi_rates *rates);
-
-/* Operations a second that it has while other ranks compute as well: of how many rows an execution of attention takes
- * long enough to tell, and the mean over executions of so many. 0 with a fault. */
-size_t device_speed_rows(clattn_context *context, const clattn_problem *whole,
-                         const clattn_plan_options *options, struct fault *fault);
-double device_speed(clattn_context *context, const clattn_problem *whole,
-                    const clattn_plan_options *options, struct fault *fault, size_t rows);
-
 /* Waits for what the caller has enqueued. */
 void device_wait_for(clattn_mpi_plan *plan, cl_command_queue queue);
 

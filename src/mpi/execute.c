@@ -13,12 +13,9 @@ struct extent {
 
 static struct extent extent_of(const clattn_mpi_plan *plan, const bool of_keys, const size_t dim)
 {
-    const struct shard *shard = &plan->partition.rank[plan->rank];
-    const bool packed = (of_keys ? plan->whole.total_kv : plan->whole.total_q) != 0;
-
-    return (struct extent){packed ? 1 : plan->whole.batch,
-                           of_keys ? plan->whole.kv_heads : plan->whole.heads,
-                           chunks_count(of_keys ? shard->kv : shard->q), dim};
+    return (struct extent){
+        whole_batches(&plan->whole, of_keys), of_keys ? plan->whole.kv_heads : plan->whole.heads,
+        chunks_count(shard_chunks(&plan->partition.rank[plan->rank], of_keys)), dim};
 }
 
 /* A tensor of the caller's; with a fault if it is not there or too small. `bytes` of an element. */
@@ -106,10 +103,9 @@ static uint64_t read_lists(clattn_mpi_plan *plan, const struct lists *lists)
 static struct tensor place_tensor(clattn_mpi_plan *plan, const enum pool_id id,
                                   const struct exchange *exchange, const struct tensor own)
 {
-    const struct shard *shard = &plan->partition.place[plan->place];
-    const size_t rows = chunks_count(exchange->of_keys ? shard->kv : shard->q);
-    const size_t batches =
-        (exchange->of_keys ? plan->whole.total_kv : plan->whole.total_q) ? 1 : plan->whole.batch;
+    struct shard *shard = &plan->partition.place[plan->place];
+    const size_t rows = chunks_count(shard_chunks(shard, exchange->of_keys));
+    const size_t batches = whole_batches(&plan->whole, exchange->of_keys);
     const size_t bytes = exchange->floats ? sizeof(float) : element_bytes(plan);
 
     if (plan->partition.heads_ranks == 1)

@@ -33,19 +33,11 @@ static struct span round_of(const struct gather *gather, const int round)
                          keys - first < gather->round_rows ? keys - first : gather->round_rows};
 }
 
-static struct span common(const struct span a, const struct span b)
-{
-    const size_t first = a.first > b.first ? a.first : b.first;
-    const size_t end = span_end(a) < span_end(b) ? span_end(a) : span_end(b);
-
-    return (struct span){first, end > first ? end - first : 0};
-}
-
 /* What a place has of a round by one of its chunks. */
 static struct span rows_of(const struct gather *gather, const int place, const int chunk,
                            const struct span round)
 {
-    return common(gather->plan->partition.place[place].kv[chunk], round);
+    return span_common(gather->plan->partition.place[place].kv[chunk], round);
 }
 
 /* Of the caller's tensors, the row that a row of the whole is. */
@@ -73,7 +65,7 @@ static void pair_by_rows(const struct gather *gather, const cl_mem buffer, const
                          const size_t row, struct tensor pair[2])
 {
     const clattn_mpi_plan *plan = gather->plan;
-    const size_t batches = key_tensor_batches(plan), heads = plan->kv_heads;
+    const size_t batches = whole_batches(&plan->whole, true), heads = plan->kv_heads;
     const size_t dims[2] = {plan->whole.dim_qk, plan->whole.dim_v};
     const size_t step = row_bytes(gather, of) / (of == KEYS ? element_bytes(plan) : sizeof(float));
 

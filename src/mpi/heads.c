@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/heads.h"
 
-/* Rows of a tensor of queries or of keys, of a member and of its place. */
-static const struct span *rows_of_member(const clattn_mpi_plan *plan, const int member,
-                                         const bool of_keys)
+/* Rows of a member that are exchanged. */
+static const struct span *rows_of_member(const clattn_mpi_plan *plan,
+                                         const struct exchange *exchange, const int member)
 {
-    const struct shard *shard =
-        &plan->partition.rank[plan->place * plan->partition.heads_ranks + member];
+    const int rank = plan->place * plan->partition.heads_ranks + member;
 
-    return of_keys ? shard->kv : shard->q;
-}
-
-static const struct span *rows_of_place(const clattn_mpi_plan *plan, const bool of_keys)
-{
-    const struct shard *shard = &plan->partition.place[plan->place];
-
-    return of_keys ? shard->kv : shard->q;
+    return shard_chunks(&plan->partition.rank[rank], exchange->of_keys);
 }
 
 static size_t element_size(const clattn_mpi_plan *plan, const struct exchange *exchange)
@@ -27,12 +19,10 @@ static size_t element_size(const clattn_mpi_plan *plan, const struct exchange *e
 static size_t message_bytes(const clattn_mpi_plan *plan, const struct exchange *exchange,
                             const int member)
 {
-    const size_t rows = chunks_count(rows_of_member(plan, member, exchange->of_keys));
-    const size_t batches =
-        (exchange->of_keys ? plan->whole.total_kv : plan->whole.total_q) ? 1 : plan->whole.batch;
+    const size_t rows = chunks_count(rows_of_member(plan, exchange, member));
 
-    return whole_pages(batches * exchange->heads * rows * exchange->dim *
-                       element_size(plan, exchange));
+    return whole_pages(whole_batches(&plan->whole, exchange->of_keys) * exchange->heads * rows *
+                       exchange->dim * element_size(plan, exchange));
 }
 
 /* Where the messages of all members lie: each of this rank's rows (`mine`), or of the member's own. */
@@ -54,19 +44,18 @@ static size_t lay_out(clattn_mpi_plan *plan, const struct exchange *exchange, co
 static struct tensor message_of(const clattn_mpi_plan *plan, const struct exchange *exchange,
                                 const cl_mem buffer, const int page, const int member)
 {
-    return tensor_packed_at(
-        buffer, (size_t)page * PAGE_BYTES / element_size(plan, exchange), exchange->heads,
-        chunks_count(rows_of_member(plan, member, exchange->of_keys)), exchange->dim);
+    return tensor_packed_at(buffer, (size_t)page * PAGE_BYTES / element_size(plan, exchange),
+                            exchange->heads, chunks_count(rows_of_member(plan, exchange, member)),
+                            exchange->dim);
 }
 
 /* Moves a member's rows, chunk by chunk, between its message and the tensor of the place. */
 static void move_member(clattn_mpi_plan *plan, const struct exchange *exchange, const int member,
                         const struct tensor message, const struct tensor place, const bool in)
 {
-    const struct span *rows = rows_of_member(plan, member, exchange->of_keys);
-    const struct span *all = rows_of_place(plan, exchange->of_keys);
-    const size_t batches =
-        (exchange->of_keys ? plan->whole.total_kv : plan->whole.total_q) ? 1 : plan->whole.batch;
+    const struct span *rows = rows_of_member(plan, exchange, member);
+    const struct span *all = shard_chunks(&plan->partition.place[plan->place], exchange->of_keys);
+    const size_t batches = whole_batches(&plan->whole, exchange->of_keys);
     const enum kernel kernel = exchange->floats ? KERNEL_COPY_FLOATS : KERNEL_COPY_ROWS;
 
     for (int n = 0; n < CHUNKS; n++) {
@@ -82,10 +71,9 @@ static void move_member(clattn_mpi_plan *plan, const struct exchange *exchange, 
 static void move_own(clattn_mpi_plan *plan, const struct exchange *exchange, const cl_mem buffer,
                      const int *places, const struct tensor own, const bool in)
 {
-    const struct span *rows = rows_of_member(plan, plan->member, exchange->of_keys);
-    const size_t batches =
-        (exchange->of_keys ? plan->whole.total_kv : plan->whole.total_q) ? 1 : plan->whole.batch;
-    const size_t size[4] = {batches, exchange->heads, chunks_count(rows), exchange->dim};
+    const struct span *rows = rows_of_member(plan, exchange, plan->member);
+    const size_t size[4] = {whole_batches(&plan->whole, exchange->of_keys), exchange->heads,
+                            chunks_count(rows), exchange->dim};
     const enum kernel kernel = exchange->floats ? KERNEL_COPY_FLOATS : KERNEL_COPY_ROWS;
 
     for (int n = 0; n < plan->partition.heads_ranks; n++) {

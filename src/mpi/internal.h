@@ -109,7 +109,7 @@ enum pool_id {
     POOL_GRADIENTS_NEXT, /* ... while the ones before travel */
     POOL_GRADIENTS_OWN,
     POOL_GRADIENTS_CAME,
-    POOL_GRADIENTS_HOME,
+    POOL_GRADIENTS_RETURNED,
     POOL_PART_DK,
     POOL_PART_DV,
     POOL_SLOPES,
@@ -135,7 +135,7 @@ enum staging_id {
     STAGING_KEYS_NEXT,
     STAGING_GRADIENTS,      /* those that go on */
     STAGING_GRADIENTS_NEXT, /* those that come */
-    STAGING_GRADIENTS_HOME,
+    STAGING_GRADIENTS_RETURNED,
     STAGING_SEND,
     STAGING_RECEIVE,
     STAGINGS

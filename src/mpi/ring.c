@@ -9,16 +9,16 @@ struct ring {
     int places, me;
     struct tensor own[2]; /* k and v of this place */
     cl_mem buffers[2];
-    cl_mem came,
-        home; /* gradients of the place before; those of this place's keys, by the queries of others */
+    cl_mem came;     /* gradients that the place before has passed on */
+    cl_mem returned; /* those of this place's keys, by the queries of others */
     struct messages messages;
-    MPI_Request homecoming; /* of this place's gradients */
+    MPI_Request return_request; /* of the latter */
 };
 
 /* Of this step, but for gradients that are sent, which are those of the step before. */
 enum { KEYS_SENT, KEYS_RECEIVED, GRADIENTS_SENT, GRADIENTS_RECEIVED };
 
-enum { TAG_KEYS = 1, TAG_GRADIENTS = 2, TAG_HOME = 3 };
+enum { TAG_KEYS = 1, TAG_GRADIENTS = 2, TAG_RETURNED = 3 };
 
 static int ring_place(const struct ring *ring, const int place)
 {
@@ -61,7 +61,7 @@ static struct ring ring_open(clattn_mpi_plan *plan, const struct tensor k, const
                         .me = plan->place,
                         .own = {k, v},
                         .messages = no_messages(),
-                        .homecoming = MPI_REQUEST_NULL};
+                        .return_request = MPI_REQUEST_NULL};
 
     if (ring.places == 1)
         return ring;
@@ -184,7 +184,7 @@ void ring_forward(clattn_mpi_plan *plan, const struct forward_task *task)
 /* ---- backward --------------------------------------------------------------------------------- */
 
 /* The gradients of a place's keys go from the first place that sees them, in the order in which these have
- * the keys, through all places up to the last one that does, and then home. The step of the first (direction
+ * the keys, through all places up to the last one that does, and then to their owner. The step of the first (direction
  * 1) or of the last (-1); 0: nobody else sees them. */
 static int step_that_sees(const struct ring *ring, const int of_keys, const int direction)
 {
@@ -261,43 +261,43 @@ static void pass_gradients(struct ring *ring, const int step, const cl_mem gradi
         staging_open(plan, STAGING_GRADIENTS, gradients, (size_t)pages * PAGE_BYTES, CL_MAP_READ);
     staging_fetch(plan, STAGING_GRADIENTS, 0, (size_t)pages * PAGE_BYTES);
     MPI_Isend(from, pages, plan->page, goes_on ? ring_place(ring, ring->me + 1) : of_keys,
-              goes_on ? TAG_GRADIENTS : TAG_HOME, plan->ring,
+              goes_on ? TAG_GRADIENTS : TAG_RETURNED, plan->ring,
               &ring->messages.request[GRADIENTS_SENT]);
     plan->times.bytes_sent += (size_t)pages * PAGE_BYTES;
 }
 
 /* Asks for the sums of this place's gradients over the other places, from the first moment on. */
-static void expect_home(struct ring *ring)
+static void expect_returned(struct ring *ring)
 {
     clattn_mpi_plan *plan = ring->plan;
     const int last = step_that_sees(ring, ring->me, -1), pages = gradient_pages(ring, ring->me);
 
     if (plan->dry || last == 0)
         return;
-    void *to = staging_open(plan, STAGING_GRADIENTS_HOME, ring->home, (size_t)pages * PAGE_BYTES,
-                            CL_MAP_WRITE_INVALIDATE_REGION);
-    MPI_Irecv(to, pages, plan->page, ring_place(ring, ring->me + last), TAG_HOME, plan->ring,
-              &ring->homecoming);
+    void *to = staging_open(plan, STAGING_GRADIENTS_RETURNED, ring->returned,
+                            (size_t)pages * PAGE_BYTES, CL_MAP_WRITE_INVALIDATE_REGION);
+    MPI_Irecv(to, pages, plan->page, ring_place(ring, ring->me + last), TAG_RETURNED, plan->ring,
+              &ring->return_request);
 }
 
 /* The gradients of this place's keys are complete: from the last place that sees them, and its own. */
-static void take_home(struct ring *ring, const struct backward_task *task,
-                      const struct tensor own[2])
+static void take_returned(struct ring *ring, const struct backward_task *task,
+                          const struct tensor own[2])
 {
     clattn_mpi_plan *plan = ring->plan;
     const size_t rows = rows_of(ring, ring->me);
-    const bool others = ring->homecoming != MPI_REQUEST_NULL;
+    const bool others = ring->return_request != MPI_REQUEST_NULL;
 
-    wait_for(plan, &ring->homecoming, 1);
+    wait_for(plan, &ring->return_request, 1);
     if (others)
-        add_gradients_that_came(ring, STAGING_GRADIENTS_HOME, ring->home, rows, own);
+        add_gradients_that_came(ring, STAGING_GRADIENTS_RETURNED, ring->returned, rows, own);
     store_key_gradients(plan, task, (struct span){0, rows}, own);
     wait_for(plan, ring->messages.request, MOST_REQUESTS);
     staging_close(plan, STAGING_GRADIENTS, false);
 }
 
 /* Memory for gradients of a shard: where the host's messages are in it a second one, which is computed while the first
- * one travels, and a third for those that come home; else these wait in copies of the host's. */
+ * one travels, and a third for those that return; else these wait in copies of the host's. */
 static void take_gradients(struct ring *ring, cl_mem gradients[2])
 {
     clattn_mpi_plan *plan = ring->plan;
@@ -307,10 +307,10 @@ static void take_gradients(struct ring *ring, cl_mem gradients[2])
     gradients[0] = pool_take(plan, POOL_GRADIENTS, most);
     gradients[1] = pool_take(plan, shares ? POOL_GRADIENTS_NEXT : POOL_GRADIENTS, most);
     ring->came = pool_take(plan, POOL_GRADIENTS_CAME, most);
-    ring->home = pool_take(plan, shares ? POOL_GRADIENTS_HOME : POOL_GRADIENTS_CAME, most);
+    ring->returned = pool_take(plan, shares ? POOL_GRADIENTS_RETURNED : POOL_GRADIENTS_CAME, most);
     (void)staging_take(plan, STAGING_GRADIENTS, most);
     (void)staging_take(plan, STAGING_GRADIENTS_NEXT, most);
-    (void)staging_take(plan, STAGING_GRADIENTS_HOME, most);
+    (void)staging_take(plan, STAGING_GRADIENTS_RETURNED, most);
 }
 
 void ring_backward(clattn_mpi_plan *plan, const struct backward_task *task)
@@ -324,7 +324,7 @@ void ring_backward(clattn_mpi_plan *plan, const struct backward_task *task)
 
     if (ring.places > 1)
         take_gradients(&ring, gradients);
-    expect_home(&ring);
+    expect_returned(&ring);
     pack_own_keys(&ring);
     packed_pair(plan, gradients_own, 0, rows_of(&ring, ring.me), own);
     for (int step = 0; step < ring.places; step++) {
@@ -352,5 +352,5 @@ void ring_backward(clattn_mpi_plan *plan, const struct backward_task *task)
         if (!plan->dry)
             pass_gradients(&ring, step, sums, pair);
     }
-    take_home(&ring, task, own);
+    take_returned(&ring, task, own);
 }

@@ -6,14 +6,9 @@ size_t whole_pages(const size_t bytes)
     return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
-size_t key_tensor_batches(const clattn_mpi_plan *plan)
-{
-    return plan->whole.total_kv ? 1 : plan->whole.batch;
-}
-
 static size_t pair_elements(const clattn_mpi_plan *plan, const size_t rows)
 {
-    return key_tensor_batches(plan) * plan->kv_heads * rows *
+    return whole_batches(&plan->whole, true) * plan->kv_heads * rows *
            (plan->whole.dim_qk + plan->whole.dim_v);
 }
 
@@ -33,14 +28,15 @@ void packed_pair(const clattn_mpi_plan *plan, const cl_mem buffer, const size_t 
     const size_t heads = plan->kv_heads, dim = plan->whole.dim_qk;
 
     pair[0] = tensor_packed_at(buffer, first, heads, rows, dim);
-    pair[1] = tensor_packed_at(buffer, first + key_tensor_batches(plan) * heads * rows * dim, heads,
-                               rows, plan->whole.dim_v);
+    pair[1] =
+        tensor_packed_at(buffer, first + whole_batches(&plan->whole, true) * heads * rows * dim,
+                         heads, rows, plan->whole.dim_v);
 }
 
 void move_pair(clattn_mpi_plan *plan, const enum kernel kernel, const size_t rows,
                const struct tensor from[2], const struct tensor to[2])
 {
-    const size_t batches = key_tensor_batches(plan), heads = plan->kv_heads;
+    const size_t batches = whole_batches(&plan->whole, true), heads = plan->kv_heads;
     const struct move moves[2] = {{{batches, heads, rows, plan->whole.dim_qk}, from[0], to[0]},
                                   {{batches, heads, rows, plan->whole.dim_v}, from[1], to[1]}};
 

@@ -21,14 +21,10 @@ void gather_backward(clattn_mpi_plan *plan, const struct backward_task *task);
 /* ---- what both need (shards.c) ---------------------------------------------------------------- */
 
 /* Messages are counted in pages, so that an int counts enough of them. */
-#ifndef PAGE_BYTES
 #define PAGE_BYTES 4096
-#endif
 size_t whole_pages(size_t bytes);
 
-/* Batches of tensors of keys, and bytes of so many rows of keys and values of this rank's heads: in the
- * dtype, or their gradients in f32. */
-size_t key_tensor_batches(const clattn_mpi_plan *plan);
+/* Bytes of so many rows of keys and values of this rank's heads: in the dtype, or their gradients in f32. */
 size_t keys_bytes(const clattn_mpi_plan *plan, size_t rows);
 size_t gradients_bytes(const clattn_mpi_plan *plan, size_t rows);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trying candidates: building, checking and timing them. One interface, which a session calls; what
  * implements it measures in this process (src/tune/measurer.h) or in a worker (tuner/worker/), or passes
- * calls on to another measurer: to keep a journal (tuner/tune_measurer.h), to try again and to note what
+ * calls on to another measurer: to keep a journal (tuner/journal_measurer.h), to try again and to note what
  * failed (src/tune/tune_try.c). */
 #ifndef CA_SEARCH_MEASURER_H
 #define CA_SEARCH_MEASURER_H

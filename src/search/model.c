@@ -124,7 +124,7 @@ static double value_likeness(const struct ca_model *model, size_t p, size_t a, s
     const struct ca_value *values = model->space->parameters[p].values;
     double distance = fabs(model->position[p][a] - model->position[p][b]);
 
-    if (values[a].kind == CA_TEXT && a != b)
+    if (values[a].text && a != b)
         distance = 1.0;
     const double steps = sqrt(3.0) * distance / REACH; /* Matern's function with nu = 3/2 */
     return (1.0 + STRENGTH * (1.0 + steps) * exp(-steps)) / (1.0 + STRENGTH);

@@ -26,7 +26,7 @@ struct ca_reading {
     size_t num_times;
     double error;    /* the worst element's, over its bound */
     uint64_t binary; /* hash of the built program; 0 if unknown. Equal: the same program */
-    double compile_seconds, check_seconds, measure_seconds;
+    double compile_seconds;
     char reason[CA_READING_REASON]; /* why it failed, a sentence; else empty */
 };
 

@@ -5,7 +5,7 @@
  *     while (ca_search_suggest(search, &config))
  *         ca_search_report(search, config, measure(config));
  *
- * The same space, options and reports give the same suggestions (unless there is a clock). */
+ * The same space, options and reports give the same suggestions. */
 #ifndef CA_SEARCH_H
 #define CA_SEARCH_H
 
@@ -21,11 +21,7 @@ enum ca_strategy {
 struct ca_search_options {
     enum ca_strategy strategy;
     uint64_t seed;
-    size_t max_evaluations;      /* 0: as many as there are configurations */
-    double max_seconds;          /* only with a clock */
-    double (*clock)(void *user); /* NULL, or seconds since the search began */
-    void *user;                  /* of the clock */
-    const size_t *first;         /* evaluated before all others; copied */
+    const size_t *first; /* evaluated before all others; copied */
     size_t num_first;
 };
 
@@ -42,8 +38,8 @@ struct ca_search *ca_search_create(const struct ca_space *space,
                                    const struct ca_search_options *options);
 void ca_search_destroy(struct ca_search *search);
 
-/* False when the budget is spent or every configuration is evaluated. Asking again before the
- * report gives the same configuration. */
+/* False when every configuration is evaluated. Asking again before the report gives the same
+ * configuration. */
 bool ca_search_suggest(struct ca_search *search, size_t *config);
 
 /* The time of a configuration in any unit; INFINITY (or NaN, or anything not above 0) if it failed.
@@ -64,7 +60,6 @@ size_t ca_search_neighbours(struct ca_search *search, size_t *configs, size_t ma
 
 /* The fastest so far; CA_NO_CONFIG while there is none. */
 size_t ca_search_best(const struct ca_search *search);
-size_t ca_search_num_evaluations(const struct ca_search *search);
 
 /* NaN if not evaluated, INFINITY if it failed; what it is taken for is a time, too. */
 double ca_search_time(const struct ca_search *search, size_t config);

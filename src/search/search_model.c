@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "search/search_state.h"
 #include "search/statistics.h"
-#include "search/strategies/strategy.h"
 
 #include <math.h>
 #include <stdlib.h>

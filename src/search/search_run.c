@@ -1,29 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "search/strategies/strategy.h"
+#include "search/search_state.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-static const struct ca_strategy_calls *const strategies[CA_NUM_STRATEGIES] = {
-    [CA_GUIDED] = &ca_strategy_guided,
-    [CA_RANDOM] = &ca_strategy_random,
-    [CA_EXHAUSTIVE] = &ca_strategy_exhaustive,
-};
-
-const char *ca_strategy_name(enum ca_strategy strategy)
-{
-    return strategies[strategy]->name;
-}
-
-enum ca_strategy ca_strategy_find(const char *name)
-{
-    int n = 0;
-
-    while (n < CA_NUM_STRATEGIES && strcmp(strategies[n]->name, name) != 0)
-        n++;
-    return (enum ca_strategy)n;
-}
 
 static void *copy_first(const struct ca_search_options *options)
 {
@@ -45,7 +24,6 @@ struct ca_search *ca_search_create(const struct ca_space *space,
     search->space = space;
     search->options = *options;
     search->options.first = copy_first(options);
-    search->calls = strategies[options->strategy];
     search->random.state = options->seed;
     search->times = malloc(count * sizeof *search->times);
     search->evaluated = malloc(count * sizeof *search->evaluated);
@@ -85,61 +63,19 @@ void ca_search_destroy(struct ca_search *search)
     free(search);
 }
 
-static size_t limit(const struct ca_search *search)
-{
-    const size_t asked = search->options.max_evaluations, all = search->space->count;
-
-    return asked == 0 || asked > all ? all : asked;
-}
-
-size_t ca_search_remaining(const struct ca_search *search)
-{
-    const struct ca_search_options *options = &search->options;
-    const size_t most = limit(search), done = search->num_evaluated;
-    const size_t left = done < most ? most - done : 0;
-
-    if (!options->clock || done == 0)
-        return left;
-    const double seconds = options->clock(options->user);
-    const double more = (options->max_seconds - seconds) / seconds * (double)done;
-    return more < (double)left ? (size_t)fmax(more, 0.0) : left;
-}
-
-size_t ca_search_any_unseen(struct ca_search *search)
-{
-    const size_t count = search->space->count - search->num_evaluated;
-
-    return search->unseen[ca_random_below(&search->random, count)];
-}
-
-static bool spent(const struct ca_search *search)
-{
-    const struct ca_search_options *options = &search->options;
-
-    return search->num_evaluated >= limit(search) ||
-           (options->clock && options->clock(options->user) >= options->max_seconds);
-}
-
-static size_t propose(struct ca_search *search)
-{
-    const size_t config = search->calls->propose(search);
-
-    return config == CA_NO_CONFIG ? ca_search_any_unseen(search) : config;
-}
-
 bool ca_search_suggest(struct ca_search *search, size_t *config)
 {
     const struct ca_search_options *options = &search->options;
 
     *config = search->pending;
-    if (spent(search))
+    if (search->num_evaluated == search->space->count)
         return false;
     if (search->pending != CA_NO_CONFIG)
         return true;
     while (search->num_first < options->num_first &&
            ca_is_known(search, options->first[search->num_first]))
         search->num_first++;
-    search->pending = search->num_first == options->num_first ? propose(search)
+    search->pending = search->num_first == options->num_first ? ca_search_propose(search)
                                                               : options->first[search->num_first];
     *config = search->pending;
     return true;
@@ -223,11 +159,6 @@ void ca_search_disbelieve(struct ca_search *search)
 size_t ca_search_best(const struct ca_search *search)
 {
     return search->best;
-}
-
-size_t ca_search_num_evaluations(const struct ca_search *search)
-{
-    return search->num_evaluated;
 }
 
 double ca_search_time(const struct ca_search *search, size_t config)

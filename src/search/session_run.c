@@ -43,13 +43,9 @@ static bool begin(struct ca_session *session, const struct ca_session_problem *p
             .incumbent = problems[t].num_seeds > 0 ? problems[t].seeds[0] : CA_NO_CONFIG,
             .measure_seconds = INFINITY,
         };
-        const bool guided = options->strategy == CA_GUIDED; /* it is finished by the session */
         const struct ca_search_options search = {
             .strategy = options->strategy,
             .seed = options->seed + t,
-            .clock = guided ? NULL : ca_session_part,
-            .max_seconds = 1.0,
-            .user = session,
             .first = task->problem->seeds,
             .num_first = problems[t].num_seeds < GOOD_SEEDS ? 0 : problems[t].num_seeds,
         };

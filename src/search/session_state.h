@@ -33,7 +33,6 @@ struct ca_task {
     double round_seconds;   /* what one configuration costs in a round of a race */
     double noise;
     bool has_noise;
-    bool exhausted; /* its search has nothing to suggest */
 };
 
 struct ca_session {
@@ -102,9 +101,6 @@ double ca_session_race_end(const struct ca_session *session);
 
 /* Whether there is a limit to the time. */
 bool ca_session_is_timed(const struct ca_session *session);
-
-/* A clock for searches: the part of the budget that is used up. user is the session. */
-double ca_session_part(void *user);
 
 /* session_result.c */
 

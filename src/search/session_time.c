@@ -56,20 +56,14 @@ bool ca_session_may_try(const struct ca_session *session)
     return ca_session_seconds(session) + cost(session) <= search_end(session);
 }
 
-/* INFINITY without a budget. */
-static double allowed(const struct ca_session *session)
+double ca_session_tries_left(const struct ca_session *session)
 {
-    const size_t most = session->options->max_evaluations;
-    double left = most != 0 ? (double)most - (double)session->evaluations : INFINITY;
+    const size_t all = session->space->count, most = session->options->max_evaluations;
+    double left = (double)(most != 0 && most < all ? most : all) - (double)session->evaluations;
 
     if (ca_session_is_timed(session) && session->tries > 0)
         left = fmin(left, (search_end(session) - ca_session_seconds(session)) / cost(session));
     return fmax(left, 0.0);
-}
-
-double ca_session_tries_left(const struct ca_session *session)
-{
-    return fmin(allowed(session), (double)session->space->count - (double)session->evaluations);
 }
 
 double ca_session_seconds_left(const struct ca_session *session)
@@ -96,12 +90,4 @@ double ca_session_race_end(const struct ca_session *session)
     if (!ca_session_is_timed(session))
         return INFINITY;
     return seconds + (session->options->max_seconds - seconds) * (all > 0.0 ? mine / all : 1.0);
-}
-
-double ca_session_part(void *user)
-{
-    const struct ca_session *session = user;
-    const double left = allowed(session), done = (double)session->evaluations;
-
-    return left > 0.0 ? done / (done + left) : 1.0;
 }

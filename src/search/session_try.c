@@ -164,8 +164,6 @@ static void try_on(struct ca_task *task, const struct ca_built *built)
     if (reading.outcome == CA_CORRECT && twin) {
         reading = twin->reading;
         reading.compile_seconds = built->reading.compile_seconds;
-        reading.check_seconds = built->reading.check_seconds;
-        reading.measure_seconds = 0.0;
     } else if (reading.outcome == CA_CORRECT) {
         measure(task, built, &reading);
     }

@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "search/space.h"
+#include "base/text.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static char *copy_text(const char *text)
-{
-    const size_t bytes = strlen(text) + 1;
-    char *copy = malloc(bytes);
-
-    return copy ? memcpy(copy, text, bytes) : NULL;
-}
 
 struct ca_space *ca_space_create(void)
 {
@@ -39,71 +30,59 @@ bool ca_space_add_parameter(struct ca_space *space, const char *name)
 {
     if (space->num_parameters == CA_MAX_PARAMETERS)
         return false;
-    char *copy = copy_text(name);
+    char *copy = ca_text_copy(name);
     if (!copy)
         return false;
     space->parameters[space->num_parameters++] = (struct ca_parameter){.name = copy};
     return true;
 }
 
-static bool add_value(struct ca_space *space, enum ca_value_kind kind, const char *text,
-                      double number)
+/* Takes the text over. */
+static bool add_value(struct ca_space *space, char *text, double number)
 {
-    if (space->num_parameters == 0)
-        return false;
     struct ca_parameter *parameter = &space->parameters[space->num_parameters - 1];
     const size_t count = parameter->num_values;
-    if (count == CA_MAX_VALUES)
-        return false;
-    struct ca_value *values = realloc(parameter->values, (count + 1) * sizeof *values);
-    if (!values)
-        return false;
-    parameter->values = values;
-    char *copy = copy_text(text);
-    if (!copy)
-        return false;
-    values[count] = (struct ca_value){kind, copy, number};
-    parameter->num_values++;
-    return true;
-}
+    struct ca_value *values =
+        count < CA_MAX_VALUES ? realloc(parameter->values, (count + 1) * sizeof *values) : NULL;
 
-/* Into at least 32 bytes. */
-static void print_number(double number, char *text, size_t text_bytes)
-{
-    if (number == floor(number) && fabs(number) < 1e15) {
-        snprintf(text, text_bytes, "%.0f", number + 0.0); /* -0 is 0 */
-        return;
+    if (!values) {
+        free(text);
+        return false;
     }
-    for (int digits = 15; digits <= 17; digits++) { /* the shortest that reads back the same */
-        snprintf(text, text_bytes, "%.*g", digits, number);
-        if (strtod(text, NULL) == number)
-            return;
-    }
+    parameter->values = values;
+    values[parameter->num_values++] = (struct ca_value){text, number};
+    return true;
 }
 
 bool ca_space_add_number(struct ca_space *space, double number)
 {
-    char text[32];
-
-    print_number(number, text, sizeof text);
-    return add_value(space, CA_NUMBER, text, number);
+    return space->num_parameters > 0 && add_value(space, NULL, number);
 }
 
 bool ca_space_add_text(struct ca_space *space, const char *text)
 {
-    if (space->num_parameters == 0)
-        return false;
-    return add_value(space, CA_TEXT, text,
-                     (double)space->parameters[space->num_parameters - 1].num_values);
+    char *copy = space->num_parameters > 0 ? ca_text_copy(text) : NULL;
+
+    return copy &&
+           add_value(space, copy, (double)space->parameters[space->num_parameters - 1].num_values);
 }
 
-size_t ca_parameter_find(const struct ca_parameter *parameter, enum ca_value_kind kind,
-                         const char *text)
+size_t ca_parameter_find(const struct ca_parameter *parameter, const char *text)
 {
     size_t v = 0;
 
     while (v < parameter->num_values &&
-           (parameter->values[v].kind != kind || strcmp(parameter->values[v].text, text) != 0))
+           (!parameter->values[v].text || strcmp(parameter->values[v].text, text) != 0))
+        v++;
+    return v;
+}
+
+size_t ca_parameter_find_number(const struct ca_parameter *parameter, double number)
+{
+    size_t v = 0;
+
+    while (v < parameter->num_values &&
+           (parameter->values[v].text || parameter->values[v].number != number))
         v++;
     return v;
 }
@@ -173,27 +152,6 @@ bool ca_space_allow(struct ca_space *space, const uint16_t *choices)
     for (size_t p = 0; p < space->num_parameters; p++)
         space->choices[space->count * space->num_parameters + p] = choices[p];
     *slot = space->count++;
-    return true;
-}
-
-bool ca_space_enumerate(struct ca_space *space, ca_space_allows *allows, void *user)
-{
-    uint16_t choices[CA_MAX_PARAMETERS] = {0};
-    size_t p;
-
-    for (p = 0; p < space->num_parameters; p++)
-        if (space->parameters[p].num_values == 0)
-            return true;
-    do {
-        if ((!allows || allows(space, choices, user)) &&
-            ca_space_find(space, choices) == CA_NO_CONFIG && !ca_space_allow(space, choices))
-            return false;
-        for (p = space->num_parameters; p > 0; p--) {
-            if (++choices[p - 1] < space->parameters[p - 1].num_values)
-                break;
-            choices[p - 1] = 0;
-        }
-    } while (p > 0);
     return true;
 }
 

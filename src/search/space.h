@@ -13,11 +13,8 @@
 enum { CA_MAX_PARAMETERS = 64, CA_MAX_VALUES = 4096 };
 #define CA_NO_CONFIG SIZE_MAX
 
-enum ca_value_kind { CA_NUMBER, CA_TEXT };
-
 struct ca_value {
-    enum ca_value_kind kind;
-    char *text;    /* 16, 0.5, float4 */
+    char *text;    /* NULL: a number */
     double number; /* finite; of a text its position among the candidates */
 };
 
@@ -46,16 +43,9 @@ bool ca_space_add_parameter(struct ca_space *space, const char *name);
 bool ca_space_add_number(struct ca_space *space, double number);
 bool ca_space_add_text(struct ca_space *space, const char *text);
 
-/* Position of a candidate, or num_values if there is none of that kind and text. */
-size_t ca_parameter_find(const struct ca_parameter *parameter, enum ca_value_kind kind,
-                         const char *text);
-
-/* Whether choices make an allowed configuration. */
-typedef bool ca_space_allows(const struct ca_space *space, const uint16_t *choices, void *user);
-
-/* Allows every combination that `allows` accepts (all of them if it is NULL), the last parameter
- * changing fastest. False without memory. */
-bool ca_space_enumerate(struct ca_space *space, ca_space_allows *allows, void *user);
+/* Position of a candidate, or num_values if there is none. */
+size_t ca_parameter_find(const struct ca_parameter *parameter, const char *text);
+size_t ca_parameter_find_number(const struct ca_parameter *parameter, double number);
 
 /* Allows one configuration more. False without memory, or if it was there already. */
 bool ca_space_allow(struct ca_space *space, const uint16_t *choices);

@@ -2,11 +2,14 @@
 #include "store/override.h"
 #include "base/text.h"
 #include "base/variables.h"
-#include "families/candidate.h"
+#include "context/context.h"
 #include "families/registry.h"
 #include "os/thread.h"
 #include "problem/classes/problem_class.h"
+#include "problem/problem.h"
+#include <clattn/tuning.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +54,63 @@ static int is_well_formed(const char *text, char *reason, size_t reason_bytes)
     return 0;
 }
 
+/* The link that holds a class's override, or the last one, which holds NULL. Locked. */
+static struct override **find(struct ca_overrides *overrides, const char *problem_class)
+{
+    struct override **link = &overrides->list;
+
+    while (*link && strcmp((*link)->problem_class, problem_class) != 0)
+        link = &(*link)->next;
+    return link;
+}
+
+/* In place of an earlier one. False without memory. */
+static int set(struct ca_overrides *overrides, const char *problem_class,
+               const struct ca_candidate *candidate)
+{
+    ca_mutex_lock(&overrides->lock);
+    struct override **link = find(overrides, problem_class);
+    if (!*link) {
+        *link = calloc(1, sizeof **link);
+        if (*link)
+            snprintf((*link)->problem_class, CA_CLASS_TEXT, "%s", problem_class);
+    }
+    const int done = *link != NULL;
+    if (done)
+        (*link)->candidate = *candidate;
+    ca_mutex_unlock(&overrides->lock);
+    return done;
+}
+
+/* False if nothing was set. */
+static int get(struct ca_overrides *overrides, const char *problem_class,
+               struct ca_candidate *candidate)
+{
+    ca_mutex_lock(&overrides->lock);
+    const struct override *found = *find(overrides, problem_class);
+    if (found)
+        *candidate = found->candidate;
+    ca_mutex_unlock(&overrides->lock);
+    return found != NULL;
+}
+
+/* Clears that of a class, or all if it is NULL. */
+static void clear(struct ca_overrides *overrides, const char *problem_class)
+{
+    ca_mutex_lock(&overrides->lock);
+    struct override **link = problem_class ? find(overrides, problem_class) : &overrides->list;
+    while (*link) {
+        struct override *gone = *link;
+        *link = gone->next;
+        free(gone);
+        if (problem_class)
+            break; /* a class has one at most */
+    }
+    ca_mutex_unlock(&overrides->lock);
+}
+
+/* ---- a context's ---------------------------------------------------------------------------- */
+
 struct ca_overrides *ca_overrides_create(const struct ca_log *log)
 {
     const char *text = ca_environment(CA_VARIABLE_OVERRIDE);
@@ -83,20 +143,10 @@ void ca_overrides_destroy(struct ca_overrides *overrides)
 {
     if (!overrides)
         return;
-    ca_overrides_clear(overrides, NULL);
+    clear(overrides, NULL);
     ca_mutex_destroy(&overrides->lock);
     free(overrides->environment);
     free(overrides);
-}
-
-/* The link that holds a class's override, or the last one, which holds NULL. Locked. */
-static struct override **find(struct ca_overrides *overrides, const char *problem_class)
-{
-    struct override **link = &overrides->list;
-
-    while (*link && strcmp((*link)->problem_class, problem_class) != 0)
-        link = &(*link)->next;
-    return link;
 }
 
 int ca_overrides_find(struct ca_overrides *overrides, const clattn_problem *p,
@@ -105,51 +155,97 @@ int ca_overrides_find(struct ca_overrides *overrides, const clattn_problem *p,
     char problem_class[CA_CLASS_TEXT], reason[CA_REASON_BYTES];
 
     ca_problem_class(p, problem_class);
-    if (ca_overrides_get(overrides, problem_class, candidate))
+    if (get(overrides, problem_class, candidate))
         return !ca_family_refusal(candidate->family, p, dev, candidate->values, reason,
                                   sizeof reason);
     return overrides->environment &&
            ca_candidate_parse(overrides->environment, p, dev, candidate, reason, sizeof reason);
 }
 
-int ca_overrides_set(struct ca_overrides *overrides, const char *problem_class,
-                     const struct ca_candidate *candidate)
+/* ---- as the user sees them ------------------------------------------------------------------- */
+
+/* Checks the problem, logs what is wrong with it, and prints its class. */
+static clattn_status name_class(const clattn_context *context, const clattn_problem *problem,
+                                struct ca_problem *made, char problem_class[CA_CLASS_TEXT])
 {
-    ca_mutex_lock(&overrides->lock);
-    struct override **link = find(overrides, problem_class);
-    if (!*link) {
-        *link = calloc(1, sizeof **link);
-        if (*link)
-            strncpy((*link)->problem_class, problem_class, CA_CLASS_TEXT - 1);
-    }
-    const int done = *link != NULL;
-    if (done)
-        (*link)->candidate = *candidate;
-    ca_mutex_unlock(&overrides->lock);
-    return done;
+    char reason[CA_REASON_BYTES];
+    const clattn_status status = ca_problem_make(problem, made, reason, sizeof reason);
+
+    if (status != CLATTN_SUCCESS)
+        return ca_fail(&context->log, status, "%s", reason);
+    ca_problem_class(&made->normal, problem_class);
+    return CLATTN_SUCCESS;
 }
 
-int ca_overrides_get(struct ca_overrides *overrides, const char *problem_class,
-                     struct ca_candidate *candidate)
+clattn_status clattn_tuning_override_set(clattn_context *context, const clattn_problem *problem,
+                                         const char *family, const char *tunables)
 {
-    ca_mutex_lock(&overrides->lock);
-    const struct override *found = *find(overrides, problem_class);
-    if (found)
-        *candidate = found->candidate;
-    ca_mutex_unlock(&overrides->lock);
-    return found != NULL;
+    char problem_class[CA_CLASS_TEXT], text[CA_CANDIDATE_TEXT], reason[CA_REASON_BYTES];
+    struct ca_problem made;
+    struct ca_candidate candidate;
+
+    if (ca_context_check(context) != CLATTN_SUCCESS)
+        return CLATTN_INVALID_ARGUMENT;
+    if (!problem || !family)
+        return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "problem or family is null");
+    const clattn_status status = name_class(context, problem, &made, problem_class);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    if (!ca_family_exists(family, strlen(family)) && !ca_family_find(family)) {
+        ca_candidate_refuse_family(family, made.normal.operation, reason, sizeof reason);
+        return ca_fail(&context->log, CLATTN_UNSUPPORTED, "%s", reason);
+    }
+    if (snprintf(text, sizeof text, "%s %s", family, tunables ? tunables : "") >= (int)sizeof text)
+        return ca_fail(&context->log, CLATTN_UNSUPPORTED, "the tunables' text is too long");
+    if (!ca_candidate_parse(text, &made.normal, &context->device, &candidate, reason,
+                            sizeof reason))
+        return ca_fail(&context->log, CLATTN_UNSUPPORTED, "%s", reason);
+    if (!set(context->overrides, problem_class, &candidate))
+        return ca_fail(&context->log, CLATTN_OUT_OF_MEMORY, "no host memory for an override");
+    return CLATTN_SUCCESS;
 }
 
-void ca_overrides_clear(struct ca_overrides *overrides, const char *problem_class)
+clattn_status clattn_tuning_override_get(const clattn_context *context,
+                                         const clattn_problem *problem, char *text,
+                                         size_t text_bytes, size_t *needed)
 {
-    ca_mutex_lock(&overrides->lock);
-    struct override **link = problem_class ? find(overrides, problem_class) : &overrides->list;
-    while (*link) {
-        struct override *gone = *link;
-        *link = gone->next;
-        free(gone);
-        if (problem_class)
-            break; /* a class has one at most */
+    char problem_class[CA_CLASS_TEXT], found[CA_CANDIDATE_TEXT] = "";
+    struct ca_problem made;
+    struct ca_candidate candidate;
+
+    if (needed)
+        *needed = 0;
+    if (text && text_bytes > 0)
+        text[0] = '\0';
+    if (ca_context_check(context) != CLATTN_SUCCESS)
+        return CLATTN_INVALID_ARGUMENT;
+    if (!problem || (!text && text_bytes > 0))
+        return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "problem or text is null");
+    const clattn_status status = name_class(context, problem, &made, problem_class);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    if (get(context->overrides, problem_class, &candidate))
+        ca_candidate_print(&candidate, found);
+    const size_t bytes = strlen(found) + 1;
+    if (needed)
+        *needed = bytes;
+    if (text)
+        snprintf(text, text_bytes, "%s", found);
+    return bytes <= text_bytes ? CLATTN_SUCCESS : CLATTN_BUFFER_TOO_SMALL;
+}
+
+clattn_status clattn_tuning_override_clear(clattn_context *context, const clattn_problem *problem)
+{
+    char problem_class[CA_CLASS_TEXT];
+    struct ca_problem made;
+
+    if (ca_context_check(context) != CLATTN_SUCCESS)
+        return CLATTN_INVALID_ARGUMENT;
+    if (problem) {
+        const clattn_status status = name_class(context, problem, &made, problem_class);
+        if (status != CLATTN_SUCCESS)
+            return status;
     }
-    ca_mutex_unlock(&overrides->lock);
+    clear(context->overrides, problem ? problem_class : NULL);
+    return CLATTN_SUCCESS;
 }

@@ -19,15 +19,4 @@ void ca_overrides_destroy(struct ca_overrides *overrides);
 int ca_overrides_find(struct ca_overrides *overrides, const clattn_problem *p,
                       const clattn_device_info *dev, struct ca_candidate *candidate);
 
-/* Sets the override of a class, in place of an earlier one. False without memory. */
-int ca_overrides_set(struct ca_overrides *overrides, const char *problem_class,
-                     const struct ca_candidate *candidate);
-
-/* Reads back what was set for a class. False if nothing was. */
-int ca_overrides_get(struct ca_overrides *overrides, const char *problem_class,
-                     struct ca_candidate *candidate);
-
-/* Clears the override of a class, or all that were set if it is NULL. */
-void ca_overrides_clear(struct ca_overrides *overrides, const char *problem_class);
-
 #endif

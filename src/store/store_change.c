@@ -59,13 +59,6 @@ static clattn_status end(struct change *c)
     return c->status;
 }
 
-static void free_entries(struct ca_entry *entries, size_t count)
-{
-    for (size_t n = 0; entries && n < count; n++)
-        ca_entry_free(&entries[n]);
-    free(entries);
-}
-
 /* A copy of what a file holds, the own one with what could not be written. */
 static struct ca_table copy_file(struct change *c, size_t index)
 {
@@ -119,12 +112,7 @@ static int is_banned(const struct ca_device_table *table, const clattn_problem *
 {
     struct ca_candidate candidate;
 
-    if (!ca_entry_candidate(entry, &candidate))
-        return 0;
-    for (size_t n = 0; n < table->num_banned; n++)
-        if (ca_banned_is(&table->banned[n], &candidate, p))
-            return 1;
-    return 0;
+    return ca_entry_candidate(entry, &candidate) && ca_candidate_ban(table, &candidate, p);
 }
 
 /* Cuts a class to CA_TABLE_TOP: first goes what is banned, then what is stale, then the slowest. */
@@ -177,61 +165,21 @@ static struct ca_entry kept(const struct ca_entry *entry, double samples[CA_TABL
     return made;
 }
 
-/* Copies as they are kept. NULL, with the reason, if one is nothing that a store may hold; without
- * memory the reason is NULL as well. */
-static struct ca_entry *copy_entries(const struct ca_entry *entries, size_t count,
-                                     const char **wrong)
-{
-    struct ca_entry *copies = calloc(count, sizeof *copies);
-    int whole = copies != NULL;
-
-    *wrong = NULL;
-    for (size_t n = 0; whole && !*wrong && n < count; n++) {
-        double samples[CA_TABLE_SAMPLES];
-        const struct ca_entry entry = kept(&entries[n], samples);
-        *wrong = ca_entry_wrong(&entry);
-        whole = *wrong || ca_entry_copy(&copies[n], &entry);
-    }
-    if (whole && !*wrong)
-        return copies;
-    free_entries(copies, count);
-    return NULL;
-}
-
-/* Takes an entry over, in place of one of the same configuration: what was measured last is true
- * today. */
-static int put_entry(struct ca_class *class, struct ca_entry *entry)
-{
-    void *entries = class->entries;
-    size_t n = 0;
-
-    while (n < class->num_entries && !ca_entries_same(&class->entries[n], entry))
-        n++;
-    if (n == class->num_entries) {
-        if (!ca_array_grow(&entries, n, sizeof *entry))
-            return 0;
-        class->entries = entries;
-        class->num_entries++;
-    }
-    ca_entry_free(&class->entries[n]);
-    class->entries[n] = *entry;
-    *entry = (struct ca_entry){.family = NULL};
-    return 1;
-}
-
+/* Entries that are sound, as they are kept. False without memory. */
 static int put(struct ca_store *store, struct ca_table *table, const char *problem_class,
-               struct ca_entry *entries, size_t count)
+               const struct ca_entry *entries, size_t count)
 {
     struct ca_device_table *own = ca_table_device(table, &store->dev, 1);
     struct ca_class *class = own ? ca_device_table_make_class(own, problem_class) : NULL;
+    double samples[CA_TABLE_SAMPLES];
     int whole = class != NULL;
 
-    for (size_t n = 0; whole && n < count; n++)
-        whole = put_entry(class, &entries[n]);
-    if (whole) {
-        qsort(class->entries, class->num_entries, sizeof *class->entries, ca_entry_order);
-        cut(own, class);
+    for (size_t n = 0; whole && n < count; n++) {
+        const struct ca_entry entry = kept(&entries[n], samples);
+        whole = ca_class_put(class, &entry);
     }
+    if (whole)
+        cut(own, class);
     return whole;
 }
 
@@ -239,23 +187,22 @@ clattn_status ca_store_put(struct ca_store *store, const char *problem_class,
                            const struct ca_entry *entries, size_t count)
 {
     const char *wrong = ca_class_text_wrong(problem_class);
-    struct ca_entry *copies = NULL;
+    double samples[CA_TABLE_SAMPLES];
 
-    if (!wrong && count == 0)
-        return CLATTN_SUCCESS;
-    if (!wrong)
-        copies = copy_entries(entries, count, &wrong);
+    for (size_t n = 0; !wrong && n < count; n++) {
+        const struct ca_entry entry = kept(&entries[n], samples);
+        wrong = ca_entry_wrong(&entry);
+    }
     if (wrong)
         return ca_fail(&store->log, CLATTN_INVALID_ARGUMENT,
                        "the tuning store takes no such entry: %s", wrong);
-    if (!copies)
-        return ca_fail(&store->log, CLATTN_OUT_OF_MEMORY, "no host memory for an entry");
+    if (count == 0)
+        return CLATTN_SUCCESS;
     struct change c = begin(store, 1);
     struct ca_table table = copy_file(&c, 0);
-    if (c.status == CLATTN_SUCCESS && !put(store, &table, problem_class, copies, count))
+    if (c.status == CLATTN_SUCCESS && !put(store, &table, problem_class, entries, count))
         c.status = CLATTN_OUT_OF_MEMORY;
     save(&c, 0, &table, 1);
-    free_entries(copies, count);
     return end(&c);
 }
 
@@ -280,31 +227,6 @@ int ca_store_save(struct ca_store *store)
 
 /* ---- banning --------------------------------------------------------------------------------- */
 
-/* False without memory. */
-static int ban(struct ca_store *store, struct ca_table *table, const struct ca_banned *banned)
-{
-    struct ca_device_table *own = ca_table_device(table, &store->dev, 1);
-    void *all = own ? own->banned : NULL;
-    struct ca_banned copy;
-
-    if (!own || !ca_banned_copy(&copy, banned))
-        return 0;
-    if (!ca_array_grow(&all, own->num_banned, sizeof copy)) {
-        ca_banned_free(&copy);
-        return 0;
-    }
-    own->banned = all;
-    own->banned[own->num_banned++] = copy;
-    qsort(own->banned, own->num_banned, sizeof copy, ca_banned_order);
-    return 1;
-}
-
-static int is_there(const struct ca_device_table *table, const struct ca_banned *banned)
-{
-    return table && table->num_banned &&
-           bsearch(banned, table->banned, table->num_banned, sizeof *banned, ca_banned_order);
-}
-
 clattn_status ca_store_ban(struct ca_store *store, const struct ca_banned *banned)
 {
     struct ca_banned clean = *banned;
@@ -322,10 +244,11 @@ clattn_status ca_store_ban(struct ca_store *store, const struct ca_banned *banne
                        "the tuning store takes no such ban: %s", wrong);
     }
     struct change c = begin(store, 0);
-    if (c.status == CLATTN_SUCCESS &&
-        !is_there(ca_table_device(&store->view, &store->dev, 0), &clean)) {
+    const struct ca_device_table *known = ca_table_device(&store->view, &store->dev, 0);
+    if (c.status == CLATTN_SUCCESS && !(known && ca_device_table_banned(known, &clean))) {
         struct ca_table table = copy_file(&c, 0);
-        if (c.status == CLATTN_SUCCESS && !ban(store, &table, &clean))
+        struct ca_device_table *own = ca_table_device(&table, &store->dev, 1);
+        if (c.status == CLATTN_SUCCESS && !(own && ca_device_table_ban(own, &clean)))
             c.status = CLATTN_OUT_OF_MEMORY;
         save(&c, 0, &table, 1);
     }
@@ -341,17 +264,12 @@ static size_t count_new(const struct ca_device_table *table, const struct ca_dev
     size_t count = 0;
 
     for (size_t n = 0; n < table->num_banned; n++)
-        count += !is_there(old, &table->banned[n]);
+        count += !old || !ca_device_table_banned(old, &table->banned[n]);
     for (size_t n = 0; n < table->num_classes; n++) {
         const struct ca_class *class = &table->classes[n];
         const struct ca_class *there = old ? ca_device_table_class(old, class->text) : NULL;
-        for (size_t e = 0; e < class->num_entries; e++) {
-            size_t o = 0;
-            while (there && o < there->num_entries &&
-                   !ca_entries_same(&there->entries[o], &class->entries[e]))
-                o++;
-            count += !there || o == there->num_entries;
-        }
+        for (size_t e = 0; e < class->num_entries; e++)
+            count += !there || ca_class_find(there, &class->entries[e]) == there->num_entries;
     }
     return count;
 }
@@ -365,14 +283,10 @@ static int merge(const struct ca_store *store, struct ca_table *table,
     if (!ca_device_table_merge(table, from, &merged))
         return 0;
     ca_quarantine_heal(table);
-    struct ca_device_table *to =
-        bsearch(from, table->devices, table->num_devices, sizeof *to, ca_device_table_order);
+    const struct ca_device_table *to = ca_table_find(table, from);
     for (size_t n = 0; n < to->num_classes; n++)
         cut(to, &to->classes[n]);
-    *added += count_new(to, store->view.num_devices
-                                ? bsearch(from, store->view.devices, store->view.num_devices,
-                                          sizeof *to, ca_device_table_order)
-                                : NULL);
+    *added += count_new(to, ca_table_find(&store->view, from));
     return 1;
 }
 

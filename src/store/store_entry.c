@@ -52,19 +52,21 @@ int ca_banned_for(const struct ca_banned *banned, const clattn_problem *p)
            ca_classes_alike(&other, p);
 }
 
-int ca_banned_is(const struct ca_banned *banned, const struct ca_candidate *candidate,
-                 const clattn_problem *p)
+const struct ca_banned *ca_candidate_ban(const struct ca_device_table *table,
+                                         const struct ca_candidate *candidate,
+                                         const clattn_problem *p)
 {
     char text[CA_TUNABLES_TEXT];
 
-    if (strcmp(banned->family, candidate->family->name) != 0)
-        return 0;
     ca_tunables_print(candidate->family->tunables, candidate->family->num_tunables,
                       candidate->values, "", text, sizeof text);
-    return strcmp(banned->tunables, text) == 0 &&
-           fresh_family(banned->family, banned->tunables, banned->source, banned->declaration) !=
-               NULL &&
-           ca_banned_for(banned, p);
+    for (size_t n = 0; n < table->num_banned; n++) {
+        const struct ca_banned *b = &table->banned[n];
+        if (strcmp(b->family, candidate->family->name) == 0 && strcmp(b->tunables, text) == 0 &&
+            fresh_family(b->family, b->tunables, b->source, b->declaration) && ca_banned_for(b, p))
+            return b;
+    }
+    return NULL;
 }
 
 void ca_store_ban_candidate(struct ca_store *store, const struct ca_candidate *candidate,

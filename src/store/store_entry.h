@@ -23,9 +23,10 @@ void ca_candidate_texts(const struct ca_candidate *candidate, struct ca_candidat
 /* Whether a ban is for problems whose programs are like those of the representative p. */
 int ca_banned_for(const struct ca_banned *banned, const clattn_problem *p);
 
-/* Whether a ban of today's kernels is of this candidate, for problems whose programs are like those
- * of the representative p. */
-int ca_banned_is(const struct ca_banned *banned, const struct ca_candidate *candidate,
-                 const clattn_problem *p);
+/* A table's ban of a candidate of today's kernels, for problems whose programs are like those of the
+ * representative p; NULL if there is none. */
+const struct ca_banned *ca_candidate_ban(const struct ca_device_table *table,
+                                         const struct ca_candidate *candidate,
+                                         const clattn_problem *p);
 
 #endif

@@ -14,18 +14,16 @@
 
 static struct ca_store_file *add_file(struct ca_store *store, char *path)
 {
-    void *files = store->files;
-    struct ca_store_file *file =
-        path ? ca_array_grow(&files, store->num_files, sizeof *file) : NULL;
+    struct ca_store_file *files =
+        path ? realloc(store->files, (store->num_files + 1) * sizeof *files) : NULL;
 
-    if (!file) {
+    if (!files) {
         free(path);
         return NULL;
     }
-    file->path = path;
     store->files = files;
-    store->num_files++;
-    return file;
+    files[store->num_files] = (struct ca_store_file){.path = path};
+    return &files[store->num_files++];
 }
 
 struct ca_store *ca_store_create(const char *cache_directory, const clattn_device_info *dev,

@@ -44,15 +44,6 @@ static struct neighbour *list_neighbours(const struct ca_table *table,
     return list;
 }
 
-static int is_banned(const struct ca_device_table *device, const struct ca_candidate *candidate,
-                     const clattn_problem *representative)
-{
-    for (size_t n = 0; n < device->num_banned; n++)
-        if (ca_banned_is(&device->banned[n], candidate, representative))
-            return 1;
-    return 0;
-}
-
 /* The candidate of an entry, if it fits a problem on a device. */
 static int fitting(const struct ca_entry *entry, const clattn_problem *p,
                    const clattn_device_info *dev, struct ca_candidate *candidate)
@@ -122,7 +113,7 @@ clattn_status ca_table_nearest(const struct ca_table *table, const clattn_proble
         for (size_t e = 0; e < class->num_entries && *count < most; e++) {
             struct ca_candidate *candidate = &candidates[*count];
             *count += advice(&class->entries[e], &neighbours[n], p, dev, candidate) &&
-                      !is_banned(device, candidate, &representative) &&
+                      !ca_candidate_ban(device, candidate, &representative) &&
                       find(candidates, *count, candidate) == *count;
         }
     }

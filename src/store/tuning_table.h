@@ -5,8 +5,8 @@
 #ifndef CA_TUNING_TABLE_H
 #define CA_TUNING_TABLE_H
 
+#include "base/json_reader.h"
 #include <clattn/device.h>
-#include <stddef.h>
 
 /* Most entries that a class keeps, and most samples that an entry keeps. */
 enum { CA_TABLE_TOP = 5, CA_TABLE_SAMPLES = 64 };
@@ -59,14 +59,10 @@ struct ca_table {
 /* Frees what it holds and leaves an empty table. */
 void ca_table_free(struct ca_table *table);
 
-/* Reads a document. False, with the reason and an empty table, if it is not one of this version, or
- * damaged, or hostile (sizes, depths, numbers that are not finite and positive, control characters,
- * texts that do not parse as problem or tunables' syntax): nothing of such a file is believed. */
-int ca_table_parse(const char *text, size_t bytes, struct ca_table *table, char *reason,
-                   size_t reason_bytes);
-
-/* The same for those who must tell a damaged document (CLATTN_FILE_ERROR) from a lack of memory
- * (CLATTN_OUT_OF_MEMORY), which says nothing about the document. */
+/* Reads a document. CLATTN_FILE_ERROR, with the reason and an empty table, if it is not one of this
+ * version, or damaged, or hostile (sizes, depths, numbers that are not finite and positive, control
+ * characters, texts that do not parse as problem or tunables' syntax): nothing of such a file is
+ * believed. CLATTN_OUT_OF_MEMORY says nothing about the document. */
 clattn_status ca_table_read(const char *text, size_t bytes, struct ca_table *table, char *reason,
                             size_t reason_bytes);
 
@@ -89,11 +85,49 @@ struct ca_device_table *ca_table_device(struct ca_table *table, const clattn_dev
 /* Whether it is the same device, whatever the driver's and the platform's version. */
 int ca_device_table_is(const struct ca_device_table *table, const clattn_device_info *dev);
 
+/* The table of the same device, driver and platform as another one; NULL if there is none. */
+struct ca_device_table *ca_table_find(const struct ca_table *table,
+                                      const struct ca_device_table *like);
+
 /* NULL if there is none. */
 const struct ca_class *ca_device_table_class(const struct ca_device_table *table,
                                              const char *problem_class);
 
+/* The ban of the same configuration for the same class; NULL if there is none. */
+struct ca_banned *ca_device_table_banned(const struct ca_device_table *table,
+                                         const struct ca_banned *banned);
+
+/* The index of the entry of the same configuration and hashes, or num_entries. */
+size_t ca_class_find(const struct ca_class *class, const struct ca_entry *entry);
+
 /* ---- its parts ------------------------------------------------------------------------------- */
+
+/* The members of its objects but for their lists, in the order in which they are printed: reading,
+ * printing, checking, copying, freeing and ordering all go by these. */
+struct ca_fields {
+    const struct ca_json_field *list; /* of kind CA_JSON_TEXT or CA_JSON_NUMBER */
+    size_t count;
+};
+
+extern const struct ca_fields ca_entry_fields, ca_class_fields, ca_banned_fields, ca_device_fields;
+
+/* An entry's samples stand behind so many of its members. */
+enum { CA_ENTRY_BEFORE_SAMPLES = 6 };
+
+/* The member of an object. */
+static inline char **ca_field_text(const struct ca_json_field *field, const void *object)
+{
+    const void *member = (const char *)object + field->offset;
+
+    return (char **)member;
+}
+
+static inline double ca_field_number(const struct ca_json_field *field, const void *object)
+{
+    const void *member = (const char *)object + field->offset;
+
+    return *(const double *)member;
+}
 
 /* A copy in which everything but printable ASCII is '?', cut to fit text_bytes: sentences and names
  * of drivers may hold anything. NULL without memory. */
@@ -112,7 +146,11 @@ int ca_banned_copy(struct ca_banned *to, const struct ca_banned *from);
 void ca_entry_free(struct ca_entry *entry);
 void ca_class_free(struct ca_class *class);
 void ca_banned_free(struct ca_banned *banned);
-void ca_device_table_free(struct ca_device_table *table);
+
+/* Put a copy in the place of what is there for the same configuration, or in addition. False without
+ * memory, and then nothing has changed. */
+int ca_class_put(struct ca_class *class, const struct ca_entry *entry);
+int ca_device_table_ban(struct ca_device_table *table, const struct ca_banned *banned);
 
 /* Orders as by strcmp(): entries by time and then by everything else, 0 only for equal ones;
  * devices, classes and bans by what tells them apart. */
@@ -120,13 +158,6 @@ int ca_entry_order(const void *a, const void *b);
 int ca_device_table_order(const void *a, const void *b);
 int ca_class_order(const void *a, const void *b);
 int ca_banned_order(const void *a, const void *b);
-
-/* Whether the configurations are the same: family, tunables and hashes. */
-int ca_entries_same(const struct ca_entry *a, const struct ca_entry *b);
-
-/* Room for one more element at the end of an array, all zero; NULL without memory, and then nothing
- * has changed. The caller counts it. */
-void *ca_array_grow(void **array, size_t count, size_t element_bytes);
 
 /* The table of the same device, driver and platform, made if it is not there; NULL without
  * memory. */

@@ -8,20 +8,9 @@
 #include <math.h>
 #include <string.h>
 
-static int is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static int is_upper(char c)
-{
-    return c >= 'A' && c <= 'Z';
-}
-
-static int is_lower(char c)
-{
-    return c >= 'a' && c <= 'z';
-}
+#define DIGITS "0123456789"
+#define SMALL "abcdefghijklmnopqrstuvwxyz"
+#define CAPITAL "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 /* Printable ASCII only: texts reach terminals, logs and compilers. */
 static int is_text(const char *text, size_t text_bytes)
@@ -35,21 +24,14 @@ static int is_text(const char *text, size_t text_bytes)
 
 static int is_family(const char *text)
 {
-    size_t n = 0;
+    const size_t length = strspn(text, SMALL DIGITS "_");
 
-    while (n < CA_TABLE_NAME &&
-           (is_lower(text[n]) || (n > 0 && (is_digit(text[n]) || text[n] == '_'))))
-        n++;
-    return n > 0 && n < CA_TABLE_NAME && text[n] == '\0';
+    return length < CA_TABLE_NAME && text[length] == '\0' && strspn(text, SMALL) > 0;
 }
 
 static int is_hash(const char *text)
 {
-    size_t n = 0;
-
-    while (is_digit(text[n]) || (text[n] >= 'a' && text[n] <= 'f'))
-        n++;
-    return n == 16 && text[n] == '\0';
+    return strspn(text, DIGITS "abcdef") == 16 && text[16] == '\0';
 }
 
 /* "2026-11-21T09:30:00Z": such texts sort by time. */
@@ -58,7 +40,7 @@ static int is_time(const char *text)
     static const char form[] = "0000-00-00T00:00:00Z";
 
     for (size_t n = 0; n < sizeof form; n++)
-        if (form[n] == '0' ? !is_digit(text[n]) : text[n] != form[n])
+        if (form[n] == '0' ? strspn(text + n, DIGITS) == 0 : text[n] != form[n])
             return 0;
     return 1;
 }
@@ -69,21 +51,15 @@ static int is_tunables(const char *text)
     if (strlen(text) >= CA_TUNABLES_TEXT)
         return 0;
     for (const char *at = text; *at; at++) {
-        const char *name = at;
-        while (is_upper(*at) || (at > name && (is_digit(*at) || *at == '_')))
-            at++;
-        if (at == name || *at++ != '=')
+        if (strspn(at, CAPITAL) == 0)
             return 0;
-        const char *value = at;
-        if (is_lower(*at)) { /* a word */
-            while (is_lower(*at))
-                at++;
-        } else {
-            while (is_digit(*at))
-                at++;
-            if (at == value || at - value > 18 || (*value == '0' && at - value > 1))
-                return 0;
-        }
+        at += strspn(at, CAPITAL DIGITS "_");
+        if (*at++ != '=')
+            return 0;
+        const size_t letters = strspn(at, SMALL), digits = strspn(at, DIGITS);
+        if (letters == 0 && (digits == 0 || digits > 18 || (*at == '0' && digits > 1)))
+            return 0;
+        at += letters > 0 ? letters : digits;
         if (*at == '\0')
             return 1;
         if (*at != ' ' || at[1] == '\0')
@@ -150,11 +126,8 @@ const char *ca_banned_wrong(const struct ca_banned *banned)
 
 const char *ca_device_table_wrong(const struct ca_device_table *table)
 {
-    const char *const texts[] = {table->platform, table->platform_version, table->vendor,
-                                 table->device,   table->device_version,   table->driver};
-
-    for (size_t n = 0; n < sizeof texts / sizeof *texts; n++)
-        if (!is_text(texts[n], CA_TABLE_LINE))
+    for (size_t n = 0; n < ca_device_fields.count; n++)
+        if (!is_text(*ca_field_text(&ca_device_fields.list[n], table), CA_TABLE_LINE))
             return "a name or version is not a line of printable ASCII";
     return NULL;
 }

@@ -29,50 +29,10 @@
  * compares better than medians of different moments do; what the race found to be a tie, or what
  * its order puts behind an entry that is not slower, stands a millionth above that one.
  */
-#include "base/json_reader.h"
 #include "store/tuning_table.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define TEXT(type, member, key) key, CA_JSON_TEXT, offsetof(struct type, member), CA_TABLE_SENTENCE
-#define NUMBER(type, member, key) key, CA_JSON_NUMBER, offsetof(struct type, member), 0
-
-static const struct ca_json_field entry_fields[] = {
-    {TEXT(ca_entry, family, "family")},     {TEXT(ca_entry, tunables, "tunables")},
-    {TEXT(ca_entry, source, "source")},     {TEXT(ca_entry, declaration, "declaration")},
-    {TEXT(ca_entry, when, "when")},         {TEXT(ca_entry, policy, "policy")},
-    {NUMBER(ca_entry, seconds, "seconds")}, {NUMBER(ca_entry, low, "low")},
-    {NUMBER(ca_entry, high, "high")},       {NUMBER(ca_entry, error, "error")},
-};
-
-static const struct ca_json_field banned_fields[] = {
-    {TEXT(ca_banned, problem_class, "class")},
-    {TEXT(ca_banned, family, "family")},
-    {TEXT(ca_banned, tunables, "tunables")},
-    {TEXT(ca_banned, reason, "reason")},
-    {TEXT(ca_banned, when, "when")},
-    {TEXT(ca_banned, source, "source")},
-    {TEXT(ca_banned, declaration, "declaration")},
-};
-
-static const struct ca_json_field class_fields[] = {{TEXT(ca_class, text, "class")}};
-
-static const struct ca_json_field device_fields[] = {
-    {TEXT(ca_device_table, platform, "platform")},
-    {TEXT(ca_device_table, platform_version, "platform_version")},
-    {TEXT(ca_device_table, vendor, "vendor")},
-    {TEXT(ca_device_table, device, "device")},
-    {TEXT(ca_device_table, device_version, "device_version")},
-    {TEXT(ca_device_table, driver, "driver")},
-};
-
-enum {
-    NUM_ENTRY = sizeof entry_fields / sizeof *entry_fields,
-    NUM_BANNED = sizeof banned_fields / sizeof *banned_fields,
-    NUM_DEVICE = sizeof device_fields / sizeof *device_fields
-};
 
 static void check(struct ca_json_reader *r, const char *wrong)
 {
@@ -80,152 +40,135 @@ static void check(struct ca_json_reader *r, const char *wrong)
         ca_json_refuse(r, "in it,", wrong);
 }
 
-/* ---- members --------------------------------------------------------------------------------- */
-
-static const json_t *read_object(struct ca_json_reader *r, const json_t *value, const char *what,
-                                 size_t members)
+/* Reads the members of an object that has lists besides them. False after a complaint. */
+static bool read_members(struct ca_json_reader *r, const json_t *value, const char *what,
+                         const struct ca_fields *fields, size_t num_lists, void *object)
 {
-    if (!json_is_object(value) || json_object_size(value) != members)
+    if (!json_is_object(value) || json_object_size(value) != fields->count + num_lists)
         ca_json_refuse(r, what, "is not an object with just the members that it must have");
-    return value;
-}
-
-static const json_t *read_array(struct ca_json_reader *r, const json_t *object, const char *key,
-                                size_t most)
-{
-    const json_t *value = json_object_get(object, key);
-
-    if (!json_is_array(value) || json_array_size(value) > most)
-        ca_json_refuse(r, key, "is missing, or too long, or not a list");
-    return value;
-}
-
-/* ---- entries and quarantine ------------------------------------------------------------------ */
-
-static void read_samples(struct ca_json_reader *r, const json_t *list, struct ca_entry *entry)
-{
-    const size_t count = json_array_size(list);
-
-    if (r->status != CLATTN_SUCCESS)
-        return;
-    entry->samples = malloc((count ? count : 1) * sizeof *entry->samples);
-    if (!entry->samples) {
-        ca_json_no_memory(r);
-        return;
-    }
-    for (; entry->num_samples < count; entry->num_samples++)
-        entry->samples[entry->num_samples] =
-            ca_json_number(r, json_array_get(list, entry->num_samples), "samples");
-}
-
-static void read_entry(struct ca_json_reader *r, const json_t *value, struct ca_entry *entry)
-{
-    const json_t *object = read_object(r, value, "an entry", NUM_ENTRY + 1);
-
-    ca_json_fields(r, object, entry_fields, NUM_ENTRY, entry);
-    read_samples(r, read_array(r, object, "samples", CA_TABLE_SAMPLES), entry);
-    if (r->status == CLATTN_SUCCESS)
-        check(r, ca_entry_wrong(entry));
-}
-
-static void read_banned(struct ca_json_reader *r, const json_t *value, struct ca_banned *banned)
-{
-    const json_t *object = read_object(r, value, "an element of the quarantine", NUM_BANNED);
-
-    ca_json_fields(r, object, banned_fields, NUM_BANNED, banned);
-    if (r->status == CLATTN_SUCCESS)
-        check(r, ca_banned_wrong(banned));
+    return ca_json_fields(r, value, fields->list, fields->count, object);
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-/* An array of as many elements as the list has, all zero; NULL if there are none. */
-static void *make_array(struct ca_json_reader *r, const json_t *list, size_t element_bytes)
-{
-    void *array = NULL;
+/* A member that is a list. */
+struct list {
+    const char *key;
+    size_t most, element_bytes;
+    void (*read)(struct ca_json_reader *r, const json_t *value, void *element);
+    int (*order)(const void *, const void *); /* NULL: it stays as it is */
+    const char *element;                      /* is not there twice */
+};
 
-    if (r->status == CLATTN_SUCCESS && json_array_size(list) > 0) {
-        array = calloc(json_array_size(list), element_bytes);
-        if (!array)
-            ca_json_no_memory(r);
+/* Sorts, and refuses what is there twice. */
+static void sort(struct ca_json_reader *r, const struct list *list, char *array, size_t count)
+{
+    const size_t bytes = list->element_bytes;
+
+    qsort(array, count, bytes, list->order);
+    for (size_t n = 1; n < count; n++)
+        if (list->order(array + (n - 1) * bytes, array + n * bytes) == 0)
+            ca_json_refuse(r, list->element, "is there twice");
+}
+
+/* The elements, sorted, and how many were begun: the caller frees them whatever was wrong. NULL for none. */
+static void *read_list(struct ca_json_reader *r, const json_t *object, const struct list *list,
+                       size_t *count)
+{
+    const json_t *values = json_object_get(object, list->key);
+    const size_t size = json_array_size(values);
+
+    *count = 0;
+    if (!json_is_array(values) || size > list->most)
+        ca_json_refuse(r, list->key, "is missing, or too long, or not a list");
+    if (r->status != CLATTN_SUCCESS || size == 0)
+        return NULL;
+    char *array = calloc(size, list->element_bytes);
+    if (!array)
+        ca_json_no_memory(r);
+    while (r->status == CLATTN_SUCCESS && *count < size) {
+        const size_t n = (*count)++;
+        list->read(r, json_array_get(values, n), array + n * list->element_bytes);
     }
+    if (r->status == CLATTN_SUCCESS && list->order)
+        sort(r, list, array, size);
     return array;
 }
 
-/* Sorts, and refuses what is there twice. */
-static void sort(struct ca_json_reader *r, const char *what, void *array, size_t count,
-                 size_t element_bytes, int (*order)(const void *, const void *))
-{
-    const char *bytes = array;
+/* ---- elements -------------------------------------------------------------------------------- */
 
-    if (r->status != CLATTN_SUCCESS || count == 0)
-        return;
-    qsort(array, count, element_bytes, order);
-    for (size_t n = 1; n < count; n++)
-        if (order(bytes + (n - 1) * element_bytes, bytes + n * element_bytes) == 0)
-            ca_json_refuse(r, what, "is there twice");
+static void read_sample(struct ca_json_reader *r, const json_t *value, void *element)
+{
+    *(double *)element = ca_json_number(r, value, "samples");
 }
 
-static void read_class(struct ca_json_reader *r, const json_t *value, struct ca_class *class)
+static void read_entry(struct ca_json_reader *r, const json_t *value, void *element)
 {
-    const json_t *object = read_object(r, value, "a class", 2);
-    const json_t *entries = read_array(r, object, "entries", CA_TABLE_CLASS_ENTRIES);
+    static const struct list samples = {
+        .key = "samples",
+        .most = CA_TABLE_SAMPLES,
+        .element_bytes = sizeof(double),
+        .read = read_sample,
+    };
+    struct ca_entry *entry = element;
 
-    ca_json_fields(r, object, class_fields, 1, class);
+    read_members(r, value, "an entry", &ca_entry_fields, 1, entry);
+    entry->samples = read_list(r, value, &samples, &entry->num_samples);
     if (r->status == CLATTN_SUCCESS)
+        check(r, ca_entry_wrong(entry));
+}
+
+static void read_class(struct ca_json_reader *r, const json_t *value, void *element)
+{
+    static const struct list entries = {"entries",  CA_TABLE_CLASS_ENTRIES, sizeof(struct ca_entry),
+                                        read_entry, ca_entry_order,         "an entry"};
+    struct ca_class *class = element;
+
+    if (read_members(r, value, "a class", &ca_class_fields, 1, class))
         check(r, ca_class_text_wrong(class->text));
-    class->entries = make_array(r, entries, sizeof *class->entries);
-    while (r->status == CLATTN_SUCCESS && class->num_entries < json_array_size(entries)) {
-        const size_t last = class->num_entries++;
-        read_entry(r, json_array_get(entries, last), &class->entries[last]);
-        for (size_t n = 0; r->status == CLATTN_SUCCESS && n < last; n++)
-            if (ca_entries_same(&class->entries[n], &class->entries[last]))
-                ca_json_refuse(r, "an entry", "is there twice");
-    }
-    sort(r, "an entry", class->entries, class->num_entries, sizeof *class->entries, ca_entry_order);
+    class->entries = read_list(r, value, &entries, &class->num_entries);
+    for (size_t n = 0; r->status == CLATTN_SUCCESS && n < class->num_entries; n++)
+        if (ca_class_find(class, &class->entries[n]) < n)
+            ca_json_refuse(r, "an entry", "is there twice");
 }
 
-static void read_device(struct ca_json_reader *r, const json_t *value,
-                        struct ca_device_table *table)
+static void read_banned(struct ca_json_reader *r, const json_t *value, void *element)
 {
-    const json_t *object = read_object(r, value, "a device", NUM_DEVICE + 2);
-    const json_t *classes = read_array(r, object, "classes", SIZE_MAX);
-    const json_t *banned = read_array(r, object, "quarantine", SIZE_MAX);
+    struct ca_banned *banned = element;
 
-    ca_json_fields(r, object, device_fields, NUM_DEVICE, table);
-    if (r->status == CLATTN_SUCCESS)
+    if (read_members(r, value, "an element of the quarantine", &ca_banned_fields, 0, banned))
+        check(r, ca_banned_wrong(banned));
+}
+
+static void read_device(struct ca_json_reader *r, const json_t *value, void *element)
+{
+    static const struct list classes = {"classes",  SIZE_MAX,       sizeof(struct ca_class),
+                                        read_class, ca_class_order, "a class"};
+    static const struct list quarantine = {"quarantine", SIZE_MAX,        sizeof(struct ca_banned),
+                                           read_banned,  ca_banned_order, "a ban"};
+    struct ca_device_table *table = element;
+
+    if (read_members(r, value, "a device", &ca_device_fields, 2, table))
         check(r, ca_device_table_wrong(table));
-    table->classes = make_array(r, classes, sizeof *table->classes);
-    while (r->status == CLATTN_SUCCESS && table->num_classes < json_array_size(classes)) {
-        const size_t last = table->num_classes++;
-        read_class(r, json_array_get(classes, last), &table->classes[last]);
-    }
-    sort(r, "a class", table->classes, table->num_classes, sizeof *table->classes, ca_class_order);
-    table->banned = make_array(r, banned, sizeof *table->banned);
-    while (r->status == CLATTN_SUCCESS && table->num_banned < json_array_size(banned)) {
-        const size_t last = table->num_banned++;
-        read_banned(r, json_array_get(banned, last), &table->banned[last]);
-    }
-    sort(r, "a ban", table->banned, table->num_banned, sizeof *table->banned, ca_banned_order);
+    table->classes = read_list(r, value, &classes, &table->num_classes);
+    table->banned = read_list(r, value, &quarantine, &table->num_banned);
 }
 
 /* ---- the document ---------------------------------------------------------------------------- */
 
 static void read_document(struct ca_json_reader *r, const json_t *root, struct ca_table *table)
 {
+    static const struct list devices = {
+        "devices", SIZE_MAX, sizeof(struct ca_device_table), read_device, ca_device_table_order,
+        "a device"};
+
     if (!ca_json_is_format(root, "clattn-tuning"))
         ca_json_refuse(r, "it",
                        "is not a tuning document of clattn: its format is not clattn-tuning");
     ca_json_version(r, root, "its version");
-    read_object(r, root, "it", 3);
-    const json_t *devices = read_array(r, root, "devices", SIZE_MAX);
-    table->devices = make_array(r, devices, sizeof *table->devices);
-    while (r->status == CLATTN_SUCCESS && table->num_devices < json_array_size(devices)) {
-        const size_t last = table->num_devices++;
-        read_device(r, json_array_get(devices, last), &table->devices[last]);
-    }
-    sort(r, "a device", table->devices, table->num_devices, sizeof *table->devices,
-         ca_device_table_order);
+    if (!json_is_object(root) || json_object_size(root) != 3)
+        ca_json_refuse(r, "it", "is not an object with just the members that it must have");
+    table->devices = read_list(r, root, &devices, &table->num_devices);
 }
 
 clattn_status ca_table_read(const char *text, size_t bytes, struct ca_table *table, char *reason,
@@ -241,10 +184,4 @@ clattn_status ca_table_read(const char *text, size_t bytes, struct ca_table *tab
     if (r.status != CLATTN_SUCCESS)
         ca_table_free(table);
     return r.status;
-}
-
-int ca_table_parse(const char *text, size_t bytes, struct ca_table *table, char *reason,
-                   size_t reason_bytes)
-{
-    return ca_table_read(text, bytes, table, reason, reason_bytes) == CLATTN_SUCCESS;
 }

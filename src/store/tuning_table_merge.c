@@ -3,7 +3,6 @@
  * result depends neither on the order of the documents nor on how often one is merged. */
 #include "store/tuning_table.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Of two entries for one configuration: more samples, then newer, then the smaller in all. */
@@ -25,38 +24,17 @@ static int is_earlier(const struct ca_banned *a, const struct ca_banned *b)
 
 static int merge_class(struct ca_class *to, const struct ca_class *from, size_t *added)
 {
-    const size_t there = to->num_entries;
-    int merged = 1;
-
-    for (size_t n = 0; merged && n < from->num_entries; n++) {
+    for (size_t n = 0; n < from->num_entries; n++) {
         const struct ca_entry *entry = &from->entries[n];
-        struct ca_entry copy;
-        size_t old = 0;
-        while (old < there && !ca_entries_same(&to->entries[old], entry))
-            old++;
-        if (old < there && !is_better(entry, &to->entries[old]))
+        const size_t there = ca_class_find(to, entry);
+        const int is_new = there == to->num_entries;
+        if (!is_new && !is_better(entry, &to->entries[there]))
             continue;
-        merged = ca_entry_copy(&copy, entry);
-        if (merged && old < there) {
-            ca_entry_free(&to->entries[old]);
-            to->entries[old] = copy;
-        } else if (merged) {
-            void *entries = to->entries;
-            struct ca_entry *last = ca_array_grow(&entries, to->num_entries, sizeof copy);
-            merged = last != NULL;
-            if (!merged) {
-                ca_entry_free(&copy);
-                break;
-            }
-            *last = copy;
-            to->entries = entries;
-            to->num_entries++;
-            ++*added;
-        }
+        if (!ca_class_put(to, entry))
+            return 0;
+        *added += (size_t)is_new;
     }
-    if (to->num_entries)
-        qsort(to->entries, to->num_entries, sizeof *to->entries, ca_entry_order);
-    return merged;
+    return 1;
 }
 
 static int merge_classes(struct ca_device_table *to, const struct ca_device_table *from,
@@ -74,36 +52,16 @@ static int merge_classes(struct ca_device_table *to, const struct ca_device_tabl
 static int merge_banned(struct ca_device_table *to, const struct ca_device_table *from,
                         size_t *added)
 {
-    const size_t there = to->num_banned;
-    int merged = 1;
-
-    for (size_t n = 0; merged && n < from->num_banned; n++) {
-        const struct ca_banned *banned = &from->banned[n];
-        struct ca_banned copy,
-            *old = there ? bsearch(banned, to->banned, there, sizeof copy, ca_banned_order) : NULL;
-        if (old && !is_earlier(banned, old))
+    for (size_t n = 0; n < from->num_banned; n++) {
+        const struct ca_banned *banned = &from->banned[n],
+                               *there = ca_device_table_banned(to, banned);
+        if (there && !is_earlier(banned, there))
             continue;
-        merged = ca_banned_copy(&copy, banned);
-        if (merged && old) {
-            ca_banned_free(old);
-            *old = copy;
-        } else if (merged) {
-            void *all = to->banned;
-            struct ca_banned *last = ca_array_grow(&all, to->num_banned, sizeof copy);
-            merged = last != NULL;
-            if (!merged) {
-                ca_banned_free(&copy);
-                break;
-            }
-            *last = copy;
-            to->banned = all;
-            to->num_banned++;
-            ++*added;
-        }
+        *added += there == NULL;
+        if (!ca_device_table_ban(to, banned))
+            return 0;
     }
-    if (to->num_banned)
-        qsort(to->banned, to->num_banned, sizeof *to->banned, ca_banned_order);
-    return merged;
+    return 1;
 }
 
 int ca_device_table_merge(struct ca_table *to, const struct ca_device_table *from, size_t *added)

@@ -83,122 +83,92 @@ static void put_number(struct writer *w, double number)
     }
 }
 
-static void put_text_member(struct writer *w, int depth, int first, const char *key,
-                            const char *text)
+static void put_key(struct writer *w, int depth, int first, const char *key)
 {
     put_line(w, depth, first);
     put_text(w, key);
     put(w, ": ");
-    put_text(w, text);
 }
 
-static void put_number_member(struct writer *w, int depth, const char *key, double number)
+/* Some members of an object, a line each; none is before them if they begin with member 0. */
+static void put_members(struct writer *w, int depth, const struct ca_fields *fields, size_t begin,
+                        size_t end, const void *object)
 {
-    put_line(w, depth, 0);
-    put_text(w, key);
-    put(w, ": ");
-    put_number(w, number);
+    for (size_t n = begin; n < end; n++) {
+        const struct ca_json_field *field = &fields->list[n];
+        put_key(w, depth, n == 0, field->key);
+        if (field->kind == CA_JSON_TEXT)
+            put_text(w, *ca_field_text(field, object));
+        else
+            put_number(w, ca_field_number(field, object));
+    }
 }
 
-/* Ends a list of some depth. */
-static void put_end(struct writer *w, int depth, size_t count)
+/* A list of objects of some depth, each of which `put` prints. */
+static void put_list(struct writer *w, int depth, const char *key, const void *array, size_t count,
+                     size_t element_bytes, void (*put_one)(struct writer *, int, const void *))
 {
+    put_key(w, depth, 0, key);
+    put(w, "[");
+    for (size_t n = 0; n < count; n++) {
+        put_line(w, depth + 1, n == 0);
+        put(w, "{");
+        put_one(w, depth + 2, (const char *)array + n * element_bytes);
+        put_line(w, depth + 1, 1);
+        put(w, "}");
+    }
     if (count > 0)
         put_line(w, depth, 1);
     put(w, "]");
 }
 
-static void put_entry(struct writer *w, const struct ca_entry *entry)
+static void put_entry(struct writer *w, int depth, const void *object)
 {
-    put(w, "{");
-    put_text_member(w, 7, 1, "family", entry->family);
-    put_text_member(w, 7, 0, "tunables", entry->tunables);
-    put_number_member(w, 7, "seconds", entry->seconds);
-    put_number_member(w, 7, "low", entry->low);
-    put_number_member(w, 7, "high", entry->high);
-    put_number_member(w, 7, "error", entry->error);
-    put_line(w, 7, 0);
-    put(w, "\"samples\": [");
+    const struct ca_entry *entry = object;
+
+    put_members(w, depth, &ca_entry_fields, 0, CA_ENTRY_BEFORE_SAMPLES, entry);
+    put_key(w, depth, 0, "samples");
+    put(w, "[");
     for (size_t n = 0; n < entry->num_samples; n++) {
-        if (n > 0)
-            put(w, ", ");
+        put(w, n > 0 ? ", " : "");
         put_number(w, entry->samples[n]);
     }
     put(w, "]");
-    put_text_member(w, 7, 0, "when", entry->when);
-    put_text_member(w, 7, 0, "policy", entry->policy);
-    put_text_member(w, 7, 0, "source", entry->source);
-    put_text_member(w, 7, 0, "declaration", entry->declaration);
-    put_line(w, 6, 1);
-    put(w, "}");
+    put_members(w, depth, &ca_entry_fields, CA_ENTRY_BEFORE_SAMPLES, ca_entry_fields.count, entry);
 }
 
-static void put_class(struct writer *w, const struct ca_class *class)
+static void put_class(struct writer *w, int depth, const void *object)
 {
-    put(w, "{");
-    put_text_member(w, 5, 1, "class", class->text);
-    put_line(w, 5, 0);
-    put(w, "\"entries\": [");
-    for (size_t n = 0; n < class->num_entries; n++) {
-        put_line(w, 6, n == 0);
-        put_entry(w, &class->entries[n]);
-    }
-    put_end(w, 5, class->num_entries);
-    put_line(w, 4, 1);
-    put(w, "}");
+    const struct ca_class *class = object;
+
+    put_members(w, depth, &ca_class_fields, 0, ca_class_fields.count, class);
+    put_list(w, depth, "entries", class->entries, class->num_entries, sizeof *class->entries,
+             put_entry);
 }
 
-static void put_banned(struct writer *w, const struct ca_banned *banned)
+static void put_banned(struct writer *w, int depth, const void *object)
 {
-    put(w, "{");
-    put_text_member(w, 5, 1, "class", banned->problem_class);
-    put_text_member(w, 5, 0, "family", banned->family);
-    put_text_member(w, 5, 0, "tunables", banned->tunables);
-    put_text_member(w, 5, 0, "reason", banned->reason);
-    put_text_member(w, 5, 0, "when", banned->when);
-    put_text_member(w, 5, 0, "source", banned->source);
-    put_text_member(w, 5, 0, "declaration", banned->declaration);
-    put_line(w, 4, 1);
-    put(w, "}");
+    put_members(w, depth, &ca_banned_fields, 0, ca_banned_fields.count, object);
 }
 
-static void put_device(struct writer *w, const struct ca_device_table *table)
+static void put_device(struct writer *w, int depth, const void *object)
 {
-    put(w, "{");
-    put_text_member(w, 3, 1, "platform", table->platform);
-    put_text_member(w, 3, 0, "platform_version", table->platform_version);
-    put_text_member(w, 3, 0, "vendor", table->vendor);
-    put_text_member(w, 3, 0, "device", table->device);
-    put_text_member(w, 3, 0, "device_version", table->device_version);
-    put_text_member(w, 3, 0, "driver", table->driver);
-    put_line(w, 3, 0);
-    put(w, "\"classes\": [");
-    for (size_t n = 0; n < table->num_classes; n++) {
-        put_line(w, 4, n == 0);
-        put_class(w, &table->classes[n]);
-    }
-    put_end(w, 3, table->num_classes);
-    put_line(w, 3, 0);
-    put(w, "\"quarantine\": [");
-    for (size_t n = 0; n < table->num_banned; n++) {
-        put_line(w, 4, n == 0);
-        put_banned(w, &table->banned[n]);
-    }
-    put_end(w, 3, table->num_banned);
-    put_line(w, 2, 1);
-    put(w, "}");
+    const struct ca_device_table *table = object;
+
+    put_members(w, depth, &ca_device_fields, 0, ca_device_fields.count, table);
+    put_list(w, depth, "classes", table->classes, table->num_classes, sizeof *table->classes,
+             put_class);
+    put_list(w, depth, "quarantine", table->banned, table->num_banned, sizeof *table->banned,
+             put_banned);
 }
 
 char *ca_table_print(const struct ca_table *table)
 {
     struct writer w = {malloc(4096), 0, 4096};
 
-    put(&w, "{\n \"format\": \"clattn-tuning\",\n \"version\": 1,\n \"devices\": [");
-    for (size_t n = 0; n < table->num_devices; n++) {
-        put_line(&w, 2, n == 0);
-        put_device(&w, &table->devices[n]);
-    }
-    put_end(&w, 1, table->num_devices);
+    put(&w, "{\n \"format\": \"clattn-tuning\",\n \"version\": 1");
+    put_list(&w, 1, "devices", table->devices, table->num_devices, sizeof *table->devices,
+             put_device);
     put(&w, "\n}\n");
     return w.text;
 }

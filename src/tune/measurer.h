@@ -13,16 +13,14 @@
  * logs an error. The programs are the measurer's: they go with it, and none is kept on disk.
  * CA_POLICY names how it measures, for the store. On failure *measurer is zeros.
  *
+ * Once a candidate has left the OpenCL context in such a state that nothing runs any more, every outcome is
+ * CA_CONSTRAINT_FAILED, which is held against nobody: only a new process helps.
+ *
  * CLATTN_OUT_OF_MEMORY if a problem's tensors exceed the device's largest allocation or a quarter
  * of its memory, CLATTN_INVALID_PROBLEM if one is empty.
  */
 #define CA_POLICY "device events, warm, min of 3 then interleaved medians"
 clattn_status ca_measurer_create(clattn_context *ctx, const clattn_problem *problems, size_t count,
                                  struct ca_measurer *measurer);
-
-/* Of one that ca_measurer_create() made: true once a candidate has left the OpenCL context in such
- * a state that nothing runs any more. From then on every outcome is CA_CONSTRAINT_FAILED, which is
- * held against nobody: only a new process helps. */
-int ca_measurer_lost(const struct ca_measurer *measurer);
 
 #endif

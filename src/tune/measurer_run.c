@@ -147,15 +147,10 @@ static void check_and_time(struct ca_measuring *m, struct ca_work *work, struct 
                            const struct ca_tensors *tensors, double best,
                            struct ca_reading *reading)
 {
-    const double begin = ca_stopwatch_now();
     clattn_status status = check(m, work, ready, tensors, reading);
-    const double checked = ca_stopwatch_now();
-    double timed = checked;
 
-    if (status == CLATTN_SUCCESS && reading->outcome == CA_CORRECT) {
+    if (status == CLATTN_SUCCESS && reading->outcome == CA_CORRECT)
         status = ca_stopwatch_time(&m->watch, ready->plan, tensors, ready->seconds, best, reading);
-        timed = ca_stopwatch_now();
-    }
     if (status == CLATTN_SUCCESS && reading->outcome == CA_CORRECT) {
         ready->seconds = reading->times[reading->num_times - 1];
         /* Once more: a race between work-items may err now and then. What was added to anew with
@@ -164,8 +159,6 @@ static void check_and_time(struct ca_measuring *m, struct ca_work *work, struct 
                      ? check(m, work, ready, tensors, reading)
                      : judge(m, work, reading);
     }
-    reading->measure_seconds = timed - checked;
-    reading->check_seconds = ca_stopwatch_now() - begin - reading->measure_seconds;
     if (status != CLATTN_SUCCESS)
         fail(m, CA_RUNTIME_FAILED, reading);
 }
@@ -180,7 +173,7 @@ static void measure(void *user, size_t problem, const struct ca_candidate *candi
 
     reading->outcome = CA_CORRECT;
     reading->num_times = 0;
-    reading->error = reading->check_seconds = reading->measure_seconds = 0.0;
+    reading->error = 0.0;
     reading->reason[0] = '\0';
     if (is_refused(m, problem, candidate, reading))
         return;
@@ -346,11 +339,4 @@ clattn_status ca_measurer_create(clattn_context *ctx, const clattn_problem *prob
     *measurer = (struct ca_measurer){
         .user = m, .build = build, .measure = measure, .round = take_round, .close = end};
     return CLATTN_SUCCESS;
-}
-
-int ca_measurer_lost(const struct ca_measurer *measurer)
-{
-    const struct ca_measuring *m = measurer->user;
-
-    return m->lost;
 }

@@ -12,11 +12,7 @@
 /* One configuration tried on one problem, as it happens. */
 struct ca_tune_event {
     const clattn_tuning_progress *progress;
-    /* Of the group of alike problems. NULL while families are compared; what was measured then
-     * comes again when there is a space, if it is in it. */
-    const struct ca_space *space;
     const struct ca_candidate *candidate;
-    size_t problem, config;
     const struct ca_reading *reading; /* NULL in a race */
 };
 

@@ -143,7 +143,6 @@ static struct ca_known *list_known(struct ca_run *run, const struct ca_compariso
         const size_t config = ca_tune_config(run->space, &c->candidates[n]);
         if (config == CA_NO_CONFIG || !c->is_new[n])
             continue;
-        ca_run_tell_again(run, c->problem, &c->candidates[n], &c->readings[n]);
         all[(*count)++] = (struct ca_known){c->problem, config, c->readings[n]};
         run->before--; /* the session counts what it is told as well */
     }

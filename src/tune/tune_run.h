@@ -45,10 +45,6 @@ bool ca_run_event(void *user, const struct ca_session_event *event);
 bool ca_run_tell(struct ca_run *run, const struct ca_session_event *event,
                  const struct ca_candidate *candidate);
 
-/* Tells the hook alone, of what was measured before there was a space. */
-void ca_run_tell_again(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
-                       const struct ca_reading *reading);
-
 /* Bans what failed for good: no plan and no other tuning is to meet it again. */
 void ca_run_note(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
                  const struct ca_reading *reading);

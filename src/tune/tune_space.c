@@ -76,7 +76,7 @@ static bool add_parameters(struct ca_space *space, unsigned families)
         return false;
     for (size_t f = 0; (family = ca_family_at(f)) != NULL; f++)
         if (families & 1u << f &&
-            ca_parameter_find(&space->parameters[0], CA_TEXT, family->name) ==
+            ca_parameter_find(&space->parameters[0], family->name) ==
                 space->parameters[0].num_values &&
             !ca_space_add_text(space, family->name))
             return false;
@@ -92,16 +92,6 @@ static bool add_parameters(struct ca_space *space, unsigned families)
 
 /* ---- configurations -------------------------------------------------------------------------- */
 
-/* By value: a space has thousands of configurations, and texts take their time. */
-static size_t find_number(const struct ca_parameter *parameter, double number)
-{
-    size_t n = 0;
-
-    while (n < parameter->num_values && parameter->values[n].number != number)
-        n++;
-    return n;
-}
-
 /* The positions of a candidate's values. False if the space has not its family or a value. */
 static bool choices_of(const struct ca_space *space, const struct ca_candidate *candidate,
                        uint16_t *choices)
@@ -110,11 +100,11 @@ static bool choices_of(const struct ca_space *space, const struct ca_candidate *
         const struct ca_parameter *parameter = &space->parameters[n];
         size_t at;
         if (n == 0) {
-            at = ca_parameter_find(parameter, CA_TEXT, candidate->family->name);
+            at = ca_parameter_find(parameter, candidate->family->name);
         } else {
             const struct ca_tunable *t = find_tunable(candidate->family, parameter->name);
-            at = find_number(parameter,
-                             t ? (double)candidate->values[t - candidate->family->tunables] : 0.0);
+            at = ca_parameter_find_number(
+                parameter, t ? (double)candidate->values[t - candidate->family->tunables] : 0.0);
         }
         if (at == parameter->num_values)
             return false;
@@ -198,6 +188,15 @@ static bool allow_family(struct ca_space *space, const struct ca_family *family,
     return true;
 }
 
+/* The space if it was made, else NULL. */
+static struct ca_space *finish(struct ca_space *space, bool made)
+{
+    if (made)
+        return space;
+    ca_space_destroy(space);
+    return NULL;
+}
+
 struct ca_space *ca_tune_space_of(const struct ca_candidate *candidates, size_t count)
 {
     struct ca_space *space = ca_space_create();
@@ -209,10 +208,7 @@ struct ca_space *ca_tune_space_of(const struct ca_candidate *candidates, size_t 
     bool made = space && add_parameters(space, families);
     for (size_t n = 0; made && n < count; n++)
         made = choices_of(space, &candidates[n], choices) && ca_space_allow(space, choices);
-    if (made)
-        return space;
-    ca_space_destroy(space);
-    return NULL;
+    return finish(space, made);
 }
 
 struct ca_space *ca_tune_space_create(unsigned families, const clattn_problem *problems,
@@ -225,8 +221,5 @@ struct ca_space *ca_tune_space_create(unsigned families, const clattn_problem *p
     for (size_t f = 0; made && (family = ca_family_at(f)) != NULL; f++)
         if (families & 1u << f)
             made = allow_family(space, family, problems, count, dev);
-    if (made)
-        return space;
-    ca_space_destroy(space);
-    return NULL;
+    return finish(space, made);
 }

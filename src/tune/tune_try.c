@@ -195,21 +195,6 @@ bool ca_run_allows(void *user, size_t problem, size_t config)
            ca_tune_fits(&candidate, &run->group->problems[problem], &run->tuning->ctx->device);
 }
 
-/* The hook's event for a candidate; false if it ends the tuning. */
-static bool tell_hook(struct ca_run *run, const clattn_tuning_progress *progress, size_t config,
-                      const struct ca_candidate *candidate, const struct ca_reading *reading)
-{
-    const struct ca_tune_hooks *hooks = run->tuning->hooks;
-    const struct ca_tune_event event = {.progress = progress,
-                                        .space = run->space,
-                                        .candidate = candidate,
-                                        .problem = progress->problem,
-                                        .config = config,
-                                        .reading = reading};
-
-    return !hooks->event || hooks->event(hooks->user, &event);
-}
-
 bool ca_run_tell(struct ca_run *run, const struct ca_session_event *event,
                  const struct ca_candidate *candidate)
 {
@@ -237,27 +222,10 @@ bool ca_run_tell(struct ca_run *run, const struct ca_session_event *event,
     if (tuning->options->observer &&
         tuning->options->observer(&progress, tuning->options->user_data))
         tuning->ended = 1;
-    if (!tell_hook(run, &progress, event->config, candidate, event->reading))
+    const struct ca_tune_event told = {&progress, candidate, event->reading};
+    if (tuning->hooks->event && !tuning->hooks->event(tuning->hooks->user, &told))
         tuning->ended = 1;
     return !tuning->ended;
-}
-
-void ca_run_tell_again(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
-                       const struct ca_reading *reading)
-{
-    char class[CA_CLASS_TEXT], text[CA_CANDIDATE_TEXT];
-    const clattn_tuning_progress progress = {.struct_size = sizeof progress,
-                                             .phase = ca_phase_name(CA_PHASE_SEEDS),
-                                             .problem_class = class,
-                                             .problem = run->group->index[problem],
-                                             .num_problems = run->tuning->num_problems,
-                                             .evaluations = run->tuning->evaluations,
-                                             .seconds = ca_stopwatch_now() - run->tuning->begin,
-                                             .configuration = text};
-
-    ca_problem_class(&run->group->problems[problem], class);
-    ca_candidate_print(candidate, text);
-    tell_hook(run, &progress, ca_tune_config(run->space, candidate), candidate, reading);
 }
 
 bool ca_run_event(void *user, const struct ca_session_event *event)

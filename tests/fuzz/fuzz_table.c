@@ -21,12 +21,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     char reason[256];
     size_t added;
 
-    if (!ca_table_parse((const char *)bytes, size, &table, reason, sizeof reason)) {
+    if (ca_table_read((const char *)bytes, size, &table, reason, sizeof reason) != CLATTN_SUCCESS) {
         require(reason[0] != '\0' && table.num_devices == 0);
         return 0;
     }
     char *text = ca_table_print(&table);
-    require(text && ca_table_parse(text, strlen(text), &again, reason, sizeof reason));
+    require(text &&
+            ca_table_read(text, strlen(text), &again, reason, sizeof reason) == CLATTN_SUCCESS);
     require(ca_table_merge(&again, &table, &added) && added == 0);
     char *text_again = ca_table_print(&again);
     require(text_again && strcmp(text, text_again) == 0);

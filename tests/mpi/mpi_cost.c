@@ -187,14 +187,14 @@ static void choose(void)
     static const char small[] = "fwd bf16 h8 q2048 k2048 d128 causal=tl",
                       large[] = "fwd bf16 h8 q1048576 k1048576 d128 causal=tl",
                       three[] = "fwd bf16 h9/3 q65536 k65536 d128";
-    clattn_mpi_rates rates = rates_of_one_node(), dear = rates, nodes = rates;
+    clattn_mpi_rates rates = rates_of_one_node(), slow = rates, nodes = rates;
     int heads_ranks;
 
     claim("one rank: the ring, which copies nothing",
           best(large, 1, &rates, &heads_ranks) == CLATTN_MPI_RING);
-    dear.node_latency = dear.overhead = 1e-2;
-    claim("where every message and execution is dear: few of them",
-          best(small, 32, &dear, &heads_ranks) == CLATTN_MPI_ALL_GATHER);
+    slow.node_latency = slow.overhead = 1e-2;
+    claim("where every message and execution takes long: few of them",
+          best(small, 32, &slow, &heads_ranks) == CLATTN_MPI_ALL_GATHER);
     claim("gradients of long contexts: the ring, in which they travel while the next ones are "
           "computed",
           best("bwd bf16 h9/3 q1048576 k1048576 d128 causal=tl", 8, &rates, &heads_ranks) ==

@@ -128,19 +128,11 @@ static struct ca_table old_document(void)
     struct made_entry made;
 
     cr_assert(device != NULL);
-    device->banned = calloc(NUM_REASONS, sizeof *device->banned);
     for (size_t n = 0; n < NUM_REASONS; n++) {
         const struct ca_entry *entry = table_entry(&made, n, 1.0);
-        const struct ca_banned banned = {(char *)"fwd f32 q1 k7 d8",
-                                         entry->family,
-                                         entry->tunables,
-                                         entry->source,
-                                         entry->declaration,
-                                         (char *)reasons[n].reason,
-                                         entry->when};
-        cr_assert(ca_banned_copy(&device->banned[device->num_banned++], &banned));
+        const struct ca_banned banned = table_banned(entry, "fwd f32 q1 k7 d8", reasons[n].reason);
+        cr_assert(ca_device_table_ban(device, &banned));
     }
-    qsort(device->banned, NUM_REASONS, sizeof *device->banned, ca_banned_order);
     return table;
 }
 

@@ -9,8 +9,8 @@
 #include "store/override.h"
 #include "store/shipped.h"
 #include "store/store.h"
-#include "tests/store/tuned.h"
 #include "tests/support/fixture.h"
+#include "tests/support/tables.h"
 #include <clattn/tuning.h>
 #include <criterion/criterion.h>
 #include <math.h>
@@ -28,38 +28,37 @@ static struct ca_candidate candidate(const struct fixture *f, size_t group_x)
 
     snprintf(text, sizeof text,
              "unfused THREADS_N=%zu THREADS_M=1 THREAD_N=4 VECTOR_WIDTH=4 BLOCK_K=8", group_x);
-    return tuned_candidate(text, &p, &f->context->device);
+    return table_candidate(text, &p, &f->context->device);
 }
 
 /* ---- filling the doors ----------------------------------------------------------------------- */
 
-static void put(struct fixture *f, const char *problem, const struct tuned *t)
+static void put(struct fixture *f, const char *problem, const struct ca_entry *entry)
 {
     const clattn_problem p = fixture_problem(problem);
     char text[CA_CLASS_TEXT];
 
     clattn_problem_class(&p, text, CA_CLASS_TEXT, NULL);
-    cr_assert(ca_store_put(f->context->store, text, &t->entry, 1) == CLATTN_SUCCESS);
+    cr_assert(ca_store_put(f->context->store, text, entry, 1) == CLATTN_SUCCESS);
 }
 
 /* Puts a candidate into the store's class of a problem. */
 static void store(struct fixture *f, const char *problem, size_t group_x, double seconds)
 {
     const struct ca_candidate c = candidate(f, group_x);
-    struct tuned t;
+    struct made_entry made;
 
-    tuned_entry(&t, &c, seconds);
-    put(f, problem, &t);
+    put(f, problem, table_entry_of(&made, &c, seconds));
 }
 
 static void store_stale(struct fixture *f, const char *problem, size_t group_x, double seconds)
 {
     const struct ca_candidate c = candidate(f, group_x);
-    struct tuned t;
+    struct made_entry made;
 
-    tuned_entry(&t, &c, seconds);
-    tuned_stale(&t);
-    put(f, problem, &t);
+    table_entry_of(&made, &c, seconds);
+    table_stale(&made);
+    put(f, problem, &made.entry);
 }
 
 /* A table of this device with one class of one entry. */
@@ -67,7 +66,7 @@ struct small_table {
     clattn_device_info info;
     struct ca_device_table device;
     struct ca_class class;
-    struct tuned tuned;
+    struct made_entry made;
     char text[CA_CLASS_TEXT];
     struct ca_table table;
 };
@@ -79,10 +78,10 @@ static void fill_table(struct small_table *t, struct fixture *f, const char *pro
 
     t->info = f->context->device;
     snprintf(t->info.driver_version, sizeof t->info.driver_version, "%s", driver);
-    t->device = tuned_device(&t->info);
+    t->device = table_of_device(&t->info);
     clattn_problem_class(&p, t->text, CA_CLASS_TEXT, NULL);
-    tuned_entry(&t->tuned, c, 1.0);
-    t->class = (struct ca_class){t->text, &t->tuned.entry, 1};
+    table_entry_of(&t->made, c, 1.0);
+    t->class = (struct ca_class){t->text, &t->made.entry, 1};
     t->device.classes = &t->class;
     t->device.num_classes = 1;
     t->table = (struct ca_table){&t->device, 1};
@@ -311,17 +310,16 @@ DeviceTest(choose, the_nearest_class_changed_nothing)
     const char *smaller = "fwd f32 h2 q256 k128 d32", *larger = "fwd f32 h2 q512 k128 d32";
     const clattn_problem small = fixture_problem(smaller), large = fixture_problem(larger);
     struct ca_choices choices;
-    struct tuned t;
+    struct made_entry made;
 
     f->context->device.vector_width_float = 16;
     f->context->device.compute_units = 2;
     const struct ca_candidate there =
-        tuned_candidate("fused_cpu UNIT=vector", &small, &f->context->device);
+        table_candidate("fused_cpu UNIT=vector", &small, &f->context->device);
     const struct ca_candidate here =
-        tuned_candidate("fused_cpu UNIT=vector", &large, &f->context->device);
+        table_candidate("fused_cpu UNIT=vector", &large, &f->context->device);
     cr_assert(!ca_candidates_equal(&there, &here));
-    tuned_entry(&t, &there, 1.0);
-    put(f, smaller, &t);
+    put(f, smaller, table_entry_of(&made, &there, 1.0));
     cr_assert(choose(f, larger, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_SUCCESS);
     cr_expect(choices.list[0].origin == CA_NEAREST);
     cr_expect(ca_candidates_equal(&choices.list[0].candidate, &here));
@@ -344,7 +342,7 @@ DeviceTest(choose, defaults_are_never_crowded_out)
                  "unfused THREADS_N=%d THREADS_M=1 THREAD_N=4 VECTOR_WIDTH=4 BLOCK_K=%d",
                  1 << n % 6, 8 << n / 6);
         snprintf(driver, sizeof driver, "%zu", n);
-        const struct ca_candidate c = tuned_candidate(text, &p, &f->context->device);
+        const struct ca_candidate c = table_candidate(text, &p, &f->context->device);
         store_of_driver(f, problem_text, &c, driver);
     }
     cr_assert(choose(f, problem_text, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_SUCCESS);
@@ -428,11 +426,11 @@ DeviceTest(choose, what_means_nothing)
     fixture_need_groups(f);
     const struct ca_candidate good = candidate(f, 8);
     for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++) {
-        struct tuned t;
-        tuned_entry(&t, &good, 1);
-        strcpy(t.texts.family, wrong[n].family);
-        strcpy(t.texts.tunables, wrong[n].tunables);
-        put(f, problem_text, &t);
+        struct made_entry made;
+        table_entry_of(&made, &good, 1);
+        strcpy(made.texts.family, wrong[n].family);
+        strcpy(made.texts.tunables, wrong[n].tunables);
+        put(f, problem_text, &made.entry);
         cr_expect_str_eq(chosen(f, problem_text, CLATTN_PLAN_DEFAULT), "D", "%zu", n);
         cr_expect_str_eq(chosen(f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "CLATTN_NOT_TUNED");
     }
@@ -466,15 +464,14 @@ Test(choose, what_does_not_fit_the_device) {
 Test(choose, what_does_not_fit_the_problem) {
     static const char with_scores[] = "fwd f32 h2 q128 k128 d32 scores=raw";
     const clattn_problem p = fixture_problem(with_scores), plain = fixture_problem(problem_text);
+    struct made_entry made;
     struct fixture f;
-    struct tuned t;
 
     setenv("CLATTN_OVERRIDE", "fused_cpu UNIT=vector", 1);
     fixture_open(&f);
     const struct ca_candidate lanes =
-        tuned_candidate("fused_cpu UNIT=vector", &plain, &f.context->device);
-    tuned_entry(&t, &lanes, 1);
-    put(&f, with_scores, &t);
+        table_candidate("fused_cpu UNIT=vector", &plain, &f.context->device);
+    put(&f, with_scores, table_entry_of(&made, &lanes, 1));
     char *document = ship(&f, with_scores, &lanes);
     cr_expect(is_chosen(&f, problem_text, &lanes) == 1);
     cr_expect(is_chosen(&f, with_scores, &lanes) == 0);

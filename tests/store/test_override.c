@@ -6,8 +6,8 @@
 #include "families/registry.h"
 #include "problem/problem.h"
 #include "store/override.h"
+#include "store/store_entry.h"
 #include "tests/faults/faults.h"
-#include "tests/store/tuned.h"
 #include "tests/support/fixture.h"
 #include <clattn/tuning.h>
 #include <criterion/criterion.h>

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(store, .init = scratch_open, .fini = scratch_close, .timeout = 120);
+TestSuite(store, .init = store_begin, .fini = store_end, .timeout = 120);
 
 static const char class[] = "fwd f32 b1 h8 q128 k128 d64";
 
@@ -19,108 +19,88 @@ static const char class[] = "fwd f32 b1 h8 q128 k128 d64";
 
 Test(store, keeps_what_is_put) {
     char text[512];
-    struct store_warnings warnings;
 
-    struct ca_store *store = store_open(scratch, "1", &warnings);
-    cr_expect(access(ca_store_path(store), F_OK) != 0, "nothing is written before it must");
-    cr_expect(store_count(store, 0) == 0);
+    cr_expect(access(ca_store_path(the_store), F_OK) != 0, "nothing is written before it must");
+    cr_expect(store_count(the_store, 0) == 0);
     for (size_t n = 0; n < 7; n++)
-        store_put(store, class, n, 1e-3 * (double)(8 - n));
-    store_order(store, class, text);
+        store_put(the_store, class, n, 1e-3 * (double)(8 - n));
+    store_order(the_store, class, text);
     cr_expect_str_eq(text, "A=6 B=2, A=5 B=2, A=4 B=2, A=3 B=2, A=2 B=2");
-    store_put(store, class, 4, 1e-5); /* measured again */
-    store_order(store, class, text);
+    store_put(the_store, class, 4, 1e-5); /* measured again */
+    store_order(the_store, class, text);
     cr_expect_str_eq(text, "A=4 B=2, A=6 B=2, A=5 B=2, A=3 B=2, A=2 B=2");
-    ca_store_destroy(store);
-
-    store = store_open(scratch, "1", &warnings);
-    store_order(store, class, text);
+    store_again();
+    store_order(the_store, class, text);
     cr_expect_str_eq(text, "A=4 B=2, A=6 B=2, A=5 B=2, A=3 B=2, A=2 B=2");
-    ca_store_destroy(store);
-    cr_expect(warnings.count == 0, "%s", warnings.last);
+    cr_expect(store_said.count == 0, "%s", store_said.last);
 }
 
 /* What was measured with another kernel source goes first, however fast it was. */
 Test(store, stale_entries_are_cut_first) {
     char text[512];
-    struct store_warnings warnings;
     struct made_entry made;
 
-    struct ca_store *store = store_open(scratch, "1", &warnings);
     for (size_t n = 0; n < 5; n++) {
         const struct ca_entry *entry = table_entry(&made, n, 1e-9 * (double)(n + 1));
-        made.source[0] = made.source[0] == '0' ? '1' : '0';
-        cr_assert(ca_store_put(store, class, entry, 1) == CLATTN_SUCCESS);
+        table_stale(&made);
+        cr_assert(ca_store_put(the_store, class, entry, 1) == CLATTN_SUCCESS);
     }
-    store_put(store, class, 10, 1.0);
-    store_put(store, class, 11, 2.0);
-    store_order(store, class, text);
+    store_put(the_store, class, 10, 1.0);
+    store_put(the_store, class, 11, 2.0);
+    store_order(the_store, class, text);
     cr_expect_str_eq(text, "A=0 B=2, A=1 B=2, A=2 B=2, A=10 B=2, A=11 B=2");
     for (size_t n = 12; n < 16; n++)
-        store_put(store, class, n, 3.0);
-    store_order(store, class, text);
+        store_put(the_store, class, n, 3.0);
+    store_order(the_store, class, text);
     cr_expect_str_eq(text, "A=10 B=2, A=11 B=2, A=12 B=2, A=13 B=2, A=14 B=2");
-    ca_store_destroy(store);
 }
 
 /* An entry that claims to be fast but was found to be wrong must not keep others out. */
 Test(store, banned_entries_are_cut_before_all_others) {
     char text[512];
-    struct store_warnings warnings;
     struct made_entry made;
 
-    struct ca_store *store = store_open(scratch, "1", &warnings);
     for (size_t n = 0; n < 5; n++) {
         const struct ca_entry *entry = table_entry(&made, n, 1e-9);
-        store_unfused_tunables(n, made.tunables, sizeof made.tunables);
-        const struct ca_banned banned = {(char *)class,      entry->family,
-                                         entry->tunables,    entry->source,
-                                         entry->declaration, (char *)"computes wrong results",
-                                         entry->when};
-        cr_assert(ca_store_put(store, class, entry, 1) == CLATTN_SUCCESS);
+        store_unfused_tunables(n, made.texts.tunables, sizeof made.texts.tunables);
+        const struct ca_banned banned = table_banned(entry, class, "computes wrong results");
+        cr_assert(ca_store_put(the_store, class, entry, 1) == CLATTN_SUCCESS);
         if (n < 4)
-            cr_assert(ca_store_ban(store, &banned) == CLATTN_SUCCESS);
+            cr_assert(ca_store_ban(the_store, &banned) == CLATTN_SUCCESS);
     }
-    char sound[512];
-    snprintf(sound, sizeof sound, "%s, A=10 B=2, A=11 B=2, A=12 B=2, A=13 B=2", made.tunables);
+    char sound[sizeof made.texts.tunables + 64];
+    snprintf(sound, sizeof sound, "%s, A=10 B=2, A=11 B=2, A=12 B=2, A=13 B=2",
+             made.texts.tunables);
     for (size_t n = 10; n < 14; n++)
-        store_put(store, class, n, 1e-3 * (double)n);
-    store_order(store, class, text);
+        store_put(the_store, class, n, 1e-3 * (double)n);
+    store_order(the_store, class, text);
     cr_expect_str_eq(text, sound);
-    ca_store_destroy(store);
 }
 
 Test(store, a_ban_keeps_its_first_reason) {
-    struct store_warnings warnings;
     struct made_entry made;
     const struct ca_entry *entry = table_entry(&made, 1, 1.0);
-    char first[] = "crashed twice\n\x1b[31m", second[] = "crashed twice",
-         when[] = "2020-01-01T00:00:00Z";
-    struct ca_banned banned = {(char *)class,      entry->family, entry->tunables, entry->source,
-                               entry->declaration, first,         entry->when};
+    char when[] = "2020-01-01T00:00:00Z";
+    struct ca_banned banned = table_banned(entry, class, "crashed twice\n\x1b[31m");
 
-    struct ca_store *store = store_open(scratch, "1", &warnings);
     for (int n = 0; n < 2; n++) {
-        cr_assert(ca_store_ban(store, &banned) == CLATTN_SUCCESS);
-        banned.reason = second;
+        cr_assert(ca_store_ban(the_store, &banned) == CLATTN_SUCCESS);
+        banned = table_banned(entry, class, "crashed twice");
         banned.when = when;
     }
-    const struct ca_view view = ca_store_lock(store);
+    const struct ca_view view = ca_store_lock(the_store);
     cr_assert(view.own && view.own->num_banned == 1);
     cr_expect_str_eq(view.own->banned[0].reason, "crashed twice??[31m");
-    ca_store_unlock(store);
-    ca_store_destroy(store);
+    ca_store_unlock(the_store);
 }
 
 /* What a file could not be read with is not written. */
 Test(store, takes_nothing_that_it_could_not_read) {
     char wrong[] = "../x";
-    struct store_warnings warnings;
     struct made_entry made;
     const struct ca_entry good = *table_entry(&made, 1, 1.0);
     double many[1000];
 
-    struct ca_store *store = store_open(scratch, "1", &warnings);
     for (int n = 0; n < 6; n++) {
         struct ca_entry entry = good;
         entry.seconds = n == 0 ? 0.0 : entry.seconds;
@@ -128,14 +108,14 @@ Test(store, takes_nothing_that_it_could_not_read) {
         entry.error = n == 2 ? -1.0 : entry.error;
         entry.tunables = n == 3 ? wrong : entry.tunables;
         entry.policy = n == 4 ? (char *)"a\nb" : entry.policy;
-        cr_expect(ca_store_put(store, n == 5 ? wrong : class, &entry, 1) ==
+        cr_expect(ca_store_put(the_store, n == 5 ? wrong : class, &entry, 1) ==
                   CLATTN_INVALID_ARGUMENT);
     }
-    const struct ca_banned banned = {(char *)class,    wrong,       good.tunables, good.source,
-                                     good.declaration, good.policy, good.when};
-    cr_expect(ca_store_ban(store, &banned) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(warnings.errors == 7);
-    cr_expect(access(ca_store_path(store), F_OK) != 0);
+    struct ca_banned banned = table_banned(&good, class, good.policy);
+    banned.family = wrong;
+    cr_expect(ca_store_ban(the_store, &banned) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(store_said.errors == 7);
+    cr_expect(access(ca_store_path(the_store), F_OK) != 0);
 
     /* more samples and digits than are kept */
     struct ca_entry entry = good;
@@ -144,13 +124,12 @@ Test(store, takes_nothing_that_it_could_not_read) {
     many[0] = 1.0 / 3.0;
     entry.samples = many;
     entry.num_samples = 1000;
-    cr_assert(ca_store_put(store, class, &entry, 1) == CLATTN_SUCCESS);
-    const struct ca_view view = ca_store_lock(store);
+    cr_assert(ca_store_put(the_store, class, &entry, 1) == CLATTN_SUCCESS);
+    const struct ca_view view = ca_store_lock(the_store);
     const struct ca_entry *kept = &ca_device_table_class(view.own, class)->entries[0];
     cr_expect(kept->num_samples == CA_TABLE_SAMPLES && kept->samples[0] == 0.3333333, "rounded");
     cr_expect(kept->samples[CA_TABLE_SAMPLES - 1] > 980.0);
-    ca_store_unlock(store);
-    ca_store_destroy(store);
+    ca_store_unlock(the_store);
 }
 
 /* ---- other drivers, other stores of this process --------------------------------------------- */
@@ -180,16 +159,14 @@ Test(store, other_drivers_results_are_seen) {
 Test(store, two_stores_of_one_process_see_each_other) {
     struct store_warnings warnings;
 
-    struct ca_store *a = store_open(scratch, "1", &warnings);
-    struct ca_store *b = store_open(scratch, "1", &warnings);
+    struct ca_store *other = store_open(scratch, "1", &warnings);
     for (size_t n = 0; n < 4; n++) {
-        store_put(n % 2 ? a : b, class, n, 1.0);
-        cr_expect(store_count(a, 1) == n + 1 && store_count(b, 1) == n + 1);
+        store_put(n % 2 ? the_store : other, class, n, 1.0);
+        cr_expect(store_count(the_store, 1) == n + 1 && store_count(other, 1) == n + 1);
     }
-    cr_expect(unlink(ca_store_path(a)) == 0);
-    cr_expect(store_count(a, 0) == 0, "a file that was removed is forgotten");
-    ca_store_destroy(a);
-    ca_store_destroy(b);
+    cr_expect(unlink(ca_store_path(the_store)) == 0);
+    cr_expect(store_count(the_store, 0) == 0, "a file that was removed is forgotten");
+    ca_store_destroy(other);
 }
 
 /* A name of a device is a name of a file, and no more. */
@@ -235,9 +212,7 @@ Test(store, unwritable_or_unwanted) {
         struct ca_store *store = store_open(folders[n], "1", &warnings);
         struct made_entry made;
         const struct ca_entry *entry = table_entry(&made, 9, 1.0);
-        const struct ca_banned banned = {(char *)class, entry->family,      entry->tunables,
-                                         entry->source, entry->declaration, (char *)"crashed twice",
-                                         entry->when};
+        const struct ca_banned banned = table_banned(entry, class, "crashed twice");
         size_t removed;
         store_put(store, class, 1, 2.0);
         store_put(store, class, 2, 1.0);
@@ -255,18 +230,14 @@ Test(store, unwritable_or_unwanted) {
 /* What could not be written at first is written later. */
 Test(store, writable_again) {
     const char *path = scratch_path("tuning");
-    struct store_warnings warnings;
 
     scratch_write(path, "in the way");
-    struct ca_store *store = store_open(scratch, "1", &warnings);
-    store_put(store, class, 1, 1.0);
-    cr_expect(warnings.count == 1);
+    store_put(the_store, class, 1, 1.0);
+    cr_expect(store_said.count == 1);
     cr_assert(unlink(path) == 0);
-    store_put(store, class, 2, 1.0);
-    ca_store_destroy(store);
-    store = store_open(scratch, "1", &warnings);
-    cr_expect(store_count(store, 1) == 2);
-    ca_store_destroy(store);
+    store_put(the_store, class, 2, 1.0);
+    store_again();
+    cr_expect(store_count(the_store, 1) == 2);
 }
 
 /* ---- without memory -------------------------------------------------------------------------- */
@@ -294,9 +265,7 @@ Test(store, allocations_that_fail) {
     for (int what = 0; what < 4; what++) {
         failed = "";
         for (size_t n = 0; failed; n++) {
-            const struct ca_banned banned = {
-                (char *)class,      entry->family,           entry->tunables, entry->source,
-                entry->declaration, (char *)"crashed twice", entry->when};
+            const struct ca_banned banned = table_banned(entry, class, "crashed twice");
             struct ca_table from = {NULL, 0};
             const long alive = faults_allocations_alive();
             size_t changed;

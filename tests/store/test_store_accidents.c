@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-TestSuite(store_accidents, .init = scratch_open, .fini = scratch_close, .timeout = 120);
+TestSuite(store_accidents, .init = store_begin, .fini = store_end, .timeout = 120);
 
 static const char class[] = "fwd f32 b1 h8 q128 k128 d64";
 
@@ -85,11 +85,9 @@ Test(store_accidents, many_processes_lose_nothing) {
         cr_assert(waitpid(children[n], &status, 0) == children[n]);
         cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
-    struct ca_store *store = store_open(scratch, "1", &warnings);
-    expect_all(store, PROCESSES * ENTRIES);
-    cr_expect(warnings.count == 0, "%s", warnings.last);
+    expect_all(the_store, PROCESSES * ENTRIES);
+    cr_expect(store_said.count == 0, "%s", store_said.last);
     cr_expect(store_files() == 2, "the store and its lock");
-    ca_store_destroy(store);
 }
 
 struct thread {
@@ -152,11 +150,9 @@ static void put_for_ever(size_t n, int done)
 
 Test(store_accidents, kill_9_leaves_a_good_file) {
     char byte;
-    struct store_warnings warnings;
     struct rng rng = rng_seed(1);
     size_t done = 0, torn = 0;
 
-    struct ca_store *store = store_open(scratch, "1", &warnings);
     for (int run = 0; run < 60; run++) {
         int ends[2];
         cr_assert(pipe(ends) == 0);
@@ -176,17 +172,16 @@ Test(store_accidents, kill_9_leaves_a_good_file) {
         while (read(ends[0], &byte, 1) == 1)
             done++;
         close(ends[0]);
-        const size_t found = store_count(store, 1);
+        const size_t found = store_count(the_store, 1);
         cr_assert(found == done || found == done + 1 || done > 1000, "run %d: %zu of %zu entries",
                   run, found, done);
         torn += store_files() > 2;
     }
-    cr_expect(warnings.count == 0, "%s", warnings.last);
+    cr_expect(store_said.count == 0, "%s", store_said.last);
     cr_expect(done > 60, "too few were put for this to be a test");
     cr_expect(torn > 0, "no writer was killed while it wrote");
-    store_put(store, class, 1, 1.0);
+    store_put(the_store, class, 1, 1.0);
     cr_expect(store_files() == 2, "what killed writers leave behind is removed");
-    ca_store_destroy(store);
 }
 
 /* Only what is a writer's temporary file of this device is removed. */
@@ -197,25 +192,22 @@ Test(store_accidents, other_files_are_left_alone) {
     } files[] = {
         {".tmp-aB3xyz", 0}, {".tmp-aB3xyzz", 1}, {".backup", 1}, {".damaged-1", 1}, {"~", 1}};
     char path[600];
-    struct store_warnings warnings;
 
-    struct ca_store *store = store_open(scratch, "1", &warnings);
     for (size_t n = 0; n < sizeof files / sizeof *files; n++) {
-        snprintf(path, sizeof path, "%s%s", ca_store_path(store), files[n].ending);
+        snprintf(path, sizeof path, "%s%s", ca_store_path(the_store), files[n].ending);
         scratch_write(path, "x");
     }
     snprintf(path, sizeof path, "%s/tuning/another-device-00000000-00000000.json.tmp-aB3xyz",
              scratch);
     scratch_write(path, "x");
-    cr_expect(store_count(store, 0) == 0 && store_files() == 6, "readers remove nothing");
-    store_put(store, class, 1, 1.0);
+    cr_expect(store_count(the_store, 0) == 0 && store_files() == 6, "readers remove nothing");
+    store_put(the_store, class, 1, 1.0);
     cr_expect(access(path, F_OK) == 0);
     for (size_t n = 0; n < sizeof files / sizeof *files; n++) {
-        snprintf(path, sizeof path, "%s%s", ca_store_path(store), files[n].ending);
+        snprintf(path, sizeof path, "%s%s", ca_store_path(the_store), files[n].ending);
         cr_expect((access(path, F_OK) == 0) == files[n].stays, "%s", path);
     }
-    cr_expect(warnings.count == 0);
-    ca_store_destroy(store);
+    cr_expect(store_said.count == 0);
 }
 
 /* A lock file of a process that is long gone does not lock. */
@@ -230,10 +222,8 @@ Test(store_accidents, old_lock_files_do_not_lock) {
         kill(getpid(), SIGKILL);
     }
     cr_assert(child > 0 && waitpid(child, NULL, 0) == child);
-    struct ca_store *store = store_open(scratch, "1", &warnings);
-    store_put(store, class, 2, 1.0);
-    cr_expect(store_count(store, 1) == 2);
-    ca_store_destroy(store);
+    store_put(the_store, class, 2, 1.0);
+    cr_expect(store_count(the_store, 1) == 2);
 }
 
 /* ---- locks that are not to be had ------------------------------------------------------------- */
@@ -266,103 +256,88 @@ static void end_holder(pid_t child)
 
 /* Who writes waits for seconds, says whose lock it is, and loses nothing. */
 Test(store_accidents, a_lock_that_is_held_is_waited_for_with_an_end) {
-    struct store_warnings warnings, others;
+    struct store_warnings others;
     size_t removed;
     char whose[128];
 
-    struct ca_store *store = store_open(scratch, "1", &warnings);
     struct ca_store *other = store_open(scratch, "1", &others);
-    cr_expect(store->waits == CA_STORE_WAITS);
-    store->waits = 0.3;
-    store_put(store, class, 1, 1.0);
+    cr_expect(the_store->waits == CA_STORE_WAITS);
+    the_store->waits = 0.3;
+    store_put(the_store, class, 1, 1.0);
     const pid_t child = hold_lock();
     const double begin = ca_stopwatch_now();
-    store_put(store, class, 2, 1.0);
+    store_put(the_store, class, 2, 1.0);
     cr_expect(ca_stopwatch_now() - begin >= 0.3, "nobody waited");
     snprintf(whose, sizeof whose, "process %ld holds its lock %s", (long)child, scratch);
-    cr_expect(warnings.count == 1 && strstr(warnings.last, "for more than 0.3 seconds"), "%s",
-              warnings.last);
+    cr_expect(store_said.count == 1 && strstr(store_said.last, "for more than 0.3 seconds"), "%s",
+              store_said.last);
     if (access("/proc/locks", R_OK) == 0)
-        cr_expect(strstr(warnings.last, whose), "%s without %s", warnings.last, whose);
-    store->waits = 1e9; /* who waited in vain does not wait again */
-    store_put(store, class, 3, 1.0);
-    cr_expect(ca_store_forget(store, class, &removed) == CLATTN_FILE_ERROR && removed == 0);
-    cr_expect(warnings.count == 1 && warnings.errors == 1);
-    cr_expect(store_count(store, 1) == 3 && store_count(other, 1) == 1);
-    cr_expect(!ca_store_save(store));
+        cr_expect(strstr(store_said.last, whose), "%s without %s", store_said.last, whose);
+    the_store->waits = 1e9; /* who waited in vain does not wait again */
+    store_put(the_store, class, 3, 1.0);
+    cr_expect(ca_store_forget(the_store, class, &removed) == CLATTN_FILE_ERROR && removed == 0);
+    cr_expect(store_said.count == 1 && store_said.errors == 1);
+    cr_expect(store_count(the_store, 1) == 3 && store_count(other, 1) == 1);
+    cr_expect(!ca_store_save(the_store));
     end_holder(child);
-    cr_expect(ca_store_save(store) && store_count(other, 1) == 3, "what was found is lost");
-    ca_store_destroy(store);
+    cr_expect(ca_store_save(the_store) && store_count(other, 1) == 3, "what was found is lost");
     ca_store_destroy(other);
 }
 
 /* What nobody waited for is written in the end. */
 Test(store_accidents, the_end_of_a_store_writes_what_could_not_be) {
-    struct store_warnings warnings, others;
+    struct store_warnings others;
 
-    struct ca_store *store = store_open(scratch, "1", &warnings);
     struct ca_store *other = store_open(scratch, "1", &others);
-    store->waits = 0.0;
-    store_put(store, class, 1, 1.0);
+    the_store->waits = 0.0;
+    store_put(the_store, class, 1, 1.0);
     const pid_t child = hold_lock();
-    store_put(store, class, 2, 1.0);
+    store_put(the_store, class, 2, 1.0);
     end_holder(child);
-    ca_store_destroy(store);
+    store_again();
     cr_expect(store_count(other, 1) == 2);
     ca_store_destroy(other);
 }
 
 /* Who reads never waits: a damaged file is ignored until somebody writes. */
 Test(store_accidents, readers_wait_for_no_lock) {
-    struct store_warnings warnings;
-
-    struct ca_store *store = store_open(scratch, "1", &warnings);
-    store_put(store, class, 1, 1.0);
+    store_put(the_store, class, 1, 1.0);
     const pid_t child = hold_lock();
-    scratch_write(ca_store_path(store), "{");
-    store->waits = 1e9;
-    cr_expect(store_count(store, 1) == 0 && store_count(store, 1) == 0);
-    cr_expect(warnings.count == 1 && strstr(warnings.last, "is ignored"), "%s", warnings.last);
+    scratch_write(ca_store_path(the_store), "{");
+    the_store->waits = 1e9;
+    cr_expect(store_count(the_store, 1) == 0 && store_count(the_store, 1) == 0);
+    cr_expect(store_said.count == 1 && strstr(store_said.last, "is ignored"), "%s",
+              store_said.last);
     end_holder(child);
-    store_put(store, class, 2, 1.0);
-    cr_expect(store_count(store, 1) == 1);
-    cr_expect(warnings.count == 2 && strstr(warnings.last, "is set aside as"), "%s", warnings.last);
-    ca_store_destroy(store);
+    store_put(the_store, class, 2, 1.0);
+    cr_expect(store_count(the_store, 1) == 1);
+    cr_expect(store_said.count == 2 && strstr(store_said.last, "is set aside as"), "%s",
+              store_said.last);
 }
 
-struct reader {
-    struct ca_store *store;
-    atomic_int waiting;
-};
-
-static void *put_and_wait(void *user)
+static void *put_and_wait(void *waiting)
 {
-    struct reader *reader = user;
-
-    atomic_store(&reader->waiting, 1);
-    store_put(reader->store, class, 2, 1.0);
-    atomic_store(&reader->waiting, 0);
+    atomic_store((atomic_int *)waiting, 1);
+    store_put(the_store, class, 2, 1.0);
+    atomic_store((atomic_int *)waiting, 0);
     return NULL;
 }
 
 /* Not even for a thread of their own process that waits for it. */
 Test(store_accidents, readers_wait_for_no_writer_that_waits) {
-    struct store_warnings warnings;
-    struct reader reader = {.waiting = 0};
+    atomic_int waiting = 0;
     pthread_t thread;
 
-    reader.store = store_open(scratch, "1", &warnings);
-    store_put(reader.store, class, 1, 1.0);
+    store_put(the_store, class, 1, 1.0);
     const pid_t child = hold_lock();
-    cr_assert(pthread_create(&thread, NULL, put_and_wait, &reader) == 0);
-    while (!atomic_load(&reader.waiting))
+    cr_assert(pthread_create(&thread, NULL, put_and_wait, &waiting) == 0);
+    while (!atomic_load(&waiting))
         nap(100);
     nap(50000);
-    cr_expect(store_count(reader.store, 1) == 1 && atomic_load(&reader.waiting));
+    cr_expect(store_count(the_store, 1) == 1 && atomic_load(&waiting));
     end_holder(child);
     cr_assert(pthread_join(thread, NULL) == 0);
-    cr_expect(store_count(reader.store, 1) == 2 && warnings.count == 0, "%s", warnings.last);
-    ca_store_destroy(reader.store);
+    cr_expect(store_count(the_store, 1) == 2 && store_said.count == 0, "%s", store_said.last);
 }
 
 /* As on NFS and Lustre: a file stands in for the lock, which is said once, and writers lose nothing by it. */
@@ -386,58 +361,47 @@ Test(store_accidents, file_systems_without_locks) {
     for (size_t n = 0; n < 4; n++)
         cr_assert(waitpid(children[n], &status, 0) == children[n] && WIFEXITED(status) &&
                   WEXITSTATUS(status) == 0);
-    struct ca_store *store = store_open(scratch, "1", &warnings);
-    expect_all(store, 4 * 4 * AT_ONCE);
+    expect_all(the_store, 4 * 4 * AT_ONCE);
     cr_expect(store_files() == 2, "the store and its lock");
-    ca_store_destroy(store);
     faults_no_locks(0);
 }
 
 /* One that stays the same all the time is of a process that is gone; but for that, it holds. */
 Test(store_accidents, an_old_file_in_place_of_a_lock) {
-    struct store_warnings warnings;
     char path[600];
 
-    struct ca_store *store = store_open(scratch, "1", &warnings);
     faults_no_locks(ENOSYS);
-    store_put(store, class, 1, 1.0);
-    snprintf(path, sizeof path, "%s.held", store->lock_path);
+    store_put(the_store, class, 1, 1.0);
+    snprintf(path, sizeof path, "%s.held", the_store->lock_path);
     scratch_write(path, "4711\n");
     cr_assert(chmod(path, 0600) == 0);
-    store->waits = 0.0;
-    store_put(store, class, 2, 1.0);
-    cr_expect(warnings.count == 2 && strstr(warnings.last, "process 4711 holds its lock"), "%s",
-              warnings.last);
-    atomic_store(&store->had_to_wait, 0);
-    store->waits = 0.1;
-    store_put(store, class, 3, 1.0);
-    cr_expect(access(path, F_OK) != 0 && ca_store_save(store) && store_count(store, 1) == 3);
+    the_store->waits = 0.0;
+    store_put(the_store, class, 2, 1.0);
+    cr_expect(store_said.count == 2 && strstr(store_said.last, "process 4711 holds its lock"), "%s",
+              store_said.last);
+    atomic_store(&the_store->had_to_wait, 0);
+    the_store->waits = 0.1;
+    store_put(the_store, class, 3, 1.0);
+    cr_expect(access(path, F_OK) != 0 && ca_store_save(the_store) &&
+              store_count(the_store, 1) == 3);
     faults_no_locks(0);
-    ca_store_destroy(store);
 }
 
 /* What a link in the lock's place leads to is not made. */
 Test(store_accidents, a_lock_that_is_a_link) {
-    struct store_warnings warnings;
-
-    struct ca_store *store = store_open(scratch, "1", &warnings);
     cr_assert(mkdir(scratch_path("tuning"), 0700) == 0);
-    cr_assert(symlink(scratch_path("precious"), store->lock_path) == 0);
-    store_put(store, class, 1, 1.0);
-    cr_expect(access(scratch_path("precious"), F_OK) != 0 && store_count(store, 1) == 1);
-    cr_expect(warnings.count == 1 && strstr(warnings.last, "it is a link"), "%s", warnings.last);
-    ca_store_destroy(store);
+    cr_assert(symlink(scratch_path("precious"), the_store->lock_path) == 0);
+    store_put(the_store, class, 1, 1.0);
+    cr_expect(access(scratch_path("precious"), F_OK) != 0 && store_count(the_store, 1) == 1);
+    cr_expect(store_said.count == 1 && strstr(store_said.last, "it is a link"), "%s",
+              store_said.last);
 }
 
 /* The file's and its folder's contents are on the disk before anybody is told that they were written. */
 Test(store_accidents, a_power_cut_loses_nothing) {
-    struct store_warnings warnings;
-
-    struct ca_store *store = store_open(scratch, "1", &warnings);
     const long before = faults_syncs();
-    store_put(store, class, 1, 1.0);
+    store_put(the_store, class, 1, 1.0);
     cr_expect(faults_syncs() == before + 2);
-    ca_store_destroy(store);
 }
 
 /* ---- damaged files --------------------------------------------------------------------------- */
@@ -446,29 +410,25 @@ static void damaged(const char *name, const char *bytes, size_t size)
 {
     char path[600];
     size_t kept;
-    struct store_warnings warnings;
 
-    struct ca_store *store = store_open(scratch, "1", &warnings);
     for (int n = 1; n <= 2; n++) { /* each under a name of its own */
-        scratch_write_bytes(ca_store_path(store), bytes, size);
-        cr_expect(store_count(store, 0) == 0);
-        cr_expect(warnings.count == (size_t)n && strstr(warnings.last, "damaged"), "%s: %s", name,
-                  warnings.last);
-        snprintf(path, sizeof path, "%s.damaged-%d", ca_store_path(store), n);
-        cr_expect(strstr(warnings.last, path) != NULL, "%s: %s", name, warnings.last);
+        scratch_write_bytes(ca_store_path(the_store), bytes, size);
+        cr_expect(store_count(the_store, 0) == 0);
+        cr_expect(store_said.count == (size_t)n && strstr(store_said.last, "damaged"), "%s: %s",
+                  name, store_said.last);
+        snprintf(path, sizeof path, "%s.damaged-%d", ca_store_path(the_store), n);
+        cr_expect(strstr(store_said.last, path) != NULL, "%s: %s", name, store_said.last);
         char *found = scratch_read(path, &kept);
         cr_expect(kept == size && memcmp(found, bytes, size) == 0, "%s was lost", name);
         free(found);
-        store_put(store, class, (size_t)n, 1.0);
-        cr_expect(store_count(store, 0) == 1);
+        store_put(the_store, class, (size_t)n, 1.0);
+        cr_expect(store_count(the_store, 0) == 1);
     }
-    cr_expect(warnings.count == 2 && warnings.errors == 0);
-    ca_store_destroy(store);
+    cr_expect(store_said.count == 2 && store_said.errors == 0);
 
     /* a store that is opened anew sees the new file and says no more about the old one */
-    store = store_open(scratch, "1", &warnings);
-    cr_expect(store_count(store, 1) == 1 && warnings.count == 0);
-    ca_store_destroy(store);
+    store_again();
+    cr_expect(store_count(the_store, 1) == 1 && store_said.count == 0);
 }
 
 Test(store_accidents, damaged_files_are_set_aside) {
@@ -486,8 +446,8 @@ Test(store_accidents, damaged_files_are_set_aside) {
         char *bytes = scratch_read(path, &size);
         damaged(entry->d_name, bytes, size);
         free(bytes);
-        scratch_close();
-        scratch_open();
+        store_end();
+        store_begin();
         files++;
     }
     closedir(directory);
@@ -496,30 +456,25 @@ Test(store_accidents, damaged_files_are_set_aside) {
 
 /* Of another driver, or as another writer finds it. */
 Test(store_accidents, damage_is_found_by_every_door) {
-    struct store_warnings warnings, others;
+    struct store_warnings warnings;
 
-    struct ca_store *old = store_open(scratch, "1", &others);
     struct ca_store *store = store_open(scratch, "2", &warnings);
-    store_put(old, class, 1, 1.0);
-    scratch_write(ca_store_path(old), "{");
+    store_put(the_store, class, 1, 1.0);
+    scratch_write(ca_store_path(the_store), "{");
     store_put(store, class, 2, 1.0);
-    cr_expect(warnings.count == 1 && strstr(warnings.last, ca_store_path(old)));
+    cr_expect(warnings.count == 1 && strstr(warnings.last, ca_store_path(the_store)));
     scratch_write(ca_store_path(store), "");
     store_put(store, class, 3, 1.0);
     cr_expect(warnings.count == 2 && store_count(store, 0) == 1);
     cr_expect(store_files() == 4, "a store, a lock, and two that are damaged");
-    ca_store_destroy(old);
     ca_store_destroy(store);
 }
 
 /* A folder, a pipe that nobody writes to, a file that is larger than memory may be. */
 Test(store_accidents, strange_files_are_set_aside) {
-    struct store_warnings warnings;
-
-    struct ca_store *store = store_open(scratch, "1", &warnings);
-    store_put(store, class, 1, 1.0);
+    store_put(the_store, class, 1, 1.0);
     for (int n = 0; n < 3; n++) {
-        const char *path = ca_store_path(store);
+        const char *path = ca_store_path(the_store);
         cr_assert(unlink(path) == 0);
         if (n == 0)
             cr_assert(mkdir(path, 0700) == 0);
@@ -529,31 +484,27 @@ Test(store_accidents, strange_files_are_set_aside) {
             scratch_write(path, "{");
             cr_assert(truncate(path, (off_t)1 << 40) == 0);
         }
-        store_put(store, class, 1, 1.0);
-        cr_expect(warnings.count == (size_t)n + 1 && store_count(store, 1) == 1, "%s",
-                  warnings.last);
+        store_put(the_store, class, 1, 1.0);
+        cr_expect(store_said.count == (size_t)n + 1 && store_count(the_store, 1) == 1, "%s",
+                  store_said.last);
     }
-    ca_store_destroy(store);
 }
 
 /* A damaged file that cannot be set aside is left alone. */
 Test(store_accidents, damage_that_cannot_be_set_aside) {
     char path[600];
-    struct store_warnings warnings;
 
-    struct ca_store *store = store_open(scratch, "1", &warnings);
-    store_put(store, class, 1, 1.0);
-    scratch_write(ca_store_path(store), "junk");
+    store_put(the_store, class, 1, 1.0);
+    scratch_write(ca_store_path(the_store), "junk");
     snprintf(path, sizeof path, "%s/tuning", scratch);
     cr_assert(chmod(path, 0500) == 0);
-    store_put(store, class, 2, 1.0);
-    store_put(store, class, 3, 1.0);
-    cr_expect(store_count(store, 1) == 2);
+    store_put(the_store, class, 2, 1.0);
+    store_put(the_store, class, 3, 1.0);
+    cr_expect(store_count(the_store, 1) == 2);
     if (geteuid() != 0) { /* who may write everywhere */
         struct stat found;
-        cr_expect(warnings.count == 2, "%zu: %s", warnings.count, warnings.last);
-        cr_expect(stat(ca_store_path(store), &found) == 0 && found.st_size == 4);
+        cr_expect(store_said.count == 2, "%zu: %s", store_said.count, store_said.last);
+        cr_expect(stat(ca_store_path(the_store), &found) == 0 && found.st_size == 4);
     }
     cr_assert(chmod(path, 0700) == 0);
-    ca_store_destroy(store);
 }

@@ -7,9 +7,8 @@
 #include "store/shipped.h"
 #include "store/table_advice.h"
 #include "tests/faults/faults.h"
-#include "tests/store/tuned.h"
 #include "tests/support/fixture.h"
-#include "tests/support/rng.h"
+#include "tests/support/tables.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +22,7 @@ struct world {
     struct ca_device_table devices[MOST_DEVICES];
     struct ca_class classes[MOST_DEVICES][MOST_CLASSES];
     struct ca_entry entries[MOST_DEVICES][MOST_CLASSES][MOST_ENTRIES];
-    struct tuned tuned[MOST_DEVICES][MOST_CLASSES][MOST_ENTRIES];
+    struct made_entry made[MOST_DEVICES][MOST_CLASSES][MOST_ENTRIES];
     char texts[MOST_DEVICES][MOST_CLASSES][CA_CLASS_TEXT];
     struct ca_table table;
 };
@@ -47,7 +46,7 @@ static struct world *world_open(void)
                                      .max_allocation_bytes = (cl_ulong)1 << 30};
         snprintf(info->name, sizeof info->name, "%c", (char)('A' + d));
         snprintf(info->vendor, sizeof info->vendor, "maker of %c", (char)('A' + d));
-        w.devices[d] = tuned_device(info);
+        w.devices[d] = table_of_device(info);
         w.devices[d].classes = w.classes[d];
     }
     w.table = (struct ca_table){w.devices, MOST_DEVICES};
@@ -74,10 +73,9 @@ static void add(struct world *w, size_t d, const char *problem, const char *cand
         device->num_classes++;
     }
     cr_assert(class->num_entries < MOST_ENTRIES);
-    struct tuned *tuned = &w->tuned[d][c][class->num_entries];
-    const struct ca_candidate made = tuned_candidate(candidate, &p, &w->infos[d]);
-    tuned_entry(tuned, &made, seconds);
-    class->entries[class->num_entries++] = tuned->entry;
+    struct made_entry *made = &w->made[d][c][class->num_entries];
+    const struct ca_candidate of = table_candidate(candidate, &p, &w->infos[d]);
+    class->entries[class->num_entries++] = *table_entry_of(made, &of, seconds);
 }
 
 /* The advice as texts, of the tunable THREADS_N alone: "8 16". */
@@ -161,14 +159,8 @@ Test(table_advice, what_does_not_fit_or_is_banned) {
     cr_expect_str_eq(nearest(w, problem, 0, 8), "16 8");
     cr_expect_str_eq(portfolio(w, problem, 0, 8), "16");
 
-    const struct tuned *second = &w->tuned[0][0][1];
-    struct ca_banned banned = {(char *)"fwd f32 b1 h1 q1 k1 d32", /* an alike class */
-                               (char *)second->texts.family,
-                               (char *)second->texts.tunables,
-                               (char *)second->texts.source,
-                               (char *)second->texts.declaration,
-                               (char *)"wrong",
-                               (char *)"2026-11-21T09:30:00Z"};
+    struct ca_banned banned = /* of an alike class */
+        table_banned(&w->made[0][0][1].entry, "fwd f32 b1 h1 q1 k1 d32", "wrong");
     w->devices[0].banned = &banned;
     w->devices[0].num_banned = 1;
     cr_expect_str_eq(nearest(w, problem, 0, 8), "8");
@@ -378,9 +370,9 @@ Test(table_advice, what_is_shipped) {
     struct ca_table table;
     char reason[256] = "";
 
-    cr_assert(
-        ca_table_parse(shipped->document, strlen(shipped->document), &table, reason, sizeof reason),
-        "%s", reason);
+    cr_assert(ca_table_read(shipped->document, strlen(shipped->document), &table, reason,
+                            sizeof reason) == CLATTN_SUCCESS,
+              "%s", reason);
     for (size_t d = 0; d < table.num_devices; d++) {
         const struct ca_device_table *device = &table.devices[d];
         for (size_t c = 0; c < device->num_classes; c++) {

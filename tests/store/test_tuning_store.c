@@ -38,18 +38,15 @@ static void put_stale(struct fixture *f, const char *problem_class, size_t confi
     struct made_entry made;
     const struct ca_entry *entry = table_entry(&made, config, seconds);
 
-    made.declaration[0] = made.declaration[0] == '0' ? '1' : '0';
+    made.texts.declaration[0] = made.texts.declaration[0] == '0' ? '1' : '0';
     cr_assert(ca_store_put(f->context->store, problem_class, entry, 1) == CLATTN_SUCCESS);
 }
 
 static void ban(struct fixture *f, const char *problem_class, size_t config)
 {
     struct made_entry made;
-    const struct ca_entry *entry = table_entry(&made, config, 1.0);
-    char reason[] = "took too long twice";
-    const struct ca_banned banned = {
-        (char *)problem_class, entry->family, entry->tunables, entry->source,
-        entry->declaration,    reason,        entry->when};
+    const struct ca_banned banned =
+        table_banned(table_entry(&made, config, 1.0), problem_class, "took too long twice");
 
     cr_assert(ca_store_ban(f->context->store, &banned) == CLATTN_SUCCESS);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/tables.h"
 #include "families/registry.h"
-
-#include "families/family.h"
+#include "problem/problem.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,30 +20,79 @@ clattn_device_info table_device_info(int n, const char *driver)
     return info;
 }
 
-const struct ca_entry *table_entry(struct made_entry *made, size_t config, double seconds)
+static const struct ca_entry *fill_entry(struct made_entry *made, double seconds)
 {
-    static char name[] = "unfused", when[] = "2026-11-21T09:30:00Z", policy[] = "three at once";
-    const struct ca_family *family = ca_family_find("unfused");
-
-    cr_assert(family != NULL);
-    ca_family_source_hash(family, made->source);
-    ca_family_declaration_hash(family, made->declaration);
-    snprintf(made->tunables, sizeof made->tunables, "A=%zu B=2", config);
     for (size_t n = 0; n < 3; n++)
         made->samples[n] = seconds * (1.0 + 0.01 * (double)n);
-    made->entry = (struct ca_entry){.family = name,
-                                    .tunables = made->tunables,
-                                    .source = made->source,
-                                    .declaration = made->declaration,
+    made->entry = (struct ca_entry){.family = made->texts.family,
+                                    .tunables = made->texts.tunables,
+                                    .source = made->texts.source,
+                                    .declaration = made->texts.declaration,
                                     .seconds = seconds,
                                     .low = 0.9 * seconds,
                                     .high = 1.1 * seconds,
                                     .samples = made->samples,
                                     .num_samples = 3,
                                     .error = 0.25,
-                                    .when = when,
-                                    .policy = policy};
+                                    .when = (char *)"2026-11-21T09:30:00Z", /* only read */
+                                    .policy = (char *)"three at once"};
     return &made->entry;
+}
+
+const struct ca_entry *table_entry(struct made_entry *made, size_t config, double seconds)
+{
+    const struct ca_candidate unfused = {.family = ca_family_find("unfused")};
+
+    cr_assert(unfused.family != NULL);
+    ca_candidate_texts(&unfused, &made->texts);
+    snprintf(made->texts.tunables, sizeof made->texts.tunables, "A=%zu B=2", config);
+    return fill_entry(made, seconds);
+}
+
+const struct ca_entry *table_entry_of(struct made_entry *made, const struct ca_candidate *candidate,
+                                      double seconds)
+{
+    ca_candidate_texts(candidate, &made->texts);
+    return fill_entry(made, seconds);
+}
+
+void table_stale(struct made_entry *made)
+{
+    made->texts.source[0] = made->texts.source[0] == '0' ? '1' : '0';
+}
+
+struct ca_banned table_banned(const struct ca_entry *entry, const char *problem_class,
+                              const char *reason)
+{
+    return (struct ca_banned){.problem_class = (char *)problem_class, /* only read */
+                              .family = entry->family,
+                              .tunables = entry->tunables,
+                              .source = entry->source,
+                              .declaration = entry->declaration,
+                              .reason = (char *)reason,
+                              .when = entry->when};
+}
+
+struct ca_candidate table_candidate(const char *text, const clattn_problem *p,
+                                    const clattn_device_info *dev)
+{
+    const clattn_problem normal = ca_problem_normal(p);
+    struct ca_candidate candidate;
+    char reason[256];
+
+    cr_assert(ca_candidate_parse(text, &normal, dev, &candidate, reason, sizeof reason), "'%s': %s",
+              text, reason);
+    return candidate;
+}
+
+struct ca_device_table table_of_device(const clattn_device_info *dev)
+{
+    return (struct ca_device_table){.platform = (char *)dev->platform_name,
+                                    .platform_version = (char *)dev->platform_version,
+                                    .vendor = (char *)dev->vendor,
+                                    .device = (char *)dev->name,
+                                    .device_version = (char *)dev->device_version,
+                                    .driver = (char *)dev->driver_version};
 }
 
 static const char *const classes[] = {"fwd f32 b1 h8 q128 k128 d64", "fwd f16 b1 h8 q128 k128 d64",
@@ -54,24 +102,6 @@ static const char *const times[] = {"2026-11-21T09:30:00Z", "2026-11-21T09:30:01
 static char *pick(struct rng *rng, const char *const *texts, size_t count)
 {
     return (char *)texts[rng_below(rng, count)]; /* only read */
-}
-
-static void add_entry(struct ca_class *class, const struct ca_entry *entry)
-{
-    void *entries = class->entries;
-
-    cr_assert(ca_array_grow(&entries, class->num_entries, sizeof *entry) != NULL);
-    class->entries = entries;
-    cr_assert(ca_entry_copy(&class->entries[class->num_entries++], entry));
-}
-
-static void add_banned(struct ca_device_table *table, const struct ca_banned *banned)
-{
-    void *all = table->banned;
-
-    cr_assert(ca_array_grow(&all, table->num_banned, sizeof *banned) != NULL);
-    table->banned = all;
-    cr_assert(ca_banned_copy(&table->banned[table->num_banned++], banned));
 }
 
 static void fill(struct ca_device_table *table, const char *class, struct rng *rng)
@@ -88,13 +118,11 @@ static void fill(struct ca_device_table *table, const char *class, struct rng *r
         entry.seconds = made.samples[0];
         entry.when = pick(rng, times, 2);
         entry.policy = pick(rng, reasons, 2);
-        const struct ca_banned banned = {(char *)class, entry.family,      entry.tunables,
-                                         entry.source,  entry.declaration, pick(rng, reasons, 2),
-                                         entry.when};
+        const struct ca_banned banned = table_banned(&entry, class, pick(rng, reasons, 2));
         if (rng_one_in(rng, 2))
-            add_entry(ca_device_table_make_class(table, class), &entry);
+            cr_assert(ca_class_put(ca_device_table_make_class(table, class), &entry));
         if (rng_one_in(rng, 3))
-            add_banned(table, &banned);
+            cr_assert(ca_device_table_ban(table, &banned));
     }
 }
 
@@ -111,11 +139,6 @@ struct ca_table table_random(struct rng *rng)
         for (size_t c = 0; c < sizeof classes / sizeof *classes; c++)
             if (rng_one_in(rng, 2))
                 fill(device, classes[c], rng);
-        for (size_t c = 0; c < device->num_classes; c++)
-            qsort(device->classes[c].entries, device->classes[c].num_entries,
-                  sizeof(struct ca_entry), ca_entry_order);
-        if (device->num_banned)
-            qsort(device->banned, device->num_banned, sizeof *device->banned, ca_banned_order);
     }
     return table;
 }
@@ -133,7 +156,7 @@ struct ca_table table_parse(const char *text)
     struct ca_table table;
     char reason[256];
 
-    cr_assert(ca_table_parse(text, strlen(text), &table, reason, sizeof reason), "%s: %s", reason,
-              text);
+    cr_assert(ca_table_read(text, strlen(text), &table, reason, sizeof reason) == CLATTN_SUCCESS,
+              "%s: %s", reason, text);
     return table;
 }

@@ -5,13 +5,14 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-struct lab *lab_open(void)
+struct lab *lab_open(const struct lab_device *device)
 {
     struct lab *lab = calloc(1, sizeof *lab);
 
     cr_assert(lab);
+    lab->device = *device;
     lab->space = made_up_space();
-    lab->random.state = 1;
+    lab->random.state = device->luck ? device->luck : 1;
     return lab;
 }
 
@@ -25,21 +26,23 @@ double lab_true_time(const struct lab *lab, size_t problem, size_t config)
 {
     const uint16_t *at = ca_space_choices(lab->space, config);
     const double wanted = problem == 1 ? 2.0 : 4.0;
-    const double flag = lab->twins ? 0.0 : 0.08 * (at[3] != at[0] % 2);
+    const double flag = lab->device.twins ? 0.0 : 0.08 * (at[3] != at[0] % 2);
     const double time = 1.0 + 0.3 * fabs(at[0] - wanted) + 0.2 * fabs(at[1] - 0.5 * at[0]) +
                         0.15 * (at[2] != 1) + flag;
 
-    if (lab->level)
-        return lab->better && config == lab->better ? 1e-3 - 1e-3 * (lab->gain ? lab->gain : 0.04)
-                                                    : 1e-3;
-    return time * (problem == 2 ? 20e-3 : 1e-3) * (lab->slow && config == lab->slow ? 4.0 : 1.0);
+    if (lab->device.level)
+        return lab->device.better && config == lab->device.better
+                   ? 1e-3 - 1e-3 * (lab->device.gain ? lab->device.gain : 0.04)
+                   : 1e-3;
+    return time * (problem == 2 ? 20e-3 : 1e-3) *
+           (lab->device.slow && config == lab->device.slow ? 4.0 : 1.0);
 }
 
 enum ca_outcome lab_outcome(const struct lab *lab, size_t problem, size_t config, bool built)
 {
     const enum ca_outcome way = (enum ca_outcome)(1 + config / 5 % (CA_NUM_OUTCOMES - 1));
 
-    if (!lab->failing || config % 5 != 2)
+    if (!lab->device.failing || config % 5 != 2)
         return CA_CORRECT;
     if (config % 2 == 0)
         return way;
@@ -50,7 +53,8 @@ bool lab_allows(void *user, size_t problem, size_t config)
 {
     const struct lab *lab = user;
 
-    return !lab->second_excludes || problem != 1 || ca_space_choices(lab->space, config)[2] != 1;
+    return !lab->device.second_excludes || problem != 1 ||
+           ca_space_choices(lab->space, config)[2] != 1;
 }
 
 size_t lab_optimum(struct lab *lab, size_t problem)
@@ -73,9 +77,9 @@ static double reading(struct lab *lab, size_t problem, size_t config)
 
     for (int n = 0; n < 4; n++)
         chance += ca_random_unit(&lab->random);
-    lab->seconds += lab->reading_seconds * (problem == 2 ? 20.0 : 1.0);
+    lab->seconds += lab->device.reading_seconds * (problem == 2 ? 20.0 : 1.0);
     return lab_true_time(lab, problem, config) *
-           exp(sqrt(3.0) * lab->noise * chance + lab->drift * lab->seconds);
+           exp(sqrt(3.0) * lab->device.noise * chance + lab->device.drift * lab->seconds);
 }
 
 static void build(void *user, const struct ca_candidate *candidate, struct ca_reading *out)
@@ -84,13 +88,14 @@ static void build(void *user, const struct ca_candidate *candidate, struct ca_re
     const size_t config = candidate->values[0];
     const uint16_t *at = ca_space_choices(lab->space, config);
 
-    const double seconds =
-        lab->quick && config == lab->quick ? 0.5 * lab->build_seconds : lab->build_seconds;
+    const double seconds = lab->device.quick && config == lab->device.quick
+                               ? 0.5 * lab->device.build_seconds
+                               : lab->device.build_seconds;
 
     *out = (struct ca_reading){
         .outcome = lab_outcome(lab, 0, config, false),
         .compile_seconds = seconds,
-        .binary = 1 + (lab->twins ? (uint64_t)at[0] * 12 + at[1] * 3 + at[2] : config),
+        .binary = 1 + (lab->device.twins ? (uint64_t)at[0] * 12 + at[1] * 3 + at[2] : config),
     };
     lab->builds[config]++;
     lab->num_builds++;
@@ -118,12 +123,11 @@ static void run_round(void *user, size_t problem, const struct ca_candidate *can
     struct lab *lab = user;
 
     cr_assert(count > 0 && count <= CA_FINALISTS);
-    lab->num_rounds++;
     for (size_t n = 0; n < count; n++) {
         const size_t config = candidates[n].values[0];
         cr_assert(lab->builds[config] > 0 && lab_allows(lab, problem, config));
-        times[n] = reading(lab, problem, config) * (n == 0 ? 1.0 + lab->first_slower : 1.0);
-        if (lab->breaks && config == lab->breaks)
+        times[n] = reading(lab, problem, config) * (n == 0 ? 1.0 + lab->device.first_slower : 1.0);
+        if (lab->device.breaks && config == lab->device.breaks)
             times[n] = INFINITY;
         lab->raced[problem][config] += candidates[0].values[0] != candidates[count - 1].values[0];
     }
@@ -163,7 +167,7 @@ static bool event(void *user, const struct ca_session_event *e)
     if (e->reading)
         lab->known[lab->num_known++] = (struct ca_known){e->problem, e->config, *e->reading};
     lab->events[lab->num_events++] = *e;
-    return lab->num_events != lab->stop_at && lab->num_events != lab->stop_again_at;
+    return lab->num_events != lab->device.stop_at && lab->num_events != lab->device.stop_again_at;
 }
 
 /* What holds for every session: all that was measured once at most, and only what works wins. */
@@ -182,7 +186,7 @@ static void check_results(struct lab *lab, size_t num_problems, size_t times_bui
             cr_assert(lab_outcome(lab, p, f->config, false) == CA_CORRECT);
             cr_assert(lab_outcome(lab, p, f->config, true) == CA_CORRECT);
             cr_assert(lab_allows(lab, p, f->config));
-            cr_assert(lab->breaks == 0 || !result->raced || f->config != lab->breaks);
+            cr_assert(lab->device.breaks == 0 || !result->raced || f->config != lab->device.breaks);
             cr_assert(f->num_times > 0 && f->num_times <= CA_READING_TIMES && f->error == 0.25);
             cr_assert(f->seconds.low > 0.0 && f->seconds.low <= f->seconds.middle &&
                       f->seconds.middle <= f->seconds.high && f->seconds.high < 1.0);
@@ -206,7 +210,7 @@ struct ca_measurer lab_measurer(struct lab *lab)
                                 .build = build,
                                 .measure = measure,
                                 .round = run_round,
-                                .batch = lab->batch};
+                                .batch = lab->device.batch};
 }
 
 void lab_run(struct lab *lab, size_t num_problems, const struct ca_session_options *given)
@@ -234,4 +238,13 @@ void lab_assert_found(struct lab *lab, size_t num_problems, double margin)
         const double got = lab_true_time(lab, p, lab->results[p].top[0].config);
         cr_assert(got <= best * (1.0 + margin), "problem %zu: %g instead of %g", p, got, best);
     }
+}
+
+struct lab *lab_session(const struct lab_device *device, size_t num_problems,
+                        const struct ca_session_options *given)
+{
+    struct lab *lab = lab_open(device);
+
+    lab_run(lab, num_problems, given);
+    return lab;
 }

@@ -9,10 +9,9 @@
 
 enum { ALL = 108, PROBLEMS = 3, MAX_EVENTS = 4000 };
 
-struct lab {
-    struct ca_space *space;
-    struct ca_random random;
-    double seconds;                        /* the clock */
+/* How the device behaves; zeros: all at once, without noise or failures. */
+struct lab_device {
+    uint64_t luck;                         /* seed of the noise */
     double build_seconds, reading_seconds; /* what things cost */
     double noise;                          /* relative deviation of a reading */
     double drift;                          /* growth of all times per second */
@@ -20,24 +19,31 @@ struct lab {
     size_t better;                         /* ... which is 4 % faster, or by gain; 0: none */
     double gain;
     bool twins;                    /* the flag makes no difference to the program */
-    bool failing;                  /* see outcome() */
-    bool second_excludes;          /* see allows() */
+    bool failing;                  /* see lab_outcome() */
+    bool second_excludes;          /* see lab_allows() */
     size_t stop_at, stop_again_at; /* events that answer false; 0: none */
     size_t breaks;                 /* configuration that fails in a race; 0: none */
     size_t quick;                  /* builds in half the time; 0: none */
     size_t slow;                   /* takes four times as long; 0: none */
     double first_slower;           /* what the first of a round takes longer */
     size_t batch;                  /* configurations chosen at once */
+};
+
+struct lab {
+    struct lab_device device;
+    struct ca_space *space;
+    struct ca_random random;
+    double seconds; /* the clock */
     size_t builds[ALL], measured[PROBLEMS][ALL];
     size_t raced[PROBLEMS][ALL]; /* rounds against others */
-    size_t num_builds, num_rounds, num_announced, num_events;
+    size_t num_builds, num_announced, num_events;
     struct ca_session_event events[MAX_EVENTS];
     struct ca_known known[PROBLEMS * ALL]; /* the readings of all events */
     size_t num_known;
     struct ca_session_result results[PROBLEMS];
 };
 
-struct lab *lab_open(void);
+struct lab *lab_open(const struct lab_device *device);
 void lab_close(struct lab *lab);
 
 /* The second problem has another optimum; the third is the first, twenty times as large. */
@@ -65,6 +71,10 @@ extern const size_t lab_seeds[PROBLEMS][3], lab_num_seeds[PROBLEMS];
  * nothing is measured twice, nothing built twice but for a race after a resumption, and only what
  * works is in the top. */
 void lab_run(struct lab *lab, size_t num_problems, const struct ca_session_options *given);
+
+/* Opens one and runs a session. */
+struct lab *lab_session(const struct lab_device *device, size_t num_problems,
+                        const struct ca_session_options *given);
 
 /* Each winner is as fast as the optimum, up to a margin. */
 void lab_assert_found(struct lab *lab, size_t num_problems, double margin);

@@ -2,11 +2,10 @@
 /* clattn_tune() and CLATTN_PLAN_MEASURE on the device: what is searched is kept and used. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "context/context.h"
-#include "families/candidate.h"
 #include "store/store.h"
-#include "store/store_entry.h"
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
+#include "tests/support/tables.h"
 #include "tune/tune.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -149,34 +148,18 @@ Test(tune, a_plan_that_measures) {
 }
 
 /* Puts an entry for the first problem that nobody measured. */
-static void invent_entry(struct fixture *f, const clattn_problem *problem, const char *text,
-                         const char *source, double seconds)
+static void invent_entry(struct fixture *f, const char *text, bool stale, double seconds)
 {
-    struct ca_candidate candidate;
-    struct ca_candidate_texts texts;
-    double samples[3] = {seconds, seconds, seconds};
-    char class[256], when[] = "2026-01-01T00:00:00Z", policy[] = "test", reason[256];
+    const clattn_problem problem = fixture_problem(first);
+    const struct ca_candidate candidate = table_candidate(text, &problem, &f->context->device);
+    struct made_entry made;
+    char class[256];
 
-    cr_assert(clattn_problem_class(problem, class, sizeof class, NULL) == CLATTN_SUCCESS);
-    cr_assert(ca_candidate_parse(text, problem, clattn_context_device(f->context), &candidate,
-                                 reason, sizeof reason),
-              "%s", reason);
-    ca_candidate_texts(&candidate, &texts);
-    if (source)
-        snprintf(texts.source, sizeof texts.source, "%s", source);
-    const struct ca_entry entry = {texts.family,
-                                   texts.tunables,
-                                   texts.source,
-                                   texts.declaration,
-                                   seconds,
-                                   seconds,
-                                   seconds,
-                                   samples,
-                                   3,
-                                   0.5,
-                                   when,
-                                   policy};
-    cr_assert(ca_store_put(f->context->store, class, &entry, 1) == CLATTN_SUCCESS);
+    cr_assert(clattn_problem_class(&problem, class, sizeof class, NULL) == CLATTN_SUCCESS);
+    table_entry_of(&made, &candidate, seconds);
+    if (stale)
+        table_stale(&made);
+    cr_assert(ca_store_put(f->context->store, class, &made.entry, 1) == CLATTN_SUCCESS);
 }
 
 /* Results of another kernel source are measured anew, without a search. */
@@ -189,7 +172,7 @@ Test(tune, stale_entries_are_renewed) {
     size_t tuned;
 
     fixture_open_checked(&f, "");
-    invent_entry(&f, &problem, "unfused VECTOR_WIDTH=8 THREAD_N=8", "0123456789abcdef", 1.0);
+    invent_entry(&f, "unfused VECTOR_WIDTH=8 THREAD_N=8", true, 1.0);
     cr_assert(take_census(&f).stale == 1);
     cr_assert(clattn_tune(f.context, &problem, 1, &options, &tuned) == CLATTN_SUCCESS, "%s",
               f.log.last);
@@ -207,7 +190,7 @@ Test(tune, an_entry_that_lies_is_corrected) {
     struct fixture f;
 
     fixture_open_checked(&f, "");
-    invent_entry(&f, &problem, "unfused VECTOR_WIDTH=8 THREAD_N=8", NULL, 1e-12);
+    invent_entry(&f, "unfused VECTOR_WIDTH=8 THREAD_N=8", false, 1e-12);
     cr_assert(strncmp(take_census(&f).best, "unfused", 7) == 0);
     cr_assert(clattn_tune(f.context, &problem, 1, &options, NULL) == CLATTN_SUCCESS, "%s",
               f.log.last);

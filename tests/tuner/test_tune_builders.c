@@ -33,8 +33,8 @@ static const char script[] =
     "    waits) while [ $(grep -c . $BUILDER_LOG) -lt 3 ]; do sleep 0.01; done;;\n"
     "    esac\n"
     "    echo \"{\\\"reading\\\": {\\\"outcome\\\": \\\"$outcome\\\", \\\"times\\\": [],"
-    " \\\"error\\\": 0, \\\"binary\\\": \\\"0\\\", \\\"compile\\\": 1.0, \\\"check\\\": 0,"
-    " \\\"measure\\\": 0, \\\"reason\\\": \\\"\\\"}}\" >&4\n"
+    " \\\"error\\\": 0, \\\"binary\\\": \\\"0\\\", \\\"compile\\\": 1.0,"
+    " \\\"reason\\\": \\\"\\\"}}\" >&4\n"
     "done\n";
 
 enum { CANDIDATES = 12 };
@@ -53,8 +53,8 @@ static bool for_ever(void *user)
 
 static void site_open(struct site *site, const char *behaviour)
 {
-    struct ca_builders_options options = {
-        .count = 3, .device = behaviour, .timeout = 8.0, .patience = for_ever};
+    struct ca_worker_options options = {
+        .builders = 3, .device = behaviour, .timeout = 8.0, .patience = for_ever};
 
     signal(SIGPIPE, SIG_IGN);
     snprintf(site->program, sizeof site->program, "%s", scratch_path("builder"));

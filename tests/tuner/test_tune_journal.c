@@ -6,7 +6,7 @@
 #include "families/registry.h"
 #include "tests/tuner/tune_program.h"
 #include "tuner/journal.h"
-#include "tuner/tune_measurer.h"
+#include "tuner/journal_measurer.h"
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -288,9 +288,9 @@ static void try_candidate(struct ca_journal *journal, struct calls *calls, size_
 
     clattn_problem_parse(class_a, &problems[0], NULL, 0);
     clattn_problem_parse(class_b, &problems[1], NULL, 0);
-    const struct ca_tune_measurer_hooks hooks = {.user = calls, .trying = count_try};
+    const struct ca_journal_hooks hooks = {.user = calls, .building = count_try};
     struct ca_measurer m;
-    cr_assert(ca_tune_measurer_make(&within, journal, problems, 2, &hooks, &m));
+    cr_assert(ca_journal_measurer(&within, journal, problems, 2, &hooks, &m));
     m.build(m.user, &tried, &readings[0]);
     readings[1] = readings[0];
     for (size_t p = 0; p < 2 && readings[p].outcome == CA_CORRECT; p++)
@@ -393,9 +393,9 @@ Test(tune_journal, a_round_that_was_interrupted_is_no_failure) {
     add(journal, class_a, 0);
     add(journal, class_a, 1);
     clattn_problem_parse(class_a, &problem, NULL, 0);
-    const struct ca_tune_measurer_hooks hooks = {.user = NULL};
+    const struct ca_journal_hooks hooks = {.user = NULL};
     struct ca_measurer m;
-    cr_assert(ca_tune_measurer_make(&within, journal, &problem, 1, &hooks, &m));
+    cr_assert(ca_journal_measurer(&within, journal, &problem, 1, &hooks, &m));
     m.round(m.user, 0, both, 2, seconds);
     cr_expect(seconds[0] == 1e-3 && isinf(seconds[1]));
     m.close(m.user);

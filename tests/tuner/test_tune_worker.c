@@ -142,8 +142,6 @@ Test(tune_worker, readings_come_through) {
                                     .error = INFINITY,
                                     .binary = 0xfedcba9876543210u,
                                     .compile_seconds = 0.1,
-                                    .check_seconds = 0.2,
-                                    .measure_seconds = 0.3,
                                     .reason = "a \"reason\" of bytes \xff\xfe"};
     struct ca_reading got;
 
@@ -152,7 +150,7 @@ Test(tune_worker, readings_come_through) {
     json_t *back = json_loads(line, 0, NULL);
     cr_assert(ca_reading_from_json(back, &got), "%s", line);
     cr_assert(got.outcome == sent.outcome && got.num_times == 2 && got.binary == sent.binary);
-    cr_assert(got.times[1] == sent.times[1] && isinf(got.error) && got.check_seconds == 0.2);
+    cr_assert(got.times[1] == sent.times[1] && isinf(got.error) && got.compile_seconds == 0.1);
     cr_assert_str_eq(got.reason, "a \"reason\" of bytes ??");
     json_decref(back);
     json_decref(object);
@@ -165,7 +163,7 @@ struct text {
 
 #define READING(outcome, times, error, binary)                                                     \
     "{\"outcome\": " outcome ", \"times\": " times ", \"error\": " error ", \"binary\": " binary   \
-    ", \"compile\": 0, \"check\": 0, \"measure\": 0, \"reason\": \"\"}"
+    ", \"compile\": 0, \"reason\": \"\"}"
 
 ParameterizedTestParameters(tune_worker, refuses_as_a_reading) {
     static struct text list[] = {
@@ -215,12 +213,10 @@ Test(tune_worker, candidates_come_through) {
 
 #define GOOD                                                                                       \
     "{\"outcome\":\"correct\",\"times\":[0.5],\"error\":0,\"binary\":\"1\",\"compile\":0,"         \
-    "\"check\":0,"                                                                                 \
-    "\"measure\":0,\"reason\":\"\"}"
+    "\"reason\":\"\"}"
 #define BAD                                                                                        \
-    "{\"outcome\":\"runtime\",\"times\":[],\"error\":0,\"binary\":\"0\",\"compile\":0,\"check\":"  \
-    "0,"                                                                                           \
-    "\"measure\":0,\"reason\":\"it failed\"}"
+    "{\"outcome\":\"runtime\",\"times\":[],\"error\":0,\"binary\":\"0\",\"compile\":0,"            \
+    "\"reason\":\"it failed\"}"
 
 struct client {
     char path[256]; /* of the script */

@@ -8,8 +8,10 @@
 /* tile (1 2 4 8 16 32), vector (1 2 4 8), kind (three texts), flag (1 0); not all of it. */
 struct ca_space *made_up_space(void);
 
-/* What made_up_space() allows. */
-bool made_up_allows(const struct ca_space *space, const uint16_t *choices, void *user);
+/* Adds every combination of a space's values that `allows` accepts (NULL: all), the last parameter
+ * changing fastest. */
+void allow_all(struct ca_space *space,
+               bool (*allows)(const struct ca_space *space, const uint16_t *choices));
 
 /* A smooth function with interactions; 5 configurations or more of made_up_space() fail. */
 double made_up_time(const struct ca_space *space, size_t config);

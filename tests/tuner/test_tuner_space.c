@@ -64,11 +64,12 @@ Test(tuner_space, explicit_configurations_keep_their_order_and_are_there_once) {
         cr_assert(!ca_space_allow(space, choices[n]));
         cr_assert(ca_space_find(space, choices[n]) == n);
     }
-    cr_assert_str_eq(ca_space_value(space, 1, 0)->text, "0.1");
-    cr_assert_str_eq(ca_space_value(space, 0, 0)->text, "-2.5");
-    cr_assert(ca_space_value(space, 0, 1)->kind == CA_TEXT);
-    cr_assert(ca_parameter_find(&space->parameters[1], CA_NUMBER, "3") == 1);
-    cr_assert(ca_parameter_find(&space->parameters[1], CA_NUMBER, "4") == 2);
+    cr_assert(ca_space_value(space, 1, 0)->number == 0.1);
+    cr_assert_str_eq(ca_space_value(space, 0, 1)->text, "3");
+    cr_assert(ca_parameter_find(&space->parameters[1], "3") == 0);
+    cr_assert(ca_parameter_find(&space->parameters[1], "4") == 2);
+    cr_assert(ca_parameter_find_number(&space->parameters[1], 3.0) == 1);
+    cr_assert(ca_parameter_find_number(&space->parameters[1], 0.0) == 2);
     ca_space_destroy(space);
 }
 
@@ -82,7 +83,5 @@ Test(tuner_space, nothing_is_added_where_there_is_no_room) {
     for (int n = 0; n < CA_MAX_VALUES; n++)
         cr_assert(ca_space_add_number(space, n));
     cr_assert(!ca_space_add_number(space, 0.0));
-    cr_assert(ca_space_enumerate(space, NULL, NULL));
-    cr_assert(space->count == 0, "63 parameters have no values");
     ca_space_destroy(space);
 }

@@ -34,7 +34,7 @@ struct builder {
 };
 
 struct ca_builders {
-    struct ca_builders_options options;
+    struct ca_worker_options options;
     struct builder builders[CA_BUILDERS];
     json_t *open_request;
     struct upcoming *list;
@@ -44,6 +44,21 @@ struct ca_builders {
     bool useless;
 };
 
+bool ca_worker_start(struct ca_process *process, const struct ca_worker_options *options,
+                     struct message *why)
+{
+    char parent[24];
+    const char *const argv[] = {options->program, "worker", parent, options->device, NULL};
+
+    snprintf(parent, sizeof parent, "%ld", ca_process_number());
+    return ca_process_start(process, argv, why);
+}
+
+json_t *ca_worker_request(const char *what, const struct ca_candidate *candidate)
+{
+    return json_pack("{s:s, s:o}", "do", what, "candidate", ca_candidate_json(candidate));
+}
+
 int ca_builders_automatic(void)
 {
     const unsigned cores = ca_processors();
@@ -51,7 +66,7 @@ int ca_builders_automatic(void)
     return cores < 2 ? 0 : cores < MOST_AUTOMATIC ? (int)cores : MOST_AUTOMATIC;
 }
 
-struct ca_builders *ca_builders_create(const struct ca_builders_options *options)
+struct ca_builders *ca_builders_create(const struct ca_worker_options *options)
 {
     struct ca_builders *builders = calloc(1, sizeof *builders);
 
@@ -62,7 +77,7 @@ struct ca_builders *ca_builders_create(const struct ca_builders_options *options
 
 static void end_all(struct ca_builders *builders)
 {
-    for (int n = 0; n < builders->options.count; n++)
+    for (int n = 0; n < builders->options.builders; n++)
         ca_process_end(&builders->builders[n].process);
 }
 
@@ -81,7 +96,7 @@ void ca_builders_open(struct ca_builders *builders, json_t *request)
     json_decref(builders->open_request);
     builders->open_request = request;
     builders->count = 0;
-    for (int n = 0; n < builders->options.count; n++)
+    for (int n = 0; n < builders->options.builders; n++)
         builders->builders[n].open = false;
 }
 
@@ -115,18 +130,6 @@ static void give_up(struct ca_builders *builders)
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-static bool start(struct ca_builders *builders, struct builder *builder)
-{
-    char parent[24];
-    const char *const argv[] = {builders->options.program, "worker", parent,
-                                builders->options.device, NULL};
-    struct message why;
-
-    snprintf(parent, sizeof parent, "%ld", ca_process_number());
-    builder->open = false;
-    return ca_process_start(&builder->process, argv, &why);
-}
-
 /* NULL unless it answered until then. */
 static json_t *take_answer(struct ca_builders *builders, struct builder *builder, double end)
 {
@@ -144,11 +147,14 @@ static bool open_problems(struct ca_builders *builders, int count)
 {
     const double end = ca_stopwatch_now() + builders->options.timeout;
     bool good = builders->open_request != NULL, asked[CA_BUILDERS] = {false};
+    struct message why;
 
     for (int n = 0; good && n < count; n++) {
         struct builder *builder = &builders->builders[n];
-        if (builder->process.child.number == 0)
-            good = start(builders, builder);
+        if (builder->process.child.number == 0) {
+            builder->open = false;
+            good = ca_worker_start(&builder->process, &builders->options, &why);
+        }
         asked[n] = good && !builder->open;
         if (asked[n])
             good = ca_process_request(&builder->process, json_incref(builders->open_request));
@@ -186,7 +192,7 @@ void ca_builders_run(struct ca_builders *builders, const struct ca_candidate *ca
 
     if (builders->useless || !job || job->begun)
         return;
-    for (; job < builders->list + builders->count && count < builders->options.count; job++)
+    for (; job < builders->list + builders->count && count < builders->options.builders; job++)
         if (!job->begun)
             builders->builders[count++].job = job;
     if (count < 2) /* the worker takes no longer */
@@ -198,9 +204,7 @@ void ca_builders_run(struct ca_builders *builders, const struct ca_candidate *ca
     for (int n = 0; n < count; n++) {
         struct builder *builder = &builders->builders[n];
         builder->job->begun = true;
-        ca_process_request(&builder->process,
-                           json_pack("{s:s, s:o}", "do", "build", "candidate",
-                                     ca_candidate_json(&builder->job->candidate)));
+        ca_process_request(&builder->process, ca_worker_request("build", &builder->job->candidate));
     }
     const double deadline = ca_stopwatch_now() + TIMEOUT_SHARE * builders->options.timeout;
     for (int n = 0; n < count; n++)

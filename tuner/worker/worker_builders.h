@@ -13,22 +13,30 @@
 
 enum { CA_BUILDERS = 16 };
 
-struct ca_builders_options {
-    int count;             /* processes, 1 to CA_BUILDERS */
-    const char *program;   /* path of clattn-tune */
-    const char *device;    /* selector of clattn_device_select() */
-    double timeout;        /* seconds for building a candidate; they get a part of it */
-    ca_patience *patience; /* asked several times a second */
+/* Of the worker and its builders. */
+struct ca_worker_options {
+    const char *program; /* path of clattn-tune */
+    const char *device;  /* selector of clattn_device_select() */
+    double timeout; /* seconds for building a candidate, or for measuring it; builders get a part */
+    int builders;   /* at most CA_BUILDERS; 0: none */
+    ca_patience *patience; /* asked while a process is at work, several times a second */
     void *user;
 };
 
 struct ca_builders;
 
+/* Starts the process that worker_command.c is, which builders are as well. */
+bool ca_worker_start(struct ca_process *process, const struct ca_worker_options *options,
+                     struct message *why);
+
+/* The request to do something with a candidate: "build" or "measure". */
+json_t *ca_worker_request(const char *what, const struct ca_candidate *candidate);
+
 /* How many are good here: a few, one for each core; 0 if there is only one. */
 int ca_builders_automatic(void);
 
-/* Starts nothing yet. NULL without memory. */
-struct ca_builders *ca_builders_create(const struct ca_builders_options *options);
+/* Starts nothing yet. The options, of one builder or more, are copied. NULL without memory. */
+struct ca_builders *ca_builders_create(const struct ca_worker_options *options);
 void ca_builders_destroy(struct ca_builders *builders);
 
 /* The request that opens problems in a process; takes it over. Forgets what was announced. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tuner/worker/worker_client.h"
 #include "internal.h"
-#include "os/environment.h"
 #include "tuner/worker/worker_json.h"
 
 #include <math.h>
@@ -35,18 +34,12 @@ struct ca_worker {
 
 struct ca_worker *ca_worker_create(const struct ca_worker_options *options)
 {
-    const struct ca_builders_options builders = {.count = options->builders,
-                                                 .program = options->program,
-                                                 .device = options->device,
-                                                 .timeout = options->timeout,
-                                                 .patience = options->patience,
-                                                 .user = options->user};
     struct ca_worker *worker = calloc(1, sizeof *worker);
 
     if (!worker)
         return NULL;
     worker->options = *options;
-    worker->builders = options->builders > 0 ? ca_builders_create(&builders) : NULL;
+    worker->builders = options->builders > 0 ? ca_builders_create(options) : NULL;
     return worker;
 }
 
@@ -117,16 +110,6 @@ static enum ca_asked open_problems(struct ca_worker *worker, clattn_status *stat
     return asked;
 }
 
-static bool start(struct ca_worker *worker, struct message *how)
-{
-    char parent[24];
-    const char *const argv[] = {worker->options.program, "worker", parent, worker->options.device,
-                                NULL};
-
-    snprintf(parent, sizeof parent, "%ld", ca_process_number());
-    return ca_process_start(&worker->process, argv, how);
-}
-
 /* Sees to it that a sound process has the problems open. False if there is no patience for it, or
  * the worker is broken. */
 static bool ready(struct ca_worker *worker)
@@ -145,7 +128,7 @@ static bool ready(struct ca_worker *worker)
         if (!worker->options.patience(worker->options.user))
             return false;
         worker->starts++;
-        if (!start(worker, &how))
+        if (!ca_worker_start(&worker->process, &worker->options, &how))
             continue;
         const enum ca_asked asked = open_problems(worker, &status, &how);
         if (asked == CA_STOPPED)
@@ -226,16 +209,11 @@ static enum ca_asked evaluate(struct ca_worker *worker, json_t *request, double 
     return asked;
 }
 
-static json_t *candidate_request(const char *what, const struct ca_candidate *candidate)
-{
-    return json_pack("{s:s, s:o}", "do", what, "candidate", ca_candidate_json(candidate));
-}
-
 /* In the process that is there, which is ready. */
 static void build_here(struct ca_worker *worker, const struct ca_candidate *candidate,
                        struct ca_reading *reading)
 {
-    evaluate(worker, candidate_request("build", candidate), worker->options.timeout, "building",
+    evaluate(worker, ca_worker_request("build", candidate), worker->options.timeout, "building",
              reading);
     note_built(worker, candidate);
 }
@@ -244,7 +222,7 @@ static void measure_here(struct ca_worker *worker, size_t problem,
                          const struct ca_candidate *candidate, double best,
                          struct ca_reading *reading)
 {
-    json_t *request = candidate_request("measure", candidate);
+    json_t *request = ca_worker_request("measure", candidate);
 
     json_object_set_new(request, "problem", json_integer((json_int_t)problem));
     json_object_set_new(request, "best", ca_seconds_json(best));

@@ -11,15 +11,6 @@
 
 #include "tuner/worker/worker_builders.h"
 
-struct ca_worker_options {
-    const char *program;   /* path of clattn-tune */
-    const char *device;    /* selector of clattn_device_select() */
-    double timeout;        /* seconds for building a candidate, or for measuring it */
-    int builders;          /* processes that compile ahead, at most CA_BUILDERS; 0: none */
-    ca_patience *patience; /* asked while the worker is at work, several times a second */
-    void *user;
-};
-
 struct ca_worker;
 
 /* Starts nothing yet. The options are copied, their texts borrowed. NULL without memory. */

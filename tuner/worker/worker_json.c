@@ -71,12 +71,10 @@ json_t *ca_reading_json(const struct ca_reading *reading)
     for (size_t n = 0; n < reading->num_times; n++)
         json_array_append_new(times, ca_seconds_json(reading->times[n]));
     snprintf(binary, sizeof binary, "%" PRIx64, reading->binary);
-    return json_pack(
-        "{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "outcome", ca_outcome_name(reading->outcome),
-        "times", times, "error", ca_seconds_json(reading->error), "binary", binary, "compile",
-        ca_seconds_json(reading->compile_seconds), "check", ca_seconds_json(reading->check_seconds),
-        "measure", ca_seconds_json(reading->measure_seconds), "reason",
-        ca_text_json(reading->reason));
+    return json_pack("{s:s, s:o, s:o, s:s, s:o, s:o}", "outcome", ca_outcome_name(reading->outcome),
+                     "times", times, "error", ca_seconds_json(reading->error), "binary", binary,
+                     "compile", ca_seconds_json(reading->compile_seconds), "reason",
+                     ca_text_json(reading->reason));
 }
 
 static bool find_outcome(const char *name, enum ca_outcome *outcome)
@@ -107,8 +105,6 @@ bool ca_reading_from_json(const json_t *object, struct ca_reading *reading)
     static const struct ca_json_field fields[] = {
         {"error", CA_JSON_SECONDS, offsetof(struct ca_reading, error), 0},
         {"compile", CA_JSON_SECONDS, offsetof(struct ca_reading, compile_seconds), 0},
-        {"check", CA_JSON_SECONDS, offsetof(struct ca_reading, check_seconds), 0},
-        {"measure", CA_JSON_SECONDS, offsetof(struct ca_reading, measure_seconds), 0},
         {"reason", CA_JSON_NAME, offsetof(struct ca_reading, reason), sizeof reading->reason},
     };
     struct words {

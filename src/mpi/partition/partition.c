@@ -9,6 +9,14 @@ size_t span_end(const struct span span)
     return span.first + span.count;
 }
 
+struct span span_common(const struct span a, const struct span b)
+{
+    const size_t first = a.first > b.first ? a.first : b.first;
+    const size_t end = span_end(a) < span_end(b) ? span_end(a) : span_end(b);
+
+    return (struct span){first, end > first ? end - first : 0};
+}
+
 size_t chunks_count(const struct span chunks[CHUNKS])
 {
     return chunks[0].count + chunks[1].count;
@@ -27,6 +35,16 @@ size_t whole_queries(const clattn_problem *whole)
 size_t whole_keys(const clattn_problem *whole)
 {
     return whole->total_kv ? whole->total_kv : whole->seq_kv;
+}
+
+size_t whole_batches(const clattn_problem *whole, const bool of_keys)
+{
+    return (of_keys ? whole->total_kv : whole->total_q) ? 1 : whole->batch;
+}
+
+struct span *shard_chunks(struct shard *shard, const bool of_keys)
+{
+    return of_keys ? shard->kv : shard->q;
 }
 
 /* Where a share of n rows ends, a multiple of `grain`; all of them for a share of 1. */
@@ -78,8 +96,8 @@ static size_t mirrored(const size_t rows, const size_t at, const size_t grain,
 /* The chunks of each place: one range, or with zigzag one of the first half and its mirror image in the
  * second. Causal work grows with the row, so that a pair of equal lengths l has l * rows of it wherever
  * it lies. */
-static void cut_places(const size_t rows, const double *weights, const struct partition *partition,
-                       size_t *at, struct span (*chunks)[CHUNKS])
+static void cut_places(struct partition *partition, const size_t rows, const bool of_keys,
+                       const double *weights, size_t *at)
 {
     const int places = partition->places;
     const size_t grain = grain_of(rows, 2 * partition->ranks);
@@ -87,29 +105,39 @@ static void cut_places(const size_t rows, const double *weights, const struct pa
 
     cut(first_half, weights, places, grain, at);
     for (int n = 0; n < places; n++) {
-        chunks[n][0] = (struct span){at[n], at[n + 1] - at[n]};
+        struct span *chunks = shard_chunks(&partition->place[n], of_keys);
+        chunks[0] = (struct span){at[n], at[n + 1] - at[n]};
         const size_t end = mirrored(rows, at[n], grain, first_half);
         const size_t begin =
             n + 1 == places ? first_half : mirrored(rows, at[n + 1], grain, first_half);
-        chunks[n][1] =
+        chunks[1] =
             partition->zigzag ? (struct span){begin, end - begin} : (struct span){at[n + 1], 0};
     }
 }
 
 /* Each chunk of a place is cut among its members. */
-static void cut_members(const struct partition *partition, const double *speeds, size_t *at,
-                        struct span (*const of_places)[CHUNKS], struct span (*of_ranks)[CHUNKS])
+static void cut_members(struct partition *partition, const bool of_keys, const double *speeds,
+                        size_t *at)
 {
     const int members = partition->heads_ranks;
 
     for (int place = 0; place < partition->places; place++)
         for (int chunk = 0; chunk < CHUNKS; chunk++) {
-            const struct span whole = of_places[place][chunk];
+            const struct span whole = shard_chunks(&partition->place[place], of_keys)[chunk];
             cut(whole.count, speeds + place * members, members, grain_of(whole.count, members), at);
             for (int n = 0; n < members; n++)
-                of_ranks[place * members + n][chunk] =
+                shard_chunks(&partition->rank[place * members + n], of_keys)[chunk] =
                     (struct span){whole.first + at[n], at[n + 1] - at[n]};
         }
+}
+
+/* All queries for each of so many shards. */
+static void give_all_queries(struct shard *shards, const int count, const size_t queries)
+{
+    for (int n = 0; n < count; n++) {
+        shards[n].q[0] = (struct span){0, queries};
+        shards[n].q[1] = (struct span){queries, 0};
+    }
 }
 
 /* Whether the work of a query grows so far along the sequence that equal ranges would not do. */
@@ -125,11 +153,9 @@ bool partition_make(const clattn_problem *whole, const int ranks, const int head
                     const bool split_kv, const double *speeds, struct partition *partition)
 {
     const int places = ranks / heads_ranks;
-    const size_t queries = whole_queries(whole), keys = whole_keys(whole);
+    const size_t queries = whole_queries(whole);
     double *weights = calloc((size_t)places, sizeof *weights);
     size_t *at = calloc((size_t)ranks + 1, sizeof *at);
-    struct span(*of_places)[CHUNKS] = calloc((size_t)places, sizeof *of_places);
-    struct span(*of_ranks)[CHUNKS] = calloc((size_t)ranks, sizeof *of_ranks);
 
     *partition = (struct partition){.ranks = ranks,
                                     .heads_ranks = heads_ranks,
@@ -137,31 +163,20 @@ bool partition_make(const clattn_problem *whole, const int ranks, const int head
                                     .zigzag = places > 1 && !split_kv && work_grows(whole),
                                     .rank = calloc((size_t)ranks, sizeof *partition->rank),
                                     .place = calloc((size_t)places, sizeof *partition->place)};
-    const bool ok = weights && at && of_places && of_ranks && partition->rank && partition->place;
+    const bool ok = weights && at && partition->rank && partition->place;
     for (int n = 0; ok && n < places; n++)
         weights[n] = sum_of(speeds + n * heads_ranks, heads_ranks);
     /* Keys lie where the queries of the same tokens do; those of other sequences are cut alike. */
     for (int of_keys = 0; ok && of_keys < 2; of_keys++) {
-        cut_places(of_keys ? keys : queries, weights, partition, at, of_places);
-        cut_members(partition, speeds, at, of_places, of_ranks);
-        const bool all = split_kv && !of_keys;
-        for (int n = 0; all && n < ranks; n++)
-            of_ranks[n][0] = of_places[n][0] = (struct span){0, queries};
-        for (int n = 0; all && n < ranks; n++)
-            of_ranks[n][1] = of_places[n][1] = (struct span){queries, 0};
-        for (int n = 0; n < ranks; n++)
-            for (int chunk = 0; chunk < CHUNKS; chunk++)
-                (of_keys ? partition->rank[n].kv : partition->rank[n].q)[chunk] =
-                    of_ranks[n][chunk];
-        for (int n = 0; n < places; n++)
-            for (int chunk = 0; chunk < CHUNKS; chunk++)
-                (of_keys ? partition->place[n].kv : partition->place[n].q)[chunk] =
-                    of_places[n][chunk];
+        cut_places(partition, of_keys ? whole_keys(whole) : queries, of_keys, weights, at);
+        cut_members(partition, of_keys, speeds, at);
+    }
+    if (ok && split_kv) {
+        give_all_queries(partition->place, places, queries);
+        give_all_queries(partition->rank, ranks, queries);
     }
     free(weights);
     free(at);
-    free(of_places);
-    free(of_ranks);
     if (!ok)
         partition_free(partition);
     return ok;

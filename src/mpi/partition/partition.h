@@ -27,14 +27,20 @@ struct partition {
 };
 
 size_t span_end(struct span span);
+struct span span_common(struct span a, struct span b);
 
 /* Rows of all chunks, and of those before one. */
 size_t chunks_count(const struct span chunks[CHUNKS]);
 size_t chunk_row(const struct span chunks[CHUNKS], int chunk);
 
-/* Rows that queries and keys of the whole are cut from: those of packed batches, where they are. */
+/* The ranges of queries of a shard, or of keys. */
+struct span *shard_chunks(struct shard *shard, bool of_keys);
+
+/* Rows that queries and keys of the whole are cut from: those of packed batches, where they are; and batches of their
+ * tensors, of which these have one. */
 size_t whole_queries(const clattn_problem *whole);
 size_t whole_keys(const clattn_problem *whole);
+size_t whole_batches(const clattn_problem *whole, bool of_keys);
 
 /* Cuts the whole in proportion to the ranks' speeds, all over 0; with split_kv only its keys, and all ranks
  * have all queries. Boundaries are multiples of 16, or of 4

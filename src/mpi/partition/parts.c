@@ -51,13 +51,6 @@ struct span sequence_keys(const clattn_problem *whole, const struct lengths *len
                          b);
 }
 
-static struct span common_rows(const struct span a, const struct span b)
-{
-    const size_t first = at_least(a.first, b.first), end = at_most(span_end(a), span_end(b));
-
-    return (struct span){first, end > first ? end - first : 0};
-}
-
 /* Key i + diagonal is "now" for query i of the sequence, both counted from its first row. */
 static int64_t diagonal_of(const clattn_problem *whole, const struct span queries,
                            const struct span keys)
@@ -78,7 +71,7 @@ static bool part_of(const clattn_problem *whole, const struct lengths *lengths, 
 {
     const struct span queries = sequence_queries(whole, lengths, b);
     const struct span keys = sequence_keys(whole, lengths, b);
-    const struct span used_q = common_rows(q, queries), used_kv = common_rows(kv, keys);
+    const struct span used_q = span_common(q, queries), used_kv = span_common(kv, keys);
 
     *part = (struct part){.batch = b, .batches = 1, .q = q, .kv = kv};
     if (whole->total_q)

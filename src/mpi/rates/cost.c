@@ -38,18 +38,6 @@ static double element_bytes_of(const clattn_problem *whole)
 
 /* ---- what a step computes ----------------------------------------------------------------------- */
 
-double cost_of_part(const clattn_problem *whole, const size_t heads, const size_t kv_heads,
-                    const struct part *part, const clattn_mpi_rates *rates, const double share)
-{
-    clattn_problem p = part_shape(whole, heads, kv_heads, part), plain;
-
-    clattn_problem_init(&plain);
-    p.q = p.k = p.v = p.o = p.d_o = p.dq = p.dk = p.dv = plain.q;
-    p.bias = p.mask = 0;
-    p.bias_layout = p.mask_layout = plain.bias_layout;
-    return rates->overhead + clattn_problem_flops(&p) / (rates->flops * share);
-}
-
 /* The slowest of a place's devices, as a share of the mean. */
 static double place_share(const struct cost *c, const int place)
 {
@@ -59,6 +47,18 @@ static double place_share(const struct cost *c, const int place)
     for (int n = place * members; n < (place + 1) * members; n++)
         slowest = fmin(slowest, c->speeds[n]);
     return slowest / c->mean_speed;
+}
+
+/* Seconds of an execution of a part on a device whose rates->flops are `share` times the mean's. */
+static double seconds_of_part(const struct cost *c, const struct part *part, const double share)
+{
+    clattn_problem p = part_shape(c->whole, c->heads, c->kv_heads, part), plain;
+
+    clattn_problem_init(&plain);
+    p.q = p.k = p.v = p.o = p.d_o = p.dq = p.dk = p.dv = plain.q;
+    p.bias = p.mask = 0;
+    p.bias_layout = p.mask_layout = plain.bias_layout;
+    return c->rates->overhead + clattn_problem_flops(&p) / (c->rates->flops * share);
 }
 
 /* Seconds of a place's chunk of queries against keys. Where sequences of packed batches lie nobody knows: pairs
@@ -79,7 +79,7 @@ static double seconds_of_pair(const struct cost *c, const int place, const struc
                                         (double)whole_keys(c->whole) / (c->rates->flops * share);
     const size_t count = parts_of(c->whole, &none, q, kv, c->parts);
     for (size_t n = 0; n < count; n++)
-        seconds += cost_of_part(c->whole, c->heads, c->kv_heads, &c->parts[n], c->rates, share);
+        seconds += seconds_of_part(c, &c->parts[n], share);
     return seconds;
 }
 
@@ -93,8 +93,7 @@ static double seconds_of_places(const struct cost *c, const int of_queries, cons
 
     for (int n = 0; n < count; n++)
         seconds += pairs[n].joined
-                       ? cost_of_part(c->whole, c->heads, c->kv_heads, &pairs[n].part, c->rates,
-                                      place_share(c, of_queries))
+                       ? seconds_of_part(c, &pairs[n].part, place_share(c, of_queries))
                        : seconds_of_pair(c, of_queries, q->q[pairs[n].q], kv->kv[pairs[n].kv]);
     return seconds;
 }
@@ -340,7 +339,7 @@ static void cost_of_split(struct cost *c)
 {
     const struct span all = {0, whole_queries(c->whole)};
     const int places = c->partition->places;
-    const double state = (double)(c->whole->total_q ? 1 : c->whole->batch) * (double)c->heads *
+    const double state = (double)whole_batches(c->whole, false) * (double)c->heads *
                          (double)all.count * (double)(c->whole->dim_v + 1) * sizeof(float);
     double slowest = 0;
 
@@ -370,7 +369,7 @@ static void cost_of_exchanges(struct cost *c)
 {
     const clattn_problem *p = c->whole;
     const double element = element_bytes_of(p);
-    const double rows = (double)(p->total_q ? 1 : p->batch) * (double)whole_queries(p) *
+    const double rows = (double)whole_batches(p, false) * (double)whole_queries(p) *
                         (double)p->heads / c->partition->ranks;
     const double q = rows * (double)p->dim_qk * element, o = rows * (double)p->dim_v * element;
     const double kv = (double)c->batches * (double)whole_keys(p) * (double)p->kv_heads *
@@ -398,7 +397,7 @@ static void add_memory(struct cost *c, const clattn_mpi_mode mode)
     const struct shard *shard = &c->partition->place[0];
     const double element = element_bytes_of(p), own = (double)chunks_count(shard->kv);
     const double round = (double)round_of_keys(c, 0).count;
-    const double row = (double)(p->total_q ? 1 : p->batch) * (double)c->heads *
+    const double row = (double)whole_batches(p, false) * (double)c->heads *
                        (double)(backward ? p->dim_qk : p->dim_v);
     struct chunk_pair own_pairs[CHUNKS * CHUNKS];
     const bool joined =
@@ -423,25 +422,29 @@ static void add_memory(struct cost *c, const clattn_mpi_mode mode)
 
 /* ---- together ----------------------------------------------------------------------------------- */
 
-bool cost_of_mode(const clattn_problem *whole, const struct partition *partition,
-                  const double *speeds, const clattn_mpi_mode mode, const size_t gather_bytes,
-                  const clattn_mpi_rates *rates, clattn_mpi_prediction *prediction)
+/* Of a mode in which so many ranks exchange heads. False without memory. */
+static bool cost_of_mode(const clattn_problem *whole, const int ranks, const double *speeds,
+                         const clattn_mpi_mode mode, const int members, const size_t gather_bytes,
+                         const clattn_mpi_rates *rates, clattn_mpi_prediction *prediction)
 {
-    struct cost c = {
-        .whole = whole,
-        .partition = partition,
-        .speeds = speeds,
-        .rates = rates,
-        .gather_bytes = gather_bytes,
-        .heads = whole->heads / (size_t)partition->heads_ranks,
-        .kv_heads = whole->kv_heads / (size_t)partition->heads_ranks,
-        .batches = whole->total_kv ? 1 : whole->batch,
-        .parts = calloc(parts_room(whole), sizeof *c.parts),
-        .sum = {.struct_size = sizeof c.sum, .mode = mode, .heads_ranks = partition->heads_ranks}};
+    struct partition partition;
+
+    if (!partition_make(whole, ranks, members, mode == CLATTN_MPI_SPLIT_KV, speeds, &partition))
+        return false;
+    struct cost c = {.whole = whole,
+                     .partition = &partition,
+                     .speeds = speeds,
+                     .rates = rates,
+                     .gather_bytes = gather_bytes,
+                     .heads = whole->heads / (size_t)members,
+                     .kv_heads = whole->kv_heads / (size_t)members,
+                     .batches = whole_batches(whole, true),
+                     .parts = calloc(parts_room(whole), sizeof *c.parts),
+                     .sum = {.struct_size = sizeof c.sum, .mode = mode, .heads_ranks = members}};
     bool ok = c.parts != NULL;
 
-    for (int n = 0; n < partition->ranks; n++)
-        c.mean_speed += speeds[n] / partition->ranks;
+    for (int n = 0; n < ranks; n++)
+        c.mean_speed += speeds[n] / ranks;
     if (ok) {
         cost_of_exchanges(&c);
         add_memory(&c, mode);
@@ -455,19 +458,6 @@ bool cost_of_mode(const clattn_problem *whole, const struct partition *partition
     if (ok)
         *prediction = c.sum;
     free(c.parts);
-    return ok;
-}
-
-static bool cost_with_heads(const clattn_problem *whole, const int ranks, const double *speeds,
-                            const clattn_mpi_mode mode, const int members,
-                            const size_t gather_bytes, const clattn_mpi_rates *rates,
-                            clattn_mpi_prediction *prediction)
-{
-    struct partition partition;
-
-    if (!partition_make(whole, ranks, members, mode == CLATTN_MPI_SPLIT_KV, speeds, &partition))
-        return false;
-    const bool ok = cost_of_mode(whole, &partition, speeds, mode, gather_bytes, rates, prediction);
     partition_free(&partition);
     return ok;
 }
@@ -480,10 +470,10 @@ bool cost_of_options(const clattn_problem *whole, const int ranks, const double 
     clattn_mpi_prediction best, other;
 
     if (options->mode != CLATTN_MPI_AUTO)
-        return cost_with_heads(whole, ranks, speeds, options->mode, options_members(options, ranks),
-                               gather_bytes, rates, prediction);
-    if (!cost_with_heads(whole, ranks, speeds, ranks > 1 ? CLATTN_MPI_ALL_GATHER : CLATTN_MPI_RING,
-                         1, gather_bytes, rates, &best))
+        return cost_of_mode(whole, ranks, speeds, options->mode, options_members(options, ranks),
+                            gather_bytes, rates, prediction);
+    if (!cost_of_mode(whole, ranks, speeds, ranks > 1 ? CLATTN_MPI_ALL_GATHER : CLATTN_MPI_RING, 1,
+                      gather_bytes, rates, &best))
         return false;
     for (int members = 1; members <= ranks; members++) {
         const clattn_mpi_mode mode = members == 1       ? CLATTN_MPI_RING
@@ -491,7 +481,7 @@ bool cost_of_options(const clattn_problem *whole, const int ranks, const double 
                                                         : CLATTN_MPI_HEADS_RING;
         if (!options_share_heads(whole, ranks, members))
             continue;
-        if (!cost_with_heads(whole, ranks, speeds, mode, members, gather_bytes, rates, &other))
+        if (!cost_of_mode(whole, ranks, speeds, mode, members, gather_bytes, rates, &other))
             return false;
         if (other.seconds < 0.95 * best.seconds)
             best = other;

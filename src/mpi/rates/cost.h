@@ -6,19 +6,11 @@
 
 #include "mpi/options.h"
 
-/* Of sound arguments. Speeds: of all ranks, over 0. False without memory. */
-bool cost_of_mode(const clattn_problem *whole, const struct partition *partition,
-                  const double *speeds, clattn_mpi_mode mode, size_t gather_bytes,
-                  const clattn_mpi_rates *rates, clattn_mpi_prediction *prediction);
-
 /* Of the options' mode; of CLATTN_MPI_AUTO, of the fastest among all-gather, ring, heads, and heads and ring. A later
- * one of these has to be 5 % faster, so that what hardly matters depends little on measured rates. */
+ * one of these has to be 5 % faster, so that what hardly matters depends little on measured rates. Arguments are sound, and
+ * speeds those of all ranks, over 0. False without memory. */
 bool cost_of_options(const clattn_problem *whole, int ranks, const double *speeds,
                      const clattn_mpi_options *options, const clattn_mpi_rates *rates,
                      clattn_mpi_prediction *prediction);
-
-/* An execution of a part takes so long on a device whose rates->flops are `share` times the mean's. */
-double cost_of_part(const clattn_problem *whole, size_t heads, size_t kv_heads,
-                    const struct part *part, const clattn_mpi_rates *rates, double share);
 
 #endif

@@ -13,6 +13,27 @@
 #include <string.h>
 #include <sys/file.h>
 
+struct ca_store *the_store;
+struct store_warnings store_said;
+
+void store_begin(void)
+{
+    scratch_open();
+    the_store = store_open(scratch, "1", &store_said);
+}
+
+void store_end(void)
+{
+    ca_store_destroy(the_store);
+    scratch_close();
+}
+
+void store_again(void)
+{
+    ca_store_destroy(the_store);
+    the_store = store_open(scratch, "1", &store_said);
+}
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void store_warn(clattn_log_level level, const char *message, void *warnings)

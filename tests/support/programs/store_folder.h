@@ -11,6 +11,15 @@ struct store_warnings {
     char last[1024]; /* the last warning */
 };
 
+/* The store of each test, of driver "1", and what it says: .init and .fini of a suite. */
+extern struct ca_store *the_store;
+extern struct store_warnings store_said;
+void store_begin(void);
+void store_end(void);
+
+/* Destroys it and opens it anew. */
+void store_again(void);
+
 /* A log callback that adds to a struct store_warnings. */
 void store_warn(clattn_log_level level, const char *message, void *warnings);
 

@@ -5,6 +5,6 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _tells_again(monkeypatch):
+def _reasons_are_new(monkeypatch):
     """As if no reason had been told in this process before."""
     monkeypatch.setattr(clattn.torch.tally, "_told", set())

@@ -1,42 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tuner/tune_measurer.h"
-#include "cli/worker_process.h"
+#include "tuner/journal_measurer.h"
 #include "internal.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-struct ca_tune_measurer {
+struct journaling {
     struct ca_measurer within;
     struct ca_journal *journal;
-    struct ca_tune_measurer_hooks hooks;
+    struct ca_journal_hooks hooks;
     char (*classes)[CA_JOURNAL_CLASS]; /* of the problems */
     size_t count;
-    double since;           /* the clock at the last entry */
-    double compile_seconds; /* of all builds */
+    double since; /* the clock at the last entry */
 };
-
-size_t ca_tune_measurer_count(const struct ca_tune_measurer *measurer)
-{
-    return measurer->count;
-}
-
-double ca_tune_measurer_compile_seconds(const struct ca_tune_measurer *measurer)
-{
-    return measurer->compile_seconds;
-}
-
-const char *ca_tune_measurer_class(const struct ca_tune_measurer *measurer, size_t problem)
-{
-    return measurer->classes[problem];
-}
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 /* What could not be tried (outcome CA_CONSTRAINT_FAILED) is not known; what failed and may do so no
  * more is tried again before that is final. */
-static void enter(struct ca_tune_measurer *m, size_t problem, const struct ca_candidate *candidate,
+static void enter(struct journaling *m, size_t problem, const struct ca_candidate *candidate,
                   bool built, const struct ca_reading *reading)
 {
     struct ca_journal_entry entry = {.candidate = *candidate, .reading = *reading, .built = built};
@@ -50,7 +32,7 @@ static void enter(struct ca_tune_measurer *m, size_t problem, const struct ca_ca
 }
 
 /* True if the journal knows how the build ended. */
-static bool recall_build(const struct ca_tune_measurer *m, const struct ca_candidate *candidate,
+static bool recall_build(const struct journaling *m, const struct ca_candidate *candidate,
                          struct ca_reading *reading)
 {
     for (size_t n = 0; n < m->count; n++) {
@@ -72,14 +54,15 @@ static bool recall_build(const struct ca_tune_measurer *m, const struct ca_candi
 /* A failure counts for all problems, as the program is the same. */
 static void build(void *user, const struct ca_candidate *candidate, struct ca_reading *reading)
 {
-    struct ca_tune_measurer *m = user;
+    struct journaling *m = user;
 
     if (recall_build(m, candidate, reading))
         return;
-    if (m->hooks.trying)
-        m->hooks.trying(m->hooks.user, candidate);
+    if (m->hooks.building)
+        m->hooks.building(m->hooks.user, candidate);
     m->within.build(m->within.user, candidate, reading);
-    m->compile_seconds += reading->compile_seconds;
+    if (m->hooks.built)
+        m->hooks.built(m->hooks.user, reading->compile_seconds);
     for (size_t n = 0; reading->outcome != CA_CORRECT && n < m->count; n++)
         enter(m, n, candidate, false, reading);
 }
@@ -88,7 +71,7 @@ static void build(void *user, const struct ca_candidate *candidate, struct ca_re
 static void measure(void *user, size_t problem, const struct ca_candidate *candidate, double best,
                     struct ca_reading *reading)
 {
-    struct ca_tune_measurer *m = user;
+    struct journaling *m = user;
     const struct ca_journal_entry *entry =
         ca_journal_find(m->journal, m->classes[problem], candidate);
     const uint64_t binary = reading->binary;
@@ -108,7 +91,7 @@ static void measure(void *user, size_t problem, const struct ca_candidate *candi
 static void round_of(void *user, size_t problem, const struct ca_candidate *candidates,
                      size_t count, double *seconds)
 {
-    struct ca_tune_measurer *m = user;
+    struct journaling *m = user;
 
     m->within.round(m->within.user, problem, candidates, count, seconds);
     for (size_t n = 0; n < count; n++) {
@@ -122,14 +105,14 @@ static void round_of(void *user, size_t problem, const struct ca_candidate *cand
 
 static enum ca_outcome failure(void *user)
 {
-    struct ca_tune_measurer *m = user;
+    struct journaling *m = user;
 
     return m->within.failure(m->within.user);
 }
 
 static void announce(void *user, const struct ca_candidate *candidates, size_t count)
 {
-    struct ca_tune_measurer *m = user;
+    struct journaling *m = user;
     struct ca_candidate *unknown = calloc(count, sizeof *unknown);
     struct ca_reading reading;
     size_t num = 0;
@@ -143,28 +126,28 @@ static void announce(void *user, const struct ca_candidate *candidates, size_t c
 
 static size_t known(void *user, const struct ca_space *space, const struct ca_known **list)
 {
-    struct ca_tune_measurer *m = user;
+    struct journaling *m = user;
 
     return ca_journal_known(m->journal, space, m->classes, m->count, list);
 }
 
 static void end(void *user)
 {
-    struct ca_tune_measurer *m = user;
+    struct journaling *m = user;
 
-    if (m->hooks.closing)
-        m->hooks.closing(m->hooks.user, m);
+    for (size_t n = 0; m->hooks.closing && n < m->count; n++)
+        m->hooks.closing(m->hooks.user, m->classes[n]);
     if (m->within.close)
         m->within.close(m->within.user);
     free(m->classes);
     free(m);
 }
 
-bool ca_tune_measurer_make(const struct ca_measurer *within, struct ca_journal *journal,
-                           const clattn_problem *problems, size_t count,
-                           const struct ca_tune_measurer_hooks *hooks, struct ca_measurer *measurer)
+bool ca_journal_measurer(const struct ca_measurer *within, struct ca_journal *journal,
+                         const clattn_problem *problems, size_t count,
+                         const struct ca_journal_hooks *hooks, struct ca_measurer *measurer)
 {
-    struct ca_tune_measurer *made = calloc(1, sizeof *made);
+    struct journaling *made = calloc(1, sizeof *made);
     char(*classes)[CA_JOURNAL_CLASS] = calloc(count, sizeof *classes);
 
     if (!made || !classes) {
@@ -172,12 +155,12 @@ bool ca_tune_measurer_make(const struct ca_measurer *within, struct ca_journal *
         free(made);
         return false;
     }
-    *made = (struct ca_tune_measurer){.within = *within,
-                                      .journal = journal,
-                                      .hooks = *hooks,
-                                      .classes = classes,
-                                      .count = count,
-                                      .since = ca_stopwatch_now()};
+    *made = (struct journaling){.within = *within,
+                                .journal = journal,
+                                .hooks = *hooks,
+                                .classes = classes,
+                                .count = count,
+                                .since = ca_stopwatch_now()};
     for (size_t n = 0; n < count; n++)
         clattn_problem_class(&problems[n], classes[n], sizeof classes[n], NULL);
     *measurer = (struct ca_measurer){.user = made,

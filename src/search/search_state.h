@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What strategies see of a search, and what a search asks of a strategy. */
-#ifndef CA_STRATEGY_H
-#define CA_STRATEGY_H
+/* What the parts of a search share: search_run.c keeps what is known, search_model.c predicts, and
+ * search_propose.c holds the strategies. */
+#ifndef CA_SEARCH_STATE_H
+#define CA_SEARCH_STATE_H
 
 #include "search/model.h"
 #include "search/search.h"
 
-struct ca_strategy_calls {
-    const char *name;
-    /* The configuration that it wants to know next, which is not evaluated; CA_NO_CONFIG for any such. */
-    size_t (*propose)(struct ca_search *search);
-};
-
-extern const struct ca_strategy_calls ca_strategy_guided, ca_strategy_random,
-    ca_strategy_exhaustive;
-
 struct ca_search {
     const struct ca_space *space;
     struct ca_search_options options;
-    const struct ca_strategy_calls *calls;
     struct ca_random random;
     double *times;     /* per configuration: NaN unknown, INFINITY failed */
     size_t *evaluated; /* in the order of their reports */
@@ -43,11 +34,8 @@ static inline bool ca_is_known(const struct ca_search *search, size_t config)
     return search->times[config] == search->times[config];
 }
 
-/* One that is not evaluated yet; there must be one. */
-size_t ca_search_any_unseen(struct ca_search *search);
-
-/* How many evaluations the budget probably still allows. */
-size_t ca_search_remaining(const struct ca_search *search);
+/* The configuration that the strategy wants to know next; there is one that is not evaluated yet. */
+size_t ca_search_propose(struct ca_search *search);
 
 /* A model of the logarithm of the time, fitted to all reports. Failures count as the slowest
  * success, and all that are slower than most count the same: how bad the bad ones are says nothing
