@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "bench/commands/run_problem.h"
 #include "bench/commands/interleaved.h"
+#include "bench/commands/run_device.h"
 #include "bench/timing/cold_start.h"
 #include "bench/timing/roof.h"
 #include "cli/interrupt.h"
