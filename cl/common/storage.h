@@ -19,6 +19,8 @@
 #ifndef CLATTN_STORAGE_H
 #define CLATTN_STORAGE_H
 
+#include "problem/dtypes.def"
+
 #define DTYPE_F32 0
 #define DTYPE_F16 1
 #define DTYPE_BF16 2
@@ -100,12 +102,14 @@ typedef STORAGE_OF(BIAS_DTYPE) bias_storage;
 /* ---- neighbours ----------------------------------------------------------------------------- */
 
 /* Element n of a tensor of a dtype (constant), and how many bytes one takes. */
-#define BYTES_OF(dtype) ((dtype) == DTYPE_F32 ? 4 : 2)
+#define BYTES_IF_OF(ID, word, bytes) dtype == DTYPE_##ID ? bytes:
+static inline int bytes_of(const int dtype)
+{
+    return CA_DTYPES(BYTES_IF_OF) 0;
+}
 static inline const __global void *place_of(const int dtype, const __global void *p, const long n)
 {
-    if (dtype == DTYPE_F32)
-        return (const __global float *)p + n;
-    return (const __global ushort *)p + n;
+    return (const __global uchar *)p + n * bytes_of(dtype);
 }
 
 static inline float load1_of(const int dtype, const __global void *p, const long n)

@@ -18,7 +18,7 @@
 static inline bool rows_aligned_of(const int dtype, const __global void *rows, const long row_step,
                                    const int width)
 {
-    return (((size_t)rows | (size_t)row_step * BYTES_OF(dtype)) & (width * BYTES_OF(dtype) - 1)) ==
+    return (((size_t)rows | (size_t)row_step * bytes_of(dtype)) & (width * bytes_of(dtype) - 1)) ==
            0;
 }
 

@@ -16,6 +16,9 @@
 #define LONG_BYTES 8
 #define FLOAT4_BYTES 16
 
+/* What compilers that align variables beside tiles in local memory may add. */
+#define SPARE_BYTES (4 * INT_BYTES)
+
 /* Floats of each row in the workspace of gradients (cl/common/backward.h). */
 #define ROW_STATISTICS 4
 

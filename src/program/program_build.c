@@ -192,7 +192,7 @@ static void announce(const clattn_context *ctx, const struct ca_candidate *candi
                                             : "the cache of programs does not have it";
     char problem[512] = "any problem";
 
-    if (candidate->family->num_stages > 0)
+    if (p)
         clattn_problem_print(p, problem, sizeof problem, NULL);
     ca_inform(&ctx->log, "%s is being compiled for '%s' on '%s', which may take seconds: %s",
               candidate->family->full_name, problem, ctx->device.name, why);
@@ -257,12 +257,12 @@ static void make_anew(clattn_context *ctx, const struct ca_candidate *candidate,
 }
 
 /* Says what a verdict from an earlier process costs, and how to be rid of it. */
-static void say_condemned(clattn_context *ctx, const struct ca_candidate *candidate,
-                          const clattn_problem *p, const struct ca_program *made)
+static void say_condemned(clattn_context *ctx, const clattn_problem *p,
+                          const struct ca_program *made)
 {
     char what[CA_CLASS_TEXT + 2] = "--all", class[CA_CLASS_TEXT];
 
-    if (candidate->family->num_stages > 0) {
+    if (p) {
         ca_problem_class(p, class);
         snprintf(what, sizeof what, "\"%s\"", class);
     }
@@ -288,7 +288,7 @@ static void make_first(clattn_context *ctx, const struct ca_candidate *candidate
     } else {
         made->verdict = ca_verdict_crashed(until);
         made->status = made->verdict.status;
-        say_condemned(ctx, candidate, p, made);
+        say_condemned(ctx, p, made);
     }
     ca_first_run_end(&run);
 }
@@ -304,7 +304,7 @@ void ca_program_make(clattn_context *ctx, const struct ca_candidate *candidate,
         made->verdict = (struct ca_verdict){.status = CLATTN_SUCCESS};
     made->status = made->verdict.status;
     if (made->status != CLATTN_SUCCESS)
-        say_condemned(ctx, candidate, p, made);
+        say_condemned(ctx, p, made);
     else if (made->cl)
         return;
     else if (!ctx->device.compiler_available)

@@ -52,10 +52,10 @@ void ca_trust_case_sizes(const clattn_problem *p, size_t sizes[CA_WORKSPACE]);
 
 /* The hostile case for a normal problem: small and ragged, with all of its options, rows that see
  * nothing, NaN and huge values behind masks. Its memory is bounded, a workspace for the candidate
- * (NULL: none) on dev included, unless ca_trust_refuses() the problem. False, with everything freed,
+ * (NULL: none) included, unless ca_trust_refuses() the problem. False, with everything freed,
  * without memory. */
 int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *p,
-                       const struct ca_candidate *candidate, const clattn_device_info *dev);
+                       const struct ca_candidate *candidate);
 
 /* Whether a problem is one that kernels may copy in pieces of 16 bytes, as the hostile case, which is ragged, is not: a
  * projection whose steps are whole pieces (src/selfcheck/case_projection.c). And the hostile case in pieces, false without

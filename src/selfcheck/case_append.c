@@ -255,7 +255,7 @@ static clattn_layout keep_unit(int unit, const size_t sizes[4], clattn_cache cac
 
 /* Ragged; rows as long as what is rotated, and some more. */
 int ca_append_case_make(struct ca_trust_case *c, const clattn_problem *real,
-                        const struct ca_candidate *candidate, const clattn_device_info *dev)
+                        const struct ca_candidate *candidate)
 {
     enum { BATCH = 2, HEADS = 3, TOKENS = 11, KEYS = 13 };
     const clattn_append_problem *r = &real->append;
@@ -263,7 +263,6 @@ int ca_append_case_make(struct ca_trust_case *c, const clattn_problem *real,
     const size_t least = (r->rotary_dim + CA_BLOCK - 1) / CA_BLOCK * CA_BLOCK;
 
     (void)candidate;
-    (void)dev;
     c->problem = *real;
     clattn_append_problem *p = &c->problem.append;
     p->batch = BATCH;

@@ -374,10 +374,10 @@ static int made_or_freed(struct ca_trust_case *c, int made)
 }
 
 int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real,
-                       const struct ca_candidate *candidate, const clattn_device_info *dev)
+                       const struct ca_candidate *candidate)
 {
     static int (*const of[])(struct ca_trust_case *, const clattn_problem *,
-                             const struct ca_candidate *, const clattn_device_info *) = {
+                             const struct ca_candidate *) = {
 #define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_case_make,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
@@ -385,7 +385,7 @@ int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real,
 
     memset(c, 0, sizeof *c);
     c->hostile = 1;
-    return made_or_freed(c, of[real->operation](c, real, candidate, dev));
+    return made_or_freed(c, of[real->operation](c, real, candidate));
 }
 
 /* Room for the answers of so many rows, or rows and keys. */
@@ -410,12 +410,12 @@ static struct ca_sample sample_of(const clattn_problem *p, size_t all)
 }
 
 int ca_attention_case_make(struct ca_trust_case *c, const clattn_problem *real,
-                           const struct ca_candidate *candidate, const clattn_device_info *dev)
+                           const struct ca_candidate *candidate)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
     unsigned state = 20240229u;
 
-    c->problem = ca_trust_shrink(real, candidate, dev);
+    c->problem = ca_trust_shrink(real, candidate);
     const clattn_problem *p = &c->problem;
     const struct ca_sample rows = sample_of(p, p->batch * p->heads * p->seq_q);
     const struct ca_sample keys = sample_of(p, p->batch * p->kv_heads * p->seq_kv);

@@ -164,14 +164,13 @@ static void spoil(struct ca_trust_case *c, size_t s, size_t row)
 }
 
 int ca_merge_case_make(struct ca_trust_case *c, const clattn_problem *real,
-                       const struct ca_candidate *candidate, const clattn_device_info *dev)
+                       const struct ca_candidate *candidate)
 {
     const size_t rows = (size_t)BATCH * HEADS * ROWS;
     const struct ca_sample all = ca_trust_each(rows);
     unsigned state = 20240229u;
 
     (void)candidate;
-    (void)dev;
     c->problem = shrink(real);
     const clattn_merge_problem *p = &c->problem.merge;
     if (!allocate(c, &all))

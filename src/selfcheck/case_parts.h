@@ -19,8 +19,7 @@ struct ca_bounded *ca_trust_answer_lse(struct ca_trust_case *c, unsigned argumen
 
 /* The problem of the hostile case of attention for a normal one: with its dims and options. candidate:
  * whose workspace counts, NULL for none. (src/selfcheck/case_size.c) */
-clattn_problem ca_trust_shrink(const clattn_problem *real, const struct ca_candidate *candidate,
-                               const clattn_device_info *dev);
+clattn_problem ca_trust_shrink(const clattn_problem *real, const struct ca_candidate *candidate);
 
 /* How many of `all` rows (or keys) are judged in a hostile case of this problem. */
 size_t ca_trust_judged(const clattn_problem *p, size_t all);
@@ -71,8 +70,7 @@ clattn_layout ca_trust_gapped(const int order[4], const size_t sizes[4], size_t 
  * ca_trust_case_make_ordinary(), which call them, begin with a case of zeros and free it in that case. */
 #define OPERATION(ID, name, ...)                                                                   \
     int ca_##name##_case_make(struct ca_trust_case *c, const clattn_problem *real,                 \
-                              const struct ca_candidate *candidate,                                \
-                              const clattn_device_info *dev);                                      \
+                              const struct ca_candidate *candidate);                               \
     int ca_##name##_case_make_ordinary(struct ca_trust_case *c);
 CA_OPERATIONS(OPERATION)
 #undef OPERATION

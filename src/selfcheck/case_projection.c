@@ -193,10 +193,9 @@ static int make(struct ca_trust_case *c, const clattn_problem *real, int in_piec
 }
 
 int ca_projection_case_make(struct ca_trust_case *c, const clattn_problem *real,
-                            const struct ca_candidate *candidate, const clattn_device_info *dev)
+                            const struct ca_candidate *candidate)
 {
     (void)candidate;
-    (void)dev;
     return make(c, real, 0);
 }
 

@@ -5,6 +5,7 @@
  * how many programs with tunables at random there are of each family and target. */
 #include "cases.h"
 #include "families/candidate.h"
+#include "families/limits.h"
 #include "families/registry.h"
 #include "problem/problem.h"
 #include "program/program.h"
@@ -148,8 +149,7 @@ static void write_kernels(FILE *out, const struct ca_candidate *c, const clattn_
                           const clattn_device_info *dev)
 {
     for (size_t n = 0; n < c->family->num_stages; n++) {
-        struct ca_ndrange range = {{0, 0, 0}, {0, 0, 0}};
-        c->family->stages[n].ndrange(p, c->values, dev, &range);
+        const struct ca_ndrange range = ca_stage_range(&c->family->stages[n], p, c->values, dev);
         if (range.global[0] && range.global[1] && range.global[2])
             fprintf(out, "%s=%zu ", c->family->stages[n].kernel,
                     range.local[0] * range.local[1] * range.local[2]);
@@ -165,7 +165,7 @@ static void write_case(struct output *out, const struct device *d, const struct 
     if (clattn_problem_print(p, problem, sizeof problem, NULL) != CLATTN_SUCCESS ||
         !ca_program_options(c, &normal, &d->info, options, sizeof options))
         exit(2);
-    ca_tunables_print(c->family->tunables, c->family->num_tunables, c->values, "", tunables,
+    ca_tunables_print(c->family->tunables, c->family->num_tunables, c->values, tunables,
                       sizeof tunables);
     write_parameters(out, out->count, c->family, &normal);
     fprintf(out->cases, "%zu\t%s\t%s\t%s\t%s\t%s\t%zu\t", out->count++, d->target->name,

@@ -4,6 +4,7 @@
 
 #include "context/context.h"
 #include "device/facts.h"
+#include "families/limits.h"
 #include "problem/problem.h"
 #include "program/build_log.h"
 #include "program/program.h"
@@ -104,8 +105,7 @@ size_t fixture_group_items(const struct ca_family *family, const clattn_problem 
     size_t most = 1;
 
     for (size_t n = 0; n < family->num_stages; n++) {
-        struct ca_ndrange range = {{0, 0, 0}, {1, 1, 1}};
-        family->stages[n].ndrange(p, values, device, &range);
+        const struct ca_ndrange range = ca_stage_range(&family->stages[n], p, values, device);
         const size_t items = range.local[0] * range.local[1] * range.local[2];
         most = items > most ? items : most;
     }

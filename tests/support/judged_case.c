@@ -12,8 +12,7 @@ struct ca_trust_case judged_case(const char *text, const int hostile)
     const clattn_problem parsed = fixture_problem(text), p = ca_problem_normal(&parsed);
     struct ca_trust_case c;
 
-    cr_assert(hostile ? ca_trust_case_make(&c, &p, NULL, NULL)
-                      : ca_trust_case_make_ordinary(&c, &p));
+    cr_assert(hostile ? ca_trust_case_make(&c, &p, NULL) : ca_trust_case_make_ordinary(&c, &p));
     return c;
 }
 
