@@ -189,9 +189,10 @@ INLINE bool hide(const struct arguments *args, const struct score_tile t, bool s
     sees = sees && listed;
 #endif
 #if HAS_MASK
-    bool unmasked = HAS_MASK_KEYS && key < t.mask_begin;
 #if HAS_BLOCKS
-    unmasked = unmasked || listed == BLOCK_FULL;
+    const bool unmasked = listed == BLOCK_FULL || (bool)(HAS_MASK_KEYS && key < t.mask_begin);
+#else
+    const bool unmasked = (HAS_MASK_KEYS && key < t.mask_begin);
 #endif
     sees = sees && (unmasked || t.mask[min(row, t.rows - 1) * args->shape->mask_stride[2] +
                                        min(key, t.keys - 1) * args->shape->mask_stride[3]]);

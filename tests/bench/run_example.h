@@ -21,10 +21,29 @@ struct record *example_record(struct device_run *run, const char *name, const ch
 struct outcome *example_outcome(struct record *record, const char *implementation, double seconds,
                                 double noise, size_t samples, struct rng *random);
 
+/* A problem that clattn solves in that time, up to 1 % off, in 9 samples. */
+struct outcome *example_solved(struct device_run *run, const char *name, const char *problem,
+                               double seconds);
+
 /* Of an outcome: that so many ranks shared it in a mode, at this efficiency; rank n computed for n + 1 ms. */
 void example_ranks(struct outcome *outcome, const char *mode, size_t ranks, double efficiency);
 
 /* Everything that a file can hold. */
 void example_full(struct run_results *results);
+
+/* ---- in a file of a test that has a scratch folder -------------------------------------------- */
+
+/* Where the results of a test are. */
+const char *run_path(void);
+
+/* Both must succeed. */
+void write_run(const char *to, const struct run_results *results);
+void read_run(const char *from, struct run_results *results);
+
+/* The full example there, as a document. */
+json_t *example_document(void);
+
+/* They are the same, or both are NULL. */
+void check_text(const char *got, const char *want);
 
 #endif

@@ -2,6 +2,7 @@
 /* Packed batches: the bits of each sequence alone, and starts that hold anything. The sweep draws packed
  * batches with every other option. */
 #include "tests/support/families.h"
+#include "tests/support/problems.h"
 #include "tests/support/rng.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/trial.h"
@@ -133,14 +134,8 @@ static int takes_starts(const char *family)
     return strncmp(family, "unfused", 7) != 0; /* its scores are of batches that are padded */
 }
 
-ParameterizedTestParameters(packed, starts_may_hold_anything) {
-    static size_t parameters[MOST_FAMILIES];
-
-    return cr_make_param_array(size_t, parameters,
-                               families_taken(CLATTN_FORWARD, takes_starts, 1, 3, parameters));
-}
-
-ParameterizedTest(size_t *number, packed, starts_may_hold_anything) {
+FAMILY_TEST(packed, starts_may_hold_anything, CLATTN_FORWARD, takes_starts, 3)
+{
     static const char *const problems[] = {
         "fwd f32 b4 h4/2 q30 k40 d32 totalq=70 totalkv=90 causal=br klen qlen sinks lse",
         "fwd f32 b3 h2/1 q1 k200 d32 totalkv=300 lse",
@@ -148,30 +143,22 @@ ParameterizedTest(size_t *number, packed, starts_may_hold_anything) {
     };
 
     unoptimised();
-    trials_pass(clattn_family_name(CLATTN_FORWARD, *number), problems,
+    trials_pass(clattn_family_name(CLATTN_FORWARD, *family), problems,
                 sizeof problems / sizeof *problems, 2, 8);
 }
 
-/* Gradients: guard bands, rows of no sequence that stay as they were, each element against double
- * precision. */
-DeviceTest(packed, gradients)
+/* Guard bands, rows of no sequence that stay as they were, each element against double precision. */
+FAMILY_TEST(packed, gradients, CLATTN_BACKWARD, NULL, 2)
 {
-    static const char *const backward[] = {"backward_cpu UNIT=vector", "backward_gpu UNIT=item"};
     static const char *const problems[] = {
-        "bwd f32 b3 h4/2 q20 k30 d16 causal=br totalq=50 totalkv=70",
-        "bwd f32 b3 h4/2 q20 k30 d16 alibi sinks qlen klen dslopes dsinks totalq=50",
+        "bwd f32 b3 h4/2 q20 k30 d32 causal=br totalq=50 totalkv=70",
+        "bwd f32 b3 h4/2 q20 k30 d32 alibi sinks qlen klen dslopes dsinks totalq=50",
         "bwd f32 b4 h2 q33 k40 d32/24 window=20,* dropout=0.3 totalkv=120",
     };
 
     unoptimised();
-    fixture_need_groups_of(f, "backward_gpu UNIT=item");
-    for (size_t n = 0; n < 2 * sizeof problems / sizeof *problems; n++)
-        for (uint64_t seed = 1; seed <= 6; seed++) {
-            struct trial t = {.problem = fixture_problem(problems[n / 2]),
-                              .family = backward[n % 2],
-                              .seed = seed};
-            trial_pass(f, &t);
-        }
+    trials_pass(clattn_family_name(CLATTN_BACKWARD, *family), problems,
+                sizeof problems / sizeof *problems, 0, 3);
 }
 
 /* As users compile it: optimised, PoCL 3.1 has a group's threads store rows that there are not, where the kernel may
@@ -219,9 +206,7 @@ DeviceTest(packed, a_developer_is_told_what_is_wrong)
 /* ---- what is refused --------------------------------------------------------------------------- */
 
 Test(packed, mistakes_are_named) {
-    static const struct {
-        const char *text, *words;
-    } mistakes[] = {
+    static const struct refused_text mistakes[] = {
         {"fwd f32 q1 k9 d8 totalq=2147483648", "total_q exceeds 2^31 - 1"},
         {"fwd f32 q1 k9 d8 totalkv=2147483648", "total_kv exceeds 2^31 - 1"},
         {"fwd f32 b0 q1 k9 d8 totalq=4", "total_q is given, but batch or seq_q is 0"},
@@ -233,13 +218,5 @@ Test(packed, mistakes_are_named) {
         {"fwd f32 q1 k9 d8 totalq=4 blocks=2x2:4", "block_q excludes total_q and total_kv"},
     };
 
-    for (size_t n = 0; n < sizeof mistakes / sizeof *mistakes; n++) {
-        clattn_problem p;
-        char reason[256] = "";
-        cr_expect(clattn_problem_parse(mistakes[n].text, &p, reason, sizeof reason) ==
-                      CLATTN_INVALID_PROBLEM,
-                  "'%s' was taken", mistakes[n].text);
-        cr_expect(strstr(reason, mistakes[n].words) != NULL, "'%s': '%s'", mistakes[n].text,
-                  reason);
-    }
+    problem_texts_refused(mistakes, sizeof mistakes / sizeof *mistakes);
 }
