@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backward_gpu_mma: gradients by matrix instructions; see src/families/backward_gpu/backward_gpu_mma.cl. */
 #include "base/sizes.h"
-#include "families/backward_gpu/backward_gpu.h"
 #include "families/backward_gpu/backward_gpu_mma_sizes.h"
 #include "families/family_units.h"
 #include "families/fragments.h"
@@ -201,25 +200,14 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return reject(p, dev, values);
 }
 
-/* ---- stages --------------------------------------------------------------------------------- */
-
-static struct ca_backward_blocks blocks_of(const size_t *values)
-{
-    return (struct ca_backward_blocks){block_owned(values), values[BLOCK_STREAMED_INDEX],
-                                       work_items(values)};
-}
-
 #include "families/backward_gpu/backward_gpu_stages.h"
 
 const struct ca_family ca_backward_gpu_mma = {
     CA_UNIT_OF("backward_gpu", "mma"),
     .operation = CLATTN_BACKWARD,
     .source = ca_source_backward_gpu_mma,
-    CA_TUNABLES(tunables),
+    OWN_MEMBERS,
     CA_STAGES(BACKWARD_STAGES),
-    .unsupported = unsupported,
-    .adapt = adapt,
-    .reject = reject,
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,

@@ -2,7 +2,6 @@
 /* backward_gpu UNIT=warpgroup: gradients by wgmma, of NVIDIA's Hopper; see src/families/backward_gpu/backward_gpu_mma.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
-#include "families/backward_gpu/backward_gpu.h"
 #include "families/backward_gpu/backward_gpu_mma_sizes.h"
 #include "families/family_units.h"
 #include "families/fragments.h"
@@ -161,25 +160,14 @@ static const char *ptx_target(const size_t *values)
     return values[EMULATE_INDEX] ? NULL : "sm_90a";
 }
 
-/* ---- stages --------------------------------------------------------------------------------- */
-
-static struct ca_backward_blocks blocks_of(const size_t *values)
-{
-    return (struct ca_backward_blocks){block_owned(values), values[BLOCK_STREAMED_INDEX],
-                                       work_items(values)};
-}
-
 #include "families/backward_gpu/backward_gpu_stages.h"
 
 const struct ca_family ca_backward_gpu_warpgroup = {
     CA_UNIT_OF("backward_gpu", "warpgroup"),
     .operation = CLATTN_BACKWARD,
     .source = ca_source_backward_gpu_mma,
-    CA_TUNABLES(tunables),
+    OWN_MEMBERS,
     CA_STAGES(BACKWARD_STAGES),
-    .unsupported = unsupported,
-    .adapt = adapt,
-    .reject = reject,
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,

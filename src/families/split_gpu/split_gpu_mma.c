@@ -234,17 +234,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 }
 
 const struct ca_family ca_split_gpu_mma = {
-    CA_UNIT_OF("split_gpu", "mma"),
-    .operation = CLATTN_FORWARD,
-    .source = ca_source_split_gpu_mma,
-    CA_TUNABLES(tunables),
-    CA_STAGES(SPLIT_STAGES),
-    .unsupported = unsupported,
-    .adapt = adapt,
-    .reject = reject,
-    .workspace_bytes = workspace_bytes,
-    .local_bytes = local_bytes,
-    .private_bytes = private_bytes,
-    .options = more_options,
-    .preference = preference,
+    CA_UNIT_OF("split_gpu", "mma"),    .operation = CLATTN_FORWARD,
+    .source = ca_source_split_gpu_mma, OWN_MEMBERS,
+    CA_STAGES(SPLIT_STAGES),           .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,        .private_bytes = private_bytes,
+    .options = more_options,           .preference = preference,
 };
