@@ -57,6 +57,8 @@ static void judge_build(clattn_context *ctx, cl_program program, struct ca_progr
     free(text);
 }
 
+extern const char *const ca_source_builtins[]; /* cl/common/builtins.h */
+
 /* ---- building -------------------------------------------------------------------------------- */
 
 /* Whether the kernel's functions take vectors wider than the processor's registers, as those that are forced or that a
@@ -131,21 +133,25 @@ static clattn_status retarget(clattn_context *ctx, cl_program *cl, const char *t
     return status == CLATTN_SUCCESS ? CLATTN_BUILD_FAILED : status;
 }
 
-/* The program of the parameters and the source after them. NULL if that fails, with the error in *err. */
+/* The program of the parameters and the source after them; on PoCL the declarations of built-in functions come first,
+ * for build_with_own_builtins(). NULL if that fails, with the error in *err. */
 static cl_program create(clattn_context *ctx, const struct ca_program *made, cl_int *err)
 {
     const char *const *source = made->family->source;
-    size_t count = 0;
+    size_t pieces = 0, count = 0;
 
-    while (source[count])
-        count++;
-    const char **all = malloc((count + 1) * sizeof *all);
+    while (source[pieces])
+        pieces++;
+    const char **all = malloc((pieces + 2) * sizeof *all);
     *err = CL_OUT_OF_HOST_MEMORY;
     if (!all)
         return NULL;
-    all[0] = made->parameters;
-    memcpy(all + 1, source, count * sizeof *all);
-    cl_program cl = clCreateProgramWithSource(ctx->cl, (cl_uint)(count + 1), all, NULL, err);
+    if (ca_facts_of_pocl(&ctx->device))
+        all[count++] = ca_source_builtins[0];
+    all[count++] = made->parameters;
+    memcpy(all + count, source, pieces * sizeof *all);
+    count += pieces;
+    cl_program cl = clCreateProgramWithSource(ctx->cl, (cl_uint)count, all, NULL, err);
     free(all);
     return *err == CL_SUCCESS ? cl : NULL;
 }
