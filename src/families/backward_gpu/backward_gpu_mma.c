@@ -19,13 +19,9 @@ enum { PRODUCER = 0 };
 #define TUNABLES_DEF "families/backward_gpu/backward_gpu_mma.def"
 #define TUNABLES_UNIT UNIT_MMA
 #include "families/expand.h"
+#include "families/fragment_unit.h"
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
-
-static const struct ca_fragment *fragment_of(const size_t *values)
-{
-    return ca_fragment_of(values[INSTRUCTION_INDEX]);
-}
 
 static size_t sub_groups(const size_t *values)
 {
@@ -106,18 +102,7 @@ static int spills(const clattn_problem *p, const size_t *values)
            needed_registers(p, values) > 256;
 }
 
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-    return register_words(p, values) * sizeof(cl_uint);
-}
-
 /* ---- the family ------------------------------------------------------------------------------ */
-
-static const char *more_options(const size_t *values, const clattn_device_info *dev)
-{
-    (void)dev;
-    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0, 0);
-}
 
 static int fits_registers(const clattn_problem *p, const size_t *values)
 {

@@ -12,6 +12,7 @@
 enum { MOST_EMULATED = 128 };
 
 static size_t work_items(const size_t *values);
+static size_t register_words(const clattn_problem *p, const size_t *values);
 static int has_plain_scores(const clattn_problem *p);
 static int spills(const clattn_problem *p, const size_t *values);
 
@@ -21,6 +22,7 @@ enum { DIM_GROUPS = 1 };
 #define TUNABLES_DEF "families/backward_gpu/backward_gpu_warpgroup.def"
 #define TUNABLES_UNIT UNIT_WARPGROUP
 #include "families/expand.h"
+#include "families/fragment_unit.h"
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -76,11 +78,6 @@ static int spills(const clattn_problem *p, const size_t *values)
     return register_words(p, values) + more > ca_wgmma_registers(work_items(values), 1) ||
            words(p->dim_qk, values) + more >
                ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
-}
-
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-    return register_words(p, values) * sizeof(cl_uint);
 }
 
 /* ---- the family ------------------------------------------------------------------------------ */
@@ -153,11 +150,6 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     if (!ca_has_wgmma(dev))
         return CA_ONLY_IF_FORCED;
     return ca_larger(p->seq_q, p->seq_kv) >= WARPGROUP * ROWS ? 97 : 80;
-}
-
-static const char *ptx_target(const size_t *values)
-{
-    return values[EMULATE_INDEX] ? NULL : "sm_90a";
 }
 
 #include "families/backward_gpu/backward_gpu_stages.h"
