@@ -33,6 +33,15 @@ enum { MOST_FAMILIES = 32 };
 size_t families_taken(clattn_operation operation, int (*takes)(const char *name), uint64_t test,
                       unsigned runs, size_t families[MOST_FAMILIES]);
 
+/* A test of each of these families, which gets its index: parameters cross processes, pointers do not. */
+#define FAMILY_TEST(suite, name, operation, takes, runs)                                           \
+    ParameterizedTestParameters(suite, name) {                                                     \
+        static size_t families[MOST_FAMILIES];                                                     \
+        return cr_make_param_array(size_t, families,                                               \
+                                   families_taken(operation, takes, __COUNTER__, runs, families)); \
+    }                                                                                              \
+    ParameterizedTest(size_t *family, suite, name)
+
 /* The problem's text; with f16 in place of its dtype if the family does not take f32, or bf16 if it takes
  * neither. Valid until the next call. */
 const char *family_text(const char *family, const char *text);
