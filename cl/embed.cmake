@@ -5,7 +5,7 @@
 #   cmake -DKERNELS=a.cl;b.cl -DOUTPUT=x.c -P embed.cmake
 #       makes each kernel a list ca_source_a[] of texts that ends with NULL. Joined they are the kernel with each
 #       #include "folder/file" replaced by that file below cl/ or, if there is none, src/, each file once.
-#       Kernels share the texts of a header. Comments and the blanks at both ends of a line are left out.
+#       Kernels share the texts of a header. Comments, #pragma once and the blanks at both ends of a line are left out.
 #       #line directives say the file and the line, so that build logs do.
 cmake_minimum_required(VERSION 3.22)
 set(folder "${CMAKE_CURRENT_LIST_DIR}")
@@ -110,6 +110,7 @@ function(parts_of file result)
         endif()
         file(READ "${path}" text)
         strip("${file}" "${text}" text)
+        string(REPLACE "#pragma once\n" "\n" text "${text}") # join() adds each file once
         set(parts "")
         set(line 1)
         while("${text}" MATCHES "#include \"([^\"]+)\"\n")

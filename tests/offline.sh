@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # sh tests/offline.sh [--all] [BUILD [SAMPLES [SEED]]]: compiles the kernels of GPUs to machine code,
-# without a GPU, and prints what came of it (tests/offline/table.c says what); fails if a rule is
+# without a GPU, and prints what came of it (tests/offline/table.py says what); fails if a rule is
 # broken. Most problems are compiled for one GPU each, which SEED chooses, with --all for every one.
 # BUILD is a folder that the project is built in, by default build/offline, where it builds itself what
 # it needs; SAMPLES, by default 1, is the number of programs with tunables at random of each family and
@@ -32,6 +32,7 @@ skip() {
     exit 77
 }
 
+command -v python3 > /dev/null || skip "no python3"
 for library in amdgcn--amdhsa nvptx64--nvidiacl; do
     [ -e "/usr/lib/clc/$library.bc" ] || skip "no /usr/lib/clc/$library.bc (sh tests/packages.sh gpus)"
 done
@@ -59,7 +60,7 @@ clang=$(compiler_for sm_75)
 if [ ! -e "$build/tests/offline/offline_cases" ]; then
     mkdir -p "$build"
     { cmake -B "$build" -DCMAKE_BUILD_TYPE=Release &&
-        cmake --build "$build" --target offline_cases offline_table; } > "$build/offline.log" 2>&1 ||
+        cmake --build "$build" --target offline_cases; } > "$build/offline.log" 2>&1 ||
         { tail -n 40 "$build/offline.log" >&2; exit 1; }
 fi
 rm -rf "$work"
@@ -199,4 +200,4 @@ seq "$(wc -l < "$work/cases")" |
         sh "$work/compile.sh" "$ptxas" "$nvdisasm" "$work"
 # The last of the tables that are kept may be of kernels as they were.
 for kept in bench/results/gpus-offline-*.txt; do :; done
-"$build/tests/offline/offline_table" "$work" "$kept"
+python3 tests/offline/table.py "$work" "$kept"

@@ -161,7 +161,7 @@ fuzz() {
 
 step "packages" sh tests/packages.sh build test || finish
 compile test-gcc "$(nproc)" all --preset release -DCMAKE_C_COMPILER=gcc \
-    -DCLATTN_BUILD_PYTHON=ON || finish
+    -DCLATTN_BUILD_PYTHON=ON -DCLATTN_TEST_OPTIONS=-O1 || finish
 
 # One implementation at a time: others that are installed would be loaded, and leak, as well.
 pocl=/etc/OpenCL/vendors/pocl.icd

@@ -4,7 +4,7 @@
 #define CLATTN_BENCH_CASE_H
 
 #include "bench/cases/view.h"
-#include "bench/judge/layer_likely.h"
+#include "bench/judge/layer.h"
 #include "cli/job.h"
 #include "cli/message.h"
 

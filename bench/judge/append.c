@@ -4,23 +4,14 @@
  * adds is half a step of its scale, a whole one for the value that 4 bits do not reach, and the rounding of
  * the scale to binary16. */
 #include "bench/judge/append.h"
+#include "bench/judge/tensors.h"
 #include "bench/judge/values.h"
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 
 #define U 0x1p-24
-
-static void resolve(const clattn_layout *layout, const size_t sizes[4], size_t strides[4])
-{
-    const size_t *given = layout->stride;
-    size_t step = 1;
-
-    for (int n = 3; n >= 0; n--) {
-        strides[n] = given[0] || given[1] || given[2] || given[3] ? given[n] : step;
-        step *= sizes[n] ? sizes[n] : 1;
-    }
-}
 
 struct append_strides reference_append_strides(const clattn_append_problem *p,
                                                enum append_kind kind)
@@ -33,15 +24,15 @@ struct append_strides reference_append_strides(const clattn_append_problem *p,
     struct append_strides s = {
         .heads = heads, .dim = dim, .blocks = paged ? p->pages : p->batch, .rows = rows};
 
-    resolve(kind == APPEND_K   ? &p->k
-            : kind == APPEND_V ? &p->v
-            : in_place         ? &p->q_out
-                               : &p->q,
-            (size_t[]){p->batch, heads, p->tokens, dim}, s.from);
-    resolve(kind == APPEND_K   ? &p->k_cache
-            : kind == APPEND_V ? &p->v_cache
-                               : &p->q_out,
-            (size_t[]){s.blocks, heads, rows, dim}, s.to);
+    tensor_resolve(kind == APPEND_K   ? &p->k
+                   : kind == APPEND_V ? &p->v
+                   : in_place         ? &p->q_out
+                                      : &p->q,
+                   (size_t[]){p->batch, heads, p->tokens, dim}, s.from);
+    tensor_resolve(kind == APPEND_K   ? &p->k_cache
+                   : kind == APPEND_V ? &p->v_cache
+                                      : &p->q_out,
+                   (size_t[]){s.blocks, heads, rows, dim}, s.to);
     return s;
 }
 
@@ -133,4 +124,41 @@ void reference_append(const clattn_append_problem *p, const struct append_view *
     }
     for (size_t d = 0; cache != CLATTN_CACHE_PLAIN && d < s.dim; d += VALUE_BLOCK)
         quantize(cache, row + d);
+}
+
+enum { FEWEST_ROWS = 64 };
+
+static void judge_token(const clattn_append_problem *p, const struct append_view *view,
+                        enum append_kind kind, size_t index, struct bounded *want, judge_row *row,
+                        void *user)
+{
+    const struct append_strides s = reference_append_strides(p, kind);
+    const size_t i = index % p->tokens, h = index / p->tokens % s.heads;
+    const size_t b = index / p->tokens / s.heads;
+    const int64_t place =
+        kind == APPEND_Q ? (int64_t)(b * p->tokens + i) : reference_append_place(p, view, b, i);
+
+    if (place < 0)
+        return;
+    reference_append(p, view, kind, b, h, i, want);
+    row(user, (int)kind, (size_t[]){(size_t)place / s.rows, h, (size_t)place % s.rows, 0}, want,
+        s.dim);
+}
+
+bool judge_append(const clattn_append_problem *p, const struct append_view *view, double budget,
+                  judge_row *row, void *user)
+{
+    const size_t longest = p->dim_qk > p->dim_v ? p->dim_qk : p->dim_v;
+    struct bounded *want = calloc(longest + 1, sizeof *want);
+    const bool ok = want != NULL;
+
+    for (int kind = 0; ok && kind < (p->queries ? APPEND_KINDS : APPEND_Q); kind++) {
+        const size_t all = p->batch * (kind == APPEND_Q ? p->heads : p->kv_heads) * p->tokens;
+        const size_t rows = judge_affordable(budget, all, (double)longest * 64.0, FEWEST_ROWS);
+        for (size_t n = 0; n < rows; n++)
+            judge_token(p, view, (enum append_kind)kind, judge_spread(n, rows, all), want, row,
+                        user);
+    }
+    free(want);
+    return ok;
 }

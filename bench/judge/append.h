@@ -4,7 +4,7 @@
 #ifndef CLATTN_REFERENCE_APPEND_H
 #define CLATTN_REFERENCE_APPEND_H
 
-#include "bench/judge/bounded.h"
+#include "bench/judge/judge.h"
 
 #include <stdint.h>
 
@@ -34,5 +34,9 @@ int64_t reference_append_place(const clattn_append_problem *p, const struct appe
 /* The row of head h of token (b, i), its columns as they are read back, each with what it may be off by. */
 void reference_append(const clattn_append_problem *p, const struct append_view *view,
                       enum append_kind kind, size_t b, size_t h, size_t i, struct bounded *row);
+
+/* The rows that the tokens are written to, of the outputs by kind: at[] is (batch or page, head, row, 0). */
+bool judge_append(const clattn_append_problem *p, const struct append_view *view, double budget,
+                  judge_row *row, void *user);
 
 #endif

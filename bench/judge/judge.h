@@ -26,6 +26,11 @@ bool judge_rows(const clattn_problem *p, const struct tensor_view *view, enum pr
 bool judge_gradients(const clattn_problem *p, const struct tensor_view *view,
                      enum precision precision, double budget, judge_visit *visit, void *user);
 
+/* Takes `count` elements from at[] on of an output of another operation (judge_projection(), judge_merge(),
+ * judge_append(), which take a budget likewise). */
+typedef void judge_row(void *user, int output, const size_t at[4], const struct bounded *want,
+                       size_t count);
+
 /* ---- what is looked at ----------------------------------------------------------------------- */
 
 /* How many of `all` places are looked at where each costs so many elements of the budget: all of them, or

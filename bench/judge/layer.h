@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Multi-head layers and their gradients in double precision by plain loops, written from
  * <clattn/multihead.h> and the formulas of <clattn/problem.h>. It shares no code with the library.
- * Every value carries the largest error that f32 arithmetic and the storage between the steps may
- * leave on it; layer.c derives the bounds. */
+ * Every value carries an error that f32 arithmetic and the storage between the steps are likely not to exceed (layer.c). */
 #ifndef CLATTN_JUDGE_LAYER_H
 #define CLATTN_JUDGE_LAYER_H
 
@@ -86,9 +85,26 @@ struct layer_outputs {
     struct bounded *at[NUM_LAYER_TENSORS];
 };
 
-/* Computes everything; gradients of all that is read. False without memory; closing is due in any case. */
+/* Computes everything, for the layer of either direction; gradients of all that is read. False without memory; closing is
+ * due in any case. */
 bool reference_layer_open(const clattn_multihead *layer, const struct layer_inputs *in,
                           struct layer_outputs *out);
 void reference_layer_close(struct layer_outputs *out);
+
+struct layer_answers {
+    struct layer_answer {
+        enum layer_tensor id;
+        size_t place; /* Of the element in its tensor. */
+        struct bounded want;
+    } * list; /* Owned. */
+    size_t count;
+    bool made;
+};
+
+/* For layers of any size, whose attention has the operation. whole: all of y, or of backward of all gradients of what
+ * the products read and of their parameters. Else y, dx and the gradients of context and values in the last batch, and
+ * the parameters' gradients of the first kv head in all batches. Sets `made`; false without memory. */
+bool layer_answers_make(const clattn_multihead *layer, const struct layer_inputs *in,
+                        enum precision precision, bool whole, struct layer_answers *answers);
 
 #endif

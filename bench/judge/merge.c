@@ -3,31 +3,22 @@
  * is off by u of itself, which its exponential multiplies; the functions and the quotient of OpenCL are
  * off by 6 u, sums of n by n u. A weight that f32 cannot hold may be 0. */
 #include "bench/judge/merge.h"
+#include "bench/judge/tensors.h"
 #include "bench/judge/values.h"
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
+#include <stdlib.h>
 
 #define U 0x1p-24
-
-static void resolve(const clattn_layout *layout, const size_t sizes[4], size_t strides[4])
-{
-    const size_t *given = layout->stride;
-    size_t step = 1;
-
-    for (int n = 3; n >= 0; n--) {
-        strides[n] = given[0] || given[1] || given[2] || given[3] ? given[n] : step;
-        step *= sizes[n] ? sizes[n] : 1;
-    }
-}
 
 struct merge_strides reference_merge_strides(const clattn_merge_problem *p)
 {
     struct merge_strides s;
 
-    resolve(&p->parts, (size_t[]){p->states * p->batch, p->heads, p->seq_q, p->dim}, s.parts);
-    resolve(&p->o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim}, s.o);
+    tensor_resolve(&p->parts, (size_t[]){p->states * p->batch, p->heads, p->seq_q, p->dim},
+                   s.parts);
+    tensor_resolve(&p->o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim}, s.o);
     return s;
 }
 
@@ -141,4 +132,27 @@ void reference_merge(const clattn_merge_problem *p, const struct merge_view *vie
     *lse = merged_lse(&t);
     for (size_t d = 0; d < p->dim; d++)
         o[d] = t.most == -HUGE_VAL ? bounded_exactly(0.0) : merged_value(&t, d);
+}
+
+enum { FEWEST_ROWS = 64 };
+
+bool judge_merge(const clattn_merge_problem *p, const struct merge_view *view, double budget,
+                 judge_row *row, void *user)
+{
+    const size_t all = p->batch * p->heads * p->seq_q;
+    const size_t rows =
+        judge_affordable(budget, all, (double)(p->states + 1) * (double)p->dim * 16.0, FEWEST_ROWS);
+    struct bounded *o = calloc(p->dim + 1, sizeof *o), lse;
+    const bool ok = o != NULL;
+
+    for (size_t n = 0; ok && n < rows; n++) {
+        const size_t index = judge_spread(n, rows, all);
+        const size_t at[4] = {index / p->seq_q / p->heads, index / p->seq_q % p->heads,
+                              index % p->seq_q, 0};
+        reference_merge(p, view, at[0], at[1], at[2], o, &lse);
+        row(user, MERGED_O, at, o, p->dim);
+        row(user, MERGED_LSE, at, &lse, 1);
+    }
+    free(o);
+    return ok;
 }

@@ -4,7 +4,7 @@
 #ifndef CLATTN_REFERENCE_MERGE_H
 #define CLATTN_REFERENCE_MERGE_H
 
-#include "bench/judge/bounded.h"
+#include "bench/judge/judge.h"
 
 /* Strides of parts (states * batch, heads, seq_q, dim_v) and o (batch, heads, seq_q, dim_v). */
 struct merge_strides {
@@ -26,5 +26,10 @@ struct merge_view {
 /* Row (b, h, i): dim_v elements of o, and lse, each with the largest error that f32 may leave on it. */
 void reference_merge(const clattn_merge_problem *p, const struct merge_view *view, size_t b,
                      size_t h, size_t i, struct bounded *o, struct bounded *lse);
+
+/* Rows of both outputs; at[] of lse is (b, h, i, 0). */
+enum { MERGED_O, MERGED_LSE };
+bool judge_merge(const clattn_merge_problem *p, const struct merge_view *view, double budget,
+                 judge_row *row, void *user);
 
 #endif

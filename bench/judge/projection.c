@@ -5,32 +5,20 @@
  * the three. FLT_MIN per term allows for subnormal products that a device flushes to 0. Storing adds
  * half an ulp of the dtype. Operands of bf16 below FLT_MIN may count as 0 (clattn/problem.h). */
 #include "bench/judge/projection.h"
+#include "bench/judge/tensors.h"
 #include "bench/judge/values.h"
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
-
-static void resolve(const clattn_layout *layout, const size_t sizes[4], size_t strides[4])
-{
-    size_t step = 1;
-
-    memcpy(strides, layout->stride, 4 * sizeof *strides);
-    if (strides[0] || strides[1] || strides[2] || strides[3])
-        return;
-    for (int n = 3; n >= 0; n--) {
-        strides[n] = step;
-        step *= sizes[n] ? sizes[n] : 1;
-    }
-}
+#include <stdlib.h>
 
 struct projection_strides reference_projection_strides(const clattn_projection_problem *p)
 {
     struct projection_strides s;
 
-    resolve(&p->x, (size_t[]){p->batch, p->x_heads, p->rows, p->x_dim}, s.x);
-    resolve(&p->w, (size_t[]){p->x_heads, p->x_dim, p->y_heads, p->y_dim}, s.w);
-    resolve(&p->y, (size_t[]){p->batch, p->y_heads, p->rows, p->y_dim}, s.y);
+    tensor_resolve(&p->x, (size_t[]){p->batch, p->x_heads, p->rows, p->x_dim}, s.x);
+    tensor_resolve(&p->w, (size_t[]){p->x_heads, p->x_dim, p->y_heads, p->y_dim}, s.w);
+    tensor_resolve(&p->y, (size_t[]){p->batch, p->y_heads, p->rows, p->y_dim}, s.y);
     return s;
 }
 
@@ -76,4 +64,26 @@ struct bounded reference_projection(const clattn_projection_problem *p,
         flushed + n * (double)FLT_MIN;
     const struct bounded y = {dot.sum + bias + before, error};
     return isfinite(y.value) ? bounded_stored(p->dtype, y) : bounded_exactly(y.value);
+}
+
+enum { FEWEST_ROWS = 8 };
+
+bool judge_projection(const clattn_projection_problem *p, const struct projection_view *view,
+                      enum precision precision, double budget, judge_row *row, void *user)
+{
+    const size_t all = p->batch * p->rows;
+    const double work = (double)(p->x_heads * p->x_dim) * (double)(p->y_heads * p->y_dim);
+    const size_t rows = judge_affordable(budget, all, work, FEWEST_ROWS);
+    struct bounded *want = calloc(p->y_dim + 1, sizeof *want);
+    const bool ok = want != NULL;
+
+    for (size_t n = 0; ok && n < rows * p->y_heads; n++) {
+        const size_t index = judge_spread(n / p->y_heads, rows, all);
+        const size_t at[4] = {index / p->rows, n % p->y_heads, index % p->rows, 0};
+        for (size_t e = 0; e < p->y_dim; e++)
+            want[e] = reference_projection(p, view, precision, at[0], at[1], at[2], e);
+        row(user, 0, at, want, p->y_dim);
+    }
+    free(want);
+    return ok;
 }

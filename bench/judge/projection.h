@@ -4,7 +4,7 @@
 #ifndef CLATTN_REFERENCE_PROJECTION_H
 #define CLATTN_REFERENCE_PROJECTION_H
 
-#include "bench/judge/bounded.h"
+#include "bench/judge/judge.h"
 
 /* Strides along the axes of each tensor as <clattn/problem.h> lists them: x (batch, kv_heads,
  * seq_q, dim_qk), w (kv_heads, dim_qk, heads, dim_v), y (batch, heads, seq_q, dim_v). */
@@ -23,5 +23,9 @@ struct projection_view {
 struct bounded reference_projection(const clattn_projection_problem *p,
                                     const struct projection_view *view, enum precision precision,
                                     size_t b, size_t g, size_t i, size_t e);
+
+/* Rows of y, the output 0. */
+bool judge_projection(const clattn_projection_problem *p, const struct projection_view *view,
+                      enum precision precision, double budget, judge_row *row, void *user);
 
 #endif

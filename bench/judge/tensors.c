@@ -157,19 +157,40 @@ static void describe(struct tensor_shape *s, const clattn_problem *p, enum tenso
 
 struct tensor_shape tensor_shape_of(const clattn_problem *p, enum tensor_id id)
 {
-    struct tensor_shape s = {.extent = 1};
+    struct tensor_shape s = {.extent = 0};
 
     describe(&s, p, id);
     s.element_bytes = id == TENSOR_MASK ? 1 : value_bytes(s.dtype); /* an int's are a float's */
     if (s.cache != CLATTN_CACHE_PLAIN)
         s.element_bytes = value_block_bytes(s.cache);
-    for (int n = 0; n < 4; n++) {
-        s.present = s.present && s.size[n] != 0;
-        s.extent += (s.size[n] - 1) * s.stride[n];
-    }
+    s.extent = tensor_extent(s.size, s.stride);
+    s.present = s.present && s.extent > 0;
     if (!s.present)
         s.extent = 0;
     return s;
+}
+
+void tensor_resolve(const clattn_layout *layout, const size_t sizes[4], size_t strides[4])
+{
+    const size_t *given = layout->stride;
+    size_t step = 1;
+
+    for (int n = 3; n >= 0; n--) {
+        strides[n] = given[0] || given[1] || given[2] || given[3] ? given[n] : step;
+        step *= sizes[n] ? sizes[n] : 1;
+    }
+}
+
+size_t tensor_extent(const size_t sizes[4], const size_t strides[4])
+{
+    size_t extent = 1;
+
+    for (int n = 0; n < 4; n++) {
+        if (sizes[n] == 0)
+            return 0;
+        extent += (sizes[n] - 1) * strides[n];
+    }
+    return extent;
 }
 
 size_t tensor_index(const struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d)

@@ -41,6 +41,11 @@ struct tensor_view {
 
 struct tensor_shape tensor_shape_of(const clattn_problem *p, enum tensor_id id);
 
+/* The steps of a layout, of which four zeros stand for the packed tensor, and one past the last place that is used: 0
+ * without elements. */
+void tensor_resolve(const clattn_layout *layout, const size_t sizes[4], size_t strides[4]);
+size_t tensor_extent(const size_t sizes[4], const size_t strides[4]);
+
 /* The position of an element, in elements. */
 size_t tensor_index(const struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d);
 

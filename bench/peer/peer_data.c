@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 4096 };
-
 static const char *const dtype_names[] = {
     [CLATTN_F32] = "f32", [CLATTN_F16] = "f16", [CLATTN_BF16] = "bf16"};
 
@@ -28,6 +26,11 @@ static json_t *diagonal_json(const clattn_problem *p)
     return json_string(p->diagonal == CLATTN_TOP_LEFT ? "tl" : "br");
 }
 
+static json_t *size_json(size_t size)
+{
+    return json_integer((json_int_t)size);
+}
+
 /* What k, v or o consist of. */
 static const char *stored_name(const clattn_problem *p, enum ca_argument argument)
 {
@@ -37,85 +40,69 @@ static const char *stored_name(const clattn_problem *p, enum ca_argument argumen
                                        : dtype_names[ca_problem_dtype(p, argument)];
 }
 
-/* Of serving and sparsity: 0 where the problem has none of it. */
-static json_t *serving_fields(const clattn_problem *p)
+/* Of the scale and of what serving and sparsity have there is a number in any case; sizes of a
+ * projection go by the names of those of queries and keys: y's heads, x's heads. */
+json_t *peer_data_fields(const struct job *job)
 {
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "k_dtype",
-                     stored_name(p, CA_K), "v_dtype", stored_name(p, CA_V), "o_dtype",
-                     stored_name(p, CA_O), "total_q", (json_int_t)p->total_q, "total_kv",
-                     (json_int_t)p->total_kv, "page_size", (json_int_t)p->page_size, "block_q",
-                     (json_int_t)p->block_q, "block_kv", (json_int_t)p->block_kv, "mask_keys",
-                     (json_int_t)p->mask_keys);
-}
+    static const char *const sources[] = {"self", "cross", "separate"};
+    const clattn_problem *p = &job->problem;
+    const clattn_projection_problem *y = &p->projection;
+    const clattn_multihead *l = &job->layer;
+    const enum job_kind kind = job_kind(job);
+    const bool is_projection = kind == JOB_PROJECTION, is_layer = job->is_layer;
+    const bool attends = is_layer || kind == JOB_FORWARD || kind == JOB_BACKWARD;
+    const double scale = isnan(p->scale) ? 1.0 / sqrt((double)p->dim_qk) : (double)p->scale;
+    const struct {
+        bool given;
+        const char *name;
+        json_t *value;
+    } list[] = {
+        {true, "operation", json_string(job_kind_name(kind))},
+        {true, "dtype", json_string(dtype_names[ca_problem_own_dtype(p)])},
+        {true, "batch", size_json(is_projection ? y->batch : p->batch)},
+        {true, "heads", size_json(is_projection ? y->y_heads : p->heads)},
+        {true, "kv_heads", size_json(is_projection ? y->x_heads : p->kv_heads)},
+        {true, "seq_q", size_json(is_projection ? y->rows : p->seq_q)},
+        {true, "seq_kv", size_json(is_projection ? 1 : p->seq_kv)},
+        {true, "dim_qk", size_json(is_projection ? y->x_dim : p->dim_qk)},
+        {true, "dim_v", size_json(is_projection ? y->y_dim : p->dim_v)},
+        {true, "scale", json_real(attends ? scale : 1.0)},
+        {true, "softcap", json_real((double)p->softcap)},
+        {true, "causal", json_boolean(p->causal != 0)},
+        {true, "diagonal", diagonal_json(p)},
+        {true, "window_left", json_integer((json_int_t)p->window_left)},
+        {true, "window_right", json_integer((json_int_t)p->window_right)},
+        {true, "bias", json_boolean(is_projection ? y->bias != 0 : p->bias != 0)},
+        {true, "mask", json_boolean(p->mask != 0)},
+        {attends, "k_dtype", json_string(stored_name(p, CA_K))},
+        {attends, "v_dtype", json_string(stored_name(p, CA_V))},
+        {attends, "o_dtype", json_string(stored_name(p, CA_O))},
+        {attends, "total_q", size_json(p->total_q)},
+        {attends, "total_kv", size_json(p->total_kv)},
+        {attends, "page_size", size_json(p->page_size)},
+        {attends, "block_q", size_json(p->block_q)},
+        {attends, "block_kv", size_json(p->block_kv)},
+        {attends, "mask_keys", size_json(p->mask_keys)},
+        {is_layer, "model", size_json(l->model)},
+        {is_layer, "context_model", size_json(l->context_model)},
+        {is_layer, "values_model", size_json(l->values_model)},
+        {is_layer, "output", size_json(l->output)},
+        {is_layer, "source", json_string(is_layer ? sources[l->source] : "")},
+        {is_layer, "biases", json_boolean(l->qkv_biases != 0)},
+        {is_layer, "output_bias", json_boolean(l->output_bias != 0)},
+    };
+    json_t *fields = peer_flags(p);
+    bool ok = fields != NULL;
 
-/* Takes both objects; NULL if one is, or without memory. */
-static json_t *join(json_t *fields, json_t *more)
-{
-    const bool ok = fields != NULL && more != NULL && json_object_update(fields, more) == 0;
-
-    json_decref(more);
+    for (size_t n = 0; n < sizeof list / sizeof *list; n++)
+        if (list[n].given)
+            ok = json_object_set_new(fields, list[n].name, list[n].value) == 0 && ok;
+        else
+            json_decref(list[n].value);
     if (ok)
         return fields;
     json_decref(fields);
     return NULL;
-}
-
-/* The sizes by the names that peers know: of a projection those of its heads as those of queries and keys. */
-struct sizes {
-    clattn_dtype dtype;
-    size_t batch, heads, kv_heads, seq_q, seq_kv, dim_qk, dim_v;
-    int bias;
-};
-
-static struct sizes sizes_of(const clattn_problem *p)
-{
-    const clattn_projection_problem *y = &p->projection;
-
-    if (p->operation == CLATTN_PROJECTION)
-        return (struct sizes){y->dtype, y->batch, y->y_heads, y->x_heads, y->rows,
-                              1,        y->x_dim, y->y_dim,   y->bias};
-    return (struct sizes){p->dtype,  p->batch,  p->heads, p->kv_heads, p->seq_q,
-                          p->seq_kv, p->dim_qk, p->dim_v, p->bias};
-}
-
-static json_t *problem_fields(const clattn_problem *p, const char *operation)
-{
-    const struct sizes s = sizes_of(p);
-    const double scale = isnan(p->scale) ? 1.0 / sqrt((double)s.dim_qk) : (double)p->scale;
-    json_t *fields = json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:o, s:I, "
-        "s:I, s:b, s:b}",
-        "operation", operation, "dtype", dtype_names[s.dtype], "batch", (json_int_t)s.batch,
-        "heads", (json_int_t)s.heads, "kv_heads", (json_int_t)s.kv_heads, "seq_q",
-        (json_int_t)s.seq_q, "seq_kv", (json_int_t)s.seq_kv, "dim_qk", (json_int_t)s.dim_qk,
-        "dim_v", (json_int_t)s.dim_v, "scale", scale, "softcap", (double)p->softcap, "causal",
-        p->causal != 0, "diagonal", diagonal_json(p), "window_left", (json_int_t)p->window_left,
-        "window_right", (json_int_t)p->window_right, "bias", s.bias != 0, "mask", p->mask != 0);
-
-    return join(fields, peer_flags(p));
-}
-
-static json_t *add_layer(json_t *fields, const clattn_multihead *layer)
-{
-    static const char *const sources[] = {"self", "cross", "separate"};
-    json_t *more = json_pack(
-        "{s:I, s:I, s:I, s:I, s:s, s:b, s:b}", "model", (json_int_t)layer->model, "context_model",
-        (json_int_t)layer->context_model, "values_model", (json_int_t)layer->values_model, "output",
-        (json_int_t)layer->output, "source", sources[layer->source], "biases",
-        layer->qkv_biases != 0, "output_bias", layer->output_bias != 0);
-
-    return join(fields, more);
-}
-
-json_t *peer_data_fields(const struct job *job)
-{
-    const clattn_problem *p = &job->problem;
-    const enum job_kind kind = job_kind(job);
-    json_t *fields = problem_fields(p, job_kind_name(kind));
-
-    if (job->is_layer || kind == JOB_FORWARD || kind == JOB_BACKWARD)
-        fields = join(fields, serving_fields(p));
-    return job->is_layer ? add_layer(fields, &job->layer) : fields;
 }
 
 /* ---- its tensors in a file ------------------------------------------------------------------- */
@@ -131,11 +118,6 @@ double peer_data_bytes(const struct job *job)
     return bytes;
 }
 
-static size_t view_bytes(const struct view *view)
-{
-    return view->size[0] * view->size[1] * view->size[2] * view->size[3] * view->element;
-}
-
 size_t peer_data_result_bytes(const struct job *job)
 {
     struct peer_result results[PEER_MOST_RESULTS];
@@ -143,7 +125,7 @@ size_t peer_data_result_bytes(const struct job *job)
     size_t bytes = 0;
 
     for (size_t n = 0; n < count; n++)
-        bytes += view_bytes(&results[n].view);
+        bytes += peer_result_bytes(&results[n]);
     return bytes;
 }
 
@@ -184,23 +166,16 @@ static void write_header(FILE *file, const char *header)
     fwrite(header, 1, strlen(header), file);
 }
 
-/* The elements along the last dimension from the one at `from`, gathered block by block. */
+/* The elements along the last dimension from the one at `from`; a BOOL is 0 or 1. */
 static void write_row(FILE *file, const struct peer_tensor *t, const unsigned char *from)
 {
     const struct view *view = &t->view;
-    unsigned char block[BLOCK];
-    size_t filled = 0;
 
-    for (size_t d = 0; d < view->size[3]; d++) {
-        memcpy(block + filled, from + d * view->stride[3] * view->element, view->element);
+    for (size_t d = 0; d < view->size[3]; d++, from += view->stride[3] * view->element)
         if (t->input == INPUT_MASK)
-            block[filled] = block[filled] != 0; /* a BOOL is 0 or 1 */
-        filled += view->element;
-        if (filled == BLOCK || d + 1 == view->size[3]) {
-            fwrite(block, 1, filled, file);
-            filled = 0;
-        }
-    }
+            putc(*from != 0, file);
+        else
+            fwrite(from, view->element, 1, file);
 }
 
 static void write_tensor(FILE *file, const struct peer_tensor *t,

@@ -4,47 +4,32 @@
 
 #include <string.h>
 
-static bool has_mask_keys(const clattn_problem *p)
-{
-    return p->mask_keys > 0;
-}
-
-static bool has_blocks(const clattn_problem *p)
-{
-    return p->block_q > 0;
-}
-
-static bool has_caches(const clattn_problem *p)
-{
-    return ca_cache_normal(p->k_cache, p->dtype) || ca_cache_normal(p->v_cache, p->dtype);
-}
-
-static bool has_f32_o(const clattn_problem *p)
-{
-    return p->o_f32 && p->dtype != CLATTN_F32;
-}
-
-static bool has_pages(const clattn_problem *p)
-{
-    return p->page_size > 0;
-}
-
-static bool is_packed(const clattn_problem *p)
-{
-    return p->total_q > 0 || p->total_kv > 0;
-}
+enum option { MASK_KEYS, BLOCKS, CACHES, F32_O, PAGES, PACKED, NUM_OPTIONS };
 
 static const struct {
     const char *word, *lacks;
-    bool (*has)(const clattn_problem *);
-} options[] = {
-    {"mask_keys", "it takes no masks of the last keys", has_mask_keys},
-    {"blocks", "it takes no block lists", has_blocks},
-    {"caches", "it takes no caches of another format than q", has_caches},
-    {"o_f32", "it writes no o of another dtype than q's", has_f32_o},
-    {"pages", "it takes no paged caches", has_pages},
-    {"packed", "it takes no packed batches", is_packed},
+} options[NUM_OPTIONS] = {
+    [MASK_KEYS] = {"mask_keys", "it takes no masks of the last keys"},
+    [BLOCKS] = {"blocks", "it takes no block lists"},
+    [CACHES] = {"caches", "it takes no caches of another format than q"},
+    [F32_O] = {"o_f32", "it writes no o of another dtype than q's"},
+    [PAGES] = {"pages", "it takes no paged caches"},
+    [PACKED] = {"packed", "it takes no packed batches"},
 };
+
+static bool has_option(const clattn_problem *p, enum option option)
+{
+    const bool has[NUM_OPTIONS] = {
+        [MASK_KEYS] = p->mask_keys > 0,
+        [BLOCKS] = p->block_q > 0,
+        [CACHES] = ca_cache_normal(p->k_cache, p->dtype) || ca_cache_normal(p->v_cache, p->dtype),
+        [F32_O] = p->o_f32 && p->dtype != CLATTN_F32,
+        [PAGES] = p->page_size > 0,
+        [PACKED] = p->total_q > 0 || p->total_kv > 0,
+    };
+
+    return has[option];
+}
 
 /* ---- options that are on or off ---------------------------------------------------------------- */
 
@@ -92,14 +77,12 @@ static const char *refuse_flags(const clattn_problem *p)
 
 /* ---- what many have not -------------------------------------------------------------------------- */
 
-#define NUM_OPTIONS (sizeof options / sizeof *options)
-
 unsigned peer_options_read(const json_t *list)
 {
     unsigned taken = 0;
 
     for (size_t n = 0; n < json_array_size(list); n++)
-        for (size_t m = 0; m < NUM_OPTIONS; m++) {
+        for (int m = 0; m < NUM_OPTIONS; m++) {
             const char *word = json_string_value(json_array_get(list, n));
             if (word != NULL && strcmp(word, options[m].word) == 0)
                 taken |= 1u << m;
@@ -109,8 +92,8 @@ unsigned peer_options_read(const json_t *list)
 
 const char *peer_options_refuse(unsigned taken, const clattn_problem *problem)
 {
-    for (size_t m = 0; m < NUM_OPTIONS; m++)
-        if ((taken >> m & 1u) == 0 && options[m].has(problem))
+    for (int m = 0; m < NUM_OPTIONS; m++)
+        if ((taken >> m & 1u) == 0 && has_option(problem, (enum option)m))
             return options[m].lacks;
     return refuse_flags(problem);
 }

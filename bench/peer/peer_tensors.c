@@ -93,9 +93,9 @@ static bool describe(const struct job *job, enum input input, struct peer_tensor
 }
 
 /* Of quantized blocks that of their scale. */
-static size_t alignment_of(const struct view *view)
+size_t peer_tensor_alignment(const struct peer_tensor *tensor)
 {
-    return view->cache != CLATTN_CACHE_PLAIN ? 2 : view->element;
+    return tensor->view.cache != CLATTN_CACHE_PLAIN ? 2 : tensor->view.element;
 }
 
 size_t peer_tensors_list(const struct job *job, struct peer_tensor tensors[PEER_MOST_TENSORS])
@@ -105,7 +105,7 @@ size_t peer_tensors_list(const struct job *job, struct peer_tensor tensors[PEER_
     for (size_t alignment = 4; alignment > 0; alignment /= 2)
         for (int input = 0; input < INPUT_COUNT; input++)
             if (describe(job, (enum input)input, &tensors[count]) &&
-                alignment_of(&tensors[count].view) == alignment)
+                peer_tensor_alignment(&tensors[count]) == alignment)
                 count++;
     return count;
 }
@@ -125,6 +125,13 @@ static bool find_result(const struct job *job, enum output output, struct peer_r
                                    .view = parameter.view,
                                    .offset = parameter.offset};
     return parameter.view.extent > 0;
+}
+
+size_t peer_result_bytes(const struct peer_result *result)
+{
+    const struct view *view = &result->view;
+
+    return view->size[0] * view->size[1] * view->size[2] * view->size[3] * view->element;
 }
 
 size_t peer_results_list(const struct job *job, struct peer_result results[PEER_MOST_RESULTS])

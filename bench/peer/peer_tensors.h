@@ -24,6 +24,9 @@ enum { PEER_MOST_TENSORS = INPUT_COUNT, PEER_MOST_RESULTS = 16 };
  * their elements may be read. */
 size_t peer_tensors_list(const struct job *job, struct peer_tensor tensors[PEER_MOST_TENSORS]);
 
+/* Of its elements, in bytes. */
+size_t peer_tensor_alignment(const struct peer_tensor *tensor);
+
 /* A result, likewise. */
 struct peer_result {
     enum output output;
@@ -32,5 +35,7 @@ struct peer_result {
 };
 
 size_t peer_results_list(const struct job *job, struct peer_result results[PEER_MOST_RESULTS]);
+
+size_t peer_result_bytes(const struct peer_result *result);
 
 #endif

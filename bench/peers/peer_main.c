@@ -4,8 +4,6 @@
 #include "internal.h"
 #include "os/process.h"
 
-#include <jansson.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +11,6 @@
 enum { REQUESTS = 3, ANSWERS = 4, MOST_COPIES = 64, MOST_SAMPLES = 1024, MOST_TRIES = 5 };
 
 #define LONG_TRY 0.1 /* Seconds: longer ones are little disturbed. */
-
-struct peer {
-    const struct peer_library *const *libraries; /* NULL after the last. */
-    const struct peer_library *library;          /* Of the open problem. */
-    void *self;
-    bool greeted, open;
-    struct problem_data data; /* While open. */
-    size_t copies, turn;      /* The set of tensors that is next. */
-};
 
 static json_t *refusal(const struct message *why, bool unsupported)
 {
@@ -42,58 +31,32 @@ static json_t *misuse(const char *text)
     return refusal(&why, false);
 }
 
-static void close_problem(struct peer *peer)
-{
-    if (peer->open) {
-        peer->library->close(peer->self);
-        problem_data_free(&peer->data);
-    }
-    peer->open = false;
-}
-
-bool peer_main_time(bool (*compute)(void *self, size_t set, struct message *why), void *self,
-                    double *seconds, struct message *why)
-{
-    if (!compute(self, 0, why))
-        return false;
-    const double begin = ca_stopwatch_now();
-    for (int n = 0; n == 0 || (n < MOST_TRIES && ca_stopwatch_now() - begin < LONG_TRY); n++) {
-        const double start = ca_stopwatch_now();
-        if (!compute(self, 0, why))
-            return false;
-        const double taken = ca_stopwatch_now() - start;
-        *seconds = n == 0 || taken < *seconds ? taken : *seconds;
-    }
-    return true;
-}
-
-/* ---- requests -------------------------------------------------------------------------------- */
+/* ---- hello ----------------------------------------------------------------------------------- */
 
 /* NULL if none computes it. */
-static const struct peer_library *find_library(const struct peer *peer, clattn_operation operation)
+static const struct peer_library *find_library(const struct peer_session *session,
+                                               enum job_kind kind)
 {
-    const struct peer_library *const *library = peer->libraries;
+    const struct peer_library *const *library = session->libraries;
 
-    while (*library != NULL && ((*library)->operations >> operation & 1u) == 0)
+    while (*library != NULL && ((*library)->operations >> kind & 1u) == 0)
         library++;
     return *library;
 }
 
-static json_t *list_operations(const struct peer *peer)
+static json_t *list_operations(const struct peer_session *session)
 {
-    static const char *const names[] = {
-        [CLATTN_FORWARD] = "fwd", [CLATTN_BACKWARD] = "bwd", [CLATTN_PROJECTION] = "proj"};
     json_t *list = json_array();
 
-    for (int n = CLATTN_FORWARD; n <= CLATTN_PROJECTION; n++)
-        if (find_library(peer, (clattn_operation)n) != NULL)
-            json_array_append_new(list, json_string(names[n]));
+    for (int kind = 0; kind < JOB_KINDS; kind++)
+        if (find_library(session, (enum job_kind)kind) != NULL)
+            json_array_append_new(list, json_string(job_kind_name((enum job_kind)kind)));
     return list;
 }
 
-static json_t *list_options(const struct peer *peer)
+static json_t *list_options(const struct peer_library *library)
 {
-    const char *const *words = peer->libraries[0]->options;
+    const char *const *words = library->options;
     json_t *list = json_array();
 
     for (; words != NULL && *words != NULL; words++)
@@ -101,44 +64,159 @@ static json_t *list_options(const struct peer *peer)
     return list;
 }
 
-static json_t *hello(struct peer *peer, const json_t *request)
+static json_t *hello(struct peer_session *session, const json_t *request)
 {
     const char *device = json_string_value(json_object_get(request, "device"));
     const json_int_t threads = json_integer_value(json_object_get(request, "threads"));
-    const struct peer_library *library = peer->libraries[0];
+    const struct peer_library *library = session->libraries[0];
     struct peer_greeting greeting = {"", ""};
     struct message why = {""};
 
     if (device == NULL || threads < 1 || threads > 65536)
         return misuse("hello needs a device and the number of threads");
-    if (peer->greeted)
+    if (session->greeted)
         return misuse("hello has been said");
-    if (!library->hello(peer->self, device, (unsigned)threads, &greeting, &why))
+    if (!library->hello(session->self, device, (unsigned)threads, &greeting, &why))
         return refusal(&why, false);
-    peer->greeted = true;
+    session->greeted = true;
     return json_pack("{s:b, s:s, s:s, s:s, s:s, s:o, s:o}", "ok", 1, "name", library->name,
                      "version", greeting.version, "on", library->on, "method", greeting.method,
-                     "operations", list_operations(peer), "options", list_options(peer));
+                     "operations", list_operations(session), "options", list_options(library));
 }
 
-static enum peer_status open_library(struct peer *peer, double *first_seconds,
+/* ---- open and close -------------------------------------------------------------------------- */
+
+static void close_problem(struct peer_session *session)
+{
+    struct peer_work *work = &session->work;
+
+    if (session->open && session->library->close != NULL)
+        session->library->close(session->self);
+    for (size_t n = 0; n < work->sets; n++)
+        host_set_free(&work->set[n]);
+    free(work->set);
+    problem_data_free(&work->data);
+    memset(work, 0, sizeof *work);
+    session->open = false;
+}
+
+/* The least time of a computation on the first copy: once to wake threads and compile, then up to
+ * five times, fewer where one takes long. */
+static bool time_way(const struct peer_session *session, double *seconds, struct message *why)
+{
+    const struct peer_library *library = session->library;
+
+    if (!library->compute(session->self, 0, why))
+        return false;
+    const double begin = ca_stopwatch_now();
+    for (int n = 0; n == 0 || (n < MOST_TRIES && ca_stopwatch_now() - begin < LONG_TRY); n++) {
+        const double start = ca_stopwatch_now();
+        if (!library->compute(session->self, 0, why))
+            return false;
+        const double taken = ca_stopwatch_now() - start;
+        *seconds = n == 0 || taken < *seconds ? taken : *seconds;
+    }
+    return true;
+}
+
+static bool choose_fastest(const struct peer_session *session, struct message *why)
+{
+    double seconds, best = 0.0;
+    size_t chosen = 0;
+
+    if (session->work.ways == 1)
+        return true;
+    for (size_t way = 0; way < session->work.ways; way++) {
+        session->library->choose(session->self, way);
+        if (!time_way(session, &seconds, why))
+            return false;
+        if (way == 0 || seconds < best) {
+            best = seconds;
+            chosen = way;
+        }
+    }
+    session->library->choose(session->self, chosen);
+    return true;
+}
+
+static enum peer_status open_library(struct peer_session *session, double *first_seconds,
                                      char configuration[256], struct message *why)
 {
-    const struct peer_library *library = peer->library;
-    enum peer_status status = library->open(peer->self, &peer->data, peer->copies, why);
+    const struct peer_library *library = session->library;
+    void *self = session->self;
+    enum peer_status status = library->open(self, &session->work, why);
     const double start = ca_stopwatch_now();
 
-    if (status == PEER_DONE)
-        status = library->build(peer->self, why);
-    if (status == PEER_DONE && !library->compute(peer->self, 0, why))
+    if (status == PEER_DONE && library->build != NULL)
+        status = library->build(self, why);
+    if (status == PEER_DONE && session->work.ways > 1)
+        library->choose(self, 0);
+    if (status == PEER_DONE && !library->compute(self, 0, why))
         status = PEER_FAILED;
     *first_seconds = ca_stopwatch_now() - start;
-    if (status == PEER_DONE && !library->settle(peer->self, configuration, why))
+    if (status == PEER_DONE && !choose_fastest(session, why))
         status = PEER_FAILED;
+    if (status == PEER_DONE)
+        library->describe(self, configuration);
     return status;
 }
 
-static json_t *open_problem(struct peer *peer, const json_t *request)
+/* NULL if the library takes all that the problem has. */
+static const char *refuse(const struct peer_library *library, const struct problem_data *data)
+{
+    const clattn_problem *p = &data->problem;
+    const bool attends = p->operation != CLATTN_PROJECTION;
+    const struct {
+        unsigned takes;
+        bool has;
+        const char *lacks;
+    } options[] = {
+        {PEER_TAKES_NOTHING, problem_data_is_empty(data),
+         "it has nothing to compute without batches, queries or keys"},
+        {PEER_TAKES_SOFTCAP, attends && p->softcap > 0.0f, "it takes no softcap"},
+        {PEER_TAKES_SINKS, attends && p->sinks, "it takes no sinks"},
+        {PEER_TAKES_ADDENDS, attends && (p->bias || p->mask || p->alibi),
+         "it takes no bias, mask or ALiBi"},
+        {PEER_TAKES_LENGTHS, attends && (p->q_lengths || p->kv_lengths), "it takes no lengths"},
+    };
+
+    for (size_t n = 0; n < sizeof options / sizeof *options; n++)
+        if (options[n].has && (library->takes & options[n].takes) == 0)
+            return options[n].lacks;
+    return NULL;
+}
+
+static enum peer_status open_work(struct peer_session *session, const char *problem,
+                                  const char *path, size_t copies, struct message *why)
+{
+    struct peer_work *work = &session->work;
+
+    if (!problem_data_read(&work->data, problem, path, why))
+        return PEER_FAILED;
+    session->library = find_library(session, job_kind(&work->data.job));
+    const char *refused = session->library == NULL ? "it does not compute this operation"
+                                                   : refuse(session->library, &work->data);
+    if (refused != NULL) {
+        message_set(why, "%s", refused);
+        return PEER_UNSUPPORTED;
+    }
+    const size_t sets = session->library->copies ? 1 : copies;
+    work->set = calloc(sets, sizeof *work->set);
+    work->copies = copies;
+    work->ways = 1;
+    session->turn = 0;
+    if (work->set == NULL) {
+        message_set(why, "no memory for %zu sets of tensors", sets);
+        return PEER_FAILED;
+    }
+    while (work->sets < sets)
+        if (!host_set_make(&work->set[work->sets++], &work->data, why))
+            return PEER_FAILED;
+    session->open = true;
+    return PEER_DONE;
+}
+
+static json_t *open_problem(struct peer_session *session, const json_t *request)
 {
     const char *problem = json_string_value(json_object_get(request, "problem"));
     const char *path = json_string_value(json_object_get(request, "data"));
@@ -147,32 +225,32 @@ static json_t *open_problem(struct peer *peer, const json_t *request)
     struct message why = {""};
     double first_seconds;
 
-    close_problem(peer);
-    if (!peer->greeted)
+    close_problem(session);
+    if (!session->greeted)
         return misuse("hello comes before open");
     if (problem == NULL || path == NULL || copies < 1 || copies > MOST_COPIES)
         return misuse("open needs a problem, its data and 1 to 64 copies");
-    if (!problem_data_read(&peer->data, problem, path, &why))
-        return refusal(&why, false);
-    peer->library = find_library(peer, peer->data.problem.operation);
-    if (peer->library == NULL) {
-        problem_data_free(&peer->data);
-        message_set(&why, "it does not compute this operation");
-        return refusal(&why, true);
-    }
-    peer->open = true;
-    peer->copies = (size_t)copies;
-    peer->turn = 0;
-    const enum peer_status status = open_library(peer, &first_seconds, configuration, &why);
+    enum peer_status status = open_work(session, problem, path, (size_t)copies, &why);
+    if (status == PEER_DONE)
+        status = open_library(session, &first_seconds, configuration, &why);
     if (status == PEER_DONE)
         return json_pack("{s:b, s:f, s:s}", "ok", 1, "first_seconds", first_seconds,
                          "configuration", configuration);
-    close_problem(peer);
+    close_problem(session);
     return refusal(&why, status == PEER_UNSUPPORTED);
 }
 
-/* By the host's clock, the sets of tensors in turn. */
-static bool sample_host(struct peer *peer, double busy, struct peer_sample *sample,
+static json_t *close_request(struct peer_session *session, const json_t *request)
+{
+    (void)request;
+    close_problem(session);
+    return json_pack("{s:b}", "ok", 1);
+}
+
+/* ---- sample and result ----------------------------------------------------------------------- */
+
+/* By the host's clock, the copies in turn. */
+static bool sample_host(struct peer_session *session, double busy, struct peer_sample *sample,
                         struct message *why)
 {
     const double start = ca_stopwatch_now();
@@ -180,9 +258,9 @@ static bool sample_host(struct peer *peer, double busy, struct peer_sample *samp
     size_t count = 0;
 
     while (count == 0 || (count < MOST_SAMPLES && last - start < busy)) {
-        if (!peer->library->compute(peer->self, peer->turn, why))
+        if (!session->library->compute(session->self, session->turn, why))
             return false;
-        peer->turn = (peer->turn + 1) % peer->copies;
+        session->turn = (session->turn + 1) % session->work.copies;
         const double now = ca_stopwatch_now();
         times[count++] = now - last;
         last = now;
@@ -193,7 +271,7 @@ static bool sample_host(struct peer *peer, double busy, struct peer_sample *samp
     return true;
 }
 
-static json_t *take_sample(struct peer *peer, const json_t *request)
+static json_t *take_sample(struct peer_session *session, const json_t *request)
 {
     const json_t *busy_json = json_object_get(request, "busy");
     const double busy = json_number_value(busy_json);
@@ -202,11 +280,11 @@ static json_t *take_sample(struct peer *peer, const json_t *request)
 
     if (!json_is_number(busy_json) || !(busy >= 0.0 && busy <= 1e4))
         return misuse("sample needs busy, a number of seconds");
-    if (!peer->open)
+    if (!session->open)
         return misuse("no problem is open");
-    const bool ok = peer->library->sample != NULL
-                        ? peer->library->sample(peer->self, busy, &sample, &why)
-                        : sample_host(peer, busy, &sample, &why);
+    const bool ok = session->library->sample != NULL
+                        ? session->library->sample(session->self, busy, &sample, &why)
+                        : sample_host(session, busy, &sample, &why);
     if (!ok)
         return refusal(&why, false);
     return json_pack("{s:b, s:f, s:I, s:o}", "ok", 1, "seconds", sample.seconds, "executions",
@@ -226,39 +304,45 @@ static bool write_whole(const char *path, const void *bytes, size_t count, struc
     return message_set(why, "%s cannot be written to its end", path);
 }
 
-static json_t *write_result(struct peer *peer, const json_t *request)
+static bool compute_results(struct peer_session *session, void *results, struct message *why)
+{
+    const struct peer_library *library = session->library;
+    const struct peer_work *work = &session->work;
+
+    host_set_poison(&work->set[0], &work->data);
+    if ((library->put_results != NULL && !library->put_results(session->self, why)) ||
+        !library->compute(session->self, 0, why) ||
+        (library->get_results != NULL && !library->get_results(session->self, why)))
+        return false;
+    host_set_read(&work->set[0], &work->data, results);
+    return true;
+}
+
+static json_t *write_result(struct peer_session *session, const json_t *request)
 {
     const char *path = json_string_value(json_object_get(request, "path"));
-    const struct peer_library *library = peer->library;
+    const size_t bytes = session->work.data.result_bytes;
     struct message why = {""};
 
     if (path == NULL)
         return misuse("result needs a path");
-    if (!peer->open)
+    if (!session->open)
         return misuse("no problem is open");
-    void *results = malloc(peer->data.result_bytes);
-    bool ok = results != NULL || message_set(&why, "no memory for the result");
-    ok = ok && library->poison(peer->self, &why) && library->compute(peer->self, 0, &why) &&
-         library->read_output(peer->self, results, &why) &&
-         write_whole(path, results, peer->data.result_bytes, &why);
+    void *results = malloc(bytes + 1);
+    const bool ok = (results != NULL || message_set(&why, "no memory for the result")) &&
+                    compute_results(session, results, &why) &&
+                    write_whole(path, results, bytes, &why);
     free(results);
     return ok ? json_pack("{s:b}", "ok", 1) : refusal(&why, false);
 }
 
-static json_t *close_request(struct peer *peer, const json_t *request)
-{
-    (void)request;
-    close_problem(peer);
-    return json_pack("{s:b}", "ok", 1);
-}
-
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-static json_t *answer_to(struct peer *peer, const char *line)
+json_t *peer_session_answer(struct peer_session *session, const char *line)
 {
     static const struct {
         const char *name;
-        json_t *(*answer)(struct peer *peer, const json_t *request);
+        json_t *(*answer)(struct peer_session *session, const json_t *request);
     } requests[] = {
         {"hello", hello},         {"open", open_problem},   {"sample", take_sample},
         {"result", write_result}, {"close", close_request},
@@ -269,9 +353,14 @@ static json_t *answer_to(struct peer *peer, const char *line)
 
     for (size_t n = 0; wanted != NULL && n < sizeof requests / sizeof *requests; n++)
         if (strcmp(wanted, requests[n].name) == 0)
-            answer = requests[n].answer(peer, request);
+            answer = requests[n].answer(session, request);
     json_decref(request);
     return answer != NULL ? answer : misuse("this is no request");
+}
+
+void peer_session_end(struct peer_session *session)
+{
+    close_problem(session);
 }
 
 static bool send(FILE *answers, json_t *answer)
@@ -285,7 +374,7 @@ static bool send(FILE *answers, json_t *answer)
 
 int peer_main(const struct peer_library *const *libraries, void *self)
 {
-    struct peer peer = {.libraries = libraries, .self = self};
+    struct peer_session session = {.libraries = libraries, .self = self};
     FILE *requests = ca_parent_stream(REQUESTS, "r"), *answers = ca_parent_stream(ANSWERS, "w");
     char *line = NULL;
     size_t capacity = 0;
@@ -298,8 +387,8 @@ int peer_main(const struct peer_library *const *libraries, void *self)
         return EXIT_FAILURE;
     }
     while (ok && ca_text_read_line(requests, &line, &capacity))
-        ok = send(answers, answer_to(&peer, line));
-    close_problem(&peer);
+        ok = send(answers, peer_session_answer(&session, line));
+    peer_session_end(&session);
     free(line);
     fclose(requests);
     fclose(answers);

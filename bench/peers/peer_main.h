@@ -1,14 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop of a peer program (README.md): requests in, answers out; a library fills in the rest. */
+/* The loop of a peer program (README.md): requests in, answers out. It owns the problem and its
+ * tensors, poisons and reads results, times ways to compute; a library fills in the rest. */
 #ifndef CLATTN_BENCH_PEER_MAIN_H
 #define CLATTN_BENCH_PEER_MAIN_H
 
 #include "bench/peers/problem_data.h"
 
+#include <jansson.h>
+
 /* How a library presents itself. */
 struct peer_greeting {
     char version[32];
     char method[128]; /* What is called, in one line. */
+};
+
+/* What is refused unless a library takes it. Causality and windows are always taken. */
+enum {
+    PEER_TAKES_SOFTCAP = 1,
+    PEER_TAKES_SINKS = 2,
+    PEER_TAKES_ADDENDS = 4, /* Biases, masks and ALiBi. */
+    PEER_TAKES_LENGTHS = 8,
+    PEER_TAKES_NOTHING = 16 /* Problems without batches, queries or keys. */
 };
 
 struct peer_sample {
@@ -23,47 +35,68 @@ enum peer_status {
     PEER_FAILED
 };
 
-/* What computes some operations. Functions that fail say why in one sentence. `self` is the
- * library's own state. */
-struct peer_library {
-    const char *name;           /* Of the first of several alone, as the next one and hello(). */
-    const char *on;             /* "device" or "cpu". */
-    unsigned operations;        /* A bit for each clattn_operation that this one computes. */
-    const char *const *options; /* Of the first one: words of README.md, NULL after the last. */
+/* What is open. */
+struct peer_work {
+    struct problem_data data;
+    struct host_set *set;
+    size_t sets;
+    size_t copies; /* That are asked for: as many as there are sets, or one set is to be copied. */
+    size_t ways;   /* To compute; 1 unless open() says otherwise. */
+};
 
+/* What computes some operations. Functions that fail say why in one sentence; those that are NULL
+ * have nothing to do. `self` is the library's own state. */
+struct peer_library {
+    const char *name;           /* Of the first of several alone, as all up to hello(). */
+    const char *on;             /* "device" or "cpu". */
+    const char *const *options; /* Words of README.md, NULL after the last. */
     bool (*hello)(void *self, const char *device, unsigned threads, struct peer_greeting *greeting,
                   struct message *why);
 
-    /* Makes `copies` sets of tensors. The data lives until close(), which follows in any case. */
-    enum peer_status (*open)(void *self, const struct problem_data *data, size_t copies,
-                             struct message *why);
+    unsigned operations; /* A bit for each job_kind that this one computes. */
+    bool copies;         /* It makes its own copies of one set. */
+    unsigned takes;      /* What many have not: bits of the enumeration below. */
+
+    /* The work lives until close(), which follows in any case. */
+    enum peer_status (*open)(void *self, struct peer_work *work, struct message *why);
 
     /* What counts as a part of the first computation: compiling. */
     enum peer_status (*build)(void *self, struct message *why);
 
-    /* Computes on one of the sets, to the end. */
-    bool (*compute)(void *self, size_t set, struct message *why);
+    /* Of several ways to compute the one that is taken from now on. */
+    void (*choose)(void *self, size_t way);
 
-    /* After the first computation: chooses the fastest way and describes it. */
-    bool (*settle)(void *self, char configuration[256], struct message *why);
+    /* Computes on one of the copies, to the end. */
+    bool (*compute)(void *self, size_t copy, struct message *why);
+
+    /* Describes the way that was chosen. */
+    void (*describe)(const void *self, char configuration[256]);
 
     /* Computes for about `busy` seconds by the device's clock. NULL: the host's clock is right. */
     bool (*sample)(void *self, double busy, struct peer_sample *sample, struct message *why);
 
-    /* Fills the first set's results with NaN, and reads them, one after the other. */
-    bool (*poison)(void *self, struct message *why);
-    bool (*read_output)(void *self, void *results, struct message *why);
+    /* Takes the first set's results, which hold NaN, to where they are computed, and back. */
+    bool (*put_results)(void *self, struct message *why);
+    bool (*get_results)(void *self, struct message *why);
 
     void (*close)(void *self);
 };
 
-/* The least time of a computation on the first set: once to wake threads and compile, then up to
- * five times, fewer where one takes long. For settle(). */
-bool peer_main_time(bool (*compute)(void *self, size_t set, struct message *why), void *self,
-                    double *seconds, struct message *why);
+struct peer_session {
+    const struct peer_library *const *libraries; /* NULL after the last. */
+    void *self;
+    const struct peer_library *library; /* Of the open problem. */
+    bool greeted, open;
+    struct peer_work work; /* While open. */
+    size_t turn;           /* The copy that is next. */
+};
 
-/* Answers requests until they end, by the first of the libraries that computes the operation; NULL
- * after the last. The program's exit code. */
+/* The answer to a line, by the first of the libraries that computes the operation; a new object. */
+json_t *peer_session_answer(struct peer_session *session, const char *line);
+
+void peer_session_end(struct peer_session *session);
+
+/* Answers requests until they end. The program's exit code. */
 int peer_main(const struct peer_library *const *libraries, void *self);
 
 #endif

@@ -1,56 +1,79 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A problem and its tensors as the client hands them over, with what the libraries here want of
- * them: bias and mask as one addend, and which keys a query may see at all. */
+ * them: which keys a query may see, and sets of tensors to compute on. */
 #ifndef CLATTN_BENCH_PROBLEM_DATA_H
 #define CLATTN_BENCH_PROBLEM_DATA_H
 
 #include "bench/cases/safetensors.h"
-
-#include <clattn/problem.h>
+#include "bench/peer/peer_tensors.h"
 
 struct problem_data {
-    clattn_problem problem;
+    struct job job;
+    clattn_problem problem; /* Its attention or projection. */
     float scale;
-    const unsigned char *q, *k, *v; /* Packed; not necessarily aligned. Of a projection x and w. */
-    const unsigned char *o, *d_o;   /* Likewise; NULL unless backward, and of o's size. */
-    float *lse;                     /* (batch, heads, seq_q); likewise. */
-    float *projection_bias;         /* (heads, dim_v); NULL if there is none. */
-    size_t q_bytes, k_bytes, v_bytes, o_bytes;
-    size_t result_bytes; /* Of o, or of dq, dk and dv one after the other. */
-    float *addend;       /* Bias where visible, -inf where masked; NULL if there is neither. */
-    size_t addend_count;
-    size_t addend_stride[3]; /* Along (batch, heads, seq_q); 0 broadcasts. Keys lie side by side. */
-    float *slopes, *sinks;   /* NULL if there are none. */
-    cl_int *q_lengths, *kv_lengths;
+    const struct safetensor *in[INPUT_COUNT]; /* Packed and aligned; NULL: the job has none. */
+    float *projection_bias;                   /* (heads, dim_v), owned; NULL if there is none. */
+    struct peer_result result[PEER_MOST_RESULTS];
+    size_t results, result_bytes; /* Bytes of all, one after the other. */
     struct safetensors file;
 };
 
-/* Refuses data that do not fit the problem, and problems that leave nothing to compute. */
+/* Refuses data that do not fit the problem. */
 bool problem_data_read(struct problem_data *data, const char *problem, const char *path,
                        struct message *why);
 
 void problem_data_free(struct problem_data *data);
 
-/* Queries and keys in use, and what the diagonal of a batch counts from. */
-size_t problem_data_queries(const struct problem_data *data, size_t batch);
-size_t problem_data_keys(const struct problem_data *data, size_t batch);
-int64_t problem_data_diagonal(const struct problem_data *data, size_t batch);
+/* Whether there are no batches, queries or keys. */
+bool problem_data_is_empty(const struct problem_data *data);
+
+/* ---- what is visible ------------------------------------------------------------------------- */
+
+/* What the diagonal counts from. */
+int64_t problem_diagonal(const clattn_problem *problem);
 
 /* Keys before and after the diagonal that causality and windows leave; as many as there are
  * numbers where they leave all. */
 #define PEER_UNLIMITED (INT64_C(1) << 52)
-int64_t problem_data_left(const clattn_problem *problem);
-int64_t problem_data_right(const clattn_problem *problem);
+int64_t problem_left(const clattn_problem *problem);
+int64_t problem_right(const clattn_problem *problem);
 
-/* The keys [*first, *end) that causality, windows and lengths leave to query i; none: both 0. */
-void problem_data_visible(const struct problem_data *data, size_t batch, size_t i, size_t *first,
-                          size_t *end);
+/* The keys [first, end) that these leave to query i; none: both 0. */
+struct key_range {
+    size_t first, end;
+};
+struct key_range problem_visible(const clattn_problem *problem, size_t i);
 
 /* Whether that is less than all keys for some query. */
-bool problem_data_limited(const struct problem_data *data);
+bool problem_limited(const clattn_problem *problem);
 
-/* The addend of a row, or NULL. */
-const float *problem_data_addend(const struct problem_data *data, size_t batch, size_t head,
-                                 size_t i);
+/* ---- sets of tensors ------------------------------------------------------------------------- */
+
+/* In host memory, aligned to the lines of caches. A projection is one product, y (rows, columns) =
+ * x (rows, inner) w (inner, columns) + bias: x and y have heads side by side in a row, as a user
+ * has them for it. */
+struct host_set {
+    void *in[INPUT_COUNT]; /* Owned, as all; NULL for what is no operand of a product. */
+    void *out[PEER_MOST_RESULTS];
+};
+
+/* On failure what was made is for host_set_free() to release. */
+bool host_set_make(struct host_set *set, const struct problem_data *data, struct message *why);
+
+/* Fills the results with NaN, and copies them, packed, one after the other. */
+void host_set_poison(const struct host_set *set, const struct problem_data *data);
+void host_set_read(const struct host_set *set, const struct problem_data *data, void *results);
+
+/* Allowed on one that is all zeros. */
+void host_set_free(struct host_set *set);
+
+/* NULL without memory; released by free(). */
+void *host_allocate(size_t bytes);
+
+struct product {
+    size_t rows, inner, columns;
+};
+
+struct product product_of(const clattn_problem *projection);
 
 #endif

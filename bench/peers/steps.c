@@ -27,9 +27,7 @@ struct row_place step_row(const struct step *step, const clattn_problem *p, size
     const size_t slice = step->slice + (step->same_slice ? 0 : entry);
     const size_t r = step->row + row + (step->same_slice ? entry * p->seq_q : 0);
 
-    return (struct row_place){.batch = slice / p->kv_heads,
-                              .head = slice % p->kv_heads * group(p) + r / p->seq_q,
-                              .i = r % p->seq_q};
+    return (struct row_place){.head = slice * group(p) + r / p->seq_q, .i = r % p->seq_q};
 }
 
 size_t step_row_stride(const struct step *step, const clattn_problem *p)
@@ -49,26 +47,19 @@ size_t step_first_row(const struct step *step, const clattn_problem *p)
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 
-/* The columns that some row of the step may see. Visible keys move with i, so the first and the
- * last row in use say it for all. */
-static void find_keys(struct step *step, const struct problem_data *data)
+/* The columns that some row of the step may see. */
+static void find_keys(struct step *step, const clattn_problem *p)
 {
-    const clattn_problem *p = &data->problem;
     const size_t first_row = step->row % p->seq_q;
-    const size_t last_row =
-        step->rows > p->seq_q - first_row ? p->seq_q - 1 : first_row + step->rows - 1;
-    const size_t from = step->rows > p->seq_q - first_row ? 0 : first_row;
+    const bool whole = step->rows > p->seq_q - first_row; /* Rows of more than one head. */
+    const size_t from = whole ? 0 : first_row, to = whole ? p->seq_q : first_row + step->rows;
     size_t low = SIZE_MAX, high = 0;
 
-    for (size_t n = 0; n < (step->same_slice ? 1 : step->entries); n++) {
-        const size_t b = (step->slice + n) / p->kv_heads;
-        for (size_t i = from; i <= last_row; i++) {
-            size_t first, end;
-            problem_data_visible(data, b, i, &first, &end);
-            if (end > first) {
-                low = least(low, first);
-                high = high > end ? high : end;
-            }
+    for (size_t i = from; i < to; i++) {
+        const struct key_range range = problem_visible(p, i);
+        if (range.end > range.first) {
+            low = least(low, range.first);
+            high = high > range.end ? high : range.end;
         }
     }
     step->key = high > 0 ? low / ALIGNMENT * ALIGNMENT : 0;
@@ -76,8 +67,7 @@ static void find_keys(struct step *step, const struct problem_data *data)
     step->stride = round_up(step->keys, ALIGNMENT);
 }
 
-static bool add(struct steps *steps, size_t *capacity, struct step step,
-                const struct problem_data *data)
+static bool add(struct steps *steps, size_t *capacity, struct step step, const clattn_problem *p)
 {
     if (steps->count == *capacity) {
         *capacity = *capacity * 2 + 16;
@@ -86,7 +76,7 @@ static bool add(struct steps *steps, size_t *capacity, struct step step,
             return false;
         steps->step = grown;
     }
-    find_keys(&step, data);
+    find_keys(&step, p);
     const size_t rows = step.entries * step.rows, scores = rows * step.stride;
     steps->most_scores = scores > steps->most_scores ? scores : steps->most_scores;
     steps->most_rows = rows > steps->most_rows ? rows : steps->most_rows;
@@ -96,10 +86,9 @@ static bool add(struct steps *steps, size_t *capacity, struct step step,
 }
 
 /* All rows [row, row + rows) of each slice, or of each head in turn where `by_head`. */
-static bool cut(struct steps *steps, const struct problem_data *data, size_t rows, size_t entries,
+static bool cut(struct steps *steps, const clattn_problem *p, size_t rows, size_t entries,
                 bool by_head)
 {
-    const clattn_problem *p = &data->problem;
     const size_t slices = p->batch * p->kv_heads;
     const bool same_slice = by_head && group(p) > 1;
     const size_t unit = by_head ? p->seq_q : group(p) * p->seq_q;
@@ -115,28 +104,26 @@ static bool cut(struct steps *steps, const struct problem_data *data, size_t row
                                           .same_slice = same_slice,
                                           .row = row + (same_slice ? n * p->seq_q : 0),
                                           .rows = least(rows, unit - row)};
-                ok = add(steps, &capacity, step, data);
+                ok = add(steps, &capacity, step, p);
             }
         }
     }
     return ok;
 }
 
-bool steps_make(struct steps *steps, const struct problem_data *data,
-                const struct step_limits *limits, struct message *why)
+bool steps_make(struct steps *steps, const clattn_problem *p, const struct step_limits *limits,
+                struct message *why)
 {
-    const clattn_problem *p = &data->problem;
     const size_t stride = round_up(p->seq_kv, ALIGNMENT);
     const size_t fitting = limits->scores / stride > 1 ? limits->scores / stride : 1;
-    const bool hidden = problem_data_limited(data) && p->seq_q > limits->rows;
-    const bool by_head = hidden;
+    const bool by_head = problem_limited(p) && p->seq_q > limits->rows; /* Keys are left out. */
     const size_t unit = by_head ? p->seq_q : group(p) * p->seq_q;
-    const size_t wish = hidden || limits->always_by_rows ? limits->rows : unit;
+    const size_t wish = by_head || limits->always_by_rows ? limits->rows : unit;
     const size_t rows = least(least(wish, unit), fitting);
     const size_t entries = least(fitting / rows > 1 ? fitting / rows : 1, limits->entries);
 
     memset(steps, 0, sizeof *steps);
-    if (cut(steps, data, rows, entries, by_head))
+    if (cut(steps, p, rows, entries, by_head))
         return true;
     steps_free(steps);
     return message_set(why, "no memory for the list of its matrix products");

@@ -33,14 +33,14 @@ struct step_limits {
     bool always_by_rows; /* Also where no key is hidden. */
 };
 
-bool steps_make(struct steps *steps, const struct problem_data *data,
+bool steps_make(struct steps *steps, const clattn_problem *problem,
                 const struct step_limits *limits, struct message *why);
 
 void steps_free(struct steps *steps);
 
-/* Whose row of scores that is. */
+/* The head, of batch * heads, and the query whose row of scores that is. */
 struct row_place {
-    size_t batch, head, i;
+    size_t head, i;
 };
 struct row_place step_row(const struct step *step, const clattn_problem *problem, size_t entry,
                           size_t row);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The results of a layer: all of a small one, else a part (bench/judge/layer_likely.h). */
+/* The results of a layer: all of a small one, else a part (bench/judge/layer.h). */
 #include "bench/cases/case_layer.h"
 #include "bench/judge/values.h"
 #include "bench/verify/sample.h"
@@ -19,6 +19,9 @@ static struct layer_inputs inputs_of(const struct attention_case *attention)
 
     for (enum input n = INPUT_X; n <= INPUT_DY; n++)
         in.stored[layer_tensor_of(n)] = attention->in[n].data;
+    in.stored[LAYER_BIAS] = attention->in[INPUT_BIAS].data;
+    in.stored[LAYER_SLOPES] = attention->in[INPUT_SLOPES].data;
+    in.stored[LAYER_SINKS] = attention->in[INPUT_SINKS].data;
     return in;
 }
 

@@ -3,8 +3,7 @@
  * weights become pairs.
  *
  * A part of cpu/backward_blocks.h, which includes it. */
-#ifndef CLATTN_BACKWARD_PAIRS_H
-#define CLATTN_BACKWARD_PAIRS_H
+#pragma once
 
 /* Not 0 where a value of a pair is infinite or NaN. */
 INLINE pair_words nonfinite_pairs(const pair_words x)
@@ -114,7 +113,7 @@ NOINLINE void pair_weights(const struct row_range rows, struct query_tile *tile)
         UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++)
             ((struct unaligned_ushorts *)(keys + n * BLOCK_N + m * SIMD_WIDTH))->x =
-                in_use ? round_any(ds[n * BLOCK_VECTORS + m]) : (VECTOR(ushort))(0);
+                in_use ? round_any(ds[n * BLOCK_VECTORS + m]) : (ushorts)(0);
     }
     if (rows.begin % 2)
         for (int m = 0; m < BLOCK_VECTORS; m++)
@@ -132,6 +131,4 @@ NOINLINE void pair_weights(const struct row_range rows, struct query_tile *tile)
         }
     }
 }
-#endif
-
 #endif

@@ -10,8 +10,7 @@
  * that do so are 0 in both operands.
  *
  * Included by cpu/backward_products.h, which declares what these functions do. */
-#ifndef CLATTN_AMX_BACKWARD_PRODUCTS_H
-#define CLATTN_AMX_BACKWARD_PRODUCTS_H
+#pragma once
 
 #define BLOCK_ROW_BYTES ROW_BYTES_OF(BLOCK_N)
 
@@ -23,9 +22,10 @@ NOINLINE void multiply_by_keys(const int rows, const int steps, const operand *a
                        c, BLOCK_ROW_BYTES);
 }
 
-INLINE void multiply_rows(const int become, const float scale, const int depth, const operand *rows,
-                          const int row, const lanes *columns, const float *start, const int begin,
-                          const int end, const lanes *factors, lanes *products)
+INLINE void multiply_rows_by_tiles(const int become, const float scale, const int depth,
+                                   const operand *rows, const int row, const lanes *columns,
+                                   const float *start, const int begin, const int end,
+                                   const lanes *factors, lanes *products)
 {
     const int first = begin - begin % TILE;
 
@@ -46,8 +46,8 @@ INLINE void multiply_rows(const int become, const float scale, const int depth, 
 
 /* sums[d] += sum_n w[n] columns[d][n] for all `dim` columns, over pairs of rows begin .. end - 1 and those that
  * share a step with them. */
-NOINLINE void add_rows(const int dim, const lanes *w, const operand *columns, const int row,
-                       const int begin, const int end, lanes *sums)
+NOINLINE void add_rows_by_tiles(const int dim, const lanes *w, const operand *columns,
+                                const int row, const int begin, const int end, lanes *sums)
 {
     const int first = begin - begin % TILE;
 
@@ -57,8 +57,8 @@ NOINLINE void add_rows(const int dim, const lanes *w, const operand *columns, co
 }
 
 /* dQ += dS K for rows begin .. end - 1 and those that share a tile with them. */
-NOINLINE void add_query_gradients(const operand *w, const lanes *k, const int keys, const int begin,
-                                  const int end, lanes *to)
+NOINLINE void add_query_gradients_by_tiles(const operand *w, const lanes *k, const int keys,
+                                           const int begin, const int end, lanes *to)
 {
     const int first = begin - begin % TILE;
 
@@ -66,5 +66,3 @@ NOINLINE void add_query_gradients(const operand *w, const lanes *k, const int ke
                        w + first * DQ_ROW, ROW_BYTES_OF(DQ_ROW), k, ROW_BYTES_OF(ROW_QK),
                        to + first * VECTORS_QK, ROW_BYTES_OF(ROW_QK));
 }
-
-#endif

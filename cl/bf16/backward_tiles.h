@@ -2,8 +2,7 @@
 /* Tiles of queries of backward_cpu UNIT=amx: operands are transposed, and weights become pairs.
  *
  * A part of cpu/backward_blocks.h, which includes it. */
-#ifndef CLATTN_AMX_BACKWARD_TILES_H
-#define CLATTN_AMX_BACKWARD_TILES_H
+#pragma once
 
 #define STEP_ROWS (2 * TILE) /* of a register tile of Q K^T and dO V^T */
 #define STEP_VECTORS 2       /* of keys */
@@ -76,7 +75,7 @@ INLINE void store_pairs(const int any, const int n, const int m, const lanes p[2
 }
 
 /* P and dS of rows begin .. end - 1 become pairs, with zeros for rows that share a step with them. */
-NOINLINE void pair_weights(const struct row_range rows, struct query_tile *tile)
+NOINLINE void pair_weights_of_tiles(const struct row_range rows, struct query_tile *tile)
 {
     const int begin = rows.begin - rows.begin % STEP_ROWS;
     const int end = (rows.end + STEP_ROWS - 1) / STEP_ROWS * STEP_ROWS;
@@ -155,5 +154,3 @@ NOINLINE void add_query_sums(const struct query_tile *tile, __global float *to)
     for (int n = 0; n < tile->count * VECTORS_QK; n++)
         VECTOR(vstore)(VECTOR(vload)(n, to) + tile->dq[n], n, to);
 }
-
-#endif

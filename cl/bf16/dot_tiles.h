@@ -2,8 +2,7 @@
 /* Products of tiles of pairs (bf16/pair_tiles.h) by the instruction for pairs (bf16/pairs.h): each
  * word of a is broadcast and multiplied with a few vectors of b; sums stay in registers over the
  * whole depth. */
-#ifndef CLATTN_DOT_TILES_H
-#define CLATTN_DOT_TILES_H
+#pragma once
 #include "cpu/operands.h"
 #include "bf16/pair_tiles.h"
 
@@ -45,7 +44,7 @@ DEFINE_REGISTER_TILE(16, 1)
 
 /* The same for `rows` tiles of rows and `columns` vectors of columns (constants), over `steps`
  * tiles of the depth. Steps between rows are in bytes. */
-INLINE void multiply_all_tiles(const int rows, const int columns, const bool zero, const int steps,
+INLINE void multiply_dot_tiles(const int rows, const int columns, const bool zero, const int steps,
                                const uint *a, const long a_row, const lanes *b, const long b_row,
                                lanes *c, const long c_row)
 {
@@ -65,5 +64,3 @@ INLINE void multiply_all_tiles(const int rows, const int columns, const bool zer
     MULTIPLY_COLUMNS(16, 1)
 #undef MULTIPLY_COLUMNS
 }
-
-#endif

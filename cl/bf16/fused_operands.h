@@ -4,13 +4,13 @@
  * neighbouring keys. Zeros fill up rows, columns and keys to whole tiles.
  *
  * Included by cpu/fused_operands.h. */
-#ifndef CLATTN_AMX_FUSED_OPERANDS_H
-#define CLATTN_AMX_FUSED_OPERANDS_H
+#pragma once
 #include "bf16/stage_pairs.h"
 
 /* Values of keys j + n0 .. of count keys, at most KEYS_TOGETHER, transposed. */
-NOINLINE void stage_values(const struct arguments *restrict args, const long b, const long j,
-                           const int n0, const int count, const __global ushort *v, uint *v_staged)
+NOINLINE void stage_transposed_values(const struct arguments *restrict args, const long b,
+                                      const long j, const int n0, const int count,
+                                      const __global ushort *v, uint *v_staged)
 {
     const __global ushort *row[KEYS_TOGETHER];
 
@@ -32,17 +32,3 @@ NOINLINE void stage_values(const struct arguments *restrict args, const long b, 
             VECTOR(vstore)(VECTOR(as_uint)(x[c]), 0, to + c * (BLOCK_N / 2));
     }
 }
-
-INLINE void stage_tile(const struct arguments *args, const long b, const long j, const int count,
-                       const __global ushort *k, const __global ushort *v, uint *k_staged,
-                       uint *v_staged)
-{
-    for (int n = 0; n < WHOLE_STEPS(count); n++)
-        stage_whole_pairs(k_staged + n * KEY_OPERANDS,
-                          n < count ? k + KEY_ROW(b, j + n, args->shape->k_stride) : 0, K_STEP,
-                          DIM_QK);
-    for (int n0 = 0; n0 < count; n0 += KEYS_TOGETHER)
-        stage_values(args, b, j, n0, count, v, v_staged);
-}
-
-#endif

@@ -5,8 +5,7 @@
  * columns of v as rows, and is kept in memory between tiles of keys.
  *
  * While tiles are multiplied the scores of the tiles before them are finished. */
-#ifndef CLATTN_AMX_FUSED_PRODUCTS_H
-#define CLATTN_AMX_FUSED_PRODUCTS_H
+#pragma once
 
 #define BLOCK_ROW_BYTES ROW_BYTES_OF(BLOCK_M)
 
@@ -27,7 +26,7 @@ INLINE bool changes_scores(const struct score_tile *tile, const int n0, const in
 
 /* A function that takes vectors by value, for clang keeps vectors of 512 bits whole only in functions that
  * call one. */
-INLINE lanes larger(const lanes x, const lanes y)
+INLINE lanes larger_of_lanes(const lanes x, const lanes y)
 {
     return x > y ? x : y;
 }
@@ -40,7 +39,7 @@ INLINE void take_maximum(const lanes *s, lanes *most)
         lanes x = most[m];
         UNROLL
         for (int n = 0; n < QK_KEYS; n++)
-            x = larger(s[n * BLOCK_VECTORS + m], x);
+            x = larger_of_lanes(s[n * BLOCK_VECTORS + m], x);
         most[m] = x;
     }
 }
@@ -123,5 +122,3 @@ NOINLINE void multiply_pv(const struct score_tile *tile, const lanes *factor, la
     multiply_all_tiles(TILES(DIM_V), BLOCK_VECTORS, false, steps, v, ROW_BYTES_OF(v_column), p,
                        BLOCK_ROW_BYTES, o, BLOCK_ROW_BYTES);
 }
-
-#endif

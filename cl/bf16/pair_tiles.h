@@ -10,11 +10,8 @@
  * Each has any stride between rows, in bytes. All elements must be defined: a zero in a or b does not
  * keep a NaN in the other out of c.
  *
- * multiply_all_tiles() is in bf16/tiles.h, by a matrix unit, and in bf16/dot_tiles.h, by the instruction for pairs. */
-#ifndef CLATTN_PAIR_TILES_H
-#define CLATTN_PAIR_TILES_H
+ * multiply_all_tiles() is in bf16/tiles.h, by a matrix unit; multiply_dot_tiles() in bf16/dot_tiles.h, by the instruction for pairs. */
+#pragma once
 #include "families/operand_sizes.h"
 #define PAIRS_OF(n) (((n) + 1) / 2)
 #define ROW_BYTES_OF(words) ((long)(words) * (long)sizeof(uint))
-
-#endif

@@ -14,8 +14,7 @@
  * step by step, to the bit.
  *
  * Who includes this defines EMULATE, SIMD_WIDTH (16 unless emulated). */
-#ifndef CLATTN_PAIRS_H
-#define CLATTN_PAIRS_H
+#pragma once
 #include "cpu/simd.h"
 
 typedef VECTOR(uint) pair_words;
@@ -75,7 +74,7 @@ INLINE lanes pack_any_pairs(const lanes a, const lanes b)
     return choose_halves(rounded_word(a) >> 16, rounded_word(b));
 }
 
-INLINE VECTOR(ushort) round_any(const lanes x)
+INLINE ushorts round_any(const lanes x)
 {
     return VECTOR(convert_ushort)(rounded_word(x) >> 16);
 }
@@ -106,6 +105,4 @@ INLINE lanes dot_pairs(const lanes x, const lanes y, lanes sum)
     __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
     return sum;
 }
-#endif
-
 #endif

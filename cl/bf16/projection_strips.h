@@ -3,9 +3,8 @@
  * of the depth. A tile contains 0 beyond the last row or the depth.
  *
  * Who includes this defines REGISTER_ROWS, STRIP_ROW. */
-#ifndef CLATTN_PROJECTION_STRIPS_H
-#define CLATTN_PROJECTION_STRIPS_H
-#include "bf16/projection_pairs.h"
+#pragma once
+#include "cpu/projection_pack.h"
 
 /* `count` of the depth of one row. */
 INLINE void pack_strip_row(const __global ushort *x, const long *depths, const int count, uint *row)
@@ -14,7 +13,7 @@ INLINE void pack_strip_row(const __global ushort *x, const long *depths, const i
     pack_row(x, depths, count, row);
 #else
     for (int k = 0; k < count; k += 2)
-        row[k / 2] = pair_at(x, depths, k, count);
+        row[k / 2] = operand_at(x, depths, k, count);
 #endif
 }
 
@@ -71,5 +70,3 @@ INLINE void prefetch_strip(const __global ushort *x, const long *rows, const int
         PREFETCH_L2(x + rows[0] + depths[k]);
 #endif
 }
-
-#endif

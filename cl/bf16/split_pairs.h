@@ -5,12 +5,14 @@
  * neighbouring keys.
  *
  * Needs BLOCK_M, a multiple of 16, BLOCK_N, a multiple of 32, and PREFETCH_TILES. */
-#ifndef CLATTN_SPLIT_PAIRS_H
-#define CLATTN_SPLIT_PAIRS_H
+#pragma once
 #include "bf16/stage_pairs.h"
 #include "score/key_lanes.h"
-#if !OPERAND_TILES
+#if OPERAND_TILES
+#define MULTIPLY_PAIR_TILES multiply_all_tiles
+#else
 #include "bf16/dot_tiles.h"
+#define MULTIPLY_PAIR_TILES multiply_dot_tiles
 #endif
 
 #define WHOLE_STEPS(n) (((n) + STEP_KEYS - 1) / STEP_KEYS * STEP_KEYS)
@@ -18,8 +20,8 @@
 
 /* The block's queries with rows in SIMD lanes, packed[n] = pair n of each, and their scales; zeros for rows
  * beyond the last. */
-NOINLINE void pack_queries(const struct arguments *restrict args, struct row_block *block,
-                           lanes *packed)
+NOINLINE void pack_query_pairs(const struct arguments *restrict args, struct row_block *block,
+                               lanes *packed)
 {
     for (int r = 0; r < BLOCK_M; r++)
         block->scale[r] = r < block->rows ? score_scale(args, block->head[r]) * SCALE_UNIT : 0.0f;
@@ -28,9 +30,9 @@ NOINLINE void pack_queries(const struct arguments *restrict args, struct row_blo
             lanes x[TILE];
             UNROLL
             for (int r = 0; r < TILE; r++) {
-                const __global ushort *row = args->q + block->b * args->shape->q_stride[0] +
-                                             block->head[r0 + r] * args->shape->q_stride[1] +
-                                             block->query[r0 + r] * args->shape->q_stride[2];
+                const __global ushort *row =
+                    args->q + row_offset(args->shape->q_stride, block->b, block->head[r0 + r],
+                                         block->query[r0 + r]);
                 x[r] = r0 + r < block->rows
                            ? load_pairs_of_row(row + 2 * n * Q_STEP, Q_STEP, DIM_QK - 2 * n)
                            : (lanes)(0.0f);
@@ -61,9 +63,9 @@ NOINLINE void multiply_qk(const struct arguments *restrict args, const struct ke
 
     for (int n0 = 0; n0 < count; n0 += STEP_KEYS) {
         lanes products[STEP_PRODUCTS];
-        multiply_all_tiles(STEP_KEYS / TILE, TILES(BLOCK_M), true, TILES(KEY_OPERANDS),
-                           (const uint *)staged + n0 * KEY_OPERANDS, ROW_BYTES_OF(KEY_OPERANDS), q,
-                           row, products, row);
+        MULTIPLY_PAIR_TILES(STEP_KEYS / TILE, TILES(BLOCK_M), true, TILES(KEY_OPERANDS),
+                            (const uint *)staged + n0 * KEY_OPERANDS, ROW_BYTES_OF(KEY_OPERANDS), q,
+                            row, products, row);
         for (int r0 = 0; r0 < block->rows; r0 += TILE) {
             const lanes scale = VECTOR(vload)(0, block->scale + r0);
             for (int n1 = 0; n1 < STEP_KEYS; n1 += TILE) {
@@ -86,8 +88,8 @@ NOINLINE void multiply_qk(const struct arguments *restrict args, const struct ke
 }
 
 /* Pairs of neighbouring keys' values, with columns in SIMD lanes. */
-INLINE void stage_values(const struct arguments *args, const struct key_range keys, const int count,
-                         lanes *staged)
+INLINE void stage_value_pairs_of_range(const struct arguments *args, const struct key_range keys,
+                                       const int count, lanes *staged)
 {
     int n = 0;
 
@@ -126,15 +128,13 @@ NOINLINE void multiply_pv(const struct arguments *restrict args, const struct ke
     lanes weights[PAIR_WEIGHTS], values[PAIR_VALUES];
     const long row = ROW_BYTES_OF(SIMD_WIDTH * VECTORS(DIM_V));
 
-    stage_values(args, keys, count, values);
+    stage_value_pairs_of_range(args, keys, count, values);
     stage_weight_pairs(count, p, (ushort *)weights);
     for (int r = 0; r < rows; r++) {
         const lanes x = factor[r];
         for (int c = 0; c < VECTORS(DIM_V) && factor[r] != 1.0f; c++)
             o[r * VECTORS(DIM_V) + c] *= x;
     }
-    multiply_all_tiles(TILES(BLOCK_M), VECTORS(DIM_V), false, WHOLE_STEPS(count) / STEP_KEYS,
-                       (const uint *)weights, ROW_BYTES_OF(BLOCK_N / 2), values, row, o, row);
+    MULTIPLY_PAIR_TILES(TILES(BLOCK_M), VECTORS(DIM_V), false, WHOLE_STEPS(count) / STEP_KEYS,
+                        (const uint *)weights, ROW_BYTES_OF(BLOCK_N / 2), values, row, o, row);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of keys as a in products of tiles (bf16/pair_tiles.h). */
-#ifndef CLATTN_STAGE_PAIRS_H
-#define CLATTN_STAGE_PAIRS_H
+#pragma once
 #include "cpu/operands.h"
 #include "bf16/pair_tiles.h"
 
@@ -13,5 +12,3 @@ INLINE void stage_whole_pairs(uint *to, const __global ushort *row, const long s
     if (row)
         stage_pairs(to, row, step, dim);
 }
-
-#endif

@@ -19,8 +19,7 @@
  * runs (src/device/processor.c).
  *
  * Who includes this defines EMULATE, SIMD_WIDTH, which is 16. */
-#ifndef CLATTN_TILES_H
-#define CLATTN_TILES_H
+#pragma once
 #include "bf16/pair_tiles.h"
 #include "bf16/pairs.h"
 #include "cpu/simd_storage.h"
@@ -123,7 +122,7 @@ NOINLINE void configure_tiles(void)
 #else
 INLINE void store_tile_sums(const lanes x, __global ushort *p)
 {
-    VECTOR(ushort) y;
+    ushorts y;
 
     __asm__("vcvtneps2bf16 %1, %t0" : "=v"(y) : "v"(x), UNUSED);
     store_ushorts(y, p);
@@ -240,5 +239,3 @@ INLINE void multiply_all_tiles(const int rows, const int columns, const bool zer
         }
     }
 }
-
-#endif

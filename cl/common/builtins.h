@@ -2,13 +2,11 @@
 /* The built-in functions that the kernels use, declared as in Clang's opencl-c.h: PoCL takes
  * longer to read its 18 000 lines than many a kernel.
  *
- * Where the host defines CLATTN_DECLARES_BUILTINS it also defines _OPENCL_H_, that header's guard,
+ * The host puts them before a kernel's source, and defines CLATTN_DECLARES_BUILTINS and _OPENCL_H_, that header's guard,
  * so that it is skipped (src/program/program_build.c). Types and constants come before it, and PoCL
  * has renamed functions. A function is declared for all scalar types: a call that is ambiguous
  * elsewhere must not pass here. Vector types never convert to each other, so only those are
  * declared that kernels use: reading declarations takes time as well. */
-#ifndef CLATTN_BUILTINS_H
-#define CLATTN_BUILTINS_H
 #ifdef CLATTN_DECLARES_BUILTINS
 
 #define OVERLOADED __attribute__((overloadable))
@@ -147,5 +145,4 @@ EACH_WIDTH(HALVES_OF, )
 HALVES_IN(, __global)
 HALVES_IN(, __local)
 HALVES_IN(, __private)
-#endif
 #endif

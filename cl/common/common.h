@@ -18,56 +18,22 @@
  *   SCORES                  0 none, 1 raw, 2 after softcap, 3 after bias and masks, 4 weights
  * and for the family every tunable of its .def file.
  */
-#ifndef CLATTN_COMMON_CL
-#define CLATTN_COMMON_CL
+#pragma once
 #include "common/arguments.h"
-#include "common/storage.h"
+#include "common/kernel.h"
 
 #define SCORES_RAW 1
 #define SCORES_SOFTCAP 2
 #define SCORES_BIAS 3
 #define SCORES_WEIGHTS 4
 
-#define INLINE static inline __attribute__((always_inline))
-
-#define LOG2E 1.44269504088896340736f
-#define LN2 0.693147180559945309417f
-
 /* ---- tensors ------------------------------------------------------------------------------ */
 
-/* Keys and values, or bytes of quantized ones (cl/common/quantized.h). */
-#if K_CACHE
-typedef uchar k_storage;
-#else
-typedef STORAGE_OF(K_DTYPE) k_storage;
-#endif
-#if V_CACHE
-typedef uchar v_storage;
-#else
-typedef STORAGE_OF(V_DTYPE) v_storage;
-#endif
-
 /* The step along the innermost dimension; a constant 1 where it is. */
-#if UNIT_Q
-#define Q_STEP 1
-#else
-#define Q_STEP args->shape->q_stride[3]
-#endif
-#if UNIT_K
-#define K_STEP 1
-#else
-#define K_STEP args->shape->k_stride[3]
-#endif
-#if UNIT_V
-#define V_STEP 1
-#else
-#define V_STEP args->shape->v_stride[3]
-#endif
-#if UNIT_O
-#define O_STEP 1
-#else
-#define O_STEP args->shape->o_stride[3]
-#endif
+#define Q_STEP (UNIT_Q ? 1 : args->shape->q_stride[3])
+#define K_STEP (UNIT_K ? 1 : args->shape->k_stride[3])
+#define V_STEP (UNIT_V ? 1 : args->shape->v_stride[3])
+#define O_STEP (UNIT_O ? 1 : args->shape->o_stride[3])
 
 /* ---- the arguments of a kernel --------------------------------------------------------------- */
 
@@ -84,6 +50,13 @@ struct arguments {
 #endif
 };
 
+/* Declares what dropout keeps of a tile, in a kernel's local memory: `kept`, null without dropout. */
+#if HAS_DROPOUT
+#define DECLARE_KEPT(bytes) __local uchar kept[bytes]
+#else
+#define DECLARE_KEPT(bytes) __local uchar *const kept = 0
+#endif
+
 /* ---- what a row may see --------------------------------------------------------------------- */
 
 /* 1 if pairs may be masked in any tile, not by windows and lengths alone. */
@@ -93,9 +66,7 @@ struct arguments {
 struct extent {
     long queries, keys; /* in use, within 0..seq */
     long diagonal;
-#if HAS_MASK_KEYS
     long mask_begin; /* the key of the mask's first column; may be negative */
-#endif
 };
 
 static inline struct extent extent_of(const struct arguments *args, const long b)
@@ -109,14 +80,8 @@ static inline struct extent extent_of(const struct arguments *args, const long b
 #if HAS_KV_LENGTHS
     e.keys = clamp((long)args->kv_lengths[b], 0L, args->shape->seq_kv);
 #endif
-#if HAS_MASK_KEYS
-    e.mask_begin = e.keys - args->shape->mask_keys;
-#endif
-#if DIAGONAL_FOLLOWS_LENGTHS
-    e.diagonal = e.keys - e.queries;
-#else
-    e.diagonal = args->shape->diagonal;
-#endif
+    e.mask_begin = HAS_MASK_KEYS ? e.keys - args->shape->mask_keys : 0;
+    e.diagonal = DIAGONAL_FOLLOWS_LENGTHS ? e.keys - e.queries : args->shape->diagonal;
     return e;
 }
 
@@ -126,33 +91,17 @@ INLINE uint dropout_head(const struct arguments *args, const long b, const long 
     return (uint)(args->at->dropout_bh + b * args->at->dropout_heads + h);
 }
 
-/* The key that the mask's first column is of. */
-#if HAS_MASK_KEYS
-#define MASK_BEGIN(e) ((e).mask_begin)
-#else
-#define MASK_BEGIN(e) 0
-#endif
-
 /* Keys [first_key, end_key) hold all that query i may see by lengths, window and causality; bias
  * and mask may hide more of them. end_key <= first_key if there are none. */
 static inline long first_key(const struct arguments *args, const struct extent e, const long i)
 {
-#if HAS_WINDOW_LEFT
-    return max(i + e.diagonal - args->shape->window_left, 0L);
-#else
-    return 0;
-#endif
+    return HAS_WINDOW_LEFT ? max(i + e.diagonal - args->shape->window_left, 0L) : 0;
 }
 
 static inline long end_key(const struct arguments *args, const struct extent e, const long i)
 {
     if (i >= e.queries)
         return 0;
-#if HAS_WINDOW_RIGHT
-    return clamp(i + e.diagonal + args->shape->window_right + 1, 0L, e.keys);
-#else
-    return e.keys;
-#endif
+    return HAS_WINDOW_RIGHT ? clamp(i + e.diagonal + args->shape->window_right + 1, 0L, e.keys)
+                            : e.keys;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dropout factors of weights, for the kernel's problem. RANDOM_LANES as in philox.h. */
-#ifndef CLATTN_DROPOUT_H
-#define CLATTN_DROPOUT_H
+#pragma once
 #include "common/common.h"
 #include "common/philox.h"
 
@@ -34,5 +33,3 @@ INLINE void dropout_factors_of_key(const struct arguments *args, const uint bh, 
                   (uint)args->at->stream, args->at->seed, counter);
     factors_of_words(args, counter, x);
 }
-
-#endif

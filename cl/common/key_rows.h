@@ -6,8 +6,7 @@
  * of keys with pages and skip the keys between them, so that no pair is tested and masked pages
  * cost nothing. Without masked keys the runs are the tiles of a contiguous cache: o is the same to
  * the last bit. */
-#ifndef CLATTN_KEY_ROWS_H
-#define CLATTN_KEY_ROWS_H
+#pragma once
 #include "common/common.h"
 
 #if PAGE_SIZE
@@ -85,5 +84,3 @@ INLINE long next_run(const struct arguments *args, const long b, const long begi
     return min(*j + tile, end);
 #endif
 }
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Who includes this defines RANDOM_LANES (1, 4, 8 or 16): the counters that are computed at a time,
  * one in each lane of a vector. */
-#ifndef CLATTN_PHILOX_H
-#define CLATTN_PHILOX_H
+#pragma once
 
 #if RANDOM_LANES == 16
 typedef uint16 words;
@@ -124,5 +123,3 @@ __attribute__((always_inline)) static inline void philox_of_row(const uint x0, c
     counter[3] = (words)(e * m0);
     philox_rounds(3, counter, seed);
 }
-
-#endif

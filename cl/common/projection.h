@@ -15,9 +15,8 @@
  * The host has merged the dims of struct projection_shape (cl/common/projection_arguments.h) where
  * strides allow it: batch is then 1 and part of rows, x_heads 1 and part of x_dim, y_heads 1 and
  * part of y_dim (ca_problem_normal()). A stride of 0 in x or w broadcasts. */
-#ifndef CLATTN_PROJECTION_H
-#define CLATTN_PROJECTION_H
-#include "common/common.h"
+#pragma once
+#include "common/kernel.h"
 #include "common/projection_arguments.h"
 
 /* What a kernel reads and writes, each operand from its first element on (src/program/program_parameters.h). */
@@ -27,43 +26,17 @@ struct projection_arguments {
     ARGUMENTS_MEMBERS
 };
 
-#if UNIT_X_COLUMN
-#define X_COLUMN_STEP 1
-#else
-#define X_COLUMN_STEP args->shape->x_stride[3]
-#endif
-#if UNIT_X_ROW
-#define X_ROW_STEP 1
-#else
-#define X_ROW_STEP args->shape->x_stride[2]
-#endif
-#if UNIT_W_COLUMN
-#define W_COLUMN_STEP 1
-#else
-#define W_COLUMN_STEP args->shape->w_stride[3]
-#endif
-#if UNIT_W_ROW
-#define W_ROW_STEP 1
-#else
-#define W_ROW_STEP args->shape->w_stride[1]
-#endif
-#if UNIT_Y_COLUMN
-#define Y_COLUMN_STEP 1
-#else
-#define Y_COLUMN_STEP args->shape->y_stride[3]
-#endif
+#define X_COLUMN_STEP (UNIT_X_COLUMN ? 1 : args->shape->x_stride[3])
+#define X_ROW_STEP (UNIT_X_ROW ? 1 : args->shape->x_stride[2])
+#define W_COLUMN_STEP (UNIT_W_COLUMN ? 1 : args->shape->w_stride[3])
+#define W_ROW_STEP (UNIT_W_ROW ? 1 : args->shape->w_stride[1])
+#define Y_COLUMN_STEP (UNIT_Y_COLUMN ? 1 : args->shape->y_stride[3])
 
 /* Stores y[n], column e of head g, from a complete sum: rounded once. */
-#if HAS_ACCUMULATE
-#define BEFORE(y, n) LOAD(y, n)
-#else
-#define BEFORE(y, n) 0.0f
-#endif
+#define BEFORE(y, n) (HAS_ACCUMULATE ? LOAD(y, n) : 0.0f)
 #if HAS_BIAS
 #define BIAS_OF(g, e) LOAD_BIAS(args->bias, (g)*args->shape->y_dim + (e))
 #else
 #define BIAS_OF(g, e) 0.0f
 #endif
 #define STORE_Y(sum, y, n, g, e) STORE((sum) + BIAS_OF(g, e) + BEFORE(y, n), y, n)
-
-#endif

@@ -4,8 +4,7 @@
  * K_CACHE and V_CACHE are the storage of k and v: 0, or the number of a format of blocks
  * (src/problem/formats.def). Positions count values, as in other tensors: rows start at multiples
  * of 32. Blocks are aligned to 2 bytes only. Values are exact in f32. */
-#ifndef CLATTN_QUANTIZED_H
-#define CLATTN_QUANTIZED_H
+#pragma once
 #include "common/common.h"
 #include "formats/blocks.h"
 
@@ -105,5 +104,3 @@ INLINE float4 quantized4_by_words(const int cache, const __global uchar *row, co
 
     return block_scale(cache, block) * numbers4_of_words(cache, (ushort2)(p[0], p[1]), d);
 }
-
-#endif

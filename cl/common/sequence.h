@@ -4,28 +4,30 @@
  *
  * A kernel enters the sequence that it computes: its arguments become those of a problem of one
  * batch with the sequence's numbers of queries and keys, and batch strides of 0. Ranges of
- * work-items and the workspace are sized for the longest sequence, with LONGEST_Q and LONGEST_KV.
+ * work-items and the workspace are sized for the longest sequence, with longest_q() and longest_kv().
  *
  * Starts may hold anything: they are clamped to the buffer's rows. A sequence that ends before it
  * starts is empty; one longer than the longest ends early. */
-#ifndef CLATTN_SEQUENCE_H
-#define CLATTN_SEQUENCE_H
+#pragma once
 #include "common/common.h"
 #include "common/quantized.h"
 
-#if HAS_TOTAL_Q
-#define LONGEST_Q(args) ((args)->shape->longest_q)
-/* The begin of a head's part of lse. */
-#define LSE_HEAD(args, bh, h) ((h) * (args)->shape->total_q)
-#else
-#define LONGEST_Q(args) ((args)->shape->seq_q)
-#define LSE_HEAD(args, bh, h) ((bh) * (args)->shape->seq_q)
-#endif
-#if HAS_TOTAL_KV
-#define LONGEST_KV(args) ((args)->shape->longest_kv)
-#else
-#define LONGEST_KV(args) ((args)->shape->seq_kv)
-#endif
+/* Queries and keys of the longest sequence. */
+INLINE long longest_q(const struct arguments *args)
+{
+    return HAS_TOTAL_Q ? args->shape->longest_q : args->shape->seq_q;
+}
+
+INLINE long longest_kv(const struct arguments *args)
+{
+    return HAS_TOTAL_KV ? args->shape->longest_kv : args->shape->seq_kv;
+}
+
+/* The begin of a head's part of lse; bh: its number among all batches' heads. */
+INLINE long lse_head(const struct arguments *args, const long bh, const long h)
+{
+    return HAS_TOTAL_Q ? h * args->shape->total_q : bh * args->shape->seq_q;
+}
 
 #if HAS_TOTAL_Q || HAS_TOTAL_KV
 /* The first row of sequence b, among `total` rows, and its number of rows. */
@@ -92,6 +94,4 @@ INLINE const struct arguments *enter_sequence(struct arguments *args, const long
     return
 #else
 #define LEAVE_IF_BEYOND(row, rows)
-#endif
-
 #endif

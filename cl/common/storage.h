@@ -7,17 +7,18 @@
  *   storage, bias_storage, o_storage   the types of an element
  *   STORAGE_BYTES
  *   STORAGE_OF(dtype)       the type of an element of a dtype, which must be a macro for 0, 1 or 2, not an
- *                           expression; likewise LOAD_OF(), STORE_OF() and STORE4_OF()
+ *                           expression
  *   LOAD(p, n)              element n as a float; LOAD_K, LOAD_V, LOAD_BIAS and LOAD_O likewise
  *   STORE(x, p, n)          rounds to nearest even; STORE_BIAS and STORE_O likewise
  *   STORE4(x, p)            four neighbours, of any alignment; STORE_O4 likewise
- *   load4_of(), load8_of()  four and eight neighbours, by one load if they are aligned to it; these take
- *                           the dtype as an argument that is a constant once inlined
+ *   load1_of(), load4_of(), load8_of(), store1_of(), store4_of()   take the dtype as an argument that is a
+ *                           constant once inlined; four and eight are neighbours, by one load if they are aligned to it
  *
  * Defined by the host: DTYPE, BIAS_DTYPE, HAS_O_F32; K_DTYPE and V_DTYPE where there are keys and
  * values. */
-#ifndef CLATTN_STORAGE_H
-#define CLATTN_STORAGE_H
+#pragma once
+
+#include "problem/dtypes.def"
 
 #define DTYPE_F32 0
 #define DTYPE_F16 1
@@ -48,21 +49,46 @@ static inline ushort bf16_round(const float x)
 #define STORAGE_OF_0 float
 #define STORAGE_OF_1 half
 #define STORAGE_OF_2 ushort
-#define LOAD_OF(dtype, p, n) OF_DTYPE(LOAD_OF_, dtype)(p, n)
-#define LOAD_OF_0(p, n) ((p)[n])
-#define LOAD_OF_1(p, n) vload_half((size_t)(n), (p))
-#define LOAD_OF_2(p, n) bf16_load((p)[n])
-#define STORE_OF(dtype, x, p, n) OF_DTYPE(STORE_OF_, dtype)(x, p, n)
-#define STORE_OF_0(x, p, n) ((p)[n] = (x))
-#define STORE_OF_1(x, p, n) vstore_half_rte((x), (size_t)(n), (p))
-#define STORE_OF_2(x, p, n) ((p)[n] = bf16_round(x))
-#define STORE4_OF(dtype, x, p) OF_DTYPE(STORE4_OF_, dtype)(x, p)
-#define STORE4_OF_0(x, p) vstore4(x, 0, p)
-#define STORE4_OF_1(x, p) vstore_half4_rte(x, 0, p)
-#define STORE4_OF_2(value, p)                                                                      \
-    vstore4((ushort4)(bf16_round((value).x), bf16_round((value).y), bf16_round((value).z),         \
-                      bf16_round((value).w)),                                                      \
-            0, p)
+/* Element n of a tensor of a dtype (constant), and how many bytes one takes. */
+#define BYTES_IF_OF(ID, word, bytes) dtype == DTYPE_##ID ? bytes:
+static inline int bytes_of(const int dtype)
+{
+    return CA_DTYPES(BYTES_IF_OF) 0;
+}
+static inline const __global void *place_of(const int dtype, const __global void *p, const long n)
+{
+    return (const __global uchar *)p + n * bytes_of(dtype);
+}
+
+static inline float load1_of(const int dtype, const __global void *p, const long n)
+{
+    if (dtype == DTYPE_F32)
+        return ((const __global float *)p)[n];
+    if (dtype == DTYPE_F16)
+        return vload_half((size_t)n, (const __global half *)p);
+    return bf16_load(((const __global ushort *)p)[n]);
+}
+
+static inline void store1_of(const int dtype, const float x, __global void *p, const long n)
+{
+    if (dtype == DTYPE_F32)
+        ((__global float *)p)[n] = x;
+    else if (dtype == DTYPE_F16)
+        vstore_half_rte(x, (size_t)n, (__global half *)p);
+    else
+        ((__global ushort *)p)[n] = bf16_round(x);
+}
+
+static inline void store4_of(const int dtype, const float4 x, __global void *p)
+{
+    if (dtype == DTYPE_F32)
+        vstore4(x, 0, (__global float *)p);
+    else if (dtype == DTYPE_F16)
+        vstore_half4_rte(x, 0, (__global half *)p);
+    else
+        vstore4((ushort4)(bf16_round(x.x), bf16_round(x.y), bf16_round(x.z), bf16_round(x.w)), 0,
+                (__global ushort *)p);
+}
 
 /* ---- an element of a tensor ------------------------------------------------------------------ */
 
@@ -81,41 +107,19 @@ static inline ushort bf16_round(const float x)
 typedef STORAGE_OF(DTYPE) storage;
 typedef STORAGE_OF(O_DTYPE) o_storage;
 typedef STORAGE_OF(BIAS_DTYPE) bias_storage;
-#define LOAD(p, n) LOAD_OF(DTYPE, p, n)
-#define LOAD_K(p, n) LOAD_OF(K_DTYPE, p, n)
-#define LOAD_V(p, n) LOAD_OF(V_DTYPE, p, n)
-#define LOAD_O(p, n) LOAD_OF(O_DTYPE, p, n)
-#define LOAD_BIAS(p, n) LOAD_OF(BIAS_DTYPE, p, n)
-#define STORE(x, p, n) STORE_OF(DTYPE, x, p, n)
-#define STORE_O(x, p, n) STORE_OF(O_DTYPE, x, p, n)
-#define STORE_BIAS(x, p, n) STORE_OF(BIAS_DTYPE, x, p, n)
-#define STORE4(x, p) STORE4_OF(DTYPE, x, p)
-#define STORE_O4(x, p) STORE4_OF(O_DTYPE, x, p)
-#if DTYPE == DTYPE_F32
-#define STORAGE_BYTES 4
-#else
-#define STORAGE_BYTES 2
-#endif
+#define LOAD(p, n) load1_of(DTYPE, p, n)
+#define LOAD_K(p, n) load1_of(K_DTYPE, p, n)
+#define LOAD_V(p, n) load1_of(V_DTYPE, p, n)
+#define LOAD_O(p, n) load1_of(O_DTYPE, p, n)
+#define LOAD_BIAS(p, n) load1_of(BIAS_DTYPE, p, n)
+#define STORE(x, p, n) store1_of(DTYPE, x, p, n)
+#define STORE_O(x, p, n) store1_of(O_DTYPE, x, p, n)
+#define STORE_BIAS(x, p, n) store1_of(BIAS_DTYPE, x, p, n)
+#define STORE4(x, p) store4_of(DTYPE, x, p)
+#define STORE_O4(x, p) store4_of(O_DTYPE, x, p)
+#define STORAGE_BYTES bytes_of(DTYPE)
 
 /* ---- neighbours ----------------------------------------------------------------------------- */
-
-/* Element n of a tensor of a dtype (constant), and how many bytes one takes. */
-#define BYTES_OF(dtype) ((dtype) == DTYPE_F32 ? 4 : 2)
-static inline const __global void *place_of(const int dtype, const __global void *p, const long n)
-{
-    if (dtype == DTYPE_F32)
-        return (const __global float *)p + n;
-    return (const __global ushort *)p + n;
-}
-
-static inline float load1_of(const int dtype, const __global void *p, const long n)
-{
-    if (dtype == DTYPE_F32)
-        return LOAD_OF_0((const __global float *)p, n);
-    if (dtype == DTYPE_F16)
-        return LOAD_OF_1((const __global half *)p, n);
-    return LOAD_OF_2((const __global ushort *)p, n);
-}
 
 /* The two halves of a word. Wide loads are of words, since some compilers split loads of halves,
  * even vloada_half8. Vectors are not built from smaller ones: Oclgrind 21.10 crashes on that. */
@@ -172,5 +176,3 @@ static inline float8 load8_of(const int dtype, const __global void *p, const boo
     }
     return as_float8(convert_uint8(*(const __global ushort8 *)p) << 16);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * over.
  *
  * Who includes this defines with block lists BLOCK_BITS_BEGIN; HAS_DBIAS is 1. */
-#ifndef CLATTN_BACKWARD_BIAS_H
-#define CLATTN_BACKWARD_BIAS_H
+#pragma once
 #include "score/backward_weights.h"
 
 /* Local (1, 1, 1), global (blocks of keys, or 1; tiles of queries, or 1; heads * batch of the
@@ -55,9 +54,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_bias(PARAM
             }
         }
     }
-    __global bias_storage *to =
-        args->dbias + own_b * args->shape->bias_stride[0] + own_h * args->shape->bias_stride[1] +
-        own_i * args->shape->bias_stride[2] + own_j * args->shape->bias_stride[3];
+    __global bias_storage *to = args->dbias +
+                                row_offset(args->shape->bias_stride, own_b, own_h, own_i) +
+                                own_j * args->shape->bias_stride[3];
     for (int n = 0; n < (over_i ? 1 : (int)min(args->shape->seq_q - own_i, (long)BLOCK_M)); n++) {
         const float *columns = (const float *)(sum + n * BLOCK_VECTORS);
         float total = 0.0f;
@@ -75,5 +74,3 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_bias(PARAM
     RELEASE_TILES();
 #endif
 }
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Who includes this defines what backward_products.h and mark_pairs.h need, BLOCK_M, and ROW_V, floats in a row of
  * v. */
-#ifndef CLATTN_BACKWARD_BLOCKS_H
-#define CLATTN_BACKWARD_BLOCKS_H
+#pragma once
 #include "cpu/backward_products.h"
 #include "cpu/prefetch.h"
 #include "score/mark_pairs.h"
@@ -144,10 +143,8 @@ INLINE void load_key_block(const struct arguments *args, const struct head head,
 
     block->j = j;
     block->keys = (int)clamp(head.e.keys - j, 0L, (long)BLOCK_N);
-    const __global k_storage *k = args->k + head.b * args->shape->k_stride[0] +
-                                  kv_head * args->shape->k_stride[1] + j * args->shape->k_stride[2];
-    const __global v_storage *v = args->v + head.b * args->shape->v_stride[0] +
-                                  kv_head * args->shape->v_stride[1] + j * args->shape->v_stride[2];
+    const __global k_storage *k = args->k + row_offset(args->shape->k_stride, head.b, kv_head, j);
+    const __global v_storage *v = args->v + row_offset(args->shape->v_stride, head.b, kv_head, j);
 #if OPERAND_PAIRS
     block->nonfinite = pack_row_pairs(DIM_QK, k, args->shape->k_stride[2], K_STEP, block->keys,
                                       BLOCK_N, KEYS_APART, (uint *)block->k_rows);
@@ -168,10 +165,8 @@ INLINE void store_key_gradients(const struct arguments *args, const struct head 
     const long kv_head = head.h / args->shape->group, j = block->j;
     const int count = (int)clamp(KEYS_END(head) - j, 0L, (long)BLOCK_N);
 
-    __global o_storage *dk = args->dk + head.b * args->shape->dk_stride[0] +
-                             kv_head * args->shape->dk_stride[1] + j * args->shape->dk_stride[2];
-    __global o_storage *dv = args->dv + head.b * args->shape->dv_stride[0] +
-                             kv_head * args->shape->dv_stride[1] + j * args->shape->dv_stride[2];
+    __global o_storage *dk = args->dk + row_offset(args->shape->dk_stride, head.b, kv_head, j);
+    __global o_storage *dv = args->dv + row_offset(args->shape->dv_stride, head.b, kv_head, j);
     unpack_rows(DIM_QK, block->dk, args->shape->scale, count, dk, args->shape->dk_stride[2],
                 DK_STEP);
     unpack_rows(DIM_V, block->dv, 1.0f, count, dv, args->shape->dv_stride[2], DV_STEP);
@@ -214,11 +209,9 @@ INLINE void load_query_tile(const struct arguments *args, const struct head head
 {
     tile->i = i;
     tile->count = count;
-    const __global storage *q = args->q + head.b * args->shape->q_stride[0] +
-                                head.h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
-    const __global storage *d_o = args->d_o + head.b * args->shape->d_o_stride[0] +
-                                  head.h * args->shape->d_o_stride[1] +
-                                  i * args->shape->d_o_stride[2];
+    const __global storage *q = args->q + row_offset(args->shape->q_stride, head.b, head.h, i);
+    const __global storage *d_o =
+        args->d_o + row_offset(args->shape->d_o_stride, head.b, head.h, i);
     rows += ROW_STATISTICS * (row_of(args, head.b, head.h, 0) + i);
 #if OPERAND_TILES
     const int copied = (count + ROWS_OF_STEP - 1) / ROWS_OF_STEP * ROWS_OF_STEP;
@@ -351,5 +344,3 @@ INLINE int is_partial_tile(const struct arguments *args, const struct head head,
     return hides || block->keys < BLOCK_N || end_key(args, e, tile->i) < block->j + BLOCK_N ||
            first_key(args, e, tile->i + tile->count - 1) > block->j;
 }
-
-#endif

@@ -14,8 +14,7 @@
  *
  * Who includes this defines BLOCK_VECTORS, QK_ROWS, DKV_COLUMNS, DQ_ROWS, DQ_VECTORS, and
  * ROW_QK, floats in a row of k. */
-#ifndef CLATTN_BACKWARD_PRODUCTS_H
-#define CLATTN_BACKWARD_PRODUCTS_H
+#pragma once
 #include "cpu/operands.h"
 #include "score/key_lanes.h"
 
@@ -32,9 +31,16 @@ enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
  * started with a large -lse would be rounded at that size in each step. */
 #define STARTS_LAST(become) (OPERAND_PAIRS || (become) == EXPONENTIALS)
 
+/* The products by the unit's instructions. */
 #if OPERAND_TILES
 #include "bf16/backward_products.h"
+#define MULTIPLY_ROWS multiply_rows_by_tiles
+#define ADD_ROWS add_rows_by_tiles
+#define ADD_QUERY_GRADIENTS add_query_gradients_by_tiles
 #else
+#define MULTIPLY_ROWS multiply_rows
+#define ADD_ROWS add_rows
+#define ADD_QUERY_GRADIENTS add_query_gradients
 /* One step of multiply_rows() along the depth. */
 INLINE void multiply_step(const operand *x, const int row, const lanes *column,
                           lanes sum[QK_ROWS][BLOCK_VECTORS])
@@ -265,5 +271,3 @@ NOINLINE void add_visible_query_gradients(const float *p, const float *w, const 
         }
     }
 }
-
-#endif

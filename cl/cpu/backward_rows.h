@@ -2,8 +2,7 @@
 /* The first stage of gradients on CPUs: the statistics of rows (common/backward.h).
  *
  * Who includes this defines BLOCK_BITS_BEGIN with block lists. */
-#ifndef CLATTN_CPU_BACKWARD_ROWS_H
-#define CLATTN_CPU_BACKWARD_ROWS_H
+#pragma once
 #include "score/backward_weights.h"
 
 /* Adds the weights exp(s - lse) of some rows of a tile and a block to the rows' sums; partial: as elsewhere. */
@@ -86,5 +85,3 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_rows(PARAM
     RELEASE_TILES();
 #endif
 }
-
-#endif

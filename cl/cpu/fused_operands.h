@@ -10,8 +10,7 @@
  *   OPERANDS_BEFORE(n)        how many operands there are, where n keys come before
  *
  * A tile begins with a whole step of P V; zeros fill up its last step. */
-#ifndef CLATTN_FUSED_OPERANDS_H
-#define CLATTN_FUSED_OPERANDS_H
+#pragma once
 #include "common/key_rows.h"
 #include "cpu/operands.h"
 #include "cpu/quantized_simd.h"
@@ -41,19 +40,6 @@ INLINE void stage_value_pairs(uint *to, const __global ushort *first, const __gl
     for (; d < DIM_V; d++)
         to[d] = (uint)first[d * step] | (second ? (uint)second[d * step] << 16 : 0);
 }
-
-INLINE void stage_tile(const struct arguments *args, const long b, const long j, const int count,
-                       const __global ushort *k, const __global ushort *v, uint *k_staged,
-                       uint *v_staged)
-{
-    for (int n = 0; n < count; n++)
-        stage_pairs(k_staged + n * OPERANDS(DIM_QK), k + KEY_ROW(b, j + n, args->shape->k_stride),
-                    K_STEP, DIM_QK);
-    for (int n = 0; n < count; n += 2)
-        stage_value_pairs(v_staged + n / 2 * DIM_V, v + KEY_ROW(b, j + n, args->shape->v_stride),
-                          n + 1 < count ? v + KEY_ROW(b, j + n + 1, args->shape->v_stride) : 0,
-                          V_STEP);
-}
 #endif
 
 /* Value d of key n. */
@@ -65,24 +51,38 @@ INLINE float value_of(const uint *v, const int n, const int d, const long v_row,
     return n % 2 ? second_of_word(pair) : first_of_word(pair);
 }
 #else
-#if STAGED
-INLINE void stage_tile(const struct arguments *args, const long b, const long j, const int count,
-                       const __global k_storage *k, const __global v_storage *v, float *k_staged,
-                       float *v_staged)
-{
-    for (int n = 0; n < count; n++) {
-        stage_key(k_staged + n * DIM_QK, K_PLACE(k, KEY_ROW(b, j + n, args->shape->k_stride)),
-                  K_STEP);
-        stage_value(v_staged + n * DIM_V, V_PLACE(v, KEY_ROW(b, j + n, args->shape->v_stride)),
-                    V_STEP);
-    }
-}
-#endif
-
 INLINE float value_of(source v, const int n, const int d, const long v_row, const long v_column)
 {
     return v[n * v_row + d * v_column];
 }
 #endif
 
+#if STAGED
+/* Stages keys and values j .. j + count - 1 of a batch. */
+INLINE void stage_tile(const struct arguments *args, const long b, const long j, const int count,
+                       const __global k_storage *k, const __global v_storage *v, operand *k_staged,
+                       operand *v_staged)
+{
+    const long *k_stride = args->shape->k_stride, *v_stride = args->shape->v_stride;
+
+#if OPERAND_TILES
+    for (int n = 0; n < WHOLE_STEPS(count); n++)
+        stage_whole_pairs(k_staged + n * KEY_OPERANDS,
+                          n < count ? k + KEY_ROW(b, j + n, k_stride) : 0, K_STEP, DIM_QK);
+    for (int n0 = 0; n0 < count; n0 += KEYS_TOGETHER)
+        stage_transposed_values(args, b, j, n0, count, v, v_staged);
+#elif OPERAND_PAIRS
+    for (int n = 0; n < count; n++)
+        stage_pairs(k_staged + n * OPERANDS(DIM_QK), k + KEY_ROW(b, j + n, k_stride), K_STEP,
+                    DIM_QK);
+    for (int n = 0; n < count; n += 2)
+        stage_value_pairs(v_staged + n / 2 * DIM_V, v + KEY_ROW(b, j + n, v_stride),
+                          n + 1 < count ? v + KEY_ROW(b, j + n + 1, v_stride) : 0, V_STEP);
+#else
+    for (int n = 0; n < count; n++) {
+        stage_key(k_staged + n * DIM_QK, K_PLACE(k, KEY_ROW(b, j + n, k_stride)), K_STEP);
+        stage_value(v_staged + n * DIM_V, V_PLACE(v, KEY_ROW(b, j + n, v_stride)), V_STEP);
+    }
+#endif
+}
 #endif

@@ -3,8 +3,7 @@
  * are queries, and the next rows are prefetched beside a tile.
  *
  * Who includes this defines SIMD_WIDTH, BLOCK_VECTORS, BLOCK_N and BLOCKS_PER_TILE. */
-#ifndef CLATTN_FUSED_PACK_H
-#define CLATTN_FUSED_PACK_H
+#pragma once
 #include "common/common.h"
 #include "cpu/fused_operands.h"
 #include "score/query_lanes.h"
@@ -113,16 +112,12 @@ INLINE struct prefetch_streams streams_of_tile(const struct arguments *args,
     streams.stream[STREAM_V] = stream_of(of_v, after_v - of_v, UNIT_V, rows, STREAM_ROWS,
                                          ROW_BYTES(V_CACHE, v_storage, DIM_V));
     streams.stream[STREAM_Q] =
-        stream_of(args->q + chunk.b * args->shape->q_stride[0] +
-                      chunk.h * args->shape->q_stride[1] + next * args->shape->q_stride[2],
+        stream_of(args->q + row_offset(args->shape->q_stride, chunk.b, chunk.h, next),
                   args->shape->q_stride[2] * (long)sizeof(storage), UNIT_Q,
                   min(chunk.e.queries - next, queries), BLOCK_M, ROW_BYTES(0, storage, DIM_QK));
     streams.stream[STREAM_O] =
-        stream_of(args->o + chunk.b * args->shape->o_stride[0] +
-                      chunk.h * args->shape->o_stride[1] + i * args->shape->o_stride[2],
+        stream_of(args->o + row_offset(args->shape->o_stride, chunk.b, chunk.h, i),
                   args->shape->o_stride[2] * (long)sizeof(o_storage), UNIT_O,
                   min(chunk.e.queries - i, queries), BLOCK_M, DIM_V * (int)sizeof(o_storage));
     return streams;
 }
-
-#endif

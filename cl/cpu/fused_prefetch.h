@@ -3,10 +3,10 @@
  * products. A core has some 16 requests for lines in flight; with more it stalls.
  *
  * Who includes this defines BLOCK_VECTORS, QK_KEYS, BLOCK_N and BLOCKS_PER_TILE. */
-#ifndef CLATTN_FUSED_PREFETCH_H
-#define CLATTN_FUSED_PREFETCH_H
+#pragma once
 #include "common/common.h"
 #include "cpu/prefetch.h"
+#include "families/units.h"
 #include "cpu/quantized_simd.h"
 
 /* Rows of a tensor that are still to be fetched. */
@@ -67,5 +67,3 @@ INLINE struct stream stream_of(const __global void *p, const long step, const in
 
     return stream;
 }
-
-#endif

@@ -13,8 +13,7 @@
  * leaves the keys visible to half of the block only, or the block has few queries.
  *
  * Who includes this defines SIMD_WIDTH, BLOCK_VECTORS, QK_KEYS, PV_COLUMNS and BLOCK_N. */
-#ifndef CLATTN_FUSED_PRODUCTS_H
-#define CLATTN_FUSED_PRODUCTS_H
+#pragma once
 #include "common/common.h"
 #include "cpu/fused_operands.h"
 #include "score/query_lanes.h"
@@ -406,5 +405,3 @@ NOINLINE void add_visible(const lanes *factor, const lanes *p, source v, const l
         }
     }
 }
-
-#endif

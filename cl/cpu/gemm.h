@@ -14,8 +14,7 @@
  *   IN_PLACE 0   packed in private memory, STRIP_DEPTH between neighbours of the depth and
  *   STRIP_ROW
  *                between rows. */
-#ifndef CLATTN_GEMM_H
-#define CLATTN_GEMM_H
+#pragma once
 #include "cpu/operands.h"
 
 #if IN_PLACE
@@ -43,8 +42,8 @@ struct runs {
 
 /* sum[r][v] += strip[r][at] panel[v], for rows and vectors (constants, at most REGISTER_ROWS and
  * REGISTER_VECTORS). */
-INLINE void multiply_step(const int rows, const int vectors, const strip_rows strip, const long at,
-                          const lanes *panel, lanes (*sum)[REGISTER_VECTORS])
+INLINE void multiply_strip_step(const int rows, const int vectors, const strip_rows strip,
+                                const long at, const lanes *panel, lanes (*sum)[REGISTER_VECTORS])
 {
     UNROLL
     for (int r = 0; r < REGISTER_ROWS; r++) {
@@ -60,8 +59,9 @@ INLINE void multiply_step(const int rows, const int vectors, const strip_rows st
 
 /* sums[r][v] += strip[r] . panel[v], from zeros if `zero`. The loop over the depth is unrolled by
  * two, since compilers do not unroll it. */
-INLINE void multiply(const int rows, const int vectors, const bool zero, const strip_rows strip,
-                     const lanes *panel, const struct runs *runs, lanes *sums)
+INLINE void multiply_rows_of_strip(const int rows, const int vectors, const bool zero,
+                                   const strip_rows strip, const lanes *panel,
+                                   const struct runs *runs, lanes *sums)
 {
     lanes sum[REGISTER_ROWS][REGISTER_VECTORS];
     long at = 0; /* from the first of the depth */
@@ -76,11 +76,12 @@ INLINE void multiply(const int rows, const int vectors, const bool zero, const s
     for (int left = runs->depth, run = runs->first; left > 0; run = min(runs->run, left)) {
         int k = 0;
         for (; k + 2 <= run; k += 2, at += 2 * STRIP_DEPTH, panel += 2 * REGISTER_VECTORS) {
-            multiply_step(rows, vectors, strip, at, panel, sum);
-            multiply_step(rows, vectors, strip, at + STRIP_DEPTH, panel + REGISTER_VECTORS, sum);
+            multiply_strip_step(rows, vectors, strip, at, panel, sum);
+            multiply_strip_step(rows, vectors, strip, at + STRIP_DEPTH, panel + REGISTER_VECTORS,
+                                sum);
         }
         if (k < run) {
-            multiply_step(rows, vectors, strip, at, panel, sum);
+            multiply_strip_step(rows, vectors, strip, at, panel, sum);
             at += STRIP_DEPTH;
             panel += REGISTER_VECTORS;
         }
@@ -102,19 +103,18 @@ INLINE void multiply_strip(const int rows, const int vectors, const bool zero,
                            lanes *sums)
 {
     if (rows >= REGISTER_ROWS) {
-        multiply(REGISTER_ROWS, vectors, zero, strip, panel, runs, sums);
+        multiply_rows_of_strip(REGISTER_ROWS, vectors, zero, strip, panel, runs, sums);
         return;
     }
     int r = 0;
 #if REGISTER_ROWS > FEW_ROWS
     for (; r + FEW_ROWS <= rows; r += FEW_ROWS)
-        multiply(FEW_ROWS, vectors, zero, strip + FROM_ROW(r), panel, runs,
-                 sums + r * REGISTER_VECTORS);
+        multiply_rows_of_strip(FEW_ROWS, vectors, zero, strip + FROM_ROW(r), panel, runs,
+                               sums + r * REGISTER_VECTORS);
 #endif
 #if REGISTER_ROWS > 1
     for (; r < rows; r++)
-        multiply(1, vectors, zero, strip + FROM_ROW(r), panel, runs, sums + r * REGISTER_VECTORS);
+        multiply_rows_of_strip(1, vectors, zero, strip + FROM_ROW(r), panel, runs,
+                               sums + r * REGISTER_VECTORS);
 #endif
 }
-
-#endif

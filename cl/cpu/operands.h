@@ -9,8 +9,7 @@
  *   stored_operand, SPREAD_STORED(p)   the same of a tensor, where a pair begins at any value
  *   MULTIPLY(x, y, sum)       sum + x y
  */
-#ifndef CLATTN_OPERANDS_H
-#define CLATTN_OPERANDS_H
+#pragma once
 #include "cpu/simd_storage.h"
 #include "families/operand_sizes.h"
 
@@ -103,6 +102,4 @@ typedef float stored_operand;
 #define SPREAD(p) (*(p))
 #define SPREAD_STORED SPREAD
 #define MULTIPLY(x, y, sum) fma(x, y, sum)
-#endif
-
 #endif

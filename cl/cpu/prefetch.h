@@ -4,8 +4,7 @@
  * Intel's runtime for CPUs, which its extension tells. (It compiles OpenCL's prefetch(), which does
  * nothing in PoCL.) Elsewhere nothing is prefetched: Mesa 25's rusticl ends the process over either
  * (tests/drivers/prefetch.cl). */
-#ifndef CLATTN_PREFETCH_H
-#define CLATTN_PREFETCH_H
+#pragma once
 
 #if defined(__x86_64__) || defined(__i386__) || defined(__aarch64__) || defined(__arm__) ||        \
     defined(__powerpc64__) || defined(__riscv) || defined(__loongarch__) || defined(__s390x__)
@@ -19,6 +18,4 @@
 #define PREFETCH_L2(p) ((void)(p))
 #endif
 #define PREFETCH_L1(p) PREFETCH_L2(p)
-#endif
-
 #endif

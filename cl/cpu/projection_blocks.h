@@ -5,8 +5,7 @@
  *
  * Who includes this defines SPLIT_K, BLOCK_M and BLOCK_N, and what a tile of sums has:
  * REGISTER_ROWS and PANEL columns. */
-#ifndef CLATTN_PROJECTION_BLOCKS_H
-#define CLATTN_PROJECTION_BLOCKS_H
+#pragma once
 #include "common/projection.h"
 #include "cpu/operands.h"
 
@@ -80,9 +79,9 @@ INLINE bool contiguous(const bool unit, const long *offsets, const int count, co
 #define START_WITH_ZEROS (SPLIT_K > 1 || (!HAS_BIAS && !HAS_ACCUMULATE))
 
 /* Loads a tile of y; if `first`, the starting values: the bias and the old y. */
-NOINLINE void load_tile(const int first, const __global result *y, const long *rows,
-                        const int num_rows, const long *columns, const int num_columns,
-                        const float *biases, float *tile)
+NOINLINE void load_register_tile(const int first, const __global result *y, const long *rows,
+                                 const int num_rows, const long *columns, const int num_columns,
+                                 const float *biases, float *tile)
 {
     const bool held = HAS_ACCUMULATE || !first, biased = HAS_BIAS && first;
 
@@ -104,8 +103,8 @@ NOINLINE void load_tile(const int first, const __global result *y, const long *r
     }
 }
 
-NOINLINE void store_tile(const float *tile, __global result *y, const long *rows,
-                         const int num_rows, const long *columns, const int num_columns)
+NOINLINE void store_register_tile(const float *tile, __global result *y, const long *rows,
+                                  const int num_rows, const long *columns, const int num_columns)
 {
     if (contiguous(UNIT_RESULT, columns, PANEL, num_columns)) {
         for (int r = 0; r < num_rows; r++) {
@@ -154,6 +153,7 @@ INLINE struct group find_group(void)
 struct block {
     int rows, columns;
     long begin, end; /* of the depth */
+    struct index_pair depths_of_x, depths_of_w;
     long x_rows[MOST_ROWS], result_rows[MOST_ROWS];
     long w_columns[MOST_COLUMNS], result_columns[MOST_COLUMNS];
     float biases[MOST_COLUMNS];
@@ -178,6 +178,9 @@ INLINE __global result *find_block(const struct projection_arguments *args,
     b->begin = part(OPERANDS(all_depth), group.split, SPLIT_K) * VALUES_IN_OPERAND;
     b->end =
         min(part(OPERANDS(all_depth), group.split + 1, SPLIT_K) * VALUES_IN_OPERAND, all_depth);
+    b->depths_of_x =
+        (struct index_pair){args->shape->x_dim, args->shape->x_stride[1], X_COLUMN_STEP};
+    b->depths_of_w = (struct index_pair){args->shape->x_dim, args->shape->w_stride[0], W_ROW_STEP};
     list_offsets((struct index_pair){args->shape->rows, args->shape->x_stride[0], X_ROW_STEP}, row,
                  b->rows, b->x_rows);
     list_offsets((struct index_pair){args->shape->y_dim, args->shape->w_stride[2], W_COLUMN_STEP},
@@ -229,6 +232,4 @@ projection_sum(PARAMETERS_projection_sum)
     for (int c = 0; c < columns; c++)
         STORE_Y(sums[c], to, offsets[c], 0, first + c);
 }
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of quantized keys and values as vectors, and staged as f32, on CPUs. common/quantized.h has single values and
  * groups of four. */
-#ifndef CLATTN_QUANTIZED_SIMD_H
-#define CLATTN_QUANTIZED_SIMD_H
+#pragma once
 #include "common/quantized.h"
 #include "cpu/simd_storage.h"
 
@@ -71,7 +70,7 @@ INLINE void load_scales(const int cache, const __global uchar *rows, const long 
                 listed ? listed[min(n0 + n, count - 1)] : rows + min(n0 + n, count - 1) * row_step;
         UNROLL
         for (int c = 0; c < blocks; c++) {
-            VECTOR(ushort) halves; /* of vectors: see common/storage.h */
+            ushorts halves; /* of vectors: see common/storage.h */
             ushort4 *fours = (ushort4 *)&halves;
             UNROLL
             for (int n = 0; n < SIMD_WIDTH; n++) {
@@ -84,5 +83,3 @@ INLINE void load_scales(const int cache, const __global uchar *rows, const long 
         }
     }
 }
-
-#endif

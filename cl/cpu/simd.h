@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SIMD vectors of SIMD_WIDTH (4, 8 or 16) floats, with queries, keys or columns as lanes, for the
  * kernels for CPUs. simd_storage.h loads and stores them. */
-#ifndef CLATTN_SIMD_H
-#define CLATTN_SIMD_H
-#include "common/common.h"
+#pragma once
+#include "common/kernel.h"
 
 /* NOINLINE is for the steps of a kernel, which are called once a tile or more seldom. PoCL compiles
  * inlined code two or three times, once for each launcher that it makes of the kernel, and LLVM's
@@ -74,6 +73,7 @@
 #endif
 typedef VECTOR(float) lanes;
 typedef VECTOR(int) ints;
+typedef VECTOR(ushort) ushorts;
 
 /* Transposes the 4 x 4 matrices that each four lanes of x[0..3] hold. */
 INLINE void transpose_fours(lanes *x)
@@ -165,5 +165,3 @@ INLINE float max_lanes(const lanes x, const float y)
     const float z = w.x > w.y ? w.x : w.y;
     return z > y ? z : y;
 }
-
-#endif

@@ -2,8 +2,7 @@
 /* Exponentials and hyperbolic tangents of vectors. Next to matrix products, exponentials are most
  * of what the kernels for CPUs compute. They rely on IEEE addition: never build them with fast-math
  * options. */
-#ifndef CLATTN_SIMD_MATH_H
-#define CLATTN_SIMD_MATH_H
+#pragma once
 #include "cpu/simd.h"
 
 /* exponential2(x) = 2^x for x <= 126, exactly 0 for x <= -127; a NaN stays one. The polynomials
@@ -102,5 +101,3 @@ INLINE void simd_tanh_of_two(lanes *x, lanes *y, const float factor)
     *x = numerator_x * (denominator_y * r);
     *y = numerator_y * (denominator_x * r);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors in memory: the table of dtypes for CPUs. Each has a load and a store of SIMD_WIDTH
  * neighbours, however they are aligned; common/storage.h has those of single elements. */
-#ifndef CLATTN_SIMD_STORAGE_H
-#define CLATTN_SIMD_STORAGE_H
+#pragma once
 #include "cpu/simd.h"
 
 /* ---- f32 ------------------------------------------------------------------------------------ */
@@ -53,10 +52,10 @@ INLINE lanes load_halves(const __global ushort *p)
 
 /* Values of 16 bits at any place: PoCL's vstore() stores them one by one. */
 struct __attribute__((packed)) unaligned_ushorts {
-    VECTOR(ushort) x;
+    ushorts x;
 };
 
-INLINE void store_ushorts(const VECTOR(ushort) x, __global ushort *p)
+INLINE void store_ushorts(const ushorts x, __global ushort *p)
 {
     ((__global struct unaligned_ushorts *)p)->x = x;
 }
@@ -64,7 +63,7 @@ INLINE void store_ushorts(const VECTOR(ushort) x, __global ushort *p)
 /* Uses an aligned variable: PoCL 3.1 takes p for aligned where it knows the value of x. */
 INLINE void store_halves(const lanes x, __global ushort *p)
 {
-    VECTOR(ushort) y;
+    ushorts y;
 
     STORE_HALVES(x, 0, (half *)&y);
     store_ushorts(y, p);
@@ -75,13 +74,13 @@ INLINE void store_halves(const lanes x, __global ushort *p)
 
 /* ---- bf16 ----------------------------------------------------------------------------------- */
 
-INLINE lanes bf16_load_lanes(const VECTOR(ushort) x)
+INLINE lanes bf16_load_lanes(const ushorts x)
 {
     return VECTOR(as_float)(VECTOR(convert_uint)(x) << 16);
 }
 
 /* Rounds to nearest even; a NaN stays a NaN. */
-INLINE VECTOR(ushort) bf16_round_lanes(const lanes x)
+INLINE ushorts bf16_round_lanes(const lanes x)
 {
     const VECTOR(uint) u = VECTOR(as_uint)(x);
     const VECTOR(uint) nan = u >> 16 | 0x40u;
@@ -201,6 +200,4 @@ DEFINE_STAGE_ROW(stage_key_row, k_storage, LOAD_K, LOAD_K_VECTOR)
 #if !V_CACHE
 DEFINE_STAGE_ROW(stage_value_row, v_storage, LOAD_V, LOAD_V_VECTOR)
 #endif
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads of keys and values in split_cpu: columns of a row as vectors, and the prefetch of later
  * tiles. Needs QK_DEPTH (unless products are of pairs), BLOCK_N and PREFETCH_TILES. */
-#ifndef CLATTN_SPLIT_KEYS_H
-#define CLATTN_SPLIT_KEYS_H
+#pragma once
 #include "cpu/simd_storage.h"
 #include "cpu/prefetch.h"
 #include "cpu/quantized_simd.h"
@@ -277,5 +276,3 @@ INLINE void prefetch_keys(const struct arguments *args, const struct key_range k
                    K_STEP, keys.left, step_index, steps, K_TILES_AHEAD, bytes);
 #endif
 }
-
-#endif

@@ -5,8 +5,7 @@
  * If a page is whole tiles, and tiles begin at multiples of a tile within it, the table is read
  * once a tile and rows are evenly spaced, as in a contiguous cache. Otherwise each row of a tile is
  * looked up once and listed, and so are the rows to prefetch. */
-#ifndef CLATTN_SPLIT_PAGES_H
-#define CLATTN_SPLIT_PAGES_H
+#pragma once
 #include "common/key_rows.h"
 #include "cpu/split_keys.h"
 
@@ -129,5 +128,4 @@ INLINE struct key_range tile_of_pages(const struct arguments *args, const struct
     return tile;
 }
 
-#endif
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The product P V of split_cpu, register-blocked. Needs BLOCK_M, PV_ROWS, PV_VECTORS, BLOCK_N and
  * PREFETCH_TILES. With OPERAND_PAIRS both products are in bf16/split_pairs.h. */
-#ifndef CLATTN_SPLIT_PV_H
-#define CLATTN_SPLIT_PV_H
+#pragma once
 #include "cpu/split_keys.h"
 #include "cpu/split_rows.h"
 #include "score/key_lanes.h"
@@ -183,5 +182,3 @@ NOINLINE void add_visible_values(const struct arguments *restrict args, const st
         }
     }
 }
-
-#endif

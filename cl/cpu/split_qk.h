@@ -6,8 +6,7 @@
  * a register tile has QK_VECTORS of them for QK_KEYS keys, SIMD_WIDTH in all. An element of a key
  * is the same for each row of the vector. The smaller QK_DEPTH, the fewer steps across lanes remain
  * in the end, and the more rows there must be. */
-#ifndef CLATTN_SPLIT_QK_H
-#define CLATTN_SPLIT_QK_H
+#pragma once
 #include "cpu/split_keys.h"
 #include "cpu/split_rows.h"
 #include "score/key_lanes.h"
@@ -250,9 +249,8 @@ NOINLINE void pack_queries(const struct arguments *restrict args, struct row_blo
 {
     for (int r = 0; r < BLOCK_M; r++) {
         const float scale = score_scale(args, block->head[r]) * SCALE_UNIT;
-        const __global storage *row = args->q + block->b * args->shape->q_stride[0] +
-                                      block->head[r] * args->shape->q_stride[1] +
-                                      block->query[r] * args->shape->q_stride[2];
+        const __global storage *row =
+            args->q + row_offset(args->shape->q_stride, block->b, block->head[r], block->query[r]);
         float *to = (float *)(packed + r / QK_ROWS * QUERY_VECTORS);
         for (int d = 0; d < VECTORS(DIM_QK); d++) {
             const lanes x = new_columns(load_columns(row, Q_STEP, DIM_QK, d), DIM_QK, d) * scale;
@@ -263,6 +261,4 @@ NOINLINE void pack_queries(const struct arguments *restrict args, struct row_blo
         }
     }
 }
-#endif
-
 #endif

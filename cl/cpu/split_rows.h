@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rows and keys of a work-item of split_cpu. Needs BLOCK_M, BLOCK_N and SPLIT_K. */
-#ifndef CLATTN_SPLIT_ROWS_H
-#define CLATTN_SPLIT_ROWS_H
+#pragma once
+#include "common/common.h"
 #include "cpu/simd.h"
 
 /* A block of rows: queries of the query heads that share a kv head. */
@@ -42,7 +42,7 @@ INLINE void find_rows(const struct arguments *args, const long index, struct row
         block->all_end = min(block->all_end, block->end[r]);
     }
 #if HAS_MASK_KEYS
-    block->all_end = min(block->all_end, MASK_BEGIN(block->e));
+    block->all_end = min(block->all_end, block->e.mask_begin);
 #endif
 }
 
@@ -63,5 +63,3 @@ INLINE void find_part_of_keys(const struct row_block *block, const long part, lo
     *begin = min(first + part * share, last);
     *end = min(*begin + share, last);
 }
-
-#endif

@@ -2,8 +2,7 @@
 /* The tiles of keys that split_cpu visits: tiles that block lists, or else a mask and a bias, mask
  * for all rows of a block are skipped. The pairs of a mask or a bias are read just before the tile,
  * up to the first visible one. Needs BLOCK_N, split_rows.h, key_lanes.h. */
-#ifndef CLATTN_SPLIT_SEEN_H
-#define CLATTN_SPLIT_SEEN_H
+#pragma once
 #include "cpu/split_rows.h"
 #include "score/blocks.h"
 
@@ -19,19 +18,19 @@ INLINE bool may_see(const struct arguments *args, const struct row_block *block,
     bool sees = true;
 
 #if HAS_MASK
-    const __global uchar *p = args->mask + block->b * args->shape->mask_stride[0] +
-                              block->head[r] * args->shape->mask_stride[1] +
-                              block->query[r] * args->shape->mask_stride[2] +
-                              (j - MASK_BEGIN(block->e)) * args->shape->mask_stride[3];
+    const __global uchar *p =
+        args->mask +
+        row_offset(args->shape->mask_stride, block->b, block->head[r], block->query[r]) +
+        (j - block->e.mask_begin) * args->shape->mask_stride[3];
     sees = false;
     for (int n = 0; n < count && !sees; n++)
         sees = p[n * args->shape->mask_stride[3]] != 0;
 #endif
 #if HAS_BIAS
-    const __global bias_storage *biases = args->bias + block->b * args->shape->bias_stride[0] +
-                                          block->head[r] * args->shape->bias_stride[1] +
-                                          block->query[r] * args->shape->bias_stride[2] +
-                                          j * args->shape->bias_stride[3];
+    const __global bias_storage *biases =
+        args->bias +
+        row_offset(args->shape->bias_stride, block->b, block->head[r], block->query[r]) +
+        j * args->shape->bias_stride[3];
     bool finds = false;
     for (int n = 0; n < count && sees && !finds; n++)
         finds = LOAD_BIAS(biases, n * args->shape->bias_stride[3]) != -INFINITY;
@@ -76,7 +75,7 @@ INLINE bool shares_pairs(const struct arguments *args)
 INLINE bool is_seen(const struct arguments *args, const struct row_block *block, const long j,
                     const long end)
 {
-    bool sees = HAS_MASK_KEYS && j < MASK_BEGIN(block->e);
+    bool sees = HAS_MASK_KEYS && j < block->e.mask_begin;
 
     for (int r = 0; r < block->rows && !sees; r++)
         if (r == 0 || !looks_alike(args, block, r))
@@ -117,5 +116,3 @@ INLINE long next_tile_of_heads(const struct arguments *args, const struct row_bl
 #endif
     return next;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The struct that the arguments of an append's kernels travel in (src/program/program_parameters.h). */
-#ifndef CLATTN_APPEND_H
-#define CLATTN_APPEND_H
+#pragma once
 #include "cpu/simd_storage.h"
 #include "elementwise/append_arguments.h"
 
@@ -11,5 +10,3 @@ struct append_arguments {
     const struct append_offsets *at;
     ARGUMENTS_MEMBERS
 };
-
-#endif

@@ -5,7 +5,6 @@
  * NDRange   local (1, 1, 1), global (blocks of 64 keys, seq_q, batch * heads): a work-item has 64
  *           keys of a row, which are 16 counters.
  * Ragged    The last block of a row is cut. */
-#include "common/builtins.h"
 #include "common/arguments.h"
 #define RANDOM_LANES 16
 #include "common/philox.h"

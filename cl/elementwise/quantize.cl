@@ -7,7 +7,6 @@
  * Exact     The bits are the same on every device: no product and sum are contracted, and the two
  *           quotients, which devices may round as they like, are corrected to the nearest.
  * One program serves all dtypes and formats: it is bound by memory, and built only once. */
-#include "common/builtins.h"
 #include "common/arguments.h"
 #include "formats/make_blocks.h"
 

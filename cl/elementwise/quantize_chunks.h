@@ -2,8 +2,7 @@
 /* Chunks of a row, 32 columns in vectors, become blocks of quantized values (clattn/quantize.h).
  *
  * Who includes this defines VECTORS, the vectors of a chunk; CHUNK. */
-#ifndef CLATTN_QUANTIZE_CHUNKS_H
-#define CLATTN_QUANTIZE_CHUNKS_H
+#pragma once
 #include "cpu/simd_storage.h"
 #include "formats/make_blocks.h"
 
@@ -30,7 +29,7 @@ INLINE void store_bytes(const ints x, __global uchar *p)
 INLINE void store_scale(const bool finite, const float scale, __global ushort *to)
 {
 #if SIMD_WIDTH >= 8
-    VECTOR(ushort) y;
+    ushorts y;
 
     STORE_HALVES((lanes)(scale), 0, (half *)&y);
     *to = finite ? y.s0 : (ushort)0x7e00;
@@ -125,5 +124,3 @@ INLINE void store_blocks_together(const int format, const lanes *x, __global uch
         }
     }
 }
-
-#endif

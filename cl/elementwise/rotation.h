@@ -5,8 +5,7 @@
  * An angle is position * base^(-2 i / ROTARY_DIM), with a relative error of 2^-40. The host gives
  * base^(-2 / ROTARY_DIM) as a sum of two floats. Its i-th power comes by squaring such sums, and
  * multiples of pi / 2 are taken off before rounding to one float. Given tables replace it. */
-#ifndef CLATTN_ROTATION_H
-#define CLATTN_ROTATION_H
+#pragma once
 #include "elementwise/append.h"
 #include "families/append_tokens/append_tokens_sizes.h"
 
@@ -164,6 +163,4 @@ INLINE void find_turn(const struct append_arguments *args, const long position, 
 struct turn {
     char none;
 };
-#endif
-
 #endif

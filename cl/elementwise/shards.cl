@@ -19,7 +19,7 @@
 #define ROW_OF_ITEM() get_global_id(1)
 #define HAS_ROW(size) (ROW_OF_ITEM() < (size).x * (size).y * (size).z)
 
-static inline ulong row_at(const ulong4 size, const ulong4 x)
+static inline ulong place_of_row(const ulong4 size, const ulong4 x)
 {
     const ulong row = ROW_OF_ITEM();
 
@@ -33,8 +33,8 @@ static inline ulong row_at(const ulong4 size, const ulong4 x)
     {                                                                                              \
         if (!HAS_ROW(size))                                                                        \
             return;                                                                                \
-        const __global source *x = from + row_at(size, from_at);                                   \
-        __global target *y = to + row_at(size, to_at);                                             \
+        const __global source *x = from + place_of_row(size, from_at);                             \
+        __global target *y = to + place_of_row(size, to_at);                                       \
         for (ulong d = get_local_id(0); d < size.w; d += COLUMNS)                                  \
             element;                                                                               \
     }                                                                                              \
@@ -68,8 +68,8 @@ SHARD_KERNEL merge_state(const ulong4 size, const __global float *part, const ul
     float mine = -INFINITY, theirs = -INFINITY;
 
     if (has_row) {
-        mine = o_lse[row_at(size, o_lse_at)];
-        theirs = part_lse[row_at(size, part_lse_at)];
+        mine = o_lse[place_of_row(size, o_lse_at)];
+        theirs = part_lse[place_of_row(size, part_lse_at)];
     }
 #if COLUMNS > 1
     barrier(CLK_GLOBAL_MEM_FENCE);
@@ -78,12 +78,12 @@ SHARD_KERNEL merge_state(const ulong4 size, const __global float *part, const ul
         return;
     const float highest = mine > theirs ? mine : theirs;
     const float a = exp(mine - highest), b = exp(theirs - highest), scale = 1.0f / (a + b);
-    const __global float *x = part + row_at(size, part_at);
-    __global float *y = o + row_at(size, o_at);
+    const __global float *x = part + place_of_row(size, part_at);
+    __global float *y = o + place_of_row(size, o_at);
     for (ulong d = get_local_id(0); d < size.w; d += COLUMNS)
         y[d] = mine == -INFINITY ? x[d] : (y[d] * a + x[d] * b) * scale;
     if (get_local_id(0) == 0)
-        o_lse[row_at(size, o_lse_at)] = mine == -INFINITY ? theirs : highest + log(a + b);
+        o_lse[place_of_row(size, o_lse_at)] = mine == -INFINITY ? theirs : highest + log(a + b);
 }
 
 /* The result of rows: o in the dtype, and lse if requested, with the head's sink as one more key of
@@ -97,7 +97,7 @@ SHARD_KERNEL store_state(const ulong4 size, const __global float *sum, const ulo
 {
     if (!HAS_ROW(size))
         return;
-    float all = sum_lse[row_at(size, sum_lse_at)], factor = 1.0f;
+    float all = sum_lse[place_of_row(size, sum_lse_at)], factor = 1.0f;
     if (has_sinks && all != -INFINITY) {
         const float sink = sinks[sinks_at + ROW_OF_ITEM() / size.z % size.y];
         const float highest = all > sink ? all : sink;
@@ -105,12 +105,12 @@ SHARD_KERNEL store_state(const ulong4 size, const __global float *sum, const ulo
         factor = exp(all - with);
         all = with;
     }
-    const __global float *x = sum + row_at(size, sum_at);
-    __global storage *y = o + row_at(size, o_at);
+    const __global float *x = sum + place_of_row(size, sum_at);
+    __global storage *y = o + place_of_row(size, o_at);
     for (ulong d = get_local_id(0); d < size.w && (!in_place || all == -INFINITY); d += COLUMNS)
         STORE(all == -INFINITY ? 0.0f : x[d] * factor, y, d);
     if (has_lse && get_local_id(0) == 0)
-        lse[row_at(size, lse_at)] = all;
+        lse[place_of_row(size, lse_at)] = all;
 }
 
 /* Each row's share of its head's dsink, -exp(sink - lse) dot(do, o): one work-item sums a row. */
@@ -122,11 +122,11 @@ SHARD_KERNEL sink_gradients(const ulong4 size, const __global storage *o, const 
 {
     if (!HAS_ROW(size) || get_local_id(0) != 0)
         return;
-    const __global storage *x = o + row_at(size, o_at), *y = d_o + row_at(size, d_o_at);
-    const float all = lse[row_at(size, lse_at)];
+    const __global storage *x = o + place_of_row(size, o_at), *y = d_o + place_of_row(size, d_o_at);
+    const float all = lse[place_of_row(size, lse_at)];
     const float sink = sinks[sinks_at + ROW_OF_ITEM() / size.z % size.y];
     float sum = 0.0f;
     for (ulong d = 0; d < size.w; d++)
         sum = fma(LOAD(x, d), LOAD(y, d), sum);
-    shares[row_at(size, shares_at)] = all == -INFINITY ? 0.0f : -exp(sink - all) * sum;
+    shares[place_of_row(size, shares_at)] = all == -INFINITY ? 0.0f : -exp(sink - all) * sum;
 }

@@ -15,8 +15,7 @@
  *   CODE_UNIT             the element of POWER as a float; 1 if LESS is not 0
  *   LEAST_POWER           the least power of two by which all numbers stay exact in f16
  * How blocks are made: cl/formats/make_blocks.h. */
-#ifndef CLATTN_BLOCKS_OF_FORMATS_H
-#define CLATTN_BLOCKS_OF_FORMATS_H
+#pragma once
 #include "problem/formats.def"
 
 #define BLOCK_VALUES CA_BLOCK_VALUES
@@ -56,5 +55,3 @@ static inline float4 numbers_of_four(const int format, const uchar4 bytes, const
     CA_BLOCK_FORMATS(RETURN_OF, FOUR(bytes, shift))
     return 0.0f;
 }
-
-#endif

@@ -9,8 +9,7 @@
  *   SCALE(x), SCALES(x)   the scale of that, one, or four of a float4
  *   CODE(x)           the code of a value divided by the scale, as an int from 0 to 255 or 15
  *   CODES(x)          of lanes as ints (cpu/simd.h); bits beyond a code's eight are ignored */
-#ifndef CLATTN_MAKE_BLOCKS_H
-#define CLATTN_MAKE_BLOCKS_H
+#pragma once
 #include "formats/blocks.h"
 
 #pragma OPENCL FP_CONTRACT OFF
@@ -71,5 +70,3 @@ static inline int code_of_value(const int format, const float x)
     CA_BLOCK_FORMATS(RETURN_OF, CODE(x))
     return 0;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of q4_0, as macros that cl/formats/blocks.h and cl/formats/make_blocks.h choose by the format: a code is a
  * number from -8 to 7 with 8 added, the scale is the value of the largest magnitude divided by -8. */
-#ifndef CLATTN_FORMAT_Q4_0_H
-#define CLATTN_FORMAT_Q4_0_H
+#pragma once
 
 #define Q4_0_ONE(byte, shift) ((float)(((byte) >> (shift)&15) - 8))
 #define Q4_0_FOUR(bytes, shift) (convert_float4((bytes) >> (uchar4)(shift) & (uchar4)15) - 8.0f)
@@ -27,5 +26,3 @@
 #define Q4_0_CODE(x) min((int)((x) + 8.5f), 15)
 /* min(vector, scalar) is wrong in Oclgrind 21.10. */
 #define Q4_0_CODES(x) min(VECTOR(convert_int)((x) + 8.5f), (ints)(15))
-
-#endif

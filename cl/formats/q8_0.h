@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of q8_0, as macros that cl/formats/blocks.h and cl/formats/make_blocks.h choose by the format: a code is a
  * signed byte, the scale is the largest magnitude divided by 127. */
-#ifndef CLATTN_FORMAT_Q8_0_H
-#define CLATTN_FORMAT_Q8_0_H
+#pragma once
 
 #define Q8_0_ONE(byte, shift) ((float)as_char(byte))
 #define Q8_0_FOUR(bytes, shift) convert_float4(as_char4(bytes))
@@ -25,5 +24,3 @@
 #define Q8_0_SCALES(most) fabs(divide_four(most, 127.0f, (float4)(0x1.020408p-7f)))
 #define Q8_0_CODE(x) ((int)round(x) & 255)
 #define Q8_0_CODES(x) round_away(x)
-
-#endif

@@ -5,8 +5,7 @@
  * are too few to fill a tile.
  *
  * Who includes this defines THREADS. */
-#ifndef CLATTN_GPU_BACKWARD_ROWS_H
-#define CLATTN_GPU_BACKWARD_ROWS_H
+#pragma once
 #include "gpu/backward_tile.h"
 #include "gpu/tile_load.h"
 #include "gpu/local_barrier.h"
@@ -37,12 +36,9 @@ INLINE float weight_of_pair(const struct arguments *args, const struct tile t, c
 INLINE void add_weights(const struct arguments *args, const struct tile t, const int *rows,
                         const long j, const float *minus_lse, float *sums)
 {
-    const __global storage *q_head = args->q + t.b * args->shape->q_stride[0] +
-                                     t.h * args->shape->q_stride[1] +
-                                     t.i0 * args->shape->q_stride[2];
-    const __global storage *key = args->k + t.b * args->shape->k_stride[0] +
-                                  t.h / args->shape->group * args->shape->k_stride[1] +
-                                  j * args->shape->k_stride[2];
+    const __global storage *q_head = args->q + row_offset(args->shape->q_stride, t.b, t.h, t.i0);
+    const __global storage *key =
+        args->k + row_offset(args->shape->k_stride, t.b, t.h / args->shape->group, j);
     float products[ROWS_AT_ONCE] = {0.0f, 0.0f, 0.0f, 0.0f};
 
     for (int d = 0; d < DIM_QK; d++) {
@@ -59,12 +55,9 @@ INLINE void add_weights(const struct arguments *args, const struct tile t, const
 INLINE float part_of_delta(const struct arguments *args, const long b, const long h, const long i,
                            const int lane)
 {
-    const __global o_storage *const o_row = args->o + b * args->shape->o_stride[0] +
-                                            h * args->shape->o_stride[1] +
-                                            i * args->shape->o_stride[2];
-    const __global storage *const d_o_row = args->d_o + b * args->shape->d_o_stride[0] +
-                                            h * args->shape->d_o_stride[1] +
-                                            i * args->shape->d_o_stride[2];
+    const __global o_storage *const o_row = args->o + row_offset(args->shape->o_stride, b, h, i);
+    const __global storage *const d_o_row =
+        args->d_o + row_offset(args->shape->d_o_stride, b, h, i);
     const bool aligned =
         rows_aligned_of(O_DTYPE, o_row, 0, PIECE) && rows_aligned(d_o_row, 0, PIECE);
     float4 sums = 0.0f;
@@ -140,5 +133,3 @@ backward_rows(PARAMETERS_backward_rows)
     }
     END_KERNEL();
 }
-
-#endif

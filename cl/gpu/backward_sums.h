@@ -3,8 +3,7 @@
  * dslopes and for a dbias that broadcasts over queries or keys, and dsinks.
  *
  * Who includes this defines THREADS. */
-#ifndef CLATTN_BACKWARD_SUMS_H
-#define CLATTN_BACKWARD_SUMS_H
+#pragma once
 #include "gpu/backward_tile.h"
 
 #if HAS_DSLOPES || HAS_DSINKS || HAS_DBIAS
@@ -125,12 +124,9 @@ backward_sums(PARAMETERS_backward_sums)
     if (group >= sinks_end) {
         const struct box box = box_of_bias(args, group - sinks_end);
         STORE_BIAS(sum, args->dbias,
-                   box.first[0] * args->shape->bias_stride[0] +
-                       box.first[1] * args->shape->bias_stride[1] +
+                   head_offset(args->shape->bias_stride, box.first[0], box.first[1]) +
                        box.first[2] * (args->shape->bias_stride[2] + args->shape->bias_stride[3]));
     }
 #endif
 }
-#endif
-
 #endif

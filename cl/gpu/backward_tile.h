@@ -4,8 +4,7 @@
  * of a tile, the choice of tiles, and the gradient terms of a pair.
  *
  * Who includes this defines BLOCK_OWNED, BLOCK_STREAMED, MIN, THREADS. */
-#ifndef CLATTN_BACKWARD_TILE_H
-#define CLATTN_BACKWARD_TILE_H
+#pragma once
 #include "families/backward_gpu/backward_gpu_sizes.h"
 #include "score/score.h"
 #include "common/backward.h"
@@ -18,7 +17,7 @@
 INLINE long bias_sums_begin(const struct arguments *args)
 {
     return (ROW_STATISTICS + HAS_DSLOPES) * args->shape->batch * args->shape->heads *
-           LONGEST_Q(args);
+           longest_q(args);
 }
 
 INLINE long bias_sums_end(const struct arguments *args)
@@ -37,7 +36,7 @@ INLINE long bias_sums_end(const struct arguments *args)
 /* The begin of the sums of dslopes over keys. */
 INLINE long slope_sums_begin(const struct arguments *args)
 {
-    return ROW_STATISTICS * args->shape->batch * args->shape->heads * LONGEST_Q(args);
+    return ROW_STATISTICS * args->shape->batch * args->shape->heads * longest_q(args);
 }
 
 /* The statistics of row i of a head, the last one's if there is no such row. */
@@ -61,13 +60,13 @@ INLINE float4 statistic_of(const struct arguments *args, const long b, const lon
 
 /* ---- matrices ------------------------------------------------------------------------------- */
 
-/* `rows` rows of one head from position i or j on. */
+/* `rows` rows of one head from position i or j on. (In do_rows() and v_rows() a row_offset() would spill registers on
+ * NVIDIA's GPUs.) */
 INLINE struct matrix q_rows(const struct arguments *args, const long b, const long h, const long i,
                             const int rows)
 {
-    return matrix_of(args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] +
-                         i * args->shape->q_stride[2],
-                     args->shape->q_stride[2], Q_STEP, DIM_QK, rows, WIDTH(UNIT_Q, DIM_QK));
+    return matrix_of(args->q + row_offset(args->shape->q_stride, b, h, i), args->shape->q_stride[2],
+                     Q_STEP, DIM_QK, rows, WIDTH(UNIT_Q, DIM_QK));
 }
 
 INLINE struct matrix do_rows(const struct arguments *args, const long b, const long h, const long i,
@@ -81,8 +80,7 @@ INLINE struct matrix do_rows(const struct arguments *args, const long b, const l
 INLINE struct matrix k_rows(const struct arguments *args, const long b, const long kv_head,
                             const long j, const int rows)
 {
-    return matrix_of(args->k + b * args->shape->k_stride[0] + kv_head * args->shape->k_stride[1] +
-                         j * args->shape->k_stride[2],
+    return matrix_of(args->k + row_offset(args->shape->k_stride, b, kv_head, j),
                      args->shape->k_stride[2], K_STEP, DIM_QK, rows, WIDTH(UNIT_K, DIM_QK));
 }
 
@@ -141,7 +139,7 @@ INLINE void find_head(const struct arguments *args, struct tile *t)
  * the right the first keys are visible to the most queries, and go first. */
 INLINE struct tile owned_keys(const struct arguments *args)
 {
-    const long blocks = BLOCKS_OF(LONGEST_KV(args)),
+    const long blocks = BLOCKS_OF(longest_kv(args)),
                kv_heads = args->shape->heads / args->shape->group;
     struct tile t;
 
@@ -157,16 +155,13 @@ INLINE struct tile owned_keys(const struct arguments *args)
  * first. */
 INLINE struct tile owned_queries(const struct arguments *args)
 {
-    const long blocks = BLOCKS_OF(LONGEST_Q(args)), bh = get_group_id(0) / blocks;
+    const long blocks = BLOCKS_OF(longest_q(args)), bh = get_group_id(0) / blocks;
     struct tile t;
 
     t.b = bh / args->shape->heads;
     t.h = bh % args->shape->heads;
-#if HAS_WINDOW_RIGHT
-    t.i0 = (blocks - 1 - get_group_id(0) % blocks) * BLOCK_OWNED;
-#else
-    t.i0 = get_group_id(0) % blocks * BLOCK_OWNED;
-#endif
+    const long n = get_group_id(0) % blocks;
+    t.i0 = (HAS_WINDOW_RIGHT ? blocks - 1 - n : n) * BLOCK_OWNED;
     t.e = extent_of(args, t.b);
     t.queries = clamp(t.e.queries - t.i0, 0L, (long)BLOCK_OWNED);
     return t;
@@ -286,5 +281,3 @@ INLINE struct pair_gradient pair_gradient_of(const struct score s, const float d
 #endif
     return pair;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The barrier of kernels with threads that share local memory, and a thread's number. */
-#ifndef CLATTN_LOCAL_BARRIER_H
-#define CLATTN_LOCAL_BARRIER_H
+#pragma once
 
 /* PoCL 3.1 assumes that all threads agree at a branch right after a barrier. But compilers may move
  * a thread's own test there, such as whether it fills part of a tile, if it was evaluated before
@@ -39,5 +38,3 @@
 /* This thread's number in its group, where it is divided: Intel's runtime for CPUs takes an int that is a
  * quotient of the size_t itself, by a power of two, for another one in each thread (tests/drivers/quotient.cl). */
 #define THIS_THREAD ((uint)get_local_id(0))
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dropout of single pairs, for values that are seldom computed. */
-#ifndef CLATTN_PAIR_DROPOUT_H
-#define CLATTN_PAIR_DROPOUT_H
+#pragma once
 #if HAS_DROPOUT
 #define RANDOM_LANES 1
 #include "common/dropout.h"
@@ -19,5 +18,3 @@ static inline float dropout_factor(const struct arguments *args, const long b, c
     return 1.0f;
 #endif
 }
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Who includes this defines THREADS, the work-group's size; the tunables BLOCK_M, BLOCK_N,
  * BLOCK_K, GROUP_M and SPLIT_K. */
-#ifndef CLATTN_PROJECTION_TASK_H
-#define CLATTN_PROJECTION_TASK_H
+#pragma once
 #include "common/projection.h"
 
 /* An index n counts n / size outer and n % size inner ones. */
@@ -57,7 +56,7 @@ struct task {
     bool x_quads, w_quads;
 };
 
-INLINE struct task find_task(const struct projection_arguments *args)
+INLINE struct task find_output_task(const struct projection_arguments *args)
 {
     const long split = get_group_id(1);
     struct task t;
@@ -157,6 +156,4 @@ __kernel void projection_sum(PARAMETERS_projection_sum)
         place((struct pair){args->shape->y_dim, args->shape->y_stride[1], Y_COLUMN_STEP}, j);
     STORE_Y(sum, to, 0, 0, j);
 }
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Filling tiles of local memory from keys and values, quantized or not. */
-#ifndef CLATTN_QUANTIZED_TILE_H
-#define CLATTN_QUANTIZED_TILE_H
+#pragma once
 #include "gpu/tile_load.h"
 #include "common/quantized.h"
 
@@ -29,5 +28,3 @@ load_cache_tile(const int cache, __local float4 *tile, const int stride, const i
     }
     return nonfinite;
 }
-
-#endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The common parts of fused kernels for GPUs: work-groups own BLOCK_M queries of one (batch, head)
- * and walk over the keys visible to any of them. Here are these keys and the end of a row. Tiles of
+ * and walk over the keys visible to any of them. Tiles of
  * BLOCK_N keys count from the first of them. Tiles without a listed pair, or marked as empty by a
  * mask or a bias (score/mark_pairs.h), are skipped; a tile of paged keys ends where the table masks
  * keys (common/key_rows.h).
  *
  * Who includes this defines BLOCK_M, BLOCK_N, MARK_ITEMS. */
-#ifndef CLATTN_QUERY_BLOCK_H
-#define CLATTN_QUERY_BLOCK_H
+#pragma once
+#include "families/sizes.h"
 #include "score/score.h"
 #include "gpu/tile_exp.h"
 #include "common/key_rows.h"
@@ -39,7 +39,7 @@ struct query_block {
 };
 
 /* Blocks of the longest sequence. */
-#define QUERY_BLOCKS(args) ((LONGEST_Q(args) + BLOCK_M - 1) / BLOCK_M)
+#define QUERY_BLOCKS(args) ((longest_q(args) + BLOCK_M - 1) / BLOCK_M)
 
 /* Both limits grow with the query: keys outside are visible to no row, those in between to each.
  * With a limit to the right later blocks see more keys: the longest go first. */
@@ -52,11 +52,8 @@ find_query_block(const struct arguments *args)
     p.bh = get_group_id(0) / blocks;
     p.b = p.bh / args->shape->heads;
     p.h = p.bh % args->shape->heads;
-#if HAS_WINDOW_RIGHT
-    p.i0 = (blocks - 1 - get_group_id(0) % blocks) * BLOCK_M;
-#else
-    p.i0 = get_group_id(0) % blocks * BLOCK_M;
-#endif
+    const long n = get_group_id(0) % blocks;
+    p.i0 = (HAS_WINDOW_RIGHT ? blocks - 1 - n : n) * BLOCK_M;
     p.e = extent_of(args, p.b);
     p.queries = clamp(p.e.queries - p.i0, 0L, (long)BLOCK_M);
     const long last = p.i0 + max(p.queries, 1) - 1;
@@ -149,29 +146,3 @@ INLINE long after_keys(const struct keys keys)
 {
     return keys.j0 + (PAGE_SIZE ? keys.count : BLOCK_N);
 }
-
-/* A row's outputs are `factor` times its sums, or zero; lse is highest + log(total). */
-struct row_end {
-    float factor, highest, total;
-    bool zero;
-};
-
-/* The end of a row with weights relative to maximum. A total of 0 means that all keys are masked or
- * have -inf scores; a NaN is passed on to o. */
-static inline struct row_end finish_row(const struct arguments *args, const long h,
-                                        const bool sees_any, const float maximum, const float sum)
-{
-    struct row_end row = {1.0f, maximum, sum, false};
-
-#if HAS_SINKS
-    const float sink = args->sinks[h];
-    row.highest = fmax(maximum, sink);
-    row.factor = EXP2((maximum - FINITE(row.highest)) * LOG2E);
-    row.total = sum * row.factor + EXP2((sink - FINITE(row.highest)) * LOG2E);
-#endif
-    row.zero = !sees_any || row.total == 0.0f;
-    row.factor /= row.total;
-    return row;
-}
-
-#endif

@@ -3,11 +3,10 @@
  * ranges (gpu/split_task.h). A work-group of COMBINE_THREADS for each row and COMBINED_COLUMNS.
  *
  * Who includes this defines SPLIT_K, COMBINE_THREADS, a multiple of 32. */
-#ifndef CLATTN_SPLIT_COMBINE_H
-#define CLATTN_SPLIT_COMBINE_H
+#pragma once
 #include "common/sequence.h"
 #include "gpu/local_barrier.h"
-#include "gpu/tile_exp.h"
+#include "gpu/row_end.h"
 #include "common/multiply_add.h"
 
 #define COMBINE_PARTS (COMBINE_THREADS / COMBINED_COLUMNS)
@@ -27,17 +26,17 @@ combine(PARAMETERS_combine)
 {
     struct arguments arguments = ARGUMENTS_combine;
     const struct arguments *const args =
-        enter_sequence(&arguments, get_group_id(0) / COMBINE_TILES / LONGEST_Q(&arguments) /
+        enter_sequence(&arguments, get_group_id(0) / COMBINE_TILES / longest_q(&arguments) /
                                        arguments.shape->heads);
     __local float row_maxima[SPLIT_K], row_sums[SPLIT_K], factors[SPLIT_K], sums[COMBINE_THREADS];
     const int thread = get_local_id(0), tiles = COMBINE_TILES;
-    const long row = get_group_id(0) / tiles, i = row % LONGEST_Q(args);
-    const long bh = row / LONGEST_Q(args), b = bh / args->shape->heads, h = bh % args->shape->heads;
+    const long row = get_group_id(0) / tiles, i = row % longest_q(args);
+    const long bh = row / longest_q(args), b = bh / args->shape->heads, h = bh % args->shape->heads;
     const int d = (int)(get_group_id(0) % tiles) * COMBINED_COLUMNS + thread % COMBINED_COLUMNS;
     const __global float *const results = args->workspace;
     const __global float *const statistics =
         results +
-        (args->shape->batch * args->shape->heads * LONGEST_Q(args) * DIM_V + 2 * row) * SPLIT_K;
+        (args->shape->batch * args->shape->heads * longest_q(args) * DIM_V + 2 * row) * SPLIT_K;
     const __global float *const column = results + row * SPLIT_K * DIM_V + min(d, DIM_V - 1);
     float x = 0.0f;
 
@@ -63,25 +62,15 @@ combine(PARAMETERS_combine)
         row_sum = MULTIPLY_ADD(row_sums[n], factors[n], row_sum);
         seen += row_sums[n];
     }
-    /* 0 means that all keys are masked or have -inf scores, not that scores are far below a sink; a
-     * NaN is passed on to o. */
-    const bool zero = seen == 0.0f;
-#if HAS_SINKS
-    row_sum += EXP2((args->sinks[h] - FINITE(highest)) * LOG2E);
-#endif
-#if HAS_LSE
+    /* None is seen if all keys are masked or have -inf scores, not if scores are far below a sink. */
+    const struct row_end ended = finish_row(args, h, seen != 0.0f, highest, row_sum);
     if (thread == 0 && get_group_id(0) % tiles == 0)
-        args->lse[LSE_HEAD(args, bh, h) + i] = zero ? -INFINITY : highest + log(row_sum);
-#endif
+        store_lse(args, ended, bh, h, i);
     if (thread < COMBINED_COLUMNS && d < DIM_V) {
         for (int n = 1; n < COMBINE_PARTS; n++)
             x += sums[n * COMBINED_COLUMNS + thread];
-        STORE_O(zero ? 0.0f : x / row_sum,
-                args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] +
-                    i * args->shape->o_stride[2],
-                d * O_STEP);
+        STORE_O(ended.zero ? 0.0f : x / ended.total,
+                args->o + row_offset(args->shape->o_stride, b, h, i), d * O_STEP);
     }
     END_KERNEL();
 }
-
-#endif

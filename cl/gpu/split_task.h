@@ -8,13 +8,12 @@
  *            block lists.
  *
  * Who includes this defines BLOCK_M, BLOCK_N, SPLIT_K, THREADS. */
-#ifndef CLATTN_SPLIT_TASK_H
-#define CLATTN_SPLIT_TASK_H
+#pragma once
 #include "common/key_rows.h"
 #include "common/sequence.h"
 #include "score/score.h"
 #define BLOCK_BITS_BEGIN(args)                                                                     \
-    ((args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * SPLIT_K * (DIM_V + 2))
+    ((args)->shape->batch * (args)->shape->heads * longest_q(args) * SPLIT_K * (DIM_V + 2))
 #include "score/mark_blocks.h"
 
 /* The rows and keys of a work-group. */
@@ -60,9 +59,9 @@ INLINE void find_range(const struct arguments *args, struct task *task)
 }
 
 /* Blocks of the longest sequence. */
-#define ROW_BLOCKS(args) (((args)->shape->group * LONGEST_Q(args) + BLOCK_M - 1) / BLOCK_M)
+#define ROW_BLOCKS(args) (((args)->shape->group * longest_q(args) + BLOCK_M - 1) / BLOCK_M)
 
-INLINE struct task find_task(const struct arguments *args)
+INLINE struct task find_range_task(const struct arguments *args)
 {
     const long blocks = ROW_BLOCKS(args);
     const long group = get_group_id(0) / blocks;
@@ -147,11 +146,9 @@ INLINE long next_tile_of_task(const struct arguments *args, const struct task *t
 INLINE long result_of(const struct arguments *args, const struct task *task, const long h,
                       const long i)
 {
-    return ((task->b * args->shape->heads + h) * LONGEST_Q(args) + i) * SPLIT_K + task->part;
+    return ((task->b * args->shape->heads + h) * longest_q(args) + i) * SPLIT_K + task->part;
 }
 
 /* The row_max and row_sum of all partial results, in the workspace. */
 #define STATISTICS(args, results)                                                                  \
-    ((results) + (args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * SPLIT_K * DIM_V)
-
-#endif
+    ((results) + (args)->shape->batch * (args)->shape->heads * longest_q(args) * SPLIT_K * DIM_V)

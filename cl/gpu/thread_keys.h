@@ -5,8 +5,7 @@
  * With paged keys a thread looks up its own keys, four at a time if they are in one page.
  *
  * Who includes this defines THREADS_D, THREADS_N, THREAD_N, BLOCK_N. */
-#ifndef CLATTN_THREAD_KEYS_H
-#define CLATTN_THREAD_KEYS_H
+#pragma once
 #include "gpu/quantized_tile.h"
 #include "common/key_rows.h"
 
@@ -126,5 +125,3 @@ INLINE float4 within_row(const float4 x, const int column, const int dim)
         return x;
     return (int4)(column, column + 1, column + 2, column + 3) < (int4)dim ? x : (float4)0.0f;
 }
-
-#endif

@@ -12,9 +12,8 @@
  *
  * Who includes this defines every name above, a tunable or made of some; ROW_STRIDE, the float4
  * of a row of weights in local memory; MAX_DIM, the longest row's dims. */
-#ifndef CLATTN_THREAD_TILE_H
-#define CLATTN_THREAD_TILE_H
-#include "common/common.h"
+#pragma once
+#include "common/kernel.h"
 #include "common/multiply_add.h"
 #include "gpu/local_barrier.h"
 #include "families/thread_sizes.h"
@@ -24,7 +23,7 @@
 #define ROW_FROM_FIRST(r) ((r) / 4 * THREADS_M * 4 + (r) % 4)
 #define ROW(r) (thread_m * 4 + ROW_FROM_FIRST(r))
 
-INLINE void clear_products(float products[THREAD_M][THREAD_N])
+INLINE void clear_thread_products(float products[THREAD_M][THREAD_N])
 {
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++)
@@ -151,5 +150,3 @@ INLINE float partial_of(const __local float4 *partial, const int n, const int ro
 {
     return ((const __local float *)partial)[n * ROW_STRIDE * 4 + row];
 }
-
-#endif

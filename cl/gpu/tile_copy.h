@@ -2,8 +2,7 @@
 /* Fills tiles of local memory with floats by background copies, if the device has them
  * (ASYNC_COPIES, defined by the host): they take no registers. COPIES_WAIT() waits for a thread's
  * own copies, and the next barrier for all. Elsewhere a copy is a load and a store. */
-#ifndef CLATTN_TILE_COPY_H
-#define CLATTN_TILE_COPY_H
+#pragma once
 #include "gpu/tile_load.h"
 
 /* copy4() copies four floats that are aligned to 16 bytes, copy1() one; zeros unless inside. Another device may
@@ -176,5 +175,3 @@ INLINE int make_finite(__local float4 *tile, const int stride, const int tile_ro
     }
     return nonfinite;
 }
-
-#endif

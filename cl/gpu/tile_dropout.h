@@ -5,9 +5,9 @@
  *
  * Who includes this defines THREADS_N, THREADS_M, QUADS, ROW(); KEPT_ROWS, the queries of a
  * tile; KEPT_COLUMNS, the keys of a thread. The first key of a tile is a multiple of 4. */
-#ifndef CLATTN_TILE_DROPOUT_H
-#define CLATTN_TILE_DROPOUT_H
+#pragma once
 #include "common/common.h"
+#include "gpu/local_barrier.h"
 
 #if HAS_DROPOUT
 #define RANDOM_LANES 1
@@ -41,6 +41,4 @@ static inline float kept_factor(const struct arguments *args, const int row, con
 
     return bits >> thread_n % 4 & 1 ? args->shape->keep : 0.0f;
 }
-#endif
-
 #endif

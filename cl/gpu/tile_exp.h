@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The exponential of kernels for GPUs, chosen by the tunable EXP. */
-#ifndef CLATTN_TILE_EXP_H
-#define CLATTN_TILE_EXP_H
+#pragma once
 
 #include "common/multiply_add.h"
 
@@ -36,6 +35,4 @@ static inline float polynomial_exp2(const float x)
     y = MULTIPLY_ADD(y, f, 1.0f);
     return y * as_float(as_uint(shifted) << 23);
 }
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The weights p and the gradients ds of scores, of a tile of BLOCK_OWNED owned and BLOCK_STREAMED streamed
  * rows: from products to what dq, dk, dv and the other gradients are sums of. Formulas: clattn/problem.h. */
-#ifndef CLATTN_TILE_GRADIENTS_H
-#define CLATTN_TILE_GRADIENTS_H
+#pragma once
 #include "gpu/backward_tile.h"
 #include "gpu/tile_products.h"
 #include "gpu/tile_dropout.h"
@@ -34,11 +33,11 @@ INLINE void quad_factors(const bool owns_keys, const struct arguments *args, con
  * pair of the tile may be masked or missing. statistics: of the thread's queries. *nonfinite is set
  * if a masked pair's product is not finite. slope_sums and bias_sums, of owned rows, add up ds
  * times the distance, and ds. */
-INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial,
-                  const struct arguments *args, const struct tile t, const float4 *statistics,
-                  float p[THREAD_M][THREAD_N], float ds[THREAD_M][THREAD_N],
-                  volatile __local int *nonfinite, float *slope_sums, float *bias_sums,
-                  __local uchar *kept)
+INLINE void gradients_of_tile(const bool owns_keys, const bool ds_is_raw, const bool partial,
+                              const struct arguments *args, const struct tile t,
+                              const float4 *statistics, float p[THREAD_M][THREAD_N],
+                              float ds[THREAD_M][THREAD_N], volatile __local int *nonfinite,
+                              float *slope_sums, float *bias_sums, __local uchar *kept)
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
     struct score_tile tile = score_tile_at(args, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
@@ -92,7 +91,7 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
     (void)bias_sums;
 }
 
-/* p and ds of a tile, as weigh() returns them. Owned rows are keys and values if owns_keys, else
+/* p and ds of a tile, as gradients_of_tile() returns them. Owned rows are keys and values if owns_keys, else
  * queries and do; the others are streamed. next: the product or sum after this one. */
 INLINE void weigh_gradient_tile(const bool owns_keys, const bool ds_is_raw, const bool partial,
                                 const struct arguments *args, const struct tile t,
@@ -105,25 +104,23 @@ INLINE void weigh_gradient_tile(const bool owns_keys, const bool ds_is_raw, cons
 {
     const struct next of_v = {PRODUCT_NEXT, owned_v, streamed_v};
 
-    multiply(owned_qk, streamed_qk, of_v, tiles, 0, stage, p);
+    multiply_matrices(owned_qk, streamed_qk, of_v, tiles, 0, stage, p);
 #if HAS_DROPOUT
     /* There are barriers before, since the last tile's were read, and in the next product. */
     if (!owns_keys)
         draw_kept(args, dropout_head(args, t.b, t.h), t.i0, t.j0, kept);
 #endif
-    multiply(owned_v, streamed_v, next, tiles, OWNED_V_AT, stage, ds);
+    multiply_matrices(owned_v, streamed_v, next, tiles, OWNED_V_AT, stage, ds);
 #if STAGES > 1 /* two loops, no branch at each pair; with one stage, as on AMD, it spilled */
     if (!partial) {
-        weigh(owns_keys, ds_is_raw, false, args, t, statistics, p, ds, nonfinite, slope_sums,
-              bias_sums, kept);
+        gradients_of_tile(owns_keys, ds_is_raw, false, args, t, statistics, p, ds, nonfinite,
+                          slope_sums, bias_sums, kept);
         return;
     }
-    weigh(owns_keys, ds_is_raw, true, args, t, statistics, p, ds, nonfinite, slope_sums, bias_sums,
-          kept);
+    gradients_of_tile(owns_keys, ds_is_raw, true, args, t, statistics, p, ds, nonfinite, slope_sums,
+                      bias_sums, kept);
 #else
-    weigh(owns_keys, ds_is_raw, partial, args, t, statistics, p, ds, nonfinite, slope_sums,
-          bias_sums, kept);
+    gradients_of_tile(owns_keys, ds_is_raw, partial, args, t, statistics, p, ds, nonfinite,
+                      slope_sums, bias_sums, kept);
 #endif
 }
-
-#endif

@@ -4,9 +4,8 @@
  *
  * Who includes this defines THREADS, the work-group's size; LOAD_WIDTH, 4 or 8, the elements
  * that one load takes where a matrix allows it. */
-#ifndef CLATTN_TILE_LOAD_H
-#define CLATTN_TILE_LOAD_H
-#include "common/common.h"
+#pragma once
+#include "common/kernel.h"
 
 /* Elements that one load takes: as many as LOAD_WIDTH says where rows are a multiple of them. */
 #define WIDTH(unit, dim) WIDTH_OF(DTYPE, unit, dim)
@@ -18,7 +17,7 @@
 static inline bool rows_aligned_of(const int dtype, const __global void *rows, const long row_step,
                                    const int width)
 {
-    return (((size_t)rows | (size_t)row_step * BYTES_OF(dtype)) & (width * BYTES_OF(dtype) - 1)) ==
+    return (((size_t)rows | (size_t)row_step * bytes_of(dtype)) & (width * bytes_of(dtype) - 1)) ==
            0;
 }
 
@@ -183,5 +182,3 @@ __attribute__((always_inline)) static inline void store4(const float4 x, __globa
     if (d + 3 < dim)
         STORE_O(x.w, row, (d + 3) * step);
 }
-
-#endif

@@ -11,9 +11,8 @@
  *           this or the next product or sum, is copied meanwhile (gpu/tile_copy.h).
  *
  * Who includes this defines every name above, a tunable, and those of gpu/thread_tile.h. */
-#ifndef CLATTN_TILE_PRODUCTS_H
-#define CLATTN_TILE_PRODUCTS_H
-#include "common/common.h"
+#pragma once
+#include "common/kernel.h"
 #include "gpu/local_barrier.h"
 #include "gpu/tile_exp.h"
 #include "gpu/tile_load.h"
@@ -77,13 +76,13 @@ INLINE void load_next(const struct next next, const int stage, __local float4 *t
 /* products[r][c] = owned row ROW(r) . streamed row thread_n + THREADS_N * c. If OWNED_RESIDENT all
  * of the owned rows are at owned_at. *stage: the place of the first stage, on return that of
  * `next`. */
-INLINE void multiply(const struct matrix owned, const struct matrix streamed,
-                     const struct next next, __local float4 *tiles, const int owned_at, int *stage,
-                     float products[THREAD_M][THREAD_N])
+INLINE void multiply_matrices(const struct matrix owned, const struct matrix streamed,
+                              const struct next next, __local float4 *tiles, const int owned_at,
+                              int *stage, float products[THREAD_M][THREAD_N])
 {
     const int dim = streamed.dim;
 
-    clear_products(products);
+    clear_thread_products(products);
     for (int first = 0; first < dim; first += STAGE(dim)) {
         const int now = *stage;
 #if STAGES == 1
@@ -113,7 +112,7 @@ INLINE void add_stage(const bool leaves_out, const int dims4, const __local floa
         add_row(leaves_out, dims4, weights, rows, sums);
 }
 
-/* sums += weights^T . streamed rows, with weights in the order of multiply(), and its stages.
+/* sums += weights^T . streamed rows, with weights in the order of multiply_matrices(), and its stages.
  * partial: some pair may be masked. *nonfinite, set before the last barrier: a streamed row of such
  * a pair may contain an Inf or a NaN. */
 INLINE void add_streamed_rows(const bool partial, const struct matrix streamed,
@@ -155,5 +154,3 @@ INLINE void add_streamed_rows(const bool partial, const struct matrix streamed,
         first += STAGE_N;
     } while (first < BLOCK_STREAMED && first < streamed.rows);
 }
-
-#endif

@@ -37,59 +37,19 @@
  * With EMULATE the lanes are consecutive work-items without lockstep. They exchange data through local
  * memory, `exchange`, and barriers: all items of the work-group call these operations together. The
  * layouts are the instruction's own; only the instruction differs. Without EMULATE `exchange` is null. */
-#ifndef CLATTN_FRAGMENT_H
-#define CLATTN_FRAGMENT_H
-#include "common/common.h"
+#pragma once
+#include "common/kernel.h"
 #include "families/fragment_sizes.h"
 #include "gpu/local_barrier.h"
+#include "mma/instruction.h"
 
-#if !EMULATE && defined(cl_khr_fp16)
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+/* Waits for this thread's own copies to local memory. */
+static inline void copies_wait(void)
+{
+#if HAS_COPIES
+    async_copies_wait();
 #endif
-#if EMULATE
-#define UNROLL _Pragma("unroll 1")
-#else
-#define UNROLL _Pragma("unroll")
-#endif
-
-#if INSTRUCTION == INSTRUCTION_MMA_SYNC || INSTRUCTION == INSTRUCTION_WGMMA
-#include "mma/fragment_mma_sync.h"
-#if INSTRUCTION == INSTRUCTION_WGMMA
-#include "mma/fragment_wgmma.h"
-#endif
-#elif INSTRUCTION == INSTRUCTION_WMMA
-#include "mma/fragment_wmma.h"
-#elif INSTRUCTION == INSTRUCTION_MFMA_32 || INSTRUCTION == INSTRUCTION_MFMA_16
-#include "mma/fragment_mfma.h"
-#elif INSTRUCTION == INSTRUCTION_DPAS_8 || INSTRUCTION == INSTRUCTION_DPAS_16
-#include "mma/fragment_dpas.h"
-#else
-#error "INSTRUCTION must be one of those above"
-#endif
-#ifndef IN_ORDER
-#define IN_ORDER()
-#endif
-#ifndef HAS_COPIES
-#define HAS_COPIES 0
-#endif
-#ifndef HAS_TILE_PRODUCTS
-#define HAS_TILE_PRODUCTS 0
-#endif
-#ifndef SUM_HERE
-#define SUM_HERE(x)
-#endif
-#ifndef REGISTERS_FOR_GROUPS
-#define REGISTERS_FOR_GROUPS()
-#endif
-#ifndef ANY_LANE
-#define ANY_LANE(x) (x)
-#endif
-#ifndef INDEX_HERE
-#define INDEX_HERE(x)
-#endif
-#ifndef SUB_GROUP_ATTRIBUTE
-#define SUB_GROUP_ATTRIBUTE
-#endif
+}
 
 #define QUERY_ELEMENTS (2 * QUERY_WORDS)
 #define OTHER_ELEMENTS (2 * OTHER_WORDS)
@@ -109,7 +69,7 @@ static inline float element_value(const ushort x)
 static inline ushort element_round(const float x)
 {
 #if HAS_PACK_PAIR
-    return (ushort)pack_pair(x, 0.0f);
+    return (ushort)convert_pair(x, 0.0f);
 #elif DTYPE == DTYPE_F16 && !EMULATE && defined(cl_khr_fp16)
     return as_ushort((half)x); /* to nearest even, in one instruction */
 #elif DTYPE == DTYPE_F16
@@ -121,11 +81,23 @@ static inline ushort element_round(const float x)
 #endif
 }
 
-#if !HAS_PACK_PAIR
+/* Two elements in a word, x in the low half. */
 static inline uint pack_pair(const float x, const float y)
 {
+#if HAS_PACK_PAIR
+    return convert_pair(x, y);
+#else
     return element_round(x) | (uint)element_round(y) << 16;
+#endif
 }
+
+/* Declares `exchange` of a kernel with so many sub-groups. */
+#if EMULATE
+#define DECLARE_EXCHANGE(sub_groups)                                                               \
+    __local float exchanges[(sub_groups)*EXCHANGE_WORDS];                                          \
+    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS
+#else
+#define DECLARE_EXCHANGE(sub_groups) __local float *const exchange = 0
 #endif
 
 /* ---- between lanes --------------------------------------------------------------------------- */
@@ -265,5 +237,3 @@ static inline void take_weights(uint *words, float *sums, const int slab, const 
             take_pair(&sums[WEIGHT_SOURCE(slab, 2 * w)], &sums[WEIGHT_SOURCE(slab, 2 * w + 1)]);
 #endif
 }
-
-#endif

@@ -14,25 +14,27 @@
  * Who includes this defines M_FRAGMENTS, BLOCK_N, Q_RESIDENT, SUB_GROUPS_N (1, or the sub-groups
  * that share rows), KV_PARTS; BLOCK_M, the rows of the work-group; HAS_ROW_TILES, whether each
  * row has a score_tile of its own; TRACKS_SEEN; and includes the kernel's sizes. */
-#ifndef CLATTN_FRAGMENT_ATTENTION_H
-#define CLATTN_FRAGMENT_ATTENTION_H
+#pragma once
 #include "mma/fragment.h"
 #include "score/score.h"
 #include "gpu/tile_exp.h"
 #include "gpu/tile_load.h"
 
-#define TILE_ROWS (M_FRAGMENTS * FRAGMENT_QUERIES)
-#define HELD_DEPTHS (Q_RESIDENT ? PART_DEPTHS : SCALED_DEPTHS) /* those with q in registers */
-#define KEY_TILES (BLOCK_N / SUB_GROUPS_N / FRAGMENT_OTHERS)
-#define PART_SLABS (PART_KEYS / FRAGMENT_DEPTH)
-#define DIM_TILES (DIMS / SUB_GROUPS_N / FRAGMENT_OTHERS)
-#define KEY_SUMS (KEY_TILES * FRAGMENT_SUMS)
-#define DIM_SUMS (DIM_TILES * FRAGMENT_SUMS)
-/* The dims of a sub-group that share the factor of a weight: those of a format block, or of a tile
- * where a sub-group's dims may begin within a block. */
-#define SUB_GROUP_DIMS (DIM_TILES * FRAGMENT_OTHERS)
-#define SCALED_DIMS                                                                                \
-    (!V_CACHE ? SUB_GROUP_DIMS : SUB_GROUP_DIMS % 32 ? OTHERS_AT_ONCE * FRAGMENT_OTHERS : 32)
+enum {
+    TILE_ROWS = M_FRAGMENTS * FRAGMENT_QUERIES,
+    HELD_DEPTHS = Q_RESIDENT ? PART_DEPTHS : SCALED_DEPTHS, /* those with q in registers */
+    KEY_TILES = BLOCK_N / SUB_GROUPS_N / FRAGMENT_OTHERS,
+    KEY_SUMS = KEY_TILES * FRAGMENT_SUMS,
+    PART_SLABS = PART_KEYS / FRAGMENT_DEPTH,
+    DIM_TILES = DIMS / SUB_GROUPS_N / FRAGMENT_OTHERS,
+    DIM_SUMS = DIM_TILES * FRAGMENT_SUMS,
+    SUB_GROUP_DIMS = DIM_TILES * FRAGMENT_OTHERS,
+    /* The dims of a sub-group that share the factor of a weight: those of a format block, or of a tile
+     * where a sub-group's dims may begin within a block. */
+    SCALED_DIMS = !V_CACHE              ? SUB_GROUP_DIMS
+                  : SUB_GROUP_DIMS % 32 ? OTHERS_AT_ONCE * FRAGMENT_OTHERS
+                                        : 32
+};
 
 #include "common/quantized.h"
 #include "mma/fragment_dropout.h"
@@ -83,11 +85,6 @@ INLINE float weight_scale_of(const float weight_exponent)
 #define TILE_ROW(n) ROW(n)
 #endif
 
-#if !HAS_COPIES
-static inline void copies_wait(void)
-{
-}
-#endif
 #if HAS_TILE_PRODUCTS
 #include "mma/warpgroup_tile.h"
 #else
@@ -128,22 +125,27 @@ static inline void copies_wait(void)
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
+/* The online softmax of a lane's rows of a fragment. */
+struct fragment_state {
+    float row_max[LANE_QUERIES], row_sum[LANE_QUERIES];
+    float seen[LANE_QUERIES]; /* with TRACKS_SEEN 1 once the lane has met a visible key */
+    float out[DIM_SUMS];
+};
+
 /* The state of rows before their first key. */
-INLINE void clear_rows(float row_max[M_FRAGMENTS][LANE_QUERIES],
-                       float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                       float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS])
+INLINE void clear_rows(struct fragment_state state[M_FRAGMENTS])
 {
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
         UNROLL
         for (int n = 0; n < LANE_QUERIES; n++) {
-            row_max[f][n] = -INFINITY;
-            row_sum[f][n] = 0.0f;
-            seen[f][n] = 0.0f;
+            state[f].row_max[n] = -INFINITY;
+            state[f].row_sum[n] = 0.0f;
+            state[f].seen[n] = 0.0f;
         }
         UNROLL
         for (int x = 0; x < DIM_SUMS; x++)
-            out[f][x] = 0.0f;
+            state[f].out[x] = 0.0f;
     }
 }
 
@@ -281,13 +283,14 @@ INLINE float exponent_of(const float score, const float scale, const float less)
 }
 
 /* The end of rows: what has waited until then. */
-INLINE void scale_rows(const float scale[LANE_QUERIES], float row_max[LANE_QUERIES],
-                       float row_sum[LANE_QUERIES], const float weight_exponent)
+INLINE void scale_rows(const float scale[LANE_QUERIES], struct fragment_state *state,
+                       const float weight_exponent)
 {
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        row_max[n] = SCALE_WAITS(scale[n]) ? row_max[n] * scale[n] : row_max[n];
-        row_sum[n] *= 1.0f / weight_scale_of(weight_exponent);
+        if (SCALE_WAITS(scale[n]))
+            state->row_max[n] *= scale[n];
+        state->row_sum[n] *= 1.0f / weight_scale_of(weight_exponent);
     }
 }
 
@@ -305,39 +308,39 @@ INLINE void rescale_sums(const bool rescales, const float rescale[LANE_QUERIES],
 /* Scores of a fragment become weights, and earlier sums are rescaled to them; with OVERLAP this
  * waits for the products that are still being added to these sums. */
 INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE_QUERIES],
-                  float s[KEY_SUMS], const float highest[LANE_QUERIES], float row_max[LANE_QUERIES],
-                  float row_sum[LANE_QUERIES], float out[DIM_SUMS], const float weight_exponent,
+                  float s[KEY_SUMS], const float highest[LANE_QUERIES],
+                  struct fragment_state *state, const float weight_exponent,
                   const __local uchar *kept)
 {
-    float reference[LANE_QUERIES], rescale[LANE_QUERIES];
+    float base[LANE_QUERIES], rescale[LANE_QUERIES];
     bool rescales = false;
 
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        reference[n] = exponent_of(FINITE(highest[n]), scale[n], -weight_exponent);
-        rescale[n] = EXP2(exponent_of(row_max[n], scale[n], -weight_exponent) - reference[n]);
-        row_max[n] = highest[n];
-        row_sum[n] *= rescale[n];
+        base[n] = exponent_of(FINITE(highest[n]), scale[n], -weight_exponent);
+        rescale[n] = EXP2(exponent_of(state->row_max[n], scale[n], -weight_exponent) - base[n]);
+        state->row_max[n] = highest[n];
+        state->row_sum[n] *= rescale[n];
         rescales = rescales || rescale[n] != 1.0f;
     }
 #if !OVERLAP
-    rescale_sums(rescales, rescale, out);
+    rescale_sums(rescales, rescale, state->out);
 #endif
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-        s[x] = EXP2(exponent_of(s[x], scale[here], -reference[here]));
-        row_sum[here] += s[x];
+        s[x] = EXP2(exponent_of(s[x], scale[here], -base[here]));
+        state->row_sum[here] += s[x];
 #if HAS_DROPOUT
         if (!is_kept(kept, BLOCK_M, ROW(here), KEY(x)))
             s[x] = 0.0f;
 #endif
     }
 #if OVERLAP
-    WEIGHTS_HERE(row_sum);
+    WEIGHTS_HERE(state->row_sum);
     PRODUCTS_WAIT(0);
-    SUMS_HERE(out, DIM_SUMS);
-    rescale_sums(rescales, rescale, out);
+    SUMS_HERE(state->out, DIM_SUMS);
+    rescale_sums(rescales, rescale, state->out);
 #endif
 }
 
@@ -455,7 +458,7 @@ INLINE void add_part(const int part, float *sums, const uint *weights, const uin
 /* out += p v for a part of the tile's keys; v_tile, its factors and the weights in memory begin
  * with the part's first key. */
 INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors,
-                        weights_of_tile p, float out[M_FRAGMENTS][DIM_SUMS], const int lane,
+                        weights_of_tile p, struct fragment_state state[M_FRAGMENTS], const int lane,
                         __local float *exchange)
 {
     UNROLL
@@ -488,7 +491,7 @@ INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_fac
             for (int part = 0; part < WEIGHT_PARTS; part++)
                 UNROLL
             for (int f = 0; f < M_FRAGMENTS; f++)
-                add_part(part, out[f] + (n + m) * FRAGMENT_SUMS, weights[f][part],
+                add_part(part, state[f].out + (n + m) * FRAGMENT_SUMS, weights[f][part],
                          v_words + m * OTHER_WORDS, lane, exchange);
         }
         IN_ORDER();
@@ -497,7 +500,7 @@ INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_fac
 #endif
 
 /* Returns whether all outputs are finite: 0 times each of them is 0. */
-INLINE bool all_finite(float out[M_FRAGMENTS][DIM_SUMS])
+INLINE bool all_finite(const struct fragment_state state[M_FRAGMENTS])
 {
     float check = 0.0f;
 
@@ -505,8 +508,6 @@ INLINE bool all_finite(float out[M_FRAGMENTS][DIM_SUMS])
     for (int f = 0; f < M_FRAGMENTS; f++)
         UNROLL
     for (int x = 0; x < DIM_SUMS; x++)
-        check = fma(out[f][x], 0.0f, check);
+        check = fma(state[f].out[x], 0.0f, check);
     return check == 0.0f;
 }
-
-#endif

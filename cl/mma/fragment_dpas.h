@@ -5,8 +5,7 @@
  * Layout: that extension's text. Component m of A is of row m: in sub-groups of 16 lane l has
  * element l of it, in sub-groups of 8 the pair 2 l, 2 l + 1. Component c of B is the pair of rows
  * 2 c, 2 c + 1 of column l; component m of the sums is row m, column l. Queries are rows. */
-#ifndef CLATTN_FRAGMENT_DPAS_H
-#define CLATTN_FRAGMENT_DPAS_H
+#pragma once
 
 #if INSTRUCTION == INSTRUCTION_DPAS_8
 #define FRAGMENT_LANES 8
@@ -90,6 +89,4 @@ static inline uint word_xor(const uint x, const int bit, const int lane)
 {
     return intel_sub_group_shuffle_xor(x, (uint)bit);
 }
-#endif
-
 #endif

@@ -3,8 +3,7 @@
  * the first of them a multiple of 4, share a counter of random numbers, which one thread computes.
  *
  * Who includes this defines THREADS. */
-#ifndef CLATTN_FRAGMENT_DROPOUT_H
-#define CLATTN_FRAGMENT_DROPOUT_H
+#pragma once
 #include "common/common.h"
 
 #if HAS_DROPOUT
@@ -27,6 +26,4 @@ INLINE bool is_kept(const __local uchar *kept, const int queries, const int row,
 {
     return kept[key / 4 * queries + row] >> key % 4 & 1;
 }
-#endif
-
 #endif

@@ -5,10 +5,8 @@
  * are operands of the second product without moving between registers.
  *
  * Dims of results are divided among DIM_GROUPS sub-groups, and each of these has all products.
- *
- * Who includes this defines MAX, ROUND_UP. */
-#ifndef CLATTN_FRAGMENT_GRADIENTS_H
-#define CLATTN_FRAGMENT_GRADIENTS_H
+ */
+#pragma once
 #include "gpu/backward_tile.h"
 #include "mma/fragment_tile.h"
 #include "mma/fragment_dropout.h"
@@ -38,7 +36,6 @@
 #define STREAMED_V_AT STREAMED_ELEMENTS(DIM_QK)
 #define OWNED_QK_AT (STAGES * STAGE_ELEMENTS)
 #define OWNED_V_AT (OWNED_QK_AT + OWNED_ELEMENTS(DIM_QK))
-#define TILES_ATTRIBUTE __attribute__((aligned(SWIZZLE_BYTES)))
 #if DIM_QK % 64 || DIM_V % 64 || BLOCK_STREAMED % 32 || DIM_GROUPS > 1
 #error "wgmma multiplies with tiles of whole blocks of 64 columns"
 #endif
@@ -47,13 +44,6 @@
 #define OWNED_V_AT OWNED_ELEMENTS(DIM_QK)
 #define STREAMED_QK_AT (OWNED_V_AT + OWNED_ELEMENTS(DIM_V))
 #define STREAMED_V_AT (STREAMED_QK_AT + STREAMED_ELEMENTS(DIM_QK))
-#define TILES_ATTRIBUTE
-#endif
-
-#if !HAS_COPIES
-static inline void copies_wait(void)
-{
-}
 #endif
 
 /* ---- load ------------------------------------------------------------------------------------ */
@@ -77,8 +67,8 @@ static inline void copies_wait(void)
     } while (0)
 /* Streamed rows as values of the second product, with 0 for Infs and NaNs if `finite`; sets *nonfinite if
  * there was one. */
-INLINE void stage_values(const struct matrix m, const bool finite, __local ushort *tile,
-                         volatile __local int *nonfinite)
+INLINE void stage_value_rows(const struct matrix m, const bool finite, __local ushort *tile,
+                             volatile __local int *nonfinite)
 {
 #if PACKED_VALUES
     const int found = fill_packed(tile, BLOCK_STREAMED, DIMS(m.dim), m.p, m.row_step, 0, m.step,
@@ -179,11 +169,12 @@ INLINE void find_visible(const bool owns_keys, const struct score_tile tile, con
  * keys if owns_keys. partial: some pair of the tile may be masked or missing. Statistics of queries
  * are in `owned` if these are owned, else in `streamed`. slope_sums and bias_sums, of the lane's
  * owned rows, add up ds times the distance, and ds. */
-INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial,
-                  const struct arguments *args, const struct tile t, const int first_row,
-                  const float4 *owned, const __local float4 *streamed, float p[STREAMED_SUMS],
-                  float ds[STREAMED_SUMS], float *slope_sums, float *bias_sums, const int lane,
-                  const __local uchar *kept)
+INLINE void gradients_of_fragment(const bool owns_keys, const bool ds_is_raw, const bool partial,
+                                  const struct arguments *args, const struct tile t,
+                                  const int first_row, const float4 *owned,
+                                  const __local float4 *streamed, float p[STREAMED_SUMS],
+                                  float ds[STREAMED_SUMS], float *slope_sums, float *bias_sums,
+                                  const int lane, const __local uchar *kept)
 {
     struct score_tile tile = score_tile_at(args, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
                                            MAX(BLOCK_OWNED, BLOCK_STREAMED));
@@ -237,7 +228,7 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
 }
 
 #if WEIGHTS_FIRST
-/* weigh() in two steps: p from its products, -0 for a masked pair, since no exponential is -0; then
+/* gradients_of_fragment() in two steps: p from its products, -0 for a masked pair, since no exponential is -0; then
  * ds from p and the second products. */
 INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct arguments *args,
                          const struct tile t, const int first_row, const float4 *owned,
@@ -390,10 +381,10 @@ INLINE bool all_sums_finite(const float *sums, const int dim)
 
 /* The lane's sums times factor, 0 for owned rows from `used` on, to `rows` rows of dim elements; unit: whether these are
  * neighbours (constant). Where rows allow it two of a lane are stored at once. */
-INLINE void store_gradients(const float *sums, const int dim, const bool unit, const float factor,
-                            const int used, const int rows, const int first_row,
-                            const int dim_group, const int lane, __global o_storage *to,
-                            const long row_step, const long step)
+INLINE void store_fragment_gradients(const float *sums, const int dim, const bool unit,
+                                     const float factor, const int used, const int rows,
+                                     const int first_row, const int dim_group, const int lane,
+                                     __global o_storage *to, const long row_step, const long step)
 {
 #if KEYS_OF_SUMS % 2 == 0 && O_DTYPE == DTYPE
     if (unit && dim % 2 == 0 && rows_aligned(to, row_step, 2)) {
@@ -434,5 +425,3 @@ INLINE void store_fragment_sums(float sums[LANE_QUERIES], const int used, const 
             OWNED_ROW(n) < rows)
             to[OWNED_ROW(n)] = OWNED_ROW(n) < used ? sums[n] : 0.0f;
 }
-
-#endif

@@ -6,8 +6,7 @@
  * rows: lane l has four neighbours 4 (l / n) + 0..3 of row (of A) or column (of B) l % n; element
  * e of C and D is at row 64 / n * 4 * (e / 4) + 4 (l / n) + e % 4, column l % n. Queries are
  * columns: A holds k or v, B holds q or weights. */
-#ifndef CLATTN_FRAGMENT_MFMA_H
-#define CLATTN_FRAGMENT_MFMA_H
+#pragma once
 
 #if INSTRUCTION == INSTRUCTION_MFMA_32
 #define FRAGMENT_QUERIES 32
@@ -97,6 +96,4 @@ static inline uint word_xor(const uint x, const int bit, const int lane)
 {
     return (uint)__builtin_amdgcn_ds_bpermute((lane ^ bit) * 4, (int)x);
 }
-#endif
-
 #endif

@@ -3,8 +3,7 @@
  *
  * Layout: PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" (A, B, C and D) and
  * "Warp-level matrix load instruction: ldmatrix". Queries are rows, A holds q or weights. */
-#ifndef CLATTN_FRAGMENT_MMA_SYNC_H
-#define CLATTN_FRAGMENT_MMA_SYNC_H
+#pragma once
 
 #define FRAGMENT_LANES 32
 #define FRAGMENT_QUERIES 16
@@ -94,7 +93,7 @@ static inline bool any_in_sub_group(const bool x)
 #define ANY_LANE(x) any_in_sub_group(x)
 
 /* The two halves of a word from two floats, x the low one, rounded to nearest even. */
-static inline uint pack_pair(const float x, const float y)
+static inline uint convert_pair(const float x, const float y)
 {
     uint word;
 
@@ -136,22 +135,22 @@ static inline void load_matrices_transposed(uint *words, const __local ushort *r
 }
 
 /* Rows 0..15 of columns 0..7, then of columns 8..15. */
-static inline void load_query(uint *words, const __local ushort *tile, const int stride,
-                              const int lane)
+static inline void load_matrices_of_query(uint *words, const __local ushort *tile, const int stride,
+                                          const int lane)
 {
     load_matrices(words, tile + lane % 16 * stride + lane / 16 * 8);
 }
 
 /* Keys 0..7 of both halves of the columns, then keys 8..15. */
-static inline void load_keys(uint *words, const __local ushort *tile, const int stride,
-                             const int lane)
+static inline void load_matrices_of_keys(uint *words, const __local ushort *tile, const int stride,
+                                         const int lane)
 {
     load_matrices(words, tile + (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8);
 }
 
 /* Keys 0..15 of dims 0..7, then of dims 8..15. */
-static inline void load_values(uint *words, const __local ushort *tile, const int stride,
-                               const int lane)
+static inline void load_matrices_of_values(uint *words, const __local ushort *tile,
+                                           const int stride, const int lane)
 {
     load_matrices_transposed(words, tile + lane % 16 * stride + lane / 16 * 8);
 }
@@ -178,8 +177,8 @@ static inline void copy_three(__local float *to, const __global float *from)
 }
 
 /* ... a piece of 4, 8 or 16 bytes: `size` bytes are read, the others become 0. */
-INLINE void copy_piece(__local uchar *to, const __global uchar *from, const int piece,
-                       const int size)
+static inline void copy_piece(__local uchar *to, const __global uchar *from, const int piece,
+                              const int size)
 {
     if (piece == 16)
         __asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
@@ -198,7 +197,7 @@ INLINE void copy_piece(__local uchar *to, const __global uchar *from, const int 
                        : "memory");
 }
 
-static inline void copies_wait(void)
+static inline void async_copies_wait(void)
 {
     __asm volatile("cp.async.wait_all;" : : : "memory");
 }
@@ -240,14 +239,14 @@ static inline void copy_three(__local float *to, const __global float *from)
     to[2] = from[2];
 }
 
-INLINE void copy_piece(__local uchar *to, const __global uchar *from, const int piece,
-                       const int size)
+static inline void copy_piece(__local uchar *to, const __global uchar *from, const int piece,
+                              const int size)
 {
     for (int n = 0; n < piece; n++)
         to[n] = n < size ? from[n] : (uchar)0;
 }
 
-static inline void copies_wait(void)
+static inline void async_copies_wait(void)
 {
 }
 static inline void copies_end_set(void)
@@ -277,6 +276,4 @@ static inline uint fma_pair(const uint x, const uint y, const uint z)
 
     return element_round(low) | (uint)element_round(high) << 16;
 }
-#endif
-
 #endif

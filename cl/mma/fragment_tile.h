@@ -8,8 +8,7 @@
  * of up to 2^11: with a larger power the integers, or 1152 times as much on the way, would exceed
  * f16.) Factors are in f32, for all rows of a block of columns, then of the next. They multiply the
  * sums of products with K, and the weights of V. */
-#ifndef CLATTN_FRAGMENT_TILE_H
-#define CLATTN_FRAGMENT_TILE_H
+#pragma once
 #include "gpu/tile_load.h"
 #include "mma/fragment.h"
 
@@ -31,12 +30,13 @@ static inline void load_run(uint *words, const __local ushort *from, const int r
     }
 }
 
-#if !HAS_FRAGMENT_LOADS
 /* These loads start at the tile's row 0 and column 0. */
 static inline void load_query(uint *words, const __local ushort *tile, const int stride,
                               const int lane)
 {
-#if QUERY_RUN
+#if HAS_FRAGMENT_LOADS
+    load_matrices_of_query(words, tile, stride, lane);
+#elif QUERY_RUN
     UNROLL
     for (int w = 0; w < QUERY_WORDS; w += QUERY_RUN)
         load_run(words + w, tile + query_row(lane, 2 * w) * stride + query_depth(lane, 2 * w),
@@ -53,6 +53,9 @@ static inline void load_query(uint *words, const __local ushort *tile, const int
 static inline void load_keys(uint *words, const __local ushort *tile, const int stride,
                              const int lane)
 {
+#if HAS_FRAGMENT_LOADS
+    load_matrices_of_keys(words, tile, stride, lane);
+#else
     UNROLL
     for (int m = 0; m < OTHERS_AT_ONCE; m++)
         UNROLL
@@ -61,12 +64,16 @@ static inline void load_keys(uint *words, const __local ushort *tile, const int 
                  tile + (m * FRAGMENT_OTHERS + other_column(lane)) * stride +
                      other_depth(lane, 2 * w),
                  KEY_RUN);
+#endif
 }
 
 #if !PACKED_VALUES
 static inline void load_values(uint *words, const __local ushort *tile, const int stride,
                                const int lane)
 {
+#if HAS_FRAGMENT_LOADS
+    load_matrices_of_values(words, tile, stride, lane);
+#else
     UNROLL
     for (int m = 0; m < OTHERS_AT_ONCE; m++)
         UNROLL
@@ -75,8 +82,8 @@ static inline void load_values(uint *words, const __local ushort *tile, const in
         words[m * OTHER_WORDS + w] = tile[other_depth(lane, 2 * w) * stride + dim] |
                                      (uint)tile[other_depth(lane, 2 * w + 1) * stride + dim] << 16;
     }
-}
 #endif
+}
 #endif
 
 /* ---- filling --------------------------------------------------------------------------------- */
@@ -439,6 +446,4 @@ INLINE int fill_quantized_packed(const int cache, __local ushort *tile, const in
     return nonfinite;
 }
 #endif
-#endif
-
 #endif

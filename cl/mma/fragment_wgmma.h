@@ -4,8 +4,7 @@
  * Four sub-groups, a warpgroup, multiply 64 queries with a whole tile that the tensor cores read
  * from local memory (warpgroup_products.h). Each sub-group has 16 of the queries, with the register
  * layout of mma.sync.m16n8k16 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16"). */
-#ifndef CLATTN_FRAGMENT_WGMMA_H
-#define CLATTN_FRAGMENT_WGMMA_H
+#pragma once
 #include "mma/fragment_mma_sync.h"
 
 #define HAS_TILE_PRODUCTS 1
@@ -24,10 +23,10 @@
 /* Makes this thread's stores to local memory visible to the tensor cores after the next barrier. */
 static inline void tiles_stored(void)
 {
-    copies_wait();
+    async_copies_wait();
     __asm volatile(SM_90A "fence.proxy.async.shared::cta;" : : : "memory");
 }
-#define copies_wait tiles_stored
+#define async_copies_wait tiles_stored
 
 /* Makes one group of the copies since the last call. COPIES_WAIT_BUT waits for all but the
  * latest. */
@@ -45,6 +44,4 @@ static inline void copies_begin(void)
 {
 }
 #define COPIES_WAIT_BUT(latest)
-#endif
-
 #endif

@@ -5,8 +5,7 @@
  * (v_wmma_f32_16x16x16_f16, wave32): lane l has row (of A) or column (of B) l % 16 with all 16 of
  * its elements, so both halves of the wave hold the same; element e of C and D is at row
  * 2 e + l / 16, column l % 16. Queries are columns: A holds k or v, B holds q or weights. */
-#ifndef CLATTN_FRAGMENT_WMMA_H
-#define CLATTN_FRAGMENT_WMMA_H
+#pragma once
 
 #define FRAGMENT_LANES 32
 #define FRAGMENT_QUERIES 16
@@ -80,6 +79,4 @@ static inline uint word_xor(const uint x, const int bit, const int lane)
     return (uint)__builtin_amdgcn_permlanex16((int)x, (int)x, 0x76543210, (int)0xfedcba98, false,
                                               false);
 }
-#endif
-
 #endif

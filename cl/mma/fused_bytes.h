@@ -3,8 +3,7 @@
  * work-group decodes a tile together; the next tile's bytes arrive while it is multiplied.
  *
  * A part of fused_gpu_mma.cl, which includes it before its kernels. */
-#ifndef CLATTN_FUSED_BYTES_H
-#define CLATTN_FUSED_BYTES_H
+#pragma once
 
 INLINE void attend_bytes(const struct arguments *args, const struct query_block block,
                          const struct task t, const int first_row, const __local ushort *q_rows,
@@ -12,10 +11,8 @@ INLINE void attend_bytes(const struct arguments *args, const struct query_block 
                          volatile __local int *v_nonfinite, __local long *places,
                          __local uchar *k_bytes, __local uchar *v_bytes, __local float *k_factors,
                          __local float *v_factors, __local ushort *q_tile,
-                         float row_max[M_FRAGMENTS][LANE_QUERIES],
-                         float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                         float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
-                         const float weight_exponent, const int lane, __local float *exchange)
+                         struct fragment_state state[M_FRAGMENTS], const float weight_exponent,
+                         const int lane, __local float *exchange)
 {
     struct keys keys = find_keys(args, block, block.begin), next;
     int number = 0; /* of the tile, even or odd */
@@ -41,15 +38,8 @@ INLINE void attend_bytes(const struct arguments *args, const struct query_block 
         }
         clear_products(s);
         multiply_qk(q_rows, K_TILE(0), k_factors, q_words, s, lane, exchange);
-        weigh_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen, out, weight_exponent,
-                   0, lane, exchange);
-        multiply_pv(V_TILE(0), v_factors, s, out, lane, exchange);
+        softmax_of_tile(args, &block, &keys, first_row, s, state, weight_exponent, 0, lane,
+                        exchange);
+        multiply_pv(V_TILE(0), v_factors, s, state, lane, exchange);
     }
 }
-
-#define ATTEND_BYTES()                                                                             \
-    attend_bytes(args, block, t, first_row, q_rows, q_words, again, &v_nonfinite, places, k_bytes, \
-                 v_bytes, k_factors, v_factors, q_tile, row_max, row_sum, seen, out,               \
-                 weight_exponent, lane, exchange)
-
-#endif

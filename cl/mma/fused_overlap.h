@@ -8,16 +8,14 @@
  * Registers  of a work-item: outputs and queries, scores of one tile, rounded weights of the one before.
  *
  * A part of fused_gpu_mma.cl, which includes it before its kernels. */
-#ifndef CLATTN_FUSED_OVERLAP_H
-#define CLATTN_FUSED_OVERLAP_H
+#pragma once
 
-INLINE void attend(const struct arguments *args, const struct query_block block,
-                   const struct task t, const int first_row, __local ushort *q_tile,
-                   uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool finite,
-                   volatile __local int *v_nonfinite, float row_max[M_FRAGMENTS][LANE_QUERIES],
-                   float row_sum[M_FRAGMENTS][LANE_QUERIES], float seen[M_FRAGMENTS][LANE_QUERIES],
-                   float out[M_FRAGMENTS][DIM_SUMS], struct stream *stream, const int lane,
-                   __local float *exchange)
+INLINE void attend_overlapped(const struct arguments *args, const struct query_block block,
+                              const struct task t, const int first_row, __local ushort *q_tile,
+                              uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
+                              const bool finite, volatile __local int *v_nonfinite,
+                              struct fragment_state state[M_FRAGMENTS], const int lane,
+                              __local float *exchange)
 {
     struct keys keys = find_keys(args, block, block.begin);
     int number = 0; /* parity of the tile that V is read of next */
@@ -33,31 +31,30 @@ INLINE void attend(const struct arguments *args, const struct query_block block,
     STAGE_VALUES(keys, 0, finite, v_nonfinite);
     if (next.j0 < block.end)
         STAGE_KEYS(next, 1);
-    begin_qk(q_tile, first_row, K_TILE(0), q_words, s, lane, exchange);
+    begin_qk(q_tile, warpgroup_rows(first_row), BLOCK_M, K_TILE(0), q_words, s, lane, exchange);
     FINISH_QK(q_words, s, 0);
-    weigh_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen, out,
-               weight_exponent_of(false), 0, lane, exchange);
+    softmax_of_tile(args, &block, &keys, first_row, s, state, weight_exponent_of(false), 0, lane,
+                    exchange);
     round_weights(weights, 0, s, lane, exchange);
     for (; next.j0 < block.end; number = 1 - number) {
         copies_wait();
         LOCAL_BARRIER(); /* V and the next K are complete, those before may be overwritten */
-        begin_qk(q_tile, first_row, K_TILE(1 - number), q_words, s, lane, exchange);
-        begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(number), DIMS, out[0], lane,
-                           exchange);
+        begin_qk(q_tile, warpgroup_rows(first_row), BLOCK_M, K_TILE(1 - number), q_words, s, lane,
+                 exchange);
+        begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(number), DIMS, state[0].out,
+                           lane, exchange);
         const struct keys after = find_keys(args, block, after_keys(next));
         if (after.j0 < block.end)
             STAGE_KEYS(after, number);
         STAGE_VALUES(next, 1 - number, finite, v_nonfinite);
         FINISH_QK(q_words, s, 1);
-        weigh_tile(args, &block, &next, first_row, s, row_max, row_sum, seen, out,
-                   weight_exponent_of(false), 0, lane, exchange);
+        softmax_of_tile(args, &block, &next, first_row, s, state, weight_exponent_of(false), 0,
+                        lane, exchange);
         round_weights(weights, 0, s, lane, exchange);
         next = after;
     }
     copies_wait();
     LOCAL_BARRIER(); /* the last V is complete */
-    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(number), DIMS, out[0], lane,
+    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(number), DIMS, state[0].out, lane,
                      exchange);
 }
-
-#endif

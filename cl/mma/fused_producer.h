@@ -8,33 +8,29 @@
  *            another's products.
  *
  * A part of fused_gpu_mma.cl, which includes it before its kernels. */
-#ifndef CLATTN_FUSED_PRODUCER_H
-#define CLATTN_FUSED_PRODUCER_H
+#pragma once
 #include "mma/warpgroup_producer.h"
 
-#if PRODUCER == 2 && !EMULATE
 INLINE void take_turn(const int warpgroup)
 {
+#if PRODUCER == 2 && !EMULATE
     __asm volatile("bar.sync %0, 256;" : : "r"(2 + warpgroup) : "memory");
+#endif
 }
 
 INLINE void give_turn(const int warpgroup)
 {
+#if PRODUCER == 2 && !EMULATE
     __asm volatile("bar.arrive %0, 256;" : : "r"(2 + warpgroup % (SUB_GROUPS / 4)) : "memory");
-}
-#define TAKE_TURN() take_turn(warpgroup)
-#define GIVE_TURN() give_turn(warpgroup + 1)
-/* The last one gives the first its first turn. */
-#define FIRST_TURN(warpgroup)                                                                      \
-    do {                                                                                           \
-        if ((warpgroup) + 1 == SUB_GROUPS / 4)                                                     \
-            give_turn(0);                                                                          \
-    } while (0)
-#else
-#define TAKE_TURN()
-#define GIVE_TURN()
-#define FIRST_TURN(warpgroup)
 #endif
+}
+
+/* The last warpgroup gives the first its first turn. */
+INLINE void give_first_turn(const int warpgroup)
+{
+    if (warpgroup + 1 == SUB_GROUPS / 4)
+        give_turn(0);
+}
 
 #define KEYS_HERE(keys, u) HALF_HERE(u, 0, STAGE_KEYS(keys, (u).place))
 #define VALUES_HERE(keys, u) HALF_HERE(u, 1, STAGE_VALUES(keys, (u).place, finite, v_nonfinite))
@@ -94,7 +90,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
 #define OWN_Q (q_tile + first_row / 64 * 64 * ROW_STRIDE)
 #define LOAD_OWN_QUERIES() load_own_queries(args, &t, first_row, OWN_Q, q_words, lane)
 
-/* Queries to where attend() has them; the producer does all that it has to do, and leaves. */
+/* Queries to where attend_produced() has them; the producer does all that it has to do, and leaves. */
 #if EMULATE
 #define LOAD_QUERIES() LOAD_OWN_QUERIES()
 #else
@@ -111,19 +107,18 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
         return;                                                                                    \
     }                                                                                              \
     MORE_REGISTERS();                                                                              \
-    FIRST_TURN(warpgroup_rows(first_row) / 64);                                                    \
+    give_first_turn(warpgroup_rows(first_row) / 64);                                               \
     if (!Q_RESIDENT)                                                                               \
     LOAD_OWN_QUERIES()
 #endif
 
 /* Leaves the use that follows the last one. */
-INLINE void attend(const struct arguments *args, const struct query_block block,
-                   const struct task t, const int first_row, __local ushort *q_tile,
-                   uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool finite,
-                   volatile __local int *v_nonfinite, float row_max[M_FRAGMENTS][LANE_QUERIES],
-                   float row_sum[M_FRAGMENTS][LANE_QUERIES], float seen[M_FRAGMENTS][LANE_QUERIES],
-                   float out[M_FRAGMENTS][DIM_SUMS], struct stream *stream, const int lane,
-                   __local float *exchange)
+INLINE void attend_produced(const struct arguments *args, const struct query_block block,
+                            const struct task t, const int first_row, __local ushort *q_tile,
+                            uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool finite,
+                            volatile __local int *v_nonfinite,
+                            struct fragment_state state[M_FRAGMENTS], struct stream *stream,
+                            const int lane, __local float *exchange)
 {
     const __local ushort *const own_q = OWN_Q;
     __local ulong *const barriers = stream->barriers;
@@ -133,42 +128,39 @@ INLINE void attend(const struct arguments *args, const struct query_block block,
     float s[M_FRAGMENTS][KEY_SUMS];
     TILE_WEIGHTS(weights);
 
-    (void)warpgroup;
     if (keys.j0 >= block.end)
         return;
     KEYS_HERE(keys, now);
-    begin_own_qk(own_q, K_TILE(now.place), q_words, s, lane, exchange);
+    begin_qk(own_q, 0, 64, K_TILE(now.place), q_words, s, lane, exchange);
     FINISH_QK(q_words, s, 0);
     HALF_READ(now, 0);
-    weigh_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen, out,
-               weight_exponent_of(false), 0, lane, exchange);
+    softmax_of_tile(args, &block, &keys, first_row, s, state, weight_exponent_of(false), 0, lane,
+                    exchange);
     round_weights(weights, 0, s, lane, exchange);
     for (;;) {
         const struct keys after = find_keys(args, block, after_keys(keys));
         const struct use then = next_use(now);
         if (after.j0 >= block.end)
             break;
-        TAKE_TURN();
+        take_turn(warpgroup);
         KEYS_HERE(after, then);
-        begin_own_qk(own_q, K_TILE(then.place), q_words, s, lane, exchange);
+        begin_qk(own_q, 0, 64, K_TILE(then.place), q_words, s, lane, exchange);
         VALUES_HERE(keys, now);
-        begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS, out[0], lane,
-                           exchange);
-        GIVE_TURN();
+        begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS, state[0].out,
+                           lane, exchange);
+        give_turn(warpgroup + 1);
         FINISH_QK(q_words, s, 1);
         HALF_READ(then, 0);
-        weigh_tile(args, &block, &after, first_row, s, row_max, row_sum, seen, out,
-                   weight_exponent_of(false), 0, lane, exchange);
+        softmax_of_tile(args, &block, &after, first_row, s, state, weight_exponent_of(false), 0,
+                        lane, exchange);
         HALF_READ(now, 1);
         round_weights(weights, 0, s, lane, exchange);
         keys = after;
         now = then;
     }
     VALUES_HERE(keys, now);
-    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS, out[0], lane,
+    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS, state[0].out, lane,
                      exchange);
     HALF_READ(now, 1);
     stream->next = next_use(now);
 }
-
-#endif

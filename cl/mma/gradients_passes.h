@@ -3,19 +3,9 @@
  * waits once a tile, and a tile arrives while the one before is multiplied.
  *
  * A part of backward_gpu_mma.cl, which includes it before its kernels. */
-#ifndef CLATTN_GRADIENTS_PASSES_H
-#define CLATTN_GRADIENTS_PASSES_H
+#pragma once
 
-struct stream { /* there is no producer to keep state for */
-    int unused;
-};
-#define STREAM struct stream stream = {0}
-#define GROUP_BARRIER() LOCAL_BARRIER()
-#define COMPUTING_BARRIER()                                                                        \
-    do {                                                                                           \
-        barrier(CLK_GLOBAL_MEM_FENCE);                                                             \
-        LOCAL_BARRIER();                                                                           \
-    } while (0)
+#define STREAM ((void)0) /* there is no producer to keep state for */
 
 /* 1 if the second product needs streamed rows in another form than the first: packed, or without
  * Infs and NaNs. PoCL 3.1 miscompiles a barrier in an `if` (backward_gpu_item.cl). */
@@ -39,9 +29,9 @@ struct stream { /* there is no producer to keep state for */
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 /* Stages a tile of queries and its statistics; the barrier after it completes them. */
-INLINE void stage_queries(const struct arguments *args, const struct tile t,
-                          const struct matrix streamed_q, const struct matrix streamed_do,
-                          const struct place here, __local float4 *statistics)
+INLINE void stage_query_tile(const struct arguments *args, const struct tile t,
+                             const struct matrix streamed_q, const struct matrix streamed_do,
+                             const struct place here, __local float4 *statistics)
 {
     STAGE_STREAMED(streamed_q, here.qk, DIM_QK, UNIT_Q);
     STAGE_STREAMED(streamed_do, here.v, DIM_V, UNIT_DO);
@@ -49,14 +39,14 @@ INLINE void stage_queries(const struct arguments *args, const struct tile t,
 }
 
 #define STAGE_QUERIES(t, there, number)                                                            \
-    stage_queries(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), there, statistics[number])
+    stage_query_tile(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), there, statistics[number])
 /* The sums of dk and dv; `again` marks the second pass; rows: of owned keys. */
 INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here,
                              const long begin, const long end, const int rows, __local uint4 *tiles,
                              __local float4 (*statistics)[BLOCK_STREAMED], const bool again,
                              volatile __local int *nonfinite, float sums_k[DIM_SUMS(DIM_QK)],
-                             float sums_v[DIM_SUMS(DIM_V)], struct stream *stream,
-                             __local uchar *kept, const int lane, __local float *exchange)
+                             float sums_v[DIM_SUMS(DIM_V)], __local uchar *kept, const int lane,
+                             __local float *exchange)
 {
     const long first_head = t.h;
     int number = 0; /* of the stage */
@@ -96,13 +86,13 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
                 PRODUCTS_WAIT(0);
 #else
             FINISH_BOTH(p, ds);
-            weigh(true, false, partial, args, t, here.first_row, 0, statistics[number], p, ds,
-                  slope_sums, bias_sums, lane, kept);
+            gradients_of_fragment(true, false, partial, args, t, here.first_row, 0,
+                                  statistics[number], p, ds, slope_sums, bias_sums, lane, kept);
 #endif
             RESTAGE_BARRIER(again); /* streamed rows may be overwritten */
             if (RESTAGES(again)) {
-                stage_values(TILE_QUERIES(t), again, here.qk, nonfinite);
-                stage_values(TILE_GRADIENTS(t), again, here.v, nonfinite);
+                stage_value_rows(TILE_QUERIES(t), again, here.qk, nonfinite);
+                stage_value_rows(TILE_GRADIENTS(t), again, here.v, nonfinite);
                 copies_wait();
             }
             RESTAGE_BARRIER(again); /* values are complete */
@@ -142,8 +132,8 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
                           const long begin, const long end, const float4 *statistics,
                           __local uint4 *tiles, const bool again, volatile __local int *nonfinite,
                           float slope_sums[LANE_QUERIES], float bias_sums[LANE_QUERIES],
-                          float sums_q[DIM_SUMS(DIM_QK)], struct stream *stream,
-                          __local uchar *kept, const int lane, __local float *exchange)
+                          float sums_q[DIM_SUMS(DIM_QK)], __local uchar *kept, const int lane,
+                          __local float *exchange)
 {
     int number = 0; /* of the stage */
 
@@ -177,12 +167,12 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
         weigh_gradients(false, partial, statistics, 0, p, ds, lane);
 #else
         FINISH_BOTH(p, ds);
-        weigh(false, false, partial, args, t, here.first_row, statistics, 0, p, ds, slope_sums,
-              bias_sums, lane, kept);
+        gradients_of_fragment(false, false, partial, args, t, here.first_row, statistics, 0, p, ds,
+                              slope_sums, bias_sums, lane, kept);
 #endif
         RESTAGE_BARRIER(again); /* streamed keys may be overwritten */
         if (RESTAGES(again)) {
-            stage_values(TILE_KEYS(t), again, here.qk, nonfinite);
+            stage_value_rows(TILE_KEYS(t), again, here.qk, nonfinite);
             copies_wait();
         }
         RESTAGE_BARRIER(again); /* values are complete */
@@ -191,5 +181,3 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
         ADVANCE(next);
     }
 }
-
-#endif

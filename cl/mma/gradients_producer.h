@@ -7,8 +7,7 @@
  *            the first products.
  *
  * A part of backward_gpu_mma.cl, which includes it before its kernels. */
-#ifndef CLATTN_GRADIENTS_PRODUCER_H
-#define CLATTN_GRADIENTS_PRODUCER_H
+#pragma once
 #include "mma/warpgroup_producer.h"
 
 #if !WEIGHTS_FIRST
@@ -86,18 +85,16 @@ INLINE void produce_queries(const struct arguments *args, struct tile t, const l
 #endif
 
 /* The sums of dk and dv; `again` marks the second pass. Leaves the use after the last one. */
-INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here,
-                             const long begin, const long end, const int rows, __local uint4 *tiles,
-                             __local float4 (*statistics)[BLOCK_STREAMED], const bool again,
-                             volatile __local int *nonfinite, float sums_k[DIM_SUMS(DIM_QK)],
-                             float sums_v[DIM_SUMS(DIM_V)], struct stream *stream,
-                             const __local uchar *kept, const int lane, __local float *exchange)
+INLINE void sum_produced_queries(const struct arguments *args, struct tile t, struct place here,
+                                 const long begin, const long end, __local uint4 *tiles,
+                                 __local float4 (*statistics)[BLOCK_STREAMED], const bool again,
+                                 volatile __local int *nonfinite, float sums_k[DIM_SUMS(DIM_QK)],
+                                 float sums_v[DIM_SUMS(DIM_V)], struct stream *stream,
+                                 const int lane, __local float *exchange)
 {
     const long first_head = t.h;
     __local ulong *const barriers = stream->barriers;
     struct use u = stream->next;
-
-    (void)rows;
 
     for (t.h = first_head; t.h < first_head + args->shape->group; t.h++) {
         find_head(args, &t);
@@ -176,20 +173,17 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
 
 /* The sums of dq, in the same way. A tile's products for dq overlap with the next tile's first
  * ones. */
-INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct place here,
-                          const long begin, const long end, const float4 *statistics,
-                          __local uint4 *tiles, const bool again, volatile __local int *nonfinite,
-                          float slope_sums[LANE_QUERIES], float bias_sums[LANE_QUERIES],
-                          float sums_q[DIM_SUMS(DIM_QK)], struct stream *stream,
-                          const __local uchar *kept, const int lane, __local float *exchange)
+INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struct place here,
+                              const long begin, const long end, const float4 *statistics,
+                              __local uint4 *tiles, const bool again,
+                              volatile __local int *nonfinite, float sums_q[DIM_SUMS(DIM_QK)],
+                              struct stream *stream, const int lane, __local float *exchange)
 {
     __local ulong *const barriers = stream->barriers;
     struct use u = stream->next;
     float p[STREAMED_SUMS], ds[STREAMED_SUMS];
     uint words[STREAMED_SLABS][QUERY_WORDS];
 
-    (void)slope_sums;
-    (void)bias_sums;
     t = keys_from(t, next_keys(args, t, begin, begin, end), end);
     if (t.j0 >= end)
         return;
@@ -228,5 +222,3 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
     HALF_READ(u, 0);
     stream->next = next_use(u);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * which is on its way while this one is computed.
  *
  * Who includes this defines BLOCK_N, THREADS, PLACES_IN_BYTES. Kernels have `__local long places[PLACES]`. */
-#ifndef CLATTN_KEY_PLACES_H
-#define CLATTN_KEY_PLACES_H
+#pragma once
 #include "common/key_rows.h"
 #include "common/quantized.h"
 
@@ -42,6 +41,4 @@ INLINE void list_places(const struct arguments *args, const long b, const long j
 #define LIST_FIRST_PLACES(b, keys, number) ((void)0)
 #define KV_PLACES(all, number, is_v) ((const __local long *)0)
 #define FROM_KEY(j, stride) ((j) * (stride)[2])
-#endif
-
 #endif

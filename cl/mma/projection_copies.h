@@ -6,8 +6,7 @@
  * pieces: the host's condition for this way. Other problems of the program copy elements.
  *
  * Who includes this defines STRIDE. */
-#ifndef CLATTN_PROJECTION_COPIES_H
-#define CLATTN_PROJECTION_COPIES_H
+#pragma once
 #include "gpu/projection_task.h"
 #include "mma/fragment_tile.h"
 #include "mma/projection_stages.h"
@@ -137,5 +136,3 @@ INLINE void multiply_stage(const __local ushort *x_tile, const int first_row,
                          w_words[t % 2] + m * OTHER_WORDS, lane, exchange);
     }
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stages of BLOCK_K of the depth that projections by matrix instructions walk through, and whether they can be
  * copied in pieces of 16 bytes. */
-#ifndef CLATTN_PROJECTION_STAGES_H
-#define CLATTN_PROJECTION_STAGES_H
+#pragma once
 #include "gpu/projection_task.h"
 
 /* Whether x and w can be copied in pieces, a stage's from places that are so far from its first one's as in local
@@ -55,5 +54,3 @@ INLINE struct stage next_stage(const struct projection_arguments *args, const st
     }
     return s;
 }
-
-#endif

@@ -9,9 +9,9 @@
  * of two that elements of values contain; elements of keys contain none, since their products are
  * in f32.
  *
- * Who includes this defines DIVIDE_UP, MAX. Kernels have DECLARE_BYTES(). */
-#ifndef CLATTN_QUANTIZED_BYTES_H
-#define CLATTN_QUANTIZED_BYTES_H
+ * Kernels have DECLARE_BYTES(). */
+#pragma once
+#include "families/sizes.h"
 #include "mma/fragment_tile.h"
 #include "mma/key_places.h"
 
@@ -269,5 +269,3 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
         (m).v_aligned = PIECES_ALIGNED(V_CACHE, (m).v, PAGE_SIZE ? args->shape->v_stride[0] : 0,   \
                                        args->shape->v_stride[2], PIECE_OF(V_ROW_BYTES));           \
     } while (0)
-
-#endif

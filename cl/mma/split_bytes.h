@@ -3,20 +3,18 @@
  * tile's bytes arrive while a tile is multiplied.
  *
  * A part of split_gpu_mma.cl, which includes it before its kernels. */
-#ifndef CLATTN_SPLIT_BYTES_H
-#define CLATTN_SPLIT_BYTES_H
+#pragma once
 
 /* The tiles of a range from its first one on. */
-INLINE void attend_tiles(const struct arguments *args, const struct task task,
-                         const struct matrices m, const struct shared l, struct keys keys,
-                         const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
-                         const volatile __local uint *seen_tiles, __local long *places,
-                         const bool again, volatile __local int *v_nonfinite,
-                         uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
-                         float row_max[M_FRAGMENTS][LANE_QUERIES],
-                         float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                         float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
-                         const float weight_exponent, const int lane, __local float *exchange)
+INLINE void attend_tiles_of_bytes(const struct arguments *args, const struct task task,
+                                  const struct matrices m, const struct shared l, struct keys keys,
+                                  const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
+                                  const volatile __local uint *seen_tiles, __local long *places,
+                                  const bool again, volatile __local int *v_nonfinite,
+                                  uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
+                                  struct fragment_state state[M_FRAGMENTS],
+                                  const float weight_exponent, const int lane,
+                                  __local float *exchange)
 {
     __local uchar *const k_bytes = l.k_bytes, *const v_bytes = l.v_bytes;
     struct keys next;
@@ -42,19 +40,17 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task,
         /* scores */
         clear_products(s);
         multiply_qk(l.q_tile, l.k_tile, l.k_factors, q_words, s, lane, exchange);
-        find_scores(args, &task, &keys, rows, row_max, seen, s, &l, lane, exchange);
+        find_scores(args, &task, &keys, rows, state, s, &l, lane, exchange);
         COPIES_WAIT_BUT_SETS(1);
         LOCAL_BARRIER(); /* maxima and the values' bytes are complete, K may be overwritten */
         CONVERT_VALUES(l.v_tile, l.v_factors, keys, again, v_nonfinite);
         /* softmax */
-        weigh_tile(args, &l, rows, s, row_max, row_sum, out, weight_exponent, lane);
+        weigh_tile(args, &l, rows, s, state, weight_exponent, lane);
         LOCAL_BARRIER(); /* V and weights are complete, the values' bytes may be overwritten */
         if (next.j0 < task.end)
             COPY_VALUES(m, next, next.number);
         copies_end_set();
         /* values */
-        multiply_pv(l.v_tile, l.v_factors, l.p_tile, out, lane, exchange);
+        multiply_pv(l.v_tile, l.v_factors, l.p_tile, state, lane, exchange);
     }
 }
-
-#endif

@@ -9,9 +9,8 @@
  *
  * Rows without padding, which the tensor cores read themselves, are SWIZZLED: blocks of 64 columns
  * of all rows follow each other, and the row's number permutes the eight pieces of a row. */
-#ifndef CLATTN_TILE_LAYOUT_H
-#define CLATTN_TILE_LAYOUT_H
-#include "mma/fragment.h"
+#pragma once
+#include "mma/instruction.h"
 
 #if OTHER_WORDS == 2 && PACKED_VALUES /* lanes read 8 bytes of a row */
 #define ROW_PADDING 4
@@ -19,6 +18,8 @@
 #define ROW_PADDING 8
 #endif
 #define SWIZZLED(stride) (HAS_TILE_PRODUCTS && (stride) % 64 == 0)
+/* Tiles that the tensor cores read begin where the swizzle does, which goes by addresses. */
+#define TILES_ATTRIBUTE __attribute__((aligned(HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 16)))
 #define PACKED_RUN (OTHER_WORDS == 2 ? 4 : 8)
 #define PACKED_LINE (64 / PACKED_RUN) /* dims in 128 bytes, the width of all banks */
 
@@ -40,5 +41,3 @@ static inline int row_at(const int stride, const int rows, const int row, const 
         return row * stride + column;
     return (column / 64 * rows + row) * 64 + ((column / 8 ^ row) % 8) * 8 + column % 8;
 }
-
-#endif

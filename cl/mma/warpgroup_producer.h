@@ -8,14 +8,11 @@
  *   COPIES_ASKED(use, half, all)     ... has asked for its copies; all: none was a plain store
  *   HALF_HERE(use, half, copies)     the others wait for them
  *   HALF_READ(use, half)             ... have read it
- *   GROUP_BARRIER()                  of both; COMPUTING_BARRIER(), of the others
  *   FEWER_REGISTERS() MORE_REGISTERS()   by the producer and the others: it gives them most of its own (setmaxnreg)
  *
- * Emulated   there is no producer: all wait for each other, and the first warpgroup copies what is needed next, `copies`.
- *
- * Who includes this defines SUB_GROUPS, STAGES; COMPUTING, those that compute, of THREADS. */
-#ifndef CLATTN_WARPGROUP_PRODUCER_H
-#define CLATTN_WARPGROUP_PRODUCER_H
+ * Emulated   there is no producer: all wait for each other, and the first warpgroup copies what is needed next, `copies`. */
+#pragma once
+#include "mma/computing.h"
 #include "mma/warpgroup_tile.h"
 
 #define COPIES_COMPLETE(half) (2 * (half))
@@ -48,19 +45,16 @@ INLINE struct use next_use(struct use u)
 #if !EMULATE
 /* 128 * (40 + 2 * 232) and 128 * (32 + 3 * 160) registers are all of a multiprocessor, or fewer. The host counts with it
  * (ca_wgmma_computing_registers()). */
-#if SUB_GROUPS == 12
 #define FEWER_REGISTERS()                                                                          \
-    __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 32;" : : : "memory")
+    __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 %0;"                                    \
+                   :                                                                               \
+                   : "n"(SUB_GROUPS == 12 ? 32 : 40)                                               \
+                   : "memory")
 #define MORE_REGISTERS()                                                                           \
-    __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 160;" : : : "memory")
-#else
-#define FEWER_REGISTERS()                                                                          \
-    __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 40;" : : : "memory")
-#define MORE_REGISTERS()                                                                           \
-    __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 232;" : : : "memory")
-#endif
-#define GROUP_BARRIER() __asm volatile("bar.sync 0, %0;" : : "n"(THREADS) : "memory")
-#define COMPUTING_BARRIER() __asm volatile("bar.sync 1, %0;" : : "n"(COMPUTING) : "memory")
+    __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 %0;"                                    \
+                   :                                                                               \
+                   : "n"(SUB_GROUPS == 12 ? 160 : 232)                                             \
+                   : "memory")
 
 INLINE void start_barrier(__local ulong *barrier, const uint arrivals)
 {
@@ -130,12 +124,6 @@ INLINE void wait_for_copies(__local ulong *barrier, const uint parity)
 #else
 #define FEWER_REGISTERS()
 #define MORE_REGISTERS()
-#define GROUP_BARRIER() LOCAL_BARRIER()
-#define COMPUTING_BARRIER()                                                                        \
-    do {                                                                                           \
-        barrier(CLK_GLOBAL_MEM_FENCE);                                                             \
-        LOCAL_BARRIER();                                                                           \
-    } while (0)
 #define HALF_HERE(u, half, copies)                                                                 \
     do {                                                                                           \
         LOCAL_BARRIER(); /* all have read the old contents */                                      \
@@ -145,6 +133,4 @@ INLINE void wait_for_copies(__local ulong *barrier, const uint parity)
         LOCAL_BARRIER(); /* the copies are complete */                                             \
     } while (0)
 #define HALF_READ(u, half)
-#endif
-
 #endif

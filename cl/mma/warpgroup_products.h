@@ -2,15 +2,15 @@
 /* Attention's products of a warpgroup's queries with a whole tile of K or V in local memory (warpgroup_tile.h).
  *
  * A part of fragment_attention.h, which includes it. */
-#ifndef CLATTN_WARPGROUP_PRODUCTS_H
-#define CLATTN_WARPGROUP_PRODUCTS_H
+#pragma once
 
 #if PART_COLUMNS % 64 || DIMS % 64 || BLOCK_N % 32 || KV_PARTS || K_CACHE || V_CACHE
 #error "wgmma multiplies with tiles of whole blocks of 64 columns"
 #endif
 
-/* s = q k^T, with the sub-group's rows of Q in registers if Q_RESIDENT, else in q_tile: complete behind FINISH_QK(). */
-INLINE void begin_qk(const __local ushort *q_tile, const int first_row,
+/* s = q k^T, with the sub-group's rows of Q in registers if Q_RESIDENT, else those of its warpgroup from row `first` of
+ * q_tile on, a tile of all_rows: complete behind FINISH_QK(). */
+INLINE void begin_qk(const __local ushort *q_tile, const int first, const int all_rows,
                      const __local ushort *k_tile,
                      uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
                      float s[M_FRAGMENTS][KEY_SUMS], const int lane, __local float *exchange)
@@ -18,24 +18,10 @@ INLINE void begin_qk(const __local ushort *q_tile, const int first_row,
 #if Q_RESIDENT
     begin_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, false, s[0], lane, exchange);
 #else
-    begin_tile_products(q_tile, warpgroup_rows(first_row), BLOCK_M, PART_COLUMNS, k_tile, BLOCK_N,
-                        false, s[0], lane, exchange);
+    begin_tile_products(q_tile, first, all_rows, PART_COLUMNS, k_tile, BLOCK_N, false, s[0], lane,
+                        exchange);
 #endif
 }
-
-#if PRODUCER
-/* ... of Q in a tile of the warpgroup's own. */
-INLINE void begin_own_qk(const __local ushort *own_q, const __local ushort *k_tile,
-                         uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
-                         float s[M_FRAGMENTS][KEY_SUMS], const int lane, __local float *exchange)
-{
-#if Q_RESIDENT
-    begin_rows_of_tile(q_words[0], PART_COLUMNS, k_tile, BLOCK_N, false, s[0], lane, exchange);
-#else
-    begin_tile_products(own_q, 0, 64, PART_COLUMNS, k_tile, BLOCK_N, false, s[0], lane, exchange);
-#endif
-}
-#endif
 
 /* latest: the products that were begun later, and need not be complete. */
 #if Q_RESIDENT
@@ -62,13 +48,11 @@ INLINE void round_weights(TILE_WEIGHTS(weights), const __local float *v_factors,
 
 /* out += p v */
 INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors,
-                        weights_of_tile p, float out[M_FRAGMENTS][DIM_SUMS], const int lane,
+                        weights_of_tile p, struct fragment_state state[M_FRAGMENTS], const int lane,
                         __local float *exchange)
 {
     TILE_WEIGHTS(weights);
 
     round_weights(weights, v_factors, p, lane, exchange);
-    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, v_tile, DIMS, out[0], lane, exchange);
+    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, v_tile, DIMS, state[0].out, lane, exchange);
 }
-
-#endif

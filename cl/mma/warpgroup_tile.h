@@ -15,8 +15,7 @@
  * With EMULATE each sub-group computes its part, and reads the tile at the descriptor's addresses.
  *
  * Who includes this defines SUB_GROUPS. */
-#ifndef CLATTN_WARPGROUP_TILE_H
-#define CLATTN_WARPGROUP_TILE_H
+#pragma once
 #include "mma/fragment_tile.h"
 
 #if SUB_GROUPS % 4
@@ -339,5 +338,3 @@ INLINE void begin_tile_sums(const __local ushort *rows, const int first, const i
             tile, tile_descriptor(tile, tile_rows, row * 128), true, true, lane, exchange);
     PRODUCTS_UNDER_WAY();
 }
-
-#endif

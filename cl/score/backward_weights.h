@@ -2,8 +2,7 @@
 /* The softmax weights P and the gradients of scores, dS, of a tile of queries and a block of keys:
  * both start from products in registers; key_lanes.h makes scores of the first. SIMD lanes are
  * keys. */
-#ifndef CLATTN_BACKWARD_WEIGHTS_H
-#define CLATTN_BACKWARD_WEIGHTS_H
+#pragma once
 #include "cpu/backward_blocks.h"
 #if HAS_DROPOUT
 #define RANDOM_LANES SIMD_WIDTH
@@ -69,7 +68,7 @@ NOINLINE void multiply_scores(const float scale, const struct key_block *block,
 {
     const float zeros[BLOCK_M] = {0.0f};
 
-    multiply_rows(WEIGHTS_IN_REGISTERS ? EXPONENTIALS : PRODUCTS, scale * SCALE_UNIT,
+    MULTIPLY_ROWS(WEIGHTS_IN_REGISTERS ? EXPONENTIALS : PRODUCTS, scale * SCALE_UNIT,
                   OPERANDS(DIM_QK), (const operand *)tile->q, OPERANDS(ROW_QK), block->k,
                   WEIGHTS_IN_REGISTERS ? tile->minus_lse : zeros, rows.begin, rows.end, tile->p,
                   tile->p);
@@ -121,7 +120,7 @@ NOINLINE int compute_weights(const int partial, const int of_bias,
     ints hidden = 0;
 
     multiply_scores(args->shape->scale, block, rows, tile);
-    multiply_rows(WEIGHTS_IN_REGISTERS ? MULTIPLES : PRODUCTS, 1.0f, OPERANDS(DIM_V),
+    MULTIPLY_ROWS(WEIGHTS_IN_REGISTERS ? MULTIPLES : PRODUCTS, 1.0f, OPERANDS(DIM_V),
                   (const operand *)tile->d_o, OPERANDS(ROW_V), block->v,
                   HAS_DROPOUT ? zeros : tile->minus_delta, rows.begin, rows.end, p, ds);
     if (WEIGHTS_IN_REGISTERS && tile->lacks)
@@ -173,5 +172,3 @@ NOINLINE int compute_weights(const int partial, const int of_bias,
     (void)slope_sums;
     return any_lane(hidden);
 }
-
-#endif

@@ -8,8 +8,7 @@
  * than once, or may not exist. The visible keys of a row form runs, from a listed column to the
  * next that is not; a kernel takes them in tiles of any length. The few kernels that test single
  * pairs look for the column in the list itself: find_listed_block(). */
-#ifndef CLATTN_BLOCKS_H
-#define CLATTN_BLOCKS_H
+#pragma once
 #include "common/common.h"
 
 /* Results of a look-up in the lists: 0 if the block is not listed. */
@@ -284,5 +283,4 @@ INLINE long next_tile_of_rows(const struct arguments *args, const __global float
     return seen < end ? tile_of(begin, j, seen, tile) : end;
 }
 
-#endif
 #endif

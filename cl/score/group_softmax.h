@@ -2,8 +2,7 @@
 /* The softmax of split_gpu_item: one thread a row and thread group turns products into weights.
  *
  * Who includes this defines BLOCK_M. */
-#ifndef CLATTN_GROUP_SOFTMAX_H
-#define CLATTN_GROUP_SOFTMAX_H
+#pragma once
 #include "score/score.h"
 #include "gpu/tile_exp.h"
 #include "gpu/thread_keys.h"
@@ -84,5 +83,3 @@ INLINE float weigh_keys(const struct arguments *args, const struct row_window ro
     }
     return rescale;
 }
-
-#endif

@@ -2,8 +2,7 @@
 /* Products become scores where SIMD lanes are keys: softcap, bias, ALiBi, masks, windows and
  * lengths (clattn/problem.h). split_cpu, unfused_lanes and backward_cpu all call finish_scores():
  * an option that changes scores is a step of it. */
-#ifndef CLATTN_KEY_LANES_H
-#define CLATTN_KEY_LANES_H
+#pragma once
 #include "cpu/simd_storage.h"
 #include "score/blocks.h"
 #include "score/score_unit.h"
@@ -42,9 +41,8 @@ INLINE struct score_row score_row_at(const struct arguments *args, const struct 
 INLINE lanes load_mask_of_keys(const struct arguments *args, const struct score_row row,
                                const int n, const int left)
 {
-    const __global uchar *p = args->mask + row.b * args->shape->mask_stride[0] +
-                              row.h * args->shape->mask_stride[1] +
-                              row.i * args->shape->mask_stride[2];
+    const __global uchar *p =
+        args->mask + row_offset(args->shape->mask_stride, row.b, row.h, row.i);
 #if HAS_MASK_KEYS
     const long column = n - row.mask_begin;
     const int end = (int)clamp(args->shape->mask_keys - column, 0L, (long)left);
@@ -108,10 +106,10 @@ INLINE struct score_vector finish_scores(const int hides, const struct arguments
 #endif
     s.softcapped = s.scores;
 #if HAS_BIAS
-    const lanes biases = load_biases(
-        args->bias + row.b * args->shape->bias_stride[0] + row.h * args->shape->bias_stride[1] +
-            row.i * args->shape->bias_stride[2] + (row.j + n) * args->shape->bias_stride[3],
-        args->shape->bias_stride[3], left);
+    const lanes biases =
+        load_biases(args->bias + row_offset(args->shape->bias_stride, row.b, row.h, row.i) +
+                        (row.j + n) * args->shape->bias_stride[3],
+                    args->shape->bias_stride[3], left);
     s.hidden |= biases == -INFINITY;
     s.scores += biases;
 #endif
@@ -142,5 +140,3 @@ INLINE lanes visible_scores(const struct score_vector s)
 {
     return s.hidden ? (lanes)(-INFINITY) : s.scores;
 }
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Who includes this defines BLOCK_BITS_BEGIN(a), where the bits begin in the workspace, in
  * floats. */
-#ifndef CLATTN_MARK_BLOCKS_H
-#define CLATTN_MARK_BLOCKS_H
+#pragma once
 #include "score/blocks.h"
 #if HAS_BLOCKS
 
@@ -32,5 +31,4 @@ __kernel void mark_blocks(PARAMETERS_mark_blocks)
     }
 }
 
-#endif
 #endif

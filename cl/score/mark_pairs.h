@@ -8,8 +8,7 @@
  * Who includes this defines MARK_M and MARK_N, queries and keys of what has a mark;
  * MARKS_BEGIN(a), where the marks begin in the workspace, in floats; MARK_ITEMS, the work-items
  * of a group: 1 for CPUs; MARK_SHARERS, how many heads and batches must share a mark (mark_sizes.h). */
-#ifndef CLATTN_MARK_PAIRS_H
-#define CLATTN_MARK_PAIRS_H
+#pragma once
 #include "common/common.h"
 
 #ifdef PARAMETERS_mark_pairs
@@ -152,15 +151,13 @@ INLINE int mark_of_rows(const struct arguments *args, const long b, const long h
     int mark = 0;
 
 #if HAS_MASK
-    mark = mark_of_mask(args->mask + b * args->shape->mask_stride[0] +
-                            h * args->shape->mask_stride[1] + i * args->shape->mask_stride[2] +
+    mark = mark_of_mask(args->mask + row_offset(args->shape->mask_stride, b, h, i) +
                             j * args->shape->mask_stride[3],
                         args->shape->mask_stride[2], args->shape->mask_stride[3], rows, keys);
 #endif
 #if HAS_BIAS
     if (mark != MARK_EMPTY)
-        mark |= mark_of_bias(args->bias + b * args->shape->bias_stride[0] +
-                                 h * args->shape->bias_stride[1] + i * args->shape->bias_stride[2] +
+        mark |= mark_of_bias(args->bias + row_offset(args->shape->bias_stride, b, h, i) +
                                  j * args->shape->bias_stride[3],
                              args->shape->bias_stride[2], args->shape->bias_stride[3], rows, keys);
 #endif
@@ -211,5 +208,4 @@ mark_pairs(PARAMETERS_mark_pairs)
 }
 #endif
 
-#endif
 #endif

@@ -6,10 +6,12 @@
  * nothing. Compiled by the host and by the device. */
 #ifndef CLATTN_MARK_SIZES_H
 #define CLATTN_MARK_SIZES_H
-#define LEAST_MARKED_QUERIES 32
-#define LEAST_MARKED_KEYS 128
-#define FEW_MARKED_PAIRS 32768
-#define FORWARD_MARK_SHARERS 2
-#define BACKWARD_MARK_SHARERS 1
-#define BACKWARD_MARK_QUERIES 16 /* in a mark of backward_cpu, where tiles begin anywhere */
+enum {
+    LEAST_MARKED_QUERIES = 32,
+    LEAST_MARKED_KEYS = 128,
+    FEW_MARKED_PAIRS = 32768,
+    FORWARD_MARK_SHARERS = 2,
+    BACKWARD_MARK_SHARERS = 1,
+    BACKWARD_MARK_QUERIES = 16 /* in a mark of backward_cpu, where tiles begin anywhere */
+};
 #endif

@@ -11,8 +11,7 @@
  * it; nothing outside the tensors is read.
  *
  * Who includes this defines SIMD_WIDTH, BLOCK_VECTORS, QK_KEYS and BLOCK_N. */
-#ifndef CLATTN_QUERY_LANES_H
-#define CLATTN_QUERY_LANES_H
+#pragma once
 #include "common/common.h"
 #include "cpu/fused_prefetch.h"
 #include "score/blocks.h"
@@ -333,12 +332,11 @@ INLINE int load_listed_mask(const struct arguments *args, const struct query_blo
     if (!listed.some)
         return 0;
 #if HAS_MASK
-    const __global uchar *p = args->mask + block.b * args->shape->mask_stride[0] +
-                              block.h * args->shape->mask_stride[1] +
-                              block.i * args->shape->mask_stride[2] +
-                              (j - MASK_BEGIN(block.e)) * args->shape->mask_stride[3];
+    const __global uchar *p = args->mask +
+                              row_offset(args->shape->mask_stride, block.b, block.h, block.i) +
+                              (j - block.e.mask_begin) * args->shape->mask_stride[3];
     streams->stream[STREAM_MASK] = stream_of(p, 0, 0, 0, 0, 0); /* the next keys are not known */
-    loaded = !listed.all_full && j >= MASK_BEGIN(block.e);
+    loaded = !listed.all_full && j >= block.e.mask_begin;
     if (loaded)
         masked = load_mask_tile(args, block, j, count, p, masks);
     if (masked == EMPTY && !listed.some_full)
@@ -366,8 +364,8 @@ INLINE int load_biases_and_masks(const struct arguments *args, const struct quer
 #endif
 #if HAS_BIAS
     const __global bias_storage *b =
-        args->bias + block.b * args->shape->bias_stride[0] + block.h * args->shape->bias_stride[1] +
-        block.i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3];
+        args->bias + row_offset(args->shape->bias_stride, block.b, block.h, block.i) +
+        j * args->shape->bias_stride[3];
     const enum visibility biased = load_bias_tile(args, block, j, count, b, biases);
     if (biased == EMPTY)
         return 0;
@@ -379,10 +377,9 @@ INLINE int load_biases_and_masks(const struct arguments *args, const struct quer
     tile->hides |= biased == PARTIAL;
 #endif
 #if HAS_MASK && !HAS_BLOCKS
-    const __global uchar *p = args->mask + block.b * args->shape->mask_stride[0] +
-                              block.h * args->shape->mask_stride[1] +
-                              block.i * args->shape->mask_stride[2] +
-                              (j - MASK_BEGIN(block.e)) * args->shape->mask_stride[3];
+    const __global uchar *p = args->mask +
+                              row_offset(args->shape->mask_stride, block.b, block.h, block.i) +
+                              (j - block.e.mask_begin) * args->shape->mask_stride[3];
 #if HAS_MASK_KEYS
     const int has_columns = j >= block.e.mask_begin;
     enum visibility masked = FULL;
@@ -545,6 +542,4 @@ NOINLINE void drop_block_weights(const struct arguments *restrict args,
         }
     }
 }
-#endif
-
 #endif

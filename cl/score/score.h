@@ -8,8 +8,7 @@
  *                                 visible
  *   fused_gpu_item, fused_gpu_mma,       score_of(), and hide() in tiles that are not visible in full: by rows
  *   backward_gpu_item                and keys of a tile, without a branch */
-#ifndef CLATTN_SCORE_H
-#define CLATTN_SCORE_H
+#pragma once
 #include "common/common.h"
 #include "common/multiply_add.h"
 #include "score/blocks.h"
@@ -19,11 +18,7 @@
 
 /* s, a float or a vector of them, after softcap; `args` is in scope. The built-in
  * tanh keeps small scores exact to a few ulp, where 1 - 2 / (exp(2x) + 1) would cancel. */
-#if HAS_SOFTCAP
-#define SOFTCAPPED(s) (args->shape->softcap * tanh((s) / args->shape->softcap))
-#else
-#define SOFTCAPPED(s) (s)
-#endif
+#define SOFTCAPPED(s) (HAS_SOFTCAP ? args->shape->softcap * tanh((s) / args->shape->softcap) : (s))
 
 /* ---- pairs by their numbers ----------------------------------------------------------------- */
 
@@ -35,15 +30,13 @@ static inline bool unmasked(const struct arguments *args, const struct extent e,
     if (!listed)
         return false;
 #if HAS_MASK
-    if (listed != BLOCK_FULL && j >= MASK_BEGIN(e) &&
-        !args->mask[b * args->shape->mask_stride[0] + h * args->shape->mask_stride[1] +
-                    i * args->shape->mask_stride[2] +
-                    (j - MASK_BEGIN(e)) * args->shape->mask_stride[3]])
+    if (listed != BLOCK_FULL && j >= e.mask_begin &&
+        !args->mask[row_offset(args->shape->mask_stride, b, h, i) +
+                    (j - e.mask_begin) * args->shape->mask_stride[3]])
         return false;
 #endif
 #if HAS_BIAS
-    if (LOAD_BIAS(args->bias, b * args->shape->bias_stride[0] + h * args->shape->bias_stride[1] +
-                                  i * args->shape->bias_stride[2] +
+    if (LOAD_BIAS(args->bias, row_offset(args->shape->bias_stride, b, h, i) +
                                   j * args->shape->bias_stride[3]) == -INFINITY)
         return false;
 #endif
@@ -65,9 +58,8 @@ static inline float biased(const struct arguments *args, const struct extent e, 
                            const long h, const long i, const long j, float s)
 {
 #if HAS_BIAS
-    s += LOAD_BIAS(args->bias, b * args->shape->bias_stride[0] + h * args->shape->bias_stride[1] +
-                                   i * args->shape->bias_stride[2] +
-                                   j * args->shape->bias_stride[3]);
+    s += LOAD_BIAS(args->bias,
+                   row_offset(args->shape->bias_stride, b, h, i) + j * args->shape->bias_stride[3]);
 #endif
 #if HAS_ALIBI
     s += args->slopes[h] * ALIBI_DISTANCE((float)(j - i - e.diagonal));
@@ -96,9 +88,7 @@ struct score_tile {
     long distance;  /* from row 0 to key 0, along the diagonal */
     float scale, slope;
     const __global uchar *mask; /* of row 0 and key 0, as is bias */
-#if HAS_MASK_KEYS
-    int mask_begin; /* the first key that has a column in the mask */
-#endif
+    int mask_begin; /* with HAS_MASK_KEYS, the first key that has a column in the mask */
     const __global bias_storage *bias;
 #if HAS_BLOCKS                       /* set by find_blocks() */
     struct block_bits blocks;        /* of the tile's first row of blocks on */
@@ -106,12 +96,6 @@ struct score_tile {
     long column;                     /* of blocks, that of key 0 */
 #endif
 };
-
-#if HAS_MASK_KEYS
-#define WITHOUT_COLUMN(t, key) ((key) < (t).mask_begin)
-#else
-#define WITHOUT_COLUMN(t, key) 0
-#endif
 
 /* The tile of queries from i0 on and keys from j0 on. most: no tile has more rows or keys. */
 INLINE struct score_tile score_tile_at(const struct arguments *args, const struct extent e,
@@ -124,25 +108,21 @@ INLINE struct score_tile score_tile_at(const struct arguments *args, const struc
     t.keys = keys;
     t.distance = j0 - i0 - e.diagonal;
     t.scale = score_scale(args, h);
-#if HAS_WINDOW_LEFT
-    t.window_begin = clamp(-t.distance - args->shape->window_left, -most, most);
-#endif
-#if HAS_WINDOW_RIGHT
-    t.window_end = clamp(-t.distance + args->shape->window_right + 1, -most, most);
-#endif
+    if (HAS_WINDOW_LEFT)
+        t.window_begin = clamp(-t.distance - args->shape->window_left, -most, most);
+    if (HAS_WINDOW_RIGHT)
+        t.window_end = clamp(-t.distance + args->shape->window_right + 1, -most, most);
 #if HAS_ALIBI
     t.slope = args->slopes[h];
 #endif
 #if HAS_MASK
-    t.mask = args->mask + b * args->shape->mask_stride[0] + h * args->shape->mask_stride[1] +
-             i0 * args->shape->mask_stride[2] + (j0 - MASK_BEGIN(e)) * args->shape->mask_stride[3];
-#if HAS_MASK_KEYS
-    t.mask_begin = (int)clamp(e.mask_begin - j0, 0L, most);
-#endif
+    t.mask = args->mask + row_offset(args->shape->mask_stride, b, h, i0) +
+             (j0 - e.mask_begin) * args->shape->mask_stride[3];
+    t.mask_begin = HAS_MASK_KEYS ? (int)clamp(e.mask_begin - j0, 0L, most) : 0;
 #endif
 #if HAS_BIAS
-    t.bias = args->bias + b * args->shape->bias_stride[0] + h * args->shape->bias_stride[1] +
-             i0 * args->shape->bias_stride[2] + j0 * args->shape->bias_stride[3];
+    t.bias = args->bias + row_offset(args->shape->bias_stride, b, h, i0) +
+             j0 * args->shape->bias_stride[3];
 #endif
     return t;
 }
@@ -165,12 +145,10 @@ INLINE bool in_window(const struct score_tile t, const int row, const int key)
 {
     bool sees = row < t.rows && key < t.keys;
 
-#if HAS_WINDOW_LEFT
-    sees = sees && key >= row + t.window_begin;
-#endif
-#if HAS_WINDOW_RIGHT
-    sees = sees && key < row + t.window_end;
-#endif
+    if (HAS_WINDOW_LEFT)
+        sees = sees && key >= row + t.window_begin;
+    if (HAS_WINDOW_RIGHT)
+        sees = sees && key < row + t.window_end;
     return sees;
 }
 
@@ -187,11 +165,11 @@ INLINE struct score score_of(const struct arguments *args, const struct score_ti
 {
     struct score s = {t.scale * product, 1.0f, 0.0f};
 
-#if HAS_SOFTCAP
-    const float bent = tanh(s.value / args->shape->softcap);
-    s.derivative = MULTIPLY_ADD(-bent, bent, 1.0f);
-    s.value = args->shape->softcap * bent;
-#endif
+    if (HAS_SOFTCAP) {
+        const float bent = tanh(s.value / args->shape->softcap);
+        s.derivative = MULTIPLY_ADD(-bent, bent, 1.0f);
+        s.value = args->shape->softcap * bent;
+    }
 #if HAS_ALIBI
     s.distance = ALIBI_DISTANCE((float)(t.distance + (key - row)));
     s.value += t.slope * s.distance;
@@ -212,9 +190,9 @@ INLINE bool hide(const struct arguments *args, const struct score_tile t, bool s
 #endif
 #if HAS_MASK
 #if HAS_BLOCKS
-    const bool unmasked = listed == BLOCK_FULL || WITHOUT_COLUMN(t, key);
+    const bool unmasked = listed == BLOCK_FULL || (HAS_MASK_KEYS && key < t.mask_begin);
 #else
-    const bool unmasked = WITHOUT_COLUMN(t, key);
+    const bool unmasked = (HAS_MASK_KEYS && key < t.mask_begin);
 #endif
     sees = sees && (unmasked || t.mask[min(row, t.rows - 1) * args->shape->mask_stride[2] +
                                        min(key, t.keys - 1) * args->shape->mask_stride[3]]);
@@ -228,5 +206,3 @@ INLINE bool hide(const struct arguments *args, const struct score_tile t, bool s
 #endif
     return sees;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The scale of a score, on CPUs and GPUs alike. */
-#ifndef CLATTN_SCORE_SCALE_H
-#define CLATTN_SCORE_SCALE_H
+#pragma once
 #include "common/common.h"
 
 #if HAS_ALIBI
@@ -18,5 +17,3 @@ static inline float score_scale(const struct arguments *args, const long h)
 {
     return args->shape->scale;
 }
-
-#endif

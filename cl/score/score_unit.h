@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The unit in which kernels for CPUs keep scores, and the score options that a problem has. */
-#ifndef CLATTN_SCORE_UNIT_H
-#define CLATTN_SCORE_UNIT_H
+#pragma once
 #include "families/operand_sizes.h"
 #include "cpu/simd_math.h"
 #include "score/score_scale.h"
@@ -26,5 +25,3 @@
 #define HIDES (HAS_WINDOW || HIDES_ANYWHERE)
 /* 1 if scores differ from products even in a tile of full visibility. */
 #define CHANGES_SCORES (HAS_SOFTCAP || HAS_BIAS || HAS_MASK || HAS_ALIBI)
-
-#endif

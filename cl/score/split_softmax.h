@@ -2,8 +2,7 @@
 /* The online softmax of split_cpu: products of its rows and a tile's keys become scores
  * (key_lanes.h) and weights. SIMD lanes are keys; row_max is kept with rows in lanes. Needs BLOCK_M
  * and BLOCK_N. */
-#ifndef CLATTN_SPLIT_SOFTMAX_H
-#define CLATTN_SPLIT_SOFTMAX_H
+#pragma once
 #include "score/key_lanes.h"
 #include "cpu/split_rows.h"
 #if HAS_DROPOUT
@@ -151,5 +150,3 @@ NOINLINE int softmax_of_rows(const int hides, const struct arguments *restrict a
     }
     return hides && any_lane(hidden);
 }
-
-#endif

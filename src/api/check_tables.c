@@ -42,11 +42,10 @@ static clattn_status check_lengths(const struct integers *lengths, const char *n
                                    const char *limit_name, size_t limit, char *reason, size_t bytes)
 {
     for (size_t b = 0; b < lengths->count; b++)
-        if (lengths->at[b] < 0 || (size_t)lengths->at[b] > limit) {
-            ca_reason(reason, bytes, "%s[%zu] is %d but must be from 0 to %s, %zu", name, b,
-                      lengths->at[b], limit_name, limit);
-            return CLATTN_INVALID_ARGUMENT;
-        }
+        if (lengths->at[b] < 0 || (size_t)lengths->at[b] > limit)
+            return ca_status_with(CLATTN_INVALID_ARGUMENT, reason, bytes,
+                                  "%s[%zu] is %d but must be from 0 to %s, %zu", name, b,
+                                  lengths->at[b], limit_name, limit);
     return CLATTN_SUCCESS;
 }
 
@@ -60,12 +59,11 @@ static clattn_status check_pages(const clattn_problem *p, const struct integers 
         const size_t keys = lengths->at ? (size_t)lengths->at[b] : p->seq_kv;
         if (column * p->page_size >= keys || (table->at[n] >= 0 && (size_t)table->at[n] < p->pages))
             continue;
-        ca_reason(
-            reason, bytes,
+        return ca_status_with(
+            CLATTN_INVALID_ARGUMENT, reason, bytes,
             "page_table[%zu][%zu] is %d but must be from 0 to %zu: batch %zu uses %zu keys, in "
             "pages of %zu",
             b, column, table->at[n], p->pages - 1, b, keys, p->page_size);
-        return CLATTN_INVALID_ARGUMENT;
     }
     return CLATTN_SUCCESS;
 }
@@ -103,21 +101,20 @@ static clattn_status check_blocks(const clattn_problem *p, const struct integers
     for (size_t n = 0; n < offsets->count; n++) {
         const size_t list = n / row_ends, row = n % row_ends;
         const cl_int offset = offsets->at[n], before = row > 0 ? offsets->at[n - 1] : 0;
-        if (offset < before || (size_t)offset > p->max_blocks) {
-            ca_reason(reason, bytes,
-                      "block_offsets[%zu][%zu] is %d but must be from %d to max_blocks, %zu", list,
-                      row, offset, before, p->max_blocks);
-            return CLATTN_INVALID_ARGUMENT;
-        }
+        if (offset < before || (size_t)offset > p->max_blocks)
+            return ca_status_with(
+                CLATTN_INVALID_ARGUMENT, reason, bytes,
+                "block_offsets[%zu][%zu] is %d but must be from %d to max_blocks, %zu", list, row,
+                offset, before, p->max_blocks);
         for (cl_int e = before; row > 0 && e < offset; e++) {
             const cl_int entry = entries->at[list * p->max_blocks + (size_t)e];
             if (entry >= 0 && (size_t)(entry & ~CLATTN_BLOCK_FULL) < columns)
                 continue;
-            ca_reason(reason, bytes,
-                      "block_entries[%zu][%d] is %d but must be a column from 0 to %zu, with "
-                      "CLATTN_BLOCK_FULL or without",
-                      list, e, entry, columns - 1);
-            return CLATTN_INVALID_ARGUMENT;
+            return ca_status_with(
+                CLATTN_INVALID_ARGUMENT, reason, bytes,
+                "block_entries[%zu][%d] is %d but must be a column from 0 to %zu, with "
+                "CLATTN_BLOCK_FULL or without",
+                list, e, entry, columns - 1);
         }
     }
     return CLATTN_SUCCESS;

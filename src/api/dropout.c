@@ -17,8 +17,7 @@ static ca_self_check check_program;
 
 /* Not one of the families that plans choose from, but built, checked and kept like one. */
 static const struct ca_family dropout_mask = {
-    .name = "dropout_mask",
-    .full_name = "dropout_mask",
+    CA_FAMILY("dropout_mask"),
     .source = ca_source_dropout_mask,
 };
 
@@ -113,7 +112,6 @@ clattn_status clattn_dropout_mask(clattn_context *context, const clattn_problem 
 {
     const struct ca_candidate candidate = {.family = &dropout_mask};
     char reason[CA_REASON_BYTES];
-    clattn_problem any;
     cl_program program;
     int in_order;
 
@@ -143,9 +141,7 @@ clattn_status clattn_dropout_mask(clattn_context *context, const clattn_problem 
         return status;
     if (operand.span == 0)
         return ca_enqueue_marker(context, queue, num_wait, wait, done);
-    clattn_problem_init(&any); /* the program is the same for all */
-    any = ca_problem_own(&any).normal;
-    status = ca_program_get(context, &candidate, &any, check_program, &program);
+    status = ca_program_get(context, &candidate, NULL, check_program, &program);
     if (status != CLATTN_SUCCESS)
         return status;
     ca_program_keep(context, program);
@@ -192,11 +188,11 @@ static clattn_status run(clattn_context *ctx, cl_program program, const clattn_p
 
 /* Compares the mask of a small problem with the host's. */
 static clattn_status check_program(clattn_context *ctx, const struct ca_candidate *candidate,
-                                   const clattn_problem *any, cl_program program,
+                                   const clattn_problem *none, cl_program program,
                                    double *launch_seconds, char why[CA_REASON_BYTES])
 {
     (void)candidate;
-    (void)any;
+    (void)none;
     (void)launch_seconds; /* too short to tell */
     const cl_ulong seed = 0xfedcba9876543210u;
     const cl_uint offset = 0x89abcdefu;
@@ -214,6 +210,5 @@ static clattn_status check_program(clattn_context *ctx, const struct ca_candidat
     const clattn_status status = run(ctx, program, &p, seed, offset, got);
     if (status != CLATTN_SUCCESS || memcmp(got, want, sizeof got) == 0)
         return status;
-    ca_reason(why, CA_REASON_BYTES, "its mask is wrong");
-    return CLATTN_MISCOMPILED;
+    return ca_status_with(CLATTN_MISCOMPILED, why, CA_REASON_BYTES, "its mask is wrong");
 }

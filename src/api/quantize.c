@@ -19,8 +19,7 @@ static ca_self_check check_program;
 
 /* Not one of the families that plans choose from, but built, checked and kept like one. */
 static const struct ca_family quantize = {
-    .name = "quantize",
-    .full_name = "quantize",
+    CA_FAMILY("quantize"),
     .source = ca_source_quantize,
 };
 
@@ -30,23 +29,21 @@ static clattn_status check_kinds(const clattn_quantization *q, char *reason)
 {
     static const char *const names[] = {"batch", "kv_heads", "seq", "dim"};
 
-    if ((int)q->from < 0 || (int)q->from >= CA_NUM_DTYPES) {
-        ca_reason(reason, CA_REASON_BYTES, "from is %d but must be from 0 to %d", (int)q->from,
-                  CA_NUM_DTYPES - 1);
-        return CLATTN_INVALID_PROBLEM;
-    }
+    if ((int)q->from < 0 || (int)q->from >= CA_NUM_DTYPES)
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, CA_REASON_BYTES,
+                              "from is %d but must be from 0 to %d", (int)q->from,
+                              CA_NUM_DTYPES - 1);
     if (!ca_format_of(q->to)->is_blocks) {
         char formats[CA_REASON_BYTES / 2];
         ca_block_formats_print(formats, sizeof formats);
-        ca_reason(reason, CA_REASON_BYTES, "to is %d but must be %s", (int)q->to, formats);
-        return CLATTN_INVALID_PROBLEM;
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, CA_REASON_BYTES,
+                              "to is %d but must be %s", (int)q->to, formats);
     }
     for (size_t n = 0; n < 4; n++) {
-        if (q->size[n] > CA_MAX_SIZE) {
-            ca_reason(reason, CA_REASON_BYTES, "%s is %zu but must be at most %zu", names[n],
-                      q->size[n], CA_MAX_SIZE);
-            return CLATTN_INVALID_PROBLEM;
-        }
+        if (q->size[n] > CA_MAX_SIZE)
+            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, CA_REASON_BYTES,
+                                  "%s is %zu but must be at most %zu", names[n], q->size[n],
+                                  CA_MAX_SIZE);
     }
     return CLATTN_SUCCESS;
 }
@@ -240,7 +237,6 @@ clattn_status clattn_quantize(clattn_context *context, const clattn_quantization
     char reason[CA_REASON_BYTES];
     size_t values_span, cache_span;
     clattn_quantization q;
-    clattn_problem any;
     cl_program program;
     int in_order;
 
@@ -275,9 +271,7 @@ clattn_status clattn_quantize(clattn_context *context, const clattn_quantization
         return status;
     if (values_span == 0)
         return ca_enqueue_marker(context, queue, num_wait, wait, done);
-    clattn_problem_init(&any); /* the program is the same for all */
-    any = ca_problem_own(&any).normal;
-    status = ca_program_get(context, &candidate, &any, check_program, &program);
+    status = ca_program_get(context, &candidate, NULL, check_program, &program);
     if (status != CLATTN_SUCCESS)
         return status;
     ca_program_keep(context, program);
@@ -352,11 +346,11 @@ static clattn_status run(clattn_context *ctx, cl_program program, const clattn_q
 
 /* Compares each dtype and format with the host's. */
 static clattn_status check_program(clattn_context *ctx, const struct ca_candidate *candidate,
-                                   const clattn_problem *any, cl_program program,
+                                   const clattn_problem *none, cl_program program,
                                    double *launch_seconds, char why[CA_REASON_BYTES])
 {
     (void)candidate;
-    (void)any;
+    (void)none;
     (void)launch_seconds; /* too short to tell */
     unsigned char values[4 * VALUES], got[CACHE_BYTES], want[CACHE_BYTES];
     clattn_quantization q = {.struct_size = sizeof q, .size = {BATCH, HEADS, SEQ, DIM}};
@@ -376,8 +370,7 @@ static clattn_status check_program(clattn_context *ctx, const struct ca_candidat
             return status;
         if (memcmp(got, want, sizeof got) == 0)
             continue;
-        ca_reason(why, CA_REASON_BYTES, "its blocks are wrong");
-        return CLATTN_MISCOMPILED;
+        return ca_status_with(CLATTN_MISCOMPILED, why, CA_REASON_BYTES, "its blocks are wrong");
     }
     return CLATTN_SUCCESS;
 }

@@ -241,14 +241,30 @@ clattn_status ca_fail_cl(const struct ca_log *log, cl_int error, const char *for
                    error_name(error));
 }
 
+static void write_reason(char *text, size_t text_bytes, const char *format, va_list list)
+{
+    if (!text || text_bytes == 0)
+        return;
+    vsnprintf(text, text_bytes, format, list);
+    ca_make_printable(text);
+}
+
 void ca_reason(char *text, size_t text_bytes, const char *format, ...)
 {
     va_list list;
 
-    if (!text || text_bytes == 0)
-        return;
     va_start(list, format);
-    vsnprintf(text, text_bytes, format, list);
+    write_reason(text, text_bytes, format, list);
     va_end(list);
-    ca_make_printable(text);
+}
+
+clattn_status ca_status_with(clattn_status status, char *text, size_t text_bytes,
+                             const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    write_reason(text, text_bytes, format, list);
+    va_end(list);
+    return status;
 }

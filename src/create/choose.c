@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "create/choose.h"
-#include "base/log.h"
+#include "base/writer.h"
 #include "families/candidate.h"
 #include "families/registry.h"
 #include "problem/classes/problem_class.h"
@@ -189,11 +189,10 @@ static clattn_status choose_forced(const clattn_context *ctx, const clattn_probl
     const int length = snprintf(text, sizeof text, "%s %s", options->family,
                                 options->tunables ? options->tunables : "");
 
-    if (length >= (int)sizeof text) {
-        ca_reason(reason, reason_bytes, "the forced family and tunables are over %zu bytes long",
-                  sizeof text - 2);
-        return CLATTN_UNSUPPORTED;
-    }
+    if (length >= (int)sizeof text)
+        return ca_status_with(CLATTN_UNSUPPORTED, reason, reason_bytes,
+                              "the forced family and tunables are over %zu bytes long",
+                              sizeof text - 2);
     if (!ca_candidate_parse(text, p, &ctx->device, &choice->candidate, reason, reason_bytes))
         return CLATTN_UNSUPPORTED;
     choice->origin = CA_FORCED;
@@ -225,16 +224,15 @@ static void explain(const struct search *s, char *reason, size_t reason_bytes)
 {
     const struct ca_family *family;
     char refusals[6 * CA_REASON_BYTES] = "", class[CA_CLASS_TEXT];
-    size_t length = 0;
+    struct ca_writer writer = {refusals, sizeof refusals, 0};
     int banned = 0;
 
-    for (size_t n = 0; (family = ca_family_at(n)) != NULL && length < sizeof refusals; n++) {
+    for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
         char why[2 * CA_REASON_BYTES];
         if (family->operation != s->p->operation)
             continue;
         explain_family(s, family, &banned, why, sizeof why);
-        length += (size_t)snprintf(refusals + length, sizeof refusals - length, "%s%s: %s",
-                                   length ? "; " : "", family->full_name, why);
+        ca_put(&writer, "%s%s: %s", writer.length ? "; " : "", family->full_name, why);
     }
     ca_problem_class(s->p, class);
     if (banned)
@@ -283,8 +281,8 @@ static clattn_status choose(const clattn_context *ctx, const clattn_problem *p, 
     if (flags & CLATTN_PLAN_KNOWN_ONLY) {
         char text[CA_CLASS_TEXT];
         ca_problem_class(p, text);
-        ca_reason(reason, reason_bytes, "nothing is known of '%s' on this device", text);
-        return CLATTN_NOT_TUNED;
+        return ca_status_with(CLATTN_NOT_TUNED, reason, reason_bytes,
+                              "nothing is known of '%s' on this device", text);
     }
     return CLATTN_UNSUPPORTED;
 }
@@ -296,10 +294,9 @@ clattn_status ca_choose(const clattn_context *ctx, const struct ca_problem *prob
     const char *mistake = options ? options_mistake(options) : NULL;
 
     choices->count = 0;
-    if (ctx->forks != ca_forks()) {
-        ca_reason(reason, reason_bytes, "the context was made before fork()");
-        return CLATTN_INVALID_ARGUMENT;
-    }
+    if (ctx->forks != ca_forks())
+        return ca_status_with(CLATTN_INVALID_ARGUMENT, reason, reason_bytes,
+                              "the context was made before fork()");
     ca_reason(reason, reason_bytes, "%s", mistake ? mistake : "");
     if (mistake)
         return CLATTN_INVALID_ARGUMENT;

@@ -172,10 +172,8 @@ static clattn_status parse(const char *text, size_t text_bytes, clattn_device_in
     clattn_device_info found = nothing;
     char why[CA_REASON_BYTES] = "text is null";
 
-    if (!text || !CA_FILLABLE(clattn_device_info, "info", info, why)) {
-        ca_reason(reason, reason_bytes, "%s", why);
-        return CLATTN_INVALID_ARGUMENT;
-    }
+    if (!text || !CA_FILLABLE(clattn_device_info, "info", info, why))
+        return ca_status_with(CLATTN_INVALID_ARGUMENT, reason, reason_bytes, "%s", why);
     json_t *root = ca_json_parse(&r, text, text_bytes, MOST_BYTES, "profile");
     if (root)
         read_document(&r, root, &found);

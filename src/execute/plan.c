@@ -3,6 +3,7 @@
 #include "base/structs.h"
 #include "execute/launch.h"
 #include "families/candidate.h"
+#include "families/limits.h"
 #include "problem/layout.h"
 #include "program/program.h"
 
@@ -93,13 +94,12 @@ static void size_stages(clattn_plan *plan)
     if (ca_problem_empty(&plan->problem))
         return;
     if (family->workspace_bytes)
-        plan->workspace_bytes =
-            family->workspace_bytes(&plan->problem, plan->candidate.values, &plan->context->device);
+        plan->workspace_bytes = family->workspace_bytes(&plan->problem, plan->candidate.values);
     for (size_t s = 0; s < family->num_stages; s++) {
-        struct ca_ndrange *range = &plan->range[s];
-        family->stages[s].ndrange(&plan->problem, plan->candidate.values, &plan->context->device,
-                                  range);
-        plan->runs[s] = range->global[0] && range->global[1] && range->global[2];
+        const struct ca_ndrange range = ca_stage_range(
+            &family->stages[s], &plan->problem, plan->candidate.values, &plan->context->device);
+        plan->range[s] = range;
+        plan->runs[s] = range.global[0] && range.global[1] && range.global[2];
         plan->empty = plan->empty && !plan->runs[s];
     }
 }
@@ -109,7 +109,7 @@ static clattn_status print_texts(clattn_plan *plan, const clattn_problem *proble
     const struct ca_family *family = plan->candidate.family;
     size_t bytes = 0;
 
-    ca_tunables_print(family->tunables, family->num_tunables, plan->candidate.values, "",
+    ca_tunables_print(family->tunables, family->num_tunables, plan->candidate.values,
                       plan->tunables_text, sizeof plan->tunables_text);
     clattn_problem_print(problem, NULL, 0, &bytes);
     plan->problem_text = malloc(bytes);

@@ -14,12 +14,10 @@ size_t ca_block_bits_bytes(const clattn_problem *p)
     return p->block_q ? lists(p) * ca_block_rows(p) * planes * words * sizeof(cl_uint) : 0;
 }
 
-void ca_block_bits_ndrange(const clattn_problem *p, const size_t *values,
-                           const clattn_device_info *dev, struct ca_ndrange *range)
+struct ca_ndrange ca_block_bits_ndrange(const clattn_problem *p, const size_t *values)
 {
     (void)values;
-    (void)dev;
-    *range = (struct ca_ndrange){{ca_block_rows(p), p->block_q ? lists(p) : 0, 1}, {1, 1, 1}};
+    return ca_single_items(ca_block_rows(p), p->block_q ? lists(p) : 0, 1);
 }
 
 size_t ca_query_chunks(const clattn_problem *p, size_t chunk)

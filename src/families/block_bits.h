@@ -9,8 +9,7 @@
 size_t ca_block_bits_bytes(const clattn_problem *p);
 
 /* One item a row of blocks and list; nothing without block lists. */
-void ca_block_bits_ndrange(const clattn_problem *p, const size_t *values,
-                           const clattn_device_info *dev, struct ca_ndrange *range);
+struct ca_ndrange ca_block_bits_ndrange(const clattn_problem *p, const size_t *values);
 
 /* The stage that makes them, for the list of a family, and what later stages that read them take. */
 #define CA_MARK_BLOCKS                                                                             \

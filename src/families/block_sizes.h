@@ -14,12 +14,4 @@ static inline int ca_keeps_more(const clattn_problem *p)
     return p->mask || p->bias || p->dropout > 0.0f;
 }
 
-/* A work-group of `items` items for each block of `rows` queries. */
-static inline struct ca_ndrange ca_block_ndrange(const clattn_problem *p, size_t rows, size_t items)
-{
-    const size_t blocks = ca_divide_up(p->seq_q, rows) * p->heads * p->batch;
-
-    return (struct ca_ndrange){{items * blocks, 1, 1}, {items, 1, 1}};
-}
-
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "families/candidate.h"
-#include "base/log.h"
+#include "base/writer.h"
 #include "families/registry.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ void ca_candidate_print(const struct ca_candidate *candidate, char text[CA_CANDI
     const int length =
         snprintf(text, CA_CANDIDATE_TEXT, "%s%s", family->name, family->num_tunables ? " " : "");
 
-    ca_tunables_print(family->tunables, family->num_tunables, candidate->values, "", text + length,
+    ca_tunables_print(family->tunables, family->num_tunables, candidate->values, text + length,
                       CA_CANDIDATE_TEXT - (size_t)length);
 }
 
@@ -26,14 +26,13 @@ void ca_candidate_refuse_family(const char *name, clattn_operation operation, ch
                                 size_t reason_bytes)
 {
     char names[CA_REASON_BYTES] = "";
+    struct ca_writer writer = {names, sizeof names, 0};
 
     for (size_t n = 0; ca_family_at(n); n++) {
         const struct ca_family *family = ca_family_at(n);
-        const size_t length = strlen(names);
         if (family->operation == operation &&
             (n == 0 || strcmp(family->name, ca_family_at(n - 1)->name) != 0))
-            snprintf(names + length, sizeof names - length, "%s%s", length ? ", " : "",
-                     family->name);
+            ca_put_item(&writer, family->name);
     }
     ca_reason(reason, reason_bytes, "no family is called '%.32s'; for such problems there are %s",
               name, names);

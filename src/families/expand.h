@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Expands the .def file named by TUNABLES_DEF into the including file's static tables:
+/* Expands the .def file named by TUNABLES_DEF, and the sizes of arrays that the C file has included before
+ * (_sizes.h), into static tables and functions of the C file of a unit:
  *
  *   tunables[], NUM_TUNABLES   the rows, for struct ca_family; the first is UNIT if TUNABLES_UNIT is defined, as which
  *   enum { <NAME>_INDEX ... }  the position of each tunable in an array of values
  *   reject()                   NULL if the values fit the device and problem, else the reason
+ *   local_bytes()              LOCAL_BYTES, if the sizes have it
+ *   private_bytes()            PRIVATE_BYTES, likewise, or register_floats(), of REGISTER_FLOATS, as bytes
  *
  * In a .def: TUNABLE(name, default, meaning, candidates...) and REQUIRE(condition, reason), where
  * a condition may use the tunables by name, p (const clattn_problem *) and dev (const
- * clattn_device_info *). */
+ * clattn_device_info *). What sizes need besides, such as INSTRUCTION, is declared before. */
 #include "device/capacity.h"
 #include "families/family.h"
 
@@ -25,6 +28,43 @@ enum {
 #include TUNABLES_DEF
     NUM_TUNABLES
 };
+#undef TUNABLE
+#undef REQUIRE
+
+#ifdef CLATTN_FRAGMENT_SIZES_H
+#define SIZES_NAMES "families/fragment_names.h"
+#else
+#define SIZES_NAMES "families/names.h"
+#endif
+
+#ifdef LOCAL_BYTES
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+#include SIZES_NAMES
+    return LOCAL_BYTES;
+}
+#endif
+
+#ifdef PRIVATE_BYTES
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+#include SIZES_NAMES
+    return PRIVATE_BYTES;
+}
+#endif
+
+#ifdef REGISTER_FLOATS
+static size_t register_floats(const clattn_problem *p, const size_t *values)
+{
+#include SIZES_NAMES
+    return REGISTER_FLOATS;
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_floats(p, values) * sizeof(cl_float);
+}
+#endif
 
 static const char *reject(const clattn_problem *p, const clattn_device_info *dev,
                           const size_t *values)
@@ -42,5 +82,7 @@ static const char *reject(const clattn_problem *p, const clattn_device_info *dev
     if (!(condition))                                                                              \
         return reason;
 #include TUNABLES_DEF
+#undef TUNABLE
+#undef REQUIRE
     return NULL;
 }

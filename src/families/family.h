@@ -62,17 +62,35 @@ enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
 #define CA_READS_NO_STARTS                                                                         \
     "sequences follow each other in one buffer, whose starts this family does not read"
 
+/* A launch: work-items, and those of a group. */
 struct ca_ndrange {
     size_t global[3], local[3];
 };
+
+/* Groups of one item each. */
+static inline struct ca_ndrange ca_single_items(size_t x, size_t y, size_t z)
+{
+    return (struct ca_ndrange){{x, y, z}, {1, 1, 1}};
+}
+
+/* Groups of so many items. */
+static inline struct ca_ndrange ca_groups(size_t groups, size_t items)
+{
+    return (struct ca_ndrange){{groups * items, 1, 1}, {items, 1, 1}};
+}
+
+/* At least so many items, which share nothing: the device decides how many are a group (ca_stage_range()). */
+static inline struct ca_ndrange ca_any_groups(size_t items)
+{
+    return (struct ca_ndrange){{items, 1, 1}, {0, 1, 1}};
+}
 
 /* One kernel of a family; stages run one after the other. */
 struct ca_stage {
     const char *kernel; /* its name in the .cl file */
     unsigned arguments; /* CA_BIT()s: its parameters (src/program/program_parameters.h) */
     /* Sizes for a problem that is not empty; one of them 0 if the stage has nothing to do. */
-    void (*ndrange)(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
-                    struct ca_ndrange *range);
+    struct ca_ndrange (*ndrange)(const clattn_problem *p, const size_t *values);
 };
 
 /* Returns whether programs can mark tiles of the mask and the bias in a first pass
@@ -118,8 +136,7 @@ struct ca_family {
     /* NULL if the values fit, else why not. Candidate lists were checked before. */
     const char *(*reject)(const clattn_problem *p, const clattn_device_info *dev,
                           const size_t *values);
-    size_t (*workspace_bytes)(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev); /* NULL: none */
+    size_t (*workspace_bytes)(const clattn_problem *p, const size_t *values); /* NULL: none */
     /* Local memory of a work-group, at most; NULL: none. */
     size_t (*local_bytes)(const clattn_problem *p, const size_t *values);
     /* Bytes that a work-item keeps in registers or private memory throughout; NULL: little. */
@@ -139,5 +156,14 @@ struct ca_family {
      * CA_ONLY_IF_FORCED: neither a choice nor a tuning considers it. */
     int (*preference)(const clattn_problem *p, const clattn_device_info *dev);
 };
+
+/* Members of a struct ca_family: its names, as one of the units of a family or as a family that has no
+ * such tunable; its table of tunables (families/table.h); its stages. */
+#define CA_UNIT_OF(family, unit) .name = family, .full_name = family " UNIT=" unit
+#define CA_FAMILY(family) .name = family, .full_name = family
+#define CA_TUNABLES(table) .tunables = table, .num_tunables = sizeof table / sizeof *table
+#define CA_STAGES(...)                                                                             \
+    .stages = {__VA_ARGS__},                                                                       \
+    .num_stages = sizeof((const struct ca_stage[]){__VA_ARGS__}) / sizeof(struct ca_stage)
 
 #endif

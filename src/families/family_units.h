@@ -1,9 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The units of families that have several, for the lists of these. */
+/* For the C files of families' units: the kernels, the units of families that have several, and what a unit of
+ * multiplication has in every family. */
 #ifndef CA_FAMILY_UNITS_H
 #define CA_FAMILY_UNITS_H
 
 #include "families/family.h"
+
+/* The kernels, which cl/embed.cmake makes of src/families/NAME/NAME.cl. */
+extern const char *const ca_source_append_tokens[],
+    *const ca_source_backward_cpu[],
+        *const ca_source_backward_gpu_item[],
+            *const ca_source_backward_gpu_mma[],
+                *const ca_source_fused_cpu[],
+                    *const ca_source_fused_gpu_item[],
+                        *const ca_source_fused_gpu_mma[],
+                            *const ca_source_merge_rows[],
+                                *const ca_source_naive[],
+                                    *const ca_source_projection_cpu[],
+                                        *const ca_source_projection_cpu_amx[],
+                                            *const ca_source_projection_gpu_item[],
+                                                *const ca_source_projection_gpu_mma[],
+                                                    *const ca_source_projection_gpu_warpgroup[],
+                                                        *const ca_source_split_cpu[],
+                                                            *const ca_source_split_gpu_item[],
+                                                                *const ca_source_split_gpu_mma[],
+                                                                    *const ca_source_unfused[],
+                                                                        *const
+                                                                            ca_source_unfused_lanes
+                                                                                [];
 
 extern const struct ca_family ca_fused_cpu_vector, ca_fused_cpu_pairs, ca_fused_cpu_amx,
     ca_fused_gpu_item, ca_fused_gpu_mma, ca_fused_gpu_warpgroup, ca_backward_cpu_vector,
@@ -12,5 +36,31 @@ extern const struct ca_family ca_fused_cpu_vector, ca_fused_cpu_pairs, ca_fused_
     ca_projection_cpu_amx, ca_projection_gpu_item, ca_projection_gpu_mma,
     ca_projection_gpu_warpgroup, ca_split_cpu_vector, ca_split_cpu_pairs, ca_split_cpu_amx,
     ca_split_gpu_item, ca_split_gpu_mma;
+
+/* Why p has no products of bf16 pairs (cl/bf16/pairs.h), by tiles or not; NULL if it has. */
+const char *ca_bf16_pairs_refusal(const clattn_problem *p);
+
+/* These implement ca_family.options: EMULATE, which is no tunable, since the device decides. */
+const char *ca_bf16_pairs_options(const size_t *values, const clattn_device_info *dev);
+const char *ca_amx_options(const size_t *values, const clattn_device_info *dev);
+
+/* Implements ca_family.refused_by_system: asks for the tiles of AMX unless they are emulated. */
+const char *ca_amx_refused_by_system(const clattn_device_info *dev);
+
+/* These implement ca_family.preference, of families that suit all problems alike. A unit that a device lacks, and
+ * that is emulated there, is never taken of itself: that is for tests. Pairs are behind families that compute in
+ * f32 where the instruction is slow. */
+int ca_vector_preference(const clattn_problem *p, const clattn_device_info *dev);
+int ca_bf16_pairs_preference(const clattn_problem *p, const clattn_device_info *dev);
+int ca_amx_preference(const clattn_problem *p, const clattn_device_info *dev);
+int ca_item_preference(const clattn_problem *p, const clattn_device_info *dev);
+int ca_mma_preference(const clattn_problem *p, const clattn_device_info *dev);
+/* ... of an operation's only family, and of one to be read or tried. */
+int ca_only_preference(const clattn_problem *p, const clattn_device_info *dev);
+int ca_forced_preference(const clattn_problem *p, const clattn_device_info *dev);
+
+/* The preference of a family that has `with` on a device where the unit is fast. */
+int ca_bf16_pairs_preference_with(const clattn_device_info *dev, int with);
+int ca_amx_preference_with(const clattn_device_info *dev, int with);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stages of a family of fused forward attention, for the C file of one:
  *
- *   FUSED_STAGES(kernel), FUSED_NUM_STAGES   for struct ca_family
- *   workspace_bytes()                        likewise
+ *   FUSED_STAGES(kernel)   for struct ca_family
+ *   workspace_bytes()      likewise
  *
  * Before including this: block_m(values), the queries of a block, and the tunable BLOCK_N. Where a
  * work-group owns a block, work_items(values), those of a group; where a work-item does (on CPUs),
@@ -11,47 +11,38 @@
 #include "families/block_sizes.h"
 #include "families/pair_marks.h"
 
-static void fused_ndrange(const clattn_problem *p, const size_t *values,
-                          const clattn_device_info *dev, struct ca_ndrange *range)
+static struct ca_ndrange fused_ndrange(const clattn_problem *p, const size_t *values)
 {
-    (void)dev;
 #ifdef QUERIES_PER_ITEM
     const size_t chunks = ca_query_chunks(p, QUERIES_PER_ITEM(values));
 
-    *range = (struct ca_ndrange){
-        {values[BALANCE_CAUSAL_INDEX] ? ca_divide_up(chunks, 2) : chunks, p->heads, p->batch},
-        {1, 1, 1}};
+    return ca_single_items(values[BALANCE_CAUSAL_INDEX] ? ca_divide_up(chunks, 2) : chunks,
+                           p->heads, p->batch);
 #else
-    *range = ca_block_ndrange(p, block_m(values), work_items(values));
+    return ca_groups(ca_divide_up(p->seq_q, block_m(values)) * p->heads * p->batch,
+                     work_items(values));
 #endif
 }
 
-static void marks_ndrange(const clattn_problem *p, const size_t *values,
-                          const clattn_device_info *dev, struct ca_ndrange *range)
+static struct ca_ndrange marks_ndrange(const clattn_problem *p, const size_t *values)
 {
-    (void)dev;
 #ifdef QUERIES_PER_ITEM
-    ca_pair_marks_ndrange(p, block_m(values), range);
+    return ca_pair_marks_ndrange(p, block_m(values));
 #else
-    ca_pair_marks_group_ndrange(p, block_m(values), values[BLOCK_N_INDEX], work_items(values),
-                                range);
+    return ca_pair_marks_group_ndrange(p, block_m(values), values[BLOCK_N_INDEX],
+                                       work_items(values));
 #endif
 }
 
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
 {
-    (void)dev;
     return ca_block_bits_bytes(p) + /* one of them is 0 */
            ca_pair_marks_bytes(p, block_m(values), values[BLOCK_N_INDEX]);
 }
 
 /* The list, by what the last is called in the .cl file. */
 #define FUSED_STAGES(kernel)                                                                       \
+    CA_MARK_BLOCKS, CA_MARK_PAIRS(marks_ndrange),                                                  \
     {                                                                                              \
-        CA_MARK_BLOCKS, CA_MARK_PAIRS(marks_ndrange),                                              \
-        {                                                                                          \
-            kernel, CA_FUSED_ARGUMENTS | CA_BLOCK_BITS | CA_OF_MARKS, fused_ndrange                \
-        }                                                                                          \
+        kernel, CA_FUSED_ARGUMENTS | CA_BLOCK_BITS | CA_OF_MARKS, fused_ndrange                    \
     }
-enum { FUSED_NUM_STAGES = 3 };

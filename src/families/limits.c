@@ -1,8 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "families/limits.h"
 #include "base/log.h"
+#include "base/sizes.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
+
+struct ca_ndrange ca_stage_range(const struct ca_stage *stage, const clattn_problem *p,
+                                 const size_t *values, const clattn_device_info *dev)
+{
+    enum { MOST_ITEMS = 64 };
+    struct ca_ndrange range = stage->ndrange(p, values);
+
+    if (range.local[0] == 0) {
+        range.local[0] = ca_smaller(
+            MOST_ITEMS, ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]));
+        range.global[0] = ca_round_up(range.global[0], range.local[0]);
+    }
+    return range;
+}
 
 /* Returns whether a stage's work-groups and their number fit. */
 static int range_fits(const struct ca_ndrange *range, const clattn_device_info *dev)
@@ -46,12 +61,10 @@ const char *ca_limits_refusal(const struct ca_family *family, const clattn_probl
 {
     if (ca_problem_empty(p))
         return NULL;
-    if (family->workspace_bytes &&
-        family->workspace_bytes(p, values, dev) > dev->max_allocation_bytes)
+    if (family->workspace_bytes && family->workspace_bytes(p, values) > dev->max_allocation_bytes)
         return "the workspace exceeds the device's largest allocation";
     for (size_t s = 0; s < family->num_stages; s++) {
-        struct ca_ndrange range;
-        family->stages[s].ndrange(p, values, dev, &range);
+        const struct ca_ndrange range = ca_stage_range(&family->stages[s], p, values, dev);
         if (!range_fits(&range, dev))
             return "a work-group or the number of work-items exceeds the device's limits";
     }

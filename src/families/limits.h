@@ -5,6 +5,11 @@
 
 #include "families/family.h"
 
+/* The launch of a stage on a device: of items that share nothing as many are a group as the device allows, at
+ * most 64, and those past the last find nothing to do. */
+struct ca_ndrange ca_stage_range(const struct ca_stage *stage, const clattn_problem *p,
+                                 const size_t *values, const clattn_device_info *dev);
+
 /* NULL if every stage's work-groups, the workspace and, with 32-bit addresses, tensors and ranges
  * are within the device's limits, else why not. p is normal; the values passed reject(). */
 const char *ca_limits_refusal(const struct ca_family *family, const clattn_problem *p,

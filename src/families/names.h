@@ -3,7 +3,7 @@
  * of a host function that has p and values. The expressions in a family's _sizes.h, which declare
  * its kernels' arrays, then have the same values there.
  *
- * Before including this: TUNABLES_DEF, as for families/tunables/expand.h. */
+ * Before including this: TUNABLES_DEF, as for families/expand.h. */
 #ifdef TUNABLES_UNIT
 const size_t UNIT = values[UNIT_INDEX];
 (void)UNIT;
@@ -13,6 +13,8 @@ const size_t UNIT = values[UNIT_INDEX];
     (void)name;
 #define REQUIRE(condition, reason)
 #include TUNABLES_DEF
+#undef TUNABLE
+#undef REQUIRE
 const size_t DIM_QK = p->dim_qk, DIM_V = p->dim_v, PAGE_SIZE = p->page_size;
 const size_t K_CACHE = (size_t)ca_problem_cache(p, CA_K),
              V_CACHE = (size_t)ca_problem_cache(p, CA_V);

@@ -42,17 +42,19 @@ size_t ca_pair_marks_bytes(const clattn_problem *p, size_t mark_m, size_t mark_n
     return ca_marks_pairs(p) ? ca_divide_up(marks, sizeof(cl_float)) * sizeof(cl_float) : 0;
 }
 
-void ca_pair_marks_ndrange(const clattn_problem *p, size_t mark_m, struct ca_ndrange *range)
+struct ca_ndrange ca_pair_marks_ndrange(const clattn_problem *p, size_t mark_m)
 {
     const size_t blocks = ca_marks_pairs(p) ? ca_divide_up(p->seq_q, mark_m) : 0;
 
-    *range = (struct ca_ndrange){{blocks, maps(p, 1), maps(p, 0)}, {1, 1, 1}};
+    return ca_single_items(blocks, maps(p, 1), maps(p, 0));
 }
 
-void ca_pair_marks_group_ndrange(const clattn_problem *p, size_t mark_m, size_t mark_n,
-                                 size_t items, struct ca_ndrange *range)
+struct ca_ndrange ca_pair_marks_group_ndrange(const clattn_problem *p, size_t mark_m, size_t mark_n,
+                                              size_t items)
 {
-    ca_pair_marks_ndrange(p, mark_m, range);
-    range->global[0] *= ca_divide_up(p->seq_kv, mark_n) * items;
-    range->local[0] = items;
+    struct ca_ndrange range = ca_pair_marks_ndrange(p, mark_m);
+
+    range.global[0] *= ca_divide_up(p->seq_kv, mark_n) * items;
+    range.local[0] = items;
+    return range;
 }

@@ -13,11 +13,11 @@ int ca_marks_pairs(const clattn_problem *p);
 size_t ca_pair_marks_bytes(const clattn_problem *p, size_t mark_m, size_t mark_n);
 
 /* One item for each mark_m queries and map of marks; nothing without marks. */
-void ca_pair_marks_ndrange(const clattn_problem *p, size_t mark_m, struct ca_ndrange *range);
+struct ca_ndrange ca_pair_marks_ndrange(const clattn_problem *p, size_t mark_m);
 
 /* A group of so many items for each mark, likewise. */
-void ca_pair_marks_group_ndrange(const clattn_problem *p, size_t mark_m, size_t mark_n,
-                                 size_t items, struct ca_ndrange *range);
+struct ca_ndrange ca_pair_marks_group_ndrange(const clattn_problem *p, size_t mark_m, size_t mark_n,
+                                              size_t items);
 
 /* The stage that makes marks, for the list of a family, which gives its ndrange. */
 #define CA_MARK_PAIRS(ndrange)                                                                     \

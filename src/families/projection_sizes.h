@@ -37,56 +37,6 @@ static inline size_t ca_projection_split_bytes(const clattn_problem *p, size_t s
                       : 0;
 }
 
-/* ---- families for CPUs: cl/cpu/projection_blocks.h ------------------------------------------ */
-
-enum { CA_SUM_RUN = 256 }; /* columns of a work-item of the sum */
-
-/* Groups of blocks of at most `block`, made of whole units, that share n. */
-static inline size_t ca_projection_blocks(size_t n, size_t unit, size_t block)
-{
-    return ca_divide_up(ca_divide_up(n, unit), ca_divide_up(block, unit));
-}
-
-/* The range of the stage that adds the parts: nothing without splits. */
-static inline struct ca_ndrange ca_projection_sum_runs_ndrange(const clattn_problem *p,
-                                                               size_t splits)
-{
-    return (struct ca_ndrange){{splits > 1 ? ca_divide_up(ca_projection_columns(p), CA_SUM_RUN) : 0,
-                                ca_projection_rows(p), 1},
-                               {1, 1, 1}};
-}
-
-/* ---- families whose work-groups own a tile of y: cl/gpu/projection_task.h --------------------- */
-
-enum { CA_SUM_ITEMS = 64 };
-
-static inline size_t ca_projection_tile_count(const clattn_problem *p, size_t block_m,
-                                              size_t block_n)
-{
-    return ca_divide_up(ca_projection_rows(p), block_m) *
-           ca_divide_up(ca_projection_columns(p), block_n);
-}
-
-/* The range of the stage that multiplies: a work-group of `items` items for each tile and split. */
-static inline struct ca_ndrange ca_projection_tiles_ndrange(const clattn_problem *p, size_t block_m,
-                                                            size_t block_n, size_t splits,
-                                                            size_t items)
-{
-    return (struct ca_ndrange){{items * ca_projection_tile_count(p, block_m, block_n), splits, 1},
-                               {items, 1, 1}};
-}
-
-/* The range of the stage that adds the parts: a work-item for each element of y; nothing without
- * splits. */
-static inline struct ca_ndrange
-ca_projection_sum_ndrange(const clattn_problem *p, const clattn_device_info *dev, size_t splits)
-{
-    const size_t items = ca_smaller(CA_SUM_ITEMS, dev->max_work_group_size);
-    const size_t sums = splits > 1 ? ca_projection_rows(p) * ca_projection_columns(p) : 0;
-
-    return (struct ca_ndrange){{ca_divide_up(sums, items) * items, 1, 1}, {items, 1, 1}};
-}
-
 /* Two work-groups for each of the device's cores keep it busy. */
 static inline size_t ca_projection_enough_tiles(const clattn_device_info *dev)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "families/registry.h"
-#include "base/log.h"
+#include "base/writer.h"
 #include "families/limits.h"
 #include "problem/operations.def"
 #include <clattn/family.h>
@@ -84,14 +84,12 @@ static void refuse_unit(const char *name, const char *unit, size_t length, char 
                         size_t reason_bytes)
 {
     char units[CA_REASON_BYTES] = "";
+    struct ca_writer writer = {units, sizeof units, 0};
     const struct ca_family *family;
 
-    for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
-        const size_t used = strlen(units);
+    for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++)
         if (is_called(family, name, strlen(name)))
-            snprintf(units + used, sizeof units - used, "%s%s", used ? ", " : "",
-                     family->tunables[0].words[family->tunables[0].value]);
-    }
+            ca_put_item(&writer, family->tunables[0].words[family->tunables[0].value]);
     ca_reason(reason, reason_bytes, "tunable UNIT=%.*s is not among its candidates: %s",
               (int)length, unit, units);
 }

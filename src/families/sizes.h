@@ -10,11 +10,16 @@
 #define ROUND_UP(x, multiple) (DIVIDE_UP(x, multiple) * (multiple))
 
 /* Bytes of elements in arrays. */
-#define ELEMENT_BYTES 2 /* of 16 bits */
-#define INT_BYTES 4
-#define FLOAT_BYTES 4
-#define LONG_BYTES 8
-#define FLOAT4_BYTES 16
+enum {
+    ELEMENT_BYTES = 2, /* of 16 bits */
+    INT_BYTES = 4,
+    FLOAT_BYTES = 4,
+    LONG_BYTES = 8,
+    FLOAT4_BYTES = 16
+};
+
+/* What compilers that align variables beside tiles in local memory may add. */
+#define SPARE_BYTES (4 * INT_BYTES)
 
 /* Floats of each row in the workspace of gradients (cl/common/backward.h). */
 #define ROW_STATISTICS 4

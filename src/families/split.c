@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "families/split.h"
 #include "device/capacity.h"
-#include "families/split_gpu/split_gpu_sizes.h"
 
 size_t ca_split_divide(size_t n, size_t by)
 {
@@ -41,52 +40,9 @@ size_t ca_split_groups(const clattn_problem *p, size_t group_rows, size_t group_
     return product((const size_t[]){blocks, heads, p->batch, splits}, 4);
 }
 
-void ca_split_lanes_ndrange(const clattn_problem *p, size_t group_rows, size_t group_heads,
-                            size_t splits, struct ca_ndrange *range)
-{
-    const size_t blocks = ca_split_divide(ca_split_rows_per_kv_head(p), group_rows);
-    const size_t heads = ca_split_divide(p->kv_heads, group_heads);
-
-    *range = (struct ca_ndrange){{p->batch, heads, blocks * splits}, {1, 1, 1}};
-}
-
-void ca_combine_lanes_ndrange(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)values;
-    (void)dev;
-    *range = (struct ca_ndrange){{p->seq_q, p->heads, p->batch}, {1, 1, 1}};
-}
-
-size_t ca_split_lanes_bytes(const clattn_problem *p, size_t splits, size_t width)
-{
-    const size_t columns = ca_split_divide(p->dim_v, width) * width;
-
-    return ca_split_rows(p) * splits * (columns + 2) * sizeof(cl_float);
-}
-
 int ca_is_for_split(const clattn_problem *p)
 {
     return (ca_split_rows_per_kv_head(p) <= 32 || p->seq_q <= 16) && p->seq_kv >= 512;
-}
-
-size_t ca_split_workspace_bytes(const clattn_problem *p, size_t splits)
-{
-    return ca_split_rows(p) * splits * (p->dim_v + 2) * sizeof(cl_float);
-}
-
-struct ca_ndrange ca_split_ndrange(const clattn_problem *p, size_t group_rows, size_t splits,
-                                   size_t items)
-{
-    return (struct ca_ndrange){{items * ca_split_groups(p, group_rows, 1, splits), 1, 1},
-                               {items, 1, 1}};
-}
-
-struct ca_ndrange ca_combine_ndrange(const clattn_problem *p, size_t items)
-{
-    const size_t tiles = ca_split_divide(p->dim_v, COMBINED_COLUMNS);
-
-    return (struct ca_ndrange){{items * tiles * ca_split_rows(p), 1, 1}, {items, 1, 1}};
 }
 
 void ca_split_suggest(const clattn_problem *p, const clattn_device_info *dev,

@@ -19,27 +19,11 @@ size_t ca_split_rows(const clattn_problem *p);
 size_t ca_split_groups(const clattn_problem *p, size_t group_rows, size_t group_heads,
                        size_t splits);
 
-/* The two launches of families for CPUs, with one work-item a group. */
-void ca_split_lanes_ndrange(const clattn_problem *p, size_t group_rows, size_t group_heads,
-                            size_t splits, struct ca_ndrange *range);
-void ca_combine_lanes_ndrange(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev, struct ca_ndrange *range);
-
-/* The bytes of their partial results, as rows of whole vectors. */
-size_t ca_split_lanes_bytes(const clattn_problem *p, size_t splits, size_t width);
-
 /* Returns whether rows are few and keys many, for CPUs. If queries fill SIMD lanes, few queries of
  * a head leave most idle, however many heads share keys. */
 int ca_is_for_split(const clattn_problem *p);
 
 /* ---- families for GPUs (cl/gpu/split_task.h, cl/gpu/split_combine.h) ---------------------------- */
-
-size_t ca_split_workspace_bytes(const clattn_problem *p, size_t splits);
-
-/* Work-groups of so many items. */
-struct ca_ndrange ca_split_ndrange(const clattn_problem *p, size_t group_rows, size_t splits,
-                                   size_t items);
-struct ca_ndrange ca_combine_ndrange(const clattn_problem *p, size_t items);
 
 /* Sets SPLIT_K, which is tunable number split_k of values, to as many ranges as give the device
  * work and the family does not reject. */

@@ -11,4 +11,6 @@ static const struct ca_tunable TUNABLES_TABLE[] = {
 #endif
 #include TUNABLES_DEF
 };
+#undef TUNABLE
+#undef REQUIRE
 #undef TUNABLES_TABLE

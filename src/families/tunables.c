@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "families/tunables.h"
-#include "base/log.h"
+#include "base/writer.h"
 #include "families/units.h"
 
 #include <ctype.h>
@@ -29,14 +29,6 @@ static int is_candidate(const struct ca_tunable *tunable, size_t value)
     return 0;
 }
 
-/* Adds an item to a list with commas, if there is room. */
-static void list(char *text, size_t text_bytes, const char *item)
-{
-    const size_t length = strlen(text);
-
-    snprintf(text + length, text_bytes - length, "%s%s", length ? ", " : "", item);
-}
-
 enum { VALUE_TEXT = 24 };
 
 /* A value as texts have it. */
@@ -52,10 +44,11 @@ static void refuse_value(const struct ca_tunable *tunable, const char *value, in
                          char *reason, size_t reason_bytes)
 {
     char candidates[160] = "", text[VALUE_TEXT];
+    struct ca_writer writer = {candidates, sizeof candidates, 0};
 
     for (size_t n = 0; n < tunable->num_candidates; n++) {
         print_value(tunable, tunable->candidates[n], text);
-        list(candidates, sizeof candidates, text);
+        ca_put_item(&writer, text);
     }
     ca_reason(reason, reason_bytes, "tunable %s=%.*s is not among its candidates: %s",
               tunable->name, length, value, candidates);
@@ -65,9 +58,10 @@ static void refuse_name(const struct ca_tunable *tunables, size_t count, const c
                         int length, char *reason, size_t reason_bytes)
 {
     char names[160] = "";
+    struct ca_writer writer = {names, sizeof names, 0};
 
     for (size_t n = 0; n < count; n++)
-        list(names, sizeof names, tunables[n].name);
+        ca_put_item(&writer, tunables[n].name);
     ca_reason(reason, reason_bytes, "no tunable is called '%.*s'; there are %s", length, name,
               names);
 }
@@ -155,22 +149,16 @@ int ca_tunables_parse(const struct ca_tunable *tunables, size_t count, const cha
     }
 }
 
-int ca_tunables_print(const struct ca_tunable *tunables, size_t count, const size_t *values,
-                      const char *prefix, char *text, size_t text_bytes)
+void ca_tunables_print(const struct ca_tunable *tunables, size_t count, const size_t *values,
+                       char *text, size_t text_bytes)
 {
-    int length = 0;
+    struct ca_writer writer = {text, text_bytes, 0};
 
     if (text_bytes > 0)
         text[0] = '\0';
     for (size_t n = 0; n < count; n++) {
-        const size_t at = (size_t)length < text_bytes ? (size_t)length : text_bytes;
         char value[VALUE_TEXT];
-        if (prefix[0] == '\0')
-            print_value(&tunables[n], values[n], value);
-        else
-            snprintf(value, sizeof value, "%zu", values[n]);
-        length += snprintf(text + at, text_bytes - at, "%s%s%s=%s", n ? " " : "", prefix,
-                           tunables[n].name, value);
+        print_value(&tunables[n], values[n], value);
+        ca_put(&writer, "%s%s=%s", n ? " " : "", tunables[n].name, value);
     }
-    return length;
 }

@@ -33,9 +33,8 @@ int ca_tunables_parse(const struct ca_tunable *tunables, size_t count, const cha
 int ca_tunables_check(const struct ca_tunable *tunables, size_t count, const size_t *values,
                       char *reason, size_t reason_bytes);
 
-/* Prints "NAME=value ...", each word after the prefix: "", or "-D" for the compiler, which gets
- * numbers alone. Returns the result of snprintf. */
-int ca_tunables_print(const struct ca_tunable *tunables, size_t count, const size_t *values,
-                      const char *prefix, char *text, size_t text_bytes);
+/* Prints "NAME=value ...". */
+void ca_tunables_print(const struct ca_tunable *tunables, size_t count, const size_t *values,
+                       char *text, size_t text_bytes);
 
 #endif

@@ -55,10 +55,12 @@ static clattn_status check_enums(const clattn_multihead *layer, char *reason, si
 
 static int any_layout(const clattn_problem *p)
 {
+    struct ca_tensor tensors[CA_WORKSPACE];
     clattn_problem copy = *p;
 
+    ca_problem_tensors(p, tensors);
     for (unsigned n = 0; n < CA_WORKSPACE; n++) {
-        const clattn_layout *layout = ca_problem_layout(&copy, n);
+        const clattn_layout *layout = ca_tensor_layout(&copy, &tensors[n]);
         for (int axis = 0; layout && axis < 4; axis++)
             if (layout->stride[axis] != 0)
                 return 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "problem/formats.h"
+#include "base/writer.h"
 
 #include <math.h>
-#include <stdio.h>
 
 /* ---- the formats ----------------------------------------------------------------------------- */
 
@@ -99,12 +99,12 @@ unsigned ca_block_code(const struct ca_format *format, const unsigned char *bloc
 
 void ca_block_formats_print(char *text, size_t bytes)
 {
-    size_t length = 0;
+    struct ca_writer writer = {text, bytes, 0};
 
-    for (size_t n = 0; n < CA_NUM_BLOCK_FORMATS && length < bytes; n++)
-        length += (size_t)snprintf(text + length, bytes - length, "%s%s (%d)",
-                                   n == 0                          ? ""
-                                   : n == CA_NUM_BLOCK_FORMATS - 1 ? " or "
-                                                                   : ", ",
-                                   formats[ca_block_caches[n]].name, (int)ca_block_caches[n]);
+    for (size_t n = 0; n < CA_NUM_BLOCK_FORMATS; n++)
+        ca_put(&writer, "%s%s (%d)",
+               n == 0                          ? ""
+               : n == CA_NUM_BLOCK_FORMATS - 1 ? " or "
+                                               : ", ",
+               formats[ca_block_caches[n]].name, (int)ca_block_caches[n]);
 }

@@ -10,17 +10,14 @@
 struct ca_tensor;
 
 /*
- * tensors, layout, dtype  as ca_problem_tensors() and so on
- * normal          as ca_problem_normal()
+ * tensors, dtype  as ca_problem_tensors() and ca_problem_dtype()
  * check           values and options of the operation's members
  * flops           of a problem that passed the check
  * representative  as ca_problem_representative(), of a normal problem
  */
 #define OPERATION(ID, name, ...)                                                                   \
     void ca_##name##_tensors(const clattn_problem *p, struct ca_tensor *tensors);                  \
-    clattn_layout *ca_##name##_layout(clattn_problem *p, unsigned argument);                       \
     clattn_dtype ca_##name##_dtype(const clattn_problem *p, unsigned argument);                    \
-    clattn_problem ca_##name##_normal(const clattn_problem *p);                                    \
     clattn_status ca_##name##_check(const clattn_problem *p, char *reason, size_t reason_bytes);   \
     double ca_##name##_flops(const clattn_problem *p);                                             \
     clattn_problem ca_##name##_representative(const clattn_problem *p);

@@ -74,27 +74,20 @@ void ca_problem_simplify(clattn_problem *p)
 
 clattn_problem ca_problem_normal(const clattn_problem *p)
 {
-    static clattn_problem (*const of[])(const clattn_problem *) = {
-#define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_normal,
-        CA_OPERATIONS(OPERATION)
-#undef OPERATION
-    };
-
-    return of[p->operation](p);
-}
-
-clattn_problem ca_attention_normal(const clattn_problem *p)
-{
     struct ca_tensor tensors[CA_WORKSPACE];
     clattn_problem normal = *p;
 
-    ca_problem_simplify(&normal);
     ca_problem_tensors(p, tensors);
     for (unsigned n = 0; n < CA_WORKSPACE; n++) {
-        clattn_layout *layout = ca_problem_layout(&normal, n);
-        if (layout)
+        clattn_layout *layout = ca_tensor_layout(&normal, &tensors[n]);
+        if (layout && (tensors[n].present || ca_is_attention(p)))
             *layout = tensors[n].layout;
     }
+    if (p->operation == CLATTN_PROJECTION)
+        ca_projection_join_axes(&normal);
+    if (!ca_is_attention(p))
+        return normal;
+    ca_problem_simplify(&normal);
     if (isnan(p->scale))
         normal.scale = (float)(1.0 / sqrt((double)p->dim_qk));
     if (p->causal)
@@ -107,35 +100,38 @@ clattn_problem ca_attention_normal(const clattn_problem *p)
 clattn_status ca_keep_rules(const struct ca_rule *rules, size_t count, char *reason, size_t bytes)
 {
     for (size_t n = 0; n < count; n++) {
-        if (rules[n].broken) {
-            ca_reason(reason, bytes, "%s", rules[n].sentence);
-            return CLATTN_INVALID_PROBLEM;
-        }
+        if (rules[n].broken)
+            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes, "%s", rules[n].sentence);
     }
     return CLATTN_SUCCESS;
 }
 
+static clattn_status check_size(const struct ca_size *size, size_t most, char *reason, size_t bytes)
+{
+    if (size->value >= size->least && size->value <= most)
+        return CLATTN_SUCCESS;
+    return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                          "%s is %zu but must be from %zu to %zu", size->name, size->value,
+                          size->least, most);
+}
+
 clattn_status ca_check_sizes(const struct ca_size *sizes, size_t count, char *reason, size_t bytes)
 {
-    for (size_t n = 0; n < count; n++) {
-        if (sizes[n].value < sizes[n].least || sizes[n].value > CA_MAX_SIZE) {
-            ca_reason(reason, bytes, "%s is %zu but must be from %zu to %zu", sizes[n].name,
-                      sizes[n].value, sizes[n].least, CA_MAX_SIZE);
-            return CLATTN_INVALID_PROBLEM;
-        }
-    }
-    return CLATTN_SUCCESS;
+    clattn_status status = CLATTN_SUCCESS;
+
+    for (size_t n = 0; n < count && status == CLATTN_SUCCESS; n++)
+        status = check_size(&sizes[n], CA_MAX_SIZE, reason, bytes);
+    return status;
 }
 
 clattn_status ca_check_choices(const struct ca_choice *choices, size_t count, char *reason,
                                size_t bytes)
 {
     for (size_t n = 0; n < count; n++) {
-        if (choices[n].value < 0 || choices[n].value > choices[n].last) {
-            ca_reason(reason, bytes, "%s is %d but must be from 0 to %d", choices[n].name,
-                      choices[n].value, choices[n].last);
-            return CLATTN_INVALID_PROBLEM;
-        }
+        if (choices[n].value < 0 || choices[n].value > choices[n].last)
+            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                                  "%s is %d but must be from 0 to %d", choices[n].name,
+                                  choices[n].value, choices[n].last);
     }
     return CLATTN_SUCCESS;
 }
@@ -146,9 +142,9 @@ clattn_status ca_check_pages(size_t pages, size_t page_size, char *reason, size_
 
     if (pages >= least && pages <= most)
         return CLATTN_SUCCESS;
-    ca_reason(reason, bytes, "pages is %zu but must be from %zu to %zu with a page_size of %zu",
-              pages, least, most, page_size);
-    return CLATTN_INVALID_PROBLEM;
+    return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                          "pages is %zu but must be from %zu to %zu with a page_size of %zu", pages,
+                          least, most, page_size);
 }
 
 static clattn_status check_sizes(const clattn_problem *p, char *reason, size_t bytes)
@@ -191,25 +187,23 @@ static clattn_status check_values(const clattn_problem *p, char *reason, size_t 
         {"diagonal_offset", p->diagonal == CLATTN_OFFSET ? p->diagonal_offset : 0, -most},
     };
 
-    if (isinf(p->scale)) {
-        ca_reason(reason, bytes, "scale must be finite, or NaN for the default");
-        return CLATTN_INVALID_PROBLEM;
-    }
+    if (isinf(p->scale))
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                              "scale must be finite, or NaN for the default");
     if (!(p->softcap >= 0.0f) || isinf(p->softcap)) {
-        ca_reason(reason, bytes, "softcap is %g but must be finite and positive, or 0 for none",
-                  (double)p->softcap);
-        return CLATTN_INVALID_PROBLEM;
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                              "softcap is %g but must be finite and positive, or 0 for none",
+                              (double)p->softcap);
     }
-    if (!(p->dropout >= 0.0f && p->dropout < 1.0f)) {
-        ca_reason(reason, bytes, "dropout is %g but must be from 0 to below 1", (double)p->dropout);
-        return CLATTN_INVALID_PROBLEM;
-    }
+    if (!(p->dropout >= 0.0f && p->dropout < 1.0f))
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                              "dropout is %g but must be from 0 to below 1", (double)p->dropout);
     for (size_t n = 0; n < sizeof steps / sizeof *steps; n++) {
-        if (steps[n].value < steps[n].least || steps[n].value > most) {
-            ca_reason(reason, bytes, "%s is %lld but must be from %lld to %lld", steps[n].name,
-                      (long long)steps[n].value, (long long)steps[n].least, (long long)most);
-            return CLATTN_INVALID_PROBLEM;
-        }
+        if (steps[n].value < steps[n].least || steps[n].value > most)
+            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                                  "%s is %lld but must be from %lld to %lld", steps[n].name,
+                                  (long long)steps[n].value, (long long)steps[n].least,
+                                  (long long)most);
     }
     return CLATTN_SUCCESS;
 }
@@ -217,37 +211,25 @@ static clattn_status check_values(const clattn_problem *p, char *reason, size_t 
 static clattn_status check_blocks(const clattn_problem *p, char *reason, size_t bytes)
 {
     const size_t most_columns = (size_t)1 << 30;
-    const struct {
-        const char *name;
-        size_t value, least, most;
-    } sizes[] = {
-        {"block_q", p->block_q, 1, CA_MAX_SIZE},
-        {"block_kv", p->block_kv, 1, CA_MAX_SIZE},
-        {"max_blocks", p->max_blocks, 1, INT32_MAX},
-    };
+    const struct ca_size sizes[] = {{"block_q", p->block_q, 1}, {"block_kv", p->block_kv, 1}};
+    const struct ca_size most_blocks = {"max_blocks", p->max_blocks, 1};
 
-    if (!p->block_q) {
-        if (!p->block_kv && !p->max_blocks && !p->block_batches && !p->block_heads)
-            return CLATTN_SUCCESS;
-        ca_reason(reason, bytes,
-                  "block_q is 0, for no block lists, but block_kv, max_blocks, block_batches or "
-                  "block_heads is not");
-        return CLATTN_INVALID_PROBLEM;
-    }
-    for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
-        if (sizes[n].value < sizes[n].least || sizes[n].value > sizes[n].most) {
-            ca_reason(reason, bytes, "%s is %zu but must be from %zu to %zu", sizes[n].name,
-                      sizes[n].value, sizes[n].least, sizes[n].most);
-            return CLATTN_INVALID_PROBLEM;
-        }
-    }
-    if (ca_block_columns(p) > most_columns) {
-        ca_reason(reason, bytes,
-                  "block_kv is %zu, which makes %zu columns of blocks, but there may be %zu",
-                  p->block_kv, ca_block_columns(p), most_columns);
-        return CLATTN_INVALID_PROBLEM;
-    }
-    return CLATTN_SUCCESS;
+    if (!p->block_q && !p->block_kv && !p->max_blocks && !p->block_batches && !p->block_heads)
+        return CLATTN_SUCCESS;
+    if (!p->block_q)
+        return ca_status_with(
+            CLATTN_INVALID_PROBLEM, reason, bytes,
+            "block_q is 0, for no block lists, but block_kv, max_blocks, block_batches or "
+            "block_heads is not");
+    clattn_status status = ca_check_sizes(sizes, sizeof sizes / sizeof *sizes, reason, bytes);
+    if (status == CLATTN_SUCCESS)
+        status = check_size(&most_blocks, INT32_MAX, reason, bytes);
+    if (status != CLATTN_SUCCESS || ca_block_columns(p) <= most_columns)
+        return status;
+    return ca_status_with(
+        CLATTN_INVALID_PROBLEM, reason, bytes,
+        "block_kv is %zu, which makes %zu columns of blocks, but there may be %zu", p->block_kv,
+        ca_block_columns(p), most_columns);
 }
 
 /* Options that need another, or a direction. */
@@ -294,11 +276,10 @@ static clattn_status check_outputs(const clattn_problem *p, char *reason, size_t
         {"dsinks is wanted, but there are no sinks", p->dsinks && !p->sinks},
     };
 
-    if (p->heads % p->kv_heads != 0) {
-        ca_reason(reason, bytes, "heads (%zu) must be a multiple of kv_heads (%zu)", p->heads,
-                  p->kv_heads);
-        return CLATTN_INVALID_PROBLEM;
-    }
+    if (p->heads % p->kv_heads != 0)
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                              "heads (%zu) must be a multiple of kv_heads (%zu)", p->heads,
+                              p->kv_heads);
     return ca_keep_rules(rules, sizeof rules / sizeof *rules, reason, bytes);
 }
 
@@ -367,22 +348,18 @@ static clattn_status check_others(const clattn_problem *p, char *reason, size_t 
     clattn_problem_init(&first);
     for (size_t n = 0; n < count; n++) {
         const size_t at = of_attention[n].at;
-        if (memcmp(all + at, (const unsigned char *)&first + at, of_attention[n].bytes) != 0) {
-            ca_reason(reason, bytes, "%s has no %s", of[p->operation].call, of_attention[n].name);
-            return CLATTN_INVALID_PROBLEM;
-        }
+        if (memcmp(all + at, (const unsigned char *)&first + at, of_attention[n].bytes) != 0)
+            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes, "%s has no %s",
+                                  of[p->operation].call, of_attention[n].name);
     }
-    if (count > 0 && !isnan(p->scale)) {
-        ca_reason(reason, bytes, "%s has no scale", of[p->operation].call);
-        return CLATTN_INVALID_PROBLEM;
-    }
+    if (count > 0 && !isnan(p->scale))
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes, "%s has no scale",
+                              of[p->operation].call);
     for (size_t n = of[p->operation].bytes; n < sizeof p->room; n++) {
-        if (((const unsigned char *)p->room)[n] != 0) {
-            ca_reason(reason, bytes,
-                      "%s has no members of projections, merges or appends but its own",
-                      of[p->operation].call);
-            return CLATTN_INVALID_PROBLEM;
-        }
+        if (((const unsigned char *)p->room)[n] != 0)
+            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                                  "%s has no members of projections, merges or appends but its own",
+                                  of[p->operation].call);
     }
     return CLATTN_SUCCESS;
 }
@@ -432,26 +409,23 @@ static clattn_status check_layouts(const clattn_problem *p, char *reason, size_t
         size_t span;
         if (!t->present)
             continue;
-        if (p->operation == CLATTN_BACKWARD && is_forwards_own((unsigned)n)) {
-            ca_reason(reason, bytes, "%s is an operand of forward only", t->name);
-            return CLATTN_INVALID_PROBLEM;
-        }
+        if (p->operation == CLATTN_BACKWARD && is_forwards_own((unsigned)n))
+            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                                  "%s is an operand of forward only", t->name);
         if (!ca_layout_span(&t->layout, t->sizes, &span)) {
-            ca_reason(reason, bytes, "%s reaches over more than 2^58 elements", t->name);
-            return CLATTN_INVALID_PROBLEM;
+            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                                  "%s reaches over more than 2^58 elements", t->name);
         }
-        if (t->written && !ca_layout_injective(&t->layout, t->sizes)) {
-            ca_reason(reason, bytes, "elements of %s share places: its strides are too small",
-                      t->name);
-            return CLATTN_INVALID_PROBLEM;
-        }
+        if (t->written && !ca_layout_injective(&t->layout, t->sizes))
+            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                                  "elements of %s share places: its strides are too small",
+                                  t->name);
         const char *refusal = ca_problem_cache(p, (unsigned)n) == CLATTN_CACHE_PLAIN
                                   ? NULL
                                   : ca_cache_refusal(&t->layout, t->sizes[3]);
-        if (refusal) {
-            ca_reason(reason, bytes, "%s is quantized: its %s", t->name, refusal);
-            return CLATTN_INVALID_PROBLEM;
-        }
+        if (refusal)
+            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes, "%s is quantized: its %s",
+                                  t->name, refusal);
     }
     return CLATTN_SUCCESS;
 }
@@ -466,19 +440,16 @@ static clattn_status check(const clattn_problem *problem, char *reason, size_t r
     clattn_status status;
 
     ca_reason(reason, reason_bytes, "%s", "");
-    if (!problem || problem->struct_size != sizeof *problem) {
-        ca_reason(reason, reason_bytes,
-                  "problem is null or its struct_size is not that of this library");
-        return CLATTN_INVALID_ARGUMENT;
-    }
+    if (!problem || problem->struct_size != sizeof *problem)
+        return ca_status_with(CLATTN_INVALID_ARGUMENT, reason, reason_bytes,
+                              "problem is null or its struct_size is not that of this library");
     const size_t room = sizeof problem->reserved / sizeof *problem->reserved;
     const size_t used = ca_reserved_used(problem->reserved, room);
-    if (used < room) {
-        ca_reason(reason, reason_bytes,
-                  "problem->reserved[%zu] is not 0: it asks for what clattn %s does not know", used,
-                  CLATTN_VERSION_STRING);
-        return CLATTN_INVALID_ARGUMENT;
-    }
+    if (used < room)
+        return ca_status_with(
+            CLATTN_INVALID_ARGUMENT, reason, reason_bytes,
+            "problem->reserved[%zu] is not 0: it asks for what clattn %s does not know", used,
+            CLATTN_VERSION_STRING);
     const struct ca_choice operation = {"operation", (int)problem->operation,
                                         CA_NUM_OPERATIONS - 1};
     if ((status = ca_check_choices(&operation, 1, reason, reason_bytes)) != CLATTN_SUCCESS ||

@@ -8,7 +8,7 @@
 
 #include <clattn/problem.h>
 
-/* Packs those of these tensors (CA_BIT()s) that ca_problem_layout() knows, but w, in an order of
+/* Packs those of these tensors (CA_BIT()s) that ca_tensor_layout() knows, but w, in an order of
  * "bhsd", whatever the layouts were. Of gradients only in a backward problem. */
 void ca_problem_order(clattn_problem *p, const char *order, unsigned arguments);
 
@@ -34,6 +34,10 @@ struct ca_problem ca_problem_of_normal(const clattn_problem *normal);
 /* For the two doors: simplified, with explicit layouts, scale and windows: causality becomes
  * window_right = 0. */
 clattn_problem ca_problem_normal(const clattn_problem *p);
+
+/* Of a projection with explicit layouts: where strides go on evenly the batch becomes part of rows, x_heads of x_dim
+ * and y_heads of y_dim, fewer, longer axes with the same elements in the same order. */
+void ca_projection_join_axes(clattn_problem *p);
 
 /* Whether each execution adds to what the results held before. */
 int ca_problem_accumulates(const clattn_problem *p);

@@ -42,19 +42,6 @@ void ca_append_tensors(const clattn_problem *problem, struct ca_tensor *tensors)
 #undef OPERAND
 }
 
-clattn_layout *ca_append_layout(clattn_problem *problem, unsigned argument)
-{
-    clattn_append_problem *p = &problem->append;
-
-    switch (argument) {
-#define OPERAND(ID, member, LAYOUT, ...) CA_LAYOUT_CASE(CA_APPEND_##ID, member, LAYOUT)
-        CA_APPEND_OPERANDS(OPERAND)
-#undef OPERAND
-    default:
-        return NULL;
-    }
-}
-
 clattn_dtype ca_append_dtype(const clattn_problem *problem, unsigned argument)
 {
     switch (argument) {
@@ -80,20 +67,6 @@ void ca_append_rotation(const clattn_append_problem *p, float *high, float *low)
 
     *high = (float)step;
     *low = (float)(step - (double)*high);
-}
-
-clattn_problem ca_append_normal(const clattn_problem *p)
-{
-    struct ca_tensor tensors[CA_WORKSPACE];
-    clattn_problem normal = *p;
-
-    ca_problem_tensors(p, tensors);
-    for (unsigned n = 0; n < CA_WORKSPACE; n++) {
-        clattn_layout *layout = ca_problem_layout(&normal, n);
-        if (layout && tensors[n].present)
-            *layout = tensors[n].layout;
-    }
-    return normal;
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -151,11 +124,10 @@ clattn_status ca_append_check(const clattn_problem *problem, char *reason, size_
             CLATTN_SUCCESS ||
         (status = ca_check_pages(p->pages, p->page_size, reason, bytes)) != CLATTN_SUCCESS)
         return status;
-    if (p->heads % p->kv_heads != 0) {
-        ca_reason(reason, bytes, "heads (%zu) must be a multiple of kv_heads (%zu)", p->heads,
-                  p->kv_heads);
-        return CLATTN_INVALID_PROBLEM;
-    }
+    if (p->heads % p->kv_heads != 0)
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                              "heads (%zu) must be a multiple of kv_heads (%zu)", p->heads,
+                              p->kv_heads);
     return check_rotary(p, reason, bytes);
 }
 

@@ -11,7 +11,7 @@ void ca_problem_order(clattn_problem *p, const char *order, unsigned arguments)
 
     ca_problem_tensors(p, tensors);
     for (unsigned n = 0; n < CA_WORKSPACE; n++) {
-        clattn_layout *layout = ca_problem_layout(p, n);
+        clattn_layout *layout = ca_tensor_layout(p, &tensors[n]);
         const int is_w = p->operation == CLATTN_PROJECTION && n == CA_PROJECTION_W;
         if (layout && !is_w && tensors[n].present && arguments & CA_BIT(n))
             ca_layout_pack(order, tensors[n].sizes, layout);
@@ -22,15 +22,13 @@ static clattn_status set_layout(clattn_problem *problem, const char *order, char
                                 size_t reason_bytes)
 {
     ca_reason(reason, reason_bytes, "%s", "");
-    if (!problem || problem->struct_size != sizeof *problem) {
-        ca_reason(reason, reason_bytes,
-                  "problem is null or its struct_size is not that of this library");
-        return CLATTN_INVALID_ARGUMENT;
-    }
+    if (!problem || problem->struct_size != sizeof *problem)
+        return ca_status_with(CLATTN_INVALID_ARGUMENT, reason, reason_bytes,
+                              "problem is null or its struct_size is not that of this library");
     if (!ca_layout_is_order(order)) {
-        ca_reason(reason, reason_bytes, "order is %s%.40s%s but must be a permutation of 'bhsd'",
-                  order ? "'" : "", order ? order : "null", order ? "'" : "");
-        return CLATTN_INVALID_ARGUMENT;
+        return ca_status_with(CLATTN_INVALID_ARGUMENT, reason, reason_bytes,
+                              "order is %s%.40s%s but must be a permutation of 'bhsd'",
+                              order ? "'" : "", order ? order : "null", order ? "'" : "");
     }
     clattn_problem set = *problem;
     ca_problem_order(&set, order, ~0u);
@@ -62,17 +60,14 @@ static clattn_status make_backward(clattn_problem *forward, clattn_problem *back
     ca_reason(reason, reason_bytes, "%s", "");
     if (backward)
         clattn_problem_init(backward);
-    if (!backward) {
-        ca_reason(reason, reason_bytes, "backward is null");
-        return CLATTN_INVALID_ARGUMENT;
-    }
+    if (!backward)
+        return ca_status_with(CLATTN_INVALID_ARGUMENT, reason, reason_bytes, "backward is null");
     clattn_status status = clattn_problem_check(forward, reason, reason_bytes);
     if (status != CLATTN_SUCCESS)
         return status;
-    if (forward->operation != CLATTN_FORWARD) {
-        ca_reason(reason, reason_bytes, "forward is not of operation CLATTN_FORWARD");
-        return CLATTN_INVALID_PROBLEM;
-    }
+    if (forward->operation != CLATTN_FORWARD)
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
+                              "forward is not of operation CLATTN_FORWARD");
     clattn_problem made = *forward;
     ca_problem_tensors(forward, tensors);
     made.operation = CLATTN_BACKWARD;

@@ -19,33 +19,9 @@ void ca_merge_tensors(const clattn_problem *problem, struct ca_tensor *tensors)
 #undef OPERAND
 }
 
-clattn_layout *ca_merge_layout(clattn_problem *problem, unsigned argument)
-{
-    clattn_merge_problem *p = &problem->merge;
-
-    switch (argument) {
-#define OPERAND(ID, member, LAYOUT, ...) CA_LAYOUT_CASE(CA_MERGE_##ID, member, LAYOUT)
-        CA_MERGE_OPERANDS(OPERAND)
-#undef OPERAND
-    default:
-        return NULL;
-    }
-}
-
 clattn_dtype ca_merge_dtype(const clattn_problem *p, unsigned argument)
 {
     return argument == CA_MERGE_PARTS || argument == CA_MERGE_O ? p->merge.dtype : CLATTN_F32;
-}
-
-clattn_problem ca_merge_normal(const clattn_problem *p)
-{
-    struct ca_tensor tensors[CA_WORKSPACE];
-    clattn_problem normal = *p;
-
-    ca_problem_tensors(p, tensors);
-    normal.merge.parts = tensors[CA_MERGE_PARTS].layout;
-    normal.merge.o = tensors[CA_MERGE_O].layout;
-    return normal;
 }
 
 clattn_status ca_merge_check(const clattn_problem *problem, char *reason, size_t bytes)
@@ -60,10 +36,9 @@ clattn_status ca_merge_check(const clattn_problem *problem, char *reason, size_t
 
     if (status == CLATTN_SUCCESS)
         status = ca_check_sizes(sizes, sizeof sizes / sizeof *sizes, reason, bytes);
-    if (status == CLATTN_SUCCESS && p->batch > 0 && p->states > CA_MAX_SIZE / p->batch) {
-        ca_reason(reason, bytes, "states * batch, all states' batches, is over %zu", CA_MAX_SIZE);
-        return CLATTN_INVALID_PROBLEM;
-    }
+    if (status == CLATTN_SUCCESS && p->batch > 0 && p->states > CA_MAX_SIZE / p->batch)
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                              "states * batch, all states' batches, is over %zu", CA_MAX_SIZE);
     return status;
 }
 

@@ -18,19 +18,6 @@ void ca_projection_tensors(const clattn_problem *problem, struct ca_tensor *tens
 #undef OPERAND
 }
 
-clattn_layout *ca_projection_layout(clattn_problem *problem, unsigned argument)
-{
-    clattn_projection_problem *p = &problem->projection;
-
-    switch (argument) {
-#define OPERAND(ID, member, LAYOUT, ...) CA_LAYOUT_CASE(CA_PROJECTION_##ID, member, LAYOUT)
-        CA_PROJECTION_OPERANDS(OPERAND)
-#undef OPERAND
-    default:
-        return NULL;
-    }
-}
-
 clattn_dtype ca_projection_dtype(const clattn_problem *p, unsigned argument)
 {
     return argument == CA_PROJECTION_BIAS ? p->projection.bias_dtype : p->projection.dtype;
@@ -68,25 +55,16 @@ static void merge(size_t *outer, size_t *inner, size_t *const steps[2][2])
     }
 }
 
-/* Where strides go on evenly the batch becomes part of rows, x_heads of x_dim and y_heads of y_dim: fewer,
- * longer axes with the same elements in the same order. */
-clattn_problem ca_projection_normal(const clattn_problem *problem)
+void ca_projection_join_axes(clattn_problem *problem)
 {
-    struct ca_tensor tensors[CA_WORKSPACE];
-    clattn_problem normal = *problem;
-    clattn_projection_problem *p = &normal.projection;
+    clattn_projection_problem *p = &problem->projection;
     size_t *const x = p->x.stride, *const w = p->w.stride, *const y = p->y.stride;
 
-    ca_problem_tensors(problem, tensors);
-    p->x = tensors[CA_PROJECTION_X].layout;
-    p->w = tensors[CA_PROJECTION_W].layout;
-    p->y = tensors[CA_PROJECTION_Y].layout;
     if (ca_problem_empty(problem))
-        return normal;
+        return;
     merge(&p->batch, &p->rows, (size_t *const[2][2]){{&x[0], &x[2]}, {&y[0], &y[2]}});
     merge(&p->x_heads, &p->x_dim, (size_t *const[2][2]){{&x[1], &x[3]}, {&w[0], &w[1]}});
     merge(&p->y_heads, &p->y_dim, (size_t *const[2][2]){{&w[2], &w[3]}, {&y[1], &y[3]}});
-    return normal;
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -107,10 +85,9 @@ clattn_status ca_projection_check(const clattn_problem *problem, char *reason, s
 
     if (status == CLATTN_SUCCESS)
         status = ca_check_sizes(sizes, sizeof sizes / sizeof *sizes, reason, bytes);
-    if (status == CLATTN_SUCCESS && p->x_heads > CA_MAX_SIZE / p->x_dim) {
-        ca_reason(reason, bytes, "x_heads * x_dim is over %zu", CA_MAX_SIZE);
-        return CLATTN_INVALID_PROBLEM;
-    }
+    if (status == CLATTN_SUCCESS && p->x_heads > CA_MAX_SIZE / p->x_dim)
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes, "x_heads * x_dim is over %zu",
+                              CA_MAX_SIZE);
     return status;
 }
 

@@ -3,6 +3,7 @@
 #include "problem/layout.h"
 #include "problem/operations.h"
 
+#include <stddef.h>
 #include <string.h>
 
 size_t ca_mask_keys(const clattn_problem *p)
@@ -186,6 +187,10 @@ void ca_attention_tensors(const clattn_problem *p, struct ca_tensor *tensors)
 #define PACKS_BROADCAST 0
 #define PACKS_OF_BIAS 0
 #define PACKS_PACKED 1
+#define HELD_STRIDED(member) offsetof(clattn_problem, member)
+#define HELD_BROADCAST(member) 0
+#define HELD_OF_BIAS(member) 0
+#define HELD_PACKED(member) 0
 #define OPERAND(ID, member_name, GIVEN, WRITER, LAYER, LAYOUT, layout_member, text, type_name,     \
                 has, bytes, s0, s1, s2, s3)                                                        \
     tensors[CA_##ID] = (struct ca_tensor){.name = text,                                            \
@@ -195,7 +200,8 @@ void ca_attention_tensors(const clattn_problem *p, struct ca_tensor *tensors)
                                           .written = WRITTEN_##WRITER,                             \
                                           .element_bytes = bytes,                                  \
                                           .sizes = {s0, s1, s2, s3},                               \
-                                          .layout = LAYOUT_##LAYOUT(layout_member)};               \
+                                          .layout = LAYOUT_##LAYOUT(layout_member),                \
+                                          .held_at = HELD_##LAYOUT(layout_member)};                \
     if (PACKS_##LAYOUT)                                                                            \
         tensors[CA_##ID].layout =                                                                  \
             ca_layout_explicit(&tensors[CA_##ID].layout, tensors[CA_##ID].sizes);
@@ -203,16 +209,18 @@ void ca_attention_tensors(const clattn_problem *p, struct ca_tensor *tensors)
 #undef OPERAND
 }
 
-struct ca_tensor ca_tensor_of(const char *name, const char *type, int present, int written,
-                              size_t element_bytes, const clattn_layout *layout,
-                              const size_t sizes[4])
+struct ca_tensor ca_tensor_of(const clattn_problem *p, const char *name, const char *type,
+                              int present, int written, size_t element_bytes,
+                              const clattn_layout *layout, const size_t sizes[4])
 {
     struct ca_tensor tensor = {.name = name,
                                .member = name,
                                .type = type,
                                .present = present != 0,
                                .written = written,
-                               .element_bytes = element_bytes};
+                               .element_bytes = element_bytes,
+                               .held_at =
+                                   layout ? (size_t)((const char *)layout - (const char *)p) : 0};
 
     memcpy(tensor.sizes, sizes, sizeof tensor.sizes);
     tensor.layout = ca_layout_explicit(layout ? layout : &tensor.layout, sizes);
@@ -232,33 +240,9 @@ void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors)
     of[ca_operation(p)](p, tensors);
 }
 
-clattn_layout *ca_problem_layout(clattn_problem *p, unsigned argument)
+clattn_layout *ca_tensor_layout(clattn_problem *p, const struct ca_tensor *tensor)
 {
-    static clattn_layout *(*const of[])(clattn_problem *, unsigned) = {
-#define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_layout,
-        CA_OPERATIONS(OPERATION)
-#undef OPERATION
-    };
-
-    return of[ca_operation(p)](p, argument);
-}
-
-clattn_layout *ca_attention_layout(clattn_problem *p, unsigned argument)
-{
-    switch (argument) {
-#define HOLDS_STRIDED(ID, member)                                                                  \
-    case CA_##ID:                                                                                  \
-        return &p->member;
-#define HOLDS_BROADCAST(ID, member)
-#define HOLDS_OF_BIAS(ID, member)
-#define HOLDS_PACKED(ID, member)
-#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout_member, ...)                      \
-    HOLDS_##LAYOUT(ID, layout_member)
-        CA_OPERANDS(OPERAND)
-#undef OPERAND
-    default:
-        return NULL;
-    }
+    return tensor->held_at ? (clattn_layout *)((char *)p + tensor->held_at) : NULL;
 }
 
 int ca_problem_empty(const clattn_problem *p)

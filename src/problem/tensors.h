@@ -69,6 +69,7 @@ struct ca_tensor {
     size_t element_bytes; /* of a block, if quantized */
     size_t sizes[4];
     clattn_layout layout; /* explicit strides */
+    size_t held_at; /* byte of clattn_problem where the problem holds its layout; 0: nowhere */
 };
 
 /* Fills tensors[CA_WORKSPACE], all but the workspace, for a problem that passed
@@ -76,9 +77,9 @@ struct ca_tensor {
  * are not present. */
 void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors);
 
-/* The layout of tensor number `argument` as the problem holds it; NULL if the problem holds none, or its
- * operation has no such tensor. Four zeros are the packed layout: the bias's and the mask's are none. */
-clattn_layout *ca_problem_layout(clattn_problem *p, unsigned argument);
+/* The layout of a tensor as its problem holds it; NULL if it holds none. Four zeros are the packed layout: the
+ * bias's and the mask's are none. */
+clattn_layout *ca_tensor_layout(clattn_problem *p, const struct ca_tensor *tensor);
 
 /* True if no output has an element. */
 int ca_problem_empty(const clattn_problem *p);
@@ -131,22 +132,17 @@ size_t ca_cache_bytes(clattn_cache cache, clattn_dtype dtype);
 /* Bytes of count elements of a tensor, whole blocks of a quantized one. */
 size_t ca_elements_bytes(size_t count, size_t element_bytes, clattn_cache cache);
 
-/* A tensor whose elements lie by its layout, packed where that is NULL or zeros. */
-struct ca_tensor ca_tensor_of(const char *name, const char *type, int present, int written,
-                              size_t element_bytes, const clattn_layout *layout,
-                              const size_t sizes[4]);
+/* A tensor of p whose elements lie by its layout, a member of p, packed where that is NULL or zeros. */
+struct ca_tensor ca_tensor_of(const clattn_problem *p, const char *name, const char *type,
+                              int present, int written, size_t element_bytes,
+                              const clattn_layout *layout, const size_t sizes[4]);
 
-/* The entries of ca_NAME_tensors() and ca_NAME_layout() from lists of operands as that of
- * src/problem/append_tensors.def, for a problem p. */
+/* The entries of ca_NAME_tensors() from lists of operands as that of src/problem/append_tensors.def, for the
+ * operation's members p of a problem. */
 #define CA_TENSOR(number, member, LAYOUT, type, present, written, bytes, s0, s1, s2, s3)           \
-    tensors[number] = ca_tensor_of(#member, #type, present, written, bytes,                        \
+    tensors[number] = ca_tensor_of(problem, #member, #type, present, written, bytes,               \
                                    CA_TENSOR_##LAYOUT(member), (const size_t[4]){s0, s1, s2, s3});
 #define CA_TENSOR_STRIDED(member) &p->member
 #define CA_TENSOR_PACKED(member) NULL
-#define CA_LAYOUT_CASE(number, member, LAYOUT) CA_LAYOUT_CASE_##LAYOUT(number, member)
-#define CA_LAYOUT_CASE_STRIDED(number, member)                                                     \
-    case number:                                                                                   \
-        return &p->member;
-#define CA_LAYOUT_CASE_PACKED(number, member)
 
 #endif

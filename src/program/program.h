@@ -11,7 +11,7 @@
 enum { CA_PROGRAMS_UNUSED = 128 };
 
 /*
- * The program of a candidate for a normal problem, from the context, from the cache on disk or built
+ * The program of a candidate for a normal problem, or of one that serves all with NULL, from the context, from the cache on disk or built
  * now. It stays as it is until ca_program_put_back(), or as long as the context. On failure *program is NULL and
  * the log says why.
  *

@@ -57,6 +57,8 @@ static void judge_build(clattn_context *ctx, cl_program program, struct ca_progr
     free(text);
 }
 
+extern const char *const ca_source_builtins[]; /* cl/common/builtins.h */
+
 /* ---- building -------------------------------------------------------------------------------- */
 
 /* Whether the kernel's functions take vectors wider than the processor's registers, as those that are forced or that a
@@ -131,21 +133,25 @@ static clattn_status retarget(clattn_context *ctx, cl_program *cl, const char *t
     return status == CLATTN_SUCCESS ? CLATTN_BUILD_FAILED : status;
 }
 
-/* The program of the parameters and the source after them. NULL if that fails, with the error in *err. */
+/* The program of the parameters and the source after them; on PoCL the declarations of built-in functions come first,
+ * for build_with_own_builtins(). NULL if that fails, with the error in *err. */
 static cl_program create(clattn_context *ctx, const struct ca_program *made, cl_int *err)
 {
     const char *const *source = made->family->source;
-    size_t count = 0;
+    size_t pieces = 0, count = 0;
 
-    while (source[count])
-        count++;
-    const char **all = malloc((count + 1) * sizeof *all);
+    while (source[pieces])
+        pieces++;
+    const char **all = malloc((pieces + 2) * sizeof *all);
     *err = CL_OUT_OF_HOST_MEMORY;
     if (!all)
         return NULL;
-    all[0] = made->parameters;
-    memcpy(all + 1, source, count * sizeof *all);
-    cl_program cl = clCreateProgramWithSource(ctx->cl, (cl_uint)(count + 1), all, NULL, err);
+    if (ca_facts_of_pocl(&ctx->device))
+        all[count++] = ca_source_builtins[0];
+    all[count++] = made->parameters;
+    memcpy(all + count, source, pieces * sizeof *all);
+    count += pieces;
+    cl_program cl = clCreateProgramWithSource(ctx->cl, (cl_uint)count, all, NULL, err);
     free(all);
     return *err == CL_SUCCESS ? cl : NULL;
 }
@@ -192,7 +198,7 @@ static void announce(const clattn_context *ctx, const struct ca_candidate *candi
                                             : "the cache of programs does not have it";
     char problem[512] = "any problem";
 
-    if (candidate->family->num_stages > 0)
+    if (p)
         clattn_problem_print(p, problem, sizeof problem, NULL);
     ca_inform(&ctx->log, "%s is being compiled for '%s' on '%s', which may take seconds: %s",
               candidate->family->full_name, problem, ctx->device.name, why);
@@ -257,12 +263,12 @@ static void make_anew(clattn_context *ctx, const struct ca_candidate *candidate,
 }
 
 /* Says what a verdict from an earlier process costs, and how to be rid of it. */
-static void say_condemned(clattn_context *ctx, const struct ca_candidate *candidate,
-                          const clattn_problem *p, const struct ca_program *made)
+static void say_condemned(clattn_context *ctx, const clattn_problem *p,
+                          const struct ca_program *made)
 {
     char what[CA_CLASS_TEXT + 2] = "--all", class[CA_CLASS_TEXT];
 
-    if (candidate->family->num_stages > 0) {
+    if (p) {
         ca_problem_class(p, class);
         snprintf(what, sizeof what, "\"%s\"", class);
     }
@@ -288,7 +294,7 @@ static void make_first(clattn_context *ctx, const struct ca_candidate *candidate
     } else {
         made->verdict = ca_verdict_crashed(until);
         made->status = made->verdict.status;
-        say_condemned(ctx, candidate, p, made);
+        say_condemned(ctx, p, made);
     }
     ca_first_run_end(&run);
 }
@@ -304,7 +310,7 @@ void ca_program_make(clattn_context *ctx, const struct ca_candidate *candidate,
         made->verdict = (struct ca_verdict){.status = CLATTN_SUCCESS};
     made->status = made->verdict.status;
     if (made->status != CLATTN_SUCCESS)
-        say_condemned(ctx, candidate, p, made);
+        say_condemned(ctx, p, made);
     else if (made->cl)
         return;
     else if (!ctx->device.compiler_available)

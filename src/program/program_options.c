@@ -1,35 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The compiler's options of a program (see src/program/program.h). */
 #include "program/program_options.h"
+#include "base/writer.h"
 #include "families/candidate.h"
 #include "problem/operations.h"
 #include "problem/problem.h"
 #include "problem/problem_append.h"
-
-#include <stdio.h>
 
 struct define {
     const char *name;
     size_t value;
 };
 
-/* How many characters it adds, or would. */
-static size_t print_defines(const struct define *defines, size_t count, char *text,
-                            size_t text_bytes, size_t length)
+#define PUT_DEFINES(writer, defines)                                                               \
+    put_defines(writer, defines, sizeof(defines) / sizeof *(defines))
+static void put_defines(struct ca_writer *writer, const struct define *defines, size_t count)
 {
-    size_t more = 0;
-
-    for (size_t n = 0; n < count; n++) {
-        const size_t at = length + more < text_bytes ? length + more : text_bytes;
-        more += (size_t)snprintf(text + at, text_bytes - at, " -D%s=%zu", defines[n].name,
-                                 defines[n].value);
-    }
-    return more;
+    for (size_t n = 0; n < count; n++)
+        ca_put(writer, " -D%s=%zu", defines[n].name, defines[n].value);
 }
 
 /* The -D options of a projection (see cl/common/projection.h). */
-static size_t print_projection_options(const clattn_problem *problem, char *text, size_t text_bytes,
-                                       size_t length)
+static void put_projection_options(struct ca_writer *writer, const clattn_problem *problem)
 {
     const clattn_projection_problem *p = &problem->projection;
     const int x_column = p->x.stride[3] == 1, w_column = p->w.stride[3] == 1;
@@ -44,12 +36,11 @@ static size_t print_projection_options(const clattn_problem *problem, char *text
                                      {"UNIT_Y_COLUMN", p->y.stride[3] == 1},
                                      {"HAS_ACCUMULATE", p->accumulate != 0}};
 
-    return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
+    PUT_DEFINES(writer, defines);
 }
 
 /* Those of a merge (see src/families/merge_rows/merge_rows.cl). */
-static size_t print_merge_options(const clattn_problem *problem, char *text, size_t text_bytes,
-                                  size_t length)
+static void put_merge_options(struct ca_writer *writer, const clattn_problem *problem)
 {
     const clattn_merge_problem *p = &problem->merge;
     const struct define defines[] = {{"DTYPE", (size_t)p->dtype},
@@ -59,12 +50,11 @@ static size_t print_merge_options(const clattn_problem *problem, char *text, siz
                                      {"HAS_SINKS", p->sinks != 0},
                                      {"HAS_ACCUMULATE", p->accumulate != 0}};
 
-    return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
+    PUT_DEFINES(writer, defines);
 }
 
 /* Those of an append (see src/families/append_tokens/append_tokens.cl). */
-static size_t print_append_options(const clattn_problem *problem, char *text, size_t text_bytes,
-                                   size_t length)
+static void put_append_options(struct ca_writer *writer, const clattn_problem *problem)
 {
     const clattn_append_problem *p = &problem->append;
     const struct define defines[] = {{"DTYPE", (size_t)p->dtype},
@@ -83,12 +73,11 @@ static size_t print_append_options(const clattn_problem *problem, char *text, si
                                      {"HAS_POSITIONS", p->positions != 0},
                                      {"HAS_KV_LENGTHS", p->kv_lengths != 0}};
 
-    return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
+    PUT_DEFINES(writer, defines);
 }
 
 /* Those of attention (see cl/common/common.h and cl/common/backward.h). */
-static size_t print_attention_options(const clattn_problem *p, char *text, size_t text_bytes,
-                                      size_t length)
+static void put_attention_options(struct ca_writer *writer, const clattn_problem *p)
 {
     const int lengths = p->q_lengths || p->kv_lengths || p->total_q || p->total_kv;
     const struct define defines[] = {
@@ -127,43 +116,45 @@ static size_t print_attention_options(const clattn_problem *p, char *text, size_
                                       CA_FLAGS(FLAG)
 #undef FLAG
     };
-    size_t more =
-        print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
 
+    PUT_DEFINES(writer, defines);
     if (p->block_q)
-        more +=
-            print_defines(blocks, sizeof blocks / sizeof *blocks, text, text_bytes, length + more);
+        PUT_DEFINES(writer, blocks);
     if (p->operation == CLATTN_BACKWARD)
-        more += print_defines(backward, sizeof backward / sizeof *backward, text, text_bytes,
-                              length + more);
-    return more;
+        PUT_DEFINES(writer, backward);
+}
+
+static void put_problem_options(struct ca_writer *writer, const clattn_problem *p)
+{
+    static void (*const of[])(struct ca_writer *, const clattn_problem *) = {
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = put_##name##_options,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
+
+    ca_put(writer, "-cl-std=CL1.2");
+    if (p)
+        of[p->operation](writer, p);
 }
 
 size_t ca_program_problem_options(const clattn_problem *p, char *text, size_t text_bytes)
 {
-    static size_t (*const of[])(const clattn_problem *, char *, size_t, size_t) = {
-#define OPERATION(ID, name, ...) [CLATTN_##ID] = print_##name##_options,
-        CA_OPERATIONS(OPERATION)
-#undef OPERATION
-    };
-    const size_t length = (size_t)snprintf(text, text_bytes, "-cl-std=CL1.2");
+    struct ca_writer writer = {text, text_bytes, 0};
 
-    return length + of[p->operation](p, text, text_bytes, length);
+    put_problem_options(&writer, p);
+    return writer.length;
 }
 
 int ca_program_options(const struct ca_candidate *candidate, const clattn_problem *p,
                        const clattn_device_info *dev, char *text, size_t text_bytes)
 {
-    size_t length = ca_program_problem_options(p, text, text_bytes);
+    const struct ca_family *family = candidate->family;
+    struct ca_writer writer = {text, text_bytes, 0};
 
-    if (length + 2 >= text_bytes)
-        return 0;
-    text[length++] = ' ';
-    length +=
-        (size_t)ca_tunables_print(candidate->family->tunables, candidate->family->num_tunables,
-                                  candidate->values, "-D", text + length, text_bytes - length);
-    if (candidate->family->options && length < text_bytes)
-        length += (size_t)snprintf(text + length, text_bytes - length, "%s",
-                                   candidate->family->options(candidate->values, dev));
-    return length < text_bytes;
+    put_problem_options(&writer, p);
+    for (size_t n = 0; n < family->num_tunables; n++)
+        ca_put(&writer, " -D%s=%zu", family->tunables[n].name, candidate->values[n]);
+    if (family->options)
+        ca_put(&writer, "%s", family->options(candidate->values, dev));
+    return writer.length < text_bytes;
 }

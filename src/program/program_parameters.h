@@ -7,7 +7,7 @@
 
 /*
  * A macro PARAMETERS_<kernel> for each of the family's kernels: the shape, the offsets, then the stage's
- * operands that the normal problem has, in the order in which src/execute/execute.c sets them. What the
+ * operands that the normal problem has (NULL: no lists), in the order in which src/execute/execute.c sets them. What the
  * kernel does not write is const; what a problem lacks has no parameter. The names are the members that the
  * operation's list of operands has, such as src/problem/tensors.def; the workspace is the last.
  *

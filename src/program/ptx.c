@@ -59,22 +59,18 @@ clattn_status ca_ptx_retarget(const char *ptx, size_t bytes, const char *target,
     snprintf(comment, sizeof comment, "//%s ", target);
     snprintf(comment_begin, sizeof comment_begin, "//%s", target);
     const size_t named = find(ptx, bytes, 0, directive) + strlen(directive);
-    if (named >= bytes || isalnum((unsigned char)ptx[named])) {
-        ca_reason(why, CA_REASON_BYTES, "what the driver hands out is not PTX for %.*s", (int)base,
-                  target);
-        return CLATTN_BUILD_FAILED;
-    }
+    if (named >= bytes || isalnum((unsigned char)ptx[named]))
+        return ca_status_with(CLATTN_BUILD_FAILED, why, CA_REASON_BYTES,
+                              "what the driver hands out is not PTX for %.*s", (int)base, target);
     if (find(ptx, bytes, 0, comment) == bytes) {
-        ca_reason(why, CA_REASON_BYTES,
-                  "the driver's PTX does not have the comments that hold instructions of %s",
-                  target);
-        return CLATTN_BUILD_FAILED;
+        return ca_status_with(
+            CLATTN_BUILD_FAILED, why, CA_REASON_BYTES,
+            "the driver's PTX does not have the comments that hold instructions of %s", target);
     }
     struct text t = {malloc(bytes + 1), 0}; /* a directive's comment is longer than its line end */
-    if (!t.bytes) {
-        ca_reason(why, CA_REASON_BYTES, "no host memory for %zu bytes of PTX", bytes);
-        return CLATTN_OUT_OF_MEMORY;
-    }
+    if (!t.bytes)
+        return ca_status_with(CLATTN_OUT_OF_MEMORY, why, CA_REASON_BYTES,
+                              "no host memory for %zu bytes of PTX", bytes);
     append(&t, ptx, named);
     append(&t, &target[base], 1);
     for (size_t at = named; at < bytes;) {

@@ -17,7 +17,7 @@
 #include "problem/philox.h"
 #include "problem/problem.h"
 #include "selfcheck/answer_row.h"
-#include "selfcheck/case.h"
+#include "selfcheck/case_parts.h"
 #include "selfcheck/values.h"
 
 #include <float.h>
@@ -123,16 +123,20 @@ static void weigh_values(const struct ca_trust_case *c, struct ca_trust_row *row
     }
 }
 
-static void solve_row(const struct ca_trust_case *c, struct ca_trust_row *row, struct ca_bounded *o,
-                      struct ca_bounded *lse, struct ca_bounded *scores)
+static void solve_row(struct ca_trust_case *c, struct ca_trust_row *row, size_t block, size_t place)
 {
     const clattn_problem *p = &c->problem;
+    struct ca_bounded *o = ca_trust_answer(c, CA_O, block, row->h, place, p->dim_v);
+    struct ca_bounded unused, *lse = &unused, *scores = NULL;
+
+    if (p->lse)
+        lse = ca_trust_answer_lse(c, CA_LSE, block, row->h, place, p->heads, ca_query_rows(p));
+    if (p->scores != CLATTN_SCORES_NONE)
+        scores = ca_trust_answer(c, CA_SCORES, row->b, row->h, row->i, p->seq_kv);
     const size_t visible = score_row(c, row, scores);
     const double gather = 2.0 * ca_trust_length_error(visible);
 
-    if (visible == 0) {
-        for (size_t d = 0; d < p->dim_v; d++)
-            o[d] = (struct ca_bounded){0.0, 0.0};
+    if (visible == 0) { /* zeros, exactly */
         for (size_t j = 0; p->scores == CLATTN_SCORES_WEIGHTS && j < p->seq_kv; j++)
             scores[j] = (struct ca_bounded){0.0, 0.0};
         *lse = (struct ca_bounded){-INFINITY, 0.0};
@@ -148,16 +152,16 @@ static void solve_row(const struct ca_trust_case *c, struct ca_trust_row *row, s
     lse->bound = den.slack + gather + 8.0 * u * (1.0 + fabs(den.most) + fabs(lse->value));
 }
 
-int ca_trust_case_solve(struct ca_trust_case *c)
+int ca_trust_solve(struct ca_trust_case *c, const struct ca_sample *rows)
 {
-    const clattn_problem *p = &c->problem;
     struct ca_trust_row row;
-    const int complete = ca_trust_row_open(p, &row);
+    const int complete = ca_trust_row_open(&c->problem, &row);
+    size_t block, place;
 
-    for (size_t n = 0; complete && n < c->num_rows; n++) {
-        ca_trust_row_locate(c, c->rows[n], &row);
-        solve_row(c, &row, c->o + n * p->dim_v, c->lse + n,
-                  c->scores ? c->scores + n * p->seq_kv : NULL);
+    for (size_t n = 0; complete && n < rows->count; n++) {
+        ca_trust_row_locate(c, ca_trust_place(rows, n), &row);
+        if (ca_trust_locate_query(c, row.b, row.i, &block, &place))
+            solve_row(c, &row, block, place);
     }
     ca_trust_row_close(&row);
     return complete;

@@ -4,7 +4,7 @@
 #include "problem/philox.h"
 #include "problem/problem.h"
 #include "selfcheck/answer_row.h"
-#include "selfcheck/case.h"
+#include "selfcheck/case_parts.h"
 #include "selfcheck/values.h"
 
 #include <float.h>
@@ -14,57 +14,14 @@
 
 static const double u = CA_TRUST_ROUNDOFF;
 
-/* ---- memory --------------------------------------------------------------------------------- */
-
-void ca_gradients_free(struct ca_gradients *g)
-{
-    if (!g)
-        return;
-    free(g->keys);
-    free(g->dq);
-    free(g->dbias);
-    free(g->dk);
-    free(g->dv);
-    free(g->dslopes);
-    free(g->dsinks);
-    free(g);
-}
-
-static int is_full(const clattn_problem *p)
+int ca_gradients_has_bias(const clattn_problem *p)
 {
     const size_t *s = p->bias_layout.stride, sizes[4] = {p->batch, p->heads, p->seq_q, p->seq_kv};
 
     for (int n = 0; n < 4; n++)
         if (s[n] == 0 && sizes[n] > 1)
             return 0;
-    return 1;
-}
-
-static int allocate(struct ca_bounded **answers, int wanted, size_t count)
-{
-    *answers = wanted ? calloc(count + 1, sizeof **answers) : NULL;
-    return !wanted || *answers;
-}
-
-struct ca_gradients *ca_gradients_allocate(const clattn_problem *p, size_t num_rows,
-                                           size_t num_keys, int sums)
-{
-    struct ca_gradients *g = calloc(1, sizeof *g);
-
-    if (!g)
-        return NULL;
-    g->num_keys = num_keys;
-    g->keys = calloc(num_keys + 1, sizeof *g->keys);
-    const int complete = g->keys && allocate(&g->dq, 1, num_rows * p->dim_qk) &&
-                         allocate(&g->dbias, p->dbias && is_full(p), num_rows * p->seq_kv) &&
-                         allocate(&g->dk, 1, num_keys * p->dim_qk) &&
-                         allocate(&g->dv, 1, num_keys * p->dim_v) &&
-                         allocate(&g->dslopes, p->dslopes && sums, p->heads) &&
-                         allocate(&g->dsinks, p->dsinks && sums, p->heads);
-    if (complete)
-        return g;
-    ca_gradients_free(g);
-    return NULL;
+    return p->dbias;
 }
 
 int ca_gradients_fill_lse(struct ca_trust_case *c, unsigned *state)
@@ -117,20 +74,26 @@ static void finish(const clattn_problem *p, struct ca_bounded *sums, const doubl
 /* ---- sweeps --------------------------------------------------------------------------------- */
 
 /* dq and dbias of one row. */
-static void solve_row(const struct ca_trust_case *c, size_t index, struct ca_pair_row *row,
-                      double *terms, struct ca_bounded *dq, struct ca_bounded *dbias)
+static void solve_row(struct ca_trust_case *c, size_t index, struct ca_pair_row *row, double *terms)
 {
     const clattn_problem *p = &c->problem;
-    size_t visible = 0;
+    struct ca_bounded *dbias = NULL;
+    size_t visible = 0, block, place;
     struct ca_pair pair;
 
     memset(terms, 0, p->dim_qk * sizeof *terms);
     ca_pair_row_locate(c, index, row);
+    const struct ca_trust_row *at = &row->scores;
+    if (!ca_trust_locate_query(c, at->b, at->i, &block, &place))
+        return;
+    struct ca_bounded *dq = ca_trust_answer(c, CA_DQ, block, at->h, place, p->dim_qk);
+    if (ca_gradients_has_bias(p))
+        dbias = ca_trust_answer(c, CA_DBIAS, at->b, at->h, at->i, p->seq_kv);
     for (size_t j = 0; j < p->seq_kv; j++) {
         if (!ca_pair_look(c, row, j, &pair))
             continue;
-        const size_t head = row->scores.h / (p->heads / p->kv_heads);
-        ca_pair_load(c, CA_K, &p->k, row->scores.b, head, j, p->dim_qk, row->other);
+        ca_pair_load(c, CA_K, &p->k, at->b, at->h / (p->heads / p->kv_heads), j, p->dim_qk,
+                     row->other);
         add(dq, ca_trust_operand(p, pair.ds), row->other, p->dim_qk, terms);
         if (dbias) {
             dbias[j] = pair.raw;
@@ -142,16 +105,19 @@ static void solve_row(const struct ca_trust_case *c, size_t index, struct ca_pai
 }
 
 /* dk and dv of one key. */
-static void solve_key(const struct ca_trust_case *c, size_t index, struct ca_pair_row *row,
-                      double *terms, struct ca_bounded *dk, struct ca_bounded *dv)
+static void solve_key(struct ca_trust_case *c, size_t index, struct ca_pair_row *row, double *terms)
 {
     const clattn_problem *p = &c->problem;
     const size_t b = index / p->seq_kv / p->kv_heads, head = index / p->seq_kv % p->kv_heads;
     const size_t group = p->heads / p->kv_heads;
     double *terms_v = terms + p->dim_qk;
-    size_t visible = 0;
+    size_t visible = 0, block, place;
     struct ca_pair pair;
 
+    if (!ca_trust_locate_key(c, b, index % p->seq_kv, &block, &place))
+        return;
+    struct ca_bounded *dk = ca_trust_answer(c, CA_DK, block, head, place, p->dim_qk);
+    struct ca_bounded *dv = ca_trust_answer(c, CA_DV, block, head, place, p->dim_v);
     memset(terms, 0, (p->dim_qk + p->dim_v) * sizeof *terms);
     for (size_t h = head * group; h < (head + 1) * group; h++)
         for (size_t i = 0; i < p->seq_q; i++) {
@@ -166,32 +132,33 @@ static void solve_key(const struct ca_trust_case *c, size_t index, struct ca_pai
     finish(p, dv, terms_v, p->dim_v, visible, 1.0);
 }
 
-/* dslopes and dsinks of all heads. */
-static void solve_sums(const struct ca_trust_case *c, struct ca_pair_row *row)
+/* dslopes and dsinks of all heads, as far as they are wanted. */
+static void solve_sums(struct ca_trust_case *c, struct ca_pair_row *row)
 {
     const clattn_problem *p = &c->problem;
-    const struct ca_gradients *g = c->gradients;
+    struct ca_bounded *dslopes =
+        p->dslopes ? ca_trust_answer(c, CA_DSLOPES, 0, 0, 0, p->heads) : NULL;
+    struct ca_bounded *dsinks = p->dsinks ? ca_trust_answer(c, CA_DSINKS, 0, 0, 0, p->heads) : NULL;
     const double rounding =
-        2.0 * ca_trust_length_error(p->batch * p->seq_q * (g->dslopes ? p->seq_kv : 1));
+        2.0 * ca_trust_length_error(p->batch * p->seq_q * (dslopes ? p->seq_kv : 1));
     struct ca_pair pair;
 
     for (size_t index = 0; index < p->batch * p->heads * p->seq_q; index++) {
         const size_t h = index / p->seq_q % p->heads;
         ca_pair_row_locate(c, index, row);
-        for (size_t j = 0; g->dslopes && j < p->seq_kv; j++) {
+        for (size_t j = 0; dslopes && j < p->seq_kv; j++) {
             if (!ca_pair_look(c, row, j, &pair))
                 continue;
             const double distance = ca_trust_distance(p, &row->scores, j);
-            g->dslopes[h].value += pair.raw.value * distance;
-            g->dslopes[h].bound +=
-                (pair.raw.bound + rounding * fabs(pair.raw.value)) * fabs(distance);
+            dslopes[h].value += pair.raw.value * distance;
+            dslopes[h].bound += (pair.raw.bound + rounding * fabs(pair.raw.value)) * fabs(distance);
         }
-        if (g->dsinks && row->lse.value != -INFINITY) {
+        if (dsinks && row->lse.value != -INFINITY) {
             const double sink = ca_value_load(ca_trust_elements(c, CA_SINKS), CLATTN_F32, h);
             const double weight = exp(sink - row->lse.value);
             ca_pair_row_load(c, row);
-            g->dsinks[h].value -= weight * row->delta.value;
-            g->dsinks[h].bound +=
+            dsinks[h].value -= weight * row->delta.value;
+            dsinks[h].bound +=
                 weight *
                 (row->delta.bound +
                  fabs(row->delta.value) *
@@ -200,20 +167,19 @@ static void solve_sums(const struct ca_trust_case *c, struct ca_pair_row *row)
     }
 }
 
-int ca_gradients_solve(struct ca_trust_case *c)
+int ca_gradients_solve(struct ca_trust_case *c, const struct ca_sample *rows,
+                       const struct ca_sample *keys, int sums)
 {
     const clattn_problem *p = &c->problem;
-    const struct ca_gradients *g = c->gradients;
     double *terms = malloc((p->dim_qk + p->dim_v) * sizeof *terms);
     struct ca_pair_row row;
     const int complete = ca_pair_row_open(p, &row) && terms;
 
-    for (size_t n = 0; complete && n < c->num_rows; n++)
-        solve_row(c, c->rows[n], &row, terms, g->dq + n * p->dim_qk,
-                  g->dbias ? g->dbias + n * p->seq_kv : NULL);
-    for (size_t n = 0; complete && n < g->num_keys; n++)
-        solve_key(c, g->keys[n], &row, terms, g->dk + n * p->dim_qk, g->dv + n * p->dim_v);
-    if (complete && (g->dslopes || g->dsinks))
+    for (size_t n = 0; complete && n < rows->count; n++)
+        solve_row(c, ca_trust_place(rows, n), &row, terms);
+    for (size_t n = 0; complete && n < keys->count; n++)
+        solve_key(c, ca_trust_place(keys, n), &row, terms);
+    if (complete && sums && (p->dslopes || p->dsinks))
         solve_sums(c, &row);
     ca_pair_row_close(&row);
     free(terms);

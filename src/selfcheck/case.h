@@ -15,6 +15,13 @@ struct ca_bounded {
     double value, bound;
 };
 
+/* The right values of some elements of a result: of element (at, 0) and those behind it along the last axis. */
+struct ca_answer {
+    unsigned argument;
+    size_t at[3], first, step, count; /* first: the place of the first element, in elements */
+    struct ca_bounded *want;          /* NULL: it is only known that they are written */
+};
+
 struct ca_trust_case {
     clattn_problem problem; /* normal */
     /* One block of bytes per tensor, of its span between two guard bands of CA_TRUST_GUARD
@@ -24,36 +31,11 @@ struct ca_trust_case {
     /* What outputs that are read as well hold before the execution; else NULL. */
     unsigned char *before[CA_WORKSPACE];
     int hostile; /* nothing but elements may be written within the outputs' strides either */
-    /* The rows that are judged, (b * heads + h) * seq_q + i, and their right answers. */
-    size_t *rows, num_rows;
-    struct ca_bounded *o;           /* dim_v for each row */
-    struct ca_bounded *lse;         /* one for each row */
-    struct ca_bounded *scores;      /* seq_kv for each row; NULL if the problem hands out none */
-    struct ca_gradients *gradients; /* of a backward problem, which has none of the three above */
+    struct ca_answer *answers;
+    size_t num_answers;
+    struct ca_bounded *room; /* for all answers */
+    size_t room_used;
 };
-
-/* Right answers of a backward problem. The keys are counted (b * kv_heads + head) * seq_kv + j. */
-struct ca_gradients {
-    size_t *keys, num_keys;
-    struct ca_bounded *dq; /* dim_qk for each row */
-    struct ca_bounded
-        *dbias; /* seq_kv for each row; NULL if the bias broadcasts or none is wanted */
-    struct ca_bounded *dk, *dv;          /* dim_qk and dim_v for each key */
-    struct ca_bounded *dslopes, *dsinks; /* heads; NULL if too long to sum, or not wanted */
-};
-
-/* Room for the answers of num_rows rows and num_keys keys; sums: those over all rows too. NULL
- * without memory. (src/selfcheck/answer_gradient.c, as the next ones) */
-struct ca_gradients *ca_gradients_allocate(const clattn_problem *p, size_t num_rows,
-                                           size_t num_keys, int sums);
-void ca_gradients_free(struct ca_gradients *gradients);
-
-/* Fills in lse, -infinity where a row sees nothing. 0 without memory. */
-int ca_gradients_fill_lse(struct ca_trust_case *c, unsigned *state);
-
-/* Fills in the answers for rows[] and keys[] from the data, o and lse included, whatever they hold.
- * 0 without memory. */
-int ca_gradients_solve(struct ca_trust_case *c);
 
 /* A guard band keeps the alignment of a whole allocation. A fill is NaN in every dtype. */
 enum { CA_TRUST_GUARD = 4096, CA_TRUST_FILL = 0xff };
@@ -70,14 +52,14 @@ void ca_trust_case_sizes(const clattn_problem *p, size_t sizes[CA_WORKSPACE]);
 
 /* The hostile case for a normal problem: small and ragged, with all of its options, rows that see
  * nothing, NaN and huge values behind masks. Its memory is bounded, a workspace for the candidate
- * (NULL: none) on dev included, unless ca_trust_refuses() the problem. False, with everything freed,
+ * (NULL: none) included, unless ca_trust_refuses() the problem. False, with everything freed,
  * without memory. */
 int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *p,
-                       const struct ca_candidate *candidate, const clattn_device_info *dev);
+                       const struct ca_candidate *candidate);
 
 /* Whether a problem is one that kernels may copy in pieces of 16 bytes, as the hostile case, which is ragged, is not: a
- * projection whose steps are whole pieces. And the hostile case in pieces, false without memory.
- * (src/selfcheck/case_projection.c) */
+ * projection whose steps are whole pieces (src/selfcheck/case_projection.c). And the hostile case in pieces, false without
+ * memory. */
 int ca_trust_has_pieces(const clattn_problem *p);
 int ca_trust_case_make_in_pieces(struct ca_trust_case *c, const clattn_problem *p);
 
@@ -94,9 +76,6 @@ int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p
 void ca_trust_case_drop_inputs(struct ca_trust_case *c);
 
 void ca_trust_case_free(struct ca_trust_case *c);
-
-/* Fills in the answers for rows[] from the data (src/selfcheck/answer.c). 0 without memory. */
-int ca_trust_case_solve(struct ca_trust_case *c);
 
 /* NULL if the results in bytes[] are right, every element was written and nothing outside of them
  * was, else what is wrong, as a sentence in text. *error is the worst judged element's distance

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cases of appends: which rows the tokens go to, what is written there, and that all else stays as it
  * was. A row is counted among those of k (b, kv_head, i), then those of v, then those of q. */
-#include "base/log.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
 #include "selfcheck/answer_row.h"
@@ -17,7 +16,8 @@
 struct append_row {
     unsigned from, to;
     size_t b, h, i, dim;
-    int64_t first; /* its first element's place in what is written; -1: it is skipped */
+    size_t block, place; /* the batch or page, and the row of it, that it goes to */
+    int skipped;
 };
 
 static cl_int number_at(const struct ca_trust_case *c, unsigned argument, size_t n)
@@ -82,13 +82,9 @@ static struct append_row locate(const struct ca_trust_case *c, size_t index)
     };
     const int64_t rows = (int64_t)ca_append_rows(p), slots = (int64_t)ca_append_blocks(p) * rows;
     const int64_t slot = slot_of(c, r.b, r.i);
-    if (is_q)
-        r.first = (int64_t)ca_trust_position(&p->q_out, r.b, r.h, r.i, 0);
-    else if (slot < 0 || slot >= slots)
-        r.first = -1;
-    else
-        r.first = (int64_t)ca_trust_position(layout_of(p, r.to), (size_t)(slot / rows), r.h,
-                                             (size_t)(slot % rows), 0);
+    r.block = is_q ? r.b : (size_t)(slot / rows);
+    r.place = is_q ? r.i : (size_t)(slot % rows);
+    r.skipped = !is_q && (slot < 0 || slot >= slots);
     return r;
 }
 
@@ -206,19 +202,35 @@ static void fill_lists(struct ca_trust_case *c, int hostile)
     }
 }
 
+/* An answer for each row that is written, of which some are known: the first, the last and some between. */
+static void solve(struct ca_trust_case *c, const struct ca_sample *judged)
+{
+    size_t next = 0;
+
+    for (size_t n = 0; n < judged->all; n++) {
+        const struct append_row r = locate(c, n);
+        const int is_judged = next < judged->count && ca_trust_place(judged, next) == n;
+        next += is_judged != 0;
+        if (r.skipped)
+            continue;
+        struct ca_bounded *want =
+            ca_trust_answer(c, r.to, r.block, r.h, r.place, is_judged ? r.dim : 0);
+        if (is_judged)
+            solve_row(c, &r, want);
+        c->answers[c->num_answers - 1].count = r.dim;
+        if (!is_judged)
+            c->answers[c->num_answers - 1].want = NULL;
+    }
+}
+
 static int make(struct ca_trust_case *c)
 {
     const clattn_append_problem *p = &c->problem.append;
-    const size_t rows = all_rows(p), judged = ca_trust_to_judge(rows, longest(p) * 64);
+    const struct ca_sample judged = ca_trust_spread(all_rows(p), longest(p) * 64);
     unsigned state = 20240229u;
 
-    c->num_rows = judged;
-    c->rows = calloc(judged + 1, sizeof *c->rows);
-    c->o = calloc(judged * longest(p) + 1, sizeof *c->o);
-    c->lse = calloc(rows + 1, sizeof *c->lse);
-    if (!ca_trust_allocate_blocks(c) || !c->rows || !c->o || !c->lse)
+    if (!ca_trust_allocate(c, judged.all, judged.count * longest(p)))
         return 0;
-    ca_trust_spread(c->rows, judged, rows);
     for (unsigned n = 0; n < CA_WORKSPACE; n++)
         if (n == CA_APPEND_Q || n == CA_APPEND_K || n == CA_APPEND_V ||
             (n == CA_APPEND_Q_OUT && p->queries == CLATTN_QUERIES_IN_PLACE))
@@ -228,21 +240,8 @@ static int make(struct ca_trust_case *c)
     fill_lists(c, c->hostile);
     if (!ca_trust_keep_before(c))
         return 0;
-    for (size_t n = 0; n < rows; n++)
-        c->lse[n].value = (double)locate(c, n).first;
-    for (size_t n = 0; n < judged; n++) {
-        const struct append_row r = locate(c, c->rows[n]);
-        solve_row(c, &r, c->o + n * longest(p));
-    }
+    solve(c, &judged);
     return 1;
-}
-
-static int make_or_free(struct ca_trust_case *c)
-{
-    if (make(c))
-        return 1;
-    ca_trust_case_free(c);
-    return 0;
 }
 
 static clattn_layout keep_unit(int unit, const size_t sizes[4], clattn_cache cache)
@@ -257,7 +256,7 @@ static clattn_layout keep_unit(int unit, const size_t sizes[4], clattn_cache cac
 
 /* Ragged; rows as long as what is rotated, and some more. */
 int ca_append_case_make(struct ca_trust_case *c, const clattn_problem *real,
-                        const struct ca_candidate *candidate, const clattn_device_info *dev)
+                        const struct ca_candidate *candidate)
 {
     enum { BATCH = 2, HEADS = 3, TOKENS = 11, KEYS = 13 };
     const clattn_append_problem *r = &real->append;
@@ -265,9 +264,6 @@ int ca_append_case_make(struct ca_trust_case *c, const clattn_problem *real,
     const size_t least = (r->rotary_dim + CA_BLOCK - 1) / CA_BLOCK * CA_BLOCK;
 
     (void)candidate;
-    (void)dev;
-    memset(c, 0, sizeof *c);
-    c->hostile = 1;
     c->problem = *real;
     clattn_append_problem *p = &c->problem.append;
     p->batch = BATCH;
@@ -289,107 +285,10 @@ int ca_append_case_make(struct ca_trust_case *c, const clattn_problem *real,
                            p->k_format);
     p->v_cache = keep_unit(r->v_cache.stride[3] == 1, (size_t[]){blocks, HEADS, rows, p->dim_v},
                            p->v_format);
-    return make_or_free(c);
+    return make(c);
 }
 
-int ca_append_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p)
+int ca_append_case_make_ordinary(struct ca_trust_case *c)
 {
-    memset(c, 0, sizeof *c);
-    c->problem = *p;
-    return make_or_free(c);
-}
-
-/* ---- judging -------------------------------------------------------------------------------- */
-
-/* Element `place` of an output. */
-static double result_at(const struct ca_trust_case *c, unsigned to, size_t place)
-{
-    const clattn_append_problem *p = &c->problem.append;
-    const unsigned char *bytes = c->bytes[to] + ca_trust_guard(&c->problem, to);
-    const clattn_cache cache = ca_problem_cache(&c->problem, to);
-    double values[CA_BLOCK];
-
-    if (cache == CLATTN_CACHE_PLAIN)
-        return ca_value_load(bytes, to == CA_APPEND_Q_OUT ? p->dtype : p->cache_dtype, place);
-    ca_cache_load(bytes, cache, p->dtype, place / CA_BLOCK * CA_BLOCK, 1, CA_BLOCK, values);
-    return values[place % CA_BLOCK];
-}
-
-/* Puts what was there before into the place of each row that was to be written; then nothing may differ. */
-static int others_intact(const struct ca_trust_case *c, unsigned to)
-{
-    const clattn_append_problem *p = &c->problem.append;
-    const clattn_cache cache = ca_problem_cache(&c->problem, to);
-    const size_t step = layout_of(p, to)->stride[3], rows = all_rows(p);
-    struct ca_tensor tensors[CA_WORKSPACE];
-
-    ca_problem_tensors(&c->problem, tensors);
-    const size_t bytes = tensors[to].element_bytes, guard = ca_trust_guard(&c->problem, to);
-    const size_t kv_rows = p->batch * p->kv_heads * p->tokens;
-    const size_t begin = to == CA_APPEND_K_CACHE   ? 0
-                         : to == CA_APPEND_V_CACHE ? kv_rows
-                                                   : 2 * kv_rows;
-    const size_t end = to == CA_APPEND_K_CACHE   ? kv_rows
-                       : to == CA_APPEND_V_CACHE ? 2 * kv_rows
-                                                 : rows;
-    const size_t units = tensors[to].sizes[3] / (cache == CLATTN_CACHE_PLAIN ? 1 : CA_BLOCK);
-    unsigned char *rest = malloc(c->sizes[to]);
-    if (!rest)
-        return 0;
-    memcpy(rest, c->bytes[to], c->sizes[to]);
-    for (size_t n = begin; n < end; n++)
-        for (size_t d = 0; d < units && c->lse[n].value >= 0.0; d++) {
-            const size_t first = (size_t)c->lse[n].value;
-            const size_t at =
-                guard +
-                (cache == CLATTN_CACHE_PLAIN ? first + d * step : first / CA_BLOCK + d) * bytes;
-            if (c->before[to])
-                memcpy(rest + at, c->before[to] + at, bytes);
-            else
-                memset(rest + at, CA_TRUST_FILL, bytes);
-        }
-    int intact = 1;
-    for (size_t n = 0; n < c->sizes[to] && intact; n++)
-        intact = rest[n] == (c->before[to] ? c->before[to][n] : CA_TRUST_FILL);
-    free(rest);
-    return intact;
-}
-
-const char *ca_append_case_judge(const struct ca_trust_case *c, double *error, char *text,
-                                 size_t text_bytes)
-{
-    const clattn_append_problem *p = &c->problem.append;
-    const size_t kv_rows = p->batch * p->kv_heads * p->tokens;
-    struct ca_tensor tensors[CA_WORKSPACE];
-
-    *error = 0.0;
-    ca_problem_tensors(&c->problem, tensors);
-    for (unsigned n = 0; n < CA_WORKSPACE; n++)
-        if (tensors[n].present && tensors[n].written && !others_intact(c, n)) {
-            ca_reason(text, text_bytes, "it writes to other rows of %s than the tokens'",
-                      tensors[n].name);
-            return text;
-        }
-    for (size_t n = 0; n < c->num_rows; n++) {
-        const size_t index = c->rows[n];
-        const unsigned to = index < kv_rows       ? CA_APPEND_K_CACHE
-                            : index < 2 * kv_rows ? CA_APPEND_V_CACHE
-                                                  : CA_APPEND_Q_OUT;
-        const size_t step = layout_of(p, to)->stride[3];
-        for (size_t d = 0; d < tensors[to].sizes[3] && c->lse[index].value >= 0.0; d++) {
-            const struct ca_bounded want = c->o[n * longest(p) + d];
-            const double got = result_at(c, to, (size_t)c->lse[index].value + d * step);
-            const double off = fabs(got - want.value) / want.bound;
-            *error = off > *error || isnan(off)
-                         ? fmin(isnan(off) ? CA_TRUST_WORST : off, CA_TRUST_WORST)
-                         : *error;
-            if (!(off <= 1.0)) {
-                ca_reason(text, text_bytes,
-                          "column %zu of row %zu of %s is %.7g, should be %.7g within %.2g", d,
-                          index, tensors[to].name, got, want.value, want.bound);
-                return text;
-            }
-        }
-    }
-    return NULL;
+    return make(c);
 }

@@ -36,7 +36,7 @@ static unsigned char *elements(const struct ca_trust_case *c, unsigned argument)
     return c->bytes[argument] ? c->bytes[argument] + ca_trust_guard(&c->problem, argument) : NULL;
 }
 
-int ca_trust_allocate_blocks(struct ca_trust_case *c)
+int ca_trust_allocate(struct ca_trust_case *c, size_t answers, size_t of_elements)
 {
     int complete = 1;
 
@@ -50,33 +50,44 @@ int ca_trust_allocate_blocks(struct ca_trust_case *c)
         else
             complete = 0;
     }
-    return complete;
+    c->answers = calloc(answers + 1, sizeof *c->answers);
+    c->room = calloc(of_elements + 1, sizeof *c->room);
+    return complete && c->answers && c->room;
 }
 
-/* Elements of a row of what is judged. */
-static size_t columns_of(const clattn_problem *p)
+static struct ca_answer *add_answer(struct ca_trust_case *c, unsigned argument, size_t b, size_t h,
+                                    size_t s, size_t count)
 {
-    return p->operation == CLATTN_PROJECTION ? p->projection.y_dim
-           : p->operation == CLATTN_MERGE    ? p->merge.dim
-                                             : p->dim_v;
+    struct ca_answer *answer = &c->answers[c->num_answers++];
+
+    *answer = (struct ca_answer){.argument = argument,
+                                 .at = {b, h, s},
+                                 .step = 1,
+                                 .count = count,
+                                 .want = c->room + c->room_used};
+    c->room_used += count;
+    return answer;
 }
 
-int ca_trust_allocate(struct ca_trust_case *c, size_t num_rows, size_t num_keys, int sums)
+struct ca_bounded *ca_trust_answer(struct ca_trust_case *c, unsigned argument, size_t b, size_t h,
+                                   size_t s, size_t count)
 {
-    const clattn_problem *p = &c->problem;
-    const int complete = ca_trust_allocate_blocks(c);
+    struct ca_answer *answer = add_answer(c, argument, b, h, s, count);
+    struct ca_tensor tensors[CA_WORKSPACE];
 
-    c->num_rows = num_rows;
-    c->rows = calloc(num_rows + 1, sizeof *c->rows);
-    if (p->operation == CLATTN_BACKWARD) {
-        c->gradients = ca_gradients_allocate(p, num_rows, num_keys, sums);
-        return complete && c->rows && c->gradients;
-    }
-    c->o = calloc(num_rows * columns_of(p), sizeof *c->o);
-    c->lse = calloc(num_rows, sizeof *c->lse);
-    if (p->scores != CLATTN_SCORES_NONE)
-        c->scores = calloc(num_rows * p->seq_kv + 1, sizeof *c->scores);
-    return complete && c->rows && c->o && c->lse && (c->scores || p->scores == CLATTN_SCORES_NONE);
+    ca_problem_tensors(&c->problem, tensors);
+    answer->first = ca_trust_position(&tensors[argument].layout, b, h, s, 0);
+    answer->step = tensors[argument].layout.stride[3];
+    return answer->want;
+}
+
+struct ca_bounded *ca_trust_answer_lse(struct ca_trust_case *c, unsigned argument, size_t b,
+                                       size_t h, size_t s, size_t heads, size_t rows)
+{
+    struct ca_answer *answer = add_answer(c, argument, b, h, s, 1);
+
+    answer->first = (b * heads + h) * rows + s;
+    return answer->want;
 }
 
 void ca_trust_case_free(struct ca_trust_case *c)
@@ -85,11 +96,8 @@ void ca_trust_case_free(struct ca_trust_case *c)
         free(c->bytes[n]);
         free(c->before[n]);
     }
-    free(c->rows);
-    free(c->o);
-    free(c->lse);
-    free(c->scores);
-    ca_gradients_free(c->gradients);
+    free(c->answers);
+    free(c->room);
     memset(c, 0, sizeof *c);
 }
 
@@ -338,50 +346,81 @@ size_t ca_trust_judged(const clattn_problem *p, size_t all)
 
 /* One bound for all: the sizes and magnitudes are known. Sums over longer dims than are usual are off
  * by more, which their own bounds tell. */
-static void set_bounds(const clattn_problem *p, struct ca_bounded *answers, size_t count,
-                       double tolerance)
+static void set_bounds(const struct ca_trust_case *c)
 {
+    const clattn_problem *p = &c->problem;
     const int is_long = p->dim_qk > USUAL_DIM;
+    /* What o is stored as, or weights on the way. */
+    const clattn_dtype rounded =
+        ca_trust_operand_share(p) > 0.0 ? p->dtype : ca_problem_dtype(p, CA_O);
 
-    for (size_t n = 0; n < count; n++)
-        answers[n].bound =
-            fmax(is_long ? answers[n].bound : 0.0, tolerance * fmax(1.0, fabs(answers[n].value)));
+    for (size_t n = 0; n < c->num_answers; n++) {
+        const double tolerance = c->answers[n].argument != CA_O || rounded == CLATTN_F32 ? 2e-5
+                                 : rounded == CLATTN_F16                                 ? 2e-3
+                                                                                         : 1e-2;
+        for (size_t d = 0; d < c->answers[n].count; d++) {
+            struct ca_bounded *want = &c->answers[n].want[d];
+            want->bound =
+                fmax(is_long ? want->bound : 0.0, tolerance * fmax(1.0, fabs(want->value)));
+        }
+    }
+}
+
+static int made_or_freed(struct ca_trust_case *c, int made)
+{
+    if (!made)
+        ca_trust_case_free(c);
+    return made;
 }
 
 int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real,
-                       const struct ca_candidate *candidate, const clattn_device_info *dev)
+                       const struct ca_candidate *candidate)
 {
     static int (*const of[])(struct ca_trust_case *, const clattn_problem *,
-                             const struct ca_candidate *, const clattn_device_info *) = {
+                             const struct ca_candidate *) = {
 #define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_case_make,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };
 
-    return of[real->operation](c, real, candidate, dev);
+    memset(c, 0, sizeof *c);
+    c->hostile = 1;
+    return made_or_freed(c, of[real->operation](c, real, candidate));
+}
+
+/* Room for the answers of so many rows, or rows and keys. */
+static int allocate(struct ca_trust_case *c, const struct ca_sample *rows,
+                    const struct ca_sample *keys)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t of_row = p->scores == CLATTN_SCORES_NONE ? 0 : p->seq_kv;
+    const size_t of_bias = ca_gradients_has_bias(p) ? p->seq_kv : 0;
+
+    if (p->operation != CLATTN_BACKWARD)
+        return ca_trust_allocate(c, 3 * rows->count, rows->count * (p->dim_v + 1 + of_row));
+    return ca_trust_allocate(c, 2 * rows->count + 2 * keys->count + 2,
+                             rows->count * (p->dim_qk + of_bias) +
+                                 keys->count * (p->dim_qk + p->dim_v) + 2 * p->heads);
+}
+
+/* Every step-th of all. */
+static struct ca_sample sample_of(const clattn_problem *p, size_t all)
+{
+    return (struct ca_sample){all, ca_trust_judged(p, all), step_of(p)};
 }
 
 int ca_attention_case_make(struct ca_trust_case *c, const clattn_problem *real,
-                           const struct ca_candidate *candidate, const clattn_device_info *dev)
+                           const struct ca_candidate *candidate)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
     unsigned state = 20240229u;
 
-    memset(c, 0, sizeof *c);
-    c->problem = ca_trust_shrink(real, candidate, dev);
-    c->hostile = 1;
+    c->problem = ca_trust_shrink(real, candidate);
     const clattn_problem *p = &c->problem;
-    const int backward = p->operation == CLATTN_BACKWARD;
-    const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->kv_heads * p->seq_kv;
-    const size_t step = step_of(p);
-    if (!ca_trust_allocate(c, ca_trust_judged(p, rows), ca_trust_judged(p, keys), 1)) {
-        ca_trust_case_free(c);
+    const struct ca_sample rows = sample_of(p, p->batch * p->heads * p->seq_q);
+    const struct ca_sample keys = sample_of(p, p->batch * p->kv_heads * p->seq_kv);
+    if (!allocate(c, &rows, &keys))
         return 0;
-    }
-    for (size_t n = 0; n < c->num_rows; n++)
-        c->rows[n] = n * step;
-    for (size_t n = 0; backward && n < c->gradients->num_keys; n++)
-        c->gradients->keys[n] = n * step;
     ca_problem_tensors(p, tensors);
     fill_starts(c, CA_Q_STARTS, p->seq_q, p->total_q);
     fill_starts(c, CA_KV_STARTS, p->seq_kv, p->total_kv);
@@ -392,29 +431,22 @@ int ca_attention_case_make(struct ca_trust_case *c, const clattn_problem *real,
     fill_keys(c, CA_V, &tensors[CA_V], &state);
     fill_plain(c, &state);
     ca_trust_fill_lists(c);
-    if (backward) {
+    if (p->operation == CLATTN_BACKWARD) {
         fill_rows(c, CA_O, &tensors[CA_O], &state);
         fill_rows(c, CA_DO, &tensors[CA_DO], &state);
-        if (ca_gradients_fill_lse(c, &state) && ca_gradients_solve(c))
-            return 1;
-        ca_trust_case_free(c);
-        return 0;
+        return ca_gradients_fill_lse(c, &state) && ca_gradients_solve(c, &rows, &keys, 1);
     }
-    if (!ca_trust_case_solve(c)) {
-        ca_trust_case_free(c);
+    if (!ca_trust_solve(c, &rows))
         return 0;
-    }
-    /* What o is stored as, or weights on the way. */
-    const clattn_dtype rounded =
-        ca_trust_operand_share(p) > 0.0 ? p->dtype : ca_problem_dtype(p, CA_O);
-    set_bounds(p, c->o, c->num_rows * p->dim_v,
-               rounded == CLATTN_F32   ? 2e-5
-               : rounded == CLATTN_F16 ? 2e-3
-                                       : 1e-2);
-    set_bounds(p, c->lse, c->num_rows, 2e-5);
-    if (c->scores)
-        set_bounds(p, c->scores, c->num_rows * p->seq_kv, 2e-5);
+    set_bounds(c);
     return 1;
+}
+
+int ca_trust_case_make_in_pieces(struct ca_trust_case *c, const clattn_problem *p)
+{
+    memset(c, 0, sizeof *c);
+    c->hostile = 1;
+    return made_or_freed(c, ca_projection_case_make_in_pieces(c, p));
 }
 
 /* ---- an ordinary case ----------------------------------------------------------------------- */
@@ -423,19 +455,25 @@ int ca_attention_case_make(struct ca_trust_case *c, const clattn_problem *real,
  * would be fewer than LEAST_ROWS. */
 enum { MOST_ROWS = 64, LEAST_ROWS = 8, MOST_PRODUCTS = 1 << 26 };
 
-size_t ca_trust_to_judge(size_t all, size_t products)
+struct ca_sample ca_trust_spread(size_t all, size_t products)
 {
     const size_t affordable = MOST_PRODUCTS / (products + 1);
     size_t rows = affordable < MOST_ROWS ? affordable : MOST_ROWS;
 
     rows = rows > LEAST_ROWS ? rows : LEAST_ROWS;
-    return rows < all ? rows : all;
+    return (struct ca_sample){all, rows < all ? rows : all, 0};
 }
 
-void ca_trust_spread(size_t *places, size_t count, size_t all)
+struct ca_sample ca_trust_each(size_t all)
 {
-    for (size_t n = 1; n < count; n++)
-        places[n] = (size_t)((double)(all - 1) * (double)n / (double)(count - 1));
+    return (struct ca_sample){all, all, 1};
+}
+
+size_t ca_trust_place(const struct ca_sample *sample, size_t n)
+{
+    if (sample->step > 0 || n == 0)
+        return n * sample->step;
+    return (size_t)((double)(sample->all - 1) * (double)n / (double)(sample->count - 1));
 }
 
 /* Repeats the first done bytes to the end. */
@@ -512,32 +550,30 @@ static void fill_lengths(struct ca_trust_case *c, unsigned argument, size_t long
 
 int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p)
 {
-    static int (*const of[])(struct ca_trust_case *, const clattn_problem *) = {
+    static int (*const of[])(struct ca_trust_case *) = {
 #define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_case_make_ordinary,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };
 
-    return of[p->operation](c, p);
-}
-
-int ca_attention_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p)
-{
-    unsigned state = 20240229u;
-
     memset(c, 0, sizeof *c);
     c->problem = *p;
-    const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->kv_heads * p->seq_kv;
+    return made_or_freed(c, of[p->operation](c));
+}
+
+int ca_attention_case_make_ordinary(struct ca_trust_case *c)
+{
+    const clattn_problem *p = &c->problem;
+    unsigned state = 20240229u;
     const int backward = p->operation == CLATTN_BACKWARD;
     const size_t per_pair = p->dim_qk + p->dim_v, queries = p->seq_q * (p->heads / p->kv_heads);
-    if (!ca_trust_allocate(c, ca_trust_to_judge(rows, p->seq_kv * per_pair),
-                           ca_trust_to_judge(keys, queries * per_pair), 0)) {
-        ca_trust_case_free(c);
+    const struct ca_sample rows =
+        ca_trust_spread(p->batch * p->heads * p->seq_q, p->seq_kv * per_pair);
+    const struct ca_sample keys =
+        ca_trust_spread(p->batch * p->kv_heads * p->seq_kv, queries * per_pair);
+
+    if (!allocate(c, &rows, &keys))
         return 0;
-    }
-    ca_trust_spread(c->rows, c->num_rows, rows);
-    if (backward)
-        ca_trust_spread(c->gradients->keys, c->gradients->num_keys, keys);
     ca_trust_fill_random(c, CA_Q, p->dtype, -2.0f, 2.0f, &state);
     fill_cache(c, CA_K, &state);
     fill_cache(c, CA_V, &state);
@@ -558,10 +594,7 @@ int ca_attention_case_make_ordinary(struct ca_trust_case *c, const clattn_proble
         const float low = logf((float)p->seq_kv) + 1.0f;
         ca_trust_fill_random(c, CA_LSE, CLATTN_F32, low, low + 0.5f, &state);
     }
-    if (backward ? ca_gradients_solve(c) : ca_trust_case_solve(c))
-        return 1;
-    ca_trust_case_free(c);
-    return 0;
+    return backward ? ca_gradients_solve(c, &rows, &keys, 0) : ca_trust_solve(c, &rows);
 }
 
 void ca_trust_case_drop_inputs(struct ca_trust_case *c)

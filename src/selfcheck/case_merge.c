@@ -83,14 +83,24 @@ static void solve_row(const struct ca_trust_case *c, size_t row, struct ca_bound
     }
 }
 
-static int solve_or_free(struct ca_trust_case *c)
+static int allocate(struct ca_trust_case *c, const struct ca_sample *rows)
 {
-    if (!ca_trust_keep_before(c)) {
-        ca_trust_case_free(c);
+    return ca_trust_allocate(c, 2 * rows->count, rows->count * (c->problem.merge.dim + 1));
+}
+
+/* Rows counted (b, h, i). */
+static int solve(struct ca_trust_case *c, const struct ca_sample *rows)
+{
+    const clattn_merge_problem *p = &c->problem.merge;
+
+    if (!ca_trust_keep_before(c))
         return 0;
+    for (size_t n = 0; n < rows->count; n++) {
+        const size_t row = ca_trust_place(rows, n), i = row % p->seq_q;
+        const size_t b = row / p->seq_q / p->heads, h = row / p->seq_q % p->heads;
+        struct ca_bounded *o = ca_trust_answer(c, CA_MERGE_O, b, h, i, p->dim);
+        solve_row(c, row, o, ca_trust_answer_lse(c, CA_MERGE_LSE, b, h, i, p->heads, p->seq_q));
     }
-    for (size_t n = 0; n < c->num_rows; n++)
-        solve_row(c, c->rows[n], c->o + n * c->problem.merge.dim, &c->lse[n]);
     return 1;
 }
 
@@ -154,21 +164,17 @@ static void spoil(struct ca_trust_case *c, size_t s, size_t row)
 }
 
 int ca_merge_case_make(struct ca_trust_case *c, const clattn_problem *real,
-                       const struct ca_candidate *candidate, const clattn_device_info *dev)
+                       const struct ca_candidate *candidate)
 {
     const size_t rows = (size_t)BATCH * HEADS * ROWS;
+    const struct ca_sample all = ca_trust_each(rows);
     unsigned state = 20240229u;
 
     (void)candidate;
-    (void)dev;
-    memset(c, 0, sizeof *c);
     c->problem = shrink(real);
-    c->hostile = 1;
     const clattn_merge_problem *p = &c->problem.merge;
-    if (!ca_trust_allocate(c, rows, 0, 0)) {
-        ca_trust_case_free(c);
+    if (!allocate(c, &all))
         return 0;
-    }
     ca_trust_fill_elements(c, CA_MERGE_PARTS, p->dtype, -1.0f, 1.0f, &state);
     for (size_t h = 0; p->sinks && h < HEADS;
          h++) /* one counts little, one much, one for nothing */
@@ -186,26 +192,20 @@ int ca_merge_case_make(struct ca_trust_case *c, const clattn_problem *real,
         if (lse == -INFINITY)
             spoil(c, s, row);
     }
-    for (size_t n = 0; n < rows; n++)
-        c->rows[n] = n;
-    return solve_or_free(c);
+    return solve(c, &all);
 }
 
 /* ---- an ordinary case ----------------------------------------------------------------------- */
 
-int ca_merge_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *real)
+int ca_merge_case_make_ordinary(struct ca_trust_case *c)
 {
-    const clattn_merge_problem *p = &real->merge;
-    const size_t rows = p->batch * p->heads * p->seq_q;
+    const clattn_merge_problem *p = &c->problem.merge;
+    const struct ca_sample rows =
+        ca_trust_spread(p->batch * p->heads * p->seq_q, p->states * p->dim);
     unsigned state = 20240229u;
 
-    memset(c, 0, sizeof *c);
-    c->problem = *real;
-    if (!ca_trust_allocate(c, ca_trust_to_judge(rows, p->states * p->dim), 0, 0)) {
-        ca_trust_case_free(c);
+    if (!allocate(c, &rows))
         return 0;
-    }
-    ca_trust_spread(c->rows, c->num_rows, rows);
     ca_trust_fill_random(c, CA_MERGE_PARTS, p->dtype, -1.0f, 1.0f, &state);
     ca_trust_fill_random(c, CA_MERGE_PARTS_LSE, CLATTN_F32, -4.0f, 4.0f, &state);
     ca_trust_fill_random(c, CA_MERGE_SINKS, CLATTN_F32, -4.0f, 4.0f, &state);
@@ -213,5 +213,5 @@ int ca_merge_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *r
         ca_trust_fill_random(c, CA_MERGE_O, p->dtype, -1.0f, 1.0f, &state);
         ca_trust_fill_random(c, CA_MERGE_LSE, CLATTN_F32, -4.0f, 4.0f, &state);
     }
-    return solve_or_free(c);
+    return solve(c, &rows);
 }

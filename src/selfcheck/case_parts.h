@@ -7,27 +7,45 @@
 #include "problem/operations.def"
 #include "selfcheck/case.h"
 
-/* Room for data and answers of num_rows rows, and backward of num_keys keys, of c->problem, all
- * bytes CA_TRUST_FILL. sums: as for ca_gradients_allocate(). 0 without memory. */
-int ca_trust_allocate(struct ca_trust_case *c, size_t num_rows, size_t num_keys, int sums);
+/* The data's blocks, all bytes CA_TRUST_FILL, and room for answers of so many elements. 0 without memory. */
+int ca_trust_allocate(struct ca_trust_case *c, size_t answers, size_t elements);
 
-/* The blocks alone. */
-int ca_trust_allocate_blocks(struct ca_trust_case *c);
+/* A new answer of `count` elements from (b, h, s) of a result on, all zeros; and that of one element of lse, of row s
+ * of a head of so many. There must be room. */
+struct ca_bounded *ca_trust_answer(struct ca_trust_case *c, unsigned argument, size_t b, size_t h,
+                                   size_t s, size_t count);
+struct ca_bounded *ca_trust_answer_lse(struct ca_trust_case *c, unsigned argument, size_t b,
+                                       size_t h, size_t s, size_t heads, size_t rows);
 
 /* The problem of the hostile case of attention for a normal one: with its dims and options. candidate:
  * whose workspace counts, NULL for none. (src/selfcheck/case_size.c) */
-clattn_problem ca_trust_shrink(const clattn_problem *real, const struct ca_candidate *candidate,
-                               const clattn_device_info *dev);
+clattn_problem ca_trust_shrink(const clattn_problem *real, const struct ca_candidate *candidate);
 
 /* How many of `all` rows (or keys) are judged in a hostile case of this problem. */
 size_t ca_trust_judged(const clattn_problem *p, size_t all);
 
-/* How many of `all` rows (or keys) are judged in an ordinary case, if each takes so many
- * multiplications. */
-size_t ca_trust_to_judge(size_t all, size_t products);
+/* Which of `all` rows (or keys) are judged: every step-th, or, if step is 0, `count` from the first to the last. */
+struct ca_sample {
+    size_t all, count, step;
+};
 
-/* Places from the first to the last of `all`. */
-void ca_trust_spread(size_t *places, size_t count, size_t all);
+/* Those of an ordinary case, if each takes so many multiplications; all of them; place n of them. */
+struct ca_sample ca_trust_spread(size_t all, size_t products);
+struct ca_sample ca_trust_each(size_t all);
+size_t ca_trust_place(const struct ca_sample *sample, size_t n);
+
+/* Fills in the answers of a forward problem for rows counted (b, h, i), from the data. 0 without memory.
+ * (src/selfcheck/answer.c) */
+int ca_trust_solve(struct ca_trust_case *c, const struct ca_sample *rows);
+
+/* Likewise of a backward problem, whatever o and lse hold, and for keys counted (b, kv_head, j); sums: those over all
+ * rows, too. Then fills in lse, -infinity where a row sees nothing. (src/selfcheck/answer_gradient.c) */
+int ca_gradients_solve(struct ca_trust_case *c, const struct ca_sample *rows,
+                       const struct ca_sample *keys, int sums);
+int ca_gradients_fill_lse(struct ca_trust_case *c, unsigned *state);
+
+/* Whether the gradient of the bias is judged: where it is not broadcast. */
+int ca_gradients_has_bias(const clattn_problem *p);
 
 /* Random numbers in the whole span, gaps between strides included. */
 void ca_trust_fill_random(struct ca_trust_case *c, unsigned argument, clattn_dtype dtype, float low,
@@ -48,17 +66,14 @@ enum { CA_TRUST_GAP = 3 }; /* what no piece of several elements begins behind */
 clattn_layout ca_trust_gapped(const int order[4], const size_t sizes[4], size_t innermost,
                               size_t gap);
 
-/* ca_trust_case_judge() of an append, whose results lie where its data say. */
-const char *ca_append_case_judge(const struct ca_trust_case *c, double *error, char *text,
-                                 size_t text_bytes);
-
-/* The cases of each operation, as those of trust_case.h, which call them. */
+/* The hostile case of each operation, and the ordinary one of c->problem. 0 without memory; ca_trust_case_make() and
+ * ca_trust_case_make_ordinary(), which call them, begin with a case of zeros and free it in that case. */
 #define OPERATION(ID, name, ...)                                                                   \
-    int ca_##name##_case_make(struct ca_trust_case *c, const clattn_problem *p,                    \
-                              const struct ca_candidate *candidate,                                \
-                              const clattn_device_info *dev);                                      \
-    int ca_##name##_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p);
+    int ca_##name##_case_make(struct ca_trust_case *c, const clattn_problem *real,                 \
+                              const struct ca_candidate *candidate);                               \
+    int ca_##name##_case_make_ordinary(struct ca_trust_case *c);
 CA_OPERATIONS(OPERATION)
 #undef OPERATION
+int ca_projection_case_make_in_pieces(struct ca_trust_case *c, const clattn_problem *real);
 
 #endif

@@ -19,11 +19,10 @@ static void load_rows(const struct ca_trust_case *c, double *x)
 {
     const clattn_projection_problem *p = &c->problem.projection;
 
-    for (size_t n = 0; n < c->num_rows; n++)
+    for (size_t n = 0; n < c->num_answers; n++)
         for (size_t h = 0; h < p->x_heads; h++, x += p->x_dim)
             ca_values_load(ca_trust_elements(c, CA_PROJECTION_X), p->dtype,
-                           ca_trust_position(&p->x, c->rows[n] / p->rows / p->y_heads, h,
-                                             c->rows[n] % p->rows, 0),
+                           ca_trust_position(&p->x, c->answers[n].at[0], h, c->answers[n].at[2], 0),
                            p->x.stride[3], p->x_dim, x);
 }
 
@@ -39,65 +38,72 @@ static void add_products(const struct ca_trust_case *c, size_t h, size_t d, cons
         ca_values_load(ca_trust_elements(c, CA_PROJECTION_W), p->dtype,
                        ca_trust_position(&p->w, h, d, g, 0), p->w.stride[3], p->y_dim,
                        w + g * p->y_dim);
-    for (size_t n = 0; n < c->num_rows; n++) {
+    for (size_t n = 0; n < c->num_answers; n++) {
+        struct ca_bounded *y = c->answers[n].want;
         const double factor = x[n * terms + term];
-        const double *values = w + c->rows[n] / p->rows % p->y_heads * p->y_dim;
+        const double *values = w + c->answers[n].at[1] * p->y_dim;
         for (size_t e = 0; e < p->y_dim; e++) {
             const double product = factor * values[e];
-            c->o[n * p->y_dim + e].value += product;
-            c->o[n * p->y_dim + e].bound += fabs(product);
+            y[e].value += product;
+            y[e].bound += fabs(product);
         }
     }
 }
 
 /* Bias, what was there before, and the magnitudes' sum turned into a bound. */
-static void finish(const struct ca_trust_case *c, size_t row, struct ca_bounded *o)
+static void finish(const struct ca_trust_case *c, const struct ca_answer *answer)
 {
     const clattn_projection_problem *p = &c->problem.projection;
-    const size_t index = c->rows[row], g = index / p->rows % p->y_heads;
     const double rounding = ca_trust_length_error(p->x_heads * p->x_dim + 2);
 
     for (size_t e = 0; e < p->y_dim; e++) {
+        struct ca_bounded *y = &answer->want[e];
         const double bias = p->bias ? ca_value_load(ca_trust_elements(c, CA_PROJECTION_BIAS),
-                                                    p->bias_dtype, g * p->y_dim + e)
+                                                    p->bias_dtype, answer->at[1] * p->y_dim + e)
                                     : 0.0;
-        const double before =
-            p->accumulate ? ca_value_load(ca_trust_elements(c, CA_PROJECTION_Y), p->dtype,
-                                          ca_trust_position(&p->y, index / p->rows / p->y_heads, g,
-                                                            index % p->rows, e))
-                          : 0.0;
-        o[e].value += bias + before;
-        o[e].bound = rounding * (o[e].bound + fabs(bias) + fabs(before)) + FLT_MIN;
-        o[e].bound += ca_value_rounding(p->dtype, fabs(o[e].value) + o[e].bound);
+        const double before = p->accumulate
+                                  ? ca_value_load(ca_trust_elements(c, CA_PROJECTION_Y), p->dtype,
+                                                  answer->first + e * answer->step)
+                                  : 0.0;
+        y->value += bias + before;
+        y->bound = rounding * (y->bound + fabs(bias) + fabs(before)) + FLT_MIN;
+        y->bound += ca_value_rounding(p->dtype, fabs(y->value) + y->bound);
     }
 }
 
 static int solve(struct ca_trust_case *c)
 {
     const clattn_projection_problem *p = &c->problem.projection;
-    double *x = malloc(c->num_rows * p->x_heads * p->x_dim * sizeof *x);
+    double *x = malloc(c->num_answers * p->x_heads * p->x_dim * sizeof *x);
     double *w = malloc(p->y_heads * p->y_dim * sizeof *w);
-    const int complete = x && w;
+    const int complete = x && w && ca_trust_keep_before(c);
 
     if (complete) {
         load_rows(c, x);
         for (size_t h = 0; h < p->x_heads; h++)
             for (size_t d = 0; d < p->x_dim; d++)
                 add_products(c, h, d, x, w);
-        for (size_t n = 0; n < c->num_rows; n++)
-            finish(c, n, c->o + n * p->y_dim);
+        for (size_t n = 0; n < c->num_answers; n++)
+            finish(c, &c->answers[n]);
     }
     free(x);
     free(w);
     return complete;
 }
 
-static int solve_or_free(struct ca_trust_case *c)
+/* Room for the rows of y, counted (b, g, i). */
+static int allocate(struct ca_trust_case *c, struct ca_sample rows)
 {
-    if (ca_trust_keep_before(c) && solve(c))
-        return 1;
-    ca_trust_case_free(c);
-    return 0;
+    const clattn_projection_problem *p = &c->problem.projection;
+
+    if (!ca_trust_allocate(c, rows.count, rows.count * p->y_dim))
+        return 0;
+    for (size_t n = 0; n < rows.count; n++) {
+        const size_t row = ca_trust_place(&rows, n);
+        ca_trust_answer(c, CA_PROJECTION_Y, row / p->rows / p->y_heads, row / p->rows % p->y_heads,
+                        row % p->rows, p->y_dim);
+    }
+    return 1;
 }
 
 /* ---- the hostile case ----------------------------------------------------------------------- */
@@ -156,24 +162,21 @@ static void set_bounds(struct ca_trust_case *c)
                              : c->problem.projection.dtype == CLATTN_F16 ? 2e-3
                                                                          : 1e-2;
 
-    for (size_t n = 0; n < c->num_rows * c->problem.projection.y_dim; n++)
-        c->o[n].bound = tolerance * fmax(1.0, fabs(c->o[n].value));
+    for (size_t n = 0; n < c->num_answers; n++)
+        for (size_t e = 0; e < c->answers[n].count; e++) {
+            struct ca_bounded *y = &c->answers[n].want[e];
+            y->bound = tolerance * fmax(1.0, fabs(y->value));
+        }
 }
 
 static int make(struct ca_trust_case *c, const clattn_problem *real, int in_pieces)
 {
     unsigned state = 20240229u;
 
-    memset(c, 0, sizeof *c);
     c->problem = shrink(real, in_pieces);
-    c->hostile = 1;
     const clattn_projection_problem *p = &c->problem.projection;
-    if (!ca_trust_allocate(c, (size_t)BATCH * HEADS_Y * ROWS, 0, 0)) {
-        ca_trust_case_free(c);
+    if (!allocate(c, ca_trust_each((size_t)BATCH * HEADS_Y * ROWS)))
         return 0;
-    }
-    for (size_t n = 0; n < c->num_rows; n++)
-        c->rows[n] = n;
     ca_trust_fill_elements(c, CA_PROJECTION_X, p->dtype, -1.0f, 1.0f, &state);
     ca_trust_fill_elements(c, CA_PROJECTION_W, p->dtype, -1.0f, 1.0f, &state);
     ca_trust_fill_elements(c, CA_PROJECTION_BIAS, p->bias_dtype, -1.0f, 1.0f, &state);
@@ -183,17 +186,16 @@ static int make(struct ca_trust_case *c, const clattn_problem *real, int in_piec
                    ca_trust_position(&p->x, 1, 2, BAD_ROW, BAD_DEPTH), NAN);
     ca_value_store(c->bytes[CA_PROJECTION_W] + CA_TRUST_GUARD, p->dtype,
                    ca_trust_position(&p->w, 0, BAD_DEPTH, 1, BAD_COLUMN), INFINITY);
-    if (!solve_or_free(c))
+    if (!solve(c))
         return 0;
     set_bounds(c);
     return 1;
 }
 
 int ca_projection_case_make(struct ca_trust_case *c, const clattn_problem *real,
-                            const struct ca_candidate *candidate, const clattn_device_info *dev)
+                            const struct ca_candidate *candidate)
 {
     (void)candidate;
-    (void)dev;
     return make(c, real, 0);
 }
 
@@ -214,30 +216,25 @@ int ca_trust_has_pieces(const clattn_problem *problem)
            p->x_dim % PIECE == 0 && p->y_dim % PIECE == 0;
 }
 
-int ca_trust_case_make_in_pieces(struct ca_trust_case *c, const clattn_problem *p)
+int ca_projection_case_make_in_pieces(struct ca_trust_case *c, const clattn_problem *real)
 {
-    return make(c, p, 1);
+    return make(c, real, 1);
 }
 
 /* ---- an ordinary case ----------------------------------------------------------------------- */
 
-int ca_projection_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *real)
+int ca_projection_case_make_ordinary(struct ca_trust_case *c)
 {
-    const clattn_projection_problem *p = &real->projection;
+    const clattn_projection_problem *p = &c->problem.projection;
     const size_t rows = p->batch * p->y_heads * p->rows;
     unsigned state = 20240229u;
 
-    memset(c, 0, sizeof *c);
-    c->problem = *real;
-    if (!ca_trust_allocate(c, ca_trust_to_judge(rows, p->x_heads * p->x_dim * p->y_dim), 0, 0)) {
-        ca_trust_case_free(c);
+    if (!allocate(c, ca_trust_spread(rows, p->x_heads * p->x_dim * p->y_dim)))
         return 0;
-    }
-    ca_trust_spread(c->rows, c->num_rows, rows);
     ca_trust_fill_random(c, CA_PROJECTION_X, p->dtype, -1.0f, 1.0f, &state);
     ca_trust_fill_random(c, CA_PROJECTION_W, p->dtype, -1.0f, 1.0f, &state);
     ca_trust_fill_random(c, CA_PROJECTION_BIAS, p->bias_dtype, -1.0f, 1.0f, &state);
     if (p->accumulate)
         ca_trust_fill_random(c, CA_PROJECTION_Y, p->dtype, -1.0f, 1.0f, &state);
-    return solve_or_free(c);
+    return solve(c);
 }

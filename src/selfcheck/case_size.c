@@ -102,22 +102,19 @@ static double products_of(const clattn_problem *p)
            ((double)p->dim_qk + (double)p->dim_v);
 }
 
-static double workspace_of(const clattn_problem *p, const struct ca_candidate *candidate,
-                           const clattn_device_info *dev)
+static double workspace_of(const clattn_problem *p, const struct ca_candidate *candidate)
 {
     if (!candidate || !candidate->family->workspace_bytes)
         return 0.0;
-    return (double)candidate->family->workspace_bytes(p, candidate->values, dev);
+    return (double)candidate->family->workspace_bytes(p, candidate->values);
 }
 
-clattn_problem ca_trust_shrink(const clattn_problem *real, const struct ca_candidate *candidate,
-                               const clattn_device_info *dev)
+clattn_problem ca_trust_shrink(const clattn_problem *real, const struct ca_candidate *candidate)
 {
     clattn_problem p = shrink(real, 0);
 
-    for (size_t n = 1;
-         n < NUM_SIZES && (products_of(&p) > MOST_PRODUCTS ||
-                           bytes_of(&p) + workspace_of(&p, candidate, dev) > MOST_BYTES);
+    for (size_t n = 1; n < NUM_SIZES && (products_of(&p) > MOST_PRODUCTS ||
+                                         bytes_of(&p) + workspace_of(&p, candidate) > MOST_BYTES);
          n++)
         p = shrink(real, n);
     return p;

@@ -64,7 +64,7 @@ clattn_status ca_trust_check(clattn_context *ctx, const struct ca_candidate *can
                              char why[CA_REASON_BYTES])
 {
     struct ca_trust_case c;
-    int made = ca_trust_case_make(&c, p, candidate, &ctx->device);
+    int made = ca_trust_case_make(&c, p, candidate);
     clattn_status status = judge(ctx, candidate, &c, made, program, launch_seconds, why);
 
     if (status == CLATTN_SUCCESS && candidate->family->copies_pieces && ca_trust_has_pieces(p)) {

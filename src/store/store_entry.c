@@ -59,7 +59,7 @@ const struct ca_banned *ca_candidate_ban(const struct ca_device_table *table,
     char text[CA_TUNABLES_TEXT];
 
     ca_tunables_print(candidate->family->tunables, candidate->family->num_tunables,
-                      candidate->values, "", text, sizeof text);
+                      candidate->values, text, sizeof text);
     for (size_t n = 0; n < table->num_banned; n++) {
         const struct ca_banned *b = &table->banned[n];
         if (strcmp(b->family, candidate->family->name) == 0 && strcmp(b->tunables, text) == 0 &&
@@ -89,8 +89,8 @@ void ca_candidate_texts(const struct ca_candidate *candidate, struct ca_candidat
     const struct ca_family *family = candidate->family;
 
     ca_reason(texts->family, sizeof texts->family, "%s", family->name);
-    ca_tunables_print(family->tunables, family->num_tunables, candidate->values, "",
-                      texts->tunables, sizeof texts->tunables);
+    ca_tunables_print(family->tunables, family->num_tunables, candidate->values, texts->tunables,
+                      sizeof texts->tunables);
     ca_family_source_hash(family, texts->source);
     ca_family_declaration_hash(family, texts->declaration);
 }

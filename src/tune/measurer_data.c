@@ -10,7 +10,7 @@
 
 static int is_there(const struct ca_work *work)
 {
-    return work->data.rows != NULL;
+    return work->data.answers != NULL;
 }
 
 static void drop(struct ca_work *work)

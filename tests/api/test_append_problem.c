@@ -23,9 +23,7 @@ Test(append_problem, what_is_printed) {
 }
 
 Test(append_problem, words_that_are_refused) {
-    static const struct {
-        const char *text, *words;
-    } cases[] = {
+    static const struct refused_text cases[] = {
         {"append f32 q1 d8", "kN is missing"},
         {"append f32 f16 q1 k8 d8", "two dtypes are given"},
         {"append append f32 q1 k8 d8", "two operations are given"},
@@ -50,14 +48,7 @@ Test(append_problem, words_that_are_refused) {
         {"append f32 q1 k8 d8 dk=0.0.0.1", "elements of k_cache share places"},
     };
 
-    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        clattn_problem p;
-        char reason[256];
-        cr_expect(clattn_problem_parse(cases[n].text, &p, reason, sizeof reason) ==
-                      CLATTN_INVALID_PROBLEM,
-                  "%s", cases[n].text);
-        cr_expect(strstr(reason, cases[n].words) != NULL, "%s: %s", cases[n].text, reason);
-    }
+    problem_texts_refused(cases, sizeof cases / sizeof *cases);
 }
 
 #define REFUSED(change, words) PROBLEM_REFUSED("append f32 q1 k8 d8", change, words)

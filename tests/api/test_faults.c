@@ -74,47 +74,32 @@ Test(faults, context) {
 
 /* ---- making a plan -------------------------------------------------------------------------- */
 
-/* The first plan on a fresh context builds and checks a program; `warm` has it done before. */
-static void plan_with_faults(const struct failure *failure, const int warm)
+static clattn_status make_plan(struct fixture *f, void *text)
 {
-    const clattn_plan_options options = {.struct_size = sizeof options, .family = "unfused"};
-    const clattn_problem problem = fixture_problem(problem_text);
-    const char *failed = "";
-    struct fixture f;
+    const clattn_problem problem = fixture_problem(text);
+    const clattn_plan_options options = {.struct_size = sizeof options,
+                                         .family = problem.operation == CLATTN_FORWARD
+                                                       ? "unfused"
+                                                       : clattn_family_name(problem.operation, 0)};
+    clattn_plan *plan = (clattn_plan *)(void *)f;
+    const clattn_status status = clattn_plan_create(f->context, &problem, &options, &plan);
 
-    fixture_open_checked(&f, "");
-    if (warm)
-        clattn_plan_release(fixture_plan(&f, problem_text, "unfused"));
-    for (size_t n = 0; failed && n < MOST_CALLS; n++) {
-        clattn_plan *plan = (clattn_plan *)(void *)&f;
-        const struct faults_alive before = faults_alive();
-        faults_arm(failure->kind, n, failure->error);
-        const clattn_status status = clattn_plan_create(f.context, &problem, &options, &plan);
-        failed = faults_disarm();
-        /* the clFinish() after a self-check has nobody to tell: the results are there */
-        const int closing = failed && strcmp(failed, "clFinish") == 0;
-        if (status == CLATTN_SUCCESS) {
-            cr_assert(failed == NULL || closing, "%s failed, yet there is a plan", failed);
-            clattn_plan_release(plan);
-            continue;
-        }
-        cr_assert(failed != NULL);
-        cr_assert(status == failure->status, "%s failed with %d: %s", failed, failure->error,
-                  clattn_status_string(status));
-        cr_assert(plan == NULL, "%s", failed);
-        cr_assert(f.log.errors > 0, "%s failed without a sentence", failed);
-        f.log.errors = 0;
-        if (clattn_context_builds(f.context) == 0) /* else the program is kept: no leak */
-            faults_expect_alive(before, failed, n);
-    }
-    cr_assert(failed == NULL, "there is no end of calls");
-    fixture_close(&f);
+    cr_assert((plan != NULL) == (status == CLATTN_SUCCESS));
+    clattn_plan_release(plan);
+    return status;
 }
 
+/* The first plan on a fresh context builds and checks a program, which the later ones have. */
 Test(faults, plan) {
-    for (size_t kind = 0; kind < sizeof failures / sizeof *failures; kind++)
-        for (int warm = 0; warm < 2; warm++)
-            plan_with_faults(&failures[kind], warm);
+    static char texts[][64] = {"fwd f32 h2 q3 k5 d8 lse scores=raw",
+                               "proj f32 q5 d4/6 bias=f16 accumulate"};
+
+    for (size_t n = 0; n < sizeof texts / sizeof *texts; n++) {
+        struct fixture f;
+        fixture_open_checked(&f, "");
+        fixture_fail_each(&f, make_plan, texts[n], NULL);
+        fixture_close(&f);
+    }
 }
 
 /* A compiler's refusal is told apart from a call that failed, and its log reaches the caller. */
@@ -167,34 +152,22 @@ static void close_execution(struct execution *e)
     clattn_plan_release(e->plan);
 }
 
-static void execute_with_faults(struct fixture *f, const struct execution *e,
-                                cl_command_queue queue, const struct failure *failure)
-{
-    const char *failed = "";
+struct queued {
+    const struct execution *execution;
+    cl_command_queue queue;
+};
 
-    for (size_t n = 0; failed && n < MOST_CALLS; n++) {
-        cl_event done = (cl_event)(void *)f;
-        const struct faults_alive before = faults_alive();
-        const long commands = faults_commands();
-        faults_arm(failure->kind, n, failure->error);
-        const clattn_status status =
-            tensor_execute(e->problem.operation, e->plan, queue, &e->tensors, 0, NULL, &done);
-        failed = faults_disarm();
-        if (status == CLATTN_SUCCESS) {
-            cr_assert(failed == NULL && done != NULL, "%s failed, yet the call succeeded", failed);
-            clReleaseEvent(done);
-        } else {
-            cr_assert(failed && done == NULL);
-            cr_assert(status == failure->status, "%s failed: %s", failed,
-                      clattn_status_string(status));
-            cr_assert(strncmp(failed, "clGet", 5) != 0 || faults_commands() == commands);
-            cr_assert(f->log.errors > 0, "%s failed without a sentence", failed);
-            f->log.errors = 0;
-        }
-        clFinish(queue);
-        faults_expect_alive(before, failed ? failed : "nothing", n);
-    }
-    cr_assert(failed == NULL, "there is no end of calls");
+static clattn_status execute(struct fixture *f, void *user)
+{
+    const struct queued *q = user;
+    cl_event done = (cl_event)(void *)f;
+    const clattn_status status = tensor_execute(q->execution->problem.operation, q->execution->plan,
+                                                q->queue, &q->execution->tensors, 0, NULL, &done);
+
+    cr_assert((done != NULL) == (status == CLATTN_SUCCESS));
+    if (done)
+        clReleaseEvent(done);
+    return status;
 }
 
 DeviceTest(faults, execution)
@@ -210,11 +183,9 @@ DeviceTest(faults, execution)
             !family_takes_f32(ca_family_at(n)->full_name))
             continue;
         open_execution(f, &e, ca_family_at(n));
-        for (size_t kind = 0; kind < sizeof failures / sizeof *failures; kind++) {
-            execute_with_faults(f, &e, f->queue, &failures[kind]);
-            if (free_order)
-                execute_with_faults(f, &e, free_order, &failures[kind]);
-        }
+        fixture_fail_each(f, execute, &(struct queued){&e, f->queue}, f->queue);
+        if (free_order)
+            fixture_fail_each(f, execute, &(struct queued){&e, free_order}, free_order);
         close_execution(&e);
     }
     if (free_order)
@@ -242,42 +213,41 @@ DeviceTest(faults, execution_allocates_nothing)
 
 /* ---- the call with host pointers ------------------------------------------------------------- */
 
-static void host_call_with_faults(const char *text)
+struct host_call {
+    clattn_problem problem;
+    struct tensor_view view;
+};
+
+static clattn_status call_host(struct fixture *f, void *user)
 {
+    const struct host_call *c = user;
+
+    return tensor_execute_host(f->context, &c->problem, NULL, &c->view);
+}
+
+static clattn_status project_host(struct fixture *f, void *text)
+{
+    static float x[80], w[96], y[180], bias[18];
+    const clattn_problem p = fixture_problem(text);
+    const clattn_host_projection_tensors tensors = {
+        .struct_size = sizeof tensors, .x = x, .w = w, .bias = bias, .y = y};
+
+    return clattn_project_host(f->context, &p, NULL, &tensors);
+}
+
+/* The first call builds the program, which stays. */
+DeviceTest(faults, host_calls)
+{
+    static const char *const texts[] = {"fwd f32 q3 k5 d8 lse", "bwd f32 q3 k5 d8"};
     static float memory[NUM_TENSORS][40];
-    const clattn_problem problem = fixture_problem(text);
-    struct tensor_view view = {.at = {NULL}};
-    struct fixture f;
 
-    fixture_open(&f);
-    for (int id = 0; id < NUM_TENSORS; id++)
-        if (tensor_shape_of(&problem, (enum tensor_id)id).present)
-            view.at[id] = (const unsigned char *)memory[id];
-    cr_assert(tensor_execute_host(f.context, &problem, NULL, &view) ==
-              CLATTN_SUCCESS); /* the program is built and stays */
-    for (size_t kind = 0; kind < sizeof failures / sizeof *failures; kind++) {
-        const char *failed = "";
-        for (size_t n = 0; failed && n < MOST_CALLS; n++) {
-            const struct faults_alive before = faults_alive();
-            faults_arm(failures[kind].kind, n, failures[kind].error);
-            const clattn_status status = tensor_execute_host(f.context, &problem, NULL, &view);
-            failed = faults_disarm();
-            /* the closing clFinish() has nobody to tell: the results are there */
-            const int closing = failed && strcmp(failed, "clFinish") == 0;
-            cr_assert(status ==
-                          (failed == NULL || closing ? CLATTN_SUCCESS : failures[kind].status),
-                      "%s failed: %s", failed, clattn_status_string(status));
-            faults_expect_alive(before, failed ? failed : "nothing", n);
-        }
-        cr_assert(failed == NULL, "there is no end of calls");
+    for (size_t n = 0; n < 2; n++) {
+        struct host_call c = {.problem = fixture_problem(texts[n])};
+        for (int id = 0; id < NUM_TENSORS; id++)
+            if (tensor_shape_of(&c.problem, (enum tensor_id)id).present)
+                c.view.at[id] = (const unsigned char *)memory[id];
+        cr_assert(call_host(f, &c) == CLATTN_SUCCESS);
+        fixture_fail_each(f, call_host, &c, NULL);
     }
-    fixture_close(&f);
-}
-
-Test(faults, host_call) {
-    host_call_with_faults("fwd f32 q3 k5 d8 lse");
-}
-
-Test(faults, host_call_for_gradients) {
-    host_call_with_faults("bwd f32 q3 k5 d8");
+    fixture_fail_each(f, project_host, (char[]){"proj f32 b2 h3/2 q5 d4/6 bias=f32"}, NULL);
 }

@@ -65,60 +65,12 @@ DeviceTest(host, second_call_builds_nothing)
     cr_expect(clattn_context_builds(f->context) == builds);
 }
 
-static void refused(struct fixture *f, const clattn_problem *problem,
-                    const clattn_host_forward_tensors *tensors, const clattn_status want,
-                    const char *words)
+DeviceTest(host, a_problem_that_is_none_is_refused)
 {
-    const clattn_status status = clattn_attention_forward_host(f->context, problem, NULL, tensors);
+    const clattn_host_forward_tensors none = {.struct_size = sizeof none};
+    clattn_problem bad = fixture_problem("fwd f32 q9 k20 d16");
 
-    cr_expect(status == want, "%s (%s)", clattn_status_string(status), words);
-    cr_expect(fixture_said(f, words));
-}
-
-DeviceTest(host, refusals)
-{
-    struct trial t = {.problem = fixture_problem("fwd f32 q9 k20 d16 lse"), .seed = 1};
-    float extra[400];
-    unsigned char mask[400];
-
-    trial_fill(&t);
-    const clattn_host_forward_tensors sound = arguments(&t);
-    clattn_host_forward_tensors h = sound;
-    cr_expect(clattn_attention_forward_host(NULL, &t.problem, NULL, &h) == CLATTN_INVALID_ARGUMENT);
-    refused(f, NULL, &h, CLATTN_INVALID_ARGUMENT, "problem");
-    refused(f, &t.problem, NULL, CLATTN_INVALID_ARGUMENT, "tensors");
-    h.struct_size = 4;
-    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "struct_size");
-    h = sound, h.q = NULL;
-    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "q must not be null");
-    h = sound, h.k = NULL;
-    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "k must not be null");
-    h = sound, h.v = NULL;
-    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "v must not be null");
-    h = sound, h.o = NULL;
-    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "o must not be null");
-    h = sound, h.lse = NULL;
-    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "lse must not be null");
-    h = sound, h.bias = extra;
-    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "bias is given");
-    h = sound, h.mask = mask;
-    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "mask is given");
-    h = sound, h.slopes = extra;
-    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "slopes is given");
-    h = sound, h.sinks = extra;
-    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "sinks is given");
-    h = sound, h.q_lengths = (const cl_int *)(const void *)extra;
-    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "q_lengths is given");
-    h = sound, h.kv_lengths = (const cl_int *)(const void *)extra;
-    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "kv_lengths is given");
-    h = sound, h.scores = extra;
-    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "scores is given");
-    h = sound, h.o = (void *)(uintptr_t)((const char *)h.q + 9 * 16 * 4 - 4);
-    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "overlaps");
-    h = sound, h.lse = (float *)h.o + 9 * 16 - 1;
-    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "overlaps");
-    clattn_problem bad = t.problem;
     bad.dim_v = 0;
-    refused(f, &bad, &sound, CLATTN_INVALID_PROBLEM, "dim_v");
-    trial_free(&t);
+    fixture_refused(f, clattn_attention_forward_host(f->context, &bad, NULL, &none),
+                    CLATTN_INVALID_PROBLEM, "dim_v");
 }

@@ -79,12 +79,12 @@ static struct problem_kind draw_kind(struct rng *r, const struct fixture *f,
     return kind;
 }
 
-/* Of each family every other layout, the others in the next run. */
+/* Of each family every third layout, the others in the next two runs. */
 ParameterizedTestParameters(layouts, sweep) {
     static struct layout taken[FAMILIES * LAYOUTS];
     const struct criterion_test_params all = each_layout(FAMILIES);
     size_t numbers[FAMILIES * LAYOUTS];
-    const size_t count = numbers_taken(all.length, 2, numbers);
+    const size_t count = numbers_taken(all.length, 3, numbers);
 
     for (size_t n = 0; n < count; n++)
         taken[n] = ((const struct layout *)all.params)[numbers[n]];

@@ -25,9 +25,7 @@ Test(merge_problem, what_is_printed) {
 }
 
 Test(merge_problem, words_that_are_refused) {
-    static const struct {
-        const char *text, *words;
-    } cases[] = {
+    static const struct refused_text cases[] = {
         {"merge f32 q1 d8", "nN is missing"},
         {"merge q1 d8 n2", "a dtype, f32, f16 or bf16, is missing"},
         {"merge f32 q1 d8 n2 k4", "'k' is not a word of merges"},
@@ -45,40 +43,26 @@ Test(merge_problem, words_that_are_refused) {
         {"merge f32 b9999999999999 q1 d8 n9999999999999", "all states' batches, is over"},
     };
 
-    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        clattn_problem p;
-        char reason[256];
-        cr_expect(clattn_problem_parse(cases[n].text, &p, reason, sizeof reason) ==
-                  CLATTN_INVALID_PROBLEM);
-        cr_expect(strstr(reason, cases[n].words) != NULL, "%s: %s", cases[n].text, reason);
-    }
+    problem_texts_refused(cases, sizeof cases / sizeof *cases);
 }
+
+#define REFUSED(change, words) PROBLEM_REFUSED("merge f32 q1 d8 n2", change, words)
 
 /* Options of attention are none of merges. */
 Test(merge_problem, options_that_are_refused) {
-#define REFUSED(change, words)                                                                     \
-    do {                                                                                           \
-        clattn_problem p = fixture_problem("merge f32 q1 d8 n2");                                  \
-        char reason[256];                                                                          \
-        p.change;                                                                                  \
-        cr_expect(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM);      \
-        cr_expect(strstr(reason, words) != NULL, "%s: %s", #change, reason);                       \
-    } while (0)
-
-    REFUSED(bias = 1, "a merge has no bias");
-    REFUSED(mask = 1, "a merge has no mask");
-    REFUSED(alibi = 1, "a merge has no alibi");
-    REFUSED(lse = 1, "a merge has no lse");
-    REFUSED(scale = 1.0f, "a merge has no scale");
-    REFUSED(causal = 1, "a merge has no causal");
-    REFUSED(scores = CLATTN_SCORES_RAW, "a merge has no scores");
-    REFUSED(dropout = 0.5f, "a merge has no dropout");
-    REFUSED(k_cache = CLATTN_CACHE_Q8_0, "a merge has no k_cache");
-    REFUSED(dsinks = 1, "a merge has no dsinks");
-    REFUSED(seq_q = 2, "a merge has no seq_q");
-    REFUSED(q.stride[3] = 1, "a merge has no q");
-    REFUSED(merge.dim = 0, "dim is 0");
-#undef REFUSED
+    REFUSED(p.bias = 1, "a merge has no bias");
+    REFUSED(p.mask = 1, "a merge has no mask");
+    REFUSED(p.alibi = 1, "a merge has no alibi");
+    REFUSED(p.lse = 1, "a merge has no lse");
+    REFUSED(p.scale = 1.0f, "a merge has no scale");
+    REFUSED(p.causal = 1, "a merge has no causal");
+    REFUSED(p.scores = CLATTN_SCORES_RAW, "a merge has no scores");
+    REFUSED(p.dropout = 0.5f, "a merge has no dropout");
+    REFUSED(p.k_cache = CLATTN_CACHE_Q8_0, "a merge has no k_cache");
+    REFUSED(p.dsinks = 1, "a merge has no dsinks");
+    REFUSED(p.seq_q = 2, "a merge has no seq_q");
+    REFUSED(p.q.stride[3] = 1, "a merge has no q");
+    REFUSED(p.merge.dim = 0, "dim is 0");
 }
 
 Test(merge_problem, operations) {

@@ -96,7 +96,7 @@ DeviceTest(multihead, random_layers)
         for (int n = 0; n < LAYERS; n++) {
             const clattn_multihead layer = draw(&r, &kinds[kind]);
             const uint64_t seed = rng_next(&r);
-            if (run_takes(kind + (uint64_t)n, 3)) /* the others in other runs */
+            if (run_takes(kind + (uint64_t)n, 6)) /* the others in other runs */
                 layer_case_pass(f, &layer, seed);
         }
 }

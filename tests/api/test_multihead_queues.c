@@ -237,79 +237,43 @@ DeviceTest(multihead_queues, two_threads_on_one_plan)
 
 /* ---- calls that fail ------------------------------------------------------------------------- */
 
-enum { MOST_CALLS = 4000 };
-
-static const struct failure {
-    enum fault_kind kind;
-    cl_int error;
-    clattn_status status;
-} failures[] = {
-    {FAULT_MEMORY, 0, CLATTN_OUT_OF_MEMORY},
-    {FAULT_OPENCL, CL_MEM_OBJECT_ALLOCATION_FAILURE, CLATTN_OUT_OF_MEMORY},
-    {FAULT_OPENCL, CL_INVALID_OPERATION, CLATTN_OPENCL_ERROR},
-};
-
-static void plan_with_faults(struct fixture *f, const clattn_multihead *layer,
-                             const struct failure *failure)
+static clattn_status make_plan(struct fixture *f, void *layer)
 {
-    const char *failed = "";
+    clattn_multihead_plan *plan = (clattn_multihead_plan *)(void *)f;
+    const clattn_status status = clattn_multihead_plan_create(f->context, layer, 0, &plan);
 
-    for (size_t n = 0; failed && n < MOST_CALLS; n++) {
-        clattn_multihead_plan *plan = (clattn_multihead_plan *)(void *)f;
-        const struct faults_alive before = faults_alive();
-        faults_arm(failure->kind, n, failure->error);
-        const clattn_status status = clattn_multihead_plan_create(f->context, layer, 0, &plan);
-        failed = faults_disarm();
-        cr_assert(status == (failed ? failure->status : CLATTN_SUCCESS), "%s failed: %s", failed,
-                  clattn_status_string(status));
-        cr_assert((plan == NULL) == (failed != NULL));
-        cr_assert((f->log.errors > 0) == (failed != NULL));
-        f->log.errors = 0;
-        clattn_multihead_plan_release(plan);
-        faults_expect_alive(before, failed ? failed : "nothing", n);
-    }
-    cr_assert(failed == NULL, "there is no end of calls");
+    cr_assert((plan != NULL) == (status == CLATTN_SUCCESS));
+    clattn_multihead_plan_release(plan);
+    return status;
 }
 
 DeviceTest(multihead_queues, faults_of_plans)
 {
+    clattn_multihead layer = layer_parsed(text), gradients = layer_backward(&layer);
     struct both both;
-    clattn_multihead layer;
 
     open(f, &both, text, 1); /* builds the programs */
-    cr_assert(clattn_multihead_parse(text, &layer, NULL, 0) == CLATTN_SUCCESS);
-    const clattn_multihead gradients = layer_backward(&layer);
-    for (size_t n = 0; n < sizeof failures / sizeof *failures; n++) {
-        plan_with_faults(f, &layer, &failures[n]);
-        plan_with_faults(f, &gradients, &failures[n]);
-    }
+    fixture_fail_each(f, make_plan, &layer, NULL);
+    fixture_fail_each(f, make_plan, &gradients, NULL);
     close(&both);
 }
 
-static void execute_with_faults(struct fixture *f, const struct both *both, const int direction,
-                                cl_command_queue queue, const struct failure *failure)
-{
-    const char *failed = "";
+struct queued {
+    const struct both *both;
+    int direction;
+    cl_command_queue queue;
+};
 
-    for (size_t n = 0; failed && n < MOST_CALLS; n++) {
-        cl_event done = (cl_event)(void *)f;
-        const struct faults_alive before = faults_alive();
-        const long commands = faults_commands();
-        faults_arm(failure->kind, n, failure->error);
-        const clattn_status status = run(both, direction, queue, 0, NULL, &done);
-        failed = faults_disarm();
-        cr_assert(status == (failed ? failure->status : CLATTN_SUCCESS), "%s failed: %s", failed,
-                  clattn_status_string(status));
-        cr_assert((done == NULL) == (failed != NULL));
-        cr_assert((f->log.errors > 0) == (failed != NULL));
-        cr_assert(!failed || strncmp(failed, "clGet", 5) != 0 || faults_commands() == commands);
-        f->log.errors = 0;
-        if (done)
-            clReleaseEvent(done);
-        clFinish(queue);
-        faults_expect_alive(before, failed ? failed : "nothing", n);
-    }
-    cr_assert(failed == NULL, "there is no end of calls");
+static clattn_status execute_one(struct fixture *f, void *user)
+{
+    const struct queued *q = user;
+    cl_event done = (cl_event)(void *)f;
+    const clattn_status status = run(q->both, q->direction, q->queue, 0, NULL, &done);
+
+    cr_assert((done != NULL) == (status == CLATTN_SUCCESS));
+    if (done)
+        clReleaseEvent(done);
+    return status;
 }
 
 DeviceTest(multihead_queues, faults_of_executions)
@@ -320,12 +284,12 @@ DeviceTest(multihead_queues, faults_of_executions)
     cl_command_queue free_order =
         clCreateCommandQueue(f->opencl, f->device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
     open(f, &both, text, 2);
-    for (size_t n = 0; n < sizeof failures / sizeof *failures; n++)
-        for (int direction = 0; direction < 2; direction++) {
-            execute_with_faults(f, &both, direction, f->queue, &failures[n]);
-            if (free_order)
-                execute_with_faults(f, &both, direction, free_order, &failures[n]);
-        }
+    for (int direction = 0; direction < 2; direction++) {
+        fixture_fail_each(f, execute_one, &(struct queued){&both, direction, f->queue}, f->queue);
+        if (free_order)
+            fixture_fail_each(f, execute_one, &(struct queued){&both, direction, free_order},
+                              free_order);
+    }
     for (int direction = 0; direction < 2; direction++)
         cr_assert(run(&both, direction, f->queue, 0, NULL, NULL) == CLATTN_SUCCESS);
     read_and_check(f, &both);

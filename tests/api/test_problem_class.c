@@ -210,6 +210,40 @@ static clattn_problem varied(struct rng *r, clattn_problem p)
     return p;
 }
 
+/* Whatever makes another program of an append tells its class from others. */
+Test(problem_class, appends_alike) {
+    static const char *const texts[] = {
+        "append f16 h8/2 q4 k512 d128",
+        "append f16 h8/2 q4 k512 d128 cache=f32",
+        "append f16 h8/2 q4 k512 d128 kcache=q8_0",
+        "append f16 h8/2 q4 k512 d128 klen",
+        "append f16 h8/2 q4 k512 d128 slots",
+        "append f16 h8/2 q4 k512 d128 page=16 pages=32",
+        "append f16 h8/2 q4 k512 d128 rope=halves:128:10000",
+        "append f16 h8/2 q4 k512 d128 rope=pairs:128:10000",
+        "append f16 h8/2 q4 k512 d128 rope=halves:64:10000",
+        "append f16 h8/2 q4 k512 d128 rope=halves:128:tables:512",
+        "append f16 h8/2 q4 k512 d128 rope=halves:128:10000 pos",
+        "append f16 h8/2 q4 k512 d128 rope=halves:128:10000 queries",
+        "append f16 h8/2 q4 k512 d128 rope=halves:128:10000 queries=inplace",
+    };
+    enum { COUNT = sizeof texts / sizeof *texts };
+    clattn_problem all[COUNT];
+
+    for (size_t n = 0; n < COUNT; n++) {
+        const clattn_problem p = fixture_problem(texts[n]);
+        all[n] = problem_representative(&p);
+    }
+    for (size_t a = 0; a < COUNT; a++)
+        for (size_t b = 0; b < COUNT; b++) {
+            const double distance = ca_class_distance(&all[a], &all[b]);
+            cr_expect(ca_classes_alike(&all[a], &all[b]) == (a == b), "'%s' and '%s'", texts[a],
+                      texts[b]);
+            cr_expect(isfinite(distance) && (distance == 0.0) == (a == b), "'%s' and '%s': %g",
+                      texts[a], texts[b], distance);
+        }
+}
+
 /* Alike are those, and only those, that make the same programs. */
 Test(problem_class, alike_and_distant) {
     enum { MANY = 500 };

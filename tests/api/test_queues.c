@@ -179,7 +179,7 @@ DeviceTest(queues, empty_problem_keeps_the_order)
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
-enum { THREADS = 4, RUNS = 25 };
+enum { THREADS = 4, RUNS = 10 };
 
 struct worker {
     pthread_t thread;

@@ -79,8 +79,8 @@ static void check(const struct ca_family *family, const clattn_device_info *dev,
     if (!family->workspace_bytes || family->unsupported(&p[1], dev))
         return;
     ca_family_suggest(family, &p[1], dev, values);
-    const size_t bytes[] = {family->workspace_bytes(&p[0], values, dev),
-                            family->workspace_bytes(&p[1], values, dev)};
+    const size_t bytes[] = {family->workspace_bytes(&p[0], values),
+                            family->workspace_bytes(&p[1], values)};
     cr_expect(bytes[1] <= 4 * bytes[0] + marks_of(&p[1]), "%s %s: %zu bytes, 4 times as long %zu",
               family->full_name, what, bytes[0], bytes[1]);
 }

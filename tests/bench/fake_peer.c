@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer (bench/peers/README.md) that computes attention as the formula says, in double precision,
- * and misbehaves on request. Its argument, or the environment variable FAKE_PEER, is WHAT@REQUEST,
- * such as "crash@open"; `habits` and main() know the words. */
+/* A peer (bench/peers/README.md) that computes attention as the judge does, in double precision, and
+ * misbehaves on request. Its argument, or the environment variable FAKE_PEER, is WHAT@REQUEST, such
+ * as "crash@open"; `habits`, `lines` and what asks misbehaves() know the words. */
 #define _POSIX_C_SOURCE 200809L /* fdopen, getline, nanosleep */
-#include "bench/cases/safetensors.h"
+#include "bench/judge/judge.h"
 #include "bench/judge/values.h"
+#include "bench/peers/peer_main.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,336 +23,146 @@ static bool misbehaves(const char *what, const char *where)
 
 /* ---- attention -------------------------------------------------------------------------------- */
 
-struct tensor {
-    clattn_dtype dtype;
-    size_t size[4];
-    const void *data; /* NULL: the problem has none. */
+struct fake {
+    const struct peer_work *work;
+    struct tensor_shape o;
 };
 
-static struct work {
-    size_t batch, heads, kv_heads, seq_q, seq_kv, dim_qk, dim_v;
-    double scale, softcap, window_left, window_right;
-    bool causal;
-    const char *diagonal; /* NULL: offset. */
-    double offset;
-    struct tensor q, k, v, bias, mask, slopes, sinks, q_lengths, kv_lengths;
-    struct safetensors file;
-    json_t *request; /* Owns the diagonal. */
-    bool half;       /* Rounds to f16 what libraries in half precision round. */
-} work;
-
-static size_t size_of(const json_t *fields, const char *key)
+static bool greet(void *self, const char *device, unsigned threads, struct peer_greeting *greeting,
+                  struct message *why)
 {
-    return (size_t)json_integer_value(json_object_get(fields, key));
-}
-
-static double number_of(const json_t *fields, const char *key)
-{
-    return json_number_value(json_object_get(fields, key));
-}
-
-/* The tensor must be there if and only if the problem says so. */
-static bool find(struct tensor *tensor, const char *name, bool wanted)
-{
-    static const struct {
-        const char *name;
-        clattn_dtype dtype;
-    } dtypes[] = {{"F32", CLATTN_F32}, {"F16", CLATTN_F16}, {"BF16", CLATTN_BF16}};
-    const struct safetensor *found = safetensors_find(&work.file, name);
-
-    *tensor = (struct tensor){.data = found != NULL ? found->data : NULL};
-    if (found == NULL || !wanted)
-        return (found != NULL) == wanted;
-    for (size_t n = 0; n < 3; n++)
-        if (strcmp(found->dtype, dtypes[n].name) == 0)
-            tensor->dtype = dtypes[n].dtype;
-    memcpy(tensor->size, found->shape, sizeof tensor->size);
+    (void)self;
+    (void)device;
+    (void)threads;
+    (void)why;
+    strcpy(greeting->version, "1.0 \u03b1");
+    strcpy(greeting->method, "loops in double precision");
     return true;
 }
 
-static bool find_all(const json_t *fields)
+static enum peer_status open_problem(void *self, struct peer_work *work, struct message *why)
 {
-    static const struct {
-        const char *name, *field;
-        struct tensor *tensor;
-    } wanted[] = {
-        {"q", NULL, &work.q},
-        {"k", NULL, &work.k},
-        {"v", NULL, &work.v},
-        {"bias", "bias", &work.bias},
-        {"mask", "mask", &work.mask},
-        {"slopes", "alibi", &work.slopes},
-        {"sinks", "sinks", &work.sinks},
-        {"q_lengths", "q_lengths", &work.q_lengths},
-        {"kv_lengths", "kv_lengths", &work.kv_lengths},
-    };
+    struct fake *fake = self;
 
-    for (size_t n = 0; n < sizeof wanted / sizeof *wanted; n++)
-        if (!find(wanted[n].tensor, wanted[n].name,
-                  wanted[n].field == NULL ||
-                      json_is_true(json_object_get(fields, wanted[n].field))))
-            return false;
+    (void)why;
+    fake->work = work;
+    return PEER_DONE;
+}
+
+/* Where elements of a packed tensor lie, whose sizes of 1 broadcast. */
+static clattn_layout layout_of(const struct safetensor *tensor)
+{
+    clattn_layout layout = {.stride = {0}};
+    size_t stride = 1;
+
+    for (int n = 3; tensor != NULL && n >= 0; n--) {
+        layout.stride[n] = tensor->shape[n] > 1 ? stride : 0;
+        stride *= tensor->shape[n];
+    }
+    return layout;
+}
+
+/* The problem whose tensors lie as peers get them. */
+static clattn_problem packed(const struct problem_data *data)
+{
+    clattn_problem p = data->problem;
+
+    p.q = p.k = p.v = p.o = (clattn_layout){.stride = {0}};
+    p.bias_layout = layout_of(data->in[INPUT_BIAS]);
+    p.mask_layout = layout_of(data->in[INPUT_MASK]);
+    return p;
+}
+
+static const void *at(const struct problem_data *data, enum input input)
+{
+    return data->in[input] != NULL ? data->in[input]->data : NULL;
+}
+
+/* What the judge expects is the result; of half precision, rounded to it. */
+static void take(void *self, enum tensor_id id, const size_t place[4], const struct bounded *want,
+                 size_t count)
+{
+    const struct fake *fake = self;
+    const struct tensor_shape *o = &fake->o;
+    const size_t first = tensor_index(o, place[0], place[1], place[2], place[3]);
+
+    for (size_t n = 0; id == TENSOR_O && n < count; n++) {
+        cl_half half;
+        value_set(CLATTN_F16, &half, 0, want[n].value);
+        value_set(o->dtype, fake->work->set[0].out[0], first + n,
+                  misbehaves("half", "result") ? value_get(CLATTN_F16, &half, 0) : want[n].value);
+    }
+}
+
+/* Once, when results are asked for: how long it takes does not matter. */
+static bool get_results(void *self, struct message *why)
+{
+    struct fake *fake = self;
+    const struct problem_data *data = &fake->work->data;
+    const clattn_problem p = packed(data);
+    const struct tensor_view view = {.at = {[TENSOR_Q] = at(data, INPUT_Q),
+                                            [TENSOR_K] = at(data, INPUT_K),
+                                            [TENSOR_V] = at(data, INPUT_V),
+                                            [TENSOR_BIAS] = at(data, INPUT_BIAS),
+                                            [TENSOR_MASK] = at(data, INPUT_MASK),
+                                            [TENSOR_SLOPES] = at(data, INPUT_SLOPES),
+                                            [TENSOR_SINKS] = at(data, INPUT_SINKS),
+                                            [TENSOR_Q_LENGTHS] = at(data, INPUT_Q_LENGTHS),
+                                            [TENSOR_KV_LENGTHS] = at(data, INPUT_KV_LENGTHS)}};
+    void *o = fake->work->set[0].out[0];
+
+    fake->o = tensor_shape_of(&p, TENSOR_O);
+    if (!judge_attention(&p, &view, PRECISION_SINGLE, INFINITY, take, fake))
+        return message_set(why, "it has no memory");
+    if (misbehaves("wrong", "result"))
+        value_set(p.dtype, o, 0, value_get(p.dtype, o, 0) + 1.0);
+    if (misbehaves("nan", "result"))
+        value_set(p.dtype, o, 0, (double)NAN);
+    if (misbehaves("zeros", "result"))
+        memset(o, 0, data->result_bytes);
     return true;
 }
 
-/* The place of an element; dimensions of 1 broadcast. */
-static size_t at(const struct tensor *t, size_t b, size_t h, size_t s, size_t d)
+static bool compute(void *self, size_t copy, struct message *why)
 {
-    const size_t index[4] = {b, h, s, d};
-    size_t place = 0;
-
-    for (int n = 0; n < 4; n++)
-        place = place * t->size[n] + (t->size[n] == 1 ? 0 : index[n]);
-    return place;
+    (void)self;
+    (void)copy;
+    (void)why;
+    return true;
 }
 
-static double rounded(double x)
+static void describe(const void *self, char configuration[256])
 {
-    uint16_t bits;
-
-    if (!work.half)
-        return x;
-    value_set(CLATTN_F16, &bits, 0, (float)x);
-    return value_get(CLATTN_F16, &bits, 0);
-}
-
-static double element(const struct tensor *t, size_t b, size_t h, size_t s, size_t d)
-{
-    return rounded(value_get(t->dtype, t->data, at(t, b, h, s, d)));
-}
-
-static double length(const struct tensor *lengths, size_t b, size_t whole)
-{
-    if (lengths->data == NULL)
-        return (double)whole;
-    return fmin(fmax(((const int32_t *)lengths->data)[b], 0.0), (double)whole);
-}
-
-/* One score, -inf where it is masked. */
-static double score(size_t b, size_t h, size_t i, size_t j)
-{
-    const double queries = length(&work.q_lengths, b, work.seq_q);
-    const double keys = length(&work.kv_lengths, b, work.seq_kv);
-    const double diagonal = work.diagonal == NULL              ? work.offset
-                            : strcmp(work.diagonal, "br") == 0 ? keys - queries
-                                                               : 0.0;
-    const double behind = (double)i + diagonal - (double)j;
-    double s = 0.0;
-
-    if ((double)i >= queries || (double)j >= keys || (work.causal && behind < 0.0) ||
-        (work.window_left >= 0.0 && behind > work.window_left) ||
-        (work.window_right >= 0.0 && -behind > work.window_right))
-        return -(double)INFINITY;
-    if (work.mask.data != NULL &&
-        ((const unsigned char *)work.mask.data)[at(&work.mask, b, h, i, j)] != 1)
-        return -(double)INFINITY;
-    for (size_t d = 0; d < work.dim_qk; d++)
-        s += element(&work.q, b, h, i, d) *
-             element(&work.k, b, h / (work.heads / work.kv_heads), j, d);
-    s *= work.scale;
-    if (work.softcap > 0.0)
-        s = work.softcap * tanh(s / work.softcap);
-    if (work.bias.data != NULL)
-        s += element(&work.bias, b, h, i, j);
-    if (work.slopes.data != NULL)
-        s -= (double)((const float *)work.slopes.data)[h] * behind;
-    return s;
-}
-
-static void compute_row(size_t b, size_t h, size_t i, double *p, double *o)
-{
-    const double sink =
-        work.sinks.data != NULL ? (double)((const float *)work.sinks.data)[h] : -(double)INFINITY;
-    double maximum = sink, total = 0.0;
-    bool visible = false;
-
-    for (size_t j = 0; j < work.seq_kv; j++) {
-        p[j] = score(b, h, i, j);
-        maximum = fmax(maximum, p[j]);
-        visible = visible || isfinite(p[j]);
-    }
-    for (size_t d = 0; d < work.dim_v; d++)
-        o[d] = 0.0;
-    if (!visible)
-        return;
-    total = isfinite(sink) ? exp(sink - maximum) : 0.0;
-    for (size_t j = 0; j < work.seq_kv; j++)
-        total += p[j] = exp(p[j] - maximum);
-    for (size_t j = 0; j < work.seq_kv; j++)
-        for (size_t d = 0; d < work.dim_v && p[j] > 0.0; d++)
-            o[d] +=
-                rounded(p[j] / total) * element(&work.v, b, h / (work.heads / work.kv_heads), j, d);
-}
-
-/* The whole of o, packed; NULL without memory. */
-static void *compute(size_t *bytes)
-{
-    const size_t rows = work.batch * work.heads * work.seq_q;
-    double *p = malloc((work.seq_kv + 1) * sizeof *p), *row = malloc(work.dim_v * sizeof *row);
-    void *o = calloc(rows * work.dim_v + 1, value_bytes(work.q.dtype));
-
-    *bytes = rows * work.dim_v * value_bytes(work.q.dtype);
-    for (size_t n = 0; n < rows && p != NULL && row != NULL && o != NULL; n++) {
-        compute_row(n / work.seq_q / work.heads, n / work.seq_q % work.heads, n % work.seq_q, p,
-                    row);
-        for (size_t d = 0; d < work.dim_v; d++)
-            value_set(work.q.dtype, o, n * work.dim_v + d, (float)row[d]);
-    }
-    free(p);
-    free(row);
-    return o;
-}
-
-/* ---- requests --------------------------------------------------------------------------------- */
-
-static json_t *refuse(const char *why, bool unsupported)
-{
-    json_t *answer = json_pack("{s:b, s:s}", "ok", 0, "why", why);
-
-    if (unsupported)
-        json_object_set_new(answer, "unsupported", json_true());
-    return answer;
-}
-
-static json_t *hello(const json_t *request)
-{
-    if (!json_is_string(json_object_get(request, "device")) ||
-        !json_is_string(json_object_get(request, "device_type")) ||
-        !json_is_string(json_object_get(request, "device_name")) ||
-        !json_is_integer(json_object_get(request, "threads")))
-        return refuse("the greeting is not as described", false);
-    return json_pack("{s:b, s:s, s:s, s:s, s:s}", "ok", 1, "name",
-                     misbehaves("name", "hello") ? "clattn untuned" : "Fake", "version",
-                     "1.0 \u03b1", "on", misbehaves("host", "hello") ? "cpu" : "device", "method",
-                     "loops in double precision");
-}
-
-static void close_work(void)
-{
-    safetensors_free(&work.file);
-    json_decref(work.request);
-    work = (struct work){.batch = 0};
-}
-
-static json_t *open_work(json_t *request)
-{
-    const json_t *fields = json_object_get(request, "fields");
-    const json_t *diagonal = json_object_get(fields, "diagonal");
-    struct message why;
-
-    close_work();
-    work = (struct work){
-        .batch = size_of(fields, "batch"),
-        .heads = size_of(fields, "heads"),
-        .kv_heads = size_of(fields, "kv_heads"),
-        .seq_q = size_of(fields, "seq_q"),
-        .seq_kv = size_of(fields, "seq_kv"),
-        .dim_qk = size_of(fields, "dim_qk"),
-        .dim_v = size_of(fields, "dim_v"),
-        .scale = number_of(fields, "scale"),
-        .softcap = number_of(fields, "softcap"),
-        .window_left = number_of(fields, "window_left"),
-        .window_right = number_of(fields, "window_right"),
-        .causal = json_is_true(json_object_get(fields, "causal")),
-        .diagonal = json_string_value(diagonal),
-        .offset = json_number_value(diagonal),
-        .request = json_incref(request),
-    };
-    if (size_of(request, "copies") < 1)
-        return refuse("there are to be no copies", false);
-    if (!safetensors_read(&work.file, json_string_value(json_object_get(request, "data")), &why))
-        return refuse(why.text, false);
-    if (!find_all(fields))
-        return refuse("the tensors are not those of the problem", false);
-    return json_pack("{s:b, s:f, s:s}", "ok", 1, "first_seconds", 0.001, "configuration", "");
+    (void)self;
+    configuration[0] = '\0';
 }
 
 /* A millisecond for each computation: what it took does not matter here. */
-static json_t *sample(void)
+static bool take_sample(void *self, double busy, struct peer_sample *sample, struct message *why)
 {
     const struct timespec nap = {0, 2000000};
 
+    (void)self;
+    (void)busy;
+    (void)why;
     nanosleep(&nap, NULL);
-    return json_pack("{s:b, s:f, s:I, s:n}", "ok", 1, "seconds", 0.001, "executions", (json_int_t)2,
-                     "host_seconds");
-}
-
-static json_t *result(const json_t *request)
-{
-    const char *path = json_string_value(json_object_get(request, "path"));
-    size_t bytes;
-
-    work.half = misbehaves("half", "result");
-    void *o = compute(&bytes);
-    FILE *file = fopen(path, "wb");
-    if (o == NULL || file == NULL)
-        return refuse("it has no memory or no file", false);
-    if (misbehaves("wrong", "result"))
-        value_set(work.q.dtype, o, 0, (float)value_get(work.q.dtype, o, 0) + 1.0f);
-    if (misbehaves("nan", "result"))
-        value_set(work.q.dtype, o, 0, NAN);
-    if (misbehaves("zeros", "result"))
-        memset(o, 0, bytes);
-    fwrite(o, 1, bytes - misbehaves("short", "result"), file);
-    if (misbehaves("long", "result"))
-        fputc(0, file);
-    if (misbehaves("none", "result"))
-        unlink(path);
-    free(o);
-    return fclose(file) == 0 ? json_pack("{s:b}", "ok", 1) : refuse("its disk is full", false);
-}
-
-static json_t *answer_to(json_t *request, const char *what)
-{
-    if (strcmp(what, "hello") == 0)
-        return hello(request);
-    if (strcmp(what, "open") == 0)
-        return open_work(request);
-    if (strcmp(what, "sample") == 0)
-        return sample();
-    if (strcmp(what, "result") == 0)
-        return result(request);
-    if (strcmp(what, "close") == 0)
-        close_work();
-    return json_pack("{s:b}", "ok", 1);
+    *sample = (struct peer_sample){.seconds = 0.001, .executions = 2, .host_seconds = -1.0};
+    return true;
 }
 
 /* ---- misbehaving ------------------------------------------------------------------------------ */
-
-static json_t *no_array(void)
-{
-    return json_array();
-}
-
-static json_t *minus_one(void)
-{
-    return json_integer(-1);
-}
-
-static json_t *zero(void)
-{
-    return json_integer(0);
-}
-
-static json_t *an_hour(void)
-{
-    return json_real(3600.0);
-}
-
-static json_t *control(void)
-{
-    return json_string("\x1b[31mred");
-}
 
 /* What becomes of the values in an answer, but for `ok`. */
 static const struct {
     const char *what;
     bool texts, numbers;
-    json_t *(*instead)(void);
+    const char *instead;
 } habits[] = {
-    {"types", true, true, no_array},   {"negative", false, true, minus_one},
-    {"zero", false, true, zero},       {"hour", false, true, an_hour},
-    {"control", true, false, control},
+    {"types", true, true, "[]"},
+    {"negative", false, true, "-1"},
+    {"zero", false, true, "0"},
+    {"hour", false, true, "3600.0"},
+    {"control", true, false, "\"\\u001b[31mred\""},
 };
 
 static void spoil(json_t *answer, const char *request)
@@ -367,8 +177,20 @@ static void spoil(json_t *answer, const char *request)
             {
                 if ((habits[n].texts && json_is_string(value)) ||
                     (habits[n].numbers && json_is_number(value)))
-                    json_object_set_new(answer, key, habits[n].instead());
+                    json_object_set_new(answer, key,
+                                        json_loads(habits[n].instead, JSON_DECODE_ANY, NULL));
             }
+}
+
+/* What becomes of the file with the result. */
+static void spoil_result(const char *path, size_t bytes)
+{
+    const bool is_short = misbehaves("short", "result"), is_long = misbehaves("long", "result");
+
+    if ((is_short || is_long) && truncate(path, (off_t)(bytes + is_long - is_short)) != 0)
+        exit(EXIT_FAILURE);
+    if (misbehaves("none", "result"))
+        unlink(path);
 }
 
 /* Whether it answered in words of its own, or does not return at all. */
@@ -385,6 +207,9 @@ static bool run_amok(const char *request, FILE *answers)
         {"knowing", "{\"ok\": false, \"why\": \"no numpy: pip install numpy fake\"}\n"},
         {"unsupported", "{\"ok\": false, \"why\": \"no \\u001b[1mwindows\", "
                         "\"unsupported\": true}\n"},
+        {"name",
+         "{\"ok\": true, \"name\": \"clattn untuned\", \"version\": \"\", \"method\": \"\", "
+         "\"on\": \"device\"}\n"},
     };
     const struct timespec ever = {3600, 0};
 
@@ -408,25 +233,30 @@ static bool run_amok(const char *request, FILE *answers)
     return false;
 }
 
-int main(int argc, char **argv)
+static json_t *answer_to(struct peer_session *session, const char *line, const json_t *request)
 {
-    const char *habit = argc > 1 ? argv[1] : getenv("FAKE_PEER");
-    FILE *requests = fdopen(3, "r"), *answers = fdopen(4, "w");
+    const char *what = json_string_value(json_object_get(request, "do"));
+    json_t *answer = peer_session_answer(session, line);
+
+    if (strcmp(what, "hello") == 0 && (!json_is_string(json_object_get(request, "device_type")) ||
+                                       !json_is_string(json_object_get(request, "device_name"))))
+        exit(EXIT_FAILURE);
+    if (strcmp(what, "result") == 0)
+        spoil_result(json_string_value(json_object_get(request, "path")),
+                     session->work.data.result_bytes);
+    spoil(answer, what);
+    return answer;
+}
+
+static void converse(struct peer_session *session, FILE *requests, FILE *answers)
+{
     char *line = NULL;
     size_t capacity = 0;
 
-    if (requests == NULL || answers == NULL)
-        return EXIT_FAILURE;
-    if (habit != NULL && sscanf(habit, "%31[^@]@%31s", bad_what, bad_where) != 2)
-        return EXIT_FAILURE;
     while (getline(&line, &capacity, requests) > 0) {
         json_t *request = json_loads(line, 0, NULL);
-        const char *what = json_string_value(json_object_get(request, "do"));
-        if (what == NULL)
-            return EXIT_FAILURE;
-        if (!run_amok(what, answers)) {
-            json_t *answer = answer_to(request, what);
-            spoil(answer, what);
+        if (!run_amok(json_string_value(json_object_get(request, "do")), answers)) {
+            json_t *answer = answer_to(session, line, request);
             json_dumpf(answer, answers, JSON_COMPACT);
             fputc('\n', answers);
             json_decref(answer);
@@ -434,7 +264,33 @@ int main(int argc, char **argv)
         fflush(answers);
         json_decref(request);
     }
-    close_work();
     free(line);
+}
+
+int main(int argc, char **argv)
+{
+    struct peer_library library = {
+        .name = "Fake",
+        .hello = greet,
+        .operations = 1u << JOB_FORWARD,
+        .takes = ~0u,
+        .open = open_problem,
+        .compute = compute,
+        .describe = describe,
+        .sample = take_sample,
+        .get_results = get_results,
+    };
+    const struct peer_library *const libraries[] = {&library, NULL};
+    struct fake fake = {.work = NULL};
+    struct peer_session session = {.libraries = libraries, .self = &fake};
+    const char *habit = argc > 1 ? argv[1] : getenv("FAKE_PEER");
+    FILE *requests = fdopen(3, "r"), *answers = fdopen(4, "w");
+
+    if (requests == NULL || answers == NULL ||
+        (habit != NULL && sscanf(habit, "%31[^@]@%31s", bad_what, bad_where) != 2))
+        return EXIT_FAILURE;
+    library.on = misbehaves("host", "hello") ? "cpu" : "device";
+    converse(&session, requests, answers);
+    peer_session_end(&session);
     return EXIT_SUCCESS;
 }

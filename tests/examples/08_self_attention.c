@@ -45,6 +45,7 @@ int main(void)
     const struct device d = open_device();
     clattn_problem problem;
 
+    draw_numbers();
     project(d.context, &w_query[0][0], DIM_QK, &q[0][0]);
     project(d.context, &w_key[0][0], DIM_QK, &k[0][0]);
     project(d.context, &w_value[0][0], DIM_V, &v[0][0]);

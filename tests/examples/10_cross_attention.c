@@ -78,6 +78,7 @@ int main(void)
     const struct device d = open_device();
     float layer[RESULT], hand[RESULT], difference = 0;
 
+    draw_numbers();
     by_layer(&d, layer);
     by_hand(&d, hand);
     for (int n = 0; n < RESULT; n++)

@@ -66,6 +66,7 @@ int main(void)
     const struct device d = open_device();
     float heads[HEADS][WORDS][WORDS], mean[WORDS][WORDS];
 
+    draw_numbers();
     run(&d, "layer fwd f32 h2 q6 d12/14 model=16 output=28 weights=heads", HEADS * WORDS * WORDS,
         &heads[0][0][0]);
     run(&d, "layer fwd f32 h2 q6 d12/14 model=16 output=28 weights=mean", WORDS * WORDS,

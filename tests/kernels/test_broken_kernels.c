@@ -60,12 +60,10 @@ static void make_source(void)
 static const struct ca_tunable tunables[] = {
     {"BREAKAGE", RIGHT, "what is wrong", {0, 1, 2, 3, 4, 5, 6}, NUM_BREAKAGES, NULL}};
 
-static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
-                    struct ca_ndrange *range)
+static struct ca_ndrange ndrange(const clattn_problem *p, const size_t *values)
 {
     (void)values;
-    (void)dev;
-    *range = (struct ca_ndrange){{p->heads * p->seq_q * p->dim_v, 1, 1}, {p->dim_v, 1, 1}};
+    return ca_groups(p->heads * p->seq_q, p->dim_v);
 }
 
 static const char *fits(const clattn_problem *p, const clattn_device_info *dev)
@@ -83,13 +81,10 @@ static const char *takes_all(const clattn_problem *p, const clattn_device_info *
 }
 
 static const struct ca_family broken = {
-    .name = "broken",
-    .full_name = "broken",
+    CA_FAMILY("broken"),
+    CA_TUNABLES(tunables),
+    CA_STAGES({"broken", CA_BIT(CA_V) | CA_BIT(CA_O), ndrange}),
     .source = source,
-    .tunables = tunables,
-    .num_tunables = 1,
-    .stages = {{"broken", CA_BIT(CA_V) | CA_BIT(CA_O), ndrange}},
-    .num_stages = 1,
     .unsupported = fits,
     .reject = takes_all,
 };

@@ -20,7 +20,7 @@
 TestSuite(dropout, .timeout = 300);
 
 /* A test has one family in three in a run, by index: parameters cross processes, pointers do not.
- * split_gpu UNIT=mma draws no dropout, and says so (test_split_mma.c). */
+ * split_gpu UNIT=mma draws no dropout, and says so (tests/units/test_unit_choices.c). */
 static struct criterion_test_params families_of(const size_t test)
 {
     static size_t families[16];

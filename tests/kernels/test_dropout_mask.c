@@ -294,91 +294,34 @@ Test(dropout_mask, host_mistakes) {
     cr_assert(mask[0] == 0xee);
 }
 
-/* Calls with everything right but what a case changes. */
-struct call {
-    clattn_context *context;
-    const clattn_problem *problem;
-    cl_command_queue queue;
-    const clattn_buffer *mask;
-    cl_uint num_wait;
-    const cl_event *wait;
-};
-
-static void refused(struct fixture *f, const struct call *c, const clattn_status status,
-                    const char *words)
+/* Of the device's call what test_calls.c does not spoil: the problem. */
+DeviceTest(dropout_mask, mistakes)
 {
-    cl_event done = (cl_event)(void *)f;
-    const long commands = faults_commands();
-    const clattn_status got = clattn_dropout_mask(c->context, c->problem, 1, 2, c->queue, c->mask,
-                                                  c->num_wait, c->wait, &done);
+    static const struct {
+        const char *problem, *words;
+        float dropout;
+        clattn_status status;
+    } wrong[] = {
+        {"fwd f32 h2 q3 k5 d8", "dropout", -1.0f, CLATTN_INVALID_PROBLEM},
+        {"proj f32 q3 d8", "only attention has dropout", 0.0f, CLATTN_UNSUPPORTED},
+        {"fwd f32 h1024 q1048576 k281474976710656 d1 k=0.0.0.1 v=0.0.0.1", "2^63", 0.0f,
+         CLATTN_BUFFER_TOO_SMALL},
+    };
+    const clattn_buffer mask = {.buffer = fixture_buffer(f, 32, NULL)};
 
-    cr_assert(got == status, "%s", clattn_status_string(got));
-    cr_assert(done == NULL && faults_commands() == commands);
-    if (c->context)
-        cr_assert(fixture_said(f, words));
-}
-
-Test(dropout_mask, mistakes) {
-    const clattn_problem p = fixture_problem("fwd f32 h2 q3 k5 d8 dropout=0.5");
-    const clattn_problem projection = fixture_problem("proj f32 q3 d8");
-    clattn_problem wrong = p;
-    struct fixture f, other;
-    cl_int err;
-
-    fixture_open(&f);
-    fixture_open(&other);
-    const clattn_buffer mask = {.buffer = fixture_buffer(&f, 32, NULL), .offset = 2},
-                        none = {.buffer = NULL};
-    const clattn_buffer short_one = {.buffer = mask.buffer, .offset = 3},
-                        far = {.buffer = mask.buffer, .offset = SIZE_MAX};
-    const clattn_buffer foreign = {.buffer = fixture_buffer(&other, 32, NULL)};
-    const clattn_buffer read_only = {
-        .buffer = clCreateBuffer(f.opencl, CL_MEM_READ_ONLY, 32, NULL, &err)};
-    const struct call right = {f.context, &p, f.queue, &mask, 0, NULL};
-    struct call c = right;
-    cl_event failed = clCreateUserEvent(f.opencl, &err);
-    clSetUserEventStatus(failed, -1);
-
-    c.context = NULL;
-    refused(&f, &c, CLATTN_INVALID_ARGUMENT, "");
-    c = right, c.problem = NULL;
-    refused(&f, &c, CLATTN_INVALID_ARGUMENT, "problem");
-    wrong.dropout = -1.0f;
-    c = right, c.problem = &wrong;
-    refused(&f, &c, CLATTN_INVALID_PROBLEM, "dropout");
-    c = right, c.problem = &projection;
-    refused(&f, &c, CLATTN_UNSUPPORTED, "only attention has dropout");
-    c = right, c.queue = NULL;
-    refused(&f, &c, CLATTN_INVALID_ARGUMENT, "queue");
-    c = right, c.queue = other.queue;
-    refused(&f, &c, CLATTN_INVALID_ARGUMENT, "queue");
-    c = right, c.mask = NULL;
-    refused(&f, &c, CLATTN_INVALID_ARGUMENT, "mask is null");
-    c = right, c.mask = &none;
-    refused(&f, &c, CLATTN_INVALID_ARGUMENT, "mask must not be null");
-    c = right, c.mask = &foreign;
-    refused(&f, &c, CLATTN_INVALID_ARGUMENT, "another OpenCL context");
-    c = right, c.mask = &read_only;
-    refused(&f, &c, CLATTN_INVALID_ARGUMENT, "CL_MEM_READ_ONLY");
-    c = right, c.mask = &short_one;
-    refused(&f, &c, CLATTN_BUFFER_TOO_SMALL, "mask reaches over 30");
-    c = right, c.mask = &far;
-    refused(&f, &c, CLATTN_BUFFER_TOO_SMALL, "mask");
-    c = right, c.num_wait = 1;
-    refused(&f, &c, CLATTN_INVALID_ARGUMENT, "num_wait");
-    c = right, c.wait = &failed, c.num_wait = 1;
-    refused(&f, &c, CLATTN_INVALID_ARGUMENT, "failed");
-    wrong = fixture_problem("fwd f32 h1024 q1048576 k281474976710656 d1 k=0.0.0.1 v=0.0.0.1");
-    c = right, c.problem = &wrong;
-    refused(&f, &c, CLATTN_BUFFER_TOO_SMALL, "2^63");
-
-    clReleaseEvent(failed);
-    clReleaseMemObject(read_only.buffer);
-    clReleaseMemObject(foreign.buffer);
+    for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++) {
+        clattn_problem p = fixture_problem(wrong[n].problem);
+        p.dropout = wrong[n].dropout;
+        fixture_refused(f,
+                        clattn_dropout_mask(f->context, &p, 1, 2, f->queue, &mask, 0, NULL, NULL),
+                        wrong[n].status, wrong[n].words);
+    }
+    const clattn_problem p = fixture_problem("fwd f32 h2 q3 k5 d8");
+    fixture_refused(f, clattn_dropout_mask(f->context, NULL, 1, 2, f->queue, &mask, 0, NULL, NULL),
+                    CLATTN_INVALID_ARGUMENT, "problem");
+    fixture_refused(f, clattn_dropout_mask(f->context, &p, 1, 2, f->queue, NULL, 0, NULL, NULL),
+                    CLATTN_INVALID_ARGUMENT, "mask is null");
     clReleaseMemObject(mask.buffer);
-    clReleaseCommandQueue(other.queue);
-    clattn_context_release(other.context);
-    fixture_close(&f);
 }
 
 static clattn_status write_mask(struct fixture *f, const clattn_buffer buffers[2], cl_event *done)
@@ -388,38 +331,6 @@ static clattn_status write_mask(struct fixture *f, const clattn_buffer buffers[2
     return clattn_dropout_mask(f->context, &p, 1, 2, f->queue, &buffers[0], 0, NULL, done);
 }
 
-Test(dropout_mask, faults) {
-    fixture_fail_each_call((const size_t[]){30, 1}, write_mask);
-}
-
-/* A compiler that refuses, and one whose results are wrong. */
-Test(dropout_mask, not_trusted) {
-    const clattn_problem p = fixture_problem("fwd f32 h2 q3 k5 d8 dropout=0.5");
-    const char *failed = "";
-    struct fixture f;
-
-    fixture_open_checked(&f, "");
-    const clattn_buffer mask = {.buffer = fixture_buffer(&f, 30, NULL)};
-    faults_arm(FAULT_LIES, 0, 0); /* once would be no verdict */
-    cr_assert(clattn_dropout_mask(f.context, &p, 1, 2, f.queue, &mask, 0, NULL, NULL) ==
-              CLATTN_MISCOMPILED);
-    faults_disarm();
-    cr_assert(f.log.warnings > 0);
-    cr_assert(clattn_dropout_mask(f.context, &p, 1, 2, f.queue, &mask, 0, NULL, NULL) ==
-              CLATTN_MISCOMPILED); /* for good */
-    clReleaseMemObject(mask.buffer);
-    fixture_close(&f);
-    for (size_t n = 0; failed && strcmp(failed, "clBuildProgram") != 0; n++) {
-        fixture_open_checked(&f, "");
-        const clattn_buffer other = {.buffer = fixture_buffer(&f, 30, NULL)};
-        faults_arm(FAULT_OPENCL, n, CL_BUILD_PROGRAM_FAILURE);
-        const clattn_status status =
-            clattn_dropout_mask(f.context, &p, 1, 2, f.queue, &other, 0, NULL, NULL);
-        failed = faults_disarm();
-        cr_assert(failed &&
-                  status == (strcmp(failed, "clBuildProgram") == 0 ? CLATTN_BUILD_FAILED
-                                                                   : CLATTN_OPENCL_ERROR));
-        clReleaseMemObject(other.buffer);
-        fixture_close(&f);
-    }
+Test(dropout_mask, faults_and_compilers_that_err) {
+    fixture_distrust((const size_t[]){30, 1}, write_mask);
 }

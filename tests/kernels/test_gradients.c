@@ -14,20 +14,8 @@
 
 TestSuite(gradients, .timeout = 300);
 
-/* A test has every other family in a run, by index: parameters cross processes, pointers do not. */
-static struct criterion_test_params families_of(const size_t test)
-{
-    static size_t families[MOST_FAMILIES];
-
-    return cr_make_param_array(
-        size_t, families, families_taken(CLATTN_BACKWARD, family_takes_f32, test, 2, families));
-}
-
-#define FOR_EACH_FAMILY(name)                                                                      \
-    ParameterizedTestParameters(gradients, name) {                                                 \
-        return families_of(__COUNTER__);                                                           \
-    }                                                                                              \
-    ParameterizedTest(size_t *family, gradients, name)
+/* A test has every other family in a run. */
+#define FOR_EACH_FAMILY(name) FAMILY_TEST(gradients, name, CLATTN_BACKWARD, family_takes_f32, 2)
 
 /* Of the families one is optimised in each run: a program takes three times as long. */
 static void open(struct fixture *f, const size_t family)

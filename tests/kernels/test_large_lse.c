@@ -16,20 +16,8 @@
 
 TestSuite(large_lse, .init = unoptimised, .timeout = 300);
 
-/* Every family in two runs, by index: parameters cross processes, pointers do not. */
-static struct criterion_test_params families_of(const size_t test)
-{
-    static size_t families[MOST_FAMILIES];
-
-    return cr_make_param_array(size_t, families,
-                               families_taken(CLATTN_BACKWARD, NULL, test, 2, families));
-}
-
-#define FOR_EACH_FAMILY(name)                                                                      \
-    ParameterizedTestParameters(large_lse, name) {                                                 \
-        return families_of(__COUNTER__);                                                           \
-    }                                                                                              \
-    ParameterizedTest(size_t *family, large_lse, name)
+/* Every family in two runs. */
+#define FOR_EACH_FAMILY(name) FAMILY_TEST(large_lse, name, CLATTN_BACKWARD, NULL, 2)
 
 /* Numbers that are no NaN in all inputs. */
 static struct trial make(const char *family, const char *problem, const uint64_t seed)

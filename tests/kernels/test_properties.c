@@ -12,20 +12,8 @@
 
 TestSuite(properties, .timeout = 600);
 
-/* A property has one family in three in a run, by index: parameters cross processes, pointers do not. */
-static struct criterion_test_params families_of(const size_t property)
-{
-    static size_t families[MOST_FAMILIES];
-
-    return cr_make_param_array(
-        size_t, families, families_taken(CLATTN_FORWARD, family_takes_f32, property, 3, families));
-}
-
-#define FOR_EACH_FAMILY(name)                                                                      \
-    ParameterizedTestParameters(properties, name) {                                                \
-        return families_of(__COUNTER__);                                                           \
-    }                                                                                              \
-    ParameterizedTest(size_t *family, properties, name)
+/* A property has one family in three in a run. */
+#define FOR_EACH_FAMILY(name) FAMILY_TEST(properties, name, CLATTN_FORWARD, family_takes_f32, 3)
 
 /* Of the families one is optimised in each run: a program takes three times as long. */
 static void open(struct fixture *f, const size_t family)

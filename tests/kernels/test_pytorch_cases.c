@@ -238,10 +238,10 @@ ParameterizedTest(struct portion *portion, pytorch, attention) {
     cr_assert(count == 36, "%d files in " CLATTN_TEST_DATA "/pytorch", count);
     fixture_open(&f);
     const int begin = portion->half ? count / 2 : 0, end = portion->half ? count : count / 2;
-    /* Of a family that is forced one file in eight in each run, of the library's choice one in six, and the
+    /* Of a family that is forced one file in twelve in each run, of the library's choice one in nine, and the
      * others in the next. */
     for (int n = begin; n < end; n++)
-        if (run_takes((uint64_t)n + portion->family, family ? 8 : 6))
+        if (run_takes((uint64_t)n + portion->family, family ? 12 : 9))
             pass(&f, files[n]->d_name, portion->operation, family);
     fixture_close(&f);
     for (int n = 0; n < count; n++)

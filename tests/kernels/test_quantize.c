@@ -367,131 +367,37 @@ static void misdescribed(struct fixture *f, const clattn_quantization *q,
     cr_assert(fixture_said(f, words) && faults_commands() == commands);
 }
 
-Test(quantize, descriptions) {
-    const clattn_quantization good = one_block(CLATTN_CACHE_Q8_0);
-    clattn_quantization q = good;
-    struct fixture f;
-
-    fixture_open(&f);
-    misdescribed(&f, NULL, CLATTN_INVALID_ARGUMENT, "what is null");
-    q.struct_size--;
-    misdescribed(&f, &q, CLATTN_INVALID_ARGUMENT, "struct_size");
-    q = good, q.from = (clattn_dtype)3;
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "from is 3");
-    q = good, q.from = (clattn_dtype)-1;
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "from is -1");
-    q = good, q.to = CLATTN_CACHE_PLAIN;
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "to is 0");
-    q = good, q.to = (clattn_cache)3;
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "to is 3");
-    q = good, q.size[3] = 48;
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "dim must be a multiple of 32");
-    q = good, q.size[2] = SIZE_MAX;
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "seq is");
-    q = good, q.cache = (clattn_layout){{0, 0, 64, 2}};
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "innermost stride");
-    q = good, q.cache = (clattn_layout){{0, 0, 33, 1}};
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "strides must be multiples of 32");
-    q = good, q.size[2] = 2, q.cache = (clattn_layout){{0, 0, 0, 1}};
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "share places");
-    q = good, q.size[2] = 2, q.values = (clattn_layout){{0, 0, (size_t)1 << 58, 1}};
-    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "2^58");
-    cr_assert(clattn_quantize_host(&good, NULL, &q) == CLATTN_INVALID_ARGUMENT);
-    cr_assert(clattn_quantize_host(&good, &q, NULL) == CLATTN_INVALID_ARGUMENT);
-    fixture_close(&f);
-}
-
-/* Calls with everything right but what a case changes. */
-struct call {
-    clattn_context *context;
-    cl_command_queue queue;
-    const clattn_buffer *values, *cache;
-    cl_uint num_wait;
-    const cl_event *wait;
-};
-
-static void refused(struct fixture *f, const struct call *c, const clattn_status status,
-                    const char *words)
+DeviceTest(quantize, descriptions)
 {
-    const clattn_quantization q = one_block(CLATTN_CACHE_Q8_0);
-    cl_event done = (cl_event)(void *)f;
-    const long commands = faults_commands();
-    const clattn_status got =
-        clattn_quantize(c->context, &q, c->queue, c->values, c->cache, c->num_wait, c->wait, &done);
+    const clattn_quantization good = one_block(CLATTN_CACHE_Q8_0);
+    const clattn_buffer null = {.buffer = NULL};
+    unsigned char memory[256] = {0};
+#define MISDESCRIBED(change, words)                                                                \
+    do {                                                                                           \
+        clattn_quantization q = good;                                                              \
+        change;                                                                                    \
+        misdescribed(f, &q, CLATTN_INVALID_PROBLEM, words);                                        \
+    } while (0)
 
-    cr_assert(got == status, "%s: %s", words, clattn_status_string(got));
-    cr_assert(done == NULL && faults_commands() == commands);
-    if (c->context)
-        cr_assert(fixture_said(f, words));
-}
-
-Test(quantize, mistakes) {
-    struct fixture f, other;
-    cl_int err;
-
-    fixture_open(&f);
-    fixture_open(&other);
-    const clattn_buffer values = {.buffer = fixture_buffer(&f, 33 * 4, NULL), .offset = 1},
-                        none = {.buffer = NULL};
-    const clattn_buffer cache = {.buffer = fixture_buffer(&f, 2 * 34, NULL), .offset = 32};
-    const clattn_buffer foreign = {.buffer = fixture_buffer(&other, 256, NULL)};
-    const clattn_buffer read_only = {
-        .buffer = clCreateBuffer(f.opencl, CL_MEM_READ_ONLY, 256, NULL, &err)};
-    const clattn_buffer write_only = {
-        .buffer = clCreateBuffer(f.opencl, CL_MEM_WRITE_ONLY, 256, NULL, &err)};
-    const struct call right = {f.context, f.queue, &values, &cache, 0, NULL};
-    const struct {
-        struct call call;
-        clattn_status status;
-        const char *words;
-    } wrong[] = {
-        {{NULL, f.queue, &values, &cache, 0, NULL}, CLATTN_INVALID_ARGUMENT, ""},
-        {{f.context, NULL, &values, &cache, 0, NULL}, CLATTN_INVALID_ARGUMENT, "queue"},
-        {{f.context, other.queue, &values, &cache, 0, NULL}, CLATTN_INVALID_ARGUMENT, "queue"},
-        {{f.context, f.queue, NULL, &cache, 0, NULL}, CLATTN_INVALID_ARGUMENT, "values is null"},
-        {{f.context, f.queue, &values, NULL, 0, NULL}, CLATTN_INVALID_ARGUMENT, "cache is null"},
-        {{f.context, f.queue, &none, &cache, 0, NULL}, CLATTN_INVALID_ARGUMENT, "values must not"},
-        {{f.context, f.queue, &values, &none, 0, NULL}, CLATTN_INVALID_ARGUMENT, "cache must not"},
-        {{f.context, f.queue, &foreign, &cache, 0, NULL}, CLATTN_INVALID_ARGUMENT, "another"},
-        {{f.context, f.queue, &values, &read_only, 0, NULL}, CLATTN_INVALID_ARGUMENT, "READ_ONLY"},
-        {{f.context, f.queue, &write_only, &cache, 0, NULL}, CLATTN_INVALID_ARGUMENT, "WRITE_ONLY"},
-        {{f.context, f.queue, &values, &(clattn_buffer){.buffer = values.buffer}, 0, NULL},
-         CLATTN_INVALID_ARGUMENT,
-         "overlaps"},
-        {{f.context, f.queue, &values, &(clattn_buffer){.buffer = cache.buffer, .offset = 31}, 0,
-          NULL},
-         CLATTN_INVALID_ARGUMENT,
-         "offset, 31,"},
-        {{f.context, f.queue, &values, &(clattn_buffer){.buffer = cache.buffer, .offset = 64}, 0,
-          NULL},
-         CLATTN_BUFFER_TOO_SMALL,
-         "cache reaches"},
-        {{f.context, f.queue, &(clattn_buffer){.buffer = values.buffer, .offset = 2}, &cache, 0,
-          NULL},
-         CLATTN_BUFFER_TOO_SMALL,
-         "values reaches over 32"},
-        {{f.context, f.queue, &values, &cache, 1, NULL}, CLATTN_INVALID_ARGUMENT, "num_wait"},
-    };
-    struct call c = right;
-    cl_event failed = clCreateUserEvent(f.opencl, &err);
-    clSetUserEventStatus(failed, -1);
-
-    for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++)
-        refused(&f, &wrong[n].call, wrong[n].status, wrong[n].words);
-    c.wait = &failed, c.num_wait = 1;
-    refused(&f, &c, CLATTN_INVALID_ARGUMENT, "failed");
-    cr_assert(clattn_quantize(f.context, &(clattn_quantization){0}, f.queue, &values, &cache, 0,
-                              NULL, NULL) == CLATTN_INVALID_ARGUMENT);
-
-    clReleaseEvent(failed);
-    clReleaseMemObject(write_only.buffer);
-    clReleaseMemObject(read_only.buffer);
-    clReleaseMemObject(foreign.buffer);
-    clReleaseMemObject(cache.buffer);
-    clReleaseMemObject(values.buffer);
-    clReleaseCommandQueue(other.queue);
-    clattn_context_release(other.context);
-    fixture_close(&f);
+    misdescribed(f, NULL, CLATTN_INVALID_ARGUMENT, "what is null");
+    misdescribed(f, &(clattn_quantization){.struct_size = sizeof good - 1}, CLATTN_INVALID_ARGUMENT,
+                 "struct_size");
+    MISDESCRIBED(q.from = (clattn_dtype)3, "from is 3");
+    MISDESCRIBED(q.from = (clattn_dtype)-1, "from is -1");
+    MISDESCRIBED(q.to = CLATTN_CACHE_PLAIN, "to is 0");
+    MISDESCRIBED(q.to = (clattn_cache)3, "to is 3");
+    MISDESCRIBED(q.size[3] = 48, "dim must be a multiple of 32");
+    MISDESCRIBED(q.size[2] = SIZE_MAX, "seq is");
+    MISDESCRIBED(q.cache = ((clattn_layout){{0, 0, 64, 2}}), "innermost stride");
+    MISDESCRIBED(q.cache = ((clattn_layout){{0, 0, 33, 1}}), "strides must be multiples of 32");
+    MISDESCRIBED((q.size[2] = 2, q.cache = (clattn_layout){{0, 0, 0, 1}}), "share places");
+    MISDESCRIBED((q.size[2] = 2, q.values = (clattn_layout){{0, 0, (size_t)1 << 58, 1}}), "2^58");
+    cr_assert(clattn_quantize_host(&good, NULL, memory) == CLATTN_INVALID_ARGUMENT);
+    cr_assert(clattn_quantize_host(&good, memory, NULL) == CLATTN_INVALID_ARGUMENT);
+    fixture_refused(f, clattn_quantize(f->context, &good, f->queue, NULL, &null, 0, NULL, NULL),
+                    CLATTN_INVALID_ARGUMENT, "values is null");
+    fixture_refused(f, clattn_quantize(f->context, &good, f->queue, &null, NULL, 0, NULL, NULL),
+                    CLATTN_INVALID_ARGUMENT, "cache is null");
 }
 
 static clattn_status write_cache(struct fixture *f, const clattn_buffer buffers[2], cl_event *done)
@@ -501,42 +407,6 @@ static clattn_status write_cache(struct fixture *f, const clattn_buffer buffers[
     return clattn_quantize(f->context, &q, f->queue, &buffers[0], &buffers[1], 0, NULL, done);
 }
 
-Test(quantize, faults) {
-    fixture_fail_each_call((const size_t[]){128, 34}, write_cache);
-}
-
-/* A compiler that refuses, and one whose results are wrong. */
-Test(quantize, not_trusted) {
-    const clattn_quantization q = one_block(CLATTN_CACHE_Q4_0);
-    const char *failed = "";
-    struct fixture f;
-
-    fixture_open_checked(&f, "");
-    const clattn_buffer values = {.buffer = fixture_buffer(&f, 128, NULL)};
-    const clattn_buffer cache = {.buffer = fixture_buffer(&f, 18, NULL)};
-    faults_arm(FAULT_LIES, 0, 0); /* once would be no verdict */
-    cr_assert(clattn_quantize(f.context, &q, f.queue, &values, &cache, 0, NULL, NULL) ==
-              CLATTN_MISCOMPILED);
-    faults_disarm();
-    cr_assert(f.log.warnings > 0);
-    cr_assert(clattn_quantize(f.context, &q, f.queue, &values, &cache, 0, NULL, NULL) ==
-              CLATTN_MISCOMPILED); /* for good */
-    clReleaseMemObject(values.buffer);
-    clReleaseMemObject(cache.buffer);
-    fixture_close(&f);
-    for (size_t n = 0; failed && strcmp(failed, "clBuildProgram") != 0; n++) {
-        fixture_open_checked(&f, "");
-        const clattn_buffer from = {.buffer = fixture_buffer(&f, 128, NULL)};
-        const clattn_buffer to = {.buffer = fixture_buffer(&f, 18, NULL)};
-        faults_arm(FAULT_OPENCL, n, CL_BUILD_PROGRAM_FAILURE);
-        const clattn_status status =
-            clattn_quantize(f.context, &q, f.queue, &from, &to, 0, NULL, NULL);
-        failed = faults_disarm();
-        cr_assert(failed &&
-                  status == (strcmp(failed, "clBuildProgram") == 0 ? CLATTN_BUILD_FAILED
-                                                                   : CLATTN_OPENCL_ERROR));
-        clReleaseMemObject(from.buffer);
-        clReleaseMemObject(to.buffer);
-        fixture_close(&f);
-    }
+Test(quantize, faults_and_compilers_that_err) {
+    fixture_distrust((const size_t[]){128, 34}, write_cache);
 }

@@ -20,41 +20,14 @@
 #define DTYPE DTYPE_F16
 #define __local
 #define __global
-#define INLINE static inline
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
 typedef unsigned __int128 uint4;
-#define INSTRUCTION_MMA_SYNC 1
-#define INSTRUCTION_WMMA 2
-#define INSTRUCTION_MFMA_32 3
-#define INSTRUCTION_MFMA_16 4
-#define INSTRUCTION_DPAS_8 5
-#define INSTRUCTION_DPAS_16 6
-#define INSTRUCTION_WGMMA 7
-#if INSTRUCTION == INSTRUCTION_MMA_SYNC || INSTRUCTION == INSTRUCTION_WGMMA
-#include "mma/fragment_mma_sync.h"
-#if INSTRUCTION == INSTRUCTION_WGMMA
-#include "mma/fragment_wgmma.h"
-#endif
-#elif INSTRUCTION == INSTRUCTION_WMMA
-#include "mma/fragment_wmma.h"
-#elif INSTRUCTION == INSTRUCTION_MFMA_32 || INSTRUCTION == INSTRUCTION_MFMA_16
-#include "mma/fragment_mfma.h"
-#else
-#include "mma/fragment_dpas.h"
-#endif
-#ifndef HAS_COPIES
-#define HAS_COPIES 0
-#endif
-#ifndef HAS_TILE_PRODUCTS
-#define HAS_TILE_PRODUCTS 0
-#endif
+#include "mma/tile_layout.h"
 
 enum { BANKS = 32, BANK_BYTES = 4, MOST_LANES = 64, ELEMENT = 2 };
-static int packed_dims;   /* of V */
-#define CLATTN_FRAGMENT_H /* its choice is made above */
-#include "mma/tile_layout.h"
+static int packed_dims; /* of V */
 
 /* ---- phases ---------------------------------------------------------------------------------- */
 

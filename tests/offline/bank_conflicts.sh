@@ -14,7 +14,7 @@ trap 'rm -rf "$folder"' EXIT
 unexpected=0
 number=1
 for name in mma.sync WMMA "MFMA 32" "MFMA 16" "DPAS 8" "DPAS 16" wgmma; do
-    "${CC:-cc}" -std=gnu11 -Werror=implicit-function-declaration -DINSTRUCTION=$number -Icl \
+    "${CC:-cc}" -std=gnu11 -Werror=implicit-function-declaration -DINSTRUCTION=$number -Icl -Isrc \
         tests/offline/bank_conflicts.c -o "$folder/count" 2> "$folder/log" || { cat "$folder/log" >&2; exit 1; }
     echo "$name"
     "$folder/count" > "$folder/list"

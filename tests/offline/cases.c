@@ -1,27 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes what is to be compiled: offline_cases FOLDER PROFILES SAMPLES SEED all|some. The lines of
- * FOLDER/cases are those of cases.h, FOLDER/<family>.cl is a family's source, FOLDER/<number>.h what
- * stands before it in the program of a case. PROFILES is the folder of the devices' facts; SAMPLES says
- * how many programs with tunables at random there are of each family and target. */
-#include "cases.h"
+ * FOLDER/cases are those that table.py reads, FOLDER/sources has the begin of each source's hash,
+ * FOLDER/<family>.cl is a family's source, FOLDER/<number>.h what stands before it in the program of a
+ * case. PROFILES is the folder of the devices' facts; SAMPLES says how many programs with tunables at
+ * random there are of each family and target. */
 #include "families/candidate.h"
+#include "families/limits.h"
 #include "families/registry.h"
 #include "problem/problem.h"
 #include "program/program.h"
 #include "program/program_options.h"
 #include "program/program_parameters.h"
-#include "targets.h"
 #include "tests/trials/random_problem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* GPUs as compilers call them (table.py has their limits), and the profile of each. */
+static const struct target {
+    const char *name, *profile;
+} targets[] = {{"sm_75", "sm_75"},     {"sm_86", "sm_86"},         {"sm_90", "sm_90"},
+               {"gfx90a", "gfx90a"},   {"gfx942", "gfx942"},       {"gfx1030", "gfx1030"},
+               {"gfx1100", "gfx1100"}, {"tgllp", "intel_iris_xe"}, {"dg2", "intel_arc_a750"}};
+enum { NUM_TARGETS = sizeof targets / sizeof *targets };
+
 /* Of which fused_gpu UNIT=mma spills one register on gfx1100 (doc/gpus.md). */
 static const char of_fused_wgmma_alone[] = "fwd bf16 b1 h16 q4096 k4096 d256 causal=tl";
 
 /* Runs, by the seed, that `some` spreads the problems over. */
-enum { RUNS_OF_SOME = 8 };
+enum { RUNS_OF_SOME = 16 };
 
 /* Problems whose programs are compiled with the family's own choice of tunables. */
 static const struct {
@@ -83,7 +91,7 @@ static const struct {
 
 struct output {
     const char *folder;
-    FILE *cases;
+    FILE *cases, *sources;
     size_t count;
     int all;
     size_t samples, seed;
@@ -119,12 +127,14 @@ static const char *word_of(const struct ca_family *family)
     return word;
 }
 
-static void write_source(const char *folder, const struct ca_family *family)
+static void write_source(const struct output *out, const struct ca_family *family)
 {
-    char name[128];
+    char name[128], hash[CA_HASH_TEXT] = "";
 
+    ca_family_source_hash(family, hash);
+    fprintf(out->sources, "%s %.8s\n", word_of(family), hash);
     snprintf(name, sizeof name, "%s.cl", word_of(family));
-    FILE *file = open_in(folder, name);
+    FILE *file = open_in(out->folder, name);
     for (const char *const *piece = family->source; *piece; piece++)
         fputs(*piece, file);
     fclose(file);
@@ -148,8 +158,7 @@ static void write_kernels(FILE *out, const struct ca_candidate *c, const clattn_
                           const clattn_device_info *dev)
 {
     for (size_t n = 0; n < c->family->num_stages; n++) {
-        struct ca_ndrange range = {{0, 0, 0}, {0, 0, 0}};
-        c->family->stages[n].ndrange(p, c->values, dev, &range);
+        const struct ca_ndrange range = ca_stage_range(&c->family->stages[n], p, c->values, dev);
         if (range.global[0] && range.global[1] && range.global[2])
             fprintf(out, "%s=%zu ", c->family->stages[n].kernel,
                     range.local[0] * range.local[1] * range.local[2]);
@@ -165,7 +174,7 @@ static void write_case(struct output *out, const struct device *d, const struct 
     if (clattn_problem_print(p, problem, sizeof problem, NULL) != CLATTN_SUCCESS ||
         !ca_program_options(c, &normal, &d->info, options, sizeof options))
         exit(2);
-    ca_tunables_print(c->family->tunables, c->family->num_tunables, c->values, "", tunables,
+    ca_tunables_print(c->family->tunables, c->family->num_tunables, c->values, tunables,
                       sizeof tunables);
     write_parameters(out, out->count, c->family, &normal);
     fprintf(out->cases, "%zu\t%s\t%s\t%s\t%s\t%s\t%zu\t", out->count++, d->target->name,
@@ -175,19 +184,32 @@ static void write_case(struct output *out, const struct device *d, const struct 
     fprintf(out->cases, "\t%s\n", options);
 }
 
-static size_t count_targets(void)
+/* What a driver would say of the target: its profile in the folder. */
+static clattn_device_info read_profile(const char *folder, const struct target *target)
 {
-    size_t count = 0;
+    static char text[65536];
+    clattn_device_info info = {.struct_size = sizeof info};
+    char path[4096], reason[256] = "";
 
-    while (target_at(count))
-        count++;
-    return count;
+    snprintf(path, sizeof path, "%s/%s.json", folder, target->profile);
+    FILE *file = fopen(path, "r");
+    if (!file) {
+        perror(path);
+        exit(2);
+    }
+    const size_t bytes = fread(text, 1, sizeof text, file);
+    fclose(file);
+    if (clattn_device_profile_parse(text, bytes, &info, reason, sizeof reason) != CLATTN_SUCCESS) {
+        fprintf(stderr, "%s: %s\n", path, reason);
+        exit(2);
+    }
+    return info;
 }
 
 /* Whether number n is this target's, where each is for one of them, with another seed another. */
 static int is_its_turn(const struct output *out, const struct device *d, size_t n)
 {
-    return (n + out->seed) % count_targets() == d->index;
+    return (n + out->seed) % NUM_TARGETS == d->index;
 }
 
 /* Whether problem n is compiled for the target by family f: `some` takes a share of what each
@@ -203,7 +225,7 @@ static int is_chosen(const struct output *out, const struct device *d, size_t n,
         return 1;
     if (is_own)
         return (n + d->index + out->seed) % RUNS_OF_SOME == 0;
-    return is_its_turn(out, d, n) && (n + f + out->seed / count_targets()) % RUNS_OF_SOME == 0;
+    return is_its_turn(out, d, n) && (n + f + out->seed / NUM_TARGETS) % RUNS_OF_SOME == 0;
 }
 
 static void write_defaults(struct output *out, const struct device *d, size_t f)
@@ -300,22 +322,21 @@ int main(int argc, char **argv)
     }
     struct output out = {.folder = argv[1],
                          .cases = open_in(argv[1], "cases"),
+                         .sources = open_in(argv[1], "sources"),
                          .samples = strtoul(argv[3], NULL, 10),
                          .seed = strtoul(argv[4], NULL, 10),
                          .all = strcmp(argv[5], "all") == 0};
     struct rng r = rng_seed(out.seed);
     for (size_t f = 0; ca_family_at(f); f++) {
         const struct ca_family *family = ca_family_at(f);
-        struct device d = {.index = 0};
         if (!family->local_bytes) /* for CPUs */
             continue;
-        write_source(out.folder, family);
-        for (; (d.target = target_at(d.index)) != NULL; d.index++) {
-            if (!target_device(d.target, argv[2], &d.info))
-                return 2;
+        write_source(&out, family);
+        for (size_t n = 0; n < NUM_TARGETS; n++) {
+            const struct device d = {n, &targets[n], read_profile(argv[2], &targets[n])};
             write_defaults(&out, &d, f);
             write_samples(&out, &d, family, &r);
         }
     }
-    return fclose(out.cases) ? 2 : 0;
+    return fclose(out.sources) || fclose(out.cases) ? 2 : 0;
 }

@@ -71,16 +71,19 @@ static void compute(struct ca_trust_case *c)
 Test(projection_trust, answers) {
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
         struct ca_trust_case c = judged_case(texts[t], 0);
-        const size_t dim = c.problem.projection.y_dim;
-        for (size_t n = 0; n < c.num_rows * dim; n++) {
+        const clattn_projection_problem *p = &c.problem.projection;
+        for (size_t n = 0; n < c.num_answers * p->y_dim; n++) {
+            const struct ca_answer *answer = &c.answers[n / p->y_dim];
+            const struct ca_bounded got = answer->want[n % p->y_dim];
+            const size_t row =
+                (answer->at[0] * p->y_heads + answer->at[1]) * p->rows + answer->at[2];
             const struct bounded want =
-                right(&c, c.bytes[CA_PROJECTION_Y], c.rows[n / dim] * dim + n % dim);
-            cr_assert(fabs(c.o[n].value - want.value) <= 1e-12 * (1.0 + fabs(want.value)));
-            cr_assert(c.o[n].bound <= 2.0 * want.bound && c.o[n].bound >= 0.2 * want.bound,
-                      "judged with %g, should be %g", c.o[n].bound, want.bound);
+                right(&c, c.bytes[CA_PROJECTION_Y], row * p->y_dim + n % p->y_dim);
+            cr_assert(fabs(got.value - want.value) <= 1e-12 * (1.0 + fabs(want.value)));
+            cr_assert(got.bound <= 2.0 * want.bound && got.bound >= 0.2 * want.bound,
+                      "judged with %g, should be %g", got.bound, want.bound);
         }
-        cr_assert(c.num_rows == c.problem.projection.batch * c.problem.projection.y_heads *
-                                    c.problem.projection.rows);
+        cr_assert(c.num_answers == p->batch * p->y_heads * p->rows);
         compute(&c);
         judged_right(&c, texts[t]);
         ca_trust_case_free(&c);

@@ -83,15 +83,12 @@ static size_t at(const size_t strides[4], size_t b, size_t h, size_t i, size_t d
     return b * strides[0] + h * strides[1] + i * strides[2] + d * strides[3];
 }
 
-/* Whether a row is among those that are judged, which are counted kind by kind. */
-static int is_judged(const struct ca_trust_case *c, enum append_kind kind, size_t row)
+/* Whether the row from this element on is among those that are judged. */
+static int is_judged(const struct ca_trust_case *c, unsigned argument, size_t first)
 {
-    const size_t index = row + kind * c->problem.append.batch * c->problem.append.kv_heads *
-                                   c->problem.append.tokens;
-
-    for (size_t n = 0; n < c->num_rows; n++)
-        if (c->rows[n] == index)
-            return 1;
+    for (size_t n = 0; n < c->num_answers; n++)
+        if (c->answers[n].argument == argument && c->answers[n].first == first)
+            return c->answers[n].want != NULL;
     return 0;
 }
 
@@ -110,7 +107,7 @@ static void append_row(struct ca_trust_case *c, const struct append_view *view,
     for (size_t d = 0; d < s.dim && slot >= 0; d++) {
         const size_t to = at(s.to, (size_t)slot / s.rows, h, (size_t)slot % s.rows, d);
         value_set(dtype_of(&c->problem.append, kind), first(c, written[kind]), to, row[d].value);
-        if (d == 1 && is_judged(c, kind, (b * s.heads + h) * c->problem.append.tokens + i))
+        if (d == 1 && is_judged(c, written[kind], to - s.to[3]))
             *place = to;
     }
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What candidates are judged by: right answers, and seeing what is wrong. No device. */
-#include "bench/judge/gradients.h"
-#include "bench/judge/row.h"
+#include "bench/judge/judge.h"
 #include "problem/problem.h"
 #include "selfcheck/case.h"
 #include "selfcheck/values.h"
 #include "tests/support/fixture.h"
+#include "tests/support/judged_case.h"
 #include "tests/support/storage.h"
 
 #include <criterion/criterion.h>
@@ -13,6 +13,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 TestSuite(trust_case, .timeout = 60);
@@ -67,65 +68,92 @@ static void expect_same(const struct ca_bounded *got, const struct bounded *want
               index, got->bound, want->bound);
 }
 
-ParameterizedTest(struct text *t, trust_case, answers) {
-    const clattn_problem parsed = fixture_problem(t->text), p = ca_problem_normal(&parsed);
-    struct ca_trust_case c;
-    struct tensor_view view;
-    struct reference_row row;
+/* All that the reference says. */
+struct wanted {
+    struct tensor_shape shape[NUM_TENSORS];
+    struct bounded *at[NUM_TENSORS];
+};
 
-    cr_assert(ca_trust_case_make_ordinary(&c, &p));
-    cr_assert(c.num_rows == (p.batch * p.heads * p.seq_q < 64 ? p.batch * p.heads * p.seq_q : 64));
-    for (size_t n = 0; n < NUM_TENSORS; n++) /* the same order of tensors */
-        view.at[n] = c.bytes[n] ? c.bytes[n] + ca_trust_guard(&p, (enum ca_argument)n) : NULL;
-    cr_assert(reference_row_open(&p, PRECISION_WORST, &row));
-    for (size_t n = 0; n < c.num_rows; n++) {
-        const size_t index = c.rows[n];
-        reference_row_compute(&p, &view, index / p.seq_q / p.heads, index / p.seq_q % p.heads,
-                              index % p.seq_q, &row);
-        for (size_t d = 0; d < p.dim_v; d++)
-            expect_same(&c.o[n * p.dim_v + d], &row.o[d], "o", index);
-        expect_same(&c.lse[n], &row.lse, "lse", index);
-        for (size_t j = 0; c.scores && j < p.seq_kv; j++)
-            expect_same(&c.scores[n * p.seq_kv + j], &row.scores[j], "score", index);
-    }
-    reference_row_close(&row);
-    ca_trust_case_free(&c);
-}
-
-/* Some elements of a gradient, `count` for each of the judged rows or keys; NULL: all `num_judged`. Zeros of f16
- * are judged with half of the smallest number. Errors of sums are added up here, their squares by the reference. */
-static void expect_gradient(const struct ca_bounded *got, const struct bounded *want,
-                            const size_t *judged, size_t num_judged, size_t count, const char *name,
-                            clattn_dtype dtype)
+static void want(void *user, const enum tensor_id id, const size_t at[4],
+                 const struct bounded *values, const size_t count)
 {
-    for (size_t n = 0; got && n < num_judged * count; n++) {
-        const size_t index = (judged ? judged[n / count] : n / count) * count + n % count;
-        struct bounded expected = want[index];
-        expected.bound = fmax(expected.bound, dtype == CLATTN_F16 ? 0x1p-25 : 0.0);
-        if (got[n].bound > expected.bound && got[n].bound < (judged ? 4.0 : 64.0) * expected.bound)
-            expected.bound = got[n].bound;
-        expect_same(&got[n], &expected, name, index);
-    }
+    const struct wanted *wanted = user;
+
+    memcpy(wanted->at[id] + tensor_packed(&wanted->shape[id], at[0], at[1], at[2], at[3]), values,
+           count * sizeof *values);
 }
 
-static void expect_gradients(const struct ca_trust_case *c)
+static struct wanted wanted_of(const struct ca_trust_case *c)
 {
     const clattn_problem *p = &c->problem;
-    const struct ca_gradients *g = c->gradients;
+    const int backward = p->operation == CLATTN_BACKWARD;
     struct tensor_view view = {.dropout_seed = CA_TRUST_SEED, .dropout_offset = CA_TRUST_STREAM};
-    struct reference_gradients want;
+    struct wanted wanted;
 
-    for (size_t n = 0; n < NUM_TENSORS; n++)
-        view.at[n] = c->bytes[n] ? c->bytes[n] + CA_TRUST_GUARD : NULL;
-    cr_assert(reference_gradients_open(p, &view, &want));
-    expect_gradient(g->dq, want.at[TENSOR_DQ], c->rows, c->num_rows, p->dim_qk, "dq", p->dtype);
-    expect_gradient(g->dbias, want.at[TENSOR_DBIAS], c->rows, c->num_rows, p->seq_kv, "dbias",
-                    p->bias_dtype);
-    expect_gradient(g->dk, want.at[TENSOR_DK], g->keys, g->num_keys, p->dim_qk, "dk", p->dtype);
-    expect_gradient(g->dv, want.at[TENSOR_DV], g->keys, g->num_keys, p->dim_v, "dv", p->dtype);
-    expect_gradient(g->dslopes, want.at[TENSOR_DSLOPES], NULL, p->heads, 1, "dslopes", CLATTN_F32);
-    expect_gradient(g->dsinks, want.at[TENSOR_DSINKS], NULL, p->heads, 1, "dsinks", CLATTN_F32);
-    reference_gradients_close(&want);
+    for (unsigned id = 0; id < NUM_TENSORS; id++) { /* the same order of tensors */
+        wanted.shape[id] = tensor_shape_of(p, (enum tensor_id)id);
+        wanted.at[id] = calloc(tensor_count(&wanted.shape[id]) * wanted.shape[id].written + 1,
+                               sizeof *wanted.at[id]);
+        cr_assert(wanted.at[id] != NULL);
+        view.at[id] = c->bytes[id] ? c->bytes[id] + ca_trust_guard(p, id) : NULL;
+    }
+    cr_assert(judge_attention(p, &view, backward ? PRECISION_SINGLE : PRECISION_WORST, INFINITY,
+                              want, &wanted));
+    return wanted;
+}
+
+/* Zeros of f16 are judged with half of the smallest number. Errors of a gradient's sums are added up here, their
+ * squares by the reference. */
+static void expect_answer(const struct ca_trust_case *c, const struct ca_answer *answer,
+                          const struct wanted *wanted)
+{
+    const struct tensor_shape *shape = &wanted->shape[answer->argument];
+    const int of_heads = answer->argument == CA_DSLOPES || answer->argument == CA_DSINKS;
+    const size_t first = answer->argument == CA_LSE
+                             ? answer->first
+                             : tensor_packed(shape, answer->at[0], answer->at[1], answer->at[2], 0);
+
+    for (size_t d = 0; d < answer->count; d++) {
+        struct bounded expected = wanted->at[answer->argument][first + d];
+        const double bound = answer->want[d].bound;
+        if (c->problem.operation == CLATTN_BACKWARD) {
+            expected.bound = fmax(expected.bound, shape->dtype == CLATTN_F16 ? 0x1p-25 : 0.0);
+            if (bound > expected.bound && bound < (of_heads ? 64.0 : 4.0) * expected.bound)
+                expected.bound = bound;
+        }
+        expect_same(&answer->want[d], &expected, shape->name, first + d);
+    }
+}
+
+static void expect_answers(const struct ca_trust_case *c)
+{
+    struct wanted wanted = wanted_of(c);
+
+    cr_assert(c->num_answers > 0);
+    for (size_t n = 0; n < c->num_answers; n++)
+        expect_answer(c, &c->answers[n], &wanted);
+    for (int id = 0; id < NUM_TENSORS; id++)
+        free(wanted.at[id]);
+}
+
+/* How many answers there are of a result. */
+static size_t answers_of(const struct ca_trust_case *c, enum ca_argument argument)
+{
+    size_t count = 0;
+
+    for (size_t n = 0; n < c->num_answers; n++)
+        count += c->answers[n].argument == argument;
+    return count;
+}
+
+ParameterizedTest(struct text *t, trust_case, answers) {
+    struct ca_trust_case c = judged_case(t->text, 0);
+    const clattn_problem *p = &c.problem;
+    const size_t rows = p->batch * p->heads * p->seq_q;
+
+    cr_assert(p->total_q || answers_of(&c, CA_O) == (rows < 64 ? rows : 64));
+    expect_answers(&c);
+    ca_trust_case_free(&c);
 }
 
 /* Sums over all rows are in the hostile case alone. */
@@ -139,16 +167,23 @@ Test(trust_case, answers_of_gradients) {
     };
 
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
-        const clattn_problem parsed = fixture_problem(texts[t]), p = ca_problem_normal(&parsed);
-        struct ca_trust_case c;
-        cr_assert(ca_trust_case_make_ordinary(&c, &p));
-        expect_gradients(&c);
-        ca_trust_case_free(&c);
-        cr_assert(ca_trust_case_make(&c, &p, NULL, NULL));
-        cr_expect(!p.dsinks == !c.gradients->dsinks && !p.dslopes == !c.gradients->dslopes);
-        expect_gradients(&c);
-        ca_trust_case_free(&c);
+        for (int hostile = 0; hostile < 2; hostile++) {
+            struct ca_trust_case c = judged_case(texts[t], hostile);
+            const clattn_problem *p = &c.problem;
+            cr_expect(answers_of(&c, CA_DSINKS) == (hostile && p->dsinks));
+            cr_expect(answers_of(&c, CA_DSLOPES) == (hostile && p->dslopes));
+            expect_answers(&c);
+            ca_trust_case_free(&c);
+        }
     }
+}
+
+/* The row of an answer, counted (b, h, i). */
+static size_t row_of(const struct ca_trust_case *c, size_t n)
+{
+    const size_t *at = c->answers[n].at;
+
+    return (at[0] * c->problem.heads + at[1]) * c->problem.seq_q + at[2];
 }
 
 /* First, last and spread; a quarter of the mask hides, lengths are at least a half. */
@@ -160,9 +195,9 @@ Test(trust_case, ordinary_data) {
     size_t visible = 0, zeros = 0;
 
     cr_assert(ca_trust_case_make_ordinary(&c, &p));
-    cr_assert(c.num_rows == 64 && c.rows[0] == 0 && c.rows[63] == 5 * 3 * 40 - 1);
-    for (size_t n = 1; n < c.num_rows; n++)
-        cr_assert(c.rows[n] > c.rows[n - 1] && c.rows[n] - c.rows[n - 1] <= 10);
+    cr_assert(c.num_answers == 64 && row_of(&c, 0) == 0 && row_of(&c, 63) == 5 * 3 * 40 - 1);
+    for (size_t n = 1; n < c.num_answers; n++)
+        cr_assert(row_of(&c, n) > row_of(&c, n - 1) && row_of(&c, n) - row_of(&c, n - 1) <= 10);
     for (size_t n = 0; n < pairs; n++)
         visible += c.bytes[CA_MASK][CA_TRUST_GUARD + n] == 1;
     cr_assert(visible > pairs * 74 / 100 && visible < pairs * 76 / 100, "%zu visible", visible);
@@ -184,25 +219,13 @@ Test(trust_case, ordinary_data) {
 /* 160 rows, of which 64 are judged. */
 static void solved(struct ca_trust_case *c)
 {
-    const clattn_problem parsed =
-        fixture_problem("fwd f32 h4 q40 k30 d12 causal=br lse scores=weights");
-    const clattn_problem p = ca_problem_normal(&parsed);
     const size_t rows = 4 * 40;
 
-    cr_assert(ca_trust_case_make_ordinary(c, &p));
+    *c = judged_case("fwd f32 h4 q40 k30 d12 causal=br lse scores=weights", 0);
     memset(c->bytes[CA_O] + CA_TRUST_GUARD, 0, rows * 12 * 4);
     memset(c->bytes[CA_LSE] + CA_TRUST_GUARD, 0, rows * 4);
     memset(c->bytes[CA_SCORES] + CA_TRUST_GUARD, 0, rows * 30 * 4);
-    for (size_t n = 0; n < c->num_rows; n++) {
-        for (size_t d = 0; d < 12; d++)
-            ca_value_store(c->bytes[CA_O] + CA_TRUST_GUARD, CLATTN_F32, c->rows[n] * 12 + d,
-                           (float)c->o[n * 12 + d].value);
-        ca_value_store(c->bytes[CA_LSE] + CA_TRUST_GUARD, CLATTN_F32, c->rows[n],
-                       (float)c->lse[n].value);
-        for (size_t j = 0; j < 30; j++)
-            ca_value_store(c->bytes[CA_SCORES] + CA_TRUST_GUARD, CLATTN_F32, c->rows[n] * 30 + j,
-                           (float)c->scores[n * 30 + j].value);
-    }
+    judged_write(c);
 }
 
 /* Judges, and says what was seen: "" if nothing. */
@@ -266,7 +289,7 @@ Test(trust_case, what_lies_between_elements_is_seen) {
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         const clattn_problem parsed = fixture_problem(cases[n].problem);
         const clattn_problem p = ca_problem_normal(&parsed);
-        cr_assert(ca_trust_case_make(&c, &p, NULL, NULL));
+        cr_assert(ca_trust_case_make(&c, &p, NULL));
         judge(&c, text);
         cr_expect(strstr(text, "outside") == NULL, "'%s'", text);
         for (size_t out = 0; out < cases[n].num_outputs; out++) {
@@ -296,7 +319,7 @@ Test(trust_case, hostile_masks_hide) {
     struct ca_trust_case c;
     size_t hidden = 0, hidden_rows = 0, poisoned = 0;
 
-    cr_assert(ca_trust_case_make(&c, &p, NULL, NULL));
+    cr_assert(ca_trust_case_make(&c, &p, NULL));
     const size_t rows = c.problem.batch * c.problem.heads * c.problem.seq_q;
     const size_t keys = c.problem.seq_kv;
     for (size_t n = 0; n < rows; n++) {
@@ -328,7 +351,7 @@ Test(trust_case, a_diagonal_is_never_zero) {
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
         const clattn_problem parsed = fixture_problem(problems[n]), p = ca_problem_normal(&parsed);
         struct ca_trust_case c;
-        cr_assert(ca_trust_case_make(&c, &p, NULL, NULL));
+        cr_assert(ca_trust_case_make(&c, &p, NULL));
         cr_expect(ca_problem_diagonal(&c.problem) != 0, "'%s'", problems[n]);
         /* The case's program is the problem's. */
         cr_expect((c.problem.diagonal == CLATTN_BOTTOM_RIGHT) ==
@@ -348,8 +371,8 @@ Test(trust_case, unwritten_elements_are_seen) {
     char text[256];
 
     solved(&c);
-    const size_t row = c.rows[7] + 1;
-    cr_assert(row != c.rows[8]);
+    const size_t row = row_of(&c, 3 * 7) + 1; /* three answers a row */
+    cr_assert(row != row_of(&c, 3 * 8));
     for (size_t n = 0; n < 3; n++) {
         unsigned char *element =
             c.bytes[outputs[n].argument] + CA_TRUST_GUARD + (row + 1) * outputs[n].row_bytes - 4;
@@ -363,12 +386,14 @@ Test(trust_case, unwritten_elements_are_seen) {
     ca_trust_case_free(&c);
 }
 
-static void expect_wrong(struct ca_trust_case *c, enum ca_argument argument, size_t element,
-                         struct ca_bounded want)
+/* In the last element of an answer. */
+static void expect_wrong(struct ca_trust_case *c, const struct ca_answer *answer)
 {
-    unsigned char *data = c->bytes[argument] + CA_TRUST_GUARD;
-    const float right = (float)want.value;
-    const float wrong[] = {(float)(want.value + 3.0 * want.bound), NAN, INFINITY};
+    unsigned char *data = c->bytes[answer->argument] + CA_TRUST_GUARD;
+    const size_t element = answer->first + (answer->count - 1) * answer->step;
+    const struct ca_bounded last = answer->want[answer->count - 1];
+    const float right = (float)last.value;
+    const float wrong[] = {(float)(last.value + 3.0 * last.bound), NAN, INFINITY};
     char text[256];
 
     for (size_t n = 0; n < 3; n++) {
@@ -386,10 +411,8 @@ Test(trust_case, wrong_values_are_seen) {
     struct ca_trust_case c;
 
     solved(&c);
-    const size_t row = c.num_rows - 1; /* the last query sees all keys */
-    expect_wrong(&c, CA_O, c.rows[row] * 12 + 11, c.o[row * 12 + 11]);
-    expect_wrong(&c, CA_LSE, c.rows[row], c.lse[row]);
-    expect_wrong(&c, CA_SCORES, c.rows[row] * 30 + 29, c.scores[row * 30 + 29]);
+    for (size_t n = c.num_answers - 3; n < c.num_answers; n++) /* the last query sees all keys */
+        expect_wrong(&c, &c.answers[n]);
     ca_trust_case_free(&c);
 }
 
@@ -414,16 +437,12 @@ Test(trust_case, bounded_memory) {
                 cr_expect(strstr(reason, "dim_qk is") && strstr(reason, "64 MiB"), "%s", reason);
                 continue;
             }
-            cr_assert(ca_trust_case_make(&c, &p, NULL, NULL));
+            cr_assert(ca_trust_case_make(&c, &p, NULL));
             cr_expect(c.problem.dim_qk == p.dim_qk && c.problem.dim_v == p.dim_v);
             cr_expect((c.problem.seq_q == 67) == (dims[d] <= 512), "'%s'", text);
             for (size_t n = 0; n < CA_WORKSPACE; n++)
                 bytes += 2.0 * (double)c.sizes[n];
-            if (c.gradients)
-                bytes += 16.0 * (double)(c.num_rows * p.dim_qk +
-                                         c.gradients->num_keys * (p.dim_qk + p.dim_v));
-            else
-                bytes += 16.0 * (double)(c.num_rows * p.dim_v);
+            bytes += 16.0 * (double)c.room_used;
             cr_expect(bytes <= 64 << 20, "'%s': %.1f MiB", text, bytes / (1 << 20));
             ca_trust_case_free(&c);
         }
@@ -431,20 +450,12 @@ Test(trust_case, bounded_memory) {
 
 /* Where nothing is seen, o is exactly 0. */
 Test(trust_case, rows_that_see_nothing) {
-    const clattn_problem parsed = fixture_problem("fwd f32 q3 k4 d8 causal=-2 lse");
-    const clattn_problem p = ca_problem_normal(&parsed);
-    const float nothing = -INFINITY;
-    struct ca_trust_case c;
+    struct ca_trust_case c = judged_case("fwd f32 q3 k4 d8 causal=-2 lse", 0);
+    const struct ca_bounded *o = c.answers[0].want, *lse = c.answers[3].want;
     char text[256];
 
-    cr_assert(ca_trust_case_make_ordinary(&c, &p));
-    for (size_t n = 0; n < 3; n++) {
-        for (size_t d = 0; d < 8; d++)
-            ca_value_store(c.bytes[CA_O] + CA_TRUST_GUARD, CLATTN_F32, n * 8 + d,
-                           (float)c.o[n * 8 + d].value);
-        ca_value_store(c.bytes[CA_LSE] + CA_TRUST_GUARD, CLATTN_F32, n, (float)c.lse[n].value);
-    }
-    cr_assert(c.o[0].value == 0.0 && c.o[0].bound == 0.0 && c.lse[1].value == (double)nothing);
+    judged_write(&c);
+    cr_assert(o->value == 0.0 && o->bound == 0.0 && lse->value == -(double)INFINITY);
     judge(&c, text);
     cr_expect_str_empty(text, "%s", text);
     ca_value_store(c.bytes[CA_O] + CA_TRUST_GUARD, CLATTN_F32, 3, 1e-20f);

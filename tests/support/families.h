@@ -8,14 +8,14 @@
 #include <stdint.h>
 
 /* Whether tests that go over all families, mostly in f32, take this one. Those for matrix
- * instructions know 16 bits alone; their tests are in test_fused_mma.c, test_split_mma.c and test_projection_mma.c.
+ * instructions know 16 bits alone; their tests are in tests/units.
  * split_gpu UNIT=item is left out unless CLATTN_TEST_FAMILIES=all: no CPU chooses it, and a program takes
  * PoCL over a second; its tests are in test_split_tiles.c. name NULL, the library's choice: yes;
  * unknown: no. */
 int family_takes_f32(const char *name);
 
-/* Whether it takes dims that are no multiples of 64. What a family of others can do is in its own tests, such as
- * test_fused_wgmma.c and test_backward_wgmma.c, and those that go over all families leave it out. */
+/* Whether it takes dims that are no multiples of 64. What a family of others can do is in tests/units,
+ * and tests that go over all families leave it out. */
 int family_takes_any_dims(const char *name);
 
 /* Whether tests that go over the families of projections take it on the device. Those for CPUs hold blocks in private
@@ -32,6 +32,15 @@ enum { MOST_FAMILIES = 32 };
  * runs (run_takes()). Of those that `takes` says yes to; NULL: all. How many. */
 size_t families_taken(clattn_operation operation, int (*takes)(const char *name), uint64_t test,
                       unsigned runs, size_t families[MOST_FAMILIES]);
+
+/* A test of each of these families, which gets its index: parameters cross processes, pointers do not. */
+#define FAMILY_TEST(suite, name, operation, takes, runs)                                           \
+    ParameterizedTestParameters(suite, name) {                                                     \
+        static size_t families[MOST_FAMILIES];                                                     \
+        return cr_make_param_array(size_t, families,                                               \
+                                   families_taken(operation, takes, __COUNTER__, runs, families)); \
+    }                                                                                              \
+    ParameterizedTest(size_t *family, suite, name)
 
 /* The problem's text; with f16 in place of its dtype if the family does not take f32, or bf16 if it takes
  * neither. Valid until the next call. */

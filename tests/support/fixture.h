@@ -113,12 +113,21 @@ void fixture_expect_lists(struct fixture *f, const clattn_plan *plan,
                           const struct fixture_lists *lists, const cl_int *first,
                           const cl_int *second, const char *words);
 
-/* Each allocation and each OpenCL call of `call` fails once, with its program to be built and checked, and with
- * it there: it comes to the status of that, gives an event only where it succeeds, and leaks nothing. The
- * buffers have so many bytes. */
-typedef clattn_status (*fixture_call)(struct fixture *f, const clattn_buffer buffers[2],
-                                      cl_event *done);
-void fixture_fail_each_call(const size_t bytes[2], fixture_call call);
+/* What is tried while a call of it fails. It checks itself what it gives besides a status, and releases it. */
+typedef clattn_status fixture_attempt(struct fixture *f, void *user);
+
+/* Each allocation and each OpenCL call of the attempt fails once, with each error that the headers promise a status
+ * for; of an attempt of many calls each run takes the first 40 and a part of the others. It comes to that status and
+ * a sentence, and leaks nothing. queue: NULL, or one that is finished each time, and to which a call that only asks
+ * leaves nothing where it fails. */
+void fixture_fail_each(struct fixture *f, fixture_attempt attempt, void *user,
+                       cl_command_queue queue);
+
+/* The same of a call without a plan, with buffers of so many bytes, where its program is built and checked; and what
+ * it comes to where the compiler refuses, and where results are wrong. */
+typedef clattn_status fixture_call(struct fixture *f, const clattn_buffer buffers[2],
+                                   cl_event *done);
+void fixture_distrust(const size_t bytes[2], fixture_call call);
 
 /* Whether the last error sentence holds the words, and none was lost: it clears the log. */
 int fixture_said(struct fixture *f, const char *words);

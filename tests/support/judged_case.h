@@ -8,6 +8,9 @@
 /* The hostile or the ordinary case of a problem; ca_trust_case_free() frees it. */
 struct ca_trust_case judged_case(const char *text, int hostile);
 
+/* Writes the answers where a kernel would. */
+void judged_write(struct ca_trust_case *c);
+
 /* Fail the test, which goes on, unless the results are taken for right, or for wrong with these words. */
 void judged_right(const struct ca_trust_case *c, const char *text);
 void judged_wrong(const struct ca_trust_case *c, const char *text, const char *words);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/trials/append_trial.h"
 
+#include "bench/judge/tensors.h"
 #include "tests/support/storage.h"
+#include "tests/trials/random_layout.h"
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,27 +19,15 @@ static clattn_dtype dtype_of(const clattn_append_problem *p, enum append_kind ki
     return kind == APPEND_Q ? p->dtype : p->cache_dtype;
 }
 
-static size_t extent_of(const size_t sizes[4], const size_t strides[4])
-{
-    size_t extent = 1;
-
-    for (int n = 0; n < 4; n++) {
-        if (sizes[n] == 0)
-            return 0;
-        extent += (sizes[n] - 1) * strides[n];
-    }
-    return extent;
-}
-
 static void measure(struct append_trial *t, enum append_kind kind)
 {
     const clattn_append_problem *p = &t->problem.append;
     const struct append_strides s = reference_append_strides(p, kind);
-    const size_t to = extent_of((size_t[]){s.blocks, s.heads, s.rows, s.dim}, s.to);
+    const size_t to = tensor_extent((size_t[]){s.blocks, s.heads, s.rows, s.dim}, s.to);
     const clattn_cache cache = cache_of(p, kind);
 
-    t->bytes[kind][0] =
-        extent_of((size_t[]){p->batch, s.heads, p->tokens, s.dim}, s.from) * value_bytes(p->dtype);
+    t->bytes[kind][0] = tensor_extent((size_t[]){p->batch, s.heads, p->tokens, s.dim}, s.from) *
+                        value_bytes(p->dtype);
     t->bytes[kind][1] = cache == CLATTN_CACHE_PLAIN ? to * value_bytes(dtype_of(p, kind))
                                                     : to / VALUE_BLOCK * value_block_bytes(cache);
 }
@@ -172,37 +163,33 @@ static double value_at(const clattn_append_problem *p, enum append_kind kind, co
                                        : value_get_quantized(cache, data, n);
 }
 
-/* A token's row of a head; marks its bytes. */
-static size_t compare_row(const struct append_trial *t, const struct append_view *view,
-                          enum append_kind kind, size_t b, size_t h, size_t i, struct bounded *want,
-                          unsigned char *marks)
+struct comparing {
+    const struct append_trial *t;
+    unsigned char *marks[APPEND_KINDS]; /* of bytes that are a token's */
+    size_t wrong;
+};
+
+static void compare(void *user, int output, const size_t at[4], const struct bounded *want,
+                    size_t count)
 {
-    const clattn_append_problem *p = &t->problem.append;
+    struct comparing *c = user;
+    const enum append_kind kind = (enum append_kind)output;
+    const clattn_append_problem *p = &c->t->problem.append;
     const struct append_strides s = reference_append_strides(p, kind);
     const clattn_cache cache = cache_of(p, kind);
-    const int64_t place =
-        kind == APPEND_Q ? (int64_t)(b * p->tokens + i) : reference_append_place(p, view, b, i);
-    size_t wrong = 0;
+    const size_t together = cache == CLATTN_CACHE_PLAIN ? 1 : VALUE_BLOCK;
+    const size_t bytes = together == 1 ? value_bytes(dtype_of(p, kind)) : value_block_bytes(cache);
 
-    if (place < 0)
-        return 0;
-    reference_append(p, view, kind, b, h, i, want);
-    const size_t first =
-        (size_t)place / s.rows * s.to[0] + h * s.to[1] + (size_t)place % s.rows * s.to[2];
-    for (size_t d = 0; d < s.dim; d++) {
-        const size_t n = first + d * s.to[3];
-        const size_t bytes =
-            cache == CLATTN_CACHE_PLAIN ? value_bytes(dtype_of(p, kind)) : value_block_bytes(cache);
-        memset(marks + (cache == CLATTN_CACHE_PLAIN ? n : n / VALUE_BLOCK) * bytes, 1, bytes);
-        wrong += !within(value_at(p, kind, t->to[kind], n), want[d]);
+    for (size_t d = 0; d < count; d++) {
+        const size_t n = at[0] * s.to[0] + at[1] * s.to[1] + at[2] * s.to[2] + d * s.to[3];
+        memset(c->marks[kind] + n / together * bytes, 1, bytes);
+        c->wrong += !within(value_at(p, kind, c->t->to[kind], n), want[d]);
     }
-    return wrong;
 }
 
-static size_t compare_kind(const struct append_trial *t, enum append_kind kind)
+size_t append_trial_compare(const struct append_trial *t)
 {
     const clattn_append_problem *p = &t->problem.append;
-    const struct append_strides s = reference_append_strides(p, kind);
     const struct append_view view = {
         .from = {t->from[APPEND_K], t->from[APPEND_V], t->from[APPEND_Q]},
         .kv_lengths = p->kv_lengths ? t->kv_lengths : NULL,
@@ -211,52 +198,19 @@ static size_t compare_kind(const struct append_trial *t, enum append_kind kind)
         .page_table = t->page_table,
         .cos = t->cos,
         .sin = t->sin};
-    struct bounded *want = malloc((s.dim + 1) * sizeof *want);
-    unsigned char *marks = calloc(t->bytes[kind][1] + 1, 1);
-    size_t wrong = want && marks ? 0 : 1;
-
-    for (size_t n = 0; wrong == 0 && n < p->batch * s.heads * p->tokens; n++)
-        wrong += compare_row(t, &view, kind, n / p->tokens / s.heads, n / p->tokens % s.heads,
-                             n % p->tokens, want, marks);
-    for (size_t n = 0; marks && n < t->bytes[kind][1]; n++)
-        wrong += !marks[n] && t->to[kind][n] != t->before[kind][n];
-    free(want);
-    free(marks);
-    return wrong;
-}
-
-size_t append_trial_compare(const struct append_trial *t)
-{
-    size_t wrong = 0;
+    struct comparing c = {.t = t};
 
     for (int kind = 0; kind < APPEND_KINDS; kind++)
-        wrong += t->to[kind] ? compare_kind(t, (enum append_kind)kind) : 0;
-    return wrong;
-}
-
-/* Any order of the outer axes, gaps after some; of quantized caches whole blocks. */
-static clattn_layout draw_layout(struct rng *r, const size_t sizes[4], int quantized)
-{
-    const size_t unit = quantized ? VALUE_BLOCK : 1;
-    int order[3] = {0, 1, 2};
-    clattn_layout layout;
-    size_t step = !quantized && rng_one_in(r, 4) ? 2 : 1;
-
-    if (rng_one_in(r, 3))
-        return (clattn_layout){{0}};
-    for (size_t n = 2; n > 0; n--) {
-        const size_t other = rng_below(r, n + 1);
-        const int axis = order[n];
-        order[n] = order[other];
-        order[other] = axis;
+        if ((c.marks[kind] = calloc(t->bytes[kind][1] + 1, 1)) == NULL)
+            c.wrong++;
+    if (c.wrong > 0 || !judge_append(p, &view, INFINITY, compare, &c))
+        c.wrong++;
+    for (int kind = 0; kind < APPEND_KINDS; kind++) {
+        for (size_t n = 0; c.marks[kind] && n < t->bytes[kind][1]; n++)
+            c.wrong += !c.marks[kind][n] && t->to[kind][n] != t->before[kind][n];
+        free(c.marks[kind]);
     }
-    layout.stride[3] = step;
-    step = step * sizes[3] + rng_below(r, 3) * unit;
-    for (int n = 2; n >= 0; n--) {
-        layout.stride[order[n]] = step;
-        step = step * (sizes[order[n]] ? sizes[order[n]] : 1) + rng_below(r, 3) * unit;
-    }
-    return layout;
+    return c.wrong;
 }
 
 clattn_problem append_trial_draw(struct rng *r, const clattn_problem *base)
@@ -276,14 +230,16 @@ clattn_problem append_trial_draw(struct rng *r, const clattn_problem *base)
         p->dim_qk = (p->dim_qk + VALUE_BLOCK - 1) / VALUE_BLOCK * VALUE_BLOCK;
     if (p->v_format)
         p->dim_v = (p->dim_v + VALUE_BLOCK - 1) / VALUE_BLOCK * VALUE_BLOCK;
-    p->q = draw_layout(r, (size_t[]){p->batch, p->heads, p->tokens, p->dim_qk}, 0);
-    p->k = draw_layout(r, (size_t[]){p->batch, p->kv_heads, p->tokens, p->dim_qk}, 0);
-    p->v = draw_layout(r, (size_t[]){p->batch, p->kv_heads, p->tokens, p->dim_v}, 0);
-    p->q_out = draw_layout(r, (size_t[]){p->batch, p->heads, p->tokens, p->dim_qk}, 0);
+    p->q = random_layout(r, (size_t[]){p->batch, p->heads, p->tokens, p->dim_qk}, 1);
+    p->k = random_layout(r, (size_t[]){p->batch, p->kv_heads, p->tokens, p->dim_qk}, 1);
+    p->v = random_layout(r, (size_t[]){p->batch, p->kv_heads, p->tokens, p->dim_v}, 1);
+    p->q_out = random_layout(r, (size_t[]){p->batch, p->heads, p->tokens, p->dim_qk}, 1);
     p->pages = p->page_size ? 1 + rng_below(r, table_entries(p) + 3) : 0;
     const size_t blocks = p->page_size ? p->pages : p->batch;
     const size_t rows = p->page_size ? p->page_size : p->capacity;
-    p->k_cache = draw_layout(r, (size_t[]){blocks, p->kv_heads, rows, p->dim_qk}, p->k_format != 0);
-    p->v_cache = draw_layout(r, (size_t[]){blocks, p->kv_heads, rows, p->dim_v}, p->v_format != 0);
+    p->k_cache = random_layout(r, (size_t[]){blocks, p->kv_heads, rows, p->dim_qk},
+                               p->k_format ? VALUE_BLOCK : 1);
+    p->v_cache = random_layout(r, (size_t[]){blocks, p->kv_heads, rows, p->dim_v},
+                               p->v_format ? VALUE_BLOCK : 1);
     return made;
 }

@@ -1,22 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/trials/merge_trial.h"
 
+#include "bench/judge/tensors.h"
 #include "tests/support/storage.h"
+#include "tests/trials/random_layout.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static size_t extent_of(const size_t sizes[4], const size_t strides[4])
-{
-    size_t extent = 1;
-
-    for (int n = 0; n < 4; n++) {
-        if (sizes[n] == 0)
-            return 0;
-        extent += (sizes[n] - 1) * strides[n];
-    }
-    return extent;
-}
 
 static size_t place_of(const struct merge_trial *t, size_t s, size_t b, size_t h, size_t i,
                        size_t d)
@@ -44,8 +34,8 @@ static int allocate(struct merge_trial *t)
 
     t->rows = p->batch * p->heads * p->seq_q;
     t->parts_extent =
-        extent_of((size_t[]){p->states * p->batch, p->heads, p->seq_q, p->dim}, s.parts);
-    t->o_extent = extent_of((size_t[]){p->batch, p->heads, p->seq_q, p->dim}, s.o);
+        tensor_extent((size_t[]){p->states * p->batch, p->heads, p->seq_q, p->dim}, s.parts);
+    t->o_extent = tensor_extent((size_t[]){p->batch, p->heads, p->seq_q, p->dim}, s.o);
     t->parts = malloc(t->parts_extent * bytes + 1);
     t->o = malloc(t->o_extent * bytes + 1);
     t->before = malloc(t->o_extent * bytes + 1);
@@ -117,67 +107,43 @@ clattn_status merge_trial_run(struct merge_trial *t, clattn_context *context,
     return clattn_merge_host(context, &t->problem, options, &tensors);
 }
 
-/* Compares a row, and puts what was there before into its place. */
-static size_t compare_row(const struct merge_trial *t, size_t row, struct bounded *o)
-{
-    const clattn_merge_problem *p = &t->problem.merge;
-    const struct merge_view view = {t->parts, t->parts_lse, t->sinks, t->before, t->lse_before};
-    const size_t i = row % p->seq_q, h = row / p->seq_q % p->heads, b = row / p->seq_q / p->heads;
-    struct bounded lse;
-    size_t wrong = 0;
+struct comparing {
+    const struct merge_trial *t;
+    unsigned char *is_element; /* of o */
+    size_t wrong;
+};
 
-    reference_merge(p, &view, b, h, i, o, &lse);
-    wrong += !within((double)t->lse[row], lse);
-    for (size_t d = 0; d < p->dim; d++) {
-        const size_t place = place_of(t, p->states, b, h, i, d);
-        wrong += !within(value_get(p->dtype, t->o, place), o[d]);
+static void compare(void *user, int output, const size_t at[4], const struct bounded *want,
+                    size_t count)
+{
+    struct comparing *c = user;
+    const clattn_merge_problem *p = &c->t->problem.merge;
+
+    if (output == MERGED_LSE) {
+        const size_t row = (at[0] * p->heads + at[1]) * p->seq_q + at[2];
+        c->wrong += !within((double)c->t->lse[row], *want);
+        return;
     }
-    return wrong;
+    for (size_t d = 0; d < count; d++) {
+        const size_t place = place_of(c->t, p->states, at[0], at[1], at[2], d);
+        c->is_element[place] = 1;
+        c->wrong += !within(value_get(p->dtype, c->t->o, place), want[d]);
+    }
 }
 
 size_t merge_trial_compare(const struct merge_trial *t)
 {
     const clattn_merge_problem *p = &t->problem.merge;
+    const struct merge_view view = {t->parts, t->parts_lse, t->sinks, t->before, t->lse_before};
     const size_t bytes = value_bytes(p->dtype);
-    struct bounded *o = malloc(p->dim * sizeof *o);
-    unsigned char *is_element = calloc(t->o_extent + 1, 1);
-    size_t wrong = o && is_element ? 0 : 1;
+    struct comparing c = {.t = t, .is_element = calloc(t->o_extent + 1, 1)};
 
-    for (size_t row = 0; o && is_element && row < t->rows; row++) {
-        const size_t h = row / p->seq_q % p->heads, b = row / p->seq_q / p->heads;
-        wrong += compare_row(t, row, o);
-        for (size_t d = 0; d < p->dim; d++)
-            is_element[place_of(t, p->states, b, h, row % p->seq_q, d)] = 1;
-    }
-    for (size_t n = 0; is_element && n < t->o_extent; n++)
-        wrong += !is_element[n] && memcmp(t->o + n * bytes, t->before + n * bytes, bytes) != 0;
-    free(o);
-    free(is_element);
-    return wrong;
-}
-
-/* Any order of the outer axes, gaps after some; the innermost is dim, with a step of 1 or 2. */
-static clattn_layout draw_layout(struct rng *r, const size_t sizes[4])
-{
-    int order[3] = {0, 1, 2};
-    clattn_layout layout;
-    size_t step = rng_one_in(r, 4) ? 2 : 1;
-
-    if (rng_one_in(r, 3))
-        return (clattn_layout){{0}};
-    for (size_t n = 2; n > 0; n--) {
-        const size_t other = rng_below(r, n + 1);
-        const int axis = order[n];
-        order[n] = order[other];
-        order[other] = axis;
-    }
-    layout.stride[3] = step;
-    step = step * sizes[3] + rng_below(r, 5);
-    for (int n = 2; n >= 0; n--) {
-        layout.stride[order[n]] = step;
-        step = step * (sizes[order[n]] ? sizes[order[n]] : 1) + rng_below(r, 5);
-    }
-    return layout;
+    if (!c.is_element || !judge_merge(p, &view, INFINITY, compare, &c))
+        c.wrong++;
+    for (size_t n = 0; c.is_element && n < t->o_extent; n++)
+        c.wrong += !c.is_element[n] && memcmp(t->o + n * bytes, t->before + n * bytes, bytes) != 0;
+    free(c.is_element);
+    return c.wrong;
 }
 
 clattn_problem merge_trial_draw(struct rng *r, const clattn_problem *base)
@@ -190,7 +156,7 @@ clattn_problem merge_trial_draw(struct rng *r, const clattn_problem *base)
     p->seq_q = RNG_PICK(r, 0, 1, 1, 2, 5, 17);
     p->states = RNG_PICK(r, 0, 1, 2, 2, 3, 4, 7, 8, 9, 16, 17, 33);
     p->dim = RNG_PICK(r, 1, 3, 4, 8, 20, 31, 64, 65, 100, 128, 200, 256, 300);
-    p->parts = draw_layout(r, (size_t[]){p->states * p->batch, p->heads, p->seq_q, p->dim});
-    p->o = draw_layout(r, (size_t[]){p->batch, p->heads, p->seq_q, p->dim});
+    p->parts = random_layout(r, (size_t[]){p->states * p->batch, p->heads, p->seq_q, p->dim}, 1);
+    p->o = random_layout(r, (size_t[]){p->batch, p->heads, p->seq_q, p->dim}, 1);
     return made;
 }

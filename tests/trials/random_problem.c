@@ -128,7 +128,7 @@ void random_tunables(struct rng *r, struct problem_kind *kind, const clattn_devi
     ca_tunables_default(family->tunables, family->num_tunables, kind->values);
     family->adapt(&kind->base, device, kind->values);
     if (family->num_tunables > 0 && others && draw_tunables(r, kind, device))
-        ca_tunables_print(family->tunables, family->num_tunables, kind->values, "", kind->tunables,
+        ca_tunables_print(family->tunables, family->num_tunables, kind->values, kind->tunables,
                           sizeof kind->tunables);
 }
 

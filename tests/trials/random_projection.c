@@ -25,7 +25,7 @@ static void draw_tunables(struct rng *r, struct projection_kind *k,
                                 .candidates[rng_below(r, family->tunables[n].num_candidates)];
         if (family->reject(&sample, device, values))
             continue;
-        ca_tunables_print(family->tunables, family->num_tunables, values, "", k->tunables,
+        ca_tunables_print(family->tunables, family->num_tunables, values, k->tunables,
                           sizeof k->tunables);
         return;
     }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/peers/clblast/softmax_program.h"
 
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,92 +8,24 @@ extern const char peer_source_softmax[];
 
 enum { LANES_ON_CPU = 16, MOST_WIDTH = 256 };
 
-/* Compiler options, cut if they do not fit: the build says so then. */
-struct options {
-    char text[1024];
-    size_t length;
-};
-
-static void define(struct options *options, const char *format, ...)
-{
-    va_list arguments;
-    const size_t room = sizeof options->text - options->length;
-
-    va_start(arguments, format);
-    const int length = vsnprintf(options->text + options->length, room, format, arguments);
-    va_end(arguments);
-    if (length > 0)
-        options->length += (size_t)length < room ? (size_t)length : room - 1;
-}
-
-static void define_problem(struct options *options, const struct problem_data *data)
-{
-    const clattn_problem *p = &data->problem;
-
-    define(options, " -DHALF=%d -DHEADS=%zu -DKV_HEADS=%zu -DSEQ_Q=%zu -DSEQ_KV=%zu",
-           p->dtype == CLATTN_F16, p->heads, p->kv_heads, p->seq_q, p->seq_kv);
-    define(options, " -DLEFT=%lldL -DRIGHT=%lldL", (long long)problem_data_left(p),
-           (long long)problem_data_right(p));
-    if (p->diagonal == CLATTN_BOTTOM_RIGHT)
-        define(options, " -DBOTTOM_RIGHT");
-    else
-        define(options, " -DDIAGONAL=%lldL", (long long)problem_data_diagonal(data, 0));
-    if (p->softcap > 0.0f)
-        define(options, " -DSOFTCAP=%af", (double)p->softcap);
-    if (data->addend != NULL)
-        define(options, " -DADDEND_B=%zu -DADDEND_H=%zu -DADDEND_I=%zu", data->addend_stride[0],
-               data->addend_stride[1], data->addend_stride[2]);
-    define(options, "%s%s%s%s", p->alibi ? " -DALIBI" : "", p->sinks ? " -DSINKS" : "",
-           p->q_lengths ? " -DQ_LENGTHS" : "", p->kv_lengths ? " -DKV_LENGTHS" : "");
-}
-
 /* How a row is shared out: to one work-item on a CPU, else to as many as it keeps busy. */
-static void define_shape(struct softmax_program *softmax, struct options *options,
-                         const clattn_device_info *info, size_t keys)
+static size_t width_of(const clattn_device_info *info, size_t keys)
 {
-    const bool cpu = (info->type & CL_DEVICE_TYPE_CPU) != 0;
-    size_t cached = 0;
+    size_t width = 1;
 
-    softmax->width = 1;
-    while (!cpu && softmax->width < MOST_WIDTH && softmax->width * 2 < keys &&
-           softmax->width * 2 <= info->max_work_group_size)
-        softmax->width *= 2;
-    if (info->local_memory_dedicated && (keys + MOST_WIDTH) * 4 <= info->local_memory_bytes * 3 / 4)
-        cached = (keys + LANES_ON_CPU - 1) / LANES_ON_CPU * LANES_ON_CPU;
-    softmax->local_bytes = (softmax->width + cached) * sizeof(cl_float);
-    define(options, " -DLANES=%d -DCACHED=%zu", cpu ? LANES_ON_CPU : 1, cached);
+    while ((info->type & CL_DEVICE_TYPE_CPU) == 0 && width < MOST_WIDTH && width * 2 < keys &&
+           width * 2 <= info->max_work_group_size)
+        width *= 2;
+    return width;
 }
 
-static bool copy_to_device(const struct target *target, const void *data, size_t bytes, size_t room,
-                           cl_mem *buffer, struct message *why)
+/* Floats of a row that local memory has room for. */
+static size_t cached_of(const clattn_device_info *info, size_t keys)
 {
-    cl_int err = CL_SUCCESS;
-
-    if (data == NULL)
-        return true;
-    *buffer = clCreateBuffer(clattn_context_opencl(target->context), CL_MEM_READ_WRITE,
-                             bytes + room, NULL, &err);
-    if (err == CL_SUCCESS)
-        err = clEnqueueWriteBuffer(target->queue, *buffer, CL_TRUE, 0, bytes, data, 0, NULL, NULL);
-    return err == CL_SUCCESS ||
-           message_set(why, "a buffer for the softmax of %zu bytes failed with %d", bytes, err);
-}
-
-static bool copy_data(struct softmax_program *softmax, const struct target *target,
-                      const struct problem_data *data, struct message *why)
-{
-    const clattn_problem *p = &data->problem;
-    const size_t room = LANES_ON_CPU * sizeof(cl_float); /* Read, and not used, after the end. */
-
-    return copy_to_device(target, data->addend, data->addend_count * sizeof(float), room,
-                          &softmax->addend, why) &&
-           copy_to_device(target, data->slopes, p->heads * sizeof(float), 0, &softmax->slopes,
-                          why) &&
-           copy_to_device(target, data->sinks, p->heads * sizeof(float), 0, &softmax->sinks, why) &&
-           copy_to_device(target, data->q_lengths, p->batch * sizeof(cl_int), 0,
-                          &softmax->q_lengths, why) &&
-           copy_to_device(target, data->kv_lengths, p->batch * sizeof(cl_int), 0,
-                          &softmax->kv_lengths, why);
+    if (!info->local_memory_dedicated ||
+        (keys + MOST_WIDTH) * sizeof(cl_float) > info->local_memory_bytes * 3 / 4)
+        return 0;
+    return (keys + LANES_ON_CPU - 1) / LANES_ON_CPU * LANES_ON_CPU;
 }
 
 static bool build(struct softmax_program *softmax, const struct target *target, const char *options,
@@ -117,25 +47,28 @@ static bool build(struct softmax_program *softmax, const struct target *target, 
 }
 
 bool softmax_program_open(struct softmax_program *softmax, const struct target *target,
-                          const struct problem_data *data, const struct steps *steps,
-                          struct message *why)
+                          const clattn_problem *p, const struct steps *steps, struct message *why)
 {
-    struct options options = {"-cl-mad-enable", strlen("-cl-mad-enable")};
+    const clattn_device_info *info = target->info;
+    const size_t keys = steps->most_keys, cached = cached_of(info, keys);
+    char options[256];
 
-    memset(softmax, 0, sizeof *softmax);
-    define_problem(&options, data);
-    define_shape(softmax, &options, target->info, steps->most_keys);
-    return copy_data(softmax, target, data, why) && build(softmax, target, options.text, why);
+    softmax->width = width_of(info, keys);
+    softmax->local_bytes = (softmax->width + cached) * sizeof(cl_float);
+    snprintf(options, sizeof options,
+             "-cl-mad-enable -DHALF=%d -DSEQ_Q=%zu -DSEQ_KV=%zu -DLEFT=%lldL -DRIGHT=%lldL "
+             "-DDIAGONAL=%lldL -DLANES=%d -DCACHED=%zu",
+             p->dtype == CLATTN_F16, p->seq_q, p->seq_kv, (long long)problem_left(p),
+             (long long)problem_right(p), (long long)problem_diagonal(p),
+             (info->type & CL_DEVICE_TYPE_CPU) != 0 ? LANES_ON_CPU : 1, cached);
+    return build(softmax, target, options, why);
 }
 
 bool softmax_program_enqueue(const struct softmax_program *softmax, cl_command_queue queue,
                              cl_mem scores, const struct step *step, struct message *why)
 {
-    const cl_uint numbers[] = {
-        (cl_uint)step->rows,       (cl_uint)step->keys, (cl_uint)step->stride, (cl_uint)step->slice,
-        (cl_uint)step->same_slice, (cl_uint)step->row,  (cl_uint)step->key};
-    const cl_mem buffers[] = {softmax->addend, softmax->slopes, softmax->sinks, softmax->q_lengths,
-                              softmax->kv_lengths};
+    const cl_uint numbers[] = {(cl_uint)step->rows, (cl_uint)step->keys, (cl_uint)step->stride,
+                               (cl_uint)step->row, (cl_uint)step->key};
     const size_t local[3] = {softmax->width, 1, 1};
     const size_t global[3] = {softmax->width, step->rows, step->entries};
     cl_uint next = 0;
@@ -143,8 +76,6 @@ bool softmax_program_enqueue(const struct softmax_program *softmax, cl_command_q
 
     for (size_t n = 0; err == CL_SUCCESS && n < sizeof numbers / sizeof *numbers; n++)
         err = clSetKernelArg(softmax->kernel, next++, sizeof numbers[n], &numbers[n]);
-    for (size_t n = 0; err == CL_SUCCESS && n < sizeof buffers / sizeof *buffers; n++)
-        err = clSetKernelArg(softmax->kernel, next++, sizeof buffers[n], &buffers[n]);
     if (err == CL_SUCCESS)
         err = clSetKernelArg(softmax->kernel, next, softmax->local_bytes, NULL);
     if (err == CL_SUCCESS)
@@ -154,12 +85,6 @@ bool softmax_program_enqueue(const struct softmax_program *softmax, cl_command_q
 
 void softmax_program_close(struct softmax_program *softmax)
 {
-    const cl_mem buffers[] = {softmax->addend, softmax->slopes, softmax->sinks, softmax->q_lengths,
-                              softmax->kv_lengths};
-
-    for (size_t n = 0; n < sizeof buffers / sizeof *buffers; n++)
-        if (buffers[n] != NULL)
-            clReleaseMemObject(buffers[n]);
     if (softmax->kernel != NULL)
         clReleaseKernel(softmax->kernel);
     memset(softmax, 0, sizeof *softmax);

@@ -8,14 +8,12 @@
 
 struct softmax_program {
     cl_kernel kernel;
-    cl_mem addend, slopes, sinks, q_lengths, kv_lengths; /* Owned; NULL for what there is not. */
-    size_t width;                                        /* Of a work-group. */
+    size_t width; /* Of a work-group. */
     size_t local_bytes;
 };
 
-/* On failure what was made is for softmax_program_close() to release. */
 bool softmax_program_open(struct softmax_program *softmax, const struct target *target,
-                          const struct problem_data *data, const struct steps *steps,
+                          const clattn_problem *problem, const struct steps *steps,
                           struct message *why);
 
 /* Over the scores of one step. */

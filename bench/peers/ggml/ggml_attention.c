@@ -2,7 +2,6 @@
 /* clattn-peer-ggml: ggml_flash_attn_ext on the host's CPU, as llama.cpp calls it: q and o in f32, keys and
  * values in any format that a cache has, what hides keys in a mask of f16. */
 #include "bench/judge/values.h"
-#include "bench/peers/host_sets.h"
 #include "bench/peers/peer_main.h"
 #include "internal.h"
 
@@ -17,10 +16,8 @@
 /* One graph of one node for each set. */
 struct ggml_peer {
     unsigned threads;
-    const struct problem_data *data;
-    struct host_sets sets; /* Its q and o are not used. */
-    size_t count;
-    struct {
+    struct peer_work *work; /* Its sets' q and o are not used. */
+    struct graph {
         struct ggml_context *context; /* Owns tensors and graph, not their data. */
         struct ggml_cgraph *graph;
         float *q, *o; /* (batch, heads, seq_q, dim_qk), (batch, seq_q, heads, dim_v). */
@@ -71,77 +68,58 @@ static struct ggml_tensor *tensor_of(struct ggml_context *context, enum ggml_typ
     return tensor;
 }
 
-/* One, if all heads add and hide the same. */
-static size_t mask_heads(const struct problem_data *data)
-{
-    return data->problem.alibi || data->addend_stride[1] != 0 ? data->problem.heads : 1;
-}
-
 static bool make_graph(struct ggml_peer *c, size_t n)
 {
-    const clattn_problem *p = &c->data->problem;
-    const struct host_set *from = &c->sets.set[n];
+    const struct problem_data *data = &c->work->data;
+    const clattn_problem *p = &data->problem;
+    const struct host_set *from = &c->work->set[n];
+    struct graph *set = &c->set[n];
     struct ggml_context *context = ggml_init((struct ggml_init_params){
         .mem_size = 16 * ggml_tensor_overhead() + ggml_graph_overhead_custom(16, false),
         .no_alloc = true});
 
-    c->set[n].context = context;
+    set->context = context;
     if (context == NULL)
         return false;
     struct ggml_tensor *q =
-        tensor_of(context, GGML_TYPE_F32, p->dim_qk, p->seq_q, p->heads, p->batch, c->set[n].q);
-    struct ggml_tensor *k =
-        tensor_of(context, type_of(p, CA_K), p->dim_qk, p->seq_kv, p->kv_heads, p->batch, from->k);
-    struct ggml_tensor *v =
-        tensor_of(context, type_of(p, CA_V), p->dim_v, p->seq_kv, p->kv_heads, p->batch, from->v);
+        tensor_of(context, GGML_TYPE_F32, p->dim_qk, p->seq_q, p->heads, p->batch, set->q);
+    struct ggml_tensor *k = tensor_of(context, type_of(p, CA_K), p->dim_qk, p->seq_kv, p->kv_heads,
+                                      p->batch, from->in[INPUT_K]);
+    struct ggml_tensor *v = tensor_of(context, type_of(p, CA_V), p->dim_v, p->seq_kv, p->kv_heads,
+                                      p->batch, from->in[INPUT_V]);
     struct ggml_tensor *mask = NULL;
     if (c->mask != NULL)
-        mask = tensor_of(context, GGML_TYPE_F16, p->seq_kv, p->seq_q, mask_heads(c->data), p->batch,
-                         c->mask);
+        mask = tensor_of(context, GGML_TYPE_F16, p->seq_kv, p->seq_q, 1, 1, c->mask);
     struct ggml_tensor *o =
-        ggml_flash_attn_ext(context, q, k, v, mask, c->data->scale, 0.0f, p->softcap);
-    o->data = c->set[n].o;
+        ggml_flash_attn_ext(context, q, k, v, mask, data->scale, 0.0f, p->softcap);
+    o->data = set->o;
     if (p->sinks)
-        ggml_flash_attn_ext_add_sinks(
-            o, tensor_of(context, GGML_TYPE_F32, p->heads, 1, 1, 1, c->data->sinks));
-    c->set[n].graph = ggml_new_graph_custom(context, 16, false);
-    ggml_build_forward_expand(c->set[n].graph, o);
+        ggml_flash_attn_ext_add_sinks(o, tensor_of(context, GGML_TYPE_F32, p->heads, 1, 1, 1,
+                                                   (void *)(uintptr_t)data->in[INPUT_SINKS]->data));
+    set->graph = ggml_new_graph_custom(context, 16, false);
+    ggml_build_forward_expand(set->graph, o);
     return true;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* What is added to the score of a key, -inf if it is hidden. */
-static float addend_of(const struct problem_data *data, size_t b, size_t h, size_t i, size_t j)
-{
-    const float *addend = problem_data_addend(data, b, h, i);
-    const float slope = data->problem.alibi ? data->slopes[h] : 0.0f;
-    const double distance = (double)j - (double)i - (double)problem_data_diagonal(data, b);
-
-    return (addend != NULL ? addend[j] : 0.0f) + (slope != 0.0f ? slope * (float)distance : 0.0f);
-}
-
-/* (batch, heads or 1, seq_q, seq_kv); none where nothing is hidden or added. */
+/* (seq_q, seq_kv); none where nothing is hidden. */
 static bool make_mask(struct ggml_peer *c, struct message *why)
 {
-    const struct problem_data *data = c->data;
-    const clattn_problem *p = &data->problem;
-    const size_t heads = mask_heads(data), rows = p->batch * heads * p->seq_q;
+    const clattn_problem *p = &c->work->data.problem;
 
-    if (data->addend == NULL && !p->alibi && !problem_data_limited(data))
+    if (!problem_limited(p))
         return true;
-    c->mask = rows <= SIZE_MAX / sizeof *c->mask / p->seq_kv
-                  ? malloc(rows * p->seq_kv * sizeof *c->mask)
+    c->mask = p->seq_q <= SIZE_MAX / sizeof *c->mask / p->seq_kv
+                  ? malloc(p->seq_q * p->seq_kv * sizeof *c->mask)
                   : NULL;
     if (c->mask == NULL)
         return message_set(why, "no memory for the mask");
-    for (size_t row = 0; row < rows; row++) {
-        const size_t b = row / p->seq_q / heads, h = row / p->seq_q % heads, i = row % p->seq_q;
-        size_t first, end;
-        problem_data_visible(data, b, i, &first, &end);
+    for (size_t i = 0; i < p->seq_q; i++) {
+        const struct key_range range = problem_visible(p, i);
         for (size_t j = 0; j < p->seq_kv; j++)
-            c->mask[row * p->seq_kv + j] =
-                ggml_fp32_to_fp16(j >= first && j < end ? addend_of(data, b, h, i, j) : -INFINITY);
+            c->mask[i * p->seq_kv + j] =
+                ggml_fp32_to_fp16(j >= range.first && j < range.end ? 0.0f : -INFINITY);
     }
     return true;
 }
@@ -149,7 +127,7 @@ static bool make_mask(struct ggml_peer *c, struct message *why)
 /* In f32, as nothing else will do. */
 static bool make_queries(struct ggml_peer *c, size_t n)
 {
-    const clattn_problem *p = &c->data->problem;
+    const clattn_problem *p = &c->work->data.problem;
     const size_t rows = p->batch * p->heads * p->seq_q;
 
     c->set[n].q = host_allocate(rows * p->dim_qk * sizeof(float));
@@ -157,32 +135,25 @@ static bool make_queries(struct ggml_peer *c, size_t n)
     if (c->set[n].q == NULL || c->set[n].o == NULL)
         return false;
     for (size_t e = 0; e < rows * p->dim_qk; e++)
-        c->set[n].q[e] = (float)value_get(p->dtype, c->sets.set[n].q, e);
+        c->set[n].q[e] = (float)value_get(p->dtype, c->work->set[n].in[INPUT_Q], e);
     return true;
 }
 
-static enum peer_status open_problem(void *self, const struct problem_data *data, size_t copies,
-                                     struct message *why)
+static enum peer_status open_problem(void *self, struct peer_work *work, struct message *why)
 {
     struct ggml_peer *c = self;
-    const clattn_problem *p = &data->problem;
 
-    c->data = data;
-    if (p->q_lengths) {
-        message_set(why, "it has no queries that see no key");
-        return PEER_UNSUPPORTED;
-    }
-    if (!host_sets_make(&c->sets, data, copies, why) || !make_mask(c, why))
+    c->work = work;
+    if (!make_mask(c, why))
         return PEER_FAILED;
-    c->set = calloc(copies, sizeof *c->set);
-    for (c->count = 0; c->set != NULL && c->count < copies; c->count++)
-        if (!make_queries(c, c->count) || !make_graph(c, c->count))
-            break;
-    if (c->set == NULL || c->count < copies) {
-        message_set(why, "no memory for %zu sets of tensors", copies);
-        return PEER_FAILED;
-    }
-    return PEER_DONE;
+    c->set = calloc(work->copies, sizeof *c->set);
+    bool ok = c->set != NULL;
+    for (size_t n = 0; ok && n < work->copies; n++)
+        ok = make_queries(c, n) && make_graph(c, n);
+    if (ok)
+        return PEER_DONE;
+    message_set(why, "no memory for %zu sets of tensors", work->copies);
+    return PEER_FAILED;
 }
 
 static enum peer_status build(void *self, struct message *why)
@@ -199,31 +170,29 @@ static enum peer_status build(void *self, struct message *why)
 
 /* ---- computing ------------------------------------------------------------------------------- */
 
-static bool compute(void *self, size_t set, struct message *why)
+static bool compute(void *self, size_t copy, struct message *why)
 {
     struct ggml_peer *c = self;
-    const enum ggml_status status = ggml_graph_compute(c->set[set].graph, &c->plan);
+    const enum ggml_status status = ggml_graph_compute(c->set[copy].graph, &c->plan);
 
     return status == GGML_STATUS_SUCCESS ||
            message_set(why, "ggml_graph_compute: %s", ggml_status_to_string(status));
 }
 
-static bool settle(void *self, char configuration[256], struct message *why)
+static void describe(const void *self, char configuration[256])
 {
     const struct ggml_peer *c = self;
-    const clattn_problem *p = &c->data->problem;
+    const clattn_problem *p = &c->work->data.problem;
 
-    (void)why;
     snprintf(configuration, 256, "ggml_flash_attn_ext, q and o f32, k %s, v %s%s",
              ggml_type_name(type_of(p, CA_K)), ggml_type_name(type_of(p, CA_V)),
              c->mask != NULL ? ", a mask" : "");
-    return true;
 }
 
-static bool poison(void *self, struct message *why)
+static bool put_results(void *self, struct message *why)
 {
     const struct ggml_peer *c = self;
-    const clattn_problem *p = &c->data->problem;
+    const clattn_problem *p = &c->work->data.problem;
 
     (void)why;
     memset(c->set[0].o, 0xff, p->batch * p->heads * p->seq_q * p->dim_v * sizeof(float));
@@ -231,21 +200,19 @@ static bool poison(void *self, struct message *why)
 }
 
 /* As (batch, heads, seq_q, dim_v), in o's dtype. */
-static bool read_output(void *self, void *results, struct message *why)
+static bool get_results(void *self, struct message *why)
 {
     const struct ggml_peer *c = self;
-    const clattn_problem *p = &c->data->problem;
-    const clattn_dtype dtype = ca_problem_dtype(p, CA_O);
-    size_t at = 0;
+    const clattn_problem *p = &c->work->data.problem;
+    const size_t count = p->batch * p->heads * p->seq_q * p->dim_v;
 
     (void)why;
-    for (size_t b = 0; b < p->batch; b++)
-        for (size_t h = 0; h < p->heads; h++)
-            for (size_t i = 0; i < p->seq_q; i++)
-                for (size_t d = 0; d < p->dim_v; d++)
-                    value_set(
-                        dtype, results, at++,
-                        (double)c->set[0].o[((b * p->seq_q + i) * p->heads + h) * p->dim_v + d]);
+    for (size_t n = 0; n < count; n++) {
+        const size_t d = n % p->dim_v, i = n / p->dim_v % p->seq_q;
+        const size_t h = n / p->dim_v / p->seq_q % p->heads, b = n / p->dim_v / p->seq_q / p->heads;
+        const size_t from = ((b * p->seq_q + i) * p->heads + h) * p->dim_v + d;
+        value_set(ca_problem_dtype(p, CA_O), c->work->set[0].out[0], n, (double)c->set[0].o[from]);
+    }
     return true;
 }
 
@@ -253,7 +220,7 @@ static void close_problem(void *self)
 {
     struct ggml_peer *c = self;
 
-    for (size_t n = 0; c->set != NULL && n < c->sets.count; n++) {
+    for (size_t n = 0; c->set != NULL && n < c->work->copies; n++) {
         if (c->set[n].context != NULL)
             ggml_free(c->set[n].context);
         free(c->set[n].q);
@@ -262,7 +229,6 @@ static void close_problem(void *self)
     free(c->set);
     free(c->mask);
     free(c->plan.work_data);
-    host_sets_free(&c->sets);
     *c = (struct ggml_peer){.threads = c->threads};
 }
 
@@ -272,15 +238,16 @@ int main(void)
     static const struct peer_library attention = {
         .name = "ggml",
         .on = "cpu",
-        .operations = 1u << CLATTN_FORWARD,
         .options = options,
         .hello = hello,
+        .operations = 1u << JOB_FORWARD,
+        .takes = PEER_TAKES_SOFTCAP | PEER_TAKES_SINKS,
         .open = open_problem,
         .build = build,
         .compute = compute,
-        .settle = settle,
-        .poison = poison,
-        .read_output = read_output,
+        .describe = describe,
+        .put_results = put_results,
+        .get_results = get_results,
         .close = close_problem,
     };
     const struct peer_library *const libraries[] = {&attention, NULL};

@@ -21,20 +21,18 @@ struct dnn_tensor dnn_tensor(dnnl_data_type_t type, size_t entries, size_t rows,
 
 typedef const_dnnl_memory_desc_t described;
 
-static dnnl_status_t describe(dnnl_memory_desc_t *description, const struct dnn_tensor *tensor)
+static dnnl_status_t make_memory(dnnl_memory_t *memory, dnnl_engine_t engine,
+                                 const struct dnn_tensor *tensor)
 {
-    return dnnl_memory_desc_create_with_strides(description, RANK, tensor->size, tensor->type,
-                                                tensor->stride);
-}
+    dnnl_memory_desc_t description;
+    dnnl_status_t status = dnnl_memory_desc_create_with_strides(&description, RANK, tensor->size,
+                                                                tensor->type, tensor->stride);
 
-static described described_as(const dnnl_memory_desc_t *description)
-{
-    return *description;
-}
-
-static void forget(dnnl_memory_desc_t description)
-{
+    if (status != dnnl_success)
+        return status;
+    status = dnnl_memory_create(memory, description, engine, DNNL_MEMORY_NONE);
     dnnl_memory_desc_destroy(description);
+    return status;
 }
 
 static dnnl_status_t append_linear(dnnl_post_ops_t list, float factor)
@@ -68,20 +66,16 @@ static dnnl_status_t plan_softmax(dnnl_primitive_desc_t *plan, dnnl_engine_t eng
 
 typedef const dnnl_memory_desc_t *described;
 
-static dnnl_status_t describe(dnnl_memory_desc_t *description, const struct dnn_tensor *tensor)
+static dnnl_status_t make_memory(dnnl_memory_t *memory, dnnl_engine_t engine,
+                                 const struct dnn_tensor *tensor)
 {
-    return dnnl_memory_desc_init_by_strides(description, RANK, tensor->size, tensor->type,
-                                            tensor->stride);
-}
+    dnnl_memory_desc_t description;
+    const dnnl_status_t status = dnnl_memory_desc_init_by_strides(&description, RANK, tensor->size,
+                                                                  tensor->type, tensor->stride);
 
-static described described_as(const dnnl_memory_desc_t *description)
-{
-    return description;
-}
-
-static void forget(dnnl_memory_desc_t description)
-{
-    (void)description; /* Owns nothing. */
+    return status == dnnl_success
+               ? dnnl_memory_create(memory, &description, engine, DNNL_MEMORY_NONE)
+               : status;
 }
 
 static dnnl_status_t append_linear(dnnl_post_ops_t list, float factor)
@@ -103,9 +97,9 @@ static dnnl_status_t plan_product(dnnl_primitive_desc_t *plan, dnnl_engine_t eng
     dnnl_matmul_desc_t product;
     const dnnl_status_t status = dnnl_matmul_desc_init(&product, a, b, NULL, c);
 
-    return status != dnnl_success
-               ? status
-               : dnnl_primitive_desc_create(plan, &product, attributes, engine, NULL);
+    return status == dnnl_success
+               ? dnnl_primitive_desc_create(plan, &product, attributes, engine, NULL)
+               : status;
 }
 
 static dnnl_status_t plan_softmax(dnnl_primitive_desc_t *plan, dnnl_engine_t engine, described from,
@@ -115,65 +109,67 @@ static dnnl_status_t plan_softmax(dnnl_primitive_desc_t *plan, dnnl_engine_t eng
     const dnnl_status_t status = dnnl_softmax_v2_forward_desc_init(
         &softmax, dnnl_forward_inference, dnnl_softmax_accurate, from, to, RANK - 1);
 
-    return status != dnnl_success ? status
-                                  : dnnl_primitive_desc_create(plan, &softmax, NULL, engine, NULL);
+    return status == dnnl_success ? dnnl_primitive_desc_create(plan, &softmax, NULL, engine, NULL)
+                                  : status;
 }
 
 #endif
 
 /* ---- primitives ------------------------------------------------------------------------------ */
 
-static float scaling(const struct dnn_finish *finish)
+static dnnl_status_t make_memories(struct dnn_op *op, dnnl_engine_t engine,
+                                   const struct dnn_tensor *const tensors[DNN_MOST_ARGUMENTS])
 {
-    return finish->softcap > 0.0f ? finish->scale / finish->softcap : finish->scale;
-}
+    dnnl_status_t status = dnnl_success;
 
-/* scale, softcap * tanh(x / softcap), addend: in this order. */
-static dnnl_status_t make_post_ops(dnnl_post_ops_t *list, const struct dnn_finish *finish)
-{
-    dnnl_status_t status = dnnl_post_ops_create(list);
-    dnnl_memory_desc_t addend;
-
-    if (status == dnnl_success && scaling(finish) != 1.0f)
-        status = append_linear(*list, scaling(finish));
-    if (status == dnnl_success && finish->softcap > 0.0f)
-        status = append_tanh(*list, finish->softcap);
-    if (status != dnnl_success || finish->addend == NULL)
-        return status;
-    status = describe(&addend, finish->addend);
-    if (status != dnnl_success)
-        return status;
-    status = dnnl_post_ops_append_binary(*list, dnnl_binary_add, described_as(&addend));
-    forget(addend);
+    memset(op, 0, sizeof *op);
+    for (int n = 0; status == dnnl_success && n < DNN_MOST_ARGUMENTS; n++)
+        if (tensors[n] != NULL)
+            status = make_memory(&op->memory[n], engine, tensors[n]);
     return status;
 }
 
-static dnnl_status_t make_attributes(dnnl_primitive_attr_t *attributes,
-                                     const struct dnn_finish *finish)
+/* NULL: it has no such argument. */
+static described description_of(const struct dnn_op *op, int argument)
+{
+    described description = NULL;
+
+    if (op->memory[argument] != NULL)
+        dnnl_memory_get_memory_desc(op->memory[argument], &description);
+    return description;
+}
+
+/* scale, softcap * tanh(x / softcap), addend: in this order. */
+static dnnl_status_t append_all(struct dnn_op *op, dnnl_post_ops_t list, float scale, float softcap)
+{
+    const float factor = softcap > 0.0f ? scale / softcap : scale;
+    const described addend = description_of(op, DNN_ADDEND);
+    dnnl_status_t status = dnnl_success;
+
+    op->addend_place = (factor != 1.0f) + (softcap > 0.0f ? TANH_POST_OPS : 0);
+    if (factor != 1.0f)
+        status = append_linear(list, factor);
+    if (status == dnnl_success && softcap > 0.0f)
+        status = append_tanh(list, softcap);
+    if (status == dnnl_success && addend != NULL)
+        status = dnnl_post_ops_append_binary(list, dnnl_binary_add, addend);
+    return status;
+}
+
+static dnnl_status_t make_attributes(struct dnn_op *op, dnnl_primitive_attr_t *attributes,
+                                     float scale, float softcap)
 {
     dnnl_post_ops_t list = NULL;
     dnnl_status_t status = dnnl_primitive_attr_create(attributes);
 
     if (status == dnnl_success)
-        status = make_post_ops(&list, finish);
+        status = dnnl_post_ops_create(&list);
+    if (status == dnnl_success)
+        status = append_all(op, list, scale, softcap);
     if (status == dnnl_success)
         status = dnnl_primitive_attr_set_post_ops(*attributes, list);
     if (list != NULL)
         dnnl_post_ops_destroy(list);
-    return status;
-}
-
-static dnnl_status_t make_memory(struct dnn_op *op, int argument, dnnl_engine_t engine,
-                                 const struct dnn_tensor *tensor)
-{
-    dnnl_memory_desc_t description;
-    dnnl_status_t status = describe(&description, tensor);
-
-    if (status != dnnl_success)
-        return status;
-    status = dnnl_memory_create(&op->memory[argument], described_as(&description), engine,
-                                DNNL_MEMORY_NONE);
-    forget(description);
     return status;
 }
 
@@ -193,65 +189,35 @@ static dnnl_status_t finish_plan(struct dnn_op *op, dnnl_primitive_desc_t plan,
     return status;
 }
 
-dnnl_status_t dnn_product_open(struct dnn_op *op, dnnl_engine_t engine, const struct dnn_tensor *a,
-                               const struct dnn_tensor *b, const struct dnn_finish *finish,
-                               const struct dnn_tensor *c)
+dnnl_status_t dnn_product_open(struct dnn_op *op, dnnl_engine_t engine,
+                               const struct dnn_tensor *const tensors[DNN_MOST_ARGUMENTS],
+                               float scale, float softcap)
 {
-    const struct dnn_tensor *tensors[3] = {a, b, c};
-    dnnl_memory_desc_t descriptions[3];
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_primitive_desc_t plan = NULL;
-    dnnl_status_t status = dnnl_success;
-    int count = 0;
+    dnnl_status_t status = make_memories(op, engine, tensors);
 
-    memset(op, 0, sizeof *op);
-    for (; status == dnnl_success && count < 3; count += status == dnnl_success)
-        status = describe(&descriptions[count], tensors[count]);
     if (status == dnnl_success)
-        status = make_attributes(&attributes, finish);
+        status = make_attributes(op, &attributes, scale, softcap);
     if (status == dnnl_success)
-        status = plan_product(&plan, engine, described_as(&descriptions[0]),
-                              described_as(&descriptions[1]), described_as(&descriptions[2]),
-                              attributes);
-    status = finish_plan(op, plan, status);
-    if (status == dnnl_success)
-        status = make_memory(op, DNN_SOURCE, engine, a);
-    if (status == dnnl_success)
-        status = make_memory(op, DNN_OTHER, engine, b);
-    if (status == dnnl_success && finish->addend != NULL)
-        status = make_memory(op, DNN_ADDEND, engine, finish->addend);
-    op->addend_place = (scaling(finish) != 1.0f) + (finish->softcap > 0.0f ? TANH_POST_OPS : 0);
-    if (status == dnnl_success)
-        status = make_memory(op, DNN_RESULT, engine, c);
+        status =
+            plan_product(&plan, engine, description_of(op, DNN_SOURCE),
+                         description_of(op, DNN_OTHER), description_of(op, DNN_RESULT), attributes);
     if (attributes != NULL)
         dnnl_primitive_attr_destroy(attributes);
-    while (count > 0)
-        forget(descriptions[--count]);
-    return status;
+    return finish_plan(op, plan, status);
 }
 
 dnnl_status_t dnn_softmax_open(struct dnn_op *op, dnnl_engine_t engine,
-                               const struct dnn_tensor *from, const struct dnn_tensor *to)
+                               const struct dnn_tensor *const tensors[DNN_MOST_ARGUMENTS])
 {
-    dnnl_memory_desc_t source, result;
     dnnl_primitive_desc_t plan = NULL;
-    dnnl_status_t status = describe(&source, from);
+    dnnl_status_t status = make_memories(op, engine, tensors);
 
-    memset(op, 0, sizeof *op);
-    if (status != dnnl_success)
-        return status;
-    status = describe(&result, to);
-    if (status == dnnl_success) {
-        status = plan_softmax(&plan, engine, described_as(&source), described_as(&result));
-        forget(result);
-    }
-    forget(source);
-    status = finish_plan(op, plan, status);
     if (status == dnnl_success)
-        status = make_memory(op, DNN_SOURCE, engine, from);
-    if (status == dnnl_success)
-        status = make_memory(op, DNN_RESULT, engine, to);
-    return status;
+        status = plan_softmax(&plan, engine, description_of(op, DNN_SOURCE),
+                              description_of(op, DNN_RESULT));
+    return finish_plan(op, plan, status);
 }
 
 dnnl_status_t dnn_op_run(const struct dnn_op *op, dnnl_stream_t stream,

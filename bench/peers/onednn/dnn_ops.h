@@ -17,13 +17,6 @@ struct dnn_tensor {
 struct dnn_tensor dnn_tensor(dnnl_data_type_t type, size_t entries, size_t rows, size_t columns,
                              size_t entry_stride, size_t row_stride, size_t column_stride);
 
-/* What happens to each element of a product before it is stored. */
-struct dnn_finish {
-    float scale;                     /* 1: nothing. */
-    float softcap;                   /* 0: nothing. */
-    const struct dnn_tensor *addend; /* Or NULL. */
-};
-
 enum { DNN_SOURCE, DNN_OTHER, DNN_ADDEND, DNN_RESULT, DNN_MOST_ARGUMENTS };
 
 /* A primitive and the memory objects of its arguments, without memory of their own. */
@@ -34,17 +27,17 @@ struct dnn_op {
     char name[32];                            /* Of the implementation. */
 };
 
-/* dnnl_unimplemented if the library has no way to do it on this processor. On failure what was made
- * is for dnn_op_close() to release. */
-dnnl_status_t dnn_product_open(struct dnn_op *op, dnnl_engine_t engine, const struct dnn_tensor *a,
-                               const struct dnn_tensor *b, const struct dnn_finish *finish,
-                               const struct dnn_tensor *c);
-
-/* Along the columns. */
+/* Of tensors in the order of the enumeration, NULL for those that there are not: a product each of
+ * whose elements becomes softcap * tanh(scale x / softcap), softcap 0: scale x, plus the addend; and
+ * a softmax along the columns. dnnl_unimplemented if the library has no way to do it on this
+ * processor. On failure what was made is for dnn_op_close() to release. */
+dnnl_status_t dnn_product_open(struct dnn_op *op, dnnl_engine_t engine,
+                               const struct dnn_tensor *const tensors[DNN_MOST_ARGUMENTS],
+                               float scale, float softcap);
 dnnl_status_t dnn_softmax_open(struct dnn_op *op, dnnl_engine_t engine,
-                               const struct dnn_tensor *from, const struct dnn_tensor *to);
+                               const struct dnn_tensor *const tensors[DNN_MOST_ARGUMENTS]);
 
-/* Enqueues it with memory for its arguments, in the order of the enumeration. */
+/* Enqueues it with memory for its arguments. */
 dnnl_status_t dnn_op_run(const struct dnn_op *op, dnnl_stream_t stream,
                          void *const memory[DNN_MOST_ARGUMENTS]);
 

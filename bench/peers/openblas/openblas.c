@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clattn-peer-openblas: GEMM, softmax, GEMM, and their gradients, on the host's CPU, the products
- * by OpenBLAS. */
-#include "bench/peers/openblas/openblas.h"
+/* clattn-peer-openblas: GEMM, softmax, GEMM, their gradients, and projections, on the host's CPU,
+ * the products by OpenBLAS. */
+#include "bench/peers/openblas/softmax_rows.h"
+#include "bench/peers/peer_main.h"
+#include "bench/peers/pool.h"
+#include "bench/peers/steps.h"
 
 #include <cblas.h>
 #include <limits.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +18,27 @@ enum {
     ROWS = 256,              /* GEMM packs keys and values anew for each block of rows, */
     ROWS_WHERE_HIDDEN = 128, /* of which smaller ones leave out more. */
     SHARED_ROWS = 512,
-    SHARED_SCORES = 4 * 1024 * 1024 /* Where all threads share one product. */
+    SHARED_SCORES = 4 * 1024 * 1024, /* Where all threads share one product. */
+    ROWS_AT_ONCE = 16,
+    MOST_WAYS = 2
+};
+
+/* A way to share out the work, the fastest of which is found by trying. */
+struct way {
+    const char *name;
+    bool blas_threads;  /* A product is OpenBLAS's threads' affair, else each thread has its own. */
+    bool by_vectors;    /* Each row by GEMV. */
+    struct steps steps; /* Of attention. */
+};
+
+struct openblas {
+    struct pool *pool;
+    unsigned threads;
+    struct peer_work *work;
+    struct way ways[MOST_WAYS];
+    const struct way *way;
+    float **scratch; /* For each thread: scores, then a factor for each row, or as many again. */
+    size_t scores;   /* Of them. */
 };
 
 static bool hello(void *self, const char *device, unsigned threads, struct peer_greeting *greeting,
@@ -37,230 +59,293 @@ static bool hello(void *self, const char *device, unsigned threads, struct peer_
     return c->pool != NULL && (c->scratch != NULL || message_set(why, "no memory"));
 }
 
-/* ---- computing ------------------------------------------------------------------------------- */
-
-/* The matrices of a step, whose batch is one entry. */
-struct operands {
-    const float *q, *k, *v;
-    float *o, *s, *factors;
-    size_t dim_qk, dim_v;
-};
-
-static struct operands operands_of(const struct openblas *c, const struct host_set *set,
-                                   const struct step *step, unsigned worker)
-{
-    const clattn_problem *p = &c->data->problem;
-    const size_t row = step_first_row(step, p), key = step->slice * p->seq_kv + step->key;
-
-    return (struct operands){.q = (const float *)set->q + row * p->dim_qk,
-                             .k = (const float *)set->k + key * p->dim_qk,
-                             .v = (const float *)set->v + key * p->dim_v,
-                             .o = (float *)set->o + row * p->dim_v,
-                             .s = c->scratch[worker],
-                             .factors = c->scratch[worker] + c->scores,
-                             .dim_qk = p->dim_qk,
-                             .dim_v = p->dim_v};
-}
-
-static void multiply_keys(const struct openblas *c, const struct step *step,
-                          const struct operands *x)
-{
-    const float scale = c->data->scale;
-    const int dim = (int)x->dim_qk, stride = (int)step->stride;
-
-    if (!c->way->by_vectors) {
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)step->rows, (int)step->keys, dim,
-                    scale, x->q, dim, x->k, dim, 0.0f, x->s, stride);
-        return;
-    }
-    for (size_t j = 0; j < step->keys; j += GEMV_KEYS) {
-        const size_t keys = step->keys - j < GEMV_KEYS ? step->keys - j : GEMV_KEYS;
-        for (size_t r = 0; r < step->rows; r++)
-            cblas_sgemv(CblasRowMajor, CblasNoTrans, (int)keys, dim, scale, x->k + j * x->dim_qk,
-                        dim, x->q + r * x->dim_qk, 1, 0.0f, x->s + r * step->stride + j, 1);
-    }
-}
-
-static void multiply_values(const struct openblas *c, const struct step *step,
-                            const struct operands *x)
-{
-    const int dim = (int)x->dim_v, stride = (int)step->stride;
-
-    if (!c->way->by_vectors) {
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)step->rows, dim,
-                    (int)step->keys, 1.0f, x->s, stride, x->v, dim, 0.0f, x->o, dim);
-        return;
-    }
-    for (size_t j = 0; j < step->keys; j += GEMV_KEYS) {
-        const size_t keys = step->keys - j < GEMV_KEYS ? step->keys - j : GEMV_KEYS;
-        for (size_t r = 0; r < step->rows; r++)
-            cblas_sgemv(CblasRowMajor, CblasTrans, (int)keys, dim, 1.0f, x->v + j * x->dim_v, dim,
-                        x->s + r * step->stride + j, 1, j > 0 ? 1.0f : 0.0f, x->o + r * x->dim_v,
-                        1);
-    }
-}
-
-struct softmax_row openblas_row(const struct problem_data *data, const struct step *step,
-                                float *scores, size_t row)
-{
-    const clattn_problem *p = &data->problem;
-    const struct row_place at = step_row(step, p, 0, row);
-    const float *addend = problem_data_addend(data, at.batch, at.head, at.i);
-    const double distance =
-        (double)step->key - (double)at.i - (double)problem_data_diagonal(data, at.batch);
-    size_t first, end;
-
-    problem_data_visible(data, at.batch, at.i, &first, &end);
-    return (struct softmax_row){.scores = scores + row * step->stride,
-                                .keys = step->keys,
-                                .first = first > step->key ? first - step->key : 0,
-                                .end = end > step->key ? end - step->key : 0,
-                                .softcap = p->softcap,
-                                .addend = addend != NULL ? addend + step->key : NULL,
-                                .slope = p->alibi ? data->slopes[at.head] : 0.0f,
-                                .distance = (float)distance,
-                                .has_sink = p->sinks,
-                                .sink = p->sinks ? data->sinks[at.head] : 0.0f};
-}
-
-static float weigh_row(const struct problem_data *data, const struct step *step, float *scores,
-                       size_t row)
-{
-    const struct softmax_row softmax = openblas_row(data, step, scores, row);
-
-    return softmax_row(&softmax);
-}
-
-static void divide_row(const struct operands *x, size_t row)
-{
-    float *o = x->o + row * x->dim_v;
-
-    for (size_t d = 0; d < x->dim_v; d++)
-        o[d] *= x->factors[row];
-}
-
-struct work {
-    const struct openblas *c;
-    const struct host_set *set;
-    const struct step *step; /* Where all threads share one. */
-    struct operands x;       /* Of it. */
-};
-
-/* A thread's own step, the last first: with causality those are the long ones. */
-static void do_step(void *argument, size_t index, unsigned worker)
-{
-    const struct work *work = argument;
-    const struct openblas *c = work->c;
-    const struct step *step = &c->way->steps.step[c->way->steps.count - 1 - index];
-    const struct operands x = operands_of(c, work->set, step, worker);
-
-    multiply_keys(c, step, &x);
-    for (size_t r = 0; r < step->rows; r++)
-        x.factors[r] = weigh_row(c->data, step, x.s, r);
-    multiply_values(c, step, &x);
-    for (size_t r = 0; r < step->rows; r++)
-        divide_row(&x, r);
-}
-
-static void do_rows(void *argument, size_t index, unsigned worker)
-{
-    const struct work *work = argument;
-    const size_t from = index * OPENBLAS_ROWS_AT_ONCE;
-
-    (void)worker;
-    for (size_t r = from; r < from + OPENBLAS_ROWS_AT_ONCE && r < work->step->rows; r++)
-        work->x.factors[r] = weigh_row(work->c->data, work->step, work->x.s, r);
-}
-
-static bool compute(void *self, size_t set, struct message *why)
+static void choose(void *self, size_t way)
 {
     struct openblas *c = self;
-    struct work work = {.c = c, .set = &c->sets.set[set]};
-    const struct steps *steps = &c->way->steps;
 
-    (void)why; /* Nothing fails. */
-    if (c->data->problem.operation == CLATTN_BACKWARD) {
-        openblas_backward(c, work.set);
-        return true;
-    }
-    if (!c->way->blas_threads) {
-        pool_run(c->pool, do_step, &work, steps->count);
-        return true;
-    }
-    for (size_t n = 0; n < steps->count; n++) {
-        work.step = &steps->step[n];
-        work.x = operands_of(c, work.set, work.step, 0);
-        multiply_keys(c, work.step, &work.x);
-        pool_run(c->pool, do_rows, &work,
-                 (work.step->rows + OPENBLAS_ROWS_AT_ONCE - 1) / OPENBLAS_ROWS_AT_ONCE);
-        multiply_values(c, work.step, &work.x);
-        for (size_t r = 0; r < work.step->rows; r++)
-            divide_row(&work.x, r);
-    }
-    return true;
+    c->way = &c->ways[way];
+    openblas_set_num_threads(c->way->blas_threads ? (int)c->threads : 1);
 }
 
-/* ---- opening --------------------------------------------------------------------------------- */
+static enum peer_status refuse(struct message *why, const char *reason)
+{
+    message_set(why, "%s", reason);
+    return PEER_UNSUPPORTED;
+}
+
+/* ---- the matrices of a step ------------------------------------------------------------------ */
+
+/* Its batch is one entry. */
+struct matrices {
+    const struct problem_data *data;
+    const struct step *step;
+    bool by_vectors;
+    const float *q, *k, *v, *d_o, *lse;
+    float *o, *dq, *dk, *dv;
+    float *s, *more; /* The scores, then the weights; factors of rows, or derivatives. */
+    int rows, keys, stride, dim_qk, dim_v;
+};
+
+static float *from(void *tensor, size_t row, size_t dim)
+{
+    return tensor != NULL ? (float *)tensor + row * dim : NULL;
+}
+
+static struct matrices matrices_of(const struct openblas *c, const struct host_set *set,
+                                   const struct step *step, unsigned worker)
+{
+    const clattn_problem *p = &c->work->data.problem;
+    const bool backward = p->operation == CLATTN_BACKWARD;
+    const size_t row = step_first_row(step, p), key = step->slice * p->seq_kv + step->key;
+
+    return (struct matrices){.data = &c->work->data,
+                             .step = step,
+                             .by_vectors = c->way->by_vectors,
+                             .q = from(set->in[INPUT_Q], row, p->dim_qk),
+                             .k = from(set->in[INPUT_K], key, p->dim_qk),
+                             .v = from(set->in[INPUT_V], key, p->dim_v),
+                             .d_o = from(set->in[INPUT_DO], row, p->dim_v),
+                             .lse = from(set->in[INPUT_LSE], row, 1),
+                             .o = from(backward ? set->in[INPUT_O] : set->out[0], row, p->dim_v),
+                             .dq = from(set->out[0], row, p->dim_qk),
+                             .dk = from(set->out[1], key, p->dim_qk),
+                             .dv = from(set->out[2], key, p->dim_v),
+                             .s = c->scratch[worker],
+                             .more = c->scratch[worker] + c->scores,
+                             .rows = (int)step->rows,
+                             .keys = (int)step->keys,
+                             .stride = (int)step->stride,
+                             .dim_qk = (int)p->dim_qk,
+                             .dim_v = (int)p->dim_v};
+}
+
+/* Of the step's keys those that a row sees. */
+static struct key_range range_of(const struct matrices *x, size_t r)
+{
+    const clattn_problem *p = &x->data->problem;
+    const struct key_range range = problem_visible(p, step_row(x->step, p, 0, r).i);
+    const size_t key = x->step->key;
+
+    return (struct key_range){range.first > key ? range.first - key : 0,
+                              range.end > key ? range.end - key : 0};
+}
+
+/* ---- forward --------------------------------------------------------------------------------- */
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* s = scale q k^T */
+static void multiply_keys(const struct matrices *x)
+{
+    const size_t dim = (size_t)x->dim_qk;
+
+    if (!x->by_vectors) {
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, x->rows, x->keys, x->dim_qk,
+                    x->data->scale, x->q, x->dim_qk, x->k, x->dim_qk, 0.0f, x->s, x->stride);
+        return;
+    }
+    for (size_t j = 0; j < x->step->keys; j += GEMV_KEYS)
+        for (size_t r = 0; r < x->step->rows; r++)
+            cblas_sgemv(CblasRowMajor, CblasNoTrans, (int)least(x->step->keys - j, GEMV_KEYS),
+                        x->dim_qk, x->data->scale, x->k + j * dim, x->dim_qk, x->q + r * dim, 1,
+                        0.0f, x->s + r * x->step->stride + j, 1);
+}
+
+/* o = s v */
+static void multiply_values(const struct matrices *x)
+{
+    const size_t dim = (size_t)x->dim_v;
+
+    if (!x->by_vectors) {
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, x->rows, x->dim_v, x->keys, 1.0f,
+                    x->s, x->stride, x->v, x->dim_v, 0.0f, x->o, x->dim_v);
+        return;
+    }
+    for (size_t j = 0; j < x->step->keys; j += GEMV_KEYS)
+        for (size_t r = 0; r < x->step->rows; r++)
+            cblas_sgemv(CblasRowMajor, CblasTrans, (int)least(x->step->keys - j, GEMV_KEYS),
+                        x->dim_v, 1.0f, x->v + j * dim, x->dim_v, x->s + r * x->step->stride + j, 1,
+                        j > 0 ? 1.0f : 0.0f, x->o + r * dim, 1);
+}
+
+/* A thread's own step, the last first: with causality those are the long ones. */
+static void attend(const struct openblas *c, const struct host_set *set, size_t index,
+                   unsigned worker)
+{
+    const struct steps *steps = &c->way->steps;
+    const struct matrices x = matrices_of(c, set, &steps->step[steps->count - 1 - index], worker);
+    const size_t rows = x.step->rows, dim = (size_t)x.dim_v;
+
+    multiply_keys(&x);
+    for (size_t r = 0; r < rows; r++) {
+        const struct key_range range = range_of(&x, r);
+        x.more[r] = softmax_row(x.s + r * x.step->stride, x.step->keys, range.first, range.end);
+    }
+    multiply_values(&x);
+    for (size_t n = 0; n < rows * dim; n++)
+        x.o[n] *= x.more[n / dim];
+}
+
+/* ---- backward -------------------------------------------------------------------------------- */
+
+/* s = scale q k^T, ds = do v^T */
+static void multiply_before(const struct matrices *x)
+{
+    multiply_keys(x);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, x->rows, x->keys, x->dim_v, 1.0f, x->d_o,
+                x->dim_v, x->v, x->dim_v, 0.0f, x->more, x->stride);
+}
+
+/* dq = scale ds k, dk += scale ds^T q, dv += p^T do */
+static void multiply_after(const struct matrices *x)
+{
+    const float scale = x->data->scale;
+
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, x->rows, x->dim_qk, x->keys, scale,
+                x->more, x->stride, x->k, x->dim_qk, 0.0f, x->dq, x->dim_qk);
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, x->keys, x->dim_qk, x->rows, scale,
+                x->more, x->stride, x->q, x->dim_qk, 1.0f, x->dk, x->dim_qk);
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, x->keys, x->dim_v, x->rows, 1.0f, x->s,
+                x->stride, x->d_o, x->dim_v, 1.0f, x->dv, x->dim_v);
+}
+
+static void derive_rows(const struct matrices *x, size_t begin, size_t end)
+{
+    const size_t dim = (size_t)x->dim_v;
+
+    for (size_t r = begin; r < end && r < x->step->rows; r++) {
+        const struct key_range range = range_of(x, r);
+        const float delta = cblas_sdot(x->dim_v, x->d_o + r * dim, 1, x->o + r * dim, 1);
+        const size_t at = r * x->step->stride;
+        softmax_row_derive(x->s + at, x->step->keys, range.first, range.end, x->lse[r], delta,
+                           x->more + at);
+    }
+}
+
+/* All of a key head: its steps add to the same rows of dk and dv. */
+static void derive_slice(const struct openblas *c, const struct host_set *set, size_t slice,
+                         unsigned worker)
+{
+    const struct steps *steps = &c->way->steps;
+
+    for (size_t n = 0; n < steps->count; n++) {
+        if (steps->step[n].slice != slice)
+            continue;
+        const struct matrices x = matrices_of(c, set, &steps->step[n], worker);
+        multiply_before(&x);
+        derive_rows(&x, 0, x.step->rows);
+        multiply_after(&x);
+    }
+}
+
+static void derive_some_rows(void *matrices, size_t index, unsigned worker)
+{
+    (void)worker;
+    derive_rows(matrices, index * ROWS_AT_ONCE, (index + 1) * ROWS_AT_ONCE);
+}
+
+static void derive_together(const struct openblas *c, const struct host_set *set)
+{
+    const struct steps *steps = &c->way->steps;
+
+    for (size_t n = 0; n < steps->count; n++) {
+        struct matrices x = matrices_of(c, set, &steps->step[n], 0);
+        multiply_before(&x);
+        pool_run(c->pool, derive_some_rows, &x, (x.step->rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE);
+        multiply_after(&x);
+    }
+}
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+/* What threads share out: a step of forward, a key head of backward. */
+struct shared {
+    const struct openblas *c;
+    const struct host_set *set;
+};
+
+static void do_step(void *shared, size_t index, unsigned worker)
+{
+    attend(((struct shared *)shared)->c, ((struct shared *)shared)->set, index, worker);
+}
+
+static void do_slice(void *shared, size_t index, unsigned worker)
+{
+    derive_slice(((struct shared *)shared)->c, ((struct shared *)shared)->set, index, worker);
+}
+
+static bool compute(void *self, size_t copy, struct message *why)
+{
+    struct openblas *c = self;
+    const struct problem_data *data = &c->work->data;
+    const clattn_problem *p = &data->problem;
+    struct shared shared = {c, &c->work->set[copy]};
+
+    (void)why; /* Nothing fails. */
+    if (p->operation == CLATTN_FORWARD) {
+        pool_run(c->pool, do_step, &shared, c->way->steps.count);
+        return true;
+    }
+    for (int n = 1; n < 3; n++)
+        memset(shared.set->out[n], 0, peer_result_bytes(&data->result[n]));
+    if (c->way->blas_threads)
+        derive_together(c, shared.set);
+    else
+        pool_run(c->pool, do_slice, &shared, p->batch * p->kv_heads);
+    return true;
+}
 
 static bool add_way(struct openblas *c, struct way way, const struct step_limits *limits,
                     struct message *why)
 {
-    struct way *added = &c->ways[c->num_ways];
+    struct way *added = &c->ways[c->work->ways];
 
     *added = way;
-    if (!steps_make(&added->steps, c->data, limits, why))
+    if (!steps_make(&added->steps, &c->work->data.problem, limits, why))
         return false;
-    c->num_ways++;
+    c->work->ways++;
     c->scores = added->steps.most_scores > c->scores ? added->steps.most_scores : c->scores;
     return true;
 }
 
 static bool make_ways(struct openblas *c, struct message *why)
 {
-    const clattn_problem *p = &c->data->problem;
+    const clattn_problem *p = &c->work->data.problem;
     const size_t slice = p->heads / p->kv_heads * p->seq_q;
     const size_t all = p->batch * p->kv_heads * slice;
     const size_t share = (all + c->threads - 1) / c->threads; /* Of rows, so that each has some. */
-    const size_t wish = problem_data_limited(c->data) ? ROWS_WHERE_HIDDEN : ROWS;
-    const struct step_limits own = {.rows = wish < share ? wish : share,
-                                    .entries = 1,
-                                    .scores = SIZE_MAX,
-                                    .always_by_rows = true};
+    const size_t wish = problem_limited(p) ? ROWS_WHERE_HIDDEN : ROWS;
+    const struct step_limits own = {
+        .rows = least(wish, share), .entries = 1, .scores = SIZE_MAX, .always_by_rows = true};
     const struct step_limits shared = {
         .rows = SHARED_ROWS, .entries = 1, .scores = SHARED_SCORES, .always_by_rows = false};
 
-    if (!add_way(c, (struct way){.name = "each thread its own products"}, &own, why) ||
-        !add_way(c, (struct way){.name = "all threads in each product", .blas_threads = true},
-                 &shared, why))
+    c->work->ways = 0;
+    if (!add_way(c, (struct way){.name = "each thread its own products"}, &own, why))
         return false;
-    return slice > MOST_ROWS_WORTH_GEMV || p->operation == CLATTN_BACKWARD ||
+    if (p->operation == CLATTN_BACKWARD)
+        return add_way(c, (struct way){.name = "all threads in each product", .blas_threads = true},
+                       &shared, why);
+    return slice > MOST_ROWS_WORTH_GEMV ||
            add_way(c, (struct way){.name = "each thread its own GEMVs", .by_vectors = true}, &own,
                    why);
 }
 
-void openblas_choose(struct openblas *c, size_t way)
-{
-    c->way = &c->ways[way];
-    openblas_set_num_threads(c->way->blas_threads ? (int)c->threads : 1);
-}
-
-static enum peer_status open_problem(void *self, const struct problem_data *data, size_t copies,
-                                     struct message *why)
+static enum peer_status open_attention(void *self, struct peer_work *work, struct message *why)
 {
     struct openblas *c = self;
-    const clattn_problem *p = &data->problem;
+    const clattn_problem *p = &work->data.problem;
 
-    c->data = data;
-    if (p->dtype != CLATTN_F32) {
-        message_set(why, "its products are of f32 alone");
-        return PEER_UNSUPPORTED;
-    }
+    c->work = work;
+    if (p->dtype != CLATTN_F32)
+        return refuse(why, "its products are of f32 alone");
     if (p->seq_kv > INT_MAX || p->heads * p->seq_q > INT_MAX || p->dim_qk > INT_MAX ||
-        p->dim_v > INT_MAX) {
-        message_set(why, "it counts rows and columns in 31 bits");
-        return PEER_UNSUPPORTED;
-    }
-    if (!host_sets_make(&c->sets, data, copies, why) || !make_ways(c, why))
+        p->dim_v > INT_MAX)
+        return refuse(why, "it counts rows and columns in 31 bits");
+    if (!make_ways(c, why))
         return PEER_FAILED;
     const size_t more = p->operation == CLATTN_BACKWARD ? c->scores : p->heads * p->seq_q;
     for (unsigned n = 0; n < c->threads; n++) {
@@ -270,54 +355,24 @@ static enum peer_status open_problem(void *self, const struct problem_data *data
             return PEER_FAILED;
         }
     }
-    openblas_choose(c, 0);
+    choose(c, 0);
     return PEER_DONE;
 }
 
-enum peer_status openblas_build(void *self, struct message *why)
+static void describe_attention(const void *self, char configuration[256])
 {
-    (void)self;
-    (void)why;
-    return PEER_DONE;
-}
+    const struct openblas *c = self;
 
-bool openblas_settle(struct openblas *c, bool (*with)(void *self, size_t set, struct message *why),
-                     struct message *why)
-{
-    double seconds, best = 0.0;
-    size_t chosen = 0;
-
-    for (size_t n = 0; n < c->num_ways; n++) {
-        openblas_choose(c, n);
-        if (!peer_main_time(with, c, &seconds, why))
-            return false;
-        if (n == 0 || seconds < best) {
-            best = seconds;
-            chosen = n;
-        }
-    }
-    openblas_choose(c, chosen);
-    return true;
-}
-
-static bool settle(void *self, char configuration[256], struct message *why)
-{
-    struct openblas *c = self;
-
-    if (!openblas_settle(c, compute, why))
-        return false;
     snprintf(configuration, 256, "%s, %u thread%s, up to %zu x %zu scores at a time", c->way->name,
              c->threads, c->threads == 1 ? "" : "s", c->way->steps.most_rows,
              c->way->steps.most_keys);
-    return true;
 }
 
-void openblas_close(void *self)
+static void close_problem(void *self)
 {
     struct openblas *c = self;
 
-    host_sets_free(&c->sets);
-    for (size_t n = 0; n < c->num_ways; n++)
+    for (size_t n = 0; n < MOST_WAYS; n++)
         steps_free(&c->ways[n].steps);
     for (unsigned n = 0; n < c->threads; n++) {
         free(c->scratch[n]);
@@ -326,22 +381,73 @@ void openblas_close(void *self)
     *c = (struct openblas){.pool = c->pool, .threads = c->threads, .scratch = c->scratch};
 }
 
-bool openblas_poison(void *self, struct message *why)
-{
-    const struct openblas *c = self;
+/* ---- projections ----------------------------------------------------------------------------- */
 
-    (void)why;
-    host_sets_poison(&c->sets);
+static size_t rows_each(const struct openblas *c)
+{
+    return (product_of(&c->work->data.problem).rows + c->threads - 1) / c->threads;
+}
+
+static void project(const struct openblas *c, const struct host_set *set, size_t row, size_t rows)
+{
+    const struct product p = product_of(&c->work->data.problem);
+    const float *bias = c->work->data.projection_bias;
+    float *y = from(set->out[0], row, p.columns);
+
+    for (size_t r = 0; bias != NULL && r < rows; r++)
+        memcpy(y + r * p.columns, bias, p.columns * sizeof *y);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)rows, (int)p.columns, (int)p.inner,
+                1.0f, from(set->in[INPUT_PROJECTION_X], row, p.inner), (int)p.inner,
+                set->in[INPUT_PROJECTION_W], (int)p.columns, bias != NULL ? 1.0f : 0.0f, y,
+                (int)p.columns);
+}
+
+static void project_share(void *argument, size_t index, unsigned worker)
+{
+    const struct shared *shared = argument;
+    const size_t share = rows_each(shared->c), first = index * share;
+
+    (void)worker;
+    project(shared->c, shared->set, first,
+            least(share, product_of(&shared->c->work->data.problem).rows - first));
+}
+
+static bool compute_projection(void *self, size_t copy, struct message *why)
+{
+    struct openblas *c = self;
+    const size_t rows = product_of(&c->work->data.problem).rows, share = rows_each(c);
+    struct shared shared = {c, &c->work->set[copy]};
+
+    (void)why; /* Nothing fails. */
+    if (c->way->blas_threads)
+        project(c, shared.set, 0, rows);
+    else
+        pool_run(c->pool, project_share, &shared, (rows + share - 1) / share);
     return true;
 }
 
-bool openblas_read(void *self, void *results, struct message *why)
+static enum peer_status open_projection(void *self, struct peer_work *work, struct message *why)
+{
+    struct openblas *c = self;
+    const struct product p = product_of(&work->data.problem);
+
+    c->work = work;
+    if (work->data.problem.projection.dtype != CLATTN_F32)
+        return refuse(why, "its products are of f32 alone");
+    if (p.rows > INT_MAX || p.inner > INT_MAX || p.columns > INT_MAX)
+        return refuse(why, "it counts rows and columns in 31 bits");
+    c->ways[0] = (struct way){.name = "each thread its own rows"};
+    c->ways[1] = (struct way){.name = "all threads in one product", .blas_threads = true};
+    work->ways = 2;
+    return PEER_DONE;
+}
+
+static void describe_projection(const void *self, char configuration[256])
 {
     const struct openblas *c = self;
 
-    (void)why;
-    host_sets_read(&c->sets, results);
-    return true;
+    snprintf(configuration, 256, "%s, %u thread%s", c->way->name, c->threads,
+             c->threads == 1 ? "" : "s");
 }
 
 int main(void)
@@ -349,17 +455,23 @@ int main(void)
     static const struct peer_library attention = {
         .name = "OpenBLAS",
         .on = "cpu",
-        .operations = 1u << CLATTN_FORWARD | 1u << CLATTN_BACKWARD,
         .hello = hello,
-        .open = open_problem,
-        .build = openblas_build,
+        .operations = 1u << JOB_FORWARD | 1u << JOB_BACKWARD,
+        .open = open_attention,
+        .choose = choose,
         .compute = compute,
-        .settle = settle,
-        .poison = openblas_poison,
-        .read_output = openblas_read,
-        .close = openblas_close,
+        .describe = describe_attention,
+        .close = close_problem,
     };
-    const struct peer_library *const libraries[] = {&attention, &openblas_projection, NULL};
+    static const struct peer_library projection = {
+        .operations = 1u << JOB_PROJECTION,
+        .open = open_projection,
+        .choose = choose,
+        .compute = compute_projection,
+        .describe = describe_projection,
+        .close = close_problem,
+    };
+    const struct peer_library *const libraries[] = {&attention, &projection, NULL};
     struct openblas openblas = {.threads = 0};
     const int status = peer_main(libraries, &openblas);
 

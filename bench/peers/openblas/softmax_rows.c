@@ -2,6 +2,7 @@
 #include "bench/peers/openblas/softmax_rows.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -35,17 +36,6 @@ static inline float exponential(float x)
     return y * power;
 }
 
-/* softcap * tanh(s / softcap): tanh x = 1 - 2 / (e^2x + 1). */
-static void cap(float *s, size_t from, size_t to, float softcap)
-{
-    const float inverse = 2.0f / softcap;
-
-    for (size_t j = from; j < to; j++) {
-        const float x = larger(-40.0f, -larger(-40.0f, -inverse * s[j]));
-        s[j] = softcap * (1.0f - 2.0f / (exponential(x) + 1.0f));
-    }
-}
-
 static float maximum(const float *s, size_t from, size_t to)
 {
     float top[LANES], most = -INFINITY;
@@ -74,73 +64,38 @@ static float exponentials(float *s, size_t from, size_t to, float most)
     return sum;
 }
 
-float softmax_row(const struct softmax_row *row)
+float softmax_row(float *s, size_t keys, size_t first, size_t end)
 {
-    float *s = row->scores;
-    const size_t from = row->first / LANES * LANES;
-    const size_t to = (row->end + LANES - 1) / LANES * LANES;
+    const size_t from = first / LANES * LANES, to = (end + LANES - 1) / LANES * LANES;
 
-    if (row->end <= row->first) {
-        memset(s, 0, row->keys * sizeof *s);
+    if (end <= first) {
+        memset(s, 0, keys * sizeof *s);
         return 0.0f;
     }
-    if (row->softcap > 0.0f)
-        cap(s, from, to, row->softcap);
-    if (row->addend != NULL)
-        for (size_t j = row->first; j < row->end; j++)
-            s[j] += row->addend[j];
-    if (row->slope != 0.0f)
-        for (size_t j = row->first; j < row->end; j++)
-            s[j] += row->slope * ((float)j + row->distance);
-    for (size_t j = from; j < row->first; j++)
+    for (size_t j = from; j < first; j++)
         s[j] = -INFINITY;
-    for (size_t j = row->end; j < to; j++)
+    for (size_t j = end; j < to; j++)
         s[j] = -INFINITY;
-    float most = maximum(s, from, to);
+    const float most = maximum(s, from, to);
     const bool nothing = most == -INFINITY;
-    most = row->has_sink && row->sink > most ? row->sink : most;
-    float sum = exponentials(s, from, to, nothing ? 0.0f : most);
-    sum += row->has_sink ? exponential(larger(-88.0f, row->sink - most)) : 0.0f;
+    const float sum = exponentials(s, from, to, nothing ? 0.0f : most);
     memset(s, 0, from * sizeof *s);
-    if (to < row->keys)
-        memset(s + to, 0, (row->keys - to) * sizeof *s);
+    if (to < keys)
+        memset(s + to, 0, (keys - to) * sizeof *s);
     return nothing ? 0.0f : 1.0f / sum;
 }
 
-/* ds *= 1 - tanh^2, from the capped scores. */
-static void derive_cap(const float *s, float *ds, size_t from, size_t to, float softcap)
+void softmax_row_derive(float *s, size_t keys, size_t first, size_t end, float lse, float delta,
+                        float *ds)
 {
-    const float inverse = 1.0f / softcap;
+    const size_t to = end > first ? end : first;
 
-    for (size_t j = from; j < to; j++) {
-        const float t = s[j] * inverse;
-        ds[j] *= 1.0f - t * t;
-    }
-}
-
-void softmax_row_derive(const struct softmax_row *row, float lse, float delta, float *ds)
-{
-    float *s = row->scores;
-    const size_t from = row->first, to = row->end > row->first ? row->end : row->first;
-
-    for (size_t j = from; j < to; j++)
-        ds[j] -= delta;
-    if (row->softcap > 0.0f) {
-        cap(s, from, to, row->softcap);
-        derive_cap(s, ds, from, to, row->softcap);
-    }
-    if (row->addend != NULL)
-        for (size_t j = from; j < to; j++)
-            s[j] += row->addend[j];
-    if (row->slope != 0.0f)
-        for (size_t j = from; j < to; j++)
-            s[j] += row->slope * ((float)j + row->distance);
-    for (size_t j = from; j < to; j++) {
+    for (size_t j = first; j < to; j++) {
         s[j] = s[j] > -88.0f + lse ? exponential(s[j] - lse) : 0.0f;
-        ds[j] *= s[j];
+        ds[j] = (ds[j] - delta) * s[j];
     }
-    memset(s, 0, from * sizeof *s);
-    memset(ds, 0, from * sizeof *ds);
-    memset(s + to, 0, (row->keys - to) * sizeof *s);
-    memset(ds + to, 0, (row->keys - to) * sizeof *ds);
+    memset(s, 0, first * sizeof *s);
+    memset(ds, 0, first * sizeof *ds);
+    memset(s + to, 0, (keys - to) * sizeof *s);
+    memset(ds + to, 0, (keys - to) * sizeof *ds);
 }

@@ -4,24 +4,15 @@
 #include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/append_tokens/append_tokens_sizes.h"
+#include "families/family_units.h"
 #include "families/registry.h"
-
-static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/append_tokens/append_tokens.def"
 #include "families/expand.h"
 
-extern const char *const ca_source_append_tokens[];
-
 #define TOKEN_ARGUMENTS                                                                            \
     (CA_BIT(CA_APPEND_POSITIONS) | CA_BIT(CA_APPEND_COS) | CA_BIT(CA_APPEND_SIN) |                 \
      CA_BIT(CA_APPEND_KV_LENGTHS))
-
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    return PRIVATE_BYTES;
-}
 
 /* The number of items, each with a share of the tokens' rows. */
 static size_t shares(const clattn_problem *p, const size_t *values, size_t dim)
@@ -37,20 +28,18 @@ static struct ca_ndrange items(const clattn_problem *p, const size_t *values, si
     return (struct ca_ndrange){{ca_round_up(shares(p, values, dim), local), 1, 1}, {local, 1, 1}};
 }
 
-static void tokens_ndrange(const clattn_problem *p, const size_t *values,
-                           const clattn_device_info *dev, struct ca_ndrange *range)
+static struct ca_ndrange tokens_ndrange(const clattn_problem *p, const size_t *values)
 {
-    (void)dev;
-    *range = items(p, values, ca_larger(p->append.dim_qk, p->append.dim_v));
+    return items(p, values, ca_larger(p->append.dim_qk, p->append.dim_v));
 }
 
-static void queries_ndrange(const clattn_problem *p, const size_t *values,
-                            const clattn_device_info *dev, struct ca_ndrange *range)
+static struct ca_ndrange queries_ndrange(const clattn_problem *p, const size_t *values)
 {
-    (void)dev;
-    *range = items(p, values, p->append.dim_qk);
+    struct ca_ndrange range = items(p, values, p->append.dim_qk);
+
     if (p->append.queries == CLATTN_QUERIES_NONE)
-        range->global[0] = 0;
+        range.global[0] = 0;
+    return range;
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -97,41 +86,23 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[HEAD_GROUPS_INDEX] *= 2;
 }
 
-static size_t no_local_bytes(const clattn_problem *p, const size_t *values)
-{
-    (void)p;
-    (void)values;
-    return 0;
-}
-
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
-{
-    (void)p;
-    (void)dev;
-    return 50;
-}
-
 static const struct ca_family family = {
-    .name = "append_tokens",
-    .full_name = "append_tokens",
+    CA_FAMILY("append_tokens"),
     .operation = CLATTN_APPEND,
     .source = ca_source_append_tokens,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = {{"append_tokens",
-                TOKEN_ARGUMENTS | CA_BIT(CA_APPEND_SLOTS) | CA_BIT(CA_APPEND_PAGE_TABLE) |
-                    CA_BIT(CA_APPEND_K) | CA_BIT(CA_APPEND_V) | CA_BIT(CA_APPEND_K_CACHE) |
-                    CA_BIT(CA_APPEND_V_CACHE),
-                tokens_ndrange},
-               {"rotate_queries", TOKEN_ARGUMENTS | CA_BIT(CA_APPEND_Q) | CA_BIT(CA_APPEND_Q_OUT),
-                queries_ndrange}},
-    .num_stages = 2,
+    CA_TUNABLES(tunables),
+    CA_STAGES({"append_tokens",
+               TOKEN_ARGUMENTS | CA_BIT(CA_APPEND_SLOTS) | CA_BIT(CA_APPEND_PAGE_TABLE) |
+                   CA_BIT(CA_APPEND_K) | CA_BIT(CA_APPEND_V) | CA_BIT(CA_APPEND_K_CACHE) |
+                   CA_BIT(CA_APPEND_V_CACHE),
+               tokens_ndrange},
+              {"rotate_queries", TOKEN_ARGUMENTS | CA_BIT(CA_APPEND_Q) | CA_BIT(CA_APPEND_Q_OUT),
+               queries_ndrange}),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
-    .local_bytes = no_local_bytes,
     .private_bytes = private_bytes,
-    .preference = preference,
+    .preference = ca_only_preference,
 };
 
 const struct ca_family *const ca_append_tokens[] = {&family, NULL};

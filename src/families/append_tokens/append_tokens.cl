@@ -27,7 +27,6 @@
  *   HAS_SLOTS, HAS_POSITIONS, HAS_KV_LENGTHS
  *
  * Sizes and strides: struct append_shape (cl/elementwise/append_arguments.h). */
-#include "common/builtins.h"
 #include "cpu/prefetch.h"
 #include "cpu/simd_storage.h"
 #include "elementwise/append.h"
@@ -39,16 +38,8 @@
 #include "elementwise/rotation.h"
 #include "elementwise/quantize_chunks.h"
 
-#if UNIT_IN
-#define IN_STEP(step) 1
-#else
-#define IN_STEP(step) (step)
-#endif
-#if UNIT_OUT
-#define OUT_STEP(step) 1
-#else
-#define OUT_STEP(step) (step)
-#endif
+#define IN_STEP(step) (UNIT_IN ? 1 : (step))
+#define OUT_STEP(step) (UNIT_OUT ? 1 : (step))
 
 #if CACHE_DTYPE == DTYPE_F32
 typedef float cache_storage;
@@ -358,10 +349,9 @@ INLINE void append_head(const struct share share, const struct token *tokens,
         const struct token token = tokens[t];
         fetch_row(soon + token.b * soon_stride[0] + token.i * soon_stride[2], soon_columns);
         if (token.lies)
-            append_row(share, rows + token.b * stride[0] + h * stride[1] + token.i * stride[2],
-                       IN_STEP(stride[3]), columns, rotates, turns + t, format, cache,
-                       at + token.to * to_stride[0] + h * to_stride[1] + token.row * to_stride[2],
-                       OUT_STEP(to_stride[3]));
+            append_row(share, rows + row_offset(stride, token.b, h, token.i), IN_STEP(stride[3]),
+                       columns, rotates, turns + t, format, cache,
+                       at + row_offset(to_stride, token.to, h, token.row), OUT_STEP(to_stride[3]));
     }
 }
 
@@ -477,17 +467,15 @@ rotate_queries(PARAMETERS_rotate_queries)
         for (int t = 0; t < TOKENS && t < share.count; t++) {
             const struct token token = token_of(args, share.first + t);
             const long to_step = OUT_STEP(args->shape->q_out_stride[3]);
-            __global storage *to = args->q_out + token.b * args->shape->q_out_stride[0] +
-                                   h * args->shape->q_out_stride[1] +
-                                   token.i * args->shape->q_out_stride[2];
+            __global storage *to =
+                args->q_out + row_offset(args->shape->q_out_stride, token.b, h, token.i);
 #if QUERIES == IN_PLACE
             const __global storage *row = to;
             const long step = to_step;
 #else
             const long step = IN_STEP(args->shape->q_stride[3]);
-            const __global storage *row = args->q + token.b * args->shape->q_stride[0] +
-                                          h * args->shape->q_stride[1] +
-                                          token.i * args->shape->q_stride[2];
+            const __global storage *row =
+                args->q + row_offset(args->shape->q_stride, token.b, h, token.i);
 #endif
             rotate_row(share, row, step, args->shape->dim_qk, turns + t, to, to_step);
         }

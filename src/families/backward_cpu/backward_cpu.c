@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients on CPUs: SIMD lanes are keys. How it computes: src/families/backward_cpu/backward_cpu.cl. And backward_cpu UNIT=pairs,
  * the same with products of bf16 pairs. */
-#include "families/backward_cpu/backward_cpu.h"
-#include "base/sizes.h"
-#include "cl/score/mark_sizes.h"
 #include "device/capacity.h"
 #include "families/backward_cpu/backward_cpu_sizes.h"
-#include "families/bf16_pairs.h"
-#include "families/block_bits.h"
 #include "families/family_units.h"
-#include "families/pair_marks.h"
 #include "families/registry.h"
-#include "families/sizes.h"
 
 #include <math.h>
-
-static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/backward_cpu/backward_cpu.def"
 #define TUNABLES_UNIT UNIT_VECTOR
@@ -25,134 +16,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_TABLE tunables_of_pairs
 #include "families/table.h"
 
-extern const char *const ca_source_backward_cpu[];
-
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    return PRIVATE_BYTES;
-}
-
-static void set_range(struct ca_ndrange *range, size_t x, size_t y, size_t z)
-{
-    *range = (struct ca_ndrange){{x, y, z}, {1, 1, 1}};
-}
-
-/* ---- what families of these kernels share ------------------------------------------------------ */
-
-void ca_backward_lanes_rows_ndrange(const clattn_problem *p,
-                                    const struct ca_backward_lanes_sizes *sizes,
-                                    struct ca_ndrange *range)
-{
-    set_range(range, ca_divide_up(p->seq_q, sizes->block_m), p->heads, p->batch);
-}
-
-void ca_backward_lanes_sum_ndrange(const clattn_problem *p, const size_t *values,
-                                   const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)values;
-    (void)dev;
-    set_range(range, p->seq_q, p->heads, p->batch);
-}
-
-void ca_backward_lanes_bias_ndrange(const clattn_problem *p,
-                                    const struct ca_backward_lanes_sizes *sizes,
-                                    struct ca_ndrange *range)
-{
-    const size_t *stride = p->bias_layout.stride;
-
-    if (!p->dbias) {
-        set_range(range, 0, 0, 0);
-        return;
-    }
-    const size_t heads = stride[1] == 0 ? 1 : p->heads, batch = stride[0] == 0 ? 1 : p->batch;
-    /* A sum over nothing is 0, and is written. */
-    set_range(range, stride[3] == 0 ? 1 : ca_divide_up(p->seq_kv, sizes->block_n),
-              stride[2] == 0 ? 1 : ca_divide_up(p->seq_q, sizes->block_m), heads * batch);
-}
-
-void ca_backward_lanes_heads_ndrange(const clattn_problem *p, const size_t *values,
-                                     const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)values;
-    (void)dev;
-    set_range(range, p->dslopes || p->dsinks ? p->heads : 0, 1, 1);
-}
-
-size_t ca_backward_lanes_workspace_bytes(const clattn_problem *p,
-                                         const struct ca_backward_lanes_sizes *sizes)
-{
-    const size_t heads = p->batch * p->heads;
-    const size_t sums = heads * (p->seq_q + sizes->rows_after) * sizes->row;
-    const size_t stats = ca_round_up(ROW_STATISTICS * heads * p->seq_q, 16);
-
-    return (stats + sizes->split_k * (sums + heads)) * sizeof(cl_float) +
-           ca_block_bits_bytes(p) + /* one of them is 0 */
-           ca_pair_marks_bytes(p, BACKWARD_MARK_QUERIES, sizes->block_n);
-}
-
-void ca_backward_lanes_marks_ndrange(const clattn_problem *p, const size_t *values,
-                                     const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)values;
-    (void)dev;
-    ca_pair_marks_ndrange(p, BACKWARD_MARK_QUERIES, range);
-}
-
-size_t ca_backward_split(const clattn_problem *p, const clattn_device_info *dev)
-{
-    size_t split = 1;
-
-    while (split < 32 && split * p->kv_heads * p->batch < (size_t)4 * dev->compute_units)
-        split *= 2;
-    return split;
-}
-
-/* ---- backward_cpu ---------------------------------------------------------------------------- */
-
-static struct ca_backward_lanes_sizes sizes_of(const clattn_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    return (struct ca_backward_lanes_sizes){.block_m = BLOCK_M,
-                                            .block_n = BLOCK_N,
-                                            .row = ROW_QK,
-                                            .rows_after = ROWS_AFTER,
-                                            .split_k = SPLIT_K};
-}
-
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
-{
-    const struct ca_backward_lanes_sizes sizes = sizes_of(p, values);
-
-    (void)dev;
-    return ca_backward_lanes_workspace_bytes(p, &sizes);
-}
-
-static void lanes_ndrange(const clattn_problem *p, const size_t *values,
-                          const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    set_range(range, values[SPLIT_K_INDEX], p->kv_heads, p->batch);
-}
-
-static void rows_ndrange(const clattn_problem *p, const size_t *values,
-                         const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    const struct ca_backward_lanes_sizes sizes = sizes_of(p, values);
-
-    (void)dev;
-    ca_backward_lanes_rows_ndrange(p, &sizes, range);
-}
-
-static void bias_ndrange(const clattn_problem *p, const size_t *values,
-                         const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    const struct ca_backward_lanes_sizes sizes = sizes_of(p, values);
-
-    (void)dev;
-    ca_backward_lanes_bias_ndrange(p, &sizes, range);
-}
+#include "families/backward_cpu/backward_cpu_stages.h"
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
@@ -224,7 +88,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[BLOCK_M_INDEX] = p->seq_q >= 384 ? 96 : 48;
     if (p->block_q)
         adapt_to_blocks(p, wide, values);
-    values[SPLIT_K_INDEX] = ca_backward_split(p, dev);
+    values[SPLIT_K_INDEX] = suggested_split(p, dev);
     if (reject(p, dev, values))
         values[BLOCK_M_INDEX] = 48;
     while (reject(p, dev, values) && values[BLOCKS_PER_TILE_INDEX] > 1)
@@ -242,27 +106,18 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
 }
 
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
-{
-    (void)p;
-    return ca_fills_vectors(dev) ? 90 : 10;
-}
-
 const struct ca_family ca_backward_cpu_vector = {
-    .name = "backward_cpu",
-    .full_name = "backward_cpu UNIT=vector",
+    CA_UNIT_OF("backward_cpu", "vector"),
     .operation = CLATTN_BACKWARD,
     .source = ca_source_backward_cpu,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = CA_BACKWARD_LANES_STAGES(rows_ndrange, lanes_ndrange, bias_ndrange),
-    .num_stages = 7,
+    CA_TUNABLES(tunables),
+    CA_STAGES(BACKWARD_STAGES),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
     .workspace_bytes = workspace_bytes,
     .private_bytes = private_bytes,
-    .preference = preference,
+    .preference = ca_vector_preference,
 };
 
 /* ---- backward_cpu UNIT=pairs ---------------------------------------------------------------------------- */
@@ -274,28 +129,19 @@ static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_de
     return why ? why : unsupported(p, dev);
 }
 
-static int preference_of_pairs(const clattn_problem *p, const clattn_device_info *dev)
-{
-    (void)p;
-    return ca_bf16_pairs_preference(dev, 91);
-}
-
 const struct ca_family ca_backward_cpu_pairs = {
-    .name = "backward_cpu",
-    .full_name = "backward_cpu UNIT=pairs",
+    CA_UNIT_OF("backward_cpu", "pairs"),
     .operation = CLATTN_BACKWARD,
     .source = ca_source_backward_cpu,
-    .tunables = tunables_of_pairs,
-    .num_tunables = NUM_TUNABLES,
-    .stages = CA_BACKWARD_LANES_STAGES(rows_ndrange, lanes_ndrange, bias_ndrange),
-    .num_stages = 7,
+    CA_TUNABLES(tunables_of_pairs),
+    CA_STAGES(BACKWARD_STAGES),
     .unsupported = unsupported_by_pairs,
     .adapt = adapt,
     .reject = reject,
     .workspace_bytes = workspace_bytes,
     .private_bytes = private_bytes,
     .options = ca_bf16_pairs_options,
-    .preference = preference_of_pairs,
+    .preference = ca_bf16_pairs_preference,
 };
 
 const struct ca_family *const ca_backward_cpu[] = {&ca_backward_cpu_vector, &ca_backward_cpu_pairs,

@@ -35,7 +35,6 @@
  *            bf16, which a problem of standard precision allows; the host also defines EMULATE.
  * Tunables   src/families/backward_cpu/backward_cpu.def or backward_cpu_amx.def, all defined by the host; no
  *            fallbacks here. */
-#include "common/builtins.h"
 #include "common/common.h"
 
 #include "families/units.h"
@@ -59,7 +58,7 @@
 #include "score/key_lanes.h"
 #include "common/backward.h"
 
-#define SUM_ROWS(args) (LONGEST_Q(args) + ROWS_AFTER)
+#define SUM_ROWS(args) (longest_q(args) + ROWS_AFTER)
 
 /* Among the sums of dq of one work-item: the first row of head h. */
 INLINE long sum_row(const struct arguments *args, const long b, const long h)
@@ -72,7 +71,7 @@ INLINE long sum_row(const struct arguments *args, const long b, const long h)
 INLINE long sums_begin(const struct arguments *args, const long split)
 {
     const long row_stats =
-        (ROW_STATISTICS * args->shape->batch * args->shape->heads * LONGEST_Q(args) + 15) / 16 * 16;
+        (ROW_STATISTICS * args->shape->batch * args->shape->heads * longest_q(args) + 15) / 16 * 16;
 
     return row_stats + split * args->shape->batch * args->shape->heads * SUM_ROWS(args) * ROW_QK;
 }
@@ -103,8 +102,8 @@ NOINLINE void add_key_gradients(const struct query_tile *tile, const struct row_
 #endif
     const int begin = rows.begin / VALUES_IN_OPERAND, end = OPERANDS(rows.end);
 
-    add_rows(DIM_V, tile->p, d_o, OPERAND_TILES ? BLOCK_M / 2 : ROW_V, begin, end, block->dv);
-    add_rows(DIM_QK, tile->ds, q, OPERAND_TILES ? BLOCK_M / 2 : ROW_QK, begin, end, block->dk);
+    ADD_ROWS(DIM_V, tile->p, d_o, OPERAND_TILES ? BLOCK_M / 2 : ROW_V, begin, end, block->dv);
+    ADD_ROWS(DIM_QK, tile->ds, q, OPERAND_TILES ? BLOCK_M / 2 : ROW_QK, begin, end, block->dk);
 }
 
 /* The sums that a tile's dq is added to. */
@@ -128,7 +127,7 @@ INLINE void add_gradients_of_tile(const int partial, const struct arguments *arg
     if (WEIGHTS_IN_REGISTERS && !partial && !cut && !tile->lacks) {
         compute_pairs(args->shape->scale * SCALE_UNIT, block, rows, tile);
         add_key_gradients(tile, rows, block);
-        add_query_gradients((const operand *)tile->ds_keys, block->k_rows, block->keys, rows.begin,
+        ADD_QUERY_GRADIENTS((const operand *)tile->ds_keys, block->k_rows, block->keys, rows.begin,
                             rows.end, SUMS_OF(tile, dq));
         return;
     }
@@ -149,7 +148,11 @@ INLINE void add_gradients_of_tile(const int partial, const struct arguments *arg
                                     (const operand *)block->k_rows, block->keys, rows.begin,
                                     rows.end, dq);
 #if OPERAND_PAIRS
+#if OPERAND_TILES
+    pair_weights_of_tiles(rows, tile);
+#else
     pair_weights(rows, tile);
+#endif
     const operand *ds = (const operand *)tile->ds_keys;
 #else
     const operand *ds = (const operand *)tile->ds;
@@ -157,7 +160,7 @@ INLINE void add_gradients_of_tile(const int partial, const struct arguments *arg
     if (!rows_apart)
         add_key_gradients(tile, rows, block);
     if (!keys_apart)
-        add_query_gradients(ds, block->k_rows, block->keys, rows.begin, rows.end,
+        ADD_QUERY_GRADIENTS(ds, block->k_rows, block->keys, rows.begin, rows.end,
                             SUMS_OF(tile, dq));
 }
 
@@ -325,8 +328,7 @@ __kernel void backward_sum(PARAMETERS_backward_sum)
     LEAVE_IF_BEYOND(i, args->shape->seq_q);
     const __global float *sums = args->workspace + (sum_row(args, b, h) + i) * ROW_QK;
 
-    __global o_storage *row = args->dq + b * args->shape->dq_stride[0] +
-                              h * args->shape->dq_stride[1] + i * args->shape->dq_stride[2];
+    __global o_storage *row = args->dq + row_offset(args->shape->dq_stride, b, h, i);
     for (int d = 0; d < DIM_QK; d += SIMD_WIDTH) {
         lanes sum = VECTOR(vload)(0, sums + sums_begin(args, 0) + d);
         for (long split = 1; split < SPLIT_K; split++)

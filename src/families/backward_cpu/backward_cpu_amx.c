@@ -1,79 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients for CPUs by tiles of AMX. How they are computed: src/families/backward_cpu/backward_cpu.cl. */
-#include "base/sizes.h"
-#include "families/amx.h"
-#include "families/backward_cpu/backward_cpu.h"
 #include "families/backward_cpu/backward_cpu_sizes.h"
-#include "families/bf16_pairs.h"
-#include "families/block_bits.h"
 #include "families/family_units.h"
-#include "families/pair_marks.h"
 #include "families/registry.h"
 
 enum { SIMD_WIDTH = 16, DQ_ROWS = 32 }; /* as the kernel defines them for tiles */
 
-static size_t private_bytes(const clattn_problem *p, const size_t *values);
-
 #define TUNABLES_DEF "families/backward_cpu/backward_cpu_amx.def"
 #define TUNABLES_UNIT UNIT_AMX
 #include "families/expand.h"
-
-extern const char *const ca_source_backward_cpu[];
 
 static size_t block(const size_t *values)
 {
     return SIMD_WIDTH * values[BLOCK_VECTORS_INDEX];
 }
 
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    return PRIVATE_BYTES;
-}
-
-static struct ca_backward_lanes_sizes sizes_of(const clattn_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    return (struct ca_backward_lanes_sizes){.block_m = BLOCK_M,
-                                            .block_n = BLOCK_N,
-                                            .row = ROW_QK,
-                                            .rows_after = ROWS_AFTER,
-                                            .split_k = SPLIT_K};
-}
-
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
-{
-    const struct ca_backward_lanes_sizes sizes = sizes_of(p, values);
-
-    (void)dev;
-    return ca_backward_lanes_workspace_bytes(p, &sizes);
-}
-
-static void lanes_ndrange(const clattn_problem *p, const size_t *values,
-                          const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    *range = (struct ca_ndrange){{values[SPLIT_K_INDEX], p->kv_heads, p->batch}, {1, 1, 1}};
-}
-
-static void rows_ndrange(const clattn_problem *p, const size_t *values,
-                         const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    const struct ca_backward_lanes_sizes sizes = sizes_of(p, values);
-
-    (void)dev;
-    ca_backward_lanes_rows_ndrange(p, &sizes, range);
-}
-
-static void bias_ndrange(const clattn_problem *p, const size_t *values,
-                         const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    const struct ca_backward_lanes_sizes sizes = sizes_of(p, values);
-
-    (void)dev;
-    ca_backward_lanes_bias_ndrange(p, &sizes, range);
-}
+#include "families/backward_cpu/backward_cpu_stages.h"
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
@@ -103,7 +45,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     while (p->block_q && values[BLOCKS_PER_TILE_INDEX] > 1 &&
            values[BLOCKS_PER_TILE_INDEX] * block(values) > p->block_kv)
         values[BLOCKS_PER_TILE_INDEX] /= 2;
-    values[SPLIT_K_INDEX] = ca_backward_split(p, dev);
+    values[SPLIT_K_INDEX] = suggested_split(p, dev);
     while (reject(p, dev, values) && values[BLOCKS_PER_TILE_INDEX] > 1)
         values[BLOCKS_PER_TILE_INDEX] /= 2;
     while (reject(p, dev, values) && values[SPLIT_K_INDEX] > 1)
@@ -114,21 +56,12 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
 }
 
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
-{
-    (void)p;
-    return ca_amx_preference(dev, 92);
-}
-
 const struct ca_family ca_backward_cpu_amx = {
-    .name = "backward_cpu",
-    .full_name = "backward_cpu UNIT=amx",
+    CA_UNIT_OF("backward_cpu", "amx"),
     .operation = CLATTN_BACKWARD,
     .source = ca_source_backward_cpu,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = CA_BACKWARD_LANES_STAGES(rows_ndrange, lanes_ndrange, bias_ndrange),
-    .num_stages = 7,
+    CA_TUNABLES(tunables),
+    CA_STAGES(BACKWARD_STAGES),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
@@ -136,5 +69,5 @@ const struct ca_family ca_backward_cpu_amx = {
     .private_bytes = private_bytes,
     .options = ca_amx_options,
     .refused_by_system = ca_amx_refused_by_system,
-    .preference = preference,
+    .preference = ca_amx_preference,
 };

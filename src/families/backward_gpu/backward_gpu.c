@@ -3,31 +3,26 @@
 #include "base/sizes.h"
 #include "families/backward_gpu/backward_gpu_sizes.h"
 
-static struct ca_ndrange range_of(size_t groups, size_t items)
-{
-    return (struct ca_ndrange){{groups * items, 1, 1}, {items, 1, 1}};
-}
-
-void ca_backward_rows_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
-                              struct ca_ndrange *range)
+struct ca_ndrange ca_backward_rows_ndrange(const clattn_problem *p,
+                                           struct ca_backward_blocks blocks)
 {
     const size_t THREADS = blocks.items;
 
-    *range =
-        (struct ca_ndrange){{ca_round_up(p->seq_q * ROW_LANES, blocks.items), p->heads, p->batch},
-                            {blocks.items, 1, 1}};
+    return (struct ca_ndrange){
+        {ca_round_up(p->seq_q * ROW_LANES, blocks.items), p->heads, p->batch},
+        {blocks.items, 1, 1}};
 }
 
-void ca_backward_keys_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
-                              struct ca_ndrange *range)
+struct ca_ndrange ca_backward_keys_ndrange(const clattn_problem *p,
+                                           struct ca_backward_blocks blocks)
 {
-    *range = range_of(ca_divide_up(p->seq_kv, blocks.owned) * p->kv_heads * p->batch, blocks.items);
+    return ca_groups(ca_divide_up(p->seq_kv, blocks.owned) * p->kv_heads * p->batch, blocks.items);
 }
 
-void ca_backward_queries_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
-                                 struct ca_ndrange *range)
+struct ca_ndrange ca_backward_queries_ndrange(const clattn_problem *p,
+                                              struct ca_backward_blocks blocks)
 {
-    *range = range_of(ca_divide_up(p->seq_q, blocks.owned) * p->heads * p->batch, blocks.items);
+    return ca_groups(ca_divide_up(p->seq_q, blocks.owned) * p->heads * p->batch, blocks.items);
 }
 
 /* The part of dbias's sums that stays within rows of the pairs: see Workspace in the kernel. */
@@ -49,18 +44,18 @@ static size_t bias_planes(const clattn_problem *p)
     return (stride[0] == 0 ? 1 : p->batch) * (stride[1] == 0 ? 1 : p->heads);
 }
 
-void ca_backward_bias_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
-                              struct ca_ndrange *range)
+struct ca_ndrange ca_backward_bias_ndrange(const clattn_problem *p,
+                                           struct ca_backward_blocks blocks)
 {
     const size_t tiles =
         ca_divide_up(p->seq_kv, blocks.streamed) * ca_divide_up(p->seq_q, blocks.owned);
 
-    *range = range_of(p->dbias && !sums_keys(p) && !sums_queries(p) ? tiles * bias_planes(p) : 0,
-                      blocks.items);
+    return ca_groups(p->dbias && !sums_keys(p) && !sums_queries(p) ? tiles * bias_planes(p) : 0,
+                     blocks.items);
 }
 
-void ca_backward_sums_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
-                              struct ca_ndrange *range)
+struct ca_ndrange ca_backward_sums_ndrange(const clattn_problem *p,
+                                           struct ca_backward_blocks blocks)
 {
     const size_t head_sums = (p->dslopes ? p->heads : 0) + (p->dsinks ? p->heads : 0);
     size_t elements = 0;
@@ -69,7 +64,7 @@ void ca_backward_sums_ndrange(const clattn_problem *p, struct ca_backward_blocks
         elements = bias_planes(p) * (p->bias_layout.stride[2] == 0 ? 1 : p->seq_q);
     if (sums_queries(p))
         elements = bias_planes(p) * p->seq_kv;
-    *range = range_of(head_sums + elements, blocks.items);
+    return ca_groups(head_sums + elements, blocks.items);
 }
 
 static size_t mark_rows(struct ca_backward_blocks blocks)
@@ -79,10 +74,10 @@ static size_t mark_rows(struct ca_backward_blocks blocks)
     return MARK_M;
 }
 
-void ca_backward_marks_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
-                               struct ca_ndrange *range)
+struct ca_ndrange ca_backward_marks_ndrange(const clattn_problem *p,
+                                            struct ca_backward_blocks blocks)
 {
-    ca_pair_marks_group_ndrange(p, mark_rows(blocks), mark_rows(blocks), blocks.items, range);
+    return ca_pair_marks_group_ndrange(p, mark_rows(blocks), mark_rows(blocks), blocks.items);
 }
 
 size_t ca_backward_workspace_bytes(const clattn_problem *p, struct ca_backward_blocks blocks)

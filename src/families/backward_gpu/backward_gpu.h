@@ -12,18 +12,18 @@ struct ca_backward_blocks {
     size_t owned, streamed, items;
 };
 
-void ca_backward_marks_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
-                               struct ca_ndrange *range);
-void ca_backward_rows_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
-                              struct ca_ndrange *range);
-void ca_backward_keys_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
-                              struct ca_ndrange *range);
-void ca_backward_queries_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
-                                 struct ca_ndrange *range);
-void ca_backward_bias_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
-                              struct ca_ndrange *range);
-void ca_backward_sums_ndrange(const clattn_problem *p, struct ca_backward_blocks blocks,
-                              struct ca_ndrange *range);
+struct ca_ndrange ca_backward_marks_ndrange(const clattn_problem *p,
+                                            struct ca_backward_blocks blocks);
+struct ca_ndrange ca_backward_rows_ndrange(const clattn_problem *p,
+                                           struct ca_backward_blocks blocks);
+struct ca_ndrange ca_backward_keys_ndrange(const clattn_problem *p,
+                                           struct ca_backward_blocks blocks);
+struct ca_ndrange ca_backward_queries_ndrange(const clattn_problem *p,
+                                              struct ca_backward_blocks blocks);
+struct ca_ndrange ca_backward_bias_ndrange(const clattn_problem *p,
+                                           struct ca_backward_blocks blocks);
+struct ca_ndrange ca_backward_sums_ndrange(const clattn_problem *p,
+                                           struct ca_backward_blocks blocks);
 
 size_t ca_backward_workspace_bytes(const clattn_problem *p, struct ca_backward_blocks blocks);
 

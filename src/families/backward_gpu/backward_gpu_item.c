@@ -9,22 +9,12 @@
 
 #include <string.h>
 
-static size_t register_floats(const clattn_problem *p, const size_t *values);
 static size_t most_registers(const clattn_device_info *dev);
 static size_t needed_registers(const clattn_problem *p, const size_t *values);
-static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/backward_gpu/backward_gpu_item.def"
 #define TUNABLES_UNIT UNIT_ITEM
 #include "families/expand.h"
-
-extern const char *const ca_source_backward_gpu_item[];
-
-static size_t register_floats(const clattn_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    return REGISTER_FLOATS;
-}
 
 /* needed_registers() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to spill
  * some: see tests/offline.sh. */
@@ -47,18 +37,6 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values)
     return register_floats(p, values) + 4 * columns + 4 +
            (keeps_more(p) ? 8 * values[THREAD_M_INDEX] : 0) +
            (p->softcap > 0.0f || p->alibi ? 32 : 0);
-}
-
-/* Adds a flag, which compilers align. */
-static size_t local_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    return LOCAL_BYTES + 4 * INT_BYTES;
-}
-
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-    return register_floats(p, values) * sizeof(cl_float);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -177,12 +155,6 @@ static const char *more_options(const size_t *values, const clattn_device_info *
     return values[STAGES_INDEX] > 1 ? ca_copy_options(dev) : "";
 }
 
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
-{
-    (void)p;
-    return dev->type & CL_DEVICE_TYPE_GPU ? 90 : 20;
-}
-
 /* ---- stages --------------------------------------------------------------------------------- */
 
 static struct ca_backward_blocks blocks_of(const size_t *values)
@@ -194,14 +166,11 @@ static struct ca_backward_blocks blocks_of(const size_t *values)
 #include "families/backward_gpu/backward_gpu_stages.h"
 
 const struct ca_family ca_backward_gpu_item = {
-    .name = "backward_gpu",
-    .full_name = "backward_gpu UNIT=item",
+    CA_UNIT_OF("backward_gpu", "item"),
     .operation = CLATTN_BACKWARD,
     .source = ca_source_backward_gpu_item,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = BACKWARD_STAGES,
-    .num_stages = BACKWARD_NUM_STAGES,
+    CA_TUNABLES(tunables),
+    CA_STAGES(BACKWARD_STAGES),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
@@ -209,7 +178,7 @@ const struct ca_family ca_backward_gpu_item = {
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
-    .preference = preference,
+    .preference = ca_item_preference,
 };
 
 const struct ca_family *const ca_backward_gpu[] = {&ca_backward_gpu_item, &ca_backward_gpu_mma,

@@ -40,7 +40,6 @@
  * Lists     All kernels but backward_bias skip tiles without a listed pair, and tiles that a mask or a
  *           bias leaves empty by their marks.
  * Tunables  src/families/backward_gpu/backward_gpu_item.def, all defined by the host; no fallbacks here. */
-#include "common/builtins.h"
 #include "score/score.h"
 
 #if !defined(BLOCK_OWNED) || !defined(BLOCK_STREAMED) || !defined(THREADS_N) ||                    \
@@ -75,9 +74,10 @@ INLINE void load_owned(const struct matrix owned_qk, const struct matrix owned_v
 /* ---- results -------------------------------------------------------------------------------- */
 
 /* The owned rows' sums times factor, 0 for those not in use, to `rows` rows of a tensor. */
-INLINE void store_gradients(float4 sums[THREAD_M][MAX_DIMS4], const float factor, const int used,
-                            const int rows, __global o_storage *to, const long row_step,
-                            const long step, const int dim, const int width)
+INLINE void store_thread_gradients(float4 sums[THREAD_M][MAX_DIMS4], const float factor,
+                                   const int used, const int rows, __global o_storage *to,
+                                   const long row_step, const long step, const int dim,
+                                   const int width)
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
 
@@ -116,7 +116,7 @@ backward_keys(PARAMETERS_backward_keys)
 {
     struct arguments arguments = ARGUMENTS_backward_keys;
     const struct arguments *const args =
-        enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_KV(&arguments)) /
+        enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(longest_kv(&arguments)) /
                                        (arguments.shape->heads / arguments.shape->group));
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite;         /* not 0 after a masked pair had a product that is not finite */
@@ -184,14 +184,12 @@ backward_keys(PARAMETERS_backward_keys)
                            (t.b * args->shape->heads + t.h) * args->shape->seq_kv + t.j0);
 #endif
     }
-    store_gradients(sums_k, args->shape->scale, t.keys, rows,
-                    args->dk + t.b * args->shape->dk_stride[0] +
-                        kv_head * args->shape->dk_stride[1] + t.j0 * args->shape->dk_stride[2],
-                    args->shape->dk_stride[2], DK_STEP, DIM_QK, WIDTH(UNIT_DK, DIM_QK));
-    store_gradients(sums_v, 1.0f, t.keys, rows,
-                    args->dv + t.b * args->shape->dv_stride[0] +
-                        kv_head * args->shape->dv_stride[1] + t.j0 * args->shape->dv_stride[2],
-                    args->shape->dv_stride[2], DV_STEP, DIM_V, WIDTH(UNIT_DV, DIM_V));
+    store_thread_gradients(sums_k, args->shape->scale, t.keys, rows,
+                           args->dk + row_offset(args->shape->dk_stride, t.b, kv_head, t.j0),
+                           args->shape->dk_stride[2], DK_STEP, DIM_QK, WIDTH(UNIT_DK, DIM_QK));
+    store_thread_gradients(sums_v, 1.0f, t.keys, rows,
+                           args->dv + row_offset(args->shape->dv_stride, t.b, kv_head, t.j0),
+                           args->shape->dv_stride[2], DV_STEP, DIM_V, WIDTH(UNIT_DV, DIM_V));
 }
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
@@ -199,15 +197,11 @@ backward_queries(PARAMETERS_backward_queries)
 {
     struct arguments arguments = ARGUMENTS_backward_queries;
     const struct arguments *const args = enter_sequence(
-        &arguments, get_group_id(0) / BLOCKS_OF(LONGEST_Q(&arguments)) / arguments.shape->heads);
+        &arguments, get_group_id(0) / BLOCKS_OF(longest_q(&arguments)) / arguments.shape->heads);
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite; /* as in backward_keys, and the next */
     int stage = 0;
-#if HAS_DROPOUT
-    __local uchar kept[KEPT_BYTES];
-#else
-    __local uchar *const kept = 0;
-#endif
+    DECLARE_KEPT(KEPT_BYTES);
     const int thread_m = THIS_THREAD / THREADS_N;
     float4 sums_q[THREAD_M][MAX_DIMS4];
     float4 statistics[THREAD_M];
@@ -259,7 +253,7 @@ backward_queries(PARAMETERS_backward_queries)
 #if HAS_DSLOPES
     store_row_sums(slope_sums, t.queries, rows, tiles + WEIGHTS_AT,
                    args->workspace + slope_sums_begin(args) +
-                       (t.b * args->shape->heads + t.h) * LONGEST_Q(args) + t.i0);
+                       (t.b * args->shape->heads + t.h) * longest_q(args) + t.i0);
 #endif
 #if HAS_DBIAS
     store_row_sums(bias_sums, t.queries, args->shape->bias_stride[3] == 0 ? rows : 0,
@@ -267,10 +261,9 @@ backward_queries(PARAMETERS_backward_queries)
                    args->workspace + bias_sums_begin(args) +
                        (t.b * args->shape->heads + t.h) * args->shape->seq_q + t.i0);
 #endif
-    store_gradients(sums_q, args->shape->scale, t.queries, rows,
-                    args->dq + t.b * args->shape->dq_stride[0] + t.h * args->shape->dq_stride[1] +
-                        t.i0 * args->shape->dq_stride[2],
-                    args->shape->dq_stride[2], DQ_STEP, DIM_QK, WIDTH(UNIT_DQ, DIM_QK));
+    store_thread_gradients(sums_q, args->shape->scale, t.queries, rows,
+                           args->dq + row_offset(args->shape->dq_stride, t.b, t.h, t.i0),
+                           args->shape->dq_stride[2], DQ_STEP, DIM_QK, WIDTH(UNIT_DQ, DIM_QK));
     END_KERNEL();
 }
 
@@ -283,11 +276,7 @@ backward_bias(PARAMETERS_backward_bias)
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite; /* written only */
     int stage = 0;
-#if HAS_DROPOUT
-    __local uchar kept[KEPT_BYTES];
-#else
-    __local uchar *const kept = 0;
-#endif
+    DECLARE_KEPT(KEPT_BYTES);
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
     const struct bias_tile tile = find_bias_tile(args);
     float sums[THREAD_M][THREAD_N], unused[THREAD_M];
@@ -337,8 +326,7 @@ backward_bias(PARAMETERS_backward_bias)
                     sums[r][c] += ds[r][c];
         }
     }
-    __global bias_storage *to =
-        args->dbias + tile.b * args->shape->bias_stride[0] + tile.h * args->shape->bias_stride[1];
+    __global bias_storage *to = args->dbias + head_offset(args->shape->bias_stride, tile.b, tile.h);
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++)
 #pragma unroll

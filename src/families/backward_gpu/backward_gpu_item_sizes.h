@@ -26,7 +26,7 @@
 
 /* Beside the tiles: what dropout keeps. */
 #define KEPT_BYTES (BLOCK_OWNED * (BLOCK_STREAMED / 4))
-#define LOCAL_BYTES (LOCAL_FLOAT4S * FLOAT4_BYTES + (HAS_DROPOUT ? KEPT_BYTES : 0))
+#define LOCAL_BYTES (LOCAL_FLOAT4S * FLOAT4_BYTES + (HAS_DROPOUT ? KEPT_BYTES : 0) + SPARE_BYTES)
 
 /* Registers of a thread of backward_keys: scores, their gradients, two sums. */
 #define REGISTER_FLOATS (THREAD_M * (2 * THREAD_N + 4 * DIMS4(DIM_QK) + 4 * DIMS4(DIM_V)))

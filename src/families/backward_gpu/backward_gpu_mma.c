@@ -14,15 +14,12 @@ enum { MOST_EMULATED = 128 };
 static size_t work_items(const size_t *values);
 static size_t register_words(const clattn_problem *p, const size_t *values);
 static int spills(const clattn_problem *p, const size_t *values);
-static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+enum { PRODUCER = 0 };
 
 #define TUNABLES_DEF "families/backward_gpu/backward_gpu_mma.def"
 #define TUNABLES_UNIT UNIT_MMA
 #include "families/expand.h"
-
-extern const char *const ca_source_backward_gpu_mma[];
-
-enum { PRODUCER = 0 };
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -108,13 +105,6 @@ static int spills(const clattn_problem *p, const size_t *values)
 
     return (instruction == CA_MMA_SYNC || instruction == CA_WMMA) && !least &&
            needed_registers(p, values) > 256;
-}
-
-/* Adds four spare ints: compilers align variables beside the tiles. */
-static size_t local_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/fragment_names.h"
-    return LOCAL_BYTES + 4 * INT_BYTES;
 }
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
@@ -211,13 +201,6 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return reject(p, dev, values);
 }
 
-/* Never of itself where it would be emulated: that is for tests. */
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
-{
-    (void)p;
-    return ca_instruction_of(dev) ? 95 : CA_ONLY_IF_FORCED;
-}
-
 /* ---- stages --------------------------------------------------------------------------------- */
 
 static struct ca_backward_blocks blocks_of(const size_t *values)
@@ -229,14 +212,11 @@ static struct ca_backward_blocks blocks_of(const size_t *values)
 #include "families/backward_gpu/backward_gpu_stages.h"
 
 const struct ca_family ca_backward_gpu_mma = {
-    .name = "backward_gpu",
-    .full_name = "backward_gpu UNIT=mma",
+    CA_UNIT_OF("backward_gpu", "mma"),
     .operation = CLATTN_BACKWARD,
     .source = ca_source_backward_gpu_mma,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = BACKWARD_STAGES,
-    .num_stages = BACKWARD_NUM_STAGES,
+    CA_TUNABLES(tunables),
+    CA_STAGES(BACKWARD_STAGES),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
@@ -244,5 +224,5 @@ const struct ca_family ca_backward_gpu_mma = {
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .options = more_options,
-    .preference = preference,
+    .preference = ca_mma_preference,
 };

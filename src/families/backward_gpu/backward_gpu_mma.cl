@@ -27,7 +27,6 @@
  *          Head dims are then 64 or 128; owned and streamed rows lie in local memory once, for all products, and the tensor
  *          cores read both.
  * Tunables  src/families/backward_gpu/backward_gpu_mma.def or backward_gpu_warpgroup.def, all defined by the host; no fallbacks here. */
-#include "common/builtins.h"
 #include "score/score.h"
 #include "families/units.h"
 #if UNIT == UNIT_WARPGROUP
@@ -48,17 +47,8 @@
 #if !HAS_TILE_PRODUCTS
 #define PRODUCER 0
 #endif
-/* Threads that compute. With PRODUCER another warpgroup fills tiles; each warpgroup fills its own
- * owned rows with 128 threads. */
 #define COMPUTING (FRAGMENT_LANES * SUB_GROUPS * DIM_GROUPS)
-#if PRODUCER
-#define FILL_THREADS 128
-#define FILL_THREAD (THIS_THREAD % FILL_THREADS)
-#define MOST_COPIES 16
-#define THREADS (COMPUTING + (EMULATE ? 0 : FILL_THREADS))
-#else
-#define THREADS COMPUTING
-#endif
+#include "mma/computing.h"
 #define LOAD_WIDTH 8
 #include "families/backward_gpu/backward_gpu_mma_sizes.h"
 #define SCORE_UNIT 1.0f
@@ -214,21 +204,16 @@ INLINE void add_nonfinite_queries(const struct arguments *args, struct tile t, c
         for (t.h = kv_head * args->shape->group; t.h < (kv_head + 1) * args->shape->group; t.h++)
             for (long i = begin; i < end; i++) {
                 const float y =
-                    of_k ? LOAD(args->q, t.b * args->shape->q_stride[0] +
-                                             t.h * args->shape->q_stride[1] +
-                                             i * args->shape->q_stride[2] + d * Q_STEP)
-                         : LOAD(args->d_o, t.b * args->shape->d_o_stride[0] +
-                                               t.h * args->shape->d_o_stride[1] +
-                                               i * args->shape->d_o_stride[2] + d * DO_STEP);
+                    of_k
+                        ? LOAD(args->q, row_offset(args->shape->q_stride, t.b, t.h, i) + d * Q_STEP)
+                        : LOAD(args->d_o,
+                               row_offset(args->shape->d_o_stride, t.b, t.h, i) + d * DO_STEP);
                 if (y * 0.0f != 0.0f && counts(args, t, i, j))
                     extra += of_k ? NAN : y * dropout_factor(args, t.b, t.h, i, j);
             }
         __global o_storage *const to =
-            of_k
-                ? args->dk + t.b * args->shape->dk_stride[0] + kv_head * args->shape->dk_stride[1] +
-                      j * args->shape->dk_stride[2] + d * DK_STEP
-                : args->dv + t.b * args->shape->dv_stride[0] + kv_head * args->shape->dv_stride[1] +
-                      j * args->shape->dv_stride[2] + d * DV_STEP;
+            of_k ? args->dk + row_offset(args->shape->dk_stride, t.b, kv_head, j) + d * DK_STEP
+                 : args->dv + row_offset(args->shape->dv_stride, t.b, kv_head, j) + d * DV_STEP;
         if (extra != 0.0f)
             store_result(LOAD_O(to, 0) + extra, to);
     }
@@ -302,23 +287,14 @@ backward_keys(PARAMETERS_backward_keys)
 {
     struct arguments arguments = ARGUMENTS_backward_keys;
     const struct arguments *const args =
-        enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(LONGEST_KV(&arguments)) /
+        enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(longest_kv(&arguments)) /
                                        (arguments.shape->heads / arguments.shape->group));
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float4 statistics[STAGES][BLOCK_STREAMED];
     __local int not_finite;         /* not 0 once a result is Inf or NaN */
     __local int streamed_nonfinite; /* not 0 once an Inf or NaN of a streamed row became 0 */
-#if HAS_DROPOUT
-    __local uchar kept[KEPT_BYTES(BLOCK_STREAMED, BLOCK_OWNED)];
-#else
-    __local uchar *const kept = 0;
-#endif
-#if EMULATE
-    __local float exchanges[SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS];
-    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
-#else
-    __local float *const exchange = 0;
-#endif
+    DECLARE_KEPT(KEPT_BYTES(BLOCK_STREAMED, BLOCK_OWNED));
+    DECLARE_EXCHANGE(SUB_GROUPS * DIM_GROUPS);
     struct place here = find_place(tiles);
     const int lane = here.lane;
     struct tile t = owned_keys(args);
@@ -342,23 +318,26 @@ backward_keys(PARAMETERS_backward_keys)
         CLEAR(sums_k);
         CLEAR(sums_v);
         t.h = first_head;
+#if PRODUCER
+        sum_produced_queries(args, t, here, begin, end, tiles, statistics, again,
+                             &streamed_nonfinite, sums_k, sums_v, &stream, lane, exchange);
+#else
         sum_over_queries(args, t, here, begin, end, rows, tiles, statistics, again,
-                         &streamed_nonfinite, sums_k, sums_v, &stream, kept, lane, exchange);
+                         &streamed_nonfinite, sums_k, sums_v, kept, lane, exchange);
+#endif
         if (!all_sums_finite(sums_k, DIM_QK) || !all_sums_finite(sums_v, DIM_V))
             atomic_or(&not_finite, 1);
         GROUP_BARRIER(); /* not_finite is final */
         again = !again && not_finite;
     } while (again);
-    store_gradients(sums_k, DIM_QK, UNIT_DK, args->shape->scale, t.keys, rows, here.first_row,
-                    here.dim_group, lane,
-                    args->dk + t.b * args->shape->dk_stride[0] +
-                        kv_head * args->shape->dk_stride[1] + t.j0 * args->shape->dk_stride[2],
-                    args->shape->dk_stride[2], DK_STEP);
-    store_gradients(sums_v, DIM_V, UNIT_DV, 1.0f, t.keys, rows, here.first_row, here.dim_group,
-                    lane,
-                    args->dv + t.b * args->shape->dv_stride[0] +
-                        kv_head * args->shape->dv_stride[1] + t.j0 * args->shape->dv_stride[2],
-                    args->shape->dv_stride[2], DV_STEP);
+    store_fragment_gradients(sums_k, DIM_QK, UNIT_DK, args->shape->scale, t.keys, rows,
+                             here.first_row, here.dim_group, lane,
+                             args->dk + row_offset(args->shape->dk_stride, t.b, kv_head, t.j0),
+                             args->shape->dk_stride[2], DK_STEP);
+    store_fragment_gradients(sums_v, DIM_V, UNIT_DV, 1.0f, t.keys, rows, here.first_row,
+                             here.dim_group, lane,
+                             args->dv + row_offset(args->shape->dv_stride, t.b, kv_head, t.j0),
+                             args->shape->dv_stride[2], DV_STEP);
     COMPUTING_BARRIER(); /* the results are complete */
     t.h = first_head;
     if (streamed_nonfinite)
@@ -377,15 +356,14 @@ INLINE void add_nonfinite_keys(const struct arguments *args, const struct tile t
         const int d = x % DIM_QK;
         bool found = false;
         for (long j = begin; j < end; j++) {
-            const float y = LOAD(args->k, t.b * args->shape->k_stride[0] +
-                                              t.h / args->shape->group * args->shape->k_stride[1] +
-                                              j * args->shape->k_stride[2] + d * K_STEP);
+            const float y =
+                LOAD(args->k, row_offset(args->shape->k_stride, t.b, t.h / args->shape->group, j) +
+                                  d * K_STEP);
             found = found || (y * 0.0f != 0.0f && counts(args, t, i, j));
         }
         if (found)
-            store_result(NAN, args->dq + t.b * args->shape->dq_stride[0] +
-                                  t.h * args->shape->dq_stride[1] + i * args->shape->dq_stride[2] +
-                                  d * DQ_STEP);
+            store_result(NAN,
+                         args->dq + row_offset(args->shape->dq_stride, t.b, t.h, i) + d * DQ_STEP);
     }
 }
 
@@ -394,20 +372,11 @@ backward_queries(PARAMETERS_backward_queries)
 {
     struct arguments arguments = ARGUMENTS_backward_queries;
     const struct arguments *const args = enter_sequence(
-        &arguments, get_group_id(0) / BLOCKS_OF(LONGEST_Q(&arguments)) / arguments.shape->heads);
+        &arguments, get_group_id(0) / BLOCKS_OF(longest_q(&arguments)) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local int not_finite, streamed_nonfinite; /* as in backward_keys */
-#if HAS_DROPOUT
-    __local uchar kept[KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED)];
-#else
-    __local uchar *const kept = 0;
-#endif
-#if EMULATE
-    __local float exchanges[SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS];
-    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
-#else
-    __local float *const exchange = 0;
-#endif
+    DECLARE_KEPT(KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED));
+    DECLARE_EXCHANGE(SUB_GROUPS * DIM_GROUPS);
     struct place here = find_place(tiles);
     const int lane = here.lane, first_row = here.first_row;
     struct tile t = owned_queries(args);
@@ -436,8 +405,13 @@ backward_queries(PARAMETERS_backward_queries)
         CLEAR(sums_q);
         CLEAR(slope_sums);
         CLEAR(bias_sums);
+#if PRODUCER
+        sum_produced_keys(args, t, here, begin, end, statistics, tiles, again, &streamed_nonfinite,
+                          sums_q, &stream, lane, exchange);
+#else
         sum_over_keys(args, t, here, begin, end, statistics, tiles, again, &streamed_nonfinite,
-                      slope_sums, bias_sums, sums_q, &stream, kept, lane, exchange);
+                      slope_sums, bias_sums, sums_q, kept, lane, exchange);
+#endif
         if (!all_sums_finite(sums_q, DIM_QK))
             atomic_or(&not_finite, 1);
         GROUP_BARRIER(); /* not_finite is final */
@@ -446,7 +420,7 @@ backward_queries(PARAMETERS_backward_queries)
 #if HAS_DSLOPES
     store_fragment_sums(slope_sums, t.queries, rows, first_row, here.dim_group,
                         args->workspace + slope_sums_begin(args) +
-                            (t.b * args->shape->heads + t.h) * LONGEST_Q(args) + t.i0,
+                            (t.b * args->shape->heads + t.h) * longest_q(args) + t.i0,
                         lane, exchange);
 #endif
 #if HAS_DBIAS
@@ -456,11 +430,10 @@ backward_queries(PARAMETERS_backward_queries)
                             (t.b * args->shape->heads + t.h) * args->shape->seq_q + t.i0,
                         lane, exchange);
 #endif
-    store_gradients(sums_q, DIM_QK, UNIT_DQ, args->shape->scale, t.queries, rows, first_row,
-                    here.dim_group, lane,
-                    args->dq + t.b * args->shape->dq_stride[0] + t.h * args->shape->dq_stride[1] +
-                        t.i0 * args->shape->dq_stride[2],
-                    args->shape->dq_stride[2], DQ_STEP);
+    store_fragment_gradients(sums_q, DIM_QK, UNIT_DQ, args->shape->scale, t.queries, rows,
+                             first_row, here.dim_group, lane,
+                             args->dq + row_offset(args->shape->dq_stride, t.b, t.h, t.i0),
+                             args->shape->dq_stride[2], DQ_STEP);
     COMPUTING_BARRIER(); /* the results are complete */
     if (streamed_nonfinite)
         add_nonfinite_keys(args, t, begin, end);
@@ -474,17 +447,8 @@ backward_bias(PARAMETERS_backward_bias)
 {
     const struct arguments arguments = ARGUMENTS_backward_bias, *const args = &arguments;
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
-#if HAS_DROPOUT
-    __local uchar kept[KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED)];
-#else
-    __local uchar *const kept = 0;
-#endif
-#if EMULATE
-    __local float exchanges[SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS];
-    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
-#else
-    __local float *const exchange = 0;
-#endif
+    DECLARE_KEPT(KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED));
+    DECLARE_EXCHANGE(SUB_GROUPS * DIM_GROUPS);
     const struct place here = find_place(tiles);
     const int lane = here.lane, first_row = here.first_row;
     const struct bias_tile tile = find_bias_tile(args);
@@ -518,15 +482,14 @@ backward_bias(PARAMETERS_backward_bias)
             LOCAL_BARRIER(); /* all rows are complete */
             begin_both(&here, p, ds, lane, exchange);
             FINISH_BOTH(p, ds);
-            weigh(false, true, true, args, t, first_row, statistics, 0, p, ds, unused, unused, lane,
-                  kept);
+            gradients_of_fragment(false, true, true, args, t, first_row, statistics, 0, p, ds,
+                                  unused, unused, lane, kept);
             UNROLL
             for (int x = 0; x < STREAMED_SUMS; x++)
                 sums[x] += ds[x];
         }
     }
-    __global bias_storage *to =
-        args->dbias + tile.b * args->shape->bias_stride[0] + tile.h * args->shape->bias_stride[1];
+    __global bias_storage *to = args->dbias + head_offset(args->shape->bias_stride, tile.b, tile.h);
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
         const long i = t.i0 + OWNED_ROW(SUM_QUERY(x % FRAGMENT_SUMS)), j = t.j0 + STREAMED_ROW(x);

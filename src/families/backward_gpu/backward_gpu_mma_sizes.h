@@ -29,4 +29,4 @@
      STAGES * BLOCK_STREAMED * FLOAT4_BYTES + 2 * INT_BYTES +                                      \
      (PRODUCER ? STAGES * PLACE_BARRIERS * LONG_BYTES : 0) +                                       \
      (HAS_DROPOUT ? KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED) : 0) +                                 \
-     (EMULATE ? SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS * FLOAT_BYTES : 0))
+     (EMULATE ? SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS * FLOAT_BYTES : 0) + SPARE_BYTES)

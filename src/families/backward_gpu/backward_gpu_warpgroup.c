@@ -15,16 +15,13 @@ enum { MOST_EMULATED = 128 };
 static size_t work_items(const size_t *values);
 static int has_plain_scores(const clattn_problem *p);
 static int spills(const clattn_problem *p, const size_t *values);
-static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+static const size_t INSTRUCTION = CA_WGMMA;
+enum { DIM_GROUPS = 1 };
 
 #define TUNABLES_DEF "families/backward_gpu/backward_gpu_warpgroup.def"
 #define TUNABLES_UNIT UNIT_WARPGROUP
 #include "families/expand.h"
-
-extern const char *const ca_source_backward_gpu_mma[];
-
-static const size_t INSTRUCTION = CA_WGMMA;
-enum { DIM_GROUPS = 1 };
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -80,13 +77,6 @@ static int spills(const clattn_problem *p, const size_t *values)
     return register_words(p, values) + more > ca_wgmma_registers(work_items(values), 1) ||
            words(p->dim_qk, values) + more >
                ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
-}
-
-/* Adds four spare ints: compilers align variables beside the tiles. */
-static size_t local_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/fragment_names.h"
-    return LOCAL_BYTES + 4 * INT_BYTES;
 }
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
@@ -182,14 +172,11 @@ static struct ca_backward_blocks blocks_of(const size_t *values)
 #include "families/backward_gpu/backward_gpu_stages.h"
 
 const struct ca_family ca_backward_gpu_warpgroup = {
-    .name = "backward_gpu",
-    .full_name = "backward_gpu UNIT=warpgroup",
+    CA_UNIT_OF("backward_gpu", "warpgroup"),
     .operation = CLATTN_BACKWARD,
     .source = ca_source_backward_gpu_mma,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = BACKWARD_STAGES,
-    .num_stages = BACKWARD_NUM_STAGES,
+    CA_TUNABLES(tunables),
+    CA_STAGES(BACKWARD_STAGES),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

@@ -3,7 +3,6 @@
  * fused_cpu UNIT=pairs, the same with products of bf16 pairs. */
 #include "base/sizes.h"
 #include "device/capacity.h"
-#include "families/bf16_pairs.h"
 #include "families/block_bits.h"
 #include "families/family.h"
 #include "families/family_units.h"
@@ -11,7 +10,6 @@
 #include "families/pair_marks.h"
 #include "families/registry.h"
 
-static size_t private_bytes(const clattn_problem *p, const size_t *values);
 static int reads_in_place(const clattn_problem *p);
 static int has_rows_apart(const clattn_problem *p);
 
@@ -22,14 +20,6 @@ static int has_rows_apart(const clattn_problem *p);
 #define TUNABLES_UNIT UNIT_PAIRS
 #define TUNABLES_TABLE tunables_of_pairs
 #include "families/table.h"
-
-extern const char *const ca_source_fused_cpu[];
-
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    return PRIVATE_BYTES;
-}
 
 /* Returns whether products can read keys and values in place. */
 static int reads_in_place(const clattn_problem *p)
@@ -206,30 +196,21 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
 }
 
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
-{
-    (void)p;
-    return ca_fills_vectors(dev) ? 90 : 10;
-}
-
 #define QUERIES_PER_ITEM chunk
 #include "families/fused_stages.h"
 
 const struct ca_family ca_fused_cpu_vector = {
-    .name = "fused_cpu",
-    .full_name = "fused_cpu UNIT=vector",
+    CA_UNIT_OF("fused_cpu", "vector"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_cpu,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = FUSED_STAGES("fused_cpu"),
-    .num_stages = FUSED_NUM_STAGES,
+    CA_TUNABLES(tunables),
+    CA_STAGES(FUSED_STAGES("fused_cpu")),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
     .workspace_bytes = workspace_bytes,
     .private_bytes = private_bytes,
-    .preference = preference,
+    .preference = ca_vector_preference,
 };
 
 /* ---- fused_cpu UNIT=pairs ------------------------------------------------------------------------------- */
@@ -245,28 +226,19 @@ static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_de
     return unsupported(p, dev);
 }
 
-static int preference_of_pairs(const clattn_problem *p, const clattn_device_info *dev)
-{
-    (void)p;
-    return ca_bf16_pairs_preference(dev, 91);
-}
-
 const struct ca_family ca_fused_cpu_pairs = {
-    .name = "fused_cpu",
-    .full_name = "fused_cpu UNIT=pairs",
+    CA_UNIT_OF("fused_cpu", "pairs"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_cpu,
-    .tunables = tunables_of_pairs,
-    .num_tunables = NUM_TUNABLES,
-    .stages = FUSED_STAGES("fused_cpu"),
-    .num_stages = FUSED_NUM_STAGES,
+    CA_TUNABLES(tunables_of_pairs),
+    CA_STAGES(FUSED_STAGES("fused_cpu")),
     .unsupported = unsupported_by_pairs,
     .adapt = adapt,
     .reject = reject,
     .workspace_bytes = workspace_bytes,
     .private_bytes = private_bytes,
     .options = ca_bf16_pairs_options,
-    .preference = preference_of_pairs,
+    .preference = ca_bf16_pairs_preference,
 };
 
 const struct ca_family *const ca_fused_cpu[] = {&ca_fused_cpu_vector, &ca_fused_cpu_pairs,

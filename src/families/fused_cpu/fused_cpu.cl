@@ -29,7 +29,6 @@
  *            stored, and weights rounded to bf16, which a problem of standard precision allows; the host also
  *            defines EMULATE.
  * Tunables   src/families/fused_cpu/fused_cpu.def or fused_cpu_amx.def, all defined by the host; no fallbacks here. */
-#include "common/builtins.h"
 #include "common/common.h"
 #include "common/sequence.h"
 
@@ -154,13 +153,12 @@ NOINLINE void finish_block(const struct arguments *restrict args, const struct q
         VECTOR(vstore)(sums, 0, rows);
         for (int r = 0; r < min((long)SIMD_WIDTH, QUERIES_END(block) - block.i - m * SIMD_WIDTH);
              r++)
-            args->lse[LSE_HEAD(args, block.b * args->shape->heads + block.h, block.h) + block.i +
+            args->lse[lse_head(args, block.b * args->shape->heads + block.h, block.h) + block.i +
                       m * SIMD_WIDTH + r] = rows[r];
 #endif
     }
     unpack_outputs(args, block, packed_o, factor,
-                   args->o + block.b * args->shape->o_stride[0] +
-                       block.h * args->shape->o_stride[1] + block.i * args->shape->o_stride[2]);
+                   args->o + row_offset(args->shape->o_stride, block.b, block.h, block.i));
 }
 
 /* Block n of the chunk that starts with chunk's first query. */
@@ -245,18 +243,15 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
         for (int d = 0; d < ROUNDED(DIM_V) * BLOCK_VECTORS; d++)
             packed_o[n][d] = 0.0f;
         if (block.queries > 0 && begin < end)
-            pack_block_queries(args, block,
-                               args->q + block.b * args->shape->q_stride[0] +
-                                   block.h * args->shape->q_stride[1] +
-                                   block.i * args->shape->q_stride[2],
-                               packed_q[n]);
+            pack_block_queries(
+                args, block, args->q + row_offset(args->shape->q_stride, block.b, block.h, block.i),
+                packed_q[n]);
     }
+    const long kv_head = chunk.h / args->shape->group;
     const __global k_storage *const k =
-        K_PLACE(args->k, CACHE_BATCH(chunk.b) * args->shape->k_stride[0] +
-                             chunk.h / args->shape->group * args->shape->k_stride[1]);
+        K_PLACE(args->k, head_offset(args->shape->k_stride, CACHE_BATCH(chunk.b), kv_head));
     const __global v_storage *const v =
-        V_PLACE(args->v, CACHE_BATCH(chunk.b) * args->shape->v_stride[0] +
-                             chunk.h / args->shape->group * args->shape->v_stride[1]);
+        V_PLACE(args->v, head_offset(args->shape->v_stride, CACHE_BATCH(chunk.b), kv_head));
 #if HAS_BLOCKS /* never with pages */
     const struct block_rows listing = block_rows_of(chunk.i, max(queries, 1L));
     for (long j0 = run_begin(chunk.bits, listing, begin, end), j1; j0 < end;

@@ -2,8 +2,6 @@
 /* The fused forward for CPUs by tiles of AMX. How it computes: src/families/fused_cpu/fused_cpu.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
-#include "families/amx.h"
-#include "families/bf16_pairs.h"
 #include "families/block_bits.h"
 #include "families/family.h"
 #include "families/family_units.h"
@@ -13,13 +11,9 @@
 
 enum { SIMD_WIDTH = 16, L2_BYTES = 1 << 20 };
 
-static size_t private_bytes(const clattn_problem *p, const size_t *values);
-
 #define TUNABLES_DEF "families/fused_cpu/fused_cpu_amx.def"
 #define TUNABLES_UNIT UNIT_AMX
 #include "families/expand.h"
-
-extern const char *const ca_source_fused_cpu[];
 
 static size_t block_m(const size_t *values)
 {
@@ -29,12 +23,6 @@ static size_t block_m(const size_t *values)
 static size_t chunk(const size_t *values)
 {
     return block_m(values) * values[BLOCKS_PER_TILE_INDEX];
-}
-
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    return PRIVATE_BYTES;
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -82,24 +70,15 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
 }
 
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
-{
-    (void)p;
-    return ca_amx_preference(dev, 92);
-}
-
 #define QUERIES_PER_ITEM chunk
 #include "families/fused_stages.h"
 
 const struct ca_family ca_fused_cpu_amx = {
-    .name = "fused_cpu",
-    .full_name = "fused_cpu UNIT=amx",
+    CA_UNIT_OF("fused_cpu", "amx"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_cpu,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = FUSED_STAGES("fused_cpu"),
-    .num_stages = FUSED_NUM_STAGES,
+    CA_TUNABLES(tunables),
+    CA_STAGES(FUSED_STAGES("fused_cpu")),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
@@ -107,5 +86,5 @@ const struct ca_family ca_fused_cpu_amx = {
     .private_bytes = private_bytes,
     .options = ca_amx_options,
     .refused_by_system = ca_amx_refused_by_system,
-    .preference = preference,
+    .preference = ca_amx_preference,
 };

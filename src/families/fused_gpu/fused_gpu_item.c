@@ -10,16 +10,12 @@
 
 static int reads_halves(const clattn_problem *p);
 static int copies_floats(const clattn_problem *p);
-static size_t register_floats(const clattn_problem *p, const size_t *values);
 static size_t most_registers(const clattn_device_info *dev);
 static size_t needed_registers(const clattn_problem *p, const size_t *values);
-static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/fused_gpu/fused_gpu_item.def"
 #define TUNABLES_UNIT UNIT_ITEM
 #include "families/expand.h"
-
-extern const char *const ca_source_fused_gpu_item[];
 
 /* Returns whether some elements have two bytes, so that eight are one load. */
 static int reads_halves(const clattn_problem *p)
@@ -40,12 +36,6 @@ static size_t thread_dims(const clattn_problem *p, size_t threads)
     return ca_round_up(p->dim_v, 4 * threads) / threads;
 }
 
-static size_t register_floats(const clattn_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    return REGISTER_FLOATS;
-}
-
 /* needed_registers() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to spill
  * some: see tests/offline.sh. */
 static size_t most_registers(const clattn_device_info *dev)
@@ -60,18 +50,6 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values)
 
     return register_floats(p, values) + 4 * keys + 4 +
            (ca_keeps_more(p) ? 8 * values[THREAD_M_INDEX] : 0) + (p->softcap > 0.0f ? 32 : 0);
-}
-
-/* Adds four spare ints: compilers align variables beside the tiles. */
-static size_t local_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    return LOCAL_BYTES + 4 * INT_BYTES;
-}
-
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-    return register_floats(p, values) * sizeof(cl_float);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -204,23 +182,14 @@ static const char *more_options(const size_t *values, const clattn_device_info *
     return values[STAGES_INDEX] > 1 ? ca_copy_options(dev) : "";
 }
 
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
-{
-    (void)p;
-    return dev->type & CL_DEVICE_TYPE_GPU ? 90 : 20;
-}
-
 #include "families/fused_stages.h"
 
 const struct ca_family ca_fused_gpu_item = {
-    .name = "fused_gpu",
-    .full_name = "fused_gpu UNIT=item",
+    CA_UNIT_OF("fused_gpu", "item"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_gpu_item,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = FUSED_STAGES("fused_gpu_item"),
-    .num_stages = FUSED_NUM_STAGES,
+    CA_TUNABLES(tunables),
+    CA_STAGES(FUSED_STAGES("fused_gpu_item")),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
@@ -228,7 +197,7 @@ const struct ca_family ca_fused_gpu_item = {
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
-    .preference = preference,
+    .preference = ca_item_preference,
 };
 
 const struct ca_family *const ca_fused_gpu[] = {&ca_fused_gpu_item, &ca_fused_gpu_mma,

@@ -20,7 +20,6 @@
  *           meanwhile, by copies in the background where the device has such: cl/gpu/tile_copy.h.
  * Pages     Local memory lists the place of each row of a tile in the pool, unless tiles lie in one page.
  * Tunables  src/families/fused_gpu/fused_gpu_item.def, all defined by the host; no fallbacks here. */
-#include "common/builtins.h"
 #include "score/score.h"
 #if !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(THREADS_N) || !defined(THREAD_M) ||         \
     !defined(BLOCK_K) || !defined(STAGE_N) || !defined(STAGES) || !defined(Q_RESIDENT) ||          \
@@ -42,6 +41,8 @@
 #include "gpu/quantized_tile.h"
 #define MARK_ITEMS THREADS
 #include "gpu/query_block.h"
+#include "gpu/fused_task.h"
+#include "gpu/row_end.h"
 #define BLOCK_BITS_BEGIN(args) 0
 #include "score/mark_blocks.h"
 
@@ -50,16 +51,6 @@
 
 /* ---- what the parts of the kernel share ------------------------------------------------------ */
 
-/* The block of a work-group, the begins of its matrices, and this thread's numbers. */
-struct task {
-    struct query_block block;
-    const __global storage *q;   /* the row of the first query */
-    const __global k_storage *k; /* those of the kv head's first key */
-    const __global v_storage *v;
-    bool q_aligned, k_aligned, v_aligned;
-    int thread_m, thread_n;
-};
-
 /* Local memory. */
 struct shared {
     __local float4 *tiles;
@@ -67,30 +58,6 @@ struct shared {
     __local long *k_places, *v_places; /* with LISTS_ROWS, of the tile's keys; else 0 */
     volatile __local int *v_nonfinite; /* not 0 once an Inf or NaN of V was staged as 0 */
 };
-
-INLINE struct task find_task(const struct arguments *args, const struct query_block block)
-{
-    const long b = block.b, h = block.h;
-    struct task t;
-
-    t.block = block;
-    t.q = args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] +
-          block.i0 * args->shape->q_stride[2];
-    t.k = K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] +
-                               h / args->shape->group * args->shape->k_stride[1]);
-    t.v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] +
-                               h / args->shape->group * args->shape->v_stride[1]);
-    t.q_aligned = rows_aligned(t.q, args->shape->q_stride[2], WIDTH(UNIT_Q, DIM_QK));
-    t.k_aligned =
-        !K_CACHE && CACHE_ALIGNED(K_DTYPE, t.k, args->shape->k_stride[0], args->shape->k_stride[2],
-                                  WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK));
-    t.v_aligned =
-        !V_CACHE && CACHE_ALIGNED(V_DTYPE, t.v, args->shape->v_stride[0], args->shape->v_stride[2],
-                                  WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
-    t.thread_m = THIS_THREAD / THREADS_N;
-    t.thread_n = THIS_THREAD % THREADS_N;
-    return t;
-}
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
@@ -197,7 +164,7 @@ INLINE void stage_values(const struct arguments *args, const struct task *t, con
 INLINE void multiply_qk(const struct arguments *args, const struct task *t, const struct shared *l,
                         const struct keys *keys, int *stage, float s[THREAD_M][THREAD_N])
 {
-    clear_products(s);
+    clear_thread_products(s);
     for (int first = 0; first < STAGED_DIM; first += STAGE) {
         const bool last = first + STAGE >= STAGED_DIM;
         const int now = *stage;
@@ -254,23 +221,22 @@ INLINE void update_row_max(const struct shared *l)
 }
 
 /* Scores become weights; earlier sums are rescaled to them. */
-INLINE void weigh(const struct arguments *args, const struct task *t, const struct shared *l,
-                  float s[THREAD_M][THREAD_N], float sum[THREAD_M], float4 out[THREAD_M][MAX_DIMS4],
-                  __local uchar *kept)
+INLINE void weigh(const struct arguments *args, const struct shared *l, float s[THREAD_M][THREAD_N],
+                  float row_sum[THREAD_M], float4 out[THREAD_M][MAX_DIMS4], __local uchar *kept)
 {
-    const int thread_m = t->thread_m;
+    const int thread_m = THIS_THREAD / THREADS_N;
 
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++) {
-        const float reference = FINITE(l->row_max[ROW(r)]), rescale = l->rescale[ROW(r)];
-        sum[r] *= rescale;
+        const float base = FINITE(l->row_max[ROW(r)]), rescale = l->rescale[ROW(r)];
+        row_sum[r] *= rescale;
 #pragma unroll
         for (int n = 0; n < MAX_DIMS4; n++)
             out[r][n] *= rescale;
 #pragma unroll
         for (int c = 0; c < THREAD_N; c++) {
-            s[r][c] = EXP2((s[r][c] - reference) * LOG2E);
-            sum[r] += s[r][c];
+            s[r][c] = EXP2((s[r][c] - base) * LOG2E);
+            row_sum[r] += s[r][c];
 #if HAS_DROPOUT
             s[r][c] *= kept_factor(args, ROW(r), c, kept);
 #endif
@@ -287,7 +253,7 @@ INLINE void multiply_pv(const struct arguments *args, const struct task *t, cons
                         const struct keys *keys, const struct keys *next, int *stage,
                         float p[THREAD_M][THREAD_N], float4 out[THREAD_M][MAX_DIMS4])
 {
-    const int thread_m = t->thread_m, thread_n = t->thread_n;
+    const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
 
     for (int j = 0; j < BLOCK_N; j += STAGE_N) {
         const int now = *stage;
@@ -323,20 +289,18 @@ INLINE void multiply_pv(const struct arguments *args, const struct task *t, cons
 }
 
 /* Adds to out the Infs and NaNs of V that were staged as 0, to rows that see them. */
-INLINE void add_nonfinite(const struct arguments *args, const struct task *t,
-                          float4 out[THREAD_M][MAX_DIMS4])
+INLINE void add_nonfinite_to_sums(const struct arguments *args, const struct task *t,
+                                  float4 out[THREAD_M][MAX_DIMS4])
 {
     const struct query_block *block = &t->block;
-    const int thread_m = t->thread_m;
+    const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
 
     for (long j = block->begin; j < block->end; j++)
 #pragma unroll
         for (int n = 0; n < MAX_DIMS4; n++) {
-            const int d = 4 * (t->thread_n + THREADS_N * n);
-#if PAGE_SIZE
-            if (page_of(args, block->b, j) < 0)
+            const int d = 4 * (thread_n + THREADS_N * n);
+            if (!HAS_ROW(block->b, j))
                 continue;
-#endif
             const long row = KEY_ROW(block->b, j, args->shape->v_stride);
             const float4 v4 = (float4)(load_v(t->v, row, min(d, DIM_V - 1) * V_STEP),
                                        load_v(t->v, row, min(d + 1, DIM_V - 1) * V_STEP),
@@ -362,7 +326,7 @@ INLINE void store_rows(const struct arguments *args, const struct task *t, const
                        const __local int *row_sees, float4 out[THREAD_M][MAX_DIMS4])
 {
     const struct query_block *block = &t->block;
-    const int thread_m = t->thread_m;
+    const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
 
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++) {
@@ -378,18 +342,14 @@ INLINE void store_rows(const struct arguments *args, const struct task *t, const
             finish_row(args, block->h, sees_any, l->row_max[ROW(r)], total);
         if (i >= args->shape->seq_q)
             continue;
-        __global o_storage *const o_row = args->o + block->b * args->shape->o_stride[0] +
-                                          block->h * args->shape->o_stride[1] +
-                                          i * args->shape->o_stride[2];
+        __global o_storage *const o_row =
+            args->o + row_offset(args->shape->o_stride, block->b, block->h, i);
 #pragma unroll
         for (int n = 0; n < MAX_DIMS4; n++)
             store4(ended.zero ? 0.0f : out[r][n] * ended.factor, o_row, O_STEP,
-                   4 * (t->thread_n + THREADS_N * n), DIM_V, WIDTH(UNIT_O, DIM_V));
-#if HAS_LSE
-        if (t->thread_n == 0)
-            args->lse[LSE_HEAD(args, block->bh, block->h) + i] =
-                ended.zero ? -INFINITY : ended.highest + log(ended.total);
-#endif
+                   4 * (thread_n + THREADS_N * n), DIM_V, WIDTH(UNIT_O, DIM_V));
+        if (thread_n == 0)
+            store_lse(args, ended, block->bh, block->h, i);
     }
 }
 
@@ -404,11 +364,7 @@ fused_gpu_item(PARAMETERS_fused_gpu_item)
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int v_nonfinite;
     __local float4 row_max[BLOCK_M / 4], rescale[BLOCK_M / 4];
-#if HAS_DROPOUT
-    __local uchar kept[KEPT_BYTES];
-#else
-    __local uchar *const kept = 0;
-#endif
+    DECLARE_KEPT(KEPT_BYTES);
 #if TRACKS_SEEN
     __local int row_sees[ROW_FLAGS];
 #else
@@ -424,17 +380,17 @@ fused_gpu_item(PARAMETERS_fused_gpu_item)
         &v_nonfinite};
     const struct query_block block = find_query_block(args);
     const struct task t = find_task(args, block);
-    const int thread_m = t.thread_m;
+    const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
     float4 out[THREAD_M][MAX_DIMS4];
-    float sum[THREAD_M]; /* of weights, over this thread's keys only */
-    uint seen = 0;       /* bit r: some key is visible to row r */
-    int stage = 0;       /* where it is that is read next */
+    float row_sum[THREAD_M]; /* of weights, over this thread's keys only */
+    uint seen = 0;           /* bit r: some key is visible to row r */
+    int stage = 0;           /* where it is that is read next */
 
     /* load */
     clear_sums(out);
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++)
-        sum[r] = 0.0f;
+        row_sum[r] = 0.0f;
     for (int row = get_local_id(0); row < BLOCK_M; row += THREADS) {
         l.row_max[row] = -INFINITY;
 #if TRACKS_SEEN
@@ -466,7 +422,7 @@ fused_gpu_item(PARAMETERS_fused_gpu_item)
             highest[r] = -INFINITY;
 #pragma unroll
             for (int c = 0; c < THREAD_N; c++) {
-                s[r][c] = finish_score(args, tile, keys.partial, ROW(r), t.thread_n + THREADS_N * c,
+                s[r][c] = finish_score(args, tile, keys.partial, ROW(r), thread_n + THREADS_N * c,
                                        s[r][c], r, &seen);
                 highest[r] = fmax(highest[r], s[r][c]);
             }
@@ -480,7 +436,7 @@ fused_gpu_item(PARAMETERS_fused_gpu_item)
         LOCAL_BARRIER(); /* the maxima are complete; nobody reads q and k any more */
         update_row_max(&l);
         LOCAL_BARRIER(); /* the rows' state is complete */
-        weigh(args, &t, &l, s, sum, out, kept);
+        weigh(args, &l, s, row_sum, out, kept);
 
         /* values */
         multiply_pv(args, &t, &l, &keys, &next, &stage, s, out);
@@ -489,10 +445,10 @@ fused_gpu_item(PARAMETERS_fused_gpu_item)
     /* v_nonfinite is final: a barrier follows its last update. Only non-finite values count
      * here. */
     if (v_nonfinite)
-        add_nonfinite(args, &t, out);
+        add_nonfinite_to_sums(args, &t, out);
 
     /* store */
-    store_partial(sum, tiles + PARTIAL_AT);
+    store_partial(row_sum, tiles + PARTIAL_AT);
 #if TRACKS_SEEN
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++)

@@ -34,7 +34,8 @@
 /* The most that the kernel needs: options that need less are not considered. */
 #define LOCAL_BYTES                                                                                \
     (LOCAL_FLOAT4S * FLOAT4_BYTES + 2 * BLOCK_M * FLOAT_BYTES + ROW_FLAGS * INT_BYTES +            \
-     (PAGE_SIZE ? 2 * LISTED_ROWS * LONG_BYTES : 0) + (HAS_DROPOUT ? KEPT_BYTES : 0))
+     (PAGE_SIZE ? 2 * LISTED_ROWS * LONG_BYTES : 0) + (HAS_DROPOUT ? KEPT_BYTES : 0) +             \
+     SPARE_BYTES)
 
 /* Registers that a thread keeps throughout: its scores and its outputs. */
 #define REGISTER_FLOATS (THREAD_M * (THREAD_N + 4 * MAX_DIMS4))

@@ -11,15 +11,12 @@
 static size_t work_items(const size_t *values);
 static size_t register_words(const clattn_problem *p, const size_t *values);
 static int spills(const clattn_problem *p, const size_t *values);
-static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+enum { PRODUCER = 0 };
 
 #define TUNABLES_DEF "families/fused_gpu/fused_gpu_mma.def"
 #define TUNABLES_UNIT UNIT_MMA
 #include "families/expand.h"
-
-extern const char *const ca_source_fused_gpu_mma[];
-
-enum { PRODUCER = 0 };
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -75,13 +72,6 @@ static int spills(const clattn_problem *p, const size_t *values)
     return !least &&
            ca_fragment_spills(f, p, rows * values[BLOCK_N_INDEX] / f->lanes,
                               rows * padded_dim_v(p, f) / f->lanes, (held ? queries : 0) + places);
-}
-
-/* Adds four spare ints: compilers align variables beside the tiles. */
-static size_t local_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/fragment_names.h"
-    return LOCAL_BYTES + 4 * INT_BYTES;
 }
 
 /* ---- the family ------------------------------------------------------------------------------ */
@@ -239,24 +229,14 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
 }
 
-/* Never of itself where it would be emulated: that is for tests. */
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
-{
-    (void)p;
-    return ca_instruction_of(dev) ? 95 : CA_ONLY_IF_FORCED;
-}
-
 #include "families/fused_stages.h"
 
 const struct ca_family ca_fused_gpu_mma = {
-    .name = "fused_gpu",
-    .full_name = "fused_gpu UNIT=mma",
+    CA_UNIT_OF("fused_gpu", "mma"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_gpu_mma,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = FUSED_STAGES("fused_gpu_mma"),
-    .num_stages = FUSED_NUM_STAGES,
+    CA_TUNABLES(tunables),
+    CA_STAGES(FUSED_STAGES("fused_gpu_mma")),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
@@ -264,5 +244,5 @@ const struct ca_family ca_fused_gpu_mma = {
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .options = more_options,
-    .preference = preference,
+    .preference = ca_mma_preference,
 };

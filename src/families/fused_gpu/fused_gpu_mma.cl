@@ -30,7 +30,6 @@
  *           local memory, where the tensor cores read them. Copies are requested while products run; with OVERLAP
  *           the softmax of the tile before runs then, too (cl/mma/fused_overlap.h).
  * Tunables  src/families/fused_gpu/fused_gpu_mma.def or fused_gpu_warpgroup.def, all defined by the host; no fallbacks here. */
-#include "common/builtins.h"
 #include "score/score.h"
 #include "families/units.h"
 #if UNIT == UNIT_WARPGROUP
@@ -57,17 +56,8 @@
 #if !HAS_TILE_PRODUCTS
 #define PRODUCER 0
 #endif
-/* Threads that compute. With PRODUCER another warpgroup fills tiles; each warpgroup fills its own
- * queries with 128 threads. */
 #define COMPUTING (FRAGMENT_LANES * SUB_GROUPS)
-#if PRODUCER
-#define FILL_THREADS 128
-#define FILL_THREAD (THIS_THREAD % FILL_THREADS)
-#define MOST_COPIES 16
-#define THREADS (COMPUTING + (EMULATE ? 0 : FILL_THREADS))
-#else
-#define THREADS COMPUTING
-#endif
+#include "mma/computing.h"
 #define LOAD_WIDTH 8
 #define HAS_ROW_TILES 0
 #include "families/fused_gpu/fused_gpu_mma_sizes.h"
@@ -75,6 +65,8 @@
 #include "gpu/tile_load.h"
 #define MARK_ITEMS THREADS
 #include "gpu/query_block.h"
+#include "gpu/fused_task.h"
+#include "gpu/row_end.h"
 #define BLOCK_BITS_BEGIN(args) 0
 #include "score/mark_blocks.h"
 #include "common/quantized.h"
@@ -87,49 +79,9 @@
 #define DECLARE_BYTES()
 #endif
 
-#if HAS_TILE_PRODUCTS /* the swizzle goes by addresses, and repeats after 1024 bytes */
-#define TILES_ATTRIBUTE __attribute__((aligned(SWIZZLE_BYTES)))
-#if V_AT * 2 % SWIZZLE_BYTES || STAGE_ELEMENTS * 2 % SWIZZLE_BYTES
+#if HAS_TILE_PRODUCTS && (V_AT * 2 % SWIZZLE_BYTES || STAGE_ELEMENTS * 2 % SWIZZLE_BYTES)
 #error "a tile does not begin where the swizzle does"
 #endif
-#else
-#define TILES_ATTRIBUTE
-#endif
-
-/* ---- what the parts of the kernel share ------------------------------------------------------ */
-
-/* The block of a work-group and the begins of its matrices. */
-struct task {
-    struct query_block block;
-    const __global storage *q; /* the row of the first query */
-    const __global k_storage
-        *k; /* those of the kv head's first key; paged: of its first in page 0 */
-    const __global v_storage *v;
-    bool q_aligned, k_aligned, v_aligned;
-};
-
-INLINE struct task find_task(const struct arguments *args, const struct query_block block)
-{
-    const long b = block.b, h = block.h;
-    struct task t;
-
-    t.block = block;
-    t.q = args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1] +
-          block.i0 * args->shape->q_stride[2];
-    t.k = K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] +
-                               h / args->shape->group * args->shape->k_stride[1]);
-    t.v = V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] +
-                               h / args->shape->group * args->shape->v_stride[1]);
-    t.q_aligned = rows_aligned(t.q, args->shape->q_stride[2], WIDTH(UNIT_Q, DIM_QK));
-    t.k_aligned = K_CACHE || CACHE_ALIGNED(DTYPE, t.k, args->shape->k_stride[0],
-                                           args->shape->k_stride[2], WIDTH(UNIT_K, DIM_QK));
-    t.v_aligned = V_CACHE || CACHE_ALIGNED(DTYPE, t.v, args->shape->v_stride[0],
-                                           args->shape->v_stride[2], WIDTH(UNIT_V, DIM_V));
-#if BYTES
-    MARK_ALIGNED(t);
-#endif
-    return t;
-}
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
@@ -208,25 +160,19 @@ INLINE void find_window(const struct score_tile *tile, const int fragment_row, c
 {
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        see_from[n] = -BLOCK_N;
+        see_from[n] = HAS_WINDOW_LEFT ? ROW(n) + tile->window_begin - sum_other(lane, 0) : -BLOCK_N;
         see_to[n] = ROW(n) < tile->rows ? tile->keys - sum_other(lane, 0) : -BLOCK_N;
-#if HAS_WINDOW_LEFT
-        see_from[n] = ROW(n) + tile->window_begin - sum_other(lane, 0);
-#endif
-#if HAS_WINDOW_RIGHT
-        see_to[n] = min(see_to[n], ROW(n) + tile->window_end - sum_other(lane, 0));
-#endif
+        if (HAS_WINDOW_RIGHT)
+            see_to[n] = min(see_to[n], ROW(n) + tile->window_end - sum_other(lane, 0));
     }
 }
 
 /* Products of all of the sub-group's queries become scores, and these weights. */
-INLINE void weigh_tile(const struct arguments *args, const struct query_block *block,
-                       const struct keys *keys, const int first_row, float s[M_FRAGMENTS][KEY_SUMS],
-                       float row_max[M_FRAGMENTS][LANE_QUERIES],
-                       float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                       float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
-                       const float weight_exponent, const __local uchar *kept, const int lane,
-                       __local float *exchange)
+INLINE void softmax_of_tile(const struct arguments *args, const struct query_block *block,
+                            const struct keys *keys, const int first_row,
+                            float s[M_FRAGMENTS][KEY_SUMS],
+                            struct fragment_state state[M_FRAGMENTS], const float weight_exponent,
+                            const __local uchar *kept, const int lane, __local float *exchange)
 {
     const struct score_tile tile = score_tile_of(args, *block, *keys);
 
@@ -238,14 +184,13 @@ INLINE void weigh_tile(const struct arguments *args, const struct query_block *b
 
         UNROLL
         for (int n = 0; n < LANE_QUERIES; n++) {
-            highest[n] = row_max[f][n];
+            highest[n] = state[f].row_max[n];
             scale[n] = tile.scale;
         }
         find_window(&tile, fragment_row, lane, see_from, see_to);
         finish_scores(args, &tile, keys->partial, see_from, see_to, fragment_row, s[f], highest,
-                      seen[f], lane, exchange);
-        weigh(fragment_row, lane, scale, s[f], highest, row_max[f], row_sum[f], out[f],
-              weight_exponent, kept);
+                      state[f].seen, lane, exchange);
+        weigh(fragment_row, lane, scale, s[f], highest, &state[f], weight_exponent, kept);
     }
 }
 
@@ -256,10 +201,9 @@ INLINE void weigh_tile(const struct arguments *args, const struct query_block *b
 
 /* The rows of a fragment, from row_sum of all lanes that share them: o and lse. */
 INLINE void store_fragment(const struct arguments *args, const struct query_block block,
-                           const int fragment_row, const float row_max[LANE_QUERIES],
-                           const float row_sum[LANE_QUERIES], const float seen[LANE_QUERIES],
-                           const float out[DIM_SUMS], __local int *row_is_zero,
-                           const float weight_exponent, const int lane, __local float *exchange)
+                           const int fragment_row, const struct fragment_state *state,
+                           __local int *row_is_zero, const float weight_exponent, const int lane,
+                           __local float *exchange)
 {
     float factor[LANE_QUERIES];
 
@@ -270,30 +214,27 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
         bool sees_any = first_key(args, block.e, i) < end_key(args, block.e, i);
 
         if (TRACKS_SEEN)
-            sees_any = sees_any && seen[n] > 0.0f;
-        const struct row_end ended = finish_row(args, block.h, sees_any, row_max[n], row_sum[n]);
+            sees_any = sees_any && state->seen[n] > 0.0f;
+        const struct row_end ended =
+            finish_row(args, block.h, sees_any, state->row_max[n], state->row_sum[n]);
         factor[n] = ended.zero ? 0.0f : ended.factor * (1.0f / weight_scale_of(weight_exponent));
-#if HAS_DROPOUT
-        factor[n] *= args->shape->keep;
-#endif
-        if ((lane & (SHARING_BITS_END - FIRST_SHARING_BIT)) == 0) {
+        if (HAS_DROPOUT)
+            factor[n] *= args->shape->keep;
+        if (FIRST_OF_QUERY(lane)) {
             row_is_zero[row] = ended.zero;
-#if HAS_LSE
             if (i < args->shape->seq_q)
-                args->lse[LSE_HEAD(args, block.bh, block.h) + i] =
-                    ended.zero ? -INFINITY : ended.highest + log(ended.total);
-#endif
+                store_lse(args, ended, block.bh, block.h, i);
         }
     }
 #if STORES_PAIRS
-    __global o_storage *const rows =
-        args->o + block.b * args->shape->o_stride[0] + block.h * args->shape->o_stride[1];
+    __global o_storage *const rows = args->o + head_offset(args->shape->o_stride, block.b, block.h);
     if (rows_aligned(rows, args->shape->o_stride[2], 2)) {
         UNROLL
         for (int x = 0; x < DIM_SUMS; x += 2) {
             const int here = SUM_QUERY(x % FRAGMENT_SUMS);
             const long i = block.i0 + ROW(here);
-            const uint word = pack_pair(out[x] * factor[here], out[x + 1] * factor[here]);
+            const uint word =
+                pack_pair(state->out[x] * factor[here], state->out[x + 1] * factor[here]);
             if (i < args->shape->seq_q && DIM(x) < DIM_V)
                 *(__global uint *)(rows + i * args->shape->o_stride[2] + DIM(x)) =
                     factor[here] == 0.0f ? 0 : word;
@@ -307,20 +248,17 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
         const long i = block.i0 + ROW(here);
         const int d = DIM(x);
         if (i < args->shape->seq_q && d < DIM_V)
-            STORE_O(factor[here] == 0.0f ? 0.0f : out[x] * factor[here],
-                    args->o + block.b * args->shape->o_stride[0] +
-                        block.h * args->shape->o_stride[1] + i * args->shape->o_stride[2],
-                    d * O_STEP);
+            STORE_O(factor[here] == 0.0f ? 0.0f : state->out[x] * factor[here],
+                    args->o + row_offset(args->shape->o_stride, block.b, block.h, i), d * O_STEP);
     }
 }
 
 /* All rows of the sub-group. */
-INLINE void store_rows(const struct arguments *args, const struct query_block block,
-                       const int first_row, float row_max[M_FRAGMENTS][LANE_QUERIES],
-                       float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                       float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
-                       __local int *row_is_zero, const float scale, const float weight_exponent,
-                       const int lane, __local float *exchange)
+INLINE void store_fragment_rows(const struct arguments *args, const struct query_block block,
+                                const int first_row, struct fragment_state state[M_FRAGMENTS],
+                                __local int *row_is_zero, const float scale,
+                                const float weight_exponent, const int lane,
+                                __local float *exchange)
 {
     float scales[LANE_QUERIES];
 
@@ -329,33 +267,29 @@ INLINE void store_rows(const struct arguments *args, const struct query_block bl
         scales[n] = scale;
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
-        query_sum(row_sum[f], lane, exchange);
-        scale_rows(scales, row_max[f], row_sum[f], weight_exponent);
+        query_sum(state[f].row_sum, lane, exchange);
+        scale_rows(scales, &state[f], weight_exponent);
         if (TRACKS_SEEN)
-            query_maximum(seen[f], lane, exchange);
-        store_fragment(args, block, first_row + f * FRAGMENT_QUERIES, row_max[f], row_sum[f],
-                       seen[f], out[f], row_is_zero, weight_exponent, lane, exchange);
+            query_maximum(state[f].seen, lane, exchange);
+        store_fragment(args, block, first_row + f * FRAGMENT_QUERIES, &state[f], row_is_zero,
+                       weight_exponent, lane, exchange);
     }
 }
 
 /* Adds to o the Infs and NaNs of V that were staged as 0, in rows that see them. */
-INLINE void add_nonfinite(const struct arguments *args, const struct task *t,
-                          const __local int *row_is_zero)
+INLINE void add_nonfinite_to_o(const struct arguments *args, const struct task *t,
+                               const __local int *row_is_zero)
 {
     const struct query_block *block = &t->block;
 
     for (int x = get_local_id(0); x < block->queries * DIM_V; x += COMPUTING) {
         const long i = block->i0 + x / DIM_V;
         const int d = x % DIM_V;
-        const long at_o = block->b * args->shape->o_stride[0] +
-                          block->h * args->shape->o_stride[1] + i * args->shape->o_stride[2] +
-                          d * O_STEP;
+        const long at_o = row_offset(args->shape->o_stride, block->b, block->h, i) + d * O_STEP;
         float extra = 0.0f;
         for (long j = block->begin; j < block->end; j++) {
-#if PAGE_SIZE
-            if (page_of(args, block->b, j) < 0)
+            if (!HAS_ROW(block->b, j))
                 continue;
-#endif
             const float here =
                 load_v(t->v, KEY_ROW(block->b, j, args->shape->v_stride), d * V_STEP);
             if (here * 0.0f != 0.0f &&
@@ -371,17 +305,8 @@ INLINE void add_nonfinite(const struct arguments *args, const struct task *t,
 #if PRODUCER
 #include "mma/fused_producer.h"
 #else
-struct stream { /* of what no producer copies nothing is kept */
-    int unused;
-};
-#define STREAM struct stream stream = {0}
+#define STREAM ((void)0) /* of what no producer copies nothing is kept */
 #define LOAD_QUERIES() load_all_queries(args, &t, first_row, q_tile, q_words, lane)
-#define GROUP_BARRIER() LOCAL_BARRIER()
-#define COMPUTING_BARRIER()                                                                        \
-    do {                                                                                           \
-        barrier(CLK_GLOBAL_MEM_FENCE);                                                             \
-        LOCAL_BARRIER();                                                                           \
-    } while (0)
 #endif
 #if OVERLAP && !PRODUCER
 #include "mma/fused_overlap.h"
@@ -404,42 +329,39 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     STREAM;
     __local int row_is_zero[BLOCK_M], not_finite,
         v_nonfinite; /* not 0 once an output is Inf or NaN; once one of V became 0 */
-#if HAS_DROPOUT
-    __local uchar kept[KEPT_BYTES(BLOCK_M, BLOCK_N)];
-#else
-    __local uchar *const kept = 0;
-#endif
-#if EMULATE
-    __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
-    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
-#else
-    __local float *const exchange = 0;
-#endif
+    DECLARE_KEPT(KEPT_BYTES(BLOCK_M, BLOCK_N));
+    DECLARE_EXCHANGE(SUB_GROUPS);
     const int lane = THIS_THREAD % FRAGMENT_LANES,
               first_row = THIS_THREAD / FRAGMENT_LANES * TILE_ROWS;
     __local ushort *const q_tile = (__local ushort *)tiles;
     __local ushort *const q_rows = q_tile + first_row % STAGED_ROWS * ROW_STRIDE;
     const struct query_block block = find_query_block(args);
-    const struct task t = find_task(args, block);
-    float out[M_FRAGMENTS][DIM_SUMS];
-    float row_max[M_FRAGMENTS][LANE_QUERIES], row_sum[M_FRAGMENTS][LANE_QUERIES];
-    float seen[M_FRAGMENTS][LANE_QUERIES]; /* 1 once the lane has met a visible key */
+    struct task t = find_task(args, block);
+    struct fragment_state state[M_FRAGMENTS];
     uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS];
     bool again = false; /* the second time around */
 
     REGISTERS_FOR_GROUPS();
+#if BYTES
+    MARK_ALIGNED(t);
+#endif
     /* load */
     if (get_local_id(0) == 0)
         not_finite = v_nonfinite = 0;
     LOAD_QUERIES();
     do {
         const float weight_exponent = weight_exponent_of(again);
-        clear_rows(row_max, row_sum, seen, out);
-#if OVERLAP
-        attend(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, row_max, row_sum,
-               seen, out, &stream, lane, exchange);
+        clear_rows(state);
+#if PRODUCER
+        attend_produced(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, state,
+                        &stream, lane, exchange);
+#elif OVERLAP
+        attend_overlapped(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, state,
+                          lane, exchange);
 #elif BYTES
-        ATTEND_BYTES();
+        attend_bytes(args, block, t, first_row, q_rows, q_words, again, &v_nonfinite, places,
+                     k_bytes, v_bytes, k_factors, v_factors, q_tile, state, weight_exponent, lane,
+                     exchange);
 #else
         struct keys keys = find_keys(args, block, block.begin), next;
         int number = 0; /* of the tile, even or odd */
@@ -456,7 +378,8 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
             copies_wait();
             LOCAL_BARRIER(); /* copies are complete, old tiles may be overwritten */
 #if HAS_TILE_PRODUCTS /* they overlap with the requests for copies */
-            begin_qk(q_tile, first_row, K_TILE(number), q_words, s, lane, exchange);
+            begin_qk(q_tile, warpgroup_rows(first_row), BLOCK_M, K_TILE(number), q_words, s, lane,
+                     exchange);
 #endif
             STAGE_BESIDE();
             /* scores */
@@ -481,13 +404,13 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
                 STAGE_KEYS(next, 1 - number);
 #endif
             /* softmax */
-            weigh_tile(args, &block, &keys, first_row, s, row_max, row_sum, seen, out,
-                       weight_exponent, kept, lane, exchange);
+            softmax_of_tile(args, &block, &keys, first_row, s, state, weight_exponent, kept, lane,
+                            exchange);
             /* values */
-            multiply_pv(V_TILE(number), v_factors, s, out, lane, exchange);
+            multiply_pv(V_TILE(number), v_factors, s, state, lane, exchange);
         }
 #endif
-        if (!all_finite(out))
+        if (!all_finite(state))
             atomic_or(&not_finite, 1);
         GROUP_BARRIER(); /* not_finite is final; nobody reads K and V any more */
         again = !again && not_finite;
@@ -495,9 +418,9 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
 
     /* store */
     const float weight_exponent = weight_exponent_of(not_finite);
-    store_rows(args, block, first_row, row_max, row_sum, seen, out, row_is_zero,
-               score_scale(args, block.h), weight_exponent, lane, exchange);
+    store_fragment_rows(args, block, first_row, state, row_is_zero, score_scale(args, block.h),
+                        weight_exponent, lane, exchange);
     COMPUTING_BARRIER(); /* the outputs are complete */
     if (v_nonfinite)     /* only non-finite values count here */
-        add_nonfinite(args, &t, row_is_zero);
+        add_nonfinite_to_o(args, &t, row_is_zero);
 }

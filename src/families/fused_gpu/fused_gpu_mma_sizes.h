@@ -18,4 +18,4 @@
 #define LOCAL_BYTES                                                                                \
     (LOCAL_ELEMENTS * ELEMENT_BYTES + (HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 0) + BESIDE_BYTES +     \
      (BLOCK_M + 2) * INT_BYTES + (PRODUCER ? STAGES * PLACE_BARRIERS * LONG_BYTES : 0) +           \
-     (HAS_DROPOUT ? KEPT_BYTES(BLOCK_M, BLOCK_N) : 0))
+     (HAS_DROPOUT ? KEPT_BYTES(BLOCK_M, BLOCK_N) : 0) + SPARE_BYTES)

@@ -11,16 +11,13 @@
 
 static size_t work_items(const size_t *values);
 static int spills(const clattn_problem *p, const size_t *values);
-static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+static const size_t INSTRUCTION = CA_WGMMA;
+enum { M_FRAGMENTS = 1, BYTES = 0 };
 
 #define TUNABLES_DEF "families/fused_gpu/fused_gpu_warpgroup.def"
 #define TUNABLES_UNIT UNIT_WARPGROUP
 #include "families/expand.h"
-
-extern const char *const ca_source_fused_gpu_mma[];
-
-static const size_t INSTRUCTION = CA_WGMMA;
-enum { M_FRAGMENTS = 1, BYTES = 0 };
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -75,13 +72,6 @@ static int spills(const clattn_problem *p, const size_t *values)
     return register_words(p, values) + more * scores + (p->strict ? scores / 2 : 0) + weights +
                addresses >
            registers(values);
-}
-
-/* Adds four spare ints: compilers align variables beside the tiles. */
-static size_t local_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/fragment_names.h"
-    return LOCAL_BYTES + 4 * INT_BYTES;
 }
 
 /* ---- the family ------------------------------------------------------------------------------ */
@@ -188,14 +178,11 @@ static const char *ptx_target(const size_t *values)
 #include "families/fused_stages.h"
 
 const struct ca_family ca_fused_gpu_warpgroup = {
-    .name = "fused_gpu",
-    .full_name = "fused_gpu UNIT=warpgroup",
+    CA_UNIT_OF("fused_gpu", "warpgroup"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_gpu_mma,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = FUSED_STAGES("fused_gpu_mma"),
-    .num_stages = FUSED_NUM_STAGES,
+    CA_TUNABLES(tunables),
+    CA_STAGES(FUSED_STAGES("fused_gpu_mma")),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

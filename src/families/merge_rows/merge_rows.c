@@ -1,25 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Merges, on CPUs and GPUs: a row at a time. How it computes: src/families/merge_rows/merge_rows.cl. */
 #include "base/sizes.h"
+#include "families/family_units.h"
 #include "families/registry.h"
 
 #define TUNABLES_DEF "families/merge_rows/merge_rows.def"
 #include "families/expand.h"
-
-extern const char *const ca_source_merge_rows[];
 
 static size_t rows_of(const clattn_problem *p)
 {
     return p->merge.batch * p->merge.heads * p->merge.seq_q;
 }
 
-static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
-                    struct ca_ndrange *range)
+static struct ca_ndrange ndrange(const clattn_problem *p, const size_t *values)
 {
     const size_t rows = values[GROUP_ROWS_INDEX], runs = values[ITEM_ROWS_INDEX];
 
-    (void)dev;
-    *range = (struct ca_ndrange){
+    return (struct ca_ndrange){
         {values[ROW_ITEMS_INDEX], ca_divide_up(rows_of(p), rows * runs) * rows, 1},
         {values[ROW_ITEMS_INDEX], rows, 1}};
 }
@@ -59,37 +56,19 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[GROUP_ROWS_INDEX] *= 2;
 }
 
-static size_t no_local_bytes(const clattn_problem *p, const size_t *values)
-{
-    (void)p;
-    (void)values;
-    return 0;
-}
-
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
-{
-    (void)p;
-    (void)dev;
-    return 50;
-}
-
 static const struct ca_family family = {
-    .name = "merge_rows",
-    .full_name = "merge_rows",
+    CA_FAMILY("merge_rows"),
     .operation = CLATTN_MERGE,
     .source = ca_source_merge_rows,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = {{"merge_rows",
-                CA_BIT(CA_MERGE_PARTS) | CA_BIT(CA_MERGE_PARTS_LSE) | CA_BIT(CA_MERGE_SINKS) |
-                    CA_BIT(CA_MERGE_O) | CA_BIT(CA_MERGE_LSE),
-                ndrange}},
-    .num_stages = 1,
+    CA_TUNABLES(tunables),
+    CA_STAGES({"merge_rows",
+               CA_BIT(CA_MERGE_PARTS) | CA_BIT(CA_MERGE_PARTS_LSE) | CA_BIT(CA_MERGE_SINKS) |
+                   CA_BIT(CA_MERGE_O) | CA_BIT(CA_MERGE_LSE),
+               ndrange}),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
-    .local_bytes = no_local_bytes,
-    .preference = preference,
+    .preference = ca_only_preference,
 };
 
 const struct ca_family *const ca_merge_rows[] = {&family, NULL};

@@ -25,21 +25,12 @@
  * Sizes and strides: struct merge_shape (cl/elementwise/merge_arguments.h). parts is (states * batch, heads, seq_q, dim),
  * all batches of the first state before those of the second; parts_lse is packed (states, batch, heads, seq_q), lse
  * (batch, heads, seq_q). */
-#include "common/builtins.h"
 #include "cpu/simd_math.h"
 #include "cpu/simd_storage.h"
 #include "elementwise/merge_arguments.h"
 
-#if UNIT_PARTS
-#define PARTS_STEP 1
-#else
-#define PARTS_STEP args->shape->parts_stride[3]
-#endif
-#if UNIT_O
-#define RESULT_STEP 1
-#else
-#define RESULT_STEP args->shape->o_stride[3]
-#endif
+#define PARTS_STEP (UNIT_PARTS ? 1 : args->shape->parts_stride[3])
+#define RESULT_STEP (UNIT_O ? 1 : args->shape->o_stride[3])
 
 #define VECTOR_STEP (ROW_ITEMS * SIMD_WIDTH)       /* from one vector of an item to its next */
 #define BLOCK_COLUMNS (VECTOR_STEP * ITEM_VECTORS) /* that items side by side have at a time */
@@ -79,15 +70,9 @@ INLINE lanes load_lse(const struct row *r, const long s)
 }
 
 /* The weights of states relative to the largest lse, which is not -inf; NaN if it is NaN. */
-INLINE lanes weigh(const lanes lse, const float most)
+INLINE lanes weights_of_states(const lanes lse, const float most)
 {
     return lse == (lanes)(most) ? (lanes)(1.0f) : exponential2((lse - most) * LOG2E);
-}
-
-/* The larger of two; a NaN if one of them is. */
-INLINE float larger(const float x, const float y)
-{
-    return x > y || x != x ? x : y;
 }
 
 /* Sets most and share, and returns the union's lse. */
@@ -97,16 +82,16 @@ INLINE float weigh_row(struct row *r)
 
     r->most = r->held;
     for (long s = 0; s < r->states; s++)
-        r->most = larger(r->lse[s * r->rows], r->most);
+        r->most = larger(r->most, r->lse[s * r->rows]);
     if (r->most == -INFINITY)
         return -INFINITY;
     if (HAS_SINKS)
-        r->most = larger(r->sink, r->most);
+        r->most = larger(r->most, r->sink);
     r->lse0 = load_lse(r, 0);
-    r->weight0 = weigh(r->lse0, r->most);
+    r->weight0 = weights_of_states(r->lse0, r->most);
     sum = sum_lanes(r->weight0);
     for (long s = SIMD_WIDTH; s <= r->states + HAS_SINKS; s += SIMD_WIDTH)
-        sum += sum_lanes(weigh(load_lse(r, s), r->most));
+        sum += sum_lanes(weights_of_states(load_lse(r, s), r->most));
     r->share = sum == 1.0f ? 1.0f : 1.0f / sum;
     r->weight0 *= r->share;
     return sum == 1.0f ? r->most : r->most + log(sum);
@@ -168,11 +153,8 @@ INLINE float merge_row(const struct merge_arguments *args, const float held, con
         args->parts_lse + row, rows, held, SINK(h), args->shape->states, 0.0f, 0.0f, 0.0f, 0.0f};
     const float merged = weigh_row(&r);
 
-    const __global storage *parts = args->parts + b * args->shape->parts_stride[0] +
-                                    h * args->shape->parts_stride[1] +
-                                    i * args->shape->parts_stride[2];
-    __global storage *o = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] +
-                          i * args->shape->o_stride[2];
+    const __global storage *parts = args->parts + row_offset(args->shape->parts_stride, b, h, i);
+    __global storage *o = args->o + row_offset(args->shape->o_stride, b, h, i);
     for (int c = (int)get_local_id(0) * SIMD_WIDTH; c < dim; c += BLOCK_COLUMNS) {
         const bool whole = dim - c >= (ITEM_VECTORS - 1) * VECTOR_STEP + SIMD_WIDTH;
         lanes x[ITEM_VECTORS];
@@ -183,7 +165,8 @@ INLINE float merge_row(const struct merge_arguments *args, const float held, con
             float lse[SIMD_WIDTH], weight[SIMD_WIDTH];
             const lanes some = s == 0 ? r.lse0 : load_lse(&r, s);
             VECTOR(vstore)(some, 0, lse);
-            VECTOR(vstore)(s == 0 ? r.weight0 : weigh(some, r.most) * r.share, 0, weight);
+            VECTOR(vstore)
+            (s == 0 ? r.weight0 : weights_of_states(some, r.most) * r.share, 0, weight);
             for (int n = 0; n < SIMD_WIDTH && s + n < args->shape->states; n++)
                 if (lse[n] != -INFINITY)
                     add_columns(weight[n], parts + (s + n) * state_step + c * PARTS_STEP,

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* naive: forward attention to read, not to use; see src/families/naive/naive.cl. */
-#include "base/sizes.h"
+#include "families/family_units.h"
 #include "families/registry.h"
 
-extern const char *const ca_source_naive[];
-
 /* A row of o is in private memory; devices need not have more of it. */
-enum { MOST_DIM_V = 4096, ITEMS = 64 };
+enum { MOST_DIM_V = 4096 };
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
@@ -40,36 +38,22 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
     return p->dim_v * sizeof(cl_float);
 }
 
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
+static struct ca_ndrange ndrange(const clattn_problem *p, const size_t *values)
 {
-    (void)p;
-    (void)dev;
-    return CA_ONLY_IF_FORCED;
-}
-
-static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
-                    struct ca_ndrange *range)
-{
-    const size_t items =
-        ca_smaller(ITEMS, ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]));
-
     (void)values;
-    *range = (struct ca_ndrange){{ca_round_up(p->batch * p->heads * p->seq_q, items), 1, 1},
-                                 {items, 1, 1}};
+    return ca_any_groups(p->batch * p->heads * p->seq_q);
 }
 
 static const struct ca_family family = {
-    .name = "naive",
-    .full_name = "naive",
+    CA_FAMILY("naive"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_naive,
-    .stages = {{.kernel = "naive", .arguments = CA_FUSED_ARGUMENTS, .ndrange = ndrange}},
-    .num_stages = 1,
+    CA_STAGES({"naive", CA_FUSED_ARGUMENTS, ndrange}),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
     .private_bytes = private_bytes,
-    .preference = preference,
+    .preference = ca_forced_preference,
 };
 
 const struct ca_family *const ca_naive[] = {&family, NULL};

@@ -15,7 +15,6 @@
  * NDRange     one-dimensional, a work-item for each (batch, head, query), rounded up.
  * Masked      A masked key is not read: a weight of 0 would not silence a NaN in its value.
  * Tunables    none. */
-#include "common/builtins.h"
 #include "common/key_rows.h"
 #include "common/sequence.h"
 #include "score/score.h"
@@ -29,8 +28,8 @@ __kernel void naive(PARAMETERS_naive)
 {
     struct arguments arguments = ARGUMENTS_naive;
     const struct arguments *const args = enter_sequence(
-        &arguments, get_global_id(0) / LONGEST_Q(&arguments) / arguments.shape->heads);
-    const long row = get_global_id(0), bh = row / LONGEST_Q(args), i = row % LONGEST_Q(args);
+        &arguments, get_global_id(0) / longest_q(&arguments) / arguments.shape->heads);
+    const long row = get_global_id(0), bh = row / longest_q(args), i = row % longest_q(args);
     const long b = bh / args->shape->heads, h = bh % args->shape->heads;
     float row_max = -INFINITY, row_sum = 0.0f, sums[DIM_V];
 
@@ -40,24 +39,18 @@ __kernel void naive(PARAMETERS_naive)
     const struct extent e = extent_of(args, b);
     const long first = first_key(args, e, i), end = end_key(args, e, i);
     const float scale = score_scale(args, h);
-    const long q_row =
-        b * args->shape->q_stride[0] + h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
-    const long k_head = CACHE_BATCH(b) * args->shape->k_stride[0] +
-                        h / args->shape->group * args->shape->k_stride[1];
-    const long v_head = CACHE_BATCH(b) * args->shape->v_stride[0] +
-                        h / args->shape->group * args->shape->v_stride[1];
-    const long o_row =
-        b * args->shape->o_stride[0] + h * args->shape->o_stride[1] + i * args->shape->o_stride[2];
+    const long q_row = row_offset(args->shape->q_stride, b, h, i);
+    const long k_head = head_offset(args->shape->k_stride, CACHE_BATCH(b), h / args->shape->group);
+    const long v_head = head_offset(args->shape->v_stride, CACHE_BATCH(b), h / args->shape->group);
+    const long o_row = row_offset(args->shape->o_stride, b, h, i);
 
     for (int d = 0; d < DIM_V; d++)
         sums[d] = 0.0f;
     for (long j = first; j < end; j++) {
         if (!visible(args, e, first, end, b, h, i, j))
             continue;
-#if PAGE_SIZE
-        if (page_of(args, b, j) < 0)
+        if (!HAS_ROW(b, j))
             continue;
-#endif
         const long k_row = k_head + KEY_ROW(b, j, args->shape->k_stride);
         const long v_row = v_head + KEY_ROW(b, j, args->shape->v_stride);
         float dot = 0.0f;
@@ -91,6 +84,6 @@ __kernel void naive(PARAMETERS_naive)
     for (int d = 0; d < DIM_V; d++)
         STORE_O(sees_none ? 0.0f : sums[d] * factor / row_sum, args->o, o_row + d * O_STEP);
 #if HAS_LSE
-    args->lse[LSE_HEAD(args, bh, h) + i] = sees_none ? -INFINITY : row_max + log(row_sum);
+    args->lse[lse_head(args, bh, h) + i] = sees_none ? -INFINITY : row_max + log(row_sum);
 #endif
 }

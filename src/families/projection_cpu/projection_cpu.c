@@ -2,7 +2,6 @@
 /* Projections on CPUs: SIMD lanes are columns. How it computes: src/families/projection_cpu/projection_cpu.cl. And
  * projection_cpu UNIT=pairs, the same with products of bf16 pairs. */
 #include "device/capacity.h"
-#include "families/bf16_pairs.h"
 #include "families/family_units.h"
 #include "families/projection_cpu/projection_cpu_sizes.h"
 #include "families/projection_sizes.h"
@@ -12,8 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-static size_t private_bytes(const clattn_problem *p, const size_t *values);
-
 #define TUNABLES_DEF "families/projection_cpu/projection_cpu.def"
 #define TUNABLES_UNIT UNIT_VECTOR
 #include "families/expand.h"
@@ -22,17 +19,9 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_TABLE tunables_of_pairs
 #include "families/table.h"
 
-extern const char *const ca_source_projection_cpu[];
-
 static size_t panel(const size_t *values)
 {
     return values[SIMD_WIDTH_INDEX] * values[REGISTER_VECTORS_INDEX];
-}
-
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    return PRIVATE_BYTES;
 }
 
 static size_t register_rows(const size_t *values)
@@ -120,27 +109,18 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     split_depth(p, dev, values);
 }
 
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
-{
-    (void)p;
-    return ca_fills_vectors(dev) ? 90 : 10;
-}
-
 const struct ca_family ca_projection_cpu_vector = {
-    .name = "projection_cpu",
-    .full_name = "projection_cpu UNIT=vector",
+    CA_UNIT_OF("projection_cpu", "vector"),
     .operation = CLATTN_PROJECTION,
     .source = ca_source_projection_cpu,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = PROJECTION_STAGES("projection_cpu"),
-    .num_stages = PROJECTION_NUM_STAGES,
+    CA_TUNABLES(tunables),
+    CA_STAGES(PROJECTION_STAGES("projection_cpu")),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
     .workspace_bytes = workspace_bytes,
     .private_bytes = private_bytes,
-    .preference = preference,
+    .preference = ca_vector_preference,
 };
 
 /* ---- projection_cpu UNIT=pairs -------------------------------------------------------------------------- */
@@ -162,28 +142,19 @@ static void adapt_pairs(const clattn_problem *p, const clattn_device_info *dev, 
         values[BLOCK_M_INDEX] /= 2;
 }
 
-static int preference_of_pairs(const clattn_problem *p, const clattn_device_info *dev)
-{
-    (void)p;
-    return ca_bf16_pairs_preference(dev, 91);
-}
-
 const struct ca_family ca_projection_cpu_pairs = {
-    .name = "projection_cpu",
-    .full_name = "projection_cpu UNIT=pairs",
+    CA_UNIT_OF("projection_cpu", "pairs"),
     .operation = CLATTN_PROJECTION,
     .source = ca_source_projection_cpu,
-    .tunables = tunables_of_pairs,
-    .num_tunables = NUM_TUNABLES,
-    .stages = PROJECTION_STAGES("projection_cpu"),
-    .num_stages = PROJECTION_NUM_STAGES,
+    CA_TUNABLES(tunables_of_pairs),
+    CA_STAGES(PROJECTION_STAGES("projection_cpu")),
     .unsupported = unsupported_by_pairs,
     .adapt = adapt_pairs,
     .reject = reject,
     .workspace_bytes = workspace_bytes,
     .private_bytes = private_bytes,
     .options = ca_bf16_pairs_options,
-    .preference = preference_of_pairs,
+    .preference = ca_bf16_pairs_preference,
 };
 
 const struct ca_family *const ca_projection_cpu[] = {

@@ -20,7 +20,6 @@
  * Units      vector: floats. pairs: products of bf16 pairs (cl/bf16/pairs.h); the host also defines EMULATE.
  * Tunables   src/families/projection_cpu/projection_cpu.def, all defined by the host; no fallbacks
  *            here. */
-#include "common/builtins.h"
 #include "common/projection.h"
 
 #include "families/units.h"
@@ -48,83 +47,34 @@
 
 #define CACHE_LINE 64
 
-#include "cpu/projection_blocks.h"
-
 /* ---- packing -------------------------------------------------------------------------------- */
 
-#if OPERAND_PAIRS
-#include "bf16/projection_pairs.h"
-#else
-/* `count` of the depth of one vector of columns of w, at most left of them, into a panel. */
-INLINE void pack_vector(const __global storage *w, const long *columns, const int left,
-                        const long *depths, const int count, lanes *panel)
-{
-    for (int k = 0; k < count;) {
-        lanes x[SIMD_WIDTH];
-        if (contiguous(UNIT_W_ROW, depths + k, SIMD_WIDTH, count - k)) {
-            UNROLL
-            for (int c = 0; c < SIMD_WIDTH; c++)
-                x[c] = LOAD_VECTOR(w + columns[min(c, left - 1)] + depths[k]);
-            transpose(x);
-            UNROLL
-            for (int c = 0; c < SIMD_WIDTH; c++)
-                panel[(k + c) * REGISTER_VECTORS] = x[c];
-            k += SIMD_WIDTH;
-        } else {
-            float *element = (float *)x;
-            for (int c = 0; c < SIMD_WIDTH; c++)
-                element[c] = LOAD(w, columns[min(c, left - 1)] + depths[k]);
-            panel[k * REGISTER_VECTORS] = x[0];
-            k++;
-        }
-    }
-}
-
-/* A block of w into panels. */
-NOINLINE void pack_panels(const __global storage *w, const long *columns, const int num_columns,
-                          const long *depths, const int count, lanes *panels)
-{
-    int packed = 0; /* columns */
-
-#if UNIT_W_COLUMN
-    if (contiguous(true, columns, num_columns, num_columns)) {
-        packed = num_columns / SIMD_WIDTH * SIMD_WIDTH;
-        for (int k = 0; k < count; k++) { /* each row from one end to the other */
-            const __global storage *row = w + columns[0] + depths[k];
-            for (int c = 0; c < packed; c += SIMD_WIDTH)
-                panels[(c / PANEL * BLOCK_K + k) * REGISTER_VECTORS + c % PANEL / SIMD_WIDTH] =
-                    LOAD_VECTOR(row + c);
-        }
-    }
-#endif
-    for (int c = packed; c < num_columns; c += SIMD_WIDTH) {
-        lanes *panel = panels + c / PANEL * BLOCK_K * REGISTER_VECTORS + c % PANEL / SIMD_WIDTH;
-        if (contiguous(UNIT_W_COLUMN, columns + c, SIMD_WIDTH, num_columns - c)) {
-            for (int k = 0; k < count; k++)
-                panel[k * REGISTER_VECTORS] = LOAD_VECTOR(w + columns[c] + depths[k]);
-        } else {
-            pack_vector(w, columns + c, num_columns - c, depths, count, panel);
-        }
-    }
-}
+#include "cpu/projection_pack.h"
 
 #if !IN_PLACE
 /* Packs at most SLAB strips of x, num_rows rows. */
 NOINLINE void pack_strips(const __global storage *x, const long *rows, const int num_rows,
-                          const long *depths, const int count, float *strips)
+                          const long *depths, const int count, operand *strips)
 {
 #if UNIT_X_COLUMN
-    for (int r = 0; r < num_rows; r++) {
-        float *to = strips + r / REGISTER_ROWS * STRIP + r % REGISTER_ROWS * STRIP_ROW;
-        for (int k = 0; k < count;) {
-            if (contiguous(true, depths + k, SIMD_WIDTH, count - k)) {
-                VECTOR(vstore)(LOAD_VECTOR(x + rows[r] + depths[k]), 0, to + k);
-                k += SIMD_WIDTH;
-            } else {
-                to[k] = LOAD(x, rows[r] + depths[k]);
-                k++;
-            }
+    for (int r = 0; r < num_rows; r++)
+        pack_row(x + rows[r], depths, count,
+                 strips + r / REGISTER_ROWS * STRIP + r % REGISTER_ROWS * STRIP_ROW);
+#elif OPERAND_PAIRS
+    const bool wide = REGISTER_ROWS <= SIMD_WIDTH && num_rows >= SIMD_WIDTH &&
+                      contiguous(UNIT_X_ROW, rows, num_rows, num_rows);
+
+    for (int k = 0; k < count; k += 2) {
+        operand *to = strips + k / 2 * STRIP_DEPTH;
+        operand read[SLAB * REGISTER_ROWS + SIMD_WIDTH];
+        for (int r = 0; wide && r < num_rows; r += SIMD_WIDTH) {
+            const int at = min(r, num_rows - SIMD_WIDTH);
+            store_operands(operands_across(x + rows[0] + at, depths, k, count), read + at);
         }
+        for (int r = 0; !wide && r < num_rows; r++)
+            read[r] = operand_at(x + rows[r], depths, k, count);
+        for (int r = 0; r < num_rows; r++)
+            to[r / REGISTER_ROWS * STRIP + r % REGISTER_ROWS] = read[r];
     }
 #else
     int k = 0;
@@ -158,7 +108,6 @@ NOINLINE void pack_strips(const __global storage *x, const long *rows, const int
 #endif
 }
 #endif
-#endif
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
@@ -184,7 +133,7 @@ INLINE void compute_tile(const bool first, const bool zero, const bool load, con
                          lanes *tile)
 {
     if (load)
-        load_tile(first, y, rows, num_rows, columns, num_columns, biases, (float *)tile);
+        load_register_tile(first, y, rows, num_rows, columns, num_columns, biases, (float *)tile);
     if (num_columns > PANEL - SIMD_WIDTH) {
         multiply_panel(num_rows, zero, strip, panel, runs, tile);
     } else {
@@ -192,7 +141,7 @@ INLINE void compute_tile(const bool first, const bool zero, const bool load, con
             multiply_vector(num_rows, zero, strip, panel + v, runs, tile + v);
     }
     if (store)
-        store_tile((const float *)tile, y, rows, num_rows, columns, num_columns);
+        store_register_tile((const float *)tile, y, rows, num_rows, columns, num_columns);
 }
 
 #if IN_PLACE
@@ -223,10 +172,6 @@ NOINLINE void compute_block(const struct projection_arguments *restrict args,
 #endif
 
     __global result *const results = find_block(args, group, &b);
-    const struct index_pair depths_of_x = {args->shape->x_dim, args->shape->x_stride[1],
-                                           X_COLUMN_STEP};
-    const struct index_pair depths_of_w = {args->shape->x_dim, args->shape->w_stride[0],
-                                           W_ROW_STEP};
     const long begin = b.begin, end = b.end;
     /* Equal parts of whole vectors. */
     const long parts = (end - begin + BLOCK_K - 1) / BLOCK_K;
@@ -236,8 +181,8 @@ NOINLINE void compute_block(const struct projection_arguments *restrict args,
         const int depth = min((long)most, end - k);
         const bool zero = START_WITH_ZEROS && k == begin;
         const bool load = !(zero || (keep && k > begin)), store = !(keep && k + depth < end);
-        list_offsets(depths_of_x, k, depth, x_depths);
-        list_offsets(depths_of_w, k, depth, w_depths);
+        list_offsets(b.depths_of_x, k, depth, x_depths);
+        list_offsets(b.depths_of_w, k, depth, w_depths);
         pack_panels(args->w, b.w_columns, b.columns, w_depths, depth, panels);
 #if IN_PLACE
         const int run = min(args->shape->x_dim, (long)depth);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Projections on CPUs by tiles of AMX. How it computes: src/families/projection_cpu/projection_cpu_amx.cl. */
 #include "device/capacity.h"
-#include "families/amx.h"
-#include "families/bf16_pairs.h"
 #include "families/family_units.h"
 #include "families/projection_cpu/projection_cpu_sizes.h"
 #include "families/projection_sizes.h"
@@ -12,21 +10,14 @@
 #include <math.h>
 #include <string.h>
 
-static size_t private_bytes(const clattn_problem *p, const size_t *values);
+enum { SIMD_WIDTH = 16, REGISTER_VECTORS = 1, REGISTER_ROWS = 32 }; /* as in the kernel */
+
+#undef PRIVATE_BYTES
+#define PRIVATE_BYTES TILE_PRIVATE_BYTES
 
 #define TUNABLES_DEF "families/projection_cpu/projection_cpu_amx.def"
 #define TUNABLES_UNIT UNIT_AMX
 #include "families/expand.h"
-
-extern const char *const ca_source_projection_cpu_amx[];
-
-enum { SIMD_WIDTH = 16, REGISTER_VECTORS = 1, REGISTER_ROWS = 32 }; /* as in the kernel */
-
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    return TILE_PRIVATE_BYTES;
-}
 
 static size_t register_rows(const size_t *values)
 {
@@ -110,21 +101,12 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     split_depth(p, dev, values);
 }
 
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
-{
-    (void)p;
-    return ca_amx_preference(dev, 92);
-}
-
 const struct ca_family ca_projection_cpu_amx = {
-    .name = "projection_cpu",
-    .full_name = "projection_cpu UNIT=amx",
+    CA_UNIT_OF("projection_cpu", "amx"),
     .operation = CLATTN_PROJECTION,
     .source = ca_source_projection_cpu_amx,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = PROJECTION_STAGES("projection_cpu_amx"),
-    .num_stages = PROJECTION_NUM_STAGES,
+    CA_TUNABLES(tunables),
+    CA_STAGES(PROJECTION_STAGES("projection_cpu_amx")),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
@@ -132,5 +114,5 @@ const struct ca_family ca_projection_cpu_amx = {
     .private_bytes = private_bytes,
     .options = ca_amx_options,
     .refused_by_system = ca_amx_refused_by_system,
-    .preference = preference,
+    .preference = ca_amx_preference,
 };

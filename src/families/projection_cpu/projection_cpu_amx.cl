@@ -25,14 +25,10 @@
 #define REGISTER_ROWS (2 * SIMD_WIDTH)
 #include "families/projection_cpu/projection_cpu_sizes.h"
 #define STRIP_ROW TILE_STRIP_ROW
-#include "common/builtins.h"
 #include "common/projection.h"
 
 #include "cpu/operands.h"
 #include "cpu/prefetch.h"
-#include "cpu/projection_blocks.h"
-#include "bf16/projection_pairs.h"
-
 #include "bf16/projection_strips.h"
 
 #define STEP (2 * TILE) /* of the depth, in a tile */
@@ -97,8 +93,8 @@ NOINLINE void store_tiles(const lanes *tiles, __global result *results, const lo
         return;
     }
     for (int p = 0; p < num_columns; p += PANEL)
-        store_tile((const float *)(tiles + p / PANEL * REGISTER_ROWS), results, rows, num_rows,
-                   columns + p, min(PANEL, num_columns - p));
+        store_register_tile((const float *)(tiles + p / PANEL * REGISTER_ROWS), results, rows,
+                            num_rows, columns + p, min(PANEL, num_columns - p));
 }
 
 /* The strip from row r of the block on, times the panels, over `depth` of the depth. first, last:
@@ -134,9 +130,10 @@ NOINLINE void compute_strip(const struct block *b, const int r, const bool first
                                depths + next, min(most, depth - next), n / 2, (num_panels + 1) / 2);
             if (begins && !START_WITH_ZEROS)
                 for (int p = 0; p < columns; p += PANEL)
-                    load_tile(true, results, b->result_rows + r, rows, b->result_columns + c + p,
-                              min(PANEL, columns - p), b->biases + c + p,
-                              (float *)(tiles + p / PANEL * REGISTER_ROWS));
+                    load_register_tile(true, results, b->result_rows + r, rows,
+                                       b->result_columns + c + p, min(PANEL, columns - p),
+                                       b->biases + c + p,
+                                       (float *)(tiles + p / PANEL * REGISTER_ROWS));
             multiply_panels(rows, columns, begins && START_WITH_ZEROS, TILES(PAIRS_OF(count)),
                             strip, strip_row, panels + n * PANEL_VECTORS + k / 2, tiles);
             if (ends)
@@ -146,8 +143,8 @@ NOINLINE void compute_strip(const struct block *b, const int r, const bool first
     }
 }
 
-NOINLINE void compute_block(const struct projection_arguments *restrict args,
-                            const struct group group)
+NOINLINE void compute_block_of_tiles(const struct projection_arguments *restrict args,
+                                     const struct group group)
 {
     lanes panels[PANELS_VECTORS];
     lanes sums[TILE_SUM_VECTORS];
@@ -155,10 +152,6 @@ NOINLINE void compute_block(const struct projection_arguments *restrict args,
     struct block b;
 
     __global result *const results = find_block(args, group, &b);
-    const struct index_pair depths_of_x = {args->shape->x_dim, args->shape->x_stride[1],
-                                           X_COLUMN_STEP};
-    const struct index_pair depths_of_w = {args->shape->x_dim, args->shape->w_stride[0],
-                                           W_ROW_STEP};
     const int most = equal_part(b.end - b.begin, BLOCK_K);
     const bool whole = most >= b.end - b.begin;
     const int slab = whole ? b.rows : SUMS_M;
@@ -166,8 +159,8 @@ NOINLINE void compute_block(const struct projection_arguments *restrict args,
     for (int first = 0; first < b.rows; first += slab) {
         for (long k = b.begin; k < b.end; k += most) {
             const int depth = min((long)most, b.end - k);
-            list_offsets(depths_of_x, k, depth, x_depths);
-            list_offsets(depths_of_w, k, depth, w_depths);
+            list_offsets(b.depths_of_x, k, depth, x_depths);
+            list_offsets(b.depths_of_w, k, depth, w_depths);
             pack_panels(args->w, b.w_columns, b.columns, w_depths, depth, panels);
             pad_panels(b.columns, depth, panels);
             for (int r = 0; r < min(slab, b.rows - first); r += REGISTER_ROWS)
@@ -184,5 +177,5 @@ projection_cpu_amx(PARAMETERS_projection_cpu_amx)
 {
     const struct projection_arguments arguments = ARGUMENTS_projection_cpu_amx;
 
-    compute_block(&arguments, find_group());
+    compute_block_of_tiles(&arguments, find_group());
 }

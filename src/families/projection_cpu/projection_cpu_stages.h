@@ -1,45 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stages of a family of projections for CPUs, whose work-items own blocks of y, for the C file of one:
  *
- *   PROJECTION_STAGES(kernel), PROJECTION_NUM_STAGES   for struct ca_family
- *   workspace_bytes()                                  likewise
- *   row_blocks(), column_blocks()                      of y, at most BLOCK_M rows and BLOCK_N columns each
- *   split_depth()                                      SPLIT_K, set so that units have work if blocks are few
+ *   PROJECTION_STAGES(kernel)   for struct ca_family
+ *   workspace_bytes()            likewise
+ *   row_blocks(), column_blocks()   of y, at most BLOCK_M rows and BLOCK_N columns each
+ *   split_depth()                SPLIT_K, set so that units have work if blocks are few
  *
  * Before including this: register_rows(values) and panel(values), the rows and columns that are packed together, of
  * which blocks have whole numbers, and the tunables BLOCK_M, BLOCK_N and SPLIT_K. */
 #include "families/projection_sizes.h"
 
+/* Groups of blocks of at most `block`, made of whole units, that share n. */
+static size_t blocks_of(size_t n, size_t unit, size_t block)
+{
+    return ca_divide_up(ca_divide_up(n, unit), ca_divide_up(block, unit));
+}
+
 static size_t row_blocks(const clattn_problem *p, const size_t *values)
 {
-    return ca_projection_blocks(ca_projection_rows(p), register_rows(values),
-                                values[BLOCK_M_INDEX]);
+    return blocks_of(ca_projection_rows(p), register_rows(values), values[BLOCK_M_INDEX]);
 }
 
 static size_t column_blocks(const clattn_problem *p, const size_t *values)
 {
-    return ca_projection_blocks(ca_projection_columns(p), panel(values), values[BLOCK_N_INDEX]);
+    return blocks_of(ca_projection_columns(p), panel(values), values[BLOCK_N_INDEX]);
 }
 
-static void blocks_ndrange(const clattn_problem *p, const size_t *values,
-                           const clattn_device_info *dev, struct ca_ndrange *range)
+static struct ca_ndrange blocks_ndrange(const clattn_problem *p, const size_t *values)
 {
-    (void)dev;
-    *range = (struct ca_ndrange){
+    return (struct ca_ndrange){
         {column_blocks(p, values), row_blocks(p, values), values[SPLIT_K_INDEX]}, {1, 1, 1}};
 }
 
-static void sum_ndrange(const clattn_problem *p, const size_t *values,
-                        const clattn_device_info *dev, struct ca_ndrange *range)
+static struct ca_ndrange sum_ndrange(const clattn_problem *p, const size_t *values)
 {
-    (void)dev;
-    *range = ca_projection_sum_runs_ndrange(p, values[SPLIT_K_INDEX]);
+    enum { RUN = 256 }; /* columns of an item */
+
+    return ca_single_items(values[SPLIT_K_INDEX] > 1 ? ca_divide_up(ca_projection_columns(p), RUN)
+                                                     : 0,
+                           ca_projection_rows(p), 1);
 }
 
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
 {
-    (void)dev;
     return ca_projection_split_bytes(p, values[SPLIT_K_INDEX]);
 }
 
@@ -56,10 +59,7 @@ static void split_depth(const clattn_problem *p, const clattn_device_info *dev, 
 
 /* The list, by what the first is called in cl/. */
 #define PROJECTION_STAGES(kernel)                                                                  \
+    {kernel, CA_PROJECTION_ARGUMENTS, blocks_ndrange},                                             \
     {                                                                                              \
-        {kernel, CA_PROJECTION_ARGUMENTS, blocks_ndrange},                                         \
-        {                                                                                          \
-            "projection_sum", CA_PROJECTION_SUM_ARGUMENTS, sum_ndrange                             \
-        }                                                                                          \
+        "projection_sum", CA_PROJECTION_SUM_ARGUMENTS, sum_ndrange                                 \
     }
-enum { PROJECTION_NUM_STAGES = 2 };

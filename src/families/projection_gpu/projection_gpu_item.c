@@ -7,24 +7,15 @@
 #include <string.h>
 
 static size_t work_items(const size_t *values);
-static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/projection_gpu/projection_gpu_item.def"
 #define TUNABLES_UNIT UNIT_ITEM
 #include "families/expand.h"
 
-extern const char *const ca_source_projection_gpu_item[];
-
 static size_t work_items(const size_t *values)
 {
     return values[BLOCK_M_INDEX] / values[THREAD_M_INDEX] * values[BLOCK_N_INDEX] /
            values[THREAD_N_INDEX];
-}
-
-static size_t local_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    return LOCAL_BYTES;
 }
 
 /* The sums, and the elements loaded for a stage. */
@@ -119,21 +110,12 @@ static const char *more_options(const size_t *values, const clattn_device_info *
     return values[COPIES_INDEX] ? ca_copy_options(dev) : "";
 }
 
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
-{
-    (void)p;
-    return dev->type & CL_DEVICE_TYPE_GPU ? 90 : 20;
-}
-
 const struct ca_family ca_projection_gpu_item = {
-    .name = "projection_gpu",
-    .full_name = "projection_gpu UNIT=item",
+    CA_UNIT_OF("projection_gpu", "item"),
     .operation = CLATTN_PROJECTION,
     .source = ca_source_projection_gpu_item,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = PROJECTION_STAGES("projection_gpu_item"),
-    .num_stages = PROJECTION_NUM_STAGES,
+    CA_TUNABLES(tunables),
+    CA_STAGES(PROJECTION_STAGES("projection_gpu_item")),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
@@ -142,7 +124,7 @@ const struct ca_family ca_projection_gpu_item = {
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .copies_pieces = 1,
-    .preference = preference,
+    .preference = ca_item_preference,
 };
 
 const struct ca_family *const ca_projection_gpu[] = {

@@ -20,7 +20,6 @@
  * Barriers   Every thread reaches every barrier; nothing relies on sub-group lockstep.
  * Workspace  with SPLIT_K > 1: [SPLIT_K][rows][columns] sums
  * Tunables   src/families/projection_gpu/projection_gpu_item.def, all defined by the host; no fallbacks here. */
-#include "common/builtins.h"
 #include "common/projection.h"
 
 #if !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(THREAD_M) || !defined(THREAD_N) ||          \
@@ -50,7 +49,7 @@ struct slot {
 };
 
 /* Neighbouring threads load neighbours in memory: quads along the depth, or across it. */
-INLINE struct slot slot_of(const int t, const int block, const bool depth_first)
+INLINE struct slot quad_slot(const int t, const int block, const bool depth_first)
 {
     struct slot s;
     if (depth_first) {
@@ -65,7 +64,7 @@ INLINE struct slot slot_of(const int t, const int block, const bool depth_first)
 
 /* Loads this thread's share of a stage of a matrix to registers; elements beyond the depth are
  * arbitrary. */
-INLINE void load_stage(const __global storage *matrix, const int block, const bool depth_first,
+INLINE void load_quads(const __global storage *matrix, const int block, const bool depth_first,
                        const bool quads, const __local long *across, const __local long *along,
                        float4 *loaded)
 {
@@ -74,7 +73,7 @@ INLINE void load_stage(const __global storage *matrix, const int block, const bo
         const int t = get_local_id(0) + n * THREADS;
         if (block * BLOCK_K / 4 % THREADS != 0 && t >= block * BLOCK_K / 4)
             break;
-        const struct slot s = slot_of(t, block, depth_first);
+        const struct slot s = quad_slot(t, block, depth_first);
         if (quads) {
             loaded[n] = load4(matrix + across[s.across] + along[s.along], true);
         } else if (depth_first) {
@@ -95,7 +94,7 @@ INLINE void load_stage(const __global storage *matrix, const int block, const bo
 
 /* Stores registers to a tile, with 0 beyond the depth (`left` remain). Values are selected here: a
  * selection at the load would wait for it there. */
-INLINE void store_stage(const float4 *loaded, const int block, const bool depth_first,
+INLINE void stage_quads(const float4 *loaded, const int block, const bool depth_first,
                         const long left, const int stride, __local float4 *tile)
 {
     UNROLL_ALL
@@ -103,7 +102,7 @@ INLINE void store_stage(const float4 *loaded, const int block, const bool depth_
         const int t = get_local_id(0) + n * THREADS;
         if (block * BLOCK_K / 4 % THREADS != 0 && t >= block * BLOCK_K / 4)
             break;
-        const struct slot s = slot_of(t, block, depth_first);
+        const struct slot s = quad_slot(t, block, depth_first);
         if (depth_first) {
             __local float *to = (__local float *)(tile + s.along * stride) + s.across;
             to[0] = s.along < left ? loaded[n].x : 0.0f;
@@ -160,10 +159,10 @@ INLINE long distance_of(const struct pair p, const long inner, const int n)
 
 /* Copies a stage of a matrix to a tile: `count` rows or columns (across) and `left` of the depth
  * exist; the first depth is number `inner` of its head. */
-INLINE void copy_stage(const struct walk walk, const int block, const bool depth_first,
-                       const struct pair across, const struct pair depths, const bool quads,
-                       const int count, const long inner, const int left, const int stride,
-                       __local float4 *tile)
+INLINE void copy_across(const struct walk walk, const int block, const bool depth_first,
+                        const struct pair across, const struct pair depths, const bool quads,
+                        const int count, const long inner, const int left, const int stride,
+                        __local float4 *tile)
 {
     if (walk.together && inner + left <= depths.size) {
         if (depth_first)
@@ -193,10 +192,10 @@ INLINE void copy_stages(const struct projection_arguments *args, const struct ta
 {
     const int left = (int)min(t->end - k, (long)BLOCK_K);
 
-    copy_stage(x, BLOCK_M, UNIT_X_COLUMN, ROWS_OF_X, t->depths_of_x, t->x_quads, rows, inner, left,
-               X_STRIDE, x_tile);
-    copy_stage(w, BLOCK_N, !UNIT_W_COLUMN && UNIT_W_ROW, COLUMNS_OF_W, t->depths_of_w,
-               UNIT_W_COLUMN && t->w_quads, columns, inner, left, W_STRIDE, w_tile);
+    copy_across(x, BLOCK_M, UNIT_X_COLUMN, ROWS_OF_X, t->depths_of_x, t->x_quads, rows, inner, left,
+                X_STRIDE, x_tile);
+    copy_across(w, BLOCK_N, !UNIT_W_COLUMN && UNIT_W_ROW, COLUMNS_OF_W, t->depths_of_w,
+                UNIT_W_COLUMN && t->w_quads, columns, inner, left, W_STRIDE, w_tile);
 }
 #endif
 
@@ -207,8 +206,9 @@ INLINE float4 multiply_add4(const float x, const float4 y, const float4 sum)
 }
 
 /* sums += the products of a stage. */
-INLINE void multiply(const __local float4 *x_tile, const __local float4 *w_tile, const int thread_m,
-                     const int thread_n, float4 sums[THREAD_M][THREAD_N / 4])
+INLINE void multiply_quads(const __local float4 *x_tile, const __local float4 *w_tile,
+                           const int thread_m, const int thread_n,
+                           float4 sums[THREAD_M][THREAD_N / 4])
 {
     x_tile += thread_m;
     w_tile += thread_n;
@@ -238,8 +238,8 @@ INLINE void multiply(const __local float4 *x_tile, const __local float4 *w_tile,
 
 #if SPLIT_K > 1
 /* The thread's sums, to the workspace. */
-INLINE void store_part(const struct projection_arguments *args, const struct task *t,
-                       float4 sums[THREAD_M][THREAD_N / 4])
+INLINE void store_part_of_quads(const struct projection_arguments *args, const struct task *t,
+                                float4 sums[THREAD_M][THREAD_N / 4])
 {
     const int thread_m = THIS_THREAD / THREADS_N, thread_n = THIS_THREAD % THREADS_N;
 
@@ -262,8 +262,8 @@ INLINE void store_part(const struct projection_arguments *args, const struct tas
 }
 #else
 /* The thread's elements of y. */
-INLINE void store_tile(const struct projection_arguments *args, const struct task *t,
-                       float4 sums[THREAD_M][THREAD_N / 4])
+INLINE void store_quads(const struct projection_arguments *args, const struct task *t,
+                        float4 sums[THREAD_M][THREAD_N / 4])
 {
     const int thread_m = THIS_THREAD / THREADS_N, thread_n = THIS_THREAD % THREADS_N;
     const bool y_quads = UNIT_Y_COLUMN && args->shape->y_dim % 4 == 0;
@@ -316,7 +316,7 @@ projection_gpu_item(PARAMETERS_projection_gpu_item)
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
     __local long x_depths[2][BLOCK_K], w_depths[2][BLOCK_K], inner[BLOCK_K];
 #endif
-    const struct task t = find_task(args);
+    const struct task t = find_output_task(args);
     float4 sums[THREAD_M][THREAD_N / 4];
 #if !COPIES
     float4 x_loaded[LOADS(BLOCK_M)], w_loaded[LOADS(BLOCK_N)];
@@ -343,8 +343,8 @@ projection_gpu_item(PARAMETERS_projection_gpu_item)
     find_places(args, &t, x_rows, w_columns, x_depths[0], w_depths[0], inner);
     LOCAL_BARRIER(); /* the places are complete */
     if (t.begin < t.end) {
-        load_stage(args->x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[0], x_loaded);
-        load_stage(args->w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[0], w_loaded);
+        load_quads(args->x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[0], x_loaded);
+        load_quads(args->w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[0], w_loaded);
     }
 #endif
     for (long k = t.begin; k < t.end; k += BLOCK_K) {
@@ -361,24 +361,24 @@ projection_gpu_item(PARAMETERS_projection_gpu_item)
                         w_tile[now]);
         }
 #else
-        store_stage(x_loaded, BLOCK_M, UNIT_X_COLUMN, t.end - k, X_STRIDE, x_now);
-        store_stage(w_loaded, BLOCK_N, !UNIT_W_COLUMN, t.end - k, W_STRIDE, w_now);
+        stage_quads(x_loaded, BLOCK_M, UNIT_X_COLUMN, t.end - k, X_STRIDE, x_now);
+        stage_quads(w_loaded, BLOCK_N, !UNIT_W_COLUMN, t.end - k, W_STRIDE, w_now);
         step_places(args, &t, next, x_depths[1 - now], w_depths[1 - now], x_depths[now],
                     w_depths[now], inner);
         LOCAL_BARRIER(); /* the stage and the next one's places are complete */
         if (next < t.end) {
-            load_stage(args->x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[now], x_loaded);
-            load_stage(args->w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[now],
+            load_quads(args->x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[now], x_loaded);
+            load_quads(args->w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[now],
                        w_loaded);
         }
 #endif
-        multiply(x_now, w_now, THIS_THREAD / THREADS_N, THIS_THREAD % THREADS_N, sums);
+        multiply_quads(x_now, w_now, THIS_THREAD / THREADS_N, THIS_THREAD % THREADS_N, sums);
         if (STAGES == 1)
             LOCAL_BARRIER(); /* the stage may be overwritten */
     }
 #if SPLIT_K > 1
-    store_part(args, &t, sums);
+    store_part_of_quads(args, &t, sums);
 #else
-    store_tile(args, &t, sums);
+    store_quads(args, &t, sums);
 #endif
 }

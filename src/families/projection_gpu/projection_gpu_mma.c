@@ -9,14 +9,11 @@
 static size_t work_items(const size_t *values);
 static int are_whole_fragments(const size_t *values);
 static size_t register_words(const size_t *values);
-static size_t local_bytes(const clattn_problem *p, const size_t *values);
 static int lies_in_pieces(const clattn_problem *p, size_t stage);
 
 #define TUNABLES_DEF "families/projection_gpu/projection_gpu_mma.def"
 #define TUNABLES_UNIT UNIT_MMA
 #include "families/expand.h"
-
-extern const char *const ca_source_projection_gpu_mma[];
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -70,12 +67,6 @@ static int lies_in_pieces(const clattn_problem *p, size_t stage)
            ca_layout_in_pieces(&p->projection.x, 3, PIECE) &&
            ((ca_layout_in_pieces(&p->projection.w, 3, PIECE) && p->projection.y_dim % PIECE == 0) ||
             ca_layout_in_pieces(&p->projection.w, 1, PIECE));
-}
-
-static size_t local_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/fragment_names.h"
-    return LOCAL_BYTES;
 }
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
@@ -199,22 +190,12 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         take_least(dev, values);
 }
 
-/* Never of itself where it would be emulated: that is for tests. */
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
-{
-    (void)p;
-    return ca_instruction_of(dev) ? 95 : CA_ONLY_IF_FORCED;
-}
-
 const struct ca_family ca_projection_gpu_mma = {
-    .name = "projection_gpu",
-    .full_name = "projection_gpu UNIT=mma",
+    CA_UNIT_OF("projection_gpu", "mma"),
     .operation = CLATTN_PROJECTION,
     .source = ca_source_projection_gpu_mma,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = PROJECTION_STAGES("projection_gpu_mma"),
-    .num_stages = PROJECTION_NUM_STAGES,
+    CA_TUNABLES(tunables),
+    CA_STAGES(PROJECTION_STAGES("projection_gpu_mma")),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
@@ -223,5 +204,5 @@ const struct ca_family ca_projection_gpu_mma = {
     .private_bytes = private_bytes,
     .options = more_options,
     .copies_pieces = 1,
-    .preference = preference,
+    .preference = ca_mma_preference,
 };

@@ -20,7 +20,6 @@
  * Barriers   Every thread reaches every barrier; only the instructions' own lockstep is relied on.
  * Workspace  with SPLIT_K > 1: [SPLIT_K][rows][columns] sums
  * Tunables   src/families/projection_gpu/projection_gpu_mma.def, all defined by the host; no fallbacks here. */
-#include "common/builtins.h"
 #include "common/projection.h"
 
 #if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(BLOCK_M) || !defined(BLOCK_N) ||        \
@@ -68,7 +67,7 @@ struct slot {
  * for either layout. Their stores have no bank conflicts (tests/offline/bank_conflicts.sh): rows of
  * two adjacent threads are eight apart where four would share banks, and with rows of 48 bytes
  * every second pair of threads stores its four from the third on. */
-INLINE struct slot slot_of(const int t)
+INLINE struct slot block_slot(const int t)
 {
     const int four = t / (BLOCK_K / 4);
     struct slot s;
@@ -104,14 +103,14 @@ INLINE ushort4 load_four(const __global storage *from, const __local long *place
 /* Loads this thread's share of a stage of a matrix to registers. left: the remaining depth, at
  * least 1. Registers without a load are 0: undefined ones gave wrong results on PoCL 3.1 if tiles
  * have as many rows as columns. */
-INLINE void load_stage(const __global storage *matrix, const int block, const bool depth_first,
-                       const bool quads, const __local long *across, const __local long *along,
-                       const long left, ushort4 loaded[][4])
+INLINE void load_blocks(const __global storage *matrix, const int block, const bool depth_first,
+                        const bool quads, const __local long *across, const __local long *along,
+                        const long left, ushort4 loaded[][4])
 {
     UNROLL
     for (int n = 0; n < LOADS(block); n++) {
         const int t = get_local_id(0) + n * THREADS;
-        const struct slot s = slot_of(t);
+        const struct slot s = block_slot(t);
         UNROLL
         for (int i = 0; i < 4; i++)
             loaded[n][i] = 0;
@@ -131,15 +130,15 @@ INLINE void load_stage(const __global storage *matrix, const int block, const bo
 #define STAGE_FOUR(i) ((__local ushort4 *)(tile + (s.across + ((i) ^ s.turn)) * STRIDE + s.along))
 
 /* Stores registers to a tile, along the depth. */
-INLINE void store_stage(ushort4 loaded[][4], const int block, const bool depth_first,
-                        __local ushort *tile)
+INLINE void stage_blocks(ushort4 loaded[][4], const int block, const bool depth_first,
+                         __local ushort *tile)
 {
     UNROLL
     for (int n = 0; n < LOADS(block); n++) {
         const int t = get_local_id(0) + n * THREADS;
         if (!IS_IN_STAGE(t, block))
             break;
-        const struct slot s = slot_of(t);
+        const struct slot s = block_slot(t);
         const ushort4 x = TURNED(0), y = TURNED(1), z = TURNED(2), w = TURNED(3);
         *STAGE_FOUR(0) = depth_first ? x : (ushort4)(x.x, y.x, z.x, w.x);
         *STAGE_FOUR(1) = depth_first ? y : (ushort4)(x.y, y.y, z.y, w.y);
@@ -151,8 +150,8 @@ INLINE void store_stage(ushort4 loaded[][4], const int block, const bool depth_f
 /* ---- products -------------------------------------------------------------------------------- */
 
 /* sums += the products of a stage; from the sub-group's first row and column on. */
-INLINE void multiply(const __local ushort *x_rows, const __local ushort *w_columns,
-                     float sums[M_FRAGMENTS][SUMS], const int lane, __local float *exchange)
+INLINE void multiply_blocks(const __local ushort *x_rows, const __local ushort *w_columns,
+                            float sums[M_FRAGMENTS][SUMS], const int lane, __local float *exchange)
 {
     UNROLL
     for (int d = 0; d < BLOCK_K; d += FRAGMENT_DEPTH) {
@@ -177,13 +176,22 @@ INLINE void multiply(const __local ushort *x_rows, const __local ushort *w_colum
 
 #endif
 
+INLINE void clear_block_sums(float sums[M_FRAGMENTS][SUMS])
+{
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        UNROLL
+    for (int n = 0; n < SUMS; n++)
+        sums[f][n] = 0.0f;
+}
+
 /* ---- store ----------------------------------------------------------------------------------- */
 
 #if SPLIT_K > 1
 /* The lane's sums, to the workspace. */
-INLINE void store_part(const struct projection_arguments *args, const struct task *t,
-                       const int first_row, const int first_column, const int lane,
-                       float sums[M_FRAGMENTS][SUMS])
+INLINE void store_part_of_fragments(const struct projection_arguments *args, const struct task *t,
+                                    const int first_row, const int first_column, const int lane,
+                                    float sums[M_FRAGMENTS][SUMS])
 {
     __global float *const part = args->workspace + get_group_id(1) * t->rows * t->columns;
 
@@ -213,10 +221,10 @@ INLINE void find_results(const struct projection_arguments *args, const struct t
 }
 
 /* The lane's elements of y. */
-INLINE void store_tile(const struct projection_arguments *args, const struct task *t,
-                       const int first_row, const int first_column, const int lane,
-                       float sums[M_FRAGMENTS][SUMS], const __local long *y_rows,
-                       const __local long *y_columns)
+INLINE void store_fragments(const struct projection_arguments *args, const struct task *t,
+                            const int first_row, const int first_column, const int lane,
+                            float sums[M_FRAGMENTS][SUMS], const __local long *y_rows,
+                            const __local long *y_columns)
 {
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
@@ -233,14 +241,14 @@ INLINE void store_tile(const struct projection_arguments *args, const struct tas
 /* A kernel's end. */
 #if SPLIT_K > 1
 #define STORE_SUMS(first_row, first_column)                                                        \
-    store_part(args, &t, first_row, first_column, lane, sums)
+    store_part_of_fragments(args, &t, first_row, first_column, lane, sums)
 #else
 #define STORE_SUMS(first_row, first_column)                                                        \
     do {                                                                                           \
         LOCAL_BARRIER(); /* places of x and w are read no more */                                  \
         find_results(args, &t, x_rows, w_columns);                                                 \
         LOCAL_BARRIER(); /* those of y are complete */                                             \
-        store_tile(args, &t, first_row, first_column, lane, sums, x_rows, w_columns);              \
+        store_fragments(args, &t, first_row, first_column, lane, sums, x_rows, w_columns);         \
     } while (0)
 #endif
 
@@ -265,27 +273,18 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
     const struct projection_arguments *const args = &arguments;
     __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8];
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
-#if EMULATE
-    __local float exchanges[SUB_GROUPS_M * SUB_GROUPS_N * EXCHANGE_WORDS];
-    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
-#else
-    __local float *const exchange = 0;
-#endif
+    DECLARE_EXCHANGE(SUB_GROUPS_M * SUB_GROUPS_N);
     const int lane = THIS_THREAD % FRAGMENT_LANES, sub = THIS_THREAD / FRAGMENT_LANES;
     const int first_row = sub / SUB_GROUPS_N * (BLOCK_M / SUB_GROUPS_M);
     const int first_column = sub % SUB_GROUPS_N * (BLOCK_N / SUB_GROUPS_N);
-    const struct task t = find_task(args);
+    const struct task t = find_output_task(args);
     const bool pieces = has_pieces(args);
     struct stage ahead = first_stage(args, &t);
     float sums[M_FRAGMENTS][SUMS];
     int now = 0; /* number of the stage */
 
     find_rows_and_columns(args, &t, x_rows, w_columns);
-    UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++)
-        UNROLL
-    for (int n = 0; n < SUMS; n++)
-        sums[f][n] = 0.0f;
+    clear_block_sums(sums);
     LOCAL_BARRIER(); /* the places are complete */
     const struct copies copies = find_copies(args, x_rows, w_columns);
     for (int n = 0; n < STAGES - 1; n++)
@@ -312,50 +311,42 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
     __local uint4 x_tile[STAGES][BLOCK_M * STRIDE / 8], w_tile[STAGES][W_ELEMENTS / 8];
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
     __local long x_depths[2][BLOCK_K], w_depths[2][BLOCK_K], inner[BLOCK_K];
-#if EMULATE
-    __local float exchanges[SUB_GROUPS_M * SUB_GROUPS_N * EXCHANGE_WORDS];
-    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
-#else
-    __local float *const exchange = 0;
-#endif
+    DECLARE_EXCHANGE(SUB_GROUPS_M * SUB_GROUPS_N);
     const int lane = THIS_THREAD % FRAGMENT_LANES, sub = THIS_THREAD / FRAGMENT_LANES;
     const int first_row = sub / SUB_GROUPS_N * (BLOCK_M / SUB_GROUPS_M);
     const int first_column = sub % SUB_GROUPS_N * (BLOCK_N / SUB_GROUPS_N);
-    const struct task t = find_task(args);
+    const struct task t = find_output_task(args);
     ushort4 x_loaded[LOADS(BLOCK_M)][4], w_loaded[LOADS(BLOCK_N)][4];
     float sums[M_FRAGMENTS][SUMS];
     int now = 0; /* number of the stage, of two */
 
     find_places(args, &t, x_rows, w_columns, x_depths[0], w_depths[0], inner);
-    UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++)
-        UNROLL
-    for (int n = 0; n < SUMS; n++)
-        sums[f][n] = 0.0f;
+    clear_block_sums(sums);
     LOCAL_BARRIER(); /* the places are complete */
     if (t.begin < t.end) {
-        load_stage(args->x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[0], t.end - t.begin,
-                   x_loaded);
-        load_stage(args->w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[0],
-                   t.end - t.begin, w_loaded);
+        load_blocks(args->x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[0],
+                    t.end - t.begin, x_loaded);
+        load_blocks(args->w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[0],
+                    t.end - t.begin, w_loaded);
     }
     for (long k = t.begin; k < t.end; k += BLOCK_K) {
         __local ushort *const x_now = (__local ushort *)x_tile[STAGES == 1 ? 0 : now];
         __local ushort *const w_now = (__local ushort *)w_tile[STAGES == 1 ? 0 : now];
         const long next = k + BLOCK_K;
         now = 1 - now;
-        store_stage(x_loaded, BLOCK_M, UNIT_X_COLUMN, x_now);
-        store_stage(w_loaded, BLOCK_N, !UNIT_W_COLUMN, w_now);
+        stage_blocks(x_loaded, BLOCK_M, UNIT_X_COLUMN, x_now);
+        stage_blocks(w_loaded, BLOCK_N, !UNIT_W_COLUMN, w_now);
         step_places(args, &t, next, x_depths[1 - now], w_depths[1 - now], x_depths[now],
                     w_depths[now], inner);
         LOCAL_BARRIER(); /* the stage and the next one's places are complete */
         if (next < t.end) {
-            load_stage(args->x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[now],
-                       t.end - next, x_loaded);
-            load_stage(args->w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[now],
-                       t.end - next, w_loaded);
+            load_blocks(args->x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[now],
+                        t.end - next, x_loaded);
+            load_blocks(args->w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[now],
+                        t.end - next, w_loaded);
         }
-        multiply(x_now + first_row * STRIDE, w_now + first_column * STRIDE, sums, lane, exchange);
+        multiply_blocks(x_now + first_row * STRIDE, w_now + first_column * STRIDE, sums, lane,
+                        exchange);
         if (STAGES == 1)
             LOCAL_BARRIER(); /* the stage may be overwritten */
     }

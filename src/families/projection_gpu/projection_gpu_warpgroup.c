@@ -8,18 +8,15 @@
 
 static size_t work_items(const size_t *values);
 static int spills(const size_t *values);
-static size_t local_bytes(const clattn_problem *p, const size_t *values);
-
-#define TUNABLES_DEF "families/projection_gpu/projection_gpu_warpgroup.def"
-#define TUNABLES_UNIT UNIT_WARPGROUP
-#include "families/expand.h"
-
-extern const char *const ca_source_projection_gpu_warpgroup[];
 
 static const size_t INSTRUCTION = CA_WGMMA;
 enum { BLOCK_K = 64, COPIES = 0, SUB_GROUPS_N = 1 };
 #define SUB_GROUPS_M SUB_GROUPS
 #define BLOCK_M (16 * SUB_GROUPS)
+
+#define TUNABLES_DEF "families/projection_gpu/projection_gpu_warpgroup.def"
+#define TUNABLES_UNIT UNIT_WARPGROUP
+#include "families/expand.h"
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -47,12 +44,6 @@ static int spills(const size_t *values)
 
     return register_words(values) + addresses >
            ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
-}
-
-static size_t local_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/fragment_names.h"
-    return LOCAL_BYTES;
 }
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
@@ -122,14 +113,11 @@ static const char *ptx_target(const size_t *values)
 }
 
 const struct ca_family ca_projection_gpu_warpgroup = {
-    .name = "projection_gpu",
-    .full_name = "projection_gpu UNIT=warpgroup",
+    CA_UNIT_OF("projection_gpu", "warpgroup"),
     .operation = CLATTN_PROJECTION,
     .source = ca_source_projection_gpu_warpgroup,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = PROJECTION_STAGES("projection_gpu_warpgroup"),
-    .num_stages = PROJECTION_NUM_STAGES,
+    CA_TUNABLES(tunables),
+    CA_STAGES(PROJECTION_STAGES("projection_gpu_warpgroup")),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

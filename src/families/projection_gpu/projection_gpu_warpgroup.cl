@@ -207,17 +207,12 @@ projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
 {
     const struct projection_arguments arguments = ARGUMENTS_projection_gpu_warpgroup;
     const struct projection_arguments *const args = &arguments;
-    __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8] __attribute__((aligned(SWIZZLE_BYTES)));
+    __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
-#if EMULATE
-    __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
-    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
-#else
-    __local float *const exchange = 0;
-#endif
+    DECLARE_EXCHANGE(SUB_GROUPS);
     const int lane = THIS_THREAD % FRAGMENT_LANES;
     const int first_row = THIS_THREAD / FRAGMENT_LANES * FRAGMENT_QUERIES;
-    const struct task t = find_task(args);
+    const struct task t = find_output_task(args);
     const bool pieces = has_pieces(args);
     struct stage ahead = first_stage(args, &t);
     struct pieces from;
@@ -227,9 +222,7 @@ projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
 
     REGISTERS_FOR_GROUPS();
     find_rows_and_columns(args, &t, x_rows, w_columns);
-    UNROLL
-    for (int n = 0; n < SUMS; n++)
-        sums[0][n] = 0.0f;
+    clear_block_sums(sums);
     LOCAL_BARRIER(); /* the places are complete */
     find_pieces(args, &t, x_rows, w_columns, &from);
     UNROLL

@@ -3,50 +3,20 @@
  * How it computes: src/families/split_cpu/split_cpu.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
-#include "families/block_bits.h"
 #include "families/family.h"
 #include "families/family_units.h"
 #include "families/registry.h"
 #include "families/split.h"
 #include "families/split_cpu/split_cpu_sizes.h"
 
-static size_t private_bytes(const clattn_problem *p, const size_t *values);
+/* The size is that with converted keys. */
+enum { STAGES_K = 1 };
 
 #define TUNABLES_DEF "families/split_cpu/split_cpu.def"
 #define TUNABLES_UNIT UNIT_VECTOR
 #include "families/expand.h"
 
-extern const char *const ca_source_split_cpu[];
-
-/* The size is that with converted keys. */
-enum { STAGES_K = 1 };
-
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    return PRIVATE_BYTES;
-}
-
-static size_t groups(const clattn_problem *p, const size_t *values)
-{
-    return ca_split_groups(p, values[BLOCK_M_INDEX], values[KV_HEADS_INDEX], values[SPLIT_K_INDEX]);
-}
-
-static void split_ndrange(const clattn_problem *p, const size_t *values,
-                          const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    ca_split_lanes_ndrange(p, values[BLOCK_M_INDEX], values[KV_HEADS_INDEX], values[SPLIT_K_INDEX],
-                           range);
-}
-
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
-{
-    (void)dev;
-    return ca_split_lanes_bytes(p, values[SPLIT_K_INDEX], values[SIMD_WIDTH_INDEX]) +
-           ca_block_bits_bytes(p);
-}
+#include "families/split_cpu/split_cpu_stages.h"
 
 enum { TILE_BYTES = 32 << 10 }; /* of keys as f32, at most */
 
@@ -214,16 +184,11 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 }
 
 const struct ca_family ca_split_cpu_vector = {
-    .name = "split_cpu",
-    .full_name = "split_cpu UNIT=vector",
+    CA_UNIT_OF("split_cpu", "vector"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_split_cpu,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = {CA_MARK_BLOCKS,
-               {"split", CA_SPLIT_ARGUMENTS, split_ndrange},
-               {"combine", CA_COMBINE_ARGUMENTS, ca_combine_lanes_ndrange}},
-    .num_stages = 3,
+    CA_TUNABLES(tunables),
+    CA_STAGES(SPLIT_STAGES),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

@@ -29,7 +29,6 @@
  *            (cl/bf16/tiles.h), for several rows that share a kv head: q, k and v as they are stored, weights
  *            rounded to bf16, which a problem of standard precision allows; the host also defines EMULATE.
  * Tunables   src/families/split_cpu/split_cpu.def or split_pairs.def, all defined by the host; no fallbacks here. */
-#include "common/builtins.h"
 #include "common/common.h"
 #include "common/sequence.h"
 
@@ -61,7 +60,7 @@
 
 #define PART (ROUNDED(DIM_V) + 2)
 #define BLOCK_BITS_BEGIN(args)                                                                     \
-    (SPLIT_K * (args)->shape->batch * (args)->shape->heads * LONGEST_Q(args) * PART)
+    (SPLIT_K * (args)->shape->batch * (args)->shape->heads * longest_q(args) * PART)
 #include "score/mark_blocks.h"
 /* 1 if any tile may have masked pairs: a mask of the last keys masks none before these. */
 #define ALL_TILES_PARTIAL (HAS_BIAS || HAS_BLOCKS || (HAS_MASK && !HAS_MASK_KEYS))
@@ -77,7 +76,7 @@ INLINE void store_partial_rows(const struct arguments *args, const struct row_bl
         __global float *to =
             args->workspace +
             (((part * args->shape->batch + block->b) * args->shape->heads + block->head[r]) *
-                 LONGEST_Q(args) +
+                 longest_q(args) +
              block->query[r]) *
                 PART;
         for (int c = 0; c < VECTORS(DIM_V) && has_keys; c++)
@@ -142,7 +141,11 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
     for (int n = 0; n < BLOCK_M * BLOCK_N; n++)
         s[n] = 0.0f; /* scores beyond the last key are read, though masked */
     for (h = 0; h < heads && j < end; h++)
+#if OPERAND_PAIRS
+        pack_query_pairs(args, &blocks[h], states[h].packed_q);
+#else
         pack_queries(args, &blocks[h], states[h].packed_q);
+#endif
     h = 0;
 #if PAGE_SIZE
     struct row_list lists[ROW_LISTS ? 2 : 1];
@@ -152,16 +155,13 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
     START_WITH_FIRST_HEAD(all);
     struct key_range keys = tile_of_pages(args, all, j, (float *)v_scales, lists);
 #else
-    struct key_range keys = {K_PLACE(args->k, block.b * args->shape->k_stride[0] +
-                                                  block.kv_head * args->shape->k_stride[1] +
-                                                  j * args->shape->k_stride[2]),
-                             V_PLACE(args->v, block.b * args->shape->v_stride[0] +
-                                                  block.kv_head * args->shape->v_stride[1] +
-                                                  j * args->shape->v_stride[2]),
-                             K_PLACE(args->k, args->shape->k_stride[2]) - args->k,
-                             V_PLACE(args->v, args->shape->v_stride[2]) - args->v,
-                             end - j,
-                             (float *)v_scales};
+    struct key_range keys = {
+        K_PLACE(args->k, row_offset(args->shape->k_stride, block.b, block.kv_head, j)),
+        V_PLACE(args->v, row_offset(args->shape->v_stride, block.b, block.kv_head, j)),
+        K_PLACE(args->k, args->shape->k_stride[2]) - args->k,
+        V_PLACE(args->v, args->shape->v_stride[2]) - args->v,
+        end - j,
+        (float *)v_scales};
     START_WITH_FIRST_HEAD(keys);
 #endif
     if (KEEPS_K && keys.left > 0)
@@ -241,11 +241,10 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split(PARAMETERS_sp
 NOINLINE void combine_parts(const struct arguments *restrict args, const long b, const long h,
                             const long i)
 {
-    const long row = (b * args->shape->heads + h) * LONGEST_Q(args) + i;
-    const long step = args->shape->batch * args->shape->heads * LONGEST_Q(args) * PART;
+    const long row = (b * args->shape->heads + h) * longest_q(args) + i;
+    const long step = args->shape->batch * args->shape->heads * longest_q(args) * PART;
     const __global float *parts = args->workspace + row * PART;
-    __global o_storage *to = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1] +
-                             i * args->shape->o_stride[2];
+    __global o_storage *to = args->o + row_offset(args->shape->o_stride, b, h, i);
     float row_max = -INFINITY, seen = 0.0f, row_sum = 0.0f, factor[SPLIT_K];
 
 #if HAS_SINKS
@@ -276,7 +275,7 @@ NOINLINE void combine_parts(const struct arguments *restrict args, const long b,
         store_row(x * scale, to + d * O_STEP, O_STEP, DIM_V - d);
     }
 #if HAS_LSE
-    args->lse[LSE_HEAD(args, b * args->shape->heads + h, h) + i] =
+    args->lse[lse_head(args, b * args->shape->heads + h, h) + i] =
         sees_none ? -INFINITY : fma(row_max, SCORE_TO_LOG, log(row_sum));
 #endif
 }

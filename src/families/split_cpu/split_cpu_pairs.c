@@ -4,9 +4,6 @@
  * src/families/split_cpu/split_cpu.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
-#include "families/amx.h"
-#include "families/bf16_pairs.h"
-#include "families/block_bits.h"
 #include "families/family.h"
 #include "families/family_units.h"
 #include "families/registry.h"
@@ -14,8 +11,6 @@
 #include "families/split_cpu/split_cpu_sizes.h"
 
 enum { SIMD_WIDTH = 16, KV_HEADS = 1, STAGES_K = 1 };
-
-static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/split_cpu/split_cpu_pairs.def"
 #define TUNABLES_UNIT UNIT_AMX
@@ -25,32 +20,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_TABLE tunables_of_pairs
 #include "families/table.h"
 
-extern const char *const ca_source_split_cpu[];
-
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    return PRIVATE_BYTES;
-}
-
-static size_t groups(const clattn_problem *p, const size_t *values)
-{
-    return ca_split_groups(p, values[BLOCK_M_INDEX], 1, values[SPLIT_K_INDEX]);
-}
-
-static void split_ndrange(const clattn_problem *p, const size_t *values,
-                          const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    ca_split_lanes_ndrange(p, values[BLOCK_M_INDEX], 1, values[SPLIT_K_INDEX], range);
-}
-
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
-{
-    (void)dev;
-    return ca_split_lanes_bytes(p, values[SPLIT_K_INDEX], SIMD_WIDTH) + ca_block_bits_bytes(p);
-}
+#include "families/split_cpu/split_cpu_stages.h"
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
@@ -93,30 +63,19 @@ static int preference_where_fast(const clattn_problem *p)
     return ca_split_rows_per_kv_head(p) > 8 ? 93 : 90; /* fused_cpu UNIT=pairs has 91 */
 }
 
-#define STAGES                                                                                     \
-    {                                                                                              \
-        CA_MARK_BLOCKS, {"split", CA_SPLIT_ARGUMENTS, split_ndrange},                              \
-        {                                                                                          \
-            "combine", CA_COMBINE_ARGUMENTS, ca_combine_lanes_ndrange                              \
-        }                                                                                          \
-    }
-
 /* ---- split_cpu UNIT=amx ------------------------------------------------------------------------------- */
 
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
-    return ca_amx_preference(dev, preference_where_fast(p));
+    return ca_amx_preference_with(dev, preference_where_fast(p));
 }
 
 const struct ca_family ca_split_cpu_amx = {
-    .name = "split_cpu",
-    .full_name = "split_cpu UNIT=amx",
+    CA_UNIT_OF("split_cpu", "amx"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_split_cpu,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = STAGES,
-    .num_stages = 3,
+    CA_TUNABLES(tunables),
+    CA_STAGES(SPLIT_STAGES),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
@@ -131,18 +90,15 @@ const struct ca_family ca_split_cpu_amx = {
 
 static int preference_of_pairs(const clattn_problem *p, const clattn_device_info *dev)
 {
-    return ca_bf16_pairs_preference(dev, preference_where_fast(p));
+    return ca_bf16_pairs_preference_with(dev, preference_where_fast(p));
 }
 
 const struct ca_family ca_split_cpu_pairs = {
-    .name = "split_cpu",
-    .full_name = "split_cpu UNIT=pairs",
+    CA_UNIT_OF("split_cpu", "pairs"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_split_cpu,
-    .tunables = tunables_of_pairs,
-    .num_tunables = NUM_TUNABLES,
-    .stages = STAGES,
-    .num_stages = 3,
+    CA_TUNABLES(tunables_of_pairs),
+    CA_STAGES(SPLIT_STAGES),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

@@ -3,22 +3,17 @@
  * How it computes: src/families/split_gpu/split_gpu_item.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
-#include "families/block_bits.h"
 #include "families/family_units.h"
 #include "families/registry.h"
 #include "families/split.h"
 #include "families/split_gpu/split_gpu_item_sizes.h"
 
 static int reads_halves(const clattn_problem *p);
-static size_t register_floats(const clattn_problem *p, const size_t *values);
 static size_t most_registers(const clattn_device_info *dev);
-static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/split_gpu/split_gpu_item.def"
 #define TUNABLES_UNIT UNIT_ITEM
 #include "families/expand.h"
-
-extern const char *const ca_source_split_gpu_item[];
 
 /* Returns whether keys or values have two bytes, so that eight are one load; queries are read once,
  * singly. */
@@ -36,12 +31,6 @@ static size_t thread_columns(const clattn_problem *p, const size_t *values)
     return THREAD_COLUMNS;
 }
 
-static size_t register_floats(const clattn_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    return REGISTER_FLOATS;
-}
-
 /* register_floats() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to
  * spill some: see tests/offline.sh. */
 static size_t most_registers(const clattn_device_info *dev)
@@ -49,39 +38,22 @@ static size_t most_registers(const clattn_device_info *dev)
     return ca_has_many_registers(dev) ? 150 : SIZE_MAX;
 }
 
-/* Compilers align variables beside the tiles. */
-static size_t local_bytes(const clattn_problem *p, const size_t *values)
+static size_t block_m(const size_t *values)
 {
-#include "families/names.h"
-    return MAX(SPLIT_BYTES, COMBINE_BYTES) + 64;
+    return values[BLOCK_M_INDEX];
 }
 
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
+static size_t work_items(const size_t *values)
 {
-    return register_floats(p, values) * sizeof(cl_float);
+    return values[THREADS_INDEX];
 }
 
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
+static size_t combine_items(const size_t *values)
 {
-    (void)dev;
-    return ca_split_workspace_bytes(p, values[SPLIT_K_INDEX]) + ca_block_bits_bytes(p);
+    return values[THREADS_INDEX];
 }
 
-static void split_ndrange(const clattn_problem *p, const size_t *values,
-                          const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    *range =
-        ca_split_ndrange(p, values[BLOCK_M_INDEX], values[SPLIT_K_INDEX], values[THREADS_INDEX]);
-}
-
-static void combine_ndrange(const clattn_problem *p, const size_t *values,
-                            const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    *range = ca_combine_ndrange(p, values[THREADS_INDEX]);
-}
+#include "families/split_gpu/split_gpu_stages.h"
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
@@ -157,16 +129,11 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 }
 
 const struct ca_family ca_split_gpu_item = {
-    .name = "split_gpu",
-    .full_name = "split_gpu UNIT=item",
+    CA_UNIT_OF("split_gpu", "item"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_split_gpu_item,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = {CA_MARK_BLOCKS,
-               {"split", CA_SPLIT_ARGUMENTS, split_ndrange},
-               {"combine", CA_COMBINE_ARGUMENTS, combine_ndrange}},
-    .num_stages = 3,
+    CA_TUNABLES(tunables),
+    CA_STAGES(SPLIT_STAGES),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

@@ -26,7 +26,6 @@
  *            are masked, columns of K beyond the last are 0.
  * Barriers   Every thread reaches every barrier; nothing relies on sub-group lockstep.
  * Tunables   src/families/split_gpu/split_gpu_item.def, all defined by the host; no fallbacks here. */
-#include "common/builtins.h"
 #include "common/key_rows.h"
 #include "score/score.h"
 #include "common/sequence.h"
@@ -60,8 +59,7 @@ INLINE void load_group_queries(const struct arguments *args, const struct task *
         float x[4];
         long h, i;
         find_row(args, task, r, &h, &i);
-        const __global storage *row = args->q + task->b * args->shape->q_stride[0] +
-                                      h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
+        const __global storage *row = args->q + row_offset(args->shape->q_stride, task->b, h, i);
 #pragma unroll
         for (int n = 0; n < 4; n++)
             x[n] = LOAD(row, min(column + n, DIM_QK - 1) * Q_STEP);
@@ -170,48 +168,24 @@ INLINE struct weigher find_weigher(const struct arguments *args, const struct ta
 #else
 #define FIRST_ROW(task, thread_n) ((task)->begin + KEY_OF(thread_n, 0))
 #endif
-INLINE struct cached find_cached_keys(const struct arguments *args, const struct task *task)
+INLINE struct cached find_cached(const struct task *task, const int cache, const int dtype,
+                                 const __global void *head, const long *stride, const long step,
+                                 const int dim, const int width)
 {
     const int thread_n = THIS_THREAD / THREADS_D, thread_d = THIS_THREAD % THREADS_D;
-    const __global k_storage *const rows =
-        K_PLACE(args->k, CACHE_BATCH(task->b) * args->shape->k_stride[0] +
-                             task->kv_head * args->shape->k_stride[1]);
-    const struct cached keys = {K_PLACE(rows, FIRST_ROW(task, thread_n) * args->shape->k_stride[2]),
-                                args->shape->k_stride[2],
-                                K_STEP,
-                                thread_n,
-                                thread_d,
-                                K_CACHE || CACHE_ALIGNED(K_DTYPE, rows, args->shape->k_stride[0],
-                                                         args->shape->k_stride[2],
-                                                         WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK)),
-                                K_CACHE,
-                                K_DTYPE,
-                                DIM_QK,
-                                WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK)};
-
-    return keys;
-}
-
-INLINE struct cached find_values(const struct arguments *args, const struct task *task)
-{
-    const int thread_n = THIS_THREAD / THREADS_D, thread_d = THIS_THREAD % THREADS_D;
-    const __global v_storage *const rows =
-        V_PLACE(args->v, CACHE_BATCH(task->b) * args->shape->v_stride[0] +
-                             task->kv_head * args->shape->v_stride[1]);
-    const struct cached values = {
-        V_PLACE(rows, FIRST_ROW(task, thread_n) * args->shape->v_stride[2]),
-        args->shape->v_stride[2],
-        V_STEP,
+    const struct cached rows = {
+        element_at(cache, dtype, head, FIRST_ROW(task, thread_n) * stride[2]),
+        stride[2],
+        step,
         thread_n,
         thread_d,
-        V_CACHE || CACHE_ALIGNED(V_DTYPE, rows, args->shape->v_stride[0], args->shape->v_stride[2],
-                                 WIDTH_OF(V_DTYPE, UNIT_V, DIM_V)),
-        V_CACHE,
-        V_DTYPE,
-        DIM_V,
-        WIDTH_OF(V_DTYPE, UNIT_V, DIM_V)};
+        cache || CACHE_ALIGNED(dtype, head, stride[0], stride[2], width),
+        cache,
+        dtype,
+        dim,
+        width};
 
-    return values;
+    return rows;
 }
 
 INLINE void store_products(float products[BLOCK_M][THREAD_N], __local float4 *to)
@@ -307,9 +281,17 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void split(PARAMET
     const int thread_n = THIS_THREAD / THREADS_D;
     LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(args) * BLOCK_M,
                     args->shape->group * args->shape->seq_q);
-    const struct task task = find_task(args);
+    const struct task task = find_range_task(args);
     const struct weigher w = find_weigher(args, &task);
-    struct cached keys = find_cached_keys(args, &task), values = find_values(args, &task);
+    const long *k_stride = args->shape->k_stride, *v_stride = args->shape->v_stride;
+    struct cached keys =
+        find_cached(&task, K_CACHE, K_DTYPE,
+                    K_PLACE(args->k, head_offset(k_stride, CACHE_BATCH(task.b), task.kv_head)),
+                    k_stride, K_STEP, DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK));
+    struct cached values =
+        find_cached(&task, V_CACHE, V_DTYPE,
+                    V_PLACE(args->v, head_offset(v_stride, CACHE_BATCH(task.b), task.kv_head)),
+                    v_stride, V_STEP, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
     float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES];
     float row_max = -INFINITY, row_sum = 0.0f; /* of the weigher's keys */
 

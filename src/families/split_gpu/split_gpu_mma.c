@@ -3,7 +3,6 @@
  * src/families/split_gpu/split_gpu_mma.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
-#include "families/block_bits.h"
 #include "families/family_units.h"
 #include "families/fragments.h"
 #include "families/registry.h"
@@ -15,13 +14,10 @@ static size_t combine_items(const size_t *values);
 static size_t keys_at_once(const size_t *values);
 static size_t register_words(const clattn_problem *p, const size_t *values);
 static int spills(const clattn_problem *p, const size_t *values);
-static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/split_gpu/split_gpu_mma.def"
 #define TUNABLES_UNIT UNIT_MMA
 #include "families/expand.h"
-
-extern const char *const ca_source_split_gpu_mma[];
 
 /* The least rows of a kv head for which matrix instructions pay. With background copies, which no
  * other split family has, one row suffices: an H200 reads a cache of 4 rows a kv head at 97 % of
@@ -114,38 +110,12 @@ static int spills(const clattn_problem *p, const size_t *values)
                               held ? queries(p, values) + more * fragments : 0);
 }
 
-/* Compilers align variables beside the tiles. */
-static size_t local_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/fragment_names.h"
-    return MAX(SPLIT_BYTES, COMBINE_BYTES) + 64;
-}
-
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
     return register_words(p, values) * sizeof(cl_uint);
 }
 
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
-{
-    (void)dev;
-    return ca_split_workspace_bytes(p, values[SPLIT_K_INDEX]) + ca_block_bits_bytes(p);
-}
-
-static void split_ndrange(const clattn_problem *p, const size_t *values,
-                          const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    *range = ca_split_ndrange(p, block_m(values), values[SPLIT_K_INDEX], work_items(values));
-}
-
-static void combine_ndrange(const clattn_problem *p, const size_t *values,
-                            const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    *range = ca_combine_ndrange(p, combine_items(values));
-}
+#include "families/split_gpu/split_gpu_stages.h"
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
@@ -264,16 +234,11 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 }
 
 const struct ca_family ca_split_gpu_mma = {
-    .name = "split_gpu",
-    .full_name = "split_gpu UNIT=mma",
+    CA_UNIT_OF("split_gpu", "mma"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_split_gpu_mma,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = {CA_MARK_BLOCKS,
-               {"split", CA_SPLIT_ARGUMENTS, split_ndrange},
-               {"combine", CA_COMBINE_ARGUMENTS, combine_ndrange}},
-    .num_stages = 3,
+    CA_TUNABLES(tunables),
+    CA_STAGES(SPLIT_STAGES),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

@@ -27,7 +27,6 @@
  *           computed again with 0 in the place of V's, and these are added at the end to rows that see them.
  * Barriers  Every thread reaches every barrier; only the instructions' own lockstep is relied on.
  * Tunables  src/families/split_gpu/split_gpu_mma.def, all defined by the host; no fallbacks here. */
-#include "common/builtins.h"
 #include "common/key_rows.h"
 #include "score/score.h"
 #include "common/sequence.h"
@@ -117,10 +116,8 @@ INLINE struct matrices find_matrices(const struct arguments *args, const struct 
     struct matrices m;
 
     m.q = args->q + task->b * args->shape->q_stride[0];
-    m.k = K_PLACE(args->k, CACHE_BATCH(task->b) * args->shape->k_stride[0] +
-                               task->kv_head * args->shape->k_stride[1]);
-    m.v = V_PLACE(args->v, CACHE_BATCH(task->b) * args->shape->v_stride[0] +
-                               task->kv_head * args->shape->v_stride[1]);
+    m.k = K_PLACE(args->k, head_offset(args->shape->k_stride, CACHE_BATCH(task->b), task->kv_head));
+    m.v = V_PLACE(args->v, head_offset(args->shape->v_stride, CACHE_BATCH(task->b), task->kv_head));
     m.q_aligned = rows_aligned(m.q, args->shape->q_stride[2], q_width) &&
                   rows_aligned(m.q, args->shape->q_stride[1], q_width);
     m.k_aligned = K_CACHE || CACHE_ALIGNED(DTYPE, m.k, args->shape->k_stride[0],
@@ -212,8 +209,7 @@ INLINE void load_q(const struct arguments *args, const struct task *task, const 
 INLINE void find_scores(const struct arguments *args, const struct task *task,
                         const struct keys *keys,
                         const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
-                        float row_max[M_FRAGMENTS][LANE_QUERIES],
-                        float seen[M_FRAGMENTS][LANE_QUERIES], float s[M_FRAGMENTS][KEY_SUMS],
+                        struct fragment_state state[M_FRAGMENTS], float s[M_FRAGMENTS][KEY_SUMS],
                         const struct shared *l, const int lane, __local float *exchange)
 {
     const int before = (int)(keys->j0 - task->begin), first = FIRST_KEY + sum_other(lane, 0);
@@ -235,10 +231,10 @@ INLINE void find_scores(const struct arguments *args, const struct task *task,
 #endif
             see_from[n] = row.first - before - first;
             see_to[n] = min(row.end - before, keys->count) - first;
-            highest[n] = row_max[f][n];
+            highest[n] = state[f].row_max[n];
         }
         finish_scores(args, tiles, keys->partial, see_from, see_to, f * FRAGMENT_QUERIES, s[f],
-                      highest, seen[f], lane, exchange);
+                      highest, state[f].seen, lane, exchange);
         UNROLL
         for (int n = 0; n < LANE_QUERIES && FIRST_OF_QUERY(lane); n++)
             l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
@@ -260,8 +256,7 @@ INLINE void find_scales(const struct arguments *args, const struct lane_row rows
 /* Scores become weights, relative to the highest that any sub-group found. */
 INLINE void weigh_tile(const struct arguments *args, const struct shared *l,
                        const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
-                       float s[M_FRAGMENTS][KEY_SUMS], float row_max[M_FRAGMENTS][LANE_QUERIES],
-                       float row_sum[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
+                       float s[M_FRAGMENTS][KEY_SUMS], struct fragment_state state[M_FRAGMENTS],
                        const float weight_exponent, const int lane)
 {
     UNROLL
@@ -277,8 +272,7 @@ INLINE void weigh_tile(const struct arguments *args, const struct shared *l,
             for (int m = 0; m < SUB_GROUPS; m++)
                 highest[n] = fmax(highest[n], l->statistics[m * BLOCK_M + ROW(n)]);
         }
-        weigh(fragment_row, lane, scales, s[f], highest, row_max[f], row_sum[f], out[f],
-              weight_exponent, 0);
+        weigh(fragment_row, lane, scales, s[f], highest, &state[f], weight_exponent, 0);
         store_weights(fragment_row, lane, s[f], l->p_tile);
     }
 }
@@ -298,9 +292,8 @@ INLINE float total_of(const struct shared *l, const int row)
 /* The rows of a fragment: partial results. */
 INLINE void store_fragment_results(const struct arguments *args, const struct task *task,
                                    const struct shared *l, const int fragment_row,
-                                   const float row_max[LANE_QUERIES], const float out[DIM_SUMS],
-                                   __global float *results, const float weight_exponent,
-                                   const int lane)
+                                   const struct fragment_state *state, __global float *results,
+                                   const float weight_exponent, const int lane)
 {
     __global float *to[LANE_QUERIES];
 
@@ -310,14 +303,14 @@ INLINE void store_fragment_results(const struct arguments *args, const struct ta
         find_row(args, task, ROW(n), &h, &i);
         to[n] = results + result_of(args, task, h, i) * DIM_V;
         if (SUB_GROUP_N == 0 && FIRST_OF_QUERY(lane) && ROW(n) < task->rows)
-            vstore2((float2)(row_max[n], total_of(l, ROW(n))), result_of(args, task, h, i),
+            vstore2((float2)(state->row_max[n], total_of(l, ROW(n))), result_of(args, task, h, i),
                     STATISTICS(args, results));
     }
     UNROLL
     for (int x = 0; x < DIM_SUMS; x++) {
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
         if (ROW(here) < task->rows && DIM(x) < DIM_V)
-            to[here][DIM(x)] = out[x] * (1.0f / weight_scale_of(weight_exponent));
+            to[here][DIM(x)] = state->out[x] * (1.0f / weight_scale_of(weight_exponent));
     }
 }
 
@@ -325,9 +318,7 @@ INLINE void store_fragment_results(const struct arguments *args, const struct ta
 INLINE void store_results(const struct arguments *args, const struct task *task,
                           const struct shared *l,
                           const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
-                          float row_max[M_FRAGMENTS][LANE_QUERIES],
-                          float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                          float out[M_FRAGMENTS][DIM_SUMS], __global float *results,
+                          struct fragment_state state[M_FRAGMENTS], __global float *results,
                           const float weight_exponent, const int lane, __local float *exchange)
 {
     UNROLL
@@ -335,23 +326,24 @@ INLINE void store_results(const struct arguments *args, const struct task *task,
         float scales[LANE_QUERIES];
 
         find_scales(args, rows[f], scales);
-        query_sum(row_sum[f], lane, exchange);
-        scale_rows(scales, row_max[f], row_sum[f], weight_exponent);
+        query_sum(state[f].row_sum, lane, exchange);
+        scale_rows(scales, &state[f], weight_exponent);
         UNROLL
         for (int n = 0; n < LANE_QUERIES && FIRST_OF_QUERY(lane); n++)
             l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
-                row_sum[f][n];
+                state[f].row_sum[n];
     }
     LOCAL_BARRIER(); /* the sums are complete */
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
-        store_fragment_results(args, task, l, f * FRAGMENT_QUERIES, row_max[f], out[f], results,
+        store_fragment_results(args, task, l, f * FRAGMENT_QUERIES, &state[f], results,
                                weight_exponent, lane);
 }
 
 /* Adds to the range's sums the Infs and NaNs of V that were staged as 0, in rows that see them. */
-INLINE void add_nonfinite(const struct arguments *args, const struct task *task,
-                          const struct matrices *m, const struct shared *l, __global float *results)
+INLINE void add_nonfinite_to_results(const struct arguments *args, const struct task *task,
+                                     const struct matrices *m, const struct shared *l,
+                                     __global float *results)
 {
     for (int x = get_local_id(0); x < task->rows * DIM_V; x += THREADS) {
         const int d = x % DIM_V;
@@ -360,10 +352,8 @@ INLINE void add_nonfinite(const struct arguments *args, const struct task *task,
 
         find_row(args, task, x / DIM_V, &h, &i);
         for (long j = task->begin; j < task->end; j++) {
-#if PAGE_SIZE
-            if (page_of(args, task->b, j) < 0)
+            if (!HAS_ROW(task->b, j))
                 continue;
-#endif
             const float here = load_v(m->v, KEY_ROW(task->b, j, args->shape->v_stride), d * V_STEP);
             if (here * 0.0f != 0.0f && visible(args, task->e, first_key(args, task->e, i),
                                                end_key(args, task->e, i), task->b, h, i, j))
@@ -386,10 +376,8 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task,
                          const volatile __local uint *seen_tiles, __local long *places,
                          const bool again, volatile __local int *v_nonfinite,
                          uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
-                         float row_max[M_FRAGMENTS][LANE_QUERIES],
-                         float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                         float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS],
-                         const float weight_exponent, const int lane, __local float *exchange)
+                         struct fragment_state state[M_FRAGMENTS], const float weight_exponent,
+                         const int lane, __local float *exchange)
 {
     struct keys next;
 
@@ -417,7 +405,7 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task,
         }
         next = find_tile_of_keys(args, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles);
         LIST_PLACES(task.b, next, next.number);
-        find_scores(args, &task, &keys, rows, row_max, seen, s, &l, lane, exchange);
+        find_scores(args, &task, &keys, rows, state, s, &l, lane, exchange);
         copies_wait();
         LOCAL_BARRIER(); /* maxima, V and the next places are complete, K may be overwritten */
         if (COPIES_AHEAD && next.j0 < task.end)
@@ -425,7 +413,7 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task,
         if (KV_PARTS)
             STAGE_VALUES(keys, 0, again);
         /* softmax */
-        weigh_tile(args, &l, rows, s, row_max, row_sum, out, weight_exponent, lane);
+        weigh_tile(args, &l, rows, s, state, weight_exponent, lane);
         /* values */
 #pragma unroll 1
         for (int part = 0; part < PARTS && part * PART_KEYS < keys.count; part++) {
@@ -436,7 +424,7 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task,
             if (KV_PARTS)
                 copies_wait();
             LOCAL_BARRIER(); /* weights are complete, V's part as well */
-            multiply_pv(l.v_tile, l.v_factors, l.p_tile + part * PART_KEYS, out, lane, exchange);
+            multiply_pv(l.v_tile, l.v_factors, l.p_tile + part * PART_KEYS, state, lane, exchange);
         }
     }
 }
@@ -458,12 +446,7 @@ split(PARAMETERS_split)
     DECLARE_BYTES();
     __local int not_finite;  /* not 0 once an output is Inf or NaN */
     __local int v_nonfinite; /* not 0 once an Inf or NaN of V became 0 */
-#if EMULATE
-    __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
-    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
-#else
-    __local float *const exchange = 0;
-#endif
+    DECLARE_EXCHANGE(SUB_GROUPS);
     __local ushort *const q_tile = (__local ushort *)tiles;
     const struct shared l = {
         q_tile,    q_tile + K_AT, q_tile + V_AT, (__local weight_storage *)weights,
@@ -471,12 +454,10 @@ split(PARAMETERS_split)
     const int lane = THIS_THREAD % FRAGMENT_LANES;
     LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(args) * BLOCK_M,
                     args->shape->group * args->shape->seq_q);
-    const struct task task = find_task(args);
+    const struct task task = find_range_task(args);
     const struct matrices m = find_matrices(args, &task);
     struct lane_row rows[M_FRAGMENTS][LANE_QUERIES];
-    float out[M_FRAGMENTS][DIM_SUMS];
-    float row_max[M_FRAGMENTS][LANE_QUERIES], row_sum[M_FRAGMENTS][LANE_QUERIES];
-    float seen[M_FRAGMENTS][LANE_QUERIES];
+    struct fragment_state state[M_FRAGMENTS];
     uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS];
     bool again = false; /* the second time around */
 
@@ -490,11 +471,16 @@ split(PARAMETERS_split)
     do {
         const float weight_exponent = weight_exponent_of(again);
         struct keys keys = find_tile_of_keys(args, &task, task.begin, 0, seen_tiles);
-        clear_rows(row_max, row_sum, seen, out);
+        clear_rows(state);
         LIST_FIRST_PLACES(task.b, keys, keys.number);
+#if BYTES
+        attend_tiles_of_bytes(args, task, m, l, keys, rows, seen_tiles, places, again, &v_nonfinite,
+                              q_words, state, weight_exponent, lane, exchange);
+#else
         attend_tiles(args, task, m, l, keys, rows, seen_tiles, places, again, &v_nonfinite, q_words,
-                     row_max, row_sum, seen, out, weight_exponent, lane, exchange);
-        if (!all_finite(out))
+                     state, weight_exponent, lane, exchange);
+#endif
+        if (!all_finite(state))
             atomic_or(&not_finite, 1);
         LOCAL_BARRIER(); /* not_finite is final; nobody reads K, V and maxima any more */
         again = !again && not_finite;
@@ -502,10 +488,9 @@ split(PARAMETERS_split)
 
     __global float *const results = args->workspace;
     const float weight_exponent = weight_exponent_of(not_finite);
-    store_results(args, &task, &l, rows, row_max, row_sum, out, results, weight_exponent, lane,
-                  exchange);
+    store_results(args, &task, &l, rows, state, results, weight_exponent, lane, exchange);
     barrier(CLK_GLOBAL_MEM_FENCE); /* the partial results are complete */
     if (v_nonfinite)               /* only non-finite values count here */
-        add_nonfinite(args, &task, &m, &l, results);
+        add_nonfinite_to_results(args, &task, &m, &l, results);
     END_KERNEL();
 }

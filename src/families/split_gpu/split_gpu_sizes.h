@@ -13,4 +13,7 @@
 #define COMBINED_COLUMNS 32 /* of a work-group */
 #define COMBINE_BYTES ((3 * SPLIT_K + COMBINE_THREADS) * FLOAT_BYTES)
 
+/* Of either stage; compilers align variables beside the tiles. */
+#define LOCAL_BYTES (MAX(SPLIT_BYTES, COMBINE_BYTES) + 64)
+
 #endif

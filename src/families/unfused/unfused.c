@@ -2,25 +2,16 @@
 /* The family with scores in memory, in three kernels (src/families/unfused/unfused.cl). It computes
  * every problem on every device and is the one that outputs scores. */
 #include "families/unfused/unfused.h"
+#include "families/family_units.h"
 #include "families/registry.h"
 #include "families/unfused/unfused_sizes.h"
-
-static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/unfused/unfused.def"
 #include "families/expand.h"
 
-extern const char *const ca_source_unfused[];
-
 static size_t tiles(size_t size, size_t tile)
 {
     return size / tile + (size % tile != 0);
-}
-
-static size_t local_bytes(const clattn_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    return LOCAL_BYTES;
 }
 
 /* The sums. */
@@ -30,39 +21,28 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
     return values[THREAD_N_INDEX] * values[THREAD_M_INDEX] * sizeof(cl_float);
 }
 
-static void one_dimensional(struct ca_ndrange *range, size_t groups, size_t items)
-{
-    *range = (struct ca_ndrange){{groups * items, 1, 1}, {items, 1, 1}};
-}
-
-static void scores_ndrange(const clattn_problem *p, const size_t *values,
-                           const clattn_device_info *dev, struct ca_ndrange *range)
+static struct ca_ndrange scores_ndrange(const clattn_problem *p, const size_t *values)
 {
     const size_t tile_x = values[THREADS_N_INDEX] * values[THREAD_N_INDEX];
     const size_t tile_y = values[THREADS_M_INDEX] * values[THREAD_M_INDEX] * values[SWEEPS_INDEX];
     const size_t key_tiles = p->seq_kv == 0 ? 1 : tiles(p->seq_kv, tile_x);
 
-    (void)dev;
-    one_dimensional(range, key_tiles * tiles(p->seq_q, tile_y) * p->batch * p->heads,
-                    values[THREADS_N_INDEX] * values[THREADS_M_INDEX]);
+    return ca_groups(key_tiles * tiles(p->seq_q, tile_y) * p->batch * p->heads,
+                     values[THREADS_N_INDEX] * values[THREADS_M_INDEX]);
 }
 
-static void softmax_ndrange(const clattn_problem *p, const size_t *values,
-                            const clattn_device_info *dev, struct ca_ndrange *range)
+static struct ca_ndrange softmax_ndrange(const clattn_problem *p, const size_t *values)
 {
-    (void)dev;
-    one_dimensional(range, p->batch * p->heads * p->seq_q, values[SOFTMAX_THREADS_INDEX]);
+    return ca_groups(p->batch * p->heads * p->seq_q, values[SOFTMAX_THREADS_INDEX]);
 }
 
-static void values_ndrange(const clattn_problem *p, const size_t *values,
-                           const clattn_device_info *dev, struct ca_ndrange *range)
+static struct ca_ndrange values_ndrange(const clattn_problem *p, const size_t *values)
 {
     const size_t tile_x = values[THREADS_N_INDEX] * values[THREAD_N_INDEX];
     const size_t tile_y = values[THREADS_M_INDEX] * values[THREAD_M_INDEX];
 
-    (void)dev;
-    one_dimensional(range, tiles(p->dim_v, tile_x) * tiles(p->seq_q, tile_y) * p->batch * p->heads,
-                    values[THREADS_N_INDEX] * values[THREADS_M_INDEX]);
+    return ca_groups(tiles(p->dim_v, tile_x) * tiles(p->seq_q, tile_y) * p->batch * p->heads,
+                     values[THREADS_N_INDEX] * values[THREADS_M_INDEX]);
 }
 
 /* The bytes of all scores; 0 if size_t cannot count them. At least one float, so that the kernels
@@ -94,11 +74,9 @@ const char *ca_unfused_unsupported(const clattn_problem *p, const clattn_device_
     return NULL;
 }
 
-size_t ca_unfused_workspace_bytes(const clattn_problem *p, const size_t *values,
-                                  const clattn_device_info *dev)
+size_t ca_unfused_workspace_bytes(const clattn_problem *p, const size_t *values)
 {
     (void)values;
-    (void)dev;
     return p->scores == CLATTN_SCORES_WEIGHTS ? 0 : scores_bytes(p);
 }
 
@@ -150,16 +128,13 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 }
 
 static const struct ca_family family = {
-    .name = "unfused",
-    .full_name = "unfused",
+    CA_FAMILY("unfused"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_unfused,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = {{"scores", CA_UNFUSED_SCORES_ARGUMENTS, scores_ndrange},
-               {"softmax", CA_UNFUSED_SOFTMAX_ARGUMENTS, softmax_ndrange},
-               {"values", CA_UNFUSED_VALUES_ARGUMENTS, values_ndrange}},
-    .num_stages = 3,
+    CA_TUNABLES(tunables),
+    CA_STAGES({"scores", CA_UNFUSED_SCORES_ARGUMENTS, scores_ndrange},
+              {"softmax", CA_UNFUSED_SOFTMAX_ARGUMENTS, softmax_ndrange},
+              {"values", CA_UNFUSED_VALUES_ARGUMENTS, values_ndrange}),
     .unsupported = ca_unfused_unsupported,
     .adapt = adapt,
     .reject = reject,

@@ -17,7 +17,6 @@
  *           and never read: local memory is always defined. Stores are guarded.
  * Barriers  Every thread reaches every barrier; nothing relies on sub-group lockstep.
  * Tunables  src/families/unfused/unfused.def, all defined by the host; no fallbacks here. */
-#include "common/builtins.h"
 #include "score/score.h"
 #include "gpu/local_barrier.h"
 #include "common/key_rows.h"
@@ -188,7 +187,7 @@ static inline void store_lanes(const lanes x, __global float *p, const long left
 
 /* The first of the VECTOR_WIDTH columns that vector n of thread x holds. Neighbours in x are
  * neighbours in memory, so local memory is read without bank conflicts. */
-static inline int column_of(const int x, const int n)
+static inline int column_of_stage(const int x, const int n)
 {
     return (n * THREADS_N + x) * VECTOR_WIDTH;
 }
@@ -203,7 +202,7 @@ static inline __attribute__((always_inline)) void multiply_local_tiles(lanes sum
         lanes right[VECTORS];
 
         for (int n = 0; n < VECTORS; n++)
-            right[n] = x_tile[(d * BLOCK_N + column_of(x, n)) / VECTOR_WIDTH];
+            right[n] = x_tile[(d * BLOCK_N + column_of_stage(x, n)) / VECTOR_WIDTH];
         for (int r = 0; r < THREAD_M; r++) {
             const lanes left = y_tile[d * BLOCK_M + y * THREAD_M + r];
 
@@ -234,10 +233,9 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAME
     const long b = bh / args->shape->heads, h = bh - b * args->shape->heads;
     const struct extent e = extent_of(args, b);
     const long keys = EVERY_PAIR ? args->shape->seq_kv : e.keys;
-    const __global k_storage *k_rows =
-        K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] +
-                             h / args->shape->group * args->shape->k_stride[1] +
-                             (PAGE_SIZE ? 0 : j0 * args->shape->k_stride[2]));
+    const __global k_storage *k_rows = K_PLACE(
+        args->k, head_offset(args->shape->k_stride, CACHE_BATCH(b), h / args->shape->group) +
+                     (PAGE_SIZE ? 0 : j0 * args->shape->k_stride[2]));
     bool k_complete = false; /* k_tile holds all of the keys' elements */
 
 #if PAGE_SIZE
@@ -251,9 +249,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAME
         const long last = min(i0 + BLOCK_M, e.queries) - 1;
         const bool multiply = EVERY_PAIR || (i0 < e.queries && j0 < end_key(args, e, last) &&
                                              j0 + BLOCK_N > first_key(args, e, i0));
-        const __global storage *q_rows = args->q + b * args->shape->q_stride[0] +
-                                         h * args->shape->q_stride[1] +
-                                         i0 * args->shape->q_stride[2];
+        const __global storage *q_rows = args->q + row_offset(args->shape->q_stride, b, h, i0);
         lanes sum[THREAD_M][VECTORS];
 
         if (i0 >= args->shape->seq_q)
@@ -284,9 +280,9 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAME
 
             /* All conditions here: PoCL 6.0 ends the process if the last is a break (doc/drivers.md). */
             for (int n = 0; n < VECTORS && i < args->shape->seq_q &&
-                            j0 + column_of(x, n) < args->shape->seq_kv;
+                            j0 + column_of_stage(x, n) < args->shape->seq_kv;
                  n++) {
-                const long j = j0 + column_of(x, n), left = args->shape->seq_kv - j;
+                const long j = j0 + column_of_stage(x, n), left = args->shape->seq_kv - j;
                 lanes s = score_scale(args, h) * sum[r][n];
                 float each[VECTOR_WIDTH];
 
@@ -300,7 +296,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAME
                 LANES_STORE(s, each);
                 for (int c = 0; c < VECTOR_WIDTH; c++) {
                     each[c] = biased_score(args, e, first, end, b, h, i, j + c, each[c]);
-                    if (PAGE_SIZE > 0 && places[column_of(x, n) + c] < 0)
+                    if (PAGE_SIZE > 0 && places[column_of_stage(x, n) + c] < 0)
                         each[c] = -INFINITY;
                 }
                 s = LANES_LOAD(each);
@@ -315,12 +311,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAME
 
 /* ---- softmax ------------------------------------------------------------------------------ */
 
-/* The larger; a NaN if one of them is. */
-static inline float larger(const float x, const float y)
-{
-    return y > x || y != y ? y : x;
-}
-
+/* larger() of scores. */
 static inline lanes larger_scores(const lanes x, const lanes y)
 {
     return select(x, y, (y > x) | (y != y));
@@ -439,9 +430,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAME
     const long seen_from = first_key(args, e, i0); /* the keys visible to some query of the tile */
     const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the weights before are 0 */
     const long end = i0 < e.queries ? end_key(args, e, min(i0 + BLOCK_M, e.queries) - 1) : 0;
-    const __global v_storage *v_rows =
-        V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] +
-                             h / args->shape->group * args->shape->v_stride[1]);
+    const __global v_storage *v_rows = V_PLACE(
+        args->v, head_offset(args->shape->v_stride, CACHE_BATCH(b), h / args->shape->group));
     const __global float *p_rows = PLACE + (bh * args->shape->seq_q + i0) * args->shape->seq_kv;
     lanes sum[THREAD_M][VECTORS];
 
@@ -465,8 +455,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAME
         multiply_local_tiles(sum, (const __local float *)p_tile, v_tile, x, y);
     }
 
-    __global o_storage *const o_head =
-        args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1];
+    __global o_storage *const o_head = args->o + head_offset(args->shape->o_stride, b, h);
     bool some_nan = false;
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++) {
@@ -479,7 +468,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAME
             LANES_STORE(sum[r][n], each);
 #pragma unroll
             for (int m = 0; m < VECTOR_WIDTH; m++) {
-                const long c = c0 + column_of(x, n) + m;
+                const long c = c0 + column_of_stage(x, n) + m;
 
                 if (i < args->shape->seq_q && c < DIM_V) {
                     STORE_O(each[m], o_head, i * args->shape->o_stride[2] + c * O_STEP);
@@ -492,7 +481,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAME
      * loop above: there the sums have constant indices and stay in registers. */
     for (int n = 0; some_nan && n < THREAD_M * THREAD_N; n++) {
         const long i = i0 + y * THREAD_M + n / THREAD_N;
-        const long c = c0 + column_of(x, n % THREAD_N / VECTOR_WIDTH) + n % THREAD_N % VECTOR_WIDTH;
+        const long c =
+            c0 + column_of_stage(x, n % THREAD_N / VECTOR_WIDTH) + n % THREAD_N % VECTOR_WIDTH;
         const long place = i * args->shape->o_stride[2] + c * O_STEP;
         const bool there = i < args->shape->seq_q && c < DIM_V;
         const long first = first_key(args, e, i), last = end_key(args, e, i);

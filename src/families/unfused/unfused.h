@@ -7,7 +7,6 @@
 
 /* The members of struct ca_family: all scores have to fit an allocation. */
 const char *ca_unfused_unsupported(const clattn_problem *p, const clattn_device_info *dev);
-size_t ca_unfused_workspace_bytes(const clattn_problem *p, const size_t *values,
-                                  const clattn_device_info *dev);
+size_t ca_unfused_workspace_bytes(const clattn_problem *p, const size_t *values);
 
 #endif

@@ -3,55 +3,37 @@
 #include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/block_bits.h"
+#include "families/family_units.h"
 #include "families/registry.h"
 #include "families/unfused/unfused.h"
 #include "families/unfused_lanes/unfused_lanes_sizes.h"
 
-static size_t private_bytes(const clattn_problem *p, const size_t *values);
-
 #define TUNABLES_DEF "families/unfused_lanes/unfused_lanes.def"
 #include "families/expand.h"
 
-extern const char *const ca_source_unfused_lanes[];
-
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange scores_ndrange(const clattn_problem *p, const size_t *values)
 {
-#include "families/names.h"
-    return PRIVATE_BYTES;
+    return ca_single_items(ca_divide_up(p->seq_kv, values[BLOCK_N_INDEX]),
+                           ca_divide_up(p->seq_q, values[BLOCK_M_INDEX]), p->batch * p->heads);
 }
 
-static void scores_ndrange(const clattn_problem *p, const size_t *values,
-                           const clattn_device_info *dev, struct ca_ndrange *range)
+static struct ca_ndrange softmax_ndrange(const clattn_problem *p, const size_t *values)
 {
-    (void)dev;
-    *range =
-        (struct ca_ndrange){{ca_divide_up(p->seq_kv, values[BLOCK_N_INDEX]),
-                             ca_divide_up(p->seq_q, values[BLOCK_M_INDEX]), p->batch * p->heads},
-                            {1, 1, 1}};
-}
-
-static void softmax_ndrange(const clattn_problem *p, const size_t *values,
-                            const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    *range = (struct ca_ndrange){
+    return (struct ca_ndrange){
         {ca_divide_up(p->batch * p->heads * p->seq_q, values[SOFTMAX_ROWS_INDEX]), 1, 1},
         {1, 1, 1}};
 }
 
-static void values_ndrange(const clattn_problem *p, const size_t *values,
-                           const clattn_device_info *dev, struct ca_ndrange *range)
+static struct ca_ndrange values_ndrange(const clattn_problem *p, const size_t *values)
 {
-    (void)dev;
-    *range = (struct ca_ndrange){
+    return (struct ca_ndrange){
         {ca_divide_up(p->seq_q, values[BLOCK_M_INDEX]), p->batch * p->heads, 1}, {1, 1, 1}};
 }
 
 /* The bits of block lists come last. */
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
 {
-    return ca_unfused_workspace_bytes(p, values, dev) + ca_block_bits_bytes(p);
+    return ca_unfused_workspace_bytes(p, values) + ca_block_bits_bytes(p);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -112,17 +94,13 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 }
 
 static const struct ca_family family = {
-    .name = "unfused_lanes",
-    .full_name = "unfused_lanes",
+    CA_FAMILY("unfused_lanes"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_unfused_lanes,
-    .tunables = tunables,
-    .num_tunables = NUM_TUNABLES,
-    .stages = {CA_MARK_BLOCKS,
-               {"scores", CA_UNFUSED_SCORES_ARGUMENTS, scores_ndrange},
-               {"softmax", CA_UNFUSED_SOFTMAX_ARGUMENTS, softmax_ndrange},
-               {"values", CA_UNFUSED_VALUES_ARGUMENTS, values_ndrange}},
-    .num_stages = 4,
+    CA_TUNABLES(tunables),
+    CA_STAGES(CA_MARK_BLOCKS, {"scores", CA_UNFUSED_SCORES_ARGUMENTS, scores_ndrange},
+              {"softmax", CA_UNFUSED_SOFTMAX_ARGUMENTS, softmax_ndrange},
+              {"values", CA_UNFUSED_VALUES_ARGUMENTS, values_ndrange}),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

@@ -23,7 +23,6 @@
  *            here. */
 #define UNIT UNIT_VECTOR
 #include "families/units.h"
-#include "common/builtins.h"
 #include "common/common.h"
 
 #if !defined(SIMD_WIDTH) || !defined(REGISTER_VECTORS) || !defined(REGISTER_ROWS) ||               \
@@ -261,12 +260,11 @@ NOINLINE void compute_scores(const struct arguments *restrict args, const struct
                i_end = min(i0 + BLOCK_M, args->shape->seq_q);
     const int keys = min(j_end, EVERY_PAIR ? args->shape->seq_kv : e.keys) - j0;
 
-    const __global storage *q =
-        args->q + b * args->shape->q_stride[0] + h * args->shape->q_stride[1];
+    const __global storage *q = args->q + head_offset(args->shape->q_stride, b, h);
     if (keys > 0)
         pack_keys(args, b,
-                  K_PLACE(args->k, CACHE_BATCH(b) * args->shape->k_stride[0] +
-                                       h / args->shape->group * args->shape->k_stride[1]),
+                  K_PLACE(args->k, head_offset(args->shape->k_stride, CACHE_BATCH(b),
+                                               h / args->shape->group)),
                   j0, keys, panels);
     for (long i = i0; i < i_end; i += REGISTER_ROWS) {
         const int rows = min((long)REGISTER_ROWS, i_end - i);
@@ -316,15 +314,10 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void scores(PARAMETERS_s
 
 /* ---- softmax -------------------------------------------------------------------------------- */
 
-/* The larger; a NaN if one of them is. */
+/* larger() of lanes. */
 INLINE lanes larger_lanes(const lanes x, const lanes y)
 {
     return (y > x | y != y) ? y : x;
-}
-
-INLINE float larger(const float x, const float y)
-{
-    return y > x || y != y ? y : x;
 }
 
 INLINE float largest_lane(const lanes x)
@@ -550,10 +543,9 @@ NOINLINE void compute_values(const struct arguments *restrict args, const struct
     const long end = i0 < used_end ? end_key(args, e, used_end - 1) : 0;
     const __global float *p = SCORE_MATRIX + bh * args->shape->seq_q * args->shape->seq_kv;
 
-    const __global v_storage *const v =
-        V_PLACE(args->v, CACHE_BATCH(b) * args->shape->v_stride[0] +
-                             h / args->shape->group * args->shape->v_stride[1]);
-    __global o_storage *o = args->o + b * args->shape->o_stride[0] + h * args->shape->o_stride[1];
+    const __global v_storage *const v = V_PLACE(
+        args->v, head_offset(args->shape->v_stride, CACHE_BATCH(b), h / args->shape->group));
+    __global o_storage *o = args->o + head_offset(args->shape->o_stride, b, h);
     for (int n = 0; n < SUM_VECTORS; n++)
         sums[n] = 0.0f;
     for (long j0 = begin; j0 < end; j0 += BLOCK_N) {

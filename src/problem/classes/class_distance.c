@@ -11,115 +11,78 @@
 /* What decoding takes for few. */
 #define MANY_QUERIES 16
 
-/* All that distinguishes classes. */
-enum fact {
-    OPERATION,
-    SCORES_WANTED,
-    SCORES,
-    DTYPE,
-    ELEMENT_BYTES,
-    K_CACHE,
-    V_CACHE,
-    PAGED,
-    PAGE_SIZE,
-    DIM_QK,
-    DIM_V,
-    UNIT_Q,
-    UNIT_K,
-    UNIT_V,
-    UNIT_O,
-    UNIT_DO,
-    UNIT_DQ,
-    UNIT_DK,
-    UNIT_DV,
-    SOFTCAP,
-    BIAS,
-    BIAS_DTYPE,
-    MASK,
-    BLOCK_Q,
-    BLOCK_KV,
-    BLOCKS,
-    FOLLOWS_LENGTHS,
-    DROPOUT,
-    LIMIT_LEFT,
-    LIMIT_RIGHT,
-    CAUSAL,
-    WINDOW_LEFT,
-    WINDOW_RIGHT,
-    SEQ_Q,
-    FEW_QUERIES,
-    SEQ_KV,
-    HEADS,
-    RATIO,
-    ACCUMULATE, /* projections and merges */
-    X_AXIS,     /* this and what follows to Y_HEADS: projections */
-    W_AXIS,
-    ROWS,
-    TERMS,
-    COLUMNS,
-    X_HEADS,
-    Y_HEADS,
-#define FLAG(ID, member, word, OF, difference) ID,
-    CA_FLAGS(FLAG) CA_SIZES(FLAG)
-#undef FLAG
-        NUM_FACTS
-};
+/* All that distinguishes classes: whether it is defined to the compiler, so that classes that differ in it are not
+ * alike; what a difference costs in ca_class_distance(), in doublings of seq_q; and what a factor of two costs
+ * beside. Costs are estimates; only their order matters much. */
+#define FACTS(FACT)                                                                                \
+    FACT(OPERATION, 1, INFINITY, 0)     /* other kernels altogether */                             \
+    FACT(SCORES_WANTED, 1, INFINITY, 0) /* most families cannot */                                 \
+    FACT(SCORES, 1, 0.5, 0)             /* one more store in another place */                      \
+    FACT(DTYPE, 1, 1, 0)                /* conversions */                                          \
+    FACT(ELEMENT_BYTES, 1, 0, 3)        /* memory traffic, width of loads */                       \
+    FACT(K_CACHE, 1, 3, 0)              /* likewise */                                             \
+    FACT(V_CACHE, 1, 3, 0)              /* likewise */                                             \
+    FACT(PAGED, 1, 2, 0)                /* a look-up for each tile or each key */                  \
+    FACT(PAGE_SIZE, 1, 0.25, 0.25)      /* which of the two */                                     \
+    FACT(DIM_QK, 1, 0.5, 2)             /* local tiles, loop over dims */                          \
+    FACT(DIM_V, 1, 0.5, 2)              /* registers for the output, local tiles */                \
+    FACT(UNIT_Q, 1, 0.5, 0)             /* read once per block */                                  \
+    FACT(UNIT_K, 1, 2, 0)               /* read by every block, in vectors or not */               \
+    FACT(UNIT_V, 1, 2, 0)               /* likewise */                                             \
+    FACT(UNIT_O, 1, 0.5, 0)             /* written once */                                         \
+    FACT(UNIT_DO, 1, 2, 0)              /* read by every block of keys */                          \
+    FACT(UNIT_DQ, 1, 0.5, 0)            /* written once, as the next two */                        \
+    FACT(UNIT_DK, 1, 0.5, 0)                                                                       \
+    FACT(UNIT_DV, 1, 0.5, 0)                                                                       \
+    FACT(SOFTCAP, 1, 1, 0)            /* a tanh per score outweighs the exponential */             \
+    FACT(BIAS, 1, 2, 0)               /* four bytes per score, which nothing shares */             \
+    FACT(BIAS_DTYPE, 1, 0.5, 0)       /* ... or two */                                             \
+    FACT(MASK, 1, 1.5, 0)             /* a byte per score */                                       \
+    FACT(BLOCK_Q, 1, 2, 0.5)          /* blocks of queries are made to fit, tiles are cut */       \
+    FACT(BLOCK_KV, 1, 2, 0.5)         /* likewise */                                               \
+    FACT(BLOCKS, 0, 0, 0.25)          /* the share of tiles that is left out */                    \
+    FACT(FOLLOWS_LENGTHS, 1, 0.25, 0) /* a few operations per group */                             \
+    FACT(DROPOUT, 1, 2, 0)            /* random numbers outweigh the exponential */                \
+    FACT(LIMIT_LEFT, 1, 2, 0)         /* tiles are skipped, and cut at the limit */                \
+    FACT(LIMIT_RIGHT, 1, 1, 0)        /* likewise */                                               \
+    FACT(CAUSAL, 0, 2, 0)             /* groups with unequal work */                               \
+    FACT(WINDOW_LEFT, 0, 0, 0.5)      /* the share of tiles that is skipped */                     \
+    FACT(WINDOW_RIGHT, 0, 0, 0.5)     /* likewise */                                               \
+    FACT(SEQ_Q, 0, 0, 1)              /* blocks of queries: how many groups, how full */           \
+    FACT(FEW_QUERIES, 0, 0, 8)        /* all of them in registers: how many these hold */          \
+    FACT(SEQ_KV, 0, 0, 0.5)           /* only the length of a loop, and what the cache holds */    \
+    FACT(HEADS, 0, 0, 1)              /* how many groups: too few leave units idle */              \
+    FACT(RATIO, 0, 0, 0.25)           /* how often the cache has K and V already */                \
+    FACT(ACCUMULATE, 1, 0.25, 0)      /* of projections and merges: one load per result */         \
+    FACT(X_AXIS, 1, 1, 0)       /* to Y_HEADS of projections: how tiles are loaded, or packed */   \
+    FACT(W_AXIS, 1, 1, 0)       /* likewise */                                                     \
+    FACT(ROWS, 0, 0, 1)         /* how many groups, how full */                                    \
+    FACT(TERMS, 0, 0, 0.5)      /* only the length of a loop */                                    \
+    FACT(COLUMNS, 0, 0, 1)      /* as rows */                                                      \
+    FACT(X_HEADS, 0, 0, 0.1)    /* seams between heads */                                          \
+    FACT(Y_HEADS, 0, 0, 0.1)    /* likewise */                                                     \
+    FACT(CACHE_DTYPE, 1, 1, 0)  /* from here on of appends: conversions */                         \
+    FACT(ROTARY, 1, 1, 0)       /* which columns are turned together */                            \
+    FACT(ROTARY_DIM, 1, 0.5, 1) /* how many of them */                                             \
+    FACT(ROTARY_TABLES, 1, 0.5, 0) /* loads in place of powers */                                  \
+    FACT(QUERIES, 1, 1, 0)         /* a launch of its own */                                       \
+    FACT(SLOTS, 1, 0.5, 0)         /* where each token goes is read */                             \
+    FACT(POSITIONS, 1, 0.25, 0)    /* likewise, by what it is turned */
 
-/* What a difference costs in ca_class_distance(), in doublings of seq_q, and what a factor of two
- * costs beside. Estimates; only their order matters much. Exact facts are defined to the
- * compiler. */
+#define FLAG(ID, member, word, OF, difference) ID,
+#define FACT(ID, exact, difference, doubling) ID,
+enum fact { FACTS(FACT) CA_FLAGS(FLAG) CA_SIZES(FLAG) NUM_FACTS };
+#undef FACT
+#undef FLAG
+
 static const struct {
     int exact;
     double difference, doubling;
 } weights[NUM_FACTS] = {
-    [OPERATION] = {1, INFINITY, 0},     /* other kernels altogether */
-    [SCORES_WANTED] = {1, INFINITY, 0}, /* most families cannot */
-    [SCORES] = {1, 0.5, 0},             /* one more store in another place */
-    [DTYPE] = {1, 1, 0},                /* conversions */
-    [ELEMENT_BYTES] = {1, 0, 3},        /* memory traffic, width of loads */
-    [K_CACHE] = {1, 3, 0},              /* likewise */
-    [V_CACHE] = {1, 3, 0},              /* likewise */
-    [PAGED] = {1, 2, 0},                /* a look-up for each tile or each key */
-    [PAGE_SIZE] = {1, 0.25, 0.25},      /* which of the two */
-    [DIM_QK] = {1, 0.5, 2},             /* local tiles, loop over dims */
-    [DIM_V] = {1, 0.5, 2},              /* registers for the output, local tiles */
-    [UNIT_Q] = {1, 0.5, 0},             /* read once per block */
-    [UNIT_K] = {1, 2, 0},               /* read by every block, in vectors or not */
-    [UNIT_V] = {1, 2, 0},               /* likewise */
-    [UNIT_O] = {1, 0.5, 0},             /* written once */
-    [UNIT_DO] = {1, 2, 0},              /* read by every block of keys */
-    [UNIT_DQ] = {1, 0.5, 0},            /* written once, as the next two */
-    [UNIT_DK] = {1, 0.5, 0},
-    [UNIT_DV] = {1, 0.5, 0},
-    [SOFTCAP] = {1, 1, 0},            /* a tanh per score outweighs the exponential */
-    [BIAS] = {1, 2, 0},               /* four bytes per score, which nothing shares */
-    [BIAS_DTYPE] = {1, 0.5, 0},       /* ... or two */
-    [MASK] = {1, 1.5, 0},             /* a byte per score */
-    [BLOCK_Q] = {1, 2, 0.5},          /* blocks of queries are made to fit, tiles are cut */
-    [BLOCK_KV] = {1, 2, 0.5},         /* likewise */
-    [BLOCKS] = {0, 0, 0.25},          /* the share of tiles that is left out */
-    [FOLLOWS_LENGTHS] = {1, 0.25, 0}, /* a few operations per group */
-    [DROPOUT] = {1, 2, 0},            /* random numbers outweigh the exponential */
-    [LIMIT_LEFT] = {1, 2, 0},         /* tiles are skipped, and cut at the limit */
-    [LIMIT_RIGHT] = {1, 1, 0},        /* likewise */
-    [CAUSAL] = {0, 2, 0},             /* groups with unequal work */
-    [WINDOW_LEFT] = {0, 0, 0.5},      /* the share of tiles that is skipped */
-    [WINDOW_RIGHT] = {0, 0, 0.5},     /* likewise */
-    [SEQ_Q] = {0, 0, 1},              /* blocks of queries: how many groups, how full */
-    [FEW_QUERIES] = {0, 0, 8},        /* all of them in registers: how many these hold */
-    [SEQ_KV] = {0, 0, 0.5},           /* only the length of a loop, and what the cache holds */
-    [HEADS] = {0, 0, 1},              /* how many groups: too few leave units idle */
-    [RATIO] = {0, 0, 0.25},           /* how often the cache has K and V already */
-    [ACCUMULATE] = {1, 0.25, 0},      /* one load per result */
-    [X_AXIS] = {1, 1, 0},             /* how tiles are loaded, or packed */
-    [W_AXIS] = {1, 1, 0},             /* likewise */
-    [ROWS] = {0, 0, 1},               /* how many groups, how full */
-    [TERMS] = {0, 0, 0.5},            /* only the length of a loop */
-    [COLUMNS] = {0, 0, 1},            /* as rows */
-    [X_HEADS] = {0, 0, 0.1},          /* seams between heads */
-    [Y_HEADS] = {0, 0, 0.1},          /* likewise */
 #define FLAG(ID, member, word, OF, difference) [ID] = {1, difference, 0},
-    CA_FLAGS(FLAG) CA_SIZES(FLAG)
+#define FACT(ID, exact, difference, doubling) [ID] = {exact, difference, doubling},
+    FACTS(FACT) CA_FLAGS(FLAG) CA_SIZES(FLAG)
+#undef FACT
 #undef FLAG
 };
 
@@ -213,6 +176,13 @@ static void examine_append(const clattn_problem *problem, size_t facts[NUM_FACTS
     facts[HEADS] = p->heads;
     facts[RATIO] = p->heads / p->kv_heads;
     facts[KV_LENGTHS] = p->kv_lengths != 0;
+    facts[CACHE_DTYPE] = (size_t)p->cache_dtype;
+    facts[ROTARY] = (size_t)p->rotary;
+    facts[ROTARY_DIM] = p->rotary ? p->rotary_dim : 1;
+    facts[ROTARY_TABLES] = p->rotary_length != 0;
+    facts[QUERIES] = (size_t)p->queries;
+    facts[SLOTS] = p->slots != 0;
+    facts[POSITIONS] = p->positions != 0;
     examine_rows(p->tokens, facts);
 }
 
@@ -253,14 +223,12 @@ static void examine_attention(const clattn_problem *p, size_t facts[NUM_FACTS])
                                    [SEQ_KV] = p->seq_kv,
                                    [HEADS] = p->heads,
                                    [RATIO] = p->heads / p->kv_heads,
-                                   [ACCUMULATE] = 0,
-                                   [X_AXIS] = 0,
-                                   [W_AXIS] = 0,
                                    [ROWS] = 1,
                                    [TERMS] = 1,
                                    [COLUMNS] = 1,
                                    [X_HEADS] = 1,
                                    [Y_HEADS] = 1,
+                                   [ROTARY_DIM] = 1,
 #define FLAG(ID, member, word, OF, difference) [ID] = p->member != 0,
                                    CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG

@@ -12,101 +12,61 @@
 static const char blanks[] = " \t\r\n";
 
 /* The words. A key that ends in '=' is followed by a value, one that ends in a letter and is
- * marked as a number by digits; others stand alone. Layouts need all the sizes: a second pass. */
-enum word {
-    W_OPERATION, /* a name of ca_operation_names, and one of ca_dtype_names */
-    W_DTYPE,
-    W_Q_LAYOUT,
-    W_K_LAYOUT,
-    W_V_LAYOUT,
-    W_O_LAYOUT,
-    W_DO_LAYOUT,
-    W_DQ_LAYOUT,
-    W_DK_LAYOUT,
-    W_DV_LAYOUT,
-    W_DROPOUT,
-    W_SCALE,
-    W_SOFTCAP,
-    W_CAUSAL,
-    W_DIAGONAL,
-    W_WINDOW,
-    W_BIAS,
-    W_MASK,
-    W_SCORES,
-    W_STATES,
-    W_PARTS_LAYOUT,
-    W_X_LAYOUT,
-    W_W_LAYOUT,
-    W_Y_LAYOUT,
-    W_K_CACHE,
-    W_V_CACHE,
-    W_CACHE_DTYPE,
-    W_ACCUMULATE,
-    W_POSITIONS,
-    W_SLOTS,
-    W_ROPE,
-    W_QUERIES,
-    W_QUERIES_AS,
-    W_BLOCKS,
-    W_PAGE_SIZE,
-    W_PAGES,
-    W_LAYOUT,
-    W_BATCH,
-    W_HEADS,
-    W_SEQ_Q,
-    W_SEQ_KV,
-    W_DIM,
+ * marked as a number by digits; others stand alone. Layouts need all the sizes: a second pass. An
+ * operation is a name of ca_operation_names, a dtype one of ca_dtype_names. */
+#define KEYS(KEY)                                                                                  \
+    KEY(OPERATION, "an operation")                                                                 \
+    KEY(DTYPE, "a dtype")                                                                          \
+    KEY(Q_LAYOUT, "q=")                                                                            \
+    KEY(K_LAYOUT, "k=")                                                                            \
+    KEY(V_LAYOUT, "v=")                                                                            \
+    KEY(O_LAYOUT, "o=")                                                                            \
+    KEY(DO_LAYOUT, "do=")                                                                          \
+    KEY(DQ_LAYOUT, "dq=")                                                                          \
+    KEY(DK_LAYOUT, "dk=")                                                                          \
+    KEY(DV_LAYOUT, "dv=")                                                                          \
+    KEY(DROPOUT, "dropout=")                                                                       \
+    KEY(SCALE, "scale=")                                                                           \
+    KEY(SOFTCAP, "softcap=")                                                                       \
+    KEY(CAUSAL, "causal=")                                                                         \
+    KEY(DIAGONAL, "diagonal=")                                                                     \
+    KEY(WINDOW, "window=")                                                                         \
+    KEY(BIAS, "bias=")                                                                             \
+    KEY(MASK, "mask=")                                                                             \
+    KEY(SCORES, "scores=")                                                                         \
+    KEY(STATES, "n")                                                                               \
+    KEY(PARTS_LAYOUT, "parts=")                                                                    \
+    KEY(X_LAYOUT, "x=")                                                                            \
+    KEY(W_LAYOUT, "w=")                                                                            \
+    KEY(Y_LAYOUT, "y=")                                                                            \
+    KEY(K_CACHE, "kcache=")                                                                        \
+    KEY(V_CACHE, "vcache=")                                                                        \
+    KEY(CACHE_DTYPE, "cache=")                                                                     \
+    KEY(ACCUMULATE, "accumulate")                                                                  \
+    KEY(POSITIONS, "pos")                                                                          \
+    KEY(SLOTS, "slots")                                                                            \
+    KEY(ROPE, "rope=")                                                                             \
+    KEY(QUERIES, "queries")                                                                        \
+    KEY(QUERIES_AS, "queries=")                                                                    \
+    KEY(BLOCKS, "blocks=")                                                                         \
+    KEY(PAGE_SIZE, "page=")                                                                        \
+    KEY(PAGES, "pages=")                                                                           \
+    KEY(LAYOUT, "layout=")                                                                         \
+    KEY(BATCH, "b")                                                                                \
+    KEY(HEADS, "h")                                                                                \
+    KEY(SEQ_Q, "q")                                                                                \
+    KEY(SEQ_KV, "k")                                                                               \
+    KEY(DIM, "d")
 #define FLAG(ID, member, word, OF, difference) W_##ID,
-    CA_FLAGS(FLAG) CA_SIZES(FLAG)
+#define KEY(ID, key) W_##ID,
+enum word { KEYS(KEY) CA_FLAGS(FLAG) CA_SIZES(FLAG) W_COUNT };
+#undef KEY
 #undef FLAG
-        W_COUNT
-};
-static const char *const keys[W_COUNT] = {[W_OPERATION] = "an operation",
-                                          [W_DTYPE] = "a dtype",
-                                          [W_Q_LAYOUT] = "q=",
-                                          [W_K_LAYOUT] = "k=",
-                                          [W_V_LAYOUT] = "v=",
-                                          [W_O_LAYOUT] = "o=",
-                                          [W_DO_LAYOUT] = "do=",
-                                          [W_DQ_LAYOUT] = "dq=",
-                                          [W_DK_LAYOUT] = "dk=",
-                                          [W_DV_LAYOUT] = "dv=",
-                                          [W_DROPOUT] = "dropout=",
-                                          [W_SCALE] = "scale=",
-                                          [W_SOFTCAP] = "softcap=",
-                                          [W_CAUSAL] = "causal=",
-                                          [W_DIAGONAL] = "diagonal=",
-                                          [W_WINDOW] = "window=",
-                                          [W_BIAS] = "bias=",
-                                          [W_MASK] = "mask=",
-                                          [W_SCORES] = "scores=",
-                                          [W_X_LAYOUT] = "x=",
-                                          [W_W_LAYOUT] = "w=",
-                                          [W_Y_LAYOUT] = "y=",
-                                          [W_PARTS_LAYOUT] = "parts=",
-                                          [W_STATES] = "n",
-                                          [W_K_CACHE] = "kcache=",
-                                          [W_V_CACHE] = "vcache=",
-                                          [W_LAYOUT] = "layout=",
-                                          [W_PAGE_SIZE] = "page=",
-                                          [W_PAGES] = "pages=",
-                                          [W_BLOCKS] = "blocks=",
-                                          [W_BATCH] = "b",
-                                          [W_HEADS] = "h",
-                                          [W_SEQ_Q] = "q",
-                                          [W_SEQ_KV] = "k",
-                                          [W_DIM] = "d",
-                                          [W_CACHE_DTYPE] = "cache=",
-                                          [W_ACCUMULATE] = "accumulate",
-                                          [W_POSITIONS] = "pos",
-                                          [W_SLOTS] = "slots",
-                                          [W_ROPE] = "rope=",
-                                          [W_QUERIES] = "queries",
-                                          [W_QUERIES_AS] = "queries=",
 #define FLAG(ID, member, word, OF, difference) [W_##ID] = word,
-                                          CA_FLAGS(FLAG) CA_SIZES(FLAG)
+#define KEY(ID, key) [W_##ID] = key,
+static const char *const keys[W_COUNT] = {KEYS(KEY) CA_FLAGS(FLAG) CA_SIZES(FLAG)};
+#undef KEY
 #undef FLAG
-};
 _Static_assert(W_COUNT <= 64, "a set of words is 64 bits");
 #define WORD(word) (UINT64_C(1) << (word))
 #define FLAG(ID, member, word, OF, difference) | WORD(W_##ID)
@@ -358,7 +318,8 @@ static int parse_layout_word(enum word word, const char *value, uint64_t seen, c
 
     if (argument != CA_WORKSPACE) {
         ca_problem_tensors(p, tensors);
-        return ca_parse_layout(value, tensors[argument].sizes, ca_problem_layout(p, argument));
+        return ca_parse_layout(value, tensors[argument].sizes,
+                               ca_tensor_layout(p, &tensors[argument]));
     }
     switch (word) {
     case W_LAYOUT:
@@ -394,11 +355,9 @@ static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p
             memcpy(copy, text, length);
         const enum word w = recognise(copy, &value);
         text += length;
-        if (w == W_COUNT) {
-            ca_reason(reason, reason_bytes, "'%.*s' is not a word of a problem", (int)length,
-                      text - length);
-            return CLATTN_INVALID_PROBLEM;
-        }
+        if (w == W_COUNT)
+            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
+                                  "'%.*s' is not a word of a problem", (int)length, text - length);
         if (!layouts && *seen & WORD(w)) {
             if (w <= W_DTYPE)
                 ca_reason(reason, reason_bytes, "two %s are given, the second is '%s'",
@@ -408,11 +367,10 @@ static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p
             return CLATTN_INVALID_PROBLEM;
         }
         *seen |= WORD(w);
-        if (!(layouts ? parse_layout_word(w, value, *seen, p) : parse_word(w, value, p))) {
-            ca_reason(reason, reason_bytes, "'%.*s' has a value that cannot be read", (int)length,
-                      text - length);
-            return CLATTN_INVALID_PROBLEM;
-        }
+        if (!(layouts ? parse_layout_word(w, value, *seen, p) : parse_word(w, value, p)))
+            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
+                                  "'%.*s' has a value that cannot be read", (int)length,
+                                  text - length);
     }
     return CLATTN_SUCCESS;
 }
@@ -429,10 +387,9 @@ static clattn_status check_operation(uint64_t seen, clattn_operation operation, 
     const uint64_t strange = seen & ~words_of[operation];
 
     for (unsigned w = 0; w < W_COUNT; w++) {
-        if (strange & WORD(w)) {
-            ca_reason(reason, reason_bytes, "'%s' is not a word of %s", keys[w], nouns[operation]);
-            return CLATTN_INVALID_PROBLEM;
-        }
+        if (strange & WORD(w))
+            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
+                                  "'%s' is not a word of %s", keys[w], nouns[operation]);
     }
     return CLATTN_SUCCESS;
 }
@@ -456,18 +413,16 @@ static clattn_status check_words(uint64_t seen, clattn_operation operation, char
     };
 
     for (size_t n = 0; n < sizeof words / sizeof *words; n++) {
-        if (words[n].needed && !(seen & WORD(words[n].word))) {
-            ca_reason(reason, reason_bytes, "%s is missing", words[n].what);
-            return CLATTN_INVALID_PROBLEM;
-        }
+        if (words[n].needed && !(seen & WORD(words[n].word)))
+            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes, "%s is missing",
+                                  words[n].what);
     }
-    if (diagonals & (diagonals - 1)) {
-        ca_reason(reason, reason_bytes, "causal= and diagonal= exclude each other");
-        return CLATTN_INVALID_PROBLEM;
-    }
+    if (diagonals & (diagonals - 1))
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
+                              "causal= and diagonal= exclude each other");
     if (seen & WORD(W_QUERIES) && seen & WORD(W_QUERIES_AS)) {
-        ca_reason(reason, reason_bytes, "queries and queries= exclude each other");
-        return CLATTN_INVALID_PROBLEM;
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
+                              "queries and queries= exclude each other");
     }
     return check_operation(seen, operation, reason, reason_bytes);
 }
@@ -524,10 +479,9 @@ static clattn_status parse(const char *text, clattn_problem *problem, char *reas
     ca_reason(reason, reason_bytes, "%s", "");
     if (problem)
         clattn_problem_init(problem);
-    if (!text || !problem) {
-        ca_reason(reason, reason_bytes, "text or problem is null");
-        return CLATTN_INVALID_ARGUMENT;
-    }
+    if (!text || !problem)
+        return ca_status_with(CLATTN_INVALID_ARGUMENT, reason, reason_bytes,
+                              "text or problem is null");
     clattn_problem_init_operation(problem, find_operation(text));
     status = parse_pass(text, 0, problem, &seen, reason, reason_bytes);
     if (status == CLATTN_SUCCESS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/log.h"
+#include "base/writer.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
 #include "problem/tensors.h"
@@ -7,7 +7,6 @@
 
 #include <locale.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,26 +16,8 @@ static const char *const orders[] = {
 
 static const clattn_layout zero_layout;
 
-struct writer {
-    char *text;
-    size_t bytes, length; /* length is what would have been written */
-};
-
-static void put(struct writer *w, const char *format, ...) CA_PRINTF(2, 3);
-
-static void put(struct writer *w, const char *format, ...)
-{
-    const size_t at = w->length < w->bytes ? w->length : w->bytes;
-    va_list list;
-
-    va_start(list, format);
-    const int more = vsnprintf(w->bytes ? w->text + at : NULL, w->bytes - at, format, list);
-    va_end(list);
-    w->length += more > 0 ? (size_t)more : 0;
-}
-
 /* With a point whatever the locale. */
-static void put_number(struct writer *w, const char *name, float value)
+static void put_number(struct ca_writer *w, const char *name, float value)
 {
     char text[32];
 
@@ -44,10 +25,10 @@ static void put_number(struct writer *w, const char *name, float value)
     char *mark = strstr(text, localeconv()->decimal_point);
     if (mark)
         *mark = '.';
-    put(w, " %s%s", name, text);
+    ca_put(w, " %s%s", name, text);
 }
 
-static void put_float(struct writer *w, const char *name, float value)
+static void put_float(struct ca_writer *w, const char *name, float value)
 {
     char key[32];
 
@@ -55,12 +36,12 @@ static void put_float(struct writer *w, const char *name, float value)
     put_number(w, key, value);
 }
 
-static void put_strides(struct writer *w, const clattn_layout *l)
+static void put_strides(struct ca_writer *w, const clattn_layout *l)
 {
-    put(w, "%zu.%zu.%zu.%zu", l->stride[0], l->stride[1], l->stride[2], l->stride[3]);
+    ca_put(w, "%zu.%zu.%zu.%zu", l->stride[0], l->stride[1], l->stride[2], l->stride[3]);
 }
 
-static void put_layout(struct writer *w, const char *name, const clattn_layout *layout,
+static void put_layout(struct ca_writer *w, const char *name, const clattn_layout *layout,
                        const size_t sizes[4])
 {
     if (memcmp(layout, &zero_layout, sizeof zero_layout) == 0)
@@ -70,16 +51,16 @@ static void put_layout(struct writer *w, const char *name, const clattn_layout *
         ca_layout_pack(orders[n], sizes, &packed);
         if (memcmp(layout, &packed, sizeof packed) == 0) {
             if (n > 0) /* the first is the default */
-                put(w, " %s=%s", name, orders[n]);
+                ca_put(w, " %s=%s", name, orders[n]);
             return;
         }
     }
-    put(w, " %s=", name);
+    ca_put(w, " %s=", name);
     put_strides(w, layout);
 }
 
 /* Those of some tensors (CA_BIT()s), in this order, by their names. */
-static void put_layouts(struct writer *w, const clattn_problem *p, unsigned arguments)
+static void put_layouts(struct ca_writer *w, const clattn_problem *p, unsigned arguments)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
     clattn_problem copy = *p;
@@ -87,10 +68,10 @@ static void put_layouts(struct writer *w, const clattn_problem *p, unsigned argu
     ca_problem_tensors(p, tensors);
     for (unsigned n = 0; n < CA_WORKSPACE; n++)
         if (arguments & CA_BIT(n))
-            put_layout(w, tensors[n].name, ca_problem_layout(&copy, n), tensors[n].sizes);
+            put_layout(w, tensors[n].name, ca_tensor_layout(&copy, &tensors[n]), tensors[n].sizes);
 }
 
-static void put_spanning(struct writer *w, const clattn_problem *p, size_t columns,
+static void put_spanning(struct ca_writer *w, const clattn_problem *p, size_t columns,
                          const clattn_layout *layout)
 {
     for (unsigned axes = 15; axes > 0; axes--) {
@@ -98,29 +79,29 @@ static void put_spanning(struct writer *w, const clattn_problem *p, size_t colum
         clattn_layout spanning;
         ca_spanning_layout(p, columns, axes, letters, &spanning);
         if (memcmp(layout, &spanning, sizeof spanning) == 0) {
-            put(w, "%s", letters);
+            ca_put(w, "%s", letters);
             return;
         }
     }
     put_strides(w, layout);
 }
 
-static void put_diagonal(struct writer *w, const clattn_problem *p)
+static void put_diagonal(struct ca_writer *w, const clattn_problem *p)
 {
     const char *name = p->causal ? "causal" : "diagonal";
 
     if (p->diagonal == CLATTN_OFFSET)
-        put(w, " %s=%lld", name, (long long)p->diagonal_offset);
+        ca_put(w, " %s=%lld", name, (long long)p->diagonal_offset);
     else if (p->causal || p->diagonal != CLATTN_TOP_LEFT)
-        put(w, " %s=%s", name, p->diagonal == CLATTN_TOP_LEFT ? "tl" : "br");
+        ca_put(w, " %s=%s", name, p->diagonal == CLATTN_TOP_LEFT ? "tl" : "br");
 }
 
-static void put_step(struct writer *w, char before, int64_t step)
+static void put_step(struct ca_writer *w, char before, int64_t step)
 {
     if (step == CLATTN_UNLIMITED)
-        put(w, "%c*", before);
+        ca_put(w, "%c*", before);
     else
-        put(w, "%c%lld", before, (long long)step);
+        ca_put(w, "%c%lld", before, (long long)step);
 }
 
 /* The name at an index, or "?" for a value that clattn_problem_check() would refuse. */
@@ -129,26 +110,26 @@ static const char *name_at(const char *const *names, size_t count, int value)
     return value >= 0 && (size_t)value < count ? names[value] : "?";
 }
 
-static void put_cache(struct writer *w, const char *name, clattn_cache cache)
+static void put_cache(struct ca_writer *w, const char *name, clattn_cache cache)
 {
     if (cache != CLATTN_CACHE_PLAIN)
-        put(w, " %s=%s", name, name_at(ca_cache_names, CA_NUM_CACHES, (int)cache));
+        ca_put(w, " %s=%s", name, name_at(ca_cache_names, CA_NUM_CACHES, (int)cache));
 }
 
-static void put_caches(struct writer *w, clattn_cache k, clattn_cache v)
+static void put_caches(struct ca_writer *w, clattn_cache k, clattn_cache v)
 {
     put_cache(w, "kcache", k);
     put_cache(w, "vcache", v);
 }
 
-static void put_pages(struct writer *w, size_t page_size, size_t pages)
+static void put_pages(struct ca_writer *w, size_t page_size, size_t pages)
 {
     if (page_size)
-        put(w, " page=%zu pages=%zu", page_size, pages);
+        ca_put(w, " page=%zu pages=%zu", page_size, pages);
 }
 
 /* What comes after the sizes of a projection; a layout "oi" is the packed one of another order. */
-static void print_projection(struct writer *w, const clattn_problem *problem)
+static void print_projection(struct ca_writer *w, const clattn_problem *problem)
 {
     const clattn_projection_problem *p = &problem->projection;
     const size_t sizes[4] = {p->x_heads, p->x_dim, p->y_heads, p->y_dim};
@@ -158,24 +139,24 @@ static void print_projection(struct writer *w, const clattn_problem *problem)
     ca_layout_pack("bhsd", sizes, &io);
     ca_layout_pack(CA_OUT_IN, sizes, &oi);
     if (memcmp(&p->w, &zero_layout, sizeof io) != 0 && memcmp(&p->w, &io, sizeof io) != 0) {
-        put(w, " w=");
+        ca_put(w, " w=");
         if (memcmp(&p->w, &oi, sizeof oi) == 0)
-            put(w, "oi");
+            ca_put(w, "oi");
         else
             put_strides(w, &p->w);
     }
     if (p->bias)
-        put(w, " bias=%s", name_at(ca_dtype_names, CA_NUM_DTYPES, (int)p->bias_dtype));
-    put(w, "%s", p->accumulate ? " accumulate" : "");
+        ca_put(w, " bias=%s", name_at(ca_dtype_names, CA_NUM_DTYPES, (int)p->bias_dtype));
+    ca_put(w, "%s", p->accumulate ? " accumulate" : "");
 }
 
-static void print_merge(struct writer *w, const clattn_problem *p)
+static void print_merge(struct ca_writer *w, const clattn_problem *p)
 {
     put_layouts(w, p, CA_BIT(CA_MERGE_PARTS) | CA_BIT(CA_MERGE_O));
-    put(w, "%s%s", p->merge.sinks ? " sinks" : "", p->merge.accumulate ? " accumulate" : "");
+    ca_put(w, "%s%s", p->merge.sinks ? " sinks" : "", p->merge.accumulate ? " accumulate" : "");
 }
 
-static void print_append(struct writer *w, const clattn_problem *problem)
+static void print_append(struct ca_writer *w, const clattn_problem *problem)
 {
     static const char *const queries[] = {"", " queries", " queries=inplace"};
     static const struct {
@@ -189,28 +170,28 @@ static void print_append(struct writer *w, const clattn_problem *problem)
 
     ca_problem_tensors(problem, tensors);
     for (size_t n = 0; n < sizeof layouts / sizeof *layouts; n++)
-        put_layout(w, layouts[n].word, ca_problem_layout(&copy, layouts[n].argument),
+        put_layout(w, layouts[n].word, ca_tensor_layout(&copy, &tensors[layouts[n].argument]),
                    tensors[layouts[n].argument].sizes);
     if (p->cache_dtype != p->dtype)
-        put(w, " cache=%s", name_at(ca_dtype_names, CA_NUM_DTYPES, (int)p->cache_dtype));
+        ca_put(w, " cache=%s", name_at(ca_dtype_names, CA_NUM_DTYPES, (int)p->cache_dtype));
     put_caches(w, p->k_format, p->v_format);
     put_pages(w, p->page_size, p->pages);
-    put(w, "%s%s%s", p->kv_lengths ? " klen" : "", p->positions ? " pos" : "",
-        p->slots ? " slots" : "");
+    ca_put(w, "%s%s%s", p->kv_lengths ? " klen" : "", p->positions ? " pos" : "",
+           p->slots ? " slots" : "");
     if (p->rotary != CLATTN_ROTARY_NONE) {
         char name[64];
         snprintf(name, sizeof name,
                  "rope=%s:%zu:", name_at(ca_rotary_names, CA_ROTARY_NAMES, (int)p->rotary),
                  p->rotary_dim);
         if (p->rotary_length)
-            put(w, " %stables:%zu", name, p->rotary_length);
+            ca_put(w, " %stables:%zu", name, p->rotary_length);
         else
             put_number(w, name, p->rotary_base);
     }
-    put(w, "%s", name_at(queries, 3, (int)p->queries));
+    ca_put(w, "%s", name_at(queries, 3, (int)p->queries));
 }
 
-static void print_attention(struct writer *w, const clattn_problem *p)
+static void print_attention(struct ca_writer *w, const clattn_problem *p)
 {
     put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O));
     put_caches(w, p->k_cache, p->v_cache);
@@ -221,74 +202,75 @@ static void print_attention(struct writer *w, const clattn_problem *p)
         put_float(w, "softcap", p->softcap);
     put_diagonal(w, p);
     if (p->window_left != CLATTN_UNLIMITED || p->window_right != CLATTN_UNLIMITED) {
-        put(w, " window");
+        ca_put(w, " window");
         put_step(w, '=', p->window_left);
         put_step(w, ',', p->window_right);
     }
     if (p->bias) {
-        put(w, " bias=%s:", name_at(ca_dtype_names, CA_NUM_DTYPES, (int)p->bias_dtype));
+        ca_put(w, " bias=%s:", name_at(ca_dtype_names, CA_NUM_DTYPES, (int)p->bias_dtype));
         put_spanning(w, p, p->seq_kv, &p->bias_layout);
     }
     if (p->mask) {
-        put(w, " mask=");
+        ca_put(w, " mask=");
         put_spanning(w, p, ca_mask_keys(p), &p->mask_layout);
     }
     if (p->block_q)
-        put(w, " blocks=%zux%zu:%zu%s%s%s", p->block_q, p->block_kv, p->max_blocks,
-            p->block_batches || p->block_heads ? ":" : "", p->block_batches ? "b" : "",
-            p->block_heads ? "h" : "");
+        ca_put(w, " blocks=%zux%zu:%zu%s%s%s", p->block_q, p->block_kv, p->max_blocks,
+               p->block_batches || p->block_heads ? ":" : "", p->block_batches ? "b" : "",
+               p->block_heads ? "h" : "");
 #define FLAG(ID, member, word, OF, difference)                                                     \
-    CA_IF_ATTENTION(OF, put(w, "%s", p->member ? " " word : "");)
+    CA_IF_ATTENTION(OF, ca_put(w, "%s", p->member ? " " word : "");)
     CA_FLAGS(FLAG)
 #undef FLAG
 #define SIZE(ID, member, word, OF, difference)                                                     \
-    CA_IF_ATTENTION(OF, if (p->member) put(w, " " word "%zu", p->member);)
+    CA_IF_ATTENTION(OF, if (p->member) ca_put(w, " " word "%zu", p->member);)
     CA_SIZES(SIZE)
 #undef SIZE
     if (p->scores != CLATTN_SCORES_NONE)
-        put(w, " scores=%s", name_at(ca_scores_names, CA_SCORES_NAMES, (int)p->scores));
+        ca_put(w, " scores=%s", name_at(ca_scores_names, CA_SCORES_NAMES, (int)p->scores));
     if (p->dropout != 0.0f)
         put_float(w, "dropout", p->dropout);
     put_layouts(w, p, CA_BIT(CA_DO) | CA_BIT(CA_DQ) | CA_BIT(CA_DK) | CA_BIT(CA_DV));
 #define FLAG(ID, member, word, OF, difference)                                                     \
-    CA_IF_BACKWARD(OF, put(w, "%s", p->member ? " " word : "");)
+    CA_IF_BACKWARD(OF, ca_put(w, "%s", p->member ? " " word : "");)
     CA_FLAGS(FLAG)
 #undef FLAG
 }
 
 /* The value of a word and, behind a slash, the second one where there is one that differs. */
-static void put_pair(struct writer *w, const char *word, const size_t *first, const size_t *second)
+static void put_pair(struct ca_writer *w, const char *word, const size_t *first,
+                     const size_t *second)
 {
-    put(w, " %s%zu", word, *first);
+    ca_put(w, " %s%zu", word, *first);
     if (second && *second != *first)
-        put(w, "/%zu", *second);
+        ca_put(w, "/%zu", *second);
 }
 
-static void print(struct writer *w, clattn_problem *p)
+static void print(struct ca_writer *w, clattn_problem *p)
 {
-    static void (*const of[])(struct writer *, const clattn_problem *) = {
+    static void (*const of[])(struct ca_writer *, const clattn_problem *) = {
 #define OPERATION(ID, name, ...) [CLATTN_##ID] = print_##name,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };
     const struct ca_size_words words = ca_size_words(p);
 
-    put(w, "%s %s b%zu", name_at(ca_operation_names, CA_NUM_OPERATIONS, (int)p->operation),
-        name_at(ca_dtype_names, CA_NUM_DTYPES, (int)*words.dtype), *words.b);
+    ca_put(w, "%s %s b%zu", name_at(ca_operation_names, CA_NUM_OPERATIONS, (int)p->operation),
+           name_at(ca_dtype_names, CA_NUM_DTYPES, (int)*words.dtype), *words.b);
     put_pair(w, "h", words.h, words.second_h);
-    put(w, " q%zu", *words.q);
+    ca_put(w, " q%zu", *words.q);
     if (words.k)
-        put(w, " k%zu", *words.k);
+        ca_put(w, " k%zu", *words.k);
     put_pair(w, "d", words.d, words.second_d);
     if (words.n)
-        put(w, " n%zu", *words.n);
+        ca_put(w, " n%zu", *words.n);
     of[ca_operation(p)](w, p);
 }
 
 clattn_status clattn_problem_print(const clattn_problem *problem, char *text, size_t text_bytes,
                                    size_t *needed)
 {
-    struct writer w = {text, text_bytes, 0};
+    struct ca_writer w = {text, text_bytes, 0};
 
     if (needed)
         *needed = 0;

@@ -72,7 +72,7 @@ void store_unfused_tunables(size_t n, char *text, size_t text_bytes)
     ca_tunables_default(family->tunables, family->num_tunables, values);
     cr_assert(n < family->tunables[last].num_candidates);
     values[last] = family->tunables[last].candidates[n];
-    ca_tunables_print(family->tunables, family->num_tunables, values, "", text, text_bytes);
+    ca_tunables_print(family->tunables, family->num_tunables, values, text, text_bytes);
 }
 
 struct ca_store *store_open(const char *folder, const char *driver, struct store_warnings *warnings)

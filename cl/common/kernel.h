@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What kernels of all operations share. */
+#pragma once
+#include "common/storage.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+#define LOG2E 1.44269504088896340736f
+#define LN2 0.693147180559945309417f
+
+/* The offset of row i of head h of batch b in a tensor with these strides; of the head's first. */
+INLINE long row_offset(const long *stride, const long b, const long h, const long i)
+{
+    return b * stride[0] + h * stride[1] + i * stride[2];
+}
+
+INLINE long head_offset(const long *stride, const long b, const long h)
+{
+    return b * stride[0] + h * stride[1];
+}
+
+/* The larger; a NaN if one of them is. */
+static inline float larger(const float x, const float y)
+{
+    return y > x || y != y ? y : x;
+}
+
+/* Keys and values, or bytes of quantized ones (cl/common/quantized.h). */
+#if K_CACHE
+typedef uchar k_storage;
+#else
+typedef STORAGE_OF(K_DTYPE) k_storage;
+#endif
+#if V_CACHE
+typedef uchar v_storage;
+#else
+typedef STORAGE_OF(V_DTYPE) v_storage;
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The task of a work-group of fused_gpu: its block of queries, and where its matrices begin. */
+#pragma once
+#include "common/key_rows.h"
+#include "common/quantized.h"
+#include "gpu/query_block.h"
+#include "gpu/tile_load.h"
+
+struct task {
+    struct query_block block;
+    const __global storage *q;   /* the row of the first query */
+    const __global k_storage *k; /* the kv head's first key; paged: its first in page 0 */
+    const __global v_storage *v;
+    bool q_aligned, k_aligned, v_aligned; /* wide loads are possible */
+};
+
+INLINE struct task find_task(const struct arguments *args, const struct query_block block)
+{
+    const long b = block.b, h = block.h;
+    struct task t;
+
+    t.block = block;
+    t.q = args->q + row_offset(args->shape->q_stride, b, h, block.i0);
+    t.k = K_PLACE(args->k,
+                  head_offset(args->shape->k_stride, CACHE_BATCH(b), h / args->shape->group));
+    t.v = V_PLACE(args->v,
+                  head_offset(args->shape->v_stride, CACHE_BATCH(b), h / args->shape->group));
+    t.q_aligned = rows_aligned(t.q, args->shape->q_stride[2], WIDTH(UNIT_Q, DIM_QK));
+    t.k_aligned =
+        K_CACHE || CACHE_ALIGNED(K_DTYPE, t.k, args->shape->k_stride[0], args->shape->k_stride[2],
+                                 WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK));
+    t.v_aligned =
+        V_CACHE || CACHE_ALIGNED(V_DTYPE, t.v, args->shape->v_stride[0], args->shape->v_stride[2],
+                                 WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
+    return t;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a row of forward attention on GPUs, from its row_max and row_sum. */
+#pragma once
+#include "common/sequence.h"
+#include "gpu/tile_exp.h"
+
+/* A row's outputs are `factor` times its sums, or zero. */
+struct row_end {
+    float factor, highest, total;
+    bool zero;
+};
+
+/* The end of a row with weights relative to row_max. A total of 0 means that all keys are masked or
+ * have -inf scores; a NaN is passed on to o. */
+static inline struct row_end finish_row(const struct arguments *args, const long h,
+                                        const bool sees_any, const float row_max,
+                                        const float row_sum)
+{
+    struct row_end row = {1.0f, row_max, row_sum, false};
+
+#if HAS_SINKS
+    const float sink = args->sinks[h];
+    row.highest = fmax(row_max, sink);
+    row.factor = EXP2((row_max - FINITE(row.highest)) * LOG2E);
+    row.total = row_sum * row.factor + EXP2((sink - FINITE(row.highest)) * LOG2E);
+#endif
+    row.zero = !sees_any || row.total == 0.0f;
+    row.factor /= row.total;
+    return row;
+}
+
+/* Stores a row's lse, if it is requested; bh: the number of its head h among all batches' heads. */
+static inline void store_lse(const struct arguments *args, const struct row_end row, const long bh,
+                             const long h, const long i)
+{
+#if HAS_LSE
+    args->lse[lse_head(args, bh, h) + i] = row.zero ? -INFINITY : row.highest + log(row.total);
+#endif
+}

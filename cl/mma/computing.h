@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The threads of a work-group, of which COMPUTING compute, as the kernel says. With PRODUCER another warpgroup fills
+ * tiles (mma/warpgroup_producer.h), and each warpgroup fills its own rows with 128 threads. */
+#pragma once
+#include "gpu/local_barrier.h"
+
+#if PRODUCER
+#define FILL_THREADS 128
+#define FILL_THREAD (THIS_THREAD % FILL_THREADS)
+#define MOST_COPIES 16
+#define THREADS (COMPUTING + (EMULATE ? 0 : FILL_THREADS))
+#else
+#define THREADS COMPUTING
+#endif
+
+/* Of all threads, and of those that compute. */
+#if PRODUCER && !EMULATE
+#define GROUP_BARRIER() __asm volatile("bar.sync 0, %0;" : : "n"(THREADS) : "memory")
+#define COMPUTING_BARRIER() __asm volatile("bar.sync 1, %0;" : : "n"(COMPUTING) : "memory")
+#else
+#define GROUP_BARRIER() LOCAL_BARRIER()
+#define COMPUTING_BARRIER()                                                                        \
+    do {                                                                                           \
+        barrier(CLK_GLOBAL_MEM_FENCE);                                                             \
+        LOCAL_BARRIER();                                                                           \
+    } while (0)
+#endif

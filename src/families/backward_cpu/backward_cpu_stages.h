@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stages of a unit of backward_cpu (listed in src/families/backward_cpu/backward_cpu.cl), for its C file:
+ *
+ *   BACKWARD_STAGES     for struct ca_family
+ *   workspace_bytes()   likewise
+ *   suggested_split()   the SPLIT_K that gives each compute unit some groups
+ *
+ * Before including this: families/expand.h, of its tunables, backward_cpu_sizes.h, and SIMD_WIDTH and DQ_ROWS where
+ * these are no tunables. */
+#include "base/sizes.h"
+#include "cl/score/mark_sizes.h"
+#include "families/block_bits.h"
+#include "families/pair_marks.h"
+
+static struct ca_ndrange marks_ndrange(const clattn_problem *p, const size_t *values)
+{
+    (void)values;
+    return ca_pair_marks_ndrange(p, BACKWARD_MARK_QUERIES);
+}
+
+static struct ca_ndrange rows_ndrange(const clattn_problem *p, const size_t *values)
+{
+    return ca_single_items(ca_divide_up(p->seq_q, values[BLOCK_M_INDEX]), p->heads, p->batch);
+}
+
+static struct ca_ndrange lanes_ndrange(const clattn_problem *p, const size_t *values)
+{
+    return ca_single_items(values[SPLIT_K_INDEX], p->kv_heads, p->batch);
+}
+
+/* A sum over nothing is 0, and is written. */
+static struct ca_ndrange bias_ndrange(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    const size_t *stride = p->bias_layout.stride;
+    const size_t heads = stride[1] == 0 ? 1 : p->heads, batch = stride[0] == 0 ? 1 : p->batch;
+
+    if (!p->dbias)
+        return ca_single_items(0, 0, 0);
+    return ca_single_items(stride[3] == 0 ? 1 : ca_divide_up(p->seq_kv, BLOCK_N),
+                           stride[2] == 0 ? 1 : ca_divide_up(p->seq_q, BLOCK_M), heads * batch);
+}
+
+static struct ca_ndrange heads_ndrange(const clattn_problem *p, const size_t *values)
+{
+    (void)values;
+    return ca_single_items(p->dslopes || p->dsinks ? p->heads : 0, 1, 1);
+}
+
+static struct ca_ndrange sum_ndrange(const clattn_problem *p, const size_t *values)
+{
+    (void)values;
+    return ca_single_items(p->seq_q, p->heads, p->batch);
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    const size_t heads = p->batch * p->heads;
+    const size_t sums = heads * (p->seq_q + ROWS_AFTER) * ROW_QK;
+    const size_t stats = ca_round_up(ROW_STATISTICS * heads * p->seq_q, 16);
+
+    return (stats + SPLIT_K * (sums + heads)) * sizeof(cl_float) +
+           ca_block_bits_bytes(p) + /* one of them is 0 */
+           ca_pair_marks_bytes(p, BACKWARD_MARK_QUERIES, BLOCK_N);
+}
+
+static size_t suggested_split(const clattn_problem *p, const clattn_device_info *dev)
+{
+    size_t split = 1;
+
+    while (split < 32 && split * p->kv_heads * p->batch < (size_t)4 * dev->compute_units)
+        split *= 2;
+    return split;
+}
+
+#define BACKWARD_STAGES                                                                            \
+    CA_MARK_BLOCKS, CA_MARK_PAIRS(marks_ndrange),                                                  \
+        {"backward_rows", CA_BACKWARD_ROWS_ARGUMENTS, rows_ndrange},                               \
+        {"backward_cpu", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV), lanes_ndrange},    \
+        {"backward_bias", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DBIAS) | CA_READ_ONLY, bias_ndrange},  \
+        {"backward_heads",                                                                         \
+         CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_DSLOPES) | CA_BIT(CA_DSINKS) | CA_STARTS |  \
+             CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,                                                  \
+         heads_ndrange},                                                                           \
+    {                                                                                              \
+        "backward_sum", CA_BIT(CA_DQ) | CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,           \
+            sum_ndrange                                                                            \
+    }

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stages of a unit of split_cpu, for its C file:
+ *
+ *   SPLIT_STAGES        for struct ca_family
+ *   workspace_bytes()   likewise
+ *   groups()            of the first stage
+ *
+ * Before including this: families/expand.h, of its tunables, and SIMD_WIDTH and KV_HEADS where these are none. */
+#include "families/block_bits.h"
+#include "families/split.h"
+
+static size_t groups(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    return ca_split_groups(p, BLOCK_M, KV_HEADS, SPLIT_K);
+}
+
+static struct ca_ndrange split_ndrange(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    const size_t blocks = ca_split_divide(ca_split_rows_per_kv_head(p), BLOCK_M);
+
+    return ca_single_items(p->batch, ca_split_divide(p->kv_heads, KV_HEADS), blocks * SPLIT_K);
+}
+
+static struct ca_ndrange combine_ndrange(const clattn_problem *p, const size_t *values)
+{
+    (void)values;
+    return ca_single_items(p->seq_q, p->heads, p->batch);
+}
+
+/* Partial results, as rows of whole vectors with a maximum and a sum each; the bits of block lists come last. */
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    const size_t columns = ca_split_divide(p->dim_v, SIMD_WIDTH) * SIMD_WIDTH;
+
+    return ca_split_rows(p) * SPLIT_K * (columns + 2) * sizeof(cl_float) + ca_block_bits_bytes(p);
+}
+
+#define SPLIT_STAGES                                                                               \
+    CA_MARK_BLOCKS, {"split", CA_SPLIT_ARGUMENTS, split_ndrange},                                  \
+    {                                                                                              \
+        "combine", CA_COMBINE_ARGUMENTS, combine_ndrange                                           \
+    }

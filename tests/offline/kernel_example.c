@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_example FAMILY PROBLEM: prints, as a header, what stands before the source in the program of the problem:
+ * the host's definitions as macros, then the lists of parameters. With it a compiler reads a kernel's file by itself
+ * (tests/kernels_alone.sh). FAMILY may name tunables: "fused_gpu UNIT=mma STAGES=2". */
+#include "families/candidate.h"
+#include "problem/problem.h"
+#include "program/program_options.h"
+#include "program/program_parameters.h"
+
+#include <clattn/clattn.h>
+#include <stdio.h>
+#include <string.h>
+
+/* -DNAME=VALUE becomes #define NAME VALUE; other options are none of the source's. */
+static void print_definitions(char *options)
+{
+    for (char *word = strtok(options, " "); word; word = strtok(NULL, " ")) {
+        char *const equals = strchr(word, '=');
+        if (strncmp(word, "-D", 2) != 0)
+            continue;
+        if (equals)
+            *equals = ' ';
+        printf("#define %s%s\n", word + 2, equals ? "" : " 1");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static char options[CA_OPTIONS_TEXT], parameters[CA_PARAMETERS_TEXT];
+    char reason[CA_REASON_BYTES] = "there is no device";
+    clattn_context *context = NULL;
+    struct ca_candidate candidate;
+    clattn_problem p;
+
+    if (argc != 3) {
+        fprintf(stderr, "usage: kernel_example FAMILY PROBLEM\n");
+        return 2;
+    }
+    int ok = clattn_context_create_default(NULL, NULL, &context) == CLATTN_SUCCESS &&
+             clattn_problem_parse(argv[2], &p, reason, sizeof reason) == CLATTN_SUCCESS;
+    if (ok) {
+        const clattn_device_info *device = clattn_context_device(context);
+        const clattn_problem normal = ca_problem_normal(&p);
+        ok = ca_candidate_parse(argv[1], &normal, device, &candidate, reason, sizeof reason) &&
+             ca_program_options(&candidate, &normal, device, options, sizeof options) &&
+             ca_program_parameters(candidate.family, &normal, parameters, sizeof parameters);
+    }
+    if (ok) {
+        print_definitions(options);
+        fputs(parameters, stdout);
+    } else {
+        fprintf(stderr, "%s, %s: %s\n", argv[1], argv[2], reason);
+    }
+    clattn_context_release(context);
+    return ok ? 0 : 1;
+}

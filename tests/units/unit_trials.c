@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/units/unit_trials.h"
+#include "context/context.h"
+#include "device/capacity.h"
+#include "families/fragments.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+void unit_open(struct fixture *f, int emulated)
+{
+    fixture_open(f);
+    if (!emulated)
+        return;
+    clattn_device_info lacking = f->context->device;
+    lacking.architecture[0] = '\0';
+    fixture_close(f);
+    fixture_open_narrowed(f, &lacking);
+}
+
+static void need(int (*has)(const clattn_device_info *dev), const char *reason)
+{
+    struct fixture f;
+
+    fixture_open(&f);
+    const int there = has(&f.context->device);
+    fixture_close(&f);
+    if (!there)
+        cr_skip_test("%s", reason);
+}
+
+void unit_need_tiles(void)
+{
+    need(ca_multiplies_bf16_tiles,
+         "the processor has no matrix unit for bf16, or the system keeps no tiles");
+}
+
+void unit_need_pairs(void)
+{
+    need(ca_multiplies_bf16_pairs, "the processor has no instruction for pairs of bf16");
+}
+
+void unit_need_emulation(const struct fixture *f)
+{
+    if (ca_instruction_of(clattn_context_device(f->context)) != 0)
+        cr_skip_test("the device has a matrix instruction of its own");
+}
+
+static clattn_problem problem_of(const struct unit *unit, size_t program, const char *shape)
+{
+    static const char *const operations[] = {
+        [CLATTN_FORWARD] = "fwd", [CLATTN_BACKWARD] = "bwd", [CLATTN_PROJECTION] = "proj"};
+    char text[256];
+
+    snprintf(text, sizeof text, "%s %s %s", operations[ca_family_find(unit->family)->operation],
+             unit->programs[program].options, shape);
+    return fixture_problem(text);
+}
+
+static void print_tunables(const struct unit *unit, size_t program, char tunables[CA_TUNABLES_TEXT])
+{
+    snprintf(tunables, CA_TUNABLES_TEXT, "%s%s%s", unit->tunables ? unit->tunables : "",
+             unit->tunables ? " " : "", unit->programs[program].tunables);
+}
+
+struct trial unit_trial(const struct unit *unit, size_t program, const char *shape)
+{
+    struct trial t = {
+        .problem = problem_of(unit, program, shape), .family = unit->family, .seed = 5 + program};
+
+    print_tunables(unit, program, t.tunables);
+    return t;
+}
+
+struct projection_trial unit_projection(const struct unit *unit, size_t program, const char *shape)
+{
+    struct projection_trial t = {.problem = problem_of(unit, program, shape),
+                                 .family = unit->family,
+                                 .seed = 5 + program,
+                                 .aligned = ca_family_find(unit->family)->ptx_target != NULL};
+
+    print_tunables(unit, program, t.tunables);
+    return t;
+}
