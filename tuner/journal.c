@@ -15,7 +15,6 @@ struct ca_journal {
     bool torn;    /* the file's end is no end of a line */
     struct ca_journal_entry *entries;
     size_t count, capacity;
-    struct ca_known *known; /* of the last ca_journal_known() */
 };
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -165,27 +164,6 @@ void ca_journal_finish(struct ca_journal *journal, const char *problem_class)
         append(journal, json_pack("{s:s}", "finished", problem_class));
 }
 
-size_t ca_journal_known(struct ca_journal *journal, const struct ca_space *space,
-                        char (*classes)[CA_JOURNAL_CLASS], size_t count,
-                        const struct ca_known **known)
-{
-    size_t found = 0;
-
-    free(journal->known);
-    *known = journal->known = malloc((journal->count + 1) * sizeof *journal->known);
-    for (size_t p = 0; journal->known && p < count; p++)
-        for (size_t n = 0; n < journal->count; n++) {
-            const struct ca_journal_entry *entry = &journal->entries[n];
-            const size_t config = strcmp(entry->problem_class, classes[p]) == 0 &&
-                                          entry->reading.outcome != CA_RUNTIME_FAILED
-                                      ? ca_tune_config(space, &entry->candidate)
-                                      : CA_NO_CONFIG;
-            if (config != CA_NO_CONFIG)
-                journal->known[found++] = (struct ca_known){p, config, entry->reading};
-        }
-    return found;
-}
-
 /* ---- the file -------------------------------------------------------------------------------- */
 
 static void read_line(struct ca_journal *journal, const char *text, size_t bytes)
@@ -239,7 +217,6 @@ static void destroy(struct ca_journal *journal)
 {
     if (journal->file != CA_NO_FILE)
         ca_file_close(journal->file);
-    free(journal->known);
     free(journal->entries);
     free(journal->path);
     free(journal);

@@ -57,9 +57,4 @@ void ca_journal_add(struct ca_journal *journal, const struct ca_journal_entry *e
 
 void ca_journal_finish(struct ca_journal *journal, const char *problem_class);
 
-/* As struct ca_measurer has it, of problems of these classes; valid until the next call. */
-size_t ca_journal_known(struct ca_journal *journal, const struct ca_space *space,
-                        char (*classes)[CA_JOURNAL_CLASS], size_t count,
-                        const struct ca_known **known);
-
 #endif

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct journaling {
     struct ca_measurer within;
@@ -11,7 +12,8 @@ struct journaling {
     struct ca_journal_hooks hooks;
     char (*classes)[CA_JOURNAL_CLASS]; /* of the problems */
     size_t count;
-    double since; /* the clock at the last entry */
+    struct ca_earlier *known; /* of the last known() */
+    double since;             /* the clock at the last entry */
 };
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -124,11 +126,20 @@ static void announce(void *user, const struct ca_candidate *candidates, size_t c
     free(unknown);
 }
 
-static size_t known(void *user, const struct ca_space *space, const struct ca_known **list)
+static size_t known(void *user, const struct ca_earlier **known)
 {
     struct journaling *m = user;
+    size_t found = 0;
 
-    return ca_journal_known(m->journal, space, m->classes, m->count, list);
+    free(m->known);
+    *known = m->known = malloc((ca_journal_count(m->journal) + 1) * sizeof *m->known);
+    for (size_t n = 0; m->known && n < ca_journal_count(m->journal); n++) {
+        const struct ca_journal_entry *entry = ca_journal_at(m->journal, n);
+        for (size_t p = 0; p < m->count && entry->reading.outcome != CA_RUNTIME_FAILED; p++)
+            if (strcmp(entry->problem_class, m->classes[p]) == 0)
+                m->known[found++] = (struct ca_earlier){p, &entry->candidate, &entry->reading};
+    }
+    return found;
 }
 
 static void end(void *user)
@@ -139,6 +150,7 @@ static void end(void *user)
         m->hooks.closing(m->hooks.user, m->classes[n]);
     if (m->within.close)
         m->within.close(m->within.user);
+    free(m->known);
     free(m->classes);
     free(m);
 }

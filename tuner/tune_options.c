@@ -212,106 +212,65 @@ static bool parse_budget(const char *text, struct tune_options *options)
     return true;
 }
 
-static bool parse_timeout(const char *text, double *timeout)
-{
-    const char *rest;
-
-    return parse_positive(text, timeout, &rest) && *rest == '\0';
-}
-
-static bool parse_builders(const char *text, int *builders)
-{
-    uint64_t count;
-
-    if (!parse_count(text, 0, &count) || count > CA_BUILDERS)
-        return false;
-    *builders = (int)count;
-    return true;
-}
-
-enum {
-    DEVICE,
-    PROBLEM,
-    WORKLOAD,
-    BUDGET,
-    STRATEGY,
-    SEED,
-    AGAIN,
-    JSON,
-    QUIET,
-    TIMEOUT,
-    BUILDERS,
-    HELP,
-    VERSION
-};
-
 static const struct option words[] = {
-    {"device", required_argument, NULL, DEVICE},
-    {"problem", required_argument, NULL, PROBLEM},
-    {"workload", required_argument, NULL, WORKLOAD},
-    {"budget", required_argument, NULL, BUDGET},
-    {"strategy", required_argument, NULL, STRATEGY},
-    {"seed", required_argument, NULL, SEED},
-    {"again", no_argument, NULL, AGAIN},
-    {"json", optional_argument, NULL, JSON},
-    {"quiet", no_argument, NULL, QUIET},
-    {"timeout", required_argument, NULL, TIMEOUT},
-    {"builders", required_argument, NULL, BUILDERS},
-    {"help", no_argument, NULL, HELP},
-    {"version", no_argument, NULL, VERSION},
-    {NULL, 0, NULL, 0},
+    {"device", required_argument, NULL, 'd'},   {"problem", required_argument, NULL, 'p'},
+    {"workload", required_argument, NULL, 'w'}, {"budget", required_argument, NULL, 'b'},
+    {"strategy", required_argument, NULL, 's'}, {"seed", required_argument, NULL, 'n'},
+    {"again", no_argument, NULL, 'a'},          {"json", optional_argument, NULL, 'j'},
+    {"quiet", no_argument, NULL, 'q'},          {"timeout", required_argument, NULL, 't'},
+    {"builders", required_argument, NULL, 'c'}, {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'v'},        {NULL, 0, NULL, 0},
 };
 
-/* False if the value is none for the option. */
-static bool take(int word, const char *text, struct tune_options *options)
+/* "guided, random" and so on. */
+static const char *strategies(void)
 {
-    switch (word) {
-    case DEVICE:
-        options->device = text;
-        return true;
-    case BUDGET:
-        return parse_budget(text, options);
-    case STRATEGY:
-        options->strategy = ca_strategy_find(text);
-        return options->strategy != CA_NUM_STRATEGIES;
-    case SEED:
-        return parse_count(text, 0, &options->seed);
-    case TIMEOUT:
-        return parse_timeout(text, &options->timeout);
-    case BUILDERS:
-        return parse_builders(text, &options->builders);
-    case AGAIN:
-        options->again = true;
-        return true;
-    case QUIET:
-        options->quiet = true;
-        return true;
-    default:
-        options->json = true;
-        options->json_file = text;
-        return true;
-    }
-}
+    static char text[256];
 
-/* A value that an option does not take, and what it does. */
-static void refuse(int which, const char *value)
-{
-    static const char *const allowed[] = {
-        [BUDGET] = "a number of configurations, or a time such as 60s or 10m",
-        [SEED] = "a whole number from 0 on",
-        [TIMEOUT] = "a number of seconds, over 0",
-        [BUILDERS] = "a number of processes from 0 to 16",
-    };
-
-    char strategies[256] = "";
-
+    text[0] = '\0';
     for (int n = 0; n < CA_NUM_STRATEGIES; n++) {
-        const size_t length = strlen(strategies);
-        snprintf(strategies + length, sizeof strategies - length, "%s%s", n ? ", " : "",
+        const size_t length = strlen(text);
+        snprintf(text + length, sizeof text - length, "%s%s", n ? ", " : "",
                  ca_strategy_name((enum ca_strategy)n));
     }
-    message_say(stderr, "clattn-tune: --%s cannot be '%s': it takes %s", words[which].name, value,
-                words[which].val == STRATEGY ? strategies : allowed[words[which].val]);
+    return text;
+}
+
+/* NULL, or what the option takes instead of this value. */
+static const char *take(int word, const char *text, struct tune_options *options)
+{
+    const char *rest;
+    uint64_t count;
+
+    switch (word) {
+    case 'd':
+        options->device = text;
+        return NULL;
+    case 'b':
+        return parse_budget(text, options)
+                   ? NULL
+                   : "a number of configurations, or a time such as 60s or 10m";
+    case 's':
+        options->strategy = ca_strategy_find(text);
+        return options->strategy != CA_NUM_STRATEGIES ? NULL : strategies();
+    case 'n':
+        return parse_count(text, 0, &options->seed) ? NULL : "a whole number from 0 on";
+    case 't':
+        return parse_positive(text, &options->timeout, &rest) && *rest == '\0'
+                   ? NULL
+                   : "a number of seconds, over 0";
+    case 'c':
+        if (!parse_count(text, 0, &count) || count > CA_BUILDERS)
+            return "a number of processes from 0 to 16";
+        options->builders = (int)count;
+        return NULL;
+    default:
+        options->again |= word == 'a';
+        options->quiet |= word == 'q';
+        options->json |= word == 'j';
+        options->json_file = word == 'j' ? text : options->json_file;
+        return NULL;
+    }
 }
 
 /* Whether a file can be made there, to be known before the tuning and not after it. */
@@ -337,23 +296,25 @@ static enum tune_action parse_words(int argc, char **argv, struct tune_options *
 
     opterr = 0;
     while (action == TUNE_RUN && (word = getopt_long(argc, argv, ":h", words, &which)) != -1) {
-        if (word == JSON && !optarg && optind < argc && argv[optind][0] != '-')
+        const char *wanted = NULL;
+        if (word == 'j' && !optarg && optind < argc && argv[optind][0] != '-')
             optarg = argv[optind++]; /* there are no other words without dashes */
-        if (word == HELP || word == 'h') {
+        if (word == 'h') {
             fputs(tune_help, stdout);
             action = TUNE_DONE;
-        } else if (word == VERSION) {
+        } else if (word == 'v') {
             printf("clattn-tune %s\n", CA_TUNE_VERSION);
             action = TUNE_DONE;
         } else if (word == '?' || word == ':') {
             tune_option_usage("clattn-tune", word, argv);
             action = TUNE_USAGE;
-        } else if (word == PROBLEM) {
+        } else if (word == 'p') {
             action = add_line(options, optarg) ? TUNE_RUN : TUNE_USAGE;
-        } else if (word == WORKLOAD) {
+        } else if (word == 'w') {
             action = add_workload(options, optarg);
-        } else if (!take(word, optarg, options)) {
-            refuse(which, optarg);
+        } else if ((wanted = take(word, optarg, options)) != NULL) {
+            message_say(stderr, "clattn-tune: --%s cannot be '%s': it takes %s", words[which].name,
+                        optarg, wanted);
             action = TUNE_USAGE;
         }
     }

@@ -29,91 +29,59 @@ static const char help[] =
 
 struct settings {
     struct comparison_options options;
-    struct common_options common;
-    const char *csv;
+    double percent;
+    const char *json, *csv;
     bool quiet;
 };
 
-static bool set_option(int option, struct settings *settings, struct message *why)
+static bool read_by(const char *value, void *to, struct message *why)
 {
-    double percent;
+    struct comparison_options *options = to;
 
-    switch (option) {
-    case 't':
-        if (!option_number("--threshold", optarg, 0.0, 1000.0, &percent, why))
-            return false;
-        settings->options.threshold = percent / 100.0;
-        return true;
-    case 'b':
-        settings->options.by_share = strcmp(optarg, "share") == 0;
-        return settings->options.by_share || strcmp(optarg, "time") == 0 ||
-               message_set(why, "--by takes time or share, not '%.100s'", optarg);
-    case 'i':
-        settings->options.implementation = optarg;
-        return true;
-    case 'f':
-        settings->options.filter = optarg;
-        return true;
-    case 'c':
-        settings->csv = optarg;
-        return true;
-    default:
-        settings->quiet = true;
-        return true;
-    }
+    options->by_share = strcmp(value, "share") == 0;
+    return options->by_share || strcmp(value, "time") == 0 ||
+           message_set(why, "--by takes time or share, not '%.100s'", value);
 }
 
 /* 0 to go on, 1 if help was printed, else EXIT_USAGE. */
-static int read_options(int argc, char **argv, struct settings *settings)
+static int read_options(int argc, char **argv, struct settings *s)
 {
-    static const struct option own[] = {{"threshold", required_argument, NULL, 't'},
-                                        {"by", required_argument, NULL, 'b'},
-                                        {"implementation", required_argument, NULL, 'i'},
-                                        {"filter", required_argument, NULL, 'f'},
-                                        {"csv", required_argument, NULL, 'c'},
-                                        {"quiet", no_argument, NULL, 'q'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
-    struct message why;
-    int option;
+    const struct command_option options[] = {
+        {.name = "threshold", .number = &s->percent, .high = 1000.0},
+        {.name = "by", .read = read_by, .to = &s->options},
+        {.name = "implementation", .text = &s->options.implementation},
+        {.name = "filter", .text = &s->options.filter},
+        {.name = "json", .text = &s->json},
+        {.name = "csv", .text = &s->csv},
+        {.name = "quiet", .flag = &s->quiet},
+        {.name = NULL},
+    };
+    const int stop = command_line_read(argc, argv, help, options);
 
-    while ((option = option_next(argc, argv, own, OPTION_JSON, &settings->common)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return 1;
-        }
-        if (option == '?')
-            return option_usage("compare", "");
-        if (!set_option(option, settings, &why))
-            return option_usage("compare", why.text);
-    }
+    if (stop != 0)
+        return stop;
+    s->options.threshold = s->percent / 100.0;
     if (argc - optind < 2 || argc - optind > COMPARISON_MOST)
         return option_usage("compare", "takes 2 to 26 files of results");
-    if (settings->common.json != NULL && settings->csv != NULL &&
-        strcmp(settings->common.json, "-") == 0 && strcmp(settings->csv, "-") == 0)
-        return option_usage("compare", "--json and --csv cannot both go to standard output");
-    return 0;
-}
-
-static bool to_stdout(const char *path)
-{
-    return path != NULL && strcmp(path, "-") == 0;
+    return option_to_stdout(s->json) && option_to_stdout(s->csv)
+               ? option_usage("compare", "--json and --csv cannot both go to standard output")
+               : 0;
 }
 
 /* False if something cannot be written. */
 static bool show(const struct comparison *comparison, const struct settings *settings,
                  struct message *why)
 {
-    if (!to_stdout(settings->common.json) && !to_stdout(settings->csv))
+    if (!option_to_stdout(settings->json) && !option_to_stdout(settings->csv))
         comparison_print(comparison, settings->quiet);
-    return (settings->common.json == NULL ||
-            comparison_write_json(settings->common.json, comparison, why)) &&
+    return (settings->json == NULL || comparison_write_json(settings->json, comparison, why)) &&
            (settings->csv == NULL || comparison_write_csv(settings->csv, comparison, why));
 }
 
 int compare_command(int argc, char **argv)
 {
-    struct settings settings = {.options = {.implementation = "clattn", .threshold = 0.05}};
+    struct settings settings = {.options = {.implementation = "clattn", .filter = NULL},
+                                .percent = 5.0};
     struct run_results files[COMPARISON_MOST];
     struct comparison comparison;
     struct message why;

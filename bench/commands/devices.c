@@ -214,22 +214,13 @@ static int list_all(bool json)
 
 int devices_command(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
     bool json = false;
-    int option;
+    const struct command_option options[] = {{.name = "json", .flag = &json}, {.name = NULL}};
+    const int stop = command_line_read(argc, argv, help, options);
 
-    while ((option = option_letter(argc, argv, "h", options)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return EXIT_SUCCESS;
-        }
-        if (option != 'j')
-            return option_usage("devices", "");
-        json = true;
-    }
+    if (stop != 0)
+        return stop == 1 ? EXIT_SUCCESS : stop;
     if (optind < argc)
         return option_usage("devices", "takes no further arguments");
-
     return list_all(json);
 }

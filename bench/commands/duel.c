@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench duel: which of some configurations is the fastest, and how sure that is. */
 #include "bench/commands/duel.h"
+#include "bench/commands/interleaved.h"
 #include "bench/commands/options.h"
+#include "bench/records/archive.h"
+#include "bench/records/results.h"
 #include "bench/timing/case_forward.h"
 #include "bench/timing/timing.h"
 #include "cli/interrupt.h"
+#include "cli/terminal/table.h"
+#include "cli/terminal/terminal.h"
 #include "internal.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +37,26 @@ static const char help[] =
     "  --json FILE   write JSON, to standard output instead of the table for -\n"
     "Exit status: 0 all were timed and are right, 1 one was not, 2 usage.\n";
 
+struct duellist {
+    const char *name; /* As on the command line. */
+    char *family;     /* Owned; the name's first word, the rest are tunables. */
+    clattn_plan_options options;
+    struct measurement measurement;
+    struct outcome outcome;
+    struct ca_interval median;
+};
+
+struct duel {
+    const char *problem;
+    struct target target;
+    struct attention_case attention;
+    struct duellist duellist[INTERLEAVED_MOST];
+    size_t count;
+    size_t opened; /* So many have a measurement. */
+};
+
 struct settings {
-    struct common_options common;
+    const char *device, *json;
     double rounds, seconds;
 };
 
@@ -120,20 +144,90 @@ static bool race(struct duel *duel, const struct settings *settings, struct mess
     return true;
 }
 
+/* ---- what is shown ---------------------------------------------------------------------------- */
+
+const char *duel_verdict(const struct ca_interval *ratio)
+{
+    return ratio->low > 1.0 ? "slower" : ratio->high < 1.0 ? "faster" : "tie";
+}
+
+/* Between an entry's own time and what it is to the first's: narrow terminals have no room for both
+ * in a line. */
+static const char *gap(void)
+{
+    enum { WIDEST = 78 };
+
+    return ca_columns(stdout) < WIDEST ? "\n    " : "  ";
+}
+
+static void print_row(const struct duel *duel, size_t index)
+{
+    const struct duellist *d = &duel->duellist[index];
+
+    printf("%2zu %10.4f  %9.4f .. %-9.4f", index + 1, d->median.middle * 1e3, d->median.low * 1e3,
+           d->median.high * 1e3);
+    if (index > 0)
+        printf("%s%8.4f  %7.4f .. %-7.4f  %s", gap(), d->outcome.ratio.middle, d->outcome.ratio.low,
+               d->outcome.ratio.high, duel_verdict(&d->outcome.ratio));
+    putchar('\n');
+    ca_print_line(stdout, d->measurement.engine.configuration, 3);
+    ca_print_line(stdout, d->measurement.engine.reason, 3);
+}
+
+static void print_duel(const struct duel *duel)
+{
+    const clattn_device_info *info = duel->target.info;
+
+    ca_print_line(stdout, duel->problem, 0);
+    ca_print_wrapped(stdout, 0, "%.75s, driver %.20s\n", info->name, info->driver_version);
+    printf("%zu rounds\n\n", duel->duellist[0].outcome.seconds.count);
+    printf("   %10s  %-22s%s%8s  %-18s  %s\n", "ms", "95 % of its median", gap(), "to first",
+           "95 % of the ratio", "verdict");
+    for (size_t n = 0; n < duel->count; n++)
+        print_row(duel, n);
+}
+
+static json_t *make_duellist(const struct duel *duel, size_t index)
+{
+    const struct duellist *d = &duel->duellist[index];
+    const char *verdict = index > 0 ? duel_verdict(&d->outcome.ratio) : NULL;
+
+    return json_pack(
+        "{s:s, s:s, s:s, s:o, s:o, s:s?, s:o, s:b}", "name", d->name, "configuration",
+        d->measurement.engine.configuration, "origin", record_origin(d->measurement.engine.reason),
+        "milliseconds", times_json(&d->outcome.seconds, 1e-3), "ratio",
+        index > 0 ? interval_json(&d->outcome.ratio) : json_null(), "verdict", verdict, "error",
+        results_error(&d->outcome.worst, "reference"), "ok", worst_ok(&d->outcome.worst));
+}
+
+static bool write_duel(const char *path, const struct duel *duel, struct message *why)
+{
+    json_t *object = results_new("clattn-bench-duel-1", &duel->target);
+    json_t *list = json_array();
+
+    for (size_t n = 0; n < duel->count; n++)
+        json_array_append_new(list, make_duellist(duel, n));
+    json_object_set_new(object, "problem", json_string(duel->problem));
+    json_object_set_new(object, "duellists", list);
+    return results_dump(path, object, why);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
 static bool run_duel(struct duel *duel, const struct settings *settings, const struct job *job,
                      struct message *why)
 {
     bool ok = false;
 
-    if (!target_open(&duel->target, settings->common.device, why))
+    if (!target_open(&duel->target, settings->device, why))
         return false;
     ca_interrupt_excuses(duel->target.context);
     if (case_random(&duel->attention, job, 1, why) &&
         case_forward(&duel->attention, &duel->target, why) && open_all(duel, why) &&
         race(duel, settings, why)) {
-        if (settings->common.json == NULL || strcmp(settings->common.json, "-") != 0)
-            duel_print(duel);
-        ok = settings->common.json == NULL || duel_write(settings->common.json, duel, why);
+        if (!option_to_stdout(settings->json))
+            print_duel(duel);
+        ok = settings->json == NULL || write_duel(settings->json, duel, why);
     }
     for (size_t n = 0; n < duel->opened; n++)
         measurement_close(&duel->duellist[n].measurement);
@@ -144,37 +238,24 @@ static bool run_duel(struct duel *duel, const struct settings *settings, const s
 }
 
 /* 0 to go on, 1 if help was printed, else EXIT_USAGE. */
-static int read_options(int argc, char **argv, struct settings *settings)
+static int read_options(int argc, char **argv, struct settings *s)
 {
-    static const struct option options[] = {{"rounds", required_argument, NULL, 'r'},
-                                            {"seconds", required_argument, NULL, 's'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    struct message why;
-    int option;
+    const struct command_option options[] = {
+        {.name = "device", .text = &s->device},
+        {.name = "rounds",
+         .number = &s->rounds,
+         .whole = true,
+         .low = FEWEST_ROUNDS,
+         .high = RECORD_MOST_SAMPLES},
+        {.name = "seconds", .number = &s->seconds, .high = 1e6},
+        {.name = "json", .text = &s->json},
+        {.name = NULL},
+    };
+    const int stop = command_line_read(argc, argv, help, options);
 
-    while ((option = option_next(argc, argv, options, OPTION_DEVICE | OPTION_JSON,
-                                 &settings->common)) != -1) {
-        switch (option) {
-        case 'r':
-            if (!option_whole("--rounds", optarg, FEWEST_ROUNDS, RECORD_MOST_SAMPLES,
-                              &settings->rounds, &why))
-                return option_usage("duel", why.text);
-            break;
-        case 's':
-            if (!option_number("--seconds", optarg, 0.0, 1e6, &settings->seconds, &why))
-                return option_usage("duel", why.text);
-            break;
-        case 'h':
-            fputs(help, stdout);
-            return 1;
-        default:
-            return option_usage("duel", "");
-        }
-    }
-    if (argc - optind < 3 || argc - optind > INTERLEAVED_MOST + 1)
+    if (stop == 0 && (argc - optind < 3 || argc - optind > INTERLEAVED_MOST + 1))
         return option_usage("duel", "takes a problem and 2 to 16 configurations");
-    return 0;
+    return stop;
 }
 
 int duel_command(int argc, char **argv)

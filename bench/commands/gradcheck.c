@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench gradcheck: are the gradients of problems right on this device? */
 #include "bench/commands/options.h"
+#include "bench/records/archive.h"
 #include "bench/records/results.h"
 #include "bench/timing/case_forward.h"
 #include "bench/timing/measure.h"
@@ -29,7 +30,8 @@ static const char help[] =
     "Exit status: 0 all are right, 1 one is not or could not be checked, 2 usage.\n";
 
 struct settings {
-    struct common_options common;
+    const char *device, *json;
+    clattn_plan_options plan;
     double seed;
     json_t *list;
 };
@@ -40,12 +42,6 @@ struct found {
     struct worst worst;
     struct check_place place;
 };
-
-/* JSON has no infinities. */
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
 
 static json_t *found_json(const char *text, const struct found *found, bool right)
 {
@@ -58,9 +54,9 @@ static json_t *found_json(const char *text, const struct found *found, bool righ
                             json_pack("[I, I, I, I]", (json_int_t)place->at[0],
                                       (json_int_t)place->at[1], (json_int_t)place->at[2],
                                       (json_int_t)place->at[3]));
-        json_object_set_new(element, "value", number(place->got));
-        json_object_set_new(element, "expected", number(place->want));
-        json_object_set_new(element, "ratio", number(found->worst.ratio));
+        json_object_set_new(element, "value", number_json(place->got));
+        json_object_set_new(element, "expected", number_json(place->want));
+        json_object_set_new(element, "ratio", number_json(found->worst.ratio));
     }
     return json_pack("{s:s, s:s, s:b, s:o}", "problem", text, "configuration", found->configuration,
                      "right", right, "device", element);
@@ -96,7 +92,7 @@ static bool compute(const struct settings *settings, const struct target *target
     if (!case_random(&attention, job, (unsigned)settings->seed, why))
         return false;
     bool good = case_forward(&attention, target, why) &&
-                measurement_open(&m, target, &attention, &settings->common.plan, 1, why);
+                measurement_open(&m, target, &attention, &settings->plan, 1, why);
     if (good) {
         found->configuration = m.engine.configuration;
         m.engine.configuration = NULL;
@@ -131,33 +127,23 @@ static bool check_problem(const struct settings *settings, const struct target *
 }
 
 /* 0 to go on, 1 if help was printed, else EXIT_USAGE. */
-static int read_options(int argc, char **argv, struct settings *settings)
+static int read_options(int argc, char **argv, struct settings *s)
 {
-    static const struct option options[] = {{"seed", required_argument, NULL, 's'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    const unsigned common = OPTION_DEVICE | OPTION_FAMILY | OPTION_TUNABLES | OPTION_JSON;
+    const struct command_option options[] = {
+        {.name = "device", .text = &s->device},
+        OPTIONS_FAMILY(s->plan),
+        {.name = "seed", .number = &s->seed, .whole = true, .high = LARGEST_SEED},
+        {.name = "json", .text = &s->json},
+        {.name = NULL},
+    };
+    const int stop = command_line_read(argc, argv, help, options);
     struct message why;
-    int option;
 
-    while ((option = option_next(argc, argv, options, common, &settings->common)) != -1) {
-        switch (option) {
-        case 's':
-            if (!option_whole("--seed", optarg, 0.0, LARGEST_SEED, &settings->seed, &why))
-                return option_usage("gradcheck", why.text);
-            break;
-        case 'h':
-            fputs(help, stdout);
-            return 1;
-        default:
-            return option_usage("gradcheck", "");
-        }
-    }
-    if (!option_choice(&settings->common.plan, &why))
+    if (stop != 0)
+        return stop;
+    if (!option_choice(&s->plan, &why))
         return option_usage("gradcheck", why.text);
-    if (optind == argc)
-        return option_usage("gradcheck", "names no problem");
-    return 0;
+    return optind == argc ? option_usage("gradcheck", "names no problem") : 0;
 }
 
 /* A problem that has gradients. */
@@ -188,12 +174,12 @@ static bool check_all(struct settings *settings, const struct target *target, in
         return right;
     json_t *object = results_new("clattn-bench-gradcheck-2", target);
     json_object_set(object, "problems", settings->list);
-    return results_dump(settings->common.json, object, why) && right;
+    return results_dump(settings->json, object, why) && right;
 }
 
 int gradcheck_command(int argc, char **argv)
 {
-    struct settings settings = {.common.plan.struct_size = sizeof settings.common.plan, .seed = 1};
+    struct settings settings = {.plan.struct_size = sizeof settings.plan, .seed = 1};
     clattn_problem problem;
     struct target target;
     struct message why;
@@ -204,12 +190,12 @@ int gradcheck_command(int argc, char **argv)
     for (int n = optind; n < argc; n++)
         if (!read_problem(argv[n], &problem, &why))
             return option_usage("gradcheck", why.text);
-    if (!target_open(&target, settings.common.device, &why)) {
+    if (!target_open(&target, settings.device, &why)) {
         fprintf(stderr, "clattn-bench gradcheck: %s\n", why.text);
         return EXIT_FAILED;
     }
     ca_interrupt_excuses(target.context);
-    settings.list = settings.common.json ? json_array() : NULL;
+    settings.list = settings.json ? json_array() : NULL;
     const bool right = check_all(&settings, &target, argc - optind, argv + optind, &why);
     if (!right && why.text[0] != '\0')
         fprintf(stderr, "clattn-bench gradcheck: %s\n", why.text);

@@ -24,11 +24,18 @@ struct items {
  * FILE.safetensors with tensors or another file with a problem or a layer a line. The items borrow
  * the texts. On failure *why says which argument is none of these, or what is wrong in a file;
  * items_free() is due all the same. */
-bool items_read(struct items *items, int count, char **arguments, struct message *why);
+bool items_read(struct items *items, int count, const char *const *arguments, struct message *why);
 
 void items_free(struct items *items);
 
 /* The item's data: from its file, or random. */
 bool item_load(const struct item *item, struct attention_case *attention, struct message *why);
+
+/* Prints every workload with its meaning, its source and its problems. */
+void items_print_workloads(void);
+
+/* Prints the items under their headings; of tensors in a file the problem that they make. On
+ * failure *why says which file is not sound. */
+bool items_print(const struct items *items, struct message *why);
 
 #endif

@@ -6,48 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In the order of enum common_option's bits. Their values are out of the way of letters. */
-static const struct option common_options[] = {
-    {"device", required_argument, NULL, 256},   {"family", required_argument, NULL, 257},
-    {"tunables", required_argument, NULL, 258}, {"untuned", no_argument, NULL, 259},
-    {"known-only", no_argument, NULL, 260},     {"json", required_argument, NULL, 261},
-};
+enum { MOST_OPTIONS = 24, HELP = 'h', FIRST = 256 /* Out of the way of letters. */ };
 
-#define COMMON (sizeof common_options / sizeof *common_options)
-
-static bool take_common(int value, struct common_options *common)
+/* getopt_long(), whose complaints begin with the program's name and the command's. */
+static int next_option(int argc, char **argv, const struct option *options)
 {
-    switch (value) {
-    case 256:
-        common->device = optarg;
-        return true;
-    case 257:
-        common->plan.family = optarg;
-        return true;
-    case 258:
-        common->plan.tunables = optarg;
-        return true;
-    case 259:
-        common->plan.flags |= CLATTN_PLAN_UNTUNED;
-        return true;
-    case 260:
-        common->plan.flags |= CLATTN_PLAN_KNOWN_ONLY;
-        return true;
-    case 261:
-        common->json = optarg;
-        return true;
-    default:
-        return false;
-    }
-}
-
-int option_letter(int argc, char **argv, const char *letters, const struct option *own)
-{
-    char silent[64];
-
-    snprintf(silent, sizeof silent, ":%s", letters); /* getopt would print words as they are */
-    opterr = 0;
-    const int value = getopt_long(argc, argv, silent, own, NULL);
+    opterr = 0; /* getopt would print words as they are */
+    const int value = getopt_long(argc, argv, ":h", options, NULL);
     if (value != '?' && value != ':')
         return value;
     message_say(stderr, "clattn-bench %s: %s'%s'%s", argv[0],
@@ -56,22 +21,48 @@ int option_letter(int argc, char **argv, const char *letters, const struct optio
     return '?';
 }
 
-int option_next(int argc, char **argv, const struct option *own, unsigned which,
-                struct common_options *common)
+static bool take(const struct command_option *option, struct message *why)
 {
-    struct option all[OPTIONS_MOST + COMMON + 1] = {{NULL, 0, NULL, 0}};
-    size_t count = 0;
-    int value;
+    char name[32];
 
-    for (; own[count].name != NULL; count++)
-        all[count] = own[count];
-    for (size_t n = 0; n < COMMON; n++)
-        if (which & 1u << n)
-            all[count++] = common_options[n];
-    do
-        value = option_letter(argc, argv, "h", all);
-    while (take_common(value, common));
-    return value;
+    if (option->flag != NULL)
+        *option->flag = true;
+    if (option->bits != NULL)
+        *option->bits |= option->bit;
+    if (option->text != NULL)
+        *option->text = optarg;
+    snprintf(name, sizeof name, "--%s", option->name);
+    if (option->number != NULL)
+        return (option->whole ? option_whole : option_number)(name, optarg, option->low,
+                                                              option->high, option->number, why);
+    return option->read == NULL || option->read(optarg, option->to, why);
+}
+
+int command_line_read(int argc, char **argv, const char *help, const struct command_option *options)
+{
+    struct option all[MOST_OPTIONS] = {{"help", no_argument, NULL, HELP}};
+    struct message why = {""};
+    int option;
+
+    for (int n = 0; options[n].name != NULL; n++) {
+        const bool alone = options[n].flag != NULL || options[n].bits != NULL;
+        all[n + 1] = (struct option){options[n].name, alone ? no_argument : required_argument, NULL,
+                                     FIRST + n};
+    }
+    while ((option = next_option(argc, argv, all)) != -1) {
+        if (option == HELP) {
+            fputs(help, stdout);
+            return 1;
+        }
+        if (option == '?' || !take(&options[option - FIRST], &why))
+            return option_usage(argv[0], why.text);
+    }
+    return 0;
+}
+
+bool option_to_stdout(const char *path)
+{
+    return path != NULL && strcmp(path, "-") == 0;
 }
 
 bool option_number(const char *option, const char *text, double low, double high, double *value,
@@ -112,7 +103,7 @@ bool option_choice(const clattn_plan_options *options, struct message *why)
 
 int option_usage(const char *command, const char *reason)
 {
-    if (reason[0] != '\0') /* option_letter() has spoken otherwise */
+    if (reason[0] != '\0') /* next_option() has spoken otherwise */
         message_say(stderr, "clattn-bench %s: %s", command, reason);
     fprintf(stderr, "Try 'clattn-bench %s --help'.\n", command);
     return EXIT_USAGE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Command lines. Each command reads its own options; exit codes are the same for all. */
+/* Command lines. Each command has a table of its own options; exit codes are the same for all. */
 #ifndef CLATTN_BENCH_OPTIONS_H
 #define CLATTN_BENCH_OPTIONS_H
 
@@ -20,31 +20,36 @@ int plan_command(int argc, char **argv);
 int gradcheck_command(int argc, char **argv);
 int compare_command(int argc, char **argv);
 
-/* What several commands are told in the same way. */
-struct common_options {
-    const char *device; /* NULL: the default. */
-    const char *json;   /* A file, or "-" for standard output; NULL: none. */
-    clattn_plan_options plan;
+/* An option, and where what it says goes: one of flag, bits, text, number and read. */
+struct command_option {
+    const char *name;  /* Without its dashes; NULL ends a table. */
+    bool *flag;        /* It was given, and takes no value. */
+    unsigned *bits;    /* Likewise: ... */
+    unsigned bit;      /* ... this one among them. */
+    const char **text; /* Its value. */
+    double *number;    /* Its value, from low to high; */
+    bool whole;        /* ... without a fraction. */
+    double low, high;
+    bool (*read)(const char *value, void *to, struct message *why); /* Whatever else it may be. */
+    void *to;
 };
 
-enum common_option {
-    OPTION_DEVICE = 1,
-    OPTION_FAMILY = 2,
-    OPTION_TUNABLES = 4,
-    OPTION_UNTUNED = 8,
-    OPTION_KNOWN_ONLY = 16,
-    OPTION_JSON = 32,
-    OPTION_PLAN = OPTION_FAMILY | OPTION_TUNABLES | OPTION_UNTUNED | OPTION_KNOWN_ONLY
-};
+/* A forced family with its tunables; the other choices of a plan. */
+#define OPTIONS_FAMILY(plan)                                                                       \
+    {.name = "family", .text = &(plan).family},                                                    \
+    {                                                                                              \
+        .name = "tunables", .text = &(plan).tunables                                               \
+    }
+#define OPTIONS_CHOICE(plan)                                                                       \
+    {.name = "untuned", .bits = &(plan).flags, .bit = CLATTN_PLAN_UNTUNED},                        \
+    {                                                                                              \
+        .name = "known-only", .bits = &(plan).flags, .bit = CLATTN_PLAN_KNOWN_ONLY                 \
+    }
 
-/* getopt_long(), whose complaints begin with the program's name and the command's. */
-int option_letter(int argc, char **argv, const char *letters, const struct option *own);
-
-/* The next of the command's own options (a letter each, OPTIONS_MOST at most, the last without a
- * name) as getopt_long() has it, with -h; takes in the common ones among `which` on the way. */
-#define OPTIONS_MOST 16
-int option_next(int argc, char **argv, const struct option *own, unsigned which,
-                struct common_options *common);
+/* Reads a command's options and --help, which prints the text; the first argument is argv[optind].
+ * 0 to go on, 1 if help was printed, else EXIT_USAGE. */
+int command_line_read(int argc, char **argv, const char *help,
+                      const struct command_option *options);
 
 /* A number from `low` to `high`, and nothing else, in `text`. */
 bool option_number(const char *option, const char *text, double low, double high, double *value,
@@ -56,6 +61,9 @@ bool option_whole(const char *option, const char *text, double low, double high,
 
 /* Of a forced family, --untuned and --known-only at most one is there; tunables have a family. */
 bool option_choice(const clattn_plan_options *options, struct message *why);
+
+/* Whether a path is "-", for standard output; NULL is none. */
+bool option_to_stdout(const char *path);
 
 /* Prints "clattn-bench COMMAND: REASON" and how to get help; returns EXIT_USAGE. */
 int option_usage(const char *command, const char *reason);

@@ -42,7 +42,8 @@ static const char help[] =
 enum { MOST_PROBLEMS = 8 };
 
 struct settings {
-    struct common_options common;
+    const char *device, *json;
+    clattn_plan_options plan;
     const char *profile; /* NULL: a device is there. */
     bool once;
 };
@@ -75,7 +76,7 @@ static bool measure_again(const struct target *target, const struct settings *se
 {
     struct measurement again;
 
-    if (!measurement_open(&again, target, attention, &settings->common.plan, 1, why))
+    if (!measurement_open(&again, target, attention, &settings->plan, 1, why))
         return false;
     steps->second_plan += again.plan_seconds;
     steps->second += again.first_seconds;
@@ -92,7 +93,7 @@ static bool measure(const struct target *target, const struct settings *settings
 
     if (!case_random(&attention, job, 1, why))
         return false;
-    const bool opened = measurement_open(m, target, &attention, &settings->common.plan, 1, why);
+    const bool opened = measurement_open(m, target, &attention, &settings->plan, 1, why);
     bool ok = opened;
     if (opened) {
         steps->builds = clattn_context_builds(target->context);
@@ -171,11 +172,7 @@ static bool write_json(const char *path, const struct steps *steps, const struct
     json_object_set_new(object, "configuration", configuration);
     json_object_set_new(object, "origin", origin);
     json_object_set_new(object, "milliseconds", milliseconds);
-    json_t *compiling = json_object();
-    for (size_t n = 0; n < COLD_START_PARTS; n++)
-        json_object_set_new(compiling, cold_start_part_keys[n],
-                            json_real(steps->parts.seconds[n] * 1e3));
-    json_object_set_new(object, "compiling", compiling);
+    json_object_set_new(object, "compiling", results_compiling(&steps->parts));
     json_object_set_new(object, "programs_compiled", json_integer((json_int_t)steps->builds));
     return results_dump(path, object, why);
 }
@@ -191,7 +188,7 @@ static bool run_plan(const struct settings *settings, const struct job *jobs, si
 
     clattn_device_list(NULL, 0, &devices); /* the first OpenCL call: the drivers start */
     steps.devices = ca_stopwatch_now() - begin;
-    if (!target_open(&target, settings->common.device, why))
+    if (!target_open(&target, settings->device, why))
         return false;
     ca_interrupt_excuses(target.context);
     steps.context = ca_stopwatch_now() - begin - steps.devices;
@@ -200,10 +197,9 @@ static bool run_plan(const struct settings *settings, const struct job *jobs, si
     bool ok = open == count;
     if (ok) {
         steps.parts = compiling(target.context);
-        if (settings->common.json == NULL || strcmp(settings->common.json, "-") != 0)
+        if (!option_to_stdout(settings->json))
             print_lines(&steps, m, count);
-        ok = settings->common.json == NULL ||
-             write_json(settings->common.json, &steps, m, count, why);
+        ok = settings->json == NULL || write_json(settings->json, &steps, m, count, why);
     }
     while (open > 0)
         measurement_close(&m[--open]);
@@ -213,43 +209,34 @@ static bool run_plan(const struct settings *settings, const struct job *jobs, si
 }
 
 /* 0 to go on, 1 if help was printed, else EXIT_USAGE. */
-static int read_options(int argc, char **argv, struct settings *settings)
+static int read_options(int argc, char **argv, struct settings *s)
 {
-    static const struct option options[] = {{"once", no_argument, NULL, 'o'},
-                                            {"profile", required_argument, NULL, 'p'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    const struct command_option options[] = {
+        {.name = "once", .flag = &s->once},
+        {.name = "profile", .text = &s->profile},
+        {.name = "device", .text = &s->device},
+        OPTIONS_FAMILY(s->plan),
+        OPTIONS_CHOICE(s->plan),
+        {.name = "json", .text = &s->json},
+        {.name = NULL},
+    };
+    const int stop = command_line_read(argc, argv, help, options);
     struct message why;
-    int option;
 
-    while ((option = option_next(argc, argv, options, OPTION_DEVICE | OPTION_PLAN | OPTION_JSON,
-                                 &settings->common)) != -1) {
-        switch (option) {
-        case 'o':
-            settings->once = true;
-            break;
-        case 'p':
-            settings->profile = optarg;
-            break;
-        case 'h':
-            fputs(help, stdout);
-            return 1;
-        default:
-            return option_usage("plan", "");
-        }
-    }
+    if (stop != 0)
+        return stop;
     if (argc - optind < 1 || argc - optind > MOST_PROBLEMS)
         return option_usage("plan", "takes one to eight problems");
-    if (settings->profile != NULL && argc - optind > 1)
+    if (s->profile != NULL && argc - optind > 1)
         return option_usage("plan", "takes one problem with --profile");
-    if (settings->profile != NULL && (settings->once || settings->common.device != NULL))
+    if (s->profile != NULL && (s->once || s->device != NULL))
         return option_usage("plan", "--profile excludes --device and --once");
-    return option_choice(&settings->common.plan, &why) ? 0 : option_usage("plan", why.text);
+    return option_choice(&s->plan, &why) ? 0 : option_usage("plan", why.text);
 }
 
 int plan_command(int argc, char **argv)
 {
-    struct settings settings = {.common.plan.struct_size = sizeof settings.common.plan};
+    struct settings settings = {.plan.struct_size = sizeof settings.plan};
     struct job jobs[MOST_PROBLEMS];
     struct message why;
     char reason[256];
@@ -262,7 +249,7 @@ int plan_command(int argc, char **argv)
         if (!job_parse(argv[optind], &jobs[count++], reason, sizeof reason))
             return option_usage("plan", reason);
     if (settings.profile != NULL
-            ? preview(settings.profile, jobs, &settings.common.plan, settings.common.json, &why)
+            ? preview(settings.profile, jobs, &settings.plan, settings.json, &why)
             : run_plan(&settings, jobs, count, &why))
         return EXIT_SUCCESS;
     fprintf(stderr, "clattn-bench plan: %s\n", why.text);

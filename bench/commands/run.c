@@ -1,143 +1,178 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench run: problems timed beside other libraries and the device's measured peaks. */
 #include "bench/commands/run_request.h"
-#include "bench/commands/run_watch.h"
 #include "bench/commands/start_mpi.h"
 #include "bench/fleet/fleet.h"
 #include "bench/records/csv.h"
 #include "cli/interrupt.h"
+#include "os/temporary.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static bool is_fleet(const struct run_settings *settings)
 {
     return settings->device != NULL && fleet_wanted(settings->device);
 }
 
-/* ---- running --------------------------------------------------------------------------------- */
-
-/* Whatever was asked for, but for the devices and where results go. */
-static size_t list_arguments(const struct request *request, const char **list)
-{
-    const clattn_plan_options *plan = &request->settings.plan;
-    const struct {
-        const char *option;
-        const char *value; /* NULL: was not given. */
-        bool alone;        /* Was given, and takes no value. */
-    } options[] = {
-        {"--family", plan->family, false},
-        {"--tunables", plan->tunables, false},
-        {"--untuned", NULL, (plan->flags & CLATTN_PLAN_UNTUNED) != 0},
-        {"--known-only", NULL, (plan->flags & CLATTN_PLAN_KNOWN_ONLY) != 0},
-        {"--filter", request->filter, false},
-        {"--peers", request->peers, false},
-        {"--repeat", request->repeat, false},
-        {"--patience", request->patience, false},
-        {"--no-first-call", NULL, request->settings.no_cold_start},
-        {"--quiet", NULL, request->settings.quiet},
-    };
-    size_t count = 0;
-
-    for (size_t n = 0; n < sizeof options / sizeof *options; n++) {
-        if (options[n].alone || options[n].value != NULL)
-            list[count++] = options[n].option;
-        if (options[n].value != NULL)
-            list[count++] = options[n].value;
-    }
-    list[count++] = "--";
-    for (int n = 0; n < request->count; n++)
-        list[count++] = request->what[n];
-    return count;
-}
-
-#define MOST_OPTIONS 32 /* In that list. */
-
-static bool run_fleet(const struct request *request, struct run_results *results)
-{
-    const struct run_settings *settings = &request->settings;
-    const bool save = settings->json != NULL && strcmp(settings->json, "-") != 0;
-    const char **arguments = calloc((size_t)request->count + MOST_OPTIONS, sizeof *arguments);
-
-    if (arguments == NULL)
-        return run_complain(NULL, "no memory");
-    const struct fleet fleet = {
-        .program = settings->program,
-        .arguments = arguments,
-        .num_arguments = list_arguments(request, arguments),
-        .devices = settings->device,
-        .save = save ? settings->json : NULL,
-        .quiet = !run_has_table(settings),
-        .silence = settings->silence,
-    };
-    const bool ok = fleet_run(&fleet, results);
-    free((void *)arguments);
-    return ok;
-}
-
-/* What is written once, at the end. */
-static bool write_results(const struct run_settings *settings, const struct run_results *results)
+static bool write_csv(const struct run_settings *settings, const struct run_results *results)
 {
     struct message why;
 
-    if (settings->json != NULL && strcmp(settings->json, "-") == 0 &&
-        !results_write("-", results, &why))
-        return run_complain(NULL, why.text);
     return settings->csv == NULL || csv_write(settings->csv, results, &why) ||
            run_complain(NULL, why.text);
 }
 
-static int run_request(const struct request *request, const struct items *items)
+static bool write_json(const struct run_settings *settings, const struct run_results *results)
 {
-    const struct run_settings *settings = &request->settings;
+    struct message why;
+
+    return settings->json == NULL || results_write(settings->json, results, &why) ||
+           run_complain(NULL, why.text);
+}
+
+/* What reads the same command line anew. */
+static struct fleet_child child_of(const struct run_settings *settings, int argc, char **argv)
+{
+    return (struct fleet_child){.program = settings->program,
+                                .arguments = (const char *const *)argv,
+                                .num_arguments = (size_t)argc,
+                                .output = run_has_table(settings) ? CA_OWN_OUTPUT : CA_NO_FILE,
+                                .silence = settings->silence};
+}
+
+/* ---- in this process, or one for each device --------------------------------------------------- */
+
+static bool run_fleet(const struct run_settings *settings, int argc, char **argv,
+                      struct run_results *results)
+{
+    const struct fleet fleet = {
+        .child = child_of(settings, argc, argv),
+        .devices = settings->device,
+        .save = option_to_stdout(settings->json) ? NULL : settings->json,
+        .quiet = !run_has_table(settings),
+    };
+
+    return fleet_run(&fleet, results);
+}
+
+static int run_items(const struct run_settings *settings, const struct items *items, int argc,
+                     char **argv)
+{
     struct run_results results;
 
     ca_interrupt_catch();
     results_begin(&results);
-    bool ok =
-        is_fleet(settings) ? run_fleet(request, &results) : run_device(settings, items, &results);
+    bool ok = is_fleet(settings) ? run_fleet(settings, argc, argv, &results)
+                                 : run_device(settings, items, &results);
+    if (results.count > 0 && option_to_stdout(settings->json))
+        ok = write_json(settings, &results) && ok; /* files have been saved before */
     if (results.count > 0)
-        ok = write_results(settings, &results) && ok;
+        ok = write_csv(settings, &results) && ok;
     results_free(&results);
     return ca_interrupted() ? EXIT_INTERRUPTED : ok ? EXIT_SUCCESS : EXIT_FAILED;
 }
 
-/* One device, or all of a fleet, by this process; or the list of what that would be. */
-static int run_here(const struct request *request)
+/* One device, or all of a fleet; or the list of what that would be. */
+static int run_here(const struct request *request, int argc, char **argv)
 {
     struct items items;
     struct message why;
     int status;
 
-    if (run_request_items(request, &items, &why))
-        status = request->list ? run_request_list(&items) : run_request(request, &items);
-    else
+    if (!run_request_items(request, &items, &why))
         status = option_usage("run", why.text);
+    else if (request->list)
+        status = run_request_list(&items);
+    else
+        status = run_items(&request->settings, &items, argc, argv);
     items_free(&items);
     return status;
 }
 
+/* ---- in a child that is watched: a device that hangs holds up nobody for ever ------------------ */
+
+/* What the child had saved goes where it would have put it. */
+static void salvage(const struct run_settings *settings, const char *path,
+                    const struct message *how)
+{
+    struct run_results results;
+    struct message why;
+    const bool there = results_read(path, &results, &why) && results.count == 1;
+
+    fleet_complain(there ? results.devices[0].info.name : "the run", how);
+    if (there) {
+        results.devices[0].failed = *how;
+        write_json(settings, &results);
+        write_csv(settings, &results);
+    }
+    results_free(&results);
+}
+
+/* Runs the command line again in a child that has it all to say. One that crashes or hangs is ended
+ * and reported in one sentence. */
+static int watch(const struct run_settings *settings, int argc, char **argv)
+{
+    char path[256];
+    struct fleet_child child = child_of(settings, argc, argv);
+    struct fleet_end end;
+    struct message how;
+
+    child.input = true;
+    child.output = CA_OWN_OUTPUT;
+    /* For what is measured; without it only results of a crash are lost. */
+    if (ca_temporary_file(path, sizeof path, ca_temporary_place(), "clattn-bench-"))
+        child.save = path;
+    ca_interrupts_open();
+    fflush(stdout);
+    const bool started = fleet_child_run(&child, &end, &how);
+    const bool interrupted = ca_interrupts() > 0;
+    ca_interrupts_close();
+    const bool exited = started && !end.stuck && !end.silent && end.end.death == 0;
+    if (started && !exited)
+        fleet_end_describe(&end, settings->silence, &how);
+    if (!exited && !interrupted)
+        salvage(settings, path, &how);
+    if (child.save != NULL)
+        remove(path);
+    return interrupted ? EXIT_INTERRUPTED : exited ? end.end.status : EXIT_FAILED;
+}
+
+/* ------------------------------------------------------------------------------------------------ */
+
+/* As a child of these: the parent has the results of a fleet's device to write. */
+static void obey_parent(struct run_settings *settings)
+{
+    const char *device = getenv(FLEET_DEVICE);
+
+    settings->save = getenv(FLEET_SAVE);
+    if (device != NULL) {
+        settings->device = device;
+        settings->json = settings->csv = NULL;
+    }
+}
+
 int run_command(int argc, char **argv)
 {
-    const bool child = run_is_watched();
+    const bool child = getenv(PROGRESS_HEARTBEAT) != NULL;
     struct request request;
-    const struct run_settings *settings = &request.settings;
+    struct run_settings *settings = &request.settings;
 
     if (mpi_wanted(argc, argv))
         return mpi_start(argc, argv);
     int status = run_request_read(argc, argv, &request);
-    request.settings.save = child ? getenv(RUN_WATCH_SAVE) : NULL;
+    if (child)
+        obey_parent(settings);
     if (status == 1)
         status = EXIT_SUCCESS;
     else if (status == 0 && request.mpi.wanted) /* in other letters: "--mp" */
         status = mpi_start(argc, argv);
     else if (status == 0 && !child && !request.list && !is_fleet(settings) &&
              isfinite(settings->silence))
-        status = run_watch(settings, argc, argv);
+        status = watch(settings, argc, argv);
     else if (status == 0)
-        status = run_here(&request);
+        status = run_here(&request, argc, argv);
     run_request_free(&request);
     return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/commands/run_device.h"
-#include "bench/commands/run_problem.h"
+#include "bench/commands/options.h"
 #include "bench/commands/table.h"
 #include "bench/timing/case_forward.h"
 #include "cli/interrupt.h"
@@ -11,6 +11,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Standard output has room for one thing. */
+bool run_has_table(const struct run_settings *settings)
+{
+    return !settings->quiet && !option_to_stdout(settings->json) &&
+           !option_to_stdout(settings->csv);
+}
+
+bool run_complain(struct run *run, const char *text)
+{
+    if (run != NULL)
+        progress_clear(&run->progress);
+    fflush(stdout);
+    message_say(stderr, "clattn-bench run: %s", text);
+    return false;
+}
+
 /* A crash costs only what is not yet there. */
 static bool save(struct run *run)
 {
@@ -18,7 +34,7 @@ static bool save(struct run *run)
     struct message why;
 
     for (size_t n = 0; n < sizeof paths / sizeof *paths; n++)
-        if (paths[n] != NULL && strcmp(paths[n], "-") != 0 &&
+        if (paths[n] != NULL && !option_to_stdout(paths[n]) &&
             !results_write(paths[n], run->results, &why))
             return run_complain(run, why.text);
     return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "bench/commands/run_problem.h"
 #include "bench/commands/interleaved.h"
+#include "bench/commands/run_device.h"
 #include "bench/timing/cold_start.h"
 #include "bench/timing/roof.h"
 #include "cli/interrupt.h"
@@ -68,7 +68,8 @@ static bool describe(struct race *race, const char *name, struct message *why)
     snprintf(record->name, sizeof record->name, "%s", name);
     record->flops = case_flops(attention);
     record->bytes = case_bytes(attention);
-    record->against = attention->o.data != NULL ? "file" : "reference";
+    record->from_file = attention->o.data != NULL;
+    record->overhead = NAN;
     record->roof = record->bytes * gflops > record->flops * gigabytes ? ROOF_READ : arithmetic;
     record->copies =
         roof_copies(record->flops, record->bytes, gflops, gigabytes,
@@ -312,11 +313,10 @@ static void measure_overhead(struct race *race)
 {
     struct record *record = race->record;
     struct message why;
-    double seconds;
 
     if (outcome_timed(&record->outcome[0]) && !race->attention->job.is_layer && !ca_interrupted() &&
-        measurement_overhead(&race->clattn, &seconds, &why))
-        samples_add(&record->overhead, seconds);
+        !measurement_overhead(&race->clattn, &record->overhead, &why))
+        record->overhead = NAN;
 }
 
 static void compare(struct record *record, const struct message *why)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/commands/run_request.h"
-#include "bench/commands/run_list.h"
 #include "internal.h"
 #include "os/process.h"
 
@@ -12,8 +11,6 @@
 #define DEFAULT_WORKLOAD "quick"
 #define DEFAULT_PATIENCE 20.0
 #define DEFAULT_SILENCE 600.0 /* A compiler may take minutes; it gives no signs of life. */
-
-static char default_workload[] = DEFAULT_WORKLOAD; /* Beside arguments, which are not const. */
 
 static const char help[] =
     "Usage: clattn-bench run [OPTION...] [WORKLOAD | PROBLEM | FILE]...\n"
@@ -88,8 +85,11 @@ static bool is_mode(const char *name)
            option_whole("--mode", name + strlen(both), 1.0, 1e6, &ranks, &(struct message){""});
 }
 
-static bool read_modes(struct run_mpi *mpi, const char *list, struct message *why)
+static bool read_modes(const char *list, void *to, struct message *why)
 {
+    struct run_mpi *mpi = to;
+
+    mpi->option = "--mode";
     free(mpi->modes_text);
     mpi->num_modes = 0;
     mpi->modes_text = ca_text_copy(list);
@@ -114,43 +114,26 @@ static bool read_modes(struct run_mpi *mpi, const char *list, struct message *wh
     return true;
 }
 
-static bool read_scaling(struct run_mpi *mpi, const char *text, struct message *why)
+static bool read_scaling(const char *text, void *to, struct message *why)
 {
     const bool both = strcmp(text, "both") == 0;
+    struct run_mpi *mpi = to;
 
+    mpi->option = "--scaling";
     mpi->strong = both || strcmp(text, "strong") == 0;
     mpi->weak = both || strcmp(text, "weak") == 0;
     return mpi->strong || mpi->weak ||
            message_set(why, "--scaling takes strong, weak or both, not '%.100s'", text);
 }
 
-static bool read_speed(struct run_mpi *mpi, const char *text, struct message *why)
+static bool read_speed(const char *text, void *to, struct message *why)
 {
+    struct run_mpi *mpi = to;
+
+    mpi->option = "--speed";
     mpi->measured = strcmp(text, "measured") == 0;
     mpi->speed = 0.0;
     return mpi->measured || option_number("--speed", text, 1e-9, 1e9, &mpi->speed, why);
-}
-
-/* One of the options that belong to --mpi. */
-static bool take_mpi_option(int option, struct request *request, struct message *why)
-{
-    struct run_mpi *mpi = &request->mpi;
-
-    mpi->option = option == 'M'   ? mpi->option
-                  : option == 'm' ? "--mode"
-                  : option == 'S' ? "--scaling"
-                                  : "--speed";
-    switch (option) {
-    case 'M':
-        mpi->wanted = true;
-        return true;
-    case 'm':
-        return read_modes(mpi, optarg, why);
-    case 'S':
-        return read_scaling(mpi, optarg, why);
-    default:
-        return read_speed(mpi, optarg, why);
-    }
 }
 
 static bool check_mpi(const struct request *request, struct message *why)
@@ -159,7 +142,7 @@ static bool check_mpi(const struct request *request, struct message *why)
 
     if (!mpi->wanted)
         return mpi->option == NULL || message_set(why, "%s belongs to --mpi", mpi->option);
-    return (request->peers == NULL && !request->timeout) ||
+    return (request->peers == NULL && request->settings.silence < 0.0) ||
            message_set(why, "%s is not for --mpi, which times clattn alone, watched by mpirun",
                        request->peers != NULL ? "--peers" : "--timeout");
 }
@@ -175,108 +158,62 @@ static bool read_peers(struct request *request, struct message *why)
                : message_set(why, "no memory for the names of libraries");
 }
 
-/* One of run's own options. False, with *why "" if getopt has spoken. */
-static bool take_option(int option, struct request *request, struct message *why)
+static bool add_what(const char *name, void *to, struct message *why)
 {
-    struct run_settings *settings = &request->settings;
-    double repeat = 0.0;
-    bool ok = true;
+    struct request *request = to;
 
-    switch (option) {
-    case 'w':
-        request->what[request->count++] = optarg;
-        break;
-    case 'F':
-        request->filter = optarg;
-        break;
-    case 'p':
-        request->peers = optarg;
-        break;
-    case 'r':
-        request->repeat = optarg;
-        ok = option_whole("--repeat", optarg, 1.0, RECORD_MOST_SAMPLES, &repeat, why);
-        settings->repeat = (size_t)repeat;
-        break;
-    case 's':
-        request->patience = optarg;
-        ok = option_number("--patience", optarg, 1e-9, 1e6, &settings->patience, why);
-        break;
-    case 't':
-        ok = option_number("--timeout", optarg, 0.0, 1e6, &settings->silence, why);
-        settings->silence = settings->silence > 0.0 ? settings->silence : INFINITY;
-        request->timeout = true;
-        break;
-    case 'n':
-        settings->no_cold_start = true;
-        break;
-    case 'c':
-        settings->csv = optarg;
-        break;
-    case 'q':
-        settings->quiet = true;
-        break;
-    case 'l':
-        request->list = true;
-        break;
-    case 'M':
-    case 'm':
-    case 'S':
-    case 'v':
-        ok = take_mpi_option(option, request, why);
-        break;
-    default:
-        ok = message_set(why, "%s", "");
-    }
-    return ok;
+    (void)why;
+    request->what[request->count++] = name;
+    return true;
 }
 
-static int read_options(int argc, char **argv, struct request *request)
+static int read_options(int argc, char **argv, struct request *r)
 {
-    static const struct option options[] = {{"workload", required_argument, NULL, 'w'},
-                                            {"filter", required_argument, NULL, 'F'},
-                                            {"peers", required_argument, NULL, 'p'},
-                                            {"repeat", required_argument, NULL, 'r'},
-                                            {"patience", required_argument, NULL, 's'},
-                                            {"timeout", required_argument, NULL, 't'},
-                                            {"no-first-call", no_argument, NULL, 'n'},
-                                            {"csv", required_argument, NULL, 'c'},
-                                            {"quiet", no_argument, NULL, 'q'},
-                                            {"list", no_argument, NULL, 'l'},
-                                            {"mpi", no_argument, NULL, 'M'},
-                                            {"mode", required_argument, NULL, 'm'},
-                                            {"scaling", required_argument, NULL, 'S'},
-                                            {"speed", required_argument, NULL, 'v'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    struct run_settings *s = &r->settings;
+    const struct command_option options[] = {
+        {.name = "device", .text = &s->device},
+        {.name = "workload", .read = add_what, .to = r},
+        {.name = "filter", .text = &r->filter},
+        {.name = "list", .flag = &r->list},
+        {.name = "peers", .text = &r->peers},
+        {.name = "repeat",
+         .number = &r->repeat,
+         .whole = true,
+         .low = 1.0,
+         .high = RECORD_MOST_SAMPLES},
+        {.name = "patience", .number = &s->patience, .low = 1e-9, .high = 1e6},
+        {.name = "timeout", .number = &s->silence, .high = 1e6},
+        {.name = "no-first-call", .flag = &s->no_cold_start},
+        OPTIONS_FAMILY(s->plan),
+        OPTIONS_CHOICE(s->plan),
+        {.name = "json", .text = &s->json},
+        {.name = "csv", .text = &s->csv},
+        {.name = "quiet", .flag = &s->quiet},
+        {.name = "mpi", .flag = &r->mpi.wanted},
+        {.name = "mode", .read = read_modes, .to = &r->mpi},
+        {.name = "scaling", .read = read_scaling, .to = &r->mpi},
+        {.name = "speed", .read = read_speed, .to = &r->mpi},
+        {.name = NULL},
+    };
+    const int stop = command_line_read(argc, argv, help, options);
     struct message why;
-    int option;
 
-    while ((option = option_next(argc, argv, options, OPTION_DEVICE | OPTION_PLAN | OPTION_JSON,
-                                 &request->common)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return 1;
-        }
-        if (!take_option(option, request, &why))
-            return option_usage("run", why.text);
-    }
+    if (stop != 0)
+        return stop;
     for (int n = optind; n < argc; n++)
-        request->what[request->count++] = argv[n];
-    if (request->list && request->count == 0 && request->filter == NULL) {
-        run_list_workloads();
+        r->what[r->count++] = argv[n];
+    if (r->list && r->count == 0 && r->filter == NULL) {
+        items_print_workloads();
         return 1;
     }
-    if (request->count == 0)
-        request->what[request->count++] = default_workload;
-    if (!option_choice(&request->common.plan, &why) || !check_mpi(request, &why) ||
-        !read_peers(request, &why))
+    if (r->count == 0)
+        r->what[r->count++] = DEFAULT_WORKLOAD;
+    if (!option_choice(&s->plan, &why) || !check_mpi(r, &why) || !read_peers(r, &why))
         return option_usage("run", why.text);
-    if (request->common.json != NULL && request->settings.csv != NULL &&
-        strcmp(request->common.json, "-") == 0 && strcmp(request->settings.csv, "-") == 0)
+    if (option_to_stdout(s->json) && option_to_stdout(s->csv))
         return option_usage("run", "--json and --csv cannot both go to standard output");
-    request->settings.plan = request->common.plan;
-    request->settings.json = request->common.json;
-    request->settings.device = request->common.device;
+    s->repeat = (size_t)r->repeat;
+    s->silence = s->silence > 0.0 ? s->silence : s->silence < 0.0 ? DEFAULT_SILENCE : INFINITY;
     return 0;
 }
 
@@ -305,9 +242,9 @@ static bool filter_items(struct items *items, const char *filter, struct message
 
 int run_request_read(int argc, char **argv, struct request *request)
 {
-    *request = (struct request){.common.plan.struct_size = sizeof request->common.plan,
+    *request = (struct request){.settings.plan.struct_size = sizeof request->settings.plan,
                                 .settings.patience = DEFAULT_PATIENCE,
-                                .settings.silence = DEFAULT_SILENCE,
+                                .settings.silence = -1.0, /* not given */
                                 .mpi.strong = true,
                                 .what = calloc((size_t)argc + 1, sizeof *request->what)};
     if (request->what == NULL) {
@@ -323,7 +260,7 @@ void run_request_free(struct request *request)
 {
     free(request->mpi.modes_text);
     free(request->peers_text);
-    free(request->what);
+    free((void *)request->what);
 }
 
 bool run_request_items(const struct request *request, struct items *items, struct message *why)
@@ -337,5 +274,5 @@ int run_request_list(const struct items *items)
 {
     struct message why;
 
-    return run_list_items(items, &why) || run_complain(NULL, why.text) ? EXIT_SUCCESS : EXIT_FAILED;
+    return items_print(items, &why) || run_complain(NULL, why.text) ? EXIT_SUCCESS : EXIT_FAILED;
 }

@@ -22,15 +22,13 @@ struct run_mpi {
 
 /* The command line as it was understood. */
 struct request {
-    struct common_options common;
     struct run_settings settings;
-    char *filter;
-    char *repeat, *patience, *peers; /* As given, for children; NULL: not given. */
-    char *peers_text;                /* The copy that the choice has cut up; owned. */
-    char **what;                     /* Workloads, problems and files; the list is owned. */
+    double repeat;
+    const char *filter, *peers; /* As given; NULL: not given. */
+    char *peers_text;           /* The copy that the choice has cut up; owned. */
+    const char **what;          /* Workloads, problems and files; the list is owned. */
     int count;
-    bool list;    /* Instead of running. */
-    bool timeout; /* Was given. */
+    bool list; /* Instead of running. */
     struct run_mpi mpi;
 };
 

@@ -145,9 +145,8 @@ static void print_problem(const struct record *record)
     char memory[16], choice[96], facts[240], copies[48] = "", overhead[32] = "";
 
     print_bytes(memory, record->workspace_bytes);
-    if (record->overhead.count > 0)
-        snprintf(overhead, sizeof overhead, ", call +%.1f us",
-                 samples_median(&record->overhead) * 1e6);
+    if (isfinite(record->overhead))
+        snprintf(overhead, sizeof overhead, ", call +%.1f us", record->overhead * 1e6);
     if (record->copies > 1)
         snprintf(copies, sizeof copies, "; %zu sets of tensors", record->copies);
     if (configuration != NULL && record->reason != NULL) {
@@ -331,13 +330,14 @@ static void print_means(const struct device_run *run)
 
 static void print_peaks(const struct peak_samples *peaks)
 {
+    static const char *const words[NUM_PEAK_KINDS] = {[PEAK_F16] = "f16", [PEAK_BF16] = "bf16"};
     char others[80] = "";
     size_t length = 0;
 
     for (enum peak_kind kind = PEAK_F16; kind < NUM_PEAK_KINDS; kind++)
         if (peaks->fma[kind].count > 0)
             length += (size_t)snprintf(others + length, sizeof others - length, ", %.1f of %s",
-                                       samples_median(&peaks->fma[kind]), peak_keys[kind].words);
+                                       samples_median(&peaks->fma[kind]), words[kind]);
     ca_print_wrapped(
         stdout, 0,
         "peaks measured in this run: %.1f GFLOP/s of f32 multiply-adds%s; reading %.1f "

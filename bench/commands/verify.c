@@ -5,6 +5,7 @@
 #include "bench/commands/start_mpi.h"
 #include "bench/commands/verify_engine.h"
 #include "bench/profiles/profile.h"
+#include "bench/records/archive.h"
 #include "bench/timing/target.h"
 #include "bench/verify/compare.h"
 #include "cli/interrupt.h"
@@ -42,7 +43,8 @@ struct settings {
     const struct verify_engine *engine; /* NULL: one device. */
     const char *device;
     bool mpi;
-    const char *mode;    /* With it. */
+    bool json;
+    const char *mode;    /* With --mpi. */
     const char *profile; /* NULL: the device is what it is. */
     clattn_plan_options plan;
     struct tolerance tolerance;
@@ -176,11 +178,6 @@ done:
     return ok;
 }
 
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 /* `why` is NULL if the case is within its bounds. */
 static void report(const struct settings *settings, const char *path, const char *name,
                    const struct outcome *outcome, const struct message *why)
@@ -193,8 +190,8 @@ static void report(const struct settings *settings, const char *path, const char
             json_pack("{s:s, s:s, s:b, s:s, s:s, s:b, s:o, s:o, s:o, s:I, s:s}", "file", path,
                       "name", name, "ok", why == NULL, "problem", outcome->problem, "family",
                       outcome->family, "scores_skipped", outcome->scores_skipped, "worst",
-                      number(worst->error), "bound", number(worst->bound), "ratio",
-                      number(worst->ratio), "results", (json_int_t)worst->results, "message",
+                      number_json(worst->error), "bound", number_json(worst->bound), "ratio",
+                      number_json(worst->ratio), "results", (json_int_t)worst->results, "message",
                       why != NULL ? why->text : ""));
         return;
     }
@@ -269,54 +266,25 @@ static int check_mpi(struct settings *settings)
 }
 
 /* 0 to go on, 1 if help was printed, else EXIT_USAGE. */
-static int read_options(int argc, char **argv, struct settings *settings)
+static int read_options(int argc, char **argv, struct settings *s)
 {
-    static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'}, {"profile", required_argument, NULL, 'p'},
-        {"family", required_argument, NULL, 'f'}, {"rtol", required_argument, NULL, 'r'},
-        {"atol", required_argument, NULL, 'a'},   {"json", no_argument, NULL, 'j'},
-        {"mpi", no_argument, NULL, 'M'},          {"mode", required_argument, NULL, 'm'},
-        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
-    struct message why;
-    int option;
+    const struct command_option options[] = {
+        {.name = "device", .text = &s->device},
+        {.name = "profile", .text = &s->profile},
+        {.name = "family", .text = &s->plan.family},
+        {.name = "rtol", .number = &s->tolerance.rtol, .high = 1e30},
+        {.name = "atol", .number = &s->tolerance.atol, .high = 1e30},
+        {.name = "json", .flag = &s->json},
+        {.name = "mpi", .flag = &s->mpi},
+        {.name = "mode", .text = &s->mode},
+        {.name = NULL},
+    };
+    const int stop = command_line_read(argc, argv, help, options);
 
-    while ((option = option_letter(argc, argv, "h", options)) != -1) {
-        double *number = option == 'r' ? &settings->tolerance.rtol : &settings->tolerance.atol;
-        switch (option) {
-        case 'd':
-            settings->device = optarg;
-            break;
-        case 'p':
-            settings->profile = optarg;
-            break;
-        case 'f':
-            settings->plan.family = optarg;
-            break;
-        case 'r':
-        case 'a':
-            if (!option_number(option == 'r' ? "--rtol" : "--atol", optarg, 0.0, 1e30, number,
-                               &why))
-                return option_usage("verify", why.text);
-            break;
-        case 'j':
-            settings->list = settings->list != NULL ? settings->list : json_array();
-            break;
-        case 'M':
-            settings->mpi = true;
-            break;
-        case 'm':
-            settings->mode = optarg;
-            break;
-        case 'h':
-            fputs(help, stdout);
-            return 1;
-        default:
-            return option_usage("verify", "");
-        }
-    }
-    if (optind == argc)
-        return option_usage("verify", "names no file");
-    return check_mpi(settings);
+    if (stop != 0)
+        return stop;
+    s->list = s->json ? json_array() : NULL;
+    return optind == argc ? option_usage("verify", "names no file") : check_mpi(s);
 }
 
 static bool open_target(const struct settings *settings, struct target *target, struct message *why)

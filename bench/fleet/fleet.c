@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/fleet/fleet.h"
-#include "bench/fleet/fleet_child.h"
 #include "bench/fleet/fleet_devices.h"
-#include "cli/terminal/terminal.h"
 #include "os/interrupt.h"
 #include "os/temporary.h"
 
@@ -22,50 +20,7 @@ bool fleet_wanted(const char *devices)
     return strcmp(devices, "all") == 0 || strchr(devices, ',') != NULL;
 }
 
-/* ---- a folder for the children's files ------------------------------------------------------- */
-
-struct folder {
-    char path[256];
-    char file[288]; /* Of the child that runs. */
-};
-
-static bool folder_open(struct folder *folder)
-{
-    if (ca_temporary_folder(folder->path, sizeof folder->path, ca_temporary_place(),
-                            "clattn-bench-"))
-        return true;
-    message_say(stderr, "clattn-bench run: no folder for the children's results in %s: %s",
-                ca_temporary_place(), strerror(errno));
-    return false;
-}
-
 /* ---- a device -------------------------------------------------------------------------------- */
-
-static bool start(const struct fleet *fleet, size_t index, const char *file, struct fleet_end *end,
-                  struct message *why)
-{
-    const char **argv = calloc(fleet->num_arguments + 7, sizeof *argv);
-    char number[24];
-    size_t count = 0;
-
-    memset(end, 0, sizeof *end);
-    if (argv == NULL)
-        return message_set(why, "no memory for its arguments");
-    snprintf(number, sizeof number, "%zu", index);
-    argv[count++] = fleet->program;
-    argv[count++] = "run";
-    argv[count++] = "--device";
-    argv[count++] = number;
-    argv[count++] = "--json";
-    argv[count++] = file;
-    for (size_t n = 0; n < fleet->num_arguments; n++)
-        argv[count++] = fleet->arguments[n];
-    fflush(stdout);
-    const bool ok = fleet_child_run(argv, false, fleet->quiet ? CA_NO_FILE : CA_OWN_OUTPUT,
-                                    fleet->silence, end, why);
-    free(argv);
-    return ok;
-}
 
 /* What the child wrote, if that is one device's results; else what was known before it began. */
 static bool take_over(const char *file, const struct fleet_device *device, struct device_run *run,
@@ -87,18 +42,13 @@ static bool take_over(const char *file, const struct fleet_device *device, struc
     return ok;
 }
 
-/* A child that crashed has left its line of progress on the screen. */
-static void complain(const struct device_run *run)
-{
-    fprintf(stderr, "%sclattn-bench run: %.60s: %s\n", ca_terminal(stderr) ? "\r\033[K" : "",
-            run->info.name, run->failed.text);
-}
-
 /* Runs one device; false if something went wrong with it, which its row says then. */
 static bool run_device(const struct fleet *fleet, const struct fleet_device *device,
                        const char *file, struct run_results *results)
 {
     struct device_run *run = results_add(results);
+    struct fleet_child child = fleet->child;
+    char index[24];
     struct message failed, unread;
     struct fleet_end end;
     struct ca_file_facts facts;
@@ -111,7 +61,11 @@ static bool run_device(const struct fleet *fleet, const struct fleet_device *dev
         run->failed = device->failed;
         return false; /* the list has said it */
     }
-    const bool started = start(fleet, device->index, file, &end, &failed);
+    snprintf(index, sizeof index, "%zu", device->index);
+    child.device = index;
+    child.save = file;
+    fflush(stdout);
+    const bool started = fleet_child_run(&child, &end, &failed);
     const bool there = started && ca_file_follow(file, &facts);
     const bool read = take_over(file, device, run, &unread);
     const bool good = started && fleet_end_is(&end, EXIT_SUCCESS);
@@ -123,13 +77,13 @@ static bool run_device(const struct fleet *fleet, const struct fleet_device *dev
     if (!started)
         run->failed = failed;
     else if (!good && !fleet_end_is(&end, EXIT_FAILURE))
-        fleet_end_describe(&end, fleet->silence, &run->failed);
+        fleet_end_describe(&end, child.silence, &run->failed);
     else if (there && !read)
         message_set(&run->failed, "its results cannot be read: %.400s", unread.text);
     else if (!there)
         message_set(&run->failed, "ended before it had results");
     if (run->failed.text[0] != '\0' && !said)
-        complain(run);
+        fleet_complain(run->info.name, &run->failed);
     return good && run->failed.text[0] == '\0';
 }
 
@@ -152,33 +106,44 @@ static bool save(const struct fleet *fleet, const struct run_results *results)
 }
 
 static bool run_devices(const struct fleet *fleet, const struct fleet_devices *devices,
-                        struct folder *folder, struct run_results *results)
+                        const char *folder, struct run_results *results)
 {
+    char file[288];
     bool ok = true;
 
     for (size_t n = 0; n < devices->count && ca_interrupts() == 0; n++) {
         if (!fleet->quiet)
             announce(devices, n);
-        snprintf(folder->file, sizeof folder->file, "%s/%zu.json", folder->path,
-                 devices->device[n].index);
-        ok = run_device(fleet, &devices->device[n], folder->file, results) && ok;
+        snprintf(file, sizeof file, "%s/%zu.json", folder, devices->device[n].index);
+        ok = run_device(fleet, &devices->device[n], file, results) && ok;
         ok = save(fleet, results) && ok;
     }
     return ok && ca_interrupts() == 0;
 }
 
+/* For the children's files. */
+static bool make_folder(char *path, size_t bytes)
+{
+    if (ca_temporary_folder(path, bytes, ca_temporary_place(), "clattn-bench-"))
+        return true;
+    message_say(stderr, "clattn-bench run: no folder for the children's results in %s: %s",
+                ca_temporary_place(), strerror(errno));
+    return false;
+}
+
 bool fleet_run(const struct fleet *fleet, struct run_results *results)
 {
     struct fleet_devices devices = {NULL, 0, false};
-    struct folder folder;
+    char folder[256];
     bool ok = false;
 
     results_begin(results);
     ca_interrupts_open();
-    if (fleet_devices_list(fleet->program, fleet->silence, &devices) &&
-        fleet_devices_choose(&devices, fleet->devices, fleet->quiet) && folder_open(&folder)) {
-        ok = run_devices(fleet, &devices, &folder, results) && !devices.failed;
-        ca_folder_remove(folder.path); /* a child that died in writing leaves more than results */
+    if (fleet_devices_list(&fleet->child, &devices) &&
+        fleet_devices_choose(&devices, fleet->devices, fleet->quiet) &&
+        make_folder(folder, sizeof folder)) {
+        ok = run_devices(fleet, &devices, folder, results) && !devices.failed;
+        ca_folder_remove(folder); /* a child that died in writing leaves more than results */
     }
     fleet_devices_free(&devices);
     ca_interrupts_close();

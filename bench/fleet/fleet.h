@@ -3,17 +3,15 @@
 #ifndef CLATTN_BENCH_FLEET_H
 #define CLATTN_BENCH_FLEET_H
 
+#include "bench/fleet/fleet_child.h"
 #include "bench/records/results.h"
 
 /* How the children are to be run. */
 struct fleet {
-    const char *program;          /* This program's path. */
-    const char *const *arguments; /* For each child's `run`: all but --device, --json and --csv. */
-    size_t num_arguments;
-    const char *devices; /* "all", or indices and parts of names, separated by commas. */
-    const char *save;    /* A file for the results so far, written after each device; or NULL. */
-    bool quiet;          /* No tables: standard output is for something else, or for nothing. */
-    double silence; /* Seconds without a sign of life (progress.h) after which a child is ended. */
+    struct fleet_child child; /* Each of them, but for its device and its file. */
+    const char *devices;      /* "all", or indices and parts of names, separated by commas. */
+    const char *save; /* A file for the results so far, written after each device; or NULL. */
+    bool quiet;       /* No tables: standard output is for something else, or for nothing. */
 };
 
 /* Whether --device asks for several: "all", or a comma. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/fleet/fleet_child.h"
 #include "bench/fleet/progress.h"
+#include "cli/terminal/terminal.h"
 #include "internal.h"
 #include "os/interrupt.h"
 
@@ -19,21 +20,36 @@ enum { HEART = 3 /* the child's number of it */, TICK_MILLISECONDS = 100 };
 /* ---- starting -------------------------------------------------------------------------------- */
 
 /* 0 or an error number. */
-static int start(struct ca_child *child, const char *const *argv, bool input, ca_file output,
-                 ca_file heart)
+static int start(struct ca_child *started, const struct fleet_child *child, ca_file heart)
 {
     const struct ca_child_files files = {
-        .input = input ? CA_OWN_INPUT : CA_NO_FILE,
-        .output = output,
+        .input = child->input ? CA_OWN_INPUT : CA_NO_FILE,
+        .output = child->output,
         .errors = CA_OWN_ERRORS,
         .more = {{heart, HEART}},
         .num_more = 1,
     };
-    char heartbeat[64];
-    const char *const variables[] = {heartbeat, NULL};
+    const char **argv = calloc(child->num_arguments + 2, sizeof *argv);
+    char heartbeat[64], save[320], device[64];
+    const char *variables[4] = {heartbeat};
 
+    if (argv == NULL)
+        return ENOMEM;
+    argv[0] = child->program;
+    for (size_t n = 0; n < child->num_arguments; n++)
+        argv[n + 1] = child->arguments[n];
     snprintf(heartbeat, sizeof heartbeat, PROGRESS_HEARTBEAT "=%d", HEART);
-    return ca_child_start(child, argv, &files, variables);
+    if (child->save != NULL) {
+        snprintf(save, sizeof save, FLEET_SAVE "=%s", child->save);
+        variables[1] = save;
+    }
+    if (child->device != NULL) { /* which has a file, too */
+        snprintf(device, sizeof device, FLEET_DEVICE "=%s", child->device);
+        variables[2] = device;
+    }
+    const int error = ca_child_start(started, argv, &files, variables);
+    free((void *)argv);
+    return error;
 }
 
 /* ---- watching -------------------------------------------------------------------------------- */
@@ -110,8 +126,7 @@ static void attend(struct watch *watch, double silence)
     }
 }
 
-bool fleet_child_run(const char *const *argv, bool input, ca_file output, double silence,
-                     struct fleet_end *end, struct message *why)
+bool fleet_child_run(const struct fleet_child *child, struct fleet_end *end, struct message *why)
 {
     struct watch watch = {.end = end};
     ca_file ends[2];
@@ -120,11 +135,11 @@ bool fleet_child_run(const char *const *argv, bool input, ca_file output, double
     if (!ca_pipe(ends))
         return message_set(why, "got no pipe: %s", strerror(errno));
     ca_pipe_drop_excess(ends);
-    const int error = start(&watch.child, argv, input, output, ends[1]);
+    const int error = start(&watch.child, child, ends[1]);
     ca_file_close(ends[1]);
     watch.heart = ends[0];
     if (!error) {
-        attend(&watch, silence);
+        attend(&watch, child->silence);
         ca_child_kill(&watch.child); /* and a compiler that it ran, too */
         for (const double deadline = ca_stopwatch_now() + DEATH_SECONDS;
              !ca_child_has_ended(&watch.child) && ca_stopwatch_now() < deadline;)
@@ -135,7 +150,7 @@ bool fleet_child_run(const char *const *argv, bool input, ca_file output, double
     }
     if (watch.heart != CA_NO_FILE)
         ca_file_close(watch.heart);
-    return !error || message_set(why, "%s was not started: %s", argv[0], strerror(error));
+    return !error || message_set(why, "%s was not started: %s", child->program, strerror(error));
 }
 
 /* ---- telling --------------------------------------------------------------------------------- */
@@ -163,4 +178,10 @@ void fleet_end_describe(const struct fleet_end *end, double silence, struct mess
                     end->end.killed ? "; the system does so when memory runs out" : "");
     else
         message_set(how, "ended with exit status %d%s", end->end.status, doing);
+}
+
+void fleet_complain(const char *device, const struct message *what)
+{
+    fprintf(stderr, "%sclattn-bench run: %.60s: %s\n", ca_terminal(stderr) ? "\r\033[K" : "",
+            device, what->text);
 }

@@ -14,12 +14,25 @@ struct fleet_end {
     char doing[160]; /* What it said last that it did; "" if nothing. */
 };
 
-/* Runs argv, whose first is the program's path, to its end: in a process group of its own, with this
- * process's standard input or none, its standard output into `output`. Between
- * ca_interrupts_open() and _close(): the first interrupt is passed on, the second kills it, and so does a silence of so many seconds
- * after a request to end did not help. What it started ends with it. False if it could not be started. */
-bool fleet_child_run(const char *const *argv, bool input, ca_file output, double silence,
-                     struct fleet_end *end, struct message *why);
+/* The environment's names for the device that a child is to run, by its index, instead of what its
+ * command line says, and for a file where it saves its results as well. */
+#define FLEET_DEVICE "CLATTN_BENCH_DEVICE"
+#define FLEET_SAVE "CLATTN_BENCH_SAVE"
+
+struct fleet_child {
+    const char *program; /* Its path. */
+    const char *const *arguments;
+    size_t num_arguments;
+    const char *device, *save; /* For these; a device has a file, and both may be NULL. */
+    bool input;                /* It has this process's standard input. */
+    ca_file output;            /* For its standard output. */
+    double silence;            /* So many seconds without a sign of life end it. */
+};
+
+/* Runs the child to its end, in a process group of its own. Between ca_interrupts_open() and _close():
+ * the first interrupt is passed on, the second kills it, and so does a silence after a request to end
+ * did not help. What it started ends with it. False if it could not be started. */
+bool fleet_child_run(const struct fleet_child *child, struct fleet_end *end, struct message *why);
 
 /* Ended of itself, with that exit status. */
 bool fleet_end_is(const struct fleet_end *end, int exit_status);
@@ -27,5 +40,8 @@ bool fleet_end_is(const struct fleet_end *end, int exit_status);
 /* A sentence about any other end: "the driver crashed: killed by signal 11 (Segmentation fault)
  * while it did 'llama3: warming up'". */
 void fleet_end_describe(const struct fleet_end *end, double silence, struct message *how);
+
+/* Says what became of a device, over the line of progress that its child may have left there. */
+void fleet_complain(const char *device, const struct message *what);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/fleet/fleet_devices.h"
-#include "bench/fleet/fleet_child.h"
 #include "bench/records/results.h"
 #include "internal.h"
 #include "os/interrupt.h"
@@ -102,21 +101,26 @@ static bool read_devices(ca_file file, struct fleet_devices *devices, struct mes
     return ok;
 }
 
-bool fleet_devices_list(const char *program, double silence, struct fleet_devices *devices)
+bool fleet_devices_list(const struct fleet_child *such, struct fleet_devices *devices)
 {
-    const char *const argv[] = {program, "devices", "--json", NULL};
+    const char *const arguments[] = {"devices", "--json"};
+    const ca_file file = ca_output_open();
+    const struct fleet_child child = {.program = such->program,
+                                      .arguments = arguments,
+                                      .num_arguments = 2,
+                                      .output = file,
+                                      .silence = such->silence};
     struct message why;
     struct fleet_end end;
-    const ca_file file = ca_output_open();
 
     *devices = (struct fleet_devices){NULL, 0, false};
     if (file == CA_NO_FILE)
         return fail("no temporary file for the list of devices");
-    bool ok = fleet_child_run(argv, false, file, silence, &end, &why) || fail(why.text);
+    bool ok = fleet_child_run(&child, &end, &why) || fail(why.text);
     if (ok && ca_interrupts() > 0) {
         ok = fail("interrupted");
     } else if (ok && !fleet_end_is(&end, EXIT_SUCCESS) && !fleet_end_is(&end, EXIT_FAILURE)) {
-        fleet_end_describe(&end, silence, &why);
+        fleet_end_describe(&end, child.silence, &why);
         blame_drivers(&why);
         ok = false;
     } else if (ok) {

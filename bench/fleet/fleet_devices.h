@@ -3,7 +3,7 @@
 #ifndef CLATTN_BENCH_FLEET_DEVICES_H
 #define CLATTN_BENCH_FLEET_DEVICES_H
 
-#include "cli/message.h"
+#include "bench/fleet/fleet_child.h"
 
 #include <clattn/device.h>
 #include <stdbool.h>
@@ -20,8 +20,8 @@ struct fleet_devices {
     bool failed; /* A driver did not say which devices it has, or one of its devices failed. */
 };
 
-/* All that `program devices --json` lists. On failure, which was said, there are none. */
-bool fleet_devices_list(const char *program, double silence, struct fleet_devices *devices);
+/* All that `devices --json` of such a child lists. On failure, which was said, there are none. */
+bool fleet_devices_list(const struct fleet_child *such, struct fleet_devices *devices);
 
 /* Keeps what is wanted, in that order: "all", or indices and parts of names with commas between
  * them. "all" leaves out what is there twice, and says so unless quiet. False if one is not there,

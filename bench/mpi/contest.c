@@ -80,7 +80,7 @@ static const char *cannot_grow(const struct contest *contest)
 {
     const struct attention_case *strong = &contest->strong;
 
-    return strong->o.data != NULL || contest->record->against[0] == 'f'
+    return strong->o.data != NULL || contest->record->from_file
                ? "the tensors of a file have one size"
            : has_layouts(&strong->job.problem) ? "its layout is that of one size"
                                                : NULL;
@@ -106,7 +106,8 @@ static bool describe(struct contest *contest, const char *name, struct message *
 
     memset(record, 0, sizeof *record);
     snprintf(record->name, sizeof record->name, "%s", name);
-    record->against = ranks_number(attention->o.data != NULL) > 0.0 ? "file" : "reference";
+    record->from_file = ranks_number(attention->o.data != NULL) > 0.0;
+    record->overhead = NAN;
     record->roof = ROOF_FMA;
     record->copies = 1;
     record->problem = job_text(&attention->job);

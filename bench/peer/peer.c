@@ -102,7 +102,7 @@ static enum peer_answer ask(struct peer *peer, json_t *request, double seconds, 
         json_decref(request);
         return fail(peer, why, "does not run");
     }
-    seconds *= peer->kind->patience;
+    seconds *= peer->kind->patience > 0.0 ? peer->kind->patience : 1.0;
     if (peer_process_ask(&peer->process, request, seconds, answer, &how) != CA_ANSWERED)
         return fail(peer, why, how.text);
     if (json_is_true(json_object_get(*answer, "ok")))

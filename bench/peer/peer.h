@@ -22,7 +22,7 @@ struct peer_kind {
                                                 * has a NAME; NULL: no more. */
     bool on_cpu;                               /* Beside CPU devices only. */
     const char *install; /* What makes it available, as a command; "" if nothing is known. */
-    double patience;     /* Times the usual time limits. */
+    double patience;     /* Times the usual time limits; 0: once. */
 };
 
 extern const struct peer_kind peer_kinds[]; /* Ends with a null key. */

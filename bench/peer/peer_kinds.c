@@ -20,41 +20,35 @@ const struct peer_kind peer_kinds[] = {
     {.key = "clblast",
      .name = "CLBlast",
      .program = "clattn-peer-clblast",
-     .install = "apt-get install libclblast-dev, then build again",
-     .patience = 1.0},
+     .install = "apt-get install libclblast-dev, then build again"},
     {.key = "openblas",
      .name = "OpenBLAS",
      .program = "clattn-peer-openblas",
      .on_cpu = true,
-     .install = "apt-get install libopenblas-dev, then build again",
-     .patience = 1.0},
+     .install = "apt-get install libopenblas-dev, then build again"},
     {.key = "onednn",
      .name = "oneDNN",
      .program = "clattn-peer-onednn",
      .variable = {BOUND, SPIN_LESS},
      .on_cpu = true,
-     .install = "apt-get install libdnnl-dev, then build again",
-     .patience = 1.0},
+     .install = "apt-get install libdnnl-dev, then build again"},
     {.key = "ggml",
      .name = "ggml",
      .program = "clattn-peer-ggml",
      .variable = {BOUND, SPIN_LESS},
      .on_cpu = true,
-     .install = "build with -DCLATTN_GGML_SOURCE=FOLDER of its sources",
-     .patience = 1.0},
+     .install = "build with -DCLATTN_GGML_SOURCE=FOLDER of its sources"},
     {.key = "torch",
      .name = "PyTorch",
      .program = "peers.py",
      .argument = "torch",
      .variable = {BOUND},
-     .install = "pip install numpy torch",
-     .patience = 1.0},
+     .install = "pip install numpy torch"},
     {.key = "onnxruntime",
      .name = "ONNX Runtime",
      .program = "peers.py",
      .argument = "onnxruntime",
-     .install = "pip install numpy onnxruntime onnx",
-     .patience = 1.0},
+     .install = "pip install numpy onnxruntime onnx"},
     {.key = NULL},
 };
 
@@ -70,11 +64,8 @@ struct peer_kind peer_kind_path(const char *path)
 {
     const char *slash = strrchr(path, '/');
 
-    return (struct peer_kind){.key = path,
-                              .name = slash != NULL ? slash + 1 : path,
-                              .program = path,
-                              .install = "",
-                              .patience = 1.0};
+    return (struct peer_kind){
+        .key = path, .name = slash != NULL ? slash + 1 : path, .program = path, .install = ""};
 }
 
 bool peer_kind_suits(const struct peer_kind *kind, cl_device_type type)

@@ -86,7 +86,7 @@ static json_t *hello(struct peer_session *session, const json_t *request)
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
-static void close_problem(struct peer_session *session)
+void peer_session_close(struct peer_session *session)
 {
     struct peer_work *work = &session->work;
 
@@ -156,7 +156,7 @@ static enum peer_status open_library(struct peer_session *session, double *first
     *first_seconds = ca_stopwatch_now() - start;
     if (status == PEER_DONE && !choose_fastest(session, why))
         status = PEER_FAILED;
-    if (status == PEER_DONE)
+    if (status == PEER_DONE && library->describe != NULL)
         library->describe(self, configuration);
     return status;
 }
@@ -225,7 +225,7 @@ static json_t *open_problem(struct peer_session *session, const json_t *request)
     struct message why = {""};
     double first_seconds;
 
-    close_problem(session);
+    peer_session_close(session);
     if (!session->greeted)
         return misuse("hello comes before open");
     if (problem == NULL || path == NULL || copies < 1 || copies > MOST_COPIES)
@@ -236,14 +236,14 @@ static json_t *open_problem(struct peer_session *session, const json_t *request)
     if (status == PEER_DONE)
         return json_pack("{s:b, s:f, s:s}", "ok", 1, "first_seconds", first_seconds,
                          "configuration", configuration);
-    close_problem(session);
+    peer_session_close(session);
     return refusal(&why, status == PEER_UNSUPPORTED);
 }
 
 static json_t *close_request(struct peer_session *session, const json_t *request)
 {
     (void)request;
-    close_problem(session);
+    peer_session_close(session);
     return json_pack("{s:b}", "ok", 1);
 }
 
@@ -358,11 +358,6 @@ json_t *peer_session_answer(struct peer_session *session, const char *line)
     return answer != NULL ? answer : misuse("this is no request");
 }
 
-void peer_session_end(struct peer_session *session)
-{
-    close_problem(session);
-}
-
 static bool send(FILE *answers, json_t *answer)
 {
     const bool ok = json_dumpf(answer, answers, JSON_COMPACT) == 0 && fputc('\n', answers) != EOF &&
@@ -388,7 +383,7 @@ int peer_main(const struct peer_library *const *libraries, void *self)
     }
     while (ok && ca_text_read_line(requests, &line, &capacity))
         ok = send(answers, peer_session_answer(&session, line));
-    peer_session_end(&session);
+    peer_session_close(&session);
     free(line);
     fclose(requests);
     fclose(answers);

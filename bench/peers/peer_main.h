@@ -94,7 +94,8 @@ struct peer_session {
 /* The answer to a line, by the first of the libraries that computes the operation; a new object. */
 json_t *peer_session_answer(struct peer_session *session, const char *line);
 
-void peer_session_end(struct peer_session *session);
+/* Closes what is open, if anything is. */
+void peer_session_close(struct peer_session *session);
 
 /* Answers requests until they end. The program's exit code. */
 int peer_main(const struct peer_library *const *libraries, void *self);

@@ -7,12 +7,6 @@
 
 enum { YIELDS = 4000 }; /* About a millisecond: the next run follows soon or not at all. */
 
-struct worker {
-    struct pool *pool;
-    struct ca_thread thread;
-    unsigned number;
-};
-
 struct pool {
     struct ca_mutex mutex;
     struct ca_condition changed;
@@ -23,8 +17,9 @@ struct pool {
     pool_task *task;
     void *work;
     size_t count;
-    struct worker *workers;
-    unsigned started; /* Threads, without the caller's. */
+    struct ca_thread *threads;
+    unsigned started;     /* Threads, without the caller's. */
+    atomic_uint numbered; /* Of them. */
 };
 
 static void work_off(struct pool *pool, unsigned worker)
@@ -51,15 +46,15 @@ static void wait_for_run(struct pool *pool, unsigned *seen)
 
 static void live(void *argument)
 {
-    struct worker *worker = argument;
-    struct pool *pool = worker->pool;
+    struct pool *pool = argument;
+    const unsigned worker = atomic_fetch_add(&pool->numbered, 1) + 1; /* 0 is the caller. */
     unsigned seen = 0;
 
     for (;;) {
         wait_for_run(pool, &seen);
         if (pool->ending)
             return;
-        work_off(pool, worker->number);
+        work_off(pool, worker);
         atomic_fetch_sub(&pool->working, 1);
     }
 }
@@ -89,26 +84,23 @@ void pool_run(struct pool *pool, pool_task *task, void *work, size_t count)
 struct pool *pool_open(unsigned threads, struct message *why)
 {
     struct pool *pool = calloc(1, sizeof *pool);
-    struct worker *workers = calloc(threads, sizeof *workers);
 
-    if (pool == NULL || workers == NULL) {
+    if (pool != NULL)
+        pool->threads = calloc(threads, sizeof *pool->threads);
+    if (pool == NULL || pool->threads == NULL) {
         free(pool);
-        free(workers);
         message_set(why, "no memory for %u threads", threads);
         return NULL;
     }
     ca_mutex_init(&pool->mutex);
     ca_condition_init(&pool->changed);
-    pool->workers = workers;
-    for (unsigned n = 0; n + 1 < threads; n++) {
-        workers[n] = (struct worker){.pool = pool, .number = n + 1};
-        if (!ca_thread_start(&workers[n].thread, live, &workers[n])) {
-            message_set(why, "the system gives no more than %u of %u threads", n + 1, threads);
+    for (; pool->started + 1 < threads; pool->started++)
+        if (!ca_thread_start(&pool->threads[pool->started], live, pool)) {
+            message_set(why, "the system gives no more than %u of %u threads", pool->started + 1,
+                        threads);
             pool_close(pool);
             return NULL;
         }
-        pool->started++;
-    }
     return pool;
 }
 
@@ -119,9 +111,9 @@ void pool_close(struct pool *pool)
     pool->ending = true;
     announce(pool);
     for (unsigned n = 0; n < pool->started; n++)
-        ca_thread_join(&pool->workers[n].thread);
+        ca_thread_join(&pool->threads[n]);
     ca_condition_destroy(&pool->changed);
     ca_mutex_destroy(&pool->mutex);
-    free(pool->workers);
+    free(pool->threads);
     free(pool);
 }

@@ -7,26 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    const char *name;
-    bool regression;
-} verdicts[] = {
-    [VERDICT_NONE] = {"", false},        [VERDICT_FEW] = {"few", false},
-    [VERDICT_SAME] = {"same", false},    [VERDICT_FASTER] = {"faster", false},
-    [VERDICT_SLOWER] = {"slower", true}, [VERDICT_MISSING] = {"missing", true},
-    [VERDICT_FAILED] = {"failed", true}, [VERDICT_UNSUPPORTED] = {"unsupported", true},
-    [VERDICT_WRONG] = {"wrong", true},   [VERDICT_LOOSE] = {"loose", true},
+const struct verdict_kind verdict_kinds[] = {
+    [VERDICT_NONE] = {"", "", ' ', false},
+    [VERDICT_FEW] = {"few", "few samples", '?', false},
+    [VERDICT_SAME] = {"same", "", ' ', false},
+    [VERDICT_FASTER] = {"faster", "faster", '+', false},
+    [VERDICT_SLOWER] = {"slower", "slower", '!', true},
+    [VERDICT_MISSING] = {"missing", "missing", '!', true},
+    [VERDICT_UNSUPPORTED] = {"unsupported", "unsupported", '!', true},
+    [VERDICT_FAILED] = {"failed", "failed", '!', true},
+    [VERDICT_WRONG] = {"wrong", "wrong", '!', true},
+    [VERDICT_LOOSE] = {"loose", "less exact", '!', true},
 };
-
-const char *verdict_name(enum verdict verdict)
-{
-    return verdicts[verdict].name;
-}
-
-bool verdict_regression(enum verdict verdict)
-{
-    return verdicts[verdict].regression;
-}
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
@@ -43,8 +35,7 @@ static bool same_platform(const struct device_run *a, const struct device_run *b
            a->info.type == b->info.type;
 }
 
-/* The first file's, or of the first that has it. */
-static const struct device_run *group_device(const struct comparison_group *group)
+const struct device_run *comparison_device(const struct comparison_group *group)
 {
     size_t file = 0;
 
@@ -59,7 +50,7 @@ find_group(const struct comparison *c, size_t file, const struct device_run *run
            bool (*alike)(const struct device_run *, const struct device_run *))
 {
     for (size_t n = 0; n < c->num_groups; n++)
-        if (c->groups[n].run[file] == NULL && alike(group_device(&c->groups[n]), run))
+        if (c->groups[n].run[file] == NULL && alike(comparison_device(&c->groups[n]), run))
             return &c->groups[n];
     return NULL;
 }
@@ -348,15 +339,24 @@ void comparison_free(struct comparison *c)
     memset(c, 0, sizeof *c);
 }
 
-size_t comparison_regressions(const struct comparison *c)
+size_t comparison_count(const struct comparison *c, enum verdict verdict)
 {
-    size_t regressions = 0;
+    size_t count = 0;
 
     for (size_t g = 0; g < c->num_groups; g++)
         for (size_t n = 0; n < c->groups[g].num_rows; n++)
             for (size_t file = 1; file < c->num_files; file++)
-                regressions += verdict_regression(c->groups[g].rows[n].cell[file].verdict);
-    return regressions;
+                count += c->groups[g].rows[n].cell[file].verdict == verdict;
+    return count;
+}
+
+size_t comparison_regressions(const struct comparison *c)
+{
+    size_t count = 0;
+
+    for (enum verdict v = VERDICT_NONE; v <= VERDICT_LOOSE; v++)
+        count += verdict_kinds[v].regression ? comparison_count(c, v) : 0;
+    return count;
 }
 
 struct comparison_mean comparison_mean(const struct comparison *c,

@@ -28,9 +28,13 @@ enum verdict {
     VERDICT_LOOSE /* It was right within the bounds of f32 arithmetic, and is no more. */
 };
 
-/* "", "few", "same", "faster", "slower", "missing", "unsupported", "failed", "wrong", "loose". */
-const char *verdict_name(enum verdict verdict);
-bool verdict_regression(enum verdict verdict);
+struct verdict_kind {
+    const char *name; /* In files: "", "few", "same", "faster", "slower", "missing" and so on. */
+    const char *word; /* In tables, behind the mark. */
+    char mark;
+    bool regression;
+};
+extern const struct verdict_kind verdict_kinds[];
 
 /* What a file has of a problem. */
 struct comparison_cell {
@@ -73,7 +77,12 @@ bool comparison_open(struct comparison *comparison, const struct run_results *fi
                      struct message *why);
 void comparison_free(struct comparison *comparison);
 
+/* How many problems of files beside the first have that verdict, or are regressions. */
+size_t comparison_count(const struct comparison *comparison, enum verdict verdict);
 size_t comparison_regressions(const struct comparison *comparison);
+
+/* A group's device in the first file, or in the first that has it. */
+const struct device_run *comparison_device(const struct comparison_group *group);
 
 /* The geometric mean of the ratios of a file, of one group or, for NULL, of all of them. */
 struct comparison_mean {

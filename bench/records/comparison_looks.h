@@ -5,14 +5,6 @@
 
 #include "bench/records/comparison.h"
 
-/* What a verdict looks like; the word where there is room. */
-struct verdict_look {
-    char mark;
-    const char *word;
-};
-
-extern const struct verdict_look verdict_looks[];
-
 /* 'A' for the first file. */
 char comparison_letter(size_t file);
 

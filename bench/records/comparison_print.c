@@ -47,15 +47,6 @@ static void print_device(char text[static 160], const struct device_run *run)
         snprintf(text, 160, "device %zu", run->index);
 }
 
-static const struct device_run *any_device(const struct comparison_group *group)
-{
-    size_t file = 0;
-
-    while (group->run[file] == NULL)
-        file++;
-    return group->run[file];
-}
-
 /* What one file has of the device. */
 static void print_run(const struct comparison_group *group, size_t file)
 {
@@ -93,7 +84,7 @@ static void print_run(const struct comparison_group *group, size_t file)
 
 static void print_group_heading(const struct comparison *c, const struct comparison_group *group)
 {
-    const struct device_run *run = any_device(group);
+    const struct device_run *run = comparison_device(group);
     char name[160];
 
     print_device(name, run);
@@ -118,7 +109,7 @@ static void print_regression(const struct comparison *c, const struct comparison
     char text[2048], device[160];
     size_t length;
 
-    print_device(device, any_device(group));
+    print_device(device, comparison_device(group));
     length = (size_t)snprintf(text, sizeof text, "%s%s%.128s%s", row->problem,
                               row->name[0] != '\0' ? " (" : "", row->name,
                               row->name[0] != '\0' ? ")" : "");
@@ -129,7 +120,7 @@ static void print_regression(const struct comparison *c, const struct comparison
         snprintf(text + length, sizeof text - length, ": %.1f %% slower, surely %.1f %%",
                  (cell->ratio.middle - 1.0) * 100.0, (cell->ratio.low - 1.0) * 100.0);
     else
-        snprintf(text + length, sizeof text - length, ": %s%s%s", verdict_looks[cell->verdict].word,
+        snprintf(text + length, sizeof text - length, ": %s%s%s", verdict_kinds[cell->verdict].word,
                  outcome != NULL && outcome->why.text[0] != '\0' ? ", " : "",
                  outcome != NULL ? outcome->why.text : "");
     printf("! %c  ", comparison_letter(file));
@@ -156,7 +147,7 @@ static void print_absence(const struct comparison_group *group, size_t file)
         missing += group->rows[n].cell[file].verdict == VERDICT_MISSING;
     if (missing == 0)
         return;
-    print_device(device, any_device(group));
+    print_device(device, comparison_device(group));
     const bool failed = run != NULL && run->failed.text[0] != '\0';
     snprintf(text, sizeof text, "%s %s%s%s: %zu missing", device, absence(run), failed ? ", " : "",
              failed ? run->failed.text : "", missing);
@@ -174,21 +165,10 @@ static void print_regressions(const struct comparison *c)
                 print_absence(group, file);
             for (size_t n = 0; n < group->num_rows; n++) {
                 const enum verdict verdict = group->rows[n].cell[file].verdict;
-                if (verdict_regression(verdict) && !(absent && verdict == VERDICT_MISSING))
+                if (verdict_kinds[verdict].regression && !(absent && verdict == VERDICT_MISSING))
                     print_regression(c, group, &group->rows[n], file);
             }
         }
-}
-
-static size_t count_verdicts(const struct comparison *c, enum verdict verdict)
-{
-    size_t count = 0;
-
-    for (size_t g = 0; g < c->num_groups; g++)
-        for (size_t n = 0; n < c->groups[g].num_rows; n++)
-            for (size_t file = 1; file < c->num_files; file++)
-                count += c->groups[g].rows[n].cell[file].verdict == verdict;
-    return count;
 }
 
 static bool any_other(const struct comparison *c)
@@ -213,7 +193,7 @@ static void print_legend(const struct comparison *c)
              "more than %.4g %% faster%s%s.",
              c->options.by_share ? "A / B, of shares of the roof" : "B / A, of times", percent,
              percent,
-             count_verdicts(c, VERDICT_FEW) > 0
+             comparison_count(c, VERDICT_FEW) > 0
                  ? "; ? too few samples to be sure: 'run --repeat 4' takes enough"
                  : "",
              any_other(c) ? "; on another device slower is no regression" : "");
@@ -223,7 +203,7 @@ static void print_legend(const struct comparison *c)
 
 static void print_conclusion(const struct comparison *c)
 {
-    const size_t regressions = comparison_regressions(c), few = count_verdicts(c, VERDICT_FEW);
+    const size_t regressions = comparison_regressions(c), few = comparison_count(c, VERDICT_FEW);
 
     if (regressions > 0) {
         ca_colour(stdout, "31");
@@ -233,7 +213,7 @@ static void print_conclusion(const struct comparison *c)
         fputs("no regression", stdout);
     }
     printf(" at a threshold of %.4g %%; faster: %zu", c->options.threshold * 100.0,
-           count_verdicts(c, VERDICT_FASTER));
+           comparison_count(c, VERDICT_FASTER));
     if (few > 0)
         printf("; too few samples: %zu", few);
     putchar('\n');

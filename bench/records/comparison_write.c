@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/records/archive.h"
 #include "bench/records/comparison.h"
 #include "bench/records/csv.h"
-#include "bench/records/place.h"
 
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* null where JSON has no such number. */
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
 
 static const char *state_of(const struct comparison_cell *cell)
 {
@@ -23,9 +17,9 @@ static const char *state_of(const struct comparison_cell *cell)
 static json_t *make_cell(const struct comparison_cell *cell)
 {
     return json_pack("{s:s, s:o, s:o, s:o, s:s?}", "state", state_of(cell), "milliseconds",
-                     number(cell->seconds * 1e3), "share", number(cell->share), "ratio",
-                     cell->compared ? place_interval_json(&cell->ratio) : json_null(), "verdict",
-                     cell->verdict != VERDICT_NONE ? verdict_name(cell->verdict) : NULL);
+                     number_json(cell->seconds * 1e3), "share", number_json(cell->share), "ratio",
+                     cell->compared ? interval_json(&cell->ratio) : json_null(), "verdict",
+                     cell->verdict != VERDICT_NONE ? verdict_kinds[cell->verdict].name : NULL);
 }
 
 static json_t *make_row(const struct comparison *c, const struct comparison_row *row)
@@ -46,7 +40,7 @@ static json_t *make_run(const struct comparison_group *group, size_t file)
     return json_pack("{s:s, s:s, s:s, s:i, s:b, s:o, s:b, s:s?}", "name", run->info.name,
                      "platform", run->info.platform_name, "driver", run->info.driver_version,
                      "compute_units", (int)run->info.compute_units, "other", group->other[file],
-                     "noise", number(device_run_noise(run)), "interrupted", run->interrupted,
+                     "noise", number_json(device_run_noise(run)), "interrupted", run->interrupted,
                      "failed", run->failed.text[0] != '\0' ? run->failed.text : NULL);
 }
 
@@ -56,7 +50,7 @@ static json_t *make_group(const struct comparison *c, const struct comparison_gr
 
     for (size_t file = 0; file < c->num_files; file++) {
         json_array_append_new(runs, make_run(group, file));
-        json_array_append_new(means, number(comparison_mean(c, group, file).ratio));
+        json_array_append_new(means, number_json(comparison_mean(c, group, file).ratio));
     }
     for (size_t n = 0; n < group->num_rows; n++)
         json_array_append_new(rows, make_row(c, &group->rows[n]));
@@ -71,7 +65,7 @@ bool comparison_write_json(const char *path, const struct comparison *c, struct 
         json_array_append_new(files,
                               json_pack("{s:s, s:s, s:s}", "path", c->files[file].path, "date",
                                         c->files[file].date, "clattn", c->files[file].clattn));
-        json_array_append_new(means, number(comparison_mean(c, NULL, file).ratio));
+        json_array_append_new(means, number_json(comparison_mean(c, NULL, file).ratio));
     }
     for (size_t n = 0; n < c->num_groups; n++)
         json_array_append_new(groups, make_group(c, &c->groups[n]));
@@ -107,7 +101,7 @@ static void put_cell(FILE *to, const struct comparison *c, const struct comparis
     csv_number(&line, cell->compared ? cell->ratio.middle : NAN);
     csv_number(&line, cell->compared ? cell->ratio.low : NAN);
     csv_number(&line, cell->compared ? cell->ratio.high : NAN);
-    csv_text(&line, verdict_name(cell->verdict));
+    csv_text(&line, verdict_kinds[cell->verdict].name);
     csv_end(&line);
 }
 

@@ -86,7 +86,7 @@ static void put_times(struct csv_row *row, const struct record *record,
     csv_number(row, timed ? samples_minimum(&outcome->seconds) * 1e3 : NAN);
     csv_number(row, record_flops(record, outcome) / seconds.middle * 1e-9);
     csv_number(row, record_bytes(record, outcome) / seconds.middle * 1e-9);
-    csv_text(row, roof_key(record->roof));
+    csv_text(row, roof_keys[record->roof]);
     csv_number(row, timed && record->share.count > 0 ? record_share(record, outcome) : NAN);
     csv_number(row, ratio.low);
     csv_number(row, ratio.high);

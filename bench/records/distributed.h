@@ -3,13 +3,9 @@
 #ifndef CLATTN_BENCH_DISTRIBUTED_H
 #define CLATTN_BENCH_DISTRIBUTED_H
 
-#include "internal.h"
+#include "bench/records/archive.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-
-struct json_t;
-struct ca_json_place;
+#define DISTRIBUTED_MOST_RANKS 1000000
 
 /* What became of a rank's time in an execution: medians, in seconds. */
 struct spent {
@@ -44,9 +40,8 @@ struct distributed *distributed_new(size_t ranks);
 /* NULL is allowed. */
 void distributed_free(struct distributed *distributed);
 
-struct json_t *distributed_json(const struct distributed *distributed);
-
-/* Of an outcome in a file; NULL where that is null or missing. False if it was refused. */
-bool distributed_read(const struct ca_json_place *outcome, struct distributed **distributed);
+/* Under its key in an object; NULL where there is null, or nothing in older files. */
+bool distributed_describe(struct archive *archive, const char *key,
+                          struct distributed **distributed);
 
 #endif

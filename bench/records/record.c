@@ -8,25 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const state_names[] = {
+const char *const outcome_state_words[] = {
     [OUTCOME_MEASURED] = "measured",       [OUTCOME_LOOSE] = "loose",
     [OUTCOME_UNSUPPORTED] = "unsupported", [OUTCOME_WRONG] = "wrong",
-    [OUTCOME_FAILED] = "failed",
+    [OUTCOME_FAILED] = "failed",           NULL,
 };
 
 const char *outcome_state_name(enum outcome_state state)
 {
-    return state_names[state];
-}
-
-bool outcome_state_find(const char *name, enum outcome_state *state)
-{
-    for (int n = OUTCOME_MEASURED; n <= OUTCOME_FAILED; n++)
-        if (strcmp(state_names[n], name) == 0) {
-            *state = (enum outcome_state)n;
-            return true;
-        }
-    return false;
+    return outcome_state_words[state];
 }
 
 bool outcome_timed(const struct outcome *outcome)
@@ -93,25 +83,28 @@ const struct outcome *record_find(const struct record *record, const char *imple
     return NULL;
 }
 
+/* How reasons begin, in the order of the words. */
+static const char *const reasons[] = {
+    "the caller forced",
+    "an override",
+    "tuned for this class of problems on",
+    "tuned for this class of problems, with another",
+    "tuned for the nearest class",
+    "tuned elsewhere",
+    "untuned",
+    "each step",
+};
+const char *const record_origin_words[] = {"forced",  "override", "tuned", "stale",   "nearest",
+                                           "shipped", "untuned",  "steps", "unknown", NULL};
+
 const char *record_origin(const char *reason)
 {
-    static const struct {
-        const char *begins, *word;
-    } origins[] = {
-        {"the caller forced", "forced"},
-        {"an override", "override"},
-        {"tuned for this class of problems on", "tuned"},
-        {"tuned for this class of problems, with another", "stale"},
-        {"tuned for the nearest class", "nearest"},
-        {"tuned elsewhere", "shipped"},
-        {"untuned", "untuned"},
-        {"each step", "steps"},
-    };
+    size_t n = 0;
 
-    for (size_t n = 0; n < sizeof origins / sizeof *origins; n++)
-        if (strncmp(reason, origins[n].begins, strlen(origins[n].begins)) == 0)
-            return origins[n].word;
-    return "unknown";
+    while (n < sizeof reasons / sizeof *reasons &&
+           strncmp(reason, reasons[n], strlen(reasons[n])) != 0)
+        n++;
+    return record_origin_words[n];
 }
 
 void record_free(struct record *record)
@@ -125,18 +118,14 @@ void record_free(struct record *record)
     memset(record, 0, sizeof *record);
 }
 
-static const struct {
-    const char *key, *words;
-} roofs[NUM_ROOFS] = {[ROOF_FMA] = {"fma", "multiply-adds"},
-                      [ROOF_READ] = {"read", "reading"},
-                      [ROOF_FMA_BF16] = {"fma_bf16", "multiply-adds of bf16"}};
-
-const char *roof_key(enum roof roof)
-{
-    return roofs[roof].key;
-}
+const char *const roof_keys[] = {
+    [ROOF_FMA] = "fma", [ROOF_READ] = "read", [ROOF_FMA_BF16] = "fma_bf16", NULL};
 
 const char *roof_words(enum roof roof)
 {
-    return roofs[roof].words;
+    static const char *const words[NUM_ROOFS] = {[ROOF_FMA] = "multiply-adds",
+                                                 [ROOF_READ] = "reading",
+                                                 [ROOF_FMA_BF16] = "multiply-adds of bf16"};
+
+    return words[roof];
 }

@@ -6,7 +6,7 @@
 #include "bench/judge/worst.h"
 #include "bench/records/distributed.h"
 #include "bench/records/samples.h"
-#include "bench/timing/cold_start_parts.h"
+#include "bench/timing/cold_start.h"
 #include "cli/message.h"
 #include "internal.h"
 
@@ -22,9 +22,9 @@ enum outcome_state {
     OUTCOME_FAILED       /* It crashed, hung, ran out of memory. */
 };
 
-/* "measured", "loose", "unsupported", "wrong", "failed"; and back, false if it is none of these. */
+/* "measured", "loose", "unsupported", "wrong", "failed"; the last is NULL. */
+extern const char *const outcome_state_words[];
 const char *outcome_state_name(enum outcome_state state);
-bool outcome_state_find(const char *name, enum outcome_state *state);
 
 /* One implementation on one problem. */
 struct outcome {
@@ -56,8 +56,8 @@ void outcome_wrong(struct outcome *outcome, const struct worst *worst);
 /* Which peak of the device limits a problem more. */
 enum roof { ROOF_FMA, ROOF_READ, ROOF_FMA_BF16, NUM_ROOFS };
 
-/* "fma", as files have it, and "multiply-adds", as people read it. */
-const char *roof_key(enum roof roof);
+/* "fma", as files have it (the last is NULL), and "multiply-adds", as people read it. */
+extern const char *const roof_keys[];
 const char *roof_words(enum roof roof);
 
 struct record {
@@ -65,13 +65,14 @@ struct record {
     char *problem;  /* Text form, of a layer too; owned. */
     char *reason;   /* Why clattn's configuration; owned. */
     size_t workspace_bytes;
-    double flops;        /* Of one execution; pairs that masks and lengths hide are not counted. */
-    double bytes;        /* Which any implementation must read and write at least. */
-    size_t copies;       /* So many sets of tensors were used in turn. */
-    const char *against; /* "reference" or "file". */
-    enum roof roof;      /* The tighter one, by the peaks of this run. */
-    struct samples overhead; /* Of a call of clattn's, in seconds, over the driver's part of it. */
-    struct samples share;    /* Of that roof by clattn: each sample against the peak beside it. */
+    double flops;   /* Of one execution; pairs that masks and lengths hide are not counted. */
+    double bytes;   /* Which any implementation must read and write at least. */
+    size_t copies;  /* So many sets of tensors were used in turn. */
+    bool from_file; /* Compared with an answer in a file, not with the reference. */
+    enum roof roof; /* The tighter one, by the peaks of this run. */
+    double
+        overhead; /* Seconds of a call of clattn's beyond the driver's part of it; NaN: unknown. */
+    struct samples share; /* Of that roof by clattn: each sample against the peak beside it. */
     struct outcome outcome[RECORD_MOST_OUTCOMES]; /* clattn's first. */
     size_t count;
 };
@@ -93,6 +94,7 @@ const struct outcome *record_find(const struct record *record, const char *imple
  * "override" or "forced", of a layer "steps"; "unknown" for the reasons of another version of the
  * library. */
 const char *record_origin(const char *reason);
+extern const char *const record_origin_words[]; /* All of these; the last is NULL. */
 
 void record_free(struct record *record);
 

@@ -75,12 +75,6 @@ double device_run_noise(const struct device_run *run)
     return noise;
 }
 
-const struct peak_keys peak_keys[NUM_PEAK_KINDS] = {
-    [PEAK_F32] = {"fma_gflops", "fma_form", "f32"},
-    [PEAK_F16] = {"fma_half_gflops", "fma_half_form", "f16"},
-    [PEAK_BF16] = {"fma_bf16_gflops", "fma_bf16_form", "bf16"},
-};
-
 struct samples *peak_of_roof(struct peak_samples *peaks, enum roof roof)
 {
     return roof == ROOF_READ  ? &peaks->read

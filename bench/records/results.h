@@ -12,8 +12,6 @@
 #define RESULTS_SCHEMA "clattn-bench-run-2"
 #define RESULTS_MOST_PEERS 8
 
-struct json_t;
-
 /* The peaks of a run, in GFLOP/s and GB/s. */
 struct peak_samples {
     struct samples
@@ -22,12 +20,6 @@ struct peak_samples {
     char form[NUM_PEAK_KINDS][64]; /* Of the kernels: "fma, 16 lanes, 12 chains". */
     bool exceeded;                 /* A share is clearly over 100 %. */
 };
-
-/* How files and people name the kinds. */
-struct peak_keys {
-    const char *gflops, *form, *words;
-};
-extern const struct peak_keys peak_keys[NUM_PEAK_KINDS];
 
 /* The peak that a roof is. */
 struct samples *peak_of_roof(struct peak_samples *peaks, enum roof roof);
@@ -94,26 +86,29 @@ bool results_write(const char *path, const struct run_results *results, struct m
 bool results_read(const char *path, struct run_results *results, struct message *why);
 
 /* The same for a document in memory; `path` is what it is called. */
-bool results_from_json(const char *path, const struct json_t *document, struct run_results *results,
+bool results_from_json(const char *path, const json_t *document, struct run_results *results,
                        struct message *why);
 
 /* ---- parts of files that other commands write as well ---- */
 
-struct json_t *results_device(const clattn_device_info *info);
+json_t *results_device(const clattn_device_info *info);
 
 /* The facts in such an object, validated; false if *why says what is wrong with it. */
-bool results_device_read(const struct json_t *object, clattn_device_info *info,
-                         struct message *why);
+bool results_device_read(const json_t *object, clattn_device_info *info, struct message *why);
 
-/* The median, the minimum and all samples, in milliseconds. */
-struct json_t *results_milliseconds(const struct samples *seconds);
+/* The result closest to its bound, and what it was compared with. */
+json_t *results_error(const struct worst *worst, const char *against);
 
-struct json_t *results_error(const struct worst *worst, const char *against);
+/* What compiling took, in milliseconds. */
+json_t *results_compiling(const struct cold_start_parts *parts);
+
+/* What complaints about a file are said by. */
+struct ca_json_reader results_reader(const char *file, struct message *why);
 
 /* An object with what every other file begins with: schema, date, version, device, load. */
-struct json_t *results_new(const char *schema, const struct target *target);
+json_t *results_new(const char *schema, const struct target *target);
 
 /* Writes an object, which it takes, to the file, or to standard output for "-". */
-bool results_dump(const char *path, struct json_t *object, struct message *why);
+bool results_dump(const char *path, json_t *object, struct message *why);
 
 #endif

@@ -121,34 +121,35 @@ static bool share_buffers(clattn_buffer *buffers, const clattn_buffer *others, s
     return true;
 }
 
-bool measurement_open(struct measurement *m, const struct target *target,
-                      const struct attention_case *attention, const clattn_plan_options *options,
-                      size_t copies, struct message *why)
+/* On tensors of its own, or on those of another one. */
+static bool open(struct measurement *m, const struct target *target,
+                 const struct attention_case *attention, const clattn_plan_options *options,
+                 size_t copies, const struct tensor_set *others, struct message *why)
 {
     bool ok = make_plan(m, target, attention, options, why) && make_sets(m, copies, why);
 
     for (size_t n = 0; ok && n < copies; n++)
-        ok = make_buffers(m, &m->sets[n], attention, why);
+        ok = others == NULL ? make_buffers(m, &m->sets[n], attention, why)
+                            : share_buffers(m->sets[n].in, others[n].in, INPUT_COUNT, why) &&
+                                  share_buffers(m->sets[n].out, others[n].out, OUTPUT_COUNT, why);
     if (ok && make_workspace(m, why) && execute_first(m, why))
         return true;
     measurement_close(m);
     return false;
 }
 
+bool measurement_open(struct measurement *m, const struct target *target,
+                      const struct attention_case *attention, const clattn_plan_options *options,
+                      size_t copies, struct message *why)
+{
+    return open(m, target, attention, options, copies, NULL, why);
+}
+
 bool measurement_open_beside(struct measurement *m, const struct measurement *other,
                              const struct attention_case *attention,
                              const clattn_plan_options *options, struct message *why)
 {
-    bool ok = make_plan(m, other->engine.target, attention, options, why) &&
-              make_sets(m, other->copies, why);
-
-    for (size_t n = 0; ok && n < m->copies; n++)
-        ok = share_buffers(m->sets[n].in, other->sets[n].in, INPUT_COUNT, why) &&
-             share_buffers(m->sets[n].out, other->sets[n].out, OUTPUT_COUNT, why);
-    if (ok && make_workspace(m, why) && execute_first(m, why))
-        return true;
-    measurement_close(m);
-    return false;
+    return open(m, other->engine.target, attention, options, other->copies, other->sets, why);
 }
 
 static void release(const clattn_buffer *buffers, size_t count)

@@ -17,37 +17,14 @@
 
 extern const char bench_source_peaks[];
 
-/* A work-item for itself with vectors as wide as the machine's: PoCL, Intel's runtime. */
-static const struct peak_form wide[] = {
-    {.chains = 8, .operation = "fma", .alone = true},
-    {.chains = 12, .operation = "fma", .accumulates = true, .alone = true},
-    {.chains = 16, .operation = "fma", .accumulates = true, .alone = true},
-    {.chains = 12, .operation = "mad", .alone = true},
-};
-
-/* The driver makes vectors out of neighbours: GPUs, llvmpipe. Four floats are one read of memory;
- * two are one instruction of some machines, such as AMD's CDNA. */
-static const struct peak_form narrow[] = {
-    {.lanes = 1, .chains = 8, .operation = "fma"},
-    {.lanes = 1, .chains = 12, .operation = "mad"}, /* llvmpipe multiplies, then adds */
-    {.lanes = 1, .chains = 16, .operation = "fma", .accumulates = true},
-    {.lanes = 2, .chains = 8, .operation = "fma", .accumulates = true},
-    {.lanes = 4, .chains = 4, .operation = "fma", .accumulates = true},
-    {.lanes = 4, .chains = 4, .operation = "mad"},
-};
-
-static const struct peak_form half_wide[] = {
-    {.lanes = 16, .chains = 12, .operation = "fma", .kind = PEAK_F16, .alone = true},
-    {.lanes = 16, .chains = 12, .operation = "mad", .kind = PEAK_F16, .alone = true},
-    {.lanes = 1, .chains = 12, .operation = "mad", .kind = PEAK_F16},
-};
-
-/* Two halves share a register nearly everywhere. */
-static const struct peak_form half_narrow[] = {
-    {.lanes = 1, .chains = 16, .operation = "fma", .accumulates = true, .kind = PEAK_F16},
-    {.lanes = 2, .chains = 12, .operation = "fma", .accumulates = true, .kind = PEAK_F16},
-    {.lanes = 4, .chains = 8, .operation = "fma", .accumulates = true, .kind = PEAK_F16},
-    {.lanes = 2, .chains = 8, .operation = "mad", .kind = PEAK_F16},
+/* Devices that a form suits. */
+enum suits {
+    WIDE, /* A work-item for itself with vectors as wide as the machine's: PoCL, Intel's runtime. */
+    NARROW, /* The driver makes vectors out of neighbours: GPUs, llvmpipe. */
+    PAIRS,  /* Multiply pairs of bf16. */
+    TILES,  /* Multiply tiles of bf16. */
+    HALF_WIDE,
+    HALF_NARROW
 };
 
 enum {
@@ -55,31 +32,34 @@ enum {
     TILE_DEPTH = 16 * 32
 }; /* a vector's lanes in a tile: 16 rows, 32 products each */
 
-static const struct peak_form pairs[] = {
-    {.lanes = 16,
-     .chains = 12,
-     .operation = "dot_pairs",
-     .depth = PAIR_DEPTH,
-     .accumulates = true,
-     .alone = true,
-     .kind = PEAK_BF16},
-    {.lanes = 16,
-     .chains = 16,
-     .operation = "dot_pairs",
-     .depth = PAIR_DEPTH,
-     .accumulates = true,
-     .alone = true,
-     .kind = PEAK_BF16},
-};
-
-static const struct peak_form tiles[] = {
-    {.lanes = 16,
-     .chains = 4,
-     .operation = "multiply_tiles",
-     .depth = TILE_DEPTH,
-     .accumulates = true,
-     .alone = true,
-     .kind = PEAK_BF16},
+static const struct {
+    enum suits suits;
+    enum peak_kind kind;
+    unsigned lanes, chains;
+    const char *operation;
+    unsigned depth;
+    bool accumulates, alone;
+} forms_known[] = {
+    {WIDE, PEAK_F32, 0, 8, "fma", 0, false, true},
+    {WIDE, PEAK_F32, 0, 12, "fma", 0, true, true},
+    {WIDE, PEAK_F32, 0, 16, "fma", 0, true, true},
+    {WIDE, PEAK_F32, 0, 12, "mad", 0, false, true},
+    {NARROW, PEAK_F32, 1, 8, "fma", 0, false, false},
+    {NARROW, PEAK_F32, 1, 12, "mad", 0, false, false}, /* llvmpipe multiplies, then adds */
+    {NARROW, PEAK_F32, 1, 16, "fma", 0, true, false},
+    {NARROW, PEAK_F32, 2, 8, "fma", 0, true, false}, /* one instruction of some, as AMD's CDNA */
+    {NARROW, PEAK_F32, 4, 4, "fma", 0, true, false}, /* one read of memory */
+    {NARROW, PEAK_F32, 4, 4, "mad", 0, false, false},
+    {PAIRS, PEAK_BF16, 16, 12, "dot_pairs", PAIR_DEPTH, true, true},
+    {PAIRS, PEAK_BF16, 16, 16, "dot_pairs", PAIR_DEPTH, true, true},
+    {TILES, PEAK_BF16, 16, 4, "multiply_tiles", TILE_DEPTH, true, true},
+    {HALF_WIDE, PEAK_F16, 16, 12, "fma", 0, false, true},
+    {HALF_WIDE, PEAK_F16, 16, 12, "mad", 0, false, true},
+    {HALF_WIDE, PEAK_F16, 1, 12, "mad", 0, false, false},
+    {HALF_NARROW, PEAK_F16, 1, 16, "fma", 0, true, false},
+    {HALF_NARROW, PEAK_F16, 2, 12, "fma", 0, true, false}, /* two halves share a register */
+    {HALF_NARROW, PEAK_F16, 4, 8, "fma", 0, true, false},
+    {HALF_NARROW, PEAK_F16, 2, 8, "mad", 0, false, false},
 };
 
 /* Without this claim fma may be software that takes half a minute to compile (llvmpipe), and mad is
@@ -92,42 +72,54 @@ static bool claims_fma(const clattn_device_info *info)
     return (config & CL_FP_FMA) != 0;
 }
 
-static size_t append(struct peak_form *forms, size_t count, const clattn_device_info *info,
-                     const struct peak_form *more, size_t num_more)
+static bool is_suited(const clattn_device_info *info, enum suits suits)
+{
+    const bool vectors = (info->type & CL_DEVICE_TYPE_CPU) != 0 && info->vector_width_float >= 4;
+
+    switch (suits) {
+    case WIDE:
+        return vectors;
+    case NARROW:
+        return !vectors;
+    case PAIRS:
+        return ca_multiplies_bf16_pairs(info);
+    case TILES:
+        return ca_multiplies_bf16_tiles(info);
+    default:
+        return info->fp16 && vectors == (suits == HALF_WIDE);
+    }
+}
+
+size_t peak_form_list(struct peak_form forms[PEAK_MOST_FORMS], const clattn_device_info *info)
 {
     const bool fma = claims_fma(info);
     const unsigned width = info->vector_width_float;
     const size_t largest = info->max_work_group_size;
+    size_t count = 0;
 
-    for (size_t n = 0; n < num_more; n++) {
-        struct peak_form *form = &forms[count];
-        if (strcmp(more[n].operation, "fma") == 0 && !fma)
+    for (size_t n = 0; n < sizeof forms_known / sizeof *forms_known; n++) {
+        const bool alone = forms_known[n].alone;
+        if (!is_suited(info, forms_known[n].suits) ||
+            (strcmp(forms_known[n].operation, "fma") == 0 && !fma))
             continue;
-        *form = more[n];
+        struct peak_form *form = &forms[count++];
+        *form = (struct peak_form){
+            .kind = forms_known[n].kind,
+            .lanes = forms_known[n].lanes,
+            .chains = forms_known[n].chains,
+            .operation = forms_known[n].operation,
+            .depth = forms_known[n].depth,
+            .accumulates = forms_known[n].accumulates,
+            .alone = alone,
+            .local = alone                     ? 1
+                     : largest < LARGEST_GROUP ? largest
+                                               : LARGEST_GROUP,
+        };
         if (form->lanes == 0)
             form->lanes = width >= 16 ? 16 : width >= 8 ? 8 : 4;
-        form->local = form->alone ? 1 : largest < LARGEST_GROUP ? largest : LARGEST_GROUP;
         form->global = form->local * info->compute_units * GROUPS_PER_UNIT;
-        count++;
     }
     return count;
-}
-#define APPEND(forms, count, info, more)                                                           \
-    append(forms, count, info, more, sizeof(more) / sizeof *(more))
-
-size_t peak_form_list(struct peak_form forms[PEAK_MOST_FORMS], const clattn_device_info *info)
-{
-    const bool vectors = (info->type & CL_DEVICE_TYPE_CPU) != 0 && info->vector_width_float >= 4;
-    size_t count = vectors ? APPEND(forms, 0, info, wide) : APPEND(forms, 0, info, narrow);
-
-    if (ca_multiplies_bf16_pairs(info))
-        count = APPEND(forms, count, info, pairs);
-    if (ca_multiplies_bf16_tiles(info))
-        count = APPEND(forms, count, info, tiles);
-    if (!info->fp16)
-        return count;
-    return vectors ? APPEND(forms, count, info, half_wide)
-                   : APPEND(forms, count, info, half_narrow);
 }
 
 static bool fail_cl(struct message *why, const char *call, cl_int err)

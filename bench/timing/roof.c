@@ -400,14 +400,17 @@ static double view_bytes(const struct view *view)
     return view_elements_bytes(view, elements);
 }
 
+static double all_bytes(struct view view)
+{
+    return view.few ? 0.0 : view_bytes(&view);
+}
+
 static double written_bytes(const struct job *job)
 {
     double bytes = 0.0;
 
-    for (int n = 0; n < OUTPUT_COUNT; n++) {
-        const struct view view = case_output_view(job, (enum output)n);
-        bytes += view.few ? 0.0 : view_bytes(&view);
-    }
+    for (int n = 0; n < OUTPUT_COUNT; n++)
+        bytes += all_bytes(case_output_view(job, (enum output)n));
     return bytes;
 }
 
@@ -435,10 +438,8 @@ static double read_bytes(const struct job *job)
 {
     double bytes = 0.0;
 
-    for (int n = 0; n < INPUT_COUNT; n++) {
-        const struct view view = case_input_view(job, (enum input)n);
-        bytes += view.few ? 0.0 : view_bytes(&view);
-    }
+    for (int n = 0; n < INPUT_COUNT; n++)
+        bytes += all_bytes(case_input_view(job, (enum input)n));
     return bytes;
 }
 

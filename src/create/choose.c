@@ -10,6 +10,7 @@
 #include "store/shipped.h"
 #include "store/store.h"
 #include "store/store_entry.h"
+#include "store/table_advice.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -153,8 +154,8 @@ static clattn_status add_shipped(struct search *s)
 {
     struct ca_candidate candidates[CA_TABLE_TOP];
     size_t count;
-    const clattn_status status =
-        ca_shipped_find(s->ctx->shipped, s->p, &s->ctx->device, candidates, CA_TABLE_TOP, &count);
+    const clattn_status status = ca_table_nearest(
+        ca_shipped_table(s->ctx->shipped), s->p, &s->ctx->device, candidates, CA_TABLE_TOP, &count);
 
     for (size_t n = 0; n < count; n++)
         add(s, &candidates[n], CA_SHIPPED);

@@ -6,16 +6,41 @@
 #ifndef CA_SEARCH_MEASURER_H
 #define CA_SEARCH_MEASURER_H
 
-#include "search/outcome.h"
-#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What became of a configuration that was tried. */
+enum ca_outcome {
+    CA_CORRECT,
+    CA_COMPILE_FAILED, /* the compiler named an error in the source */
+    CA_RUNTIME_FAILED, /* something else did, which may pass: memory ran out, or a disk was full */
+    CA_CONSTRAINT_FAILED,
+    CA_TIMED_OUT, /* twice */
+    CA_WRONG,     /* it ran, and its result is wrong */
+    CA_CRASHED,   /* twice: each time it ended a process */
+    CA_NUM_OUTCOMES
+};
+
+enum { CA_READING_TIMES = 64, CA_READING_REASON = 256 };
+
+/* One configuration on one problem. */
+struct ca_reading {
+    enum ca_outcome outcome;
+    double times[CA_READING_TIMES]; /* seconds of one execution each */
+    size_t num_times;
+    double error;    /* the worst element's, over its bound */
+    uint64_t binary; /* hash of the built program; 0 if unknown. Equal: the same program */
+    double compile_seconds;
+    char reason[CA_READING_REASON]; /* why it failed, a sentence; else empty */
+};
 
 struct ca_candidate; /* What a configuration stands for; sessions do not look into it. */
-struct ca_space;
 
-/* A result known from before: an interrupted session, or the store. */
-struct ca_known {
-    size_t problem, config;
-    struct ca_reading reading;
+/* What an interrupted session has measured. */
+struct ca_earlier {
+    size_t problem;
+    const struct ca_candidate *candidate;
+    const struct ca_reading *reading;
 };
 
 /* Problems are known by their index among those that a measurer was made with. All calls come from
@@ -39,9 +64,9 @@ struct ca_measurer {
                   double *seconds);
     /* After a round of one candidate that failed: how. NULL: as CA_RUNTIME_FAILED. */
     enum ca_outcome (*failure)(void *user);
-    /* What it knows from an interrupted session of configurations of such a space: how many, in an array that
-     * stays the measurer's until the next call. NULL: nothing. */
-    size_t (*known)(void *user, const struct ca_space *space, const struct ca_known **known);
+    /* How many results it has from an interrupted session, in an array that is the measurer's until the next call.
+     * NULL: none. */
+    size_t (*known)(void *user, const struct ca_earlier **known);
     /* Ends it, and what it passes calls on to. NULL: it is ended in another way. */
     void (*close)(void *user);
     /* How many it builds at once if they are announced: so many configurations of a search are chosen before the

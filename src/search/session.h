@@ -22,6 +22,12 @@ enum {
     CA_SESSION_MOST = 16 /* candidates that a measurer is given at once */
 };
 
+/* A result known from before. */
+struct ca_known {
+    size_t problem, config;
+    struct ca_reading reading;
+};
+
 struct ca_session_problem {
     const size_t *seeds; /* tried in this order; the first is the incumbent */
     size_t num_seeds;    /* at most CA_SESSION_SEEDS */

@@ -49,6 +49,13 @@ static const struct ca_trial *next_best(const struct ca_task *task, const struct
     return best;
 }
 
+static const struct ca_trial *fastest(const struct ca_task *task)
+{
+    const struct ranking none = {.count = 0};
+
+    return next_best(task, &none);
+}
+
 /* NULL if there is none that worked. */
 static const struct ca_trial *incumbent_trial(const struct ca_task *task)
 {
@@ -60,13 +67,12 @@ static const struct ca_trial *incumbent_trial(const struct ca_task *task)
 void ca_session_measure_noise(struct ca_task *task)
 {
     struct ca_session *session = task->session;
-    const struct ranking none = {.count = 0};
     const struct ca_trial *trial = incumbent_trial(task);
     const double begin = ca_session_seconds(session);
     const double share = NOISE_SHARE * session->options->max_seconds / (double)session->num_tasks;
 
     if (!trial)
-        trial = next_best(task, &none);
+        trial = fastest(task);
     if (task->has_noise || session->ended || !trial || !ca_session_rebuild(task, trial->config))
         return;
     ca_race_noise(task, trial, ca_session_is_timed(session) ? begin + share : INFINITY);
@@ -93,8 +99,8 @@ static struct ranking choose_finalists(const struct ca_task *task, size_t most)
 
 double ca_session_race_readings(const struct ca_task *task)
 {
-    const struct ranking finalists = choose_finalists(task, CA_FINALISTS), none = {.count = 0};
-    const struct ca_trial *best = next_best(task, &none);
+    const struct ranking finalists = choose_finalists(task, CA_FINALISTS);
+    const struct ca_trial *best = fastest(task);
     double readings = 0.0;
 
     if (finalists.count == 1)
@@ -146,7 +152,6 @@ static void admit(struct ca_task *task, const struct ranking *finalists, double 
 {
     struct ca_session *session = task->session;
     const double begin = ca_session_seconds(session);
-    const struct ranking none = {.count = 0};
 
     for (size_t n = 0; n < finalists->count && !session->failed; n++) {
         const struct ca_trial *trial = finalists->trials[n];
@@ -162,7 +167,7 @@ static void admit(struct ca_task *task, const struct ranking *finalists, double 
         if (trial->config == task->incumbent)
             race->incumbent = entrant;
     }
-    if (!find_entrant(race, next_best(task, &none)))
+    if (!find_entrant(race, fastest(task)))
         race->count = 0;
 }
 

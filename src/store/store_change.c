@@ -32,8 +32,7 @@ static struct change begin(struct ca_store *store, int waits)
     }
     ca_store_enter(store);
     if (c.lock.state == CA_LOCK_HELD_BY_FILE && !store->told) {
-        ca_store_say(store, "the tuning store %.600s: %.256s%s", ca_store_path(store), c.lock.why,
-                     "");
+        ca_store_say(store, "the tuning store %.600s: %.256s", ca_store_path(store), c.lock.why);
         store->told = 1;
     }
     c.status = c.lock.state == CA_LOCK_NO_MEMORY
@@ -93,8 +92,8 @@ static void save(struct change *c, size_t index, struct ca_table *copy, int keep
             ca_store_say(
                 store,
                 "the tuning store %.400s cannot be written (%.400s): what is found is known to "
-                "this process only, until it can%s",
-                store->files[0].path, c->why, "");
+                "this process only, until it can",
+                store->files[0].path, c->why);
         store->warned |= says;
         ca_table_free(&store->unsaved);
         store->unsaved = *copy;
@@ -307,8 +306,7 @@ clattn_status ca_store_merge(struct ca_store *store, const struct ca_table *from
     if (ours > 0)
         save(&c, 0, &table, 0);
     else if (c.status == CLATTN_SUCCESS)
-        ca_store_say(store, "the document holds nothing of the device '%s'%s%s", store->dev.name,
-                     "", "");
+        ca_store_say(store, "the document holds nothing of the device '%s'", store->dev.name);
     ca_table_free(&table);
     if (c.status != CLATTN_SUCCESS)
         *added = 0;

@@ -5,6 +5,7 @@
 #include "os/clock.h"
 #include "store/store_state.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,14 +83,16 @@ void ca_store_now(char text[CA_WHEN_TEXT])
 
 /* ---- the lock, and what is said once it is given up ------------------------------------------ */
 
-void ca_store_say(struct ca_store *store, const char *format, const char *a, const char *b,
-                  const char *c)
+void ca_store_say(struct ca_store *store, const char *format, ...)
 {
     struct sentence **end = &store->sentences, *sentence = calloc(1, sizeof *sentence);
+    va_list list;
 
     if (!sentence)
         return;
-    snprintf(sentence->text, sizeof sentence->text, format, a, b, c);
+    va_start(list, format);
+    vsnprintf(sentence->text, sizeof sentence->text, format, list);
+    va_end(list);
     while (*end)
         end = &(*end)->next;
     *end = sentence;
@@ -182,8 +185,8 @@ static clattn_status set_aside(struct ca_store *store, struct ca_store_file *fil
         else
             ca_store_say(store,
                          "the tuning store %.300s is damaged or of another version (%.200s) and is "
-                         "ignored%s",
-                         file->path, reason, "");
+                         "ignored",
+                         file->path, reason);
         free(name);
         status = CLATTN_SUCCESS;
     }

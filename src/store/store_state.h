@@ -38,9 +38,8 @@ struct ca_store {
 void ca_store_enter(struct ca_store *store);
 void ca_store_leave(struct ca_store *store);
 
-/* Keeps a warning for ca_store_leave(). */
-void ca_store_say(struct ca_store *store, const char *format, const char *a, const char *b,
-                  const char *c);
+/* Keeps a warning for ca_store_leave(): formats like printf. */
+void ca_store_say(struct ca_store *store, const char *format, ...) CA_PRINTF(2, 3);
 
 /* Reads what has changed since; `locked`: the lock of all processes is held, and the own file is
  * read whatever its date says. Only CLATTN_OUT_OF_MEMORY is a failure. */

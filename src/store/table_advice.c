@@ -98,7 +98,8 @@ clattn_status ca_table_nearest(const struct ca_table *table, const clattn_proble
 {
     const clattn_problem representative = ca_problem_representative(p);
     size_t num_neighbours;
-    struct neighbour *neighbours = list_neighbours(table, &representative, &num_neighbours);
+    struct neighbour *neighbours =
+        table ? list_neighbours(table, &representative, &num_neighbours) : NULL;
 
     *count = 0;
     if (!neighbours)
@@ -207,7 +208,8 @@ size_t ca_table_portfolio(const struct ca_table *table, const clattn_problem *p,
     struct cover c = {0};
     size_t count = 0, best;
 
-    c.neighbours = list_neighbours(table, &representative, &c.num_neighbours);
+    if (table)
+        c.neighbours = list_neighbours(table, &representative, &c.num_neighbours);
     if (!c.neighbours || !allocate(&c))
         goto done;
     collect(&c, p, dev);

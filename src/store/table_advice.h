@@ -6,6 +6,8 @@
 #include "families/candidate.h"
 #include "store/tuning_table.h"
 
+/* Both take NULL for a table that there was no memory for. p is normal. */
+
 /* What was fastest on this device, whatever its driver, for the problem's class, then for others
  * that are near enough, the nearest first: at most `most` candidates that fit and that the table
  * does not ban, none twice; *count of them. CLATTN_OUT_OF_MEMORY or CLATTN_SUCCESS. */

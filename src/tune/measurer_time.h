@@ -7,7 +7,7 @@
 #include "execute/execute.h"
 #include "execute/plan.h"
 #include "os/clock.h"
-#include "search/outcome.h"
+#include "search/measurer.h"
 
 struct ca_stopwatch {
     cl_command_queue queue; /* in-order, with profiling */

@@ -29,7 +29,7 @@ struct ca_tune_result {
 struct ca_tune_hooks {
     void *user;
     /* Makes a measurer for problems that are alike, which is closed once their results are in the store; NULL:
-     * ca_measurer_create(). What it knows is asked twice: with a space of few candidates and with one of all. */
+     * ca_measurer_create(). */
     clattn_status (*open)(void *user, const clattn_problem *problems, size_t count,
                           struct ca_measurer *measurer);
     /* After each configuration; NULL: none. False ends the tuning. */

@@ -129,16 +129,18 @@ static clattn_status report(struct ca_run *run, struct ca_session_result *result
 static struct ca_known *list_known(struct ca_run *run, const struct ca_comparison *c, size_t *count)
 {
     const struct ca_measurer *m = &run->within;
-    const struct ca_known *earlier = NULL;
-    const size_t num_earlier = m->known ? m->known(m->user, run->space, &earlier) : 0;
+    const struct ca_earlier *earlier = NULL;
+    const size_t num_earlier = m->known ? m->known(m->user, &earlier) : 0;
     struct ca_known *all = malloc((num_earlier + CA_MAX_FAMILIES) * sizeof *all);
 
     *count = 0;
     if (!all)
         return NULL;
-    if (num_earlier)
-        memcpy(all, earlier, num_earlier * sizeof *all);
-    *count = num_earlier;
+    for (size_t n = 0; n < num_earlier; n++) {
+        const size_t config = ca_tune_config(run->space, earlier[n].candidate);
+        if (config != CA_NO_CONFIG)
+            all[(*count)++] = (struct ca_known){earlier[n].problem, config, *earlier[n].reading};
+    }
     for (size_t n = 0; n < c->count; n++) {
         const size_t config = ca_tune_config(run->space, &c->candidates[n]);
         if (config == CA_NO_CONFIG || !c->is_new[n])

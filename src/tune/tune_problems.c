@@ -6,8 +6,7 @@
 #include "problem/classes/problem_class.h"
 #include "problem/problem.h"
 #include "store/store.h"
-#include "tune/tune.h"
-#include "tune/tune_group.h"
+#include "tune/tune_run.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -50,10 +49,9 @@ enum state { KNOWN, RENEWAL, SEARCH };
 static enum state state_of(const clattn_context *ctx, const struct ca_problem *problem)
 {
     struct ca_choices choices;
-    char reason[CA_REASON_BYTES];
     enum state state = SEARCH;
 
-    ca_choose(ctx, problem, NULL, &choices, reason, sizeof reason); /* was checked */
+    ca_choose(ctx, problem, NULL, &choices, NULL, 0); /* was checked */
     for (size_t n = 0; n < choices.count; n++) {
         if (choices.list[n].origin == CA_EXACT)
             return KNOWN;

@@ -4,6 +4,7 @@
 #include "families/candidate.h"
 #include "families/registry.h"
 #include "store/shipped.h"
+#include "store/table_advice.h"
 #include "tune/tune_run.h"
 #include "tune/tune_space.h"
 
@@ -48,20 +49,18 @@ static void list_families(const struct ca_run *run, struct ca_comparison *c)
 static size_t recall(const struct ca_run *run, struct ca_comparison *c)
 {
     const struct ca_measurer *m = &run->within;
-    struct ca_space *space = ca_tune_space_of(c->candidates, c->count);
-    const struct ca_known *known = NULL;
-    const size_t count = space && m->known ? m->known(m->user, space, &known) : 0;
+    const struct ca_earlier *known = NULL;
+    const size_t count = m->known ? m->known(m->user, &known) : 0;
     size_t recalled = 0;
 
     for (size_t n = 0; n < c->count; n++) {
         c->readings[n].outcome = CA_NUM_OUTCOMES;
         for (size_t k = 0; k < count; k++)
             if (known[k].problem == c->problem &&
-                known[k].config == ca_tune_config(space, &c->candidates[n]))
-                c->readings[n] = known[k].reading;
+                ca_candidates_equal(known[k].candidate, &c->candidates[n]))
+                c->readings[n] = *known[k].reading;
         recalled += c->readings[n].outcome != CA_NUM_OUTCOMES;
     }
-    ca_space_destroy(space);
     return recalled;
 }
 
@@ -157,6 +156,15 @@ static void add_seed(const struct ca_run *run, const struct ca_candidate *candid
     seeds->count += n == seeds->count;
 }
 
+/* What plans of a problem choose from. */
+static clattn_status choose(const struct ca_run *run, size_t problem,
+                            const clattn_plan_options *options, struct ca_choices *choices)
+{
+    const struct ca_problem made = ca_problem_of_normal(&run->group->problems[problem]);
+
+    return ca_choose(run->tuning->ctx, &made, options, choices, NULL, 0);
+}
+
 void ca_run_seeds(const struct ca_run *run, size_t problem, const struct ca_candidate *incumbent,
                   struct ca_seeds *seeds)
 {
@@ -165,12 +173,10 @@ void ca_run_seeds(const struct ca_run *run, size_t problem, const struct ca_cand
     const clattn_problem *p = &run->group->problems[problem];
     struct ca_candidate portfolio[PORTFOLIO];
     struct ca_choices choices;
-    char reason[8 * CA_REASON_BYTES];
 
     if (incumbent->family)
         add_seed(run, incumbent, 0, seeds);
-    const struct ca_problem made = ca_problem_of_normal(p);
-    ca_choose(ctx, &made, NULL, &choices, reason, sizeof reason);
+    choose(run, problem, NULL, &choices);
     for (size_t n = 0; n < choices.count; n++) {
         const struct ca_choice *choice = &choices.list[n];
         const int is_stored = choice->origin == CA_EXACT || choice->origin == CA_EXACT_STALE;
@@ -184,7 +190,8 @@ void ca_run_seeds(const struct ca_run *run, size_t problem, const struct ca_cand
         ca_family_suggest(suggested.family, p, &ctx->device, suggested.values);
         add_seed(run, &suggested, 0, seeds);
     }
-    const size_t count = ca_shipped_portfolio(ctx->shipped, p, &ctx->device, portfolio, PORTFOLIO);
+    const size_t count =
+        ca_table_portfolio(ca_shipped_table(ctx->shipped), p, &ctx->device, portfolio, PORTFOLIO);
     for (size_t n = 0; n < count; n++)
         add_seed(run, &portfolio[n], 0, seeds);
 }
@@ -194,12 +201,9 @@ unsigned ca_run_incumbent(const struct ca_run *run, size_t problem, struct ca_ca
     const clattn_plan_options untuned = {.struct_size = sizeof untuned,
                                          .flags = CLATTN_PLAN_UNTUNED};
     struct ca_choices choices;
-    char reason[8 * CA_REASON_BYTES];
 
     memset(incumbent, 0, sizeof *incumbent);
-    const struct ca_problem made = ca_problem_of_normal(&run->group->problems[problem]);
-    if (ca_choose(run->tuning->ctx, &made, &untuned, &choices, reason, sizeof reason) !=
-        CLATTN_SUCCESS)
+    if (choose(run, problem, &untuned, &choices) != CLATTN_SUCCESS)
         return 0;
     *incumbent = choices.list[0].candidate;
     return ca_family_bit(incumbent->family);
@@ -208,11 +212,9 @@ unsigned ca_run_incumbent(const struct ca_run *run, size_t problem, struct ca_ca
 unsigned ca_run_known_families(const struct ca_run *run, size_t problem)
 {
     struct ca_choices choices;
-    char reason[8 * CA_REASON_BYTES];
     unsigned families = 0;
 
-    const struct ca_problem made = ca_problem_of_normal(&run->group->problems[problem]);
-    ca_choose(run->tuning->ctx, &made, NULL, &choices, reason, sizeof reason);
+    choose(run, problem, NULL, &choices);
     for (size_t n = 0; n < choices.count; n++)
         if (choices.list[n].origin == CA_EXACT || choices.list[n].origin == CA_EXACT_STALE)
             families |= ca_family_bit(choices.list[n].candidate.family);

@@ -188,29 +188,6 @@ static bool allow_family(struct ca_space *space, const struct ca_family *family,
     return true;
 }
 
-/* The space if it was made, else NULL. */
-static struct ca_space *finish(struct ca_space *space, bool made)
-{
-    if (made)
-        return space;
-    ca_space_destroy(space);
-    return NULL;
-}
-
-struct ca_space *ca_tune_space_of(const struct ca_candidate *candidates, size_t count)
-{
-    struct ca_space *space = ca_space_create();
-    uint16_t choices[CA_MAX_PARAMETERS];
-    unsigned families = 0;
-
-    for (size_t n = 0; n < count; n++)
-        families |= ca_family_bit(candidates[n].family);
-    bool made = space && add_parameters(space, families);
-    for (size_t n = 0; made && n < count; n++)
-        made = choices_of(space, &candidates[n], choices) && ca_space_allow(space, choices);
-    return finish(space, made);
-}
-
 struct ca_space *ca_tune_space_create(unsigned families, const clattn_problem *problems,
                                       size_t count, const clattn_device_info *dev)
 {
@@ -221,5 +198,8 @@ struct ca_space *ca_tune_space_create(unsigned families, const clattn_problem *p
     for (size_t f = 0; made && (family = ca_family_at(f)) != NULL; f++)
         if (families & 1u << f)
             made = allow_family(space, family, problems, count, dev);
-    return finish(space, made);
+    if (made)
+        return space;
+    ca_space_destroy(space);
+    return NULL;
 }

@@ -12,9 +12,6 @@
 struct ca_space *ca_tune_space_create(unsigned families, const clattn_problem *problems,
                                       size_t count, const clattn_device_info *dev);
 
-/* The same of just these candidates, of different families. */
-struct ca_space *ca_tune_space_of(const struct ca_candidate *candidates, size_t count);
-
 /* Whether a candidate fits a problem (normal). */
 int ca_tune_fits(const struct ca_candidate *candidate, const clattn_problem *p,
                  const clattn_device_info *dev);

@@ -2,7 +2,33 @@
 #include "tests/bench/bench_program.h"
 
 #include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+json_t *bench_json(int status, const char *words, const char *format, ...)
+{
+    va_list arguments;
+    char call[512];
+
+    va_start(arguments, format);
+    vsnprintf(call, sizeof call, format, arguments);
+    va_end(arguments);
+    program_must(BENCH_PROGRAM, status, words, "%s --json %s", call, scratch_path("run.json"));
+    return json_file(scratch_path("run.json"));
+}
+
+void bench_copy_layer(const char *path, size_t cut, bool spoil)
+{
+    size_t size;
+    char *bytes = scratch_read(LAYER_0, &size);
+
+    if (spoil) /* the sign of the last element of V, which all queries see */
+        bytes[size - 1] ^= (char)0x80;
+    scratch_write_bytes(path, bytes, size - cut);
+    free(bytes);
+}
 
 const json_t *bench_result(const json_t *run, size_t index)
 {

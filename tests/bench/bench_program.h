@@ -6,6 +6,14 @@
 #include "tests/support/programs/program.h"
 #include "tests/support/programs/scratch.h"
 
+/* Runs with the arguments, printed like printf has them, and --json, and reads that file: run.json in
+ * the scratch folder. */
+json_t *bench_json(int status, const char *words, const char *format, ...);
+
+/* Copies layer 0 of MiniLM, less `cut` bytes; spoilt, its answer is wrong. */
+#define LAYER_0 TEST_DATA "/minilm/minilm_layer_0.safetensors"
+void bench_copy_layer(const char *path, size_t cut, bool spoil);
+
 /* Of the run's first device; NULL where there is no such. */
 const json_t *bench_result(const json_t *run, size_t index);
 

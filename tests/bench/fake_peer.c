@@ -112,7 +112,7 @@ static bool get_results(void *self, struct message *why)
     void *o = fake->work->set[0].out[0];
 
     fake->o = tensor_shape_of(&p, TENSOR_O);
-    if (!judge_attention(&p, &view, PRECISION_SINGLE, INFINITY, take, fake))
+    if (!judge_attention(&p, &view, PRECISION_SINGLE, (double)INFINITY, take, fake))
         return message_set(why, "it has no memory");
     if (misbehaves("wrong", "result"))
         value_set(p.dtype, o, 0, value_get(p.dtype, o, 0) + 1.0);
@@ -129,12 +129,6 @@ static bool compute(void *self, size_t copy, struct message *why)
     (void)copy;
     (void)why;
     return true;
-}
-
-static void describe(const void *self, char configuration[256])
-{
-    (void)self;
-    configuration[0] = '\0';
 }
 
 /* A millisecond for each computation: what it took does not matter here. */
@@ -276,7 +270,6 @@ int main(int argc, char **argv)
         .takes = ~0u,
         .open = open_problem,
         .compute = compute,
-        .describe = describe,
         .sample = take_sample,
         .get_results = get_results,
     };
@@ -291,6 +284,6 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     library.on = misbehaves("host", "hello") ? "cpu" : "device";
     converse(&session, requests, answers);
-    peer_session_end(&session);
+    peer_session_close(&session);
     return EXIT_SUCCESS;
 }

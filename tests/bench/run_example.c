@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _POSIX_C_SOURCE 200809L /* strdup */
 #include "tests/bench/run_example.h"
+#include "tests/support/programs/scratch.h"
 
 #include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +52,7 @@ struct record *example_record(struct device_run *run, const char *name, const ch
     record->flops = 1e9;
     record->bytes = 1e6;
     record->copies = 1;
-    record->against = "reference";
+    record->overhead = NAN;
     record->roof = ROOF_FMA;
     return record;
 }
@@ -149,7 +152,7 @@ void example_full(struct run_results *results)
 
     struct record *record = example_record(run, "", "fwd f16 b1 h8 q1 k4096 d128");
     record->roof = ROOF_READ;
-    record->against = "file";
+    record->from_file = true;
     struct outcome *outcome = example_outcome(record, "clattn", 1e-3, 0.0, 0, &random);
     outcome_give_up(outcome, OUTCOME_WRONG, "a NaN");
     outcome->worst = (struct worst){.error = NAN, .bound = 1e-5, .ratio = INFINITY, .results = 9};
@@ -158,4 +161,42 @@ void example_full(struct run_results *results)
     cr_assert(run != NULL);
     run->index = 1;
     strcpy(run->failed.text, "its driver was ended by a segmentation fault");
+}
+
+/* ---- in a file -------------------------------------------------------------------------------- */
+
+const char *run_path(void)
+{
+    return scratch_path("run.json");
+}
+
+void write_run(const char *to, const struct run_results *results)
+{
+    struct message why;
+
+    cr_assert(results_write(to, results, &why), "%s", why.text);
+}
+
+void read_run(const char *from, struct run_results *results)
+{
+    struct message why;
+
+    cr_assert(results_read(from, results, &why), "%s", why.text);
+}
+
+void check_text(const char *got, const char *want)
+{
+    cr_assert(eq(int, got == NULL, want == NULL));
+    if (want != NULL)
+        cr_assert(eq(str, (char *)got, (char *)want));
+}
+
+json_t *example_document(void)
+{
+    struct run_results results;
+
+    example_full(&results);
+    write_run(run_path(), &results);
+    results_free(&results);
+    return json_load_file(run_path(), 0, NULL);
 }

@@ -27,4 +27,19 @@ void example_ranks(struct outcome *outcome, const char *mode, size_t ranks, doub
 /* Everything that a file can hold. */
 void example_full(struct run_results *results);
 
+/* ---- in a file of a test that has a scratch folder -------------------------------------------- */
+
+/* Where the results of a test are. */
+const char *run_path(void);
+
+/* Both must succeed. */
+void write_run(const char *to, const struct run_results *results);
+void read_run(const char *from, struct run_results *results);
+
+/* The full example there, as a document. */
+json_t *example_document(void);
+
+/* They are the same, or both are NULL. */
+void check_text(const char *got, const char *want);
+
 #endif

@@ -13,17 +13,8 @@
 #include <unistd.h>
 
 #define SMALL "'fwd f32 h2 q33 d24'"
-#define LAYER_0 TEST_DATA "/minilm/minilm_layer_0.safetensors"
 
-static const char *json_path; /* where a test's program writes */
-
-static void open_folder(void)
-{
-    scratch_open();
-    json_path = scratch_path("written.json");
-}
-
-TestSuite(bench, .init = open_folder, .fini = scratch_close);
+TestSuite(bench, .init = scratch_open, .fini = scratch_close);
 
 /* So that nothing is tuned but what a test tunes. */
 static void use_empty_cache(void)
@@ -162,27 +153,14 @@ Test(bench, list_shows_what_would_run) {
     program_must(BENCH_PROGRAM, 2, "", "run --list /tmp/nothing.safetensors");
 }
 
-/* Copies layer 0 to `path`, less `cut` bytes, the last byte exchanged if `spoil`. */
-static void copy_layer(const char *path, size_t cut, bool spoil)
-{
-    size_t size;
-    char *bytes = scratch_read(LAYER_0, &size);
-
-    if (spoil)
-        bytes[size - 1] ^=
-            (char)0x80; /* the sign of the last element of V, which all queries see */
-    scratch_write_bytes(path, bytes, size - cut);
-    free(bytes);
-}
-
 Test(bench, verify_finds_a_spoilt_and_a_truncated_file) {
     const char *path = scratch_path("layer.safetensors");
 
-    copy_layer(path, 0, false);
+    bench_copy_layer(path, 0, false);
     program_must(BENCH_PROGRAM, 0, "", "verify %s", path);
-    copy_layer(path, 0, true);
+    bench_copy_layer(path, 0, true);
     program_must(BENCH_PROGRAM, 1, "FAIL  minilm_layer_0", "verify %s", path);
-    copy_layer(path, 1, false);
+    bench_copy_layer(path, 1, false);
     program_must(BENCH_PROGRAM, 1, "ends at byte", "verify %s", path);
     const char *name = strstr(program_text, path);
     cr_assert(name != NULL && strstr(name + 1, path) == NULL, "its name is there twice: %s",
@@ -191,12 +169,10 @@ Test(bench, verify_finds_a_spoilt_and_a_truncated_file) {
 }
 
 Test(bench, run_writes_a_table_and_json) {
-    program_must(BENCH_PROGRAM, 0, "peaks measured in this run",
-                 "run --peers none --no-first-call --repeat 2 --json %s 'fwd f16 b2 h4/2 q33 k47 "
-                 "d24 causal=br klen lse' %s",
-                 json_path, LAYER_0);
+    json_t *run = bench_json(0, "peaks measured in this run",
+                             "run --peers none --no-first-call --repeat 2 'fwd f16 b2 h4/2 q33 k47 "
+                             "d24 causal=br klen lse' " LAYER_0);
     bench_check_width();
-    json_t *run = json_file(json_path);
     for (size_t n = 0; n < 2; n++) {
         const json_t *clattn = bench_row(run, n, "clattn");
         json_must_be(clattn, "state", "measured");
@@ -237,10 +213,8 @@ Test(bench, run_times_the_untuned_choice_beside_another) {
 
     setenv("CLATTN_OVERRIDE", "unfused", 1);
     for (size_t n = 0; n < 3; n++) {
-        program_must(BENCH_PROGRAM, 0, origins[n],
-                     "run --peers none --no-first-call --repeat 2 %s --json %s " SMALL, options[n],
-                     json_path);
-        json_t *run = json_file(json_path);
+        json_t *run = bench_json(
+            0, origins[n], "run --peers none --no-first-call --repeat 2 %s " SMALL, options[n]);
         const json_t *untuned = bench_row(run, 0, "clattn untuned");
         json_must_be(bench_result(run, 0), "origin", origins[n]);
         cr_assert(eq(int, untuned != NULL, n == 0));
@@ -286,9 +260,7 @@ Test(bench, what_was_tuned_is_used) {
 
 Test(bench, the_untuned_choice_is_not_raced_against_itself) {
     use_empty_cache();
-    program_must(BENCH_PROGRAM, 0, "",
-                 "run --peers none --no-first-call --repeat 1 --json %s " SMALL, json_path);
-    json_t *run = json_file(json_path);
+    json_t *run = bench_json(0, "", "run --peers none --no-first-call --repeat 1 " SMALL);
     json_must_be(bench_result(run, 0), "origin", "untuned");
     cr_assert(eq(sz, bench_samples(bench_row(run, 0, "clattn")), 1));
     cr_assert(bench_row(run, 0, "clattn untuned") == NULL);
@@ -298,10 +270,8 @@ Test(bench, the_untuned_choice_is_not_raced_against_itself) {
 Test(bench, duel_races_and_checks_every_configuration) {
     static const char *const names[] = {"untuned", "unfused", "unfused"};
 
-    program_must(BENCH_PROGRAM, 0, "6 rounds",
-                 "duel --seconds 0 --json %s " SMALL " untuned unfused unfused", json_path);
+    json_t *duel = bench_json(0, "6 rounds", "duel --seconds 0 " SMALL " untuned unfused unfused");
     program_expect_width(program_text, 100, "=");
-    json_t *duel = json_file(json_path);
     cr_assert(eq(sz, json_size_at(duel, "duellists"), 3));
     for (size_t n = 0; n < 3; n++) {
         const json_t *duellist = json_at(duel, "duellists.%zu", n);
@@ -317,9 +287,7 @@ Test(bench, duel_races_and_checks_every_configuration) {
 
 /* A step of training is a forward and a backward, whose times are added. */
 Test(bench, plan_times_several_problems_together) {
-    program_must(BENCH_PROGRAM, 0, "q5", "plan --once --json %s " SMALL " 'fwd f32 q5 k7 d16'",
-                 json_path);
-    json_t *plan = json_file(json_path);
+    json_t *plan = bench_json(0, "q5", "plan --once " SMALL " 'fwd f32 q5 k7 d16'");
     const char *problem = json_text_at(plan, "problem");
     cr_assert(problem && strstr(problem, " + fwd f32"), "%s", problem);
     const char *configuration = json_text_at(plan, "configuration");
@@ -337,8 +305,7 @@ Test(bench, plan_of_an_empty_problem_with_a_gradient) {
 Test(bench, the_second_process_compiles_nothing) {
     use_empty_cache();
     for (int process = 0; process < 2; process++) {
-        program_must(BENCH_PROGRAM, 0, "", "plan --json %s " SMALL, json_path);
-        json_t *plan = json_file(json_path);
+        json_t *plan = bench_json(0, "", "plan " SMALL);
         cr_assert(eq(dbl, json_number_at(plan, "programs_compiled"), process == 0));
         json_must_be(plan, "origin", "untuned");
         cr_assert(gt(dbl, json_number_at(plan, "milliseconds.plan"), 0.0));

@@ -97,33 +97,6 @@ Test(bench_check, accepts_what_is_right_and_nothing_else) {
     case_free(&attention);
 }
 
-/* A case in memory: Q, K, V and Y of one query, two keys; `mask` is one of its two columns. */
-Test(bench_case, a_short_mask_hides_the_remaining_keys) {
-    static const char header[] =
-        "{\"Q\":{\"dtype\":\"F32\",\"shape\":[1,1],\"data_offsets\":[0,4]},"
-        "\"K\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[4,12]},"
-        "\"V\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[12,20]},"
-        "\"Y\":{\"dtype\":\"F32\",\"shape\":[1,1],\"data_offsets\":[20,24]},"
-        "\"attn_mask\":{\"dtype\":\"BOOL\",\"shape\":[1,1],\"data_offsets\":[24,25]}}";
-    unsigned char bytes[sizeof header + 8 + 25] = {(unsigned char)((sizeof header - 1) & 255),
-                                                   (unsigned char)((sizeof header - 1) >> 8)};
-    struct attention_case attention;
-    struct safetensors file;
-    struct message why;
-
-    memcpy(bytes + 8, header, sizeof header - 1);
-    bytes[8 + sizeof header - 1 + 24] = 1;
-    cr_assert(safetensors_parse(&file, bytes, 8 + sizeof header - 1 + 25, &why), "%s", why.text);
-    cr_assert(eq(sz, case_file_count(&file), 1));
-    cr_assert(case_file_read(&attention, &file, "x", 0, &why), "%s", why.text);
-    cr_assert(eq(sz, attention.in[INPUT_MASK].bytes, 2));
-    cr_assert(eq(int, ((unsigned char *)attention.in[INPUT_MASK].data)[0], 1));
-    cr_assert(eq(int, ((unsigned char *)attention.in[INPUT_MASK].data)[1], 0));
-    cr_assert(eq(sz, attention.job.problem.mask_layout.stride[3], 1));
-    case_free(&attention);
-    safetensors_free(&file);
-}
-
 /* ---- ONNX's own cases of windows ------------------------------------------------------------- */
 
 struct window_case {
@@ -174,12 +147,14 @@ ParameterizedTest(struct window_case *c, bench_case, windows) {
     safetensors_free(&file);
 }
 
-/* A file of one query and two keys, Q, K and V of `dtype`, Y of `answer`, with those attributes. */
+/* A file of one query and two keys: Q, K and V of `dtype`, Y of `answer`, all of it zeros, with
+ * those attributes, and a mask of the first key alone. */
 static bool read_small(const char *dtype, const char *answer, const char *attributes,
                        struct attention_case *attention, struct message *why)
 {
     static unsigned char bytes[1024];
     const size_t in = strcmp(dtype, "F32") == 0 ? 4 : 2, out = strcmp(answer, "F32") == 0 ? 4 : 2;
+    const size_t data = 5 * in + out + 1;
     struct safetensors file;
 
     memset(bytes, 0, sizeof bytes);
@@ -189,17 +164,30 @@ static bool read_small(const char *dtype, const char *answer, const char *attrib
                  "\"Q\":{\"dtype\":\"%s\",\"shape\":[1,1],\"data_offsets\":[0,%zu]},"
                  "\"K\":{\"dtype\":\"%s\",\"shape\":[2,1],\"data_offsets\":[%zu,%zu]},"
                  "\"V\":{\"dtype\":\"%s\",\"shape\":[2,1],\"data_offsets\":[%zu,%zu]},"
-                 "\"Y\":{\"dtype\":\"%s\",\"shape\":[1,1],\"data_offsets\":[%zu,%zu]}}",
+                 "\"Y\":{\"dtype\":\"%s\",\"shape\":[1,1],\"data_offsets\":[%zu,%zu]},"
+                 "\"attn_mask\":{\"dtype\":\"BOOL\",\"shape\":[1,1],\"data_offsets\":[%zu,%zu]}}",
                  attributes, dtype, in, dtype, in, 3 * in, dtype, 3 * in, 5 * in, answer, 5 * in,
-                 5 * in + out);
+                 5 * in + out, 5 * in + out, data);
     bytes[0] = (unsigned char)(length & 255);
     bytes[1] = (unsigned char)(length >> 8);
-    memset(bytes + 8 + length, 0, 5 * in + out);
-    cr_assert(safetensors_parse(&file, bytes, 8 + (size_t)length + 5 * in + out, why), "%s",
-              why->text);
+    memset(bytes + 8 + length, 0, data - 1);
+    bytes[8 + (size_t)length + data - 1] = 1; /* it sees its first key */
+    cr_assert(safetensors_parse(&file, bytes, 8 + (size_t)length + data, why), "%s", why->text);
     const bool ok = case_file_read(attention, &file, "x", 0, why);
     safetensors_free(&file);
     return ok;
+}
+
+Test(bench_case, a_short_mask_hides_the_remaining_keys) {
+    struct attention_case attention;
+    struct message why;
+
+    cr_assert(read_small("F32", "F32", "", &attention, &why), "%s", why.text);
+    const unsigned char *mask = attention.in[INPUT_MASK].data;
+    cr_assert(eq(sz, attention.in[INPUT_MASK].bytes, 2));
+    cr_assert(mask[0] == 1 && mask[1] == 0);
+    cr_assert(eq(sz, attention.job.problem.mask_layout.stride[3], 1));
+    case_free(&attention);
 }
 
 Test(bench_case, an_attribute_that_is_not_known_is_refused_by_name) {

@@ -32,8 +32,7 @@ static struct peer_kind fake(const char *habit)
                               .name = "Fake Peer",
                               .program = FAKE_PEER,
                               .argument = habit,
-                              .install = "fetch it",
-                              .patience = 1.0};
+                              .install = "fetch it"};
 }
 
 static void is_text(const char *got, const char *want)
@@ -480,7 +479,7 @@ Test(bench_peer, kinds_are_found_by_key_or_by_path) {
     for (const struct peer_kind *kind = peer_kinds; kind->key != NULL; kind++) {
         cr_assert(eq(ptr, (void *)peer_kind_find(kind->key), (void *)kind));
         cr_assert(peer_kind_suits(kind, CL_DEVICE_TYPE_CPU));
-        cr_assert(kind->patience > 0.0 && kind->install[0] != '\0' && strlen(kind->name) < 32);
+        cr_assert(kind->install[0] != '\0' && strlen(kind->name) < 32);
     }
     cr_assert(eq(ptr, (void *)peer_kind_find("cuda"), NULL));
     cr_assert(not(peer_kind_suits(peer_kind_find("openblas"), CL_DEVICE_TYPE_GPU)));

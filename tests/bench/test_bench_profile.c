@@ -55,10 +55,7 @@ Test(bench_profile, refusals) {
 }
 
 Test(bench_profile, json) {
-    const char *path = scratch_path("plan.json");
-
-    program_must(BENCH_PROGRAM, 0, "", "plan --profile gfx90a --json %s %s", path, PROBLEM);
-    json_t *root = json_file(path);
+    json_t *root = bench_json(0, "", "plan --profile gfx90a " PROBLEM);
     json_must_be(root, "schema", "clattn-bench-preview-1");
     json_must_be(root, "profile", "gfx90a");
     json_must_be(root, "device.name", "gfx90a:sramecc+:xnack-");

@@ -14,43 +14,54 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+static struct progress progress;
+
 /* A terminal without a person. */
-struct screen {
+static struct {
     int person;
     FILE *program;
     char text[4096];
-};
+} screen;
 
-static void open_screen(struct screen *screen, unsigned short columns)
+static void open_screen(unsigned short columns)
 {
     const struct winsize size = {.ws_col = columns, .ws_row = columns > 0 ? 24 : 0};
 
-    screen->person = posix_openpt(O_RDWR | O_NOCTTY);
-    cr_assert(screen->person >= 0 && grantpt(screen->person) == 0 && unlockpt(screen->person) == 0);
-    const int terminal = open(ptsname(screen->person), O_RDWR | O_NOCTTY);
+    screen.person = posix_openpt(O_RDWR | O_NOCTTY);
+    cr_assert(screen.person >= 0 && grantpt(screen.person) == 0 && unlockpt(screen.person) == 0);
+    const int terminal = open(ptsname(screen.person), O_RDWR | O_NOCTTY);
     cr_assert(terminal >= 0 && ioctl(terminal, TIOCSWINSZ, &size) == 0);
-    screen->program = fdopen(terminal, "w");
-    cr_assert(screen->program != NULL);
-    fcntl(screen->person, F_SETFL, O_NONBLOCK);
+    screen.program = fdopen(terminal, "w");
+    cr_assert(screen.program != NULL);
+    fcntl(screen.person, F_SETFL, O_NONBLOCK);
     setenv("TERM", "xterm", 1);
     unsetenv("COLUMNS");
     unsetenv(PROGRESS_HEARTBEAT);
 }
 
 /* What was written since the last time. */
-static const char *look(struct screen *screen)
+static const char *look(void)
 {
-    fflush(screen->program);
-    const ssize_t bytes = read(screen->person, screen->text, sizeof screen->text - 1);
+    fflush(screen.program);
+    const ssize_t bytes = read(screen.person, screen.text, sizeof screen.text - 1);
 
-    screen->text[bytes > 0 ? bytes : 0] = '\0';
-    return screen->text;
+    screen.text[bytes > 0 ? bytes : 0] = '\0';
+    return screen.text;
 }
 
-static void close_screen(struct screen *screen)
+static void close_screen(void)
 {
-    fclose(screen->program);
-    close(screen->person);
+    fclose(screen.program);
+    close(screen.person);
+}
+
+/* What a screen of so many columns shows of the first of `count` problems. */
+static const char *show(unsigned short columns, size_t count, const char *what, double part)
+{
+    open_screen(columns);
+    progress_open(&progress, screen.program, false, count, (double)count);
+    progress_update(&progress, what, 1.0, part);
+    return look();
 }
 
 /* One drawn line: back to the left, words, the rest erased. Its length. */
@@ -74,40 +85,37 @@ static void check_says(const char *text, const char *want)
 }
 
 Test(progress, draws_one_line_and_takes_it_away) {
-    struct progress progress;
-    struct screen screen;
-
-    open_screen(&screen, 100);
+    open_screen(100);
     progress_open(&progress, screen.program, false, 4, 8.0);
     progress_update(&progress, "peaks", 0.0, 0.0);
-    check_line(look(&screen));
+    check_line(look());
     cr_expect(eq(dbl, progress.begin, 0.0), "what has no weight says nothing of the time left");
     progress.redrawn = 0.0;
     progress_update(&progress, "bert: warming up", 2.0, 0.0);
-    cr_assert(lt(sz, check_line(look(&screen)), 100));
+    cr_assert(lt(sz, check_line(look()), 100));
     check_says(screen.text, "[--------------------]   0%  1/4 bert: warming up");
     cr_expect(strstr(screen.text, "left") == NULL, "nothing is known of the time yet");
     progress_update(&progress, "bert: warming up", 2.0, 0.5);
-    check_equal(look(&screen), "");
+    check_equal(look(), "");
 
     progress_done(&progress, 2.0);
     progress.redrawn = 0.0;
     progress.begin = ca_stopwatch_now() - 60.0; /* a quarter took a minute */
     progress_update(&progress, "gpt2: sampling", 2.0, 0.0);
-    check_line(look(&screen));
+    check_line(look());
     check_says(screen.text, "[#####---------------]  25%  3:00 left  2/4 gpt2: sampling");
 
     progress.redrawn = 0.0;
     progress.begin = ca_stopwatch_now() - 3600.0;
     progress_update(&progress, "gpt2: sampling", 2.0, 0.5);
-    check_line(look(&screen));
+    check_line(look());
     check_says(screen.text, " 38%  1:40:00 left  2/4 gpt2");
 
     progress_clear(&progress);
-    check_equal(look(&screen), "\r\033[K");
+    check_equal(look(), "\r\033[K");
     progress_clear(&progress);
-    check_equal(look(&screen), "");
-    close_screen(&screen);
+    check_equal(look(), "");
+    close_screen();
 }
 
 /* The last column stays free; half a character is not shown, nor what the terminal would obey. */
@@ -123,16 +131,13 @@ Test(progress, fits_the_terminal) {
     memset(what, 'x', sizeof what - 1);
     what[sizeof what - 1] = '\0';
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        struct progress progress;
-        struct screen screen;
-        open_screen(&screen, cases[n].columns);
+        open_screen(cases[n].columns);
         if (cases[n].wish != NULL)
             setenv("COLUMNS", cases[n].wish, 1);
         progress_open(&progress, screen.program, false, 12, 12.0);
         progress_update(&progress, what, 1.0, 0.0);
-        cr_expect(eq(sz, check_line(look(&screen)), cases[n].length), "case %zu: '%s'", n,
-                  screen.text);
-        close_screen(&screen);
+        cr_expect(eq(sz, check_line(look()), cases[n].length), "case %zu: '%s'", n, screen.text);
+        close_screen();
     }
 }
 
@@ -140,16 +145,11 @@ Test(progress, keeps_the_last_column_free) {
     char what[] = "0123456789012345678901234567890";
 
     for (size_t length = sizeof what - 1; length > 20; length--) {
-        struct progress progress;
-        struct screen screen;
         what[length] = '\0';
-        open_screen(&screen, 40);
-        progress_open(&progress, screen.program, false, 1, 1.0);
-        progress_update(&progress, what, 1.0, 0.0);
         const size_t all = strlen("  0%  1/1 ") + length;
-        cr_expect(eq(sz, check_line(look(&screen)), all < 39 ? all : 39), "%zu: '%s'", length,
-                  screen.text);
-        close_screen(&screen);
+        cr_expect(eq(sz, check_line(show(40, 1, what, 0.0)), all < 39 ? all : 39), "%zu: '%s'",
+                  length, screen.text);
+        close_screen();
     }
 }
 
@@ -161,61 +161,43 @@ Test(progress, guesses_no_time) {
     } cases[] = {{0.5, 0.5, false}, {60.0, 0.01, false}, {60.0, 0.03, true}, {2.0, 0.5, true}};
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        struct progress progress;
-        struct screen screen;
-        open_screen(&screen, 80);
+        open_screen(80);
         progress_open(&progress, screen.program, false, 1, 1.0);
         progress.begin = ca_stopwatch_now() - cases[n].elapsed;
         progress_update(&progress, "bert", 1.0, cases[n].part);
-        const bool guesses = strstr(look(&screen), " left ") != NULL;
+        const bool guesses = strstr(look(), " left ") != NULL;
         cr_expect(guesses == cases[n].guesses, "case %zu: '%s'", n, screen.text);
-        close_screen(&screen);
+        close_screen();
     }
 }
 
 Test(progress, shows_no_half_characters) {
-    struct progress progress;
-    struct screen screen;
-
     for (unsigned short columns = 11; columns < 26; columns++) {
-        open_screen(&screen, columns);
-        progress_open(&progress, screen.program, false, 1, 1.0);
-        progress_update(&progress, "\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\033[31m\xe2\x82\xac", 1.0,
-                        0.0);
-        const size_t length = check_line(look(&screen));
+        const size_t length = check_line(
+            show(columns, 1, "\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\033[31m\xe2\x82\xac", 0.0));
         const size_t euros = length - strlen("  0%  1/1 ");
         cr_expect(strchr(screen.text, '\033') == strstr(screen.text, "\033[K"));
         cr_expect(euros > 9 || euros % 3 == 0, "%u columns: '%s'", columns, screen.text);
-        close_screen(&screen);
+        close_screen();
     }
 }
 
 Test(progress, is_silent_where_nobody_looks) {
-    struct progress progress;
-    struct screen screen;
     char path[] = "/tmp/clattn-progress-XXXXXX";
     FILE *file = fdopen(mkstemp(path), "w");
 
-    open_screen(&screen, 80);
-    progress_open(&progress, screen.program, true, 1, 1.0);
-    progress_update(&progress, "bert", 1.0, 0.5);
-    progress_clear(&progress);
-    check_equal(look(&screen), "");
-
-    setenv("TERM", "dumb", 1);
-    progress_open(&progress, screen.program, false, 1, 1.0);
-    progress_update(&progress, "bert", 1.0, 0.5);
-    progress_clear(&progress);
-    check_equal(look(&screen), "");
-
-    setenv("TERM", "xterm", 1);
-    progress_open(&progress, file, false, 1, 1.0);
-    progress_update(&progress, "bert", 1.0, 0.5);
-    progress_clear(&progress);
+    open_screen(80);
+    for (int n = 0; n < 3; n++) { /* quiet, on a terminal that cannot, to a file */
+        setenv("TERM", n == 1 ? "dumb" : "xterm", 1);
+        progress_open(&progress, n == 2 ? file : screen.program, n == 0, 1, 1.0);
+        progress_update(&progress, "bert", 1.0, 0.5);
+        progress_clear(&progress);
+        check_equal(look(), "");
+    }
     cr_expect(eq(long, ftell(file), 0), "a file");
     fclose(file);
     remove(path);
-    close_screen(&screen);
+    close_screen();
 }
 
 /* ---- the heartbeat --------------------------------------------------------------------------- */
@@ -226,16 +208,15 @@ static void name_heart(int descriptor)
 
     snprintf(number, sizeof number, "%d", descriptor);
     setenv(PROGRESS_HEARTBEAT, number, 1);
+    progress_open(&progress, stderr, true, 2, 2.0);
 }
 
 Test(progress, heart_tells_what_is_done) {
-    struct progress progress;
     char text[512];
     int ends[2];
 
     cr_assert(pipe(ends) == 0);
     name_heart(ends[1]);
-    progress_open(&progress, stderr, true, 2, 2.0);
     cr_expect(getenv(PROGRESS_HEARTBEAT) == NULL, "children would write to it");
     cr_expect(eq(int, fcntl(ends[1], F_GETFD), FD_CLOEXEC));
     progress_update(&progress, "bert: warming up", 1.0, 0.0);
@@ -255,10 +236,8 @@ Test(progress, heart_must_be_a_pipe) {
     static const char *const wrong[] = {"", "x", "-1", "0", "1", "2", "999", "99999999999"};
     char path[] = "/tmp/clattn-progress-XXXXXX";
     const int file = mkstemp(path);
-    struct progress progress;
 
     name_heart(file);
-    progress_open(&progress, stderr, true, 1, 1.0);
     progress_update(&progress, "bert", 1.0, 0.0);
     cr_expect(eq(long, lseek(file, 0, SEEK_END), 0));
     close(file);
@@ -279,14 +258,12 @@ static void notice(int signal_number)
 
 /* Whoever wanted the results is gone. */
 Test(progress, ends_with_its_parent) {
-    struct progress progress;
     int ends[2];
 
     cr_assert(pipe(ends) == 0);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGTERM, notice);
     name_heart(ends[1]);
-    progress_open(&progress, stderr, true, 1, 1.0);
     close(ends[0]);
     progress_update(&progress, "bert", 1.0, 0.0);
     cr_expect(eq(int, (int)told, SIGTERM));
@@ -298,14 +275,12 @@ Test(progress, ends_with_its_parent) {
 
 /* A parent that does not read holds nobody up. */
 Test(progress, full_pipe_is_not_waited_for) {
-    struct progress progress;
     char what[64];
     int ends[2];
 
     cr_assert(pipe(ends) == 0);
     fcntl(ends[1], F_SETFL, O_NONBLOCK);
     name_heart(ends[1]);
-    progress_open(&progress, stderr, true, 1, 1.0);
     for (int n = 0; n < 20000; n++) {
         snprintf(what, sizeof what, "problem %d", n);
         progress_update(&progress, what, 1.0, 0.0);

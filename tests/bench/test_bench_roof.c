@@ -68,18 +68,13 @@ struct touched {
     unsigned char *byte[INPUT_MASK + 1];
 };
 
-static size_t place(const struct view *view, size_t b, size_t h, size_t s, size_t d)
-{
-    return b * view->stride[0] + h * view->stride[1] + s * view->stride[2] + d * view->stride[3];
-}
-
 static void touch_row(struct touched *touched, const struct job *job, enum input input, size_t b,
                       size_t h, size_t s)
 {
     const struct view view = case_input_view(job, input);
 
     for (size_t d = 0; d < view.size[3]; d++)
-        touched->byte[input][place(&view, b, h, s, d)] = 1;
+        touched->byte[input][view_place(&view, b, h, s, d)] = 1;
 }
 
 static double length_of(const struct attention_case *c, enum input input, size_t b, size_t all)
@@ -107,10 +102,10 @@ static int state_of(const struct attention_case *c, size_t b, size_t h, size_t i
         return 0;
     const struct view mask = case_input_view(&c->job, INPUT_MASK),
                       bias = case_input_view(&c->job, INPUT_BIAS);
-    if (p->mask && !((unsigned char *)c->in[INPUT_MASK].data)[place(&mask, b, h, i, j)])
+    if (p->mask && !((unsigned char *)c->in[INPUT_MASK].data)[view_place(&mask, b, h, i, j)])
         return 1;
     if (p->bias &&
-        isinf(value_get(p->bias_dtype, c->in[INPUT_BIAS].data, place(&bias, b, h, i, j))))
+        isinf(value_get(p->bias_dtype, c->in[INPUT_BIAS].data, view_place(&bias, b, h, i, j))))
         return 1;
     return 2;
 }
@@ -131,9 +126,9 @@ static double count_by_hand(const struct attention_case *c, struct touched *touc
         const size_t kv_head = h / (p->heads / p->kv_heads);
         const int state = state_of(c, b, h, i, j);
         if (state > 0 && p->mask)
-            touched->byte[INPUT_MASK][place(&mask, b, h, i, j)] = 1;
+            touched->byte[INPUT_MASK][view_place(&mask, b, h, i, j)] = 1;
         if (state > 0 && p->bias)
-            touched->byte[INPUT_BIAS][place(&bias, b, h, i, j)] = 1;
+            touched->byte[INPUT_BIAS][view_place(&bias, b, h, i, j)] = 1;
         if (state == 2 || all_scores) {
             touch_row(touched, &c->job, INPUT_Q, b, h, i);
             touch_row(touched, &c->job, INPUT_K, b, kv_head, j);

@@ -132,7 +132,8 @@ Test(bench_problem_file, lines_comments_and_names) {
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         struct items items = {.item = NULL};
         struct message why = {""};
-        char path[80], *argument = path;
+        char path[80];
+        const char *argument = path;
         size_t named = 0;
         strcpy(path, scratch_path("mine.txt"));
         scratch_write(path, cases[n].content);
@@ -214,9 +215,8 @@ Test(bench_items, arguments_are_told_apart) {
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         struct items items = {.item = NULL};
         struct message why = {""};
-        char argument[256], *arguments = argument;
-        snprintf(argument, sizeof argument, "%s", cases[n].argument);
-        const bool ok = items_read(&items, 1, &arguments, &why);
+        const char *argument = cases[n].argument;
+        const bool ok = items_read(&items, 1, &argument, &why);
         cr_assert(eq(int, ok, cases[n].count > 0), "%s: %s", argument, why.text);
         cr_assert(eq(sz, items.count, cases[n].count), "%s", argument);
         if (ok && cases[n].text != NULL)
@@ -231,11 +231,11 @@ Test(bench_items, arguments_are_told_apart) {
 
 /* Whoever runs a set sees which model a problem comes from. */
 Test(bench_items, problems_of_a_set_are_named_after_their_models) {
-    char name[] = "standard", *arguments = name;
+    const char *argument = "standard";
     struct items items = {.item = NULL};
     struct message why;
 
-    cr_assert(items_read(&items, 1, &arguments, &why), "%s", why.text);
+    cr_assert(items_read(&items, 1, &argument, &why), "%s", why.text);
     for (size_t n = 0; n < items.count; n++)
         cr_assert(workload_find(items.item[n].heading)->source != NULL, "problem %zu", n);
     items_free(&items);

@@ -206,24 +206,25 @@ Test(choose, every_door_in_order) {
 
     fixture_open(&f);
     fixture_need_groups(&f);
-    const struct ca_candidate shipped = candidate(&f, 32);
-    char *document = ship(&f, problem_text, &shipped);
+    const struct ca_candidate last = candidate(&f, 32);
+    char *document = ship(&f, problem_text, &last);
+    store_of_driver(&f, problem_text, &last, "another driver");
     store(&f, "fwd f32 h2 q128 k256 d32", 8, 0.001);
     store_stale(&f, problem_text, 4, 0.002);
     store(&f, problem_text, 2, 0.003);
     store(&f, problem_text, 16, 0.004);
     override(&f, problem_text, 1);
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "O1 E2 E16 T4 N8 D");
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_MEASURE), "O1 E2 E16 T4 N8 D");
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "O1 E2 E16 T4 ");
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "O1 E2 E16 T4 T32 N8 D");
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_MEASURE), "O1 E2 E16 T4 T32 N8 D");
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "O1 E2 E16 T4 T32 ");
     cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_UNTUNED), "S32 D");
     /* Another size of the class, and the class that was the nearest. */
     cr_expect_str_eq(chosen(&f, "fwd f32 h2 q120 k140 d32", CLATTN_PLAN_DEFAULT),
-                     "O1 E2 E16 T4 N8 D");
+                     "O1 E2 E16 T4 T32 N8 D");
     cr_expect_str_eq(chosen(&f, "fwd f32 h2 q128 k256 d32", CLATTN_PLAN_DEFAULT), "E8 N2 N16 N4 D");
     /* One that comes through several doors counts at the first. */
     override(&f, problem_text, 8);
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "O8 E2 E16 T4 D");
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "O8 E2 E16 T4 T32 D");
     fixture_close(&f);
     free(document);
 }
@@ -249,40 +250,6 @@ Test(choose, what_was_not_compared_advises_no_family) {
     cr_expect_str_eq(chosen(&f, f16, CLATTN_PLAN_DEFAULT), "E8 D");
     dev->architecture[0] = '\0';
     cr_expect_str_eq(chosen(&f, bf16, CLATTN_PLAN_DEFAULT), "N8 D");
-    fixture_close(&f);
-    free(document);
-}
-
-/* Each door alone is enough. */
-Test(choose, one_door_at_a_time) {
-    struct fixture f;
-
-    fixture_open(&f);
-    fixture_need_groups(&f);
-    override(&f, problem_text, 1);
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "O1 D");
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "O1 ");
-    fixture_close(&f);
-
-    fixture_open(&f);
-    store_stale(&f, problem_text, 4, 1);
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "T4 D");
-    fixture_close(&f);
-
-    fixture_open(&f);
-    const struct ca_candidate of_another = candidate(&f, 2);
-    store_of_driver(&f, problem_text, &of_another, "another driver");
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "T2 D",
-                     "another driver's is stale");
-    store(&f, problem_text, 4, 1);
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "E4 T2 D");
-    fixture_close(&f);
-
-    fixture_open(&f);
-    const struct ca_candidate shipped = candidate(&f, 32);
-    char *document = ship(&f, problem_text, &shipped);
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "S32 D");
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "CLATTN_NOT_TUNED");
     fixture_close(&f);
     free(document);
 }
@@ -353,34 +320,47 @@ DeviceTest(choose, defaults_are_never_crowded_out)
 
 /* ---- what is passed over --------------------------------------------------------------------- */
 
-/* Whatever its door, what is in quarantine is no choice, for all problems with the same programs. */
-Test(choose, quarantine_at_every_door) {
+/* Each door alone is enough, and what is in quarantine is no choice at any, for all problems with the
+ * same programs. */
+Test(choose, one_door_at_a_time) {
+    enum door { BY_OVERRIDE, BY_CLASS, BY_STALE, BY_DRIVER, BY_NEAR, BY_SHIPPED, BY_ENVIRONMENT };
+    static const char *const found[][2] = {/* by default, and if only what is known counts */
+                                           [BY_OVERRIDE] = {"O8 D", "O8 "},
+                                           [BY_CLASS] = {"E8 D", "E8 "},
+                                           [BY_STALE] = {"T8 D", "T8 "},
+                                           [BY_DRIVER] = {"T8 D", "T8 "},
+                                           [BY_NEAR] = {"N8 D", "CLATTN_NOT_TUNED"},
+                                           [BY_SHIPPED] = {"S8 D", "CLATTN_NOT_TUNED"},
+                                           [BY_ENVIRONMENT] = {"O8 D", "O8 "}};
     struct fixture f;
 
-    for (int door = 0; door < 6; door++) {
+    for (int door = BY_OVERRIDE; door <= BY_ENVIRONMENT; door++) {
         char *document = NULL;
-        if (door == 5)
+        if (door == BY_ENVIRONMENT)
             setenv("CLATTN_OVERRIDE",
                    "unfused THREADS_N=8 THREADS_M=1 THREAD_N=4 VECTOR_WIDTH=4 BLOCK_K=8", 1);
         fixture_open(&f);
         fixture_need_groups(&f);
-        const struct ca_candidate bad = candidate(&f, 8);
-        if (door == 0)
+        const struct ca_candidate c = candidate(&f, 8);
+        if (door == BY_OVERRIDE)
             override(&f, problem_text, 8);
-        if (door == 1)
+        if (door == BY_CLASS)
             store(&f, problem_text, 8, 1);
-        if (door == 2)
+        if (door == BY_STALE)
             store_stale(&f, problem_text, 8, 1);
-        if (door == 3)
+        if (door == BY_DRIVER)
+            store_of_driver(&f, problem_text, &c, "another driver");
+        if (door == BY_NEAR)
             store(&f, "fwd f32 h2 q128 k256 d32", 8, 1);
-        if (door == 4)
-            document = ship(&f, problem_text, &bad);
-        cr_expect(is_chosen(&f, problem_text, &bad) == 1, "door %d", door);
-        ban(&f, "fwd f32 h3 q40 k9 d64", &bad); /* another dim: other programs */
-        cr_expect(is_chosen(&f, problem_text, &bad) == 1, "door %d", door);
-        ban(&f, "fwd f32 h3 q40 k9 d32", &bad);
-        cr_expect(is_chosen(&f, problem_text, &bad) == 0, "door %d", door);
-        cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "D", "door %d", door);
+        if (door == BY_SHIPPED)
+            document = ship(&f, problem_text, &c);
+        cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_KNOWN_ONLY), found[door][1], "%d",
+                         door);
+        cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), found[door][0], "%d", door);
+        ban(&f, "fwd f32 h3 q40 k9 d64", &c); /* another dim: other programs */
+        cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), found[door][0], "%d", door);
+        ban(&f, "fwd f32 h3 q40 k9 d32", &c);
+        cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "D", "%d", door);
         fixture_close(&f);
         free(document);
     }

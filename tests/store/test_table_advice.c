@@ -14,26 +14,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEVICES = 3, MOST_CLASSES = 3, MOST_ENTRIES = 4 };
+enum { DEVICES = 3 };
 
-/* A table with room. */
+/* Devices, and what is known of them. */
 struct world {
-    clattn_device_info infos[MOST_DEVICES];
-    struct ca_device_table devices[MOST_DEVICES];
-    struct ca_class classes[MOST_DEVICES][MOST_CLASSES];
-    struct ca_entry entries[MOST_DEVICES][MOST_CLASSES][MOST_ENTRIES];
-    struct made_entry made[MOST_DEVICES][MOST_CLASSES][MOST_ENTRIES];
-    char texts[MOST_DEVICES][MOST_CLASSES][CA_CLASS_TEXT];
+    clattn_device_info infos[DEVICES];
     struct ca_table table;
 };
 
-/* Devices "A", "B", "C" of one vendor each, without classes. */
+/* Devices "A", "B", "C" of one vendor each, of which nothing is known. */
 static struct world *world_open(void)
 {
     static struct world w;
 
-    memset(&w, 0, sizeof w);
-    for (size_t d = 0; d < MOST_DEVICES; d++) {
+    ca_table_free(&w.table);
+    for (size_t d = 0; d < DEVICES; d++) {
         clattn_device_info *info = &w.infos[d];
         *info = (clattn_device_info){.struct_size = sizeof *info,
                                      .type = CL_DEVICE_TYPE_GPU,
@@ -46,36 +41,25 @@ static struct world *world_open(void)
                                      .max_allocation_bytes = (cl_ulong)1 << 30};
         snprintf(info->name, sizeof info->name, "%c", (char)('A' + d));
         snprintf(info->vendor, sizeof info->vendor, "maker of %c", (char)('A' + d));
-        w.devices[d] = table_of_device(info);
-        w.devices[d].classes = w.classes[d];
     }
-    w.table = (struct ca_table){w.devices, MOST_DEVICES};
     return &w;
 }
 
-/* Adds an entry to the class of a problem on a device. */
-static void add(struct world *w, size_t d, const char *problem, const char *candidate,
-                double seconds)
+/* Adds an entry to the class of a problem on a device; the entry, whose texts are the table's. */
+static struct ca_entry add(struct world *w, size_t d, const char *problem, const char *candidate,
+                           double seconds)
 {
-    const clattn_problem given = fixture_problem(problem), p = ca_problem_normal(&given);
-    struct ca_device_table *device = &w->devices[d];
+    const clattn_problem p = fixture_problem(problem);
+    const struct ca_candidate of = table_candidate(candidate, &p, &w->infos[d]);
+    struct made_entry made;
     char text[CA_CLASS_TEXT];
-    size_t c = 0;
 
     clattn_problem_class(&p, text, CA_CLASS_TEXT, NULL);
-    while (c < device->num_classes && strcmp(device->classes[c].text, text) != 0)
-        c++;
-    cr_assert(c < MOST_CLASSES);
-    struct ca_class *class = &device->classes[c];
-    if (c == device->num_classes) {
-        strcpy(w->texts[d][c], text);
-        *class = (struct ca_class){w->texts[d][c], w->entries[d][c], 0};
-        device->num_classes++;
-    }
-    cr_assert(class->num_entries < MOST_ENTRIES);
-    struct made_entry *made = &w->made[d][c][class->num_entries];
-    const struct ca_candidate of = table_candidate(candidate, &p, &w->infos[d]);
-    class->entries[class->num_entries++] = *table_entry_of(made, &of, seconds);
+    struct ca_device_table *device = ca_table_device(&w->table, &w->infos[d], 1);
+    struct ca_class *class = ca_device_table_make_class(device, text);
+    const struct ca_entry *entry = table_entry_of(&made, &of, seconds);
+    cr_assert(ca_class_put(class, entry));
+    return class->entries[ca_class_find(class, entry)];
 }
 
 /* The advice as texts, of the tunable THREADS_N alone: "8 16". */
@@ -121,7 +105,7 @@ Test(table_advice, nothing_is_known) {
 
     cr_expect_str_eq(nearest(w, problem, 0, 8), "");
     cr_expect_str_eq(portfolio(w, problem, 0, 8), "");
-    w->table.num_devices = 0;
+    cr_assert(ca_table_device(&w->table, &w->infos[0], 1) != NULL);
     cr_expect_str_eq(nearest(w, problem, 0, 8), "");
     cr_expect_str_eq(portfolio(w, problem, 0, 8), "");
 }
@@ -140,7 +124,8 @@ Test(table_advice, the_class_then_nearer_ones) {
     cr_expect_str_eq(nearest(w, problem, 1, 8), "16");
     cr_expect_str_eq(nearest(w, problem, 2, 8), "");
     cr_expect_str_eq(nearest(w, "fwd f32 h4 q2048 k256 d32", 0, 8), "", "all are too far");
-    strcpy(w->texts[0][1], "fwd f32 b2 h2 q250 k250 d32"); /* a file that rounds otherwise */
+    strcpy(ca_device_table_make_class(&w->table.devices[0], "fwd f32 b1 h4 q256 k256 d32")->text,
+           "fwd f32 b2 h2 q250 k250 d32"); /* a file that rounds otherwise */
     cr_expect_str_eq(nearest(w, problem, 0, 3), "2 4 8");
     strcpy(w->infos[2].name, "A"); /* a second driver of the first device */
     strcpy(w->infos[2].vendor, "maker of A");
@@ -152,20 +137,20 @@ Test(table_advice, what_does_not_fit_or_is_banned) {
     struct world *w = world_open();
 
     add(w, 0, problem, "unfused THREADS_N=32 THREADS_M=8 SOFTMAX_THREADS=64", 1);
-    add(w, 0, problem, "unfused THREADS_N=16 THREADS_M=4 SOFTMAX_THREADS=64", 2);
+    const struct ca_entry second =
+        add(w, 0, problem, "unfused THREADS_N=16 THREADS_M=4 SOFTMAX_THREADS=64", 2);
     add(w, 0, problem, "unfused THREADS_N=8 THREADS_M=4 SOFTMAX_THREADS=64", 3);
     cr_expect_str_eq(nearest(w, problem, 0, 8), "32 16 8");
     w->infos[0].max_work_group_size = 128;
     cr_expect_str_eq(nearest(w, problem, 0, 8), "16 8");
     cr_expect_str_eq(portfolio(w, problem, 0, 8), "16");
 
-    struct ca_banned banned = /* of an alike class */
-        table_banned(&w->made[0][0][1].entry, "fwd f32 b1 h1 q1 k1 d32", "wrong");
-    w->devices[0].banned = &banned;
-    w->devices[0].num_banned = 1;
-    cr_expect_str_eq(nearest(w, problem, 0, 8), "8");
-    banned.problem_class = (char *)"fwd f32 b1 h1 q1 k1 d64";
+    struct ca_banned banned = table_banned(&second, "fwd f32 b1 h1 q1 k1 d64", "wrong");
+    cr_assert(ca_device_table_ban(&w->table.devices[0], &banned));
     cr_expect_str_eq(nearest(w, problem, 0, 8), "16 8", "banned for other programs only");
+    banned = table_banned(&second, "fwd f32 b1 h1 q1 k1 d32", "wrong"); /* an alike class */
+    cr_assert(ca_device_table_ban(&w->table.devices[0], &banned));
+    cr_expect_str_eq(nearest(w, problem, 0, 8), "8");
 }
 
 /* ---- what carries over ------------------------------------------------------------------------ */
@@ -201,23 +186,24 @@ static const char *carried(const char *found, const char *there, const char *her
 
 /* A near class's result holds what was changed there, not what suits its size alone. */
 Test(table_advice, what_tuning_left_follows_the_facts) {
-    const char *small = "fwd f32 h8 q256 k256 d128", *large = "fwd f32 h8 q512 k512 d128";
+    static const char small[] = "fwd f32 h8 q256 k256 d128", large[] = "fwd f32 h8 q512 k512 d128";
+    static const struct {
+        const char *found, *there, *here, *after;
+    } cases[] = {
+        {"", small, small, "BLOCK_N=96 BLOCKS_PER_TILE=4"},
+        {"", large, large, "BLOCK_N=96 BLOCKS_PER_TILE=8"},
+        {"", small, large, "BLOCK_N=96 BLOCKS_PER_TILE=8"},
+        {"", large, small, "BLOCK_N=96 BLOCKS_PER_TILE=4"},
+        {" BLOCK_N=48", small, large, "BLOCK_N=48 BLOCKS_PER_TILE=8"},
+        {" BLOCKS_PER_TILE=2", small, large, "BLOCK_N=96 BLOCKS_PER_TILE=2"},
+        {" BLOCK_N=192", small, "fwd f32 h8 q512 k1024 d128", "BLOCK_N=192 BLOCKS_PER_TILE=8"},
+    };
 
-    cr_expect_str_eq(carried("fused_cpu UNIT=vector", small, small),
-                     "BLOCK_N=96 BLOCKS_PER_TILE=4");
-    cr_expect_str_eq(carried("fused_cpu UNIT=vector", large, large),
-                     "BLOCK_N=96 BLOCKS_PER_TILE=8");
-    cr_expect_str_eq(carried("fused_cpu UNIT=vector", small, large),
-                     "BLOCK_N=96 BLOCKS_PER_TILE=8");
-    cr_expect_str_eq(carried("fused_cpu UNIT=vector", large, small),
-                     "BLOCK_N=96 BLOCKS_PER_TILE=4");
-    cr_expect_str_eq(carried("fused_cpu UNIT=vector BLOCK_N=48", small, large),
-                     "BLOCK_N=48 BLOCKS_PER_TILE=8");
-    cr_expect_str_eq(carried("fused_cpu UNIT=vector BLOCKS_PER_TILE=2", small, large),
-                     "BLOCK_N=96 BLOCKS_PER_TILE=2");
-    cr_expect_str_eq(
-        carried("fused_cpu UNIT=vector BLOCK_N=192", small, "fwd f32 h8 q512 k1024 d128"),
-        "BLOCK_N=192 BLOCKS_PER_TILE=8");
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        char found[64];
+        snprintf(found, sizeof found, "fused_cpu UNIT=vector%s", cases[n].found);
+        cr_expect_str_eq(carried(found, cases[n].there, cases[n].here), cases[n].after, "%zu", n);
+    }
 }
 
 /* ---- the portfolio --------------------------------------------------------------------------- */
@@ -231,11 +217,9 @@ Test(table_advice, portfolio_covers_devices) {
     add(w, 1, problem, "unfused THREADS_N=8", 5.0);
     add(w, 1, problem, "unfused THREADS_N=4", 5.5);
     add(w, 2, problem, "unfused THREADS_N=16", 0.1);
-    strcpy(w->infos[2].name, "new"); /* none of the three, whose names are borrowed */
-    w->devices[2].device = (char *)"C";
+    strcpy(w->infos[2].name, "new"); /* none of the three */
     cr_expect_str_eq(portfolio(w, problem, 2, 1), "16", "its maker's other device");
     strcpy(w->infos[2].vendor, "new");
-    w->devices[2].vendor = (char *)"maker of C";
     cr_expect_str_eq(portfolio(w, problem, 2, 8), "4 16 2 8");
     cr_expect_str_eq(portfolio(w, problem, 2, 2), "4 16");
     cr_expect_str_eq(portfolio(w, "fwd f32 h4 q256 k256 d32 scores=raw", 2, 8), "",
@@ -280,13 +264,10 @@ Test(table_advice, portfolio_of_random_tables) {
         char reason[256];
         for (int n = 0; n < 20; n++) {
             char candidate[64];
-            const size_t d = rng_below(&r, MOST_DEVICES), c = rng_below(&r, 3);
+            const size_t d = rng_below(&r, DEVICES), c = rng_below(&r, 3);
             snprintf(candidate, sizeof candidate, "unfused THREADS_N=%zu THREADS_M=%zu",
                      (size_t)1 << rng_below(&r, 6), RNG_PICK(&r, 4, 8));
-            if (w->devices[d].num_classes < c + 1 ||
-                w->devices[d].classes[c].num_entries < MOST_ENTRIES)
-                add(w, d, problems[w->devices[d].num_classes <= c ? w->devices[d].num_classes : c],
-                    candidate, rng_uniform(&r, 1, 6));
+            add(w, d, problems[c], candidate, rng_uniform(&r, 1, 6));
         }
         w->infos[0].max_work_group_size = 128;
         const size_t count = ca_table_portfolio(&w->table, &p, &w->infos[0], all, 8);
@@ -348,16 +329,16 @@ Test(table_advice, of_the_shipped_table) {
         for (int again = 0; again < 2; again++) {
             size_t count = 7;
             faults_arm(FAULT_MEMORY, 0, 0); /* a lack of memory passes */
-            cr_expect(ca_shipped_find(shipped, &p, &w->infos[0], candidates, 8, &count) ==
-                      CLATTN_OUT_OF_MEMORY);
+            cr_expect(ca_table_nearest(ca_shipped_table(shipped), &p, &w->infos[0], candidates, 8,
+                                       &count) == CLATTN_OUT_OF_MEMORY);
             faults_disarm();
             cr_expect(count == 0);
-            cr_expect(ca_shipped_find(shipped, &p, &w->infos[0], candidates, 8, &count) ==
-                      CLATTN_SUCCESS);
+            cr_expect(ca_table_nearest(ca_shipped_table(shipped), &p, &w->infos[0], candidates, 8,
+                                       &count) == CLATTN_SUCCESS);
             cr_expect_str_eq(said(candidates, count), damaged ? "" : "2");
-            cr_expect_str_eq(
-                said(candidates, ca_shipped_portfolio(shipped, &p, &w->infos[0], candidates, 8)),
-                damaged ? "" : "2 4");
+            cr_expect_str_eq(said(candidates, ca_table_portfolio(ca_shipped_table(shipped), &p,
+                                                                 &w->infos[0], candidates, 8)),
+                             damaged ? "" : "2 4");
         }
         ca_shipped_destroy(shipped);
     }

@@ -166,12 +166,11 @@ Test(tuning_store, list) {
 /* ---- export and import ----------------------------------------------------------------------- */
 
 Test(tuning_store, export_and_import) {
-    char path[600];
+    const char *path = scratch_path("made/on the way/export.json");
     struct fixture f;
     size_t taken = 99;
 
     fixture_open_checked(&f, scratch);
-    snprintf(path, sizeof path, "%s/made/on the way/export.json", scratch);
     cr_expect(clattn_tuning_export(f.context, path) == CLATTN_NOT_TUNED);
     cr_expect(access(path, F_OK) != 0 && fixture_said(&f, "nothing"));
     put_whole_list(&f);
@@ -195,17 +194,18 @@ Test(tuning_store, export_and_import) {
     fixture_close(&f);
 }
 
-/* Imports a text and expects a status and how many entries were taken. */
-static void import(struct fixture *f, const struct ca_table *table, size_t expected)
+/* Imports a table, which it frees, and expects that so many entries were taken. */
+static void import(struct fixture *f, struct ca_table table, size_t expected)
 {
     const char *path = scratch_path("import.json");
-    char *text = table_text(table);
+    char *text = table_text(&table);
     size_t taken = 99;
 
     scratch_write(path, text);
     cr_assert(clattn_tuning_import(f->context, path, &taken) == CLATTN_SUCCESS, "%s", f->log.last);
     cr_expect(taken == expected, "%zu, not %zu", taken, expected);
     free(text);
+    ca_table_free(&table);
 }
 
 /* A table of a device with one class. */
@@ -231,27 +231,19 @@ Test(tuning_store, import_takes_what_is_of_this_device) {
     fixture_open_checked(&f, scratch);
     clattn_device_info dev = f.context->device;
     snprintf(dev.name, sizeof dev.name, "Another device");
-    struct ca_table table = table_of(&dev, 0, 3);
-    import(&f, &table, 0);
-    ca_table_free(&table);
+    import(&f, table_of(&dev, 0, 3), 0);
     expect_list(&f, "");
     cr_expect(f.log.warnings == 1, "it says whose results they are");
 
     dev = f.context->device; /* with another driver */
     snprintf(dev.driver_version, sizeof dev.driver_version, "0.1");
-    table = table_of(&dev, 0, 3);
-    import(&f, &table, 3);
-    ca_table_free(&table);
+    import(&f, table_of(&dev, 0, 3), 3);
     expect_list(&f, "fwd f32 A=0 B=2 #0 stale\nfwd f32 A=1 B=2 #1 stale\n"
                     "fwd f32 A=2 B=2 #2 stale\n");
 
     /* a class keeps five, and what is cut was not taken */
-    table = table_of(&f.context->device, 0, 4);
-    import(&f, &table, 4);
-    ca_table_free(&table);
-    table = table_of(&f.context->device, 2, 5);
-    import(&f, &table, 1);
-    ca_table_free(&table);
+    import(&f, table_of(&f.context->device, 0, 4), 4);
+    import(&f, table_of(&f.context->device, 2, 5), 1);
     expect_list(&f, "fwd f32 A=0 B=2 #0\nfwd f32 A=1 B=2 #1\nfwd f32 A=2 B=2 #2\n"
                     "fwd f32 A=3 B=2 #3\nfwd f32 A=4 B=2 #4\nfwd f32 A=0 B=2 #5 stale\n"
                     "fwd f32 A=1 B=2 #6 stale\nfwd f32 A=2 B=2 #7 stale\n");
@@ -259,7 +251,8 @@ Test(tuning_store, import_takes_what_is_of_this_device) {
 }
 
 Test(tuning_store, export_to_strange_places) {
-    char path[600], text[20000];
+    const char *path = scratch_path("fifo");
+    char text[20000];
     struct fixture f;
     struct stat info;
 
@@ -272,7 +265,6 @@ Test(tuning_store, export_to_strange_places) {
     cr_expect(clattn_tuning_export(NULL, scratch) == CLATTN_INVALID_ARGUMENT);
 
     /* what is no regular file is written to, not replaced */
-    snprintf(path, sizeof path, "%s/fifo", scratch);
     cr_assert(mkfifo(path, 0600) == 0);
     const int end = open(path, O_RDWR | O_NONBLOCK);
     cr_assert(end >= 0 && clattn_tuning_export(f.context, path) == CLATTN_SUCCESS);
@@ -282,7 +274,7 @@ Test(tuning_store, export_to_strange_places) {
 
     /* others may read it, as any file that this process makes, or as before */
     const mode_t mask = umask(022);
-    snprintf(path, sizeof path, "%s/export.json", scratch);
+    path = scratch_path("export.json");
     for (int run = 0; run < 2; run++) {
         cr_assert(clattn_tuning_export(f.context, path) == CLATTN_SUCCESS);
         cr_expect(stat(path, &info) == 0 && (info.st_mode & 0777) == (run ? 0640 : 0644));
@@ -293,13 +285,12 @@ Test(tuning_store, export_to_strange_places) {
 }
 
 Test(tuning_store, imports_that_fail) {
-    char path[600];
+    const char *path = scratch_path("export.json");
     struct fixture f;
     size_t taken = 99;
 
     fixture_open_checked(&f, scratch);
     put_whole_list(&f);
-    snprintf(path, sizeof path, "%s/export.json", scratch);
     cr_expect(clattn_tuning_import(f.context, path, &taken) == CLATTN_FILE_ERROR && taken == 0);
     cr_expect(fixture_said(&f, path));
     scratch_write(path, "{\"format\"");
@@ -353,8 +344,7 @@ Test(tuning_store, merge) {
         free(text);
         ca_table_free(&table);
     }
-    char to[600];
-    snprintf(to, sizeof to, "%s/all.json", scratch);
+    const char *to = scratch_path("all.json");
     cr_assert(clattn_tuning_merge(forth, FILES, to, reason, sizeof reason) == CLATTN_SUCCESS);
     cr_expect_str_eq(reason, "");
     char *first = scratch_read(to, NULL);
@@ -417,15 +407,14 @@ Test(tuning_store, forget) {
 /* ---- without memory -------------------------------------------------------------------------- */
 
 Test(tuning_store, allocations_that_fail) {
-    char path[600], to[600], reason[256];
+    const char *path = scratch_path("export.json"), *to = scratch_path("merged.json");
     const char *const paths[] = {path, path};
+    char reason[256];
     const long alive_before = faults_allocations_alive();
     struct fixture f;
 
     fixture_open_checked(&f, scratch);
     put_whole_list(&f);
-    snprintf(path, sizeof path, "%s/export.json", scratch);
-    snprintf(to, sizeof to, "%s/merged.json", scratch);
     cr_assert(clattn_tuning_export(f.context, path) == CLATTN_SUCCESS);
     for (int verb = 0; verb < 5; verb++) {
         const char *failed = "";

@@ -3,14 +3,13 @@
 
 #include "tests/support/rng.h"
 #include "tests/support/storage.h"
+#include "tests/trials/trial.h"
 #include <criterion/criterion.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { GUARD = 256, LINE = 1024 }; /* elements kept free on either side; bytes of text */
+enum { GUARD = 256 }; /* elements kept free on either side */
 
 static void *must(void *memory)
 {
@@ -136,19 +135,9 @@ double projection_value(const struct projection_trial *t, enum projection_tensor
 
 /* ---- running ------------------------------------------------------------------------------- */
 
-/* What to type to see it again. */
 static const char *again(const struct projection_trial *t)
 {
-    static char line[2 * LINE];
-    char problem[LINE / 2] = "?";
-
-    clattn_problem_print(&t->problem, problem, sizeof problem, NULL);
-    snprintf(line, sizeof line,
-             "\n  CLATTN_TEST_PROBLEM=\"%s\" CLATTN_TEST_SEED=%" PRIu64
-             " CLATTN_TEST_FAMILY=\"%s\" CLATTN_TEST_TUNABLES=\"%s\" clattn_tests --filter "
-             "projection/one",
-             problem, t->seed, t->family ? t->family : "", t->tunables);
-    return line;
+    return trial_line(&t->problem, t->seed, t->family, t->tunables, "projection/one");
 }
 
 static clattn_buffer *buffer_of(clattn_projection_tensors *tensors, int id)
@@ -186,48 +175,20 @@ void projection_receive(struct fixture *f, struct projection_trial *t,
     }
 }
 
-/* A workspace between guard bands, of as many bytes as the plan says. */
-static unsigned char *place_workspace(struct fixture *f, size_t bytes, clattn_buffer *workspace,
-                                      size_t *image_bytes)
-{
-    *image_bytes = 4 * (2 * GUARD + (bytes + 3) / 4);
-    unsigned char *image = must(malloc(*image_bytes));
-
-    memset(image, 0xff, *image_bytes);
-    *workspace = (clattn_buffer){.buffer = fixture_buffer(f, *image_bytes, image), .offset = GUARD};
-    return image;
-}
-
-static void check_workspace(struct fixture *f, const struct projection_trial *t, size_t bytes,
-                            const clattn_buffer *workspace, unsigned char *image,
-                            size_t image_bytes)
-{
-    fixture_read(f, workspace->buffer, image_bytes, image);
-    for (size_t n = 0; n < image_bytes; n++)
-        cr_assert((n >= 4 * GUARD && n < 4 * GUARD + bytes) || image[n] == 0xff,
-                  "byte %td of the workspace of %zu was written%s", (ptrdiff_t)n - 4 * GUARD, bytes,
-                  again(t));
-    clReleaseMemObject(workspace->buffer);
-    free(image);
-}
-
 void projection_run(struct fixture *f, struct projection_trial *t)
 {
-    clattn_plan_info info = {.struct_size = sizeof info};
-    unsigned char *image = NULL;
-    size_t image_bytes = 0;
+    struct trial_workspace workspace = {.bytes = 0};
 
     clattn_plan *plan = fixture_forced_plan(f, &t->problem, t->family, t->tunables, again(t));
     clattn_projection_tensors tensors = projection_send(f, t);
-    cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
-    if (info.workspace_bytes > 0 && t->seed % 2) /* half are left to the library */
-        image = place_workspace(f, info.workspace_bytes, &tensors.workspace, &image_bytes);
+    if (t->seed % 2) /* the others leave it to the library */
+        workspace = trial_workspace_place(f, plan, 0);
+    tensors.workspace = workspace.buffer;
     const clattn_status status = clattn_project(plan, f->queue, &tensors, 0, NULL, NULL);
     cr_assert(status == CLATTN_SUCCESS, "execution: %s, %s%s", clattn_status_string(status),
               f->log.last, again(t));
     projection_receive(f, t, &tensors);
-    if (image)
-        check_workspace(f, t, info.workspace_bytes, &tensors.workspace, image, image_bytes);
+    trial_workspace_check(f, &workspace, again(t));
     clattn_plan_release(plan);
 }
 

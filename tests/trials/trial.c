@@ -27,54 +27,61 @@ static struct rng run_rng(const struct trial *t)
     return rng_seed(~t->seed);
 }
 
-/* What to type to see it again. */
-static const char *again(const struct trial *t)
+const char *trial_line(const clattn_problem *problem, const uint64_t seed, const char *family,
+                       const char *tunables, const char *filter)
 {
     static char line[2 * LINE];
-    char problem[LINE / 2] = "?";
+    char text[LINE / 2] = "?";
 
-    clattn_problem_print(&t->problem, problem, sizeof problem, NULL);
-    snprintf(
-        line, sizeof line,
-        "\n  CLATTN_TEST_PROBLEM=\"%s\" CLATTN_TEST_SEED=%" PRIu64
-        " CLATTN_TEST_FAMILY=\"%s\" CLATTN_TEST_TUNABLES=\"%s\" clattn_tests --filter sweep/one",
-        problem, t->seed, t->family ? t->family : "", t->tunables);
+    clattn_problem_print(problem, text, sizeof text, NULL);
+    snprintf(line, sizeof line,
+             "\n  CLATTN_TEST_PROBLEM=\"%s\" CLATTN_TEST_SEED=%" PRIu64
+             " CLATTN_TEST_FAMILY=\"%s\" CLATTN_TEST_TUNABLES=\"%s\" clattn_tests --filter %s",
+             text, seed, family ? family : "", tunables, filter);
     return line;
+}
+
+static const char *again(const struct trial *t)
+{
+    return trial_line(&t->problem, t->seed, t->family, t->tunables, "sweep/one");
 }
 
 /* ---- running ------------------------------------------------------------------------------- */
 
-/* The caller's workspace, guarded like a tensor; half of the trials leave it to the library. */
-static unsigned char *place_workspace(struct fixture *f, const clattn_plan *plan, struct rng *r,
-                                      struct tensor_arguments *tensors, size_t *bytes)
+struct trial_workspace trial_workspace_place(struct fixture *f, const clattn_plan *plan,
+                                             const size_t offset)
 {
     clattn_plan_info info = {.struct_size = sizeof info};
+    struct trial_workspace workspace = {.bytes = 0};
 
     cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
-    if (info.workspace_bytes == 0 || rng_one_in(r, 2))
-        return NULL;
-    const size_t floats = (info.workspace_bytes + 3) / 4;
-    tensors->workspace.offset = GUARD + rng_below(r, 33);
-    *bytes = 4 * (tensors->workspace.offset + floats + GUARD);
-    unsigned char *image = must(malloc(*bytes));
-    memset(image, 0xff, *bytes);
-    tensors->workspace.buffer = fixture_buffer(f, *bytes, image);
-    return image;
+    if (info.workspace_bytes == 0)
+        return workspace;
+    workspace.bytes = info.workspace_bytes;
+    workspace.buffer.offset = GUARD + offset;
+    workspace.image_bytes = 4 * (2 * GUARD + offset + (workspace.bytes + 3) / 4);
+    unsigned char *image = must(malloc(workspace.image_bytes));
+    memset(image, 0xff, workspace.image_bytes);
+    workspace.buffer.buffer = fixture_buffer(f, workspace.image_bytes, image);
+    free(image);
+    return workspace;
 }
 
-static void check_workspace(struct fixture *f, const struct trial *t, const clattn_plan *plan,
-                            const struct tensor_arguments *tensors, unsigned char *image,
-                            const size_t bytes)
+void trial_workspace_check(struct fixture *f, const struct trial_workspace *workspace,
+                           const char *line)
 {
-    clattn_plan_info info = {.struct_size = sizeof info};
+    const size_t start = 4 * workspace->buffer.offset;
 
-    clattn_plan_describe(plan, &info);
-    fixture_read(f, tensors->workspace.buffer, bytes, image);
-    const size_t start = 4 * tensors->workspace.offset;
-    for (size_t n = 0; n < bytes; n++)
-        cr_assert((n >= start && n < start + info.workspace_bytes) || image[n] == 0xff,
+    if (!workspace->buffer.buffer)
+        return;
+    unsigned char *image = must(malloc(workspace->image_bytes));
+    fixture_read(f, workspace->buffer.buffer, workspace->image_bytes, image);
+    for (size_t n = 0; n < workspace->image_bytes; n++)
+        cr_assert((n >= start && n < start + workspace->bytes) || image[n] == 0xff,
                   "byte %td of the workspace of %zu was written%s", (ptrdiff_t)(n - start),
-                  info.workspace_bytes, again(t));
+                  workspace->bytes, line);
+    free(image);
+    clReleaseMemObject(workspace->buffer.buffer);
 }
 
 /* Bytes of the memory that a tensor's pointer skips: some elements. */
@@ -154,22 +161,20 @@ int trial_is_supported(const struct fixture *f, const struct trial *t)
 void trial_run(struct fixture *f, struct trial *t)
 {
     struct rng r = run_rng(t);
-    size_t workspace_bytes = 0;
+    struct trial_workspace workspace = {.bytes = 0};
     clattn_plan *plan = fixture_forced_plan(f, &t->problem, t->family, t->tunables, again(t));
     const bool shared = rng_one_in(&r, 4) && shared_memory_is_there(f);
     struct tensor_arguments tensors = send(f, t, shared);
-    unsigned char *workspace = place_workspace(f, plan, &r, &tensors, &workspace_bytes);
+    if (!rng_one_in(&r, 2)) /* the others leave it to the library */
+        workspace = trial_workspace_place(f, plan, rng_below(&r, 33));
+    tensors.workspace = workspace.buffer;
 
     const clattn_status status =
         tensor_execute(t->problem.operation, plan, f->queue, &tensors, 0, NULL, NULL);
     cr_assert(status == CLATTN_SUCCESS, "execution: %s, %s%s", clattn_status_string(status),
               f->log.last, again(t));
     trial_receive(f, t, &tensors);
-    if (workspace) {
-        check_workspace(f, t, plan, &tensors, workspace, workspace_bytes);
-        clReleaseMemObject(tensors.workspace.buffer);
-        free(workspace);
-    }
+    trial_workspace_check(f, &workspace, again(t));
     clattn_plan_release(plan);
 }
 

@@ -58,6 +58,21 @@ void trial_set_ordinary(const struct trial *t, enum tensor_id id, uint64_t seed)
 struct tensor_arguments trial_send(struct fixture *f, const struct trial *t);
 void trial_receive(struct fixture *f, struct trial *t, const struct tensor_arguments *tensors);
 
+/* What to type to see a trial again. Valid until the next call. */
+const char *trial_line(const clattn_problem *problem, uint64_t seed, const char *family,
+                       const char *tunables, const char *filter);
+
+/* A workspace of a plan between guard bands, from so many floats on; then fails the test if a byte beside it was written,
+ * and releases it. */
+struct trial_workspace {
+    clattn_buffer buffer; /* none: the plan needs none */
+    size_t bytes, image_bytes;
+};
+struct trial_workspace trial_workspace_place(struct fixture *f, const clattn_plan *plan,
+                                             size_t offset);
+void trial_workspace_check(struct fixture *f, const struct trial_workspace *workspace,
+                           const char *line);
+
 /* Whether the library says that the trial's family and tunables can compute it. */
 int trial_is_supported(const struct fixture *f, const struct trial *t);
 

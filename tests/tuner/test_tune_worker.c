@@ -22,7 +22,21 @@
 #include <time.h>
 #include <unistd.h>
 
-TestSuite(tune_worker, .init = tune_open, .fini = scratch_close);
+/* The client of a test whose worker is a script. */
+static struct {
+    char path[256]; /* of the script */
+    struct ca_worker *worker;
+    struct ca_measurer m;
+    struct ca_candidate candidates[3]; /* their first values differ: 4, 8, 16 */
+} client;
+
+static void end(void)
+{
+    ca_worker_destroy(client.worker);
+    scratch_close();
+}
+
+TestSuite(tune_worker, .init = tune_open, .fini = end);
 
 static bool for_ever(void *user)
 {
@@ -218,21 +232,14 @@ Test(tune_worker, candidates_come_through) {
     "{\"outcome\":\"runtime\",\"times\":[],\"error\":0,\"binary\":\"0\",\"compile\":0,"            \
     "\"reason\":\"it failed\"}"
 
-struct client {
-    char path[256]; /* of the script */
-    struct ca_worker *worker;
-    struct ca_measurer m;
-    struct ca_candidate candidates[3]; /* their first values differ: 4, 8, 16 */
-};
-
 /* A worker that obeys a shell's `case` of the request; $n counts the builds of its process. */
-static void open_client(struct client *client, const char *cases, ca_patience *patience)
+static void open_client(const char *cases, ca_patience *patience)
 {
     const struct ca_tunable *tunable = ca_fused_cpu_vector.tunables;
     clattn_problem problem;
 
-    snprintf(client->path, sizeof client->path, "%s", scratch_path("worker"));
-    FILE *file = fopen(client->path, "w");
+    snprintf(client.path, sizeof client.path, "%s", scratch_path("worker"));
+    FILE *file = fopen(client.path, "w");
     fprintf(file,
             "#!/bin/sh\nn=0\nwhile read x <&3; do\ncase \"$x\" in *build*) n=$((n + 1));; esac\n"
             "case \"$x\" in\n%s\n*open*) echo '{\"status\":0,\"reason\":\"\"}';;\n"
@@ -240,105 +247,89 @@ static void open_client(struct client *client, const char *cases, ca_patience *p
             "esac >&4\ndone\n",
             cases);
     fclose(file);
-    cr_assert(chmod(client->path, 0700) == 0);
+    cr_assert(chmod(client.path, 0700) == 0);
     signal(SIGPIPE, SIG_IGN);
     const struct ca_worker_options options = {
-        .program = client->path, .device = "", .timeout = 1.0, .patience = patience};
-    client->worker = ca_worker_create(&options);
+        .program = client.path, .device = "", .timeout = 1.0, .patience = patience};
+    client.worker = ca_worker_create(&options);
     clattn_problem_parse("fwd f32 q64 d32", &problem, NULL, 0);
-    cr_assert(ca_worker_open(client->worker, &problem, 1, &client->m) == CLATTN_SUCCESS, "%s",
-              ca_worker_broken(client->worker));
+    cr_assert(ca_worker_open(client.worker, &problem, 1, &client.m) == CLATTN_SUCCESS, "%s",
+              ca_worker_broken(client.worker));
     for (size_t n = 0; n < 3; n++) {
-        client->candidates[n] = (struct ca_candidate){.family = &ca_fused_cpu_vector};
-        ca_tunables_default(tunable, ca_fused_cpu_vector.num_tunables,
-                            client->candidates[n].values);
-        client->candidates[n].values[1] = tunable[1].candidates[n]; /* after UNIT */
+        client.candidates[n] = (struct ca_candidate){.family = &ca_fused_cpu_vector};
+        ca_tunables_default(tunable, ca_fused_cpu_vector.num_tunables, client.candidates[n].values);
+        client.candidates[n].values[1] = tunable[1].candidates[n]; /* after UNIT */
     }
 }
 
-static void close_client(struct client *client)
-{
-    ca_worker_destroy(client->worker);
-}
-
-static struct ca_reading build(struct client *client, size_t n)
+static struct ca_reading build(size_t n)
 {
     struct ca_reading reading = {.outcome = CA_NUM_OUTCOMES};
 
-    client->m.build(client->m.user, &client->candidates[n], &reading);
+    client.m.build(client.m.user, &client.candidates[n], &reading);
     return reading;
+}
+
+static void expect_build(size_t n, enum ca_outcome outcome)
+{
+    const struct ca_reading reading = build(n);
+
+    cr_expect(eq(int, (int)reading.outcome, (int)outcome), "%zu: %s", n, reading.reason);
 }
 
 /* One that ends the worker in a race is found, and the others are not blamed. */
 Test(tune_worker, a_race_goes_on_without_the_one_that_ends_the_worker) {
-    struct client client;
     double seconds[3];
 
-    open_client(&client, "*round*'[1,8,'*) exit 5;;", for_ever);
+    open_client("*round*'[1,8,'*) exit 5;;", for_ever);
     for (size_t n = 0; n < 3; n++)
-        cr_assert(eq(int, (int)build(&client, n).outcome, (int)CA_CORRECT));
+        expect_build(n, CA_CORRECT);
     client.m.round(client.m.user, 0, client.candidates, 3, seconds);
     cr_expect(seconds[0] == 0.5 && isinf(seconds[1]) && seconds[2] == 0.5);
     cr_expect(ca_worker_restarts(client.worker) > 0);
     client.m.round(client.m.user, 0, &client.candidates[1], 1, seconds);
     cr_expect(isinf(seconds[0]) && client.m.failure(client.m.user) == CA_CRASHED);
-    close_client(&client);
 }
 
 /* A failure in a worker that has tried others counts only if a new one agrees. */
 Test(tune_worker, the_second_candidate_is_not_blamed_for_the_first) {
-    struct client client;
-
-    open_client(&client,
-                "*build*) if [ $n -gt 1 ]; then exit 1; else echo '{\"reading\":" GOOD "}'; fi;;",
+    open_client("*build*) if [ $n -gt 1 ]; then exit 1; else echo '{\"reading\":" GOOD "}'; fi;;",
                 for_ever);
     for (size_t n = 0; n < 3; n++)
-        cr_expect(eq(int, (int)build(&client, n).outcome, (int)CA_CORRECT));
+        expect_build(n, CA_CORRECT);
     cr_expect(eq(sz, ca_worker_restarts(client.worker), 2));
-    close_client(&client);
 }
 
 /* Even one that was alone: the machine may have been at fault. */
 Test(tune_worker, a_crash_or_a_hang_counts_if_it_comes_twice) {
-    struct client client;
-
-    open_client(&client,
-                "*build*'[1,4,'*) if mkdir $CLATTN_CACHE_DIR/crashed; then exit 1; fi\n"
+    open_client("*build*'[1,4,'*) if mkdir $CLATTN_CACHE_DIR/crashed; then exit 1; fi\n"
                 "echo '{\"reading\":" GOOD "}';;\n"
                 "*build*'[1,8,'*) if mkdir $CLATTN_CACHE_DIR/hung; then sleep 60; fi\n"
                 "echo '{\"reading\":" GOOD "}';;\n"
                 "*build*'[1,16,'*) exit 1;;\n",
                 for_ever);
     for (size_t n = 0; n < 2; n++)
-        cr_expect(eq(int, (int)build(&client, n).outcome, (int)CA_CORRECT), "%zu", n);
-    cr_expect(eq(int, (int)build(&client, 2).outcome, (int)CA_CRASHED));
-    close_client(&client);
+        expect_build(n, CA_CORRECT);
+    expect_build(2, CA_CRASHED);
 }
 
 /* Linux does so where memory is short. */
 Test(tune_worker, to_be_killed_is_no_crash) {
-    struct client client;
-
-    open_client(&client, "*build*) kill -KILL $$;;", for_ever);
-    const struct ca_reading reading = build(&client, 0);
-    cr_expect(eq(int, (int)reading.outcome, (int)CA_RUNTIME_FAILED), "%s", reading.reason);
-    close_client(&client);
+    open_client("*build*) kill -KILL $$;;", for_ever);
+    expect_build(0, CA_RUNTIME_FAILED);
 }
 
 /* What a machine that has no time for it keeps from running is no hang, however often that is. */
 Test(tune_worker, to_be_stopped_is_no_hang) {
-    struct client client;
-
     if (access("/proc/self/stat", R_OK) != 0)
         cr_skip_test("this system does not say what its processes do");
-    open_client(&client, "*build*'[1,4,'*) kill -STOP $$;;\n*build*) sleep 60;;", for_ever);
+    open_client("*build*'[1,4,'*) kill -STOP $$;;\n*build*) sleep 60;;", for_ever);
     for (size_t n = 0; n < 2; n++) {
-        const struct ca_reading reading = build(&client, 0);
+        const struct ca_reading reading = build(0);
         cr_expect(eq(int, (int)reading.outcome, (int)CA_RUNTIME_FAILED), "%s", reading.reason);
         cr_expect(strstr(reading.reason, "kept from running") != NULL, "%s", reading.reason);
     }
-    cr_expect(eq(int, (int)build(&client, 1).outcome, (int)CA_TIMED_OUT));
-    close_client(&client);
+    expect_build(1, CA_TIMED_OUT);
 }
 
 /* Leaves this process one processor, which so many others want all of the time. */
@@ -364,17 +355,14 @@ static void crowd(pid_t *others, size_t count)
 Test(tune_worker, to_get_no_processor_is_no_hang) {
     enum { OTHERS = 6 };
     pid_t others[OTHERS];
-    struct client client;
 
     if (access("/proc/self/schedstat", R_OK) != 0)
         cr_skip_test("this system does not say how long its processes wait");
     crowd(others, OTHERS);
-    open_client(&client, "*build*) while :; do :; done;;", for_ever);
-    const struct ca_reading reading = build(&client, 0);
+    open_client("*build*) while :; do :; done;;", for_ever);
+    expect_build(0, CA_RUNTIME_FAILED);
     for (size_t n = 0; n < OTHERS; n++)
         kill(others[n], SIGKILL);
-    cr_expect(eq(int, (int)reading.outcome, (int)CA_RUNTIME_FAILED), "%s", reading.reason);
-    close_client(&client);
 }
 
 struct share {
@@ -409,48 +397,39 @@ ParameterizedTest(struct share *share, tune_worker, has_had_its_chance) {
 
 /* A candidate that failed may have spoilt the driver: the next gets a new worker. */
 Test(tune_worker, nothing_is_tried_where_something_has_failed) {
-    struct client client;
-
-    open_client(&client,
-                "*build*'[1,4,'*) echo '{\"reading\":" BAD "}'; bad=1;;\n"
+    open_client("*build*'[1,4,'*) echo '{\"reading\":" BAD "}'; bad=1;;\n"
                 "*build*) if [ $bad ]; then exit 1; else echo '{\"reading\":" GOOD "}'; fi;;",
                 for_ever);
-    const struct ca_reading reading = build(&client, 0);
+    const struct ca_reading reading = build(0);
     cr_expect(reading.outcome == CA_RUNTIME_FAILED);
     cr_expect_str_eq(reading.reason, "it failed");
-    cr_expect(eq(int, (int)build(&client, 1).outcome, (int)CA_CORRECT));
+    expect_build(1, CA_CORRECT);
     cr_expect(eq(sz, ca_worker_restarts(client.worker), 1));
-    close_client(&client);
 }
 
 /* What is built in a worker that ended is built again before it is measured. */
 Test(tune_worker, a_new_worker_builds_before_it_measures) {
     struct ca_reading reading = {.outcome = CA_CORRECT};
-    struct client client;
 
-    open_client(&client,
-                "*measure*) if [ $n = 0 ]; then exit 1; fi; echo '{\"reading\":" GOOD "}';;\n"
+    open_client("*measure*) if [ $n = 0 ]; then exit 1; fi; echo '{\"reading\":" GOOD "}';;\n"
                 "*build*'[1,16,'*) exit 1;;",
                 for_ever);
-    cr_assert(eq(int, (int)build(&client, 0).outcome, (int)CA_CORRECT));
-    cr_assert(eq(int, (int)build(&client, 2).outcome, (int)CA_CRASHED));
+    expect_build(0, CA_CORRECT);
+    expect_build(2, CA_CRASHED);
     client.m.measure(client.m.user, 0, &client.candidates[0], 0.0, &reading);
     cr_expect(reading.outcome == CA_CORRECT && reading.times[0] == 0.5, "%s", reading.reason);
-    close_client(&client);
 }
 
 Test(tune_worker, a_driver_that_always_dies_ends_the_tuning) {
-    struct client client;
     size_t failed = 0;
 
-    open_client(&client, "*build*) exit 6;;", for_ever);
+    open_client("*build*) exit 6;;", for_ever);
     while (!ca_worker_broken(client.worker) && failed < 100)
-        failed += build(&client, failed % 3).outcome == CA_CRASHED;
+        failed += build(failed % 3).outcome == CA_CRASHED;
     cr_expect(failed < 100);
     const char *why = ca_worker_broken(client.worker);
     cr_assert(why && strstr(why, "in a row") && strstr(why, "status 6"), "%s", why);
-    cr_expect(build(&client, 0).outcome == CA_CONSTRAINT_FAILED, "nothing is tried any more");
-    close_client(&client);
+    expect_build(0, CA_CONSTRAINT_FAILED); /* nothing is tried any more */
 }
 
 static bool impatient;
@@ -462,13 +441,11 @@ static bool until_told(void *user)
 }
 
 Test(tune_worker, what_is_interrupted_is_held_against_nobody) {
-    struct client client;
     double seconds[2];
 
-    open_client(&client, "*build*'[1,4,'*) sleep 60;;", until_told);
+    open_client("*build*'[1,4,'*) sleep 60;;", until_told);
     impatient = true;
-    cr_expect(build(&client, 0).outcome == CA_CONSTRAINT_FAILED);
+    expect_build(0, CA_CONSTRAINT_FAILED);
     client.m.round(client.m.user, 0, client.candidates, 2, seconds);
     cr_expect(isnan(seconds[0]) && isnan(seconds[1]));
-    close_client(&client);
 }

@@ -41,6 +41,12 @@ struct openblas {
     size_t scores;   /* Of them. */
 };
 
+/* What threads share out: steps of forward, key heads of backward, rows of projections. */
+struct shared {
+    const struct openblas *c;
+    const struct host_set *set;
+};
+
 static bool hello(void *self, const char *device, unsigned threads, struct peer_greeting *greeting,
                   struct message *why)
 {
@@ -172,21 +178,23 @@ static void multiply_values(const struct matrices *x)
 }
 
 /* A thread's own step, the last first: with causality those are the long ones. */
-static void attend(const struct openblas *c, const struct host_set *set, size_t index,
-                   unsigned worker)
+static void do_step(void *argument, size_t index, unsigned worker)
 {
-    const struct steps *steps = &c->way->steps;
-    const struct matrices x = matrices_of(c, set, &steps->step[steps->count - 1 - index], worker);
-    const size_t rows = x.step->rows, dim = (size_t)x.dim_v;
+    const struct shared *shared = argument;
+    const struct steps *steps = &shared->c->way->steps;
+    const struct step *step = &steps->step[steps->count - 1 - index];
+    const struct matrices x = matrices_of(shared->c, shared->set, step, worker);
+    float *o = x.o;
 
     multiply_keys(&x);
-    for (size_t r = 0; r < rows; r++) {
+    for (size_t r = 0; r < step->rows; r++) {
         const struct key_range range = range_of(&x, r);
-        x.more[r] = softmax_row(x.s + r * x.step->stride, x.step->keys, range.first, range.end);
+        x.more[r] = softmax_row(x.s + r * step->stride, step->keys, range.first, range.end);
     }
     multiply_values(&x);
-    for (size_t n = 0; n < rows * dim; n++)
-        x.o[n] *= x.more[n / dim];
+    for (size_t r = 0; r < step->rows; r++)
+        for (int d = 0; d < x.dim_v; d++)
+            *o++ *= x.more[r];
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
@@ -226,15 +234,15 @@ static void derive_rows(const struct matrices *x, size_t begin, size_t end)
 }
 
 /* All of a key head: its steps add to the same rows of dk and dv. */
-static void derive_slice(const struct openblas *c, const struct host_set *set, size_t slice,
-                         unsigned worker)
+static void do_slice(void *argument, size_t slice, unsigned worker)
 {
-    const struct steps *steps = &c->way->steps;
+    const struct shared *shared = argument;
+    const struct steps *steps = &shared->c->way->steps;
 
     for (size_t n = 0; n < steps->count; n++) {
         if (steps->step[n].slice != slice)
             continue;
-        const struct matrices x = matrices_of(c, set, &steps->step[n], worker);
+        const struct matrices x = matrices_of(shared->c, shared->set, &steps->step[n], worker);
         multiply_before(&x);
         derive_rows(&x, 0, x.step->rows);
         multiply_after(&x);
@@ -260,22 +268,6 @@ static void derive_together(const struct openblas *c, const struct host_set *set
 }
 
 /* ---- attention ------------------------------------------------------------------------------- */
-
-/* What threads share out: a step of forward, a key head of backward. */
-struct shared {
-    const struct openblas *c;
-    const struct host_set *set;
-};
-
-static void do_step(void *shared, size_t index, unsigned worker)
-{
-    attend(((struct shared *)shared)->c, ((struct shared *)shared)->set, index, worker);
-}
-
-static void do_slice(void *shared, size_t index, unsigned worker)
-{
-    derive_slice(((struct shared *)shared)->c, ((struct shared *)shared)->set, index, worker);
-}
 
 static bool compute(void *self, size_t copy, struct message *why)
 {

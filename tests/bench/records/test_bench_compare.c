@@ -113,19 +113,34 @@ static void lose(struct outcome *outcome, enum outcome_state state)
         outcome->worst.results = 0;
 }
 
-static void free_all(struct comparison *comparison, struct run_results *files, size_t count)
+/* The two files of a test, and what comes of them. */
+static struct run_results files[2];
+static struct comparison c;
+
+static void free_all(void)
 {
-    comparison_free(comparison);
-    for (size_t n = 0; n < count; n++)
+    comparison_free(&c);
+    for (size_t n = 0; n < 2; n++)
         results_free(&files[n]);
 }
 
-static void open_all(struct comparison *comparison, const struct run_results *files, size_t count,
-                     const struct comparison_options *options)
+TestSuite(bench_compare, .fini = free_all);
+
+/* The only device of file f. */
+static struct device_run *begin(size_t f)
+{
+    example_begin(&files[f]);
+    return example_device(&files[f], "device", "platform");
+}
+
+/* Its rows. */
+static const struct comparison_row *compare(const struct comparison_options *options)
 {
     struct message why;
 
-    cr_assert(comparison_open(comparison, files, count, options, &why), "%s", why.text);
+    comparison_free(&c);
+    cr_assert(comparison_open(&c, files, 2, options, &why), "%s", why.text);
+    return c.groups[0].rows;
 }
 
 Test(bench_compare, verdicts_need_the_whole_interval) {
@@ -138,20 +153,17 @@ Test(bench_compare, verdicts_need_the_whole_interval) {
         {30.0, VERDICT_SLOWER},
     };
     const size_t count = sizeof cases / sizeof *cases;
-    struct run_results files[2];
-    struct comparison c;
     char problem[32];
 
     for (size_t f = 0; f < 2; f++) {
-        example_begin(&files[f]);
-        struct device_run *run = example_device(&files[f], "device", "platform");
+        struct device_run *run = begin(f);
         for (size_t n = 0; n < count; n++) {
             snprintf(problem, sizeof problem, "fwd f32 q%zu d8", n + 1);
             add(run, "", problem, 1e-3 * (f == 1 ? cases[n].factor : 1.0));
         }
     }
     strcpy(files[1].devices[0].info.driver_version, "a newer one");
-    open_all(&c, files, 2, &plain);
+    compare(&plain);
     cr_assert(eq(sz, c.num_groups, 1));
     cr_assert(eq(sz, c.groups[0].num_rows, count));
     double product = 1.0;
@@ -167,7 +179,6 @@ Test(bench_compare, verdicts_need_the_whole_interval) {
     cr_assert(eq(sz, mean.count, count));
     cr_assert(epsilon_eq(dbl, mean.ratio, pow(product, 1.0 / (double)count), 1e-9));
     cr_assert(eq(sz, comparison_mean(&c, NULL, 0).count, 0));
-    free_all(&c, files, 2);
 }
 
 Test(bench_compare, what_was_measured_and_is_no_more_is_a_regression) {
@@ -177,13 +188,10 @@ Test(bench_compare, what_was_measured_and_is_no_more_is_a_regression) {
     } lost[] = {{OUTCOME_UNSUPPORTED, VERDICT_UNSUPPORTED},
                 {OUTCOME_WRONG, VERDICT_WRONG},
                 {OUTCOME_FAILED, VERDICT_FAILED}};
-    struct run_results files[2];
-    struct comparison c;
     char problem[32];
 
     for (size_t f = 0; f < 2; f++) {
-        example_begin(&files[f]);
-        struct device_run *run = example_device(&files[f], "device", "platform");
+        struct device_run *run = begin(f);
         for (size_t n = 0; n < 3; n++) {
             snprintf(problem, sizeof problem, "fwd f32 q%zu d8", n + 1);
             struct outcome *outcome = add(run, "", problem, 1e-3);
@@ -198,8 +206,7 @@ Test(bench_compare, what_was_measured_and_is_no_more_is_a_regression) {
             lose(outcome, OUTCOME_FAILED);
         add(run, "", f == 0 ? "fwd f32 q99 d8" : "fwd f32 q100 d8", 1e-3);
     }
-    open_all(&c, files, 2, &plain);
-    const struct comparison_row *rows = c.groups[0].rows;
+    const struct comparison_row *rows = compare(&plain);
     cr_assert(eq(sz, c.groups[0].num_rows, 7));
     for (size_t n = 0; n < 3; n++) {
         cr_assert(eq(int, rows[n].cell[1].verdict, lost[n].verdict));
@@ -211,30 +218,23 @@ Test(bench_compare, what_was_measured_and_is_no_more_is_a_regression) {
     cr_assert(eq(int, rows[5].cell[1].verdict, VERDICT_MISSING));
     cr_assert(eq(int, rows[6].cell[1].verdict, VERDICT_NONE)); /* new */
     cr_assert(eq(sz, comparison_regressions(&c), 5));
-    free_all(&c, files, 2);
 }
 
 Test(bench_compare, problems_belong_together_by_text_and_first_by_name) {
-    struct run_results files[2];
-    struct comparison c;
-
     for (size_t f = 0; f < 2; f++) {
-        example_begin(&files[f]);
-        struct device_run *run = example_device(&files[f], "device", "platform");
+        struct device_run *run = begin(f);
         add(run, f == 0 ? "first" : "third", BERT, f == 0 ? 1e-3 : 3e-3);
         add(run, f == 0 ? "second" : "first", BERT, f == 0 ? 2e-3 : 1e-3);
         add(run, f == 0 ? "named" : "renamed", LLAMA, 1e-3);
     }
-    open_all(&c, files, 2, &plain);
+    const struct comparison_row *rows = compare(&plain);
     cr_assert(eq(sz, c.groups[0].num_rows, 3));
-    const struct comparison_row *rows = c.groups[0].rows;
     cr_assert(eq(str, (char *)rows[0].cell[1].record->name, (char *)"first"));
     cr_assert(eq(str, (char *)rows[1].cell[1].record->name, (char *)"third"));
     cr_assert(epsilon_eq(dbl, rows[0].cell[1].ratio.middle, 1.0, 0.02));
     cr_assert(epsilon_eq(dbl, rows[1].cell[1].ratio.middle, 1.5, 0.03));
     cr_assert(eq(str, (char *)rows[2].name, (char *)"named"));
     cr_assert(eq(str, (char *)rows[2].cell[1].record->name, (char *)"renamed"));
-    free_all(&c, files, 2);
 }
 
 /* The n-th device of a file; `name` NULL ends the list. */
@@ -272,11 +272,9 @@ Test(bench_compare, devices_belong_together_by_name_platform_and_units) {
     };
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        struct run_results files[2];
-        struct comparison c;
         add_machines(&files[0], cases[n].before, 1e-3);
         add_machines(&files[1], cases[n].after, 1.2e-3);
-        open_all(&c, files, 2, &plain);
+        compare(&plain);
         cr_assert(eq(sz, c.num_groups, cases[n].groups), "case %zu", n);
         cr_assert(eq(sz, comparison_regressions(&c), cases[n].regressions), "case %zu", n);
         cr_assert(eq(int, c.groups[0].other[1], cases[n].other), "case %zu", n);
@@ -288,19 +286,15 @@ Test(bench_compare, devices_belong_together_by_name_platform_and_units) {
                 cr_assert(strcmp(c.groups[0].run[0]->info.platform_name,
                                  c.groups[0].run[1]->info.platform_name) == 0);
         }
-        free_all(&c, files, 2);
     }
 }
 
 /* The clock fell by a third for peaks and problems alike: times are longer, shares are not. */
 Test(bench_compare, shares_do_not_see_what_slowed_the_whole_machine) {
     struct comparison_options options = plain;
-    struct run_results files[2];
-    struct comparison c;
 
     for (size_t f = 0; f < 2; f++) {
-        example_begin(&files[f]);
-        struct device_run *run = example_device(&files[f], "device", "platform");
+        struct device_run *run = begin(f);
         run->peaks.fma[PEAK_F32].value[0] = f == 0 ? 500.0 : 500.0 / 1.5;
         add(run, "", BERT, f == 0 ? 4e-3 : 6e-3);
         struct record *record = &run->records[0];
@@ -311,11 +305,10 @@ Test(bench_compare, shares_do_not_see_what_slowed_the_whole_machine) {
         add(run, "", LLAMA, f == 0 ? 4e-3 : 6e-3);
         run->records[1].roof = f == 0 ? ROOF_FMA : ROOF_READ; /* between the roofs */
     }
-    open_all(&c, files, 2, &plain);
+    compare(&plain);
     cr_assert(eq(sz, comparison_regressions(&c), 2));
-    comparison_free(&c);
     options.by_share = true;
-    open_all(&c, files, 2, &options);
+    compare(&options);
     for (size_t n = 0; n < 2; n++) {
         const struct comparison_cell *cells = c.groups[0].rows[n].cell;
         cr_assert(epsilon_eq(dbl, cells[0].share, 0.5, 0.01));
@@ -323,29 +316,22 @@ Test(bench_compare, shares_do_not_see_what_slowed_the_whole_machine) {
         cr_assert(epsilon_eq(dbl, cells[1].ratio.middle, 1.0, 0.02));
         cr_assert(eq(int, cells[1].verdict, VERDICT_SAME));
     }
-    comparison_free(&c);
     options.implementation = "CLBlast"; /* twice as slow as the clock says, then three times */
-    open_all(&c, files, 2, &options);
+    compare(&options);
     cr_assert(eq(sz, c.groups[0].num_rows, 1)); /* it was asked for one problem only */
     cr_assert(epsilon_eq(dbl, c.groups[0].rows[0].cell[0].share, 0.25, 0.01));
     cr_assert(epsilon_eq(dbl, c.groups[0].rows[0].cell[1].ratio.middle, 1.5, 0.03));
     cr_assert(eq(int, c.groups[0].rows[0].cell[1].verdict, VERDICT_SLOWER));
-    free_all(&c, files, 2);
 }
 
 Test(bench_compare, too_few_samples_are_no_verdict) {
-    struct run_results files[2];
-    struct comparison c;
-
     for (size_t f = 0; f < 2; f++) {
-        example_begin(&files[f]);
-        struct device_run *run = example_device(&files[f], "device", "platform");
+        struct device_run *run = begin(f);
         example_outcome(example_record(run, "", BERT), "clattn", f == 0 ? 1e-3 : 2e-3, 0.01,
                         f == 0 ? 9 : 1, &random_numbers);
     }
-    open_all(&c, files, 2, &plain);
+    compare(&plain);
     cr_assert(eq(int, c.groups[0].rows[0].cell[1].verdict, VERDICT_FEW));
     cr_assert(epsilon_eq(dbl, c.groups[0].rows[0].cell[1].ratio.middle, 2.0, 0.1));
     cr_assert(eq(sz, comparison_regressions(&c), 0));
-    free_all(&c, files, 2);
 }

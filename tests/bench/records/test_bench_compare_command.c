@@ -105,7 +105,7 @@ Test(bench_compare_command, exits_with) {
         {"a.json less.json", 1, "! B  Another ?[31mdevice is not there: 1 missing"},
         {"a.json less.json", 1, "3 regressions at a threshold of 5 %"},
         {"less.json a.json", 0, "no regression"}, /* what is new is only listed */
-        {"a.json same.json slow.json less.json", 1, "geometric mean of all: B C"},
+        {"a.json same.json slow.json less.json", 1, "geometric mean of all devices, C"},
     };
 
     for (size_t n = 0; n < sizeof calls / sizeof *calls; n++)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Results of runs that are not what they should be: what is wrong is said, with its place. */
 #include "bench/records/results.h"
-#include "tests/bench/records/run_file.h"
 #include "tests/bench/run_example.h"
 #include "tests/support/programs/scratch.h"
 
@@ -133,15 +132,13 @@ static const struct {
 };
 
 Test(broken_results, what_is_wrong_is_said_with_its_place) {
+    json_t *sound = example_document();
     struct run_results results;
     struct message why;
     char want[256];
 
-    example_full(&results);
-    write_run(run_path(), &results);
-    results_free(&results);
     for (size_t n = 0; n < sizeof broken / sizeof *broken; n++) {
-        json_t *document = json_load_file(run_path(), 0, NULL);
+        json_t *document = json_deep_copy(sound);
         set_value(document, broken[n].where, broken[n].value);
         cr_assert(not(results_from_json("a.json", document, &results, &why)), "'%s' is taken",
                   broken[n].says);
@@ -151,6 +148,7 @@ Test(broken_results, what_is_wrong_is_said_with_its_place) {
         cr_assert(eq(sz, results.count, 0));
         json_decref(document);
     }
+    json_decref(sound);
 }
 
 Test(broken_results, what_is_not_json_is_said_with_its_line) {
@@ -191,13 +189,10 @@ Test(broken_results, what_is_not_json_is_said_with_its_line) {
 }
 
 Test(broken_results, a_terminal_is_not_told_what_to_do) {
+    json_t *document = example_document();
     struct run_results results;
     struct message why;
 
-    example_full(&results);
-    write_run(run_path(), &results);
-    results_free(&results);
-    json_t *document = json_load_file(run_path(), 0, NULL);
     set_value(document, RUN "device.name", "\"a\\u001b[31mb\"");
     set_value(document, RECORD "problem", "\"fwd\\u009b31m\"");
     cr_assert(results_from_json("a.json", document, &results, &why), "%s", why.text);
@@ -208,79 +203,13 @@ Test(broken_results, a_terminal_is_not_told_what_to_do) {
 }
 
 Test(broken_results, what_a_newer_program_adds_is_passed_over) {
+    json_t *document = example_document();
     struct run_results results;
     struct message why;
 
-    example_full(&results);
-    write_run(run_path(), &results);
-    results_free(&results);
-    json_t *document = json_load_file(run_path(), 0, NULL);
     set_value(document, "weather", "\"fine\"");
     set_value(document, CLATTN "joules", "[1, 2]");
     cr_assert(results_from_json("a.json", document, &results, &why), "%s", why.text);
     json_decref(document);
     results_free(&results);
-}
-
-/* Cuts, exchanges or doubles a few bytes; the new length. */
-static size_t mutate(char *text, size_t length, struct rng *random)
-{
-    static const char interesting[] = "\"\\{}[],:0-9eE.ntf \x01\xff";
-
-    for (size_t times = 1 + rng_below(random, 3); times > 0 && length > 1; times--) {
-        const size_t at = rng_below(random, length), rest = length - at;
-        switch (rng_below(random, 4)) {
-        case 0:
-            text[at] = interesting[rng_below(random, sizeof interesting - 1)];
-            break;
-        case 1:
-            text[at] = (char)('0' + (int)rng_below(random, 10));
-            break;
-        case 2: { /* leave some out */
-            const size_t less = rng_below(random, rest < 40 ? rest : 40);
-            memmove(text + at, text + at + less, rest - less);
-            length -= less;
-            break;
-        }
-        default:
-            if (rng_one_in(random, 8))
-                length = at;
-            else /* what stands elsewhere */
-                memcpy(text + at, text + rng_below(random, length - rest / 2),
-                       rest / 2 < 8 ? 0 : 1);
-        }
-    }
-    return length;
-}
-
-Test(broken_results, whatever_the_bytes_are_reading_ends_well) {
-    struct rng random = rng_seed(11);
-    struct run_results results;
-    struct message why;
-    size_t length, read = 0, refused = 0;
-
-    example_full(&results);
-    write_run(run_path(), &results);
-    results_free(&results);
-    char *text = scratch_read(run_path(), &length), *changed = malloc(length);
-    for (size_t n = 0; n < 4000; n++) {
-        memcpy(changed, text, length);
-        const size_t left = mutate(changed, length, &random);
-        json_t *document = json_loadb(changed, left, JSON_REJECT_DUPLICATES, NULL);
-        if (document == NULL)
-            continue;
-        why.text[0] = '\0';
-        if (results_from_json("changed", document, &results, &why)) {
-            read++;
-            results_free(&results);
-        } else {
-            refused++;
-            cr_assert(why.text[0] != '\0');
-        }
-        json_decref(document);
-    }
-    cr_assert(gt(sz, read, 100)); /* or nothing was tried */
-    cr_assert(gt(sz, refused, 100));
-    free(text);
-    free(changed);
 }

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An object of JSON that is read, or written: one description of a struct does both. Functions whose
+ * names begin with archive_ move a member under its key, in or out; they return false if what is read
+ * is refused, which its reader says, or if there is no memory to write. What is written is left as it
+ * is. */
+#ifndef CLATTN_BENCH_ARCHIVE_H
+#define CLATTN_BENCH_ARCHIVE_H
+
+#include "bench/records/samples.h"
+#include "internal.h"
+
+struct archive {
+    const struct ca_json_place *from; /* What is read, or NULL: */
+    json_t *to;                       /* what is written. */
+};
+
+/* Describes a struct. */
+typedef bool archive_members(struct archive *archive, void *what);
+
+/* Makes an object of it; NULL without memory. */
+json_t *archive_json(archive_members *members, void *what);
+
+/* Whether the file that is read lacks this, as older ones may; never where something is written. */
+bool archive_lacks(const struct archive *archive, const char *key);
+
+bool archive_object(struct archive *archive, const char *key, archive_members *members, void *what);
+
+/* Likewise, or null where nothing is there. */
+bool archive_object_or_null(struct archive *archive, const char *key, bool there,
+                            archive_members *members, void *what);
+
+/* An array: `item` describes the n-th object in it, for which `room`, unless that is NULL, has made
+ * room when something is read. */
+typedef bool archive_item(struct archive *archive, void *owner, size_t n);
+bool archive_list(struct archive *archive, const char *key, size_t least, size_t most,
+                  size_t *count, bool (*room)(void *owner, size_t count), archive_item *item,
+                  void *owner);
+
+bool archive_fields(struct archive *archive, const struct ca_json_field *fields, size_t count,
+                    void *what);
+
+/* An array of chars; the second: null stands for "". */
+bool archive_chars(struct archive *archive, const char *key, char *text, size_t bytes);
+bool archive_chars_or_null(struct archive *archive, const char *key, char *text, size_t bytes);
+
+/* An owned text, not empty; the second: null stands for NULL. */
+bool archive_text(struct archive *archive, const char *key, char **text);
+bool archive_text_or_null(struct archive *archive, const char *key, char **text);
+
+/* The position among words, the last of which is NULL. */
+bool archive_word(struct archive *archive, const char *key, const char *const *words,
+                  size_t *position);
+
+bool archive_flag(struct archive *archive, const char *key, bool *flag);
+bool archive_size(struct archive *archive, const char *key, size_t least, size_t most,
+                  size_t *size);
+
+/* From 0 up, where 1 in the file is `unit`. The second: null stands for `unknown` and for whatever is
+ * not finite. The third loses no digit. */
+bool archive_number(struct archive *archive, const char *key, double unit, double *number);
+bool archive_number_or_null(struct archive *archive, const char *key, double unit, double unknown,
+                            double *number);
+bool archive_counted(struct archive *archive, const char *key, double *number);
+
+/* An array of so many numbers that are `step` bytes apart, from 0 up. */
+bool archive_numbers(struct archive *archive, const char *key, double unit, double *first,
+                     size_t step, size_t count);
+
+/* What follows from the rest: written, and passed over where it is a number or null. */
+bool archive_derived(struct archive *archive, const char *key, double number);
+
+/* Samples from `least` up with their median, the second with the minimum, too; null without any. */
+bool archive_samples(struct archive *archive, const char *key, double least, double unit,
+                     struct samples *samples);
+bool archive_times(struct archive *archive, const char *key, double unit, struct samples *samples);
+
+/* All positive; null where it is not known. */
+bool archive_interval(struct archive *archive, const char *key, struct ca_interval *interval);
+
+/* Writes a value, which it takes. */
+bool archive_put(struct archive *archive, const char *key, json_t *value);
+
+/* ---- values that are written alone ------------------------------------------------------------ */
+
+/* null where JSON has no such number. */
+json_t *number_json(double value);
+json_t *interval_json(const struct ca_interval *interval);
+json_t *times_json(const struct samples *samples, double unit);
+
+#endif
