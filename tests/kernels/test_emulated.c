@@ -26,20 +26,6 @@
 
 TestSuite(emulated, .init = unoptimised, .timeout = 900);
 
-static int all_profiles(void)
-{
-    const char *which = getenv("CLATTN_TEST_PROFILES");
-
-    return which && strcmp(which, "all") == 0;
-}
-
-static uint64_t scale(void)
-{
-    const char *text = getenv("CLATTN_TEST_SCALE");
-
-    return text && text[0] ? strtoull(text, NULL, 10) : 1;
-}
-
 /* ---- what is claimed ------------------------------------------------------------------------- */
 
 /* Every limit is the lesser of the device's and the profile's; narrowing again changes nothing. */
@@ -222,7 +208,7 @@ ParameterizedTestParameters(emulated, sweep) {
     static struct profile list[MOST_PROFILES];
     size_t count = 3;
 
-    if (all_profiles()) {
+    if (run_all("CLATTN_TEST_PROFILES")) {
         const size_t profiles = profiles_read(list);
         count = 0;
         for (size_t n = 0; n < profiles; n++)
@@ -250,7 +236,7 @@ ParameterizedTest(struct sample *sample, emulated, sweep) {
     fixture_open_narrowed(&f, &profile.info);
     fixture_need_cpu(&f);
     fixture_need_groups(&f);
-    for (uint64_t n = 0; n < scale(); n++)
+    for (uint64_t n = 0; n < run_number("CLATTN_TEST_SCALE", 1); n++)
         if (family->operation == CLATTN_PROJECTION)
             sweep_projections(&f, &profile, &r, family);
         else

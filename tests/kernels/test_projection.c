@@ -22,13 +22,6 @@
 
 TestSuite(projection, .timeout = 300);
 
-static uint64_t from_environment(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-
-    return text && text[0] ? strtoull(text, NULL, 10) : otherwise;
-}
-
 /* ---- the sweep ----------------------------------------------------------------------------- */
 
 enum { PARTS_PER_FAMILY = 2, KINDS = 1, SHAPES = 12 };
@@ -69,7 +62,7 @@ static int draw_problem(struct rng *r, struct fixture *f, const struct projectio
 
 ParameterizedTest(struct part *part, projection, sweep) {
     const uint64_t base = run_seed();
-    const uint64_t kinds = KINDS * from_environment("CLATTN_TEST_SCALE", 1);
+    const uint64_t kinds = KINDS * run_number("CLATTN_TEST_SCALE", 1);
     struct rng r = rng_seed(base * 1000003 + part->number * 101 + 17 * part->family);
     struct fixture f;
     size_t passed = 0;

@@ -31,8 +31,7 @@ static int of_cpu(const struct unit *unit)
     return strstr(unit->family, "_cpu") != NULL;
 }
 
-/* A program takes seconds to compile: each run takes half of a GPU's, and of a CPU's a third with what the processor has
- * and a fifth emulated. */
+/* A program takes seconds to compile: each run takes a third, and of a CPU's a fifth emulated besides. */
 ParameterizedTestParameters(units, programs) {
     static struct part parts[256];
     const char *only = getenv("CLATTN_TEST_FAMILY");
@@ -42,7 +41,7 @@ ParameterizedTestParameters(units, programs) {
         for (size_t n = 0; n < units[u].count; n++) {
             if (only && only[0] && strcmp(only, units[u].family) != 0)
                 continue;
-            if (run_takes(n, of_cpu(&units[u]) ? 3 : 2))
+            if (run_takes(n, 3))
                 parts[count++] = (struct part){u, n, 0};
             if (of_cpu(&units[u]) && run_takes(n, 5))
                 parts[count++] = (struct part){u, n, 1};
