@@ -13,7 +13,6 @@
 #include "tests/support/profiles.h"
 #include "tests/support/programs/scratch.h"
 #include "tests/support/unoptimised.h"
-#include "tests/trials/projection_trial.h"
 #include "tests/trials/random_problem.h"
 #include "tests/trials/random_projection.h"
 #include "tests/trials/trial.h"
@@ -179,15 +178,15 @@ static void sweep_projections(struct fixture *f, const struct profile *profile, 
     size_t passed = 0;
 
     for (int n = 0; n < 60 && passed < 5; n++) {
-        struct projection_trial t = {.problem = random_projection_shape(r, &kind),
-                                     .family = family->full_name};
+        struct trial t = {.problem = random_projection_shape(r, &kind),
+                          .family = family->full_name};
         const clattn_plan_options options = {
             .struct_size = sizeof options, .family = t.family, .tunables = kind.tunables};
         t.seed = rng_next(r);
         memcpy(t.tunables, kind.tunables, sizeof t.tunables);
         if (clattn_plan_supports(f->context, &t.problem, &options) != CLATTN_SUCCESS)
             continue;
-        projection_pass(f, &t);
+        trial_pass(f, &t);
         passed++;
         within_limits(profile, family->full_name);
     }
@@ -264,7 +263,7 @@ ParameterizedTest(size_t *cpu, emulated, CPUs) {
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
         const clattn_problem problem = fixture_problem(problems[n]);
         if (problem.operation == CLATTN_PROJECTION)
-            projection_pass(&f, &(struct projection_trial){.problem = problem, .seed = n});
+            trial_pass(&f, &(struct trial){.problem = problem, .seed = n});
         else
             trial_pass(&f, &(struct trial){.problem = problem, .seed = n});
     }

@@ -27,61 +27,51 @@ static struct rng run_rng(const struct trial *t)
     return rng_seed(~t->seed);
 }
 
-const char *trial_line(const clattn_problem *problem, const uint64_t seed, const char *family,
-                       const char *tunables, const char *filter)
-{
-    static char line[2 * LINE];
-    char text[LINE / 2] = "?";
-
-    clattn_problem_print(problem, text, sizeof text, NULL);
-    snprintf(line, sizeof line,
-             "\n  CLATTN_TEST_PROBLEM=\"%s\" CLATTN_TEST_SEED=%" PRIu64
-             " CLATTN_TEST_FAMILY=\"%s\" CLATTN_TEST_TUNABLES=\"%s\" clattn_tests --filter %s",
-             text, seed, family ? family : "", tunables, filter);
-    return line;
-}
-
+/* What to type to see it again. */
 static const char *again(const struct trial *t)
 {
-    return trial_line(&t->problem, t->seed, t->family, t->tunables, "sweep/one");
+    static char line[2 * LINE];
+    const int projects = t->problem.operation == CLATTN_PROJECTION;
+    char problem[LINE / 2] = "?";
+
+    clattn_problem_print(&t->problem, problem, sizeof problem, NULL);
+    snprintf(line, sizeof line,
+             "\n  CLATTN_TEST_PROBLEM=\"%s\" CLATTN_TEST_SEED=%" PRIu64
+             " CLATTN_TEST_FAMILY=\"%s\" CLATTN_TEST_TUNABLES=\"%s\" clattn_tests --filter %s/one",
+             problem, t->seed, t->family ? t->family : "", t->tunables,
+             projects ? "projection" : "sweep");
+    return line;
 }
 
 /* ---- running ------------------------------------------------------------------------------- */
 
-struct trial_workspace trial_workspace_place(struct fixture *f, const clattn_plan *plan,
-                                             const size_t offset)
+/* The caller's workspace, guarded like a tensor; half of the trials leave it to the library. */
+static unsigned char *place_workspace(struct fixture *f, size_t bytes, struct rng *r,
+                                      clattn_buffer *workspace, size_t *image_bytes)
 {
-    clattn_plan_info info = {.struct_size = sizeof info};
-    struct trial_workspace workspace = {.bytes = 0};
-
-    cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
-    if (info.workspace_bytes == 0)
-        return workspace;
-    workspace.bytes = info.workspace_bytes;
-    workspace.buffer.offset = GUARD + offset;
-    workspace.image_bytes = 4 * (2 * GUARD + offset + (workspace.bytes + 3) / 4);
-    unsigned char *image = must(malloc(workspace.image_bytes));
-    memset(image, 0xff, workspace.image_bytes);
-    workspace.buffer.buffer = fixture_buffer(f, workspace.image_bytes, image);
-    free(image);
-    return workspace;
+    if (bytes == 0 || rng_one_in(r, 2))
+        return NULL;
+    workspace->offset = GUARD + rng_below(r, 33);
+    *image_bytes = 4 * (workspace->offset + (bytes + 3) / 4 + GUARD);
+    unsigned char *image = must(malloc(*image_bytes));
+    memset(image, 0xff, *image_bytes);
+    workspace->buffer = fixture_buffer(f, *image_bytes, image);
+    return image;
 }
 
-void trial_workspace_check(struct fixture *f, const struct trial_workspace *workspace,
-                           const char *line)
+static void check_workspace(struct fixture *f, const struct trial *t, size_t bytes,
+                            const clattn_buffer *workspace, unsigned char *image,
+                            size_t image_bytes)
 {
-    const size_t start = 4 * workspace->buffer.offset;
+    const size_t start = 4 * workspace->offset;
 
-    if (!workspace->buffer.buffer)
-        return;
-    unsigned char *image = must(malloc(workspace->image_bytes));
-    fixture_read(f, workspace->buffer.buffer, workspace->image_bytes, image);
-    for (size_t n = 0; n < workspace->image_bytes; n++)
-        cr_assert((n >= start && n < start + workspace->bytes) || image[n] == 0xff,
-                  "byte %td of the workspace of %zu was written%s", (ptrdiff_t)(n - start),
-                  workspace->bytes, line);
+    fixture_read(f, workspace->buffer, image_bytes, image);
+    for (size_t n = 0; n < image_bytes; n++)
+        cr_assert((n >= start && n < start + bytes) || image[n] == 0xff,
+                  "byte %td of the workspace of %zu was written%s", (ptrdiff_t)(n - start), bytes,
+                  again(t));
+    clReleaseMemObject(workspace->buffer);
     free(image);
-    clReleaseMemObject(workspace->buffer.buffer);
 }
 
 /* Bytes of the memory that a tensor's pointer skips: some elements. */
@@ -161,20 +151,22 @@ int trial_is_supported(const struct fixture *f, const struct trial *t)
 void trial_run(struct fixture *f, struct trial *t)
 {
     struct rng r = run_rng(t);
-    struct trial_workspace workspace = {.bytes = 0};
+    clattn_plan_info info = {.struct_size = sizeof info};
+    size_t image_bytes = 0;
     clattn_plan *plan = fixture_forced_plan(f, &t->problem, t->family, t->tunables, again(t));
     const bool shared = rng_one_in(&r, 4) && shared_memory_is_there(f);
     struct tensor_arguments tensors = send(f, t, shared);
-    if (!rng_one_in(&r, 2)) /* the others leave it to the library */
-        workspace = trial_workspace_place(f, plan, rng_below(&r, 33));
-    tensors.workspace = workspace.buffer;
+    cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
+    unsigned char *image =
+        place_workspace(f, info.workspace_bytes, &r, &tensors.workspace, &image_bytes);
 
     const clattn_status status =
         tensor_execute(t->problem.operation, plan, f->queue, &tensors, 0, NULL, NULL);
     cr_assert(status == CLATTN_SUCCESS, "execution: %s, %s%s", clattn_status_string(status),
               f->log.last, again(t));
     trial_receive(f, t, &tensors);
-    trial_workspace_check(f, &workspace, again(t));
+    if (image)
+        check_workspace(f, t, info.workspace_bytes, &tensors.workspace, image, image_bytes);
     clattn_plan_release(plan);
 }
 
@@ -187,11 +179,9 @@ struct findings {
     char first[LINE / 2];
 };
 
-static void compare(void *user, const enum tensor_id id, const size_t at[4],
-                    const struct bounded *want, const size_t count)
+static void compare_elements(struct findings *found, const struct host_tensor *x,
+                             const size_t at[4], const struct bounded *want, const size_t count)
 {
-    struct findings *found = user;
-    const struct host_tensor *x = &found->trial->tensor[id];
     const unsigned char *base = x->got + x->offset * x->shape.element_bytes;
 
     found->checked += count;
@@ -204,6 +194,36 @@ static void compare(void *user, const enum tensor_id id, const size_t at[4],
                  "%s[%zu, %zu, %zu, %zu]: got %.9g, want %.9g +- %.3g", x->shape.name, at[0], at[1],
                  at[2], at[3] + n, got, want[n].value, want[n].bound);
     }
+}
+
+static void compare(void *user, const enum tensor_id id, const size_t at[4],
+                    const struct bounded *want, const size_t count)
+{
+    struct findings *found = user;
+
+    compare_elements(found, &found->trial->tensor[id], at, want, count);
+}
+
+static void compare_projected(void *user, const int output, const size_t at[4],
+                              const struct bounded *want, const size_t count)
+{
+    struct findings *found = user;
+
+    (void)output;
+    compare_elements(found, &found->trial->tensor[PROJECTION_Y], at, want, count);
+}
+
+static bool judge(const struct trial *t, struct findings *found)
+{
+    const struct tensor_view view = trial_sent(t);
+    const unsigned char *const *at = view.at;
+    const struct projection_view projected = {at[PROJECTION_X], at[PROJECTION_W],
+                                              at[PROJECTION_BIAS], at[PROJECTION_Y]};
+
+    if (t->problem.operation == CLATTN_PROJECTION)
+        return judge_projection(&t->problem.projection, &projected, PRECISION_SINGLE, INFINITY,
+                                compare_projected, found);
+    return judge_attention(&t->problem, &view, PRECISION_SINGLE, INFINITY, compare, found);
 }
 
 /* Every byte that is not an element of a result must be as it was sent. */
@@ -234,11 +254,9 @@ static void check_rest(const struct trial *t, enum tensor_id id)
 
 void trial_check(const struct trial *t)
 {
-    const struct tensor_view view = trial_sent(t);
     struct findings found = {.trial = t};
 
-    cr_assert(judge_attention(&t->problem, &view, PRECISION_SINGLE, INFINITY, compare, &found),
-              "out of memory");
+    cr_assert(judge(t, &found), "out of memory");
     cr_assert(found.wrong == 0, "%zu of %zu elements are wrong, the first %s%s", found.wrong,
               found.checked, found.first, again(t));
     for (int id = 0; id < NUM_TENSORS; id++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One problem run through the public API and compared, element by element, with the reference.
+/* One problem of attention, or a projection, run through the public API and compared, element by element, with the
+ * reference.
  *
  * Tensors lie at random places inside buffers in which every byte that is not theirs is 0xff,
  * a NaN in each dtype: between strides, before and after. What is hidden from every query that
@@ -7,11 +8,12 @@
  * is repeated by
  *
  *   CLATTN_TEST_PROBLEM="fwd ..." CLATTN_TEST_SEED=1 CLATTN_TEST_FAMILY=...
- *   CLATTN_TEST_TUNABLES="..." clattn_tests --filter sweep/one
+ *   CLATTN_TEST_TUNABLES="..." clattn_tests --filter sweep/one, or projection/one
  */
 #ifndef TEST_TRIAL_H
 #define TEST_TRIAL_H
 
+#include "bench/judge/projection.h"
 #include "families/tunables.h"
 #include "tests/support/fixture.h"
 #include "tests/trials/tensors.h"
@@ -30,7 +32,9 @@ struct trial {
     const char *family;              /* NULL: the library's choice */
     char tunables[CA_TUNABLES_TEXT]; /* "": the family's */
     uint64_t seed;
-    struct host_tensor tensor[NUM_TENSORS];
+    int poisoned; /* of a projection: a NaN in x and an infinity in w are among the data */
+    int aligned; /* tensors begin at multiples of 8 elements, where kernels may copy them in pieces */
+    struct host_tensor tensor[NUM_TENSORS]; /* of a projection NUM_PROJECTED */
 };
 
 /* Makes the tensors and their data from problem and seed. */
@@ -51,27 +55,16 @@ void trial_set(const struct trial *t, enum tensor_id id, size_t b, size_t h, siz
 double trial_value(const struct trial *t, enum tensor_id id, size_t b, size_t h, size_t i,
                    size_t d);
 
+/* Likewise element n of a tensor's, in the order of its sizes. */
+void trial_set_nth(const struct trial *t, int id, size_t n, double value);
+double trial_value_nth(const struct trial *t, int id, size_t n);
+
 /* Makes every element of a tensor uniform in +-2, hidden or not. */
 void trial_set_ordinary(const struct trial *t, enum tensor_id id, uint64_t seed);
 
 /* Buffers that hold the tensors; then what they hold in the end, as got: they are released. */
 struct tensor_arguments trial_send(struct fixture *f, const struct trial *t);
 void trial_receive(struct fixture *f, struct trial *t, const struct tensor_arguments *tensors);
-
-/* What to type to see a trial again. Valid until the next call. */
-const char *trial_line(const clattn_problem *problem, uint64_t seed, const char *family,
-                       const char *tunables, const char *filter);
-
-/* A workspace of a plan between guard bands, from so many floats on; then fails the test if a byte beside it was written,
- * and releases it. */
-struct trial_workspace {
-    clattn_buffer buffer; /* none: the plan needs none */
-    size_t bytes, image_bytes;
-};
-struct trial_workspace trial_workspace_place(struct fixture *f, const clattn_plan *plan,
-                                             size_t offset);
-void trial_workspace_check(struct fixture *f, const struct trial_workspace *workspace,
-                           const char *line);
 
 /* Whether the library says that the trial's family and tunables can compute it. */
 int trial_is_supported(const struct fixture *f, const struct trial *t);
