@@ -26,31 +26,35 @@ export POCL_AFFINITY=0 POCL_EXTRA_BUILD_FLAGS
 . tests/mpi/environment.sh
 bad=0
 
+limited() {
+    timeout "${CLATTN_TEST_LIMIT:-1200}" "$@"
+}
+
 # bench_over_ranks MPIRUN RANKS PROGRAM: results of all ranks and modes are right and stand in the JSON, rank 0 alone
 # speaks, and what is wrong on the last rank ends all with one sentence.
 bench_over_ranks() {
     json=$(mktemp) text=$(mktemp) failed=0
-    timeout "${CLATTN_TEST_LIMIT:-1200}" "$1" -n "$2" "$3" run --mpi --scaling both --repeat 1 --mode all-gather,ring \
+    limited "$1" -n "$2" "$3" run --mpi --scaling both --repeat 1 --mode all-gather,ring \
         --json "$json" "fwd f32 h4 q96 k96 d32 causal=tl" "bwd f32 h2 q64 k64 d32 causal=tl alibi" > "$text" 2>&1 ||
         { cat "$text"; failed=1; }
     [ "$(grep -c '^  fwd' "$text")" = 1 ] || { echo "rank 0 does not speak alone"; cat "$text"; failed=1; }
     [ "$(grep -c '"state": "measured"' "$json")" = 10 ] || { echo "not all were measured"; failed=1; }
     # Speeds are measured by all ranks or by none, and make shards that all rows have a place in.
-    timeout "${CLATTN_TEST_LIMIT:-1200}" "$1" -n "$2" "$3" run --mpi --speed measured --repeat 1 --mode ring --json "$json" \
+    limited "$1" -n "$2" "$3" run --mpi --speed measured --repeat 1 --mode ring --json "$json" \
         --quiet "fwd f32 h4 q96 k96 d32 causal=tl" > "$text" 2>&1 || { cat "$text"; failed=1; }
     [ "$(tr -d ' \n' < "$json" | sed 's/.*"queries":\[\([0-9.,]*\)\].*/\1/' | tr , '\n' |
         awk '{ sum += $1 } END { print NR, sum }')" = "$2 96" ] || { echo "measured speeds: not all rows"; failed=1; }
     status=0
-    timeout "${CLATTN_TEST_LIMIT:-1200}" "$1" -n "$2" sh -c '
+    limited "$1" -n "$2" sh -c '
         [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = "$1" ] || speed="--speed measured"
         exec "$0" run --mpi $speed "fwd f32 h4 q96 k96 d32"' "$3" $(($2 - 1)) > "$text" 2>&1 || status=$?
     [ "$2" -eq 1 ] || { [ $status = 2 ] && grep -q "for all ranks or for none" "$text"; } ||
         { echo "status $status, and:"; cat "$text"; failed=1; }
-    timeout "${CLATTN_TEST_LIMIT:-1200}" "$1" -n "$2" "$3" verify --mpi \
+    limited "$1" -n "$2" "$3" verify --mpi \
         tests/data/conformance/test_attention_4d_causal.safetensors > "$text" 2>&1 || failed=1
     [ "$(grep -c '^ok  ' "$text")" = 1 ] || { cat "$text"; failed=1; }
     status=0
-    timeout "${CLATTN_TEST_LIMIT:-1200}" "$1" -n "$2" sh -c '
+    limited "$1" -n "$2" sh -c '
         [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != "$1" ] || device="--device none-such"
         exec "$0" run --mpi $device "fwd f32 h4 q96 k96 d32"' "$3" $(($2 - 1)) > "$text" 2>&1 || status=$?
     [ $status = 1 ] && [ "$(grep -c "no OpenCL device matches 'none-such'" "$text")" = 1 ] ||
@@ -71,14 +75,14 @@ in_build() {
     for ranks; do
         bench_over_ranks "$run" "$ranks" "$bench" || { echo "FAIL: clattn-bench --mpi on $ranks ranks"; bad=1; }
         for program in mpi_faults mpi_speed mpi_attention; do
-            timeout "${CLATTN_TEST_LIMIT:-1200}" "$run" -n "$ranks" "$programs/$program" || bad=1
+            limited "$run" -n "$ranks" "$programs/$program" || bad=1
         done
         # Messages are copied to devices that do not share the host's memory.
-        [ "$ranks" -eq 1 ] || timeout "${CLATTN_TEST_LIMIT:-1200}" "$run" -n "$ranks" "$programs/mpi_attention" \
+        [ "$ranks" -eq 1 ] || limited "$run" -n "$ranks" "$programs/mpi_attention" \
             --own-memory || bad=1
         # The same losses on any number of ranks, but for rounding; its sequences have eight places.
         [ "$ranks" -le 4 ] || continue
-        timeout "${CLATTN_TEST_LIMIT:-1200}" "$run" -n "$ranks" \
+        limited "$run" -n "$ranks" \
             "$programs/../examples/example_22_ring_training" > "$losses.$ranks" || bad=1
         echo "$ranks ranks, training: $(tail -n 1 "$losses.$ranks")"
         [ -s "$losses.1" ] || cp "$losses.$ranks" "$losses.1"

@@ -65,29 +65,27 @@ bool option_to_stdout(const char *path)
     return path != NULL && strcmp(path, "-") == 0;
 }
 
-bool option_number(const char *option, const char *text, double low, double high, double *value,
-                   struct message *why)
+static bool is_number(const char *text, double low, double high, double *value)
 {
     char *end;
 
     *value = strtod(text, &end);
-    if (end == text || *end != '\0' || !(*value >= low && *value <= high))
-        return message_set(why, "%s takes a number from %g to %g, not '%s'", option, low, high,
-                           text);
-    return true;
+    return end != text && *end == '\0' && *value >= low && *value <= high;
+}
+
+bool option_number(const char *option, const char *text, double low, double high, double *value,
+                   struct message *why)
+{
+    return is_number(text, low, high, value) ||
+           message_set(why, "%s takes a number from %g to %g, not '%s'", option, low, high, text);
 }
 
 bool option_whole(const char *option, const char *text, double low, double high, double *value,
                   struct message *why)
 {
-    char *end;
-
-    *value = strtod(text, &end);
-    if (end == text || *end != '\0' || !(*value >= low && *value <= high) ||
-        *value != floor(*value))
-        return message_set(why, "%s takes a whole number from %.0f to %.0f, not '%s'", option, low,
-                           high, text);
-    return true;
+    return (is_number(text, low, high, value) && *value == floor(*value)) ||
+           message_set(why, "%s takes a whole number from %.0f to %.0f, not '%s'", option, low,
+                       high, text);
 }
 
 bool option_choice(const clattn_plan_options *options, struct message *why)

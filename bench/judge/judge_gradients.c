@@ -108,56 +108,36 @@ static struct region bias_region(const struct judging *g, size_t index, size_t p
     return region;
 }
 
-/* How many of `count` sums of so many pairs can be afforded. */
-static size_t sums_of(const struct judging *g, size_t count, double pairs)
+/* Likewise behind those of a head's slope; of its sink queries without keys. */
+static struct region head_region(const struct judging *g, enum tensor_id id, size_t h,
+                                 size_t place[4])
 {
     const clattn_problem *p = problem_of(g);
+    const size_t keys = id == TENSOR_DSLOPES ? p->seq_kv : 0;
 
-    return judge_affordable(g->budget, count, (pairs + 1.0) * (double)(p->dim_qk + p->dim_v),
-                            FEWEST_SUMS);
+    memcpy(place, (size_t[]){0, 0, 0, h}, 4 * sizeof *place);
+    return (struct region){.begin = {0, h, 0, 0}, .end = {p->batch, h + 1, p->seq_q, keys}};
 }
 
-static void judge_bias(const struct judging *g)
+/* A gradient of which each element sums so many pairs. */
+static void judge_sums(const struct judging *g, enum tensor_id id, double pairs)
 {
-    const struct tensor_shape *shape = &g->work.reference.shape[TENSOR_DBIAS];
-    const size_t all = tensor_count(shape);
-    const double pairs = (double)tensor_count(&g->work.reference.shape[TENSOR_BIAS]) / (double)all;
-    const size_t count = sums_of(g, all, pairs);
+    const clattn_problem *p = problem_of(g);
+    const size_t all = tensor_count(&g->work.reference.shape[id]);
+    const double work = (pairs + 1.0) * (double)(p->dim_qk + p->dim_v);
+    const size_t count = judge_affordable(g->budget, all, work, FEWEST_SUMS);
 
     for (size_t n = 0; n < count; n++) {
         size_t place[4];
-        const struct region region = bias_region(g, judge_spread(n, count, all), place);
+        const size_t index = judge_spread(n, count, all);
+        const struct region region =
+            id == TENSOR_DBIAS ? bias_region(g, index, place) : head_region(g, id, index, place);
         struct gradient_sum sum = {.terms = 0};
-        add_region(g, &region, &(struct gradient_sums){.dbias = &sum});
-        visit_sum(g, TENSOR_DBIAS, place, &sum);
-    }
-}
-
-static void judge_slopes(const struct judging *g)
-{
-    const clattn_problem *p = problem_of(g);
-    const size_t count =
-        sums_of(g, p->heads, (double)p->batch * (double)p->seq_q * (double)p->seq_kv);
-
-    for (size_t n = 0; n < count; n++) {
-        const size_t h = judge_spread(n, count, p->heads);
-        const struct region region = {.begin = {0, h, 0, 0},
-                                      .end = {p->batch, h + 1, p->seq_q, p->seq_kv}};
-        struct gradient_sum sum = {.terms = 0};
-        add_region(g, &region, &(struct gradient_sums){.dslope = &sum});
-        visit_sum(g, TENSOR_DSLOPES, (size_t[]){0, 0, 0, h}, &sum);
-    }
-}
-
-static void judge_sinks(const struct judging *g)
-{
-    const clattn_problem *p = problem_of(g);
-
-    for (size_t h = 0; h < p->heads; h++) {
-        const struct region region = {.begin = {0, h, 0, 0}, .end = {p->batch, h + 1, p->seq_q, 0}};
-        struct gradient_sum sum = {.terms = 0};
-        add_region(g, &region, &(struct gradient_sums){.dsink = &sum});
-        visit_sum(g, TENSOR_DSINKS, (size_t[]){0, 0, 0, h}, &sum);
+        add_region(g, &region,
+                   &(struct gradient_sums){.dbias = id == TENSOR_DBIAS ? &sum : NULL,
+                                           .dslope = id == TENSOR_DSLOPES ? &sum : NULL,
+                                           .dsink = id == TENSOR_DSINKS ? &sum : NULL});
+        visit_sum(g, id, place, &sum);
     }
 }
 
@@ -178,11 +158,13 @@ static void judge_some(const struct judging *g)
     for (size_t n = 0; n < columns; n++)
         judge_key(g, judge_spread(n, columns, keys));
     if (shape[TENSOR_DBIAS].present)
-        judge_bias(g);
+        judge_sums(g, TENSOR_DBIAS,
+                   (double)tensor_count(&shape[TENSOR_BIAS]) /
+                       (double)tensor_count(&shape[TENSOR_DBIAS]));
     if (shape[TENSOR_DSLOPES].present)
-        judge_slopes(g);
+        judge_sums(g, TENSOR_DSLOPES, (double)(p->batch * p->seq_q) * (double)p->seq_kv);
     if (shape[TENSOR_DSINKS].present)
-        judge_sinks(g);
+        judge_sums(g, TENSOR_DSINKS, 0.0);
 }
 
 /* All that is written, each pair looked at once. */

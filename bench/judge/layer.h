@@ -5,45 +5,15 @@
 #ifndef CLATTN_JUDGE_LAYER_H
 #define CLATTN_JUDGE_LAYER_H
 
+#include "bench/judge/layer_tensors.def"
 #include "bench/judge/score.h"
 #include <clattn/multihead.h>
 
 enum layer_tensor {
-    LAYER_X,
-    LAYER_CONTEXT,
-    LAYER_VALUES,
-    LAYER_BIAS,
-    LAYER_MASK,
-    LAYER_SLOPES,
-    LAYER_SINKS,
-    LAYER_Q_LENGTHS,
-    LAYER_KV_LENGTHS,
-    LAYER_W_Q,
-    LAYER_W_K,
-    LAYER_W_V,
-    LAYER_W_O,
-    LAYER_B_Q,
-    LAYER_B_K,
-    LAYER_B_V,
-    LAYER_B_O,
-    LAYER_DY, /* the last that is read */
-    LAYER_Y,
-    LAYER_WEIGHTS,
-    LAYER_DX, /* this and what follows: by backward */
-    LAYER_DCONTEXT,
-    LAYER_DVALUES,
-    LAYER_DW_Q,
-    LAYER_DW_K,
-    LAYER_DW_V,
-    LAYER_DW_O,
-    LAYER_DB_Q,
-    LAYER_DB_K,
-    LAYER_DB_V,
-    LAYER_DB_O,
-    LAYER_DBIAS,
-    LAYER_DSLOPES,
-    LAYER_DSINKS,
-    NUM_LAYER_TENSORS
+#define TENSOR(ID, name) LAYER_##ID,
+    LAYER_TENSORS(TENSOR)
+#undef TENSOR
+        NUM_LAYER_TENSORS
 };
 
 /* Elements of a tensor, of either direction; 0 if the layer has no such tensor. */

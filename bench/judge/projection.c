@@ -22,6 +22,34 @@ struct projection_strides reference_projection_strides(const clattn_projection_p
     return s;
 }
 
+struct tensor_shape reference_projection_shape(const clattn_projection_problem *p,
+                                               enum projection_tensor id)
+{
+    const struct projection_strides s = reference_projection_strides(p);
+    const struct tensor_shape all[NUM_PROJECTED] = {
+        [PROJECTION_X] = {.name = "x",
+                          .size = {p->batch, p->x_heads, p->rows, p->x_dim},
+                          .stride = {s.x[0], s.x[1], s.x[2], s.x[3]}},
+        [PROJECTION_W] = {.name = "w",
+                          .size = {p->x_heads, p->x_dim, p->y_heads, p->y_dim},
+                          .stride = {s.w[0], s.w[1], s.w[2], s.w[3]}},
+        [PROJECTION_BIAS] = {.name = "bias",
+                             .size = {p->bias != 0, p->y_heads, 1, p->y_dim},
+                             .stride = {0, p->y_dim, 0, 1}},
+        [PROJECTION_Y] = {.name = "y",
+                          .written = true,
+                          .size = {p->batch, p->y_heads, p->rows, p->y_dim},
+                          .stride = {s.y[0], s.y[1], s.y[2], s.y[3]}},
+    };
+    struct tensor_shape shape = all[id];
+
+    shape.dtype = id == PROJECTION_BIAS ? p->bias_dtype : p->dtype;
+    shape.element_bytes = value_bytes(shape.dtype);
+    shape.extent = tensor_extent(shape.size, shape.stride);
+    shape.present = shape.extent > 0;
+    return shape;
+}
+
 static size_t place(const size_t strides[4], size_t a, size_t b, size_t c, size_t d)
 {
     return a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3];

@@ -14,6 +14,11 @@ struct projection_strides {
 
 struct projection_strides reference_projection_strides(const clattn_projection_problem *p);
 
+/* The tensors as tensor_shape_of() describes those of attention. */
+enum projection_tensor { PROJECTION_X, PROJECTION_W, PROJECTION_BIAS, PROJECTION_Y, NUM_PROJECTED };
+struct tensor_shape reference_projection_shape(const clattn_projection_problem *p,
+                                               enum projection_tensor id);
+
 /* Pointers to element (0, 0, 0, 0). before: what y holds, looked at if the problem accumulates. */
 struct projection_view {
     const void *x, *w, *bias, *before;

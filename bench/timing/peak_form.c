@@ -122,7 +122,7 @@ size_t peak_form_list(struct peak_form forms[PEAK_MOST_FORMS], const clattn_devi
     return count;
 }
 
-static bool fail_cl(struct message *why, const char *call, cl_int err)
+bool peak_fail(struct message *why, const char *call, cl_int err)
 {
     return message_set(why, "measuring peaks: %s failed with %d", call, err);
 }
@@ -134,7 +134,7 @@ static bool fail_build(struct message *why, const struct peak_form *form,
     char cause[CA_REASON_BYTES];
 
     if (!log)
-        return fail_cl(why, "clBuildProgram", err);
+        return peak_fail(why, "clBuildProgram", err);
     ca_build_log_cause(log, cause, sizeof cause);
     free(log);
     return message_set(why, "measuring peaks: clBuildProgram failed with %d: %s", err, cause);
@@ -149,7 +149,7 @@ static bool build(struct peak_form *form, const struct target *target, struct me
     form->program =
         clCreateProgramWithSource(clattn_context_opencl(target->context), 1, &source, NULL, &err);
     if (err != CL_SUCCESS)
-        return fail_cl(why, "clCreateProgramWithSource", err);
+        return peak_fail(why, "clCreateProgramWithSource", err);
     snprintf(options, sizeof options,
              "-DREAL=%s -DHALF=%d -DLANES=%u -DCHAINS=%u -DMULTIPLY_ADD=%s -DACCUMULATE=%d "
              "-DSEQUENTIAL=%d -DPAIRS=%d -DTILES=%d",
@@ -160,7 +160,7 @@ static bool build(struct peak_form *form, const struct target *target, struct me
     if (err != CL_SUCCESS)
         return fail_build(why, form, target, err);
     form->fma = clCreateKernel(form->program, "peak_fma", &err);
-    return err == CL_SUCCESS || fail_cl(why, "clCreateKernel", err);
+    return err == CL_SUCCESS || peak_fail(why, "clCreateKernel", err);
 }
 
 /* One kernel to be launched again and again. */
@@ -176,7 +176,7 @@ static bool enqueue(void *work, cl_event *end, struct message *why)
     const cl_int err = clEnqueueNDRangeKernel(launch->target->queue, launch->kernel, 1, NULL,
                                               &launch->global, &launch->local, 0, NULL, end);
 
-    return err == CL_SUCCESS || fail_cl(why, "clEnqueueNDRangeKernel", err);
+    return err == CL_SUCCESS || peak_fail(why, "clEnqueueNDRangeKernel", err);
 }
 
 bool peak_time_launches(const struct target *target, cl_kernel kernel, size_t global, size_t local,
@@ -199,7 +199,7 @@ static bool time_rounds(const struct peak_form *form, const struct target *targe
     const cl_int err = clSetKernelArg(form->fma, 1, sizeof rounds, &rounds);
 
     if (err != CL_SUCCESS)
-        return fail_cl(why, "clSetKernelArg", err);
+        return peak_fail(why, "clSetKernelArg", err);
     return peak_time_launches(target, form->fma, form->global, form->local, launches, seconds, why);
 }
 
@@ -236,7 +236,7 @@ bool peak_form_open(struct peak_form *form, const struct target *target, cl_mem 
     err |= clSetKernelArg(form->fma, 2, sizeof x, &x);
     err |= clSetKernelArg(form->fma, 3, sizeof y, &y);
     if (err != CL_SUCCESS)
-        return fail_cl(why, "clSetKernelArg", err);
+        return peak_fail(why, "clSetKernelArg", err);
     return calibrate(form, target, why);
 }
 

@@ -51,4 +51,7 @@ void peak_form_describe(const struct peak_form *form, char text[64]);
 bool peak_time_launches(const struct target *target, cl_kernel kernel, size_t global, size_t local,
                         size_t launches, double *seconds, struct message *why);
 
+/* Says which call failed, and returns false. */
+bool peak_fail(struct message *why, const char *call, cl_int err);
+
 #endif

@@ -11,11 +11,6 @@
 #define FIRST_LAUNCH 0.001 /* Of a form whose rate is known roughly. */
 #define LAUNCHES 3         /* In a sample of a stream. */
 
-static bool fail_cl(struct message *why, const char *call, cl_int err)
-{
-    return message_set(why, "measuring peaks: %s failed with %d", call, err);
-}
-
 /* Opens what can be opened; fails if nothing can. */
 static bool open_forms(struct peaks *peaks, struct message *why)
 {
@@ -74,9 +69,9 @@ static bool make_buffers(struct peaks *peaks, struct message *why)
         peaks->buffer_bytes /= 2;
     peaks->from = clCreateBuffer(opencl, CL_MEM_READ_WRITE, peaks->buffer_bytes, NULL, &err);
     if (err != CL_SUCCESS)
-        return fail_cl(why, "clCreateBuffer", err);
+        return peak_fail(why, "clCreateBuffer", err);
     peaks->to = clCreateBuffer(opencl, CL_MEM_READ_WRITE, peaks->buffer_bytes, NULL, &err);
-    return err == CL_SUCCESS || fail_cl(why, "clCreateBuffer", err);
+    return err == CL_SUCCESS || peak_fail(why, "clCreateBuffer", err);
 }
 
 /* Bytes per second of so many launches. */
@@ -108,11 +103,11 @@ static bool open_stream(const struct peaks *peaks, const struct peak_form *form,
     stream->bytes = (double)vector * count * (double)stream->global;
     stream->kernel = clCreateKernel(form->program, name, &err);
     if (err != CL_SUCCESS)
-        return fail_cl(why, "clCreateKernel", err);
+        return peak_fail(why, "clCreateKernel", err);
     for (cl_uint n = 0; n < num_buffers; n++)
         err |= clSetKernelArg(stream->kernel, n, sizeof buffers[n], &buffers[n]);
     err |= clSetKernelArg(stream->kernel, num_buffers, sizeof count, &count);
-    return err == CL_SUCCESS || fail_cl(why, "clSetKernelArg", err);
+    return err == CL_SUCCESS || peak_fail(why, "clSetKernelArg", err);
 }
 
 static void close_stream(struct peak_stream *stream)

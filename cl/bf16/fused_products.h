@@ -100,8 +100,8 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
     }
 }
 
-/* o = o * factor + sum_n p[n] v[n]; the weights of keys that round count up to whole tiles become 0. */
-NOINLINE void multiply_pv(const struct score_tile *tile, const lanes *factor, lanes *p, source v,
+/* o = o * rescale + sum_n p[n] v[n]; the weights of keys that round count up to whole tiles become 0. */
+NOINLINE void multiply_pv(const struct score_tile *tile, const lanes *rescale, lanes *p, source v,
                           const long v_row, const long v_column, const int count, lanes *o)
 {
     const int pairs = PAIRS_OF(count), steps = TILES(pairs);
@@ -111,12 +111,12 @@ NOINLINE void multiply_pv(const struct score_tile *tile, const lanes *factor, la
         p[n] = 0.0f;
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++)
-        rescales |= factor[m] != 1.0f;
+        rescales |= rescale[m] != 1.0f;
     if (any_lane(rescales)) {
         for (int d = 0; d < DIM_V; d++) {
             UNROLL
             for (int m = 0; m < BLOCK_VECTORS; m++)
-                o[d * BLOCK_VECTORS + m] *= factor[m];
+                o[d * BLOCK_VECTORS + m] *= rescale[m];
         }
     }
     multiply_all_tiles(TILES(DIM_V), BLOCK_VECTORS, false, steps, v, ROW_BYTES_OF(v_column), p,

@@ -120,9 +120,9 @@ INLINE void stage_weight_pairs(const int count, const float *p, ushort *staged)
     (round_any(VECTOR(vload)(0, p + r * BLOCK_N + n)), 0, staged + r * BLOCK_N + n);
 }
 
-/* o = o * factor + sum_n p[n] v[n] of all rows and columns. */
+/* o = o * rescale + sum_n p[n] v[n] of all rows and columns. */
 NOINLINE void multiply_pv(const struct arguments *restrict args, const struct key_range keys,
-                          const int count, const int rows, const float *factor, const float *p,
+                          const int count, const int rows, const float *rescale, const float *p,
                           lanes *scaled, lanes *o)
 {
     lanes weights[PAIR_WEIGHTS], values[PAIR_VALUES];
@@ -131,8 +131,8 @@ NOINLINE void multiply_pv(const struct arguments *restrict args, const struct ke
     stage_value_pairs_of_range(args, keys, count, values);
     stage_weight_pairs(count, p, (ushort *)weights);
     for (int r = 0; r < rows; r++) {
-        const lanes x = factor[r];
-        for (int c = 0; c < VECTORS(DIM_V) && factor[r] != 1.0f; c++)
+        const lanes x = rescale[r];
+        for (int c = 0; c < VECTORS(DIM_V) && rescale[r] != 1.0f; c++)
             o[r * VECTORS(DIM_V) + c] *= x;
     }
     MULTIPLY_PAIR_TILES(TILES(BLOCK_M), VECTORS(DIM_V), false, WHOLE_STEPS(count) / STEP_KEYS,

@@ -21,9 +21,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_bias(PARAM
     struct query_tile tile;
     struct head head;
 
-#if OPERAND_TILES
     CONFIGURE_TILES();
-#endif
     for (int n = 0; n < BLOCK_M * BLOCK_VECTORS; n++)
         sum[n] = 0.0f;
     for (head.b = own_b; head.b < (over_b ? args->shape->batch : own_b + 1); head.b++) {
@@ -70,7 +68,5 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_bias(PARAM
         if (over_j)
             STORE_BIAS(total, to, n * args->shape->bias_stride[2]);
     }
-#if OPERAND_TILES
     RELEASE_TILES();
-#endif
 }

@@ -77,11 +77,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_rows(PARAM
     head.keys_end = args->shape->seq_kv;
     head.bits = block_bits_of(args, args->workspace + BLOCK_BITS_BEGIN(args), head.b, head.h);
 #endif
-#if OPERAND_TILES
     CONFIGURE_TILES();
-#endif
     find_missing(args, head, i, count, sums);
-#if OPERAND_TILES
     RELEASE_TILES();
-#endif
 }

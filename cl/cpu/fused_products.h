@@ -296,11 +296,11 @@ INLINE void add_value_rows(const int first, const int end, const int columns, co
 #endif
 }
 
-/* o[d] = o[d] * factor + sum_n p[n] v[n][d] for `columns` (constant, at most PV_COLUMNS) columns d.
+/* o[d] = o[d] * rescale + sum_n p[n] v[n][d] for `columns` (constant, at most PV_COLUMNS) columns d.
  * The old o, which is not in L1, is needed only after the sums. */
-INLINE void add_value_columns(const struct score_tile *tile, const int columns, const lanes *factor,
-                              const lanes *p, source v, const long v_row, const long v_column,
-                              const int count, lanes *o)
+INLINE void add_value_columns(const struct score_tile *tile, const int columns,
+                              const lanes *rescale, const lanes *p, source v, const long v_row,
+                              const long v_column, const int count, lanes *o)
 {
     lanes sum[PV_COLUMNS][BLOCK_VECTORS];
 
@@ -324,20 +324,20 @@ INLINE void add_value_columns(const struct score_tile *tile, const int columns, 
         UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++)
             if (c < columns)
-                o[c * BLOCK_VECTORS + m] = fma(o[c * BLOCK_VECTORS + m], factor[m], sum[c][m]);
+                o[c * BLOCK_VECTORS + m] = fma(o[c * BLOCK_VECTORS + m], rescale[m], sum[c][m]);
     }
 }
 
-/* o = o * factor + sum_n p[n] v[n]. */
-NOINLINE void multiply_pv(const struct score_tile *tile, const lanes *factor, const lanes *p,
+/* o = o * rescale + sum_n p[n] v[n]. */
+NOINLINE void multiply_pv(const struct score_tile *tile, const lanes *rescale, const lanes *p,
                           source v, const long v_row, const long v_column, const int count,
                           lanes *o)
 {
     for (int d = 0; d + PV_COLUMNS <= DIM_V; d += PV_COLUMNS)
-        add_value_columns(tile, PV_COLUMNS, factor, p, v + d * v_column, v_row, v_column, count,
+        add_value_columns(tile, PV_COLUMNS, rescale, p, v + d * v_column, v_row, v_column, count,
                           o + d * BLOCK_VECTORS);
     if (DIM_V % PV_COLUMNS)
-        add_value_columns(tile, DIM_V % PV_COLUMNS, factor, p,
+        add_value_columns(tile, DIM_V % PV_COLUMNS, rescale, p,
                           v + DIM_V / PV_COLUMNS * PV_COLUMNS * v_column, v_row, v_column, count,
                           o + DIM_V / PV_COLUMNS * PV_COLUMNS * BLOCK_VECTORS);
 }
@@ -387,14 +387,14 @@ NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, cons
 
 /* multiply_pv() without the pairs that a weight of -0 masks: for tiles of partial visibility with
  * non-finite values. */
-NOINLINE void add_visible(const lanes *factor, const lanes *p, source v, const long v_row,
+NOINLINE void add_visible(const lanes *rescale, const lanes *p, source v, const long v_row,
                           const long v_column, const int count, lanes *o)
 {
     NO_UNROLL
     for (int d = 0; d < DIM_V; d++) {
         NO_UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++) {
-            lanes sum = o[d * BLOCK_VECTORS + m] * factor[m];
+            lanes sum = o[d * BLOCK_VECTORS + m] * rescale[m];
             NO_UNROLL
             for (int n = 0; n < count; n++) {
                 const lanes x = p[n * BLOCK_VECTORS + m];

@@ -3,6 +3,7 @@
  * kernels for CPUs. simd_storage.h loads and stores them. */
 #pragma once
 #include "common/kernel.h"
+#include "families/units.h"
 
 /* NOINLINE is for the steps of a kernel, which are called once a tile or more seldom. PoCL compiles
  * inlined code two or three times, once for each launcher that it makes of the kernel, and LLVM's
@@ -19,6 +20,12 @@
 #define HAS_INTRINSIC(name) __has_builtin(name)
 #else
 #define HAS_INTRINSIC(name) 0
+#endif
+
+/* At the begin and the end of a work-item; of UNIT=amx in bf16/tiles.h. */
+#if !OPERAND_TILES
+#define CONFIGURE_TILES()
+#define RELEASE_TILES()
 #endif
 
 /* ---- shuffles ------------------------------------------------------------------------------- */

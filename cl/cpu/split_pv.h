@@ -56,12 +56,12 @@ INLINE void add_key(const int first, const int vectors, const struct arguments *
     }
 }
 
-/* o = o * factor + sum_n p[n] v[n] for PV_ROWS rows and `vectors` (constant, at most PV_VECTORS)
+/* o = o * rescale + sum_n p[n] v[n] for PV_ROWS rows and `vectors` (constant, at most PV_VECTORS)
  * vectors of columns from c0 on, the index'th of PV_TILES register tiles. first (constant): these
  * rows are the first to read these columns. */
 INLINE void add_tile_columns(const int first, const int index, const int vectors,
                              const struct arguments *args, const struct key_range keys,
-                             const int count, const int c0, const float *factor, const float *p,
+                             const int count, const int c0, const float *rescale, const float *p,
                              lanes *staged, lanes *o)
 {
     lanes sum[PV_ROWS][PV_VECTORS];
@@ -70,7 +70,7 @@ INLINE void add_tile_columns(const int first, const int index, const int vectors
     for (int r = 0; r < PV_ROWS; r++) {
         UNROLL
         for (int c = 0; c < PV_VECTORS; c++)
-            sum[r][c] = c < vectors ? o[r * VECTORS(DIM_V) + c0 + c] * factor[r] : (lanes)(0.0f);
+            sum[r][c] = c < vectors ? o[r * VECTORS(DIM_V) + c0 + c] * rescale[r] : (lanes)(0.0f);
     }
     /* Unrolled by two: PoCL's LLVM unrolls no loop with an unknown end. */
     for (int pair = 0; pair < count / 2; pair++) {
@@ -96,18 +96,18 @@ INLINE void add_tile_columns(const int first, const int index, const int vectors
 
 INLINE void add_columns_of_rows(const int vectors, const struct arguments *args,
                                 const struct key_range keys, const int count, const int rows,
-                                const int c0, const float *factor, const float *p, lanes *o)
+                                const int c0, const float *rescale, const float *p, lanes *o)
 {
     lanes staged[STAGE_V ? BLOCK_N * PV_VECTORS : 1];
     const int index = c0 / PV_VECTORS * (BLOCK_M / PV_ROWS);
     int r = 0;
 
 #if STAGE_V
-    add_tile_columns(1, index, vectors, args, keys, count, c0, factor, p, staged, o);
+    add_tile_columns(1, index, vectors, args, keys, count, c0, rescale, p, staged, o);
     r = PV_ROWS;
 #endif
     for (; r < rows; r += PV_ROWS)
-        add_tile_columns(0, index + r / PV_ROWS, vectors, args, keys, count, c0, factor + r,
+        add_tile_columns(0, index + r / PV_ROWS, vectors, args, keys, count, c0, rescale + r,
                          p + WEIGHTS_OF(r, 0, 0), staged, o + r * VECTORS(DIM_V));
 }
 
@@ -124,9 +124,9 @@ INLINE void scale_weights(const int count, const lanes *p, const lanes *scales, 
 }
 #endif
 
-/* o = o * factor + sum_n p[n] v[n] of all rows and columns; scaled has room for WEIGHTS_OF(). */
+/* o = o * rescale + sum_n p[n] v[n] of all rows and columns; scaled has room for WEIGHTS_OF(). */
 NOINLINE void multiply_pv(const struct arguments *restrict args, const struct key_range keys,
-                          const int count, const int rows, const float *factor, const float *p,
+                          const int count, const int rows, const float *rescale, const float *p,
                           lanes *scaled, lanes *o)
 {
     const int rest = VECTORS(DIM_V) % PV_VECTORS, whole = VECTORS(DIM_V) - rest;
@@ -138,9 +138,9 @@ NOINLINE void multiply_pv(const struct arguments *restrict args, const struct ke
     p = (const float *)scaled;
 #endif
     for (int c = 0; c < whole; c += PV_VECTORS)
-        add_columns_of_rows(PV_VECTORS, args, keys, count, rows, c, factor, p, o);
+        add_columns_of_rows(PV_VECTORS, args, keys, count, rows, c, rescale, p, o);
     if (rest)
-        add_columns_of_rows(rest, args, keys, count, rows, whole, factor, p, o);
+        add_columns_of_rows(rest, args, keys, count, rows, whole, rescale, p, o);
 }
 #endif
 
@@ -164,14 +164,14 @@ NOINLINE int holds_nonfinite(const struct arguments *restrict args, const struct
 /* multiply_pv() without the pairs that a weight of -0 masks: for tiles of partial visibility with
  * non-finite values. */
 NOINLINE void add_visible_values(const struct arguments *restrict args, const struct key_range keys,
-                                 const int count, const int rows, const float *factor,
+                                 const int count, const int rows, const float *rescale,
                                  const float *p, lanes *o)
 {
     NO_UNROLL
     for (int r = 0; r < rows; r++) {
         NO_UNROLL
         for (int c = 0; c < VECTORS(DIM_V); c++) {
-            lanes sum = o[r * VECTORS(DIM_V) + c] * factor[r];
+            lanes sum = o[r * VECTORS(DIM_V) + c] * rescale[r];
             NO_UNROLL
             for (int n = 0; n < count; n++) {
                 const lanes y = value_columns(args, keys, n, c);

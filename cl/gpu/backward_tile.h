@@ -133,6 +133,18 @@ INLINE void find_head(const struct arguments *args, struct tile *t)
 #endif
 }
 
+/* The parameters of the tile's scores. */
+INLINE struct score_tile scores_of_tile(const struct arguments *args, const struct tile t)
+{
+    struct score_tile tile = score_tile_at(args, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
+                                           MAX(BLOCK_OWNED, BLOCK_STREAMED));
+
+#if HAS_BLOCKS
+    find_blocks(t.bits, t.i0, t.j0, &tile);
+#endif
+    return tile;
+}
+
 #define BLOCKS_OF(rows) (((rows) + BLOCK_OWNED - 1) / BLOCK_OWNED) /* of owned rows */
 
 /* The keys that a group owns, with the first of the query heads that share them. With a limit to

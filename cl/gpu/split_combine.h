@@ -28,7 +28,7 @@ combine(PARAMETERS_combine)
     const struct arguments *const args =
         enter_sequence(&arguments, get_group_id(0) / COMBINE_TILES / longest_q(&arguments) /
                                        arguments.shape->heads);
-    __local float row_maxima[SPLIT_K], row_sums[SPLIT_K], factors[SPLIT_K], sums[COMBINE_THREADS];
+    __local float row_maxima[SPLIT_K], row_sums[SPLIT_K], rescales[SPLIT_K], sums[COMBINE_THREADS];
     const int thread = get_local_id(0), tiles = COMBINE_TILES;
     const long row = get_group_id(0) / tiles, i = row % longest_q(args);
     const long bh = row / longest_q(args), b = bh / args->shape->heads, h = bh % args->shape->heads;
@@ -51,15 +51,15 @@ combine(PARAMETERS_combine)
     highest = fmax(highest, args->sinks[h]);
 #endif
     for (int n = thread; n < SPLIT_K; n += COMBINE_THREADS)
-        factors[n] = EXP2((row_maxima[n] - FINITE(highest)) * LOG2E);
+        rescales[n] = EXP2((row_maxima[n] - FINITE(highest)) * LOG2E);
     LOCAL_BARRIER(); /* the ranges' factors are complete */
     for (int n = thread / COMBINED_COLUMNS; n < SPLIT_K; n += COMBINE_PARTS)
-        x = MULTIPLY_ADD(column[n * (long)DIM_V], factors[n], x);
+        x = MULTIPLY_ADD(column[n * (long)DIM_V], rescales[n], x);
     sums[thread] = x;
     LOCAL_BARRIER(); /* the sums of COMBINE_PARTS threads for each column are complete */
     float row_sum = 0.0f, seen = 0.0f;
     for (int n = 0; n < SPLIT_K; n++) {
-        row_sum = MULTIPLY_ADD(row_sums[n], factors[n], row_sum);
+        row_sum = MULTIPLY_ADD(row_sums[n], rescales[n], row_sum);
         seen += row_sums[n];
     }
     /* None is seen if all keys are masked or have -inf scores, not if scores are far below a sink. */

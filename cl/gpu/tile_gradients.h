@@ -40,13 +40,9 @@ INLINE void gradients_of_tile(const bool owns_keys, const bool ds_is_raw, const 
                               float *slope_sums, float *bias_sums, __local uchar *kept)
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
-    struct score_tile tile = score_tile_at(args, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
-                                           MAX(BLOCK_OWNED, BLOCK_STREAMED));
+    const struct score_tile tile = scores_of_tile(args, t);
     bool finds_nonfinite = false;
 
-#if HAS_BLOCKS
-    find_blocks(t.bits, t.i0, t.j0, &tile);
-#endif
 #if HAS_DROPOUT
     float factors_of_quad[4][THREAD_N];
 #endif

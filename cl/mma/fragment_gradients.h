@@ -176,13 +176,9 @@ INLINE void gradients_of_fragment(const bool owns_keys, const bool ds_is_raw, co
                                   float ds[STREAMED_SUMS], float *slope_sums, float *bias_sums,
                                   const int lane, const __local uchar *kept)
 {
-    struct score_tile tile = score_tile_at(args, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
-                                           MAX(BLOCK_OWNED, BLOCK_STREAMED));
+    const struct score_tile tile = scores_of_tile(args, t);
     int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
 
-#if HAS_BLOCKS
-    find_blocks(t.bits, t.i0, t.j0, &tile);
-#endif
     find_visible(owns_keys, tile, first_row, lane, see_from, see_to);
 #define SEES(x, n, row, key, s)                                                                    \
     hide(args, tile, STREAMED_STEP(x) >= see_from[n] && STREAMED_STEP(x) < see_to[n], row, key, s)
@@ -234,13 +230,9 @@ INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct 
                          const struct tile t, const int first_row, const float4 *owned,
                          const __local float4 *streamed, float p[STREAMED_SUMS], const int lane)
 {
-    struct score_tile tile = score_tile_at(args, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
-                                           MAX(BLOCK_OWNED, BLOCK_STREAMED));
+    const struct score_tile tile = scores_of_tile(args, t);
     int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
 
-#if HAS_BLOCKS
-    find_blocks(t.bits, t.i0, t.j0, &tile);
-#endif
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
         const int n = SUM_QUERY(x % FRAGMENT_SUMS), other = STREAMED_ROW(x);

@@ -78,7 +78,7 @@ INLINE int warpgroup_rows(const int first_row)
     __asm volatile(SM_90A "wgmma.commit_group.sync.aligned;" : : : "memory")
 /* For all but the latest ones. */
 #define PRODUCTS_WAIT(latest)                                                                      \
-    __asm volatile(SM_90A "wgmma.wait_group.sync.aligned " #latest ";" : : : "memory")
+    __asm volatile(SM_90A "wgmma.wait_group.sync.aligned %0;" : : "n"(latest) : "memory")
 /* Keeps operands that a loop does not change: ptxas 13.0 reuses their registers after the first
  * products (doc/drivers.md). A word of each is changed by 0, which ptxas cannot know: the highest
  * bit of a 64-bit clock. */

@@ -190,7 +190,7 @@ INLINE bool hide(const struct arguments *args, const struct score_tile t, bool s
 #endif
 #if HAS_MASK
 #if HAS_BLOCKS
-    const bool unmasked = listed == BLOCK_FULL || (HAS_MASK_KEYS && key < t.mask_begin);
+    const bool unmasked = listed == BLOCK_FULL || (bool)(HAS_MASK_KEYS && key < t.mask_begin);
 #else
     const bool unmasked = (HAS_MASK_KEYS && key < t.mask_begin);
 #endif

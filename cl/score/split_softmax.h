@@ -109,11 +109,11 @@ INLINE lanes exponentials_of_row(const int hides, const float base, const int co
 }
 
 /* The products s of all rows and keys j .. j + count - 1 become weights. Updates row_max and
- * row_sum; factor: the factor of sums of earlier weights. Returns whether a pair is masked; such a
+ * row_sum; rescale: the factor of sums of earlier weights. Returns whether a pair is masked; such a
  * pair has the weight -0. */
 NOINLINE int softmax_of_rows(const int hides, const struct arguments *restrict args,
                              const struct row_block *block, const long j, const int count, float *s,
-                             lanes *row_max, lanes *row_sum, lanes *factor)
+                             lanes *row_max, lanes *row_sum, lanes *rescale)
 {
     ints hidden = 0;
 #if HAS_DROPOUT
@@ -125,7 +125,7 @@ NOINLINE int softmax_of_rows(const int hides, const struct arguments *restrict a
 
     for (int r0 = 0; r0 < block->rows; r0 += MAX_ROWS) {
         const int rows = min(block->rows - r0, MAX_ROWS);
-        float base[SIMD_WIDTH], factors[SIMD_WIDTH];
+        float base[SIMD_WIDTH], rescales[SIMD_WIDTH];
         lanes maxima[MAX_ROWS];
         UNROLL
         for (int r = 0; r < MAX_ROWS; r++)
@@ -136,13 +136,13 @@ NOINLINE int softmax_of_rows(const int hides, const struct arguments *restrict a
         const lanes new_max = tile_max > old_max ? tile_max : old_max;
         const lanes bases = new_max == -INFINITY ? (lanes)(0.0f) : new_max;
         row_max[r0 / SIMD_WIDTH] = new_max;
-        factor[r0 / SIMD_WIDTH] = EXPONENTIAL(old_max - bases);
+        rescale[r0 / SIMD_WIDTH] = EXPONENTIAL(old_max - bases);
         VECTOR(vstore)(bases, 0, base);
-        VECTOR(vstore)(factor[r0 / SIMD_WIDTH], 0, factors);
+        VECTOR(vstore)(rescale[r0 / SIMD_WIDTH], 0, rescales);
         for (int r = 0; r < rows; r++) {
             const lanes sums =
                 exponentials_of_row(hides, base[r], count, s + (r0 + r) * BLOCK_N, &hidden);
-            row_sum[r0 + r] = fma(row_sum[r0 + r], (lanes)(factors[r]), sums);
+            row_sum[r0 + r] = fma(row_sum[r0 + r], (lanes)(rescales[r]), sums);
 #if HAS_DROPOUT
             drop_weights(&own, block, r0 + r, j, count, s + (r0 + r) * BLOCK_N);
 #endif

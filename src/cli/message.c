@@ -19,7 +19,7 @@ bool message_set(struct message *message, const char *format, ...)
     return false;
 }
 
-void message_say_list(FILE *to, const char *format, va_list arguments)
+char *message_text(const char *format, va_list arguments)
 {
     va_list again;
 
@@ -27,8 +27,16 @@ void message_say_list(FILE *to, const char *format, va_list arguments)
     const int length = vsnprintf(NULL, 0, format, again);
     va_end(again);
     char *text = length >= 0 ? malloc((size_t)length + 1) : NULL;
-    if (text != NULL) {
+    if (text != NULL)
         vsnprintf(text, (size_t)length + 1, format, arguments);
+    return text;
+}
+
+void message_say_list(FILE *to, const char *format, va_list arguments)
+{
+    char *text = message_text(format, arguments);
+
+    if (text != NULL) {
         ca_make_printable(text);
         fprintf(to, "%s\n", text);
     }

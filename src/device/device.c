@@ -12,35 +12,26 @@
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
-/* Texts that do not fit are cut: drivers put build details into them. They are for people to read as well. */
-static cl_int device_text(cl_device_id device, cl_device_info what, char *text, size_t text_bytes)
+/* A fact of a device, or of a platform where that is NULL. */
+static cl_int ask(cl_device_id device, cl_platform_id platform, cl_uint what, size_t bytes,
+                  void *value, size_t *needed)
 {
-    size_t bytes = 0;
-    cl_int err = clGetDeviceInfo(device, what, 0, NULL, &bytes);
-    char *whole = err == CL_SUCCESS ? calloc(bytes + 1, 1) : NULL;
-
-    if (err == CL_SUCCESS && !whole)
-        return CL_OUT_OF_HOST_MEMORY;
-    if (err == CL_SUCCESS)
-        err = clGetDeviceInfo(device, what, bytes, whole, NULL);
-    if (err == CL_SUCCESS)
-        strncat(text, whole, text_bytes - 1);
-    ca_make_printable(text);
-    free(whole);
-    return err;
+    return device ? clGetDeviceInfo(device, what, bytes, value, needed)
+                  : clGetPlatformInfo(platform, what, bytes, value, needed);
 }
 
-static cl_int platform_text(cl_platform_id platform, cl_platform_info what, char *text,
-                            size_t text_bytes)
+/* Texts that do not fit are cut: drivers put build details into them. They are for people to read as well. */
+static cl_int query_text(cl_device_id device, cl_platform_id platform, cl_uint what, char *text,
+                         size_t text_bytes)
 {
     size_t bytes = 0;
-    cl_int err = clGetPlatformInfo(platform, what, 0, NULL, &bytes);
+    cl_int err = ask(device, platform, what, 0, NULL, &bytes);
     char *whole = err == CL_SUCCESS ? calloc(bytes + 1, 1) : NULL;
 
     if (err == CL_SUCCESS && !whole)
         return CL_OUT_OF_HOST_MEMORY;
     if (err == CL_SUCCESS)
-        err = clGetPlatformInfo(platform, what, bytes, whole, NULL);
+        err = ask(device, platform, what, bytes, whole, NULL);
     if (err == CL_SUCCESS)
         strncat(text, whole, text_bytes - 1);
     ca_make_printable(text);
@@ -64,7 +55,7 @@ static unsigned version_number(const char *text)
 static cl_int query_extensions(cl_device_id device, clattn_device_info *info)
 {
     const cl_int err =
-        device_text(device, CL_DEVICE_EXTENSIONS, info->extensions, sizeof info->extensions);
+        query_text(device, NULL, CL_DEVICE_EXTENSIONS, info->extensions, sizeof info->extensions);
     const size_t length = strlen(info->extensions);
     char *last = strrchr(info->extensions, ' ');
 
@@ -189,20 +180,28 @@ static cl_int query_numbers(cl_device_id device, clattn_device_info *info)
 static cl_int query_texts(cl_device_id device, clattn_device_info *info)
 {
     char c_version[64] = "";
-    cl_int err;
+    const struct {
+        cl_device_id device; /* NULL: the platform */
+        cl_uint what;
+        char *text;
+        size_t bytes;
+    } texts[] = {
+        {device, CL_DEVICE_NAME, info->name, sizeof info->name},
+        {device, CL_DEVICE_VENDOR, info->vendor, sizeof info->vendor},
+        {device, CL_DRIVER_VERSION, info->driver_version, sizeof info->driver_version},
+        {device, CL_DEVICE_VERSION, info->device_version, sizeof info->device_version},
+        {device, CL_DEVICE_OPENCL_C_VERSION, c_version, sizeof c_version},
+        {NULL, CL_PLATFORM_NAME, info->platform_name, sizeof info->platform_name},
+        {NULL, CL_PLATFORM_VERSION, info->platform_version, sizeof info->platform_version},
+    };
+    cl_int err = CL_SUCCESS;
 
-    if ((err = device_text(device, CL_DEVICE_NAME, info->name, sizeof info->name)) ||
-        (err = device_text(device, CL_DEVICE_VENDOR, info->vendor, sizeof info->vendor)) ||
-        (err = device_text(device, CL_DRIVER_VERSION, info->driver_version,
-                           sizeof info->driver_version)) ||
-        (err = device_text(device, CL_DEVICE_VERSION, info->device_version,
-                           sizeof info->device_version)) ||
-        (err = device_text(device, CL_DEVICE_OPENCL_C_VERSION, c_version, sizeof c_version)) ||
-        (err = platform_text(info->platform, CL_PLATFORM_NAME, info->platform_name,
-                             sizeof info->platform_name)) ||
-        (err = platform_text(info->platform, CL_PLATFORM_VERSION, info->platform_version,
-                             sizeof info->platform_version)) ||
-        (err = query_extensions(device, info)))
+    for (size_t n = 0; n < sizeof texts / sizeof *texts && err == CL_SUCCESS; n++)
+        err = query_text(texts[n].device, info->platform, texts[n].what, texts[n].text,
+                         texts[n].bytes);
+    if (err == CL_SUCCESS)
+        err = query_extensions(device, info);
+    if (err != CL_SUCCESS)
         return err;
     query_vendor(device, info);
     query_declared_local_memory(info);

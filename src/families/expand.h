@@ -7,6 +7,7 @@
  *   reject()                   NULL if the values fit the device and problem, else the reason
  *   local_bytes()              LOCAL_BYTES, if the sizes have it
  *   private_bytes()            PRIVATE_BYTES, likewise, or register_floats(), of REGISTER_FLOATS, as bytes
+ *   OWN_MEMBERS                of struct ca_family: tunables[], reject(), and unsupported() and adapt() of the C file
  *
  * In a .def: TUNABLE(name, default, meaning, candidates...) and REQUIRE(condition, reason), where
  * a condition may use the tunables by name, p (const clattn_problem *) and dev (const
@@ -86,3 +87,6 @@ static const char *reject(const clattn_problem *p, const clattn_device_info *dev
 #undef REQUIRE
     return NULL;
 }
+
+#define OWN_MEMBERS                                                                                \
+    CA_TUNABLES(tunables), .unsupported = unsupported, .adapt = adapt, .reject = reject

@@ -168,37 +168,36 @@ static size_t longest(const clattn_append_problem *p)
     return p->dim_qk > p->dim_v ? p->dim_qk : p->dim_v;
 }
 
+static void put(struct ca_trust_case *c, unsigned argument, size_t n, cl_int number)
+{
+    if (c->bytes[argument])
+        memcpy(c->bytes[argument] + CA_TRUST_GUARD + 4 * n, &number, sizeof number);
+}
+
 /* Slots and positions for all tokens, and what is cached. Every place is one token's alone. */
 static void fill_lists(struct ca_trust_case *c, int hostile)
 {
     const clattn_append_problem *p = &c->problem.append;
     const size_t tokens = p->batch * p->tokens, places = ca_append_blocks(p) * ca_append_rows(p);
     const size_t entries = p->page_size && !p->slots ? p->batch * ca_append_table_pages(p) : 0;
+    const size_t room = p->capacity > p->tokens ? p->capacity - p->tokens : 0;
 
-    for (size_t b = 0; b < p->batch && p->kv_lengths; b++) {
-        const size_t room = p->capacity > p->tokens ? p->capacity - p->tokens : 0;
-        const cl_int length =
-            hostile ? (cl_int[]){-2, (cl_int)p->capacity - 3}[b % 2] : (cl_int)room;
-        memcpy(c->bytes[CA_APPEND_KV_LENGTHS] + CA_TRUST_GUARD + 4 * b, &length, sizeof length);
-    }
-    for (size_t n = 0; n < entries;
-         n++) { /* a page each, from the last on; those that remain have none */
+    for (size_t b = 0; b < p->batch; b++)
+        put(c, CA_APPEND_KV_LENGTHS, b,
+            hostile ? (cl_int[]){-2, (cl_int)p->capacity - 3}[b % 2] : (cl_int)room);
+    for (size_t n = 0; n < entries; n++) {
+        /* A page each, from the last on; those that remain have none. */
         cl_int page = n < p->pages ? (cl_int)(p->pages - 1 - n) : -1;
         if (hostile && n % 3 == 2)
             page = (cl_int[]){-1, INT32_MIN, INT32_MAX, (cl_int)p->pages}[n / 3 % 4];
-        memcpy(c->bytes[CA_APPEND_PAGE_TABLE] + CA_TRUST_GUARD + 4 * n, &page, sizeof page);
+        put(c, CA_APPEND_PAGE_TABLE, n, page);
     }
     for (size_t n = 0; n < tokens; n++) {
-        const size_t from_behind = places > n ? places - 1 - n : places;
-        cl_int slot = (cl_int)from_behind;
-        const cl_int position = hostile ? (cl_int)(n * n * 7) - 9 : (cl_int)n;
+        cl_int slot = (cl_int)(places > n ? places - 1 - n : places);
         if (hostile && n % 5 == 2)
             slot = (cl_int[]){-1, INT32_MIN, INT32_MAX, (cl_int)places}[n / 5 % 4];
-        if (p->slots)
-            memcpy(c->bytes[CA_APPEND_SLOTS] + CA_TRUST_GUARD + 4 * n, &slot, sizeof slot);
-        if (p->positions)
-            memcpy(c->bytes[CA_APPEND_POSITIONS] + CA_TRUST_GUARD + 4 * n, &position,
-                   sizeof position);
+        put(c, CA_APPEND_SLOTS, n, slot);
+        put(c, CA_APPEND_POSITIONS, n, hostile ? (cl_int)(n * n * 7) - 9 : (cl_int)n);
     }
 }
 

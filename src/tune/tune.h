@@ -23,7 +23,6 @@ struct ca_tune_result {
     struct ca_session_result result;
     struct ca_candidate top[CA_TOP]; /* the winner first */
     struct ca_candidate incumbent;   /* what an untuned plan uses */
-    double total_seconds;            /* spent on the problem's group */
 };
 
 struct ca_tune_hooks {

@@ -100,7 +100,7 @@ static clattn_status keep(const struct ca_run *run, size_t problem,
 }
 
 static clattn_status report(struct ca_run *run, struct ca_session_result *results,
-                            const struct ca_candidate *incumbents, double seconds)
+                            const struct ca_candidate *incumbents)
 {
     clattn_status status = CLATTN_SUCCESS;
 
@@ -109,7 +109,6 @@ static clattn_status report(struct ca_run *run, struct ca_session_result *result
         out->result = results[n];
         out->searched = results[n].num_top > 0;
         out->incumbent = incumbents[n];
-        out->total_seconds = seconds;
         for (size_t t = 0; t < results[n].num_top; t++)
             ca_tune_candidate(run->space, results[n].top[t].config, &out->top[t]);
         if (out->searched && keep(run, n, &results[n]) != CLATTN_SUCCESS)
@@ -206,7 +205,7 @@ static clattn_status search(struct ca_run *run, const struct ca_comparison *comp
     free(known);
     if (!ran)
         return ca_fail(&run->tuning->ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a tuning");
-    return report(run, results, incumbents, ca_stopwatch_now() - run->begin);
+    return report(run, results, incumbents);
 }
 
 /* The families to search: bits. Without one nothing works, and the log says so. */

@@ -21,13 +21,6 @@ TestSuite(layouts, .init = unoptimised, .timeout = 3600);
 
 enum { LAYOUTS = 6, SHAPES = 5 };
 
-static uint64_t from_environment(const char *name, const uint64_t otherwise)
-{
-    const char *text = getenv(name);
-
-    return text && text[0] ? strtoull(text, NULL, 10) : otherwise;
-}
-
 /* No pointers: it crosses processes. */
 struct layout {
     char family[32];
@@ -92,7 +85,7 @@ ParameterizedTestParameters(layouts, sweep) {
 }
 
 ParameterizedTest(struct layout *layout, layouts, sweep) {
-    const uint64_t kinds = from_environment("CLATTN_TEST_SCALE", 1);
+    const uint64_t kinds = run_number("CLATTN_TEST_SCALE", 1);
     struct rng r = rng_seed(run_seed() * 7919 + layout->instruction);
     clattn_problem any = fixture_problem("fwd f16 q3 k5 d8");
     char tunables[32];
@@ -122,13 +115,6 @@ ParameterizedTest(struct layout *layout, layouts, sweep) {
 
 /* ---- conformance cases ----------------------------------------------------------------------- */
 
-static int all_cases(void)
-{
-    const char *which = getenv("CLATTN_TEST_LAYOUTS");
-
-    return which && strcmp(which, "all") == 0;
-}
-
 ParameterizedTestParameters(layouts, conformance) {
     return each_layout(FORWARD);
 }
@@ -137,7 +123,7 @@ ParameterizedTestParameters(layouts, conformance) {
 ParameterizedTest(struct layout *layout, layouts, conformance) {
     const clattn_problem any = fixture_problem("fwd f16 q3 k5 d8");
     struct trial t = {.family = layout->family, .seed = layout->instruction};
-    const int all = all_cases();
+    const int all = run_all("CLATTN_TEST_LAYOUTS");
     struct fixture f;
     int count;
     struct dirent **files = conformance_files(&count);

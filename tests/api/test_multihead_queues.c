@@ -20,10 +20,8 @@ static const clattn_operation operations[2] = {CLATTN_FORWARD, CLATTN_BACKWARD};
 
 static void open(struct fixture *f, struct both *both, const char *layer_text, const uint64_t seed)
 {
-    clattn_multihead layer;
+    const clattn_multihead layer = layer_parsed(layer_text), gradients = layer_backward(&layer);
 
-    cr_assert(clattn_multihead_parse(layer_text, &layer, NULL, 0) == CLATTN_SUCCESS);
-    const clattn_multihead gradients = layer_backward(&layer);
     layer_case_open(f, &both->c, &layer, seed);
     both->plans[0] = layer_plan(f, &layer);
     both->plans[1] = layer_plan(f, &gradients);
@@ -119,13 +117,11 @@ DeviceTest(multihead_queues, done_waits_for_every_step)
 DeviceTest(multihead_queues, empty_layer_keeps_the_order)
 {
     static const char empty[] = "layer fwd f32 b0 h2 q5 k5 d8 model=7";
-    const clattn_multihead_forward_tensors none = {.struct_size = sizeof none};
-    clattn_multihead_forward_tensors tensors = none;
-    clattn_multihead layer;
+    clattn_multihead_forward_tensors tensors = {.struct_size = sizeof tensors};
+    const clattn_multihead layer = layer_parsed(empty);
     cl_event done = NULL;
     cl_int err, state = CL_COMPLETE;
 
-    cr_assert(clattn_multihead_parse(empty, &layer, NULL, 0) == CLATTN_SUCCESS);
     clattn_multihead_plan *plan = layer_plan(f, &layer);
     cl_mem weights = fixture_buffer(f, 4096, NULL);
     cl_event gate = clCreateUserEvent(f->opencl, &err);

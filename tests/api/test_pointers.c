@@ -43,15 +43,6 @@ static void fill(float *room)
         room[n] = (float)rng_uniform(&r, -1, 1);
 }
 
-static clattn_plan *plan_of(struct fixture *f, const char *text)
-{
-    const clattn_problem p = fixture_problem(text);
-    clattn_plan *plan;
-
-    cr_assert(clattn_plan_create(f->context, &p, NULL, &plan) == CLATTN_SUCCESS, "%s", f->log.last);
-    return plan;
-}
-
 static clattn_buffer at(float *room, size_t begin, size_t count)
 {
     return (clattn_buffer){.pointer = room + begin, .bytes = count * sizeof *room};
@@ -73,7 +64,7 @@ DeviceTest(pointers, give_the_bits_of_buffers)
 
     need_shared_memory(f);
     fill(host);
-    clattn_plan *plan = plan_of(f, PROBLEM);
+    clattn_plan *plan = fixture_plan(f, PROBLEM, NULL);
     const cl_mem buffer = fixture_buffer(f, sizeof host, host);
     float *shared = shared_memory_new(f, sizeof host, host);
     const clattn_forward_tensors pointers = in_room(shared),
@@ -132,7 +123,7 @@ DeviceTest(pointers, of_other_calls)
     clattn_dropout_mask_host(&dropped, 7, 8, 0, 6, wanted_mask);
     cr_expect(memcmp(mask, wanted_mask, 30) == 0);
 
-    clattn_plan *plan = plan_of(f, "fwd f32 b3 q2 k50 d8 klen");
+    clattn_plan *plan = fixture_plan(f, "fwd f32 b3 q2 k50 d8 klen", NULL);
     cl_int *table = shared_memory_new(f, sizeof lengths, lengths);
     const clattn_forward_tensors tensors = {
         .struct_size = sizeof tensors, .kv_lengths = {.pointer = table, .bytes = sizeof lengths}};
@@ -164,7 +155,7 @@ DeviceTest(pointers, failing_calls)
 
     need_shared_memory(f);
     fill(host);
-    clattn_plan *plan = plan_of(f, PROBLEM);
+    clattn_plan *plan = fixture_plan(f, PROBLEM, NULL);
     float *shared = shared_memory_new(f, sizeof host, host);
     struct attempt a = {plan, in_room(shared)};
     cr_assert(execute(f, &a) == CLATTN_SUCCESS);
@@ -191,7 +182,7 @@ DeviceTest(pointers, mistakes_are_refused)
     clattn_forward_tensors t;
 
     need_shared_memory(f);
-    clattn_plan *plan = plan_of(f, PROBLEM);
+    clattn_plan *plan = fixture_plan(f, PROBLEM, NULL);
     float *room = shared_memory_new(f, sizeof host, host);
     const cl_mem buffer = fixture_buffer(f, sizeof host, host);
 
@@ -234,7 +225,7 @@ DeviceTest(pointers, overlap_buffers_over_the_same_memory)
     cl_int err;
 
     need_shared_memory(f);
-    clattn_plan *plan = plan_of(f, PROBLEM);
+    clattn_plan *plan = fixture_plan(f, PROBLEM, NULL);
     float *room = shared_memory_new(f, sizeof host, host);
     const cl_mem over =
         clCreateBuffer(f->opencl, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, sizeof host, room, &err);
@@ -293,8 +284,8 @@ DeviceTest(pointers, into_unified_shared_memory)
 
     need_shared_memory(f);
     fill(host);
-    clattn_plan *plan = plan_of(f, PROBLEM);
-    clattn_plan *long_plan = plan_of(f, "fwd f32 b3 q2 k50 d8 klen");
+    clattn_plan *plan = fixture_plan(f, PROBLEM, NULL);
+    clattn_plan *long_plan = fixture_plan(f, "fwd f32 b3 q2 k50 d8 klen", NULL);
     float *room = shared_memory_new(f, sizeof host, host);
     float *keys = shared_memory_new(f, K * sizeof *host, host + AT_K);
     cl_int *table = shared_memory_new(f, sizeof lengths, lengths);
@@ -351,7 +342,7 @@ DeviceTest(pointers, into_what_the_driver_allocates)
     if (!f->context->pointers.set_usm || !allocate || !release)
         cr_skip_test("the device has no unified shared memory");
     fill(host);
-    clattn_plan *plan = plan_of(f, PROBLEM);
+    clattn_plan *plan = fixture_plan(f, PROBLEM, NULL);
     float *shared = shared_memory_new(f, sizeof host, host);
     float *room = allocate(f->opencl, NULL, sizeof host, 0, &err);
     cr_assert(err == CL_SUCCESS && room != NULL);
@@ -372,7 +363,7 @@ DeviceTest(pointers, into_what_the_driver_allocates)
 DeviceTest(pointers, need_a_device_that_takes_them)
 {
     static float host[ROOM];
-    clattn_plan *plan = plan_of(f, PROBLEM);
+    clattn_plan *plan = fixture_plan(f, PROBLEM, NULL);
     const clattn_forward_tensors t = in_room(host);
 
     memset(&f->context->pointers, 0, sizeof f->context->pointers);

@@ -105,6 +105,13 @@ ParameterizedTestParameters(bench, exits_with) {
         {"plan --family unfused --tunables X=1 " SMALL, 1, "'X'; there are THREADS_N, "},
         {"plan --family unfused --tunables THREAD_N=3 " SMALL, 1, "its candidates: 4, "},
         {"plan --tunables X=1 " SMALL, 2, "--tunables needs --family"},
+        /* A bias that broadcasts over nothing has a gradient of zeros, which has a buffer. */
+        {"plan --once 'bwd f32 b2 h2 q0 k5 d8 bias=f32:k dbias'", 0, "first execution"},
+        {"run --timeout soon " SMALL, 2, "clattn-bench run: --timeout"},
+        {"run --speed measured " SMALL, 2, "--speed belongs to --mpi"},
+        {"run --mpi --speed fast " SMALL, 2, "clattn-bench run: --speed"},
+        {"run --no-first-call --peers none --quiet --patience 1e-7 " SMALL, 1,
+         "clattn-bench run: fwd f32 b1 h2 q33 k33 d24: clattn failed: too slow"},
     };
     return cr_make_param_array(struct call, calls, sizeof calls / sizeof *calls);
 }
@@ -294,12 +301,6 @@ Test(bench, plan_times_several_problems_together) {
     cr_expect(configuration && strstr(configuration, " + "));
     json_must_be(plan, "origin", "untuned + untuned");
     json_decref(plan);
-}
-
-/* A bias that broadcasts over nothing has a gradient of zeros, which has a buffer. */
-Test(bench, plan_of_an_empty_problem_with_a_gradient) {
-    program_must(BENCH_PROGRAM, 0, "first execution",
-                 "plan --once 'bwd f32 b2 h2 q0 k5 d8 bias=f32:k dbias'");
 }
 
 Test(bench, the_second_process_compiles_nothing) {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a problem costs at least, and what a device can do at best. */
+#include "bench/judge/score.h"
 #include "bench/judge/values.h"
 #include "bench/timing/peaks.h"
 #include "bench/timing/roof.h"
+#include "bench/verify/sample.h"
 #include "tests/support/rng.h"
 
 #include <criterion/criterion.h>
@@ -77,37 +79,14 @@ static void touch_row(struct touched *touched, const struct job *job, enum input
         touched->byte[input][view_place(&view, b, h, s, d)] = 1;
 }
 
-static double length_of(const struct attention_case *c, enum input input, size_t b, size_t all)
+/* What the judge sees: of pair (b, h, i, j) 1 if causality, windows and lengths leave it, 2 if mask and
+ * bias do so, too. */
+static int state_of(const struct reference *without, const struct reference *all, size_t b,
+                    size_t h, size_t i, size_t j)
 {
-    const cl_int *lengths = c->in[input].data;
+    const struct query query = reference_query(all, b, h, i);
 
-    return lengths == NULL ? (double)all : fmin(fmax(lengths[b], 0.0), (double)all);
-}
-
-/* Of pair (b, h, i, j), straight from clattn/problem.h: 1 if causality, windows and lengths leave
- * it, 2 if mask and bias do so, too. */
-static int state_of(const struct attention_case *c, size_t b, size_t h, size_t i, size_t j)
-{
-    const clattn_problem *p = &c->job.problem;
-    const double queries = length_of(c, INPUT_Q_LENGTHS, b, p->seq_q);
-    const double keys = length_of(c, INPUT_KV_LENGTHS, b, p->seq_kv);
-    const double diagonal = p->diagonal == CLATTN_TOP_LEFT       ? 0.0
-                            : p->diagonal == CLATTN_BOTTOM_RIGHT ? keys - queries
-                                                                 : (double)p->diagonal_offset;
-    const double ahead = (double)j - (double)i - diagonal;
-
-    if ((double)i >= queries || (double)j >= keys || (p->causal && ahead > 0.0) ||
-        (p->window_left >= 0 && -ahead > (double)p->window_left) ||
-        (p->window_right >= 0 && ahead > (double)p->window_right))
-        return 0;
-    const struct view mask = case_input_view(&c->job, INPUT_MASK),
-                      bias = case_input_view(&c->job, INPUT_BIAS);
-    if (p->mask && !((unsigned char *)c->in[INPUT_MASK].data)[view_place(&mask, b, h, i, j)])
-        return 1;
-    if (p->bias &&
-        isinf(value_get(p->bias_dtype, c->in[INPUT_BIAS].data, view_place(&bias, b, h, i, j))))
-        return 1;
-    return 2;
+    return reference_sees(all, &query, j) ? 2 : reference_sees(without, &query, j) ? 1 : 0;
 }
 
 /* Counts visible pairs and touches whatever they need. */
@@ -117,14 +96,19 @@ static double count_by_hand(const struct attention_case *c, struct touched *touc
     const bool all_scores = p->scores == CLATTN_SCORES_RAW;
     const struct view mask = case_input_view(&c->job, INPUT_MASK),
                       bias = case_input_view(&c->job, INPUT_BIAS);
+    const struct tensor_view tensors = sample_inputs(c);
+    struct tensor_view bare = tensors;
+    const struct reference all = reference_of(p, &tensors, PRECISION_SINGLE),
+                           without = reference_of(p, &bare, PRECISION_SINGLE);
     double pairs = 0.0;
 
+    bare.at[TENSOR_MASK] = bare.at[TENSOR_BIAS] = NULL;
     for (size_t n = 0; n < p->batch * p->heads * p->seq_q * p->seq_kv; n++) {
         const size_t j = n % p->seq_kv, i = n / p->seq_kv % p->seq_q;
         const size_t h = n / p->seq_kv / p->seq_q % p->heads,
                      b = n / p->seq_kv / p->seq_q / p->heads;
         const size_t kv_head = h / (p->heads / p->kv_heads);
-        const int state = state_of(c, b, h, i, j);
+        const int state = state_of(&without, &all, b, h, i, j);
         if (state > 0 && p->mask)
             touched->byte[INPUT_MASK][view_place(&mask, b, h, i, j)] = 1;
         if (state > 0 && p->bias)

@@ -179,12 +179,6 @@ Test(bench_run, quiet_prints_nothing_and_dash_nothing_else) {
     cr_assert(strncmp(program_text, "date,", 5) == 0, "%s", program_text);
 }
 
-Test(bench_run, quiet_still_says_what_failed) {
-    program_must(BENCH_PROGRAM, 1,
-                 "clattn-bench run: fwd f32 b1 h2 q33 k33 d24: clattn failed: too slow",
-                 FAST "--peers none --quiet --patience 1e-7 " SMALL);
-}
-
 Test(bench_run, filters_by_workload_and_by_text) {
     json_t *object =
         run(0, "", FAST "--peers none --filter q256 --workload minilm " SMALL " --csv /dev/null");
@@ -343,10 +337,6 @@ Test(bench_run, driver_crashes) {
     end_in_driver("crash", 60, "the driver crashed: killed by signal 6");
 }
 
-Test(bench_run, a_timeout_is_a_number) {
-    program_must(BENCH_PROGRAM, 2, "clattn-bench run: --timeout", "run --timeout soon " SMALL);
-}
-
 /* ---- ranks ------------------------------------------------------------------------------------ */
 
 /* Where there is no MPI the program of ranks is missing, beside this one and on the PATH. */
@@ -358,9 +348,4 @@ Test(bench_run, ranks_need_their_program) {
     setenv("PATH", scratch, 1);
     for (size_t n = 0; n < 2; n++)
         program_must(alone, 2, "--mpi needs the program clattn-bench-mpi", "%s", calls[n]);
-}
-
-Test(bench_run, a_speed_is_a_number_or_measured) {
-    program_must(BENCH_PROGRAM, 2, "--speed belongs to --mpi", "run --speed measured " SMALL);
-    program_must(BENCH_PROGRAM, 2, "clattn-bench run: --speed", "run --mpi --speed fast " SMALL);
 }

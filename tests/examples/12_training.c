@@ -3,16 +3,16 @@
  * without attention: what stands at a place says nothing about what belongs there. Tokens and
  * places have vectors that are learnt, the layer mixes them, a matrix makes scores of tokens of
  * the result, and Adam follows the gradients. Everything large happens on the device. */
+#include "backwards.h"
 #include "example.h"
-#include <math.h>
 
-enum { TOKENS = 10, LENGTH = 8, BATCH = 32, MODEL = 32, STEPS = 40, ROWS = BATCH * LENGTH };
+enum { ROWS = ALL_ROWS };
+static const struct places places = {0, LENGTH};
 
-/* All parameters lie in one array, and their gradients in another of the same plan. */
+/* All parameters lie in one array, and their gradients in another of the same plan: first vectors of tokens (TOKENS,
+ * MODEL) and of places (LENGTH, MODEL). */
 enum {
-    TOKEN = 0,                         /* (TOKENS, MODEL) */
-    PLACE = TOKEN + TOKENS * MODEL,    /* (LENGTH, MODEL) */
-    W_QKV = PLACE + LENGTH * MODEL,    /* (3 * MODEL, MODEL) */
+    W_QKV = LAYER,                     /* (3 * MODEL, MODEL) */
     B_QKV = W_QKV + 3 * MODEL * MODEL, /* (3 * MODEL) */
     W_O = B_QKV + 3 * MODEL,           /* (MODEL, MODEL) */
     B_O = W_O + MODEL * MODEL,         /* (MODEL) */
@@ -153,95 +153,28 @@ static void run_backward(const struct model *m)
           "backward");
 }
 
-/* ---- on the host: embedding, loss, Adam ------------------------------------------------------ */
-
-static unsigned state = 1;
-
-/* From 0 to below 1. */
-static float draw(void)
-{
-    state = state * 1664525u + 1013904223u;
-    return (float)(state >> 8) / 16777216.0f;
-}
-
-static void embed(const float *parameters, const int *tokens, float *x)
-{
-    for (int r = 0; r < ROWS; r++)
-        for (int c = 0; c < MODEL; c++)
-            x[r * MODEL + c] = parameters[TOKEN + tokens[r] * MODEL + c] +
-                               parameters[PLACE + r % LENGTH * MODEL + c];
-}
-
-static void embed_backward(const float *dx, const int *tokens, float *gradients)
-{
-    for (int n = 0; n < W_QKV; n++)
-        gradients[n] = 0.0f;
-    for (int r = 0; r < ROWS; r++)
-        for (int c = 0; c < MODEL; c++) {
-            gradients[TOKEN + tokens[r] * MODEL + c] += dx[r * MODEL + c];
-            gradients[PLACE + r % LENGTH * MODEL + c] += dx[r * MODEL + c];
-        }
-}
-
-/* The mean cross-entropy with the reversed sequences; its gradient takes the scores' place. */
-static float loss_of(float *scores, const int *tokens, int *right)
-{
-    float loss = 0.0f;
-
-    *right = 0;
-    for (int r = 0; r < ROWS; r++) {
-        float *s = scores + r * TOKENS, sum = 0.0f;
-        const int wanted = tokens[r - r % LENGTH + LENGTH - 1 - r % LENGTH];
-        int best = 0;
-        for (int t = 1; t < TOKENS; t++)
-            best = s[t] > s[best] ? t : best;
-        const float most = s[best];
-        for (int t = 0; t < TOKENS; t++)
-            sum += expf(s[t] - most);
-        loss += (logf(sum) + most - s[wanted]) / ROWS;
-        *right += best == wanted;
-        for (int t = 0; t < TOKENS; t++)
-            s[t] = (expf(s[t] - most) / sum - (t == wanted)) / ROWS;
-    }
-    return loss;
-}
-
-/* D. Kingma, J. Ba, "Adam: A Method for Stochastic Optimization" (2015), algorithm 1. */
-static void adam(float *parameters, const float *gradients, int step)
-{
-    static float first[COUNT], second[COUNT];
-    const float rate = 0.01f, keep1 = 0.9f, keep2 = 0.999f;
-    const float part1 = 1.0f - powf(keep1, (float)step), part2 = 1.0f - powf(keep2, (float)step);
-
-    for (int n = 0; n < COUNT; n++) {
-        first[n] = keep1 * first[n] + (1.0f - keep1) * gradients[n];
-        second[n] = keep2 * second[n] + (1.0f - keep2) * gradients[n] * gradients[n];
-        parameters[n] -= rate * (first[n] / part1) / (sqrtf(second[n] / part2) + 1e-8f);
-    }
-}
-
 /* One batch of random sequences; the loss before the step. */
 static float train(const struct model *m, float *parameters, int step, int *right)
 {
-    static float x[ROWS * MODEL], scores[ROWS * TOKENS], gradients[COUNT];
+    static float x[ROWS * MODEL], scores[ROWS * TOKENS], gradients[COUNT], moments[2][COUNT];
     const struct device *d = &m->device;
     int tokens[ROWS];
 
     for (int r = 0; r < ROWS; r++)
         tokens[r] = (int)(draw() * TOKENS);
-    embed(parameters, tokens, x);
+    embed(places, parameters, tokens, x);
     write_buffer(d, m->parameters, COUNT, parameters);
     write_buffer(d, m->x, ROWS * MODEL, x);
     run_forward(m);
     read_buffer(d, m->scores, ROWS * TOKENS, scores);
-    const float loss = loss_of(scores, tokens, right);
+    const float loss = loss_of(places, scores, tokens, right);
 
     write_buffer(d, m->dscores, ROWS * TOKENS, scores);
     run_backward(m);
     read_buffer(d, m->gradients, COUNT, gradients);
     read_buffer(d, m->dx, ROWS * MODEL, x);
-    embed_backward(x, tokens, gradients);
-    adam(parameters, gradients, step);
+    embed_backward(places, x, tokens, gradients);
+    adam(COUNT, parameters, gradients, step, moments[0], moments[1]);
     return loss;
 }
 

@@ -5,17 +5,13 @@
  * are those of one rank, on however many.
  *
  *     mpirun -n 4 example_22_ring_training */
+#include "backwards.h"
 #include "example.h"
 #include <clattn/mpi.h>
-#include <math.h>
-#include <string.h>
 
-enum { TOKENS = 10, LENGTH = 8, BATCH = 32, MODEL = 32, STEPS = 40, MOST_ROWS = BATCH * LENGTH };
-
+/* Parameters lie as in 12. */
 enum {
-    TOKEN = 0,                        /* (TOKENS, MODEL) */
-    PLACE = TOKEN + TOKENS * MODEL,   /* (LENGTH, MODEL) */
-    W_QKV = PLACE + LENGTH * MODEL,   /* (3 * MODEL, MODEL) */
+    W_QKV = LAYER,                    /* (3 * MODEL, MODEL) */
     W_O = W_QKV + 3 * MODEL * MODEL,  /* (MODEL, MODEL) */
     CLASSIFIER = W_O + MODEL * MODEL, /* (TOKENS, MODEL) */
     COUNT = CLASSIFIER + TOKENS * MODEL,
@@ -34,8 +30,8 @@ struct product {
 
 struct model {
     struct device device;
-    int rank, places, rows; /* this rank's places, and rows of all batches */
-    clattn_mpi_shard shard;
+    struct places places; /* this rank's */
+    int rank, rows;       /* of all batches */
     clattn_mpi_plan *forward, *backward;
     struct product qkv, out, classify;
     clattn_buffer parameters, gradients;
@@ -92,16 +88,17 @@ static clattn_mpi_plan *plan_attention(const struct device *d, const char *text)
 
 static void open_model(struct model *m)
 {
+    clattn_mpi_shard shard = {.struct_size = sizeof shard};
     const struct device *d = &m->device;
 
     m->device = open_device();
     MPI_Comm_rank(MPI_COMM_WORLD, &m->rank);
     m->forward = plan_attention(d, "fwd " ATTENTION " lse");
     m->backward = plan_attention(d, "bwd " ATTENTION OUT("do") QKV("dq") QKV("dk") QKV("dv"));
-    m->shard.struct_size = sizeof m->shard;
-    check(clattn_mpi_plan_shard(m->forward, m->rank, &m->shard) == CLATTN_SUCCESS, "shard");
-    m->places = (int)m->shard.q_count[0]; /* no causality: one range */
-    m->rows = BATCH * m->places;
+    check(clattn_mpi_plan_shard(m->forward, m->rank, &shard) == CLATTN_SUCCESS, "shard");
+    /* No causality: one range. */
+    m->places = (struct places){(int)shard.q_first[0], (int)shard.q_count[0]};
+    m->rows = BATCH * m->places.count;
     check(m->rows > 0, "a place for each rank");
     m->qkv = plan_products(d, m->rows, MODEL, 3 * MODEL);
     m->out = plan_products(d, m->rows, MODEL, MODEL);
@@ -192,106 +189,32 @@ static void run_backward(const struct model *m)
     project(m, m->qkv.dx, m->dqkv_rows, at(m->parameters, W_QKV), m->dx);
 }
 
-/* ---- on the host: embedding, loss, Adam ------------------------------------------------------ */
-
-static unsigned state = 1;
-
-/* From 0 to below 1; the same on all ranks. */
-static float draw(void)
-{
-    state = state * 1664525u + 1013904223u;
-    return (float)(state >> 8) / 16777216.0f;
-}
-
-/* The place in its sequence of a row of this rank, and that row's number in the whole batch. */
-static int place_of(const struct model *m, int row)
-{
-    return (int)m->shard.q_first[0] + row % m->places;
-}
-
-static int whole_row(const struct model *m, int row)
-{
-    return row / m->places * LENGTH + place_of(m, row);
-}
-
-static void embed(const struct model *m, const float *parameters, const int *tokens, float *x)
-{
-    for (int r = 0; r < m->rows; r++)
-        for (int c = 0; c < MODEL; c++)
-            x[r * MODEL + c] = parameters[TOKEN + tokens[whole_row(m, r)] * MODEL + c] +
-                               parameters[PLACE + place_of(m, r) * MODEL + c];
-}
-
-static void embed_backward(const struct model *m, const float *dx, const int *tokens,
-                           float *gradients)
-{
-    memset(gradients, 0, W_QKV * sizeof *gradients);
-    for (int r = 0; r < m->rows; r++)
-        for (int c = 0; c < MODEL; c++) {
-            gradients[TOKEN + tokens[whole_row(m, r)] * MODEL + c] += dx[r * MODEL + c];
-            gradients[PLACE + place_of(m, r) * MODEL + c] += dx[r * MODEL + c];
-        }
-}
-
-/* This rank's share of the mean cross-entropy with the reversed sequences, and how many rows are right; the
- * gradient takes the scores' place. */
-static void loss_of(const struct model *m, float *scores, const int *tokens, float sums[2])
-{
-    sums[0] = sums[1] = 0.0f;
-    for (int r = 0; r < m->rows; r++) {
-        const int mirrored = whole_row(m, r) - 2 * place_of(m, r) + LENGTH - 1;
-        float *s = scores + r * TOKENS, sum = 0.0f;
-        int best = 0;
-        for (int t = 1; t < TOKENS; t++)
-            best = s[t] > s[best] ? t : best;
-        const float most = s[best];
-        for (int t = 0; t < TOKENS; t++)
-            sum += expf(s[t] - most);
-        sums[0] += (logf(sum) + most - s[tokens[mirrored]]) / MOST_ROWS;
-        sums[1] += best == tokens[mirrored];
-        for (int t = 0; t < TOKENS; t++)
-            s[t] = (expf(s[t] - most) / sum - (t == tokens[mirrored])) / MOST_ROWS;
-    }
-}
-
-/* D. Kingma, J. Ba, "Adam: A Method for Stochastic Optimization" (2015), algorithm 1. */
-static void adam(float *parameters, const float *gradients, int step)
-{
-    static float first[COUNT], second[COUNT];
-    const float rate = 0.01f, keep1 = 0.9f, keep2 = 0.999f;
-    const float part1 = 1.0f - powf(keep1, (float)step), part2 = 1.0f - powf(keep2, (float)step);
-
-    for (int n = 0; n < COUNT; n++) {
-        first[n] = keep1 * first[n] + (1.0f - keep1) * gradients[n];
-        second[n] = keep2 * second[n] + (1.0f - keep2) * gradients[n] * gradients[n];
-        parameters[n] -= rate * (first[n] / part1) / (sqrtf(second[n] / part2) + 1e-8f);
-    }
-}
-
 /* One batch of random sequences; loss and right rows of all ranks before the step. */
 static void train(const struct model *m, float *parameters, int step, float sums[2])
 {
-    static float x[MOST_ROWS * MODEL], scores[MOST_ROWS * TOKENS], gradients[COUNT];
+    static float x[ALL_ROWS * MODEL], scores[ALL_ROWS * TOKENS], gradients[COUNT],
+        moments[2][COUNT];
     const struct device *d = &m->device;
     const size_t rows = (size_t)m->rows;
-    int tokens[MOST_ROWS];
+    int tokens[ALL_ROWS], right;
 
-    for (int r = 0; r < MOST_ROWS; r++)
+    for (int r = 0; r < ALL_ROWS; r++)
         tokens[r] = (int)(draw() * TOKENS);
-    embed(m, parameters, tokens, x);
+    embed(m->places, parameters, tokens, x);
     write_buffer(d, m->parameters, COUNT, parameters);
     write_buffer(d, m->x, rows * MODEL, x);
     run_forward(m);
     read_buffer(d, m->scores, rows * TOKENS, scores);
-    loss_of(m, scores, tokens, sums);
+    sums[0] = loss_of(m->places, scores, tokens, &right);
+    sums[1] = (float)right;
     write_buffer(d, m->dscores, rows * TOKENS, scores);
     run_backward(m);
     read_buffer(d, m->gradients, COUNT, gradients);
     read_buffer(d, m->dx, rows * MODEL, x);
-    embed_backward(m, x, tokens, gradients);
+    embed_backward(m->places, x, tokens, gradients);
     MPI_Allreduce(MPI_IN_PLACE, gradients, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    adam(parameters, gradients, step);
+    adam(COUNT, parameters, gradients, step, moments[0], moments[1]);
 }
 
 int main(int argc, char **argv)
@@ -309,10 +232,10 @@ int main(int argc, char **argv)
         first = step == 1 ? sums[0] : first;
         if (m.rank == 0 && (step == 1 || step % 10 == 0))
             printf("step %2d: loss %.4f, %5.1f %% right\n", step, (double)sums[0],
-                   100.0 * (double)sums[1] / MOST_ROWS);
+                   100.0 * (double)sums[1] / ALL_ROWS);
     }
     check(first > 2.0f && sums[0] < 0.1f * first, "learning");
-    check(sums[1] > 0.9f * MOST_ROWS, "writing backwards");
+    check(sums[1] > 0.9f * ALL_ROWS, "writing backwards");
     close_model(&m);
     MPI_Finalize();
     return 0;

@@ -12,50 +12,24 @@
 
 TestSuite(block_lists, .timeout = 600);
 
-/* Those with walks of their own. */
-static const struct walker {
-    char family[32], text[80];
-} walkers[] = {
-    {"naive", "fwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
-    {"fused_cpu UNIT=vector", "fwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
-    {"fused_gpu UNIT=item", "fwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
-    {"split_cpu UNIT=vector", "fwd f32 b2 h4/1 q3 k165 d16 blocks=2x8:40:h mask=qk lse"},
-    {"split_gpu UNIT=item", "fwd f32 b2 h4/1 q3 k165 d16 blocks=2x8:40:h mask=qk lse"},
-    {"split_gpu UNIT=mma", "fwd f16 b2 h4/1 q3 k165 d16 blocks=2x8:40:h mask=qk lse"},
-    {"split_cpu UNIT=amx", "fwd bf16 b2 h4/1 q3 k165 d32 blocks=2x8:40:h mask=qk lse"},
-    {"split_cpu UNIT=pairs", "fwd bf16 b2 h4/1 q3 k165 d32 blocks=2x8:40:h mask=qk lse"},
-    {"fused_gpu UNIT=mma", "fwd f16 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
-    {"unfused", "fwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
-    {"unfused_lanes", "fwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk lse"},
-    {"backward_cpu UNIT=vector", "bwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk"},
-    {"backward_gpu UNIT=item", "bwd f32 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk"},
-    {"backward_gpu UNIT=mma", "bwd f16 b2 h2 q33 k65 d16 blocks=7x8:40:h mask=qk"},
-};
-enum { NUM_WALKERS = sizeof walkers / sizeof *walkers };
-
-ParameterizedTestParameters(block_lists, may_hold_anything) {
-    static struct walker parameters[NUM_WALKERS];
-    size_t taken[NUM_WALKERS];
-    const size_t count = numbers_taken(NUM_WALKERS, 3, taken);
-
-    for (size_t n = 0; n < count; n++)
-        parameters[n] = walkers[taken[n]];
-    return cr_make_param_array(struct walker, parameters, count);
-}
-
 /* Guard bands, NaN where nothing is seen, entries and offsets of every kind: by trials (trial_data.c). */
-ParameterizedTest(struct walker *walker, block_lists, may_hold_anything) {
-    struct fixture f;
+FAMILY_TEST(block_lists, may_hold_anything, CLATTN_FORWARD, NULL, 3)
+{
+    static const char *const problems[] = {
+        "fwd f32 b2 h2 q33 k65 d32 blocks=7x8:40:h mask=qk lse",
+        "fwd f32 b2 h4/1 q3 k165 d32 blocks=2x8:40:h mask=qk lse",
+    };
 
     unoptimised();
-    fixture_open(&f);
-    fixture_need_groups_of(&f, walker->family);
-    for (uint64_t seed = 1; seed <= 12; seed++) {
-        struct trial t = {
-            .problem = fixture_problem(walker->text), .family = walker->family, .seed = seed};
-        trial_pass(&f, &t);
-    }
-    fixture_close(&f);
+    trials_pass(clattn_family_name(CLATTN_FORWARD, *family), problems, 2, 0, 6);
+}
+
+FAMILY_TEST(block_lists, of_gradients_may_hold_anything, CLATTN_BACKWARD, NULL, 3)
+{
+    static const char *const problems[] = {"bwd f32 b2 h2 q33 k65 d32 blocks=7x8:40:h mask=qk"};
+
+    unoptimised();
+    trials_pass(clattn_family_name(CLATTN_BACKWARD, *family), problems, 1, 0, 12);
 }
 
 /* ---- the bits of a mask ------------------------------------------------------------------------ */

@@ -54,20 +54,13 @@ ParameterizedTest(struct portion *portion, conformance, portion) {
 
 /* ---- what each profile would choose, within its limits --------------------------------------- */
 
-static int all_profiles(void)
-{
-    const char *which = getenv("CLATTN_TEST_PROFILES");
-
-    return which && strcmp(which, "all") == 0;
-}
-
 /* Those that differ the most, a file for each; with CLATTN_TEST_PROFILES=all every file for each. */
 ParameterizedTestParameters(emulated, conformance) {
     static const char *const sample[] = {"intel_arc_a750", "minimum", "sm_90"};
     static struct profile list[MOST_PROFILES];
     size_t count = sizeof sample / sizeof *sample;
 
-    if (all_profiles())
+    if (run_all("CLATTN_TEST_PROFILES"))
         count = profiles_read(list);
     else
         for (size_t n = 0; n < count; n++)
@@ -76,7 +69,7 @@ ParameterizedTestParameters(emulated, conformance) {
 }
 
 ParameterizedTest(struct profile *profile, emulated, conformance) {
-    const int all = all_profiles();
+    const int all = run_all("CLATTN_TEST_PROFILES");
     struct trial t = {.seed = 1};
     struct fixture f;
     int count;

@@ -13,7 +13,6 @@
 #include "tests/support/profiles.h"
 #include "tests/support/programs/scratch.h"
 #include "tests/support/unoptimised.h"
-#include "tests/trials/projection_trial.h"
 #include "tests/trials/random_problem.h"
 #include "tests/trials/random_projection.h"
 #include "tests/trials/trial.h"
@@ -25,20 +24,6 @@
 #include <string.h>
 
 TestSuite(emulated, .init = unoptimised, .timeout = 900);
-
-static int all_profiles(void)
-{
-    const char *which = getenv("CLATTN_TEST_PROFILES");
-
-    return which && strcmp(which, "all") == 0;
-}
-
-static uint64_t scale(void)
-{
-    const char *text = getenv("CLATTN_TEST_SCALE");
-
-    return text && text[0] ? strtoull(text, NULL, 10) : 1;
-}
 
 /* ---- what is claimed ------------------------------------------------------------------------- */
 
@@ -193,15 +178,15 @@ static void sweep_projections(struct fixture *f, const struct profile *profile, 
     size_t passed = 0;
 
     for (int n = 0; n < 60 && passed < 5; n++) {
-        struct projection_trial t = {.problem = random_projection_shape(r, &kind),
-                                     .family = family->full_name};
+        struct trial t = {.problem = random_projection_shape(r, &kind),
+                          .family = family->full_name};
         const clattn_plan_options options = {
             .struct_size = sizeof options, .family = t.family, .tunables = kind.tunables};
         t.seed = rng_next(r);
         memcpy(t.tunables, kind.tunables, sizeof t.tunables);
         if (clattn_plan_supports(f->context, &t.problem, &options) != CLATTN_SUCCESS)
             continue;
-        projection_pass(f, &t);
+        trial_pass(f, &t);
         passed++;
         within_limits(profile, family->full_name);
     }
@@ -222,7 +207,7 @@ ParameterizedTestParameters(emulated, sweep) {
     static struct profile list[MOST_PROFILES];
     size_t count = 3;
 
-    if (all_profiles()) {
+    if (run_all("CLATTN_TEST_PROFILES")) {
         const size_t profiles = profiles_read(list);
         count = 0;
         for (size_t n = 0; n < profiles; n++)
@@ -250,7 +235,7 @@ ParameterizedTest(struct sample *sample, emulated, sweep) {
     fixture_open_narrowed(&f, &profile.info);
     fixture_need_cpu(&f);
     fixture_need_groups(&f);
-    for (uint64_t n = 0; n < scale(); n++)
+    for (uint64_t n = 0; n < run_number("CLATTN_TEST_SCALE", 1); n++)
         if (family->operation == CLATTN_PROJECTION)
             sweep_projections(&f, &profile, &r, family);
         else
@@ -278,7 +263,7 @@ ParameterizedTest(size_t *cpu, emulated, CPUs) {
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
         const clattn_problem problem = fixture_problem(problems[n]);
         if (problem.operation == CLATTN_PROJECTION)
-            projection_pass(&f, &(struct projection_trial){.problem = problem, .seed = n});
+            trial_pass(&f, &(struct trial){.problem = problem, .seed = n});
         else
             trial_pass(&f, &(struct trial){.problem = problem, .seed = n});
     }

@@ -134,14 +134,8 @@ static int takes_starts(const char *family)
     return strncmp(family, "unfused", 7) != 0; /* its scores are of batches that are padded */
 }
 
-ParameterizedTestParameters(packed, starts_may_hold_anything) {
-    static size_t parameters[MOST_FAMILIES];
-
-    return cr_make_param_array(size_t, parameters,
-                               families_taken(CLATTN_FORWARD, takes_starts, 1, 3, parameters));
-}
-
-ParameterizedTest(size_t *number, packed, starts_may_hold_anything) {
+FAMILY_TEST(packed, starts_may_hold_anything, CLATTN_FORWARD, takes_starts, 3)
+{
     static const char *const problems[] = {
         "fwd f32 b4 h4/2 q30 k40 d32 totalq=70 totalkv=90 causal=br klen qlen sinks lse",
         "fwd f32 b3 h2/1 q1 k200 d32 totalkv=300 lse",
@@ -149,30 +143,22 @@ ParameterizedTest(size_t *number, packed, starts_may_hold_anything) {
     };
 
     unoptimised();
-    trials_pass(clattn_family_name(CLATTN_FORWARD, *number), problems,
+    trials_pass(clattn_family_name(CLATTN_FORWARD, *family), problems,
                 sizeof problems / sizeof *problems, 2, 8);
 }
 
-/* Gradients: guard bands, rows of no sequence that stay as they were, each element against double
- * precision. */
-DeviceTest(packed, gradients)
+/* Guard bands, rows of no sequence that stay as they were, each element against double precision. */
+FAMILY_TEST(packed, gradients, CLATTN_BACKWARD, NULL, 2)
 {
-    static const char *const backward[] = {"backward_cpu UNIT=vector", "backward_gpu UNIT=item"};
     static const char *const problems[] = {
-        "bwd f32 b3 h4/2 q20 k30 d16 causal=br totalq=50 totalkv=70",
-        "bwd f32 b3 h4/2 q20 k30 d16 alibi sinks qlen klen dslopes dsinks totalq=50",
+        "bwd f32 b3 h4/2 q20 k30 d32 causal=br totalq=50 totalkv=70",
+        "bwd f32 b3 h4/2 q20 k30 d32 alibi sinks qlen klen dslopes dsinks totalq=50",
         "bwd f32 b4 h2 q33 k40 d32/24 window=20,* dropout=0.3 totalkv=120",
     };
 
     unoptimised();
-    fixture_need_groups_of(f, "backward_gpu UNIT=item");
-    for (size_t n = 0; n < 2 * sizeof problems / sizeof *problems; n++)
-        for (uint64_t seed = 1; seed <= 3; seed++) {
-            struct trial t = {.problem = fixture_problem(problems[n / 2]),
-                              .family = backward[n % 2],
-                              .seed = seed};
-            trial_pass(f, &t);
-        }
+    trials_pass(clattn_family_name(CLATTN_BACKWARD, *family), problems,
+                sizeof problems / sizeof *problems, 0, 3);
 }
 
 /* As users compile it: optimised, PoCL 3.1 has a group's threads store rows that there are not, where the kernel may

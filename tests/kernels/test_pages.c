@@ -153,17 +153,10 @@ ParameterizedTest(size_t *number, pages, have_the_bits_of_a_contiguous_cache) {
 
 /* ---- tables that hold anything ---------------------------------------------------------------- */
 
-/* All families of forward, a third of them in a run. */
-ParameterizedTestParameters(pages, tables_may_hold_anything) {
-    static size_t parameters[MOST_FAMILIES];
-
-    return cr_make_param_array(size_t, parameters,
-                               families_taken(CLATTN_FORWARD, NULL, 0, 3, parameters));
-}
-
 /* Guard bands, NaN where nothing is seen, lengths, entries and lists of every kind: by trials (trial_data.c). The
  * first problem is one for all families. */
-ParameterizedTest(size_t *number, pages, tables_may_hold_anything) {
+FAMILY_TEST(pages, tables_may_hold_anything, CLATTN_FORWARD, NULL, 3)
+{
     static const char *const problems[] = {
         "fwd f32 b3 h4/2 q3 k100 d32 page=8 pages=9 causal=br klen sinks lse",
         "fwd f32 b2 h2/1 q1 k200 d64 kcache=q8_0 vcache=q4_0 page=16 pages=3 klen lse",
@@ -172,7 +165,7 @@ ParameterizedTest(size_t *number, pages, tables_may_hold_anything) {
     };
 
     unoptimised();
-    trials_pass(clattn_family_name(CLATTN_FORWARD, *number), problems,
+    trials_pass(clattn_family_name(CLATTN_FORWARD, *family), problems,
                 sizeof problems / sizeof *problems, 1, 6);
 }
 

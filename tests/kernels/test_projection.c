@@ -10,8 +10,8 @@
 #include "tests/support/profiles.h"
 #include "tests/support/storage.h"
 #include "tests/support/unoptimised.h"
-#include "tests/trials/projection_trial.h"
 #include "tests/trials/random_projection.h"
+#include "tests/trials/trial.h"
 #include "tune/measurer.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -21,13 +21,6 @@
 #include <string.h>
 
 TestSuite(projection, .timeout = 300);
-
-static uint64_t from_environment(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-
-    return text && text[0] ? strtoull(text, NULL, 10) : otherwise;
-}
 
 /* ---- the sweep ----------------------------------------------------------------------------- */
 
@@ -69,7 +62,7 @@ static int draw_problem(struct rng *r, struct fixture *f, const struct projectio
 
 ParameterizedTest(struct part *part, projection, sweep) {
     const uint64_t base = run_seed();
-    const uint64_t kinds = KINDS * from_environment("CLATTN_TEST_SCALE", 1);
+    const uint64_t kinds = KINDS * run_number("CLATTN_TEST_SCALE", 1);
     struct rng r = rng_seed(base * 1000003 + part->number * 101 + 17 * part->family);
     struct fixture f;
     size_t passed = 0;
@@ -84,13 +77,13 @@ ParameterizedTest(struct part *part, projection, sweep) {
         const struct projection_kind kind = random_projection_kind(
             &r, ca_family_at(part->family), clattn_context_device(f.context));
         for (uint64_t n = 0; n < SHAPES; n++) {
-            struct projection_trial t = {.family = kind.family->full_name};
+            struct trial t = {.family = kind.family->full_name};
             memcpy(t.tunables, kind.tunables, sizeof t.tunables);
             if (!draw_problem(&r, &f, &kind, &t.problem))
                 continue;
             t.seed = rng_next(&r);
             t.poisoned = rng_one_in(&r, 4);
-            projection_pass(&f, &t);
+            trial_pass(&f, &t);
             passed++;
         }
     }
@@ -103,7 +96,7 @@ ParameterizedTest(struct part *part, projection, sweep) {
 Test(projection, one) {
     const char *text = getenv("CLATTN_TEST_PROBLEM"), *family = getenv("CLATTN_TEST_FAMILY");
     const char *tunables = getenv("CLATTN_TEST_TUNABLES");
-    struct projection_trial t = {
+    struct trial t = {
         .family = family && family[0] ? family : NULL, .seed = run_seed(), .poisoned = 1};
     struct fixture f;
 
@@ -111,7 +104,7 @@ Test(projection, one) {
     if (tunables && strlen(tunables) < sizeof t.tunables)
         memcpy(t.tunables, tunables, strlen(tunables) + 1);
     fixture_open(&f);
-    projection_pass(&f, &t);
+    trial_pass(&f, &t);
     fixture_close(&f);
 }
 
@@ -163,9 +156,9 @@ ParameterizedTest(struct part *part, projection, ends) {
         if (!run_takes(n + part->family, 5)) /* the others in the next runs */
             continue;
         const char *family = ca_family_at(part->family)->full_name;
-        struct projection_trial t = {
+        struct trial t = {
             .problem = fixture_problem(family_text(family, ends[n])), .family = family, .seed = n};
-        projection_pass(&f, &t);
+        trial_pass(&f, &t);
     }
     fixture_close(&f);
 }
@@ -216,23 +209,24 @@ Test(projection, repeats_give_the_same_bits) {
         if (!family_projects_on(family, clattn_context_device(f.context)))
             continue;
         const char *text = family_text(family, "proj f32 b2 h3/1 q40 d700/50 w=oi bias=f32");
-        struct projection_trial t = {.problem = fixture_problem(text), .seed = 5};
-        struct projected *y = &t.tensor[PROJECTION_Y];
+        struct trial t = {.problem = fixture_problem(text), .seed = 5};
+        struct host_tensor *y = &t.tensor[PROJECTION_Y];
         clattn_plan *plan = fixture_plan(&f, text, family);
-        projection_fill(&t);
+        trial_fill(&t);
         unsigned char *first = malloc(y->num_bytes);
         cr_assert(first != NULL);
         for (int run = 0; run < 50; run++) {
-            clattn_projection_tensors tensors = projection_send(&f, &t);
-            cr_assert(clattn_project(plan, f.queue, &tensors, 0, NULL, NULL) == CLATTN_SUCCESS);
-            projection_receive(&f, &t, &tensors);
+            struct tensor_arguments tensors = trial_send(&f, &t);
+            cr_assert(tensor_execute(CLATTN_PROJECTION, plan, f.queue, &tensors, 0, NULL, NULL) ==
+                      CLATTN_SUCCESS);
+            trial_receive(&f, &t, &tensors);
             if (run == 0)
                 memcpy(first, y->got, y->num_bytes);
             cr_assert(memcmp(first, y->got, y->num_bytes) == 0, "run %d differs", run);
         }
         free(first);
         clattn_plan_release(plan);
-        projection_free(&t);
+        trial_free(&t);
     }
     fixture_close(&f);
 }
@@ -250,17 +244,17 @@ Test(projection, host_memory) {
 
     fixture_open(&f);
     for (size_t n = 0; n < sizeof texts / sizeof *texts; n++) {
-        struct projection_trial t = {.problem = fixture_problem(texts[n]), .seed = n + 1};
+        struct trial t = {.problem = fixture_problem(texts[n]), .seed = n + 1};
         const void *at[NUM_PROJECTED] = {NULL};
-        projection_fill(&t);
+        trial_fill(&t);
         for (int id = 0; id < NUM_PROJECTED; id++) {
-            struct projected *x = &t.tensor[id];
+            struct host_tensor *x = &t.tensor[id];
             if (!x->bytes)
                 continue;
             x->got = malloc(x->num_bytes);
             cr_assert(x->got != NULL);
             memcpy(x->got, x->bytes, x->num_bytes);
-            at[id] = x->got + x->offset * value_bytes(x->dtype);
+            at[id] = x->got + x->offset * value_bytes(x->shape.dtype);
         }
         const clattn_host_projection_tensors tensors = {.struct_size = sizeof tensors,
                                                         .x = at[PROJECTION_X],
@@ -269,8 +263,8 @@ Test(projection, host_memory) {
                                                         .y = (void *)at[PROJECTION_Y]};
         cr_assert(clattn_project_host(f.context, &t.problem, NULL, &tensors) == CLATTN_SUCCESS,
                   "%s", f.log.last);
-        projection_check(&t);
-        projection_free(&t);
+        trial_check(&t);
+        trial_free(&t);
     }
     fixture_close(&f);
 }

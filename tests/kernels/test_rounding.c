@@ -4,7 +4,6 @@
 #include "tests/support/families.h"
 #include "tests/support/storage.h"
 #include "tests/support/unoptimised.h"
-#include "tests/trials/projection_trial.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -150,24 +149,24 @@ ParameterizedTestParameters(rounding, projections) {
 
 /* A row of ones times a column of a base and a half step. */
 ParameterizedTest(size_t *family, rounding, projections) {
-    struct projection_trial t = {.problem = fixture_problem("proj bf16 h2/1 q5 d2/37"),
-                                 .family = clattn_family_name(CLATTN_PROJECTION, *family),
-                                 .seed = 1};
+    struct trial t = {.problem = fixture_problem("proj bf16 h2/1 q5 d2/37"),
+                      .family = clattn_family_name(CLATTN_PROJECTION, *family),
+                      .seed = 1};
     struct fixture f;
 
     fixture_open(&f);
-    projection_fill(&t);
+    trial_fill(&t);
     for (size_t n = 0; n < 5 * 2; n++)
-        projection_set(&t, PROJECTION_X, n, 1.0);
+        trial_set_nth(&t, PROJECTION_X, n, 1.0);
     for (size_t n = 0; n < 2 * 37; n++) {
-        projection_set(&t, PROJECTION_W, n, base(n));
-        projection_set(&t, PROJECTION_W, 2 * 37 + n, tie_of(n));
+        trial_set_nth(&t, PROJECTION_W, n, base(n));
+        trial_set_nth(&t, PROJECTION_W, 2 * 37 + n, tie_of(n));
     }
-    projection_run(&f, &t);
+    trial_run(&f, &t);
     for (size_t n = 0; n < 2 * 5 * 37; n++) {
         const size_t column = n / 37 / 5 * 37 + n % 37;
-        expect(projection_value(&t, PROJECTION_Y, n), base(column) + tie_of(column), "y", n);
+        expect(trial_value_nth(&t, PROJECTION_Y, n), base(column) + tie_of(column), "y", n);
     }
-    projection_free(&t);
+    trial_free(&t);
     fixture_close(&f);
 }

@@ -45,13 +45,6 @@ struct part {
     int optimised;
 };
 
-static uint64_t from_environment(const char *name, const uint64_t otherwise)
-{
-    const char *text = getenv(name);
-
-    return text && text[0] ? strtoull(text, NULL, 10) : otherwise;
-}
-
 ParameterizedTestParameters(sweep, part) {
     static struct part parts[MOST_PARTS];
     const char *only = getenv("CLATTN_TEST_FAMILY");
@@ -104,7 +97,7 @@ static int fits_unoptimised(const struct problem_kind *row, const clattn_device_
 
 ParameterizedTest(struct part *part, sweep, part) {
     static struct problem_kind rows[PAIRS_MOST_ROWS];
-    const uint64_t scale = from_environment("CLATTN_TEST_SCALE", 1);
+    const uint64_t scale = run_number("CLATTN_TEST_SCALE", 1);
     const struct ca_family *family = ca_family_at(part->family);
     const struct share share = share_of(family, part->family);
     struct rng r = rng_seed(part->seed * 1000003 + part->family * 2 + (uint64_t)part->optimised);

@@ -19,33 +19,6 @@ static struct tensor_view view_of(const float *q, const float *k, const float *v
     return view;
 }
 
-/* Two keys with the scores 0 and log 3: weights 1/4 and 3/4. */
-Test(reference, two_by_two_by_hand) {
-    const float q[] = {1, 0, 0, 1}, k[] = {0, 1, 1.0986123f, 0}, v[] = {4, -8, 8, 0};
-    const clattn_problem p =
-        fixture_problem("fwd f32 q2 k2 d2 scale=1 lse scores=weights causal=tl");
-    const struct tensor_view view = view_of(q, k, v);
-    struct reference_row row;
-
-    cr_assert(reference_row_open(&p, PRECISION_SINGLE, &row));
-    reference_row_compute(&p, &view, 0, 0, 0, &row); /* sees the first key alone */
-    cr_assert_float_eq(row.o[0].value, 4, 1e-12);
-    cr_assert_float_eq(row.o[1].value, -8, 1e-12);
-    cr_assert_float_eq(row.lse.value, 0, 1e-12);
-    cr_assert(row.scores[1].value == 0.0 && row.scores[1].bound == 0.0);
-    reference_row_close(&row);
-
-    const clattn_problem whole = fixture_problem("fwd f32 q2 k2 d2 scale=1 lse scores=weights");
-    cr_assert(reference_row_open(&whole, PRECISION_SINGLE, &row));
-    reference_row_compute(&whole, &view, 0, 0, 0, &row);
-    cr_assert_float_eq(row.o[0].value, 4 * 0.25 + 8 * 0.75, 1e-6);
-    cr_assert_float_eq(row.o[1].value, -8 * 0.25, 1e-6);
-    cr_assert_float_eq(row.lse.value, log(4), 1e-6);
-    cr_assert_float_eq(row.scores[1].value, 0.75, 1e-6);
-    cr_assert(row.o[0].bound > 1e-7 && row.o[0].bound < 1e-4, "bound %g", row.o[0].bound);
-    reference_row_close(&row);
-}
-
 /* Of two keys with the weights 1/4 and 3/4: standard precision may round each to the dtype. */
 Test(reference, precision_by_hand) {
     const unsigned short q[] = {0x3f80, 0}, k[] = {0, 0, 0x3f8d, 0}; /* 1; 1.1015625, about log 3 */
@@ -140,40 +113,6 @@ Test(reference, what_is_seen) {
                           "%s, query %zu, key %zu", cases[c].problem, i, j);
         }
     }
-}
-
-/* Whatever is hidden is not even read: NaN everywhere, and the second key masked. */
-Test(reference, hidden_data_is_not_read) {
-    const float q[] = {1, NAN}, k[] = {2, NAN}, v[] = {3, NAN};
-    const unsigned char mask[] = {1, 0};
-    const cl_int one = 1;
-    const clattn_problem p = fixture_problem("fwd f32 q2 k2 d1 mask=k qlen lse");
-    struct tensor_view view = view_of(q, k, v);
-    struct reference_row row;
-
-    view.at[TENSOR_MASK] = mask;
-    view.at[TENSOR_Q_LENGTHS] = (const unsigned char *)&one;
-    cr_assert(reference_row_open(&p, PRECISION_SINGLE, &row));
-    reference_row_compute(&p, &view, 0, 0, 0, &row);
-    cr_assert_float_eq(row.o[0].value, 3, 1e-12);
-    reference_row_compute(&p, &view, 0, 0, 1, &row);
-    cr_assert(row.o[0].value == 0.0 && row.o[0].bound == 0.0);
-    cr_assert(row.lse.value == -INFINITY);
-    reference_row_close(&row);
-}
-
-Test(reference, visible_nan_is_expected) {
-    const float q[] = {1}, k[] = {2, 1}, v[] = {3, NAN}, bad[] = {NAN, 1};
-    const clattn_problem p = fixture_problem("fwd f32 q1 k2 d1 lse");
-    const struct tensor_view in_v = view_of(q, k, v), in_k = view_of(q, bad, k);
-    struct reference_row row;
-
-    cr_assert(reference_row_open(&p, PRECISION_SINGLE, &row));
-    reference_row_compute(&p, &in_v, 0, 0, 0, &row);
-    cr_assert(isnan(row.o[0].value) && !isnan(row.lse.value));
-    reference_row_compute(&p, &in_k, 0, 0, 0, &row);
-    cr_assert(isnan(row.o[0].value) && isnan(row.lse.value));
-    reference_row_close(&row);
 }
 
 /* The bounds hold for the plainest f32 implementation, and are not wildly larger than its error. */

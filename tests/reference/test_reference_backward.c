@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference of the gradients: against finite differences of the forward reference, numbers
- * worked out by hand, a naive f32 implementation, and the published vectors of Philox. */
-#include "bench/judge/dropout.h"
+/* The reference of the gradients: against finite differences of the forward reference, and a naive f32
+ * implementation. */
 #include "bench/judge/gradients.h"
 #include "bench/judge/row.h"
 #include "tests/support/fixture.h"
@@ -173,44 +172,6 @@ ParameterizedTest(struct text *text, reference_backward, finite_differences) {
     close_data(&x);
 }
 
-/* ---- by hand -------------------------------------------------------------------------------- */
-
-/* Two keys of weights 1/4 and 3/4, v = 4 and 8: o = 7, ds = 1/4 (4 - 7) and 3/4 (8 - 7). */
-Test(reference_backward, two_keys_by_hand) {
-    const float q[] = {1, 2}, k[] = {0, 0, 1.0986123f, 0}, v[] = {4, 8}, o[] = {7}, d_o[] = {1};
-    const float lse[] = {1.3862944f}, third_k[] = {0, 0, 1.0986123f, 0, NAN, NAN};
-    const float third_v[] = {4, 8, NAN};
-    const unsigned char mask[] = {1, 1, 0};
-    const clattn_problem p = fixture_problem("bwd f32 q1 k2 d2/1 scale=1");
-    const clattn_problem masked = fixture_problem("bwd f32 q1 k3 d2/1 scale=1 mask=k");
-    struct tensor_view view = {.at = {[TENSOR_Q] = (const unsigned char *)q,
-                                      [TENSOR_K] = (const unsigned char *)k,
-                                      [TENSOR_V] = (const unsigned char *)v,
-                                      [TENSOR_O] = (const unsigned char *)o,
-                                      [TENSOR_LSE] = (const unsigned char *)lse,
-                                      [TENSOR_DO] = (const unsigned char *)d_o}};
-    const double dk[] = {-0.75, -1.5, 0.75, 1.5, 0, 0}, dv[] = {0.25, 0.75, 0};
-    struct reference_gradients g;
-
-    for (size_t keys = 2; keys <= 3; keys++) { /* the third is masked and NaN */
-        if (keys == 3) {
-            view.at[TENSOR_K] = (const unsigned char *)third_k;
-            view.at[TENSOR_V] = (const unsigned char *)third_v;
-            view.at[TENSOR_MASK] = mask;
-        }
-        cr_assert(reference_gradients_open(keys == 2 ? &p : &masked, &view, &g));
-        cr_assert_float_eq(g.at[TENSOR_DQ][0].value, 0.75 * 1.0986123, 1e-6);
-        cr_assert_float_eq(g.at[TENSOR_DQ][1].value, 0, 1e-6);
-        for (size_t n = 0; n < 2 * keys; n++)
-            cr_assert_float_eq(g.at[TENSOR_DK][n].value, dk[n], 1e-6);
-        for (size_t n = 0; n < keys; n++)
-            cr_assert_float_eq(g.at[TENSOR_DV][n].value, dv[n], 1e-6);
-        if (keys == 3)
-            cr_assert(g.at[TENSOR_DK][4].bound == 0.0 && g.at[TENSOR_DV][2].bound == 0.0);
-        reference_gradients_close(&g);
-    }
-}
-
 /* ---- bounds --------------------------------------------------------------------------------- */
 
 enum { KEYS = 60, DIM = 40, ROWS = 5 };
@@ -267,52 +228,4 @@ Test(reference_backward, bounds_hold_for_naive_f32) {
     }
     reference_gradients_close(&want);
     close_data(&x);
-}
-
-/* ---- dropout -------------------------------------------------------------------------------- */
-
-/* Random123's vectors for Philox 4x32-10. */
-Test(reference_backward, philox_known_answers) {
-    static const struct {
-        uint32_t counter[4], key[2], words[4];
-    } cases[] = {
-        {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
-        {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
-         {0xffffffff, 0xffffffff},
-         {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
-         {0xa4093822, 0x299f31d0},
-         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
-    };
-
-    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        uint32_t words[4];
-        reference_philox(cases[n].key, cases[n].counter, words);
-        cr_expect(memcmp(words, cases[n].words, sizeof words) == 0, "case %zu: %08x", n, words[0]);
-    }
-}
-
-/* The dropped fraction is right within statistics, and every coordinate matters. */
-Test(reference_backward, dropped_fraction) {
-    const double rates[] = {0.05, 0.5, 0.9};
-    clattn_problem p = fixture_problem("fwd f32 b2 h3 q40 k50 d1");
-    struct tensor_view view = {.dropout_seed = 12345678901, .dropout_offset = 3};
-    const size_t total = 2 * 3 * 40 * 50;
-
-    for (size_t n = 0; n < 3; n++) {
-        double dropped = 0, alike = 0;
-        p.dropout = (float)rates[n];
-        for (size_t e = 0; e < total; e++) {
-            const size_t b = e / 6000, h = e / 2000 % 3, i = e / 50 % 40, j = e % 50;
-            const int keeps = reference_dropout_keeps(&p, &view, b, h, i, j);
-            const double factor = reference_dropout_factor(&p, &view, b, h, i, j);
-            dropped += !keeps;
-            alike += keeps == reference_dropout_keeps(&p, &view, b, h, i + 1, j);
-            cr_assert_float_eq(factor, keeps / (1 - (double)p.dropout), 1e-12);
-        }
-        const double sigma = sqrt(rates[n] * (1 - rates[n]) / (double)total);
-        const double chance = rates[n] * rates[n] + (1 - rates[n]) * (1 - rates[n]);
-        cr_expect(fabs(dropped / (double)total - rates[n]) < 4 * sigma);
-        cr_expect(fabs(alike / (double)total - chance) < 0.03);
-    }
 }

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE = 4096, NUM_PROJECTED = 4 };
+enum { LINE = 4096 };
 
 static void *must(void *memory)
 {

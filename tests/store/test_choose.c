@@ -61,50 +61,42 @@ static void store_stale(struct fixture *f, const char *problem, size_t group_x, 
     put(f, problem, &made.entry);
 }
 
-/* A table of this device with one class of one entry. */
-struct small_table {
-    clattn_device_info info;
-    struct ca_device_table device;
-    struct ca_class class;
-    struct made_entry made;
-    char text[CA_CLASS_TEXT];
-    struct ca_table table;
-};
-
-static void fill_table(struct small_table *t, struct fixture *f, const char *problem,
-                       const struct ca_candidate *c, const char *driver)
+/* A table of this device with one class of one entry; the caller frees it. */
+static struct ca_table small_table(struct fixture *f, const char *problem,
+                                   const struct ca_candidate *c, const char *driver)
 {
     const clattn_problem p = fixture_problem(problem);
+    clattn_device_info info = f->context->device;
+    struct ca_table table = {NULL, 0};
+    struct made_entry made;
+    char text[CA_CLASS_TEXT];
 
-    t->info = f->context->device;
-    snprintf(t->info.driver_version, sizeof t->info.driver_version, "%s", driver);
-    t->device = table_of_device(&t->info);
-    clattn_problem_class(&p, t->text, CA_CLASS_TEXT, NULL);
-    table_entry_of(&t->made, c, 1.0);
-    t->class = (struct ca_class){t->text, &t->made.entry, 1};
-    t->device.classes = &t->class;
-    t->device.num_classes = 1;
-    t->table = (struct ca_table){&t->device, 1};
+    snprintf(info.driver_version, sizeof info.driver_version, "%s", driver);
+    clattn_problem_class(&p, text, CA_CLASS_TEXT, NULL);
+    struct ca_device_table *device = ca_table_device(&table, &info, 1);
+    cr_assert(
+        ca_class_put(ca_device_table_make_class(device, text), table_entry_of(&made, c, 1.0)));
+    return table;
 }
 
 /* What another driver of this device knows. */
 static void store_of_driver(struct fixture *f, const char *problem, const struct ca_candidate *c,
                             const char *driver)
 {
-    struct small_table t;
+    struct ca_table table = small_table(f, problem, c, driver);
     size_t added;
 
-    fill_table(&t, f, problem, c, driver);
-    cr_assert(ca_store_merge(f->context->store, &t.table, &added) == CLATTN_SUCCESS && added == 1);
+    cr_assert(ca_store_merge(f->context->store, &table, &added) == CLATTN_SUCCESS && added == 1);
+    ca_table_free(&table);
 }
 
 /* The shipped table; the text must live as long as the context. */
 static char *ship(struct fixture *f, const char *problem, const struct ca_candidate *c)
 {
-    struct small_table t;
+    struct ca_table table = small_table(f, problem, c, "a driver elsewhere");
+    char *document = ca_table_print(&table);
 
-    fill_table(&t, f, problem, c, "a driver elsewhere");
-    char *document = ca_table_print(&t.table);
+    ca_table_free(&table);
     cr_assert(document != NULL && !f->context->shipped->parsed);
     f->context->shipped->document = document;
     return document;

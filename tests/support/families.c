@@ -28,10 +28,9 @@ static int takes_dtype(const struct ca_family *family, const clattn_dtype dtype)
 
 int family_takes_f32(const char *name)
 {
-    const char *which = getenv("CLATTN_TEST_FAMILIES");
     const struct ca_family *family = name ? ca_family_find(name) : ca_family_at(0);
 
-    if (!family || (family == &ca_split_gpu_item && !(which && strcmp(which, "all") == 0)))
+    if (!family || (family == &ca_split_gpu_item && !run_all("CLATTN_TEST_FAMILIES")))
         return 0;
     return takes_dtype(family, CLATTN_F32);
 }

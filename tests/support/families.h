@@ -36,9 +36,9 @@ size_t families_taken(clattn_operation operation, int (*takes)(const char *name)
 /* A test of each of these families, which gets its index: parameters cross processes, pointers do not. */
 #define FAMILY_TEST(suite, name, operation, takes, runs)                                           \
     ParameterizedTestParameters(suite, name) {                                                     \
-        static size_t families[MOST_FAMILIES];                                                     \
-        return cr_make_param_array(size_t, families,                                               \
-                                   families_taken(operation, takes, __COUNTER__, runs, families)); \
+        static size_t indices[MOST_FAMILIES];                                                      \
+        return cr_make_param_array(size_t, indices,                                                \
+                                   families_taken(operation, takes, __COUNTER__, runs, indices));  \
     }                                                                                              \
     ParameterizedTest(size_t *family, suite, name)
 

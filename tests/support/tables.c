@@ -85,16 +85,6 @@ struct ca_candidate table_candidate(const char *text, const clattn_problem *p,
     return candidate;
 }
 
-struct ca_device_table table_of_device(const clattn_device_info *dev)
-{
-    return (struct ca_device_table){.platform = (char *)dev->platform_name,
-                                    .platform_version = (char *)dev->platform_version,
-                                    .vendor = (char *)dev->vendor,
-                                    .device = (char *)dev->name,
-                                    .device_version = (char *)dev->device_version,
-                                    .driver = (char *)dev->driver_version};
-}
-
 static const char *const classes[] = {"fwd f32 b1 h8 q128 k128 d64", "fwd f16 b1 h8 q128 k128 d64",
                                       "fwd f32 b1 h1 q1 k4096 d128 causal=br"};
 static const char *const times[] = {"2026-11-21T09:30:00Z", "2026-11-21T09:30:01Z"};

@@ -31,9 +31,6 @@ struct ca_banned table_banned(const struct ca_entry *entry, const char *problem_
 struct ca_candidate table_candidate(const char *text, const clattn_problem *p,
                                     const clattn_device_info *dev);
 
-/* A device's table without classes; borrows the device's texts. */
-struct ca_device_table table_of_device(const clattn_device_info *dev);
-
 /* A table of few devices, classes and configurations, so that two of them have much in common. */
 struct ca_table table_random(struct rng *rng);
 

@@ -20,6 +20,20 @@ uint64_t run_seed(void)
     return text && text[0] ? strtoull(text, NULL, 10) : 1;
 }
 
+uint64_t run_number(const char *name, const uint64_t otherwise)
+{
+    const char *text = getenv(name);
+
+    return text && text[0] ? strtoull(text, NULL, 10) : otherwise;
+}
+
+int run_all(const char *name)
+{
+    const char *which = getenv(name);
+
+    return which && strcmp(which, "all") == 0;
+}
+
 int run_takes(const uint64_t n, const unsigned runs)
 {
     const char *all = getenv("CLATTN_TEST_ALL");

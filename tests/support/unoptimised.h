@@ -22,6 +22,10 @@ uint64_t run_seed(void);
  * part, by run_seed(). CLATTN_TEST_ALL=1 takes all, in twice the time. */
 int run_takes(uint64_t n, unsigned runs);
 
+/* A number of the environment, such as CLATTN_TEST_SCALE; and whether a variable of it says "all". */
+uint64_t run_number(const char *name, uint64_t otherwise);
+int run_all(const char *name);
+
 /* Which of the numbers below count this run takes, if `runs` runs share them; how many. */
 size_t numbers_taken(size_t count, unsigned runs, size_t *numbers);
 

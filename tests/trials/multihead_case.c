@@ -8,40 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[NUM_LAYER_TENSORS] = {"x",
-                                                     "context",
-                                                     "values",
-                                                     "bias",
-                                                     "mask",
-                                                     "slopes",
-                                                     "sinks",
-                                                     "q_lengths",
-                                                     "kv_lengths",
-                                                     "w_q",
-                                                     "w_k",
-                                                     "w_v",
-                                                     "w_o",
-                                                     "b_q",
-                                                     "b_k",
-                                                     "b_v",
-                                                     "b_o",
-                                                     "dy",
-                                                     "y",
-                                                     "weights",
-                                                     "dx",
-                                                     "dcontext",
-                                                     "dvalues",
-                                                     "gradients.w_q",
-                                                     "gradients.w_k",
-                                                     "gradients.w_v",
-                                                     "gradients.w_o",
-                                                     "gradients.b_q",
-                                                     "gradients.b_k",
-                                                     "gradients.b_v",
-                                                     "gradients.b_o",
-                                                     "dbias",
-                                                     "dslopes",
-                                                     "dsinks"};
+static const char *const names[NUM_LAYER_TENSORS] = {
+#define TENSOR(ID, name) [LAYER_##ID] = name,
+    LAYER_TENSORS(TENSOR)
+#undef TENSOR
+};
 
 static const char *text_of(const clattn_multihead *layer)
 {

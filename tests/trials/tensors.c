@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/trials/tensors.h"
+#include "bench/judge/projection.h"
 
 clattn_buffer *tensor_buffer(clattn_forward_tensors *tensors, const enum tensor_id id)
 {
@@ -40,6 +41,16 @@ clattn_status tensor_execute(const clattn_operation operation, const clattn_plan
                                         .dropout_offset = tensors->dropout_offset,
                                         .dropout_place = tensors->dropout_place};
 
+    if (operation == CLATTN_PROJECTION)
+        return clattn_project(
+            plan, queue,
+            &(clattn_projection_tensors){.struct_size = sizeof(clattn_projection_tensors),
+                                         .x = tensors->at[PROJECTION_X],
+                                         .w = tensors->at[PROJECTION_W],
+                                         .bias = tensors->at[PROJECTION_BIAS],
+                                         .y = tensors->at[PROJECTION_Y],
+                                         .workspace = tensors->workspace},
+            num_wait, wait, done);
     for (int id = 0; id < NUM_TENSORS; id++) {
         clattn_buffer *place = operation == CLATTN_BACKWARD
                                    ? tensor_backward_buffer(&backward, (enum tensor_id)id)

@@ -6,7 +6,7 @@
 #include "bench/judge/tensors.h"
 #include <clattn/clattn.h>
 
-/* The arguments of an execution, of either operation. */
+/* The arguments of an execution, of any of these operations. */
 struct tensor_arguments {
     clattn_buffer at[NUM_TENSORS];
     clattn_buffer workspace;
@@ -20,7 +20,7 @@ struct tensor_arguments {
 clattn_buffer *tensor_buffer(clattn_forward_tensors *tensors, enum tensor_id id);
 clattn_buffer *tensor_backward_buffer(clattn_backward_tensors *tensors, enum tensor_id id);
 
-/* clattn_attention_forward() or _backward(). */
+/* clattn_attention_forward() or _backward(), or clattn_project(), whose tensors are counted as PROJECTION_X and on. */
 clattn_status tensor_execute(clattn_operation operation, const clattn_plan *plan,
                              cl_command_queue queue, const struct tensor_arguments *tensors,
                              cl_uint num_wait, const cl_event *wait, cl_event *done);

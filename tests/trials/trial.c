@@ -31,50 +31,47 @@ static struct rng run_rng(const struct trial *t)
 static const char *again(const struct trial *t)
 {
     static char line[2 * LINE];
+    const int projects = t->problem.operation == CLATTN_PROJECTION;
     char problem[LINE / 2] = "?";
 
     clattn_problem_print(&t->problem, problem, sizeof problem, NULL);
-    snprintf(
-        line, sizeof line,
-        "\n  CLATTN_TEST_PROBLEM=\"%s\" CLATTN_TEST_SEED=%" PRIu64
-        " CLATTN_TEST_FAMILY=\"%s\" CLATTN_TEST_TUNABLES=\"%s\" clattn_tests --filter sweep/one",
-        problem, t->seed, t->family ? t->family : "", t->tunables);
+    snprintf(line, sizeof line,
+             "\n  CLATTN_TEST_PROBLEM=\"%s\" CLATTN_TEST_SEED=%" PRIu64
+             " CLATTN_TEST_FAMILY=\"%s\" CLATTN_TEST_TUNABLES=\"%s\" clattn_tests --filter %s/one",
+             problem, t->seed, t->family ? t->family : "", t->tunables,
+             projects ? "projection" : "sweep");
     return line;
 }
 
 /* ---- running ------------------------------------------------------------------------------- */
 
 /* The caller's workspace, guarded like a tensor; half of the trials leave it to the library. */
-static unsigned char *place_workspace(struct fixture *f, const clattn_plan *plan, struct rng *r,
-                                      struct tensor_arguments *tensors, size_t *bytes)
+static unsigned char *place_workspace(struct fixture *f, size_t bytes, struct rng *r,
+                                      clattn_buffer *workspace, size_t *image_bytes)
 {
-    clattn_plan_info info = {.struct_size = sizeof info};
-
-    cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
-    if (info.workspace_bytes == 0 || rng_one_in(r, 2))
+    if (bytes == 0 || rng_one_in(r, 2))
         return NULL;
-    const size_t floats = (info.workspace_bytes + 3) / 4;
-    tensors->workspace.offset = GUARD + rng_below(r, 33);
-    *bytes = 4 * (tensors->workspace.offset + floats + GUARD);
-    unsigned char *image = must(malloc(*bytes));
-    memset(image, 0xff, *bytes);
-    tensors->workspace.buffer = fixture_buffer(f, *bytes, image);
+    workspace->offset = GUARD + rng_below(r, 33);
+    *image_bytes = 4 * (workspace->offset + (bytes + 3) / 4 + GUARD);
+    unsigned char *image = must(malloc(*image_bytes));
+    memset(image, 0xff, *image_bytes);
+    workspace->buffer = fixture_buffer(f, *image_bytes, image);
     return image;
 }
 
-static void check_workspace(struct fixture *f, const struct trial *t, const clattn_plan *plan,
-                            const struct tensor_arguments *tensors, unsigned char *image,
-                            const size_t bytes)
+static void check_workspace(struct fixture *f, const struct trial *t, size_t bytes,
+                            const clattn_buffer *workspace, unsigned char *image,
+                            size_t image_bytes)
 {
-    clattn_plan_info info = {.struct_size = sizeof info};
+    const size_t start = 4 * workspace->offset;
 
-    clattn_plan_describe(plan, &info);
-    fixture_read(f, tensors->workspace.buffer, bytes, image);
-    const size_t start = 4 * tensors->workspace.offset;
-    for (size_t n = 0; n < bytes; n++)
-        cr_assert((n >= start && n < start + info.workspace_bytes) || image[n] == 0xff,
-                  "byte %td of the workspace of %zu was written%s", (ptrdiff_t)(n - start),
-                  info.workspace_bytes, again(t));
+    fixture_read(f, workspace->buffer, image_bytes, image);
+    for (size_t n = 0; n < image_bytes; n++)
+        cr_assert((n >= start && n < start + bytes) || image[n] == 0xff,
+                  "byte %td of the workspace of %zu was written%s", (ptrdiff_t)(n - start), bytes,
+                  again(t));
+    clReleaseMemObject(workspace->buffer);
+    free(image);
 }
 
 /* Bytes of the memory that a tensor's pointer skips: some elements. */
@@ -154,22 +151,22 @@ int trial_is_supported(const struct fixture *f, const struct trial *t)
 void trial_run(struct fixture *f, struct trial *t)
 {
     struct rng r = run_rng(t);
-    size_t workspace_bytes = 0;
+    clattn_plan_info info = {.struct_size = sizeof info};
+    size_t image_bytes = 0;
     clattn_plan *plan = fixture_forced_plan(f, &t->problem, t->family, t->tunables, again(t));
     const bool shared = rng_one_in(&r, 4) && shared_memory_is_there(f);
     struct tensor_arguments tensors = send(f, t, shared);
-    unsigned char *workspace = place_workspace(f, plan, &r, &tensors, &workspace_bytes);
+    cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
+    unsigned char *image =
+        place_workspace(f, info.workspace_bytes, &r, &tensors.workspace, &image_bytes);
 
     const clattn_status status =
         tensor_execute(t->problem.operation, plan, f->queue, &tensors, 0, NULL, NULL);
     cr_assert(status == CLATTN_SUCCESS, "execution: %s, %s%s", clattn_status_string(status),
               f->log.last, again(t));
     trial_receive(f, t, &tensors);
-    if (workspace) {
-        check_workspace(f, t, plan, &tensors, workspace, workspace_bytes);
-        clReleaseMemObject(tensors.workspace.buffer);
-        free(workspace);
-    }
+    if (image)
+        check_workspace(f, t, info.workspace_bytes, &tensors.workspace, image, image_bytes);
     clattn_plan_release(plan);
 }
 
@@ -182,11 +179,9 @@ struct findings {
     char first[LINE / 2];
 };
 
-static void compare(void *user, const enum tensor_id id, const size_t at[4],
-                    const struct bounded *want, const size_t count)
+static void compare_elements(struct findings *found, const struct host_tensor *x,
+                             const size_t at[4], const struct bounded *want, const size_t count)
 {
-    struct findings *found = user;
-    const struct host_tensor *x = &found->trial->tensor[id];
     const unsigned char *base = x->got + x->offset * x->shape.element_bytes;
 
     found->checked += count;
@@ -199,6 +194,36 @@ static void compare(void *user, const enum tensor_id id, const size_t at[4],
                  "%s[%zu, %zu, %zu, %zu]: got %.9g, want %.9g +- %.3g", x->shape.name, at[0], at[1],
                  at[2], at[3] + n, got, want[n].value, want[n].bound);
     }
+}
+
+static void compare(void *user, const enum tensor_id id, const size_t at[4],
+                    const struct bounded *want, const size_t count)
+{
+    struct findings *found = user;
+
+    compare_elements(found, &found->trial->tensor[id], at, want, count);
+}
+
+static void compare_projected(void *user, const int output, const size_t at[4],
+                              const struct bounded *want, const size_t count)
+{
+    struct findings *found = user;
+
+    (void)output;
+    compare_elements(found, &found->trial->tensor[PROJECTION_Y], at, want, count);
+}
+
+static bool judge(const struct trial *t, struct findings *found)
+{
+    const struct tensor_view view = trial_sent(t);
+    const unsigned char *const *at = view.at;
+    const struct projection_view projected = {at[PROJECTION_X], at[PROJECTION_W],
+                                              at[PROJECTION_BIAS], at[PROJECTION_Y]};
+
+    if (t->problem.operation == CLATTN_PROJECTION)
+        return judge_projection(&t->problem.projection, &projected, PRECISION_SINGLE, INFINITY,
+                                compare_projected, found);
+    return judge_attention(&t->problem, &view, PRECISION_SINGLE, INFINITY, compare, found);
 }
 
 /* Every byte that is not an element of a result must be as it was sent. */
@@ -229,11 +254,9 @@ static void check_rest(const struct trial *t, enum tensor_id id)
 
 void trial_check(const struct trial *t)
 {
-    const struct tensor_view view = trial_sent(t);
     struct findings found = {.trial = t};
 
-    cr_assert(judge_attention(&t->problem, &view, PRECISION_SINGLE, INFINITY, compare, &found),
-              "out of memory");
+    cr_assert(judge(t, &found), "out of memory");
     cr_assert(found.wrong == 0, "%zu of %zu elements are wrong, the first %s%s", found.wrong,
               found.checked, found.first, again(t));
     for (int id = 0; id < NUM_TENSORS; id++)

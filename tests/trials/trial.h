@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One problem run through the public API and compared, element by element, with the reference.
+/* One problem of attention, or a projection, run through the public API and compared, element by element, with the
+ * reference.
  *
  * Tensors lie at random places inside buffers in which every byte that is not theirs is 0xff,
  * a NaN in each dtype: between strides, before and after. What is hidden from every query that
@@ -7,11 +8,12 @@
  * is repeated by
  *
  *   CLATTN_TEST_PROBLEM="fwd ..." CLATTN_TEST_SEED=1 CLATTN_TEST_FAMILY=...
- *   CLATTN_TEST_TUNABLES="..." clattn_tests --filter sweep/one
+ *   CLATTN_TEST_TUNABLES="..." clattn_tests --filter sweep/one, or projection/one
  */
 #ifndef TEST_TRIAL_H
 #define TEST_TRIAL_H
 
+#include "bench/judge/projection.h"
 #include "families/tunables.h"
 #include "tests/support/fixture.h"
 #include "tests/trials/tensors.h"
@@ -30,7 +32,9 @@ struct trial {
     const char *family;              /* NULL: the library's choice */
     char tunables[CA_TUNABLES_TEXT]; /* "": the family's */
     uint64_t seed;
-    struct host_tensor tensor[NUM_TENSORS];
+    int poisoned; /* of a projection: a NaN in x and an infinity in w are among the data */
+    int aligned; /* tensors begin at multiples of 8 elements, where kernels may copy them in pieces */
+    struct host_tensor tensor[NUM_TENSORS]; /* of a projection NUM_PROJECTED */
 };
 
 /* Makes the tensors and their data from problem and seed. */
@@ -50,6 +54,10 @@ void trial_set(const struct trial *t, enum tensor_id id, size_t b, size_t h, siz
                double value);
 double trial_value(const struct trial *t, enum tensor_id id, size_t b, size_t h, size_t i,
                    size_t d);
+
+/* Likewise element n of a tensor's, in the order of its sizes. */
+void trial_set_nth(const struct trial *t, int id, size_t n, double value);
+double trial_value_nth(const struct trial *t, int id, size_t n);
 
 /* Makes every element of a tensor uniform in +-2, hidden or not. */
 void trial_set_ordinary(const struct trial *t, enum tensor_id id, uint64_t seed);

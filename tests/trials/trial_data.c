@@ -308,7 +308,18 @@ void trial_data_fill_results(struct trial *t)
         abort();
 }
 
-void trial_data_fill(struct trial *t, struct rng *r)
+static void fill_projection(struct trial *t, struct rng *r)
+{
+    for (int id = 0; id < NUM_PROJECTED; id++)
+        if (id != PROJECTION_Y || t->problem.projection.accumulate)
+            fill_uniform(&t->tensor[id], r, 1.0);
+    for (int id = PROJECTION_X; t->poisoned && id <= PROJECTION_W; id++)
+        if (t->tensor[id].bytes)
+            trial_set_nth(t, id, rng_below(r, tensor_count(&t->tensor[id].shape)),
+                          id == PROJECTION_X ? NAN : INFINITY);
+}
+
+static void fill_attention(struct trial *t, struct rng *r)
 {
     const clattn_problem *p = &t->problem;
     const double most[] = {0.5, 1, 1, 2, 2, 4};
@@ -344,4 +355,12 @@ void trial_data_fill(struct trial *t, struct rng *r)
     free(seen.bias);
     free(seen.kv);
     free(seen.q);
+}
+
+void trial_data_fill(struct trial *t, struct rng *r)
+{
+    if (t->problem.operation == CLATTN_PROJECTION)
+        fill_projection(t, r);
+    else
+        fill_attention(t, r);
 }

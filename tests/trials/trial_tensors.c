@@ -10,6 +10,15 @@
 
 enum { GUARD = 256 }; /* elements kept free on either side */
 
+static struct tensor_shape shape_of(const clattn_problem *p, int id)
+{
+    if (p->operation != CLATTN_PROJECTION)
+        return tensor_shape_of(p, (enum tensor_id)id);
+    return id < NUM_PROJECTED
+               ? reference_projection_shape(&p->projection, (enum projection_tensor)id)
+               : (struct tensor_shape){.present = false};
+}
+
 void trial_fill(struct trial *t)
 {
     struct rng r = rng_seed(t->seed);
@@ -17,8 +26,10 @@ void trial_fill(struct trial *t)
     for (int id = 0; id < NUM_TENSORS; id++) {
         struct host_tensor *x = &t->tensor[id];
         memset(x, 0, sizeof *x);
-        x->shape = tensor_shape_of(&t->problem, (enum tensor_id)id);
+        x->shape = shape_of(&t->problem, id);
         x->offset = GUARD + rng_below(&r, 33);
+        if (t->aligned)
+            x->offset = (x->offset + 7) / 8 * 8;
         if (x->shape.cache != CLATTN_CACHE_PLAIN)
             x->offset = x->offset / 32 * 32;
         if (!x->shape.present)
@@ -105,6 +116,28 @@ void trial_set(const struct trial *t, const enum tensor_id id, const size_t b, c
         storage_store_block(x->shape.cache, x->bytes, at / 32, value, &r);
     else
         value_set(x->shape.dtype, x->bytes, at, value);
+}
+
+/* The place of element n in the order of the sizes. */
+static size_t place_of(const struct tensor_shape *s, size_t n)
+{
+    return tensor_index(s, n / s->size[3] / s->size[2] / s->size[1],
+                        n / s->size[3] / s->size[2] % s->size[1], n / s->size[3] % s->size[2],
+                        n % s->size[3]);
+}
+
+void trial_set_nth(const struct trial *t, const int id, const size_t n, const double value)
+{
+    const struct host_tensor *x = &t->tensor[id];
+
+    value_set(x->shape.dtype, x->bytes, x->offset + place_of(&x->shape, n), value);
+}
+
+double trial_value_nth(const struct trial *t, const int id, const size_t n)
+{
+    const struct host_tensor *x = &t->tensor[id];
+
+    return value_get(x->shape.dtype, x->got, x->offset + place_of(&x->shape, n));
 }
 
 double trial_value(const struct trial *t, const enum tensor_id id, const size_t b, const size_t h,

@@ -31,8 +31,7 @@ static int of_cpu(const struct unit *unit)
     return strstr(unit->family, "_cpu") != NULL;
 }
 
-/* A program takes seconds to compile: each run takes half of a GPU's, and of a CPU's a third with what the processor has
- * and a fifth emulated. */
+/* A program takes seconds to compile: each run takes a third, and of a CPU's a fifth emulated besides. */
 ParameterizedTestParameters(units, programs) {
     static struct part parts[256];
     const char *only = getenv("CLATTN_TEST_FAMILY");
@@ -42,7 +41,7 @@ ParameterizedTestParameters(units, programs) {
         for (size_t n = 0; n < units[u].count; n++) {
             if (only && only[0] && strcmp(only, units[u].family) != 0)
                 continue;
-            if (run_takes(n, of_cpu(&units[u]) ? 3 : 2))
+            if (run_takes(n, 3))
                 parts[count++] = (struct part){u, n, 0};
             if (of_cpu(&units[u]) && run_takes(n, 5))
                 parts[count++] = (struct part){u, n, 1};
@@ -156,11 +155,11 @@ static void pass_projection(struct fixture *f, const struct unit *unit, size_t p
                             const char *shape)
 {
     for (int poisoned = 0; poisoned < 2; poisoned++) {
-        struct projection_trial t = unit_projection(unit, program, shape);
+        struct trial t = unit_trial(unit, program, shape);
         t.poisoned = poisoned;
         t.aligned |= !poisoned;
         if (is_taken(f, &t.problem, t.family, t.tunables))
-            projection_pass(f, &t);
+            trial_pass(f, &t);
     }
 }
 
@@ -385,18 +384,18 @@ static void expect_the_same_bits(const char *family, size_t program, const char 
     trial_free(&other);
 }
 
-static struct projection_trial project(size_t program, int emulated)
+static struct trial project(size_t program, int emulated)
 {
-    struct projection_trial t = unit_projection(unit_of("projection_cpu UNIT=amx"), program, "");
+    struct trial t = unit_trial(unit_of("projection_cpu UNIT=amx"), program, "");
     struct fixture f;
 
     unit_open(&f, emulated);
-    projection_fill(&t);
+    trial_fill(&t);
     for (size_t n = 0; n < 16; n++) { /* sums of any size, and products that are flushed */
-        projection_set(&t, PROJECTION_X, n, ldexp(1.0, n % 2 ? (int)n - 127 : (int)n));
-        projection_set(&t, PROJECTION_W, 3 * n, ldexp(1.0, n % 3 ? -20 : 7));
+        trial_set_nth(&t, PROJECTION_X, n, ldexp(1.0, n % 2 ? (int)n - 127 : (int)n));
+        trial_set_nth(&t, PROJECTION_W, 3 * n, ldexp(1.0, n % 3 ? -20 : 7));
     }
-    projection_run(&f, &t);
+    trial_run(&f, &t);
     fixture_close(&f);
     return t;
 }
@@ -413,11 +412,11 @@ Test(units, emulated_tiles_have_the_instructions_bits) {
     expect_the_same_bits("split_cpu UNIT=amx", 0, "h2 q97 k140");
     expect_the_same_bits("backward_cpu UNIT=amx", 7, "b2 h4/2 q70 k91");
     for (size_t n = 0; n < 2; n++) {
-        struct projection_trial one = project(n, 0), other = project(n, 1);
-        const struct projected *x = &one.tensor[PROJECTION_Y], *y = &other.tensor[PROJECTION_Y];
+        struct trial one = project(n, 0), other = project(n, 1);
+        const struct host_tensor *x = &one.tensor[PROJECTION_Y], *y = &other.tensor[PROJECTION_Y];
         cr_expect(memcmp(x->got, y->got, x->num_bytes) == 0, "projection %zu", n);
-        projection_free(&one);
-        projection_free(&other);
+        trial_free(&one);
+        trial_free(&other);
     }
 }
 

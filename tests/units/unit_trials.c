@@ -46,39 +46,20 @@ void unit_need_emulation(const struct fixture *f)
         cr_skip_test("the device has a matrix instruction of its own");
 }
 
-static clattn_problem problem_of(const struct unit *unit, size_t program, const char *shape)
+struct trial unit_trial(const struct unit *unit, size_t program, const char *shape)
 {
     static const char *const operations[] = {
         [CLATTN_FORWARD] = "fwd", [CLATTN_BACKWARD] = "bwd", [CLATTN_PROJECTION] = "proj"};
+    const struct ca_family *family = ca_family_find(unit->family);
+    struct trial t = {.family = unit->family,
+                      .seed = 5 + program,
+                      .aligned = family->operation == CLATTN_PROJECTION && family->ptx_target};
     char text[256];
 
-    snprintf(text, sizeof text, "%s %s %s", operations[ca_family_find(unit->family)->operation],
+    snprintf(text, sizeof text, "%s %s %s", operations[family->operation],
              unit->programs[program].options, shape);
-    return fixture_problem(text);
-}
-
-static void print_tunables(const struct unit *unit, size_t program, char tunables[CA_TUNABLES_TEXT])
-{
-    snprintf(tunables, CA_TUNABLES_TEXT, "%s%s%s", unit->tunables ? unit->tunables : "",
+    t.problem = fixture_problem(text);
+    snprintf(t.tunables, sizeof t.tunables, "%s%s%s", unit->tunables ? unit->tunables : "",
              unit->tunables ? " " : "", unit->programs[program].tunables);
-}
-
-struct trial unit_trial(const struct unit *unit, size_t program, const char *shape)
-{
-    struct trial t = {
-        .problem = problem_of(unit, program, shape), .family = unit->family, .seed = 5 + program};
-
-    print_tunables(unit, program, t.tunables);
-    return t;
-}
-
-struct projection_trial unit_projection(const struct unit *unit, size_t program, const char *shape)
-{
-    struct projection_trial t = {.problem = problem_of(unit, program, shape),
-                                 .family = unit->family,
-                                 .seed = 5 + program,
-                                 .aligned = ca_family_find(unit->family)->ptx_target != NULL};
-
-    print_tunables(unit, program, t.tunables);
     return t;
 }

@@ -4,7 +4,6 @@
 #define CLATTN_TEST_UNIT_TRIALS_H
 
 #include "tests/support/fixture.h"
-#include "tests/trials/projection_trial.h"
 #include "tests/trials/trial.h"
 #include "tests/units/unit_programs.h"
 
@@ -17,8 +16,7 @@ void unit_need_tiles(void);
 void unit_need_pairs(void);
 void unit_need_emulation(const struct fixture *f);
 
-/* A program of a unit on a shape: of attention, and of a projection. */
+/* A program of a unit on a shape. */
 struct trial unit_trial(const struct unit *unit, size_t program, const char *shape);
-struct projection_trial unit_projection(const struct unit *unit, size_t program, const char *shape);
 
 #endif

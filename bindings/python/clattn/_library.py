@@ -119,6 +119,14 @@ def check_cl(error: int, call: str) -> None:
         raise errors.OpenCLError(f"{call}: error {error}")
 
 
+def described(function: Any, handle: int, kind: Any) -> dict[str, Any]:
+    """The members of the struct that a function (handle, info) fills in."""
+    info = kind(struct_size=ctypes.sizeof(kind))
+    check(function(handle, ctypes.byref(info)))
+    values = {name: getattr(info, name) for name, *_ in info._fields_ if name != "struct_size"}
+    return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
+
+
 def ask_text(function: Any, *arguments: Any) -> str:
     """The text that a function (..., text, text_bytes, needed) prints."""
     needed = ctypes.c_size_t()

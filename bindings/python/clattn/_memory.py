@@ -104,9 +104,9 @@ class Operands:
         errors = [ctypes.c_int32() for _ in written]
         steps = [enqueue] if in_order else [enqueue, finish]
         for region, error in zip(written, errors):
-            # the pointer that mapping gives is that of the host's memory
-            steps += [Step(cl.clEnqueueMapBuffer, queue, region.buffer, 0, _MAP_READ, 0, region.end - region.begin, 0, None,
-                           None, ctypes.byref(error)),
+            # the pointer that mapping gives is that of the host's memory; out of order unmapping would not wait for it
+            steps += [Step(cl.clEnqueueMapBuffer, queue, region.buffer, not in_order, _MAP_READ, 0,
+                           region.end - region.begin, 0, None, None, ctypes.byref(error)),
                       Step(cl.clEnqueueUnmapMemObject, queue, region.buffer, region.begin, 0, None, None)]
         steps.append(finish)
         self._queue = queue

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Callable, NamedTuple, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from . import _declarations as c
 from ._library import check, load
-from ._views import View
+from ._views import View, view
 from .errors import InvalidArgument
 
 BLOCK = 32  # values in a block of a quantized tensor
@@ -81,6 +81,20 @@ def need(one: View, tensor: Tensor, of: Callable[[], str]) -> None:
         shape, have = one.shape, one.strides
     if one.reach and _without_ones(shape, have) != _without_ones(size, stride):
         raise InvalidArgument(f"{one.name} has the strides {have} in elements, but {stride[-len(have):]} in '{of()}'")
+
+
+def views_of(arrays: Mapping[str, Any], tensors: Mapping[str, Tensor], room: Sequence[str],
+             of: Callable[[], str]) -> dict[str, View]:
+    """Of arrays that are tensors of a problem, whose text is of(), or room for the library's own."""
+    views = {name: view(name, array) for name, array in arrays.items() if array is not None}
+    for name, one in views.items():
+        if name in room:
+            one.need_contiguous()
+        elif name not in tensors:
+            raise InvalidArgument(f"{name} is given, but '{of()}' has none")
+        else:
+            need(one, tensors[name], of)
+    return views
 
 
 def _without_ones(size: Sequence[int], of_axes: Sequence[int]) -> tuple[int, ...]:

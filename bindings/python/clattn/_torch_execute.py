@@ -7,7 +7,6 @@ call_on_host.c needs besides addresses to lay buffers over the tensors, execute,
 from __future__ import annotations
 
 import ctypes
-import math
 import threading
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -17,14 +16,13 @@ from torch import Tensor
 
 from . import _declarations as c
 from ._library import check, check_cl, load
-from ._views import DTYPES
+from ._views import View, view
+from .attention import Arguments
 from .context import Context, default_context
 from .errors import InvalidArgument
-from .plan import new_problem
 
 _KEPT = 1024  # shapes and options of which what is prepared is kept
-_CODES = {getattr(torch, name): code for name, code in DTYPES.items()}
-_MATRIX = ("q", "k", "v", "o", "d_o", "dq", "dk", "dv")  # tensors of four dimensions with a layout of their own
+_BEYOND = "{} reaches beyond its storage, which was shrunk or freed to {} bytes"
 _FAILURES = {1: "clCreateBuffer over {}",
              2: "{} shares memory with another tensor, at a distance that is not a multiple of its elements",
              3: "clEnqueueMapBuffer of {}", 4: "clEnqueueUnmapMemObject of {}", 5: "clFinish", 6: "too many tensors"}
@@ -86,80 +84,28 @@ _prepared: Dict[Any, Prepared] = {}
 _lock = threading.Lock()
 
 
-def _sizes_and_steps(tensor: Tensor) -> Tuple[Tuple[int, ...], Tuple[int, ...]]:
-    """Strides along axes of one element are those of a packed tensor, so that equal problems have equal bytes."""
-    shape, strides, packed = tuple(tensor.shape), list(tensor.stride()), 1
-    for axis in reversed(range(len(shape))):
-        if shape[axis] <= 1:
-            strides[axis] = packed
-        packed *= max(shape[axis], 1)
-    return shape, tuple(strides)
-
-
-def _reach(tensor: Tensor) -> int:
-    if tensor.numel() == 0:
-        return 0
-    return (1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))) * tensor.element_size()
-
-
-def _broadcast_steps(name: str, tensor: Tensor, sizes: Tuple[int, ...]) -> Tuple[int, ...]:
-    missing = len(sizes) - tensor.dim()
-    shape = (1,) * missing + tuple(tensor.shape)
-    if missing < 0 or any(have not in (1, want) for have, want in zip(shape, sizes)):
-        raise InvalidArgument(f"{name} is of shape {tuple(tensor.shape)}, which does not broadcast to {sizes}")
-    return tuple(0 if size == 1 else step for size, step in zip(shape, (0,) * missing + tuple(tensor.stride())))
-
-
 def _expect(name: str, tensor: Tensor, sizes: Tuple[int, ...], dtype: torch.dtype) -> None:
     if tuple(tensor.shape) != sizes or tensor.dtype != dtype:
         raise InvalidArgument(f"{name} is of shape {tuple(tensor.shape)} and dtype {tensor.dtype}, but must be of {sizes} and {dtype}")
 
 
-def _problem_of(tensors: Dict[str, Tensor], results: Dict[str, Tensor], causal: Optional[str], scale: Optional[float],
-                softcap: Optional[float], dropout: float) -> c.clattn_problem:
+def _problem_of(tensors: Dict[str, Tensor], views: Dict[str, View], **options: Any) -> c.clattn_problem:
+    """That of attention() and attention_backward() with these arrays and options; views: of results as well."""
     q, k, v = tensors["q"], tensors["k"], tensors["v"]
-    if q.dtype not in _CODES:
-        raise InvalidArgument(f"q is of dtype {q.dtype}; clattn takes {', '.join(DTYPES)}")
-    p = new_problem()
+    sinks = tensors["sinks"].detach() if "sinks" in tensors else None
+    arguments = Arguments(views["q"], views["k"], views["v"], None, None,
+                          dict(options, mask=views.get("mask"), bias=views.get("bias"), sinks=sinks))
+    p = arguments.problem
     p.operation = c.BACKWARD if "d_o" in tensors else c.FORWARD
-    p.dtype = _CODES[q.dtype]
-    p.batch, p.heads, p.seq_q, p.dim_qk = q.shape
-    p.kv_heads, p.seq_kv = k.shape[1:3]
-    p.dim_v = v.shape[3]
-    _expect("k", k, (p.batch, p.kv_heads, p.seq_kv, p.dim_qk), q.dtype)
-    _expect("v", v, (p.batch, p.kv_heads, p.seq_kv, p.dim_v), q.dtype)
-    for name in ("o", "d_o"):
+    o = (*q.shape[:3], v.shape[3])
+    for name, sizes, dtype in (("k", k.shape, q.dtype), ("v", v.shape, q.dtype), ("o", o, q.dtype), ("d_o", o, q.dtype),
+                               ("lse", q.shape[:3], torch.float32), ("sinks", (p.heads,), torch.float32)):
         if name in tensors:
-            _expect(name, tensors[name], (p.batch, p.heads, p.seq_q, p.dim_v), q.dtype)
-    if "lse" in tensors:
-        _expect("lse", tensors["lse"], (p.batch, p.heads, p.seq_q), torch.float32)
-    for name, tensor in (*tensors.items(), *results.items()):
-        if name in _MATRIX:
-            getattr(p, name).stride[:] = _sizes_and_steps(tensor)[1]
-    p.lse = int("lse" in tensors or "lse" in results)
-    if causal is not None:
-        if causal not in ("tl", "br"):
-            raise InvalidArgument(f"causal must be None, 'tl' or 'br', not {causal!r}")
-        p.causal, p.diagonal = 1, c.TOP_LEFT if causal == "tl" else c.BOTTOM_RIGHT
-    if scale is not None:
-        p.scale = scale
-        if math.isnan(scale):  # which stands for the default
-            raise InvalidArgument("scale must not be NaN")
-    p.softcap, p.dropout = softcap or 0.0, dropout
-    scores = (p.batch, p.heads, p.seq_q, p.seq_kv)
-    if "mask" in tensors:
-        if tensors["mask"].dtype not in (torch.bool, torch.uint8):
-            raise InvalidArgument(f"mask is of dtype {tensors['mask'].dtype}, not bool")
-        p.mask, p.mask_layout.stride[:] = 1, _broadcast_steps("mask", tensors["mask"], scores)
-    if "bias" in tensors:
-        if tensors["bias"].dtype not in _CODES:
-            raise InvalidArgument(f"bias is of dtype {tensors['bias'].dtype}; clattn takes {', '.join(DTYPES)}")
-        p.bias, p.bias_dtype = 1, _CODES[tensors["bias"].dtype]
-        p.bias_layout.stride[:] = _broadcast_steps("bias", tensors["bias"], scores)
-    if "sinks" in tensors:
-        _expect("sinks", tensors["sinks"], (p.heads,), torch.float32)
-        p.sinks = 1
-    p.dbias, p.dsinks = int("dbias" in results), int("dsinks" in results)
+            _expect(name, tensors[name], tuple(sizes), dtype)
+    for name in ("o", "d_o", "dq", "dk", "dv"):
+        if name in views:
+            arguments.place(name, views[name])
+    p.lse, p.dbias, p.dsinks = int("lse" in views), int("dbias" in views), int("dsinks" in views)
     return p
 
 
@@ -172,16 +118,19 @@ def prepare(key: Any, names: Sequence[str], given: Sequence[Optional[Tensor]], r
     for position, (name, tensor) in enumerate(zip(names, given)):
         if tensor is None:
             continue
+        if tensor.numel() and not tensor.untyped_storage().nbytes():
+            raise InvalidArgument(_BEYOND.format(name, 0))
         sparse = not any(tensor.stride()) and tensor.numel() > 1  # one element for all: strides of 0 would say "packed"
         tensors[name] = tensor = tensor.contiguous() if sparse else tensor
         inputs.append((position, name, sparse))
-    problem = _problem_of(tensors, results, causal, scale, softcap, dropout)
+    views = {name: view(name, tensor.detach()) for name, tensor in (*tensors.items(), *results.items())}
+    problem = _problem_of(tensors, views, causal=causal, scale=scale, softcap=softcap, dropout=dropout)
     context = default_context()
     context.handle  # refuses a child of fork()
     if _functions is None:
         _functions = _Functions()
     size = ctypes.sizeof(kind)
-    operands = [_operand(kind, name, tensor) for name, tensor in (*tensors.items(), *results.items())]
+    operands = [_Operand(one.reach, one.itemsize, _word(kind, name)) for name, one in views.items()]
     held = (kind(struct_size=size), (_Operand * len(operands))(*operands))
     call = _Call(**_functions.opencl, execute=_functions.backward if "d_o" in names else _functions.forward, opencl=context.opencl,
                  blank=ctypes.addressof(held[0]), words=size // 8, seed_word=_word(kind, "dropout_seed"), read=len(tensors),
@@ -190,17 +139,13 @@ def prepare(key: Any, names: Sequence[str], given: Sequence[Optional[Tensor]], r
                         [(position, name, operand.reach, operand.itemsize, sparse)
                          for (position, name, sparse), operand in zip(inputs, operands)],
                         [_Result(tuple(tensor.shape), tensor.stride(), tensor.dtype) for tensor in results.values()],
-                        [*tensors, *results], held)
+                        [*views], held)
     context.plan_of(problem)  # says what is wrong before anything is kept
     with _lock:
         if len(_prepared) >= _KEPT:
             _prepared.clear()
         _prepared[key] = prepared
     return prepared
-
-
-def _operand(kind: Any, name: str, tensor: Tensor) -> _Operand:
-    return _Operand(_reach(tensor), tensor.element_size(), _word(kind, name))
 
 
 def _word(kind: Any, name: str) -> int:
@@ -224,8 +169,7 @@ def execute(prepared: Prepared, given: Sequence[Optional[Tensor]], seed: int = 0
             tensor = tensor.contiguous()
             kept.append(tensor)  # until the work is done
         if tensor.storage_offset() * itemsize + reach > tensor.untyped_storage().nbytes() and reach:
-            raise InvalidArgument(f"{name} reaches beyond its storage, which was shrunk or freed to "
-                                  f"{tensor.untyped_storage().nbytes()} bytes")
+            raise InvalidArgument(_BEYOND.format(name, tensor.untyped_storage().nbytes()))
         addresses.append(tensor.data_ptr())
     for tensor in results:
         addresses.append(tensor.data_ptr())

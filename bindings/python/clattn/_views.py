@@ -237,3 +237,10 @@ def empty_like(like: View, shape: Sequence[int], dtype: str | None = None, queue
     if not _is_pyopencl(like.array) and not like.on_device:
         return np.empty(tuple(shape), kind)
     return sys.modules["pyopencl.array"].empty(queue, tuple(shape), kind)
+
+
+def room(shape: Sequence[int], dtype: type, queue: Any) -> Any:
+    """NumPy's array; on a caller's queue pyopencl's, of bytes."""
+    if queue is None:
+        return np.empty(tuple(shape), dtype)
+    return importlib.import_module("pyopencl.array").empty(queue, tuple(shape), np.uint8)

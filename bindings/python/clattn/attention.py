@@ -88,7 +88,7 @@ def set_diagonal(p: c.clattn_problem, name: str, value: Diagonal) -> None:
         raise InvalidArgument(f"{name} must be None, True, 'tl', 'br' or a number, not {value!r}")
 
 
-class _Call:
+class Arguments:
     """The arrays of a call, and the problem that they are."""
 
     def __init__(self, q: Any, k: Any, v: Any, queue: Any, context: Optional[Context], options: Mapping[str, Any]):
@@ -426,7 +426,7 @@ def attention(q: Any, k: Any, v: Any, *, return_lse: bool = False, out: Any = No
     Raises a clattn.Error whose text names the argument.
     """
     _need_known("attention", options, ForwardOptions.__annotations__)
-    call = _Call(q, k, v, queue, context, options)
+    call = Arguments(q, k, v, queue, context, options)
     o = call.result("o", out, call.q.shape[:-1] + (call.problem.dim_v,), call.wide([out]), "out")
     call.place("o", call.views["o"])
     if truth("return_lse", return_lse) or lse is not None:
@@ -463,7 +463,7 @@ def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, gr
     for an o in float32.
     """
     _need_known("attention_backward", options, Options.__annotations__)
-    call = _Call(q, k, v, queue, context, options)
+    call = Arguments(q, k, v, queue, context, options)
     p = call.problem
     p.operation, p.lse = c.BACKWARD, 1
     out = items("out", out, "three arrays or None")
@@ -491,7 +491,7 @@ def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, gr
     return tuple(results)
 
 
-def _further(call: _Call, gradients: Sequence[str]) -> list[Any]:
+def _further(call: Arguments, gradients: Sequence[str]) -> list[Any]:
     """Room for the gradients of options."""
     p, made = call.problem, []
     known = {"bias": ("bias", "dbias"), "alibi_slopes": ("slopes", "dslopes"), "sinks": ("sinks", "dsinks")}

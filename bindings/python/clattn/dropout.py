@@ -12,7 +12,7 @@ from ._checks import items, number, whole, whole_within
 from ._library import check, load
 from ._memory import Step
 from ._types import Array
-from ._views import need_bytes, view
+from ._views import need_bytes, room, view
 from .context import Compiling, Context
 from .errors import InvalidArgument
 from .plan import execute, new_problem, queue_of
@@ -33,7 +33,7 @@ def dropout_mask(shape: Sequence[int], dropout: float, seed: int, *, offset: int
     p.kv_heads, p.dropout = p.heads, number("dropout", dropout)
     number_of = [whole("seed", seed) & 0xFFFFFFFFFFFFFFFF, whole_within("offset", offset, 0, 2 ** 32 - 1)]
     wanted = (p.batch, p.heads, p.seq_q, p.seq_kv)
-    made = _room(wanted, queue) if out is None else out
+    made = room(wanted, np.bool_, queue) if out is None else out
     one = view("out", made)
     need_bytes(one, wanted)
     on = queue_of({"out": one}, queue)
@@ -55,11 +55,3 @@ def dropout_mask(shape: Sequence[int], dropout: float, seed: int, *, offset: int
     with Compiling():
         execute(bind, where, {"mask": one}, ("mask",), on)
     return made
-
-
-def _room(shape: Sequence[int], queue: Any) -> Any:
-    if queue is None:
-        return np.empty(tuple(shape), np.bool_)
-    import pyopencl.array
-
-    return pyopencl.array.empty(queue, tuple(shape), np.uint8)

@@ -9,9 +9,9 @@ from typing import Any, Optional
 
 from . import _declarations as c
 from ._checks import text, whole
-from ._library import check, load, with_reason
-from ._tensors import Tensor, need, tensors_of
-from ._views import DTYPES, packed, view
+from ._library import check, described, load, with_reason
+from ._tensors import Tensor, tensors_of, views_of
+from ._views import DTYPES, packed
 from .context import Compiling, Context, given_context, release_with
 from .errors import InvalidArgument
 from .plan import queue_of, run
@@ -41,10 +41,7 @@ class Multihead:
     @property
     def info(self) -> dict[str, Any]:
         """layer, steps (a line for each plan inside), num_steps, workspace_bytes, reserve_bytes."""
-        info = c.clattn_multihead_info(struct_size=ctypes.sizeof(c.clattn_multihead_info))
-        check(load().lib.clattn_multihead_plan_describe(self._handle, ctypes.byref(info)))
-        values = {name: getattr(info, name) for name, *_ in info._fields_ if name != "struct_size"}
-        return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
+        return described(load().lib.clattn_multihead_plan_describe, self._handle, c.clattn_multihead_info)
 
     def execute(self, *, queue: Any = None, dropout_seed: int = 0, dropout_offset: int = 0, **tensors: Any) -> Any:
         """Executes on packed arrays of the names in clattn/multihead.h: x, context, values, w_q, b_q, w_o, bias, mask
@@ -55,14 +52,7 @@ class Multihead:
         struct = c.clattn_multihead_backward_tensors() if backward else c.clattn_multihead_forward_tensors()
         struct.__getattribute__("in").dropout_seed = whole("dropout_seed", dropout_seed) & 0xFFFFFFFFFFFFFFFF
         struct.__getattribute__("in").dropout_offset = whole("dropout_offset", dropout_offset) & 0xFFFFFFFF
-        views = {name: view(name, array) for name, array in tensors.items() if array is not None}
-        for name, one in views.items():
-            if name in ("reserve", "workspace"):
-                one.need_contiguous()
-            elif name not in self._tensors:
-                raise InvalidArgument(f"{name} is given, but '{self.info['layer']}' has none")
-            else:
-                need(one, self._tensors[name], lambda: str(self.info["layer"]))
+        views = views_of(tensors, self._tensors, ("reserve", "workspace"), lambda: str(self.info["layer"]))
         self.context.handle
         on = queue_of(views, queue)
         written = [name for name in views if name.startswith("d")] if backward else ["y", "weights", "reserve"]

@@ -11,10 +11,10 @@ from typing import Any, Callable, Iterable, Mapping, Optional, Union
 
 from . import _declarations as c
 from ._checks import number, of_pyopencl, text, text_or_none, whole, whole_within
-from ._library import ask_text, check, load, with_reason
+from ._library import ask_text, check, described, load, with_reason
 from ._memory import Operands, Step, fill, need_alive, need_context
-from ._tensors import Tensor, need, tensors_of
-from ._views import View, view
+from ._tensors import Tensor, tensors_of, views_of
+from ._views import View
 from .context import Compiling, Context, given_context, release_with
 from .errors import Error, InvalidArgument
 
@@ -155,10 +155,7 @@ class Plan:
     @property
     def info(self) -> dict[str, Any]:
         """Family, tunables, reason, problem, workspace_bytes, work_group_size, local_bytes, private_bytes."""
-        info = c.clattn_plan_info(struct_size=ctypes.sizeof(c.clattn_plan_info))
-        check(load().lib.clattn_plan_describe(self._handle, ctypes.byref(info)))
-        values = {name: getattr(info, name) for name, *_ in info._fields_ if name != "struct_size"}
-        return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
+        return described(load().lib.clattn_plan_describe, self._handle, c.clattn_plan_info)
 
     @property
     def problem(self) -> str:
@@ -203,16 +200,7 @@ class Plan:
         return tensors_of(self._problem)
 
     def _views(self, tensors: Mapping[str, Any]) -> dict[str, View]:
-        """Of arrays that are the problem's tensors."""
-        views = {name: view(name, array) for name, array in tensors.items() if array is not None}
-        for name, one in views.items():
-            if name == "workspace":
-                one.need_contiguous()
-            elif name not in self._tensors:
-                raise InvalidArgument(f"{name} is given, but '{self.problem}' has none")
-            else:
-                need(one, self._tensors[name], lambda: self.problem)
-        return views
+        return views_of(tensors, self._tensors, ("workspace",), lambda: self.problem)
 
     def _run(self, views: Mapping[str, View], queue: Any, seed: int = 0, offset: int = 0,
              place: Mapping[str, int] = {}) -> Any:

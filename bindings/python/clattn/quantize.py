@@ -13,11 +13,12 @@ from ._library import check, load
 from ._memory import Step
 from ._tensors import BLOCK, BLOCK_CACHES, block_bytes, need_dtype
 from ._types import Array
-from ._views import View, value_dtype, view
+from ._views import View, room, value_dtype, view
 from .attention import in_values, steps_of_four
 from .context import Compiling, Context, given_context
 from .errors import InvalidArgument
 from .plan import execute, queue_of
+
 
 def _cache(cache: Any) -> int:
     if not isinstance(cache, str) or cache not in BLOCK_CACHES:
@@ -52,11 +53,7 @@ def _problem(values: View, cache: str, out: View) -> c.clattn_quantization:
 
 def _room(values: View, cache: str, queue: Any) -> Any:
     shape = values.shape[:-1] + (values.shape[-1] // BLOCK * block_bytes(cache),) if values.shape else ()
-    if not values.on_device:
-        return np.empty(shape, np.uint8)
-    import pyopencl.array
-
-    return pyopencl.array.empty(queue, shape, np.uint8)
+    return room(shape, np.uint8, queue if values.on_device else None)
 
 
 def quantize(values: Array, cache: str, *, out: Optional[Array] = None, queue: Any = None,

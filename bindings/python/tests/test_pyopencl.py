@@ -6,6 +6,7 @@ import sys
 import clattn
 import numpy as np
 import pytest
+from clattn._library import load
 from conftest import reference
 
 cl = pytest.importorskip("pyopencl")
@@ -134,13 +135,18 @@ def test_the_mask_of_dropout_on_the_device(queue):
     np.testing.assert_array_equal(mask.get(), clattn.dropout_mask((2, 3, 4, 50), 0.3, 7))
 
 
-def test_host_arrays_on_a_queue_out_of_order(rng, queue):
-    """They are there when the call returns."""
+def test_host_arrays_on_a_queue_out_of_order(rng, queue, monkeypatch):
+    """They are there when the call returns; what is mapped is so before it is unmapped."""
+    asked, opencl = [], load().cl
+    mapping = opencl.clEnqueueMapBuffer
+    monkeypatch.setattr(opencl, "clEnqueueMapBuffer", lambda *a: (asked.append(a[2]), mapping(*a))[1])
     other = cl.CommandQueue(queue.context, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
     q = rng.normal(size=(1, 4, 200, 64)).astype(np.float32)
     want = clattn.attention(q, q, q)
+    asked.clear()
     for _ in range(5):
         np.testing.assert_array_equal(clattn.attention(q, q, q, queue=other), want)
+    assert len(asked) == 5 and all(asked)
 
 
 def test_host_arrays_on_the_callers_queue(rng, queue):

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/terminal/table.h"
+#include "cli/message.h"
 #include "cli/terminal/terminal.h"
 
 #include <stdarg.h>
@@ -30,16 +31,10 @@ static void print_broken(FILE *to, const char *text, int begin, int indentation)
 
 static void print_formatted(FILE *to, int column, const char *format, va_list arguments)
 {
-    va_list again;
+    char *text = message_text(format, arguments);
 
-    va_copy(again, arguments);
-    const int length = vsnprintf(NULL, 0, format, again);
-    va_end(again);
-    char *text = length >= 0 ? malloc((size_t)length + 1) : NULL;
-    if (text == NULL)
-        return;
-    vsnprintf(text, (size_t)length + 1, format, arguments);
-    print_broken(to, text, column, column);
+    if (text != NULL)
+        print_broken(to, text, column, column);
     free(text);
 }
 

@@ -90,7 +90,7 @@ static const struct ca_family family = {
     CA_FAMILY("append_tokens"),
     .operation = CLATTN_APPEND,
     .source = ca_source_append_tokens,
-    CA_TUNABLES(tunables),
+    OWN_MEMBERS,
     CA_STAGES({"append_tokens",
                TOKEN_ARGUMENTS | CA_BIT(CA_APPEND_SLOTS) | CA_BIT(CA_APPEND_PAGE_TABLE) |
                    CA_BIT(CA_APPEND_K) | CA_BIT(CA_APPEND_V) | CA_BIT(CA_APPEND_K_CACHE) |
@@ -98,9 +98,6 @@ static const struct ca_family family = {
                tokens_ndrange},
               {"rotate_queries", TOKEN_ARGUMENTS | CA_BIT(CA_APPEND_Q) | CA_BIT(CA_APPEND_Q_OUT),
                queries_ndrange}),
-    .unsupported = unsupported,
-    .adapt = adapt,
-    .reject = reject,
     .private_bytes = private_bytes,
     .preference = ca_only_preference,
 };

@@ -107,17 +107,10 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 }
 
 const struct ca_family ca_backward_cpu_vector = {
-    CA_UNIT_OF("backward_cpu", "vector"),
-    .operation = CLATTN_BACKWARD,
-    .source = ca_source_backward_cpu,
-    CA_TUNABLES(tunables),
-    CA_STAGES(BACKWARD_STAGES),
-    .unsupported = unsupported,
-    .adapt = adapt,
-    .reject = reject,
-    .workspace_bytes = workspace_bytes,
-    .private_bytes = private_bytes,
-    .preference = ca_vector_preference,
+    CA_UNIT_OF("backward_cpu", "vector"), .operation = CLATTN_BACKWARD,
+    .source = ca_source_backward_cpu,     OWN_MEMBERS,
+    CA_STAGES(BACKWARD_STAGES),           .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,       .preference = ca_vector_preference,
 };
 
 /* ---- backward_cpu UNIT=pairs ---------------------------------------------------------------------------- */

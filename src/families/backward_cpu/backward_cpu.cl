@@ -310,13 +310,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_cpu(PARAME
 #if HAS_MARKS
     head.marks = all_marks(args);
 #endif
-#if OPERAND_TILES
     CONFIGURE_TILES();
-#endif
     compute_split(args, split, kv_head, head);
-#if OPERAND_TILES
     RELEASE_TILES();
-#endif
 }
 
 /* Global (seq_q, heads, batch): a row of dq. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backward_gpu_item: gradients for GPUs; see src/families/backward_gpu/backward_gpu_item.cl. */
 #include "device/capacity.h"
-#include "families/backward_gpu/backward_gpu.h"
 #include "families/backward_gpu/backward_gpu_item_sizes.h"
 #include "families/block_sizes.h"
 #include "families/family_units.h"
@@ -155,12 +154,9 @@ static const char *more_options(const size_t *values, const clattn_device_info *
     return values[STAGES_INDEX] > 1 ? ca_copy_options(dev) : "";
 }
 
-/* ---- stages --------------------------------------------------------------------------------- */
-
-static struct ca_backward_blocks blocks_of(const size_t *values)
+static size_t block_owned(const size_t *values)
 {
-    return (struct ca_backward_blocks){values[BLOCK_OWNED_INDEX], values[BLOCK_STREAMED_INDEX],
-                                       work_items(values)};
+    return values[BLOCK_OWNED_INDEX];
 }
 
 #include "families/backward_gpu/backward_gpu_stages.h"
@@ -169,11 +165,8 @@ const struct ca_family ca_backward_gpu_item = {
     CA_UNIT_OF("backward_gpu", "item"),
     .operation = CLATTN_BACKWARD,
     .source = ca_source_backward_gpu_item,
-    CA_TUNABLES(tunables),
+    OWN_MEMBERS,
     CA_STAGES(BACKWARD_STAGES),
-    .unsupported = unsupported,
-    .adapt = adapt,
-    .reject = reject,
     .options = more_options,
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backward_gpu_mma: gradients by matrix instructions; see src/families/backward_gpu/backward_gpu_mma.cl. */
 #include "base/sizes.h"
-#include "families/backward_gpu/backward_gpu.h"
 #include "families/backward_gpu/backward_gpu_mma_sizes.h"
 #include "families/family_units.h"
 #include "families/fragments.h"
@@ -20,13 +19,9 @@ enum { PRODUCER = 0 };
 #define TUNABLES_DEF "families/backward_gpu/backward_gpu_mma.def"
 #define TUNABLES_UNIT UNIT_MMA
 #include "families/expand.h"
+#include "families/fragment_unit.h"
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
-
-static const struct ca_fragment *fragment_of(const size_t *values)
-{
-    return ca_fragment_of(values[INSTRUCTION_INDEX]);
-}
 
 static size_t sub_groups(const size_t *values)
 {
@@ -107,18 +102,7 @@ static int spills(const clattn_problem *p, const size_t *values)
            needed_registers(p, values) > 256;
 }
 
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-    return register_words(p, values) * sizeof(cl_uint);
-}
-
 /* ---- the family ------------------------------------------------------------------------------ */
-
-static const char *more_options(const size_t *values, const clattn_device_info *dev)
-{
-    (void)dev;
-    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0, 0);
-}
 
 static int fits_registers(const clattn_problem *p, const size_t *values)
 {
@@ -201,25 +185,14 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return reject(p, dev, values);
 }
 
-/* ---- stages --------------------------------------------------------------------------------- */
-
-static struct ca_backward_blocks blocks_of(const size_t *values)
-{
-    return (struct ca_backward_blocks){block_owned(values), values[BLOCK_STREAMED_INDEX],
-                                       work_items(values)};
-}
-
 #include "families/backward_gpu/backward_gpu_stages.h"
 
 const struct ca_family ca_backward_gpu_mma = {
     CA_UNIT_OF("backward_gpu", "mma"),
     .operation = CLATTN_BACKWARD,
     .source = ca_source_backward_gpu_mma,
-    CA_TUNABLES(tunables),
+    OWN_MEMBERS,
     CA_STAGES(BACKWARD_STAGES),
-    .unsupported = unsupported,
-    .adapt = adapt,
-    .reject = reject,
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,

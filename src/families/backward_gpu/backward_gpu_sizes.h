@@ -5,9 +5,11 @@
 #include "families/sizes.h"
 
 /* Work-items that share a row in backward_rows. */
-#define ROW_LANES MIN(THREADS, 8)
+#define ROW_LANES_OF(threads) MIN(threads, 8)
+#define ROW_LANES ROW_LANES_OF(THREADS)
 /* Pairs of a mark of a mask or a bias (cl/score/mark_pairs.h). */
-#define MARK_M MIN(BLOCK_OWNED, BLOCK_STREAMED)
+#define MARK_OF(owned, streamed) MIN(owned, streamed)
+#define MARK_M MARK_OF(BLOCK_OWNED, BLOCK_STREAMED)
 #define MARK_N MARK_M
 
 #endif

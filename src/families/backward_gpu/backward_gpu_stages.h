@@ -1,46 +1,95 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stages of a family of gradients for GPUs (listed in
- * src/families/backward_gpu/backward_gpu_item.cl), for its C file:
+/* The stages of a unit of backward_gpu (listed in src/families/backward_gpu/backward_gpu_item.cl), for its C file:
  *
  *   BACKWARD_STAGES     for struct ca_family
  *   workspace_bytes()   likewise
  *
- * Before including this: blocks_of(values), the struct ca_backward_blocks of tunables. */
-#include "families/backward_gpu/backward_gpu.h"
+ * Before including this: block_owned(values), the rows of a group, of keys or of queries, work_items(values), those of
+ * a group, and the tunable BLOCK_STREAMED, the others in a tile. */
+#include "base/sizes.h"
+#include "families/backward_gpu/backward_gpu_sizes.h"
+#include "families/block_bits.h"
+#include "families/pair_marks.h"
+
+static size_t mark_rows(const size_t *values)
+{
+    return MARK_OF(block_owned(values), values[BLOCK_STREAMED_INDEX]);
+}
 
 static struct ca_ndrange marks_ndrange(const clattn_problem *p, const size_t *values)
 {
-    return ca_backward_marks_ndrange(p, blocks_of(values));
+    return ca_pair_marks_group_ndrange(p, mark_rows(values), mark_rows(values), work_items(values));
 }
 
 static struct ca_ndrange rows_ndrange(const clattn_problem *p, const size_t *values)
 {
-    return ca_backward_rows_ndrange(p, blocks_of(values));
+    const size_t items = work_items(values);
+
+    return (struct ca_ndrange){
+        {ca_round_up(p->seq_q * ROW_LANES_OF(items), items), p->heads, p->batch}, {items, 1, 1}};
 }
 
 static struct ca_ndrange keys_ndrange(const clattn_problem *p, const size_t *values)
 {
-    return ca_backward_keys_ndrange(p, blocks_of(values));
+    return ca_groups(ca_divide_up(p->seq_kv, block_owned(values)) * p->kv_heads * p->batch,
+                     work_items(values));
 }
 
 static struct ca_ndrange queries_ndrange(const clattn_problem *p, const size_t *values)
 {
-    return ca_backward_queries_ndrange(p, blocks_of(values));
+    return ca_groups(ca_divide_up(p->seq_q, block_owned(values)) * p->heads * p->batch,
+                     work_items(values));
+}
+
+/* The part of dbias's sums that stays within rows of the pairs: see Workspace in the kernel. */
+static int sums_keys(const clattn_problem *p)
+{
+    return p->dbias && p->bias_layout.stride[3] == 0;
+}
+
+static int sums_queries(const clattn_problem *p)
+{
+    return p->dbias && p->bias_layout.stride[2] == 0 && !sums_keys(p);
+}
+
+/* Batches and heads of the bias. */
+static size_t bias_planes(const clattn_problem *p)
+{
+    const size_t *stride = p->bias_layout.stride;
+
+    return (stride[0] == 0 ? 1 : p->batch) * (stride[1] == 0 ? 1 : p->heads);
 }
 
 static struct ca_ndrange bias_ndrange(const clattn_problem *p, const size_t *values)
 {
-    return ca_backward_bias_ndrange(p, blocks_of(values));
+    const size_t tiles = ca_divide_up(p->seq_kv, values[BLOCK_STREAMED_INDEX]) *
+                         ca_divide_up(p->seq_q, block_owned(values));
+
+    return ca_groups(p->dbias && !sums_keys(p) && !sums_queries(p) ? tiles * bias_planes(p) : 0,
+                     work_items(values));
 }
 
 static struct ca_ndrange sums_ndrange(const clattn_problem *p, const size_t *values)
 {
-    return ca_backward_sums_ndrange(p, blocks_of(values));
+    const size_t head_sums = (p->dslopes ? p->heads : 0) + (p->dsinks ? p->heads : 0);
+    size_t elements = 0;
+
+    if (sums_keys(p))
+        elements = bias_planes(p) * (p->bias_layout.stride[2] == 0 ? 1 : p->seq_q);
+    if (sums_queries(p))
+        elements = bias_planes(p) * p->seq_kv;
+    return ca_groups(head_sums + elements, work_items(values));
 }
 
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
 {
-    return ca_backward_workspace_bytes(p, blocks_of(values));
+    const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->heads * p->seq_kv;
+
+    return (ROW_STATISTICS * rows + (p->dslopes ? rows : 0) + (sums_keys(p) ? rows : 0) +
+            (sums_queries(p) ? keys : 0)) *
+               sizeof(cl_float) +
+           ca_block_bits_bytes(p) + /* one of them is 0 */
+           ca_pair_marks_bytes(p, mark_rows(values), mark_rows(values));
 }
 
 /* The list, by what the stages are called in the .cl file. */

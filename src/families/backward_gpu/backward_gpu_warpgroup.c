@@ -2,7 +2,6 @@
 /* backward_gpu UNIT=warpgroup: gradients by wgmma, of NVIDIA's Hopper; see src/families/backward_gpu/backward_gpu_mma.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
-#include "families/backward_gpu/backward_gpu.h"
 #include "families/backward_gpu/backward_gpu_mma_sizes.h"
 #include "families/family_units.h"
 #include "families/fragments.h"
@@ -13,6 +12,7 @@
 enum { MOST_EMULATED = 128 };
 
 static size_t work_items(const size_t *values);
+static size_t register_words(const clattn_problem *p, const size_t *values);
 static int has_plain_scores(const clattn_problem *p);
 static int spills(const clattn_problem *p, const size_t *values);
 
@@ -22,6 +22,7 @@ enum { DIM_GROUPS = 1 };
 #define TUNABLES_DEF "families/backward_gpu/backward_gpu_warpgroup.def"
 #define TUNABLES_UNIT UNIT_WARPGROUP
 #include "families/expand.h"
+#include "families/fragment_unit.h"
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -77,11 +78,6 @@ static int spills(const clattn_problem *p, const size_t *values)
     return register_words(p, values) + more > ca_wgmma_registers(work_items(values), 1) ||
            words(p->dim_qk, values) + more >
                ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
-}
-
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-    return register_words(p, values) * sizeof(cl_uint);
 }
 
 /* ---- the family ------------------------------------------------------------------------------ */
@@ -156,30 +152,14 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return ca_larger(p->seq_q, p->seq_kv) >= WARPGROUP * ROWS ? 97 : 80;
 }
 
-static const char *ptx_target(const size_t *values)
-{
-    return values[EMULATE_INDEX] ? NULL : "sm_90a";
-}
-
-/* ---- stages --------------------------------------------------------------------------------- */
-
-static struct ca_backward_blocks blocks_of(const size_t *values)
-{
-    return (struct ca_backward_blocks){block_owned(values), values[BLOCK_STREAMED_INDEX],
-                                       work_items(values)};
-}
-
 #include "families/backward_gpu/backward_gpu_stages.h"
 
 const struct ca_family ca_backward_gpu_warpgroup = {
     CA_UNIT_OF("backward_gpu", "warpgroup"),
     .operation = CLATTN_BACKWARD,
     .source = ca_source_backward_gpu_mma,
-    CA_TUNABLES(tunables),
+    OWN_MEMBERS,
     CA_STAGES(BACKWARD_STAGES),
-    .unsupported = unsupported,
-    .adapt = adapt,
-    .reject = reject,
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,

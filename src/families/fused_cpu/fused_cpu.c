@@ -200,17 +200,10 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 #include "families/fused_stages.h"
 
 const struct ca_family ca_fused_cpu_vector = {
-    CA_UNIT_OF("fused_cpu", "vector"),
-    .operation = CLATTN_FORWARD,
-    .source = ca_source_fused_cpu,
-    CA_TUNABLES(tunables),
-    CA_STAGES(FUSED_STAGES("fused_cpu")),
-    .unsupported = unsupported,
-    .adapt = adapt,
-    .reject = reject,
-    .workspace_bytes = workspace_bytes,
-    .private_bytes = private_bytes,
-    .preference = ca_vector_preference,
+    CA_UNIT_OF("fused_cpu", "vector"),    .operation = CLATTN_FORWARD,
+    .source = ca_source_fused_cpu,        OWN_MEMBERS,
+    CA_STAGES(FUSED_STAGES("fused_cpu")), .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,       .preference = ca_vector_preference,
 };
 
 /* ---- fused_cpu UNIT=pairs ------------------------------------------------------------------------------- */

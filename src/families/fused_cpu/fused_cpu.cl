@@ -79,7 +79,7 @@ INLINE void add_tile(const int partial, const struct arguments *args,
                      lanes *row_max, lanes *row_sum, lanes *o)
 {
     lanes old_max[BLOCK_VECTORS], new_max[BLOCK_VECTORS];
-    lanes factor[BLOCK_VECTORS], base[BLOCK_VECTORS], sum[BLOCK_VECTORS];
+    lanes rescale[BLOCK_VECTORS], base[BLOCK_VECTORS], sum[BLOCK_VECTORS];
     int mark_hidden = 0;
 
     /* scores */
@@ -98,7 +98,7 @@ INLINE void add_tile(const int partial, const struct arguments *args,
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++) {
         base[m] = new_max[m] == -INFINITY ? (lanes)(0.0f) : new_max[m];
-        factor[m] = EXPONENTIAL(old_max[m] - base[m]);
+        rescale[m] = EXPONENTIAL(old_max[m] - base[m]);
         row_max[m] = new_max[m];
     }
     if (HIDES && partial &&
@@ -110,7 +110,7 @@ INLINE void add_tile(const int partial, const struct arguments *args,
     weigh_keys_of_block(&tile, mark_hidden, base, count, s, sum);
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++)
-        row_sum[m] = fma(row_sum[m], factor[m], sum[m]);
+        row_sum[m] = fma(row_sum[m], rescale[m], sum[m]);
 #if HAS_DROPOUT
     drop_block_weights(args, block, j, count, s);
 #if OPERAND_PAIRS
@@ -121,9 +121,26 @@ INLINE void add_tile(const int partial, const struct arguments *args,
 
     /* values */
     if (mark_hidden)
-        add_visible(factor, s, v, v_row, V_COLUMN, count, o);
+        add_visible(rescale, s, v, v_row, V_COLUMN, count, o);
     else
-        multiply_pv(&tile, factor, s, v, v_row, V_COLUMN, count, o);
+        multiply_pv(&tile, rescale, s, v, v_row, V_COLUMN, count, o);
+}
+
+/* The end of rows in SIMD lanes: returns what their sums are multiplied with. A sink becomes a part of row_max and
+ * row_sum. */
+INLINE lanes finish_row(const struct arguments *args, const long h, lanes *row_max, lanes *row_sum)
+{
+#if HAS_SINKS
+    const lanes sink = args->sinks[h] * SCORE_UNIT;
+    const lanes new_max = sink > *row_max ? sink : *row_max;
+    const lanes rescale = EXPONENTIAL(*row_max - new_max);
+
+    *row_sum = fma(*row_sum, rescale, EXPONENTIAL(sink - new_max));
+    *row_max = new_max;
+    return rescale / *row_sum;
+#else
+    return 1.0f / *row_sum;
+#endif
 }
 
 /* Stores o and lse of a block. */
@@ -136,16 +153,8 @@ NOINLINE void finish_block(const struct arguments *restrict args, const struct q
     for (int m = 0; m < BLOCK_VECTORS; m++) {
         const ints sees_none =
             row_sum[m] == 0.0f | COUNT_UP + (float)(m * SIMD_WIDTH) >= (float)block.queries;
-#if HAS_SINKS
-        const lanes sink = args->sinks[block.h] * SCORE_UNIT;
-        const lanes new_max = sink > row_max[m] ? sink : row_max[m];
-        const lanes rescale = EXPONENTIAL(row_max[m] - new_max);
-        row_sum[m] = fma(row_sum[m], rescale, EXPONENTIAL(sink - new_max));
-        factor[m] = sees_none ? (lanes)(-1.0f) : rescale / row_sum[m];
-        row_max[m] = new_max;
-#else
-        factor[m] = sees_none ? (lanes)(-1.0f) : 1.0f / row_sum[m];
-#endif
+        const lanes outputs = finish_row(args, block.h, row_max + m, row_sum + m);
+        factor[m] = sees_none ? (lanes)(-1.0f) : outputs;
 #if HAS_LSE
         const lanes sums =
             sees_none ? (lanes)(-INFINITY) : row_max[m] * SCORE_TO_LOG + log(row_sum[m]);
@@ -351,9 +360,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_cpu(PARAMETER
     LEAVE_IF_BEYOND(x, BALANCE_CAUSAL ? (chunks + 1) / 2 : chunks);
     chunk.h = get_global_id(1);
     chunk.b = get_global_id(2);
-#if OPERAND_TILES
     CONFIGURE_TILES();
-#endif
 #if HAS_MARKS
     chunk.marks = all_marks(args);
 #endif
@@ -371,7 +378,5 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_cpu(PARAMETER
         while (!compute_chunk(args, chunk, check_values))
             check_values = 1;
     }
-#if OPERAND_TILES
     RELEASE_TILES();
-#endif
 }

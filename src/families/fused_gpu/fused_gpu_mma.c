@@ -17,13 +17,9 @@ enum { PRODUCER = 0 };
 #define TUNABLES_DEF "families/fused_gpu/fused_gpu_mma.def"
 #define TUNABLES_UNIT UNIT_MMA
 #include "families/expand.h"
+#include "families/fragment_unit.h"
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
-
-static const struct ca_fragment *fragment_of(const size_t *values)
-{
-    return ca_fragment_of(values[INSTRUCTION_INDEX]);
-}
 
 static size_t work_items(const size_t *values)
 {
@@ -76,11 +72,6 @@ static int spills(const clattn_problem *p, const size_t *values)
 
 /* ---- the family ------------------------------------------------------------------------------ */
 
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-    return register_words(p, values) * sizeof(cl_uint);
-}
-
 static int is_quantized(const clattn_problem *p)
 {
     return ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
@@ -129,12 +120,6 @@ static int fits_registers(const clattn_problem *p, const size_t *values)
 static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
 {
     return fits_registers(p, values) && local_bytes(p, values) <= dev->local_memory_bytes;
-}
-
-static const char *more_options(const size_t *values, const clattn_device_info *dev)
-{
-    (void)dev;
-    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0, 0);
 }
 
 /* Halves a tunable, if more than the least remains; a block of keys is whole fragments. */
@@ -235,11 +220,8 @@ const struct ca_family ca_fused_gpu_mma = {
     CA_UNIT_OF("fused_gpu", "mma"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_gpu_mma,
-    CA_TUNABLES(tunables),
+    OWN_MEMBERS,
     CA_STAGES(FUSED_STAGES("fused_gpu_mma")),
-    .unsupported = unsupported,
-    .adapt = adapt,
-    .reject = reject,
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,

@@ -10,6 +10,7 @@
 #include <string.h>
 
 static size_t work_items(const size_t *values);
+static size_t register_words(const clattn_problem *p, const size_t *values);
 static int spills(const clattn_problem *p, const size_t *values);
 
 static const size_t INSTRUCTION = CA_WGMMA;
@@ -18,6 +19,7 @@ enum { M_FRAGMENTS = 1, BYTES = 0 };
 #define TUNABLES_DEF "families/fused_gpu/fused_gpu_warpgroup.def"
 #define TUNABLES_UNIT UNIT_WARPGROUP
 #include "families/expand.h"
+#include "families/fragment_unit.h"
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -75,11 +77,6 @@ static int spills(const clattn_problem *p, const size_t *values)
 }
 
 /* ---- the family ------------------------------------------------------------------------------ */
-
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-    return register_words(p, values) * sizeof(cl_uint);
-}
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
@@ -170,22 +167,14 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return p->seq_q >= WARPGROUP * QUERIES ? 96 : 80; /* a warpgroup has no fewer queries */
 }
 
-static const char *ptx_target(const size_t *values)
-{
-    return values[EMULATE_INDEX] ? NULL : "sm_90a";
-}
-
 #include "families/fused_stages.h"
 
 const struct ca_family ca_fused_gpu_warpgroup = {
     CA_UNIT_OF("fused_gpu", "warpgroup"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_gpu_mma,
-    CA_TUNABLES(tunables),
+    OWN_MEMBERS,
     CA_STAGES(FUSED_STAGES("fused_gpu_mma")),
-    .unsupported = unsupported,
-    .adapt = adapt,
-    .reject = reject,
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,

@@ -60,14 +60,11 @@ static const struct ca_family family = {
     CA_FAMILY("merge_rows"),
     .operation = CLATTN_MERGE,
     .source = ca_source_merge_rows,
-    CA_TUNABLES(tunables),
+    OWN_MEMBERS,
     CA_STAGES({"merge_rows",
                CA_BIT(CA_MERGE_PARTS) | CA_BIT(CA_MERGE_PARTS_LSE) | CA_BIT(CA_MERGE_SINKS) |
                    CA_BIT(CA_MERGE_O) | CA_BIT(CA_MERGE_LSE),
                ndrange}),
-    .unsupported = unsupported,
-    .adapt = adapt,
-    .reject = reject,
     .preference = ca_only_preference,
 };
 

@@ -74,15 +74,15 @@ __kernel void naive(PARAMETERS_naive)
     }
 
     const bool sees_none = row_sum == 0.0f;
-    float factor = 1.0f;
+    float rescale = 1.0f;
 #if HAS_SINKS
     const float sink = args->sinks[h], new_max = fmax(row_max, sink);
-    factor = exp(row_max - new_max);
-    row_sum = fma(row_sum, factor, exp(sink - new_max));
+    rescale = exp(row_max - new_max);
+    row_sum = fma(row_sum, rescale, exp(sink - new_max));
     row_max = new_max;
 #endif
     for (int d = 0; d < DIM_V; d++)
-        STORE_O(sees_none ? 0.0f : sums[d] * factor / row_sum, args->o, o_row + d * O_STEP);
+        STORE_O(sees_none ? 0.0f : sums[d] * rescale / row_sum, args->o, o_row + d * O_STEP);
 #if HAS_LSE
     args->lse[lse_head(args, bh, h) + i] = sees_none ? -INFINITY : row_max + log(row_sum);
 #endif

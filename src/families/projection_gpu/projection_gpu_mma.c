@@ -7,20 +7,16 @@
 #include "problem/layout.h"
 
 static size_t work_items(const size_t *values);
+static size_t register_words(const clattn_problem *p, const size_t *values);
 static int are_whole_fragments(const size_t *values);
-static size_t register_words(const size_t *values);
 static int lies_in_pieces(const clattn_problem *p, size_t stage);
 
 #define TUNABLES_DEF "families/projection_gpu/projection_gpu_mma.def"
 #define TUNABLES_UNIT UNIT_MMA
 #include "families/expand.h"
+#include "families/fragment_unit.h"
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
-
-static const struct ca_fragment *fragment_of(const size_t *values)
-{
-    return ca_fragment_of(values[INSTRUCTION_INDEX]);
-}
 
 static size_t sub_groups(const size_t *values)
 {
@@ -43,7 +39,7 @@ static int are_whole_fragments(const size_t *values)
 }
 
 /* Words of a work-item: its sums, the operands of one step, and its loads for the next stage. */
-static size_t register_words(const size_t *values)
+static size_t register_words(const clattn_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
     const size_t rows = values[BLOCK_M_INDEX], columns = values[BLOCK_N_INDEX];
@@ -54,6 +50,7 @@ static size_t register_words(const size_t *values)
                              ? operands
                              : values[BLOCK_K_INDEX] * (rows + columns) / 2 / work_items(values);
 
+    (void)p;
     return sums + operands + loads;
 }
 
@@ -67,12 +64,6 @@ static int lies_in_pieces(const clattn_problem *p, size_t stage)
            ca_layout_in_pieces(&p->projection.x, 3, PIECE) &&
            ((ca_layout_in_pieces(&p->projection.w, 3, PIECE) && p->projection.y_dim % PIECE == 0) ||
             ca_layout_in_pieces(&p->projection.w, 1, PIECE));
-}
-
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-    (void)p;
-    return register_words(values) * sizeof(cl_uint);
 }
 
 static size_t block_m(const size_t *values)
@@ -109,12 +100,6 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         return why;
     take_least(dev, least);
     return reject(p, dev, least);
-}
-
-static const char *more_options(const size_t *values, const clattn_device_info *dev)
-{
-    (void)dev;
-    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0, 0);
 }
 
 /* Halves the tile's rows, or its columns, and with less than a fragment for each of the sub-groups that share
@@ -194,11 +179,8 @@ const struct ca_family ca_projection_gpu_mma = {
     CA_UNIT_OF("projection_gpu", "mma"),
     .operation = CLATTN_PROJECTION,
     .source = ca_source_projection_gpu_mma,
-    CA_TUNABLES(tunables),
+    OWN_MEMBERS,
     CA_STAGES(PROJECTION_STAGES("projection_gpu_mma")),
-    .unsupported = unsupported,
-    .adapt = adapt,
-    .reject = reject,
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,

@@ -7,7 +7,8 @@
 #include "problem/layout.h"
 
 static size_t work_items(const size_t *values);
-static int spills(const size_t *values);
+static size_t register_words(const clattn_problem *p, const size_t *values);
+static int spills(const clattn_problem *p, const size_t *values);
 
 static const size_t INSTRUCTION = CA_WGMMA;
 enum { BLOCK_K = 64, COPIES = 0, SUB_GROUPS_N = 1 };
@@ -17,6 +18,7 @@ enum { BLOCK_K = 64, COPIES = 0, SUB_GROUPS_N = 1 };
 #define TUNABLES_DEF "families/projection_gpu/projection_gpu_warpgroup.def"
 #define TUNABLES_UNIT UNIT_WARPGROUP
 #include "families/expand.h"
+#include "families/fragment_unit.h"
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -33,23 +35,18 @@ static size_t block_m(const size_t *values)
 }
 
 /* Words of a work-item: its sums. */
-static size_t register_words(const size_t *values)
+static size_t register_words(const clattn_problem *p, const size_t *values)
 {
+    (void)p;
     return ROWS * values[BLOCK_N_INDEX] / SUB_GROUP;
 }
 
-static int spills(const size_t *values)
+static int spills(const clattn_problem *p, const size_t *values)
 {
     const size_t addresses = 48;
 
-    return register_words(values) + addresses >
+    return register_words(p, values) + addresses >
            ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
-}
-
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-    (void)p;
-    return register_words(values) * sizeof(cl_uint);
 }
 
 #include "families/projection_gpu/projection_gpu_stages.h"
@@ -107,20 +104,12 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return ca_projection_rows(p) > 32 ? 97 : 90;
 }
 
-static const char *ptx_target(const size_t *values)
-{
-    return values[EMULATE_INDEX] ? NULL : "sm_90a";
-}
-
 const struct ca_family ca_projection_gpu_warpgroup = {
     CA_UNIT_OF("projection_gpu", "warpgroup"),
     .operation = CLATTN_PROJECTION,
     .source = ca_source_projection_gpu_warpgroup,
-    CA_TUNABLES(tunables),
+    OWN_MEMBERS,
     CA_STAGES(PROJECTION_STAGES("projection_gpu_warpgroup")),
-    .unsupported = unsupported,
-    .adapt = adapt,
-    .reject = reject,
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,

@@ -128,11 +128,6 @@ INLINE void load_across(const __global storage *matrix, const __local long *plac
 
 /* Stages that are copied ahead. With three and more one is multiplied while the next one's products are asked for. */
 #define AHEAD (STAGES > 2 ? STAGES - 2 : STAGES - 1)
-#if STAGES > 2
-#define PRODUCTS_WAIT_ONE_STAGE() PRODUCTS_WAIT(1)
-#else
-#define PRODUCTS_WAIT_ONE_STAGE() PRODUCTS_WAIT(0)
-#endif
 
 /* The stage `ahead`, if there is one, to the n-th place; ahead is the next one then. */
 #define COPY_STAGE(n)                                                                              \
@@ -249,7 +244,7 @@ projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
             COPY_STAGE((now + AHEAD) % STAGES);
             copies_begin();
         }
-        PRODUCTS_WAIT_ONE_STAGE();
+        PRODUCTS_WAIT(STAGES > 2 ? 1 : 0);
         now = now + 1 == STAGES ? 0 : now + 1;
     }
     PRODUCTS_WAIT(0);

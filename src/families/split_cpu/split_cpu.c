@@ -184,17 +184,10 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 }
 
 const struct ca_family ca_split_cpu_vector = {
-    CA_UNIT_OF("split_cpu", "vector"),
-    .operation = CLATTN_FORWARD,
-    .source = ca_source_split_cpu,
-    CA_TUNABLES(tunables),
-    CA_STAGES(SPLIT_STAGES),
-    .unsupported = unsupported,
-    .adapt = adapt,
-    .reject = reject,
-    .workspace_bytes = workspace_bytes,
-    .private_bytes = private_bytes,
-    .preference = preference,
+    CA_UNIT_OF("split_cpu", "vector"), .operation = CLATTN_FORWARD,
+    .source = ca_source_split_cpu,     OWN_MEMBERS,
+    CA_STAGES(SPLIT_STAGES),           .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,    .preference = preference,
 };
 
 const struct ca_family *const ca_split_cpu[] = {&ca_split_cpu_vector, &ca_split_cpu_pairs,

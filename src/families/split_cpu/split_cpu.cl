@@ -121,7 +121,7 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
         (int)min((long)KV_HEADS, args->shape->heads / args->shape->group - block.kv_head);
     struct row_block blocks[KV_HEADS];
     struct row_state states[KV_HEADS];
-    lanes factor[ROW_VECTORS], scores[SCORE_VECTORS];
+    lanes rescale[ROW_VECTORS], scores[SCORE_VECTORS];
     float *s = (float *)scores;
     lanes scaled[SCALED_VECTORS];
     lanes staged[STAGED_K_VECTORS], v_scales[V_SCALE_VECTORS];
@@ -137,7 +137,7 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
     find_part_of_keys(blocks, part, &begin, &end);
     long j = next_tile_of_heads(args, blocks, heads, begin, begin, end);
     for (int r = 0; r < ROW_VECTORS; r++)
-        factor[r] = 0.0f;
+        rescale[r] = 0.0f;
     for (int n = 0; n < BLOCK_M * BLOCK_N; n++)
         s[n] = 0.0f; /* scores beyond the last key are read, though masked */
     for (h = 0; h < heads && j < end; h++)
@@ -168,7 +168,7 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
         stage_keys(args, keys, TILE_KEYS(keys), staged);
     for (long soon; (j = TILE_BEGIN(keys, j)) < end; j = soon) {
         const int count = TILE_KEYS(keys);
-        const float *factors = (const float *)factor;
+        const float *rescales = (const float *)rescale;
         struct row_block *own = &blocks[h];
         struct row_state *state = &states[h];
         int hidden = 0;
@@ -177,9 +177,9 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
         if ((PAGE_SIZE && count < BLOCK_N) || ALL_TILES_PARTIAL || j < own->all_begin ||
             j + BLOCK_N > own->all_end)
             hidden =
-                softmax_of_rows(1, args, own, j, count, s, state->row_max, state->row_sum, factor);
+                softmax_of_rows(1, args, own, j, count, s, state->row_max, state->row_sum, rescale);
         else
-            softmax_of_rows(0, args, own, j, count, s, state->row_max, state->row_sum, factor);
+            softmax_of_rows(0, args, own, j, count, s, state->row_max, state->row_sum, rescale);
 #if KV_HEADS > 1
         h = h + 1 < heads ? h + 1 : 0;
 #endif
@@ -201,9 +201,9 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
         if (KEEPS_K && next.left > 0)
             stage_keys(args, next, TILE_KEYS(next), staged);
         if (hidden && holds_nonfinite(args, keys, count))
-            add_visible_values(args, keys, count, own->rows, factors, s, state->o);
+            add_visible_values(args, keys, count, own->rows, rescales, s, state->o);
         else
-            multiply_pv(args, keys, count, own->rows, factors, s, scaled, state->o);
+            multiply_pv(args, keys, count, own->rows, rescales, s, scaled, state->o);
         keys = next;
     }
     for (h = 0; h < heads; h++)
@@ -225,13 +225,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split(PARAMETERS_sp
 #if HAS_BLOCKS
     block.bits = args->workspace + BLOCK_BITS_BEGIN(args);
 #endif
-#if OPERAND_TILES
     CONFIGURE_TILES();
-#endif
     compute_part(args, block, group / SPLIT_K, group % SPLIT_K);
-#if OPERAND_TILES
     RELEASE_TILES();
-#endif
 }
 
 /* ---- combine -------------------------------------------------------------------------------- */
@@ -245,7 +241,7 @@ NOINLINE void combine_parts(const struct arguments *restrict args, const long b,
     const long step = args->shape->batch * args->shape->heads * longest_q(args) * PART;
     const __global float *parts = args->workspace + row * PART;
     __global o_storage *to = args->o + row_offset(args->shape->o_stride, b, h, i);
-    float row_max = -INFINITY, seen = 0.0f, row_sum = 0.0f, factor[SPLIT_K];
+    float row_max = -INFINITY, seen = 0.0f, row_sum = 0.0f, rescale[SPLIT_K];
 
 #if HAS_SINKS
     const float sink = args->sinks[h] * SCORE_UNIT;
@@ -256,10 +252,10 @@ NOINLINE void combine_parts(const struct arguments *restrict args, const long b,
     const float base = row_max == -INFINITY ? 0.0f : row_max;
     for (int n = 0; n < SPLIT_K; n++) {
         const float part_sum = parts[n * step + PART - 1];
-        const lanes rescale = EXPONENTIAL((lanes)(parts[n * step + PART - 2] - base));
-        factor[n] = part_sum == 0.0f ? 0.0f : rescale.s0;
+        const lanes x = EXPONENTIAL((lanes)(parts[n * step + PART - 2] - base));
+        rescale[n] = part_sum == 0.0f ? 0.0f : x.s0;
         seen += part_sum;
-        row_sum = fma(part_sum, factor[n], row_sum);
+        row_sum = fma(part_sum, rescale[n], row_sum);
     }
     const bool sees_none = seen == 0.0f; /* beside a high sink the row_sum may be 0 too */
 #if HAS_SINKS
@@ -271,7 +267,7 @@ NOINLINE void combine_parts(const struct arguments *restrict args, const long b,
         lanes x = 0.0f;
         for (int n = 0; n < SPLIT_K; n++)
             if (parts[n * step + PART - 1] != 0.0f)
-                x = fma(VECTOR(vload)(c, parts + n * step), (lanes)(factor[n]), x);
+                x = fma(VECTOR(vload)(c, parts + n * step), (lanes)(rescale[n]), x);
         store_row(x * scale, to + d * O_STEP, O_STEP, DIM_V - d);
     }
 #if HAS_LSE

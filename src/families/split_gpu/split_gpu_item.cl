@@ -139,7 +139,7 @@ struct weigher {
 struct shared {
     __local float4 *products; /* of keys; in the end the sums of a row */
     __local float4 *weights;
-    __local float *row_maxima, *row_sums, *factors; /* of each row and thread group */
+    __local float *row_maxima, *row_sums, *rescales; /* of each row and thread group */
 };
 
 INLINE struct weigher find_weigher(const struct arguments *args, const struct task *task)
@@ -202,20 +202,21 @@ INLINE void store_products(float products[BLOCK_M][THREAD_N], __local float4 *to
 }
 
 /* Rescales earlier sums to the new weights. */
-INLINE void rescale_sums(const __local float *factors, float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES])
+INLINE void rescale_sums(const __local float *rescales,
+                         float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES])
 {
     const int thread_n = THIS_THREAD / THREADS_D;
 
 #pragma unroll
     for (int r = 0; r < BLOCK_M; r++) {
-        const float factor = factors[r * THREADS_N + thread_n];
+        const float factor = rescales[r * THREADS_N + thread_n];
 #pragma unroll
         for (int n = 0; n < CHUNKS(DIM_V) * PIECES; n++)
             sums[r][n] *= factor;
     }
 }
 
-/* Merges the thread groups' maxima and sums, as with ranges, and shares the results; factors: the
+/* Merges the thread groups' maxima and sums, as with ranges, and shares the results; rescales: the
  * factors of the groups' sums of values. */
 INLINE void merge_groups(const struct arguments *args, const struct task *task,
                          const struct weigher *w, const struct shared *l, const float row_max,
@@ -227,15 +228,15 @@ INLINE void merge_groups(const struct arguments *args, const struct task *task,
         l->row_maxima[thread] = row_max;
         l->row_sums[thread] = row_sum;
     }
-    LOCAL_BARRIER(); /* maxima and sums are complete; nobody reads factors any more */
+    LOCAL_BARRIER(); /* maxima and sums are complete; nobody reads the factors any more */
     const float highest = highest_of(l->row_maxima + w->r * THREADS_N, THREADS_N);
     if (w->weighs)
-        l->factors[thread] = EXP2((row_max - FINITE(highest)) * LOG2E);
+        l->rescales[thread] = EXP2((row_max - FINITE(highest)) * LOG2E);
     LOCAL_BARRIER(); /* the thread groups' factors are complete */
     if (w->weighs && w->n == 0 && w->r < task->rows) {
         float sum = 0.0f;
         for (int n = thread; n < thread + THREADS_N; n++)
-            sum = MULTIPLY_ADD(l->row_sums[n], l->factors[n], sum);
+            sum = MULTIPLY_ADD(l->row_sums[n], l->rescales[n], sum);
         vstore2((float2)(highest, sum), result_of(args, task, w->row.h, w->row.i), statistics);
     }
 }
@@ -249,7 +250,7 @@ INLINE void store_group_sums(const struct arguments *args, const struct task *ta
 
 #pragma unroll
     for (int r = 0; r < BLOCK_M; r++) {
-        const float factor = l->factors[r * THREADS_N + thread_n];
+        const float factor = l->rescales[r * THREADS_N + thread_n];
         long h, i;
 #pragma unroll
         for (int n = 0; n < CHUNKS(DIM_V) * PIECES; n++)
@@ -275,9 +276,9 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void split(PARAMET
         &arguments, get_group_id(0) / ROW_BLOCKS(&arguments) / SPLIT_K / arguments.shape->kv_heads);
     __local float4 q_tile[Q_FLOAT4S], products_of_all[SHARED_FLOAT4S], weights[WEIGHT_FLOAT4S];
     __local float row_maxima[GROUP_STATES], row_sums[GROUP_STATES];
-    __local float factors[GROUP_STATES];
+    __local float rescales[GROUP_STATES];
     __local uint seen_tiles[SEEN_WORDS];
-    const struct shared l = {products_of_all, weights, row_maxima, row_sums, factors};
+    const struct shared l = {products_of_all, weights, row_maxima, row_sums, rescales};
     const int thread_n = THIS_THREAD / THREADS_D;
     LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(args) * BLOCK_M,
                     args->shape->group * args->shape->seq_q);
@@ -336,10 +337,10 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void split(PARAMET
 
         /* softmax */
         if (w.weighs)
-            factors[get_local_id(0)] =
+            rescales[get_local_id(0)] =
                 weigh_keys(args, row, w.r, w.n, j0, l.products, weights, &row_max, &row_sum);
         LOCAL_BARRIER(); /* weights are complete; nobody reads products any more */
-        rescale_sums(factors, sums);
+        rescale_sums(rescales, sums);
 
         /* values */
 #pragma unroll

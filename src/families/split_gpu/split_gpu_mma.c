@@ -18,6 +18,8 @@ static int spills(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/split_gpu/split_gpu_mma.def"
 #define TUNABLES_UNIT UNIT_MMA
 #include "families/expand.h"
+#define MOST_REGISTERS(values) values[REGISTERS_INDEX]
+#include "families/fragment_unit.h"
 
 /* The least rows of a kv head for which matrix instructions pay. With background copies, which no
  * other split family has, one row suffices: an H200 reads a cache of 4 rows a kv head at 97 % of
@@ -28,11 +30,6 @@ static size_t least_rows(const clattn_device_info *dev)
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
-
-static const struct ca_fragment *fragment_of(const size_t *values)
-{
-    return ca_fragment_of(values[INSTRUCTION_INDEX]);
-}
 
 static size_t work_items(const size_t *values)
 {
@@ -110,11 +107,6 @@ static int spills(const clattn_problem *p, const size_t *values)
                               held ? queries(p, values) + more * fragments : 0);
 }
 
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
-{
-    return register_words(p, values) * sizeof(cl_uint);
-}
-
 #include "families/split_gpu/split_gpu_stages.h"
 
 /* ---- choosing -------------------------------------------------------------------------------- */
@@ -131,13 +123,6 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     if (ca_split_rows_per_kv_head(p) > CL_UINT_MAX || p->seq_kv > CL_INT_MAX)
         return "more rows or keys of a kv head than 32 bits count";
     return NULL;
-}
-
-static const char *more_options(const size_t *values, const clattn_device_info *dev)
-{
-    (void)dev;
-    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0,
-                               values[REGISTERS_INDEX]);
 }
 
 static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
@@ -234,17 +219,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 }
 
 const struct ca_family ca_split_gpu_mma = {
-    CA_UNIT_OF("split_gpu", "mma"),
-    .operation = CLATTN_FORWARD,
-    .source = ca_source_split_gpu_mma,
-    CA_TUNABLES(tunables),
-    CA_STAGES(SPLIT_STAGES),
-    .unsupported = unsupported,
-    .adapt = adapt,
-    .reject = reject,
-    .workspace_bytes = workspace_bytes,
-    .local_bytes = local_bytes,
-    .private_bytes = private_bytes,
-    .options = more_options,
-    .preference = preference,
+    CA_UNIT_OF("split_gpu", "mma"),    .operation = CLATTN_FORWARD,
+    .source = ca_source_split_gpu_mma, OWN_MEMBERS,
+    CA_STAGES(SPLIT_STAGES),           .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,        .private_bytes = private_bytes,
+    .options = more_options,           .preference = preference,
 };

@@ -113,11 +113,8 @@ INLINE lanes load_row_of_keys(const struct arguments *args, const __global k_sto
 {
     const __global k_storage *row = K_PLACE(k, place);
 
-#if PAGE_SIZE
-    if (place < 0)
+    if (PAGE_SIZE && place < 0)
         return 0.0f;
-#endif
-
 #if K_CACHE
     return load_quantized(K_CACHE, row, d, DIM_QK - d);
 #else
@@ -130,11 +127,8 @@ INLINE lanes load_row_of_values(const struct arguments *args, const __global v_s
 {
     const __global v_storage *row = V_PLACE(v, place);
 
-#if PAGE_SIZE
-    if (place < 0)
+    if (PAGE_SIZE && place < 0)
         return 0.0f;
-#endif
-
 #if V_CACHE
     return load_quantized(V_CACHE, row, d, DIM_V - d);
 #else

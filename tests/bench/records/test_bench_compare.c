@@ -99,13 +99,6 @@ static const struct comparison_options plain = {.implementation = "clattn", .thr
 
 static struct rng random_numbers = {5};
 
-static struct outcome *add(struct device_run *run, const char *name, const char *problem,
-                           double seconds)
-{
-    return example_outcome(example_record(run, name, problem), "clattn", seconds, 0.01, 9,
-                           &random_numbers);
-}
-
 static void lose(struct outcome *outcome, enum outcome_state state)
 {
     outcome_give_up(outcome, state, "for a reason");
@@ -159,7 +152,7 @@ Test(bench_compare, verdicts_need_the_whole_interval) {
         struct device_run *run = begin(f);
         for (size_t n = 0; n < count; n++) {
             snprintf(problem, sizeof problem, "fwd f32 q%zu d8", n + 1);
-            add(run, "", problem, 1e-3 * (f == 1 ? cases[n].factor : 1.0));
+            example_solved(run, "", problem, 1e-3 * (f == 1 ? cases[n].factor : 1.0));
         }
     }
     strcpy(files[1].devices[0].info.driver_version, "a newer one");
@@ -194,17 +187,18 @@ Test(bench_compare, what_was_measured_and_is_no_more_is_a_regression) {
         struct device_run *run = begin(f);
         for (size_t n = 0; n < 3; n++) {
             snprintf(problem, sizeof problem, "fwd f32 q%zu d8", n + 1);
-            struct outcome *outcome = add(run, "", problem, 1e-3);
+            struct outcome *outcome = example_solved(run, "", problem, 1e-3);
             if (f == 1)
                 lose(outcome, lost[n].state);
         }
-        struct outcome *outcome = add(run, "", "fwd f16 q1 d8", 1e-3);
+        struct outcome *outcome = example_solved(run, "", "fwd f16 q1 d8", 1e-3);
         if (f == 1)
             outcome->state = OUTCOME_LOOSE;
-        outcome = add(run, "", "fwd bf16 q1 d8", 1e-3); /* failed before: it only gets better */
+        outcome = example_solved(run, "", "fwd bf16 q1 d8",
+                                 1e-3); /* failed before: it only gets better */
         if (f == 0)
             lose(outcome, OUTCOME_FAILED);
-        add(run, "", f == 0 ? "fwd f32 q99 d8" : "fwd f32 q100 d8", 1e-3);
+        example_solved(run, "", f == 0 ? "fwd f32 q99 d8" : "fwd f32 q100 d8", 1e-3);
     }
     const struct comparison_row *rows = compare(&plain);
     cr_assert(eq(sz, c.groups[0].num_rows, 7));
@@ -223,9 +217,9 @@ Test(bench_compare, what_was_measured_and_is_no_more_is_a_regression) {
 Test(bench_compare, problems_belong_together_by_text_and_first_by_name) {
     for (size_t f = 0; f < 2; f++) {
         struct device_run *run = begin(f);
-        add(run, f == 0 ? "first" : "third", BERT, f == 0 ? 1e-3 : 3e-3);
-        add(run, f == 0 ? "second" : "first", BERT, f == 0 ? 2e-3 : 1e-3);
-        add(run, f == 0 ? "named" : "renamed", LLAMA, 1e-3);
+        example_solved(run, f == 0 ? "first" : "third", BERT, f == 0 ? 1e-3 : 3e-3);
+        example_solved(run, f == 0 ? "second" : "first", BERT, f == 0 ? 2e-3 : 1e-3);
+        example_solved(run, f == 0 ? "named" : "renamed", LLAMA, 1e-3);
     }
     const struct comparison_row *rows = compare(&plain);
     cr_assert(eq(sz, c.groups[0].num_rows, 3));
@@ -250,7 +244,7 @@ static void add_machines(struct run_results *results, const struct machine *mach
     for (; machines->name != NULL; machines++) {
         struct device_run *run = example_device(results, machines->name, machines->platform);
         run->info.compute_units = machines->units;
-        add(run, "", BERT, seconds);
+        example_solved(run, "", BERT, seconds);
     }
 }
 
@@ -296,13 +290,13 @@ Test(bench_compare, shares_do_not_see_what_slowed_the_whole_machine) {
     for (size_t f = 0; f < 2; f++) {
         struct device_run *run = begin(f);
         run->peaks.fma[PEAK_F32].value[0] = f == 0 ? 500.0 : 500.0 / 1.5;
-        add(run, "", BERT, f == 0 ? 4e-3 : 6e-3);
+        example_solved(run, "", BERT, f == 0 ? 4e-3 : 6e-3);
         struct record *record = &run->records[0];
         for (size_t n = 0; f == 1 && n < record->share.count; n++)
             record->share.value[n] *= 1.5;
         example_outcome(record, "CLBlast", f == 0 ? 8e-3 : 18e-3, 0.01, 9, &random_numbers);
         record->roof = ROOF_FMA;
-        add(run, "", LLAMA, f == 0 ? 4e-3 : 6e-3);
+        example_solved(run, "", LLAMA, f == 0 ? 4e-3 : 6e-3);
         run->records[1].roof = f == 0 ? ROOF_FMA : ROOF_READ; /* between the roofs */
     }
     compare(&plain);

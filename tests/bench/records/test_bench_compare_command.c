@@ -18,15 +18,6 @@
 #define BERT "fwd f32 b1 h12 q512 d64"
 #define LLAMA "fwd f16 b1 h32/8 q512 d128 causal=br"
 
-static struct rng random_numbers = {5};
-
-static struct outcome *add(struct device_run *run, const char *name, const char *problem,
-                           double seconds)
-{
-    return example_outcome(example_record(run, name, problem), "clattn", seconds, 0.01, 9,
-                           &random_numbers);
-}
-
 static void save_all(void);
 
 static void open_folder(void)
@@ -49,20 +40,21 @@ static void save_all(void)
         example_begin(&results);
         struct device_run *run = example_device(&results, "A device", "A platform");
         run->interrupted = f == 3;
-        add(run, "bert-base", BERT, f == 2 ? 1.15e-3 : 1e-3);
-        struct outcome *outcome = add(run, "llama", LLAMA, 5e-3);
+        example_solved(run, "bert-base", BERT, f == 2 ? 1.15e-3 : 1e-3);
+        struct outcome *outcome = example_solved(run, "llama", LLAMA, 5e-3);
         if (f == 3)
             outcome_give_up(outcome, OUTCOME_WRONG, "for a reason");
         else
-            add(run, "",
+            example_solved(
+                run, "",
                 "fwd bf16 b12 h128/8 q100000 k100000 d128 causal=br window=4095,0 bias=f32:bh "
                 "softcap=50",
                 12.0);
         if (f != 3)
-            add(example_device(&results, "Another \033[31mdevice", "A platform"), "bert-base", BERT,
-                2e-3);
+            example_solved(example_device(&results, "Another \033[31mdevice", "A platform"),
+                           "bert-base", BERT, 2e-3);
         if (f == 2)
-            add(&results.devices[1], "new", "fwd f32 q3 d3", 1e-5);
+            example_solved(&results.devices[1], "new", "fwd f32 q3 d3", 1e-5);
         cr_assert(results_write(scratch_path("%s", names[f]), &results, &why), "%s", why.text);
         results_free(&results);
     }
