@@ -306,7 +306,7 @@ INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int 
         UNROLL
         for (int n = 0; n < LOADS_AT_ONCE; n++) { /* values outside are not used */
             if (n >= at_once)
-                break;
+                continue;
             const int here = min(t + n * THREADS, all - 1), row = here / chunks;
             const int column = min(here % chunks * wide, dim - wide);
             const __global uchar *const block = format_block(
@@ -324,7 +324,7 @@ INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int 
             const bool inside = row < rows && column < dim;
             float factor = 0.0f;
             if (n >= at_once || here >= all)
-                break;
+                continue;
             UNROLL
             for (int w = 0; w < wide / 2; w += 2)
                 *(__local ushort4 *)(tile + row * stride + column + 2 * w) =

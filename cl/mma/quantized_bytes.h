@@ -198,7 +198,7 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
     for (int r = 0; r < tile_rows; r += at_once) {
         const int block = group * each + b, row = row0 + r;
         if (each * groups > blocks && block >= blocks)
-            break;
+            continue;
         const int stored = columns > dim ? min(block, dim / BLOCK_VALUES - 1) : block;
         const int at = row * row_bytes + stored * BLOCK_BYTES(cache);
         const bool inside = row < rows && block * BLOCK_VALUES < dim;

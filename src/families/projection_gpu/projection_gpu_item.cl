@@ -71,9 +71,9 @@ INLINE void load_quads(const __global storage *matrix, const int block, const bo
     UNROLL_ALL
     for (int n = 0; n < LOADS(block); n++) {
         const int t = get_local_id(0) + n * THREADS;
-        if (block * BLOCK_K / 4 % THREADS != 0 && t >= block * BLOCK_K / 4)
-            break;
         const struct slot s = quad_slot(t, block, depth_first);
+        if (block * BLOCK_K / 4 % THREADS != 0 && t >= block * BLOCK_K / 4)
+            continue;
         if (quads) {
             loaded[n] = load4(matrix + across[s.across] + along[s.along], true);
         } else if (depth_first) {
@@ -100,9 +100,9 @@ INLINE void stage_quads(const float4 *loaded, const int block, const bool depth_
     UNROLL_ALL
     for (int n = 0; n < LOADS(block); n++) {
         const int t = get_local_id(0) + n * THREADS;
-        if (block * BLOCK_K / 4 % THREADS != 0 && t >= block * BLOCK_K / 4)
-            break;
         const struct slot s = quad_slot(t, block, depth_first);
+        if (block * BLOCK_K / 4 % THREADS != 0 && t >= block * BLOCK_K / 4)
+            continue;
         if (depth_first) {
             __local float *to = (__local float *)(tile + s.along * stride) + s.across;
             to[0] = s.along < left ? loaded[n].x : 0.0f;

@@ -115,7 +115,7 @@ INLINE void load_blocks(const __global storage *matrix, const int block, const b
         for (int i = 0; i < 4; i++)
             loaded[n][i] = 0;
         if (!IS_IN_STAGE(t, block))
-            break;
+            continue;
         UNROLL
         for (int i = 0; i < 4; i++)
             loaded[n][i] = depth_first ? load_four(matrix + across[s.across + (i ^ s.turn)],
@@ -137,7 +137,7 @@ INLINE void stage_blocks(ushort4 loaded[][4], const int block, const bool depth_
     for (int n = 0; n < LOADS(block); n++) {
         const int t = get_local_id(0) + n * THREADS;
         if (!IS_IN_STAGE(t, block))
-            break;
+            continue;
         const struct slot s = block_slot(t);
         const ushort4 x = TURNED(0), y = TURNED(1), z = TURNED(2), w = TURNED(3);
         *STAGE_FOUR(0) = depth_first ? x : (ushort4)(x.x, y.x, z.x, w.x);
