@@ -4,10 +4,10 @@
  * A part of cpu/backward_blocks.h, which includes it. */
 #pragma once
 
-#define STEP_ROWS (2 * TILE) /* of a register tile of Q K^T and dO V^T */
-#define STEP_VECTORS 2       /* of keys */
+#define STEP_ROWS (2 * TILE) /* the queries in a register tile of Q K^T or dO V^T */
+#define STEP_VECTORS 2       /* the vectors of keys in that register tile */
 #define STEP_LANES (STEP_ROWS * STEP_VECTORS)
-#define COLUMN_VECTORS (BLOCK_M / 2 / SIMD_WIDTH) /* of pairs of rows */
+#define COLUMN_VECTORS (BLOCK_M / 2 / SIMD_WIDTH) /* a column's vectors of pairs of rows */
 #define KEY_PAIR_VECTORS (DQ_ROW / SIMD_WIDTH)
 
 #if STEP_ROWS != 32 || BLOCK_M % STEP_ROWS || BLOCK_VECTORS % STEP_VECTORS

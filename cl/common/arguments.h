@@ -25,23 +25,24 @@ struct attention_shape {
 #undef STRIDES_PACKED
     CA_LONG batch, heads, seq_q, seq_kv;
     CA_LONG kv_heads;
-    CA_LONG pages; /* in the pool, with PAGE_SIZE */
+    CA_LONG pages; /* the pages of the pool; valid with PAGE_SIZE */
     CA_LONG longest_q,
-        longest_kv;       /* seq_q and seq_kv, which kernels of packed batches make a sequence's */
-    CA_LONG group;        /* query heads per kv head */
-    CA_LONG diagonal;     /* d: key i + d is "now" for query i (unless DIAGONAL_FOLLOWS_LENGTHS) */
-    CA_LONG window_left;  /* with HAS_WINDOW_LEFT: j >= i + d - window_left */
-    CA_LONG window_right; /* with HAS_WINDOW_RIGHT: j <= i + d + window_right; causal is 0 */
+        longest_kv;      /* seq_q and seq_kv, which kernels of packed batches make a sequence's */
+    CA_LONG group;       /* query heads per kv head */
+    CA_LONG diagonal;    /* d: key i + d is "now" for query i (unless DIAGONAL_FOLLOWS_LENGTHS) */
+    CA_LONG window_left; /* the window is j >= i + d - window_left (HAS_WINDOW_LEFT) */
+    CA_LONG
+    window_right; /* the window is j <= i + d + window_right (HAS_WINDOW_RIGHT); 0 if causal */
 #define SIZE(ID, member, word, OF, difference) CA_LONG member;
     CA_SIZES(SIZE)
 #undef SIZE
     CA_LONG
-    max_blocks; /* with HAS_BLOCKS: entries in a list; which list is that of batch b and head h: */
-    CA_LONG list_of_batch, list_of_head; /* b * list_of_batch + h * list_of_head */
+    max_blocks; /* the most entries in a block list; batch b and head h have list number */
+    CA_LONG list_of_batch, list_of_head; /* b * list_of_batch + h * list_of_head (HAS_BLOCKS) */
     CA_FLOAT scale;
-    CA_FLOAT softcap;   /* with HAS_SOFTCAP */
-    CA_FLOAT keep;      /* with HAS_DROPOUT: 1 / (1 - dropout) */
-    CA_UINT drop_below; /* ... random words below this drop the weight */
+    CA_FLOAT softcap;   /* the cap of scores; valid with HAS_SOFTCAP */
+    CA_FLOAT keep;      /* the dropout factor of kept weights: 1 / (1 - dropout) */
+    CA_UINT drop_below; /* a weight is dropped if its random word is below this */
 };
 
 /* Given with each execution: the position of each tensor's first element, in elements. */
@@ -52,11 +53,11 @@ struct attention_offsets {
     CA_OPERANDS(OPERAND)
 #undef OPERAND
     CA_LONG workspace;
-    CA_ULONG seed, stream; /* of dropout's random numbers; a stream has 32 bits */
+    CA_ULONG seed, stream; /* these choose dropout's random numbers; a stream has 32 bits */
     CA_ULONG dropout_i,
-        dropout_j4; /* its first query, and first key / 4, in the whole attention, */
+        dropout_j4; /* the first query, and the first key / 4, counted in a sharded attention */
     CA_ULONG dropout_bh,
-        dropout_heads; /* the first head of the first batch there, heads of a batch */
+        dropout_heads; /* the first head of the first batch there; the heads of a batch there */
 };
 
 #endif

@@ -16,10 +16,10 @@ struct head {
     struct extent e;
 #if HAS_BLOCKS
     long keys_end;          /* no block of keys that begins before it has a key from there on */
-    struct block_bits bits; /* of the head's list */
+    struct block_bits bits; /* the bits of the head's block list */
 #endif
 #if HAS_MARKS
-    const __global uchar *marks; /* of all pairs; null if none were made */
+    const __global uchar *marks; /* the marks of all pairs; null if none were made */
 #endif
 };
 
@@ -32,18 +32,18 @@ struct head {
 /* A block of keys of one kv head, packed with keys in SIMD lanes, and the gradients summed so
  * far. */
 struct key_block {
-    long j;        /* its first key */
-    int keys;      /* of it in use, 0..BLOCK_N */
+    long j;        /* the block's first key */
+    int keys;      /* the number of its keys in use, 0..BLOCK_N */
     int nonfinite; /* whether k has an infinity or a NaN */
     lanes k[BLOCK_OPERANDS(ROW_QK)], v[BLOCK_OPERANDS(ROW_V)];
     lanes dk[BLOCK_SUMS(ROW_QK)], dv[BLOCK_SUMS(ROW_V)];
-    lanes k_rows[BLOCK_ROWS]; /* as in memory, or pairs of rows */
+    lanes k_rows[BLOCK_ROWS]; /* k's rows as in memory, or pairs of rows */
 };
 
 /* A tile of queries of one head, as operands, and its P and dS with keys in SIMD lanes. Rows after the
  * last in use are zeros. */
 struct query_tile {
-    long i; /* its first query */
+    long i; /* the tile's first query */
     int count;
     int nonfinite; /* whether q or do has an infinity or a NaN */
     lanes q[TILE_OPERANDS(ROW_QK)], d_o[TILE_OPERANDS(ROW_V)];
@@ -55,8 +55,8 @@ struct query_tile {
     lanes dq[TILE_SUMS]; /* sums over a chunk's blocks, [query][column] */
 #endif
     float minus_lse[BLOCK_M], minus_delta[BLOCK_M];
-    float missing[BLOCK_M]; /* what weights are multiplied with */
-    int lacks;              /* whether one of these is not 1 */
+    float missing[BLOCK_M]; /* the factors that correct the rows' weights for a rounded lse */
+    int lacks;              /* whether a factor in `missing` is not 1 */
     lanes p[TILE_WEIGHTS], ds[TILE_WEIGHTS];
 };
 

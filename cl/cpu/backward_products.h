@@ -19,11 +19,12 @@
 #include "score/key_lanes.h"
 
 #define VECTORS_QK (ROW_QK / SIMD_WIDTH)
-#define ROWS_OF_STEP (OPERAND_TILES ? 32 : VALUES_IN_OPERAND) /* of the depth of dk and dv */
-#define DQ_ROW OPERANDS(BLOCK_N)                              /* operands of keys in a row of dS */
-#define KEYS_APART                                                                                 \
-    (OPERAND_TILES ? SIMD_WIDTH : 1) /* of those in a pair: neighbours, or of two vectors */
-#define HIDDEN_BITS INT_MIN /* of -0, the weight of a masked pair; a NaN may be negative too */
+/* The rows that a step of dk and dv sums over. */
+#define ROWS_OF_STEP (OPERAND_TILES ? 32 : VALUES_IN_OPERAND)
+#define DQ_ROW OPERANDS(BLOCK_N)                    /* operands of keys in a row of dS */
+#define KEYS_APART (OPERAND_TILES ? SIMD_WIDTH : 1) /* the distance of a pair's two keys, in keys */
+/* The bits of -0, the weight of a masked pair; a NaN may be negative too. */
+#define HIDDEN_BITS INT_MIN
 
 /* The last step on products while they are accumulators. */
 enum { PRODUCTS, EXPONENTIALS, MULTIPLES };

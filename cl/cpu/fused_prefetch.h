@@ -12,9 +12,9 @@
 /* Rows of a tensor that are still to be fetched. */
 struct stream {
     const __global uchar *row;
-    long step; /* from row to row, in bytes */
+    long step; /* bytes from one row to the next */
     int left;
-    int share, lines; /* rows in a step, cache lines of each */
+    int share, lines; /* rows that a step fetches, cache lines of each row */
 };
 
 /* The next tile's keys and values, biases and masks, or, beside the last tile, q of the next chunk

@@ -29,7 +29,7 @@ typedef const operand *strip_rows;
 #define ROW_OF(strip, r) ((strip) + FROM_ROW(r))
 #define FROM_ROW(r) ((r)*STRIP_ROW)
 #endif
-#define FEW_ROWS 2 /* at a time in the last strip */
+#define FEW_ROWS 2 /* rows multiplied at a time in the last strip */
 
 /* The depth of a strip: runs of at most `run` steps lie side by side, `jump` from one's end to the
  * next; the first run may be shorter. It is passed by address: compilers copy a struct passed by
@@ -64,7 +64,7 @@ INLINE void multiply_rows_of_strip(const int rows, const int vectors, const bool
                                    const struct runs *runs, lanes *sums)
 {
     lanes sum[REGISTER_ROWS][REGISTER_VECTORS];
-    long at = 0; /* from the first of the depth */
+    long at = 0; /* the offset of this step of the depth in a strip */
 
     UNROLL
     for (int r = 0; r < REGISTER_ROWS; r++) {

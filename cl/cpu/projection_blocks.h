@@ -152,7 +152,7 @@ INLINE struct group find_group(void)
  * results. */
 struct block {
     int rows, columns;
-    long begin, end; /* of the depth */
+    long begin, end; /* this block's part of the depth */
     struct index_pair depths_of_x, depths_of_w;
     long x_rows[MOST_ROWS], result_rows[MOST_ROWS];
     long w_columns[MOST_COLUMNS], result_columns[MOST_COLUMNS];

@@ -6,7 +6,7 @@
 #pragma once
 #include "cpu/projection_blocks.h"
 
-#define OPERAND_RUN (VALUES_IN_OPERAND * SIMD_WIDTH) /* of the depth, in a vector along it */
+#define OPERAND_RUN (VALUES_IN_OPERAND * SIMD_WIDTH) /* values of the depth in one vector */
 
 #if OPERAND_PAIRS
 /* The operand at depth k, of `count` of the depth from p on. */

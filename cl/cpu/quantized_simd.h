@@ -70,7 +70,7 @@ INLINE void load_scales(const int cache, const __global uchar *rows, const long 
                 listed ? listed[min(n0 + n, count - 1)] : rows + min(n0 + n, count - 1) * row_step;
         UNROLL
         for (int c = 0; c < blocks; c++) {
-            ushorts halves; /* of vectors: see common/storage.h */
+            ushorts halves; /* read as a vector: common/storage.h says why */
             ushort4 *fours = (ushort4 *)&halves;
             UNROLL
             for (int n = 0; n < SIMD_WIDTH; n++) {

@@ -12,8 +12,8 @@
  * the processor's instructions. */
 #define NOINLINE static __attribute__((noinline))
 #define UNROLL _Pragma("unroll")
-#define NO_UNROLL _Pragma("unroll 1")   /* where speed is not worth compiling more copies */
-#define UNROLL_BY_8 _Pragma("unroll 8") /* where a loop unrolled in full is no faster */
+#define NO_UNROLL _Pragma("unroll 1")   /* for loops whose speed is not worth a longer build */
+#define UNROLL_BY_8 _Pragma("unroll 8") /* for loops that full unrolling makes no faster */
 
 /* 1 if clang has this intrinsic of the processor that it compiles for. */
 #if defined(__has_builtin) && !defined(__SPIR__)

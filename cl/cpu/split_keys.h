@@ -37,7 +37,7 @@
 #if PAGE_SIZE
 struct row_list {
     const __global k_storage *k[LISTED_ROWS],
-        *k_soon[LISTED_ROWS]; /* soon: to be prefetched, of the first head */
+        *k_soon[LISTED_ROWS]; /* soon: the first head's rows to prefetch */
     const __global v_storage *v[LISTED_ROWS], *v_soon[LISTED_ROWS];
 };
 #endif
@@ -47,17 +47,17 @@ struct row_list {
 struct key_range {
     const __global k_storage *k;
     const __global v_storage *v;
-    long k_row, v_row; /* from one to the next */
+    long k_row, v_row; /* steps from one row to the next */
     long left;
     float *v_scales; /* [block][BLOCK_N] */
 #if KV_HEADS > 1
-    long k_head, v_head; /* from one kv head to the next */
-    int head;            /* of the work-item's */
+    long k_head, v_head; /* steps from one kv head to the next */
+    int head;            /* the current one of the work-item's kv heads */
 #endif
 #if PAGE_SIZE
-    long j; /* the tile's first, and how many it has */
+    long j; /* the tile's first key; count is the number of its keys */
     int count;
-    const __global k_storage *k_soon; /* rows to be prefetched, likewise, without lists */
+    const __global k_storage *k_soon; /* the first row to prefetch, where rows are not listed */
     const __global v_storage *v_soon;
     struct row_list *list;
 #endif
@@ -209,7 +209,7 @@ INLINE void prefetch_share(const int cache, const __global void *rows, const lon
                            const uint steps, const int tiles, const uint bytes)
 {
     const uint lines = (bytes + 63) / 64, most = (lines + 3) / 4, turns = steps / BLOCK_N;
-    const uint parts = turns < 1 ? 1 : turns > most ? most : turns; /* of a row */
+    const uint parts = turns < 1 ? 1 : turns > most ? most : turns; /* parts of a row */
     const uint share = (lines + parts - 1) / parts, all = parts * BLOCK_N;
     const uint every = steps > all ? steps / all : 1, count = (all + steps - 1) / steps;
 

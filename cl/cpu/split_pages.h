@@ -18,8 +18,8 @@ struct paged_keys {
     const __global v_storage *v;
     long b, begin, end;
 #if KV_HEADS > 1
-    long k_head, v_head; /* from one kv head to the next */
-    int head;            /* of the work-item's */
+    long k_head, v_head; /* steps from one kv head to the next */
+    int head;            /* the current one of the work-item's kv heads */
 #endif
 };
 

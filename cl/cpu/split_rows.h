@@ -8,16 +8,16 @@
 struct row_block {
     long b, kv_head;
     struct extent e;
-    int rows; /* in use, 1..BLOCK_M */
+    int rows; /* the number of rows in use, 1..BLOCK_M */
     long head[BLOCK_M], query[BLOCK_M];
     long first[BLOCK_M], end[BLOCK_M]; /* keys that a row may see */
     long all_begin, all_end;           /* keys that all rows may see */
 #if HAS_BLOCKS
-    long row;                   /* the first one's number, of those that share the kv head */
-    const __global float *bits; /* of all block lists */
+    long row;                   /* the first row's number among those that share the kv head */
+    const __global float *bits; /* the bits of all block lists */
 #endif
 #if OPERAND_PAIRS
-    float scale[BLOCK_M]; /* of a row's products */
+    float scale[BLOCK_M]; /* the factor of each row's products */
 #endif
 };
 

@@ -19,8 +19,8 @@ struct append_shape {
     CA_LONG batch, heads, kv_heads, tokens;
     CA_LONG capacity; /* rows of the caches of a batch */
     CA_LONG dim_qk, dim_v;
-    CA_LONG pages;                  /* in the pool, with PAGE_SIZE */
-    CA_LONG rotary_length;          /* with HAS_TABLES: rows of the tables */
+    CA_LONG pages;                  /* the pages of the pool; valid with PAGE_SIZE */
+    CA_LONG rotary_length;          /* the rows of the tables; valid with HAS_TABLES */
     CA_FLOAT power_high, power_low; /* their sum is rotary_base^(-2 / ROTARY_DIM) */
 };
 

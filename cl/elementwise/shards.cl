@@ -49,8 +49,8 @@ static inline ulong place_of_row(const ulong4 size, const ulong4 x)
             name##_row(size_2, from_2, from_2_at, to_2, to_2_at);                                  \
     }
 
-/* to = from, in the dtype; the same of floats; to += from, of floats; to = from, rounded to the dtype, and from
- * the dtype to floats. */
+/* Kernels that copy rows in the dtype, copy rows of floats, add rows of floats to `to`, round floats
+ * to the dtype, and convert the dtype to floats. */
 MOVE_KERNEL(copy_rows, storage, storage, STORE(LOAD(x, d), y, d))
 MOVE_KERNEL(copy_floats, float, float, y[d] = x[d])
 MOVE_KERNEL(add_floats, float, float, y[d] += x[d])

@@ -79,8 +79,8 @@ backward_rows(PARAMETERS_backward_rows)
     const struct arguments *const args = enter_sequence(&arguments, get_group_id(2));
     __local float deltas[ROW_LANES][GROUP_ROWS];
     __local float partial[THREADS][ROWS_AT_ONCE];
-    __local int large[GROUP_ROWS]; /* rows of the group, in any order */
-    __local int count;             /* of these */
+    __local int large[GROUP_ROWS]; /* the group's rows with a large lse, in any order */
+    __local int count;             /* the number of rows in `large` */
     const int item = get_local_id(0), row = item / ROW_LANES, lane = item % ROW_LANES;
     struct tile t;
 
@@ -104,7 +104,7 @@ backward_rows(PARAMETERS_backward_rows)
             large[atomic_inc(&count)] = item;
     }
     barrier(CLK_GLOBAL_MEM_FENCE);
-    LOCAL_BARRIER(); /* all are, and statistics are written */
+    LOCAL_BARRIER(); /* all rows are counted, and statistics are written */
     for (int first = 0; first < count; first += ROWS_AT_ONCE) {
         float sums[ROWS_AT_ONCE], minus_lse[ROWS_AT_ONCE];
         int rows[ROWS_AT_ONCE];

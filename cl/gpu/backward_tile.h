@@ -100,9 +100,9 @@ struct tile {
     long b, h, i0, j0;
     int queries, keys;
 #if HAS_BLOCKS
-    struct block_bits bits; /* of the head's list */
+    struct block_bits bits; /* the bits of the head's block list */
 #elif HAS_MARKS
-    const __global uchar *marks; /* of all pairs; null if none were made */
+    const __global uchar *marks; /* the marks of all pairs; null if none were made */
 #endif
 };
 
@@ -145,7 +145,8 @@ INLINE struct score_tile scores_of_tile(const struct arguments *args, const stru
     return tile;
 }
 
-#define BLOCKS_OF(rows) (((rows) + BLOCK_OWNED - 1) / BLOCK_OWNED) /* of owned rows */
+/* The number of blocks of BLOCK_OWNED rows in `rows` rows. */
+#define BLOCKS_OF(rows) (((rows) + BLOCK_OWNED - 1) / BLOCK_OWNED)
 
 /* The keys that a group owns, with the first of the query heads that share them. With a limit to
  * the right the first keys are visible to the most queries, and go first. */
@@ -184,7 +185,7 @@ INLINE long first_key_of_queries(const struct arguments *args, const struct tile
 {
     const long seen_from = first_key(args, t.e, t.i0);
 
-    return HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the random numbers' step */
+    return HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* four keys share random numbers */
 }
 
 INLINE long end_key_of_queries(const struct arguments *args, const struct tile t)

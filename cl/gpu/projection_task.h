@@ -50,7 +50,7 @@ INLINE void find_tile(const long row_tiles, const long column_tiles, const long 
 
 /* The tile of y that a work-group computes, and its part of the depth. */
 struct task {
-    long rows, columns, depth; /* of the whole product */
+    long rows, columns, depth; /* the sizes of the whole product */
     long row, column, begin, end;
     struct pair depths_of_x, depths_of_w;
     bool x_quads, w_quads;

@@ -25,16 +25,16 @@
 #define TRACKS_SEEN (HAS_SINKS && (HIDES_ANYWHERE || PAGE_SIZE))
 
 struct query_block {
-    long bh, b, h, i0; /* batch * heads + head, and these; the first query */
+    long bh, b, h, i0; /* b * heads + h, batch b, head h; the first query */
     struct extent e;
-    int queries;     /* that there are, of BLOCK_M */
+    int queries;     /* the number of queries in use, 0..BLOCK_M */
     long begin, end; /* a range that includes all visible keys */
     long seen_by_all_from, seen_by_all_to;
 #if HAS_BLOCKS
-    struct block_bits bits; /* of the head's list */
+    struct block_bits bits; /* the bits of the head's block list */
 #endif
 #if HAS_MARKS
-    const __global uchar *marks; /* of its tiles; 0 if none were made */
+    const __global uchar *marks; /* the marks of this block's tiles; null if none were made */
 #endif
 };
 
@@ -58,7 +58,7 @@ find_query_block(const struct arguments *args)
     p.queries = clamp(p.e.queries - p.i0, 0L, (long)BLOCK_M);
     const long last = p.i0 + max(p.queries, 1) - 1;
     const long seen_from = first_key(args, p.e, p.i0);
-    p.begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the random numbers' step */
+    p.begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* four keys share random numbers */
     p.end = end_key(args, p.e, last);
     p.seen_by_all_from = first_key(args, p.e, last);
     p.seen_by_all_to = end_key(args, p.e, p.i0);

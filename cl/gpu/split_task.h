@@ -19,13 +19,13 @@
 /* The rows and keys of a work-group. */
 struct task {
     long b, kv_head, part;
-    long row; /* its first, of those that share the kv head */
-    int rows; /* in use, 1 .. BLOCK_M */
+    long row; /* its first row's number among those that share the kv head */
+    int rows; /* the number of rows in use, 1..BLOCK_M */
     struct extent e;
     long begin, end;         /* keys of its range */
     long all_begin, all_end; /* those that all its rows may see */
 #if HAS_BLOCKS
-    const __global float *bits; /* of all lists */
+    const __global float *bits; /* the bits of all block lists */
 #endif
 };
 
@@ -33,7 +33,7 @@ struct task {
 INLINE void find_row(const struct arguments *args, const struct task *task, const int r, long *h,
                      long *i)
 {
-    const uint row = (uint)task->row + min(r, task->rows - 1); /* the host limits them */
+    const uint row = (uint)task->row + min(r, task->rows - 1); /* the host keeps it in 32 bits */
 
     *h = task->kv_head * args->shape->group + row / (uint)args->shape->seq_q;
     *i = row % (uint)args->shape->seq_q;
@@ -87,10 +87,10 @@ INLINE struct task find_range_task(const struct arguments *args)
  * each bit stands for enough tiles to cover the range. */
 #define SKIPS_TILES (HAS_BLOCKS || MARKS_TILES)
 
-/* Keys that a bit is of. */
+/* The number of keys that one bit stands for. */
 INLINE uint keys_of_bit(const struct task *task)
 {
-    const uint keys = (uint)max(task->end - task->begin, 1L); /* the host limits them */
+    const uint keys = (uint)max(task->end - task->begin, 1L); /* the host keeps it within 32 bits */
 
     return (keys + 32 * SEEN_WORDS * BLOCK_N - 1) / (32 * SEEN_WORDS * BLOCK_N) * BLOCK_N;
 }

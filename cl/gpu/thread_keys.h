@@ -28,7 +28,7 @@ struct cached {
     int cache, dtype; /* how they are stored */
     int dim, width;   /* width: elements that one load takes */
 #if PAGE_SIZE
-    long place[THREAD_N / KEYS_TOGETHER]; /* of each KEYS_TOGETHER keys, in elements */
+    long place[THREAD_N / KEYS_TOGETHER]; /* the offsets of each KEYS_TOGETHER keys, in elements */
 #endif
 };
 

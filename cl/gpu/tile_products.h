@@ -61,7 +61,7 @@ INLINE void load_product_stage(const struct matrix owned, const struct matrix st
 /* The product or sum that follows; its first stage is copied during the last stage of this one. */
 enum { NOTHING_NEXT, PRODUCT_NEXT, SUM_NEXT };
 struct next {
-    int what; /* of these */
+    int what; /* NOTHING_NEXT, PRODUCT_NEXT or SUM_NEXT */
     struct matrix owned, streamed;
 };
 

@@ -71,7 +71,7 @@ static inline ushort element_round(const float x)
 #if HAS_PACK_PAIR
     return (ushort)convert_pair(x, 0.0f);
 #elif DTYPE == DTYPE_F16 && !EMULATE && defined(cl_khr_fp16)
-    return as_ushort((half)x); /* to nearest even, in one instruction */
+    return as_ushort((half)x); /* one instruction, which rounds to nearest even */
 #elif DTYPE == DTYPE_F16
     ushort2 rounded = 0;
     vstore_half_rte(x, 0, (half *)&rounded);

@@ -128,7 +128,7 @@ INLINE float weight_scale_of(const float weight_exponent)
 /* The online softmax of a lane's rows of a fragment. */
 struct fragment_state {
     float row_max[LANE_QUERIES], row_sum[LANE_QUERIES];
-    float seen[LANE_QUERIES]; /* with TRACKS_SEEN 1 once the lane has met a visible key */
+    float seen[LANE_QUERIES]; /* 1 once the lane has met a visible key; used with TRACKS_SEEN */
     float out[DIM_SUMS];
 };
 

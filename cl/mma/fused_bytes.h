@@ -15,7 +15,7 @@ INLINE void attend_bytes(const struct arguments *args, const struct query_block 
                          const int lane, __local float *exchange)
 {
     struct keys keys = find_keys(args, block, block.begin), next;
-    int number = 0; /* of the tile, even or odd */
+    int number = 0; /* the tile's number modulo 2 */
 
     LIST_FIRST_PLACES(block.b, keys, number);
     if (keys.j0 < block.end) {

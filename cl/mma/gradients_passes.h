@@ -49,7 +49,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
                              __local float *exchange)
 {
     const long first_head = t.h;
-    int number = 0; /* of the stage */
+    int number = 0; /* the stage that is multiplied, 0 or 1 */
 
     for (t.h = first_head; t.h < first_head + args->shape->group; t.h++) {
         float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
@@ -135,7 +135,7 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
                           float sums_q[DIM_SUMS(DIM_QK)], __local uchar *kept, const int lane,
                           __local float *exchange)
 {
-    int number = 0; /* of the stage */
+    int number = 0; /* the stage that is multiplied, 0 or 1 */
 
     t = keys_from(t, next_keys(args, t, begin, begin, end), end);
 #if STAGES > 1

@@ -36,13 +36,13 @@ INLINE void copy_bytes(const int cache, __local uchar *to, const int tile_rows,
                        const bool aligned)
 {
     const int piece = PIECE_OF(row_bytes), pieces = row_bytes / piece;
-    const long row_bytes_on = row_step / BLOCK_VALUES * BLOCK_BYTES(cache); /* to the next row */
+    const long row_bytes_on = row_step / BLOCK_VALUES * BLOCK_BYTES(cache); /* the row stride */
     const int all = tile_rows * row_bytes, whole = all / (THREADS * 16) * (THREADS * 16);
     int first = get_local_id(0);
 
     INDEX_HERE(first);
     if (!places && rows == tile_rows && row_bytes_on == row_bytes &&
-        ((size_t)matrix & 15) == 0) { /* one after the other */
+        ((size_t)matrix & 15) == 0) { /* the rows are contiguous */
         const __global uchar *from = matrix + first * 16;
         __local uchar *const here = to + first * 16;
         UNROLL

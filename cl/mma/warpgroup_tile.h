@@ -282,7 +282,7 @@ INLINE void begin_sums_of_tile(uint operands[][QUERY_WORDS], const int parts, co
     for (int n = 0; n < tile_rows / FRAGMENT_DEPTH * parts; n++) {
         UNROLL
         for (int d = 0; d < dims;
-             d += dims - d < 128 ? 64 : 128) /* of at most 128 dims at a time */
+             d += dims - d < 128 ? 64 : 128) /* one product has 64 or 128 dims */
             multiply_tile(
                 sums + d / FRAGMENT_OTHERS * FRAGMENT_SUMS, dims - d < 128 ? 64 : 128, operands[n],
                 tile,

@@ -72,7 +72,7 @@ NOINLINE void multiply_scores(const float scale, const struct key_block *block,
                   OPERANDS(DIM_QK), (const operand *)tile->q, OPERANDS(ROW_QK), block->k,
                   WEIGHTS_IN_REGISTERS ? tile->minus_lse : zeros, rows.begin, rows.end, tile->p,
                   tile->p);
-    (void)scale; /* with floats k is scaled already */
+    (void)scale; /* unused with floats, whose k is scaled already */
 }
 
 /* A row of the tile and a block of keys. */
@@ -89,13 +89,13 @@ INLINE struct score_row row_of_tile(const struct arguments *args, const struct h
     return row;
 }
 
-/* exp(s - lse), of what multiply_scores() left and of the score that came of it. */
+/* exp(s - lse). left: the result of multiply_scores(); s: the score from finish_scores(). */
 INLINE lanes weights_of_lanes(const lanes left, const struct score_vector s, const float minus_lse)
 {
     return WEIGHTS_IN_REGISTERS ? left : EXPONENTIAL(s.scores + minus_lse);
 }
 
-/* Multiplies P and dS of some rows with what their weights lack. */
+/* Multiplies P and dS of some rows with the factors that correct weights for a rounded lse. */
 NOINLINE void add_missing(const struct row_range rows, struct query_tile *tile)
 {
     for (int n = rows.begin; n < rows.end; n++) {
@@ -167,7 +167,7 @@ NOINLINE int compute_weights(const int partial, const int of_bias,
             *gradients = gradient;
         }
     }
-    if (!OPERAND_TILES) /* pair_weights() does */
+    if (!OPERAND_TILES) /* with tiles pair_weights() clears them */
         clear_neighbours(rows, ds);
     (void)slope_sums;
     return any_lane(hidden);

@@ -23,7 +23,7 @@
 #endif
 #if HAS_BLOCKS
 
-#define BLOCK_FULL_BIT 0x40000000 /* of an entry: CLATTN_BLOCK_FULL */
+#define BLOCK_FULL_BIT 0x40000000 /* set in a list's entry: CLATTN_BLOCK_FULL */
 #define BLOCK_PLANES (1 + HAS_MASK)
 
 INLINE long block_rows(const struct arguments *args)
@@ -87,7 +87,7 @@ INLINE long block_words(const struct arguments *args)
     return (block_columns(args) + 31) / 32;
 }
 
-/* begin: where those of all lists do. */
+/* The bits of the list of batch b and head h. begin: the begin of the bits of all lists. */
 INLINE struct block_bits block_bits_of(const struct arguments *args, const __global float *begin,
                                        const long b, const long h)
 {
@@ -188,8 +188,8 @@ static inline long next_row(const struct block_bits bits, const long c, const lo
     return end;
 }
 
-/* The begin of the tile that contains x; tiles of `tile` keys or queries count from begin. At least
- * `from`. */
+/* The first key (or query) of the tile that contains x, or `from` if that is greater. Tiles have
+ * `tile` keys or queries; the first begins at `begin`. */
 INLINE long tile_of(const long begin, const long from, const long x, const int tile)
 {
     return max(begin + (x - begin) / tile * tile, from);
@@ -214,10 +214,10 @@ INLINE long next_tile_of_queries(const struct block_bits bits, const long j, con
     return row * BLOCK_Q < end ? tile_of(begin, i, max(row * BLOCK_Q, i), tile) : end;
 }
 
-/* The lists' entries for a tile, together. */
+/* What the block lists say of a tile's pairs. */
 struct listed_tile {
-    bool some, all;           /* some pair; all of them */
-    bool some_full, all_full; /* likewise as full */
+    bool some, all;           /* whether some pair, or every pair, is in a listed block */
+    bool some_full, all_full; /* the same for blocks listed as full */
 };
 
 /* The entries for `queries` queries from i on and `keys` keys from j on. */

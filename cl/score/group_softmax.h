@@ -20,7 +20,7 @@ struct row_window {
     long b, h, i, first, end;
     struct extent e;
 #if HAS_BLOCKS
-    struct block_bits bits; /* of the head's list */
+    struct block_bits bits; /* the bits of the head's block list */
 #endif
 };
 

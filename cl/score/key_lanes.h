@@ -11,12 +11,12 @@
 struct score_row {
     long b, h, i, j;
     float begin, end; /* the keys that the query may see by lengths, windows and causality */
-    float distance;   /* from the query to key j, along the diagonal */
+    float distance;   /* key j's distance from the key that is "now" for the query */
 #if HAS_BLOCKS
-    struct block_bits bits; /* of the head's list */
+    struct block_bits bits; /* the bits of the head's block list */
 #endif
 #if HAS_MASK_KEYS
-    long mask_begin; /* the key of the mask's first column, from key j */
+    long mask_begin; /* the key of the mask's first column, counted from key j */
 #endif
 };
 
@@ -67,9 +67,9 @@ INLINE lanes load_mask_of_keys(const struct arguments *args, const struct score_
 struct score_vector {
     lanes scores;             /* undefined for masked keys */
     ints hidden;              /* -1 for keys that the query does not see */
-    lanes softcapped;         /* after the softcap, before all else */
-    lanes softcap_derivative; /* with softcap */
-    lanes distance;           /* with ALiBi: what the slope was multiplied with */
+    lanes softcapped;         /* the scores after the softcap, without bias and ALiBi */
+    lanes softcap_derivative; /* the softcap's derivative; valid with HAS_SOFTCAP */
+    lanes distance;           /* the factor of ALiBi's slope; valid with HAS_ALIBI */
 };
 
 #if HAS_BLOCKS

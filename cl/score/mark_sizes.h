@@ -12,6 +12,7 @@ enum {
     FEW_MARKED_PAIRS = 32768,
     FORWARD_MARK_SHARERS = 2,
     BACKWARD_MARK_SHARERS = 1,
-    BACKWARD_MARK_QUERIES = 16 /* in a mark of backward_cpu, where tiles begin anywhere */
+    /* The queries of a mark in backward_cpu; its tiles may begin between two marks. */
+    BACKWARD_MARK_QUERIES = 16
 };
 #endif

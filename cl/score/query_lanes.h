@@ -35,16 +35,16 @@ struct __attribute__((packed)) unaligned_ints {
 
 /* A block of queries of one head. */
 struct query_block {
-    long b, h, i; /* i: its first query */
+    long b, h, i; /* i: the block's first query */
     struct extent e;
-    int queries; /* of it in use, 1..BLOCK_M */
+    int queries; /* the number of its queries in use, 1..BLOCK_M */
 #if HAS_MARKS
-    const __global uchar *marks; /* of all */
-    int mark;                    /* of the block and the tile at hand */
+    const __global uchar *marks; /* the marks of all heads' tiles */
+    int mark;                    /* the mark of this block and the tile at hand */
 #endif
 #if HAS_BLOCKS
     long end;               /* no block that begins before it has a query from there on */
-    struct block_bits bits; /* of the head's list */
+    struct block_bits bits; /* the bits of the head's block list */
 #endif
 };
 
@@ -65,16 +65,17 @@ struct score_tile {
     int lower_end,
         upper_begin; /* before lower_end the lower half sees keys, from upper_begin on the upper */
     int hides;       /* whether bias, mask or block lists may hide a pair */
-    lanes distance[BLOCK_VECTORS]; /* with ALiBi: from the queries to key 0, along the diagonal */
+    /* Key 0's distance from the key that is "now" for each query; valid with HAS_ALIBI. */
+    lanes distance[BLOCK_VECTORS];
     float slope;
     float softcap, inverse_softcap;
 #if OPERAND_PAIRS
-    float scale; /* of products */
+    float scale; /* the factor that makes scores of products */
 #endif
 #if OPERAND_TILES
-    float deferred_scale; /* of scores, when their exponential is taken */
+    float deferred_scale; /* the factor of scores inside the exponential */
 #endif
-    const lanes *bias; /* of key n and the queries of vector m: bias[n * BLOCK_VECTORS + m] */
+    const lanes *bias; /* bias[n * BLOCK_VECTORS + m]: biases of key n and vector m of queries */
     const ints *mask;  /* four keys' bytes in an int: mask_of() */
 };
 
@@ -106,7 +107,7 @@ INLINE struct score_tile score_tile_of_block(const struct arguments *args,
     const long last = block.i + block.queries - 1;
     tile.all_begin = (int)clamp(first_key(args, block.e, last) - j, 0L, (long)BLOCK_N);
     tile.all_end = (int)clamp(end_key(args, block.e, block.i) - j, 0L, (long)BLOCK_N);
-    const long upper = block.i + LOWER * SIMD_WIDTH; /* its first query */
+    const long upper = block.i + LOWER * SIMD_WIDTH; /* the upper half's first query */
     tile.lower_end = BLOCK_N;
     if (upper <= last)
         tile.lower_end = (int)clamp(first_key(args, block.e, upper) - j, 0L, (long)BLOCK_N);
@@ -294,7 +295,7 @@ NOINLINE void mask_unlisted(const struct query_block block, const long j, const 
         const long row = (block.i + r) / BLOCK_Q;
         uchar *bytes = (uchar *)(to + r / SIMD_WIDTH) + 4 * (r % SIMD_WIDTH);
         int stop;
-        for (int n = 0; n < count; n = stop) { /* to the end of the column of blocks */
+        for (int n = 0; n < count; n = stop) { /* one step is one column of blocks */
             const long column = (j + n) / BLOCK_KV;
             const int said = block_at(block.bits, row, column);
             stop = (int)min((column + 1) * BLOCK_KV - j, (long)count);
@@ -414,7 +415,7 @@ INLINE int load_biases_and_masks(const struct arguments *args, const struct quer
 /* Most scores are within the cap: they skip the division. */
 INLINE void softcap_scores(const struct score_tile *tile, lanes (*s)[BLOCK_VECTORS])
 {
-    lanes most = 0.0f; /* of the squares */
+    lanes most = 0.0f; /* the largest square in each lane */
 
     UNROLL
     for (int n = 0; n < QK_KEYS; n++) {

@@ -82,18 +82,18 @@ static inline float biased_score(const struct arguments *args, const struct exte
 /* A tile of queries (rows) and keys of one head, counted from its first ones: 32-bit indices take
  * fewer registers for each row than 64-bit ones. */
 struct score_tile {
-    int rows, keys; /* that there are */
+    int rows, keys; /* the numbers of rows and keys that exist */
     int window_begin,
         window_end; /* row r may see keys from window_begin + r on, before window_end + r */
-    long distance;  /* from row 0 to key 0, along the diagonal */
+    long distance;  /* key 0's distance from the key that is "now" for row 0 */
     float scale, slope;
-    const __global uchar *mask; /* of row 0 and key 0, as is bias */
-    int mask_begin; /* with HAS_MASK_KEYS, the first key that has a column in the mask */
+    const __global uchar *mask; /* the mask's byte of row 0 and key 0; bias likewise */
+    int mask_begin;             /* the first key that has a column in the mask (HAS_MASK_KEYS) */
     const __global bias_storage *bias;
-#if HAS_BLOCKS                       /* set by find_blocks() */
-    struct block_bits blocks;        /* of the tile's first row of blocks on */
-    uint row_in_block, key_in_block; /* of row 0 and key 0 */
-    long column;                     /* of blocks, that of key 0 */
+#if HAS_BLOCKS                       /* find_blocks() sets these */
+    struct block_bits blocks;        /* the bits of the row of blocks that has row 0 */
+    uint row_in_block, key_in_block; /* where row 0 and key 0 are in their block */
+    long column;                     /* the column of blocks that has key 0 */
 #endif
 };
 
@@ -155,8 +155,8 @@ INLINE bool in_window(const struct score_tile t, const int row, const int key)
 /* A score, and values that its gradients need. */
 struct score {
     float value;
-    float derivative; /* of softcap */
-    float distance;   /* with ALiBi: what the slope was multiplied with */
+    float derivative; /* the softcap's derivative; 1 without a softcap */
+    float distance;   /* the factor of ALiBi's slope; valid with HAS_ALIBI */
 };
 
 /* The score of a visible pair from its product, but for a bias. */

@@ -115,7 +115,7 @@ size_t ca_wgmma_computing_registers(size_t sub_groups)
 
 int ca_wgmma_holds(size_t local_bytes, size_t groups)
 {
-    const size_t all = 228 << 10, systems = 1024; /* of each group */
+    const size_t all = 228 << 10, systems = 1024; /* `systems`: bytes that each group reserves */
 
     return groups * (local_bytes + systems) <= all;
 }

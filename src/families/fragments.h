@@ -15,7 +15,7 @@ enum { CA_MMA_SYNC = 1, CA_WMMA, CA_MFMA_32, CA_MFMA_16, CA_DPAS_8, CA_DPAS_16, 
 struct ca_fragment {
     size_t lanes, queries, others, depth, others_at_once;
     int packed_values;
-    size_t registers; /* of 32 bits, that a work-item may keep throughout */
+    size_t registers; /* the 32-bit registers that a work-item may keep throughout */
     size_t replicas, row_padding;
     /* Before registers are spilled (ca_fragment_spills()): without what ca_keeps_more(), and with it. */
     size_t most_pressure[2];

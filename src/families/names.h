@@ -22,8 +22,9 @@ const size_t BLOCK_VALUES = CA_BLOCK;
 const int DTYPE = (int)ca_problem_own_dtype(p), DTYPE_F16 = CLATTN_F16, DTYPE_F32 = CLATTN_F32;
 const int HAS_DROPOUT = p->dropout > 0.0f, HAS_BLOCKS = p->block_q != 0;
 const int HAS_MASK = p->mask != 0, HAS_BIAS = p->bias != 0;
-const int UNIT_W_COLUMN = p->projection.w.stride[3] == 1; /* of projections */
-const size_t ROTARY = (size_t)p->append.rotary, ROTARY_DIM = p->append.rotary_dim; /* of appends */
+const int UNIT_W_COLUMN = p->projection.w.stride[3] == 1; /* only projections use it */
+/* Only appends use these. */
+const size_t ROTARY = (size_t)p->append.rotary, ROTARY_DIM = p->append.rotary_dim;
 const int HAS_WINDOW_LEFT = p->window_left != CLATTN_UNLIMITED;
 (void)DIM_QK, (void)DIM_V, (void)PAGE_SIZE, (void)K_CACHE, (void)V_CACHE;
 (void)BLOCK_VALUES, (void)DTYPE, (void)DTYPE_F16, (void)DTYPE_F32, (void)HAS_DROPOUT,

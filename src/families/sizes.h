@@ -11,7 +11,7 @@
 
 /* Bytes of elements in arrays. */
 enum {
-    ELEMENT_BYTES = 2, /* of 16 bits */
+    ELEMENT_BYTES = 2, /* a 16-bit element */
     INT_BYTES = 4,
     FLOAT_BYTES = 4,
     LONG_BYTES = 8,

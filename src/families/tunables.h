@@ -15,7 +15,7 @@ struct ca_tunable {
     const char *meaning;
     size_t candidates[CA_MAX_CANDIDATES];
     size_t num_candidates;
-    const char *const *words; /* of values, in texts; NULL: they are numbers */
+    const char *const *words; /* the names of the values in texts; NULL if texts show numbers */
 };
 
 /* Words of the tunable UNIT (families/units.h). */

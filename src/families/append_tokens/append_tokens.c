@@ -54,7 +54,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
  * several items. */
 static void adapt_to_cpu(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const size_t most = (size_t)96 << 10; /* of cosines and sines: a share of L2 */
+    const size_t most = (size_t)96 << 10; /* the most bytes of cosines and sines: a share of L2 */
     const size_t widest = p->append.rotary == CLATTN_ROTARY_PAIRS
                               ? 8
                               : 16; /* 8: neighbours swap in one instruction */

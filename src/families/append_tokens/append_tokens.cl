@@ -360,7 +360,7 @@ append_tokens(PARAMETERS_append_tokens)
 {
     const struct append_arguments arguments = ARGUMENTS_append_tokens, *const args = &arguments;
     const struct share share = share_of_item(args, max(args->shape->dim_qk, args->shape->dim_v));
-    const long rows = PAGE_SIZE ? PAGE_SIZE : args->shape->capacity; /* of a page, or of a batch */
+    const long rows = PAGE_SIZE ? PAGE_SIZE : args->shape->capacity; /* in a page or a batch */
     struct token tokens[TOKENS];
     struct turn turns[TOKENS];
 
@@ -374,7 +374,7 @@ append_tokens(PARAMETERS_append_tokens)
         token.row = token.lies ? slot - token.to * rows : 0;
 #elif PAGE_SIZE
         const long key = CACHED(token.b) + token.i;
-        const long pages = (args->shape->capacity + PAGE_SIZE - 1) / PAGE_SIZE; /* of a batch */
+        const long pages = (args->shape->capacity + PAGE_SIZE - 1) / PAGE_SIZE; /* a batch's */
         const bool is_key = key >= 0 && key < args->shape->capacity;
         token.to = is_key ? args->page_table[token.b * pages + key / PAGE_SIZE] : -1;
         token.row = key % rows;

@@ -32,7 +32,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 /* Sums that fill the registers: 24 of 32 with vectors of 16, else 12 of 16. */
 static void block_registers(const size_t mv, const int wide, size_t *values)
 {
-    static const size_t sums[2][5] = {{0, 12, 6, 4}, {0, 12, 12, 8, 6}}; /* by wide, mv */
+    static const size_t sums[2][5] = {{0, 12, 6, 4}, {0, 12, 12, 8, 6}}; /* indexed by [wide][mv] */
 
     values[BLOCK_VECTORS_INDEX] = mv;
     values[QK_ROWS_INDEX] = sums[wide][mv];
@@ -43,7 +43,7 @@ static void block_registers(const size_t mv, const int wide, size_t *values)
  * begin with the column, if it has a whole one, and the last may have few keys. */
 static size_t vectors_of_column(const clattn_problem *p, const size_t width, const int wide)
 {
-    static const double speed[] = {0.0, 0.78, 0.94, 0.99, 1.0}; /* as of fused_cpu */
+    static const double speed[] = {0.0, 0.78, 0.94, 0.99, 1.0}; /* the speeds of fused_cpu */
     const size_t column = p->block_kv < p->seq_kv ? p->block_kv : p->seq_kv;
     double least = INFINITY;
     size_t best = 1;

@@ -4,7 +4,7 @@
 #include "families/family_units.h"
 #include "families/registry.h"
 
-enum { SIMD_WIDTH = 16, DQ_ROWS = 32 }; /* as the kernel defines them for tiles */
+enum { SIMD_WIDTH = 16, DQ_ROWS = 32 }; /* the kernel's values with UNIT=amx */
 
 #define TUNABLES_DEF "families/backward_cpu/backward_cpu_amx.def"
 #define TUNABLES_UNIT UNIT_AMX

@@ -98,7 +98,7 @@ static void add_stage(const clattn_problem *p, const clattn_device_info *dev, si
         memcpy(with, values, sizeof with);
         with[STAGES_INDEX] = 2;
         with[EXP_INDEX] = 1;
-        if (with[THREADS_N_INDEX] <= 16 && !keeps_more(p)) /* of more ptxas spills registers */
+        if (with[THREADS_N_INDEX] <= 16 && !keeps_more(p)) /* otherwise ptxas spills registers */
             with[UNROLL_INDEX] = 2;
         if (doubles && n < 2)
             with[BLOCK_OWNED_INDEX] = 128;

@@ -121,7 +121,7 @@ backward_keys(PARAMETERS_backward_keys)
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite;         /* not 0 after a masked pair had a product that is not finite */
     int stage = 0;                 /* the place of the stage that is read next */
-    __local uchar *const kept = 0; /* for keys that are streamed */
+    __local uchar *const kept = 0; /* null: only kernels that stream keys use it */
     const int thread_n = THIS_THREAD % THREADS_N;
     float4 sums_k[THREAD_M][MAX_DIMS4], sums_v[THREAD_M][MAX_DIMS4];
     float slope_sums[THREAD_M], bias_sums[THREAD_M];
@@ -199,7 +199,7 @@ backward_queries(PARAMETERS_backward_queries)
     const struct arguments *const args = enter_sequence(
         &arguments, get_group_id(0) / BLOCKS_OF(longest_q(&arguments)) / arguments.shape->heads);
     __local float4 tiles[LOCAL_FLOAT4S];
-    __local int nonfinite; /* as in backward_keys, and the next */
+    __local int nonfinite; /* described in backward_keys, as is `stage` */
     int stage = 0;
     DECLARE_KEPT(KEPT_BYTES);
     const int thread_m = THIS_THREAD / THREADS_N;

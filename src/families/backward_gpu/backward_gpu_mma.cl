@@ -99,7 +99,7 @@ INLINE struct place find_place(__local uint4 *tiles)
         STAGE_ROWS(m, tile, OWNED_STRIDE(dim), 64, COLUMNS(dim), dim, unit);                       \
     } while (0)
 #else
-#define OWNED_COMPLETE() /* with the first streamed rows */
+#define OWNED_COMPLETE() /* the barrier of the first streamed rows completes them too */
 #define STAGE_OWN(owned, tile, dim, unit) STAGE_OWNED(owned, tile, dim, unit)
 #endif
 
@@ -374,7 +374,7 @@ backward_queries(PARAMETERS_backward_queries)
     const struct arguments *const args = enter_sequence(
         &arguments, get_group_id(0) / BLOCKS_OF(longest_q(&arguments)) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
-    __local int not_finite, streamed_nonfinite; /* as in backward_keys */
+    __local int not_finite, streamed_nonfinite; /* described in backward_keys */
     DECLARE_KEPT(KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED));
     DECLARE_EXCHANGE(SUB_GROUPS * DIM_GROUPS);
     struct place here = find_place(tiles);

@@ -67,7 +67,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 /* Sums that fill the registers: 24 of 32 with vectors of 16, else 12 of 16. */
 static void block_registers(const size_t mv, const int wide, size_t *values)
 {
-    static const size_t sums[2][5] = {{0, 12, 6, 4}, {0, 12, 12, 8, 6}}; /* by wide, mv */
+    static const size_t sums[2][5] = {{0, 12, 6, 4}, {0, 12, 12, 8, 6}}; /* indexed by [wide][mv] */
 
     values[BLOCK_VECTORS_INDEX] = mv;
     values[QK_KEYS_INDEX] = sums[wide][mv];
@@ -87,14 +87,15 @@ static void count_keys(const clattn_problem *p, const double bm, double *seen, d
     *more = left && right ? bm - 1.0 : left || right ? bm / 2.0 : 0.0;
 }
 
-static const double speed[] = {0.0, 0.78, 0.94, 0.99, 1.0}; /* of blocks of mv vectors: measured */
+/* The measured relative speed of blocks of mv vectors. */
+static const double speed[] = {0.0, 0.78, 0.94, 0.99, 1.0};
 
 /* The mean cost of a head's blocks of mv vectors, in units of a whole block; the last one may have
  * few queries. */
 static double mean_block(const clattn_problem *p, const size_t width, const size_t mv)
 {
     const size_t bm = width * mv, blocks = ca_divide_up(p->seq_q, bm), lower = mv / 2;
-    const double slower = width >= 16 ? 0.9 : 0.6; /* as there are as few sums as vectors */
+    const double slower = width >= 16 ? 0.9 : 0.6; /* a half block has fewer sums */
 
     if (p->seq_q - (blocks - 1) * bm > lower * width)
         return 1.0;

@@ -45,7 +45,7 @@
 #if UNIT == UNIT_AMX
 #define SIMD_WIDTH 16 /* queries in a row of a tile */
 #define QK_KEYS 8     /* keys whose products become scores at a time */
-#define PV_COLUMNS 8  /* of no use here */
+#define PV_COLUMNS 8  /* unused with UNIT=amx */
 #define STAGE_KV 0    /* pairs are copied anyway */
 #endif
 #if !defined(SIMD_WIDTH) || !defined(BLOCK_VECTORS) || !defined(QK_KEYS) ||                        \

@@ -48,7 +48,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 {
     const int band = p->window_left != CLATTN_UNLIMITED && p->window_right != CLATTN_UNLIMITED &&
                      p->window_left + p->window_right < 1024;
-    const size_t row = sizeof(cl_float) * (p->dim_qk / 2 + p->dim_v); /* of a query in a chunk */
+    const size_t row = sizeof(cl_float) * (p->dim_qk / 2 + p->dim_v); /* bytes of a query */
 
     values[BLOCK_VECTORS_INDEX] = p->seq_q <= SIMD_WIDTH || band ? 1 : 2;
     if (ca_marks_pairs(p)) /* tiles of masks that people make are 64 keys wide, or a multiple */

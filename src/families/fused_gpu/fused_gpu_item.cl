@@ -54,8 +54,8 @@
 /* Local memory. */
 struct shared {
     __local float4 *tiles;
-    __local float *row_max, *rescale;  /* so far; what a new one scales earlier weights by */
-    __local long *k_places, *v_places; /* with LISTS_ROWS, of the tile's keys; else 0 */
+    __local float *row_max, *rescale;  /* the running maximum; what it multiplies old weights by */
+    __local long *k_places, *v_places; /* with LISTS_ROWS the offsets of the tile's keys, else 0 */
     volatile __local int *v_nonfinite; /* not 0 once an Inf or NaN of V was staged as 0 */
 };
 
@@ -382,9 +382,9 @@ fused_gpu_item(PARAMETERS_fused_gpu_item)
     const struct task t = find_task(args, block);
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
     float4 out[THREAD_M][MAX_DIMS4];
-    float row_sum[THREAD_M]; /* of weights, over this thread's keys only */
+    float row_sum[THREAD_M]; /* the running sum of weights of this thread's keys only */
     uint seen = 0;           /* bit r: some key is visible to row r */
-    int stage = 0;           /* where it is that is read next */
+    int stage = 0;           /* the place of the stage that is read next */
 
     /* load */
     clear_sums(out);

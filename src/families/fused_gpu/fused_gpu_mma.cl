@@ -305,7 +305,7 @@ INLINE void add_nonfinite_to_o(const struct arguments *args, const struct task *
 #if PRODUCER
 #include "mma/fused_producer.h"
 #else
-#define STREAM ((void)0) /* of what no producer copies nothing is kept */
+#define STREAM ((void)0) /* a producer's stream needs state; without a producer there is none */
 #define LOAD_QUERIES() load_all_queries(args, &t, first_row, q_tile, q_words, lane)
 #endif
 #if OVERLAP && !PRODUCER
@@ -364,7 +364,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
                      exchange);
 #else
         struct keys keys = find_keys(args, block, block.begin), next;
-        int number = 0; /* of the tile, even or odd */
+        int number = 0; /* the tile's number modulo 2 */
         LIST_FIRST_PLACES(block.b, keys, number);
         if (HAS_COPIES && keys.j0 < block.end)
             STAGE_KEYS(keys, number);

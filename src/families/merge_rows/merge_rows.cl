@@ -32,8 +32,8 @@
 #define PARTS_STEP (UNIT_PARTS ? 1 : args->shape->parts_stride[3])
 #define RESULT_STEP (UNIT_O ? 1 : args->shape->o_stride[3])
 
-#define VECTOR_STEP (ROW_ITEMS * SIMD_WIDTH)       /* from one vector of an item to its next */
-#define BLOCK_COLUMNS (VECTOR_STEP * ITEM_VECTORS) /* that items side by side have at a time */
+#define VECTOR_STEP (ROW_ITEMS * SIMD_WIDTH) /* elements from one vector of an item to its next */
+#define BLOCK_COLUMNS (VECTOR_STEP * ITEM_VECTORS) /* columns that a row's items hold at a time */
 
 /* What the kernel reads and writes (src/program/program_parameters.h). */
 struct merge_arguments {
@@ -44,12 +44,12 @@ struct merge_arguments {
 
 /* A row of all states, and of the one that o and lse hold. */
 struct row {
-    const __global float *lse; /* of the first state */
+    const __global float *lse; /* this row's lse in the first state */
     long rows;                 /* steps from a state's lse to the next one's */
-    float held, sink;          /* lse before, and the sink; -inf if none counts */
-    long states;               /* these not counted */
-    float most, share;         /* the largest lse; what weights are multiplied with */
-    lanes lse0, weight0;       /* of the first states, often of all */
+    float held, sink;          /* the held state's lse, and the sink; -inf if it does not count */
+    long states;               /* the number of states without the held one and the sink */
+    float most, share;         /* the largest lse; the common factor of the weights */
+    lanes lse0, weight0;       /* lse and weights of the first states, often of all */
 };
 
 /* ---- weights -------------------------------------------------------------------------------- */

@@ -64,7 +64,7 @@ __kernel void naive(PARAMETERS_naive)
         row_max = new_max;
         row_sum = fma(row_sum, rescale, weight);
 #if HAS_DROPOUT
-        float4 factor[4]; /* of four keys; lse is of the weights before */
+        float4 factor[4]; /* the factors of four keys; row_sum, and so lse, is without dropout */
         dropout_factors(args, dropout_head(args, b, h), (uint4)(uint)i, (uint4)(uint)(j / 4),
                         factor);
         weight *= factor[j % 4].x;

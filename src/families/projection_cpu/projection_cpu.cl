@@ -81,8 +81,8 @@ NOINLINE void pack_strips(const __global storage *x, const long *rows, const int
 #if REGISTER_ROWS <= SIMD_WIDTH
     if (num_rows >= SIMD_WIDTH && contiguous(UNIT_X_ROW, rows, num_rows, num_rows)) {
         for (; k < count / PACK_DEPTH * PACK_DEPTH; k += PACK_DEPTH) {
-            float read[PACK_DEPTH]
-                      [SLAB * REGISTER_ROWS + SIMD_WIDTH]; /* at once: memory has a long latency */
+            /* Loads that are in flight together hide the latency of memory. */
+            float read[PACK_DEPTH][SLAB * REGISTER_ROWS + SIMD_WIDTH];
             for (int n = 0; n < PACK_DEPTH; n++) {
                 const __global storage *from = x + rows[0] + depths[k + n];
                 for (int r = 0; r < num_rows; r += SIMD_WIDTH) {

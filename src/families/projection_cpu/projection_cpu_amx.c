@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SIMD_WIDTH = 16, REGISTER_VECTORS = 1, REGISTER_ROWS = 32 }; /* as in the kernel */
+enum { SIMD_WIDTH = 16, REGISTER_VECTORS = 1, REGISTER_ROWS = 32 }; /* the kernel's values */
 
 #undef PRIVATE_BYTES
 #define PRIVATE_BYTES TILE_PRIVATE_BYTES

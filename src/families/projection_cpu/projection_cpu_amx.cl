@@ -21,7 +21,7 @@
 #endif
 #include "families/units.h"
 #define SIMD_WIDTH 16
-#define REGISTER_VECTORS 1 /* of a panel, so that the rows of a tile follow each other */
+#define REGISTER_VECTORS 1 /* one vector in a panel's row makes the rows of a tile contiguous */
 #define REGISTER_ROWS (2 * SIMD_WIDTH)
 #include "families/projection_cpu/projection_cpu_sizes.h"
 #define STRIP_ROW TILE_STRIP_ROW
@@ -31,7 +31,7 @@
 #include "cpu/prefetch.h"
 #include "bf16/projection_strips.h"
 
-#define STEP (2 * TILE) /* of the depth, in a tile */
+#define STEP (2 * TILE) /* values of the depth in a tile */
 
 /* The length of equal parts of at most `most`, rounded up to whole steps. */
 INLINE int equal_part(const long depth, const int most)

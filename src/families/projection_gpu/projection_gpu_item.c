@@ -60,7 +60,7 @@ static void copy_stages(const clattn_problem *p, const clattn_device_info *dev, 
 {
     const size_t before = values[BLOCK_K_INDEX];
     const size_t most =
-        ca_resident_local_bytes(dev) / 2 * work_items(values); /* of 128 registers each */
+        ca_resident_local_bytes(dev) / 2 * work_items(values); /* work-items have 128 registers */
 
     values[STAGES_INDEX] = 2;
     values[COPIES_INDEX] = 1;
@@ -74,13 +74,13 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 {
     size_t *const rows = &values[BLOCK_M_INDEX], *const columns = &values[BLOCK_N_INDEX];
 
-    if (!ca_has_many_registers(dev)) /* with 8 rows Intel's compiler no longer unrolls anything */
+    if (!ca_has_many_registers(dev)) /* Intel's compiler unrolls nothing with 8 rows */
         values[THREAD_M_INDEX] = values[THREAD_N_INDEX] = 4;
     else if (ca_projection_rows(p) >= 512 && ca_projection_columns(p) >= 512)
         *rows = *columns = 128;
     while (*rows > 64 && num_tiles(p, values) < ca_projection_enough_tiles(dev))
         *rows /= 2, *columns /= 2;
-    shrink_to(ca_projection_rows(p), 8, rows); /* with fewer, loads outweigh the work-items */
+    shrink_to(ca_projection_rows(p), 8, rows); /* below 8 rows loads dominate */
     shrink_to(ca_projection_columns(p), 16, columns);
     if (*rows < 64) { /* few rows read all of w: wide tiles in deep stages */
         values[THREAD_M_INDEX] = values[THREAD_N_INDEX] = 4;

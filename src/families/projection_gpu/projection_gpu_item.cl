@@ -134,7 +134,7 @@ INLINE struct walk walk_from(const __global float *matrix, const struct pair acr
                          inner + count <= across.size};
 }
 
-/* Both on by a stage. *inner: of the depth where they are. */
+/* Moves both walks on by a stage. *inner: the inner index of the depth where they are. */
 INLINE void step_walks(const struct task *t, struct walk *x, struct walk *w, long *inner)
 {
     x->from += BLOCK_K * t->depths_of_x.inner_step;
@@ -268,7 +268,7 @@ INLINE void store_quads(const struct projection_arguments *args, const struct ta
     const int thread_m = THIS_THREAD / THREADS_N, thread_n = THIS_THREAD % THREADS_N;
     const bool y_quads = UNIT_Y_COLUMN && args->shape->y_dim % 4 == 0;
     const struct pair columns_of_y = {args->shape->y_dim, args->shape->y_stride[1], Y_COLUMN_STEP};
-    long places[THREAD_N]; /* of the thread's columns, whose pairs may cost divisions */
+    long places[THREAD_N]; /* the columns' places, computed once: one may cost divisions */
 
     UNROLL_ALL
     for (int c = 0; c < THREAD_N; c++)
@@ -335,7 +335,7 @@ projection_gpu_item(PARAMETERS_projection_gpu_item)
     struct walk along_x = walk_from(args->x, ROWS_OF_X, t.depths_of_x, t.row, rows, t.begin);
     struct walk along_w =
         walk_from(args->w, COLUMNS_OF_W, t.depths_of_w, t.column, columns, t.begin);
-    long inner = t.begin % args->shape->x_dim; /* of the depth that was copied last */
+    long inner = t.begin % args->shape->x_dim; /* the inner index of the depth copied last */
     if (t.begin < t.end)
         copy_stages(args, &t, along_x, along_w, rows, columns, inner, t.begin, x_tile[0],
                     w_tile[0]);

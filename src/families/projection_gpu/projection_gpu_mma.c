@@ -139,9 +139,9 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[SUB_GROUPS_M_INDEX] = 1;
         values[BLOCK_K_INDEX] = 16;
     }
-    if (own == CA_DPAS_8 || own == CA_DPAS_16) /* of few lanes */
+    if (own == CA_DPAS_8 || own == CA_DPAS_16) /* its sub-groups have few lanes */
         values[SUB_GROUPS_M_INDEX] = values[SUB_GROUPS_N_INDEX] = 4;
-    if (own == CA_MMA_SYNC || own == CA_WMMA) /* with more, loads ahead would be spilled */
+    if (own == CA_MMA_SYNC || own == CA_WMMA) /* a longer stage would spill the loads ahead */
         values[BLOCK_K_INDEX] = 16;
     values[COPIES_INDEX] = own == CA_MMA_SYNC && lies_in_pieces(p, 32);
     if (values[COPIES_INDEX]) {

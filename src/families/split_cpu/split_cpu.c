@@ -18,7 +18,7 @@ enum { STAGES_K = 1 };
 
 #include "families/split_cpu/split_cpu_stages.h"
 
-enum { TILE_BYTES = 32 << 10 }; /* of keys as f32, at most */
+enum { TILE_BYTES = 32 << 10 }; /* the most bytes of a tile's keys as f32 */
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
@@ -86,8 +86,8 @@ static void block_registers(const clattn_problem *p, size_t *values)
     if (width < 16 && rows == 1 && !whole)
         values[PV_VECTORS_INDEX] = 4;
     values[BLOCK_N_INDEX] = tile_keys(p, width, rows, staged, quantized, tall);
-    const int waits = rows < 16 && (width == 16 ||
-                                    !values[STAGE_K_INDEX]); /* for memory rather than arithmetic */
+    /* Whether memory rather than arithmetic limits the speed. */
+    const int waits = rows < 16 && (width == 16 || !values[STAGE_K_INDEX]);
     const int in_order = rows == 1 && !staged && p->page_size % values[BLOCK_N_INDEX] == 0;
     values[PREFETCH_TILES_INDEX] = waits && (quantized || p->page_size) ? 2
                                    : width < 16 && in_order             ? 0

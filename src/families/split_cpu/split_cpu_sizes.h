@@ -13,7 +13,7 @@
 
 /* ... of a tile: scores; weights times the scales of quantized values, for each block of these; keys, or their scales; scales
  * of values; values of a register tile. */
-#define BLOCKS(dim) ((dim) / BLOCK_VALUES) /* of a row, if quantized */
+#define BLOCKS(dim) ((dim) / BLOCK_VALUES) /* the format blocks of a quantized row */
 #define WEIGHT_BLOCKS (V_CACHE ? BLOCKS(DIM_V) : 1)
 #define SCORE_VECTORS (BLOCK_M * BLOCK_N / SIMD_WIDTH)
 #define SCALED_VECTORS (V_CACHE ? SCORE_VECTORS * WEIGHT_BLOCKS : 1)

@@ -137,9 +137,9 @@ struct weigher {
 
 /* Local memory. */
 struct shared {
-    __local float4 *products; /* of keys; in the end the sums of a row */
+    __local float4 *products; /* the keys' products; in the end the sums of a row */
     __local float4 *weights;
-    __local float *row_maxima, *row_sums, *rescales; /* of each row and thread group */
+    __local float *row_maxima, *row_sums, *rescales; /* one for each row and thread group */
 };
 
 INLINE struct weigher find_weigher(const struct arguments *args, const struct task *task)
@@ -294,7 +294,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void split(PARAMET
                     V_PLACE(args->v, head_offset(v_stride, CACHE_BATCH(task.b), task.kv_head)),
                     v_stride, V_STEP, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
     float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES];
-    float row_max = -INFINITY, row_sum = 0.0f; /* of the weigher's keys */
+    float row_max = -INFINITY, row_sum = 0.0f; /* those of the weigher's keys */
 
     /* load */
 #pragma unroll

@@ -13,7 +13,7 @@
 
 /* Local memory, in float4. */
 #define Q_FLOAT4S (BLOCK_M * CHUNKS(DIM_QK) * PIECES * THREADS_D)
-#define SUM_FLOAT4S (THREADS * CHUNKS(DIM_V) * PIECES) /* of all thread groups, of a row */
+#define SUM_FLOAT4S (THREADS * CHUNKS(DIM_V) * PIECES) /* one row's sums of all thread groups */
 #define SHARED_FLOAT4S MAX(THREADS_D *THREAD_STRIDE, SUM_FLOAT4S)
 #define WEIGHT_FLOAT4S (BLOCK_M * QUADS * THREADS_N)
 /* Floats: of each row and thread group the maximum, the sum and the factor. */

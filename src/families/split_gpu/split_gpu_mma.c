@@ -178,7 +178,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[EXP_INDEX] = 1;
         values[BYTES_INDEX] = ca_both_quantized(p);
     }
-    if (own == 0) { /* of any instruction, on few work-items: speed does not matter */
+    if (own == 0) { /* emulation on few work-items, where speed does not matter */
         values[SUB_GROUPS_INDEX] = 2;
     } else {
         values[INSTRUCTION_INDEX] = own == CA_MFMA_32 ? CA_MFMA_16 : own;

@@ -89,9 +89,9 @@ struct matrices {
 struct shared {
     __local ushort *q_tile, *k_tile, *v_tile;
     __local weight_storage *p_tile;
-    __local float *k_factors, *v_factors; /* of quantized tiles */
-    __local float *statistics; /* of each sub-group and row: its row_max, in the end its row_sum */
-    __local long *q_places;    /* of each row of Q */
+    __local float *k_factors, *v_factors; /* the scales of quantized tiles */
+    __local float *statistics; /* each sub-group's row_max of each row; in the end its row_sum */
+    __local long *q_places;    /* the offset of each row of Q */
 #if BYTES
     __local uchar *k_bytes, *v_bytes;
 #endif

@@ -10,7 +10,7 @@
 
 /* The combine kernel: maximum, sum and factor of each range, and a sum for each of
  * COMBINE_THREADS. */
-#define COMBINED_COLUMNS 32 /* of a work-group */
+#define COMBINED_COLUMNS 32 /* the columns that a work-group combines */
 #define COMBINE_BYTES ((3 * SPLIT_K + COMBINE_THREADS) * FLOAT_BYTES)
 
 /* Of either stage; compilers align variables beside the tiles. */

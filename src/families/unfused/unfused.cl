@@ -134,7 +134,7 @@ static inline void stage_weights(__local float4 *tile, const struct arguments *a
                          load_float(row + 2 * stride, r + 2 < rows ? keys - d : 0),
                          load_float(row + 3 * stride, r + 3 < rows ? keys - d : 0));
 #if HAS_DROPOUT
-        float4 x[4]; /* of a key each, for the queries */
+        float4 x[4]; /* x[c]: the factors of key j0 + d + c for four queries */
         dropout_factors(args, bh, (uint)(i0 + r) + (uint4)(0, 1, 2, 3), (uint4)(uint)((j0 + d) / 4),
                         x);
 #pragma unroll
@@ -221,7 +221,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAME
     __local lanes k_tile[X_TILE_FLOATS / VECTOR_WIDTH]; /* [d][key] */
     __local float4 q_tile[Y_TILE_FLOATS / 4];           /* [d][query] */
 #if PAGE_SIZE
-    __local long places[BLOCK_N]; /* of the keys, from the pool's first on */
+    __local long places[BLOCK_N]; /* the keys' offsets in the pool; -1 for keys without a row */
 #else
     const __local long *places = 0;
 #endif
@@ -376,7 +376,7 @@ softmax(PARAMETERS_softmax)
     const float sink = args->sinks[bh - b * args->shape->heads];
     top = larger(top, sink);
 #endif
-    top = top == INFINITY ? NAN : top; /* as inf - inf is; but p of a masked key stays 0 */
+    top = top == INFINITY ? NAN : top; /* inf - inf is NaN; p of a masked key stays 0 */
     LOCAL_BARRIER_OF(SOFTMAX_THREADS); /* part may be overwritten */
 
     for (long j = first + x * VECTOR_WIDTH; j < end && !sees_none; j += step) {

@@ -369,7 +369,7 @@ NOINLINE void softmax_of_matrix(const struct arguments *restrict args, const lon
         const float sink = args->sinks[bh - b * args->shape->heads];
         row_max = larger(row_max, sink);
 #endif
-        row_max = row_max == INFINITY ? NAN : row_max; /* as inf - inf; masked keys still weigh 0 */
+        row_max = row_max == INFINITY ? NAN : row_max; /* inf - inf is NaN; masked keys weigh 0 */
         if (!sees_none)
             row_sum = exponentials_of_scores(row, first, end, row_max,
                                              n + 1 < all_rows ? row + args->shape->seq_kv : row);
