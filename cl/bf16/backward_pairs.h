@@ -53,8 +53,7 @@ NOINLINE void copy_pairs(const int dim, const __global ushort *p, const long row
                 continue;
             }
             if (d / 2 + SIMD_WIDTH <=
-                OPERANDS(ROW_OF(
-                    dim))) { /* the array below would be loaded before its stores have left the store buffer */
+                OPERANDS(ROW_OF(dim))) { /* loading the array below would wait for its stores */
                 store_words(VECTOR(as_uint)(x), row_to);
                 continue;
             }

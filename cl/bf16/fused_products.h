@@ -75,7 +75,7 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
                           lanes *s, lanes *row_max)
 {
     lanes most[BLOCK_VECTORS];
-#if HAS_BIAS /* they share memory with scores */
+#if HAS_BIAS /* the biases are in the memory of the scores */
     lanes products[2][STEP_PRODUCTS / 2];
 #define PRODUCTS_OF(n0) products[(n0) / STEP_KEYS % 2]
 #else

@@ -15,7 +15,7 @@ struct head {
     long b, h;
     struct extent e;
 #if HAS_BLOCKS
-    long keys_end;          /* no block of keys that begins before it has a key from there on */
+    long keys_end;          /* blocks that begin before this key end at it or earlier */
     struct block_bits bits; /* the bits of the head's block list */
 #endif
 #if HAS_MARKS
@@ -47,7 +47,7 @@ struct query_tile {
     int count;
     int nonfinite; /* whether q or do has an infinity or a NaN */
     lanes q[TILE_OPERANDS(ROW_QK)], d_o[TILE_OPERANDS(ROW_V)];
-#if OPERAND_PAIRS /* pairs of rows, in backward_cpu UNIT=amx transposed, and what becomes of dS for dq: pairs of keys */
+#if OPERAND_PAIRS /* q, do as pairs of rows (UNIT=amx: transposed); dS as pairs of keys, for dq */
     lanes q_rows[TILE_PAIRS(ROW_QK)], d_o_rows[TILE_PAIRS(ROW_V)];
     lanes ds_keys[TILE_PAIR_KEYS];
 #endif

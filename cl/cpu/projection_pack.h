@@ -86,12 +86,12 @@ INLINE void pack_vector(const __global storage *w, const long *columns, const in
 NOINLINE void pack_panels(const __global storage *w, const long *columns, const int num_columns,
                           const long *depths, const int count, lanes *panels)
 {
-    int packed = 0; /* columns */
+    int packed = 0; /* the number of packed columns */
 
 #if UNIT_W_COLUMN
     if (contiguous(true, columns, num_columns, num_columns)) {
         packed = num_columns / SIMD_WIDTH * SIMD_WIDTH;
-        for (int k = 0; k < count; k += VALUES_IN_OPERAND) /* each row from one end to the other */
+        for (int k = 0; k < count; k += VALUES_IN_OPERAND) /* reads each row of w as a whole */
             for (int c = 0; c < packed; c += SIMD_WIDTH)
                 panels[(c / PANEL * OPERANDS(BLOCK_K) + k / VALUES_IN_OPERAND) * REGISTER_VECTORS +
                        c % PANEL / SIMD_WIDTH] =

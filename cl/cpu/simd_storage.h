@@ -157,7 +157,7 @@ INLINE void store_row(const lanes x, __global o_storage *p, const long step, con
 /* Products read keys and values in memory or from copies. Copies are f32 (of f16, bf16, quantized,
  * with STAGE_KV all), or pairs with OPERAND_PAIRS (cpu/fused_operands.h, bf16/fused_operands.h). A
  * kernel that defines STAGE_PAGES also copies, and so gathers, those in pages. */
-#ifndef STAGE_KV /* a tunable of fused_cpu */
+#ifndef STAGE_KV /* only fused_cpu has this tunable */
 #define STAGE_KV 0
 #endif
 #if K_DTYPE == DTYPE_F32 && V_DTYPE == DTYPE_F32 && !K_CACHE && !V_CACHE &&                        \

@@ -58,7 +58,7 @@ INLINE void find_part_of_keys(const struct row_block *block, const long part, lo
         first = min(first, block->first[r]);
         last = max(last, block->end[r]);
     }
-    first = min(first, last) & ~3L; /* dropout has the same random numbers for four keys */
+    first = min(first, last) & ~3L; /* four keys share dropout's random numbers */
     const long share = (last - first + SPLIT_K * BLOCK_N - 1) / (SPLIT_K * BLOCK_N) * BLOCK_N;
     *begin = min(first + part * share, last);
     *end = min(*begin + share, last);

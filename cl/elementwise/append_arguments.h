@@ -17,7 +17,7 @@ struct append_shape {
 #undef STRIDES_STRIDED
 #undef STRIDES_PACKED
     CA_LONG batch, heads, kv_heads, tokens;
-    CA_LONG capacity; /* rows of the caches of a batch */
+    CA_LONG capacity; /* the rows of a batch's caches */
     CA_LONG dim_qk, dim_v;
     CA_LONG pages;                  /* the pages of the pool; valid with PAGE_SIZE */
     CA_LONG rotary_length;          /* the rows of the tables; valid with HAS_TABLES */

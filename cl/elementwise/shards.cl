@@ -49,8 +49,8 @@ static inline ulong place_of_row(const ulong4 size, const ulong4 x)
             name##_row(size_2, from_2, from_2_at, to_2, to_2_at);                                  \
     }
 
-/* Kernels that copy rows in the dtype, copy rows of floats, add rows of floats to `to`, round floats
- * to the dtype, and convert the dtype to floats. */
+/* Kernels that copy rows in the dtype, copy rows of floats, add rows of floats to `to`, round
+ * floats to the dtype, and convert the dtype to floats. */
 MOVE_KERNEL(copy_rows, storage, storage, STORE(LOAD(x, d), y, d))
 MOVE_KERNEL(copy_floats, float, float, y[d] = x[d])
 MOVE_KERNEL(add_floats, float, float, y[d] += x[d])
@@ -74,7 +74,7 @@ SHARD_KERNEL merge_state(const ulong4 size, const __global float *part, const ul
 #if COLUMNS > 1
     barrier(CLK_GLOBAL_MEM_FENCE);
 #endif
-    if (!has_row || theirs == -INFINITY) /* no visible key there */
+    if (!has_row || theirs == -INFINITY) /* `part` had no visible key */
         return;
     const float highest = mine > theirs ? mine : theirs;
     const float a = exp(mine - highest), b = exp(theirs - highest), scale = 1.0f / (a + b);

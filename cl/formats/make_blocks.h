@@ -14,7 +14,7 @@
 
 #pragma OPENCL FP_CONTRACT OFF
 
-#define LEAST_SCALE 0x1p-100f /* below it remainders are subnormal and may be flushed */
+#define LEAST_SCALE 0x1p-100f /* with smaller scales remainders are subnormal, and may be flushed */
 
 /* 1 / x rounded to nearest, for a normal x with a normal reciprocal. The device's quotient may be
  * off by 2.5 units in the last place, and the first Newton step leaves at most one. The second step

@@ -89,7 +89,7 @@ INLINE struct task find_output_task(const struct projection_arguments *args)
 #define ROWS_OF_X ((struct pair){args->shape->rows, args->shape->x_stride[0], X_ROW_STEP})
 #define COLUMNS_OF_W ((struct pair){args->shape->y_dim, args->shape->w_stride[2], W_COLUMN_STEP})
 
-/* Of rows and of columns. */
+/* Finds the places of the tile's rows and columns. */
 INLINE void find_rows_and_columns(const struct projection_arguments *args, const struct task *t,
                                   __local long *x_rows, __local long *w_columns)
 {
@@ -99,7 +99,7 @@ INLINE void find_rows_and_columns(const struct projection_arguments *args, const
         w_columns[n] = place(COLUMNS_OF_W, clamped(t->column + n, t->columns));
 }
 
-/* ... and of the first stage's depth. */
+/* Finds the places of rows, of columns and of the first stage's depth. */
 INLINE void find_places(const struct projection_arguments *args, const struct task *t,
                         __local long *x_rows, __local long *w_columns, __local long *x_depths,
                         __local long *w_depths, __local long *inner)
@@ -118,7 +118,7 @@ INLINE void step_places(const struct projection_arguments *args, const struct ta
                         __local long *x_depths, __local long *w_depths, __local long *inner)
 {
     for (int n = get_local_id(0); n < BLOCK_K; n += THREADS) {
-        const bool inside = next + n < t->depth; /* else the last place serves */
+        const bool inside = next + n < t->depth; /* beyond the depth the last place is used again */
         long x_place = x_before[n], w_place = w_before[n], at_inner = inner[n] + BLOCK_K;
         if (inside) {
             x_place += BLOCK_K * t->depths_of_x.inner_step;

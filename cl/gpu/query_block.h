@@ -74,7 +74,7 @@ find_query_block(const struct arguments *args)
 
 /* A tile of keys. */
 struct keys {
-    long j0; /* the first; the block's end if there is none */
+    long j0; /* the first key; the block's end if there is no tile */
     int count;
     bool partial; /* some key may be masked for some row */
 };

@@ -23,7 +23,7 @@ struct task {
     int rows; /* the number of rows in use, 1..BLOCK_M */
     struct extent e;
     long begin, end;         /* keys of its range */
-    long all_begin, all_end; /* those that all its rows may see */
+    long all_begin, all_end; /* keys that all its rows may see */
 #if HAS_BLOCKS
     const __global float *bits; /* the bits of all block lists */
 #endif

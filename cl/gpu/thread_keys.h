@@ -21,11 +21,11 @@
  * that the thread reads. All but p, the steps, the thread and aligned are constants once
  * inlined. */
 struct cached {
-    const __global void *p; /* paged: of the head's first row in page 0 */
+    const __global void *p; /* the first key; paged: the head's first row in page 0 */
     long row_step, step;
     int thread_n, thread_d;
     bool aligned;     /* wide loads are possible */
-    int cache, dtype; /* how they are stored */
+    int cache, dtype; /* the format and the dtype of the elements */
     int dim, width;   /* width: elements that one load takes */
 #if PAGE_SIZE
     long place[THREAD_N / KEYS_TOGETHER]; /* the offsets of each KEYS_TOGETHER keys, in elements */

@@ -107,7 +107,7 @@ INLINE void weigh_gradient_tile(const bool owns_keys, const bool ds_is_raw, cons
         draw_kept(args, dropout_head(args, t.b, t.h), t.i0, t.j0, kept);
 #endif
     multiply_matrices(owned_v, streamed_v, next, tiles, OWNED_V_AT, stage, ds);
-#if STAGES > 1 /* two loops, no branch at each pair; with one stage, as on AMD, it spilled */
+#if STAGES > 1 /* two loops without a branch a pair; with one stage (AMD) registers are spilled */
     if (!partial) {
         gradients_of_tile(owns_keys, ds_is_raw, false, args, t, statistics, p, ds, nonfinite,
                           slope_sums, bias_sums, kept);

@@ -125,7 +125,7 @@ static inline void multiply_add(float *sum, const uint *query, const uint *other
         for (int d = 0; d < FRAGMENT_DEPTH; d++)
             sum[e] = fma(x[d], y[d], sum[e]);
     }
-    LOCAL_BARRIER(); /* they may be overwritten */
+    LOCAL_BARRIER(); /* the operands may be overwritten */
 }
 
 static inline void words_xor(uint *theirs, const uint *mine, const int count, const int bit,
@@ -136,7 +136,7 @@ static inline void words_xor(uint *theirs, const uint *mine, const int count, co
     LOCAL_BARRIER(); /* the words are complete */
     for (int n = 0; n < count; n++)
         theirs[n] = as_uint(exchange[(lane ^ bit) * count + n]);
-    LOCAL_BARRIER(); /* they may be overwritten */
+    LOCAL_BARRIER(); /* the words may be overwritten */
 }
 #else
 static inline void words_xor(uint *theirs, const uint *mine, const int count, const int bit,

@@ -22,7 +22,7 @@
 
 enum {
     TILE_ROWS = M_FRAGMENTS * FRAGMENT_QUERIES,
-    HELD_DEPTHS = Q_RESIDENT ? PART_DEPTHS : SCALED_DEPTHS, /* those with q in registers */
+    HELD_DEPTHS = Q_RESIDENT ? PART_DEPTHS : SCALED_DEPTHS, /* depths with q in registers */
     KEY_TILES = BLOCK_N / SUB_GROUPS_N / FRAGMENT_OTHERS,
     KEY_SUMS = KEY_TILES * FRAGMENT_SUMS,
     PART_SLABS = PART_KEYS / FRAGMENT_DEPTH,
@@ -423,7 +423,7 @@ INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], weights_of_tile p
                    P_STRIDE, lane);
 #else
 #if V_CACHE
-    float scaled[KEY_SUMS]; /* those of other slabs are not computed */
+    float scaled[KEY_SUMS]; /* compilers drop the elements of other slabs */
 
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++)

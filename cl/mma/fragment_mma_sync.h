@@ -165,7 +165,7 @@ static inline void copy_chunk(__local ushort *to, const __global void *from, con
                    : "memory");
 }
 
-/* ... three floats, each with an address of its own. */
+/* Copies three floats in the background, each with an address of its own. */
 static inline void copy_three(__local float *to, const __global float *from)
 {
     __asm volatile(
@@ -176,7 +176,7 @@ static inline void copy_three(__local float *to, const __global float *from)
         : "memory");
 }
 
-/* ... a piece of 4, 8 or 16 bytes: `size` bytes are read, the others become 0. */
+/* Copies a piece of 4, 8 or 16 bytes in the background: `size` bytes are read, the others are 0. */
 static inline void copy_piece(__local uchar *to, const __global uchar *from, const int piece,
                               const int size)
 {

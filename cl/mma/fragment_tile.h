@@ -221,7 +221,7 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
                 x = finite_element(x, &nonfinite);
             *to = x;
         } else if (wide == 4 ||
-                   HAS_COPIES) { /* elements left by copies, 4 at a time: 8 take registers */
+                   HAS_COPIES) { /* elements that no copy takes; 8 at a time need more registers */
             for (int n = 0; n < wide; n += 4) {
                 const ushort4 x = inside ? load_elements(p + n, aligned) : (ushort4)0;
                 *(__local ushort4 *)(to + n) = finite ? finite_elements(x, &nonfinite) : x;
@@ -304,7 +304,7 @@ INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int 
         float scales[LOADS_AT_ONCE];
         ushort words[LOADS_AT_ONCE][ROW_PADDING / 2];
         UNROLL
-        for (int n = 0; n < LOADS_AT_ONCE; n++) { /* values outside are not used */
+        for (int n = 0; n < LOADS_AT_ONCE; n++) { /* values outside the tensor are ignored below */
             if (n >= at_once)
                 continue;
             const int here = min(t + n * THREADS, all - 1), row = here / chunks;

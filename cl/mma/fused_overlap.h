@@ -18,7 +18,7 @@ INLINE void attend_overlapped(const struct arguments *args, const struct query_b
                               __local float *exchange)
 {
     struct keys keys = find_keys(args, block, block.begin);
-    int number = 0; /* parity of the tile that V is read of next */
+    int number = 0; /* the number modulo 2 of the tile whose V is read next */
     float s[M_FRAGMENTS][KEY_SUMS];
     TILE_WEIGHTS(weights);
 

@@ -81,7 +81,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
         for (int d = 0; d < PART_DEPTHS; d++)
             load_queries(own_q + first_row % 64 * ROW_STRIDE, d, q_words[d], lane);
     }
-    LOCAL_BARRIER(); /* its place may be overwritten */
+    LOCAL_BARRIER(); /* the place of q may be overwritten */
 #else
     COMPUTING_BARRIER(); /* q is complete */
 #endif

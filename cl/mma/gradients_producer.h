@@ -32,7 +32,7 @@ INLINE void make_streamed_finite(__local ushort *tile, const int elements,
 #define MAKE_FINITE(tile, elements)                                                                \
     do {                                                                                           \
         if (EMULATE || again)                                                                      \
-            COMPUTING_BARRIER(); /* all products with it are complete */                           \
+            COMPUTING_BARRIER(); /* all products with the tile are complete */                     \
         if (again) {                                                                               \
             make_streamed_finite(tile, elements, nonfinite);                                       \
             copies_wait();                                                                         \

@@ -47,7 +47,7 @@ INLINE struct stage next_stage(const struct projection_arguments *args, const st
     s.inner += BLOCK_K;
     s.x += BLOCK_K * t->depths_of_x.inner_step;
     s.w += BLOCK_K * t->depths_of_w.inner_step;
-    if (s.inner >= args->shape->x_dim) { /* the next head of x */
+    if (s.inner >= args->shape->x_dim) { /* the stage begins in the next head of x */
         s.inner -= args->shape->x_dim;
         s.x += t->depths_of_x.outer_step - args->shape->x_dim * t->depths_of_x.inner_step;
         s.w += t->depths_of_w.outer_step - args->shape->x_dim * t->depths_of_w.inner_step;

@@ -136,7 +136,7 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
                       sum);
         sums[x] = sum;
     }
-    LOCAL_BARRIER(); /* they may be overwritten */
+    LOCAL_BARRIER(); /* the operands may be overwritten */
 }
 
 /* ... with the rows' operands in local memory, along the columns of a tile. */
@@ -185,7 +185,7 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
                    : "r"(query[0]), "r"(query[1]), "r"(query[2]), "r"(query[3]), "l"(descriptor),  \
                      "r"((int)accumulate)                                                          \
                    : "memory")
-/* ... rows of one tile times another's. */
+/* sums (+)= rows of one tile times another tile; the numbers are those of WGMMA(). */
 #define WGMMA_TILES(others, names, row_operand, operand, accumulates, rows_are_terms, sums_of)     \
     __asm volatile(SM_90A "{.reg .pred adds; setp.ne.b32 adds, " accumulates                       \
                           ", 0; wgmma.mma_async.sync.aligned.m64n" #others                         \

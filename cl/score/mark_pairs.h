@@ -21,7 +21,7 @@
 #include "score/mark_sizes.h"
 
 #define MARK_EMPTY 1 /* no key of the tile is visible to any row */
-#define MARK_FULL 2  /* the mask hides nothing of it */
+#define MARK_FULL 2  /* the mask hides no pair of the tile */
 
 /* The number of batches (dimension 0) or heads (1) with marks of their own, as in pair_marks.c. */
 INLINE long mark_maps(const struct arguments *args, const int dimension)
@@ -187,7 +187,7 @@ __kernel __attribute__((reqd_work_group_size(MARK_ITEMS, 1, 1))) void
 mark_pairs(PARAMETERS_mark_pairs)
 {
     const struct arguments arguments = ARGUMENTS_mark_pairs, *const args = &arguments;
-    __local int not_of_all; /* marks that some row does not have */
+    __local int not_of_all; /* the bits of marks that some row lacks */
     const long tiles = marked_tiles(args), tile = get_group_id(0) % tiles, j = tile * MARK_N;
     const long i = get_group_id(0) / tiles * MARK_M, h = get_group_id(1), b = get_group_id(2);
     const int rows = (int)min(args->shape->seq_q - i, (long)MARK_M);

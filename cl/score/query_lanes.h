@@ -43,7 +43,7 @@ struct query_block {
     int mark;                    /* the mark of this block and the tile at hand */
 #endif
 #if HAS_BLOCKS
-    long end;               /* no block that begins before it has a query from there on */
+    long end;               /* blocks that begin before this query end at it or earlier */
     struct block_bits bits; /* the bits of the head's block list */
 #endif
 };
@@ -126,8 +126,8 @@ INLINE struct score_tile score_tile_of_block(const struct arguments *args,
 #endif
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++) {
-        const long now =
-            block.i + m * SIMD_WIDTH + block.e.diagonal - j; /* the first lane's diagonal */
+        /* The key that is "now" for the first lane. */
+        const long now = block.i + m * SIMD_WIDTH + block.e.diagonal - j;
         (void)now;
 #if HAS_WINDOW_LEFT
         tile.begin[m] =
@@ -336,7 +336,7 @@ INLINE int load_listed_mask(const struct arguments *args, const struct query_blo
     const __global uchar *p = args->mask +
                               row_offset(args->shape->mask_stride, block.b, block.h, block.i) +
                               (j - block.e.mask_begin) * args->shape->mask_stride[3];
-    streams->stream[STREAM_MASK] = stream_of(p, 0, 0, 0, 0, 0); /* the next keys are not known */
+    streams->stream[STREAM_MASK] = stream_of(p, 0, 0, 0, 0, 0); /* the next keys are unknown */
     loaded = !listed.all_full && j >= block.e.mask_begin;
     if (loaded)
         masked = load_mask_tile(args, block, j, count, p, masks);
@@ -389,7 +389,7 @@ INLINE int load_biases_and_masks(const struct arguments *args, const struct quer
     else
         for (int n = 0; n < MASK_VECTORS; n++)
             masks[n] = 0x01010101;
-#elif HAS_MARKS && !HAS_BIAS /* it may still use the mask's bytes */
+#elif HAS_MARKS && !HAS_BIAS /* with a bias the mask's bytes may be read anyway */
     const int has_columns = !(block.mark & MARK_FULL);
     const enum visibility masked =
         has_columns ? load_mask_tile(args, block, j, count, p, masks) : FULL;
@@ -456,7 +456,7 @@ INLINE lanes add_bias(const struct score_tile *tile, const int n, const int m, l
     return x;
 }
 
-/* ... -INFINITY where bias or mask hide the pair. */
+/* The scores x, with -INFINITY where bias or mask hide the pair. */
 INLINE lanes hide_pairs(const struct score_tile *tile, const int n, const int m, lanes x)
 {
 #if HAS_BIAS
@@ -468,7 +468,7 @@ INLINE lanes hide_pairs(const struct score_tile *tile, const int n, const int m,
     return x;
 }
 
-/* ... -INFINITY where the key is out of the query's window. */
+/* The scores x, with -INFINITY where the key is out of the query's window. */
 INLINE lanes hide_outside(const struct score_tile *tile, const int n, const int m, const lanes x)
 {
     lanes y = x;

@@ -7,7 +7,7 @@
 
 struct ca_candidate {
     const struct ca_family *family;
-    size_t values[CA_MAX_TUNABLES]; /* those past the family's are 0 */
+    size_t values[CA_MAX_TUNABLES]; /* values past the family's last tunable are 0 */
 };
 
 int ca_candidates_equal(const struct ca_candidate *a, const struct ca_candidate *b);

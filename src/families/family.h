@@ -18,21 +18,21 @@ enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
 #define CA_SCORE_OPERANDS                                                                          \
     (CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_BLOCK_OFFSETS) |            \
      CA_BIT(CA_BLOCK_ENTRIES))
-/* ... with the lengths, which tell the pairs that exist. */
+/* The same and the lengths, which tell the pairs that exist. */
 #define CA_SCORE_ARGUMENTS (CA_SCORE_OPERANDS | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS))
-/* ... where sequences begin in a packed batch. */
+/* The tables of where sequences begin in a packed batch. */
 #define CA_STARTS (CA_BIT(CA_Q_STARTS) | CA_BIT(CA_KV_STARTS))
 #define CA_FUSED_ARGUMENTS                                                                         \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O) | CA_SCORE_ARGUMENTS |              \
      CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_PAGE_TABLE) | CA_STARTS)
-/* ... and two that divide the keys among groups and combine what these found. */
+/* The arguments of split-K: of the kernel that divides the keys, and of the one that combines. */
 #define CA_SPLIT_ARGUMENTS                                                                         \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) |     \
      CA_STARTS | CA_BIT(CA_WORKSPACE))
 #define CA_COMBINE_ARGUMENTS                                                                       \
     (CA_BIT(CA_O) | CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_STARTS | CA_BIT(CA_WORKSPACE) |         \
      CA_READ_ONLY)
-/* ... and three kernels with scores in memory. */
+/* The arguments of three kernels with scores in memory. */
 #define CA_UNFUSED_SCORES_ARGUMENTS                                                                \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) |                    \
      CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE))
@@ -46,7 +46,7 @@ enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
 #define CA_BACKWARD_ARGUMENTS                                                                      \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_DO) | CA_STARTS | \
      CA_BIT(CA_WORKSPACE))
-/* ... and the known results of rows. */
+/* The same and the known results of rows. */
 #define CA_BACKWARD_ROWS_ARGUMENTS                                                                 \
     (CA_BACKWARD_ARGUMENTS | CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_SINKS))
 
@@ -136,7 +136,8 @@ struct ca_family {
     /* NULL if the values fit, else why not. Candidate lists were checked before. */
     const char *(*reject)(const clattn_problem *p, const clattn_device_info *dev,
                           const size_t *values);
-    size_t (*workspace_bytes)(const clattn_problem *p, const size_t *values); /* NULL: none */
+    /* Bytes of the workspace; NULL: none. */
+    size_t (*workspace_bytes)(const clattn_problem *p, const size_t *values);
     /* Local memory of a work-group, at most; NULL: none. */
     size_t (*local_bytes)(const clattn_problem *p, const size_t *values);
     /* Bytes that a work-item keeps in registers or private memory throughout; NULL: little. */

@@ -55,7 +55,7 @@ int ca_bf16_pairs_preference(const clattn_problem *p, const clattn_device_info *
 int ca_amx_preference(const clattn_problem *p, const clattn_device_info *dev);
 int ca_item_preference(const clattn_problem *p, const clattn_device_info *dev);
 int ca_mma_preference(const clattn_problem *p, const clattn_device_info *dev);
-/* ... of an operation's only family, and of one to be read or tried. */
+/* The preferences of an operation's only family, and of a family that is only taken if forced. */
 int ca_only_preference(const clattn_problem *p, const clattn_device_info *dev);
 int ca_forced_preference(const clattn_problem *p, const clattn_device_info *dev);
 

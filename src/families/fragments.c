@@ -26,7 +26,7 @@ const struct ca_fragment *ca_fragment_of(size_t instruction)
 size_t ca_instruction_of(const clattn_device_info *dev)
 {
     static const struct {
-        const char *architecture; /* the begin of its name */
+        const char *architecture; /* the first characters of the architecture's name */
         size_t sub_group_size, instruction;
     } known[] = {
         {"gfx11", 32, CA_WMMA},

@@ -27,20 +27,20 @@ const struct ca_fragment *ca_fragment_of(size_t instruction);
  * its self-check decide whether it works. */
 size_t ca_instruction_of(const clattn_device_info *dev);
 
-/* Returns whether the device has it, or another of the same unit. */
+/* Returns whether the device has the instruction, or another of the same unit. */
 int ca_has_instruction(const clattn_device_info *dev, size_t instruction);
 
-/* Returns whether it has wgmma, which sm_90 alone has; later architectures have others. */
+/* Returns whether the device has wgmma, which sm_90 alone has; later architectures have others. */
 int ca_has_wgmma(const clattn_device_info *dev);
 
 /* Registers of a work-item if `groups` groups of `work_items` are resident on a multiprocessor. */
 size_t ca_wgmma_registers(size_t work_items, size_t groups);
 
-/* ... of one that computes where a producer besides gives its own to so many sub-groups (setmaxnreg in
- * cl/mma/warpgroup_producer.h). */
+/* Registers of a work-item that computes, where a producer gives registers of its own to
+ * `sub_groups` computing sub-groups (setmaxnreg in cl/mma/warpgroup_producer.h). */
 size_t ca_wgmma_computing_registers(size_t sub_groups);
 
-/* Returns whether its local memory holds `groups` groups of this many bytes each. */
+/* Returns whether a multiprocessor's local memory holds `groups` groups of local_bytes each. */
 int ca_wgmma_holds(size_t local_bytes, size_t groups);
 
 /* Returns whether compilers were seen to spill registers of a work-item with this many scores,
@@ -53,7 +53,7 @@ int ca_both_quantized(const clattn_problem *p);
 
 /* Why no attention by matrix instructions can compute the problem; NULL if one may. */
 const char *ca_mma_refusal(const clattn_problem *p);
-/* ... of gradients. */
+/* The same for gradients. */
 const char *ca_mma_gradient_refusal(const clattn_problem *p);
 
 /* Returns whether local memory has room for one tile's extra data only: places of paged rows,

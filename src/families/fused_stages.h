@@ -36,7 +36,7 @@ static struct ca_ndrange marks_ndrange(const clattn_problem *p, const size_t *va
 
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
 {
-    return ca_block_bits_bytes(p) + /* one of them is 0 */
+    return ca_block_bits_bytes(p) + /* these bytes or the next are 0 */
            ca_pair_marks_bytes(p, block_m(values), values[BLOCK_N_INDEX]);
 }
 

@@ -6,9 +6,9 @@
 #define CLATTN_UNITS_H
 
 #define UNIT_VECTOR 1    /* a processor's vectors of floats */
-#define UNIT_PAIRS 2     /* ... of pairs of bf16 (cl/bf16/pairs.h) */
+#define UNIT_PAIRS 2     /* a processor's vectors of pairs of bf16 (cl/bf16/pairs.h) */
 #define UNIT_AMX 3       /* a processor's tiles of AMX (cl/bf16/tiles.h) */
-#define UNIT_ITEM 4      /* work-items, a block of registers each */
+#define UNIT_ITEM 4      /* work-items with a register tile each */
 #define UNIT_MMA 5       /* sub-groups with matrix instructions (cl/mma/fragment.h) */
 #define UNIT_WARPGROUP 6 /* warpgroups of NVIDIA's Hopper (cl/mma/warpgroup_tile.h) */
 

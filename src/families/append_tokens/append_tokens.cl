@@ -174,7 +174,7 @@ INLINE int end_of(const struct share share, const long columns)
 }
 
 #if HAS_KV_LENGTHS
-#define CACHED(b) args->kv_lengths[b] /* tokens that the batch has */
+#define CACHED(b) args->kv_lengths[b] /* the number of tokens in the batch's cache */
 #else
 #define CACHED(b) 0
 #endif
@@ -218,8 +218,8 @@ INLINE void turn_halves(const __global storage *row, const struct turn *turn, co
                         __global void *cache, const long first, const long to_step)
 {
     const int middle = ROTARY_DIM / 2;
-    const int together = /* chunks of a half */
-        middle % (2 * CHUNK) == 0 && MADE_TOGETHER(format) ? TOGETHER / 2 : 1;
+    /* The number of chunks of a half that are turned together. */
+    const int together = middle % (2 * CHUNK) == 0 && MADE_TOGETHER(format) ? TOGETHER / 2 : 1;
     const int bytes = BLOCK_BYTES(format);
 
     for (int c = 0; c < middle; c += together * CHUNK) {

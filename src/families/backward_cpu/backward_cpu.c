@@ -68,7 +68,7 @@ static void adapt_to_blocks(const clattn_problem *p, const int wide, size_t *val
     const size_t width = values[SIMD_WIDTH_INDEX];
 
     block_registers(vectors_of_column(p, width, wide), wide, values);
-    values[DQ_ROWS_INDEX] = 4; /* few rows of a tile are in no whole register tile */
+    values[DQ_ROWS_INDEX] = 4; /* leaves few rows outside whole register tiles */
     while (values[BLOCKS_PER_TILE_INDEX] > 1 &&
            values[BLOCKS_PER_TILE_INDEX] * values[BLOCK_VECTORS_INDEX] * width > p->block_kv)
         values[BLOCKS_PER_TILE_INDEX] /= 2;

@@ -44,7 +44,7 @@
 #if UNIT == UNIT_AMX
 #define SIMD_WIDTH 16 /* keys in a row of a tile */
 #define DQ_ROWS 32    /* rows of P and dS that are multiplied together */
-#define QK_ROWS 32    /* not used here, nor the next two */
+#define QK_ROWS 32    /* unused with UNIT=amx, as are the next two */
 #define DKV_COLUMNS 16
 #define DQ_VECTORS 1
 #endif
@@ -134,8 +134,7 @@ INLINE void add_gradients_of_tile(const int partial, const struct arguments *arg
 #endif
     const int hidden = compute_weights(partial, 0, args, head, block, rows, tile, slope_sums);
     const int rows_apart = ((partial && hidden) || cut) && tile->nonfinite;
-    const int keys_apart =
-        partial && block->nonfinite; /* a weight of 0 would not keep it from other rows */
+    const int keys_apart = partial && block->nonfinite; /* a weight of 0 times an infinity is NaN */
 
     if (rows_apart) {
         add_visible_rows(DIM_V, tile->p, tile->p, d_o, OPERANDS(ROW_V), rows.begin, rows.end,

@@ -61,7 +61,7 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
     const size_t stats = ca_round_up(ROW_STATISTICS * heads * p->seq_q, 16);
 
     return (stats + SPLIT_K * (sums + heads)) * sizeof(cl_float) +
-           ca_block_bits_bytes(p) + /* one of them is 0 */
+           ca_block_bits_bytes(p) + /* these bytes or the next are 0 */
            ca_pair_marks_bytes(p, BACKWARD_MARK_QUERIES, BLOCK_N);
 }
 

@@ -274,7 +274,7 @@ backward_bias(PARAMETERS_backward_bias)
 {
     const struct arguments arguments = ARGUMENTS_backward_bias, *const args = &arguments;
     __local float4 tiles[LOCAL_FLOAT4S];
-    __local int nonfinite; /* written only */
+    __local int nonfinite; /* written, but never read here */
     int stage = 0;
     DECLARE_KEPT(KEPT_BYTES);
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;

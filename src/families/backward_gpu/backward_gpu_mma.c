@@ -165,7 +165,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         if (reject(p, dev, values))
             values[STAGES_INDEX] = 1;
     }
-    if (own == CA_MFMA_32 && sub_groups(values) < 4) { /* half as many rows for a sub-group */
+    if (own == CA_MFMA_32 && sub_groups(values) < 4) { /* MFMA_16 has half as many rows */
         values[INSTRUCTION_INDEX] = CA_MFMA_16;
         values[SUB_GROUPS_INDEX] = 4;
         values[BLOCK_STREAMED_INDEX] = 32;

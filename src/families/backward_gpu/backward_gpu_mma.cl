@@ -226,10 +226,10 @@ INLINE void add_nonfinite_queries(const struct arguments *args, struct tile t, c
 #define DRAW_KEPT(queries, keys)
 #endif
 
-/* The queries of a tile. */
+/* The rows of q and do of a tile's queries. */
 #define TILE_QUERIES(t) q_rows(args, (t).b, (t).h, (t).i0, (t).queries)
 #define TILE_GRADIENTS(t) do_rows(args, (t).b, (t).h, (t).i0, (t).queries)
-/* ... its keys. */
+/* The rows of k and v of a tile's keys. */
 #define TILE_KEYS(t) k_rows(args, (t).b, (t).h / args->shape->group, (t).j0, (t).keys)
 #define TILE_VALUES(t) v_rows(args, (t).b, (t).h / args->shape->group, (t).j0, (t).keys)
 
@@ -302,7 +302,7 @@ backward_keys(PARAMETERS_backward_keys)
     const long begin = first_query(args, t.e, t.j0), end = end_query(args, t.e, t.j0, t.keys);
     const int rows = min(args->shape->seq_kv - t.j0, (long)BLOCK_OWNED);
     float sums_k[DIM_SUMS(DIM_QK)], sums_v[DIM_SUMS(DIM_V)];
-    bool again = false; /* the second time around */
+    bool again = false; /* the second pass */
     STREAM;
 
 #if PRODUCER

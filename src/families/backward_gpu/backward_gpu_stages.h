@@ -88,7 +88,7 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
     return (ROW_STATISTICS * rows + (p->dslopes ? rows : 0) + (sums_keys(p) ? rows : 0) +
             (sums_queries(p) ? keys : 0)) *
                sizeof(cl_float) +
-           ca_block_bits_bytes(p) + /* one of them is 0 */
+           ca_block_bits_bytes(p) + /* these bytes or the next are 0 */
            ca_pair_marks_bytes(p, mark_rows(values), mark_rows(values));
 }
 

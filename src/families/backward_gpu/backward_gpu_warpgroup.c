@@ -72,7 +72,7 @@ static int spills(const clattn_problem *p, const size_t *values)
     const size_t places = (p->block_q > 0) + (p->total_q > 0 || p->total_kv > 0);
     const size_t more = pairs * (2 * product + 16) + scores * 16 + places * 32 + addresses;
 
-    if (has_producer(values)) /* its producer has most addresses */
+    if (has_producer(values)) /* the producer has most of the addresses */
         return register_words(p, values) + more - addresses + 28 >
                ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]);
     return register_words(p, values) + more > ca_wgmma_registers(work_items(values), 1) ||

@@ -164,11 +164,11 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     if (has_rows_of_pairs(p) && best > 3)
         best = 3;
     block_registers(best, wide, values);
-    if (has_rows_of_pairs(p)) /* whole lines of masks */
+    if (has_rows_of_pairs(p)) /* a row of a mask's tile fills whole cache lines */
         values[BLOCK_N_INDEX] = 192;
     if (ca_marks_pairs(p)) /* tiles of masks that people make are 64 keys wide, or a multiple */
         values[BLOCK_N_INDEX] = 64 % values[QK_KEYS_INDEX] ? 48 : 64;
-    if (band) { /* few tiles, and few keys that are not visible */
+    if (band) { /* makes few tiles, with few masked keys */
         values[BLOCK_N_INDEX] = 192;
         values[QK_KEYS_INDEX] = values[QK_KEYS_INDEX] > 8 ? 8 : values[QK_KEYS_INDEX];
     }
@@ -185,7 +185,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
             chunk(values) * (p->dim_qk + p->dim_v) * sizeof(cl_float) > (size_t)512 << 10))
         values[BLOCKS_PER_TILE_INDEX] /= 2;
     values[STAGE_KV_INDEX] =
-        stage_kv && values[BLOCKS_PER_TILE_INDEX] > 1; /* else a copy is used once */
+        stage_kv && values[BLOCKS_PER_TILE_INDEX] > 1; /* one block would use a copy once */
     while (reject(p, dev, values) && values[BLOCKS_PER_TILE_INDEX] > 1)
         values[BLOCKS_PER_TILE_INDEX] /= 2;
     while (reject(p, dev, values) && values[BLOCK_VECTORS_INDEX] > 1)

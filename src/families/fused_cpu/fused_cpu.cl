@@ -46,7 +46,7 @@
 #define SIMD_WIDTH 16 /* queries in a row of a tile */
 #define QK_KEYS 8     /* keys whose products become scores at a time */
 #define PV_COLUMNS 8  /* unused with UNIT=amx */
-#define STAGE_KV 0    /* pairs are copied anyway */
+#define STAGE_KV 0    /* pairs are always copied */
 #endif
 #if !defined(SIMD_WIDTH) || !defined(BLOCK_VECTORS) || !defined(QK_KEYS) ||                        \
     !defined(PV_COLUMNS) || !defined(BLOCK_N) || !defined(BLOCKS_PER_TILE) ||                      \
@@ -261,7 +261,7 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
         K_PLACE(args->k, head_offset(args->shape->k_stride, CACHE_BATCH(chunk.b), kv_head));
     const __global v_storage *const v =
         V_PLACE(args->v, head_offset(args->shape->v_stride, CACHE_BATCH(chunk.b), kv_head));
-#if HAS_BLOCKS /* never with pages */
+#if HAS_BLOCKS /* this family refuses block lists with pages */
     const struct block_rows listing = block_rows_of(chunk.i, max(queries, 1L));
     for (long j0 = run_begin(chunk.bits, listing, begin, end), j1; j0 < end;
          j0 = run_begin(chunk.bits, listing, j1, end)) {
@@ -291,7 +291,7 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
                 continue;
 #endif
             struct prefetch_streams streams = streams_of_tile(args, chunk, n, j1, end, k, v);
-            if (HAS_WINDOW) /* each block has keys of its own */
+            if (HAS_WINDOW) /* blocks see different keys */
                 nonfinite = -1;
             const long last = block.i + block.queries - 1;
             const long all_begin = first_key(args, block.e, last);

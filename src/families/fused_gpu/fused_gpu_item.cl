@@ -99,7 +99,7 @@ INLINE void list_tile_rows(const struct arguments *args, const struct task *t,
         l->k_places[n] = KEY_ROW(t->block.b, keys->j0 + n, args->shape->k_stride);
         l->v_places[n] = KEY_ROW(t->block.b, keys->j0 + n, args->shape->v_stride);
     }
-    LOCAL_BARRIER(); /* complete; the last tile's were read before its last barrier */
+    LOCAL_BARRIER(); /* offsets are complete; the last tile's were read before its last barrier */
 }
 #endif
 

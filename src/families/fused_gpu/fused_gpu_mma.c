@@ -186,9 +186,9 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     if (own == CA_MMA_SYNC)
         values[EXP_INDEX] = 1;
     values[BYTES_INDEX] = own == CA_MMA_SYNC && ca_both_quantized(p) && p->dropout == 0.0f;
-    if (values[BYTES_INDEX] && p->page_size) /* places in pages take their registers */
+    if (values[BYTES_INDEX] && p->page_size) /* the offsets of paged keys take Q's registers */
         values[Q_RESIDENT_INDEX] = 0;
-    if (own == CA_WMMA) { /* operands are held twice */
+    if (own == CA_WMMA) { /* WMMA holds operands twice */
         values[Q_RESIDENT_INDEX] = 0;
         values[BLOCK_N_INDEX] = 32;
     }
@@ -208,7 +208,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         return;
     shrink(p, dev, values);
     if (own == CA_MFMA_32 &&
-        !fits(p, dev, values)) { /* fragments of half as many queries and keys */
+        !fits(p, dev, values)) { /* MFMA_16 has half as many queries and keys */
         values[INSTRUCTION_INDEX] = CA_MFMA_16;
         shrink(p, dev, values);
     }

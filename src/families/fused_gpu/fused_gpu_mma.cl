@@ -109,7 +109,7 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
             for (int d = 0; d < PART_DEPTHS; d++)
                 load_queries(q_tile + (first_row - first) * ROW_STRIDE, d, q_words[d], lane);
         }
-        LOCAL_BARRIER(); /* its place may be overwritten */
+        LOCAL_BARRIER(); /* the place of q may be overwritten */
 #endif
     }
 }
@@ -328,7 +328,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     __local long places[PLACES];
     STREAM;
     __local int row_is_zero[BLOCK_M], not_finite,
-        v_nonfinite; /* not 0 once an output is Inf or NaN; once one of V became 0 */
+        v_nonfinite; /* not 0 once an output is Inf or NaN; once an Inf or NaN of V became 0 */
     DECLARE_KEPT(KEPT_BYTES(BLOCK_M, BLOCK_N));
     DECLARE_EXCHANGE(SUB_GROUPS);
     const int lane = THIS_THREAD % FRAGMENT_LANES,
@@ -339,7 +339,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     struct task t = find_task(args, block);
     struct fragment_state state[M_FRAGMENTS];
     uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS];
-    bool again = false; /* the second time around */
+    bool again = false; /* the second pass */
 
     REGISTERS_FOR_GROUPS();
 #if BYTES
@@ -377,7 +377,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
 
             copies_wait();
             LOCAL_BARRIER(); /* copies are complete, old tiles may be overwritten */
-#if HAS_TILE_PRODUCTS /* they overlap with the requests for copies */
+#if HAS_TILE_PRODUCTS /* these products overlap with the requests for copies */
             begin_qk(q_tile, warpgroup_rows(first_row), BLOCK_M, K_TILE(number), q_words, s, lane,
                      exchange);
 #endif

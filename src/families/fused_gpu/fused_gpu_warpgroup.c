@@ -68,7 +68,7 @@ static int spills(const clattn_problem *p, const size_t *values)
     const size_t places = p->total_q > 0 || p->total_kv > 0 || p->page_size ? 8 : 0;
     const size_t addresses = more ? 94 + 9 * more
                              : has_producer(values) && !values[Q_RESIDENT_INDEX]
-                                 ? 32 /* it has those of copies */
+                                 ? 32 /* the producer has the copies' addresses */
                                  : 40 + places + (scores > 32 ? 20 : 0);
 
     return register_words(p, values) + more * scores + (p->strict ? scores / 2 : 0) + weights +

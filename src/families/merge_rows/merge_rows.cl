@@ -204,7 +204,7 @@ merge_rows(PARAMETERS_merge_rows)
         if (row < rows)
             merged = merge_row(args, HELD(row), row, rows);
 #if HAS_ACCUMULATE && ROW_ITEMS > 1
-        barrier(CLK_GLOBAL_MEM_FENCE); /* all items of the row have read what lse was */
+        barrier(CLK_GLOBAL_MEM_FENCE); /* all items of the row have read the old lse */
 #endif
         if (row < rows && get_local_id(0) == 0)
             args->lse[row] = merged;

@@ -33,7 +33,7 @@ __kernel void naive(PARAMETERS_naive)
     const long b = bh / args->shape->heads, h = bh % args->shape->heads;
     float row_max = -INFINITY, row_sum = 0.0f, sums[DIM_V];
 
-    if (b >= args->shape->batch) /* beyond the last row */
+    if (b >= args->shape->batch) /* the work-item is beyond the last row */
         return;
     LEAVE_IF_BEYOND(i, args->shape->seq_q);
     const struct extent e = extent_of(args, b);

@@ -101,7 +101,7 @@ static void block_groups(const clattn_problem *p, const clattn_device_info *dev,
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     block_registers(p, dev, values);
-    if (ca_projection_rows(p) == 0) { /* nothing runs: what fits everywhere */
+    if (ca_projection_rows(p) == 0) { /* nothing runs: these sizes fit everywhere */
         values[BLOCK_K_INDEX] = values[BLOCK_M_INDEX] = values[BLOCK_N_INDEX] = 64;
         return;
     }

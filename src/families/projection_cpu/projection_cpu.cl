@@ -94,7 +94,7 @@ NOINLINE void pack_strips(const __global storage *x, const long *rows, const int
                 float *to = strips + r / REGISTER_ROWS * STRIP + k * STRIP_DEPTH;
                 UNROLL
                 for (int n = 0; n < PACK_DEPTH;
-                     n++) /* the next overwrites lanes past REGISTER_ROWS */
+                     n++) /* the next store overwrites lanes past REGISTER_ROWS */
                     VECTOR(vstore)(VECTOR(vload)(0, read[n] + r), 0, to + n * STRIP_DEPTH);
             }
         }

@@ -54,7 +54,8 @@ static double busiest(const clattn_problem *p, const clattn_device_info *dev, co
         ca_divide_up(ca_divide_up(ca_projection_columns(p), PANEL), column_groups) * PANEL;
     const size_t depth = ca_projection_depth(p), most = values[BLOCK_K_INDEX];
     const int whole = depth <= most;
-    const size_t times = whole ? 1 : ca_divide_up(rows, values[SUMS_M_INDEX]); /* w is packed */
+    /* How often w is packed. */
+    const size_t times = whole ? 1 : ca_divide_up(rows, values[SUMS_M_INDEX]);
     const size_t bytes = ca_smaller(depth, most) * sizeof(cl_ushort) +
                          (whole ? REGISTER_ROWS : values[SUMS_M_INDEX]) * sizeof(cl_float);
 
@@ -95,7 +96,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 {
     values[BLOCK_K_INDEX] = values[BLOCK_M_INDEX] = values[BLOCK_N_INDEX] = 64;
     values[STRIP_K_INDEX] = dev->type & CL_DEVICE_TYPE_CPU ? 256 : 64;
-    if (ca_projection_rows(p) == 0) /* nothing runs: what fits everywhere */
+    if (ca_projection_rows(p) == 0) /* nothing runs: these sizes fit everywhere */
         return;
     block_groups(p, dev, values);
     split_depth(p, dev, values);

@@ -110,7 +110,7 @@ NOINLINE void compute_strip(const struct block *b, const int r, const bool first
     for (int k = 0; k < depth; k += most) {
         const int count = min(most, depth - k);
         const bool begins = first && k == 0, ends = last && k + count == depth;
-        const bool wraps = k + count == depth; /* the next is of the next rows */
+        const bool wraps = k + count == depth; /* the next strip is of the next rows */
         const int next_row = wraps ? r + REGISTER_ROWS : r, next = wraps ? 0 : k + count;
         const uint *strip = packed;
         long strip_row = ROW_BYTES_OF(TILE_STRIP_ROW);

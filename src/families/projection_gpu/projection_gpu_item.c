@@ -93,7 +93,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     if (p->projection.dtype == CLATTN_F32 && ca_copies_in_background(dev))
         copy_stages(p, dev, values);
     values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
-    if (reject(p, dev, values)) /* more items that load less each */
+    if (reject(p, dev, values)) /* more work-items, which load less each */
         values[THREAD_M_INDEX] = values[THREAD_N_INDEX] = 4;
     while (reject(p, dev, values) && values[BLOCK_K_INDEX] > 8)
         values[BLOCK_K_INDEX] /= 2;

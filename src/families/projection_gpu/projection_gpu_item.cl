@@ -212,7 +212,7 @@ INLINE void multiply_quads(const __local float4 *x_tile, const __local float4 *w
 {
     x_tile += thread_m;
     w_tile += thread_n;
-    UNROLLED(UNROLL) /* all at once would load ahead into too many registers */
+    UNROLLED(UNROLL) /* a full unroll would load ahead into too many registers */
     for (int k = 0; k < BLOCK_K; k++, x_tile += X_STRIDE, w_tile += W_STRIDE) {
         float4 x4[THREAD_M / 4], w4[THREAD_N / 4];
         UNROLL_ALL
@@ -321,7 +321,7 @@ projection_gpu_item(PARAMETERS_projection_gpu_item)
 #if !COPIES
     float4 x_loaded[LOADS(BLOCK_M)], w_loaded[LOADS(BLOCK_N)];
 #endif
-    int now = 0; /* number of the stage, of two */
+    int now = 0; /* the number of the current stage, 0 or 1 */
 
     UNROLL_ALL
     for (int r = 0; r < THREAD_M; r++) {

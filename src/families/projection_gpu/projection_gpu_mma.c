@@ -114,7 +114,7 @@ static int halve(size_t *values, int rows)
     const size_t other_block = values[rows ? BLOCK_N_INDEX : BLOCK_M_INDEX];
     size_t *const other_groups = &values[rows ? SUB_GROUPS_N_INDEX : SUB_GROUPS_M_INDEX];
 
-    if (*block / 2 < ca_larger(16, units[rows])) /* the least of the candidates */
+    if (*block / 2 < ca_larger(16, units[rows])) /* the least candidate is 16 */
         return 0;
     *block /= 2;
     if (*block >= *groups * units[rows])
@@ -162,7 +162,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
     values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
     if (own == CA_MMA_SYNC && values[SPLIT_K_INDEX] > 1 && *rows > 64 && *columns > 64) {
-        halve(values, 0); /* ptxas spills what splits add to 128 x 128; these are as many */
+        halve(values, 0); /* at 128 x 128 the registers that splits add would spill */
         values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
     }
     while (reject(p, dev, values) && values[BLOCK_K_INDEX] > 16)

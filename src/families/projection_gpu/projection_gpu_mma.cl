@@ -90,7 +90,7 @@ INLINE struct slot block_slot(const int t)
 INLINE ushort4 load_four(const __global storage *from, const __local long *places, const long count,
                          const bool quads)
 {
-    if (quads) { /* all of them exist, or none */
+    if (quads) { /* all four exist, or none */
         const ushort4 x = load_elements(from + places[0], true);
         return count > 0 ? x : (ushort4)0;
     }
@@ -247,7 +247,7 @@ INLINE void store_fragments(const struct projection_arguments *args, const struc
     do {                                                                                           \
         LOCAL_BARRIER(); /* places of x and w are read no more */                                  \
         find_results(args, &t, x_rows, w_columns);                                                 \
-        LOCAL_BARRIER(); /* those of y are complete */                                             \
+        LOCAL_BARRIER(); /* places of y are complete */                                            \
         store_fragments(args, &t, first_row, first_column, lane, sums, x_rows, w_columns);         \
     } while (0)
 #endif
@@ -281,7 +281,7 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
     const bool pieces = has_pieces(args);
     struct stage ahead = first_stage(args, &t);
     float sums[M_FRAGMENTS][SUMS];
-    int now = 0; /* number of the stage */
+    int now = 0; /* the number of the current stage */
 
     find_rows_and_columns(args, &t, x_rows, w_columns);
     clear_block_sums(sums);
@@ -318,7 +318,7 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
     const struct task t = find_output_task(args);
     ushort4 x_loaded[LOADS(BLOCK_M)][4], w_loaded[LOADS(BLOCK_N)][4];
     float sums[M_FRAGMENTS][SUMS];
-    int now = 0; /* number of the stage, of two */
+    int now = 0; /* the number of the current stage, 0 or 1 */
 
     find_places(args, &t, x_rows, w_columns, x_depths[0], w_depths[0], inner);
     clear_block_sums(sums);

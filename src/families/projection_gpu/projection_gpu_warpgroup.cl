@@ -80,7 +80,7 @@ INLINE void copy_lines(const __global storage **lines, const int count, const lo
 }
 
 #if UNIT_W_COLUMN
-/* ... of the stage's rows of w across the depth. */
+/* Copies the thread's pieces of the stage's rows of w across the depth. */
 INLINE void copy_rows_across(const struct pieces *from, const long at, const long row_step,
                              const long left, __local ushort *tile)
 {
@@ -213,7 +213,7 @@ projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
     struct pieces from;
     float sums[M_FRAGMENTS][SUMS];
     const int rows = warpgroup_rows(first_row);
-    int now = 0; /* number of the stage */
+    int now = 0; /* the number of the current stage */
 
     REGISTERS_FOR_GROUPS();
     find_rows_and_columns(args, &t, x_rows, w_columns);
@@ -253,7 +253,7 @@ projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
     if (y_has_pieces(args)) {
         LOCAL_BARRIER(); /* places of x and w and the stages are read no more */
         find_results(args, &t, x_rows, w_columns);
-        LOCAL_BARRIER(); /* those of y are complete */
+        LOCAL_BARRIER(); /* places of y are complete */
         store_through(args, &t, first_row, lane, sums[0], x_rows, w_columns,
                       (__local ushort *)tiles);
         return;

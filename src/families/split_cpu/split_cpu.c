@@ -74,8 +74,8 @@ static void block_registers(const clattn_problem *p, size_t *values)
     const int staged = converts_k || ca_problem_converts(p, CA_V);
     const int few_columns = width > 4 && rows >= width;
     const int square = rows >= 4 && (staged || width < 16);
-    const int tall =
-        width == 16 && staged && rows >= width; /* values that many rows wait for, few at a time */
+    /* Whether many rows are multiplied by few vectors of values at a time. */
+    const int tall = width == 16 && staged && rows >= width;
     const int whole = ca_split_divide(p->dim_v, width) % 8 == 0;
 
     values[QK_ROWS_INDEX] = ca_smaller(rows, few_columns ? width * width / 16 : 4);
@@ -103,7 +103,7 @@ enum { LEAST_PART = 512 }; /* keys of a work-item; its first tiles are not prefe
 static size_t heads_in_turn(const clattn_problem *p, const clattn_device_info *dev,
                             const size_t *values)
 {
-    enum { LEAST_BYTES = 1024 }; /* six heads of twelve, 768 bytes, took longer than one */
+    enum { LEAST_BYTES = 1024 }; /* 768 bytes, six heads of twelve, were slower than one head */
     const struct ca_tunable *tunable = &tunables[KV_HEADS_INDEX];
     const int quantized = is_quantized(p);
     const int interleaved = p->k.stride[1] < p->k.stride[2] && p->v.stride[1] < p->v.stride[2];
@@ -134,7 +134,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[BLOCK_M_INDEX] *= 2;
     block_registers(p, values);
     values[KV_HEADS_INDEX] = heads_in_turn(p, dev, values);
-    if (values[KV_HEADS_INDEX] > 1) { /* less of the caches for the tiles of all heads */
+    if (values[KV_HEADS_INDEX] > 1) { /* the tiles of all heads share the caches */
         values[BLOCK_N_INDEX] = ca_smaller(values[BLOCK_N_INDEX], 32);
         values[PREFETCH_TILES_INDEX] = 1;
     }

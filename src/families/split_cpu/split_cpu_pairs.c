@@ -60,7 +60,7 @@ static int preference_where_fast(const clattn_problem *p)
 {
     if (!ca_is_for_split(p))
         return 31;
-    return ca_split_rows_per_kv_head(p) > 8 ? 93 : 90; /* fused_cpu UNIT=pairs has 91 */
+    return ca_split_rows_per_kv_head(p) > 8 ? 93 : 90; /* fused_cpu UNIT=pairs returns 91 */
 }
 
 /* ---- split_cpu UNIT=amx ------------------------------------------------------------------------------- */

@@ -11,7 +11,7 @@
 #define ROW_VECTORS DIVIDE_UP(BLOCK_M, SIMD_WIDTH)
 #define STATE_VECTORS (PACKED_Q_VECTORS + O_VECTORS + BLOCK_M + ROW_VECTORS)
 
-/* ... of a tile: scores; weights times the scales of quantized values, for each block of these; keys, or their scales; scales
+/* Vectors of a tile: scores; weights times the scales of quantized values, for each format block; keys, or their scales; scales
  * of values; values of a register tile. */
 #define BLOCKS(dim) ((dim) / BLOCK_VALUES) /* the format blocks of a quantized row */
 #define WEIGHT_BLOCKS (V_CACHE ? BLOCKS(DIM_V) : 1)

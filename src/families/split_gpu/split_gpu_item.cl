@@ -131,7 +131,7 @@ INLINE void multiply_pv(const bool hides, const int thread_n, const int chunk,
 /* A thread's task in step 2: the first threads have a row and a thread group each. */
 struct weigher {
     struct row_window row;
-    int r, n; /* the row, in the block, and the thread group */
+    int r, n; /* the row's number in the block, the thread group's number */
     bool weighs;
 };
 
@@ -321,7 +321,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void split(PARAMET
         struct row_window row = w.row;
 
 #if PAGE_SIZE
-        if (count == 0) /* the table hides all that is left */
+        if (count == 0) /* the page table masks all remaining keys */
             break;
         row.end = min(row.end, j1);
         go_to_tile(args, &keys, task.b, j0, count, args->shape->k_stride[0]);

@@ -77,7 +77,7 @@ static size_t outputs(const clattn_problem *p, const size_t *values)
     return block_m(values) * padded_dim_v(p, values) / work_items(values);
 }
 
-/* ... and queries, if they stay there, of a part of the columns. */
+/* The words of a part of the queries' columns, if queries stay in registers. */
 static size_t queries(const clattn_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);

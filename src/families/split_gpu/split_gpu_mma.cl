@@ -78,9 +78,8 @@
 
 /* The begins of a work-group's matrices. */
 struct matrices {
-    const __global storage *q; /* the batch's */
-    const __global k_storage
-        *k; /* the rows of the kv head's first key; paged: of its first in page 0 */
+    const __global storage *q;   /* the first row of the batch */
+    const __global k_storage *k; /* the kv head's first key; paged: its first row in page 0 */
     const __global v_storage *v;
     bool q_aligned, k_aligned, v_aligned;
 };
@@ -102,7 +101,7 @@ struct keys {
     long j0;
     int count;
     bool partial; /* some key may be masked for some row */
-    int number;   /* whether it is an even or odd one, 0 or 1 */
+    int number;   /* the tile's number modulo 2 */
 };
 
 /* A lane's row of a fragment, and the keys that it may see, counted from the range's first. */
@@ -185,7 +184,7 @@ INLINE void load_q(const struct arguments *args, const struct task *task, const 
     UNROLL
     for (int d = 0; d < PART_DEPTHS; d++)
         load_queries(l->q_tile, d, q_words[d], lane);
-    LOCAL_BARRIER(); /* its place may be overwritten */
+    LOCAL_BARRIER(); /* the place of Q may be overwritten */
 #endif
 }
 
@@ -459,7 +458,7 @@ split(PARAMETERS_split)
     struct lane_row rows[M_FRAGMENTS][LANE_QUERIES];
     struct fragment_state state[M_FRAGMENTS];
     uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS];
-    bool again = false; /* the second time around */
+    bool again = false; /* the second pass */
 
     /* load */
     mark_tiles(args, &task, seen_tiles);

@@ -107,9 +107,9 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         adapt_cpu(p, dev, values);
     while (values[THREADS_M_INDEX] > 1 &&
            values[THREADS_M_INDEX] / 2 * values[THREAD_M_INDEX] >= p->seq_q) {
-        values[THREADS_M_INDEX] /= 2; /* few queries: */
+        values[THREADS_M_INDEX] /= 2; /* few queries: fewer rows, */
         if (values[THREADS_N_INDEX] < 32)
-            values[THREADS_N_INDEX] *= 2; /* more keys */
+            values[THREADS_N_INDEX] *= 2; /* but more keys */
     }
     while (values[THREADS_N_INDEX] * values[THREADS_M_INDEX] > limit)
         values[values[THREADS_N_INDEX] > values[THREADS_M_INDEX] ? THREADS_N_INDEX

@@ -33,7 +33,7 @@
 #endif
 
 #include "families/unfused/unfused_sizes.h"
-#define VECTORS (THREAD_N / VECTOR_WIDTH) /* per thread and row */
+#define VECTORS (THREAD_N / VECTOR_WIDTH) /* a thread's vectors in a row */
 
 #if VECTOR_WIDTH == 4
 typedef float4 lanes;
@@ -57,7 +57,8 @@ typedef float16 lanes;
 #else
 #define PLACE (args->workspace)
 #endif
-#define EVERY_PAIR (SCORES == SCORES_RAW || SCORES == SCORES_SOFTCAP) /* masked ones too */
+/* 1 if masked pairs get products too. */
+#define EVERY_PAIR (SCORES == SCORES_RAW || SCORES == SCORES_SOFTCAP)
 
 /* ---- moving data -------------------------------------------------------------------------- */
 
@@ -151,7 +152,7 @@ static inline float weight_after_dropout(const struct arguments *args, const flo
 #if HAS_DROPOUT
     float4 x[4];
     dropout_factors(args, bh, (uint4)(uint)i, (uint4)(uint)(j / 4), x);
-    const int c = (int)(j % 4); /* not an index: compilers would use local memory */
+    const int c = (int)(j % 4); /* compilers would put an array with this index into memory */
     return p * (c < 2 ? (c == 0 ? x[0].x : x[1].x) : (c == 2 ? x[2].x : x[3].x));
 #else
     return p;
@@ -427,8 +428,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAME
     const long i0 = (tile - bh * query_tiles) * BLOCK_M;
     const long b = bh / args->shape->heads, h = bh - b * args->shape->heads;
     const struct extent e = extent_of(args, b);
-    const long seen_from = first_key(args, e, i0); /* the keys visible to some query of the tile */
-    const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the weights before are 0 */
+    const long seen_from = first_key(args, e, i0); /* the first key that some query may see */
+    const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* earlier weights are 0 */
     const long end = i0 < e.queries ? end_key(args, e, min(i0 + BLOCK_M, e.queries) - 1) : 0;
     const __global v_storage *v_rows = V_PLACE(
         args->v, head_offset(args->shape->v_stride, CACHE_BATCH(b), h / args->shape->group));

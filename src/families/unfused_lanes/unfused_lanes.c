@@ -67,7 +67,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     const size_t enough = (size_t)4 * dev->compute_units;
 
     block_registers(p, dev, values);
-    values[SOFTMAX_ROWS_INDEX] = 64; /* each of them prefetches the next */
+    values[SOFTMAX_ROWS_INDEX] = 64; /* each row prefetches the next one */
     while (values[SOFTMAX_ROWS_INDEX] > 4 &&
            p->batch * p->heads * p->seq_q / values[SOFTMAX_ROWS_INDEX] < enough)
         values[SOFTMAX_ROWS_INDEX] /= 4;
