@@ -7,7 +7,8 @@
 #pragma once
 #include "bf16/stage_pairs.h"
 
-/* Values of keys j + n0 .. of count keys, at most KEYS_TOGETHER, transposed. */
+/* Stages the transposed values of at most KEYS_TOGETHER keys from j + n0 on, of a tile of count
+ * keys. */
 NOINLINE void stage_transposed_values(const struct arguments *restrict args, const long b,
                                       const long j, const int n0, const int count,
                                       const __global ushort *v, uint *v_staged)

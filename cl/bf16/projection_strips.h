@@ -6,7 +6,7 @@
 #pragma once
 #include "cpu/projection_pack.h"
 
-/* `count` of the depth of one row. */
+/* Packs `count` values of one row along the depth. */
 INLINE void pack_strip_row(const __global ushort *x, const long *depths, const int count, uint *row)
 {
 #if UNIT_X_COLUMN
@@ -35,7 +35,7 @@ INLINE void pack_strip_tile(const __global ushort *x, const long *depths, const 
         VECTOR(vstore)(VECTOR(as_uint)(t[r]), 0, rows + r * STRIP_ROW);
 }
 
-/* Multiplies at most REGISTER_ROWS rows. */
+/* Packs a strip of at most REGISTER_ROWS rows. */
 NOINLINE void pack_strip(const __global ushort *x, const long *rows, const int num_rows,
                          const long *depths, const int count, uint *strip)
 {

@@ -18,8 +18,8 @@
 #define WHOLE_STEPS(n) (((n) + STEP_KEYS - 1) / STEP_KEYS * STEP_KEYS)
 #define KEEPS_K 1
 
-/* The block's queries with rows in SIMD lanes, packed[n] = pair n of each, and their scales; zeros for rows
- * beyond the last. */
+/* Packs the block's queries with rows in SIMD lanes (packed[n] has pair n of each row), and sets
+ * their scales; rows beyond the last become zeros. */
 NOINLINE void pack_query_pairs(const struct arguments *restrict args, struct row_block *block,
                                lanes *packed)
 {

@@ -14,7 +14,7 @@
 #define DK_STEP (UNIT_DK ? 1 : args->shape->dk_stride[3])
 #define DV_STEP (UNIT_DV ? 1 : args->shape->dv_stride[3])
 
-/* (b, h, i) counted as rows of the workspace, and as lse is packed. */
+/* The number of row (b, h, i) among the workspace's rows, and its index in the packed lse. */
 static inline long row_of(const struct arguments *args, const long b, const long h, const long i)
 {
     return (b * args->shape->heads + h) * longest_q(args) + i;

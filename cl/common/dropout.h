@@ -11,8 +11,8 @@ INLINE void factors_of_words(const struct arguments *args, const words *drawn, f
         x[n] = drawn[n] < args->shape->drop_below ? (factors)0.0f : (factors)args->shape->keep;
 }
 
-/* x[n] is 0 or args->shape->keep for query i and key 4 * j4 + n, where lanes differ in i or j4 or both, of one
- * head: bh is what dropout_head() gives for it. */
+/* x[n] is the factor, 0 or args->shape->keep, of query i and key 4 * j4 + n. Lanes may differ in
+ * i, in j4 or in both, but are of one head, whose number bh dropout_head() returns. */
 INLINE void dropout_factors(const struct arguments *args, const uint bh, const words i,
                             const words j4, factors *x)
 {
@@ -23,7 +23,7 @@ INLINE void dropout_factors(const struct arguments *args, const uint bh, const w
     factors_of_words(args, counter, x);
 }
 
-/* dropout_factors() where lanes differ in i alone. */
+/* Like dropout_factors(), for lanes that differ in i alone. */
 INLINE void dropout_factors_of_key(const struct arguments *args, const uint bh, const words i,
                                    const uint j4, factors *x)
 {

@@ -41,7 +41,7 @@ static inline const __global uchar *format_block(const int cache, const __global
     return row + (d >> 5) * BLOCK_BYTES(cache);
 }
 
-/* Value d of a row, if cache (constant) is quantized. */
+/* Value d of a row in the quantized format `cache` (constant). */
 static inline float quantized1(const int cache, const __global uchar *row, const long d)
 {
     const __global uchar *block = format_block(cache, row, d);

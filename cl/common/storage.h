@@ -129,8 +129,8 @@ static inline float2 halves(const uint word)
     return vload_half2(0, (const half *)&pair);
 }
 
-/* Four elements at once; where rows are not aligned one at a time, not by vload4: compilers would
- * make one branch of the two, with the weaker alignment. */
+/* Loads four elements at once. Where rows are not aligned they are loaded one at a time, not by
+ * vload4: compilers would make one branch of the two, with the weaker alignment. */
 static inline float4 load4_of(const int dtype, const __global void *p, const bool aligned)
 {
     if (!aligned)
@@ -161,7 +161,7 @@ static inline float4 load4(const __global storage *p, const bool aligned)
     return load4_of(DTYPE, p, aligned);
 }
 
-/* Not of f32. */
+/* Loads eight elements; not for f32. */
 static inline float8 load8_of(const int dtype, const __global void *p, const bool aligned)
 {
     if (!aligned)

@@ -115,7 +115,7 @@ NOINLINE int pack_rows(const int dim, const __global storage *p, const long row,
 }
 #endif
 
-/* The inverse: rows of a tensor from columns[d][row] times factor. */
+/* The inverse of pack_rows(): stores rows of a tensor from columns[d][row] times factor. */
 NOINLINE void unpack_rows(const int dim, const lanes *columns, const float factor, const int count,
                           __global o_storage *p, const long row, const long column)
 {

@@ -239,7 +239,7 @@ INLINE float value_along(const operand *p, const int step, const int apart, cons
 #endif
 }
 
-/* add_rows() without the pairs that p masks by a weight of -0; rows are those of q or do. */
+/* Like add_rows(), without the pairs that p masks by a weight of -0; rows are those of q or do. */
 NOINLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, const operand *rows,
                                const int row, const int begin, const int end, lanes *sums)
 {
@@ -256,7 +256,7 @@ NOINLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, co
     }
 }
 
-/* add_query_gradients() without the pairs that p masks; changes no other row. */
+/* Like add_query_gradients(), without the pairs that p masks; changes no other row. */
 NOINLINE void add_visible_query_gradients(const float *p, const float *w, const operand *k,
                                           const int keys, const int begin, const int end,
                                           __global float *to)

@@ -159,7 +159,7 @@ INLINE void weights_of_keys(const int first, const int end, const int mark_hidde
 }
 
 #if OPERAND_PAIRS
-/* weights_of_keys() without marks, from an even n on; the weights become pairs. */
+/* Like weights_of_keys(), without marks, from an even n on; the weights become pairs. */
 INLINE void pairs_of_keys(const int first, const int end, const float scale, const lanes *base,
                           int n, const int last, lanes *s, lanes *sum)
 {
@@ -260,7 +260,7 @@ INLINE void add_value_row(const int first, const int end, const int columns, con
 }
 
 #if OPERAND_PAIRS
-/* add_value_row() for the first of each pair alone. */
+/* Like add_value_row(), for the first value of each pair alone. */
 INLINE void add_first_of_row(const int first, const int end, const int columns, const lanes *p,
                              source v, const long v_column, lanes (*sum)[BLOCK_VECTORS])
 {
@@ -385,8 +385,8 @@ NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, cons
 }
 #endif
 
-/* multiply_pv() without the pairs that a weight of -0 masks: for tiles of partial visibility with
- * non-finite values. */
+/* Like multiply_pv(), without the pairs that a weight of -0 masks: for tiles of partial
+ * visibility with non-finite values. */
 NOINLINE void add_visible(const lanes *rescale, const lanes *p, source v, const long v_row,
                           const long v_column, const int count, lanes *o)
 {

@@ -8,7 +8,7 @@
 
 #if defined(__x86_64__) || defined(__i386__) || defined(__aarch64__) || defined(__arm__) ||        \
     defined(__powerpc64__) || defined(__riscv) || defined(__loongarch__) || defined(__s390x__)
-/* For reading, into L2 or into L1. */
+/* Prefetches for reading, into L2 or into L1. */
 #define PREFETCH_L2(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 #define PREFETCH_L1(p) __builtin_prefetch((const void *)(size_t)(p), 0, 3)
 #else

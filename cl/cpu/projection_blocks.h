@@ -52,7 +52,7 @@ INLINE long offset_of(const struct index_pair p, const long n)
     return n / p.size * p.outer_stride + n % p.size * p.inner_stride;
 }
 
-/* The offsets of count indices from n on. */
+/* Lists the offsets of count indices from n on. */
 INLINE void list_offsets(const struct index_pair p, const long n, const int count, long *offsets)
 {
     long outer = n / p.size, inner = n % p.size;

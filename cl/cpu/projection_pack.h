@@ -9,7 +9,7 @@
 #define OPERAND_RUN (VALUES_IN_OPERAND * SIMD_WIDTH) /* values of the depth in one vector */
 
 #if OPERAND_PAIRS
-/* The operand at depth k, of `count` of the depth from p on. */
+/* The operand at depth k, where `count` values of the depth exist from p on. */
 INLINE operand operand_at(const __global storage *p, const long *depths, const int k,
                           const int count)
 {
@@ -56,7 +56,8 @@ INLINE void store_operands(const lanes x, operand *to)
 }
 #endif
 
-/* `count` of the depth of one vector of columns of w, at most left of them, into a panel. */
+/* Packs `count` values along the depth of one vector of columns of w, of which at most `left`
+ * exist, into a panel. */
 INLINE void pack_vector(const __global storage *w, const long *columns, const int left,
                         const long *depths, const int count, lanes *panel)
 {
@@ -82,7 +83,7 @@ INLINE void pack_vector(const __global storage *w, const long *columns, const in
     }
 }
 
-/* A block of w into panels. */
+/* Packs a block of w into panels. */
 NOINLINE void pack_panels(const __global storage *w, const long *columns, const int num_columns,
                           const long *depths, const int count, lanes *panels)
 {
@@ -111,7 +112,7 @@ NOINLINE void pack_panels(const __global storage *w, const long *columns, const 
     }
 }
 
-/* `count` of the depth of one row of an x that is contiguous along it, in runs. */
+/* Packs `count` values of one row of an x that is contiguous along the depth, in runs. */
 INLINE void pack_row(const __global storage *x, const long *depths, const int count, operand *to)
 {
     int k = 0;

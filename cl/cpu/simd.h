@@ -128,7 +128,7 @@ INLINE void transpose(lanes *x)
 #define HIGH_HALF(x) (x).hi
 #endif
 
-/* Not 0 if a lane is not. */
+/* Not 0 if some lane is not 0. */
 INLINE int any_lane(const ints x)
 {
 #if SIMD_WIDTH == 16

@@ -6,7 +6,7 @@
 #include "cpu/prefetch.h"
 #include "cpu/quantized_simd.h"
 
-/* Bytes of columns of a row; they start and end with a block. */
+/* Bytes of a row's columns, which start and end with a format block. */
 #define BYTES(cache, type, columns)                                                                \
     ((cache) ? ((columns) + 31) / 32 * BLOCK_BYTES(cache) : (columns) * (int)sizeof(type))
 
@@ -107,7 +107,7 @@ INLINE struct key_range following(struct key_range keys, const long rows)
 #endif
 
 #if KV_HEADS > 1
-/* The same keys in another kv head of the work-item. */
+/* The same keys in kv head number `head` of the work-item. */
 INLINE struct key_range of_head(struct key_range keys, const int head)
 {
     keys.k += (head - keys.head) * keys.k_head;
@@ -237,7 +237,7 @@ INLINE void prefetch_share(const int cache, const __global void *rows, const lon
 #define HEAD_STEPS(head_row, type) 0, 0
 #endif
 
-/* While scores are computed. */
+/* Prefetches values while scores are computed. */
 INLINE void prefetch_values(const struct arguments *args, const struct key_range keys,
                             const uint step_index, const uint steps)
 {
@@ -257,7 +257,7 @@ INLINE void prefetch_values(const struct arguments *args, const struct key_range
 #endif
 }
 
-/* While values are added. */
+/* Prefetches keys while values are added. */
 INLINE void prefetch_keys(const struct arguments *args, const struct key_range keys,
                           const uint step_index, const uint steps)
 {

@@ -161,8 +161,8 @@ NOINLINE int holds_nonfinite(const struct arguments *restrict args, const struct
     return any_lane(most >= 0x7f800000);
 }
 
-/* multiply_pv() without the pairs that a weight of -0 masks: for tiles of partial visibility with
- * non-finite values. */
+/* Like multiply_pv(), without the pairs that a weight of -0 masks: for tiles of partial
+ * visibility with non-finite values. */
 NOINLINE void add_visible_values(const struct arguments *restrict args, const struct key_range keys,
                                  const int count, const int rows, const float *rescale,
                                  const float *p, lanes *o)

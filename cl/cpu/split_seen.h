@@ -103,8 +103,8 @@ INLINE long next_seen_tile(const struct arguments *args, const struct row_block 
     return j;
 }
 
-/* next_seen_tile() for rows of several kv heads: a tile that one head sees counts. If all heads
- * have the same mask and bias the first one suffices. */
+/* Like next_seen_tile(), for rows of several kv heads: a tile counts if one head sees it. If all
+ * heads have the same mask and bias the first head suffices. */
 INLINE long next_tile_of_heads(const struct arguments *args, const struct row_block *blocks,
                                const int heads, const long begin, const long j, const long end)
 {

@@ -41,7 +41,7 @@ INLINE void store_scale(const bool finite, const float scale, __global ushort *t
 #endif
 }
 
-/* The largest of a chunk; *finite: whether all are. */
+/* The largest value of a chunk; *finite: whether all its values are finite. */
 INLINE float most_of_chunk(const lanes *x, bool *finite)
 {
     lanes most = fabs(x[0]);
@@ -63,7 +63,7 @@ INLINE ints codes_of_values(const int format, const lanes x)
     return 0;
 }
 
-/* Makes a block of a chunk (clattn/quantize.h). */
+/* Makes a format block of a chunk (clattn/quantize.h). */
 INLINE void store_block(const int format, lanes *x, __global uchar *block)
 {
     __global uchar *const codes = block + CODES_AT(format);
@@ -101,7 +101,7 @@ INLINE void store_block(const int format, lanes *x, __global uchar *block)
  * each would wait for a division. */
 #define TOGETHER 4
 
-/* Makes these, of TOGETHER chunks. */
+/* Makes TOGETHER blocks of as many chunks. */
 INLINE void store_blocks_together(const int format, const lanes *x, __global uchar *const *blocks)
 {
     bool finite[TOGETHER];

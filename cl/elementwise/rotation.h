@@ -68,13 +68,13 @@ INLINE int partner_of(const int d)
 }
 
 #if ROTARY
-/* What columns are turned by at a position: a sine is negative for the first of a pair; 1 and 0 for columns
- * that are not rotated. */
+/* The cosines and sines that columns are rotated by at a position. A sine is negative for the
+ * first column of a pair; columns that are not rotated have 1 and 0. */
 struct turn {
     lanes cosine[TURNED], sine[TURNED];
 };
 
-/* Vectors of columns from column d on that are rotated, of an item's. */
+/* The number of an item's vectors of columns, from column d on, that are rotated. */
 INLINE int turned_vectors(const int d)
 {
     return clamp((ROTARY_DIM - d + SIMD_WIDTH - 1) / SIMD_WIDTH, 0, TURNED);
@@ -145,7 +145,7 @@ INLINE void turn_vector(const struct append_arguments *args, const long position
     *sine = VECTOR(vload)(0, y);
 }
 
-/* ... of all of an item's columns, from column d on. */
+/* The cosines and sines of all of an item's columns, from column d on. */
 INLINE void find_turn(const struct append_arguments *args, const long position, const int d,
                       const struct twice *powers, struct turn *turn)
 {

@@ -26,7 +26,7 @@ static inline ulong place_of_row(const ulong4 size, const ulong4 x)
     return x.x + row / size.z / size.y * x.y + row / size.z % size.y * x.z + row % size.z * x.w;
 }
 
-/* A kernel that does `element` with x[d] and y[d] in every row of two pairs of tensors. */
+/* Defines a kernel that runs `element` for x[d] and y[d] in every row of two pairs of tensors. */
 #define MOVE_KERNEL(name, source, target, element)                                                 \
     static inline void name##_row(const ulong4 size, const __global source *from,                  \
                                   const ulong4 from_at, __global target *to, const ulong4 to_at)   \

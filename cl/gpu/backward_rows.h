@@ -71,7 +71,7 @@ INLINE float part_of_delta(const struct arguments *args, const long b, const lon
     return (sums.x + sums.y) + (sums.z + sums.w);
 }
 
-/* Groups of GROUP_ROWS rows, heads, batches. */
+/* Groups are numbered by (blocks of GROUP_ROWS rows, heads, batches). */
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
 backward_rows(PARAMETERS_backward_rows)
 {

@@ -13,7 +13,8 @@
 
 /* ---- workspace ------------------------------------------------------------------------------ */
 
-/* Floats in the workspace before the sums of dbias over keys or queries, and after them. */
+/* The number of floats in the workspace before the sums of dbias over keys or queries, and up to
+ * their end. */
 INLINE long bias_sums_begin(const struct arguments *args)
 {
     return (ROW_STATISTICS + HAS_DSLOPES) * args->shape->batch * args->shape->heads *
@@ -94,7 +95,7 @@ INLINE struct matrix v_rows(const struct arguments *args, const long b, const lo
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
 
-/* Queries from i0 on and keys from j0 on, those in use, of one head. */
+/* The queries in use from i0 on and the keys in use from j0 on, of one head. */
 struct tile {
     struct extent e;
     long b, h, i0, j0;
@@ -279,7 +280,8 @@ struct pair_gradient {
     float weight, ds;
 };
 
-/* dp: the product of do and v. statistic: of the query's row. factor: dropout's. */
+/* The gradient of a pair. dp: the product of do and v; statistic: the statistics of the query's
+ * row; factor: dropout's factor of the pair. */
 INLINE struct pair_gradient pair_gradient_of(const struct score s, const float dp,
                                              const float4 statistic, const float factor)
 {

@@ -24,7 +24,7 @@ INLINE long place(const struct pair p, const long n)
     return n / p.size * p.outer_step + n % p.size * p.inner_step;
 }
 
-/* Beyond the last of count indices, those of the last quad again. */
+/* Index n; past the last of count indices, an index of the last quad instead. */
 INLINE long clamped(const long n, const long count)
 {
     return n < count ? n : max(count - 4 + n % 4, 0L);
@@ -112,7 +112,7 @@ INLINE void find_places(const struct projection_arguments *args, const struct ta
     }
 }
 
-/* Those of the stage that begins at depth `next`, from the one before. */
+/* Finds the places of the stage that begins at depth `next` from those of the stage before. */
 INLINE void step_places(const struct projection_arguments *args, const struct task *t,
                         const long next, const __local long *x_before, const __local long *w_before,
                         __local long *x_depths, __local long *w_depths, __local long *inner)

@@ -38,11 +38,12 @@ struct query_block {
 #endif
 };
 
-/* Blocks of the longest sequence. */
+/* The number of blocks of queries in the longest sequence. */
 #define QUERY_BLOCKS(args) ((longest_q(args) + BLOCK_M - 1) / BLOCK_M)
 
-/* Both limits grow with the query: keys outside are visible to no row, those in between to each.
- * With a limit to the right later blocks see more keys: the longest go first. */
+/* Finds the work-group's block and its range of keys. Both limits grow with the query: keys
+ * outside of the range are visible to no row, keys between seen_by_all_from and seen_by_all_to
+ * to each row. With a limit to the right later blocks see more keys: the longest go first. */
 __attribute__((always_inline)) static inline struct query_block
 find_query_block(const struct arguments *args)
 {

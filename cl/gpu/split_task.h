@@ -39,8 +39,8 @@ INLINE void find_row(const struct arguments *args, const struct task *task, cons
     *i = row % (uint)args->shape->seq_q;
 }
 
-/* Whole blocks of the keys that some row of the group may see: as many for each range, or one
- * less. */
+/* Divides the keys that some row of the group may see into ranges of whole blocks; the numbers
+ * of blocks differ by at most one. */
 INLINE void find_range(const struct arguments *args, struct task *task)
 {
     const long first = task->row % args->shape->seq_q;
@@ -58,7 +58,7 @@ INLINE void find_range(const struct arguments *args, struct task *task)
     task->all_end = min(end_key(args, task->e, low), end_key(args, task->e, high));
 }
 
-/* Blocks of the longest sequence. */
+/* The number of blocks of rows in the longest sequence. */
 #define ROW_BLOCKS(args) (((args)->shape->group * longest_q(args) + BLOCK_M - 1) / BLOCK_M)
 
 INLINE struct task find_range_task(const struct arguments *args)
@@ -95,7 +95,8 @@ INLINE uint keys_of_bit(const struct task *task)
     return (keys + 32 * SEEN_WORDS * BLOCK_N - 1) / (32 * SEEN_WORDS * BLOCK_N) * BLOCK_N;
 }
 
-/* Sets the range's bits; the search ends at the first row with a visible key. */
+/* Sets the bits of tiles that some row sees; for each key the search ends at the first row that
+ * sees it. */
 INLINE void mark_tiles(const struct arguments *args, const struct task *task,
                        volatile __local uint *seen)
 {

@@ -9,11 +9,13 @@
 #include "gpu/quantized_tile.h"
 #include "common/key_rows.h"
 
-/* Key n of a thread group, in its tile: of 4 * THREADS_N neighbours each group has four. */
+/* The number in its tile of key n of a thread group: each group has four of 4 * THREADS_N
+ * neighbours. */
 #define KEY_OF(thread_n, n) (((n) / 4 * THREADS_N + (thread_n)) * 4 + (n) % 4)
 
 #if PAGE_SIZE
-/* Keys that are in the same page: tiles start at multiples of four, or with a page. */
+/* The number of neighbouring keys that are always in one page: tiles start at multiples of four,
+ * or with a page. */
 #define KEYS_TOGETHER (PAGE_SIZE % 4 ? 1 : 4)
 #endif
 
@@ -52,7 +54,8 @@ INLINE const __global void *row_of_key(const struct cached m, const int n, const
 #endif
 }
 
-/* LOAD_WIDTH columns of the row at p, for those beyond the last others of it. */
+/* Loads LOAD_WIDTH columns of the row at p; beyond the last column other columns of the row are
+ * loaded instead. */
 INLINE void load_cached_columns(const struct cached m, const bool aligned, const __global void *p,
                                 const int column, float4 x[PIECES])
 {

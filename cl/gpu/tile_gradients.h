@@ -7,8 +7,8 @@
 #include "gpu/tile_dropout.h"
 
 #if HAS_DROPOUT
-/* x[n][c]: what the weights of owned row r + n of a thread, of a quad, and of its streamed row c are
- * multiplied by. */
+/* x[n][c]: the dropout factor of owned row r + n of a thread's quad and the thread's streamed
+ * row c. */
 INLINE void quad_factors(const bool owns_keys, const struct arguments *args, const struct tile t,
                          const int r, float x[4][THREAD_N], __local uchar *kept)
 {

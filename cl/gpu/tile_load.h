@@ -115,7 +115,8 @@ load_tile(__local float4 *tile, const int stride, const int tile_rows, const int
     const int chunks = columns / width, all = tile_rows * chunks, at_once = AT_ONCE(all);
     int nonfinite = 0;
 
-/* Clamped, not skipped, with one branch for all: loads without branches can be in flight together. */
+/* Loads are clamped, not skipped, with one branch for all: loads without branches can be in
+ * flight together. */
 #define LOAD_PIECES(aligned)                                                                       \
     for (int n = 0; n < LOADS_AT_ONCE; n++)                                                        \
         if (n < at_once) {                                                                         \

@@ -36,7 +36,7 @@ INLINE void load_stage_columns(__local float4 *tile, const int stride, const int
 #endif
 }
 
-/* STAGE_N rows, from row `first` on. */
+/* Loads STAGE_N rows from row `first` on. */
 INLINE void load_rows(__local float4 *rows, const int first, const struct matrix m)
 {
     const int stride = THREADS_N * DIMS4(m.dim);

@@ -13,7 +13,7 @@
 #define THREADS COMPUTING
 #endif
 
-/* Of all threads, and of those that compute. */
+/* The barriers of all threads, and of those that compute. */
 #if PRODUCER && !EMULATE
 #define GROUP_BARRIER() __asm volatile("bar.sync 0, %0;" : : "n"(THREADS) : "memory")
 #define COMPUTING_BARRIER() __asm volatile("bar.sync 1, %0;" : : "n"(COMPUTING) : "memory")

@@ -163,7 +163,8 @@ static inline void queries_xor(float *theirs, const float *mine, const int bit, 
         theirs[n] = as_float(received[n]);
 }
 
-/* Over all lanes that share a query, for each of the lane's; in the same order in all of them. */
+/* The maximum, or the sum, over all lanes that share a query, for each of the lane's queries;
+ * all lanes combine in the same order. */
 static inline void query_maximum(float *x, const int lane, __local float *exchange)
 {
     UNROLL

@@ -73,7 +73,7 @@ INLINE float weight_scale_of(const float weight_exponent)
 #define KEY(x) (FIRST_KEY + STEP(x) + sum_other(lane, 0))
 #define FIRST_DIM (SUB_GROUP_N * DIM_TILES * FRAGMENT_OTHERS)
 #define DIM(x) (FIRST_DIM + STEP(x) + sum_other(lane, 0))
-/* True in one of the lanes that share a query. */
+/* 1 in exactly one of the lanes that share a query. */
 #define FIRST_OF_QUERY(lane) (((lane) & (SHARING_BITS_END - FIRST_SHARING_BIT)) == 0)
 
 /* The score_tile of a lane's n-th query, and the query's row in it. */
@@ -282,7 +282,8 @@ INLINE float exponent_of(const float score, const float scale, const float less)
     return fma(score, SCALE_WAITS(scale) ? scale * LOG2E : LOG2E, less);
 }
 
-/* The end of rows: what has waited until then. */
+/* Applies to the rows' state the factors that waited until the last key: the scale, and the
+ * weights' exponent. */
 INLINE void scale_rows(const float scale[LANE_QUERIES], struct fragment_state *state,
                        const float weight_exponent)
 {
@@ -363,7 +364,8 @@ INLINE void store_weights(const int fragment_row, const int lane, const float p[
     }
 }
 #elif WEIGHTS_IN_MEMORY
-/* ... rounded, each part of strict weights in a block of rows of its own. */
+/* Stores the sub-group's weights of a fragment, rounded; each part of strict weights has a block
+ * of rows of its own. */
 typedef ushort weight_storage;
 INLINE void store_weights(const int fragment_row, const int lane, float p[KEY_SUMS],
                           __local ushort *p_tile)

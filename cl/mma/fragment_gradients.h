@@ -27,7 +27,7 @@
 #define MAX_DIM_TILES MAX(DIM_TILES(DIM_QK), DIM_TILES(DIM_V))
 #define MAX_DIM_SUMS (MAX_DIM_TILES * FRAGMENT_SUMS)
 
-/* Local memory: the kernel's sizes. */
+/* Local memory, where the kernel defines the sizes. */
 #if STAGES > 1 && (HAS_DROPOUT || !HAS_COPIES)
 #error "what dropout keeps is there for one tile"
 #endif
@@ -224,8 +224,8 @@ INLINE void gradients_of_fragment(const bool owns_keys, const bool ds_is_raw, co
 }
 
 #if WEIGHTS_FIRST
-/* gradients_of_fragment() in two steps: p from its products, -0 for a masked pair, since no exponential is -0; then
- * ds from p and the second products. */
+/* gradients_of_fragment() in two steps. The first makes p of its products, with -0 for a masked
+ * pair, since no exponential is -0; the second makes ds of p and the second products. */
 INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct arguments *args,
                          const struct tile t, const int first_row, const float4 *owned,
                          const __local float4 *streamed, float p[STREAMED_SUMS], const int lane)

@@ -202,14 +202,16 @@ static inline void async_copies_wait(void)
     __asm volatile("cp.async.wait_all;" : : : "memory");
 }
 
-/* Copies that were asked for since the last time are a set; then those of all sets but the last n are waited for. */
+/* Ends a set of copies: those that were asked for since the last call. COPIES_WAIT_BUT_SETS(n)
+ * waits for all sets but the last n. */
 static inline void copies_end_set(void)
 {
     __asm volatile("cp.async.commit_group;" : : : "memory");
 }
 #define COPIES_WAIT_BUT_SETS(n) __asm volatile("cp.async.wait_group %0;" : : "n"(n) : "memory")
 
-/* Four bytes of eight, those of y after those of x, by a digit of the order for each. */
+/* Chooses four of eight bytes, those of x and then those of y: each digit of the order selects
+ * one. */
 static inline uint permute_bytes(const uint x, const uint y, const uint order)
 {
     uint z;

@@ -156,7 +156,7 @@ static inline ushort4 load_elements(const __global storage *p, const bool aligne
      : (columns) > 32  ? 8                                                                         \
                        : (columns) / 8)
 
-/* fill_rows() by background copies, with few instructions for each. */
+/* Like fill_rows(), by background copies, with few instructions for each. */
 INLINE void copy_rows(__local ushort *tile, const int stride, const int tile_rows,
                       const int columns, const __global storage *matrix, const long row_step,
                       const __local long *places, const int rows, const int dim)
@@ -168,7 +168,7 @@ INLINE void copy_rows(__local ushort *tile, const int stride, const int tile_row
     const uint first = thread / chunks, column = thread % chunks * 8;
     const int left = (int)column < dim ? rows - (int)first : 0;
     __local ushort *to = tile + row_at(stride, tile_rows, first, column);
-    /* Read where it is inside. */
+    /* The address is read only where it is inside of the matrix. */
     const __global storage *from = matrix + (places ? 0 : (long)first * row_step) + column;
     if (columns % (8 * chunks) && (int)column >= columns)
         return;
@@ -287,8 +287,8 @@ INLINE ushort4 quantized_elements(const int cache, const float scale, const usho
     return as_ushort4((uint2)(exact_pair(x.x, x.y), exact_pair(x.z, x.w)));
 }
 
-/* fill_rows() for a quantized matrix, which needs no step, width or alignment; fills `factors`
- * too. */
+/* Like fill_rows(), for a quantized matrix, which needs no step, width or alignment; fills
+ * `factors` too. */
 INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int stride,
                                const int tile_rows, const int columns, __local float *factors,
                                const __global uchar *matrix, const long row_step,
@@ -357,7 +357,7 @@ static inline struct packed_place packed_place_of(const int t, const int dims, c
     return place;
 }
 
-/* The n-th of its four keys. */
+/* The n-th of the place's four keys. */
 static inline int packed_key(const struct packed_place place, const int n)
 {
     return place.slab * FRAGMENT_DEPTH + VALUE_KEY(place.depth + n);
@@ -378,7 +378,7 @@ static inline void store_packed(__local ushort *tile, const int dims, const stru
     }
 }
 
-/* fill_rows() to packed values: tile_rows keys and `dims` dims; width is 1, 4 or 8. */
+/* Like fill_rows(), to packed values: tile_rows keys and `dims` dims; width is 1, 4 or 8. */
 __attribute__((always_inline)) static inline int
 fill_packed(__local ushort *tile, const int tile_rows, const int dims,
             const __global storage *matrix, const long row_step, const __local long *places,
@@ -412,7 +412,7 @@ fill_packed(__local ushort *tile, const int tile_rows, const int dims,
 }
 
 #if V_CACHE
-/* fill_packed() for a quantized matrix; fills `factors` too. */
+/* Like fill_packed(), for a quantized matrix; fills `factors` too. */
 INLINE int fill_quantized_packed(const int cache, __local ushort *tile, const int tile_rows,
                                  const int dims, __local float *factors,
                                  const __global uchar *matrix, const long row_step,

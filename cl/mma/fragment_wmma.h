@@ -73,7 +73,7 @@ static inline void multiply_add(float *sum, const uint *query, const uint *other
 #endif
 }
 
-/* Only bit 16 is asked for: rows of 16 lanes change places. */
+/* Only bit 16 is asked for: it exchanges rows of 16 lanes. */
 static inline uint word_xor(const uint x, const int bit, const int lane)
 {
     return (uint)__builtin_amdgcn_permlanex16((int)x, (int)x, 0x76543210, (int)0xfedcba98, false,

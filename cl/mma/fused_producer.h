@@ -25,7 +25,7 @@ INLINE void give_turn(const int warpgroup)
 #endif
 }
 
-/* The last warpgroup gives the first its first turn. */
+/* Lets the first warpgroup begin: the last one gives it its first turn. */
 INLINE void give_first_turn(const int warpgroup)
 {
     if (warpgroup + 1 == SUB_GROUPS / 4)
@@ -36,7 +36,7 @@ INLINE void give_first_turn(const int warpgroup)
 #define VALUES_HERE(keys, u) HALF_HERE(u, 1, STAGE_VALUES(keys, (u).place, finite, v_nonfinite))
 
 #if !EMULATE
-/* All that the producer does: both times around, if there are two. */
+/* All that the producer does, in both passes if there are two. */
 INLINE void produce(const struct arguments *args, const struct query_block block,
                     const struct task t, __local ushort *q_tile, volatile __local int *not_finite,
                     volatile __local int *v_nonfinite, __local ulong *barriers)
@@ -61,8 +61,9 @@ INLINE void produce(const struct arguments *args, const struct query_block block
 }
 #endif
 
-/* Each warpgroup its queries, to a tile of their own; with Q_RESIDENT on to registers, by all of the work-group, since the
- * producer overwrites their place. Else by those that compute, while the first keys arrive. */
+/* Each warpgroup loads its queries to a tile of their own. With Q_RESIDENT the whole work-group
+ * does, and the queries go on to registers, since the producer overwrites their place; else the
+ * computing threads do, while the first keys arrive. */
 INLINE void load_own_queries(const struct arguments *args, const struct task *t,
                              const int first_row, __local ushort *own_q,
                              uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const int lane)
@@ -90,7 +91,8 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
 #define OWN_Q (q_tile + first_row / 64 * 64 * ROW_STRIDE)
 #define LOAD_OWN_QUERIES() load_own_queries(args, &t, first_row, OWN_Q, q_words, lane)
 
-/* Queries to where attend_produced() has them; the producer does all that it has to do, and leaves. */
+/* Loads queries to where attend_produced() expects them; the producer then does all of its work,
+ * and returns. */
 #if EMULATE
 #define LOAD_QUERIES() LOAD_OWN_QUERIES()
 #else
@@ -112,7 +114,8 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
     LOAD_OWN_QUERIES()
 #endif
 
-/* Leaves the use that follows the last one. */
+/* Attends to the tiles that the producer copies. At the end stream->next is the use that follows
+ * the last one. */
 INLINE void attend_produced(const struct arguments *args, const struct query_block block,
                             const struct task t, const int first_row, __local ushort *q_tile,
                             uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool finite,

@@ -40,7 +40,7 @@ INLINE void stage_query_tile(const struct arguments *args, const struct tile t,
 
 #define STAGE_QUERIES(t, there, number)                                                            \
     stage_query_tile(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), there, statistics[number])
-/* The sums of dk and dv; `again` marks the second pass; rows: of owned keys. */
+/* Sums dk and dv. again: this is the second pass; rows: the number of owned keys. */
 INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here,
                              const long begin, const long end, const int rows, __local uint4 *tiles,
                              __local float4 (*statistics)[BLOCK_STREAMED], const bool again,
@@ -127,7 +127,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
         STAGE_STREAMED(TILE_VALUES(t), at_tile.v, DIM_V, UNIT_V);                                  \
     } while (0)
 
-/* The sums of dq, in the same way. */
+/* Sums dq, as sum_over_queries() sums dk and dv. */
 INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct place here,
                           const long begin, const long end, const float4 *statistics,
                           __local uint4 *tiles, const bool again, volatile __local int *nonfinite,

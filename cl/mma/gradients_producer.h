@@ -14,7 +14,7 @@
 #error "a producer is for gradients of plain scores"
 #endif
 
-/* 0 for Infs and NaNs of a streamed tile, by all that compute. */
+/* Makes a streamed tile finite: 0 replaces its Infs and NaNs. All computing threads take part. */
 INLINE void make_streamed_finite(__local ushort *tile, const int elements,
                                  volatile __local int *nonfinite)
 {
@@ -28,7 +28,8 @@ INLINE void make_streamed_finite(__local ushort *tile, const int elements,
         atomic_or(nonfinite, 1);
 }
 
-/* In the second pass, makes a tile finite for all. PoCL 3.1 miscompiles a barrier in an `if`. */
+/* In the second pass, makes a tile finite for all warpgroups. PoCL 3.1 miscompiles a barrier in
+ * an `if`. */
 #define MAKE_FINITE(tile, elements)                                                                \
     do {                                                                                           \
         if (EMULATE || again)                                                                      \

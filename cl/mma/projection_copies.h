@@ -48,7 +48,7 @@ INLINE struct copies find_copies(const struct projection_arguments *args,
     return c;
 }
 
-/* Asks for a stage. */
+/* Asks for the copies of a stage. */
 INLINE void copy_stage(const struct projection_arguments *args, const struct task *t,
                        const struct stage s, const struct copies *c, const __local long *x_rows,
                        const __local long *w_columns, const bool pieces, __local ushort *x_tile)

@@ -4,8 +4,8 @@
 #pragma once
 #include "gpu/projection_task.h"
 
-/* Whether x and w can be copied in pieces, a stage's from places that are so far from its first one's as in local
- * memory. */
+/* Whether x and w can be copied in pieces, and the pieces of a stage are as far from its first
+ * one as in local memory. */
 INLINE bool has_pieces(const struct projection_arguments *args)
 {
 #if !UNIT_X_COLUMN || !(UNIT_W_COLUMN || UNIT_W_ROW)

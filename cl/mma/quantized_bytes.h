@@ -15,7 +15,8 @@
 #include "mma/fragment_tile.h"
 #include "mma/key_places.h"
 
-/* Bytes of a row, and of the pieces that divide all rows and blocks of dims alike. */
+/* The bytes of a row, and the size of the pieces that divide all rows, and all blocks of dims,
+ * alike. */
 #define BYTES_OF_ROW(cache, dim) ((dim) / BLOCK_VALUES * BLOCK_BYTES(cache))
 #define PIECE_OF(bytes) ((bytes) % 16 == 0 ? 16 : (bytes) % 8 == 0 ? 8 : (bytes) % 4 == 0 ? 4 : 2)
 
@@ -179,7 +180,8 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
                         const __local uchar *bytes, const int rows, const int dim,
                         const bool scaled, const bool finite)
 {
-    /* Two items have a block of a row; groups of them blocks that follow each other. */
+    /* Two work-items decode a block of a row; groups of them decode blocks that follow each
+     * other. */
     const int blocks = columns / BLOCK_VALUES, groups = MAX(THREADS / (2 * tile_rows), 1);
     const int each = DIVIDE_UP(blocks, groups), at_once = THREADS / (2 * groups);
     const int row_bytes = BYTES_OF_ROW(cache, dim);
@@ -189,7 +191,7 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
 
     INDEX_HERE(first);
     const int group = first / (2 * at_once), side = first % 2, n = first / 2 % at_once;
-    /* Rows of eight neighbours meet in no bank. */
+    /* Rows of eight neighbouring work-items meet in no bank. */
     const int row0 = BITS_OF_CODES(cache) == 8 ? (n & ~6) | (n & 2) << 1 | (n & 4) >> 1
                                                : (n & ~7) | (n & 3) << 1 | (n & 4) >> 2;
     UNROLL

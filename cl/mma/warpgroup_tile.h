@@ -139,7 +139,7 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
     LOCAL_BARRIER(); /* the operands may be overwritten */
 }
 
-/* ... with the rows' operands in local memory, along the columns of a tile. */
+/* Like multiply_tile(), with the rows' operands in local memory, along the columns of a tile. */
 INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __local ushort *rows,
                                      const ulong row_descriptor, const __local ushort *tile,
                                      const ulong descriptor, const bool rows_are_terms,

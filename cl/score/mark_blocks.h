@@ -7,7 +7,7 @@
 #include "score/blocks.h"
 #if HAS_BLOCKS
 
-/* Global (rows of blocks, lists). */
+/* The global range is (rows of blocks, lists). */
 __kernel void mark_blocks(PARAMETERS_mark_blocks)
 {
     const struct arguments arguments = ARGUMENTS_mark_blocks, *const args = &arguments;

@@ -132,7 +132,7 @@ INLINE int mark_of_mask(const __global uchar *p, const long row, const long step
 #endif
 
 #if HAS_BIAS
-/* ... of the bias: whether it is -inf throughout. */
+/* The mark of a tile of the bias: MARK_EMPTY if the bias is -inf throughout. */
 INLINE int mark_of_bias(const __global bias_storage *p, const long row, const long step,
                         const int rows, const int keys)
 {
@@ -164,9 +164,9 @@ INLINE int mark_of_rows(const struct arguments *args, const long b, const long h
     return mark;
 }
 
-/* Batches and heads are 1 where they share their marks. */
+/* The ranges below have 1 batch or 1 head where all of them share their marks. */
 #if MARK_ITEMS == 1
-/* Global (blocks of queries, heads, batches). */
+/* The global range is (blocks of queries, heads, batches). */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void mark_pairs(PARAMETERS_mark_pairs)
 {
     const struct arguments arguments = ARGUMENTS_mark_pairs, *const args = &arguments;
@@ -182,7 +182,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void mark_pairs(PARAMETE
     }
 }
 #else
-/* Work-groups (blocks of queries * tiles of keys, heads, batches); an item takes a row of the tile. */
+/* Work-groups are numbered by (blocks of queries * tiles of keys, heads, batches); a work-item
+ * takes a row of the tile. */
 __kernel __attribute__((reqd_work_group_size(MARK_ITEMS, 1, 1))) void
 mark_pairs(PARAMETERS_mark_pairs)
 {

@@ -284,8 +284,8 @@ NOINLINE enum visibility load_mask_tile(const struct arguments *restrict args,
 
 #endif
 #if HAS_BLOCKS
-/* Makes the bytes of the mask of a block and keys j .. j + count - 1 say what the block lists say as well:
- * a mask that was loaded keeps its say in blocks that are not full. */
+/* Merges the block lists into the mask's bytes of a block and keys j .. j + count - 1. If a mask
+ * was loaded, its bytes stay as they are in blocks that are listed, but not as full. */
 NOINLINE void mask_unlisted(const struct query_block block, const long j, const int count,
                             const int loaded, ints *to)
 {
@@ -307,7 +307,7 @@ NOINLINE void mask_unlisted(const struct query_block block, const long j, const 
 #endif
 
 #if HAS_MASK || HAS_BLOCKS
-/* Not 0 in lanes of queries of vector m to which key n is visible. */
+/* Not 0 in the lanes of vector m whose queries see key n by mask and block lists. */
 INLINE ints mask_of(const struct score_tile *tile, const int n, const int m)
 {
 #ifdef __ENDIAN_LITTLE__
@@ -412,7 +412,7 @@ INLINE int load_biases_and_masks(const struct arguments *args, const struct quer
 /* ---- the steps from products to scores ------------------------------------------------------ */
 
 #if HAS_SOFTCAP
-/* Most scores are within the cap: they skip the division. */
+/* Applies the softcap. Most scores are within the cap: they skip the division. */
 INLINE void softcap_scores(const struct score_tile *tile, lanes (*s)[BLOCK_VECTORS])
 {
     lanes most = 0.0f; /* the largest square in each lane */
@@ -481,7 +481,7 @@ INLINE lanes hide_outside(const struct score_tile *tile, const int n, const int 
     return y;
 }
 
-/* For each key n and vector m of a register tile of scores s. */
+/* Runs the statement for each key n and vector m of a register tile of scores s. */
 #define EACH_SCORE(statement)                                                                      \
     UNROLL                                                                                         \
     for (int n = 0; n < QK_KEYS; n++) {                                                            \
@@ -523,7 +523,8 @@ NOINLINE void drop_block_weights(const struct arguments *restrict args,
                                  const struct query_block block, const long j, const int count,
                                  lanes *p)
 {
-    /* Copied once: the compiler must assume that stores to p may change what args points to. */
+    /* The shape is copied once: the compiler must assume that stores to p may change what args
+     * points to. */
     const struct attention_shape shape = *args->shape;
     const struct attention_offsets at = *args->at;
     const struct arguments own = {&shape, &at};

@@ -117,7 +117,8 @@ NOINLINE int softmax_of_rows(const int hides, const struct arguments *restrict a
 {
     ints hidden = 0;
 #if HAS_DROPOUT
-    /* Copied once: stores to weights may alias what args points to. */
+    /* The shape is copied once: the compiler must assume that stores to weights may change what
+     * args points to. */
     const struct attention_shape shape = *args->shape;
     const struct attention_offsets at = *args->at;
     const struct arguments own = {&shape, &at};

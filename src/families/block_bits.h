@@ -8,7 +8,7 @@
 /* The bytes of these bits in the workspace; 0 without block lists. */
 size_t ca_block_bits_bytes(const clattn_problem *p);
 
-/* One item a row of blocks and list; nothing without block lists. */
+/* One work-item for each row of blocks of each list; none without block lists. */
 struct ca_ndrange ca_block_bits_ndrange(const clattn_problem *p, const size_t *values);
 
 /* The stage that makes them, for the list of a family, and what later stages that read them take. */

@@ -12,7 +12,7 @@ struct ca_candidate {
 
 int ca_candidates_equal(const struct ca_candidate *a, const struct ca_candidate *b);
 
-/* "FAMILY NAME=value ...". */
+/* The size of a text "FAMILY NAME=value ...". */
 enum { CA_CANDIDATE_TEXT = CA_TUNABLES_TEXT + 64 };
 void ca_candidate_print(const struct ca_candidate *candidate, char text[CA_CANDIDATE_TEXT]);
 

@@ -58,7 +58,7 @@ enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
 /* The same for problems with marks (ca_has_pair_marks()). */
 #define CA_OF_MARKS CA_BIT(CA_NUM_ARGUMENTS + 2)
 
-/* Why a family that counts rows by batches is none for a packed batch. */
+/* The refusal of a family that counts rows by batches, for a packed batch. */
 #define CA_READS_NO_STARTS                                                                         \
     "sequences follow each other in one buffer, whose starts this family does not read"
 

@@ -8,7 +8,7 @@
 #include <clattn/problem.h>
 #include <stddef.h>
 
-/* Tunable INSTRUCTION. */
+/* The values of the tunable INSTRUCTION. */
 enum { CA_MMA_SYNC = 1, CA_WMMA, CA_MFMA_32, CA_MFMA_16, CA_DPAS_8, CA_DPAS_16, CA_WGMMA };
 
 /* The members have the names of the macros in cl/mma/fragment.h. */

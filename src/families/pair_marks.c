@@ -20,7 +20,7 @@ int ca_has_pair_marks(const clattn_problem *p)
            !p->total_kv && p->window_left == CLATTN_UNLIMITED;
 }
 
-/* Follows cl/score/mark_pairs.h. */
+/* The rule is that of cl/score/mark_pairs.h. */
 int ca_marks_pairs(const clattn_problem *p)
 {
     const int pairs = (p->mask && p->mask_layout.stride[2] && p->mask_layout.stride[3]) ||

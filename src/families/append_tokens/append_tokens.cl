@@ -153,7 +153,7 @@ struct share {
     int count, column;
 };
 
-/* The rows are of so many columns. */
+/* Rows have `columns` columns. */
 INLINE struct share share_of_item(const struct append_arguments *args, const long columns)
 {
     const int row_items = WHOLE_ROWS ? 1 : (int)((columns + CHUNK - 1) / CHUNK);
@@ -193,7 +193,7 @@ INLINE struct token token_of(const struct append_arguments *args, const long num
     return token;
 }
 
-/* What the tokens of an item are turned by. */
+/* Finds the cosines and sines that an item's tokens are rotated by. */
 INLINE void find_turns(const struct append_arguments *args, const struct share share,
                        struct turn *turns)
 {
@@ -213,7 +213,8 @@ INLINE void find_turns(const struct append_arguments *args, const struct share s
 /* 1 if both rotated halves are whole chunks of an item: each is then loaded once for both. */
 #define WHOLE_HALVES (ROTARY == HALVES && WHOLE_ROWS && UNIT_IN && ROTARY_DIM / 2 % CHUNK == 0)
 #if WHOLE_HALVES
-/* The first ROTARY_DIM columns of a row, turned, to a row of a cache that starts at position `first`. */
+/* Writes the first ROTARY_DIM columns of a row, rotated, to a row of a cache that starts at
+ * position `first`. */
 INLINE void turn_halves(const __global storage *row, const struct turn *turn, const int format,
                         __global void *cache, const long first, const long to_step)
 {
@@ -256,7 +257,8 @@ INLINE void fetch_row(const __global storage *row, const long columns)
 #endif
 }
 
-/* Columns c .. of a row, at most CHUNK and before end; `turn` is of columns from share.column on. */
+/* Writes columns c .. of a row, at most CHUNK and before end; `turn` is of columns from
+ * share.column on. */
 INLINE void append_chunk(const struct share share, const __global storage *row, const long step,
                          const int c, const int end, const bool rotates, const struct turn *turn,
                          const int format, __global void *cache, const long first,
@@ -274,7 +276,7 @@ INLINE void append_chunk(const struct share share, const __global storage *row, 
 }
 
 #if WHOLE_ROWS
-/* Columns c .. c + TOGETHER * CHUNK - 1 likewise, to blocks that are made together. */
+/* Writes columns c .. c + TOGETHER * CHUNK - 1 likewise, to blocks that are made together. */
 INLINE void append_together(const struct share share, const __global storage *row, const long step,
                             const int c, const bool rotates, const struct turn *turn,
                             const int format, __global void *cache, const long first)
@@ -299,8 +301,8 @@ INLINE void append_together(const struct share share, const __global storage *ro
     store_blocks_together(format, x, blocks);
 }
 
-/* The last columns of a row, an incomplete chunk: apart, so that other chunks move without a
- * test. */
+/* Writes the last columns of a row, an incomplete chunk. It is a function of its own, so that
+ * other chunks move without a test. */
 NOINLINE void append_rest(const struct share share, const __global storage *row, const long step,
                           const int c, const int end, const bool rotates, const struct turn *turn,
                           const int format, __global void *cache, const long first,
@@ -312,7 +314,8 @@ NOINLINE void append_rest(const struct share share, const __global storage *row,
 #define append_rest append_chunk
 #endif
 
-/* Columns from share.column on of a row, to a row of a cache that starts at position `first`. */
+/* Writes columns from share.column on of a row to a row of a cache that starts at position
+ * `first`. */
 INLINE void append_row(const struct share share, const __global storage *row, const long step,
                        const long columns, const bool rotates, const struct turn *turn,
                        const int format, __global void *cache, const long first, const long to_step)
@@ -435,7 +438,7 @@ INLINE void turn_columns(const __global storage *row, const long step, __global 
 #endif
 }
 
-/* Columns from share.column on of a row, and the partners of those that are turned. */
+/* Rotates columns from share.column on of a row, and the partners of those that are rotated. */
 INLINE void rotate_row(const struct share share, const __global storage *row, const long step,
                        const long columns, const struct turn *turn, __global storage *to,
                        const long to_step)

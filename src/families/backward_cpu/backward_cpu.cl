@@ -60,7 +60,7 @@
 
 #define SUM_ROWS(args) (longest_q(args) + ROWS_AFTER)
 
-/* Among the sums of dq of one work-item: the first row of head h. */
+/* The first row of head h among a work-item's sums of dq. */
 INLINE long sum_row(const struct arguments *args, const long b, const long h)
 {
     return (b * args->shape->heads + h) * SUM_ROWS(args);
@@ -91,7 +91,7 @@ INLINE long sums_begin(const struct arguments *args, const long split)
 #include "cpu/backward_bias.h"
 #endif
 
-/* dV += P^T dO and dK += dS^T Q, of some rows of a tile. */
+/* dV += P^T dO and dK += dS^T Q, for some rows of a tile. */
 NOINLINE void add_key_gradients(const struct query_tile *tile, const struct row_range rows,
                                 struct key_block *block)
 {
@@ -113,7 +113,8 @@ NOINLINE void add_key_gradients(const struct query_tile *tile, const struct row_
 #define SUMS_OF(tile, dq) (dq)
 #endif
 
-/* Adds what some rows of a tile, all of one of full visibility, contribute to dk, dv and dq. */
+/* Adds the contributions of some rows of a tile (all of them, if the tile is visible in full) to
+ * dk, dv and dq. */
 INLINE void add_gradients_of_tile(const int partial, const struct arguments *args,
                                   const struct head head, struct key_block *block,
                                   const struct row_range rows, struct query_tile *tile,
@@ -183,7 +184,7 @@ INLINE void load_key_blocks(const struct arguments *args, const struct head head
 #if HAS_BLOCKS
 #define CHUNKS_FOLLOW_COLUMNS (BLOCK_KV >= CHUNK)
 
-/* Chunks of a column. */
+/* The number of chunks in a column of the block lists. */
 INLINE long chunks_of_column(const struct arguments *args)
 {
     return (min((long)BLOCK_KV, args->shape->seq_kv) + CHUNK - 1) / CHUNK;
@@ -219,7 +220,7 @@ INLINE int find_chunk(const struct arguments *args, const long n, const long key
     return (int)clamp((end - *first + BLOCK_N - 1) / BLOCK_N, 0L, (long)BLOCKS_PER_TILE);
 }
 
-/* One of SPLIT_K work-items of a kv head. */
+/* Computes the share of one of SPLIT_K work-items of a kv head. */
 NOINLINE void compute_split(const struct arguments *restrict args, const long split,
                             const long kv_head, struct head head)
 {
@@ -242,7 +243,7 @@ NOINLINE void compute_split(const struct arguments *restrict args, const long sp
     for (long h = first_head; h < end_head; h++)
         slope_sums_of_heads[h] = 0.0f;
 #endif
-    /* Chunks are dealt there and back, so that under a causal mask all work-items have the same
+    /* Chunks are dealt forth and back, so that under a causal mask all work-items have the same
      * work. */
     for (long deal = 0; deal * SPLIT_K < chunks; deal++) {
         const long chunk = deal * SPLIT_K + (deal % 2 ? SPLIT_K - 1 - split : split);

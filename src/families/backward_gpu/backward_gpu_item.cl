@@ -62,7 +62,7 @@
 
 /* ---- owned rows ----------------------------------------------------------------------------- */
 
-/* Owned rows that stay in local memory; the first stage's barrier completes them. */
+/* Loads the owned rows that stay in local memory; the first stage's barrier completes them. */
 INLINE void load_owned(const struct matrix owned_qk, const struct matrix owned_v,
                        __local float4 *tiles)
 {
@@ -73,7 +73,7 @@ INLINE void load_owned(const struct matrix owned_qk, const struct matrix owned_v
 
 /* ---- results -------------------------------------------------------------------------------- */
 
-/* The owned rows' sums times factor, 0 for those not in use, to `rows` rows of a tensor. */
+/* Stores the owned rows' sums times factor, 0 for rows not in use, to `rows` rows of a tensor. */
 INLINE void store_thread_gradients(float4 sums[THREAD_M][MAX_DIMS4], const float factor,
                                    const int used, const int rows, __global o_storage *to,
                                    const long row_step, const long step, const int dim,
@@ -268,7 +268,7 @@ backward_queries(PARAMETERS_backward_queries)
 }
 
 #if HAS_DBIAS
-/* A group for each tile of the bias. */
+/* One group computes each tile of the bias. */
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
 backward_bias(PARAMETERS_backward_bias)
 {

@@ -441,7 +441,7 @@ backward_queries(PARAMETERS_backward_queries)
 }
 
 #if HAS_DBIAS
-/* A group for each tile of the bias. */
+/* One group computes each tile of the bias. */
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
 backward_bias(PARAMETERS_backward_bias)
 {

@@ -33,7 +33,7 @@ static int has_rows_apart(const clattn_problem *p)
     return p->k.stride[2] > p->dim_qk || p->v.stride[2] > p->dim_v;
 }
 
-/* Queries of a block. */
+/* The number of queries in a block. */
 static size_t block_m(const size_t *values)
 {
     return values[SIMD_WIDTH_INDEX] * values[BLOCK_VECTORS_INDEX];

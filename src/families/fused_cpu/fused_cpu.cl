@@ -334,7 +334,7 @@ INLINE long count_chunks(const struct arguments *args)
     return (args->shape->seq_q + CHUNK - 1) / CHUNK;
 }
 
-/* Makes it chunk n of its head. */
+/* Makes *chunk number n of its head. */
 INLINE void set_chunk(const struct arguments *args, const long n, struct query_block *chunk)
 {
     chunk->i = n * CHUNK;

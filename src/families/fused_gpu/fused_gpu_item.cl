@@ -67,7 +67,7 @@ struct shared {
 /* The stage to fill next: stage 0 if there is one, alternating if there are two. */
 #define OTHER(stage) (STAGE_FLOAT4S - (stage))
 
-/* Columns [first, first + columns) of the queries. */
+/* Loads columns [first, first + columns) of the queries. */
 INLINE void stage_queries(const struct arguments *args, const struct task *t,
                           const struct shared *l, const int stage, const int first,
                           const int columns)
@@ -91,7 +91,7 @@ INLINE void stage_queries(const struct arguments *args, const struct task *t,
 #endif
 
 #if LISTS_ROWS
-/* Lists where the tile's rows are. */
+/* Lists the offsets of the tile's rows. */
 INLINE void list_tile_rows(const struct arguments *args, const struct task *t,
                            const struct shared *l, const struct keys *keys)
 {
@@ -103,7 +103,7 @@ INLINE void list_tile_rows(const struct arguments *args, const struct task *t,
 }
 #endif
 
-/* Columns [first, first + STAGE) of a tile of keys. */
+/* Loads columns [first, first + STAGE) of a tile of keys. */
 INLINE void stage_keys(const struct arguments *args, const struct task *t, const struct shared *l,
                        const struct keys *keys, const int stage, const int first)
 {
@@ -139,7 +139,7 @@ INLINE void stage_first(const struct arguments *args, const struct task *t, cons
 #endif
 }
 
-/* STAGE_N rows of V from the tile's key `first` on. */
+/* Loads STAGE_N rows of V from the tile's key `first` on. */
 INLINE void stage_values(const struct arguments *args, const struct task *t, const struct shared *l,
                          const struct keys *keys, const int stage, const int first)
 {
@@ -160,7 +160,7 @@ INLINE void stage_values(const struct arguments *args, const struct task *t, con
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-/* s = q k^T. *stage is where the first stage is, and then where that of p v is. */
+/* s = q k^T. *stage: the place of the first stage; on return that of the first stage of p v. */
 INLINE void multiply_qk(const struct arguments *args, const struct task *t, const struct shared *l,
                         const struct keys *keys, int *stage, float s[THREAD_M][THREAD_N])
 {
@@ -207,7 +207,8 @@ INLINE float finish_score(const struct arguments *args, const struct score_tile 
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
-/* The rows' maxima with what the threads found, and how much earlier weights shrink. */
+/* Updates the rows' running maxima from the threads' maxima, and finds the factors of earlier
+ * weights. */
 INLINE void update_row_max(const struct shared *l)
 {
     for (int row = get_local_id(0); row < BLOCK_M; row += THREADS) {
@@ -321,7 +322,7 @@ INLINE void add_nonfinite_to_sums(const struct arguments *args, const struct tas
 
 /* ---- store ----------------------------------------------------------------------------------- */
 
-/* o and lse of the thread's rows, from the threads' sums of weights. */
+/* Stores o and lse of the thread's rows, from the threads' sums of weights. */
 INLINE void store_rows(const struct arguments *args, const struct task *t, const struct shared *l,
                        const __local int *row_sees, float4 out[THREAD_M][MAX_DIMS4])
 {

@@ -93,7 +93,7 @@ INLINE void stage_queries(const struct arguments *args, const struct task *t, co
               WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
 }
 
-/* Q to local memory, with Q_RESIDENT on to registers. */
+/* Loads Q to local memory and, with Q_RESIDENT, on to registers. */
 INLINE void load_all_queries(const struct arguments *args, const struct task *t,
                              const int first_row, __local ushort *q_tile,
                              uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const int lane)
@@ -118,7 +118,7 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
 #define K_TILE(number) (q_tile + K_AT + (STAGES > 1 ? (number)*STAGE_ELEMENTS : 0))
 #define V_TILE(number) (q_tile + V_AT + (STAGES > 1 ? (number)*STAGE_ELEMENTS : 0))
 
-/* K and V of a tile of keys; number selects the list of rows in pages. */
+/* Stages K and V of a tile of keys; number selects the list of rows in pages. */
 #define STAGE_KEYS(keys, number)                                                                   \
     FILL_KEYS(K_TILE(number), k_factors, K_PLACE(t.k, FROM_KEY((keys).j0, args->shape->k_stride)), \
               args->shape->k_stride[2], KV_PLACES(places, number, 0), (keys).count, DIM_QK,        \
@@ -199,7 +199,7 @@ INLINE void softmax_of_tile(const struct arguments *args, const struct query_blo
 /* 1 if two neighbouring sums of a lane are neighbours in o, so that one store takes both. */
 #define STORES_PAIRS (KEYS_OF_SUMS % 2 == 0 && UNIT_O && !HAS_O_F32 && DIM_V % 2 == 0)
 
-/* The rows of a fragment, from row_sum of all lanes that share them: o and lse. */
+/* Stores the rows of a fragment, o and lse; row_sum is that of all lanes that share a row. */
 INLINE void store_fragment(const struct arguments *args, const struct query_block block,
                            const int fragment_row, const struct fragment_state *state,
                            __local int *row_is_zero, const float weight_exponent, const int lane,
@@ -253,7 +253,7 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
     }
 }
 
-/* All rows of the sub-group. */
+/* Stores all rows of the sub-group. */
 INLINE void store_fragment_rows(const struct arguments *args, const struct query_block block,
                                 const int first_row, struct fragment_state state[M_FRAGMENTS],
                                 __local int *row_is_zero, const float scale,

@@ -37,7 +37,7 @@
 #define IN_PLACE ((DTYPE == DTYPE_F32 && UNIT_X_COLUMN) || (OPERAND_PAIRS && X_HAS_PAIRS))
 #if !IN_PLACE
 #define STRIP_DEPTH (UNIT_X_COLUMN ? 1 : REGISTER_ROWS)
-/* No power of two, so that rows lie in different sets of the cache. */
+/* The stride is no power of two, so that rows lie in different sets of the cache. */
 #define STRIP_ROW (UNIT_X_COLUMN ? OPERANDS(BLOCK_K) + SIMD_WIDTH : 1)
 #define PACK_DEPTH 16 /* steps of the depth that are loaded before one is stored */
 #endif
@@ -111,7 +111,7 @@ NOINLINE void pack_strips(const __global storage *x, const long *rows, const int
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
-/* The panels of one strip: whole ones, and vectors of the last. */
+/* These multiply one strip: by a whole panel, and by one vector of the last panel. */
 NOINLINE void multiply_panel(const int rows, const int zero, const strip_rows strip,
                              const lanes *panel, const struct runs *runs, lanes *sums)
 {
@@ -173,7 +173,7 @@ NOINLINE void compute_block(const struct projection_arguments *restrict args,
 
     __global result *const results = find_block(args, group, &b);
     const long begin = b.begin, end = b.end;
-    /* Equal parts of whole vectors. */
+    /* The depth is divided into equal parts of whole vectors. */
     const long parts = (end - begin + BLOCK_K - 1) / BLOCK_K;
     const bool keep = KEEP_SUMS && parts > 1;
     const int most = ((end - begin + parts - 1) / parts + SIMD_WIDTH - 1) / SIMD_WIDTH * SIMD_WIDTH;

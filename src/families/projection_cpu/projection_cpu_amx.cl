@@ -83,7 +83,7 @@ INLINE bool is_in_place(const long *rows, const int num_rows, const long *depths
     return even;
 }
 
-/* Sums of one panel or two. */
+/* Stores the sums of one panel or two. */
 NOINLINE void store_tiles(const lanes *tiles, __global result *results, const long *rows,
                           const int num_rows, const long *columns, const int num_columns)
 {
@@ -97,8 +97,8 @@ NOINLINE void store_tiles(const lanes *tiles, __global result *results, const lo
                             num_rows, columns + p, min(PANEL, num_columns - p));
 }
 
-/* The strip from row r of the block on, times the panels, over `depth` of the depth. first, last:
- * this part is the block's first, last one. */
+/* Computes the strip from row r of the block on, times the panels, over `depth` of the depth.
+ * first, last: this part is the block's first, last one. */
 NOINLINE void compute_strip(const struct block *b, const int r, const bool first, const bool last,
                             const __global ushort *x, const long *depths, const int depth,
                             const lanes *panels, __global result *results, lanes *sums)

@@ -184,7 +184,7 @@ INLINE void copy_across(const struct walk walk, const int block, const bool dept
     }
 }
 
-/* Those of x and w, from depth k on. */
+/* Copies a stage of x and w, from depth k on. */
 INLINE void copy_stages(const struct projection_arguments *args, const struct task *t,
                         const struct walk x, const struct walk w, const int rows, const int columns,
                         const long inner, const long k, __local float4 *x_tile,
@@ -237,7 +237,7 @@ INLINE void multiply_quads(const __local float4 *x_tile, const __local float4 *w
 /* ---- store ----------------------------------------------------------------------------------- */
 
 #if SPLIT_K > 1
-/* The thread's sums, to the workspace. */
+/* Stores the thread's sums to the workspace. */
 INLINE void store_part_of_quads(const struct projection_arguments *args, const struct task *t,
                                 float4 sums[THREAD_M][THREAD_N / 4])
 {
@@ -261,7 +261,7 @@ INLINE void store_part_of_quads(const struct projection_arguments *args, const s
     }
 }
 #else
-/* The thread's elements of y. */
+/* Stores the thread's elements of y. */
 INLINE void store_quads(const struct projection_arguments *args, const struct task *t,
                         float4 sums[THREAD_M][THREAD_N / 4])
 {

@@ -188,7 +188,7 @@ INLINE void clear_block_sums(float sums[M_FRAGMENTS][SUMS])
 /* ---- store ----------------------------------------------------------------------------------- */
 
 #if SPLIT_K > 1
-/* The lane's sums, to the workspace. */
+/* Stores the lane's sums to the workspace. */
 INLINE void store_part_of_fragments(const struct projection_arguments *args, const struct task *t,
                                     const int first_row, const int first_column, const int lane,
                                     float sums[M_FRAGMENTS][SUMS])
@@ -206,7 +206,7 @@ INLINE void store_part_of_fragments(const struct projection_arguments *args, con
     }
 }
 #else
-/* Where the tile's rows and columns lie in y. */
+/* Finds the places of the tile's rows and columns in y. */
 INLINE void find_results(const struct projection_arguments *args, const struct task *t,
                          __local long *y_rows, __local long *y_columns)
 {
@@ -220,7 +220,7 @@ INLINE void find_results(const struct projection_arguments *args, const struct t
                   clamped(t->column + n, t->columns));
 }
 
-/* The lane's elements of y. */
+/* Stores the lane's elements of y. */
 INLINE void store_fragments(const struct projection_arguments *args, const struct task *t,
                             const int first_row, const int first_column, const int lane,
                             float sums[M_FRAGMENTS][SUMS], const __local long *y_rows,
@@ -255,7 +255,7 @@ INLINE void store_fragments(const struct projection_arguments *args, const struc
 #if COPIES
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-/* The stage `ahead`, if there is one, to the n-th place; ahead is the next one then. */
+/* Copies the stage `ahead`, if there is one, to the n-th place, and moves ahead on by a stage. */
 #define COPY_STAGE(n)                                                                              \
     do {                                                                                           \
         if (ahead.k < t.end) {                                                                     \

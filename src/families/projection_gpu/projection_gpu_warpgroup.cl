@@ -129,7 +129,7 @@ INLINE void load_across(const __global storage *matrix, const __local long *plac
 /* Stages that are copied ahead. With three and more one is multiplied while the next one's products are asked for. */
 #define AHEAD (STAGES > 2 ? STAGES - 2 : STAGES - 1)
 
-/* The stage `ahead`, if there is one, to the n-th place; ahead is the next one then. */
+/* Copies the stage `ahead`, if there is one, to the n-th place, and moves ahead on by a stage. */
 #define COPY_STAGE(n)                                                                              \
     if (ahead.k < t.end) {                                                                         \
         __local ushort *const to = (__local ushort *)tiles + (n)*STAGE_ELEMENTS;                   \

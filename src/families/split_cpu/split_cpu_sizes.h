@@ -32,7 +32,7 @@
     (ROW_VECTORS + SCORE_VECTORS + SCALED_VECTORS + STAGED_K_VECTORS + V_SCALE_VECTORS +           \
      (OPERAND_PAIRS ? STEP_PRODUCTS + PAIR_WEIGHTS + PAIR_VALUES : 0))
 
-/* Keys and values of a tile in pages are listed, and those of the next. */
+/* The rows of a tile's paged keys and values are listed, and those of the next tile. */
 #define LISTED_ROWS BLOCK_N
 #define PRIVATE_BYTES                                                                              \
     ((STATE_VECTORS * KV_HEADS + TILE_VECTORS) * SIMD_WIDTH * FLOAT_BYTES +                        \

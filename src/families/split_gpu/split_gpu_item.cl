@@ -216,8 +216,8 @@ INLINE void rescale_sums(const __local float *rescales,
     }
 }
 
-/* Merges the thread groups' maxima and sums, as with ranges, and shares the results; rescales: the
- * factors of the groups' sums of values. */
+/* Merges the thread groups' maxima and sums, as ranges are merged, and shares the results;
+ * rescales: the factors of the groups' sums of values. */
 INLINE void merge_groups(const struct arguments *args, const struct task *task,
                          const struct weigher *w, const struct shared *l, const float row_max,
                          const float row_sum, __global float *statistics)
@@ -241,7 +241,7 @@ INLINE void merge_groups(const struct arguments *args, const struct task *task,
     }
 }
 
-/* The rows' sums of values, of all thread groups, one row after the other. */
+/* Stores the rows' sums of values, of all thread groups, one row after the other. */
 INLINE void store_group_sums(const struct arguments *args, const struct task *task,
                              const struct shared *l, float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES],
                              __global float *results)
