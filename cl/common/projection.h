@@ -19,7 +19,8 @@
 #include "common/kernel.h"
 #include "common/projection_arguments.h"
 
-/* What a kernel reads and writes, each operand from its first element on (src/program/program_parameters.h). */
+/* The tensors that a kernel reads and writes, each from its first element on
+ * (src/program/program_parameters.h). */
 struct projection_arguments {
     const struct projection_shape *shape;
     const struct projection_offsets *at;

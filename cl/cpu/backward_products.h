@@ -210,8 +210,8 @@ INLINE void add_query_columns(const int vectors, const operand *w, const lanes *
     }
 }
 
-/* dQ += dS K for all columns and rows begin .. end - 1. Rows that share a register tile with them
- * change by what their w says. */
+/* dQ += dS K for all columns and rows begin .. end - 1. Rows outside that share a register tile
+ * with them are added to as well, by their weights in w. */
 NOINLINE void add_query_gradients(const operand *w, const lanes *k, const int keys, const int begin,
                                   const int end, __global float *to)
 {

@@ -5,7 +5,8 @@
 #pragma once
 #include "score/backward_weights.h"
 
-/* Adds the weights exp(s - lse) of some rows of a tile and a block to the rows' sums; partial: as elsewhere. */
+/* Adds the weights exp(s - lse) of some rows of a tile and a block to the rows' sums. partial:
+ * some pair may be masked. */
 INLINE void add_weights_of_rows(const int partial, const struct arguments *args,
                                 const struct head head, const struct key_block *block,
                                 const struct row_range rows, struct query_tile *tile, float *sums)

@@ -27,7 +27,7 @@
 #if OPERAND_TILES
 #include "bf16/fused_operands.h"
 #else
-/* The values of two keys; the second may be 0. */
+/* Stages the values of two keys as pairs; the second key may be 0. */
 INLINE void stage_value_pairs(uint *to, const __global ushort *first, const __global ushort *second,
                               const long step)
 {

@@ -16,7 +16,8 @@ INLINE operand operand_at(const __global storage *p, const long *depths, const i
     return (uint)p[depths[k]] | (k + 1 < count ? (uint)p[depths[k + 1]] << 16 : 0);
 }
 
-/* A vector of operands along the depth, which is contiguous there; of neighbours across it, at depth k. */
+/* operands_along(): a vector of operands along the depth, which is contiguous there.
+ * operands_across(): one of neighbours across the depth, at depth k. */
 INLINE lanes operands_along(const __global storage *p)
 {
     return VECTOR(as_float)(UNALIGNED_PAIRS(p));

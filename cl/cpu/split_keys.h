@@ -42,8 +42,8 @@ struct row_list {
 };
 #endif
 
-/* The remaining keys of a work-item, in memory, and the scales of a tile of them if they are
- * quantized. */
+/* The remaining keys of a work-item, where they are in memory, and, if they are quantized, the
+ * scales of a tile of them. */
 struct key_range {
     const __global k_storage *k;
     const __global v_storage *v;
@@ -63,8 +63,8 @@ struct key_range {
 #endif
 };
 
-/* Row n of the tile, and how many rows it has; the first key of a tile that starts with key j of a
- * contiguous cache. */
+/* K_ROW, V_ROW: row n of the tile. TILE_KEYS: the number of its rows. TILE_BEGIN: its first key,
+ * which is n in a contiguous cache. */
 #if ROW_LISTS
 #define K_ROW(keys, n) ((keys).list->k[n])
 #define V_ROW(keys, n) ((keys).list->v[n])

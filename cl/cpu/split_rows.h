@@ -21,7 +21,7 @@ struct row_block {
 #endif
 };
 
-/* Fills in the rows of the index'th block of a kv head; after the last row it is repeated. */
+/* Fills in the rows of the index'th block of a kv head; rows past the last repeat the last one. */
 INLINE void find_rows(const struct arguments *args, const long index, struct row_block *block)
 {
     const long all = args->shape->group * args->shape->seq_q, row = index * BLOCK_M;
@@ -46,7 +46,7 @@ INLINE void find_rows(const struct arguments *args, const long index, struct row
 #endif
 }
 
-/* Divides the keys that some row may see into SPLIT_K ranges; returns range number `part`. */
+/* Divides the keys that some row may see into SPLIT_K ranges, and finds range number `part`. */
 INLINE void find_part_of_keys(const struct row_block *block, const long part, long *begin,
                               long *end)
 {

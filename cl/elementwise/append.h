@@ -4,7 +4,8 @@
 #include "cpu/simd_storage.h"
 #include "elementwise/append_arguments.h"
 
-/* Each operand from its first element on, but the caches, whose elements have a format each. */
+/* The tensors of an append, each from its first element on, except the caches, whose elements
+ * have formats of their own. */
 struct append_arguments {
     const struct append_shape *shape;
     const struct append_offsets *at;

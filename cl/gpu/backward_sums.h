@@ -45,7 +45,7 @@ INLINE float sum_of_box(const struct arguments *args, const struct box box,
 }
 
 #if HAS_DSINKS
-/* This thread's part in dsinks of head h. */
+/* This thread's share of the sum that is dsinks of head h. */
 INLINE float sum_of_sinks(const struct arguments *args, const float sink, const long h)
 {
     float sum = 0.0f;

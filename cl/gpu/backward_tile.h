@@ -61,8 +61,8 @@ INLINE float4 statistic_of(const struct arguments *args, const long b, const lon
 
 /* ---- matrices ------------------------------------------------------------------------------- */
 
-/* `rows` rows of one head from position i or j on. (In do_rows() and v_rows() a row_offset() would spill registers on
- * NVIDIA's GPUs.) */
+/* The matrices of `rows` rows of one head, from query i or key j on. (In do_rows() and v_rows()
+ * a row_offset() would spill registers on NVIDIA's GPUs.) */
 INLINE struct matrix q_rows(const struct arguments *args, const long b, const long h, const long i,
                             const int rows)
 {

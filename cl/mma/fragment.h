@@ -104,7 +104,8 @@ static inline uint pack_pair(const float x, const float y)
 
 #if EMULATE
 
-/* The matrices are put together from all lanes' operands; with replicas from each half's. */
+/* The two matrices are gathered in local memory from the operands of all lanes; with replicas
+ * from those of each half of the lanes. */
 static inline void multiply_add(float *sum, const uint *query, const uint *other, const int lane,
                                 __local float *exchange)
 {

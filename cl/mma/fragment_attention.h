@@ -59,14 +59,15 @@ INLINE float weight_scale_of(const float weight_exponent)
  * -inf. */
 #define SCALE_WAITS(scale) (!HAS_SOFTCAP && !HAS_BIAS && !HAS_ALIBI && (scale) > 0x1p-100f)
 
-/* The number of the sub-group among those that share its rows. */
+/* This sub-group's number among the sub-groups that share its rows. */
 #if SUB_GROUPS_N > 1
 #define SUB_GROUP_N ((int)THIS_THREAD / FRAGMENT_LANES % SUB_GROUPS_N)
 #else
 #define SUB_GROUP_N 0
 #endif
 
-/* The row, in the block, of the n-th query of a lane in a fragment; key or dim of sum x. */
+/* ROW(n): the row, in the block, of a lane's n-th query in a fragment; KEY(x), DIM(x): the key
+ * or the dim of sum x. */
 #define ROW(n) (fragment_row + lane_query(lane, n))
 #define STEP(x) ((x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, (x) % FRAGMENT_SUMS))
 #define FIRST_KEY (SUB_GROUP_N * KEY_TILES * FRAGMENT_OTHERS)

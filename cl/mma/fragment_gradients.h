@@ -65,8 +65,8 @@
         STAGE_ROWS(m, tile, STREAMED_STRIDE(dim), BLOCK_STREAMED, STREAMED_COLUMNS(dim), dim,      \
                    unit);                                                                          \
     } while (0)
-/* Streamed rows as values of the second product, with 0 for Infs and NaNs if `finite`; sets *nonfinite if
- * there was one. */
+/* Stages streamed rows as values of the second product, with 0 for Infs and NaNs if `finite`;
+ * sets *nonfinite if there was one. */
 INLINE void stage_value_rows(const struct matrix m, const bool finite, __local ushort *tile,
                              volatile __local int *nonfinite)
 {
@@ -95,7 +95,8 @@ INLINE void stage_value_rows(const struct matrix m, const bool finite, __local u
 #if HAS_TILE_PRODUCTS
 #include "mma/warpgroup_tile.h"
 #else
-/* The products of the sub-group's owned rows, from `owned` on, with streamed ones, of dim elements each. */
+/* Multiplies the sub-group's owned rows, from `owned` on, by streamed rows, of dim elements
+ * each. */
 INLINE void multiply_fragment_rows(const __local ushort *owned, const __local ushort *streamed,
                                    const int dim, float products[STREAMED_SUMS], const int lane,
                                    __local float *exchange)

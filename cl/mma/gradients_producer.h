@@ -85,7 +85,8 @@ INLINE void produce_queries(const struct arguments *args, struct tile t, const l
 }
 #endif
 
-/* The sums of dk and dv; `again` marks the second pass. Leaves the use after the last one. */
+/* Sums dk and dv. again: this is the second pass. At the end stream->next is the use after the
+ * last one. */
 INLINE void sum_produced_queries(const struct arguments *args, struct tile t, struct place here,
                                  const long begin, const long end, __local uint4 *tiles,
                                  __local float4 (*statistics)[BLOCK_STREAMED], const bool again,
@@ -172,8 +173,7 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
         weigh_gradients(false, partial, statistics, 0, p, ds, lane);                               \
     } while (0)
 
-/* The sums of dq, in the same way. A tile's products for dq overlap with the next tile's first
- * ones. */
+/* Sums dq likewise. A tile's products for dq overlap with the next tile's first ones. */
 INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struct place here,
                               const long begin, const long end, const float4 *statistics,
                               __local uint4 *tiles, const bool again,

@@ -14,13 +14,14 @@
 #define LISTED_PLACE(cache, place) (place)
 #endif
 #if PAGE_SIZE
-/* The addresses of a tile in K or V, in the whole list; number: 0 for even tiles, 1 for odd
- * ones. */
+/* The part of the list with the addresses of a tile's rows in K or V; number: the tile's number
+ * modulo 2. */
 #define KV_PLACES(all, number, is_v) ((all) + ((number)*2 + (is_v)) * BLOCK_N)
 /* The offset of key j from the tensor's first row; 0 if rows are listed. */
 #define FROM_KEY(j, stride) 0
 
-/* Lists count keys from key j0 of batch b on; read after the next barrier. */
+/* Lists the addresses of count keys from key j0 of batch b on; they are read after the next
+ * barrier. */
 INLINE void list_places(const struct arguments *args, const long b, const long j0, const int count,
                         const int number, __local long *all)
 {
@@ -32,7 +33,7 @@ INLINE void list_places(const struct arguments *args, const long b, const long j
     }
 }
 #define LIST_PLACES(b, keys, number) list_places(args, b, (keys).j0, (keys).count, number, places)
-/* Lists the first tile, with the barrier. */
+/* Lists the addresses of the first tile, and waits at a barrier. */
 #define LIST_FIRST_PLACES(b, keys, number)                                                         \
     LIST_PLACES(b, keys, number);                                                                  \
     LOCAL_BARRIER()

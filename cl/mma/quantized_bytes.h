@@ -245,7 +245,8 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
     __local uchar *const k_bytes = (__local uchar *)k_pieces;                                      \
     __local uchar *const v_bytes = (__local uchar *)v_pieces
 
-/* m: where K and V begin, with the marks below; number: whether the tile is an even or odd one. */
+/* Copy the bytes of a tile's rows. m: where K and V begin, with the marks of MARK_ALIGNED();
+ * number: the tile's number modulo 2. */
 #define COPY_KEYS(m, keys, number)                                                                 \
     copy_bytes(K_CACHE, k_bytes, BLOCK_N,                                                          \
                K_PLACE((m).k, FROM_KEY((keys).j0, args->shape->k_stride)),                         \

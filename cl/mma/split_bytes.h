@@ -5,7 +5,7 @@
  * A part of split_gpu_mma.cl, which includes it before its kernels. */
 #pragma once
 
-/* The tiles of a range from its first one on. */
+/* Attends to the tiles of a range, from the first one on. */
 INLINE void attend_tiles_of_bytes(const struct arguments *args, const struct task task,
                                   const struct matrices m, const struct shared l, struct keys keys,
                                   const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],

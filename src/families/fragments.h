@@ -17,7 +17,8 @@ struct ca_fragment {
     int packed_values;
     size_t registers; /* the 32-bit registers that a work-item may keep throughout */
     size_t replicas, row_padding;
-    /* Before registers are spilled (ca_fragment_spills()): without what ca_keeps_more(), and with it. */
+    /* The greatest register pressure without spills (ca_fragment_spills()): where
+     * ca_keeps_more() is false, and where it is true. */
     size_t most_pressure[2];
 };
 

@@ -31,7 +31,7 @@ static int is_candidate(const struct ca_tunable *tunable, size_t value)
 
 enum { VALUE_TEXT = 24 };
 
-/* A value as texts have it. */
+/* Prints a value the way texts of tunables have it: as a word or a number. */
 static void print_value(const struct ca_tunable *tunable, size_t value, char text[VALUE_TEXT])
 {
     if (tunable->words && is_candidate(tunable, value))
@@ -91,7 +91,7 @@ static size_t find(const struct ca_tunable *tunables, size_t count, const char *
     return n;
 }
 
-/* Finds the candidate with the word that the first length characters are. */
+/* Finds the candidate whose word is the first `length` characters of `word`. */
 static int find_word(const struct ca_tunable *tunable, const char *word, int length, size_t *value)
 {
     for (size_t n = 0; n < tunable->num_candidates; n++) {

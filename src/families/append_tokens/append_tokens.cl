@@ -339,8 +339,8 @@ INLINE void append_row(const struct share share, const __global storage *row, co
         append_rest(share, row, step, c, end, rotates, turn, format, cache, first, to_step);
 }
 
-/* The rows of kv head h, of an item's tokens: of k (rotates) or of v, to its cache from element `at` on;
- * soon: of the head's rows that come after these. */
+/* Writes the rows of kv head h of an item's tokens, of k (rotates) or of v, to their cache from
+ * element `at` on; soon: the head's rows that come next, which are prefetched. */
 INLINE void append_head(const struct share share, const struct token *tokens,
                         const struct turn *turns, const long h, const bool rotates,
                         const __global storage *rows, const long *stride, const long columns,
@@ -419,8 +419,8 @@ INLINE lanes swap_pairs(const lanes x)
 #endif
 }
 
-/* Turns columns c .. of a row, at most SIMD_WIDTH, and of halves their partners as well: nobody else reads
- * or writes them, so that `to` may be the row itself. */
+/* Rotates columns c .. of a row, at most SIMD_WIDTH, and with halves their partners as well. No
+ * other work-item reads or writes these, so that `to` may be the row itself. */
 INLINE void turn_columns(const __global storage *row, const long step, __global storage *to,
                          const long to_step, const int c, const lanes cosine, const lanes sine)
 {

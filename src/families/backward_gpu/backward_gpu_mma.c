@@ -62,21 +62,21 @@ static size_t sum_words(const clattn_problem *p, const size_t *values)
     return f->queries * (dims / values[DIM_GROUPS_INDEX]) / f->lanes;
 }
 
-/* A work-item's words in registers. */
+/* The words that a work-item keeps in registers. */
 static size_t register_words(const clattn_problem *p, const size_t *values)
 {
     return product_words(values) + sum_words(p, values);
 }
 
-/* The least streamed rows. */
+/* The least number of streamed rows in a tile. */
 static size_t least_streamed(const size_t *values)
 {
     return ca_larger(16, fragment_of(values)->others);
 }
 
-/* The registers that it needs, fitted to 100 programs that tests/offline.sh's compilers spilled or
- * not. Added are addresses and operands (WMMA holds these twice), an address in a mask and a bias
- * for each pair, and values that other options keep. */
+/* The registers that a work-item needs, fitted to 100 programs that tests/offline.sh's compilers
+ * spilled or not. Added are addresses and operands (WMMA holds these twice), an address in a
+ * mask and a bias for each pair, and values that other options keep. */
 static size_t needed_registers(const clattn_problem *p, const size_t *values)
 {
     const int twice = values[INSTRUCTION_INDEX] == CA_WMMA;

@@ -144,7 +144,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return reject(p, dev, values);
 }
 
-/* Never of itself where it would be emulated: that is for tests. Before UNIT=mma. */
+/* Never chosen where it would be emulated: that is for tests. Preferred to UNIT=mma. */
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     if (!ca_has_wgmma(dev))

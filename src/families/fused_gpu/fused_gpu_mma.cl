@@ -130,8 +130,8 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
                     t.v_aligned, finite))                                                          \
     atomic_or(nonfinite, 1)
 
-/* Stages during the scores: the next tile, or V; K and V at once, and first, without background
- * copies. */
+/* What is staged while scores are computed: the next tile with two STAGES; V with one. Without
+ * background copies K and V are both staged before the scores. */
 #if STAGES > 1
 #define STAGE_BESIDE()                                                                             \
     do {                                                                                           \

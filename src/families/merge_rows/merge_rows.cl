@@ -35,14 +35,14 @@
 #define VECTOR_STEP (ROW_ITEMS * SIMD_WIDTH) /* elements from one vector of an item to its next */
 #define BLOCK_COLUMNS (VECTOR_STEP * ITEM_VECTORS) /* columns that a row's items hold at a time */
 
-/* What the kernel reads and writes (src/program/program_parameters.h). */
+/* The tensors that the kernel reads and writes (src/program/program_parameters.h). */
 struct merge_arguments {
     const struct merge_shape *shape;
     const struct merge_offsets *at;
     ARGUMENTS_MEMBERS
 };
 
-/* A row of all states, and of the one that o and lse hold. */
+/* A row of all states, and of the state that o and lse hold before. */
 struct row {
     const __global float *lse; /* this row's lse in the first state */
     long rows;                 /* steps from a state's lse to the next one's */
@@ -140,7 +140,8 @@ INLINE long quotient(const long n, const long by)
 #define SINK(h) -INFINITY
 #endif
 
-/* Writes a row of o and returns its lse, which is to be stored when no item reads what was there. */
+/* Writes a row of o and returns its lse, which may be stored once no work-item reads the old one
+ * any more. */
 INLINE float merge_row(const struct merge_arguments *args, const float held, const long row,
                        const long rows)
 {

@@ -34,7 +34,7 @@ static size_t block_m(const size_t *values)
     return ROWS * values[SUB_GROUPS_INDEX];
 }
 
-/* Words of a work-item: its sums. */
+/* The words that a work-item keeps in registers: its sums. */
 static size_t register_words(const clattn_problem *p, const size_t *values)
 {
     (void)p;

@@ -98,8 +98,8 @@ INLINE void copy_rows_across(const struct pieces *from, const long at, const lon
 }
 #endif
 
-/* Elements of a stage one by one, for problems that do not have pieces: `lines` lines along the depth. places: of lines;
- * depths: of the depth, from k on. */
+/* Loads the elements of a stage one by one, for problems that do not have pieces: `lines` lines
+ * along the depth. places: the offsets of the lines; depths: those of the depth, from k on. */
 INLINE void load_along(const __global storage *matrix, const __local long *places, const int lines,
                        const struct pair depths, const long k, const long left,
                        __local ushort *tile)
@@ -126,7 +126,8 @@ INLINE void load_across(const __global storage *matrix, const __local long *plac
 }
 #endif
 
-/* Stages that are copied ahead. With three and more one is multiplied while the next one's products are asked for. */
+/* The number of stages that are copied ahead. With three STAGES and more one stage is multiplied
+ * while the products of the next one are asked for. */
 #define AHEAD (STAGES > 2 ? STAGES - 2 : STAGES - 1)
 
 /* Copies the stage `ahead`, if there is one, to the n-th place, and moves ahead on by a stage. */

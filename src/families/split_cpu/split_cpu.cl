@@ -111,9 +111,9 @@ INLINE void start_rows(struct row_state *state)
 #define START_WITH_FIRST_HEAD(keys) ((void)0)
 #endif
 
-/* Partial results of the index'th block of rows of KV_HEADS kv heads, from that of `block` on, and
- * of the part'th range of their visible keys. The heads take turns at each tile, in memory order
- * where rows of all heads are adjacent. */
+/* Computes partial results of the index'th block of rows of KV_HEADS kv heads, from the kv head
+ * of `block` on, for the part'th range of their visible keys. The heads take turns at each tile,
+ * in memory order where rows of all heads are adjacent. */
 NOINLINE void compute_part(const struct arguments *restrict args, struct row_block block,
                            const long index, const long part)
 {
@@ -232,8 +232,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split(PARAMETERS_sp
 
 /* ---- combine -------------------------------------------------------------------------------- */
 
-/* o and lse of query i. Partial results of ranges that it saw nothing of have a row_sum of 0, and
- * perhaps no o. */
+/* Stores o and lse of query i. Partial results of ranges in which it sees no key have a row_sum
+ * of 0, and perhaps no o. */
 NOINLINE void combine_parts(const struct arguments *restrict args, const long b, const long h,
                             const long i)
 {

@@ -118,7 +118,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     const size_t rows = ca_split_rows_per_kv_head(p);
-    /* Groups of families that do not split keys. */
+    /* The number of work-groups that a family has which does not split keys. */
     const size_t groups = p->batch * p->heads * ca_split_divide(p->seq_q, 32);
 
     if (!(dev->type & CL_DEVICE_TYPE_GPU))

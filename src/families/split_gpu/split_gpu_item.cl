@@ -69,7 +69,7 @@ INLINE void load_group_queries(const struct arguments *args, const struct task *
 
 /* ---- products ------------------------------------------------------------------------------- */
 
-/* Step 1: products of the thread's columns, of all rows and its thread group's keys. */
+/* Step 1: multiplies the thread's columns of all rows and of its thread group's keys. */
 INLINE void multiply_qk(const struct cached k, const int count, const __local float4 *q_tile,
                         float products[BLOCK_M][THREAD_N])
 {
@@ -161,8 +161,8 @@ INLINE struct weigher find_weigher(const struct arguments *args, const struct ta
     return w;
 }
 
-/* K and V of the kv head, from the range's first key of this thread's group on; in pages from the first
- * row of page 0 on, and rows_aligned() is asked of all pages. */
+/* K and V of the kv head, from the first key of this thread's group in the range on. With pages
+ * they begin with the first row of page 0, and rows_aligned() is asked of all pages. */
 #if PAGE_SIZE
 #define FIRST_ROW(task, thread_n) 0
 #else

@@ -130,7 +130,7 @@ static int fits(const clattn_problem *p, const clattn_device_info *dev, const si
     return reject(p, dev, values) == NULL;
 }
 
-/* Halves a tunable; 0 if no more than the least was left. */
+/* Halves a tunable; returns 0 if its value was already the least. */
 static int halve(size_t *values, size_t index, size_t least)
 {
     if (values[index] <= least)
@@ -139,9 +139,9 @@ static int halve(size_t *values, size_t index, size_t least)
     return 1;
 }
 
-/* Finds room for K and V: side by side where the device copies in the background, else, so that two groups
- * are resident, in turns; in smaller and smaller parts, and with fewer keys, until all fits. 0 if nothing
- * does. */
+/* Finds room for K and V in local memory: side by side where the device copies in the
+ * background; else they take turns, so that two groups are resident. Parts get smaller, and keys
+ * fewer, until all fits; 0 if nothing does. */
 static int place_tiles(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t keys = values[BLOCK_N_INDEX], resident = values[Q_RESIDENT_INDEX];
@@ -201,12 +201,12 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
                      SPLIT_K_INDEX, reject);
 }
 
-/* Never of itself where it would be emulated: that is for tests. */
+/* Never chosen where it would be emulated: that is for tests. */
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
-    /* Groups of families that do not split keys. */
+    /* The number of work-groups that a family has which does not split keys. */
     const size_t groups = p->batch * p->heads * ca_divide_up(p->seq_q, 64);
-    /* Other families multiply these without matrix instructions. */
+    /* Other families multiply such long rows without matrix instructions. */
     const int alone = ca_larger(p->dim_qk, p->dim_v) > 256;
 
     if (!ca_instruction_of(dev))

@@ -56,7 +56,7 @@
 #include "gpu/split_task.h"
 #include "gpu/split_combine.h"
 
-/* Quantized keys and values on their way. */
+/* Quantized keys and values that arrive as bytes. */
 #if BYTES
 #include "mma/quantized_bytes.h"
 #if KV_PARTS != 1
@@ -129,7 +129,7 @@ INLINE struct matrices find_matrices(const struct arguments *args, const struct 
     return m;
 }
 
-/* The first tile of keys from key j0 on that some row may see and that no table of pages hides. */
+/* The first tile from key j0 on that some row may see, past keys that the page table masks. */
 INLINE struct keys find_tile_of_keys(const struct arguments *args, const struct task *task, long j0,
                                      const int number, const volatile __local uint *seen_tiles)
 {
@@ -165,7 +165,7 @@ INLINE void find_lane_rows(const struct arguments *args, const struct task *task
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
-/* Q, with Q_RESIDENT on to registers. */
+/* Loads Q to local memory and, with Q_RESIDENT, on to registers. */
 INLINE void load_q(const struct arguments *args, const struct task *task, const struct matrices *m,
                    const struct shared *l, uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
                    const int lane)
@@ -204,7 +204,8 @@ INLINE void load_q(const struct arguments *args, const struct task *task, const 
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-/* Scores of the sub-group's keys from their products, and to local memory the highest of each row. */
+/* Makes scores of the products of the sub-group's keys, and stores the highest score of each row
+ * to local memory. */
 INLINE void find_scores(const struct arguments *args, const struct task *task,
                         const struct keys *keys,
                         const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
@@ -288,7 +289,7 @@ INLINE float total_of(const struct shared *l, const int row)
     return total;
 }
 
-/* The rows of a fragment: partial results. */
+/* Stores the partial results of a fragment's rows. */
 INLINE void store_fragment_results(const struct arguments *args, const struct task *task,
                                    const struct shared *l, const int fragment_row,
                                    const struct fragment_state *state, __global float *results,
@@ -313,7 +314,7 @@ INLINE void store_fragment_results(const struct arguments *args, const struct ta
     }
 }
 
-/* All rows, from the sums of weights of the lanes and sub-groups that share them. */
+/* Stores all rows, from the sums of weights of the lanes and sub-groups that share them. */
 INLINE void store_results(const struct arguments *args, const struct task *task,
                           const struct shared *l,
                           const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
@@ -368,7 +369,7 @@ INLINE void add_nonfinite_to_results(const struct arguments *args, const struct 
 #if BYTES
 #include "mma/split_bytes.h"
 #else
-/* The tiles of a range from its first one on. */
+/* Attends to the tiles of a range, from the first one on. */
 INLINE void attend_tiles(const struct arguments *args, const struct task task,
                          const struct matrices m, const struct shared l, struct keys keys,
                          const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],

@@ -14,7 +14,7 @@ static size_t tiles(size_t size, size_t tile)
     return size / tile + (size % tile != 0);
 }
 
-/* The sums. */
+/* The bytes of a work-item's sums. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
     (void)p;

@@ -57,13 +57,13 @@ typedef float16 lanes;
 #else
 #define PLACE (args->workspace)
 #endif
-/* 1 if masked pairs get products too. */
+/* 1 if the scores of masked pairs are output too. */
 #define EVERY_PAIR (SCORES == SCORES_RAW || SCORES == SCORES_SOFTCAP)
 
 /* ---- moving data -------------------------------------------------------------------------- */
 
-/* Elements d .. d + 3 of a row, step apart; `left` of them exist (it may be negative), the others
- * are 0. cache and dtype (constants) give the storage of the row. */
+/* Loads elements d .. d + 3 of a row, step apart; `left` of them exist (it may be negative), the
+ * others are 0. cache and dtype (constants) give the storage of the row. */
 static inline float4 load_row4(const int cache, const int dtype, const __global void *row,
                                const long d, const long step, const long left)
 {
@@ -159,7 +159,7 @@ static inline float weight_after_dropout(const struct arguments *args, const flo
 #endif
 }
 
-/* VECTOR_WIDTH floats; `left` (at least 1) exist, the others are `outside`. */
+/* Loads VECTOR_WIDTH floats; `left` (at least 1) exist, the others are `outside`. */
 static inline lanes load_lanes(const __global float *p, const long left, const float outside)
 {
     float each[VECTOR_WIDTH];
@@ -279,7 +279,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAME
             const long first = first_key(args, e, i), end = end_key(args, e, i);
             const long row = (bh * args->shape->seq_q + i) * args->shape->seq_kv;
 
-            /* All conditions here: PoCL 6.0 ends the process if the last is a break (doc/drivers.md). */
+            /* The loop's condition has all tests: PoCL 6.0 ends the process if the last
+             * statement is a break (doc/drivers.md). */
             for (int n = 0; n < VECTORS && i < args->shape->seq_q &&
                             j0 + column_of_stage(x, n) < args->shape->seq_kv;
                  n++) {

@@ -30,7 +30,7 @@ static struct ca_ndrange values_ndrange(const clattn_problem *p, const size_t *v
         {ca_divide_up(p->seq_q, values[BLOCK_M_INDEX]), p->batch * p->heads, 1}, {1, 1, 1}};
 }
 
-/* The bits of block lists come last. */
+/* The scores, then the bits of block lists. */
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
 {
     return ca_unfused_workspace_bytes(p, values) + ca_block_bits_bytes(p);

@@ -70,7 +70,7 @@
 
 /* ---- load and store ------------------------------------------------------------------------- */
 
-/* At most SIMD_WIDTH floats; `left` (at least 1) exist, the others are `outside`. */
+/* Loads at most SIMD_WIDTH floats; `left` (at least 1) exist, the others are `outside`. */
 INLINE lanes load_floats(const __global float *p, const long left, const float outside)
 {
     float x[SIMD_WIDTH];
@@ -95,7 +95,7 @@ INLINE void store_floats(const lanes x, __global float *p, const long left)
         p[c] = y[c];
 }
 
-/* Values d .. of a row of k or v, at most SIMD_WIDTH and `left`; zeros after them. */
+/* Loads values d .. of a row of k or v, at most SIMD_WIDTH and `left`; zeros after them. */
 INLINE lanes load_quantized(const int cache, const __global uchar *row, const int d, const int left)
 {
     float x[SIMD_WIDTH];
@@ -203,7 +203,7 @@ INLINE void store_scores(const struct arguments *args, const struct score_row ro
     store_floats(visible_scores(s), SCORE_MATRIX + first, left);
 }
 
-/* The products of a strip of queries and a panel of keys. */
+/* Multiplies a strip of queries by a panel of keys. */
 NOINLINE void multiply_score_panel(const int rows, const strip_rows strip, const lanes *panel,
                                    const struct runs *runs, lanes *products)
 {
@@ -402,7 +402,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void softmax(PARAMETERS_
 /* The accumulators of a strip: V_PANELS register tiles. */
 #define REGISTER_TILE (REGISTER_ROWS * REGISTER_VECTORS)
 
-/* count keys' values as panels, at most BLOCK_N. */
+/* Packs the values of count keys, at most BLOCK_N, as panels. */
 NOINLINE void pack_values(const struct arguments *restrict args, const long b,
                           const __global v_storage *v, const long first, const int count,
                           lanes *panels)
@@ -423,13 +423,12 @@ typedef float weight_strip[STRIP_FLOATS];
 #endif
 
 #if HAS_DROPOUT
-/* One query's weights of count keys from j on, j % 4 = 0, after dropout. */
+/* Applies dropout to one query's weights of count keys from j on; j is a multiple of 4. */
 INLINE void drop_row_weights(const struct arguments *args, const uint bh, const long i,
                              const long j, const int count, float *weights)
 {
-    /* A counter has the random words of four keys; such counters that after a transpose of each
-     * four
-     * lanes these are in order. */
+    /* Each counter has the random words of four keys. The counters are chosen such that after a
+     * transpose of each four lanes the words are in the order of the keys. */
     const words lane = VECTOR(convert_uint)(COUNT_UP);
 
     for (int n = 0; n < count; n += 4 * SIMD_WIDTH) {
@@ -445,8 +444,8 @@ INLINE void drop_row_weights(const struct arguments *args, const uint bh, const 
 }
 #endif
 
-/* The weights of `rows` queries from i on and count keys from j on, after dropout. p: those of
- * query i and key j. */
+/* Loads the weights, after dropout, of `rows` queries from i on and count keys from j on. p: the
+ * weights from query i and key j on. */
 NOINLINE void load_weights(const struct arguments *restrict args, const __global float *p,
                            const uint bh, const long i, const int rows, const long j,
                            const int count, weight_strip strip)
