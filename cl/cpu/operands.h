@@ -45,7 +45,7 @@ INLINE uint load_pair(const __global ushort *p, const long step, const int left)
     return (left > 0 ? (uint)p[0] : 0) | (left > 1 ? (uint)p[step] << 16 : 0);
 }
 
-/* At most SIMD_WIDTH pairs of neighbours; `left` values exist, then zeros. */
+/* Loads at most SIMD_WIDTH pairs of neighbours; `left` values exist, zeros follow. */
 INLINE lanes load_pairs_of_row(const __global ushort *p, const long step, const int left)
 {
     uint x[SIMD_WIDTH];

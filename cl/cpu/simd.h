@@ -22,7 +22,7 @@
 #define HAS_INTRINSIC(name) 0
 #endif
 
-/* At the begin and the end of a work-item; of UNIT=amx in bf16/tiles.h. */
+/* Work-items call these at their begin and end; bf16/tiles.h defines those of UNIT=amx. */
 #if !OPERAND_TILES
 #define CONFIGURE_TILES()
 #define RELEASE_TILES()

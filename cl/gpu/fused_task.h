@@ -9,7 +9,7 @@
 struct task {
     struct query_block block;
     const __global storage *q;   /* the row of the first query */
-    const __global k_storage *k; /* the kv head's first key; paged: its first in page 0 */
+    const __global k_storage *k; /* the kv head's first key; paged: its first row in page 0 */
     const __global v_storage *v;
     bool q_aligned, k_aligned, v_aligned; /* wide loads are possible */
 };

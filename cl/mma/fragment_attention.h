@@ -94,9 +94,10 @@ INLINE float weight_scale_of(const float weight_exponent)
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
-/* Fill a tile of K with a part's columns (`dim` are left), or of V with a part's keys; if `finite`,
- * Infs and NaNs become 0. matrix: the first of them. Macros: in functions the fill loops would be
- * unrolled before inlining, and the addresses of all their loads would stay in registers. */
+/* These fill a tile of K with a part's columns (`dim` are left), or of V with a part's keys; if
+ * `finite`, Infs and NaNs become 0. matrix: the first of these columns or keys. They are macros:
+ * in functions the fill loops would be unrolled before inlining, and the addresses of all their
+ * loads would stay in registers. */
 #if K_CACHE
 #define FILL_KEYS(tile, factors, matrix, row_step, places, rows, dim, aligned)                     \
     fill_quantized_rows(K_CACHE, tile, K_STRIDE, BLOCK_N, PART_COLUMNS, factors, matrix, row_step, \
@@ -222,11 +223,11 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
 }
 #endif
 
-/* Products of a fragment of queries become scores, -inf for masked keys; only a scale that waits is
- * not applied. highest: the maximum of each row over all lanes that share it and earlier tiles.
- * seen becomes 1 for rows with a visible key. partial: some keys may be masked. Window and lengths
- * are given as steps [see_from, see_to) from the lane's first key: a comparison with each key's own
- * number would take a register each. */
+/* Products of a fragment of queries become scores, -inf for masked keys; a scale that waits
+ * (SCALE_WAITS) is not applied. highest: the maximum of each row over all lanes that share it
+ * and over earlier tiles. seen becomes 1 for rows with a visible key. partial: some keys may be
+ * masked. Window and lengths are given as steps [see_from, see_to) from the lane's first key: a
+ * comparison with each key's own number would take a register each. */
 INLINE void finish_scores(const struct arguments *args, const struct score_tile *tiles,
                           const bool partial, const int see_from[LANE_QUERIES],
                           const int see_to[LANE_QUERIES], const int fragment_row, float s[KEY_SUMS],
@@ -258,7 +259,8 @@ INLINE void finish_scores(const struct arguments *args, const struct score_tile 
             s[x] = sees ? y.value : -INFINITY;
         }
     }
-    /* Two chains, of even and odd tiles of keys, have half the length of one. */
+    /* The maximum is taken in two chains, of even and odd tiles of keys, which are half as long
+     * as one. */
     float odd[LANE_QUERIES];
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
@@ -277,7 +279,8 @@ INLINE void finish_scores(const struct arguments *args, const struct score_tile 
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
-/* The exponent of 2 of a score, plus weight_exponent; of a row's highest one what weights are relative to. */
+/* The exponent of 2 of a score, plus `less`. For a row's highest score it is what the row's
+ * weights are relative to. */
 INLINE float exponent_of(const float score, const float scale, const float less)
 {
     return fma(score, SCALE_WAITS(scale) ? scale * LOG2E : LOG2E, less);

@@ -5,9 +5,9 @@
  * that has read it arrives.
  *
  *   PLACE_FREE(use, half)            the producer waits until the half may be overwritten
- *   COPIES_ASKED(use, half, all)     ... has asked for its copies; all: none was a plain store
- *   HALF_HERE(use, half, copies)     the others wait for them
- *   HALF_READ(use, half)             ... have read it
+ *   COPIES_ASKED(use, half, all)     the producer has asked for its copies; all: none was a plain store
+ *   HALF_HERE(use, half, copies)     the other warpgroups wait for the copies
+ *   HALF_READ(use, half)             the other warpgroups have read the half
  *   FEWER_REGISTERS() MORE_REGISTERS()   by the producer and the others: it gives them most of its own (setmaxnreg)
  *
  * Emulated   there is no producer: all wait for each other, and the first warpgroup copies what is needed next, `copies`. */
@@ -43,8 +43,8 @@ INLINE struct use next_use(struct use u)
 }
 
 #if !EMULATE
-/* 128 * (40 + 2 * 232) and 128 * (32 + 3 * 160) registers are all of a multiprocessor, or fewer. The host counts with it
- * (ca_wgmma_computing_registers()). */
+/* Together, 128 * (40 + 2 * 232) or 128 * (32 + 3 * 160), these are at most the registers of a
+ * multiprocessor. The host counts with them (ca_wgmma_computing_registers()). */
 #define FEWER_REGISTERS()                                                                          \
     __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 %0;"                                    \
                    :                                                                               \

@@ -36,7 +36,7 @@ INLINE void begin_qk(const __local ushort *q_tile, const int first, const int al
         KEEP_QUERIES(q_words);                                                                     \
     } while (0)
 
-/* All weights of a tile, rounded. */
+/* Rounds all weights of a tile to operands. */
 #define TILE_WEIGHTS(weights) uint weights[PART_SLABS * WEIGHT_PARTS][QUERY_WORDS]
 INLINE void round_weights(TILE_WEIGHTS(weights), const __local float *v_factors, weights_of_tile p,
                           const int lane, __local float *exchange)

@@ -76,7 +76,7 @@ INLINE int warpgroup_rows(const int first_row)
 #define PRODUCTS_BEGIN() __asm volatile(SM_90A "wgmma.fence.sync.aligned;" : : : "memory")
 #define PRODUCTS_UNDER_WAY()                                                                       \
     __asm volatile(SM_90A "wgmma.commit_group.sync.aligned;" : : : "memory")
-/* For all but the latest ones. */
+/* Waits for all groups of products but the latest ones. */
 #define PRODUCTS_WAIT(latest)                                                                      \
     __asm volatile(SM_90A "wgmma.wait_group.sync.aligned %0;" : : "n"(latest) : "memory")
 /* Keeps operands that a loop does not change: ptxas 13.0 reuses their registers after the first

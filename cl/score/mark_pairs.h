@@ -69,7 +69,7 @@ INLINE long marks_of_block(const struct arguments *args, const long b, const lon
     return (map * ((args->shape->seq_q + MARK_M - 1) / MARK_M) + i / MARK_M) * marked_tiles(args);
 }
 
-/* All marks; null if none are made. */
+/* The begin of all marks; null if none are made. */
 INLINE const __global uchar *all_marks(const struct arguments *args)
 {
     return are_marked(args) ? (const __global uchar *)(args->workspace + MARKS_BEGIN(args)) : 0;

@@ -92,7 +92,7 @@ struct score_tile {
     const __global bias_storage *bias;
 #if HAS_BLOCKS                       /* find_blocks() sets these */
     struct block_bits blocks;        /* the bits of the row of blocks that has row 0 */
-    uint row_in_block, key_in_block; /* where row 0 and key 0 are in their block */
+    uint row_in_block, key_in_block; /* row 0's and key 0's offsets in their block */
     long column;                     /* the column of blocks that has key 0 */
 #endif
 };

@@ -11,7 +11,8 @@ size_t ca_block_bits_bytes(const clattn_problem *p);
 /* One work-item for each row of blocks of each list; none without block lists. */
 struct ca_ndrange ca_block_bits_ndrange(const clattn_problem *p, const size_t *values);
 
-/* The stage that makes them, for the list of a family, and what later stages that read them take. */
+/* The stage that makes the bits, for a family's list of stages, and the arguments of later
+ * stages that read them. */
 #define CA_MARK_BLOCKS                                                                             \
     {                                                                                              \
         "mark_blocks",                                                                             \
@@ -21,8 +22,8 @@ struct ca_ndrange ca_block_bits_ndrange(const clattn_problem *p, const size_t *v
     }
 #define CA_BLOCK_BITS (CA_BIT(CA_WORKSPACE) | CA_READ_ONLY | CA_OF_BLOCKS)
 
-/* A head's chunks of queries on CPUs: if a row of blocks has a whole chunk, its chunks begin with
- * it. */
+/* The number of a head's chunks of queries on CPUs. If a row of blocks has a whole chunk, its
+ * chunks begin with the row. */
 size_t ca_query_chunks(const clattn_problem *p, size_t chunk);
 
 #endif

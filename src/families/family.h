@@ -62,24 +62,25 @@ enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
 #define CA_READS_NO_STARTS                                                                         \
     "sequences follow each other in one buffer, whose starts this family does not read"
 
-/* A launch: work-items, and those of a group. */
+/* A launch: its work-items, and the work-items of a group. */
 struct ca_ndrange {
     size_t global[3], local[3];
 };
 
-/* Groups of one item each. */
+/* A launch of x * y * z groups of one work-item each. */
 static inline struct ca_ndrange ca_single_items(size_t x, size_t y, size_t z)
 {
     return (struct ca_ndrange){{x, y, z}, {1, 1, 1}};
 }
 
-/* Groups of so many items. */
+/* A launch of `groups` groups of `items` work-items each. */
 static inline struct ca_ndrange ca_groups(size_t groups, size_t items)
 {
     return (struct ca_ndrange){{groups * items, 1, 1}, {items, 1, 1}};
 }
 
-/* At least so many items, which share nothing: the device decides how many are a group (ca_stage_range()). */
+/* A launch of at least `items` work-items, which share nothing: the device decides how many are
+ * a group (ca_stage_range()). */
 static inline struct ca_ndrange ca_any_groups(size_t items)
 {
     return (struct ca_ndrange){{items, 1, 1}, {0, 1, 1}};
@@ -89,7 +90,8 @@ static inline struct ca_ndrange ca_any_groups(size_t items)
 struct ca_stage {
     const char *kernel; /* its name in the .cl file */
     unsigned arguments; /* CA_BIT()s: its parameters (src/program/program_parameters.h) */
-    /* Sizes for a problem that is not empty; one of them 0 if the stage has nothing to do. */
+    /* The launch for a problem that is not empty; a size of it is 0 if the stage has nothing to
+     * do. */
     struct ca_ndrange (*ndrange)(const clattn_problem *p, const size_t *values);
 };
 

@@ -9,7 +9,7 @@
 
 #define VALUES_IN_OPERAND (OPERAND_PAIRS ? 2 : 1)
 #define OPERANDS(n) DIVIDE_UP(n, VALUES_IN_OPERAND)
-/* Columns in whole vectors. */
+/* The number of columns, rounded up to whole vectors. */
 #define ROUNDED(n) ROUND_UP(n, SIMD_WIDTH)
 #define VECTORS(dim) DIVIDE_UP(dim, SIMD_WIDTH)
 
@@ -17,7 +17,7 @@
 #define TILE 16
 #define TILES(n) DIVIDE_UP(n, TILE)
 #define ROUNDED_TO_TILES(n) (TILES(n) * TILE)
-/* Keys that a register tile of Q K^T has as rows, and a tile of P V as its depth. */
+/* The keys that a register tile of Q K^T has as rows, and that a tile of P V has as its depth. */
 #define STEP_KEYS (2 * TILE)
 
 #endif

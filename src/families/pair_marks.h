@@ -12,14 +12,14 @@ int ca_marks_pairs(const clattn_problem *p);
 /* The bytes of marks of mark_m queries and mark_n keys in the workspace; 0 without marks. */
 size_t ca_pair_marks_bytes(const clattn_problem *p, size_t mark_m, size_t mark_n);
 
-/* One item for each mark_m queries and map of marks; nothing without marks. */
+/* One work-item for each mark_m queries of each map of marks; none without marks. */
 struct ca_ndrange ca_pair_marks_ndrange(const clattn_problem *p, size_t mark_m);
 
-/* A group of so many items for each mark, likewise. */
+/* One group of `items` work-items for each mark; none without marks. */
 struct ca_ndrange ca_pair_marks_group_ndrange(const clattn_problem *p, size_t mark_m, size_t mark_n,
                                               size_t items);
 
-/* The stage that makes marks, for the list of a family, which gives its ndrange. */
+/* The stage that makes marks, for a family's list of stages; the family gives its ndrange. */
 #define CA_MARK_PAIRS(ndrange)                                                                     \
     {                                                                                              \
         "mark_pairs", CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_BIT(CA_WORKSPACE) | CA_OF_MARKS,      \

@@ -30,21 +30,21 @@ static inline size_t ca_projection_depth(const clattn_problem *p)
     return p->projection.x_heads * p->projection.x_dim;
 }
 
-/* Bytes of the workspace; none without splits. */
+/* The bytes of the workspace; 0 without splits. */
 static inline size_t ca_projection_split_bytes(const clattn_problem *p, size_t splits)
 {
     return splits > 1 ? splits * ca_projection_rows(p) * ca_projection_columns(p) * sizeof(cl_float)
                       : 0;
 }
 
-/* Two work-groups for each of the device's cores keep it busy. */
+/* The number of tiles that keep the device busy: two work-groups for each core. */
 static inline size_t ca_projection_enough_tiles(const clattn_device_info *dev)
 {
     return 2 * ca_device_cores(dev);
 }
 
-/* Parts of the depth, of at least 256, for a product with `tiles` tiles: as many as keep the device
- * busy. */
+/* The number of parts of the depth, each of at least 256, for a product with `tiles` tiles: as
+ * many as keep the device busy. */
 static inline size_t ca_projection_splits(const clattn_problem *p, const clattn_device_info *dev,
                                           size_t tiles)
 {

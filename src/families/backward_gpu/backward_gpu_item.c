@@ -28,7 +28,8 @@ static int keeps_more(const clattn_problem *p)
     return ca_keeps_more(p) || p->block_q;
 }
 
-/* These registers, the operands of a product, and those for options; addresses are not counted. */
+/* The registers of a work-item: register_floats(), the operands of a product, and what options
+ * need; addresses are not counted. */
 static size_t needed_registers(const clattn_problem *p, const size_t *values)
 {
     const size_t columns = values[BLOCK_STREAMED_INDEX] / values[THREADS_N_INDEX];
@@ -50,14 +51,14 @@ static size_t work_items(const size_t *values)
     return values[BLOCK_OWNED_INDEX] / values[THREAD_M_INDEX] * values[THREADS_N_INDEX];
 }
 
-/* Floats of a work-item that leave the compiler enough registers. */
+/* The most floats that a work-item may keep, so that the compiler has enough registers left. */
 static size_t most_floats(const clattn_device_info *dev)
 {
     return ca_has_many_registers(dev) ? 160 : 96;
 }
 
-/* Halves tile sizes, first those whose reduction costs least speed, until two groups share the local memory of a GPU
- * that has 64 KB of it, or all of a smaller one is enough for one. */
+/* Halves tile sizes, first those whose reduction costs least speed, until two groups share the
+ * local memory of a GPU that has 64 KB of it, or one group fits all of a smaller one. */
 static void fit_local_memory(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const struct {

@@ -85,7 +85,7 @@ static size_t best_stage(size_t dim_qk, size_t most)
  * of it or more for 256 items of 256 registers. */
 enum { ITEM_LOCAL_BYTES = 256 };
 
-/* Stages of 16, where these make room for one more group. */
+/* Halves stages down to 16, where that makes room for one more group. */
 static void shrink_stages(const clattn_problem *p, size_t *values)
 {
     static const size_t stages[] = {STAGE_N_INDEX, BLOCK_K_INDEX};
@@ -96,8 +96,8 @@ static void shrink_stages(const clattn_problem *p, size_t *values)
             values[stages[n]] /= 2;
 }
 
-/* Halves tile sizes, first those whose reduction costs least speed, until two groups share the local memory of a GPU
- * that has 64 KB of it, or all of a smaller one is enough for one. */
+/* Halves tile sizes, first those whose reduction costs least speed, until two groups share the
+ * local memory of a GPU that has 64 KB of it, or one group fits all of a smaller one. */
 static void fit_local_memory(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const struct {

@@ -25,8 +25,8 @@
 #define PARTIAL_AT (STAGE_END + (STAGES - 1) * STAGE_FLOAT4S)
 #define LOCAL_FLOAT4S (PARTIAL_AT + THREADS_N * ROW_STRIDE)
 
-/* Beside the tiles: what dropout keeps, a bit for each pair in the low half of a byte for four; with sinks whether
- * each row has met a key; places of the rows of a tile. */
+/* Beside the tiles: what dropout keeps, with the bits of four pairs in the low half of a byte;
+ * with sinks, a flag for each row that has met a key; the places of a tile's rows. */
 #define KEPT_BYTES (BLOCK_M * (BLOCK_N / 4))
 #define ROW_FLAGS BLOCK_M
 #define LISTED_ROWS BLOCK_N

@@ -6,15 +6,15 @@
 #define BLOCK_M (SUB_GROUPS * M_FRAGMENTS * FRAGMENT_QUERIES)
 #include "families/fragment_attention_sizes.h"
 
-/* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's, a warpgroup's
- * rows at a time. */
+/* Local memory, counted in elements. If Q stays in registers, it is loaded through the place of
+ * K and V, a warpgroup's rows at a time. */
 #define STAGED_ROWS (HAS_TILE_PRODUCTS && Q_RESIDENT && !PRODUCER ? 4 * FRAGMENT_QUERIES : BLOCK_M)
 #define K_AT (Q_RESIDENT ? 0 : BLOCK_M * ROW_STRIDE)
 #define V_AT (K_AT + BLOCK_N * K_STRIDE)
 #define STAGE_ELEMENTS (BLOCK_N * (K_STRIDE + V_STRIDE))
 #define LOCAL_ELEMENTS MAX(K_AT + STAGES * STAGE_ELEMENTS, STAGED_ROWS * ROW_STRIDE)
 
-/* Two flags, and one of each row, lie beside the tiles. */
+/* Beside the tiles are two flags, and one flag for each row. */
 #define LOCAL_BYTES                                                                                \
     (LOCAL_ELEMENTS * ELEMENT_BYTES + (HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 0) + BESIDE_BYTES +     \
      (BLOCK_M + 2) * INT_BYTES + (PRODUCER ? STAGES * PLACE_BARRIERS * LONG_BYTES : 0) +           \

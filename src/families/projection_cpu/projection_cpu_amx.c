@@ -66,7 +66,8 @@ static double busiest(const clattn_problem *p, const clattn_device_info *dev, co
            (double)(rows + times * PACKING_W);
 }
 
-/* All units should end at once, and a group pack for many rows. */
+/* Chooses the blocks of groups: all units should end at once, and a group should pack for many
+ * rows. */
 static void block_groups(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const size_t all_depths[] = {256, 768, 1024, 2048};

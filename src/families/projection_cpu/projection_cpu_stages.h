@@ -10,7 +10,8 @@
  * which blocks have whole numbers, and the tunables BLOCK_M, BLOCK_N and SPLIT_K. */
 #include "families/projection_sizes.h"
 
-/* Groups of blocks of at most `block`, made of whole units, that share n. */
+/* The number of groups that share n rows or columns, in blocks of at most `block`, made of whole
+ * units. */
 static size_t blocks_of(size_t n, size_t unit, size_t block)
 {
     return ca_divide_up(ca_divide_up(n, unit), ca_divide_up(block, unit));

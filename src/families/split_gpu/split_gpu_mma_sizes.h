@@ -9,7 +9,8 @@
 #define THREADS (FRAGMENT_LANES * SUB_GROUPS)
 #define COMBINE_THREADS ROUND_UP(THREADS, 32)
 
-/* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's. */
+/* Local memory, counted in elements. If Q stays in registers, it is loaded through the place of
+ * K and V. */
 #define K_AT (Q_RESIDENT ? 0 : BLOCK_M * ROW_STRIDE)
 #define K_END (K_AT + BLOCK_N * K_STRIDE)
 #define V_AT (KV_PARTS ? K_AT : K_END)
@@ -18,7 +19,8 @@
 #define LOCAL_ELEMENTS MAX(KV_END, BLOCK_M *ROW_STRIDE)
 #define WEIGHT_ELEMENTS ((V_CACHE ? 2 : WEIGHT_PARTS) * BLOCK_M * P_STRIDE)
 
-/* A statistic of each row and sub-group; the places of the rows; two flags. */
+/* Beside the tiles are a statistic of each row and sub-group, the places of the rows, and two
+ * flags. */
 #define SPLIT_BYTES                                                                                \
     ((LOCAL_ELEMENTS + WEIGHT_ELEMENTS) * ELEMENT_BYTES + BESIDE_BYTES +                           \
      SUB_GROUPS * BLOCK_M * FLOAT_BYTES + BLOCK_M * LONG_BYTES + (SEEN_WORDS + 2) * INT_BYTES)

@@ -8,12 +8,12 @@
 #define MARKS_TILES (!HAS_BLOCKS && (HAS_MASK || HAS_BIAS))
 #define SEEN_WORDS (MARKS_TILES ? 32 : 1)
 
-/* The combine kernel: maximum, sum and factor of each range, and a sum for each of
+/* The combine kernel has a maximum, a sum and a factor of each range, and a sum for each of
  * COMBINE_THREADS. */
 #define COMBINED_COLUMNS 32 /* the columns that a work-group combines */
 #define COMBINE_BYTES ((3 * SPLIT_K + COMBINE_THREADS) * FLOAT_BYTES)
 
-/* Of either stage; compilers align variables beside the tiles. */
+/* The local memory of the stage that needs more; compilers align variables beside the tiles. */
 #define LOCAL_BYTES (MAX(SPLIT_BYTES, COMBINE_BYTES) + 64)
 
 #endif
