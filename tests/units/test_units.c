@@ -31,7 +31,7 @@ static int of_cpu(const struct unit *unit)
     return strstr(unit->family, "_cpu") != NULL;
 }
 
-/* A program takes seconds to compile: each run takes a third, and of a CPU's a fifth emulated besides. */
+/* A program takes seconds to compile: each run takes a sixth, and of a CPU's a tenth emulated besides. */
 ParameterizedTestParameters(units, programs) {
     static struct part parts[256];
     const char *only = getenv("CLATTN_TEST_FAMILY");
@@ -41,9 +41,9 @@ ParameterizedTestParameters(units, programs) {
         for (size_t n = 0; n < units[u].count; n++) {
             if (only && only[0] && strcmp(only, units[u].family) != 0)
                 continue;
-            if (run_takes(n, 3))
+            if (run_takes(n, 6))
                 parts[count++] = (struct part){u, n, 0};
-            if (of_cpu(&units[u]) && run_takes(n, 5))
+            if (of_cpu(&units[u]) && run_takes(n, 10))
                 parts[count++] = (struct part){u, n, 1};
         }
     return cr_make_param_array(struct part, parts, count);
