@@ -150,8 +150,9 @@ static enum seen window_sees(const clattn_problem *p, const void *data, const st
 {
     const struct window *w = data;
     const int64_t globals = (int64_t)w->globals, d = ca_problem_diagonal(p);
-    const int64_t first = b->j - (b->i_end - 1) - d; /* keys less now: from there on, */
-    const int64_t last = b->j_end - 1 - b->i - d;    /* and up to there */
+    /* smallest key minus the query's own, over the block */
+    const int64_t first = b->j - (b->i_end - 1) - d;
+    const int64_t last = b->j_end - 1 - b->i - d; /* and the largest */
     const int drawn = w->at < w->random && w->drawn[w->at] == b->column;
 
     if ((first >= -w->left && last <= w->right) || b->i_end <= globals || b->j_end <= globals ||

@@ -41,9 +41,9 @@ void ca_disk_touch(const char *path);
 int ca_disk_make_directories(char *path);
 
 enum ca_disk_care {
-    CA_DISK_IN_CACHE = 1, /* the folder must be trusted, as above */
-    CA_DISK_DURABLE = 2,  /* a power cut leaves the file of before or this one, not less */
-    CA_DISK_SHARED = 4,   /* for those whom the one before, or any new file, is for */
+    CA_DISK_IN_CACHE = 1, /* the file lies in the cache: its folder must be trusted, as above */
+    CA_DISK_DURABLE = 2,  /* after a power cut either the old or the new file is there in full */
+    CA_DISK_SHARED = 4,   /* access rights are those of the file replaced, or the default ones */
     CA_DISK_NO_FOLDER = 8 /* directories that are missing are not made */
 };
 

@@ -77,7 +77,7 @@ static int make_file(const char *path)
     if (file == CA_NO_FILE)
         return errno == EEXIST ? 0 : -1;
     const int length = snprintf(text, sizeof text, "%ld\n", ca_process_number());
-    ca_file_write(file, text, (size_t)length, 0); /* it only tells whose it is */
+    ca_file_write(file, text, (size_t)length, 0); /* the text only tells who holds the lock */
     ca_file_close(file);
     return 1;
 }

@@ -22,9 +22,10 @@ enum ca_file_lock_state {
 
 struct ca_file_lock {
     enum ca_file_lock_state state;
-    ca_file file;              /* of CA_LOCK_HELD */
-    char *beside;              /* of CA_LOCK_HELD_BY_FILE */
-    char why[CA_REASON_BYTES]; /* of the others but CA_LOCK_HELD and CA_LOCK_NO_MEMORY */
+    ca_file file; /* the locked file; valid in state CA_LOCK_HELD */
+    char *beside; /* path of the file that stands in; valid in state CA_LOCK_HELD_BY_FILE */
+    /* a sentence; set in all states but CA_LOCK_HELD and CA_LOCK_NO_MEMORY */
+    char why[CA_REASON_BYTES];
 };
 
 /* Takes it. Waits while it passes from one holder to the next, and at most so long for one of them; 0: not at all. To be

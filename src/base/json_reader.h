@@ -12,13 +12,13 @@
 /* What went wrong so far; without a reason nobody is told. */
 struct ca_json_reader {
     clattn_status status;
-    char *reason; /* NULL, or so many bytes */
+    char *reason; /* a buffer of reason_bytes bytes, or NULL */
     size_t reason_bytes;
-    const char
-        *file; /* complaints begin with it, unless it is "", and say the whole way to a value:
-                       * "FILE: devices[0].results[3].problem is empty"; NULL: its name alone */
-    void (*clean)(
-        char *text); /* of texts, complaints as well, before anybody sees them; NULL: as they are */
+    /* complaints begin with it, unless it is "", and say the whole way to a value:
+     * "FILE: devices[0].results[3].problem is empty"; NULL: they say the value's name alone */
+    const char *file;
+    /* makes texts that were read, and complaints, printable in place; NULL: none is changed */
+    void (*clean)(char *text);
 };
 
 /* Says "WHAT WHY", unless something else was said before. */
@@ -109,7 +109,7 @@ struct ca_json_field {
     const char *key;
     enum ca_json_kind kind;
     size_t offset;
-    size_t bytes; /* most of a text, the terminating 0 included */
+    size_t bytes; /* the longest text's size, its terminating 0 included */
 };
 
 /* Reads the fields, all of which must be there. Texts that are not read are NULL. False if something was

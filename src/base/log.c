@@ -98,7 +98,7 @@ static void remember(uint64_t owner, const char *text)
     size_t length = strlen(text);
     if (length >= sizeof of->text)
         length = sizeof of->text - 1;
-    memmove(of->text, text, length); /* which may be what is there */
+    memmove(of->text, text, length); /* text may be the stored one itself */
     of->text[length] = '\0';
 }
 

@@ -12,7 +12,7 @@ struct ca_log {
     clattn_log_callback callback; /* NULL: to stderr, as far as `printed` says */
     void *user_data;
     unsigned printed; /* the number of levels that go to stderr, errors first, by CLATTN_LOG */
-    uint64_t owner;   /* whose errors they are: a number that one context has; 0: of none */
+    uint64_t owner;   /* the number of the context that errors belong to; 0: no context */
 };
 
 /* A log without a callback, for an owner of its own, that prints what CLATTN_LOG asks for. */

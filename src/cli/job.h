@@ -21,9 +21,9 @@ enum job_kind {
 };
 
 struct job {
-    clattn_problem problem; /* Of a layer its attention. */
+    clattn_problem problem; /* The problem; for a layer, the problem of its attention. */
     bool is_layer;
-    clattn_multihead layer; /* If it is one. */
+    clattn_multihead layer; /* The layer; set if is_layer. */
 };
 
 enum job_kind job_kind(const struct job *job);

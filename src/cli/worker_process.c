@@ -41,7 +41,7 @@ bool ca_process_start(struct ca_process *process, const char *const *argv, struc
     process->words = ca_output_open();
     const struct ca_child_files files = {
         .input = CA_NO_FILE,
-        .output = process->words, /* or nothing, if there is no such file */
+        .output = process->words, /* CA_NO_FILE gives the child no output */
         .errors = process->words,
         .more = {{requests[0], CA_WORKER_REQUESTS}, {answers[1], CA_WORKER_ANSWERS}},
         .num_more = 2,

@@ -19,9 +19,9 @@
 #include <time.h>
 
 enum {
-    CA_FIRST_RUN_DEATHS = 2,      /* so many are the program's doing */
-    CA_FIRST_RUN_SECONDS = 86400, /* for so long */
-    CA_FIRST_RUNS = 16            /* so many at a time can be excused */
+    CA_FIRST_RUN_DEATHS = 2,      /* from this many deaths on the program is blamed */
+    CA_FIRST_RUN_SECONDS = 86400, /* how long deaths count, from the last attempt on */
+    CA_FIRST_RUNS = 16            /* most runs under way that a signal handler can excuse */
 };
 
 /* Those of a context that are under way: 0, or a file and the deaths before, as signal handlers
@@ -33,9 +33,10 @@ struct ca_first_runs {
 struct ca_first_run {
     char *path;
     ca_file file; /* CA_NO_FILE: nothing is counted */
-    int stays;    /* the file does, after its end */
+    int stays;    /* not 0: the file stays on disk after the run's end */
     atomic_intptr_t *slot;
-    intptr_t entry; /* what stands in the slot */
+    /* the slot's value: the file and the number of deaths, encoded in one integer */
+    intptr_t entry;
 };
 
 /*

@@ -14,10 +14,10 @@ int ca_facts_of_pocl(const clattn_device_info *dev);
 
 /* A number among the facts. */
 struct ca_fact {
-    const char *name;     /* as in the struct and in a profile */
-    size_t offset, bytes; /* of the member */
+    const char *name;     /* the member's name in clattn_device_info and in profiles */
+    size_t offset, bytes; /* the member's place and size in clattn_device_info */
     cl_ulong least, most;
-    int narrows; /* a limit: a profile can only make it less */
+    int narrows; /* not 0: the fact is a limit, which a profile can only lower */
 };
 
 /* All numbers but those of max_work_item_sizes; NULL past the last. */

@@ -66,7 +66,8 @@ cl_int ca_buffer_read(const clattn_context *context, cl_command_queue queue,
 
 clattn_buffer ca_buffer_aligned(const struct ca_operand *operand, clattn_buffer buffer)
 {
-    enum { ALIGNMENT = 128 }; /* of the largest type, as of each allocation */
+    /* bytes: the alignment of OpenCL's largest type and of each allocation */
+    enum { ALIGNMENT = 128 };
 
     if (buffer.pointer && operand->cache == CLATTN_CACHE_PLAIN) {
         const size_t beyond = (uintptr_t)buffer.pointer % ALIGNMENT;

@@ -8,7 +8,8 @@
 #include <string.h>
 
 static const char prefix[] = "layer ";
-static const char *const weights_names[] = {"none", "heads", "mean"}; /* by clattn_weights_out */
+/* indexed by clattn_weights_out */
+static const char *const weights_names[] = {"none", "heads", "mean"};
 enum { WEIGHTS_NAMES = sizeof weights_names / sizeof *weights_names };
 
 /* ---- printing -------------------------------------------------------------------------------- */

@@ -11,7 +11,7 @@
 
 /* A file or folder that is open; child processes do not inherit it. */
 typedef intptr_t ca_file;
-enum { CA_NO_FILE = -1 }; /* as a folder: none, and the path counts as it is */
+enum { CA_NO_FILE = -1 }; /* as a folder: none; the path is taken as it is */
 
 /* ---- what a file is --------------------------------------------------------------------------- */
 
@@ -19,12 +19,13 @@ enum ca_file_kind { CA_FILE_REGULAR, CA_FILE_FOLDER, CA_FILE_LINK, CA_FILE_OTHER
 
 struct ca_file_facts {
     enum ca_file_kind kind;
-    bool removed; /* no folder has it any more */
+    bool removed; /* the file is open, but no folder lists it any more */
     unsigned long long bytes;
-    time_t written; /* when it was last, and nanoseconds beyond that */
+    time_t written; /* time of the last write in seconds; written_nanoseconds is its fraction */
     long written_nanoseconds;
-    unsigned long long volume, number;  /* which one it is */
-    unsigned long owner, group, access; /* as the system has them, for the functions below */
+    /* the file system's and the file's number, which together identify the file */
+    unsigned long long volume, number;
+    unsigned long owner, group, access; /* in the system's own form, for the functions below */
 };
 
 /* Of an open file; of a path, where a link is one; of what the path leads to. */
@@ -55,9 +56,9 @@ bool ca_file_share_as(ca_file file, const struct ca_file_facts *facts);
 
 enum ca_file_use {
     CA_FILE_READ,
-    CA_FILE_CHANGE,     /* to read and write; made, for its owner alone, if it is missing */
-    CA_FILE_MAKE,       /* to write; made, for its owner alone, and an error if it is there */
-    CA_FILE_MAKE_SHARED /* likewise, for those to whom new files are open */
+    CA_FILE_CHANGE, /* open to read and write; a missing file is created for its owner alone */
+    CA_FILE_MAKE,   /* create for the owner alone and open to write; an existing file is an error */
+    CA_FILE_MAKE_SHARED /* the same, with the access rights that new files get by default */
 };
 
 /* No link as the last part of the path is followed, and nothing is waited for. */

@@ -27,7 +27,7 @@ ca_file ca_output_open(void);
 
 /* A child, and all that it starts. */
 struct ca_child {
-    long number; /* by which others know it; 0: none */
+    long number; /* the process's number in the system; 0: no child */
 };
 
 /* What a child gets as its standard streams, CA_NO_FILE for nothing at all, and others by the numbers that it knows them
@@ -53,10 +53,11 @@ int ca_child_start(struct ca_child *child, const char *const *argv,
                    const struct ca_child_files *files, const char *const *variables);
 
 struct ca_child_end {
-    int status;   /* with which it exited */
-    int death;    /* 0: it exited; else the system's number of what ended it */
-    bool crashed; /* by what it did itself */
-    bool killed;  /* by somebody, or by the system, which has no memory left */
+    int status; /* the exit status */
+    /* 0: the child exited; else the system's number of what ended it, such as a signal */
+    int death;
+    bool crashed; /* a fault of its own ended it */
+    bool killed;  /* another process killed it, or the system did for lack of memory */
 };
 
 /* "signal 11 (Segmentation fault)". */
@@ -79,8 +80,8 @@ void ca_child_pause(const struct ca_child *child, bool pause);
 
 /* Of all its threads together, in seconds since they began. Zeros where the system does not say; Linux does. */
 struct ca_processor_time {
-    double ran, waited; /* waited: ready to run, while others ran */
-    bool stopped;       /* by somebody, or by a debugger */
+    double ran, waited; /* seconds running, and seconds ready to run while others ran */
+    bool stopped;       /* a signal or a debugger has stopped it */
 };
 struct ca_processor_time ca_child_processor_time(const struct ca_child *child);
 

@@ -318,7 +318,8 @@ void (*ca_own_function(const char *name))(void)
     void *symbol = program ? dlsym(program, name) : NULL;
     void (*function)(void) = NULL;
 
-    memcpy(&function, &symbol, sizeof symbol); /* as POSIX has it; C knows no such cast */
+    /* POSIX allows this conversion to a function pointer, C has no cast for it */
+    memcpy(&function, &symbol, sizeof symbol);
     return function;
 }
 

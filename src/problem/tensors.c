@@ -19,7 +19,7 @@ size_t ca_dtype_bytes(clattn_dtype dtype)
 #undef DTYPE
     };
 
-    /* what is absent may have none */
+    /* an absent tensor may have no dtype */
     return bytes_of[(unsigned)dtype < CA_NUM_DTYPES ? dtype : CLATTN_F32];
 }
 

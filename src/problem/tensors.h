@@ -61,12 +61,12 @@ enum { CA_UPDATED = 2 };
 
 /* One tensor of a problem as it lies in memory. */
 struct ca_tensor {
-    const char *name;   /* in messages and problem strings */
-    const char *member; /* of the public structs of tensors; kernels' name for it */
-    const char *type;   /* of an element, in kernels */
+    const char *name;   /* the name in messages and problem strings */
+    const char *member; /* the member of the public structs of tensors; also the kernels' name */
+    const char *type;   /* the element type in kernels */
     int present;
     int written;          /* 0, 1, or CA_UPDATED */
-    size_t element_bytes; /* of a block, if quantized */
+    size_t element_bytes; /* bytes of an element; of a block, if quantized */
     size_t sizes[4];
     clattn_layout layout; /* explicit strides */
     size_t held_at; /* byte of clattn_problem where the problem holds its layout; 0: nowhere */

@@ -214,7 +214,7 @@ static struct ca_program *take_unstored(clattn_context *ctx)
         program = program->next;
     if (program) {
         program->unstored = 0;
-        program->users++; /* so that it is not let go meanwhile */
+        program->users++; /* keeps the program from being released meanwhile */
     }
     ca_mutex_unlock(&ctx->lock);
     return program;
@@ -304,7 +304,7 @@ size_t ca_programs_forget_verdicts(clattn_context *ctx, const clattn_problem *p)
     size_t removed = 0;
 
     if (p && ca_program_problem_options(p, options, sizeof options) >= sizeof options)
-        return 0; /* no program has such options */
+        return 0; /* the options do not fit, so no program was built with them */
     ca_mutex_lock(&ctx->lock);
     for (struct ca_program *program = ctx->programs; program; program = next) {
         next = program->next;

@@ -110,7 +110,7 @@ double ca_session_race_readings(const struct ca_task *task)
         const double gap = trial->time / best->time - 1.0;
         readings += gap > FAR ? FAR_ROUNDS : CLOSE_ROUNDS;
         if (trial->config == task->incumbent && gap > 0.0 && gap <= FAR)
-            readings += 2.0 * CLOSE_ROUNDS; /* it meets the leader alone */
+            readings += 2.0 * CLOSE_ROUNDS; /* the incumbent also meets the leader alone */
     }
     return readings;
 }

@@ -142,7 +142,7 @@ static void try_seeds(struct ca_session *session)
         if (turn == 0)
             measure_noise(session);
     }
-    measure_noise(session); /* of problems whose incumbent failed, with what is best now */
+    measure_noise(session); /* where the incumbent failed: the noise of what is best now */
 }
 
 /* True once the remaining budget suffices only for the incumbents' neighbours. */
@@ -176,7 +176,7 @@ static size_t choose(struct ca_task *task)
 struct batch {
     struct ca_task *askers[CA_SESSION_BATCH];
     size_t configs[CA_SESSION_BATCH], count;
-    size_t turn; /* of the tasks */
+    size_t turn; /* index of the task whose turn it is */
     size_t idle; /* tasks in a row that want nothing */
 };
 
@@ -234,7 +234,8 @@ static void search(struct ca_session *session)
         if (batch.count > 1)
             announce(session, batch.configs, batch.count);
         for (size_t n = 0; n < batch.count && (n == 0 || ca_session_may_try(session)); n++)
-            if (!ca_session_trial(batch.askers[n], batch.configs[n])) /* for another's sake */
+            /* not tried yet for another task's sake */
+            if (!ca_session_trial(batch.askers[n], batch.configs[n]))
                 ca_session_try(batch.askers[n], batch.configs[n]);
         for (size_t t = 0; t < session->num_tasks; t++)
             ca_search_disbelieve(session->tasks[t].search);

@@ -178,7 +178,7 @@ void ca_session_try(struct ca_task *asker, size_t config)
     const double begin = ca_session_seconds(session);
 
     if (!built) {
-        bool known = false; /* for another problem, from before */
+        bool known = false; /* reported earlier for another problem */
         for (size_t t = 0; t < session->num_tasks; t++)
             known |= ca_session_trial(&session->tasks[t], config) != NULL;
         built = build(session, config);

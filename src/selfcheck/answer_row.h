@@ -12,7 +12,7 @@
 /* One row's way through the formula of clattn/problem.h; arrays are reused from row to row. */
 struct ca_trust_row {
     size_t b, h, i;
-    size_t queries, keys; /* in use */
+    size_t queries, keys; /* queries and keys of batch b that are in use */
     int64_t diagonal;
     double *q;       /* dim_qk */
     double *values;  /* a row of k or v */
@@ -84,7 +84,7 @@ struct ca_pair_row {
     struct ca_trust_row scores;
     double *d_o, *other; /* dim_v; the longer dim */
     struct ca_bounded lse, delta;
-    size_t seen; /* of a row of a high bias: the keys that it sees; else 0 */
+    size_t seen; /* number of keys that a row with a high bias sees; 0 in other rows */
     int loaded;
 };
 

@@ -19,7 +19,7 @@ struct ca_bounded {
 struct ca_answer {
     unsigned argument;
     size_t at[3], first, step, count; /* first: the place of the first element, in elements */
-    struct ca_bounded *want;          /* NULL: it is only known that they are written */
+    struct ca_bounded *want; /* NULL: the values are not judged, only that they are written */
 };
 
 struct ca_trust_case {
@@ -27,13 +27,13 @@ struct ca_trust_case {
     /* One block of bytes per tensor, of its span between two guard bands of CA_TRUST_GUARD
      * bytes (see ca_trust_guard()); NULL if the problem has no such tensor. Outputs are filled with CA_TRUST_FILL. */
     unsigned char *bytes[CA_WORKSPACE];
-    size_t sizes[CA_WORKSPACE]; /* of the blocks; 0 if the problem has no such tensor */
+    size_t sizes[CA_WORKSPACE]; /* bytes of each block; 0 if the problem has no such tensor */
     /* What outputs that are read as well hold before the execution; else NULL. */
     unsigned char *before[CA_WORKSPACE];
     int hostile; /* nothing but elements may be written within the outputs' strides either */
     struct ca_answer *answers;
     size_t num_answers;
-    struct ca_bounded *room; /* for all answers */
+    struct ca_bounded *room; /* memory for the values of all answers */
     size_t room_used;
 };
 

@@ -62,7 +62,8 @@ void ca_trust_fill_elements(struct ca_trust_case *c, unsigned argument, clattn_d
 int ca_trust_keep_before(struct ca_trust_case *c);
 
 /* Gaps after each axis, `order`[3] innermost with that step, so that no two axes go on in each other. */
-enum { CA_TRUST_GAP = 3 }; /* what no piece of several elements begins behind */
+/* elements; odd, so that what follows is not aligned to several elements */
+enum { CA_TRUST_GAP = 3 };
 clattn_layout ca_trust_gapped(const int order[4], const size_t sizes[4], size_t innermost,
                               size_t gap);
 

@@ -49,7 +49,7 @@ static int is_well_formed(const char *text, char *reason, size_t reason_bytes)
                               reason, reason_bytes))
             return 1;
     }
-    if (strstr(begin, "UNIT=")) /* its reason, if there is no such unit, is the better one */
+    if (strstr(begin, "UNIT=")) /* if there is no such unit, this reason is the better one */
         ca_family_of(name, begin + length, NULL, NULL, reason, reason_bytes);
     return 0;
 }

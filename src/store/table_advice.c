@@ -17,7 +17,7 @@
 struct neighbour {
     const struct ca_device_table *device;
     const struct ca_class *class;
-    struct ca_problem representative; /* of the class */
+    struct ca_problem representative; /* the class's representative problem */
     double distance;
 };
 
@@ -135,10 +135,10 @@ struct cover {
     size_t num_neighbours;
     struct appearance *appearances;
     size_t num_appearances;
-    struct ca_candidate *candidates; /* each once */
+    struct ca_candidate *candidates; /* the candidates, each once */
     size_t num_candidates;
-    double *uncovered; /* by neighbour: logarithm of the slow-down of the best seed so far */
-    double *gains;     /* by candidate */
+    double *uncovered; /* by neighbour: logarithm of the best seed's slow-down so far */
+    double *gains;     /* by candidate: what adding it would gain */
 };
 
 /* How much a neighbour counts: the same device more than one of its vendor, that more than others;

@@ -22,7 +22,7 @@ struct ca_tune_result {
     int searched; /* result holds something */
     struct ca_session_result result;
     struct ca_candidate top[CA_TOP]; /* the winner first */
-    struct ca_candidate incumbent;   /* what an untuned plan uses */
+    struct ca_candidate incumbent;   /* the candidate that an untuned plan uses */
 };
 
 struct ca_tune_hooks {

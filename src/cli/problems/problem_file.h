@@ -14,7 +14,7 @@
 #define PROBLEM_FILE_MOST_LINES 1000 /* With a problem. */
 
 struct problem_line {
-    char name[64]; /* "" until a line has named itself. */
+    char name[64]; /* Name given by this or an earlier line; "" if there is none. */
     struct job job;
 };
 

@@ -10,7 +10,8 @@
 struct workload {
     const char *name;
     const char *meaning;
-    const char *source; /* Where a model's sizes stand; NULL: a set, of no model. */
+    /* Where the model's sizes are published; NULL: a set of problems from several models. */
+    const char *source;
     const char *problems[WORKLOAD_MOST_PROBLEMS + 1]; /* Text forms; NULL after the last. */
 };
 
