@@ -25,14 +25,14 @@ struct tuning {
     struct ca_worker *worker;
     struct ca_journal *journal;
     struct ca_progress progress;
-    struct tune_problem *problems; /* no class twice */
+    struct tune_problem *problems; /* problems to tune, each of another class */
     size_t num_problems;
-    size_t *asked; /* which of them ca_tune() was given, by its index */
+    size_t *asked; /* for each problem given to ca_tune(): its index in problems */
     size_t num_asked;
     clattn_problem *asked_problems;
-    struct ca_tune_result *results; /* likewise */
+    struct ca_tune_result *results; /* one result for each problem given to ca_tune() */
     size_t evaluations;
-    double compile_seconds; /* of this run's configurations */
+    double compile_seconds; /* seconds that compiling this run's configurations took */
     bool resumed;
     double begin;
     char complaint[512]; /* the library's last error */

@@ -125,7 +125,8 @@ static struct view operand_view(const clattn_problem *p, const struct operand *o
         view.stride[n] = tensor->layout.stride[(n + first) % 4];
     }
     view_find_extent(&view);
-    if (tensor != sized) { /* has an element where the bias broadcasts over nothing */
+    /* the bias has an element even where the size that it broadcasts over is 0 */
+    if (tensor != sized) {
         struct view own = view;
         memcpy(own.size, tensor->sizes, sizeof own.size);
         view_find_extent(&own);

@@ -8,8 +8,8 @@
 #include "cli/job.h"
 #include "cli/message.h"
 
-#define CASE_DROPOUT_SEED 1 /* Of every execution; the offset is 0. */
-#define CASE_HELD 0x3f      /* What every byte holds of what accumulates. */
+#define CASE_DROPOUT_SEED 1 /* The dropout seed of every execution; the offset is 0. */
+#define CASE_HELD 0x3f      /* Value of every byte of outputs that are accumulated into. */
 
 struct block {
     void *data; /* Owned; NULL if the problem has no such tensor. */

@@ -10,7 +10,7 @@
 
 static const struct naming {
     const char *k, *v, *o, *scores;
-    clattn_scores mode; /* What `scores` holds; NONE: as qk_matmul_output_mode says. */
+    clattn_scores mode; /* Kind of values in `scores`; NONE: qk_matmul_output_mode says which. */
 } namings[] = {
     {"K", "V", "Y", "qk_matmul_output", CLATTN_SCORES_NONE},
     {"K", "V", "O", "qk_matmul_output", CLATTN_SCORES_NONE},

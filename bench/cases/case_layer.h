@@ -20,8 +20,9 @@ struct view layer_view(const clattn_multihead *layer, enum input input);
 /* A weight matrix, or a bias, wherever it lies. */
 struct parameter {
     enum input input; /* The tensor that holds it. */
-    size_t offset;    /* Of its first element there. */
-    struct view view; /* (1, 1, columns of the product, columns of x), of biases the latter 1. */
+    size_t offset;    /* Offset of its first element in that tensor. */
+    /* Sizes (1, 1, columns of the product, columns of x); for a bias, the last is 1. */
+    struct view view;
 };
 
 /* Of INPUT_W_Q to INPUT_B_O; not there: a view without elements. */

@@ -12,8 +12,8 @@
 #define INTERLEAVED_MOST 16
 
 struct competitor {
-    struct measurement *measurement; /* Of a plan of ours; */
-    struct peer *peer;               /* or another library, the case open. One of them is NULL. */
+    struct measurement *measurement; /* Measurement of a plan of clattn's, */
+    struct peer *peer;               /* or a peer that has the case open; one of the two is NULL. */
     struct outcome *outcome;
 };
 

@@ -22,15 +22,16 @@ int compare_command(int argc, char **argv);
 
 /* An option, and where what it says goes: one of flag, bits, text, number and read. */
 struct command_option {
-    const char *name;  /* Without its dashes; NULL ends a table. */
-    bool *flag;        /* It was given, and takes no value. */
-    unsigned *bits;    /* Likewise: ... */
-    unsigned bit;      /* ... this one among them. */
-    const char **text; /* Its value. */
-    double *number;    /* Its value, from low to high; */
-    bool whole;        /* ... without a fraction. */
+    const char *name;  /* The option without its dashes; NULL ends a table. */
+    bool *flag;        /* Set to true if the option is given; it takes no value. */
+    unsigned *bits;    /* Likewise for a set of flags: */
+    unsigned bit;      /* the bit of *bits that the option sets. */
+    const char **text; /* Takes the value as text. */
+    double *number;    /* Takes the value as a number from low to high, */
+    bool whole;        /* which must be an integer. */
     double low, high;
-    bool (*read)(const char *value, void *to, struct message *why); /* Whatever else it may be. */
+    /* Reads any other kind of value. */
+    bool (*read)(const char *value, void *to, struct message *why);
     void *to;
 };
 

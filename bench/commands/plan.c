@@ -51,9 +51,10 @@ struct settings {
 /* Seconds of each step. */
 struct steps {
     double devices, context, plan, first;
-    double second_plan, second;    /* 0 with --once. */
-    size_t builds;                 /* Programs compiled for the first plans. */
-    struct cold_start_parts parts; /* What compiling them took; storing may happen later. */
+    double second_plan, second; /* 0 with --once. */
+    size_t builds;              /* Programs compiled for the first plans. */
+    /* Seconds of compiling these programs; storing may happen later. */
+    struct cold_start_parts parts;
 };
 
 /* Storing included, for which the library may wait until the context goes. */

@@ -121,7 +121,7 @@ static int watch(const struct run_settings *settings, int argc, char **argv)
 
     child.input = true;
     child.output = CA_OWN_OUTPUT;
-    /* For what is measured; without it only results of a crash are lost. */
+    /* A file for the results so far; without it, only a crash loses results. */
     if (ca_temporary_file(path, sizeof path, ca_temporary_place(), "clattn-bench-"))
         child.save = path;
     ca_interrupts_open();
@@ -166,7 +166,7 @@ int run_command(int argc, char **argv)
         obey_parent(settings);
     if (status == 1)
         status = EXIT_SUCCESS;
-    else if (status == 0 && request.mpi.wanted) /* in other letters: "--mp" */
+    else if (status == 0 && request.mpi.wanted) /* --mpi was abbreviated: "--mp" */
         status = mpi_start(argc, argv);
     else if (status == 0 && !child && !request.list && !is_fleet(settings) &&
              isfinite(settings->silence))

@@ -13,10 +13,11 @@
 
 #define DEFAULT_SAMPLES 9 /* The interval of their median leaves out the lowest and the highest. */
 #define FEWEST_SAMPLES 3
-#define SLOW_SECONDS 1.0 /* From here on an execution gets fewer. */
+#define SLOW_SECONDS 1.0 /* Executions that take longer get fewer samples. */
 #define MOST_PLAUSIBLE_SHARE 1.02
-#define SAMPLING_PART 0.85      /* Of a problem's time; the rest is for its first call. */
-#define COLD_START_SECONDS 60.0 /* For compiling, besides what an execution may take. */
+#define SAMPLING_PART 0.85 /* Part of a problem's time; the rest is for its first call. */
+/* Allowance for compiling, besides the time limit of an execution. */
+#define COLD_START_SECONDS 60.0
 
 /* A problem while it is measured. */
 struct race {

@@ -15,17 +15,18 @@ struct run_mpi {
     size_t num_modes;                  /* 0: not given. */
     char *modes_text;                  /* Owned. */
     bool strong, weak;
-    double speed;       /* Of this rank, in any unit that all share; 0: all are alike. */
-    bool measured;      /* Speeds are measured instead. */
-    const char *option; /* One of them that was given, or NULL. */
+    /* Speed of this rank, in any unit that all ranks share; 0: all ranks are alike. */
+    double speed;
+    bool measured;      /* The ranks' speeds are measured instead. */
+    const char *option; /* Name of one of these options that was given, or NULL. */
 };
 
 /* The command line as it was understood. */
 struct request {
     struct run_settings settings;
     double repeat;
-    const char *filter, *peers; /* As given; NULL: not given. */
-    char *peers_text;           /* The copy that the choice has cut up; owned. */
+    const char *filter, *peers; /* The options' values; NULL: not given. */
+    char *peers_text;           /* A copy of peers that the choice has cut at its commas; owned. */
     const char **what;          /* Workloads, problems and files; the list is owned. */
     int count;
     bool list; /* Instead of running. */

@@ -44,8 +44,8 @@ struct settings {
     const char *device;
     bool mpi;
     bool json;
-    const char *mode;    /* With --mpi. */
-    const char *profile; /* NULL: the device is what it is. */
+    const char *mode;    /* The value of --mode, with --mpi. */
+    const char *profile; /* A profile that narrows the device; NULL: none. */
     clattn_plan_options plan;
     struct tolerance tolerance;
     json_t *list; /* NULL: lines of text. */
@@ -56,7 +56,7 @@ struct outcome {
     char problem[512];
     char family[64];
     bool scores_skipped;
-    bool refused; /* By the plan: no answer to compare. */
+    bool refused; /* The plan was refused: there is no answer to compare. */
     struct worst worst;
 };
 

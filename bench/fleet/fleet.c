@@ -33,7 +33,7 @@ static bool take_over(const char *file, const struct fleet_device *device, struc
         ok = message_set(why, "it wrote results of %zu devices", read.count);
     if (ok) {
         *run = read.devices[0];
-        read.count = 0; /* its records have a new owner */
+        read.count = 0; /* *run owns the records now */
     }
     results_free(&read);
     if (!ok)
@@ -73,7 +73,7 @@ static bool run_device(const struct fleet *fleet, const struct fleet_device *dev
         run->interrupted = true;
         return false;
     }
-    const bool said = run->failed.text[0] != '\0'; /* by the child */
+    const bool said = run->failed.text[0] != '\0'; /* the child itself has said why it failed */
     if (!started)
         run->failed = failed;
     else if (!good && !fleet_end_is(&end, EXIT_FAILURE))

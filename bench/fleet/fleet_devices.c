@@ -126,7 +126,7 @@ bool fleet_devices_list(const struct fleet_child *such, struct fleet_devices *de
     } else if (ok) {
         devices->failed = fleet_end_is(&end, EXIT_FAILURE);
         ok = read_devices(file, devices, &why);
-        if (!ok && !devices->failed) /* it has said itself that there are none */
+        if (!ok && !devices->failed) /* the child itself has said that there are none */
             fprintf(stderr, "clattn-bench run: the list of devices cannot be read: %s\n", why.text);
     }
     ca_file_close(file);

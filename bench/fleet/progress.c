@@ -98,7 +98,8 @@ void progress_update(struct progress *progress, const char *what, double weight,
     const double now = ca_stopwatch_now();
     const double done = progress->done + weight * part;
 
-    if (progress->begin == 0.0 && weight > 0.0) /* what came before has no weight */
+    /* time starts with the first problem: preparations have no weight */
+    if (progress->begin == 0.0 && weight > 0.0)
         progress->begin = now;
     beat(progress, what, now);
     if (progress->shown && (!progress->drawn || now >= progress->redrawn + LEAST_PAUSE))

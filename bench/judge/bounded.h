@@ -30,8 +30,8 @@ enum precision {
 /* Unit roundoffs. Nobody adds in bf16: libraries that store it add in f32. */
 struct arithmetic {
     enum precision precision;
-    double value; /* Of what is stored on the way: scores, weights. */
-    double sum;   /* Of a sum's adding up. */
+    double value; /* Unit roundoff of stored intermediate values: scores, weights. */
+    double sum;   /* Unit roundoff of additions in a sum. */
     /* Of standard precision: a weight, or a gradient of a score, moves by at most |x| * weight +
      * weight_tiny when it is rounded to the dtype on its way to the next product; else 0. */
     double weight, weight_tiny;

@@ -46,11 +46,11 @@ static const double tiny = FLT_MIN;
 struct rows {
     double *q, *k, *v, *o, *d_o;
     double lse, delta;
-    double certain, likely; /* Errors of delta. */
+    double certain, likely; /* Errors of delta: certain, and statistically likely. */
     bool summed;            /* Whether lse, highest + log_sum, is that of the row's own weights. */
     double highest, log_sum;
-    double slack,
-        unsure; /* Then the error of their sum, relative; and what a kernel may see otherwise. */
+    /* If summed: relative error of the weights' sum, and the weights that kernels may see otherwise. */
+    double slack, unsure;
 };
 
 static void load(const struct reference *r, enum tensor_id id, size_t b, size_t h, size_t i,
@@ -164,7 +164,7 @@ static void sum_row(const struct reference *r, const struct query *query, struct
     const double slack = error / sum + (double)(count + 16) * a->value;
     const double off = fabs(log(sum) - (given - highest));
     if (!(off <= explained + log1p(slack)))
-        return; /* of more keys than there are here */
+        return; /* lse must come from more keys than this problem has */
     rows->summed = true;
     rows->lse = highest + log(sum);
     rows->highest = highest;
@@ -341,7 +341,7 @@ void gradient_work_add(const struct gradient_work *work, size_t b, size_t h, siz
     const struct query query = reference_query(r, b, h, i);
 
     if (lse_of(r, &query) == -(double)INFINITY)
-        return; /* it sees nothing, or nothing but scores of -inf: no weights */
+        return; /* the row has no visible key with a score above -inf, and so no weights */
     struct rows rows = {.q = NULL};
     for (size_t j = begin; j < end; j++) {
         if (!reference_sees(r, &query, j))
@@ -424,7 +424,7 @@ static void add_all(const struct gradient_work *work, const struct all_sums *all
                 size_t q_block, q_row, kv_block, kv_row;
                 if (!tensor_locate_query(p, r->view, b, i, &q_block, &q_row) ||
                     !tensor_locate_key(p, r->view, b, 0, &kv_block, &kv_row))
-                    continue; /* no pair */
+                    continue; /* the query or the keys do not exist: no pair */
                 struct gradient_sums sums = {
                     .dq = place(r, all, TENSOR_DQ, q_block, h, q_row),
                     .dk = place(r, all, TENSOR_DK, kv_block, kv_head, kv_row),

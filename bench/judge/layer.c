@@ -61,7 +61,7 @@ static double squares(const double *x, size_t count)
 /* Of each from the first to before the end. */
 struct range {
     size_t batch, batch_end;
-    size_t head, head_end; /* Of k and v. */
+    size_t head, head_end; /* Range of kv heads. */
 };
 
 /* Matrices of a part of a layer. Rows are those of its batches, (batch, seq); columns of q, k, v, o and their
@@ -72,7 +72,7 @@ struct computation {
     const struct reference *reference;
     struct range range;
     bool everything; /* Weights, and gradients of the options' tensors, are wanted as well. */
-    bool rounded;    /* With rounding errors. */
+    bool rounded;    /* Values are perturbed by rounding errors. */
     uint64_t random;
     struct matrix read[3], dy; /* x, context, values. */
     struct matrix made[3], o;  /* q, k, v. */
@@ -146,7 +146,7 @@ static double column_norm(const struct matrix *m)
 
 enum { BLOCK = 64 };
 
-/* to += a b, with the rounding errors of such a product. */
+/* to += a b, with random rounding errors of such a product. */
 static void multiply(struct computation *c, struct matrix *to, const struct matrix *a,
                      const struct matrix *b)
 {
@@ -316,11 +316,11 @@ static bool project(struct computation *c, int n, struct matrix *y)
  * gradients of a row. */
 struct head {
     struct matrix k, v, room;
-    double *p, *slope, *dp;         /* Of a row: weights, softcap's derivative, dot(do, v). */
+    double *p, *slope, *dp;         /* One row's weights, softcap's derivatives and dot(do, v). */
     double *p_squares, *ds_squares; /* Sums over all rows. */
     double sink;                    /* The row's weight of the sink. */
-    double k_norm, v_norm, q_norm, do_norm; /* Of columns. */
-    size_t batch, h, kv_head;               /* Counted in the range. */
+    double k_norm, v_norm, q_norm, do_norm; /* Largest norms of columns. */
+    size_t batch, h, kv_head;               /* Indices within the range. */
 };
 
 /* Columns [first, first + count) of some rows, as rows. */

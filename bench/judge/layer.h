@@ -25,7 +25,7 @@ clattn_dtype layer_dtype(const clattn_multihead *layer, enum layer_tensor id);
 /* A matrix product of the layer: q, k, v or the output (n = 0 to 3). */
 struct layer_part {
     size_t rows, inputs, columns;
-    size_t first, all; /* its columns begin at first of the matrix's */
+    size_t first, all; /* the matrix w has `all` columns; this part's begin at column `first` */
     enum layer_tensor source, w, b;
 };
 
@@ -64,7 +64,7 @@ void reference_layer_close(struct layer_outputs *out);
 struct layer_answers {
     struct layer_answer {
         enum layer_tensor id;
-        size_t place; /* Of the element in its tensor. */
+        size_t place; /* Place of the element in its tensor. */
         struct bounded want;
     } * list; /* Owned. */
     size_t count;

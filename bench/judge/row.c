@@ -41,7 +41,7 @@ struct reference_sum {
 /* Of a row: what all of its weights share. */
 struct denominator {
     double max, sum;
-    double slack, sink_slack; /* Of sum, relative: by the keys' errors, and by the sink's. */
+    double slack, sink_slack; /* Relative errors of sum from the keys' scores, and from the sink. */
     double gather, growth;
     size_t visible;
 };
@@ -183,7 +183,8 @@ static struct bounded finish(const struct reference *r, const struct denominator
 
     if (a->precision == PRECISION_HALF) /* stored before it is divided */
         likely += 4.0 * a->value * o;
-    if (a->precision == PRECISION_HALF && p->dtype == CLATTN_F16) /* no weights below 2^-25 */
+    /* f16 loses weights below 2^-25 */
+    if (a->precision == PRECISION_HALF && p->dtype == CLATTN_F16)
         likely += value_tiny(p->dtype) * (double)den->visible * largest;
     return bounded_stored(
         p->o_f32 ? CLATTN_F32 : p->dtype,

@@ -11,7 +11,7 @@
 
 enum { DEFAULT_SAMPLES = 9, FEWEST_SAMPLES = 3, MOST_COMPETITORS = 2 * RUN_MOST_MODES };
 
-#define SLOW_SECONDS 1.0 /* From here on an execution gets fewer samples. */
+#define SLOW_SECONDS 1.0 /* Executions that take longer get fewer samples. */
 
 /* A mode of strong or of weak scaling. */
 struct competitor {
@@ -233,7 +233,7 @@ static bool open_mode(struct contest *contest, struct competitor *c, struct mess
     c->open = fixed == NULL && sharded_open(&c->sharded, &run->ranks, &run->target, &attention->job,
                                             attention, &options, &status, &reason);
     if (!c->open && status == CLATTN_UNSUPPORTED && !c->asked_for)
-        return true; /* of those that nobody asked for */
+        return true; /* unsupported modes are skipped unless asked for */
     c->outcome = add_outcome(contest->record, c->mode, c->weak);
     if (fixed != NULL)
         message_set(&reason, "no weak scaling: %s", fixed);

@@ -14,8 +14,8 @@ struct mpi_run {
     struct run_results *results;
     struct device_run *device;
     struct target target;
-    clattn_mpi_rates rates; /* Of `rated`, as last measured; zeros before. */
-    double speed;           /* Likewise, with --speed measured. */
+    clattn_mpi_rates rates; /* Rates last measured, for the problem `rated`; zeros before. */
+    double speed;           /* Speed last measured for `rated`, with --speed measured. */
     clattn_problem rated;
 };
 

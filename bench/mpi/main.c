@@ -59,7 +59,7 @@ int mpi_agree_status(const struct ranks *ranks, const char *command, int status)
     if (first == INT_MAX)
         return 0;
     MPI_Bcast(&status, 1, MPI_INT, first, MPI_COMM_WORLD);
-    if (first > 0 && ranks->rank == 0) /* it had no voice */
+    if (first > 0 && ranks->rank == 0) /* ranks above 0 print nothing themselves */
         fprintf(stderr, "clattn-bench %s: rank %d does not understand its options\n", command,
                 first);
     return status;

@@ -14,7 +14,7 @@
 #define OPEN_SECONDS 120.0
 #define WORK_SECONDS 30.0    /* Besides so many times what it should take: */
 #define WORK_TIMES 10.0      /* the machine may be busy with something else. */
-#define BYTES_PER_SECOND 1e8 /* At which a peer reads and copies tensors, at the least. */
+#define BYTES_PER_SECOND 1e8 /* The lowest rate expected of a peer that reads and copies tensors. */
 
 /* ---- failing --------------------------------------------------------------------------------- */
 

@@ -7,7 +7,8 @@
 #include "bench/verify/check.h"
 
 #define PEER_DATA_PATH 512
-#define PEER_DATA_PREFIX "clattn-peer-" /* Of files' names; then follows this process's number. */
+/* The prefix of files' names, before this process's number. */
+#define PEER_DATA_PREFIX "clattn-peer-"
 
 struct json_t;
 

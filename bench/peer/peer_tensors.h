@@ -10,12 +10,12 @@
 /* A tensor as the file has it. */
 struct peer_tensor {
     const char *name;
-    const char *dtype; /* In safetensors' words. */
+    const char *dtype; /* The dtype's name in safetensors. */
     size_t rank, shape[4];
     size_t bytes;
     enum input input;
-    struct view view; /* Where its elements lie in the case; 1 where it broadcasts. */
-    size_t offset;    /* Of the first one. */
+    struct view view; /* View of its elements in the case; size 1 where it broadcasts. */
+    size_t offset;    /* Offset of its first element. */
 };
 
 enum { PEER_MOST_TENSORS = INPUT_COUNT, PEER_MOST_RESULTS = 16 };

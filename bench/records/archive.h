@@ -10,8 +10,8 @@
 #include "internal.h"
 
 struct archive {
-    const struct ca_json_place *from; /* What is read, or NULL: */
-    json_t *to;                       /* what is written. */
+    const struct ca_json_place *from; /* The JSON value that is read, or NULL: */
+    json_t *to;                       /* then `to` is written. */
 };
 
 /* Describes a struct. */

@@ -242,7 +242,7 @@ static void compare_cell(const struct comparison *c, const struct comparison_cel
         cell->verdict = lost(cell);
         return;
     }
-    if (before->count == 0 || now->count == 0) /* no peak, so no share */
+    if (before->count == 0 || now->count == 0) /* without a peak there is no share */
         return;
     const bool sure = c->options.by_share ? shift_ratio(before, now, &cell->ratio)
                                           : shift_ratio(now, before, &cell->ratio);

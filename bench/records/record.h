@@ -30,18 +30,19 @@ const char *outcome_state_name(enum outcome_state state);
 struct outcome {
     char implementation[32]; /* "clattn", "clattn untuned" or a peer's name. */
     enum outcome_state state;
-    struct message why;     /* What is the matter; "" if it was measured. */
+    struct message why;     /* Why it was not measured; "" if it was. */
     char *configuration;    /* Owned; NULL if it says none. For clattn what `duel` takes. */
-    struct samples seconds; /* Of one execution: the device's time. None unless measured. */
-    struct samples host;    /* What enqueueing one costs the calling thread; none: not separable. */
+    struct samples seconds; /* Device times of one execution; none unless measured. */
+    struct samples host;    /* The calling thread's times of enqueueing one; none: not separable. */
     double
         cold_start_source; /* Seconds until the first result, with nothing compiled before, in a new
                           * process; NaN if unknown. */
-    double cold_start_cache;                  /* The same once all caches are filled. */
-    struct cold_start_parts cold_start_parts; /* Of cold_start_source. */
+    double cold_start_cache; /* Seconds until the first result once all caches are filled. */
+    struct cold_start_parts cold_start_parts; /* The parts of cold_start_source. */
     struct ca_interval ratio; /* Time over clattn's, round by round; of clattn itself 1, 1, 1. */
-    struct worst worst;       /* Against the bounds of f32 arithmetic. */
-    struct distributed *distributed; /* Over ranks of MPI; NULL: on one device. Owned. */
+    struct worst worst;       /* The worst result, against the bounds of f32 arithmetic. */
+    /* Facts of an execution over MPI ranks; NULL: on one device. Owned. */
+    struct distributed *distributed;
 };
 
 /* Whether it has a time that may be shown. */
@@ -65,14 +66,15 @@ struct record {
     char *problem;  /* Text form, of a layer too; owned. */
     char *reason;   /* Why clattn's configuration; owned. */
     size_t workspace_bytes;
-    double flops;   /* Of one execution; pairs that masks and lengths hide are not counted. */
-    double bytes;   /* Which any implementation must read and write at least. */
-    size_t copies;  /* So many sets of tensors were used in turn. */
+    double flops;   /* Operations of one execution, without pairs that masks and lengths hide. */
+    double bytes;   /* The fewest bytes that any implementation must read and write. */
+    size_t copies;  /* Number of sets of tensors that were used in turn. */
     bool from_file; /* Compared with an answer in a file, not with the reference. */
-    enum roof roof; /* The tighter one, by the peaks of this run. */
+    enum roof roof; /* The tighter of the problem's roofs, by the peaks of this run. */
     double
         overhead; /* Seconds of a call of clattn's beyond the driver's part of it; NaN: unknown. */
-    struct samples share; /* Of that roof by clattn: each sample against the peak beside it. */
+    /* Clattn's share of that roof: each sample over the peak measured beside it. */
+    struct samples share;
     struct outcome outcome[RECORD_MOST_OUTCOMES]; /* clattn's first. */
     size_t count;
 };

@@ -58,7 +58,7 @@ static bool await(const struct cold_start *call, const struct ca_child *child, s
         }
         call->tick(call->user);
     }
-    ca_child_kill(child); /* what it may have left behind */
+    ca_child_kill(child); /* also kills what the child may have left running */
     if (ca_interrupted())
         return message_set(why, "was interrupted");
     if (killed > 0.0)

@@ -274,7 +274,7 @@ bool measurement_sample(struct measurement *m, double busy, double *seconds, dou
 
 enum { FEWEST_TURNS = 5, MOST_TURNS = 100 };
 
-#define OVERHEAD_SECONDS 0.3 /* that the kernels of all turns take */
+#define OVERHEAD_SECONDS 0.3 /* device time of all turns' kernels together */
 
 /* Each call finds the queue empty: an event that holds a queue back makes PoCL's device `basic`
  * wait for itself. */

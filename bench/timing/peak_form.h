@@ -8,8 +8,8 @@
 /* What is multiplied and added. */
 enum peak_kind {
     PEAK_F32,
-    PEAK_F16,  /* Of devices with cl_khr_fp16. */
-    PEAK_BF16, /* Of processors that multiply pairs (AVX512-BF16) or tiles (AMX) of bf16. */
+    PEAK_F16,  /* On devices with cl_khr_fp16. */
+    PEAK_BF16, /* On processors that multiply pairs (AVX512-BF16) or tiles (AMX) of bf16. */
     NUM_PEAK_KINDS
 };
 

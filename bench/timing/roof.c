@@ -32,12 +32,11 @@ struct survey {
     const struct attention_case *attention;
     struct tensor_view inputs;
     size_t batches, heads;
-    unsigned char
-        *visible;     /* By block lists, mask, bias and pages alone, of a row; NULL if there is
-                               none. */
-    bool rows_differ; /* In that. */
-    struct marks marks[INPUT_COUNT]; /* Without any room where only pairs are counted. */
-    double pairs;                    /* That are visible. */
+    /* Keys of a row that block lists, mask, bias and pages leave visible; NULL without these. */
+    unsigned char *visible;
+    bool rows_differ;                /* The rows differ in `visible`. */
+    struct marks marks[INPUT_COUNT]; /* Empty where only pairs are counted. */
+    double pairs;                    /* Number of visible pairs. */
 };
 
 /* The keys that lengths, causality and windows leave to a query: begin <= j < end. */
@@ -384,7 +383,7 @@ double case_flops(const struct attention_case *attention)
     if (job_kind(job) == JOB_PROJECTION || job_kind(job) == JOB_MERGE ||
         job_kind(job) == JOB_APPEND)
         return clattn_problem_flops(&job->problem);
-    if (job->is_layer) /* its projections are whole */
+    if (job->is_layer) /* lengths and masks change attention only, not the projections */
         return clattn_multihead_flops(&job->layer) - clattn_problem_flops(&job->problem) +
                attention_flops(attention);
     return attention_flops(attention);

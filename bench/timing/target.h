@@ -8,7 +8,7 @@
 
 struct target {
     clattn_context *context;
-    cl_command_queue queue; /* In-order, with profiling. */
+    cl_command_queue queue; /* An in-order queue with profiling. */
     const clattn_device_info *info;
     struct message log; /* The library's last error. */
 };

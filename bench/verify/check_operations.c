@@ -10,7 +10,7 @@
 struct comparing {
     const struct attention_case *attention;
     const struct results *results;
-    const enum output *outputs; /* As the judge numbers them. */
+    const enum output *outputs; /* The outputs in the judge's numbering. */
     struct worst *worst;
 };
 

@@ -9,9 +9,10 @@
 /* A part with the tensors of its rectangle. */
 struct piece {
     const struct part *part;
-    size_t row;             /* of the place's queries: its first one */
-    size_t key_row;         /* of the block */
-    bool whole_q, whole_kv; /* one tensor for all sequences: rows of total_q or total_kv */
+    size_t row;     /* the part's first row among the place's queries */
+    size_t key_row; /* the part's first row in the block of keys */
+    /* packed batch: one tensor has all sequences' rows, total_q or total_kv */
+    bool whole_q, whole_kv;
 };
 
 static struct piece piece_of(const clattn_mpi_plan *plan, const int chunk,

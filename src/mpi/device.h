@@ -92,7 +92,8 @@ struct block {
         *joined; /* the one part that holds all keys visible to the queries, or NULL (parts_of()) */
     struct span keys;
     struct tensor dk, dv; /* backward: f32 sums that are added to */
-    bool begun; /* ... by a part; before that they are zero, or the first part writes all of them */
+    /* a part has added to dk and dv; before, they are zero, or the first part writes all of them */
+    bool begun;
 };
 
 /* The state of rows that have seen nothing, for all of the place's queries. */

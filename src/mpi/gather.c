@@ -10,14 +10,15 @@
 struct gather {
     clattn_mpi_plan *plan;
     struct tensor own[2]; /* k and v of this place */
-    size_t round_rows;    /* keys of a round, but the last */
+    size_t round_rows;    /* keys per round; the last round may have fewer */
     int rounds;
-    MPI_Datatype unit; /* messages are counted in these */
+    MPI_Datatype unit; /* the unit in which messages are counted */
     size_t unit_bytes;
-    cl_mem keys[2]; /* of the round at hand, and of the next one */
-    cl_mem sums[2]; /* backward: of the round at hand, and of the one before, which travel */
-    cl_mem came;    /* shares of this place's gradients, by other places */
-    int turn;       /* that many of them at a time */
+    cl_mem keys[2]; /* keys and values of the present round, and of the next one */
+    /* backward: gradients of the present round, and of the one before, which are being sent */
+    cl_mem sums[2];
+    cl_mem came; /* contributions of other places to this place's gradients */
+    int turn;    /* number of such contributions that are exchanged at a time */
     struct messages messages;
 };
 

@@ -268,7 +268,7 @@ void staging_close(clattn_mpi_plan *plan, const enum staging_id id, const bool k
 
     if (!staging->at)
         return;
-    if (staging->mapped) /* with a fault as well */
+    if (staging->mapped) /* unmapped even after a fault */
         fault_cl(
             &plan->fault,
             clEnqueueUnmapMemObject(plan->queue, staging->buffer, staging->mapped, 0, NULL, NULL),

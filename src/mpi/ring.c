@@ -9,10 +9,10 @@ struct ring {
     int places, me;
     struct tensor own[2]; /* k and v of this place */
     cl_mem buffers[2];
-    cl_mem came;     /* gradients that the place before has passed on */
-    cl_mem returned; /* those of this place's keys, by the queries of others */
+    cl_mem came;     /* gradients that the previous place has passed on */
+    cl_mem returned; /* gradients of this place's keys, from the queries of other places */
     struct messages messages;
-    MPI_Request return_request; /* of the latter */
+    MPI_Request return_request; /* the request that receives `returned` */
 };
 
 /* Of this step, but for gradients that are sent, which are those of the step before. */

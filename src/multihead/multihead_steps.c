@@ -161,11 +161,8 @@ static size_t group_inputs(const clattn_multihead *layer, struct linear *groups,
     const size_t widths[3] = {columns.q, columns.k, columns.v};
     const size_t firsts[3] = {0, columns.q, columns.q + columns.k};
     const int separate = layer->source == CLATTN_SEPARATE, self = layer->source == CLATTN_SELF;
-    static const char *const names[3][3] = {
-        /* by the first and the last of q, k, v in the product */
-        {"q", "qk", "qkv"},
-        {"", "k", "kv"},
-        {"", "", "v"}};
+    /* by the first and the last of q, k, v in the product */
+    static const char *const names[3][3] = {{"q", "qk", "qkv"}, {"", "k", "kv"}, {"", "", "v"}};
     const int sources[3] = {0, self ? 0 : 1, self ? 0 : separate ? 2 : 1};
     const struct {
         const char *name;

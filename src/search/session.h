@@ -74,7 +74,7 @@ struct ca_finalist {
     size_t num_times;
     double error;
     double compile_seconds; /* 0 if not known */
-    /* time over the incumbent's, paired if both were raced; 1 for the incumbent, and if that failed */
+    /* time over the incumbent's, paired if both were raced; 1 for the incumbent, or if it failed */
     struct ca_interval ratio;
 };
 

@@ -234,7 +234,7 @@ static void search(struct ca_session *session)
         if (batch.count > 1)
             announce(session, batch.configs, batch.count);
         for (size_t n = 0; n < batch.count && (n == 0 || ca_session_may_try(session)); n++)
-            /* not tried yet for another task's sake */
+            /* unless another task has had it tried already */
             if (!ca_session_trial(batch.askers[n], batch.configs[n]))
                 ca_session_try(batch.askers[n], batch.configs[n]);
         for (size_t t = 0; t < session->num_tasks; t++)

@@ -29,9 +29,8 @@ struct ca_store {
     int warned;   /* not 0: a warning was given that the file cannot be written */
     int told;     /* not 0: it was logged that a file stands in for a lock */
     double waits; /* most seconds to wait for the lock of all processes; CA_STORE_WAITS */
-    atomic_int
-        /* not 0: the last wait for the lock was in vain; nobody waits again until it is free */
-        had_to_wait;
+    /* not 0: the last wait for the lock was in vain; nobody waits again until it was free */
+    atomic_int had_to_wait;
     struct sentence *sentences;
 };
 

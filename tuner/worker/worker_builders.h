@@ -18,7 +18,7 @@ struct ca_worker_options {
     const char *program; /* path of clattn-tune */
     const char *device;  /* selector of clattn_device_select() */
     double timeout; /* seconds for building a candidate, or for measuring it; builders get a part */
-    int builders;   /* at most CA_BUILDERS; 0: none */
+    int builders;   /* number of builders, at most CA_BUILDERS; 0: none */
     ca_patience *patience; /* asked while a process is at work, several times a second */
     void *user;
 };

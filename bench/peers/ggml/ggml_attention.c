@@ -23,7 +23,7 @@ struct ggml_peer {
         float *q, *o; /* (batch, heads, seq_q, dim_qk), (batch, seq_q, heads, dim_v). */
     } * set;
     ggml_fp16_t *mask;
-    struct ggml_cplan plan; /* Of each of the graphs, which are alike. */
+    struct ggml_cplan plan; /* The plan of every graph: all graphs are alike. */
 };
 
 static bool hello(void *self, const char *device, unsigned threads, struct peer_greeting *greeting,

@@ -14,11 +14,12 @@
 
 enum {
     MOST_ROWS_WORTH_GEMV = 8,
-    GEMV_KEYS = 1024,        /* So many keys or values stay in the cache from row to row. */
-    ROWS = 256,              /* GEMM packs keys and values anew for each block of rows, */
-    ROWS_WHERE_HIDDEN = 128, /* of which smaller ones leave out more. */
+    GEMV_KEYS = 1024, /* Number of keys or values that stay in the cache from row to row. */
+    ROWS = 256,       /* Rows per block: GEMM packs keys and values anew for each block. */
+    /* Rows per block with masked pairs: smaller blocks skip more of them. */
+    ROWS_WHERE_HIDDEN = 128,
     SHARED_ROWS = 512,
-    SHARED_SCORES = 4 * 1024 * 1024, /* Where all threads share one product. */
+    SHARED_SCORES = 4 * 1024 * 1024, /* Scores of a product that all threads share. */
     ROWS_AT_ONCE = 16,
     MOST_WAYS = 2
 };
@@ -26,9 +27,10 @@ enum {
 /* A way to share out the work, the fastest of which is found by trying. */
 struct way {
     const char *name;
-    bool blas_threads;  /* A product is OpenBLAS's threads' affair, else each thread has its own. */
+    /* OpenBLAS's threads share each product; else each thread has products of its own. */
+    bool blas_threads;
     bool by_vectors;    /* Each row by GEMV. */
-    struct steps steps; /* Of attention. */
+    struct steps steps; /* The steps of attention. */
 };
 
 struct openblas {
@@ -38,7 +40,7 @@ struct openblas {
     struct way ways[MOST_WAYS];
     const struct way *way;
     float **scratch; /* For each thread: scores, then a factor for each row, or as many again. */
-    size_t scores;   /* Of them. */
+    size_t scores;   /* Number of floats in each thread's scores. */
 };
 
 /* What threads share out: steps of forward, key heads of backward, rows of projections. */
@@ -308,7 +310,8 @@ static bool make_ways(struct openblas *c, struct message *why)
     const clattn_problem *p = &c->work->data.problem;
     const size_t slice = p->heads / p->kv_heads * p->seq_q;
     const size_t all = p->batch * p->kv_heads * slice;
-    const size_t share = (all + c->threads - 1) / c->threads; /* Of rows, so that each has some. */
+    /* Rows per thread, so that each thread has some. */
+    const size_t share = (all + c->threads - 1) / c->threads;
     const size_t wish = problem_limited(p) ? ROWS_WHERE_HIDDEN : ROWS;
     const struct step_limits own = {
         .rows = least(wish, share), .entries = 1, .scores = SIZE_MAX, .always_by_rows = true};

@@ -29,7 +29,7 @@ void ca_print_line(FILE *to, const char *text, int indentation);
 /* A row of a table. Zeros but for these. */
 struct ca_row {
     FILE *to;
-    /* indentation of continuation lines, which take cells that do not fit; 0: rows never continue */
+    /* indentation of further lines, which take cells that do not fit; 0: rows have one line */
     int indentation;
     int gap;    /* blanks between cells; 0: one */
     bool trims; /* leaves out blanks at the ends of lines */

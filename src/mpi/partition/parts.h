@@ -14,10 +14,10 @@ struct lengths {
 };
 
 struct part {
-    size_t batch, batches; /* From the first on; packed: sequences. */
-    struct span q, kv;     /* Rows of the whole's tensors. */
-    int64_t diagonal;      /* Of the part. */
-    bool packed;           /* Several sequences, of which each has rows of the ranges. */
+    size_t batch, batches; /* The first batch and their number; of a packed batch, sequences. */
+    struct span q, kv;     /* Rows in the tensors of the whole problem. */
+    int64_t diagonal;      /* The diagonal of the part's own problem. */
+    bool packed;           /* The part has several sequences, each with rows in both ranges. */
 };
 
 /* Where keys matter to queries only by their numbers: else the diagonal is 0 for all parts. */
@@ -38,8 +38,8 @@ size_t parts_of(const clattn_problem *whole, const struct lengths *lengths, stru
 /* What the queries of one shard and the keys of another are computed as: a chunk of each, or several that lie one behind the
  * other in the tensors, which are one part whatever lies between them in the sequence. */
 struct chunk_pair {
-    int q, kv;   /* the first chunk of each */
-    bool joined; /* `part` is all of it; else parts_of() the chunks */
+    int q, kv;   /* the first chunk of queries, and of keys */
+    bool joined; /* `part` is the whole pair; else parts_of() lists the chunks' parts */
     struct part part;
 };
 

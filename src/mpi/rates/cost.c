@@ -16,7 +16,7 @@ struct cost {
     double mean_speed;
     const clattn_mpi_rates *rates;
     size_t gather_bytes;
-    size_t heads, kv_heads, batches; /* of a rank; batches of tensors of keys */
+    size_t heads, kv_heads, batches; /* heads of a rank, and batches of the tensors of keys */
     struct part *parts;
     clattn_mpi_prediction sum;
 };
