@@ -13,8 +13,8 @@ enum layer_tensor layer_tensor_of(enum input input);
 bool layer_has_input(const clattn_multihead *layer, enum input input);
 bool layer_has_output(const clattn_multihead *layer, enum output output);
 
-/* Of X to DY. Matrices are (1, 1, rows, columns) as they lie in memory, all three together where
- * they are packed. */
+/* The view of an input from X to DY. Matrices are (1, 1, rows, columns) as they lie in memory, all
+ * three together where they are packed. */
 struct view layer_view(const clattn_multihead *layer, enum input input);
 
 /* A weight matrix, or a bias, wherever it lies. */
@@ -25,7 +25,7 @@ struct parameter {
     struct view view;
 };
 
-/* Of INPUT_W_Q to INPUT_B_O; not there: a view without elements. */
+/* A parameter from INPUT_W_Q to INPUT_B_O; one that the layer lacks has a view without elements. */
 struct parameter layer_parameter(const clattn_multihead *layer, enum input which);
 
 /* The output with the gradient with respect to an input from X on. */

@@ -78,8 +78,8 @@ static size_t listed_before(const clattn_problem *p, size_t rows, size_t columns
     return count;
 }
 
-/* Of room for so many: the first column, whose tokens all see, and those around the diagonal, as in
- * Longformer. */
+/* Lists at most `room` columns: the first one, whose tokens all queries see, and those around the
+ * diagonal, as in Longformer. */
 static void list_window(cl_int *entry, size_t room, size_t columns, size_t centre)
 {
     const size_t before = room / 2, most = columns - room;
@@ -148,7 +148,7 @@ static void fill_starts(cl_int *data, const struct view *view, size_t longest, s
     }
 }
 
-/* So that a product of as many columns, of x, has elements as large as x's. */
+/* A weight's largest value: a product over so many columns of x has elements as large as x's. */
 static float weight(size_t columns)
 {
     return sqrtf(3.0f / (float)columns);

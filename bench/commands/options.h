@@ -60,7 +60,8 @@ bool option_number(const char *option, const char *text, double low, double high
 bool option_whole(const char *option, const char *text, double low, double high, double *value,
                   struct message *why);
 
-/* Of a forced family, --untuned and --known-only at most one is there; tunables have a family. */
+/* Checks that at most one of a forced family, --untuned and --known-only is given, and tunables
+ * only with a family. */
 bool option_choice(const clattn_plan_options *options, struct message *why);
 
 /* Whether a path is "-", for standard output; NULL is none. */

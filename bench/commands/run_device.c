@@ -157,7 +157,7 @@ static bool run_items(struct run *run, const struct items *items)
     return ok;
 }
 
-/* From here on there are signs of life. */
+/* Opens the progress; from here on there is a heartbeat. */
 static void open_progress(struct run *run, const struct items *items)
 {
     double weight = 0.0;

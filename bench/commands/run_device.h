@@ -24,7 +24,7 @@ struct run_settings {
     bool no_cold_start, quiet;
 };
 
-/* While it runs. */
+/* The state of a run on one device. */
 struct run {
     const struct run_settings *settings;
     struct run_results *results; /* Saved after every problem. */

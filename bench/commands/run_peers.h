@@ -6,7 +6,7 @@
 #include "bench/peer/peer.h"
 #include "bench/records/results.h"
 
-/* Those that --peers names. */
+/* The peers that --peers names. */
 struct peer_choice {
     struct peer_kind kind[PEER_MOST];
     size_t count;

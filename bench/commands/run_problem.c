@@ -309,7 +309,7 @@ static void measure(struct race *race, struct message *why)
     interleaved_check(interleaved, race->attention); /* a kernel may go wrong when run often */
 }
 
-/* Without one, the table says nothing of it. */
+/* Measures the overhead of a call; where that fails, the table has none. */
 static void measure_overhead(struct race *race)
 {
     struct record *record = race->record;

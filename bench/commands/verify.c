@@ -125,7 +125,7 @@ static bool execute(const struct target *target, const struct settings *settings
            message_set(why, "%s: %s", clattn_status_string(status), target->log.text);
 }
 
-/* By all ranks: what they compute is rank 0's to compare. */
+/* Verifies a case that all ranks compute; rank 0 compares the results. */
 static bool verify_shards(const struct target *target, const struct settings *settings,
                           const struct attention_case *c, struct outcome *outcome, void *o,
                           struct message *why)

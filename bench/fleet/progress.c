@@ -13,7 +13,7 @@
 #define LEAST_PAUSE 0.2
 #define HEARTBEAT 1.0
 
-/* From here on the time that has passed says something about the time left. */
+/* From this many seconds, and this part of all work, on, the time left can be estimated. */
 #define LEAST_SECONDS 1.0
 #define LEAST_PART 0.02
 

@@ -17,7 +17,7 @@ bool within(double got, struct bounded want);
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
-/* Of the arithmetic that results are held to, which starts from the data as stored. */
+/* The precision of the arithmetic that results are held to; it starts from the data as stored. */
 enum precision {
     PRECISION_SINGLE, /* u = 2^-24: what clattn promises. */
     PRECISION_PEER,   /* u = 2^-24, of a library that computes o and lse anew for gradients. */
@@ -32,8 +32,8 @@ struct arithmetic {
     enum precision precision;
     double value; /* Unit roundoff of stored intermediate values: scores, weights. */
     double sum;   /* Unit roundoff of additions in a sum. */
-    /* Of standard precision: a weight, or a gradient of a score, moves by at most |x| * weight +
-     * weight_tiny when it is rounded to the dtype on its way to the next product; else 0. */
+    /* In standard precision, a weight or a gradient of a score is rounded to the dtype before the
+     * next product, and moves by at most |x| * weight + weight_tiny; else 0. */
     double weight, weight_tiny;
     bool flushes; /* Operands below FLT_MIN may count as 0: x86's instructions for bf16. */
 };
@@ -51,9 +51,8 @@ struct bounded arithmetic_operand(const struct arithmetic *arithmetic, struct bo
 /* What the product of two operands loses if one of them is flushed. */
 double arithmetic_flushed(const struct arithmetic *arithmetic, double x, double y);
 
-/* Of two bounds for one error, the one that the arithmetic is held to: the first is certain, whatever
- * the rounding errors; the second is likely, it holds but for odds below 1e-7. Of single precision
- * both have to hold. */
+/* The bound of an error that the arithmetic is held to: `certain` holds whatever the rounding
+ * errors, `likely` but for odds below 1e-7. In single precision both have to hold. */
 double arithmetic_bound(const struct arithmetic *arithmetic, double certain, double likely);
 
 /* How much a sum of n terms may be off, relative to the largest that it has been on the way: u times

@@ -49,7 +49,7 @@ struct rows {
     double certain, likely; /* Errors of delta: certain, and statistically likely. */
     bool summed;            /* Whether lse, highest + log_sum, is that of the row's own weights. */
     double highest, log_sum;
-    /* If summed: relative error of the weights' sum, and the weights that kernels may see otherwise. */
+    /* If summed: relative errors of the weights' sum, and of weights by the lse that was given. */
     double slack, unsure;
 };
 
@@ -100,7 +100,8 @@ static struct rows load_query(const struct gradient_work *work, const struct que
 
 /* ---- rows of which lse says too little --------------------------------------------------------- */
 
-/* Of the row and a key; as f32 has it, if a bias decides that: beside ALiBi in any order of both. */
+/* The score of the row and a key, as f32 has it if a bias decides that; bias and ALiBi may be added
+ * in any order. */
 static struct score score_in_f32(const struct reference *r, const struct query *query,
                                  const struct rows *rows, size_t j)
 {

@@ -16,7 +16,7 @@ struct reference_gradients {
     struct bounded *at[NUM_TENSORS];
 };
 
-/* Of single precision. False if there is no memory. Close them in any case. */
+/* Opens gradients in single precision. False if there is no memory. Close them in any case. */
 bool reference_gradients_open(const clattn_problem *p, const struct tensor_view *view,
                               struct reference_gradients *gradients);
 void reference_gradients_close(struct reference_gradients *gradients);

@@ -30,7 +30,7 @@ static void visit_sum(const struct judging *g, enum tensor_id id, const size_t a
     g->visit(g->user, id, at, &want, 1);
 }
 
-/* Of sums along the last dimension. */
+/* Visits the sums of a row along the last dimension. */
 static void visit_sums(const struct judging *g, enum tensor_id id, size_t b, size_t h, size_t i,
                        const struct gradient_sum *sums)
 {

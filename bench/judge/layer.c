@@ -58,7 +58,7 @@ static double squares(const double *x, size_t count)
 
 /* ---- a computation --------------------------------------------------------------------------- */
 
-/* Of each from the first to before the end. */
+/* Batches and kv heads, each from the first to before the end. */
 struct range {
     size_t batch, batch_end;
     size_t head, head_end; /* Range of kv heads. */
@@ -98,7 +98,7 @@ static void close_computation(struct computation *c)
 
 /* ---- rounding -------------------------------------------------------------------------------- */
 
-/* Of variance 1; xorshift64. */
+/* A random number of variance 1, by xorshift64. */
 static double chance(struct computation *c)
 {
     c->random ^= c->random << 13;
@@ -146,7 +146,7 @@ static double column_norm(const struct matrix *m)
 
 enum { BLOCK = 64 };
 
-/* to += a b, with random rounding errors of such a product. */
+/* to += a b, with the rounding errors of such a product (store_row()). */
 static void multiply(struct computation *c, struct matrix *to, const struct matrix *a,
                      const struct matrix *b)
 {
@@ -229,7 +229,7 @@ static void find_columns(const struct computation *c, int n, size_t *first, size
     *count = (c->range.head_end - c->range.head) * group * dim;
 }
 
-/* Of product n: the range's columns, and the range's of what is multiplied. */
+/* The columns of product n, and of its operand, that belong to the range. */
 struct extent {
     struct layer_part part;
     size_t column, columns, input, inputs;
@@ -312,14 +312,14 @@ static bool project(struct computation *c, int n, struct matrix *y)
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-/* Of one head: k and v of a batch by columns, so that loops go along the keys; weights and
+/* The data of one head: k and v of a batch by columns, so that loops go along the keys; weights and
  * gradients of a row. */
 struct head {
     struct matrix k, v, room;
     double *p, *slope, *dp;         /* One row's weights, softcap's derivatives and dot(do, v). */
     double *p_squares, *ds_squares; /* Sums over all rows. */
     double sink;                    /* The row's weight of the sink. */
-    double k_norm, v_norm, q_norm, do_norm; /* Largest norms of columns. */
+    double k_norm, v_norm, q_norm, do_norm; /* Root-mean-square norms of columns. */
     size_t batch, h, kv_head;               /* Indices within the range. */
 };
 
@@ -684,7 +684,7 @@ static bool make(struct computation *c, const struct result *result, struct matr
     return true;
 }
 
-/* Of element (row, column); rows of a parameter's gradient are the product's columns. */
+/* The place of element (row, column); rows of a parameter's gradient are the product's columns. */
 static size_t place_of(const struct computation *c, const struct result *result,
                        const struct matrix *made, size_t row, size_t column)
 {

@@ -38,7 +38,7 @@ struct reference_sum {
     double value, magnitude, squares, error, tiny;
 };
 
-/* Of a row: what all of its weights share. */
+/* The maximum, sum and errors that all weights of a row share. */
 struct denominator {
     double max, sum;
     double slack, sink_slack; /* Relative errors of sum from the keys' scores, and from the sink. */

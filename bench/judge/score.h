@@ -40,7 +40,7 @@ struct score {
     struct bounded slope; /* softcap's derivative; 1 without softcap */
 };
 
-/* From q and k, rows as doubles. */
+/* The score of a query with key j, from the rows of q and k as doubles. */
 struct score reference_score(const struct reference *r, const struct query *query, size_t j,
                              const double *q, const double *k);
 

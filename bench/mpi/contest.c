@@ -377,7 +377,7 @@ static double queries_of(const struct sharded *sharded)
     return (double)(local->total_q != 0 ? local->total_q : local->seq_q);
 }
 
-/* From the moment when all are there until the slowest is done. */
+/* A sample is the time from the moment when all ranks are ready until the slowest is done. */
 static void sample_mode(const struct contest *contest, struct competitor *c)
 {
     const size_t ranks = (size_t)contest->run->ranks.count;

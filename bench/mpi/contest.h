@@ -7,7 +7,7 @@
 #include "bench/commands/run_request.h"
 #include "bench/mpi/sharded.h"
 
-/* While it runs, on each rank; results are those of rank 0. */
+/* The state of a run on each rank; only rank 0 has results. */
 struct mpi_run {
     struct ranks ranks;
     const struct request *request;

@@ -176,7 +176,7 @@ static json_t *hello_request(const char *device, const clattn_device_info *info,
                      "device_name", name, "threads", (json_int_t)threads);
 }
 
-/* Those of a peer that names none are forward's. */
+/* The operations that a peer computes: forward alone if it names none. */
 static unsigned take_operations(const json_t *answer)
 {
     const json_t *list = json_object_get(answer, "operations");

@@ -45,7 +45,7 @@ struct row_place {
 struct row_place step_row(const struct step *step, const clattn_problem *problem, size_t entry,
                           size_t row);
 
-/* From one entry to the next: rows of q and o, and key heads. */
+/* Steps from one entry to the next, in rows of q and o, and in kv heads. */
 size_t step_row_stride(const struct step *step, const clattn_problem *problem);
 size_t step_slice_stride(const struct step *step);
 

@@ -5,7 +5,7 @@
 
 static const char *const scalings[] = {"strong", "weak", NULL};
 
-/* In the order of struct spent; older files have the first ones alone. */
+/* Members in the order of struct spent; older files have only the first ones. */
 static const struct {
     const char *name;
     double unit;

@@ -183,7 +183,7 @@ static void mark_keys(struct survey *survey, size_t b, size_t head, struct span 
     }
 }
 
-/* Likewise where a table or starts say where they lie. */
+/* The same where a page table or sequence starts say where the keys lie. */
 static void mark_scattered_keys(struct survey *survey, size_t b, size_t head, struct span span)
 {
     const clattn_problem *p = &survey->attention->job.problem;
@@ -359,7 +359,7 @@ static void mark_for_scores(struct survey *survey)
             memset(survey->marks[n].used, 1, survey->marks[n].count);
 }
 
-/* Of a visible pair: two products forward, five backward. */
+/* Operations of a visible pair: two products forward, five backward. */
 static double pair_flops(const clattn_problem *p)
 {
     return p->operation == CLATTN_BACKWARD ? 6.0 * (double)p->dim_qk + 4.0 * (double)p->dim_v
@@ -413,7 +413,7 @@ static double written_bytes(const struct job *job)
     return bytes;
 }
 
-/* Of attention: what is visible. */
+/* Bytes of attention: only the elements of visible pairs count. */
 static double attention_bytes(const struct attention_case *attention)
 {
     const clattn_problem *p = &attention->job.problem;
@@ -432,7 +432,7 @@ static double attention_bytes(const struct attention_case *attention)
     return bytes;
 }
 
-/* Of what is no attention: all that is read. */
+/* Bytes of other operations: all elements that are read. */
 static double read_bytes(const struct job *job)
 {
     double bytes = 0.0;

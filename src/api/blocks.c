@@ -196,7 +196,8 @@ clattn_status clattn_blocks_window(const clattn_problem *problem, int64_t left, 
 
 /* ---- strides --------------------------------------------------------------------------------- */
 
-/* Of a block, the distances between now and a key: each from least to most is one of a pair. */
+/* The distances between the queries' own positions and the keys of a block: each from least to most
+ * occurs in a pair. */
 struct distances {
     int64_t least, most;
 };

@@ -80,7 +80,8 @@ bool ca_place_flag(const struct ca_json_place *in, const char *key, bool *flag);
 #define CA_PLACE_LARGE 1e30
 #define CA_PLACE_POSITIVE 1e-30
 
-/* At least `least`: 0 or CA_PLACE_POSITIVE. ca_place_number_here() reads the value itself. */
+/* A number of at least `least`, 0 or CA_PLACE_POSITIVE. ca_place_number_here() reads the value
+ * itself. */
 bool ca_place_number_here(const struct ca_json_place *place, double least, double *number);
 bool ca_place_number(const struct ca_json_place *in, const char *key, double least, double *number);
 bool ca_place_number_or_null(const struct ca_json_place *in, const char *key, double least,

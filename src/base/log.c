@@ -70,7 +70,8 @@ static clattn_status status_of(cl_int error)
 
 /* ---- what a thread remembers ------------------------------------------------------------------ */
 
-/* Of so many owners. One whose turn is the highest had the last error. */
+/* Last errors of this many owners are kept for a thread. The one with the highest turn is the
+ * latest. */
 enum { OWNERS = 4 };
 
 struct remembered {

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* In the order of clattn_operation as far as that goes. */
+/* Kinds of jobs: first the operations, in the order of clattn_operation, then layers. */
 enum job_kind {
     JOB_FORWARD = CLATTN_FORWARD,
     JOB_BACKWARD = CLATTN_BACKWARD,

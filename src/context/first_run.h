@@ -24,8 +24,8 @@ enum {
     CA_FIRST_RUNS = 16            /* most runs under way that a signal handler can excuse */
 };
 
-/* Those of a context that are under way: 0, or a file and the deaths before, as signal handlers
- * can read them. */
+/* The first runs of a context that are under way. A slot is 0, or a file and the deaths before, in
+ * a form that signal handlers can read. */
 struct ca_first_runs {
     atomic_intptr_t slots[CA_FIRST_RUNS];
 };

@@ -102,7 +102,7 @@ static size_t place_queries(const clattn_mpi_plan *plan)
     return chunks_count(plan->partition.place[plan->place].q);
 }
 
-/* Of all heads that this rank computes. */
+/* Rows of the place's queries, over all heads that this rank computes. */
 static size_t place_rows(const clattn_mpi_plan *plan)
 {
     return place_batches(plan) * plan->heads * place_queries(plan);

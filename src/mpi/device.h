@@ -20,7 +20,7 @@ void device_wait_for(clattn_mpi_plan *plan, cl_command_queue queue);
 void buffer_check(clattn_mpi_plan *plan, const char *name, const clattn_buffer *buffer,
                   size_t elements, size_t element_bytes);
 
-/* At least so many bytes; NULL with a fault. What it held is lost if it has to grow. */
+/* Memory of at least so many bytes; NULL with a fault. Its contents are lost if it has to grow. */
 cl_mem pool_take(clattn_mpi_plan *plan, enum pool_id id, size_t bytes);
 unsigned char *staging_take(clattn_mpi_plan *plan, enum staging_id id, size_t bytes);
 

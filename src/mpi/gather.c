@@ -22,7 +22,7 @@ struct gather {
     struct messages messages;
 };
 
-/* Of messages, each chunk by chunk. */
+/* Indices of requests in messages, each for one chunk after another. */
 enum { KEYS_RECEIVED, GRADIENTS_RECEIVED = CHUNKS };
 
 static struct span round_of(const struct gather *gather, const int round)
@@ -41,7 +41,7 @@ static struct span rows_of(const struct gather *gather, const int place, const i
     return span_common(gather->plan->partition.place[place].kv[chunk], round);
 }
 
-/* Of the caller's tensors, the row that a row of the whole is. */
+/* The row of the caller's tensors that holds a row of the whole problem. */
 static size_t own_row(const struct gather *gather, const int chunk, const struct span rows)
 {
     const clattn_mpi_plan *plan = gather->plan;

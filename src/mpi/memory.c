@@ -140,7 +140,7 @@ void device_fill(clattn_mpi_plan *plan, const cl_mem buffer, const size_t floats
 
 /* ---- waiting ---------------------------------------------------------------------------------- */
 
-/* So that a device that computes on the host's cores has them. */
+/* Pause between polls, which leaves the host's cores to a device that computes on them. */
 #define PAUSE_SECONDS 50e-6
 
 struct messages no_messages(void)

@@ -15,7 +15,7 @@ struct ring {
     MPI_Request return_request; /* the request that receives `returned` */
 };
 
-/* Of this step, but for gradients that are sent, which are those of the step before. */
+/* Indices of requests of the present step; gradients that are sent are those of the step before. */
 enum { KEYS_SENT, KEYS_RECEIVED, GRADIENTS_SENT, GRADIENTS_RECEIVED };
 
 enum { TAG_KEYS = 1, TAG_GRADIENTS = 2, TAG_RETURNED = 3 };

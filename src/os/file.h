@@ -28,7 +28,7 @@ struct ca_file_facts {
     unsigned long owner, group, access; /* in the system's own form, for the functions below */
 };
 
-/* Of an open file; of a path, where a link is one; of what the path leads to. */
+/* The facts of an open file; of what a path names, be it a link; of what the path leads to. */
 bool ca_file_ask(ca_file file, struct ca_file_facts *facts);
 bool ca_file_find(ca_file folder, const char *path, struct ca_file_facts *facts);
 bool ca_file_follow(const char *path, struct ca_file_facts *facts);

@@ -11,7 +11,7 @@
 /* What is written to the second can be read from the first. */
 bool ca_pipe(ca_file ends[2]);
 
-/* From now on what does not fit is lost: nobody waits. */
+/* From now on writers do not wait: bytes that do not fit into the pipe are lost. */
 void ca_pipe_drop_excess(const ca_file ends[2]);
 
 /* Waits so long for something, and takes what has come. 0: nothing; -1: nothing will come any more. */
@@ -78,7 +78,8 @@ void ca_child_interrupt(const struct ca_child *child);
 /* Stops all of it, or has it go on. */
 void ca_child_pause(const struct ca_child *child, bool pause);
 
-/* Of all its threads together, in seconds since they began. Zeros where the system does not say; Linux does. */
+/* Processor time of all of a child's threads together, in seconds since they began. Zeros where the
+ * system does not tell; Linux does. */
 struct ca_processor_time {
     double ran, waited; /* seconds running, and seconds ready to run while others ran */
     bool stopped;       /* a signal or a debugger has stopped it */

@@ -13,7 +13,7 @@ struct ca_condition {
     _Alignas(16) unsigned char room[64];
 };
 
-/* Those that begin are false without memory. */
+/* The functions that begin something return false without memory. */
 bool ca_mutex_init(struct ca_mutex *mutex);
 void ca_mutex_destroy(struct ca_mutex *mutex);
 void ca_mutex_lock(struct ca_mutex *mutex);

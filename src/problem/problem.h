@@ -25,10 +25,10 @@ struct ca_problem {
 clattn_status ca_problem_make(const clattn_problem *given, struct ca_problem *made, char *reason,
                               size_t reason_bytes);
 
-/* Of a problem that the library made, and that is sound. */
+/* The pair of a problem that the library itself made, and that is valid. */
 struct ca_problem ca_problem_own(const clattn_problem *sound);
 
-/* Of a normal problem, whose text is its own. */
+/* The pair of a problem that is normal as it is given. */
 struct ca_problem ca_problem_of_normal(const clattn_problem *normal);
 
 /* For the two doors: simplified, with explicit layouts, scale and windows: causality becomes

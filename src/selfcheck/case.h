@@ -40,7 +40,7 @@ struct ca_trust_case {
 /* A guard band keeps the alignment of a whole allocation. A fill is NaN in every dtype. */
 enum { CA_TRUST_GUARD = 4096, CA_TRUST_FILL = 0xff };
 
-/* Of dropout in a case. */
+/* Dropout's seed and stream in a case. */
 enum { CA_TRUST_SEED = 20240229, CA_TRUST_STREAM = 7 };
 
 /* Bytes before the elements of a tensor: of a quantized one whole blocks, so that it has an offset,

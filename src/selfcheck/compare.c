@@ -78,7 +78,8 @@ static void describe(const struct worst *worst, const char *name, char *text, si
 
 /* ---- what is written elsewhere --------------------------------------------------------------- */
 
-/* Of an append: puts what was there before into the place of each row that is written; then nothing may differ. */
+/* For an append: replaces each row that is written by its previous contents; then nothing may
+ * differ. */
 static int others_intact(const struct ca_trust_case *c, unsigned to, const struct ca_tensor *t)
 {
     const int plain = ca_problem_cache(&c->problem, to) == CLATTN_CACHE_PLAIN;

@@ -64,7 +64,7 @@ static struct override **find(struct ca_overrides *overrides, const char *proble
     return link;
 }
 
-/* In place of an earlier one. False without memory. */
+/* Sets a class's override in place of an earlier one. False without memory. */
 static int set(struct ca_overrides *overrides, const char *problem_class,
                const struct ca_candidate *candidate)
 {

@@ -73,7 +73,7 @@ static int order_numbers(double a, double b)
     return (a > b) - (a < b);
 }
 
-/* By all members of one kind. */
+/* Orders by all members of one kind. */
 static int order_fields(const struct ca_fields *fields, enum ca_json_kind kind, const void *a,
                         const void *b)
 {

@@ -13,7 +13,7 @@
 
 enum { CA_BUILDERS = 16 };
 
-/* Of the worker and its builders. */
+/* Options of the worker and of its builders. */
 struct ca_worker_options {
     const char *program; /* path of clattn-tune */
     const char *device;  /* selector of clattn_device_select() */

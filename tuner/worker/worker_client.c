@@ -150,7 +150,7 @@ static bool is_built(const struct ca_worker *worker, const struct ca_candidate *
     return false;
 }
 
-/* Without memory it is built once more than needed. */
+/* Notes a candidate as built; without memory for that it is built once more than needed. */
 static void note_built(struct ca_worker *worker, const struct ca_candidate *candidate)
 {
     if (worker->num_built == worker->capacity) {
@@ -209,7 +209,7 @@ static enum ca_asked evaluate(struct ca_worker *worker, json_t *request, double 
     return asked;
 }
 
-/* In the process that is there, which is ready. */
+/* Builds in the present worker process, which is ready. */
 static void build_here(struct ca_worker *worker, const struct ca_candidate *candidate,
                        struct ca_reading *reading)
 {

@@ -124,7 +124,7 @@ static bool make_mask(struct ggml_peer *c, struct message *why)
     return true;
 }
 
-/* In f32, as nothing else will do. */
+/* Makes queries in f32, as ggml takes no other type. */
 static bool make_queries(struct ggml_peer *c, size_t n)
 {
     const clattn_problem *p = &c->work->data.problem;

@@ -19,7 +19,7 @@ enum {
     /* Rows per block with masked pairs: smaller blocks skip more of them. */
     ROWS_WHERE_HIDDEN = 128,
     SHARED_ROWS = 512,
-    SHARED_SCORES = 4 * 1024 * 1024, /* Scores of a product that all threads share. */
+    SHARED_SCORES = 4 * 1024 * 1024, /* Most scores of a product that all threads share. */
     ROWS_AT_ONCE = 16,
     MOST_WAYS = 2
 };
@@ -127,7 +127,7 @@ static struct matrices matrices_of(const struct openblas *c, const struct host_s
                              .dim_v = (int)p->dim_v};
 }
 
-/* Of the step's keys those that a row sees. */
+/* The step's keys that are visible to a row. */
 static struct key_range range_of(const struct matrices *x, size_t r)
 {
     const clattn_problem *p = &x->data->problem;

@@ -22,7 +22,8 @@ static size_t clamped(const cl_int x, const size_t limit)
     return x < 0 ? 0 : at_most((size_t)x, limit);
 }
 
-/* Of `total` rows in which sequences follow each other, or of each batch if it is 0. */
+/* The rows of a sequence, in `total` rows in which sequences follow each other, or in its own batch
+ * if `total` is 0. */
 static struct span sequence_rows(const cl_int *starts, const size_t total, const cl_int *lengths,
                                  const size_t longest, const size_t b)
 {

@@ -27,7 +27,7 @@ bool depends_on_places(const clattn_problem *whole);
 struct span sequence_queries(const clattn_problem *whole, const struct lengths *lengths, size_t b);
 struct span sequence_keys(const clattn_problem *whole, const struct lengths *lengths, size_t b);
 
-/* At most so many parts has a pair. */
+/* The most parts that a pair of ranges can have. */
 size_t parts_room(const clattn_problem *whole);
 
 /* The parts of a pair of ranges in which a query may see a key; how many there are. What masks and biases

@@ -11,8 +11,9 @@
  * would be sent by some of the places alone, and take as long as all. A multiple of 16. */
 size_t rows_of_round(size_t keys, size_t row_bytes, size_t most_bytes, bool in_halves);
 
-/* From a row to the next where rows of so many bytes follow each other. Forward reads rows of keys again and again, and steps of
- * a multiple of 1 KiB would bring them to few lines of a processor's cache; backward is no slower by them. */
+/* The step in bytes from a row to the next, for rows of so many bytes. Forward reads rows of keys
+ * again and again, and steps that are multiples of 1 KiB would map them to few lines of a
+ * processor's cache; backward is not slower with such steps. */
 size_t step_of_rows(size_t row_bytes, clattn_operation operation);
 
 #endif

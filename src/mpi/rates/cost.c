@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Of many places these are looked at, evenly spread. */
+/* Where there are more places than this, so many of them, evenly spread, are examined. */
 #define SAMPLED_PLACES 16
 
 struct cost {
@@ -422,7 +422,7 @@ static void add_memory(struct cost *c, const clattn_mpi_mode mode)
 
 /* ---- together ----------------------------------------------------------------------------------- */
 
-/* Of a mode in which so many ranks exchange heads. False without memory. */
+/* Predicts the cost of a mode in which so many ranks exchange heads. False without memory. */
 static bool cost_of_mode(const clattn_problem *whole, const int ranks, const double *speeds,
                          const clattn_mpi_mode mode, const int members, const size_t gather_bytes,
                          const clattn_mpi_rates *rates, clattn_mpi_prediction *prediction)

@@ -109,7 +109,7 @@ static size_t contiguous(const clattn_layout *layout, int first)
     return layout->stride[3] == 1 ? 2 : layout->stride[first] == 1;
 }
 
-/* Of which rows there are, and how many are few. */
+/* Facts about the number of rows, including whether they are few. */
 static void examine_rows(size_t rows, size_t facts[NUM_FACTS])
 {
     facts[SEQ_Q] = rows;
