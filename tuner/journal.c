@@ -179,7 +179,7 @@ static void read_line(struct ca_journal *journal, const char *text, size_t bytes
     json_decref(line);
 }
 
-/* What cannot be read is as if it was not there. */
+/* Reads the journal's lines; a line that cannot be read is ignored. */
 static void read_lines(struct ca_journal *journal)
 {
     struct ca_file_facts facts = {.bytes = 0};

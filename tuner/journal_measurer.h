@@ -7,7 +7,7 @@
 #include "internal.h"
 #include "tuner/journal.h"
 
-/* Who is told of what it does; each may be NULL. */
+/* Functions that are told what the measurer does; each may be NULL. */
 struct ca_journal_hooks {
     void *user;
     void (*building)(void *user, const struct ca_candidate *candidate);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a command was told. */
+/* The arguments of a command. */
 struct command_line {
     const char *device; /* "": the default */
     const char *output; /* -o; NULL if it was not given */
@@ -118,7 +118,7 @@ static int print_entry(const clattn_tuning_entry *entry, void *user)
     return 0;
 }
 
-/* What is known of a problem's class, or of everything if it is NULL. */
+/* Prints all that is known of a problem's class, or of every class if it is NULL. */
 static clattn_status print_known(const clattn_context *context, const clattn_problem *problem)
 {
     struct listing listing = {.samples = problem != NULL};

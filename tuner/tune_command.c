@@ -73,7 +73,7 @@ static struct tune_problem *find_problem(struct tuning *tuning, const char *prob
     return NULL;
 }
 
-/* On a terminal the table says it all in the end. */
+/* Prints the result of a class, except on a terminal, where the table at the end says it all. */
 static void say_result(struct tuning *tuning, const char *problem_class)
 {
     char time[CA_TIME_TEXT];

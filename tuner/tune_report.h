@@ -6,7 +6,7 @@
 #include "tuner/journal.h"
 #include "tuner/tune_options.h"
 
-/* What became of a problem. */
+/* The outcome for a problem. */
 enum tune_state {
     TUNE_KNOWN,       /* the problem was tuned before */
     TUNE_TUNED,       /* result holds something */

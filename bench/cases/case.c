@@ -12,7 +12,7 @@ enum layout { STRIDED, BROADCAST, OF_BIAS, PACKED };
 /* The operations whose operands have a list of their own. */
 enum owner { OF_ATTENTION, OF_PROJECTION, OF_MERGE, OF_APPEND };
 
-/* What the lists in src/problem say. */
+/* An operand as the lists in src/problem describe it. */
 struct operand {
     enum owner owner;
     unsigned argument;
@@ -140,7 +140,7 @@ bool case_holds(const struct job *job)
     return ca_problem_accumulates(&job->problem) || job_kind(job) == JOB_APPEND;
 }
 
-/* Which dimensions count of a tensor that has no layout. */
+/* The dimensions that a tensor without a layout has. */
 static const char *packed_dimensions(enum input input)
 {
     switch (input) {

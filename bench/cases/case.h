@@ -16,7 +16,7 @@ struct block {
     size_t bytes;
 };
 
-/* What a result must be, packed in the order of the file's tensor. */
+/* The expected result, packed in the order of the file's tensor. */
 struct answer {
     void *data; /* Owned; NULL if there is none. */
     clattn_dtype dtype;

@@ -195,7 +195,8 @@ static bool read_answers(struct attention_case *attention, const struct safetens
     return copy_answer(&attention->scores, scores, rows * p->seq_kv, p->seq_kv, why);
 }
 
-/* What a file says is the joined K or V must be it, byte for byte. */
+/* Checks that the file's joined K or V is the cache followed by the new keys or values, byte for
+ * byte. */
 static bool check_present(const struct attention_case *attention, enum input input,
                           const struct safetensors *file, const char *name, struct message *why)
 {

@@ -103,7 +103,7 @@ static bool open_all(struct duel *duel, struct message *why)
     return true;
 }
 
-/* Who takes no further part leaves nothing to compare with. */
+/* Whether all duellists are still in the duel: one that is out leaves nothing to compare with. */
 static bool all_right(const struct duel *duel, struct message *why)
 {
     for (size_t n = 0; n < duel->count; n++)

@@ -20,7 +20,8 @@ struct competitor {
 /* Called right before and right after each sample of the first competitor. */
 typedef bool interleaved_beside(void *user, struct message *why);
 
-/* Who fails or is wrong has an outcome that says so, and takes no further part. */
+/* The competitors of an interleaved run. One that fails or is wrong has an outcome that says so,
+ * and takes no further part. */
 struct interleaved {
     struct competitor competitor[INTERLEAVED_MOST];
     size_t count;

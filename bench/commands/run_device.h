@@ -9,7 +9,7 @@
 #include "bench/records/results.h"
 #include "bench/timing/peaks.h"
 
-/* What the command line says. */
+/* The settings that the command line gives. */
 struct run_settings {
     const char *program;    /* Path of this program, for child processes. */
     const char *device;     /* Selects one device. */

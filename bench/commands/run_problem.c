@@ -147,7 +147,7 @@ static void open_clattn(struct race *race, struct outcome *outcome)
     check_patience(race, race->clattn.first_seconds, outcome);
 }
 
-/* What a device gets that was never tuned takes part if it is something else. */
+/* The plan that a device would get without tuning also takes part if it differs. */
 static void open_untuned(struct race *race)
 {
     const clattn_plan_options options = {.struct_size = sizeof options,

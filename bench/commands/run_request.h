@@ -8,7 +8,7 @@
 
 #define RUN_MOST_MODES 5
 
-/* What --mpi and the options that belong to it say. */
+/* The values of --mpi and of the options that belong to it. */
 struct run_mpi {
     bool wanted;
     const char *modes[RUN_MOST_MODES]; /* Parts of modes_text. */
@@ -37,7 +37,8 @@ struct request {
 int run_request_read(int argc, char **argv, struct request *request);
 void run_request_free(struct request *request);
 
-/* What it names, without what the filter leaves out; items_free() is due in any case. */
+/* The jobs that the request names, except those that the filter excludes; items_free() is due in
+ * any case. */
 bool run_request_items(const struct request *request, struct items *items, struct message *why);
 
 /* Prints what would run; what the command is to end with. */

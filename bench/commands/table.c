@@ -128,7 +128,7 @@ static void name_choice(char *text, size_t bytes, const char *configuration, con
              steps ? "" : origin);
 }
 
-/* What compiling took of our first call. */
+/* Prints the parts of the first call that compiling took. */
 static void print_parts(const struct outcome *ours)
 {
     char parts[160], text[200];
@@ -225,7 +225,7 @@ static void print_reason(const struct record *record, const struct outcome *outc
     ca_print_wrapped(stdout, NAME_COLUMNS + 1, "%s", text);
 }
 
-/* Which share of the queries each rank has, of unequal ones; else "". */
+/* Writes the share of the queries that each rank has if shares differ; else "". */
 static void write_shares(const struct distributed *d, char *text, size_t bytes)
 {
     double all = 0.0, least = d->spent[0].queries, most = least;
@@ -243,7 +243,7 @@ static void write_shares(const struct distributed *d, char *text, size_t bytes)
         snprintf(text + used, bytes - used, " %%");
 }
 
-/* Where the time of ranks went, the mean over them, and what is left of their rate. */
+/* Prints how the ranks' time was spent, as means over the ranks, and the efficiency. */
 static void print_distributed(const struct distributed *d)
 {
     struct spent mean = {0.0, 0.0, 0.0, 0.0, 0.0};

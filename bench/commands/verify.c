@@ -51,7 +51,7 @@ struct settings {
     json_t *list; /* NULL: lines of text. */
 };
 
-/* What became of one case. */
+/* The result of one case. */
 struct outcome {
     char problem[512];
     char family[64];

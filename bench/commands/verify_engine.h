@@ -11,7 +11,7 @@ struct verify_engine {
     bool (*open)(struct target *target, const char *selector, struct message *why);
     /* Whether it went well on all; if not, all have the same sentence. */
     bool (*agree)(bool ok, struct message *why);
-    /* What all end with after reading their options, 0 to go on. */
+    /* The exit status that all ranks agree on after reading their options; 0 to go on. */
     int (*agree_status)(int status);
     /* NULL, or what is wrong with --mode. */
     const char *(*refuse_mode)(const char *mode);

@@ -41,7 +41,7 @@ static bool next_driver(const char *folder, char last[256])
     return next[0] != '\0';
 }
 
-/* Which drivers' files there are, and how to do without one of them. */
+/* Prints which drivers' files there are, and how to do without one of them. */
 static void blame_drivers(const struct message *how)
 {
     const char *wish = getenv("OCL_ICD_VENDORS");
@@ -156,7 +156,7 @@ static bool contains(const char *text, const char *part)
     return false;
 }
 
-/* As clattn_device_select() chooses; NULL if none is meant. */
+/* The device that clattn_device_select() would choose; NULL if there is none. */
 static const struct fleet_device *find(const struct fleet_devices *devices, const char *wanted)
 {
     const bool number = wanted[0] != '\0' && wanted[strspn(wanted, "0123456789")] == '\0';

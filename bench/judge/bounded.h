@@ -45,10 +45,10 @@ void arithmetic_relax(struct arithmetic *arithmetic, const clattn_problem *p);
 /* ... where every operand is of this dtype. */
 void arithmetic_relax_to(struct arithmetic *arithmetic, clattn_dtype dtype);
 
-/* What is left of a weight or a gradient of a score that is an operand of the next product. */
+/* A weight or a gradient of a score after it was rounded to be an operand of the next product. */
 struct bounded arithmetic_operand(const struct arithmetic *arithmetic, struct bounded x);
 
-/* What the product of two operands loses if one of them is flushed. */
+/* The error of a product of which one operand is flushed to 0. */
 double arithmetic_flushed(const struct arithmetic *arithmetic, double x, double y);
 
 /* The bound of an error that the arithmetic is held to: `certain` holds whatever the rounding
@@ -83,7 +83,7 @@ struct dot {
 
 struct dot dot_of(const double *x, const double *y, size_t n);
 
-/* What adding up a product of n terms may do to it: likely. */
+/* The likely error of adding up a dot product of n terms. */
 double dot_error(const struct arithmetic *arithmetic, const struct dot *dot, size_t n);
 
 /* ---- errors carried along, at their worst ---------------------------------------------------- */
@@ -101,7 +101,7 @@ struct bounded bounded_minus(struct bounded a, struct bounded b);
 void bounded_add(struct bounded_sum *sum, struct bounded a, struct bounded b);
 struct bounded bounded_total(const struct bounded_sum *sum);
 
-/* What is left of x in memory. */
+/* The value x as it is stored in memory. */
 struct bounded bounded_stored(clattn_dtype dtype, struct bounded x);
 
 #endif

@@ -20,7 +20,7 @@ typedef void judge_visit(void *user, enum tensor_id id, const size_t at[4],
 bool judge_attention(const clattn_problem *p, const struct tensor_view *view,
                      enum precision precision, double budget, judge_visit *visit, void *user);
 
-/* What judge_attention() does for the two operations. */
+/* The two parts of judge_attention(), for forward and for backward. */
 bool judge_rows(const clattn_problem *p, const struct tensor_view *view, enum precision precision,
                 double budget, judge_visit *visit, void *user);
 bool judge_gradients(const clattn_problem *p, const struct tensor_view *view,

@@ -132,7 +132,7 @@ static void add_term(struct computation *c, struct matrix *sums, size_t n, doubl
     round_row(c, &sums->at[n], 1, 0.0, c->reference->arithmetic.value);
 }
 
-/* What rounding an operand to the dtype, of standard precision, multiplies it with. */
+/* The random factor by which rounding to the dtype changes an operand in standard precision. */
 static double rounded_operand(struct computation *c)
 {
     return c->rounded ? 1.0 + c->reference->arithmetic.weight * chance(c) : 1.0;
@@ -196,7 +196,7 @@ static size_t columns_of(const clattn_multihead *layer, enum layer_tensor id)
     return rows > 0 ? layer_elements(layer, id) / rows : 0;
 }
 
-/* Where element (row, d) lies, the row counted in the range. */
+/* The place of element (row, d); the row is counted within the range. */
 static size_t row_place(const struct computation *c, enum layer_tensor id, size_t row, size_t d)
 {
     const size_t seq = seq_of(c->layer, id), b = c->range.batch + row / seq, s = row % seq;
@@ -294,7 +294,7 @@ static bool add_product(struct computation *c, struct matrix *rows, const struct
     return ok;
 }
 
-/* What product n reads: x, context or values, and of the output o. */
+/* The operand of product n: x, context or values; o for the output. */
 static const struct matrix *source_of(const struct computation *c, int n)
 {
     return n == 3 ? &c->o : &c->read[layer_part_of(c->layer, n).source - LAYER_X];
@@ -387,7 +387,7 @@ static double input(const struct computation *c, enum layer_tensor id, size_t n)
     return layer_input(c->layer, c->in, id, n);
 }
 
-/* Where the pair's element of the bias lies. */
+/* The place of the pair's element of the bias. */
 static size_t bias_place(const struct computation *c, const struct query *query, size_t j)
 {
     const size_t *stride = c->layer->attention.bias_layout.stride;
@@ -400,7 +400,8 @@ static double sink_of(const struct computation *c, const struct query *query)
     return c->layer->attention.sinks ? input(c, LAYER_SINKS, query->h) : -(double)INFINITY;
 }
 
-/* What follows the product of scores: tanh has some ulp, sums with bias and distance one each. */
+/* Computes scores from the product's results: tanh has an error of some ulp, sums with bias and
+ * distance of one each. */
 static void finish_scores(struct computation *c, struct head *head, const struct query *query)
 {
     const struct reference *r = c->reference;
@@ -464,7 +465,7 @@ static void weigh(struct computation *c, struct head *head, const struct query *
     head->sink = exp(sink - maximum) / total;
 }
 
-/* What dropout multiplies the weight of a pair with. */
+/* The factor by which dropout multiplies the weight of a pair. */
 static double kept(const struct computation *c, const struct query *query, size_t j)
 {
     const struct reference *r = c->reference;

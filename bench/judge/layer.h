@@ -31,7 +31,7 @@ struct layer_part {
 
 struct layer_part layer_part_of(const clattn_multihead *layer, int n);
 
-/* Where row m and column n of the part lie in its matrix. */
+/* The place in the matrix of the part's row m and column n. */
 size_t layer_weight_at(const clattn_multihead *layer, const struct layer_part *part, size_t m,
                        size_t n);
 
@@ -50,7 +50,7 @@ struct layer_inputs {
 double layer_input(const clattn_multihead *layer, const struct layer_inputs *in,
                    enum layer_tensor id, size_t n);
 
-/* What both directions write; NULL where there is none. */
+/* The results of both directions; NULL where there is none. */
 struct layer_outputs {
     struct bounded *at[NUM_LAYER_TENSORS];
 };

@@ -58,7 +58,7 @@ static void load_key(const struct reference *r, enum tensor_id id, const struct 
         memset(values, 0, r->shape[id].size[3] * sizeof *values);
 }
 
-/* What the masks leave, and the scores that are wanted before the softmax. */
+/* Finds the row's visible keys, and the scores that are wanted before the softmax. */
 static void look(const struct reference *r, const struct query *query, struct reference_row *row)
 {
     const clattn_problem *p = r->problem;

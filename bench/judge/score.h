@@ -31,7 +31,7 @@ struct query reference_query(const struct reference *r, size_t b, size_t h, size
  * the view leaves out hides nothing. */
 bool reference_sees(const struct reference *r, const struct query *query, size_t j);
 
-/* What ALiBi multiplies a slope with: j - i - diagonal, or -|j - i - diagonal|. */
+/* The distance by which ALiBi multiplies a slope: j - i - diagonal, or -|j - i - diagonal|. */
 double reference_distance(const struct reference *r, const struct query *query, size_t j);
 
 /* A pair's score at each point, before masks. */

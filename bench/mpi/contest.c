@@ -46,7 +46,7 @@ static bool agree(const struct contest *contest, bool ok, struct message *why)
 
 /* ---- problems -------------------------------------------------------------------------------- */
 
-/* As many times as many tokens; of packed batches as many times as many sequences. */
+/* The job with `times` as many tokens; for packed batches, with as many times the sequences. */
 static struct job grown(const struct job *job, size_t times)
 {
     struct job more = *job;
@@ -302,7 +302,7 @@ static bool takes_part(const struct competitor *c)
     return c->open && c->outcome->state == OUTCOME_MEASURED;
 }
 
-/* What rank 0 found of results, and the other ranks with it. */
+/* Makes rank 0's verdict on the results the outcome of all ranks. */
 static void judge(const struct contest *contest, struct outcome *outcome, bool ok,
                   struct message *why)
 {

@@ -85,7 +85,7 @@ int main(int argc, char **argv)
         ca_variable_set("POCL_AFFINITY", "0"); /* ranks of a machine would share a core */
     MPI_Init(&argc, &argv);
     const struct ranks ranks = ranks_open();
-    /* What a rank has to say comes to rank 0. */
+    /* Only rank 0 prints. */
     if (ranks.rank > 0 &&
         (freopen("/dev/null", "w", stdout) == NULL || freopen("/dev/null", "w", stderr) == NULL))
         MPI_Abort(MPI_COMM_WORLD, EXIT_FAILED);

@@ -20,7 +20,8 @@ struct sharded {
 
 /* All calls but closing are collective, and end on all ranks alike, with the same sentence. */
 
-/* What --mode says: "ring", "heads-ring:2"; false if it is none. The rest of *options stays. */
+/* Reads a mode of --mode, such as "ring" or "heads-ring:2"; false if there is none of this name.
+ * The rest of *options stays. */
 bool sharded_mode(const char *name, clattn_mpi_options *options);
 
 /* Makes the plan and gives each rank its rows of the inputs. The case is there on rank 0, its job on all

@@ -73,7 +73,8 @@ static bool take_text(const json_t *answer, const char *key, char *text, size_t 
     return true;
 }
 
-/* What a refusal comes to: PEER_FAILED, the peer not ended, where it does not say unsupported. */
+/* The answer for a refusal: unless the peer says unsupported, PEER_FAILED, without ending the
+ * peer. */
 static enum peer_answer refusal(struct peer *peer, const json_t *answer, struct message *why)
 {
     const char *given = json_string_value(json_object_get(answer, "why"));
@@ -385,7 +386,8 @@ enum peer_answer peer_sample(struct peer *peer, double busy, double *seconds, do
     return PEER_OK;
 }
 
-/* Its results in the problem's layouts, which the caller releases; none unless PEER_OK. */
+/* Fetches the peer's results in the problem's layouts, which the caller releases; none unless
+ * PEER_OK. */
 static enum peer_answer fetch(struct peer *peer, const struct job *job, struct results *results,
                               struct message *why)
 {

@@ -31,7 +31,7 @@ static json_t *size_json(size_t size)
     return json_integer((json_int_t)size);
 }
 
-/* What k, v or o consist of. */
+/* The name of the format in which k, v or o is stored. */
 static const char *stored_name(const clattn_problem *p, enum ca_argument argument)
 {
     const clattn_cache cache = ca_problem_cache(p, argument);

@@ -14,7 +14,7 @@ struct peer_greeting {
     char method[128]; /* The functions that are called, in one line. */
 };
 
-/* What is refused unless a library takes it. Causality and windows are always taken. */
+/* Options that are refused unless a library takes them. Causality and windows are always taken. */
 enum {
     PEER_TAKES_SOFTCAP = 1,
     PEER_TAKES_SINKS = 2,
@@ -36,7 +36,7 @@ enum peer_status {
     PEER_FAILED
 };
 
-/* What is open. */
+/* The problem that is open. */
 struct peer_work {
     struct problem_data data;
     struct host_set *set;

@@ -29,7 +29,7 @@ bool problem_data_is_empty(const struct problem_data *data);
 
 /* ---- what is visible ------------------------------------------------------------------------- */
 
-/* What the diagonal counts from. */
+/* The problem's diagonal: key minus query on it. */
 int64_t problem_diagonal(const clattn_problem *problem);
 
 /* Keys before and after the diagonal that causality and windows leave; as many as there are

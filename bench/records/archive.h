@@ -66,7 +66,7 @@ bool archive_counted(struct archive *archive, const char *key, double *number);
 bool archive_numbers(struct archive *archive, const char *key, double unit, double *first,
                      size_t step, size_t count);
 
-/* What follows from the rest: written, and passed over where it is a number or null. */
+/* A number that follows from other members: written; on reading, a number or null is skipped. */
 bool archive_derived(struct archive *archive, const char *key, double number);
 
 /* Samples from `least` up with their median, the second with the minimum, too; null without any. */

@@ -197,7 +197,8 @@ static void find_shares(const struct device_run *run, const struct record *recor
                                    : work / seconds->value[n] * 1e-9 / peak);
 }
 
-/* What the file has, before anything is compared. `first` is the first file's record, or NULL. */
+/* Fills a cell with the file's values, before anything is compared. `first` is the first file's
+ * record, or NULL. */
 static void fill_cell(const struct comparison *c, const struct device_run *run,
                       const struct record *first, struct comparison_cell *cell,
                       struct samples *figures)

@@ -37,7 +37,7 @@ struct verdict_kind {
 };
 extern const struct verdict_kind verdict_kinds[];
 
-/* What a file has of a problem. */
+/* A file's results for a problem. */
 struct comparison_cell {
     const struct record *record;   /* NULL if it was not run. */
     const struct outcome *outcome; /* NULL if the implementation took no part. */

@@ -7,7 +7,7 @@
 
 #define DISTRIBUTED_MOST_RANKS 1000000
 
-/* What became of a rank's time in an execution: medians, in seconds. */
+/* How a rank's time in an execution was spent: medians, in seconds. */
 struct spent {
     double computing, waiting,
         transfer;   /* The seconds in clattn_mpi_plan_info; transfer is its staging. */

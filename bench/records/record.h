@@ -48,7 +48,8 @@ struct outcome {
 /* Whether it has a time that may be shown. */
 bool outcome_timed(const struct outcome *outcome);
 
-/* It takes no further part: why, as printf has it, and no times. */
+/* Takes an implementation out of the run: sets the state and why, formatted as by printf, and drops
+ * its times. */
 void outcome_give_up(struct outcome *outcome, enum outcome_state state, const char *format, ...);
 
 /* ... since one of its results is out of bounds. */
@@ -92,9 +93,8 @@ double record_bytes(const struct record *record, const struct outcome *outcome);
 /* The outcome of that implementation, or NULL. */
 const struct outcome *record_find(const struct record *record, const char *implementation);
 
-/* Where a choice comes from, in a word: "tuned", "stale", "nearest", "shipped", "untuned",
- * "override" or "forced", of a layer "steps"; "unknown" for the reasons of another version of the
- * library. */
+/* The origin of a choice in a word: "tuned", "stale", "nearest", "shipped", "untuned", "override"
+ * or "forced", for a layer "steps"; "unknown" for the reasons of another version of the library. */
 const char *record_origin(const char *reason);
 extern const char *const record_origin_words[]; /* All of these; the last is NULL. */
 

@@ -99,10 +99,10 @@ bool results_device_read(const json_t *object, clattn_device_info *info, struct 
 /* The result closest to its bound, and what it was compared with. */
 json_t *results_error(const struct worst *worst, const char *against);
 
-/* What compiling took, in milliseconds. */
+/* The parts of compiling, in milliseconds. */
 json_t *results_compiling(const struct cold_start_parts *parts);
 
-/* What complaints about a file are said by. */
+/* A reader whose complaints about a file go to *why. */
 struct ca_json_reader results_reader(const char *file, struct message *why);
 
 /* An object with what every other file begins with: schema, date, version, device, load. */

@@ -5,7 +5,7 @@
 
 #include "bench/timing/target.h"
 
-/* What is multiplied and added. */
+/* The types that peaks multiply and add. */
 enum peak_kind {
     PEAK_F32,
     PEAK_F16,  /* On devices with cl_khr_fp16. */

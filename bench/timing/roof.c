@@ -113,7 +113,8 @@ static bool is_minus_infinity(clattn_dtype dtype, const void *data, size_t n)
 
 enum { LISTED = 1, LISTED_AS_FULL };
 
-/* What the block lists let a query see, and where they leave the mask unread. */
+/* Finds the keys that the block lists leave visible to a query, and where they leave the mask
+ * unread. */
 static void find_listed(struct survey *survey, size_t b, size_t h, size_t i)
 {
     const clattn_problem *p = &survey->attention->job.problem;
@@ -210,7 +211,8 @@ static void mark_span(struct survey *survey, size_t b, size_t h, struct span spa
         mark_keys(survey, b, head, span);
 }
 
-/* What the row before has marked is left out: empty where other keys are visible in each row. */
+/* Marks a row's keys except those that the previous row has marked; `before` is empty where visible
+ * keys differ from row to row. */
 static void mark_row(struct survey *survey, size_t b, size_t h, size_t i, struct span span,
                      struct span before)
 {

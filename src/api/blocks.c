@@ -224,7 +224,8 @@ static enum seen strided_sees(const clattn_problem *p, const void *data, const s
     return from < stride || x.most / stride * stride >= from ? SOME : NONE;
 }
 
-/* Where a column has no multiple of the stride, the next one that does is that of the multiple below. */
+/* The next column to look at: where a column has no multiple of the stride, the one that holds the
+ * multiple below. */
 static size_t next_at_stride(const clattn_problem *p, void *data, const struct block *row,
                              size_t column)
 {

@@ -13,7 +13,7 @@
 
 #define NAP_SECONDS 0.002
 
-/* For so long while a file stays the same. */
+/* A wait of so many seconds, during which a file stays unchanged. */
 struct waiting {
     double seconds, since; /* 0: it has not begun */
     struct ca_file_facts file;

@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What went wrong so far; without a reason nobody is told. */
+/* A reader and the first error so far. Without a buffer for the reason, only the status tells of
+ * it. */
 struct ca_json_reader {
     clattn_status status;
     char *reason; /* a buffer of reason_bytes bytes, or NULL */
@@ -41,7 +42,7 @@ void ca_json_version(struct ca_json_reader *r, const json_t *root, const char *v
 
 /* ---- values and the ways to them -------------------------------------------------------------- */
 
-/* What is in `in`: by key, or by index if there is none. */
+/* A value within `in`, found by its key, or by its index if key is NULL. */
 struct ca_json_place {
     const struct ca_json_place *in; /* NULL: this is the whole document */
     const char *key;
@@ -67,7 +68,8 @@ bool ca_place_text(const struct ca_json_place *in, const char *key, char *text, 
 bool ca_place_text_or_null(const struct ca_json_place *in, const char *key, char *text,
                            size_t bytes);
 
-/* Not empty, of any length, owned by the caller; null becomes NULL where that is allowed. */
+/* A text that is not empty, of any length, owned by the caller; null becomes NULL where that is
+ * allowed. */
 bool ca_place_copy(const struct ca_json_place *in, const char *key, bool may_be_null, char **text);
 
 /* The position in `words`, which ends with NULL. */

@@ -7,7 +7,8 @@
 #include <clattn/context.h>
 #include <stdint.h>
 
-/* Where sentences go. All zeros: errors are remembered for their thread, as everywhere, and nothing else. */
+/* The place where log messages go. All zeros: errors are remembered for their thread, as always,
+ * and nothing else happens. */
 struct ca_log {
     clattn_log_callback callback; /* NULL: to stderr, as far as `printed` says */
     void *user_data;

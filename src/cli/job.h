@@ -28,7 +28,7 @@ struct job {
 
 enum job_kind job_kind(const struct job *job);
 
-/* What the text form begins with: "fwd", "layer bwd". */
+/* The beginning of the text form: "fwd", "layer bwd". */
 const char *job_kind_name(enum job_kind kind);
 
 /* Reads either text form. On failure the reason is that of a layer if the text begins like one. */

@@ -27,7 +27,7 @@ struct ca_choice {
     enum ca_origin origin;
 };
 
-/* What may compute a problem, the best first, no candidate twice. */
+/* The candidates that may compute a problem, the best first, none twice. */
 struct ca_choices {
     struct ca_choice list[CA_MAX_CHOICES];
     size_t count;

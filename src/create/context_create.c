@@ -121,7 +121,7 @@ static void close_lock(clattn_context *ctx)
     ca_mutex_destroy(&ctx->lock);
 }
 
-/* What choosing looks at, and the lock, which comes last. */
+/* Opens the parts that choosing uses, and the lock, which comes last. */
 static clattn_status open_parts(clattn_context *ctx)
 {
     ctx->store = ca_store_create(ctx->cache_directory, &ctx->device, &ctx->log);
@@ -204,7 +204,8 @@ static void open_cache(clattn_context *ctx, const char *given)
                 CA_CACHE_DEFAULT_MEGABYTES);
 }
 
-/* What both ways to make a context begin with: *context is cleared, *options, which may be null, are read. */
+/* The beginning of both ways to make a context: *context is cleared, *options, which may be null,
+ * are read. */
 static clattn_status check_call(const struct ca_log *log, const clattn_context_options **options,
                                 clattn_context_options *own, clattn_context **context)
 {

@@ -73,7 +73,8 @@ static unsigned query_uint(cl_device_id device, cl_device_info what)
     return clGetDeviceInfo(device, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
 }
 
-/* What vendors' extensions tell. Their constants stand in cl_ext.h of newer headers only. */
+/* Queries the facts that vendors' extensions tell. Their constants stand in cl_ext.h of newer
+ * headers only. */
 static void query_vendor(cl_device_id device, clattn_device_info *info)
 {
     enum {

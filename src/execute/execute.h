@@ -7,8 +7,8 @@
 #include "execute/plan.h"
 #include <clattn/attention.h>
 
-/* What every execution begins with: *done is cleared, the plan is one of this operation, and nothing is
- * wrong with its struct of tensors: mistake is NULL (ca_struct_read()). */
+/* The checks that every execution begins with: *done is cleared, the plan is one of this operation,
+ * and the struct of tensors is sound: mistake is NULL (ca_struct_read()). */
 clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation,
                             const char *mistake, cl_event *done);
 

@@ -11,7 +11,7 @@
 #include "problem/problem.h"
 #include <clattn/attention.h>
 
-/* What an execution is given, to any operation. */
+/* The arguments of an execution, of any operation. */
 struct ca_tensors {
     clattn_buffer at[CA_NUM_ARGUMENTS];
     cl_ulong seed;  /* dropout's seed */

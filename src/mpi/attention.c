@@ -378,8 +378,8 @@ static void begin_dq(clattn_mpi_plan *plan, const bool writes_all)
     plan->has_dq = true;
 }
 
-/* What a part's gradients are written to, in f32: sums of the place and of the block that nothing was added to yet, or packed
- * tensors of its own. lse: packed. */
+/* The tensors that a part's gradients are written to, in f32: the place's and the block's sums if
+ * nothing was added to these yet, else packed tensors of the part's own. lse: packed. */
 struct part_gradients {
     struct tensor dq, dk, dv, lse;
     bool begins_queries, begins_keys;

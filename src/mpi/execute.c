@@ -52,7 +52,7 @@ static void check_list(clattn_mpi_plan *plan, const char *name, const int presen
                   name);
 }
 
-/* What forward and backward have alike, as far as parts of clattn's own do not check it. */
+/* The tensors that both forward and backward have and that the parts' own plans do not check. */
 struct lists {
     const clattn_buffer *sinks, *slopes, *q_lengths, *kv_lengths, *q_starts, *kv_starts;
     cl_ulong seed;
@@ -132,7 +132,7 @@ static void bring_out(clattn_mpi_plan *plan, const struct exchange *exchange,
         heads_exchange(plan, exchange, own, place, false);
 }
 
-/* What is exchanged of each kind of tensor. */
+/* The exchange of heads for each kind of tensor. */
 struct exchanges {
     struct exchange q, k, v, o, lse;
 };

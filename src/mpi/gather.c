@@ -34,7 +34,7 @@ static struct span round_of(const struct gather *gather, const int round)
                          keys - first < gather->round_rows ? keys - first : gather->round_rows};
 }
 
-/* What a place has of a round by one of its chunks. */
+/* The rows of a round that one of a place's chunks holds. */
 static struct span rows_of(const struct gather *gather, const int place, const int chunk,
                            const struct span round)
 {
@@ -50,7 +50,7 @@ static size_t own_row(const struct gather *gather, const int chunk, const struct
     return chunk_row(chunks, chunk) + rows.first - chunks[chunk].first;
 }
 
-/* What a row is of. */
+/* The contents of a row. */
 enum of_row { KEYS, GRADIENTS };
 
 static size_t row_bytes(const struct gather *gather, const enum of_row of)
@@ -119,7 +119,7 @@ static bool round_is_seen(const struct gather *gather, const struct lengths *len
 
 /* ---- keys ------------------------------------------------------------------------------------- */
 
-/* This place's keys of a round, to where they belong in it. */
+/* Packs this place's keys of a round at their places in it. */
 static void pack_own(struct gather *gather, const struct span range, const cl_mem keys)
 {
     clattn_mpi_plan *plan = gather->plan;
@@ -247,7 +247,8 @@ static int shares_of_turn(const struct gather *gather, const int turn)
     return least(gather->turn, gather->plan->partition.places - 1 - turn * gather->turn);
 }
 
-/* What this place sends to and gets from the place so many on, or back, of a chunk. */
+/* Lists what this place sends of a chunk to the place `distance` further on, and gets from the one
+ * as far back. */
 static void list_share(const struct gather *gather, const struct span range, const int chunk,
                        const int distance, const size_t came_row, int *lists)
 {

@@ -20,7 +20,7 @@ static uint64_t hash_rates(uint64_t hash, const clattn_mpi_rates *r)
     return hash_more(hash, all, sizeof all);
 }
 
-/* What all ranks must have alike. */
+/* A hash of everything that must be the same on all ranks. */
 static uint64_t hash_plan(const clattn_mpi_plan *plan, const clattn_mpi_options *options)
 {
     uint64_t hash = HASH_BEGIN;

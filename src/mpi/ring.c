@@ -73,7 +73,7 @@ static struct ring ring_open(clattn_mpi_plan *plan, const struct tensor k, const
     return ring;
 }
 
-/* This place's keys, packed, to where messages come from. */
+/* Packs this place's keys into the memory that messages are sent from. */
 static void pack_own_keys(struct ring *ring)
 {
     clattn_mpi_plan *plan = ring->plan;
@@ -129,7 +129,7 @@ static void end_step(struct ring *ring, const int step)
     staging_close(plan, STAGING_GRADIENTS, false);
 }
 
-/* What this place's queries and the keys at hand at step t are computed as. */
+/* The chunk pairs in which this place's queries and the keys of step t are computed. */
 static int pairs_at(const struct ring *ring, const int step,
                     struct chunk_pair pairs[CHUNKS * CHUNKS])
 {

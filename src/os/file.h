@@ -64,7 +64,7 @@ enum ca_file_use {
 /* No link as the last part of the path is followed, and nothing is waited for. */
 ca_file ca_file_open(ca_file folder, const char *path, enum ca_file_use use);
 
-/* What may be a link, or a pipe that has to be waited for. */
+/* Opens a file that may be a link, or a pipe that has to be waited for. */
 ca_file ca_file_open_any(const char *path);
 
 /* Leaves errno as it is if it can. */
@@ -82,7 +82,7 @@ bool ca_file_truncate(ca_file file);
 /* Says that it is written now. */
 bool ca_file_touch(ca_file file);
 
-/* Has what was written outlive a power cut, as far as the file system can. */
+/* Makes written data survive a power cut, as far as the file system can. */
 bool ca_file_make_durable(ca_file file);
 
 /* fopen(), where child processes do not inherit the file. */

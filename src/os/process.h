@@ -8,7 +8,7 @@
 
 /* ---- pipes ------------------------------------------------------------------------------------ */
 
-/* What is written to the second can be read from the first. */
+/* Makes a pipe: bytes written to the second end can be read from the first. */
 bool ca_pipe(ca_file ends[2]);
 
 /* From now on writers do not wait: bytes that do not fit into the pipe are lost. */
@@ -30,8 +30,8 @@ struct ca_child {
     long number; /* the process's number in the system; 0: no child */
 };
 
-/* What a child gets as its standard streams, CA_NO_FILE for nothing at all, and others by the numbers that it knows them
- * by (ca_parent_stream()). */
+/* The files that a child gets as its standard streams, CA_NO_FILE for none, and further ones with
+ * the numbers by which the child finds them (ca_parent_stream()). */
 struct ca_child_files {
     ca_file input, output, errors;
     struct {
@@ -88,7 +88,7 @@ struct ca_processor_time ca_child_processor_time(const struct ca_child *child);
 
 /* ---- this process ----------------------------------------------------------------------------- */
 
-/* What starts this program once more; argv[0] where the system does not tell. */
+/* The path that starts this program once more; argv[0] where the system does not tell. */
 const char *ca_own_program(const char *argv0);
 
 /* The folder of this program with a slash at its end; "" where the system does not tell. */

@@ -88,7 +88,7 @@ ca_file ca_output_open(void)
 
 /* ---- starting --------------------------------------------------------------------------------- */
 
-/* What this process ignores or catches, the child does not. */
+/* The child gets default handlers for signals that this process ignores or catches. */
 static void set_attributes(posix_spawnattr_t *attributes)
 {
     sigset_t signals;

@@ -25,7 +25,8 @@ void ca_condition_destroy(struct ca_condition *condition);
 void ca_condition_wait(struct ca_condition *condition, struct ca_mutex *mutex);
 void ca_condition_broadcast(struct ca_condition *condition);
 
-/* It stays where it is until it is joined. False if the system gives no more. */
+/* A thread; the struct must not move until the thread is joined. Starting returns false if the
+ * system has no more threads. */
 struct ca_thread {
     void (*run)(void *argument);
     void *argument;

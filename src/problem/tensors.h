@@ -56,7 +56,7 @@ _Static_assert((int)CA_PROJECTION_COUNT <= CA_WORKSPACE && (int)CA_MERGE_COUNT <
 #define CA_BACKWARD_ROLE_FORWARD input
 #define CA_BACKWARD_ROLE_BACKWARD output
 
-/* What is written, but read before. */
+/* The value of `written` for tensors that are read before they are written. */
 enum { CA_UPDATED = 2 };
 
 /* One tensor of a problem as it lies in memory. */

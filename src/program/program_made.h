@@ -6,7 +6,8 @@
 #include "families/family.h"
 #include "program/verdict.h"
 
-/* What making a program took, in seconds of the host's clock; 0 for what was not done. */
+/* The duration of each stage of making a program, in seconds of the host's clock; 0 for a stage
+ * that was not done. */
 struct ca_build_seconds {
     double loading; /* looking the program up in the cache on disk, and loading it if it is there */
     double front_end; /* clBuildProgram() of the source */

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What became of a configuration that was tried. */
+/* The outcome of trying a configuration. */
 enum ca_outcome {
     CA_CORRECT,
     CA_COMPILE_FAILED, /* the compiler named an error in the source */
@@ -36,7 +36,7 @@ struct ca_reading {
 
 struct ca_candidate; /* What a configuration stands for; sessions do not look into it. */
 
-/* What an interrupted session has measured. */
+/* A reading that an interrupted session has taken. */
 struct ca_earlier {
     size_t problem;
     const struct ca_candidate *candidate;

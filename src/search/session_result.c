@@ -135,7 +135,7 @@ static const struct ca_entrant *find_entrant(const struct ca_race *race,
     return NULL;
 }
 
-/* It failed after all, and so does the same program under other configurations. */
+/* Rejects a trial that has failed in a race, and other configurations with the same program. */
 static void reject(struct ca_task *task, const struct ca_trial *failed)
 {
     const struct ranking alone = {.trials = {failed}, .count = 1};

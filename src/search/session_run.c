@@ -159,7 +159,7 @@ static bool is_finish(struct ca_session *session)
     return left <= (double)neighbours;
 }
 
-/* What the task wants to know next; CA_NO_CONFIG for nothing. */
+/* The configuration that the task wants to try next; CA_NO_CONFIG for none. */
 static size_t choose(struct ca_task *task)
 {
     const bool finish = task->session->phase == CA_PHASE_FINISH;
@@ -242,8 +242,8 @@ static void search(struct ca_session *session)
     }
 }
 
-/* Not of a few trials, which say nothing about the rest; nor where it is dear: a model of the whole
- * space costs seconds if it is made from many trials. */
+/* Whether the confidence is computed: not from a few trials, which say nothing about the rest, nor
+ * from many, from which a model of the whole space takes seconds. */
 static bool has_confidence(const struct ca_session *session, struct ca_task *task,
                            struct ca_confidence *confidence)
 {

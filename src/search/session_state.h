@@ -60,7 +60,7 @@ struct ca_session {
 
 /* session_try.c */
 
-/* What the measurer takes, until the next call. */
+/* The candidates as the measurer takes them, valid until the next call. */
 const struct ca_candidate *ca_session_candidates(const struct ca_session *session,
                                                  const size_t *configs, size_t count);
 

@@ -155,7 +155,7 @@ static bool too_dear(const struct ca_task *task, const struct ca_task *asker, si
            task->measure_seconds * slowdown > session->build_seconds / (double)session->tries;
 }
 
-/* What becomes of a built configuration on one task. */
+/* Tries a built configuration on one task. */
 static void try_on(struct ca_task *task, const struct ca_built *built)
 {
     const struct ca_trial *twin = find_twin(task, built->reading.binary);

@@ -28,7 +28,7 @@ struct ca_trust_case {
      * bytes (see ca_trust_guard()); NULL if the problem has no such tensor. Outputs are filled with CA_TRUST_FILL. */
     unsigned char *bytes[CA_WORKSPACE];
     size_t sizes[CA_WORKSPACE]; /* bytes of each block; 0 if the problem has no such tensor */
-    /* What outputs that are read as well hold before the execution; else NULL. */
+    /* Contents before the execution of outputs that are read as well; else NULL. */
     unsigned char *before[CA_WORKSPACE];
     int hostile; /* nothing but elements may be written within the outputs' strides either */
     struct ca_answer *answers;

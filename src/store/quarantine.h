@@ -5,7 +5,7 @@
 
 #include "store/tuning_table.h"
 
-/* What failed. */
+/* The kind of failure. */
 enum ca_quarantine {
     CA_QUARANTINE_SOURCE, /* the compiler named an error in the source */
     CA_QUARANTINE_WRONG,

@@ -54,7 +54,7 @@ static int fitting(const struct ca_entry *entry, const clattn_problem *p,
            !ca_family_refusal(candidate->family, p, dev, candidate->values, reason, sizeof reason);
 }
 
-/* What an entry of a neighbour on this device advises, if that fits. */
+/* The candidate that an entry of a neighbour advises on this device, if it fits. */
 static int advice(const struct ca_entry *entry, const struct neighbour *neighbour,
                   const clattn_problem *p, const clattn_device_info *dev,
                   struct ca_candidate *candidate)

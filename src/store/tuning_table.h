@@ -11,7 +11,8 @@
 /* Most entries that a class keeps, and most samples that an entry keeps. */
 enum { CA_TABLE_TOP = 5, CA_TABLE_SAMPLES = 64 };
 
-/* What a document may hold: bytes in all, and entries of a class (unions exceed CA_TABLE_TOP). */
+/* The most that a document may hold: bytes in all, and entries of a class (unions exceed
+ * CA_TABLE_TOP). */
 enum { CA_TABLE_BYTES = 32 << 20, CA_TABLE_CLASS_ENTRIES = 1024 };
 
 /* Most bytes of its texts, the terminating 0 included. They are printable ASCII. */

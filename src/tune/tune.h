@@ -16,7 +16,7 @@ struct ca_tune_event {
     const struct ca_reading *reading; /* NULL in a race */
 };
 
-/* What is known of one problem in the end. */
+/* The result of tuning one problem. */
 struct ca_tune_result {
     int known; /* nothing was done: the store has fresh entries, or another problem stands for it */
     int searched; /* result holds something */

@@ -18,7 +18,7 @@ struct ca_group {
     double later_seconds;   /* seconds that the groups after this one will probably take */
 };
 
-/* What crashed or hung; `how` is a sentence. */
+/* A candidate that crashed or hung; `how` is a sentence. */
 struct ca_suspect {
     struct ca_candidate candidate;
     clattn_problem problem;
@@ -47,7 +47,7 @@ struct ca_tuning {
 /* Fills the results of the group's problems and puts them into the store. */
 clattn_status ca_group_tune(struct ca_tuning *tuning, struct ca_group *group);
 
-/* What a problem's search begins with, and what was read of it this time. */
+/* The configurations that a problem's search begins with, and their readings in this session. */
 struct ca_seeds {
     size_t configs[CA_SESSION_SEEDS];
     int is_stored[CA_SESSION_SEEDS]; /* the store has a time of it for this class */

@@ -156,7 +156,7 @@ static void add_seed(const struct ca_run *run, const struct ca_candidate *candid
     seeds->count += n == seeds->count;
 }
 
-/* What plans of a problem choose from. */
+/* The choices that plans of a problem have. */
 static clattn_status choose(const struct ca_run *run, size_t problem,
                             const clattn_plan_options *options, struct ca_choices *choices)
 {

@@ -12,7 +12,7 @@
 /* Compilers need memory, and choices made many at a time are worse. */
 enum { MOST_AUTOMATIC = 4 };
 
-/* What takes longer than this part of the timeout is left to the worker. */
+/* A build that takes longer than this part of the timeout is left to the worker. */
 #define TIMEOUT_SHARE 0.5
 
 /* Compiled faster than this it was in the cache before, or does not matter. After so many others it

@@ -199,7 +199,7 @@ static bool put_results(void *self, struct message *why)
     return true;
 }
 
-/* As (batch, heads, seq_q, dim_v), in o's dtype. */
+/* Returns results as (batch, heads, seq_q, dim_v), in o's dtype. */
 static bool get_results(void *self, struct message *why)
 {
     const struct ggml_peer *c = self;

@@ -43,7 +43,7 @@ struct openblas {
     size_t scores;   /* Number of floats in each thread's scores. */
 };
 
-/* What threads share out: steps of forward, key heads of backward, rows of projections. */
+/* The work that threads share out: steps of forward, kv heads of backward, rows of projections. */
 struct shared {
     const struct openblas *c;
     const struct host_set *set;
@@ -83,7 +83,7 @@ static enum peer_status refuse(struct message *why, const char *reason)
 
 /* ---- the matrices of a step ------------------------------------------------------------------ */
 
-/* Its batch is one entry. */
+/* The matrices of a step whose batch is one entry. */
 struct matrices {
     const struct problem_data *data;
     const struct step *step;

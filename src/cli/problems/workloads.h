@@ -21,7 +21,7 @@ extern const struct workload workloads[];
 /* NULL if there is none of that name. */
 const struct workload *workload_find(const char *name);
 
-/* What problem n of a workload belongs to: in a set the model that it was taken from. */
+/* The workload of problem n: in a set, the model that the problem was taken from. */
 const struct workload *workload_origin(const struct workload *workload, size_t n);
 
 #endif

@@ -171,7 +171,7 @@ static bool only_order_counts(const clattn_problem *whole)
            whole->window_right == CLATTN_UNLIMITED;
 }
 
-/* Which of the chunks, as bits, have rows. */
+/* The chunks that have rows, as bits. */
 static unsigned chunks_in_use(const struct span chunks[CHUNKS])
 {
     return (chunks[0].count > 0 ? 1u : 0) | (chunks[1].count > 0 ? 2u : 0);

@@ -20,7 +20,8 @@ struct part {
     bool packed;           /* The part has several sequences, each with rows in both ranges. */
 };
 
-/* Where keys matter to queries only by their numbers: else the diagonal is 0 for all parts. */
+/* Whether masking depends on the positions of queries and keys; else the diagonal is 0 for all
+ * parts. */
 bool depends_on_places(const clattn_problem *whole);
 
 /* Rows in use of sequence b: queries or keys of the whole's tensors. Unpacked: from 0 on. */

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What decoding takes for few. */
+/* From this many queries on a problem does not count as decoding a few. */
 #define MANY_QUERIES 16
 
 /* All that distinguishes classes: whether it is defined to the compiler, so that classes that differ in it are not

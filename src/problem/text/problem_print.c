@@ -128,7 +128,8 @@ static void put_pages(struct ca_writer *w, size_t page_size, size_t pages)
         ca_put(w, " page=%zu pages=%zu", page_size, pages);
 }
 
-/* What comes after the sizes of a projection; a layout "oi" is the packed one of another order. */
+/* Prints the words after the sizes of a projection; a layout "oi" is the packed one of another
+ * order. */
 static void print_projection(struct ca_writer *w, const clattn_problem *problem)
 {
     const clattn_projection_problem *p = &problem->projection;
