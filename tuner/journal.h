@@ -31,7 +31,7 @@ struct ca_journal;
 
 enum ca_journal_state {
     CA_JOURNAL_OPEN,
-    CA_JOURNAL_FORGETFUL, /* open, but the file cannot be written, and why */
+    CA_JOURNAL_FORGETFUL, /* open, but the file cannot be written: *why says why */
     CA_JOURNAL_BUSY,      /* another process has locked the journal */
     CA_JOURNAL_NO_MEMORY
 };

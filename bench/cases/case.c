@@ -17,7 +17,7 @@ struct operand {
     enum owner owner;
     unsigned argument;
     enum layout layout;
-    bool passed; /* Through a layer, which makes the others. */
+    bool passed; /* The caller passes it through a layer, which makes the others. */
 };
 
 #define PASSED_INPUT true
@@ -119,7 +119,8 @@ static struct view operand_view(const clattn_problem *p, const struct operand *o
         .element = tensor->element_bytes,
         .few = is_few(operand),
     };
-    const int first = is_lse(operand) ? 1 : 0; /* a 1 behind its rows, not before them */
+    /* lse has its size of 1 behind the rows, not before them */
+    const int first = is_lse(operand) ? 1 : 0;
     for (int n = 0; n < 4; n++) {
         view.size[n] = sized->sizes[(n + first) % 4];
         view.stride[n] = tensor->layout.stride[(n + first) % 4];

@@ -20,7 +20,7 @@ struct block {
 struct answer {
     void *data; /* Owned; NULL if there is none. */
     clattn_dtype dtype;
-    size_t count; /* Elements. */
+    size_t count; /* Number of elements. */
     size_t row;   /* Elements of the innermost dimension. */
 };
 

@@ -29,7 +29,7 @@ struct request {
     char *peers_text;           /* A copy of peers that the choice has cut at its commas; owned. */
     const char **what;          /* Workloads, problems and files; the list is owned. */
     int count;
-    bool list; /* Instead of running. */
+    bool list; /* The jobs are listed instead of run. */
     struct run_mpi mpi;
 };
 

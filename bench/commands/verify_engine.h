@@ -19,7 +19,7 @@ struct verify_engine {
     bool (*execute)(const struct target *target, const struct attention_case *attention,
                     const char *mode, const clattn_plan_options *plan, void *o, bool *unsupported,
                     struct message *why);
-    bool speaks; /* Rank 0. */
+    bool speaks; /* This process prints: true on rank 0 alone. */
 };
 
 int verify_on(const struct verify_engine *engine, int argc, char **argv);

@@ -29,7 +29,7 @@
 struct reference_key {
     double weight; /* 0 where nothing is seen. */
     double slack;  /* Its relative error. */
-    double factor; /* Dropout's. */
+    double factor; /* Dropout's factor. */
     bool seen;
 };
 

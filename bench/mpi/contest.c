@@ -16,11 +16,11 @@ enum { DEFAULT_SAMPLES = 9, FEWEST_SAMPLES = 3, MOST_COMPETITORS = 2 * RUN_MOST_
 /* A mode of strong or of weak scaling. */
 struct competitor {
     const char *mode;
-    bool asked_for; /* Else it is left out where it cannot. */
+    bool asked_for; /* The mode was asked for; others are left out where they are unsupported. */
     bool weak, open;
     struct sharded sharded;
-    struct outcome *outcome; /* On all ranks, with the same state. */
-    struct spent *spent;     /* Rank 0: of each sample each rank's. */
+    struct outcome *outcome; /* The mode's outcome, on all ranks with the same state. */
+    struct spent *spent;     /* On rank 0: for each sample, each rank's time. */
     size_t samples;
 };
 
@@ -28,7 +28,7 @@ struct contest {
     struct mpi_run *run;
     struct record *record;
     struct attention_case strong, weak; /* Data on rank 0, jobs on all. */
-    struct measurement alone;           /* Rank 0. */
+    struct measurement alone;           /* On rank 0: the problem on one rank alone. */
     bool alone_open;
     struct competitor competitor[MOST_COMPETITORS];
     size_t count;

@@ -9,7 +9,7 @@
 
 struct problem_data {
     struct job job;
-    clattn_problem problem; /* Its attention or projection. */
+    clattn_problem problem; /* The job's attention or projection. */
     float scale;
     const struct safetensor *in[INPUT_COUNT]; /* Packed and aligned; NULL: the job has none. */
     float *projection_bias;                   /* (heads, dim_v), owned; NULL if there is none. */

@@ -65,7 +65,7 @@ const char *roof_words(enum roof roof);
 struct record {
     char name[128]; /* The workload, or the case in a file. */
     char *problem;  /* Text form, of a layer too; owned. */
-    char *reason;   /* Why clattn's configuration; owned. */
+    char *reason;   /* Why clattn has chosen its configuration; owned. */
     size_t workspace_bytes;
     double flops;   /* Operations of one execution, without pairs that masks and lengths hide. */
     double bytes;   /* The fewest bytes that any implementation must read and write. */

@@ -27,11 +27,12 @@ CLATTN_BEGIN
  * It stands in other structs by value and does not grow: OpenCL knows memory by these two ways.
  */
 typedef struct clattn_buffer {
-    cl_mem buffer; /**< Of the plan's OpenCL context; NULL with a pointer. */
+    cl_mem buffer; /**< A buffer of the plan's OpenCL context; NULL with a pointer. */
     size_t offset; /**< Position of element (0, 0, 0, 0), in elements; 0 if there is no memory. */
     void *pointer; /**< In place of a buffer, aligned to an element, blocks of quantized values to 2
                         bytes; NULL with a buffer. Never written where the tensor is only read. */
-    size_t bytes;  /**< Of the memory from @ref pointer on; 0 with a buffer, which knows its own. */
+    /** Size of the memory from @ref pointer on; 0 with a buffer, which knows its own. */
+    size_t bytes;
 } clattn_buffer;
 
 /**
@@ -46,10 +47,10 @@ typedef struct clattn_buffer {
  * It stands in other structs by value and does not grow: a weight has no other coordinates.
  */
 typedef struct clattn_dropout_place {
-    uint32_t query; /**< Of the first query; in packed batches of each sequence's. */
-    uint32_t key;   /**< Of the first key; a multiple of 4, since four keys share a counter. */
-    uint32_t batch; /**< Of the first batch. */
-    uint32_t head;  /**< Of the first query head. */
+    uint32_t query; /**< Place of the first query; in packed batches, of each sequence's first. */
+    uint32_t key; /**< Place of the first key; a multiple of 4, since four keys share a counter. */
+    uint32_t batch; /**< Place of the first batch. */
+    uint32_t head;  /**< Place of the first query head. */
     uint32_t heads; /**< Query heads of the whole, at least head and the problem's heads; 0: the
                         problem's heads. */
 } clattn_dropout_place;

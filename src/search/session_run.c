@@ -177,7 +177,7 @@ struct batch {
     struct ca_task *askers[CA_SESSION_BATCH];
     size_t configs[CA_SESSION_BATCH], count;
     size_t turn; /* index of the task whose turn it is */
-    size_t idle; /* tasks in a row that want nothing */
+    size_t idle; /* tasks in a row that have nothing to try */
 };
 
 static size_t batch_size(const struct ca_session *session)

@@ -45,7 +45,7 @@ struct ca_session {
     struct ca_built *built;
     size_t num_built, capacity;
     size_t evaluations;   /* configurations known from before or built */
-    size_t tries;         /* those built for the search */
+    size_t tries;         /* configurations built for the search */
     size_t num_decided;   /* number of tasks that are decided */
     double build_seconds; /* seconds that the builds of the tries took */
     double start;

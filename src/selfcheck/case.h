@@ -23,7 +23,7 @@ struct ca_answer {
 };
 
 struct ca_trust_case {
-    clattn_problem problem; /* normal */
+    clattn_problem problem; /* the case's problem in normal form */
     /* One block of bytes per tensor, of its span between two guard bands of CA_TRUST_GUARD
      * bytes (see ca_trust_guard()); NULL if the problem has no such tensor. Outputs are filled with CA_TRUST_FILL. */
     unsigned char *bytes[CA_WORKSPACE];

@@ -14,7 +14,7 @@
 
 /* The worst element so far. */
 struct worst {
-    double error; /* over its bound */
+    double error; /* error divided by its bound */
     const struct ca_answer *answer;
     size_t last;
     double got;

@@ -35,7 +35,7 @@ struct ca_entry {
 struct ca_class {
     char *text; /* the class's text, from ca_problem_class() */
     struct ca_entry *entries;
-    size_t num_entries; /* fastest first */
+    size_t num_entries; /* number of entries, which are sorted with the fastest first */
 };
 
 /* A configuration that is never used for problems whose programs are alike. */

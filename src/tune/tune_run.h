@@ -10,7 +10,7 @@ enum { CA_GROUP_MOST = 16 };
 
 struct ca_group {
     size_t index[CA_GROUP_MOST];            /* among the problems of the tuning */
-    clattn_problem problems[CA_GROUP_MOST]; /* normal */
+    clattn_problem problems[CA_GROUP_MOST]; /* the problems, in normal form */
     size_t count;
     int renewal;            /* not 0: only stale entries are measured, anew */
     double max_seconds;     /* 0: no limit */
@@ -36,7 +36,7 @@ struct ca_tuning {
     const struct ca_tune_hooks *hooks;
     struct ca_tune_result *results; /* one result for each problem */
     size_t num_problems;
-    double begin, end;  /* ca_stopwatch_now(); end may be INFINITY */
+    double begin, end;  /* by ca_stopwatch_now(); end may be INFINITY */
     size_t evaluations; /* configurations evaluated so far */
     unsigned hopeless;  /* bits of the families that an earlier group found far too slow */
     int ended;          /* not 0: the observer or the event hook has ended the tuning */
