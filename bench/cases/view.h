@@ -103,7 +103,7 @@ struct view {
 /* Packed (0, 1, 2, 3) where all four strides of the layout are 0. */
 struct view view_make(clattn_dtype dtype, const size_t size[4], const clattn_layout *layout);
 
-/* The place of element (b, h, s, d) of what has the view. */
+/* The place of element (b, h, s, d) in a tensor with this view. */
 size_t view_place(const struct view *view, size_t b, size_t h, size_t s, size_t d);
 
 /* The bytes of so many elements, and an element of the data: quantized or not. */

@@ -20,7 +20,7 @@ int plan_command(int argc, char **argv);
 int gradcheck_command(int argc, char **argv);
 int compare_command(int argc, char **argv);
 
-/* An option, and where what it says goes: one of flag, bits, text, number and read. */
+/* An option and the place for its value: one of flag, bits, text, number and read. */
 struct command_option {
     const char *name;  /* The option without its dashes; NULL ends a table. */
     bool *flag;        /* Set to true if the option is given; it takes no value. */

@@ -70,7 +70,7 @@ static struct cold_start_parts compiling(clattn_context *context)
                                       [COLD_START_STORING] = seconds.storing}};
 }
 
-/* Adds to *steps what another plan and its first execution take. */
+/* Adds the seconds of another plan and of its first execution to *steps. */
 static bool measure_again(const struct target *target, const struct settings *settings,
                           const struct attention_case *attention, struct steps *steps,
                           struct message *why)
@@ -85,7 +85,7 @@ static bool measure_again(const struct target *target, const struct settings *se
     return true;
 }
 
-/* Adds to *steps what a job's plan and its first execution take. */
+/* Adds the seconds of a job's plan and of its first execution to *steps. */
 static bool measure(const struct target *target, const struct settings *settings,
                     const struct job *job, struct steps *steps, struct measurement *m,
                     struct message *why)

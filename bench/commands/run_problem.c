@@ -26,7 +26,7 @@ struct race {
     struct record *record;
     struct interleaved interleaved;
     struct measurement clattn, untuned;
-    double peak[2]; /* Just before and just after clattn's sample. */
+    double peak[2]; /* Peaks measured just before and just after clattn's sample. */
     size_t peaks;
     bool given_up; /* Nothing is tried: it would take too long. */
 };

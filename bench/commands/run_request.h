@@ -41,7 +41,7 @@ void run_request_free(struct request *request);
  * any case. */
 bool run_request_items(const struct request *request, struct items *items, struct message *why);
 
-/* Prints what would run; what the command is to end with. */
+/* Prints the jobs that would run, and returns the command's exit status. */
 int run_request_list(const struct items *items);
 
 #endif

@@ -61,8 +61,8 @@ struct watch {
     struct fleet_end *end; /* facts of the end that are known so far */
 };
 
-/* Waits a moment, at most until something is heard. True if it was. Keeps the last complete line as what the
- * child does. */
+/* Waits a moment, at most until the child writes to the pipe, and returns whether it did. Keeps the
+ * last complete line as the child's present activity. */
 static bool wait_for_sign(struct watch *watch)
 {
     const size_t length = strlen(watch->text);

@@ -14,8 +14,8 @@ struct fleet_end {
     char doing[160]; /* The activity that it reported last; "" if none. */
 };
 
-/* The environment's names for the device that a child is to run, by its index, instead of what its
- * command line says, and for a file where it saves its results as well. */
+/* Environment variables: the index of the device that a child runs, in place of its command line's
+ * device, and a file to which it saves its results as well. */
 #define FLEET_DEVICE "CLATTN_BENCH_DEVICE"
 #define FLEET_SAVE "CLATTN_BENCH_SAVE"
 

@@ -31,7 +31,8 @@ static ca_file find_heart(void)
     return heart;
 }
 
-/* Whoever reads there wants this program's results: without them it is to end. */
+/* Writes a heartbeat. The reader is the parent that wants this program's results: if nobody reads,
+ * the program ends. */
 static void beat(struct progress *progress, const char *what, double now)
 {
     char line[sizeof progress->what + 1];

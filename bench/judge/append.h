@@ -32,7 +32,8 @@ struct append_view {
 int64_t reference_append_place(const clattn_append_problem *p, const struct append_view *view,
                                size_t b, size_t i);
 
-/* The row of head h of token (b, i), its columns as they are read back, each with what it may be off by. */
+/* The row of head h of token (b, i): its columns as they are read back, each with its error
+ * bound. */
 void reference_append(const clattn_append_problem *p, const struct append_view *view,
                       enum append_kind kind, size_t b, size_t h, size_t i, struct bounded *row);
 

@@ -12,7 +12,7 @@ struct bounded {
     double value, bound; /* A NaN or an infinity is expected as it is, whatever the bound. */
 };
 
-/* Whether got is what was expected. False for a NaN that was not. */
+/* Whether got is within the bound of the expected value. False for an unexpected NaN. */
 bool within(double got, struct bounded want);
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
@@ -40,7 +40,8 @@ struct arithmetic {
 
 struct arithmetic arithmetic_of(enum precision precision, clattn_dtype dtype);
 
-/* Allows for what a problem of standard precision may round and flush (clattn/problem.h). */
+/* Allows for the rounding and flushing that a problem of standard precision permits
+ * (clattn/problem.h). */
 void arithmetic_relax(struct arithmetic *arithmetic, const clattn_problem *p);
 /* ... where every operand is of this dtype. */
 void arithmetic_relax_to(struct arithmetic *arithmetic, clattn_dtype dtype);

@@ -42,7 +42,7 @@ static const double tiny = FLT_MIN;
 
 /* ---- a query --------------------------------------------------------------------------------- */
 
-/* Rows of the query and of a key, and what all pairs of the query share. */
+/* Rows of the query and of a key, and values that all pairs of the query share. */
 struct rows {
     double *q, *k, *v, *o, *d_o;
     double lse, delta;
@@ -402,7 +402,7 @@ void gradient_work_close(struct gradient_work *work)
     free(work->rows);
 }
 
-/* The sums of all elements, NULL of what is not there. */
+/* The sums of all elements of each tensor; NULL for tensors that the problem lacks. */
 struct all_sums {
     struct gradient_sum *at[NUM_TENSORS];
 };

@@ -667,7 +667,7 @@ struct result {
     int n;
 };
 
-/* Moves what was summed, or computes it. */
+/* Makes a result: moves the sums, or computes them. */
 static bool make(struct computation *c, const struct result *result, struct matrix *to)
 {
     if (result->kind == OF_SUMS) {

@@ -149,7 +149,7 @@ static struct denominator normalise(const struct reference *r, const struct quer
     return den;
 }
 
-/* Adds what a key gives to o. */
+/* Adds a key's contribution to o. */
 static void add_key(const struct reference *r, const struct reference_key *key, const double *v,
                     struct reference_sum *sums)
 {

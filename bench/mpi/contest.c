@@ -119,7 +119,7 @@ static bool describe(struct contest *contest, const char *name, struct message *
                  why);
 }
 
-/* The longer problem, and what gradients need. */
+/* Prepares the longer problem, and the forward results that gradients need. */
 static bool prepare(struct contest *contest, struct message *why)
 {
     struct mpi_run *run = contest->run;
@@ -340,7 +340,8 @@ static void check_all(struct contest *contest)
             check_mode(contest, &contest->competitor[n]);
 }
 
-/* The host's clock, as for ranks: from the call to the end of what it enqueued. */
+/* Time by the host's clock, as for ranks: from the call to the end of the commands that it
+ * enqueued. */
 static double time_alone(struct contest *contest, struct message *why)
 {
     const struct engine *engine = &contest->alone.engine;
@@ -439,7 +440,7 @@ static void forget_samples(struct contest *contest)
 
 /* ---- what it came to ------------------------------------------------------------------------- */
 
-/* The median over samples of what a rank spent, number by number. */
+/* The medians over samples of each of a rank's times. */
 static struct spent median_spent(const struct competitor *c, size_t ranks, size_t rank)
 {
     struct spent medians = {.computing = 0.0};

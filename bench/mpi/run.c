@@ -48,7 +48,7 @@ static bool save(const struct mpi_run *run, struct message *why)
            results_write(json, run->results, why);
 }
 
-/* Rank 0's table, or what went wrong where there is none. */
+/* Prints rank 0's table, or why there is none. */
 static void show(const struct mpi_run *run, const struct record *record)
 {
     const struct record *before = record > run->device->records ? record - 1 : NULL;

@@ -37,8 +37,8 @@ bool sharded_execute(struct sharded *sharded, struct message *why);
 /* Executes on outputs that held NaN, and brings all rows of them to rank 0; to be released there. */
 bool sharded_results(struct sharded *sharded, struct results *results, struct message *why);
 
-/* Brings what a forward execution leaves into the case of a backward one, on rank 0, as case_forward()
- * does, but computed by all ranks. */
+/* Puts the results of a forward execution into the case of a backward one, on rank 0, as
+ * case_forward() does, but computed by all ranks. */
 bool sharded_forward(const struct ranks *ranks, const struct target *target,
                      struct attention_case *attention, struct message *why);
 

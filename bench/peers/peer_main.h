@@ -96,7 +96,7 @@ struct peer_session {
 /* The answer to a line, by the first of the libraries that computes the operation; a new object. */
 json_t *peer_session_answer(struct peer_session *session, const char *line);
 
-/* Closes what is open, if anything is. */
+/* Closes the open problem, if there is one. */
 void peer_session_close(struct peer_session *session);
 
 /* Answers requests until they end. The program's exit code. */

@@ -93,7 +93,7 @@ struct comparison_mean {
 struct comparison_mean comparison_mean(const struct comparison *comparison,
                                        const struct comparison_group *group, size_t file);
 
-/* The table, and what it comes to; if quiet only regressions. */
+/* Prints the table and a summary; if quiet, only regressions. */
 void comparison_print(const struct comparison *comparison, bool quiet);
 
 /* results/README.md describes both. */

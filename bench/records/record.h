@@ -70,7 +70,7 @@ struct record {
     double flops;   /* Operations of one execution, without pairs that masks and lengths hide. */
     double bytes;   /* The fewest bytes that any implementation must read and write. */
     size_t copies;  /* Number of sets of tensors that were used in turn. */
-    bool from_file; /* Compared with an answer in a file, not with the reference. */
+    bool from_file; /* Results were compared with an answer in a file, not with the reference. */
     enum roof roof; /* The tighter of the problem's roofs, by the peaks of this run. */
     double
         overhead; /* Seconds of a call of clattn's beyond the driver's part of it; NaN: unknown. */

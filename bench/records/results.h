@@ -96,7 +96,7 @@ json_t *results_device(const clattn_device_info *info);
 /* The facts in such an object, validated; false if *why says what is wrong with it. */
 bool results_device_read(const json_t *object, clattn_device_info *info, struct message *why);
 
-/* The result closest to its bound, and what it was compared with. */
+/* The result closest to its bound, and the name of the reference it was compared with. */
 json_t *results_error(const struct worst *worst, const char *against);
 
 /* The parts of compiling, in milliseconds. */

@@ -32,7 +32,7 @@ struct cold_start {
     const char *problem;
     const char *configuration; /* "FAMILY NAME=value ...", as the duel takes it; NULL: what the
                                 * library chooses without a store, which a layer has. */
-    double seconds;            /* Each process may take so long. */
+    double seconds;            /* Time limit of each process. */
     void (*tick)(void *user);  /* Called several times a second while one runs. */
     void *user;
 };

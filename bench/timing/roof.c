@@ -280,7 +280,7 @@ static void go_through(struct survey *survey)
         survey->pairs *= (double)(p->batch / survey->batches) * (double)(p->heads / survey->heads);
 }
 
-/* Room for what hides keys; false without memory. */
+/* Begins a survey, with room for the visible keys of a row; false without memory. */
 static bool begin_survey(struct survey *survey, const struct attention_case *attention)
 {
     const clattn_problem *p = &attention->job.problem;

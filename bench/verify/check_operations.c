@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of what projections, merges and appends write. */
+/* Checks rows of the results of projections, merges and appends. */
 #include "bench/judge/append.h"
 #include "bench/judge/merge.h"
 #include "bench/judge/projection.h"

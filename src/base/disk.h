@@ -29,8 +29,8 @@ unsigned char *ca_disk_read(const char *path, size_t most, size_t *bytes, char *
  * which is then never "". The path is changed and changed back. */
 ca_file ca_disk_open(char *path, char *why, size_t why_bytes);
 
-/* Says that a file of the cache was used now, for those who remove what was used longest ago; not where it says nearly
- * that already. */
+/* Sets the time at which a file of the cache was last used to now, for the removal of the least
+ * recently used; not if the time is less than CA_DISK_TOUCH_SECONDS old. */
 enum { CA_DISK_TOUCH_SECONDS = 3600 };
 void ca_disk_touch(const char *path);
 
@@ -55,7 +55,8 @@ enum ca_disk_care {
 int ca_disk_write(const char *path, const void *first, size_t first_bytes, const void *second,
                   size_t second_bytes, unsigned care);
 
-/* Whether a file's name is what a killed writer leaves of one that ends so. */
+/* Whether a file has the name of a temporary file that a killed writer left, for a file whose name
+ * has this ending. */
 int ca_disk_is_temporary(const char *name, const char *ending);
 
 #endif

@@ -15,7 +15,7 @@
 enum ca_file_lock_state {
     CA_LOCK_NONE, /* the file cannot be made or opened */
     CA_LOCK_NO_MEMORY,
-    CA_LOCK_BUSY, /* somebody else held it all the time */
+    CA_LOCK_BUSY, /* another holder had it all the time */
     CA_LOCK_HELD,
     CA_LOCK_HELD_BY_FILE /* the file system has no locks; why says so */
 };
@@ -33,7 +33,7 @@ struct ca_file_lock {
 void ca_file_lock_acquire(struct ca_file_lock *lock, const char *path, double seconds);
 void ca_file_lock_release(struct ca_file_lock *lock);
 
-/* Whether it is held, and what it guards may be written. */
+/* Whether the lock is held, so that the file it guards may be written. */
 int ca_file_lock_is_held(const struct ca_file_lock *lock);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads JSON that somebody else wrote: the first thing that is wrong with it is said, the rest is
- * not looked at. */
+/* Reads JSON from an untrusted source: the first error is reported, the rest is not examined. */
 #ifndef CA_JSON_READER_H
 #define CA_JSON_READER_H
 
@@ -22,14 +21,15 @@ struct ca_json_reader {
     void (*clean)(char *text);
 };
 
-/* Says "WHAT WHY", unless something else was said before. */
+/* Reports "WHAT WHY", unless another error was reported before. */
 void ca_json_refuse(struct ca_json_reader *r, const char *what, const char *why);
 void ca_json_no_memory(struct ca_json_reader *r);
 
-/* Says "FILE: ", if there is one, and formats like printf. Returns false. */
+/* Reports an error that begins with "FILE: ", if there is a file, formatted like printf. Returns
+ * false. */
 bool ca_json_say(struct ca_json_reader *r, const char *format, ...);
 
-/* Says what the parser says; without a word of its own it had no memory. */
+/* Reports the parser's error; if the parser gives none, it had no memory. */
 void ca_json_unparsed(struct ca_json_reader *r, const json_error_t *error);
 
 /* The whole text, of at most `most` bytes: a larger one "is larger than any KIND". NULL on failure. */
@@ -54,13 +54,14 @@ struct ca_json_place {
 struct ca_json_place ca_place_child(const struct ca_json_place *in, const char *key);
 struct ca_json_place ca_place_element(const struct ca_json_place *in, size_t index);
 
-/* Says that the value is missing, or formats like printf what is the matter with it. Returns false. */
+/* Reports that the value is missing, or what is wrong with it, formatted like printf. Returns
+ * false. */
 bool ca_place_refuse(const struct ca_json_place *place, const char *format, ...);
 
 bool ca_place_object(const struct ca_json_place *place);
 bool ca_place_array(const struct ca_json_place *place, size_t least, size_t most);
 
-/* The others read what is in an object. */
+/* The following functions read a member of an object. */
 
 bool ca_place_text(const struct ca_json_place *in, const char *key, char *text, size_t bytes);
 

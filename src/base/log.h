@@ -52,13 +52,13 @@ clattn_status ca_give_reason(clattn_status status, const char *why, char *reason
 clattn_status ca_fail_cl(const struct ca_log *log, cl_int error, const char *format, ...)
     CA_PRINTF(3, 4);
 
-/* Logs a warning: something was not as it should be, and is worked around. */
+/* Logs a warning: a problem was found and worked around. */
 void ca_warn(const struct ca_log *log, const char *format, ...) CA_PRINTF(2, 3);
 
-/* Logs what is going on. */
+/* Logs information on the work under way. */
 void ca_inform(const struct ca_log *log, const char *format, ...) CA_PRINTF(2, 3);
 
-/* Logs what only few want to know. */
+/* Logs details that only few users want. */
 void ca_detail(const struct ca_log *log, const char *format, ...) CA_PRINTF(2, 3);
 
 /* Logs a text of any length as it is, such as a build log. */

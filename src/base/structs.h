@@ -64,7 +64,7 @@ enum {
 #undef STRUCT
 };
 
-/* No version adds as much to a struct: a size beyond is that of one that nobody has filled in. */
+/* No version adds as much to a struct: a larger size means that struct_size was not set. */
 enum { CA_MOST_NEW_BYTES = 4096 };
 
 static inline size_t ca_struct_size(const void *given)

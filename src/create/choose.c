@@ -59,7 +59,7 @@ static const char *options_mistake(const clattn_plan_options *o)
 
 struct search {
     const clattn_context *ctx;
-    const clattn_problem *p; /* normal */
+    const clattn_problem *p; /* the problem in normal form */
     clattn_problem representative;
     struct ca_view view; /* view of the store, which is locked meanwhile */
     struct ca_choices *choices;

@@ -105,7 +105,7 @@ enum pool_id {
     POOL_O,         /* f32 sums of this place's queries: dq, or o that is not in the caller's */
     POOL_LSE,       /* ... and their lse */
     POOL_WIDE_O,    /* o in f32, as parts of gradients read it */
-    POOL_GRADIENTS, /* f32 sums of the keys at hand: dk, then dv */
+    POOL_GRADIENTS, /* f32 sums of the present keys: dk, then dv */
     POOL_GRADIENTS_NEXT, /* ... while the ones before travel */
     POOL_GRADIENTS_OWN,
     POOL_GRADIENTS_CAME,
@@ -115,7 +115,7 @@ enum pool_id {
     POOL_SLOPES,
     POOL_SINKS,
     POOL_WORKSPACE,
-    POOL_KEYS, /* two blocks of keys and values that came */
+    POOL_KEYS, /* two blocks of keys and values that were received */
     POOL_KEYS_NEXT,
     POOL_PACKED,  /* packed data on its way to or from the host */
     POOL_HEADS_Q, /* tensors of whole places, of this rank's heads */
@@ -155,7 +155,7 @@ struct clattn_mpi_plan {
     cl_command_queue queue;  /* the plan's own queue, in-order */
     cl_command_queue copies; /* a second such queue, for copies to the device while it computes */
     bool shares_memory;      /* the device uses the host's memory */
-    bool dry;                /* plans and memory are made, nothing is enqueued */
+    bool dry;                /* makes plans and memory, but enqueues nothing */
     clattn_problem whole;
     clattn_problem local; /* the problem of this rank's tensors */
     clattn_mpi_mode mode;
@@ -164,7 +164,7 @@ struct clattn_mpi_plan {
     const clattn_plan_options *options;
     struct partition partition;
     size_t heads, kv_heads, first_head; /* the heads that this rank computes */
-    struct part *parts;                 /* parts_room() of them */
+    struct part *parts;                 /* room for parts_room() parts */
     int *messages; /* counts and displacements of all-gathers, 16 times places (gather.c) */
     /* counts and displacements of all-to-alls, four times members (heads.c) */
     int *member_messages;

@@ -85,7 +85,7 @@ struct ca_session_result {
     size_t evaluations;             /* configurations that this problem was measured with */
     /* half-width of the 95 % interval of the ratio when one candidate runs against itself */
     double noise;
-    bool raced; /* else readings decided, where less than 2 % (or twice the noise) is a tie */
+    bool raced; /* false: readings decided; a difference below 2 % (or twice the noise) is a tie */
     struct ca_confidence confidence;
     bool has_confidence; /* false where trials are too few, or too many for it to be cheap */
 };

@@ -9,7 +9,7 @@
 enum ca_quarantine {
     CA_QUARANTINE_SOURCE, /* the compiler named an error in the source */
     CA_QUARANTINE_WRONG,
-    CA_QUARANTINE_CRASH, /* these two were seen twice */
+    CA_QUARANTINE_CRASH, /* this and the next failure were seen twice */
     CA_QUARANTINE_HANG,
     CA_NUM_QUARANTINES
 };

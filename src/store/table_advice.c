@@ -127,7 +127,7 @@ clattn_status ca_table_nearest(const struct ca_table *table, const clattn_proble
 /* A candidate among the best of a neighbour. */
 struct appearance {
     size_t candidate, neighbour;
-    double slowdown; /* logarithm, against the neighbour's best */
+    double slowdown; /* logarithm of its time over the neighbour's best */
 };
 
 struct cover {
