@@ -131,7 +131,8 @@ static bool race(struct duel *duel, const struct settings *settings, struct mess
             break;
         interleaved_round(&interleaved, why);
     }
-    interleaved_check(&interleaved, &duel->attention); /* a kernel may go wrong when run often */
+    interleaved_check(&interleaved,
+                      &duel->attention); /* a kernel may give wrong results after many runs */
     if (!all_right(duel, why))
         return false;
     for (size_t n = 0; n < duel->count; n++) {

@@ -183,7 +183,7 @@ static bool measure(struct run *run, const struct items *items)
     struct message why;
 
     describe(run);
-    if (!save(run)) /* rather now than after an hour */
+    if (!save(run)) /* tells now, not after an hour, if the file cannot be written */
         return false;
     if (!peaks_open(&run->peaks, &run->target, &why)) {
         message_set(&device->failed, "%.500s", why.text);

@@ -211,7 +211,7 @@ static bool bring_input(struct sharded *s, const struct attention_case *attentio
         if (s->ranks->rank > 0)
             ranks_receive(0, packed, bytes);
         else if (!send_rows(s, &whole, attention->in[n].data, cut, packed, why))
-            MPI_Abort(MPI_COMM_WORLD, 1); /* others wait for rows */
+            MPI_Abort(MPI_COMM_WORLD, 1); /* other ranks wait for rows */
         copy_rows(&local, data, &all, packed, false);
     }
     ok = ok && make_buffer(s, view_extent_bytes(&local), data, &s->set.in[n], why);

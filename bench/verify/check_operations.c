@@ -68,7 +68,7 @@ bool check_merge(const struct attention_case *attention, const struct results *r
         held &&
         judged(judge_merge(&attention->job.problem.merge, &view, SAMPLE_BUDGET, compare, &c), why);
 
-    (void)precision; /* nobody else is asked to merge */
+    (void)precision; /* peers are not asked to merge */
     free(before);
     free(before_lse);
     return ok;
@@ -97,7 +97,7 @@ bool check_append(const struct attention_case *attention, const struct results *
         .sin = attention->in[INPUT_APPEND_SIN].data};
     const bool ok = held && judged(judge_append(p, &view, SAMPLE_BUDGET, compare, &c), why);
 
-    (void)precision; /* nobody else is asked to append */
+    (void)precision; /* peers are not asked to append */
     free(queries);
     return ok;
 }

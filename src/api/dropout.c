@@ -97,7 +97,7 @@ static clattn_status enqueue(const clattn_context *ctx, cl_program program, cons
         err = ca_buffer_set(ctx, kernel, count, mask);
     if (err == CL_SUCCESS)
         err = clEnqueueNDRangeKernel(queue, kernel, 3, NULL, global, local, num_wait, wait, done);
-    clReleaseKernel(kernel); /* lives until it has run */
+    clReleaseKernel(kernel); /* the kernel lives until it has run */
     if (err == CL_SUCCESS)
         return CLATTN_SUCCESS;
     if (done)

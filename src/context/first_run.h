@@ -48,7 +48,8 @@ struct ca_first_run {
 int ca_first_run_begin(struct ca_first_runs *runs, struct ca_first_run *run, char *path,
                        const char *what, time_t *until);
 
-/* Ends it, however it went: nothing is left on disk, but for what has set the program aside. */
+/* Ends a run, whatever its outcome: no file is left on disk, except one that has set the program
+ * aside. */
 void ca_first_run_end(struct ca_first_run *run);
 
 /* For a process that is about to end in the midst of runs: they count as if they had not begun.

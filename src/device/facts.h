@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The facts of a device, once they are there: what they must be, what they hold, narrowing them. */
+/* Checks of a device's facts, access to them, and narrowing them to a profile. */
 #ifndef CA_FACTS_H
 #define CA_FACTS_H
 
@@ -8,8 +8,8 @@
 /* Whether the device has an extension of just this name. */
 int ca_facts_have(const clattn_device_info *dev, const char *extension);
 
-/* Whether its driver is PoCL, of which no fact of a device tells what follows from it: how it is told
- * to compile, what its binaries are, and which errors it has. */
+/* Whether the driver is PoCL. Some properties of PoCL are no facts of a device: its compiler
+ * options, its form of binaries, and its errors. */
 int ca_facts_of_pocl(const clattn_device_info *dev);
 
 /* A number among the facts. */

@@ -223,7 +223,7 @@ static clattn_status check_one(const clattn_context *owner, const struct ca_oper
     return CLATTN_SUCCESS;
 }
 
-/* Whether there is memory for an operand, and one kind of it alone. */
+/* Checks that an operand that needs memory is given some, of one kind alone. */
 static clattn_status check_presence(const struct ca_log *log, const char *what,
                                     const struct ca_operand *operand, const clattn_buffer *given)
 {

@@ -17,8 +17,8 @@ clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
                          const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
                          cl_event *done);
 
-/* Enqueues what was checked. Where the plan has nothing to do and done is null, the wait list is
- * dropped. */
+/* Enqueues an execution whose arguments were checked. If the plan has nothing to do and done is
+ * null, the wait list is dropped. */
 clattn_status ca_enqueue(const clattn_plan *plan, cl_command_queue queue, int in_order,
                          const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
                          cl_event *done);

@@ -415,7 +415,8 @@ static struct part_gradients part_gradients_of(clattn_mpi_plan *plan,
     return g;
 }
 
-/* Gradients of a part are added to those of the place and of the block, if they are not there. */
+/* Adds a part's gradients to those of the place and of the block, unless they were written
+ * there. */
 static void add_gradients(clattn_mpi_plan *plan, const struct block *block,
                           const struct piece *piece, const struct part_gradients *g)
 {

@@ -40,7 +40,8 @@ static size_t most_rows(const struct ring *ring)
     return most;
 }
 
-/* Whether keys go on from the place that has them at step t: somebody behind it sees them. */
+/* Whether keys are sent on from the place that has them at step t: queries of a place behind it see
+ * them. */
 static bool keys_travel(const struct ring *ring, const int of_keys, const int step)
 {
     for (int later = step + 1; later < ring->places; later++)
@@ -194,7 +195,8 @@ static int step_that_sees(const struct ring *ring, const int of_keys, const int 
     return 0;
 }
 
-/* Whether dk and dv that are computed at step t join those of the places before, and go on. */
+/* Whether dk and dv that are computed at step t are added to those of the previous places and sent
+ * on. */
 static bool gradients_join(const struct ring *ring, const int step)
 {
     const int of_keys = ring_place(ring, ring->me - step);
@@ -231,7 +233,7 @@ static void expect_gradients(struct ring *ring, const int step)
     ring->messages.to[GRADIENTS_RECEIVED] = STAGING_GRADIENTS_NEXT;
 }
 
-/* Adds gradients that came to those on the device. */
+/* Adds gradients that have arrived to those on the device. */
 static void add_gradients_that_came(struct ring *ring, const enum staging_id staging,
                                     const cl_mem came, const size_t rows,
                                     const struct tensor sums[2])
@@ -244,7 +246,7 @@ static void add_gradients_that_came(struct ring *ring, const enum staging_id sta
     move_pair(plan, KERNEL_ADD_FLOATS, rows, pair, sums);
 }
 
-/* dk and dv that were computed at step t go on, with those that came. */
+/* Sends on dk and dv that were computed at step t, together with those that had arrived. */
 static void pass_gradients(struct ring *ring, const int step, const cl_mem gradients,
                            const struct tensor sums[2])
 {

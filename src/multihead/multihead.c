@@ -156,7 +156,7 @@ static clattn_status execute(struct run *run, cl_command_queue queue, cl_uint nu
         return ca_fail_cl(&context->log, err, "clCreateBuffer for a workspace of %zu bytes",
                           plan->workspace_bytes);
     status = enqueue(run, queue, in_order, num_wait, wait, done);
-    clReleaseMemObject(workspace->buffer); /* lives until the kernels are done */
+    clReleaseMemObject(workspace->buffer); /* the buffer lives until the kernels are done */
     return status;
 }
 

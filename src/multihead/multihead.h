@@ -108,7 +108,7 @@ struct ca_columns {
 };
 struct ca_columns ca_layer_columns(const clattn_multihead *layer);
 
-/* Rows of x, and of what keys and values are made of. */
+/* Rows of x, or of the inputs that keys and values are made of. */
 size_t ca_layer_rows(const clattn_multihead *layer, int of_keys);
 
 /* The steps of a layer that passed every check but that of its steps. */

@@ -97,7 +97,8 @@ static const char *const keys[W_COUNT] = {
     "layer",  "model=", "cross=", "separate=", "output=",  "io",
     "packed", "biases", "obias",  "seqfirst",  "training", "weights="};
 
-/* The layer's word that text is, and what follows its key; W_COUNT: a word of the attention. */
+/* Which of the layer's words the text is, and the value behind its key; W_COUNT: a word of the
+ * attention. */
 static enum word recognise(const char *text, const char **value)
 {
     for (unsigned w = 0; w < W_COUNT; w++) {

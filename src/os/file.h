@@ -46,10 +46,10 @@ bool ca_file_is_trusted(const struct ca_file_facts *facts, char *why, size_t why
 /* The same of the owner alone. */
 bool ca_file_owner_is_trusted(const struct ca_file_facts *facts, char *why, size_t why_bytes);
 
-/* Whether this process may write to what is there. */
+/* Whether this process may write to the file or folder. */
 bool ca_file_is_writable(const char *path);
 
-/* Lets those read and write a file who may do so with one of these facts. */
+/* Gives an open file the access rights of a file with these facts. */
 bool ca_file_share_as(ca_file file, const struct ca_file_facts *facts);
 
 /* ---- open files ------------------------------------------------------------------------------- */
@@ -67,10 +67,11 @@ ca_file ca_file_open(ca_file folder, const char *path, enum ca_file_use use);
 /* Opens a file that may be a link, or a pipe that has to be waited for. */
 ca_file ca_file_open_any(const char *path);
 
-/* Leaves errno as it is if it can. */
+/* Closes a file; leaves errno as it is on success. */
 bool ca_file_close(ca_file file);
 
-/* Reads from there, or of a pipe on, until so many bytes or the end; -1 on failure. */
+/* Reads from offset `at`, or the next bytes of a pipe, until so many bytes or the end; -1 on
+ * failure. */
 ptrdiff_t ca_file_read(ca_file file, void *data, size_t bytes, unsigned long long at);
 
 /* Writes all of it there. Safe in a signal handler. */
@@ -97,7 +98,7 @@ bool ca_folder_make(const char *path);
 
 bool ca_file_remove(ca_file folder, const char *path);
 
-/* Replaces what has the new name. */
+/* Renames a file, replacing one that has the new name. */
 bool ca_file_rename(ca_file folder, const char *from, const char *to);
 
 /* The names in a folder, which is taken over in any case; NULL on failure, and without a folder. */

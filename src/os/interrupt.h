@@ -6,7 +6,8 @@
 
 #include <stdbool.h>
 
-/* Catches them from now on; who writes to a pipe that nobody reads gets an error, and is not ended. */
+/* Catches interruptions from now on; a write to a pipe without a reader gives an error and does not
+ * end the process. */
 void ca_interrupt_catch(void);
 
 /* From now on act() is called before an interruption ends the process; NULL: nothing any more. It

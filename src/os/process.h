@@ -14,13 +14,14 @@ bool ca_pipe(ca_file ends[2]);
 /* From now on writers do not wait: bytes that do not fit into the pipe are lost. */
 void ca_pipe_drop_excess(const ca_file ends[2]);
 
-/* Waits so long for something, and takes what has come. 0: nothing; -1: nothing will come any more. */
+/* Waits so long for data, and reads what has come. 0: nothing came; -1: nothing will come any
+ * more. */
 ptrdiff_t ca_pipe_read(ca_file pipe, void *data, size_t bytes, int milliseconds);
 
-/* Errno is EPIPE if nobody reads there. */
+/* Writes to a pipe; errno is EPIPE if it has no reader. */
 bool ca_pipe_write(ca_file pipe, const void *data, size_t bytes);
 
-/* A file without a name, to whose end all children write who print to it. */
+/* Opens a file without a name, to whose end all children that print to it write. */
 ca_file ca_output_open(void);
 
 /* ---- children --------------------------------------------------------------------------------- */

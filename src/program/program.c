@@ -138,7 +138,7 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *can
         return ca_fail(&ctx->log, status, "no host memory for a program");
     if (waits && (status == CLATTN_OUT_OF_MEMORY || status == CLATTN_OPENCL_ERROR))
         return ca_fail(&ctx->log, status, "no program of %s: %s", name, reason);
-    if (waits && status != CLATTN_SUCCESS && !ages) /* else who found it has said so */
+    if (waits && status != CLATTN_SUCCESS && !ages) /* else its maker has logged the error */
         ca_warn(&ctx->log, "%s is not used on '%s': %s", name, ctx->device.name, reason);
     return status;
 }

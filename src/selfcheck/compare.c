@@ -137,7 +137,7 @@ static int find_nan(const struct ca_trust_case *c, unsigned argument, const stru
 
     if (c->problem.total_q > c->problem.batch * c->problem.seq_q ||
         c->problem.total_kv > c->problem.batch * c->problem.seq_kv)
-        return 0; /* rows of no sequence keep what they hold */
+        return 0; /* rows of no sequence keep their contents */
     for (size_t b = 0; b < t->sizes[0]; b++)
         for (size_t h = 0; h < t->sizes[1]; h++)
             for (size_t s = 0; s < t->sizes[2]; s++) {

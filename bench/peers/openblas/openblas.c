@@ -278,7 +278,7 @@ static bool compute(void *self, size_t copy, struct message *why)
     const clattn_problem *p = &data->problem;
     struct shared shared = {c, &c->work->set[copy]};
 
-    (void)why; /* Nothing fails. */
+    (void)why; /* Nothing can fail here. */
     if (p->operation == CLATTN_FORWARD) {
         pool_run(c->pool, do_step, &shared, c->way->steps.count);
         return true;
@@ -413,7 +413,7 @@ static bool compute_projection(void *self, size_t copy, struct message *why)
     const size_t rows = product_of(&c->work->data.problem).rows, share = rows_each(c);
     struct shared shared = {c, &c->work->set[copy]};
 
-    (void)why; /* Nothing fails. */
+    (void)why; /* Nothing can fail here. */
     if (c->way->blas_threads)
         project(c, shared.set, 0, rows);
     else

@@ -37,11 +37,12 @@ struct ca_row {
     int owed;   /* blanks to print before the next cell of this line */
 };
 
-/* The first cell: so many columns, or more if its text, which stands to the left, needs them. */
+/* Prints the first cell, `columns` wide, or wider if its text needs it; the text is aligned
+ * left. */
 void ca_row_label(struct ca_row *row, int columns, const char *text);
 
-/* The gap, unless it is the first of its line, and a cell of so many columns; its text stands to the
- * left if width is negative. */
+/* Prints a gap, unless the cell is the first of its line, and a cell of |width| columns; its text
+ * is aligned left if width is negative. */
 void ca_row_cell(struct ca_row *row, int width, const char *text);
 
 /* Text right behind the last cell. */

@@ -157,7 +157,8 @@ size_t parts_of(const clattn_problem *whole, const struct lengths *lengths, cons
 
 /* ---- shards ------------------------------------------------------------------------------------- */
 
-/* Whether what a query sees is known by the order of rows alone, and nothing else is counted from where they lie. */
+/* Whether masking depends on the order of rows alone, and nothing else depends on their
+ * positions. */
 static bool only_order_counts(const clattn_problem *whole)
 {
     const bool from_first =

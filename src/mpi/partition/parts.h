@@ -6,8 +6,8 @@
 
 #include "mpi/partition/partition.h"
 
-/* Host copies of what says how long sequences are; NULL where the problem has none. All ranks have the
- * same, so that all find the same parts. */
+/* Host copies of the tensors that give the lengths of sequences; NULL where the problem lacks one.
+ * All ranks have the same, so that all find the same parts. */
 struct lengths {
     cl_int *q_lengths, *kv_lengths; /* batch */
     cl_int *q_starts, *kv_starts;   /* batch + 1 */
@@ -57,8 +57,8 @@ int chunk_pairs(const clattn_problem *whole, const struct shard *q, const struct
 clattn_problem part_shape(const clattn_problem *whole, size_t heads, size_t kv_heads,
                           const struct part *part);
 
-/* Whether the caller's o itself holds what forward's queries have seen so far, in f32: not where the state travels to other ranks,
- * packed. */
+/* Whether forward's running output is kept in the caller's o, in f32: not where the state is sent
+ * to other ranks, packed. */
 bool state_in_o(const clattn_problem *whole, bool travels);
 
 /* Whether the queries of one place see keys of another. */

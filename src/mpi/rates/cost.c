@@ -61,8 +61,8 @@ static double seconds_of_part(const struct cost *c, const struct part *part, con
     return c->rates->overhead + clattn_problem_flops(&p) / (c->rates->flops * share);
 }
 
-/* Seconds of a place's chunk of queries against keys. Where sequences of packed batches lie nobody knows: pairs
- * count as if they were spread evenly. */
+/* Seconds of a place's chunk of queries against keys. Where sequences of packed batches lie is not
+ * known: pairs count as if they were spread evenly. */
 static double seconds_of_pair(const struct cost *c, const int place, const struct span q,
                               const struct span kv)
 {
@@ -408,7 +408,7 @@ static void add_memory(struct cost *c, const clattn_mpi_mode mode)
         state_in_o(p, mode == CLATTN_MPI_SPLIT_KV) ? 0 : (double)chunks_count(shard->q);
 
     c->sum.bytes_held += row * sizeof(float) * (sums + part_queries);
-    if (backward) /* of an all-gather what comes of a round is as much as there are other ranks */
+    if (backward) /* all-gather: each other rank contributes gradients to a round */
         c->sum.bytes_held +=
             pair_bytes(c, part_keys, sizeof(float)) +
             pair_bytes(c,
