@@ -131,8 +131,7 @@ static bool race(struct duel *duel, const struct settings *settings, struct mess
             break;
         interleaved_round(&interleaved, why);
     }
-    interleaved_check(&interleaved,
-                      &duel->attention); /* a kernel may give wrong results after many runs */
+    interleaved_check(&interleaved, &duel->attention); /* errors may show only after many runs */
     if (!all_right(duel, why))
         return false;
     for (size_t n = 0; n < duel->count; n++) {
