@@ -116,7 +116,7 @@ static void round_row(struct computation *c, double *row, size_t count, double n
             c->reference->arithmetic.sum * norms * chance(c) + part * fabs(row[n]) * chance(c);
 }
 
-/* Likewise one that is stored. */
+/* Rounds a row of a product likewise, and as it is stored in the dtype. */
 static void store_row(struct computation *c, double *row, size_t count, double norms)
 {
     const struct arithmetic *a = &c->reference->arithmetic;

@@ -454,8 +454,8 @@ static struct spent median_spent(const struct competitor *c, size_t ranks, size_
     return medians;
 }
 
-/* Of strong scaling the time over one rank's alone; and the part of the ranks' rate that is left, were
- * each as fast as rank 0 alone. */
+/* Computes, for strong scaling, the time over one rank's alone; and the efficiency: the rate over that
+ * of as many ranks as fast as rank 0 alone. */
 static void compare(const struct record *record, struct competitor *c)
 {
     const struct samples *alone = &record->outcome[0].seconds;

@@ -55,7 +55,7 @@ bool archive_flag(struct archive *archive, const char *key, bool *flag);
 bool archive_size(struct archive *archive, const char *key, size_t least, size_t most,
                   size_t *size);
 
-/* From 0 up, where 1 in the file is `unit`. The second: null stands for `unknown` and for whatever is
+/* A number from 0 up, where 1 in the file is `unit`. The second: null stands for `unknown` and for whatever is
  * not finite. The third loses no digit. */
 bool archive_number(struct archive *archive, const char *key, double unit, double *number);
 bool archive_number_or_null(struct archive *archive, const char *key, double unit, double unknown,

@@ -55,7 +55,7 @@ void outcome_give_up(struct outcome *outcome, enum outcome_state state, const ch
 /* ... since one of its results is out of bounds. */
 void outcome_wrong(struct outcome *outcome, const struct worst *worst);
 
-/* Which peak of the device limits a problem more. */
+/* The peak of the device that limits a problem most. */
 enum roof { ROOF_FMA, ROOF_READ, ROOF_FMA_BF16, NUM_ROOFS };
 
 /* "fma", as files have it (the last is NULL), and "multiply-adds", as people read it. */

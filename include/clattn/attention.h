@@ -86,7 +86,7 @@ typedef struct clattn_forward_tensors {
     clattn_buffer block_entries; /**< Read; int32_t, packed (batch, heads, max_blocks), likewise. */
     clattn_buffer q_starts;      /**< Read; batch + 1 int32_t, with total_q. */
     clattn_buffer kv_starts;     /**< Read; batch + 1 int32_t, with total_kv. */
-    /** Of a part of a larger attention; else all 0. */
+    /** Place of a part in a larger attention; else all 0. */
     clattn_dropout_place dropout_place;
 } clattn_forward_tensors;
 
@@ -113,13 +113,13 @@ typedef struct clattn_backward_tensors {
     clattn_buffer dslopes;       /**< Written; heads floats. */
     clattn_buffer dsinks;        /**< Written; heads floats. */
     clattn_buffer workspace;     /**< As in clattn_forward_tensors. */
-    uint64_t dropout_seed;       /**< That of the forward execution. */
-    uint32_t dropout_offset;     /**< That of the forward execution. */
+    uint64_t dropout_seed;       /**< The same as in the forward execution. */
+    uint32_t dropout_offset;     /**< The same as in the forward execution. */
     clattn_buffer block_offsets; /**< Read: what forward read. */
     clattn_buffer block_entries; /**< Read: what forward read. */
     clattn_buffer q_starts;      /**< Read: what forward read. */
     clattn_buffer kv_starts;     /**< Read: what forward read. */
-    /** That of the forward execution. */
+    /** The same as in the forward execution. */
     clattn_dropout_place dropout_place;
 } clattn_backward_tensors;
 
@@ -244,13 +244,13 @@ typedef struct clattn_host_backward_tensors {
     void *dbias;                  /**< Written, in the bias's dtype and layout. */
     float *dslopes;               /**< Written; heads floats. */
     float *dsinks;                /**< Written; heads floats. */
-    uint64_t dropout_seed;        /**< That of the forward execution. */
-    uint32_t dropout_offset;      /**< That of the forward execution. */
+    uint64_t dropout_seed;        /**< The same as in the forward execution. */
+    uint32_t dropout_offset;      /**< The same as in the forward execution. */
     const int32_t *block_offsets; /**< Read: what forward read. */
     const int32_t *block_entries; /**< Read: what forward read. */
     const int32_t *q_starts;      /**< Read: what forward read. */
     const int32_t *kv_starts;     /**< Read: what forward read. */
-    /** That of the forward execution. */
+    /** The same as in the forward execution. */
     clattn_dropout_place dropout_place;
 } clattn_host_backward_tensors;
 

@@ -338,7 +338,7 @@ typedef struct clattn_layout {
 /** A projection: y = x w, see "Projection" above. */
 typedef struct clattn_projection_problem {
     clattn_dtype dtype;      /**< Dtype of x, w and y. */
-    clattn_dtype bias_dtype; /**< Of the bias's elements. */
+    clattn_dtype bias_dtype; /**< Dtype of the bias's elements. */
     size_t batch;            /**< 0 is allowed. */
     size_t x_heads;          /**< Heads of x; at least 1. */
     size_t y_heads;          /**< Heads of y; at least 1. */
@@ -415,31 +415,32 @@ typedef struct clattn_append_problem {
 typedef struct clattn_problem {
     size_t struct_size; /**< Set by clattn_problem_init(). */
     clattn_operation
-        operation;      /**< Set by an initialiser; CLATTN_BACKWARD may replace CLATTN_FORWARD. */
-    clattn_dtype dtype; /**< Of q, k, v and o; but see k_cache, v_cache and o_f32. From here to
-                                     strict: attention, forward and backward. */
-    size_t batch;       /**< 0 is allowed: gradients that are sums over batches are 0. */
-    size_t heads;       /**< Query heads, a multiple of kv_heads; at least 1. */
-    size_t kv_heads;    /**< At least 1. */
-    size_t seq_q;       /**< 0 is allowed. */
-    size_t seq_kv;      /**< 0 is allowed: no query sees a key. */
-    size_t dim_qk;      /**< At least 1. */
-    size_t dim_v;       /**< At least 1. */
-    clattn_layout q;    /**< (batch, heads, seq_q, dim_qk) */
-    clattn_layout k;    /**< (batch, kv_heads, seq_kv, dim_qk); paged: (pages, kv_heads, page_size,
+        operation; /**< Set by an initialiser; CLATTN_BACKWARD may replace CLATTN_FORWARD. */
+    /** Dtype of q, k, v and o; but see k_cache, v_cache and o_f32. The members from here to strict are
+     *  of attention, forward and backward. */
+    clattn_dtype dtype;
+    size_t batch;    /**< 0 is allowed: gradients that are sums over batches are 0. */
+    size_t heads;    /**< Query heads, a multiple of kv_heads; at least 1. */
+    size_t kv_heads; /**< At least 1. */
+    size_t seq_q;    /**< 0 is allowed. */
+    size_t seq_kv;   /**< 0 is allowed: no query sees a key. */
+    size_t dim_qk;   /**< At least 1. */
+    size_t dim_v;    /**< At least 1. */
+    clattn_layout q; /**< (batch, heads, seq_q, dim_qk) */
+    clattn_layout k; /**< (batch, kv_heads, seq_kv, dim_qk); paged: (pages, kv_heads, page_size,
                           dim_qk) */
-    clattn_layout v;    /**< (batch, kv_heads, seq_kv, dim_v); paged: (pages, kv_heads, page_size,
+    clattn_layout v; /**< (batch, kv_heads, seq_kv, dim_v); paged: (pages, kv_heads, page_size,
                           dim_v) */
-    clattn_layout o;    /**< (batch, heads, seq_q, dim_v) */
-    float scale;        /**< Any finite value; NaN stands for 1 / sqrt(dim_qk). */
-    float softcap;      /**< Finite and > 0, or 0 for none. */
-    int causal;         /**< Not 0: query i sees no key after i + diagonal. */
+    clattn_layout o; /**< (batch, heads, seq_q, dim_v) */
+    float scale;     /**< Any finite value; NaN stands for 1 / sqrt(dim_qk). */
+    float softcap;   /**< Finite and > 0, or 0 for none. */
+    int causal;      /**< Not 0: query i sees no key after i + diagonal. */
     clattn_diagonal diagonal; /**< The diagonal of causality, windows and ALiBi. */
     int64_t diagonal_offset;  /**< The offset with CLATTN_OFFSET; any value, negative ones too. */
     int64_t window_left;      /**< Query i sees no key before i + diagonal - window_left. */
     int64_t window_right;     /**< Query i sees no key after i + diagonal + window_right. */
     int bias;                /**< Not 0: an additive bias (batch, heads, seq_q, seq_kv) is given. */
-    clattn_dtype bias_dtype; /**< Of the bias's elements. */
+    clattn_dtype bias_dtype; /**< Dtype of the bias's elements. */
     clattn_layout bias_layout; /**< Zeros broadcast; see clattn_layout_broadcast(). */
     int mask; /**< Not 0: a boolean mask of bytes, not 0 = visible, of that shape is given. */
     clattn_layout mask_layout; /**< Zeros broadcast, as in bias_layout. Its columns: mask_keys. */
@@ -498,9 +499,9 @@ typedef struct clattn_problem {
         reserved[32]; /**< Zeros: room for members of attention in later versions, of which 0 means
                               none. */
     union {
-        clattn_projection_problem projection; /**< With CLATTN_PROJECTION. */
-        clattn_merge_problem merge;           /**< With CLATTN_MERGE. */
-        clattn_append_problem append;         /**< With CLATTN_APPEND. */
+        clattn_projection_problem projection; /**< The problem of CLATTN_PROJECTION. */
+        clattn_merge_problem merge;           /**< The problem of CLATTN_MERGE. */
+        clattn_append_problem append;         /**< The problem of CLATTN_APPEND. */
         size_t room[64]; /**< Zeros where no operation has members; room for these to grow. */
     };
 } clattn_problem;

@@ -43,8 +43,8 @@ void ca_remember(const struct ca_log *log, const char *format, ...) CA_PRINTF(2,
  * is what a reason says that the caller may have asked for. */
 clattn_status ca_refuse(clattn_status status, const char *format, ...) CA_PRINTF(2, 3);
 
-/* For calls that give a reason, which the caller may not have asked for: hands it over, cut to its size, remembers it
- * as ca_refuse() does if the call failed, and returns status. */
+/* Ends a call that gives a reason, for which the caller may not have asked: copies the reason, cut
+ * to its size, remembers it as ca_refuse() does if the call failed, and returns status. */
 clattn_status ca_give_reason(clattn_status status, const char *why, char *reason,
                              size_t reason_bytes);
 

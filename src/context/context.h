@@ -55,7 +55,7 @@ clattn_status ca_context_check(const clattn_context *context);
 /* The same, and CLATTN_NO_DEVICE, with a sentence, where a profile stands in for a device. */
 clattn_status ca_context_need_device(const clattn_context *context);
 
-/* For plans: one more reference, given up by clattn_context_release(). */
+/* Adds a reference for a plan, which clattn_context_release() gives up. */
 void ca_context_retain(clattn_context *context);
 
 #endif

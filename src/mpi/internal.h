@@ -35,7 +35,7 @@ void fault_set(struct fault *fault, clattn_status status, const char *format, ..
     __attribute__((format(printf, 3, 4)))
 #endif
     ;
-/* Of an OpenCL call, or a call of clattn; true if it succeeded. */
+/* Sets the fault of an OpenCL call, or of a call of clattn, unless it succeeded; true if it did. */
 bool fault_cl(struct fault *fault, cl_int error, const char *call);
 bool fault_call(struct fault *fault, clattn_status status, const char *call);
 

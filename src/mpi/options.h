@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which problems and options can be. Pure: no MPI, no OpenCL. */
+/* Checks of problems and options. Pure: no MPI, no OpenCL. */
 #ifndef MPI_OPTIONS_H
 #define MPI_OPTIONS_H
 

@@ -40,8 +40,8 @@ struct ca_format {
     unsigned (*code_of)(float x);  /* the code of a value that was divided by the block's scale */
 };
 
-/* That of a cache; of one that there is not, such as of a problem that is still to be checked, as of
- * CLATTN_CACHE_PLAIN. */
+/* The format of a cache; for an invalid value, such as in a problem that is still to be checked, that
+ * of CLATTN_CACHE_PLAIN. */
 const struct ca_format *ca_format_of(clattn_cache cache);
 
 /* The cache whose values are of the dtype. */

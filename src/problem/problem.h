@@ -35,8 +35,9 @@ struct ca_problem ca_problem_of_normal(const clattn_problem *normal);
  * window_right = 0. */
 clattn_problem ca_problem_normal(const clattn_problem *p);
 
-/* Of a projection with explicit layouts: where strides go on evenly the batch becomes part of rows, x_heads of x_dim
- * and y_heads of y_dim, fewer, longer axes with the same elements in the same order. */
+/* Joins axes of a projection with explicit layouts: where strides go on evenly, the batch becomes
+ * part of rows, x_heads of x_dim and y_heads of y_dim: fewer, longer axes with the same elements in
+ * the same order. */
 void ca_projection_join_axes(clattn_problem *p);
 
 /* Whether each execution adds to what the results held before. */

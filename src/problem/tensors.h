@@ -96,8 +96,8 @@ size_t ca_cache_rows(const clattn_problem *p);
 
 /* Pages that a batch has in the table of pages; 0 without. */
 size_t ca_table_pages(const clattn_problem *p);
-/* Of an append: how many blocks of rows its caches consist of, batches or pages, the rows of each, and the
- * pages of a batch in the table of pages. */
+/* For an append: the number of blocks of rows in its caches, batches or pages; the rows of each;
+ * and the pages of a batch in the page table. */
 size_t ca_append_blocks(const clattn_append_problem *p);
 size_t ca_append_rows(const clattn_append_problem *p);
 size_t ca_append_table_pages(const clattn_append_problem *p);

@@ -27,7 +27,7 @@ struct dnn_op {
     char name[32];    /* Name of the implementation. */
 };
 
-/* Of tensors in the order of the enumeration, NULL for those that there are not: a product each of
+/* Open, for tensors in the order of the enumeration (NULL: not there), a product each of
  * whose elements becomes softcap * tanh(scale x / softcap), softcap 0: scale x, plus the addend; and
  * a softmax along the columns. dnnl_unimplemented if the library has no way to do it on this
  * processor. On failure what was made is for dnn_op_close() to release. */

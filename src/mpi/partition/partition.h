@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rows of the sequence each rank has. Pure: no MPI, no OpenCL. */
+/* The rows of the sequence that each rank has. Pure: no MPI, no OpenCL. */
 #ifndef MPI_PARTITION_H
 #define MPI_PARTITION_H
 

@@ -6,9 +6,11 @@
 #include <clattn/problem.h>
 #include <stdbool.h>
 
-/* Of `keys`, whose k and v take `row_bytes` each: as many as `most_bytes` allow. In halves, if these are not short: messages
- * of one travel while the other is computed. That is for zigzag, by which every place has as much of each half; else a round
- * would be sent by some of the places alone, and take as long as all. A multiple of 16. */
+/* The rows of a round, of `keys` whose k and v take `row_bytes` each: as many as `most_bytes`
+ * allow, a multiple of 16. in_halves: at most half of the keys, if these are not short, so that
+ * messages of one half travel while the other is computed. That is for zigzag, by which every place
+ * has as much of each half; else a round would be sent by some of the places alone, and take as
+ * long as all. */
 size_t rows_of_round(size_t keys, size_t row_bytes, size_t most_bytes, bool in_halves);
 
 /* The step in bytes from a row to the next, for rows of so many bytes. Forward reads rows of keys

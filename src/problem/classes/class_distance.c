@@ -103,7 +103,7 @@ static size_t blocks_share(const clattn_problem *p)
                                                         : 1;
 }
 
-/* Which of two axes lies contiguous: 0 neither, 1 the first, 2 the last. */
+/* The contiguous one of two axes: 0 neither, 1 the first, 2 the last. */
 static size_t contiguous(const clattn_layout *layout, int first)
 {
     return layout->stride[3] == 1 ? 2 : layout->stride[first] == 1;
